@@ -1,18 +1,29 @@
-//! Builds the C programs of `workloads/c`, and a Rust program that GNU ld links, and puts them beside the Rust programs, in
-//! `<target>/<profile>/`.
+//! Builds the C programs of `workloads/c`, and a Rust program that GNU ld links, and puts them
+//! beside the Rust programs, in `<target>/<profile>/`.
 //!
-//! Cargo has no C binaries, so the profile directory is found as an ancestor of `OUT_DIR` and handed to the library as `ZC_C_DIR`.
+//! Cargo has no C binaries, so the profile directory is found as an ancestor of `OUT_DIR` and
+//! handed to the library as `ZC_C_DIR`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
 /// The source files of `copier-c`.
-const COPIER: &[&str] = &["checksum.c", "copier.c", "ends.c", "interfaces.c", "other_end.c"];
+const COPIER: &[&str] = &[
+    "checksum.c",
+    "copier.c",
+    "ends.c",
+    "interfaces.c",
+    "other_end.c",
+];
 
 /// The C programs, with their source files.
-const PROGRAMS: &[(&str, &[&str])] =
-    &[("copier-c", COPIER), ("failed-paths", &["failed_paths.c"]), ("int80", &["int80.c"]), ("socketcall", &["socketcall.c"])];
+const PROGRAMS: &[(&str, &[&str])] = &[
+    ("copier-c", COPIER),
+    ("failed-paths", &["failed_paths.c"]),
+    ("int80", &["int80.c"]),
+    ("socketcall", &["socketcall.c"]),
+];
 
 /// Those that use `int $0x80`.
 const X86_ONLY: &[&str] = &["int80", "socketcall"];
@@ -20,13 +31,19 @@ const X86_ONLY: &[&str] = &["int80", "socketcall"];
 fn main() {
     let source_dir = Path::new(&variable("CARGO_MANIFEST_DIR")).join("workloads/c");
     let out_dir = PathBuf::from(variable("OUT_DIR"));
-    let profile_dir = out_dir.ancestors().nth(3).expect("OUT_DIR is <target>/<profile>/build/<package>/out");
+    let profile_dir = out_dir
+        .ancestors()
+        .nth(3)
+        .expect("OUT_DIR is <target>/<profile>/build/<package>/out");
     let arch = variable("CARGO_CFG_TARGET_ARCH");
     println!("cargo::rerun-if-changed={}", source_dir.display());
     let compiler = Compiler::find();
     println!("cargo::rustc-env=ZC_C_DIR={}", profile_dir.display());
     println!("cargo::rustc-env=ZC_RUST_VERSION={}", rust_version());
-    for (name, sources) in PROGRAMS.iter().filter(|(name, _)| !X86_ONLY.contains(name) || arch == "x86_64") {
+    for (name, sources) in PROGRAMS
+        .iter()
+        .filter(|(name, _)| !X86_ONLY.contains(name) || arch == "x86_64")
+    {
         let built = out_dir.join(name);
         compiler.build(&source_dir, sources, &built);
         install(&built, &profile_dir.join(name));
@@ -44,10 +61,24 @@ const STD_COPY: &str = "std-copy";
 fn build_std_copy(program: &Path) {
     let source = Path::new(&variable("CARGO_MANIFEST_DIR")).join("workloads/rust/std_copy.rs");
     println!("cargo::rerun-if-changed={}", source.display());
-    let options = ["--edition=2024", "-O", "-Cdebuginfo=line-tables-only", "-Clinker-features=-lld"];
-    let status = Command::new(variable("RUSTC")).args(options).arg("-o").arg(program).arg(&source).status();
+    let options = [
+        "--edition=2024",
+        "-O",
+        "-Cdebuginfo=line-tables-only",
+        "-Clinker-features=-lld",
+    ];
+    let status = Command::new(variable("RUSTC"))
+        .args(options)
+        .arg("-o")
+        .arg(program)
+        .arg(&source)
+        .status();
     let status = status.expect("cargo runs it as well");
-    assert!(status.success(), "rustc failed on {}: {status}", source.display());
+    assert!(
+        status.success(),
+        "rustc failed on {}: {status}",
+        source.display()
+    );
 }
 
 /// An environment variable that Cargo sets for build scripts.
@@ -55,11 +86,19 @@ fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("{name} is not set; this is a Cargo build script"))
 }
 
-/// The version of the compiler, such as `1.95.0`. It is also that of the standard library, whose copies the tests trace.
+/// The version of the compiler, such as `1.95.0`. It is also that of the standard library, whose
+/// copies the tests trace.
 fn rust_version() -> String {
-    let about = Command::new(variable("RUSTC")).arg("--version").output().expect("cargo runs it as well");
+    let about = Command::new(variable("RUSTC"))
+        .arg("--version")
+        .output()
+        .expect("cargo runs it as well");
     let about = String::from_utf8_lossy(&about.stdout).into_owned();
-    about.split(' ').nth(1).unwrap_or_else(|| panic!("rustc --version printed {about:?}")).to_owned()
+    about
+        .split(' ')
+        .nth(1)
+        .unwrap_or_else(|| panic!("rustc --version printed {about:?}"))
+        .to_owned()
 }
 
 /// The C compiler for the target.
@@ -70,29 +109,55 @@ struct Compiler {
 }
 
 impl Compiler {
-    /// `$CC`, or else `cc`. For another architecture it is `$CC_<target>`, as in the crate `cc`, or else Debian's cross compiler, such as
-    /// `aarch64-linux-gnu-gcc`.
+    /// `$CC`, or else `cc`. For another architecture it is `$CC_<target>`, as in the crate `cc`, or
+    /// else Debian's cross compiler, such as `aarch64-linux-gnu-gcc`.
     fn find() -> Self {
         let target = variable("TARGET");
         let (variable, usual) = if target == variable("HOST") {
             ("CC".to_owned(), "cc".to_owned())
         } else {
-            (format!("CC_{}", target.replace('-', "_")), format!("{}-linux-gnu-gcc", variable("CARGO_CFG_TARGET_ARCH")))
+            (
+                format!("CC_{}", target.replace('-', "_")),
+                format!("{}-linux-gnu-gcc", variable("CARGO_CFG_TARGET_ARCH")),
+            )
         };
         println!("cargo::rerun-if-env-changed={variable}");
-        Self { program: env::var(&variable).unwrap_or(usual), variable }
+        Self {
+            program: env::var(&variable).unwrap_or(usual),
+            variable,
+        }
     }
 
     /// Compiles and links one program.
     fn build(&self, source_dir: &Path, sources: &[&str], program: &Path) {
-        let Self { program: compiler, variable } = self;
+        let Self {
+            program: compiler,
+            variable,
+        } = self;
         let status = Command::new(compiler)
-            .args(["-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-o"])
+            .args([
+                "-std=c11",
+                "-O2",
+                "-g",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-D_GNU_SOURCE",
+                "-o",
+            ])
             .arg(program)
             .args(sources.iter().map(|source| source_dir.join(source)))
             .status()
-            .unwrap_or_else(|err| panic!("cannot run the C compiler {compiler:?}: {err}; install it, or set {variable}"));
-        assert!(status.success(), "{compiler} failed on {}: {status}", sources.join(" "));
+            .unwrap_or_else(|err| {
+                panic!(
+                    "cannot run the C compiler {compiler:?}: {err}; install it, or set {variable}"
+                )
+            });
+        assert!(
+            status.success(),
+            "{compiler} failed on {}: {status}",
+            sources.join(" ")
+        );
     }
 }
 

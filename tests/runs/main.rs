@@ -1,4 +1,5 @@
-//! `runs`: series of traced runs, each with a table as its result. `cargo xtask reference`, `matrix` and `stack` start it.
+//! `runs`: series of traced runs, each with a table as its result. `cargo xtask reference`,
+//! `matrix` and `stack` start it.
 
 mod matrix;
 mod places;
@@ -41,7 +42,8 @@ enum Series {
     Reference(reference::Options),
     /// Copy between all kinds of ends with `std::io::copy`, and show which kernel interface it used
     Matrix(matrix::Options),
-    /// Show how much stack each eBPF program takes, and the calls that take it; fails above the limit
+    /// Show how much stack each eBPF program takes, and the calls that take it; fails above the
+    /// limit
     Stack(stack::Options),
 }
 
@@ -73,7 +75,8 @@ pub struct Tools {
     programs: PathBuf,
 }
 
-/// Makes the command end if this process is killed: nobody needs its results then, and its files are about to be deleted.
+/// Makes the command end if this process is killed: nobody needs its results then, and its files
+/// are about to be deleted.
 pub fn ending_with_us(command: &mut Command) -> &mut Command {
     // SAFETY: between fork and exec only one system call is made, and nothing is allocated.
     unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?)) }
@@ -91,7 +94,9 @@ pub enum Stdout {
 impl Tools {
     /// The programs in this directory.
     pub fn new(programs: &Path) -> Self {
-        Self { programs: programs.to_owned() }
+        Self {
+            programs: programs.to_owned(),
+        }
     }
 
     /// One of the project's own programs.
@@ -111,15 +116,37 @@ impl Tools {
     }
 
     /// Traces the command and returns the report, which goes through a file in `scratch`.
-    pub fn trace(&self, command: &[String], options: &[&str], stdout: Stdout, scratch: &Path) -> Result<Report> {
+    pub fn trace(
+        &self,
+        command: &[String],
+        options: &[&str],
+        stdout: Stdout,
+        scratch: &Path,
+    ) -> Result<Report> {
         let file = scratch.join("report.json");
         let mut trace = Command::new(self.program("zctrace"));
-        trace.args(["--format", "json", "-o"]).arg(&file).args(options).arg("--").args(command);
+        trace
+            .args(["--format", "json", "-o"])
+            .arg(&file)
+            .args(options)
+            .arg("--")
+            .args(command);
         trace.stdin(Stdio::null()).stderr(Stdio::piped());
-        trace.stdout(if stdout == Stdout::Pipe { Stdio::piped() } else { Stdio::null() });
-        let output = ending_with_us(&mut trace).spawn().and_then(Child::wait_with_output).context("cannot start zctrace")?;
+        trace.stdout(if stdout == Stdout::Pipe {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        });
+        let output = ending_with_us(&mut trace)
+            .spawn()
+            .and_then(Child::wait_with_output)
+            .context("cannot start zctrace")?;
         if !output.status.success() {
-            bail!("{} failed: {}", command.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+            bail!(
+                "{} failed: {}",
+                command.join(" "),
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
         }
         serde_json::from_slice(&fs::read(&file)?).context("the report of zctrace")
     }

@@ -1,5 +1,6 @@
-//! Places for files: a scratch directory, filesystems that only this process and its children see, and loop devices. The kernel removes these
-//! filesystems and devices with their last user, even if this process is killed.
+//! Places for files: a scratch directory, filesystems that only this process and its children see,
+//! and loop devices. The kernel removes these filesystems and devices with their last user, even if
+//! this process is killed.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -22,11 +23,14 @@ const OVERHEAD_BYTES: u64 = 64 << 20;
 /// The minimum size of a filesystem on a loop device: btrfs refuses less than 109 MiB.
 const LEAST_IMAGE_BYTES: u64 = 256 << 20;
 
-/// Makes all further mounts private: they end with the last process below this one, even if this process is killed.
+/// Makes all further mounts private: they end with the last process below this one, even if this
+/// process is killed.
 pub fn keep_mounts_private() -> Result<()> {
-    unshare(CloneFlags::CLONE_NEWNS).context("cannot create a mount namespace (this needs root)")?;
+    unshare(CloneFlags::CLONE_NEWNS)
+        .context("cannot create a mount namespace (this needs root)")?;
     let none: Option<&str> = None;
-    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).context("cannot make mounts private")
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
+        .context("cannot make mounts private")
 }
 
 /// A kind of place for files.
@@ -51,10 +55,13 @@ pub struct Places {
 impl Places {
     /// Places below this directory, which must exist.
     pub fn below(root: &Path) -> Self {
-        Self { root: root.to_owned() }
+        Self {
+            root: root.to_owned(),
+        }
     }
 
-    /// A directory in this place, with room for this many bytes. It checks first that there is enough free space or memory.
+    /// A directory in this place, with room for this many bytes. It checks first that there is
+    /// enough free space or memory.
     pub fn directory(&self, place: Place, bytes: u64) -> Result<PathBuf> {
         let directory = self.root.join(match place {
             Place::Disk => "disk",
@@ -66,17 +73,33 @@ impl Places {
             return Ok(directory);
         }
         match place {
-            Place::Disk => ensure_free(free_disk_bytes(&self.root)?, bytes, "on the disk of the temporary directory")?,
-            Place::Memory => ensure_free(free_memory_bytes()?, bytes + OVERHEAD_BYTES, "in memory")?,
+            Place::Disk => ensure_free(
+                free_disk_bytes(&self.root)?,
+                bytes,
+                "on the disk of the temporary directory",
+            )?,
+            Place::Memory => {
+                ensure_free(free_memory_bytes()?, bytes + OVERHEAD_BYTES, "in memory")?
+            }
             Place::Ext4 | Place::Btrfs => {
-                ensure_free(free_disk_bytes(&self.root)?, image_bytes(bytes), "on the disk of the temporary directory")?;
+                ensure_free(
+                    free_disk_bytes(&self.root)?,
+                    image_bytes(bytes),
+                    "on the disk of the temporary directory",
+                )?;
             }
         }
         fs::create_dir(&directory)?;
         match place {
             Place::Disk => {}
             Place::Memory => run(Command::new("mount")
-                .args(["-t", "tmpfs", "-o", &format!("size={}", bytes + OVERHEAD_BYTES), "none"])
+                .args([
+                    "-t",
+                    "tmpfs",
+                    "-o",
+                    &format!("size={}", bytes + OVERHEAD_BYTES),
+                    "none",
+                ])
                 .arg(&directory))?,
             Place::Ext4 => mount_image("mkfs.ext4", &["-q", "-F"], &directory, bytes)?,
             Place::Btrfs => mount_image("mkfs.btrfs", &["-q"], &directory, bytes)?,
@@ -86,13 +109,21 @@ impl Places {
 
     /// Deletes everything that a scenario left, so that the next one finds every place empty.
     pub fn clear(&self) -> Result<()> {
-        for place in ["memory", "ext4", "btrfs"].map(|name| self.root.join(name)).iter().filter(|place| place.exists()) {
+        for place in ["memory", "ext4", "btrfs"]
+            .map(|name| self.root.join(name))
+            .iter()
+            .filter(|place| place.exists())
+        {
             run(Command::new("umount").arg(place))?;
             fs::remove_dir(place)?;
         }
         for entry in fs::read_dir(&self.root)? {
             let path = entry?.path();
-            if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+            if path.is_dir() {
+                fs::remove_dir_all(path)?
+            } else {
+                fs::remove_file(path)?
+            }
         }
         Ok(())
     }
@@ -103,18 +134,28 @@ fn mount_image(mkfs: &str, options: &[&str], directory: &Path, bytes: u64) -> Re
     let image = directory.with_extension("image");
     File::create_new(&image)?.set_len(image_bytes(bytes))?;
     run(Command::new(mkfs).args(options).arg(&image))?;
-    run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(directory))
+    run(Command::new("mount")
+        .args(["-o", "loop"])
+        .arg(&image)
+        .arg(directory))
 }
 
-/// Writes a file of this many bytes. They are lines of text, and no filesystem stores them as a hole.
+/// Writes a file of this many bytes. They are lines of text, and no filesystem stores them as a
+/// hole.
 pub fn write_input(path: &Path, bytes: u64) -> Result<()> {
     let line: Vec<u8> = (b' '..=b'~').chain([b'\n']).collect();
-    let block: Vec<u8> = line.iter().copied().cycle().take(line.len() * 4096).collect();
+    let block: Vec<u8> = line
+        .iter()
+        .copied()
+        .cycle()
+        .take(line.len() * 4096)
+        .collect();
     let mut file = File::create_new(path).with_context(|| path.display().to_string())?;
     let mut left = bytes;
     while left > 0 {
         let part = block.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        file.write_all(&block[..part]).with_context(|| path.display().to_string())?;
+        file.write_all(&block[..part])
+            .with_context(|| path.display().to_string())?;
         left -= part as u64;
     }
     // Measurements must not share the disk with the writeback of this file.
@@ -137,7 +178,10 @@ fn image_bytes(bytes: u64) -> u64 {
 fn ensure_free(free_bytes: u64, needed_bytes: u64, place: &str) -> Result<()> {
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     let (free, needed) = (mib(free_bytes), mib(needed_bytes));
-    ensure!(free_bytes > needed_bytes, "{needed} MiB are needed {place}, {free} MiB are free: choose a smaller --scale");
+    ensure!(
+        free_bytes > needed_bytes,
+        "{needed} MiB are needed {place}, {free} MiB are free: choose a smaller --scale"
+    );
     Ok(())
 }
 
@@ -149,15 +193,25 @@ fn free_disk_bytes(directory: &Path) -> Result<u64> {
 /// `MemAvailable` of `/proc/meminfo`: what can be used without swapping.
 fn free_memory_bytes() -> Result<u64> {
     let text = fs::read_to_string("/proc/meminfo")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:")).context("/proc/meminfo has no MemAvailable")?;
-    let kib: u64 = line.trim().trim_end_matches(" kB").parse().context("MemAvailable is not a number")?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))
+        .context("/proc/meminfo has no MemAvailable")?;
+    let kib: u64 = line
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .context("MemAvailable is not a number")?;
     Ok(kib * 1024)
 }
 
 /// Runs a command and waits for it. An error if it fails.
 fn run(command: &mut Command) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {name}: is it installed?"))?;
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {name}: is it installed?"))?;
     if !output.status.success() {
         bail!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
@@ -197,7 +251,13 @@ pub struct LoopDevice {
 impl LoopDevice {
     /// A device with the bytes of this file.
     pub fn over(image: &Path) -> Result<Self> {
-        let open = |path: &Path| OpenOptions::new().read(true).write(true).open(path).with_context(|| path.display().to_string());
+        let open = |path: &Path| {
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(path)
+                .with_context(|| path.display().to_string())
+        };
         let backing = open(image)?;
         let control = open(Path::new("/dev/loop-control"))?;
         let config = LoopConfig {
@@ -212,11 +272,20 @@ impl LoopDevice {
         for tries_left in (0..TRIES).rev() {
             // SAFETY: the call takes no argument.
             let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
-            let number = if number < 0 { Err(std::io::Error::last_os_error()) } else { Ok(number) };
-            let path = PathBuf::from(format!("/dev/loop{}", number.context("no free loop device")?));
+            let number = if number < 0 {
+                Err(std::io::Error::last_os_error())
+            } else {
+                Ok(number)
+            };
+            let path = PathBuf::from(format!(
+                "/dev/loop{}",
+                number.context("no free loop device")?
+            ));
             let user = open(&path)?;
-            // SAFETY: `config` has the layout of the kernel's struct and lives longer than the call, which only reads it.
-            let configured = unsafe { libc::ioctl(user.as_raw_fd(), LOOP_CONFIGURE, &raw const config) };
+            // SAFETY: `config` has the layout of the kernel's struct and lives longer than the
+            // call, which only reads it.
+            let configured =
+                unsafe { libc::ioctl(user.as_raw_fd(), LOOP_CONFIGURE, &raw const config) };
             if configured == 0 {
                 return Ok(Self { path, _user: user });
             }
@@ -241,7 +310,10 @@ mod tests {
     #[test]
     fn too_little_room_names_both_sizes() {
         let error = ensure_free(3 << 20, 5 << 20, "in memory").expect_err("5 do not fit into 3");
-        assert_eq!(error.to_string(), "5 MiB are needed in memory, 3 MiB are free: choose a smaller --scale");
+        assert_eq!(
+            error.to_string(),
+            "5 MiB are needed in memory, 3 MiB are free: choose a smaller --scale"
+        );
     }
 
     #[test]

@@ -47,20 +47,34 @@ pub struct Options {
 }
 
 /// Runs the chosen scenarios, and prints the table of each.
-pub fn run(options: &Options, tools: &Tools, places: impl FnOnce() -> Result<Places>) -> Result<()> {
+pub fn run(
+    options: &Options,
+    tools: &Tools,
+    places: impl FnOnce() -> Result<Places>,
+) -> Result<()> {
     let scenarios = chosen(scenario::all(&options.scenarios)?, &options.only)?;
     if options.list {
         for scenario in &scenarios {
             let megabytes = scenario.bytes(1.0) / 1_000_000;
-            println!("{:22} {:2} runs, {megabytes:>6} MB: {}", scenario.name, scenario.runs.len(), scenario.title);
+            println!(
+                "{:22} {:2} runs, {megabytes:>6} MB: {}",
+                scenario.name,
+                scenario.runs.len(),
+                scenario.title
+            );
         }
         return Ok(());
     }
     let places = places()?;
-    let effort = Effort { runs: options.runs, scale: options.scale };
+    let effort = Effort {
+        runs: options.runs,
+        scale: options.scale,
+    };
     for scenario in &scenarios {
         eprintln!("xtask: {}", scenario.title);
-        let rows = scenario.measure(tools, effort, &places).with_context(|| scenario.name.clone())?;
+        let rows = scenario
+            .measure(tools, effort, &places)
+            .with_context(|| scenario.name.clone())?;
         println!("{}", table::render(scenario, options.scale, &rows));
         places.clear().context("cannot tidy up")?;
     }
@@ -69,23 +83,41 @@ pub fn run(options: &Options, tools: &Tools, places: impl FnOnce() -> Result<Pla
 
 /// The scenarios whose names begin like one of these; all scenarios if there are none.
 fn chosen(all: Vec<Scenario>, only: &[String]) -> Result<Vec<Scenario>> {
-    if let Some(unknown) = only.iter().find(|name| !all.iter().any(|scenario| scenario.name.starts_with(name.as_str()))) {
+    if let Some(unknown) = only.iter().find(|name| {
+        !all.iter()
+            .any(|scenario| scenario.name.starts_with(name.as_str()))
+    }) {
         let names: Vec<_> = all.iter().map(|scenario| scenario.name.as_str()).collect();
-        bail!("there is no run '{unknown}'; there are {}", names.join(", "));
+        bail!(
+            "there is no run '{unknown}'; there are {}",
+            names.join(", ")
+        );
     }
-    let is_chosen = |scenario: &Scenario| only.is_empty() || only.iter().any(|name| scenario.name.starts_with(name.as_str()));
+    let is_chosen = |scenario: &Scenario| {
+        only.is_empty()
+            || only
+                .iter()
+                .any(|name| scenario.name.starts_with(name.as_str()))
+    };
     Ok(all.into_iter().filter(is_chosen).collect())
 }
 
 /// Parses `1/4`, `0.25` or `full`.
 fn parse_scale(text: &str) -> Result<f64> {
-    let number = |text: &str| text.trim().parse::<f64>().with_context(|| format!("'{text}' is not a number"));
+    let number = |text: &str| {
+        text.trim()
+            .parse::<f64>()
+            .with_context(|| format!("'{text}' is not a number"))
+    };
     let scale = match text.split_once('/') {
         _ if text == "full" => 1.0,
         Some((numerator, denominator)) => number(numerator)? / number(denominator)?,
         None => number(text)?,
     };
-    ensure!(scale.is_finite() && scale > 0.0 && scale <= 1.0, "a scale is above 0 and at most 1 (`full`)");
+    ensure!(
+        scale.is_finite() && scale > 0.0 && scale <= 1.0,
+        "a scale is above 0 and at most 1 (`full`)"
+    );
     Ok(scale)
 }
 
@@ -160,7 +192,11 @@ impl Scenario {
     /// How many bytes are copied at this scale.
     pub fn bytes(&self, scale: f64) -> u64 {
         let Some(input) = &self.input else { return 0 };
-        if input.fixed { input.bytes } else { scaled(input.bytes, scale) }
+        if input.fixed {
+            input.bytes
+        } else {
+            scaled(input.bytes, scale)
+        }
     }
 
     /// Runs and measures every command.
@@ -170,15 +206,27 @@ impl Scenario {
             Sink::UnixSocket => Some(Drain::start(&tools.program("copier"), &ends.output)?),
             Sink::File | Sink::Pipe | Sink::Nothing => None,
         };
-        let commands: Vec<Vec<String>> = self.runs.iter().map(|run| tools.resolve(ends.command(run))).collect();
+        let commands: Vec<Vec<String>> = self
+            .runs
+            .iter()
+            .map(|run| tools.resolve(ends.command(run)))
+            .collect();
         let mut timings = match self.measure {
             Measure::Compare => compare(self, tools, effort.runs, &commands, &ends.scratch)?,
             Measure::Trace | Measure::Api => BTreeMap::new(),
         };
-        let stdout = if self.output.to == Sink::Pipe { Stdout::Pipe } else { Stdout::Null };
+        let stdout = if self.output.to == Sink::Pipe {
+            Stdout::Pipe
+        } else {
+            Stdout::Null
+        };
         let measure = |(run, command): (&Run, &Vec<String>)| {
             let report = tools.trace(command, &["--wait-all"], stdout, &ends.scratch)?;
-            Ok(Measured { run: run.clone(), timing: timings.remove(&run.name), report })
+            Ok(Measured {
+                run: run.clone(),
+                timing: timings.remove(&run.name),
+                report,
+            })
         };
         self.runs.iter().zip(&commands).map(measure).collect()
     }
@@ -189,19 +237,40 @@ impl Scenario {
         let place = self.input.as_ref().map_or(Place::Disk, |input| input.on);
         // An output file needs as much room again.
         let output_on = (self.output.to == Sink::File).then(|| self.output.on.unwrap_or(place));
-        let directory = places.directory(place, if output_on == Some(place) { 2 * bytes } else { bytes })?;
+        let directory = places.directory(
+            place,
+            if output_on == Some(place) {
+                2 * bytes
+            } else {
+                bytes
+            },
+        )?;
         let input = directory.join("in");
         if self.input.is_some() {
             write_input(&input, bytes)?;
         }
         let output = match (self.output.to, output_on) {
             (Sink::UnixSocket, _) => format!("unix:{}", directory.join("socket").display()),
-            (_, Some(place)) => places.directory(place, bytes)?.join("out").display().to_string(),
+            (_, Some(place)) => places
+                .directory(place, bytes)?
+                .join("out")
+                .display()
+                .to_string(),
             _ => String::new(),
         };
         let scratch = places.directory(Place::Disk, 0)?;
-        let device = self.runs.iter().any(|run| run.uses("{device}")).then(|| block_device(&scratch, bytes)).transpose()?;
-        Ok(Ends { input: input.display().to_string(), output, device, scratch })
+        let device = self
+            .runs
+            .iter()
+            .any(|run| run.uses("{device}"))
+            .then(|| block_device(&scratch, bytes))
+            .transpose()?;
+        Ok(Ends {
+            input: input.display().to_string(),
+            output,
+            device,
+            scratch,
+        })
     }
 }
 
@@ -217,10 +286,24 @@ struct Ends {
 impl Ends {
     /// The command with its placeholders replaced.
     fn command(&self, run: &Run) -> Vec<String> {
-        let device = self.device.as_ref().map_or(Path::new(""), LoopDevice::path).display().to_string();
+        let device = self
+            .device
+            .as_ref()
+            .map_or(Path::new(""), LoopDevice::path)
+            .display()
+            .to_string();
         let file = self.scratch.join("file").display().to_string();
-        let places = [("{in}", &self.input), ("{out}", &self.output), ("{device}", &device), ("{file}", &file)];
-        let with_places = |word: &String| places.iter().fold(word.clone(), |word, (name, place)| word.replace(name, place));
+        let places = [
+            ("{in}", &self.input),
+            ("{out}", &self.output),
+            ("{device}", &device),
+            ("{file}", &file),
+        ];
+        let with_places = |word: &String| {
+            places.iter().fold(word.clone(), |word, (name, place)| {
+                word.replace(name, place)
+            })
+        };
         run.command.iter().map(with_places).collect()
     }
 }
@@ -242,22 +325,38 @@ fn compare(
 ) -> Result<BTreeMap<String, Timing>> {
     let file = scratch.join("compare.json");
     let mut compare = Command::new(tools.program("zctrace"));
-    compare.args(["compare", "-N", "--warmup", "1", "--runs", &runs.to_string()]);
+    compare.args([
+        "compare",
+        "-N",
+        "--warmup",
+        "1",
+        "--runs",
+        &runs.to_string(),
+    ]);
     compare.arg("--export").arg("json").arg(&file);
     if scenario.output.to == Sink::Pipe {
         compare.args(["--output", "pipe"]);
     }
     for (run, command) in scenario.runs.iter().zip(commands) {
-        compare.args(["--name", &run.name]).arg(shell_words::join(command));
+        compare
+            .args(["--name", &run.name])
+            .arg(shell_words::join(command));
     }
     // Its table is not shown, but its progress and its warnings are.
     compare.stdin(Stdio::null()).stdout(Stdio::null());
-    let status = ending_with_us(&mut compare).status().context("cannot start zctrace")?;
+    let status = ending_with_us(&mut compare)
+        .status()
+        .context("cannot start zctrace")?;
     if !status.success() {
         bail!("zctrace compare failed ({status})");
     }
-    let export: Export = serde_json::from_slice(&fs::read(&file)?).context("the export of zctrace compare")?;
-    Ok(export.commands.into_iter().map(|timing| (timing.name.clone(), timing)).collect())
+    let export: Export =
+        serde_json::from_slice(&fs::read(&file)?).context("the export of zctrace compare")?;
+    Ok(export
+        .commands
+        .into_iter()
+        .map(|timing| (timing.name.clone(), timing))
+        .collect())
 }
 
 /// This part of a number of bytes.
@@ -278,7 +377,9 @@ impl Drain {
     /// Starts it and returns once it listens.
     pub fn start(copier: &Path, address: &str) -> Result<Self> {
         let mut sink = Command::new(copier);
-        sink.args(["sink", address, "--keep"]).stdin(Stdio::null()).stdout(Stdio::piped());
+        sink.args(["sink", address, "--keep"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
         let mut sink = Self(sink.spawn().context("cannot start the copier's sink")?);
         let stdout = sink.0.stdout.take().context("the sink has no output")?;
         let mut lines = BufReader::new(stdout);

@@ -1,4 +1,5 @@
-//! `cargo xtask stack`: how much of the kernel's stack each eBPF program takes, and the chain of calls that takes it.
+//! `cargo xtask stack`: how much of the kernel's stack each eBPF program takes, and the chain of
+//! calls that takes it.
 
 use std::fmt::Write as _;
 
@@ -32,7 +33,8 @@ fn record(path: &PathBuf) -> Result<()> {
     }
     let found = Rows::parse(&output);
     ensure!(!found.is_empty(), "no figures of a verifier on stdin");
-    let mut table = Rows::parse(&fs::read_to_string(path).with_context(|| path.display().to_string())?);
+    let mut table =
+        Rows::parse(&fs::read_to_string(path).with_context(|| path.display().to_string())?);
     table.record(found);
     fs::write(path, table.to_string()).with_context(|| path.display().to_string())
 }
@@ -48,20 +50,36 @@ fn show_all() -> Result<()> {
         }
     }
     if !above.is_empty() {
-        bail!("more than {LIMIT_BYTES} bytes of stack: {}", above.join(", "));
+        bail!(
+            "more than {LIMIT_BYTES} bytes of stack: {}",
+            above.join(", ")
+        );
     }
     Ok(())
 }
 
 /// One line for the program, and one for each function of its chain.
 fn show(object: &Object, chain: &Chain) -> String {
-    let functions = || chain.functions.iter().map(|&function| &object.functions[function]);
+    let functions = || {
+        chain
+            .functions
+            .iter()
+            .map(|&function| &object.functions[function])
+    };
     let program = functions().next().map_or("", |program| &program.name);
-    let mut text = format!("{program}: {} bytes of stack in {} functions\n", chain.bytes, chain.functions.len());
+    let mut text = format!(
+        "{program}: {} bytes of stack in {} functions\n",
+        chain.bytes,
+        chain.functions.len()
+    );
     for function in functions() {
         let frame = rounded(function.stack_bytes);
         // Writing to a string does not fail.
-        let _ = writeln!(text, "  {frame:4}  ({:3} used)  {}", function.stack_bytes, function.name);
+        let _ = writeln!(
+            text,
+            "  {frame:4}  ({:3} used)  {}",
+            function.stack_bytes, function.name
+        );
     }
     text
 }

@@ -1,4 +1,5 @@
-//! Calls that workloads make a known number of times: calls, errors, errnos, unfinished calls, bytes, requested bytes.
+//! Calls that workloads make a known number of times: calls, errors, errnos, unfinished calls,
+//! bytes, requested bytes.
 
 use std::path::Path;
 
@@ -26,24 +27,53 @@ fn every_call_that_moves_data_on_tmpfs_is_counted() {
 #[test]
 fn without_times_all_else_is_counted() {
     for zctrace in each_backend() {
-        let run = zctrace.by_thread().option("--counts-only").run(&workload("known"));
+        let run = zctrace
+            .by_thread()
+            .option("--counts-only")
+            .run(&workload("known"));
         run.assert_exact();
         run.own_thread().assert_equal(&run.stated().calls);
         let calls = &run.report.totals.syscalls;
-        assert!(calls.iter().all(|call| (call.total_ns, call.p99_ns) == (None, None)), "{calls:?}");
+        assert!(
+            calls
+                .iter()
+                .all(|call| (call.total_ns, call.p99_ns) == (None, None)),
+            "{calls:?}"
+        );
         let others = run.report.totals.other_syscalls.iter().flatten();
-        assert!(others.map(|call| call.sums).all(|sums| sums.total_ns.is_none() || sums.calls == 0));
+        assert!(
+            others
+                .map(|call| call.sums)
+                .all(|sums| sums.total_ns.is_none() || sums.calls == 0)
+        );
     }
 }
 
 #[test]
 fn without_files_all_else_is_counted_and_transfers_are_unknown() {
     for zctrace in each_backend() {
-        let run = zctrace.by_thread().option("--no-files").run(&workload("known"));
+        let run = zctrace
+            .by_thread()
+            .option("--no-files")
+            .run(&workload("known"));
         run.assert_exact();
         run.own_thread().assert_equal(&run.stated().calls);
-        assert_eq!((run.report.transfers.len(), run.report.transfers_exact, run.report.totals.loading), (0, false, None));
-        assert!(run.report.notes.iter().any(|note| note.contains("--no-files")), "{:?}", run.report.notes);
+        assert_eq!(
+            (
+                run.report.transfers.len(),
+                run.report.transfers_exact,
+                run.report.totals.loading
+            ),
+            (0, false, None)
+        );
+        assert!(
+            run.report
+                .notes
+                .iter()
+                .any(|note| note.contains("--no-files")),
+            "{:?}",
+            run.report.notes
+        );
     }
 }
 
@@ -101,16 +131,32 @@ fn calls_trapped_by_seccomp_are_not_counted() {
 #[test]
 fn calls_denied_by_seccomp_are_attempts_of_their_transfer() {
     let dir = TestDir::with("in", vec![1; 100_000]);
-    let (errno, number) = (libc::ENOSYS.to_string(), libc::SYS_copy_file_range.to_string());
+    let (errno, number) = (
+        libc::ENOSYS.to_string(),
+        libc::SYS_copy_file_range.to_string(),
+    );
     for zctrace in each_backend() {
-        let run = zctrace.dir(dir.path()).run(&workload("deny").args(&[&errno, &number, "cp", "in", "out"]));
+        let run = zctrace
+            .dir(dir.path())
+            .run(&workload("deny").args(&[&errno, &number, "cp", "in", "out"]));
         run.finished.successful();
         run.assert_exact();
         let denied = run.totals().row("copy_file_range");
-        assert_eq!((denied.calls, denied.errnos.get("ENOSYS"), denied.bytes), (1, Some(&1), Some(0)));
+        assert_eq!(
+            (denied.calls, denied.errnos.get("ENOSYS"), denied.bytes),
+            (1, Some(&1), Some(0))
+        );
         let transfers = run.root_transfers();
-        let attempts: Vec<_> = transfers.iter().flat_map(|transfer| &transfer.attempts).collect();
-        assert!(attempts.iter().any(|attempt| attempt.syscall == "copy_file_range"), "{transfers:?}");
+        let attempts: Vec<_> = transfers
+            .iter()
+            .flat_map(|transfer| &transfer.attempts)
+            .collect();
+        assert!(
+            attempts
+                .iter()
+                .any(|attempt| attempt.syscall == "copy_file_range"),
+            "{transfers:?}"
+        );
     }
 }
 
@@ -120,11 +166,27 @@ fn calls_without_a_name_are_shown_by_number() {
         let run = zctrace.syscalls("all").run(&workload("unknown-numbers"));
         run.finished.successful();
         run.assert_exact();
-        for name in ["syscall_0x2bc", "syscall_0x7d0", "syscall_0x1388", "syscall_from_0xffff"] {
+        for name in [
+            "syscall_0x2bc",
+            "syscall_0x7d0",
+            "syscall_0x1388",
+            "syscall_from_0xffff",
+        ] {
             let row = run.totals().row(name);
-            assert_eq!((row.calls, row.errnos.get("ENOSYS")), (1, Some(&1)), "{name}");
+            assert_eq!(
+                (row.calls, row.errnos.get("ENOSYS")),
+                (1, Some(&1)),
+                "{name}"
+            );
         }
-        assert_eq!(run.totals().figures().keys().filter(|name| name.starts_with("syscall_")).count(), 4);
+        assert_eq!(
+            run.totals()
+                .figures()
+                .keys()
+                .filter(|name| name.starts_with("syscall_"))
+                .count(),
+            4
+        );
     }
 }
 
@@ -132,15 +194,32 @@ fn calls_without_a_name_are_shown_by_number() {
 fn a_child_that_strace_cannot_follow_is_a_loss() {
     let [ebpf, strace] = each_backend().map(|zctrace| zctrace.run(&workload("untraced-child")));
     ebpf.assert_exact();
-    assert_eq!((ebpf.report.totals.processes, ebpf.totals().row("write").bytes), (2, Some(1000)));
-    assert_eq!((strace.report.totals.processes, strace.report.losses.get("unfollowed_tasks")), (1, Some(&1)));
+    assert_eq!(
+        (
+            ebpf.report.totals.processes,
+            ebpf.totals().row("write").bytes
+        ),
+        (2, Some(1000))
+    );
+    assert_eq!(
+        (
+            strace.report.totals.processes,
+            strace.report.losses.get("unfollowed_tasks")
+        ),
+        (1, Some(&1))
+    );
     assert!(!strace.report.exact);
 }
 
 #[test]
 fn processes_in_a_pid_namespace_are_listed_once() {
     for zctrace in each_backend() {
-        let pipe = shell("head -c 5000 /dev/zero | cat >/dev/null").through(&["unshare", "--pid", "--fork", "--mount-proc"]);
+        let pipe = shell("head -c 5000 /dev/zero | cat >/dev/null").through(&[
+            "unshare",
+            "--pid",
+            "--fork",
+            "--mount-proc",
+        ]);
         let run = zctrace.run(&pipe);
         run.finished.successful();
         run.assert_exact();
@@ -150,9 +229,14 @@ fn processes_in_a_pid_namespace_are_listed_once() {
 
 #[test]
 fn only_selected_calls_are_counted() {
-    let run = zctrace().by_thread().syscalls("pread64,sendfile,%network").run(&workload("known"));
+    let run = zctrace()
+        .by_thread()
+        .syscalls("pread64,sendfile,%network")
+        .run(&workload("known"));
     let mut stated = run.stated();
-    stated.calls.retain(|name, _| ["pread64", "sendfile"].contains(&name.as_str()) || is_network(name));
+    stated
+        .calls
+        .retain(|name, _| ["pread64", "sendfile"].contains(&name.as_str()) || is_network(name));
     assert_eq!(stated.calls.len(), 8, "{stated:?}");
     run.assert_exact();
     run.thread("zc-known").assert_equal(&stated.calls);
@@ -164,13 +248,21 @@ fn is_network(name: &str) -> bool {
 
 #[test]
 fn one_kind_of_ioctl_can_be_selected() {
-    let of = |set: &str| zctrace().by_thread().syscalls(set).run(&workload("known")).thread("zc-known").figures();
+    let of = |set: &str| {
+        zctrace()
+            .by_thread()
+            .syscalls(set)
+            .run(&workload("known"))
+            .thread("zc-known")
+            .figures()
+    };
     let clones = of("ioctl(FICLONE)");
     assert_eq!(clones.keys().collect::<Vec<_>>(), ["ioctl(FICLONE)"]);
     assert_eq!(of("ioctl"), clones, "the thread makes no other ioctl");
 }
 
-/// Calls through the 32-bit entry have rows of their own. They are made by `int $0x80`, an instruction of x86.
+/// Calls through the 32-bit entry have rows of their own. They are made by `int $0x80`, an
+/// instruction of x86.
 #[cfg(target_arch = "x86_64")]
 mod thirty_two_bit {
     use zc_tests::Figure;
@@ -184,13 +276,23 @@ mod thirty_two_bit {
         let figures = run.totals().figures();
         run.assert_exact();
         assert_eq!(figures["write@i386"], stated.calls["write"]);
-        assert_eq!(figures["write"], Figure::of(1, run.finished.stdout.len() as u64));
-        assert_eq!(figures.keys().filter(|name| name.contains('@')).collect::<Vec<_>>(), ["write@i386"]);
+        assert_eq!(
+            figures["write"],
+            Figure::of(1, run.finished.stdout.len() as u64)
+        );
+        assert_eq!(
+            figures
+                .keys()
+                .filter(|name| name.contains('@'))
+                .collect::<Vec<_>>(),
+            ["write@i386"]
+        );
     }
 
     #[test]
     fn thirty_two_bit_calls_with_arguments_in_memory_are_decoded() {
-        // The arguments are in memory, which the eBPF programs do not read. So under eBPF the size asked for is unknown.
+        // The arguments are in memory, which the eBPF programs do not read. So under eBPF the size
+        // asked for is unknown.
         let requested = [[None, None], [Some(10_000), Some(8192)]];
         for (zctrace, [by_socket, by_mmap]) in each_backend().into_iter().zip(requested) {
             let run = zctrace.run(&c("socketcall").args(&["10", "1000"]));
@@ -198,16 +300,31 @@ mod thirty_two_bit {
             run.assert_exact();
             let figures = run.totals().figures();
             for name in ["send@i386", "recv@i386"] {
-                assert_eq!(figures[name], Figure { requested_bytes: by_socket, ..Figure::of(10, 1000) }, "{name}");
+                assert_eq!(
+                    figures[name],
+                    Figure {
+                        requested_bytes: by_socket,
+                        ..Figure::of(10, 1000)
+                    },
+                    "{name}"
+                );
             }
-            assert_eq!((figures["mmap@i386"].calls, figures["mmap@i386"].requested_bytes), (1, by_mmap));
+            assert_eq!(
+                (
+                    figures["mmap@i386"].calls,
+                    figures["mmap@i386"].requested_bytes
+                ),
+                (1, by_mmap)
+            );
         }
     }
 
     #[test]
     fn thirty_two_bit_calls_are_not_mistaken_for_64_bit_calls_of_that_number() {
         // Number 4 is `write` in the 32-bit table and `stat` in the 64-bit table.
-        let run = zctrace().syscalls("stat").run(&c("int80").args(&["500", "20"]));
+        let run = zctrace()
+            .syscalls("stat")
+            .run(&c("int80").args(&["500", "20"]));
         run.stated();
         run.assert_exact();
         run.totals().assert_equal(&[].into());

@@ -9,14 +9,21 @@ use crate::harness::{Rows, Run, program, workload, zctrace};
 fn assert_lossy(run: &Run, losses: &[&str]) {
     assert!(!run.report.exact, "it cannot be exact");
     assert_eq!(run.report.losses.keys().collect::<Vec<_>>(), losses);
-    assert!(run.report.losses.values().all(|&count| count > 0), "{:?}", run.report.losses);
+    assert!(
+        run.report.losses.values().all(|&count| count > 0),
+        "{:?}",
+        run.report.losses
+    );
 }
 
 #[test]
 fn with_room_for_few_rows_the_report_is_exact_or_a_lower_bound() {
     let (mut exact, mut bounds) = (0, 0);
     for rows in 1..=40 {
-        let run = zctrace().by_thread().option(format!("--max-rows={rows}")).run(&workload("known"));
+        let run = zctrace()
+            .by_thread()
+            .option(format!("--max-rows={rows}"))
+            .run(&workload("known"));
         let stated = run.stated();
         if run.report.exact {
             run.thread("zc-known").assert_equal(&stated.calls);
@@ -26,7 +33,10 @@ fn with_room_for_few_rows_the_report_is_exact_or_a_lower_bound() {
             bounds += 1;
         }
     }
-    assert!(exact > 0 && bounds > 0, "{exact} exact, {bounds} lower bounds");
+    assert!(
+        exact > 0 && bounds > 0,
+        "{exact} exact, {bounds} lower bounds"
+    );
 }
 
 #[test]
@@ -41,13 +51,23 @@ fn with_room_for_few_errnos_errors_are_not_overstated() {
     // With room for all rows of both threads, there may still be too little room for the errnos.
     let needed = zctrace().by_thread().run(&workload("errnos"));
     let rows: usize = needed.threads().map(|thread| thread.syscalls.len()).sum();
-    let errnos: usize = needed.threads().flat_map(|thread| &thread.syscalls).map(|row| row.errnos.len()).sum();
+    let errnos: usize = needed
+        .threads()
+        .flat_map(|thread| &thread.syscalls)
+        .map(|row| row.errnos.len())
+        .sum();
     let stated = needed.stated();
     let enough = rows.max(errnos);
     for room in 1..enough {
-        let run = zctrace().by_thread().option(format!("--max-rows={room}")).run(&workload("errnos"));
+        let run = zctrace()
+            .by_thread()
+            .option(format!("--max-rows={room}"))
+            .run(&workload("errnos"));
         // There is as much room again for calls with files.
-        assert!(!run.report.exact || room >= enough.div_ceil(2), "{room} rows for {rows} and {errnos} errnos");
+        assert!(
+            !run.report.exact || room >= enough.div_ceil(2),
+            "{room} rows for {rows} and {errnos} errnos"
+        );
         run.thread("zc-errnos").assert_at_most(&stated.calls);
     }
 }
@@ -58,7 +78,9 @@ fn the_table_says_lower_bound_and_names_the_remedy() {
     assert_eq!(shown.code, Some(0));
     let head: Vec<&str> = shown.stderr.lines().take(7).collect();
     assert!(head[2].ends_with("lower bound"), "{head:?}");
-    let is_remedy = |line: &&&str| line.starts_with("lower bound: calls not counted: ") && line.contains("--max-rows");
+    let is_remedy = |line: &&&str| {
+        line.starts_with("lower bound: calls not counted: ") && line.contains("--max-rows")
+    };
     assert_eq!(head.iter().filter(is_remedy).count(), 1, "{head:?}");
     assert!(!shown.stderr.contains("exact"), "{}", shown.stderr);
 }
@@ -72,10 +94,17 @@ fn assert_totals_at_most(run: &Run, name: &str, most: Figure) {
 
 #[test]
 fn with_room_for_one_task_its_children_are_not_followed() {
-    let run = zctrace().option("--max-tasks=1").run(&workload("fork-storm").arg("200"));
+    let run = zctrace()
+        .option("--max-tasks=1")
+        .run(&workload("fork-storm").arg("200"));
     let statement = run.finished.stdout.len() as u64;
     run.stated();
-    assert_eq!((run.report.exact, run.report.losses["unfollowed_tasks"]), (false, 200), "{:?}", run.report.losses);
+    assert_eq!(
+        (run.report.exact, run.report.losses["unfollowed_tasks"]),
+        (false, 200),
+        "{:?}",
+        run.report.losses
+    );
     // A task that is followed is counted to its end.
     assert_eq!(run.report.totals.processes, 1);
     assert_eq!(run.totals().row("write"), Figure::of(1, statement));
@@ -83,43 +112,92 @@ fn with_room_for_one_task_its_children_are_not_followed() {
 
 #[test]
 fn with_room_for_one_task_its_threads_are_not_followed() {
-    let run = zctrace().by_thread().option("--max-tasks=1").run(&workload("thread-storm").args(&["64", "100"]));
+    let run = zctrace()
+        .by_thread()
+        .option("--max-tasks=1")
+        .run(&workload("thread-storm").args(&["64", "100"]));
     let statement = run.finished.stdout.len() as u64;
     run.stated();
-    assert_eq!((run.report.exact, run.report.losses["unfollowed_tasks"]), (false, 64), "{:?}", run.report.losses);
-    assert_eq!((run.report.totals.threads, run.totals().row("write")), (1, Figure::of(1, statement)));
+    assert_eq!(
+        (run.report.exact, run.report.losses["unfollowed_tasks"]),
+        (false, 64),
+        "{:?}",
+        run.report.losses
+    );
+    assert_eq!(
+        (run.report.totals.threads, run.totals().row("write")),
+        (1, Figure::of(1, statement))
+    );
 }
 
 #[test]
 fn with_room_for_exactly_its_threads_all_are_counted() {
     // All slots are taken then, so that many tasks are not in the slot that their address chooses.
-    let run = zctrace().by_thread().option("--max-tasks=64").run(&workload("thread-storm").args(&["63", "500"]));
+    let run = zctrace()
+        .by_thread()
+        .option("--max-tasks=64")
+        .run(&workload("thread-storm").args(&["63", "500"]));
     let bytes = 63 * 500 * 8 + run.finished.stdout.len() as u64;
     run.stated();
     run.assert_exact();
-    assert_eq!((run.report.totals.threads, run.totals().row("write")), (64, Figure { calls: 31_501, ..Figure::of(1, bytes) }));
+    assert_eq!(
+        (run.report.totals.threads, run.totals().row("write")),
+        (
+            64,
+            Figure {
+                calls: 31_501,
+                ..Figure::of(1, bytes)
+            }
+        )
+    );
 }
 
 #[test]
 fn with_room_for_few_tasks_those_followed_are_counted_to_the_end() {
     for tasks in [2, 5, 20, 33] {
-        let run = zctrace().option(format!("--max-tasks={tasks}")).run(&workload("fork-storm").arg("100"));
+        let run = zctrace()
+            .option(format!("--max-tasks={tasks}"))
+            .run(&workload("fork-storm").arg("100"));
         let bytes = 3000 + run.finished.stdout.len() as u64;
         run.stated();
-        assert_totals_at_most(&run, "write", Figure { calls: 301, ..Figure::of(1, bytes) });
-        // If all messages about a child were lost, only its calls are known. They are in a process with the id 0.
+        assert_totals_at_most(
+            &run,
+            "write",
+            Figure {
+                calls: 301,
+                ..Figure::of(1, bytes)
+            },
+        );
+        // If all messages about a child were lost, only its calls are known. They are in a process
+        // with the id 0.
         let zctrace = u32::try_from(run.finished.group.pid().as_raw_pid()).ok();
-        let children = run.report.processes.iter().filter(|process| process.pid != 0 && process.ppid != zctrace);
-        let followed: Vec<u64> = children.map(|child| Rows::of(child).row("write").calls).collect();
-        assert!(followed.iter().all(|&calls| calls == 3), "3 writes each: {followed:?}");
+        let children = run
+            .report
+            .processes
+            .iter()
+            .filter(|process| process.pid != 0 && process.ppid != zctrace);
+        let followed: Vec<u64> = children
+            .map(|child| Rows::of(child).row("write").calls)
+            .collect();
+        assert!(
+            followed.iter().all(|&calls| calls == 3),
+            "3 writes each: {followed:?}"
+        );
         // How many children are alive at the same time depends on the scheduler.
-        assert_eq!(run.report.exact, followed.len() == 100 && run.report.losses.is_empty(), "{:?}", run.report.losses);
+        assert_eq!(
+            run.report.exact,
+            followed.len() == 100 && run.report.losses.is_empty(),
+            "{:?}",
+            run.report.losses
+        );
     }
 }
 
 #[test]
 fn with_room_for_one_task_a_single_process_is_exact() {
-    let run = zctrace().option("--max-tasks=1").run(&workload("write").args(&["50", "10"]));
+    let run = zctrace()
+        .option("--max-tasks=1")
+        .run(&workload("write").args(&["50", "10"]));
     run.finished.successful();
     run.assert_exact();
     assert_eq!(run.totals().row("write"), Figure::of(50, 10));
@@ -129,29 +207,54 @@ fn with_room_for_one_task_a_single_process_is_exact() {
 fn events_that_nobody_reads_are_counted_as_lost() {
     // zctrace is stopped while far more processes start and end than fit into its buffer.
     let script = r#"kill -STOP $PPID; "$@"; kill -CONT $PPID"#;
-    let storm = workload("fork-storm").arg("500").through(&["sh", "-c", script, "sh"]);
+    let storm = workload("fork-storm")
+        .arg("500")
+        .through(&["sh", "-c", script, "sh"]);
     let run = zctrace().option("--max-tasks=64").run(&storm);
     let statement = run.finished.stdout.len() as u64;
     run.stated();
-    assert!(run.report.losses["lost_events"] > 0 && !run.report.exact, "{:?}", run.report.losses);
+    assert!(
+        run.report.losses["lost_events"] > 0 && !run.report.exact,
+        "{:?}",
+        run.report.losses
+    );
     // The calls are summed up in the kernel, so none is lost.
-    assert_eq!(run.totals().row("write"), Figure { calls: 1501, ..Figure::of(1, 15_000 + statement) });
+    assert_eq!(
+        run.totals().row("write"),
+        Figure {
+            calls: 1501,
+            ..Figure::of(1, 15_000 + statement)
+        }
+    );
 }
 
 #[test]
 fn a_storm_with_little_room_is_exact_or_says_why_not() {
     for tasks in [1, 2, 33, 34, 40] {
-        let run = zctrace().option(format!("--max-tasks={tasks}")).run(&workload("exec-storm").arg("100"));
+        let run = zctrace()
+            .option(format!("--max-tasks={tasks}"))
+            .run(&workload("exec-storm").arg("100"));
         run.stated();
         let calls = run.totals().row("write").calls;
-        assert!(if run.report.exact { calls == 301 } else { calls <= 301 }, "{tasks}: {calls} {:?}", run.report.losses);
+        assert!(
+            if run.report.exact {
+                calls == 301
+            } else {
+                calls <= 301
+            },
+            "{tasks}: {calls} {:?}",
+            run.report.losses
+        );
         assert_eq!(run.report.exact, run.report.losses.is_empty());
     }
 }
 
 #[test]
 fn a_command_that_does_nothing_loses_nothing() {
-    let run = zctrace().syscalls("sendfile").option("--max-rows=1").run(&program("true"));
+    let run = zctrace()
+        .syscalls("sendfile")
+        .option("--max-rows=1")
+        .run(&program("true"));
     run.assert_exact();
     run.totals().assert_equal(&Figures::new());
 }

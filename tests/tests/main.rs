@@ -1,6 +1,8 @@
-//! Integration tests: zctrace is compared with programs whose calls are known, and with counters of the kernel and of strace.
+//! Integration tests: zctrace is compared with programs whose calls are known, and with counters of
+//! the kernel and of strace.
 //!
-//! Each file is one topic and reads like a specification. `cargo xtask test` runs all of them as root.
+//! Each file is one topic and reads like a specification. `cargo xtask test` runs all of them as
+//! root.
 
 mod both_backends;
 mod callers;

@@ -1,4 +1,5 @@
-//! Users without the privileges that eBPF needs, zctrace with file capabilities, and commands that run as another user.
+//! Users without the privileges that eBPF needs, zctrace with file capabilities, and commands that
+//! run as another user.
 
 use std::{
     fs,
@@ -10,10 +11,19 @@ use std::{
 use zc_tests::Figures;
 use zctrace::report::Report;
 
-use crate::harness::{Program, Run, TestDir, Zctrace, binary, copy_program, program, shell, untraced, workload, zctrace};
+use crate::harness::{
+    Program, Run, TestDir, Zctrace, binary, copy_program, program, shell, untraced, workload,
+    zctrace,
+};
 
 /// Starts a program as the user `nobody`.
-const AS_NOBODY: [&str; 5] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+const AS_NOBODY: [&str; 5] = [
+    "setpriv",
+    "--reuid=65534",
+    "--regid=65534",
+    "--clear-groups",
+    "--",
+];
 
 /// A copy of zctrace in a directory that everybody can reach, run by the user `nobody`.
 fn unprivileged() -> (Zctrace, TestDir) {
@@ -33,7 +43,11 @@ fn set_mode(file: &Path, mode: u32) {
 fn ebpf_without_privileges_is_refused_and_says_which_are_needed() {
     let (zctrace, _dir) = unprivileged();
     let refusal = zctrace.ebpf().refuses().with_status(125);
-    refusal.saying("not allowed").saying("sudo").saying("CAP_BPF").saying("CAP_PERFMON");
+    refusal
+        .saying("not allowed")
+        .saying("sudo")
+        .saying("CAP_BPF")
+        .saying("CAP_PERFMON");
 }
 
 #[test]
@@ -43,21 +57,38 @@ fn without_privileges_strace_takes_over_by_default() {
     assert_eq!(shown.code, Some(3));
     let report = Report::from_json(&shown.stderr).expect("a report alone");
     assert_eq!(report.backend, "strace");
-    assert!(report.notes.iter().any(|note| note.contains("not allowed")), "it says why: {:?}", report.notes);
+    assert!(
+        report.notes.iter().any(|note| note.contains("not allowed")),
+        "it says why: {:?}",
+        report.notes
+    );
 }
 
 #[test]
 fn usage_errors_are_reported_without_privileges_too() {
     let (zctrace, dir) = unprivileged();
-    zctrace.clone().option("--syscalls=raed").refuses().with_status(125).saying("'read'");
-    zctrace.option("--output").option(dir.join("report.json")).refuses().with_status(125).saying("Permission denied");
+    zctrace
+        .clone()
+        .option("--syscalls=raed")
+        .refuses()
+        .with_status(125)
+        .saying("'read'");
+    zctrace
+        .option("--output")
+        .option(dir.join("report.json"))
+        .refuses()
+        .with_status(125)
+        .saying("Permission denied");
 }
 
 #[test]
 fn the_command_can_run_as_another_user() {
     let run = zctrace().option("--user=65534:65533").run(&program("id"));
     let id = run.finished.successful();
-    assert!(id.contains("uid=65534") && id.contains("gid=65533") && !id.contains("=0("), "{id}");
+    assert!(
+        id.contains("uid=65534") && id.contains("gid=65533") && !id.contains("=0("),
+        "{id}"
+    );
     run.assert_exact();
 }
 
@@ -67,7 +98,11 @@ fn a_command_that_the_other_user_may_not_run_ends_with_126() {
     let secret = dir.join("secret");
     copy_program("/bin/true".as_ref(), &secret);
     dir.set_mode(0o700);
-    zctrace().option("--user=65534").refuses_to_run(&program(&secret)).with_status(126).saying("Permission denied");
+    zctrace()
+        .option("--user=65534")
+        .refuses_to_run(&program(&secret))
+        .with_status(126)
+        .saying("Permission denied");
 }
 
 /// A copy of zctrace with the capabilities that `doctor` recommends, run by the user `nobody`.
@@ -78,8 +113,16 @@ fn with_file_capabilities() -> (Zctrace, TestDir) {
 }
 
 fn set_capabilities(copy: &Path) {
-    let set = Command::new("setcap").arg("cap_bpf,cap_perfmon=ep").arg(copy).status().expect("setcap is installed");
-    assert!(set.success(), "the filesystem of {} stores no capabilities", copy.display());
+    let set = Command::new("setcap")
+        .arg("cap_bpf,cap_perfmon=ep")
+        .arg(copy)
+        .status()
+        .expect("setcap is installed");
+    assert!(
+        set.success(),
+        "the filesystem of {} stores no capabilities",
+        copy.display()
+    );
 }
 
 #[test]
@@ -87,16 +130,39 @@ fn with_file_capabilities_every_user_can_trace_by_ebpf() {
     let (zctrace, dir) = with_file_capabilities();
     let report = dir.join("report.json");
     dir.set_mode(0o777);
-    let finished =
-        zctrace.ebpf().json_to(&report).show(&shell("head -c 5000 /dev/zero; grep -E 'Cap|NoNewPrivs' /proc/self/status >&2"));
+    let finished = zctrace.ebpf().json_to(&report).show(&shell(
+        "head -c 5000 /dev/zero; grep -E 'Cap|NoNewPrivs' /proc/self/status >&2",
+    ));
     assert_eq!(finished.code, Some(0), "{}", finished.stderr);
     for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
-        assert!(finished.stderr.contains(&format!("{set}:\t0000000000000000")), "{set} reached the command: {}", finished.stderr);
+        assert!(
+            finished
+                .stderr
+                .contains(&format!("{set}:\t0000000000000000")),
+            "{set} reached the command: {}",
+            finished.stderr
+        );
     }
-    assert!(finished.stderr.contains("NoNewPrivs:\t1"), "{}", finished.stderr);
-    let report: Report = serde_json::from_slice(&fs::read(report).expect("written")).expect("a report");
-    assert!(report.exact && report.backend == "ebpf", "{:?}", report.losses);
-    assert!(!report.notes.iter().any(|note| note.contains("no_new_privs")), "nothing was restrained: {:?}", report.notes);
+    assert!(
+        finished.stderr.contains("NoNewPrivs:\t1"),
+        "{}",
+        finished.stderr
+    );
+    let report: Report =
+        serde_json::from_slice(&fs::read(report).expect("written")).expect("a report");
+    assert!(
+        report.exact && report.backend == "ebpf",
+        "{:?}",
+        report.losses
+    );
+    assert!(
+        !report
+            .notes
+            .iter()
+            .any(|note| note.contains("no_new_privs")),
+        "nothing was restrained: {:?}",
+        report.notes
+    );
 }
 
 #[test]
@@ -106,13 +172,29 @@ fn a_setuid_program_gains_nothing_under_a_zctrace_with_file_capabilities() {
     copy_program("/usr/bin/id".as_ref(), &setuid);
     set_mode(&setuid, 0o6755);
     let untraced = untraced(&program(&setuid).through(&AS_NOBODY)).finish();
-    assert!(untraced.successful().contains("euid=0"), "by itself it is root: {}", untraced.text());
+    assert!(
+        untraced.successful().contains("euid=0"),
+        "by itself it is root: {}",
+        untraced.text()
+    );
     for backend in ["ebpf", "strace"] {
-        let traced = zctrace.clone().backend(backend).option("--format=json").show(&program(&setuid));
-        assert!(!traced.successful().contains("euid=0"), "{backend}: {}", traced.text());
+        let traced = zctrace
+            .clone()
+            .backend(backend)
+            .option("--format=json")
+            .show(&program(&setuid));
+        assert!(
+            !traced.successful().contains("euid=0"),
+            "{backend}: {}",
+            traced.text()
+        );
         let report = Report::from_json(&traced.stderr).expect("a report alone");
         let says_so = |note: &String| note.contains("setuid-id") && note.contains("no_new_privs");
-        assert!(report.notes.iter().any(says_so), "{backend}: {:?}", report.notes);
+        assert!(
+            report.notes.iter().any(says_so),
+            "{backend}: {:?}",
+            report.notes
+        );
     }
 }
 
@@ -121,7 +203,9 @@ fn setuid_programs_are_not_restricted_under_root() {
     let (_, dir) = unprivileged();
     let copy = dir.join("zctrace");
     set_capabilities(&copy);
-    let run = zctrace().binary(copy).run(&shell("grep NoNewPrivs /proc/self/status"));
+    let run = zctrace()
+        .binary(copy)
+        .run(&shell("grep NoNewPrivs /proc/self/status"));
     assert_eq!(run.finished.successful().trim(), "NoNewPrivs:\t0");
     run.assert_exact();
 }
@@ -129,11 +213,18 @@ fn setuid_programs_are_not_restricted_under_root() {
 #[test]
 fn capabilities_are_dropped_before_the_command_runs() {
     let (zctrace, _dir) = with_file_capabilities();
-    let mut zctrace = zctrace.ebpf().launch_of(&shell("echo ready; read line")).start();
+    let mut zctrace = zctrace
+        .ebpf()
+        .launch_of(&shell("echo ready; read line"))
+        .start();
     zctrace.expect("ready");
-    let status = fs::read_to_string(format!("/proc/{}/status", zctrace.pid().as_raw_pid())).expect("it lives");
+    let status = fs::read_to_string(format!("/proc/{}/status", zctrace.pid().as_raw_pid()))
+        .expect("it lives");
     for set in ["CapPrm", "CapEff"] {
-        assert!(status.contains(&format!("{set}:\t0000000000000000")), "{status}");
+        assert!(
+            status.contains(&format!("{set}:\t0000000000000000")),
+            "{status}"
+        );
     }
     zctrace.say("go on");
     assert_eq!(zctrace.wait(), Some(0));
@@ -147,14 +238,22 @@ fn with_file_capabilities_the_variable_for_btf_is_ignored() {
     let traced = zctrace.clone().ebpf().show(&program("true"));
     assert_eq!(traced.code, Some(0), "{}", traced.stderr);
     let doctor = zctrace.launch_with(&["doctor"]).finish();
-    assert!(doctor.successful().contains("is ignored"), "{}", doctor.text());
+    assert!(
+        doctor.successful().contains("is ignored"),
+        "{}",
+        doctor.text()
+    );
 }
 
 #[test]
 fn a_setuid_zctrace_refuses_to_run() {
     let (zctrace, dir) = unprivileged();
     set_mode(&dir.join("zctrace"), 0o4755);
-    zctrace.refuses().with_status(125).saying("setuid").saying("file capabilities");
+    zctrace
+        .refuses()
+        .with_status(125)
+        .saying("setuid")
+        .saying("file capabilities");
 }
 
 /// Starts a program as the user `nobody`, without capabilities and without a way to get one.
@@ -175,7 +274,10 @@ struct Public(TestDir);
 impl Public {
     fn new() -> Self {
         let public = Self(TestDir::new());
-        for (file, name) in [(binary(), "zctrace"), (PathBuf::from(env!("CARGO_BIN_EXE_workload")), "workload")] {
+        for (file, name) in [
+            (binary(), "zctrace"),
+            (PathBuf::from(env!("CARGO_BIN_EXE_workload")), "workload"),
+        ] {
             copy_program(&file, &public.path(name));
             set_mode(&public.path(name), 0o755);
         }
@@ -189,19 +291,28 @@ impl Public {
 
     /// zctrace, run by the user `nobody` through these words.
     fn zctrace(&self, through: &[&str]) -> Zctrace {
-        zctrace().through(&WITHOUT_CAPABILITIES).through(through).binary(self.path("zctrace")).dir("/")
+        zctrace()
+            .through(&WITHOUT_CAPABILITIES)
+            .through(through)
+            .binary(self.path("zctrace"))
+            .dir("/")
     }
 
     fn workload(&self, words: &[&str]) -> Program {
         program(self.path("workload")).args(words)
     }
 
-    /// Traces a workload with the default backend. The report goes to stderr, because the user can write nowhere else.
+    /// Traces a workload with the default backend. The report goes to stderr, because the user can
+    /// write nowhere else.
     #[track_caller]
     fn run(&self, words: &[&str]) -> Run {
-        let finished = self.zctrace(&[]).by_thread().option("--format=json").show(&self.workload(words));
-        let report: Report =
-            serde_json::from_str(&finished.stderr).unwrap_or_else(|error| panic!("{error}: {}", finished.stderr));
+        let finished = self
+            .zctrace(&[])
+            .by_thread()
+            .option("--format=json")
+            .show(&self.workload(words));
+        let report: Report = serde_json::from_str(&finished.stderr)
+            .unwrap_or_else(|error| panic!("{error}: {}", finished.stderr));
         Run { report, finished }
     }
 }
@@ -219,8 +330,14 @@ fn an_unprivileged_user_gets_the_same_counts_by_strace() {
     let public = Public::new();
     for words in [["known"].as_slice(), &["errnos"], &["signal-reads", "20"]] {
         let nobody = public.run(words);
-        let root = zctrace().by_thread().ebpf().run(&workload(words[0]).args(&words[1..]));
-        assert_eq!((nobody.report.backend.as_str(), root.report.backend.as_str()), ("strace", "ebpf"));
+        let root = zctrace()
+            .by_thread()
+            .ebpf()
+            .run(&workload(words[0]).args(&words[1..]));
+        assert_eq!(
+            (nobody.report.backend.as_str(), root.report.backend.as_str()),
+            ("strace", "ebpf")
+        );
         assert_eq!(own_rows(&nobody), own_rows(&root), "{words:?}");
     }
 }
@@ -230,9 +347,19 @@ fn an_unprivileged_users_report_names_the_backend_and_the_reason() {
     let public = Public::new();
     let notes = public.run(&["write"]).report.notes;
     assert_eq!(notes.len(), 1, "{notes:?}");
-    assert!(notes[0].starts_with("backend strace, since eBPF cannot run here: ") && notes[0].contains("CAP_BPF"), "{notes:?}");
-    let table = public.zctrace(&[]).show(&public.workload(&["write"])).stderr;
-    assert!(table.lines().any(|line| line.contains(&notes[0])), "not in one line: {table}");
+    assert!(
+        notes[0].starts_with("backend strace, since eBPF cannot run here: ")
+            && notes[0].contains("CAP_BPF"),
+        "{notes:?}"
+    );
+    let table = public
+        .zctrace(&[])
+        .show(&public.workload(&["write"]))
+        .stderr;
+    assert!(
+        table.lines().any(|line| line.contains(&notes[0])),
+        "not in one line: {table}"
+    );
 }
 
 #[test]
@@ -248,5 +375,9 @@ fn an_unprivileged_user_without_strace_is_told_both_reasons() {
     let public = Public::new();
     let zctrace = public.zctrace(&["env", "PATH=/nonexistent"]);
     let refusal = zctrace.refuses_to_run(&public.workload(&["write"]));
-    refusal.with_status(125).saying("CAP_BPF").saying("strace is not installed").saying("package 'strace'");
+    refusal
+        .with_status(125)
+        .saying("CAP_BPF")
+        .saying("strace is not installed")
+        .saying("package 'strace'");
 }

@@ -1,11 +1,12 @@
-//! Signals and the terminal: signals to zctrace reach the command, and zctrace still writes its report.
+//! Signals and the terminal: signals to zctrace reach the command, and zctrace still writes its
+//! report.
 
 use rustix::process::Signal;
 use zctrace::report::{Report, State};
 
 use crate::harness::{
-    Conversation, ReportFile, Terminal, Zctrace, child_of, each_backend, exists, is_alive, program, shell, state_of, wait_until,
-    waiting, zctrace,
+    Conversation, ReportFile, Terminal, Zctrace, child_of, each_backend, exists, is_alive, program,
+    shell, state_of, wait_until, waiting, zctrace,
 };
 
 /// A zctrace whose command is waiting for a signal.
@@ -22,7 +23,10 @@ fn a_signal_ends_the_command_and_the_report_is_written() {
         zctrace.signal(signal);
         assert_eq!(zctrace.wait(), Some(128 + signal.as_raw()), "{signal:?}");
         let report = report.read(&zctrace.into_stderr());
-        assert_eq!((report.exit.code, report.exit.signal), (None, Some(signal.as_raw())));
+        assert_eq!(
+            (report.exit.code, report.exit.signal),
+            (None, Some(signal.as_raw()))
+        );
         assert!(report.exact, "{:?}", report.losses);
     }
 }
@@ -49,8 +53,9 @@ fn a_command_that_handles_a_signal_keeps_running() {
 
 #[test]
 fn other_signals_reach_the_command_and_do_not_end_zctrace() {
-    // 34 is the first real-time signal. bash checks for signals only between its reads, so each read is short. What it reads it may lose when
-    // the time of that read is over, so a signal ends it, too.
+    // 34 is the first real-time signal. bash checks for signals only between its reads, so each
+    // read is short. What it reads it may lose when the time of that read is over, so a signal ends
+    // it, too.
     let script = "for signal in USR2 ALRM VTALRM PROF IO 34; do trap \"echo $signal\" $signal; done; trap 'exit 7' 35; \
                   echo ready; while :; do read -t 0.05; done";
     for zctrace in each_backend() {
@@ -58,7 +63,10 @@ fn other_signals_reach_the_command_and_do_not_end_zctrace() {
         zctrace.expect("ready");
         let pid = zctrace.pid().as_raw_pid().to_string();
         let send = |signal| {
-            let sent = std::process::Command::new("kill").args([&format!("-{signal}"), &pid]).status().expect("kill is there");
+            let sent = std::process::Command::new("kill")
+                .args([&format!("-{signal}"), &pid])
+                .status()
+                .expect("kill is there");
             assert!(sent.success());
         };
         for signal in ["USR2", "ALRM", "VTALRM", "PROF", "IO", "34"] {
@@ -80,11 +88,28 @@ fn usr1_writes_the_report_so_far_and_the_trace_continues() {
     zctrace.signal(Signal::USR1);
     wait_until("a report is there", || report.is_there());
     let so_far = report.read("");
-    assert_eq!((so_far.exit.code, so_far.exit.signal, so_far.exact), (None, None, false));
-    assert_eq!(so_far.losses.keys().collect::<Vec<_>>(), ["read_while_running"]);
-    let states: Vec<_> = so_far.processes.iter().map(|process| process.state).collect();
+    assert_eq!(
+        (so_far.exit.code, so_far.exit.signal, so_far.exact),
+        (None, None, false)
+    );
+    assert_eq!(
+        so_far.losses.keys().collect::<Vec<_>>(),
+        ["read_while_running"]
+    );
+    let states: Vec<_> = so_far
+        .processes
+        .iter()
+        .map(|process| process.state)
+        .collect();
     assert_eq!(states, [State::Running, State::Exited]);
-    let written = |report: &Report| report.totals.syscalls.iter().find(|row| row.name == "write").and_then(|row| row.bytes);
+    let written = |report: &Report| {
+        report
+            .totals
+            .syscalls
+            .iter()
+            .find(|row| row.name == "write")
+            .and_then(|row| row.bytes)
+    };
     let before = written(&so_far).expect("known");
     assert!(before >= 5000 && so_far.wall_ns.is_some(), "{before}");
     zctrace.say("go on");
@@ -96,22 +121,30 @@ fn usr1_writes_the_report_so_far_and_the_trace_continues() {
 
 #[test]
 fn usr1_under_strace_says_that_there_is_no_report_so_far() {
-    let (mut zctrace, report) = zctrace().backend("strace").start(&shell("echo ready; read line"));
+    let (mut zctrace, report) = zctrace()
+        .backend("strace")
+        .start(&shell("echo ready; read line"));
     zctrace.expect("ready");
     zctrace.signal(Signal::USR1);
     wait_until("zctrace answers", || !zctrace.stderr_so_far().is_empty());
     zctrace.say("go on");
     assert_eq!(zctrace.wait(), Some(0));
     let stderr = zctrace.into_stderr();
-    assert!(stderr.lines().count() == 1 && stderr.contains("--backend ebpf"), "{stderr}");
+    assert!(
+        stderr.lines().count() == 1 && stderr.contains("--backend ebpf"),
+        "{stderr}"
+    );
     assert!(report.read(&stderr).exact);
 }
 
 #[test]
 fn with_wait_all_the_wall_time_covers_all_descendants() {
     for zctrace in each_backend() {
-        // Under strace, the time begins when zctrace reads the first line of the log, which is later on a loaded machine.
-        let run = zctrace.option("--wait-all").run_with_any_backend(&shell("sleep 0.6 >&- 2>&- &"));
+        // Under strace, the time begins when zctrace reads the first line of the log, which is
+        // later on a loaded machine.
+        let run = zctrace
+            .option("--wait-all")
+            .run_with_any_backend(&shell("sleep 0.6 >&- 2>&- &"));
         let wall_ns = run.report.wall_ns.expect("known");
         assert!(wall_ns >= 300_000_000, "{wall_ns} ns");
     }
@@ -120,14 +153,20 @@ fn with_wait_all_the_wall_time_covers_all_descendants() {
 #[test]
 fn a_signal_ends_the_wait_for_all_descendants() {
     for zctrace in each_backend() {
-        let (mut zctrace, report) = zctrace.option("--wait-all").start(&shell("sleep 100 >&- & echo $$"));
+        let (mut zctrace, report) = zctrace
+            .option("--wait-all")
+            .start(&shell("sleep 100 >&- & echo $$"));
         let shell = zctrace.hear();
         wait_until("the shell has ended", || !exists(&shell));
         zctrace.signal(Signal::TERM);
         assert_eq!(zctrace.wait(), Some(0), "the command's own status");
         // The conversation must not be dropped yet: that would kill everything that was started.
         let report = report.read(&zctrace.stderr_so_far());
-        let states: Vec<_> = report.processes.iter().map(|process| process.state).collect();
+        let states: Vec<_> = report
+            .processes
+            .iter()
+            .map(|process| process.state)
+            .collect();
         assert_eq!(states, [State::Exited, State::Running]);
         assert!(is_alive(report.processes[1].pid), "it goes on");
     }
@@ -135,7 +174,8 @@ fn a_signal_ends_the_wait_for_all_descendants() {
 
 #[test]
 fn a_signal_at_the_moment_of_the_commands_end_does_not_end_zctrace() {
-    // Ctrl-C can end the command before zctrace handles the signal. Which of the two zctrace sees first is chance.
+    // Ctrl-C can end the command before zctrace handles the signal. Which of the two zctrace sees
+    // first is chance.
     for _ in 0..12 {
         let (zctrace, report) = started();
         let command = child_of(zctrace.pid());
@@ -153,7 +193,9 @@ fn a_signal_at_the_moment_of_the_commands_end_does_not_end_zctrace() {
 #[test]
 fn the_command_survives_a_killed_zctrace() {
     for zctrace in each_backend() {
-        let (mut zctrace, _report) = zctrace.start(&shell("echo ready; read line; echo $line; read line; echo $line"));
+        let (mut zctrace, _report) = zctrace.start(&shell(
+            "echo ready; read line; echo $line; read line; echo $line",
+        ));
         zctrace.expect("ready");
         zctrace.signal(Signal::KILL);
         assert_eq!(zctrace.wait(), None, "killed");
@@ -167,7 +209,8 @@ fn the_command_survives_a_killed_zctrace() {
 #[test]
 fn zctrace_and_its_command_can_be_stopped_and_continued() {
     // Like Ctrl-Z and `fg`: both stop, and both go on.
-    let (mut zctrace, report) = zctrace().start(&shell("echo ready; read line; kill -STOP $$; echo $line"));
+    let (mut zctrace, report) =
+        zctrace().start(&shell("echo ready; read line; kill -STOP $$; echo $line"));
     zctrace.expect("ready");
     zctrace.signal(Signal::STOP);
     zctrace.say("on");
@@ -190,8 +233,14 @@ fn the_table_fits_the_terminal() {
     for columns in [40, 60, 100] {
         let (code, shown) = on_terminal(columns, zctrace(), "exit 7");
         assert_eq!(code, Some(7));
-        let widest = shown.lines().map(|line| line.trim_end().chars().count()).max();
-        assert!(widest <= Some(columns.into()), "{widest:?} of {columns} columns:\n{shown}");
+        let widest = shown
+            .lines()
+            .map(|line| line.trim_end().chars().count())
+            .max();
+        assert!(
+            widest <= Some(columns.into()),
+            "{widest:?} of {columns} columns:\n{shown}"
+        );
         assert!(shown.contains("mmap") && shown.contains("calls"), "{shown}");
     }
 }
@@ -202,10 +251,15 @@ fn the_table_is_coloured_on_a_terminal_unless_disabled() {
     let terminal = || zctrace().env("TERM", "xterm");
     assert!(is_coloured(terminal()));
     assert!(!is_coloured(terminal().env("NO_COLOR", "1")));
-    assert!(is_coloured(terminal().env("NO_COLOR", "")), "empty does not count");
+    assert!(
+        is_coloured(terminal().env("NO_COLOR", "")),
+        "empty does not count"
+    );
     assert!(!is_coloured(zctrace().env("TERM", "dumb")));
     assert!(!is_coloured(terminal().option("--color=never")));
-    assert!(is_coloured(zctrace().env("TERM", "dumb").option("--color=always")));
+    assert!(is_coloured(
+        zctrace().env("TERM", "dumb").option("--color=always")
+    ));
 }
 
 #[test]
@@ -215,12 +269,16 @@ fn ctrl_c_ends_the_command_and_the_report_is_shown() {
     terminal.type_in("\x03");
     let (code, shown) = terminal.finish();
     assert_eq!(code, Some(130));
-    assert!(shown.contains("killed by SIGINT") && shown.contains("exact"), "{shown}");
+    assert!(
+        shown.contains("killed by SIGINT") && shown.contains("exact"),
+        "{shown}"
+    );
 }
 
 #[test]
 fn ctrl_c_reaches_the_command_once() {
-    let script = "trap 'echo caught' INT; echo ready; until read line; do :; done; echo $line; exit 3";
+    let script =
+        "trap 'echo caught' INT; echo ready; until read line; do :; done; echo $line; exit 3";
     let mut terminal = Terminal::start(80, &zctrace().launch_of(&shell(script)));
     terminal.wait_for("ready");
     terminal.type_in("\x03");
@@ -235,7 +293,10 @@ fn ctrl_c_reaches_the_command_once() {
 
 #[test]
 fn ctrl_backslash_ends_the_command_and_the_report_is_shown() {
-    let mut terminal = Terminal::start(80, &zctrace().launch_of(&shell("ulimit -c 0; echo ready; exec sleep 100")));
+    let mut terminal = Terminal::start(
+        80,
+        &zctrace().launch_of(&shell("ulimit -c 0; echo ready; exec sleep 100")),
+    );
     terminal.wait_for("ready");
     terminal.type_in("\x1c");
     let (code, shown) = terminal.finish();
@@ -245,12 +306,23 @@ fn ctrl_backslash_ends_the_command_and_the_report_is_shown() {
 
 #[test]
 fn the_command_has_the_terminal() {
-    let (code, shown) = on_terminal(80, zctrace(), "tty <&1 >&2; test -t 0 && test -t 1 && test -t 2 && echo all three");
+    let (code, shown) = on_terminal(
+        80,
+        zctrace(),
+        "tty <&1 >&2; test -t 0 && test -t 1 && test -t 2 && echo all three",
+    );
     assert_eq!(code, Some(0), "{shown}");
-    assert!(shown.contains("/dev/pts/") && shown.contains("all three"), "{shown}");
+    assert!(
+        shown.contains("/dev/pts/") && shown.contains("all three"),
+        "{shown}"
+    );
     // Typed input goes to the command.
     let mut terminal = Terminal::start(80, &zctrace().launch_of(&program("cat")));
     terminal.type_in("typed\n\x04");
     let (code, shown) = terminal.finish();
-    assert_eq!((code, shown.matches("typed\r\n").count()), (Some(0), 2), "the echo, and cat's answer: {shown}");
+    assert_eq!(
+        (code, shown.matches("typed\r\n").count()),
+        (Some(0), 2),
+        "the echo, and cat's answer: {shown}"
+    );
 }

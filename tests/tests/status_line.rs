@@ -1,4 +1,5 @@
-//! The status line: a sign of life on the terminal, where it cannot mix with what the command writes. And the pager.
+//! The status line: a sign of life on the terminal, where it cannot mix with what the command
+//! writes. And the pager.
 
 use std::fs;
 
@@ -14,11 +15,22 @@ const LASTING: &str = "echo output; until test -e go; do sleep 0.05; done";
 /// A script that lasts longer than it takes zctrace to show a line, where it shows one.
 const LONG: &str = "echo output; sleep 2";
 
-/// zctrace in a shell, on a terminal of this type. `redirections` are those of zctrace, and so of the command.
-fn in_shell(zctrace: Zctrace, terminal: &str, redirections: &str, dir: &TestDir, script: &str) -> Launch {
+/// zctrace in a shell, on a terminal of this type. `redirections` are those of zctrace, and so of
+/// the command.
+fn in_shell(
+    zctrace: Zctrace,
+    terminal: &str,
+    redirections: &str,
+    dir: &TestDir,
+    script: &str,
+) -> Launch {
     let words = zctrace.launch_of(&shell(script));
     let line = format!("\"$@\" {redirections}");
-    Launch::default().words(&["sh", "-c", &line, "sh"]).words(words.command_line()).env("TERM", terminal).dir(dir.path())
+    Launch::default()
+        .words(&["sh", "-c", &line, "sh"])
+        .words(words.command_line())
+        .env("TERM", terminal)
+        .dir(dir.path())
 }
 
 /// The same with stdout and stderr in files.
@@ -38,18 +50,28 @@ fn read(dir: &TestDir, name: &str) -> String {
 fn a_run_that_lasts_shows_a_line_that_leaves_nothing_behind() {
     for backend in BACKENDS {
         let dir = TestDir::new();
-        let mut terminal = Terminal::start(80, &with_files(zctrace().option(backend), &dir, LASTING));
+        let mut terminal =
+            Terminal::start(80, &with_files(zctrace().option(backend), &dir, LASTING));
         terminal.wait_for(STATUS);
         terminal.wait_for(" calls, ");
         let_go(&dir);
         let (code, shown) = terminal.finish();
         assert_eq!(code, Some(0));
-        assert!(shown.contains(" process") && shown.contains("/s"), "{shown:?}");
+        assert!(
+            shown.contains(" process") && shown.contains("/s"),
+            "{shown:?}"
+        );
         // Every line is at the same place of the screen, and the last one is erased.
-        assert!(!shown.contains('\n') && shown.ends_with(ERASED), "{shown:?}");
+        assert!(
+            !shown.contains('\n') && shown.ends_with(ERASED),
+            "{shown:?}"
+        );
         assert_eq!(read(&dir, "out"), "output\n");
         let report = read(&dir, "err");
-        assert!(report.contains("exit 0") && !report.contains(['\x1b', '\r']), "{report:?}");
+        assert!(
+            report.contains("exit 0") && !report.contains(['\x1b', '\r']),
+            "{report:?}"
+        );
     }
 }
 
@@ -60,23 +82,41 @@ fn the_line_fits_a_narrow_terminal() {
     terminal.wait_for("\x1b[K");
     let_go(&dir);
     let (_, shown) = terminal.finish();
-    let line = shown.strip_prefix('\r').and_then(|shown| shown.split('\x1b').next()).expect("a line");
-    assert!(line.starts_with("zctrace: ") && line.len() == 19, "{shown:?}");
+    let line = shown
+        .strip_prefix('\r')
+        .and_then(|shown| shown.split('\x1b').next())
+        .expect("a line");
+    assert!(
+        line.starts_with("zctrace: ") && line.len() == 19,
+        "{shown:?}"
+    );
 }
 
 #[test]
 fn no_line_is_shown_where_it_could_mix_with_output() {
     let terminals = |zctrace: fn() -> Zctrace, kind: &str, redirections: &str| {
         let dir = TestDir::new();
-        (Terminal::start(80, &in_shell(zctrace(), kind, redirections, &dir, LONG)), redirections.to_owned(), dir)
+        (
+            Terminal::start(80, &in_shell(zctrace(), kind, redirections, &dir, LONG)),
+            redirections.to_owned(),
+            dir,
+        )
     };
-    let mut all: Vec<_> =
-        ["", ">out", "2>err", "2>err | cat"].map(|redirections| terminals(zctrace, "xterm", redirections)).into();
-    all.push(terminals(|| zctrace().option("--no-status"), "xterm", ">out 2>err"));
+    let mut all: Vec<_> = ["", ">out", "2>err", "2>err | cat"]
+        .map(|redirections| terminals(zctrace, "xterm", redirections))
+        .into();
+    all.push(terminals(
+        || zctrace().option("--no-status"),
+        "xterm",
+        ">out 2>err",
+    ));
     all.push(terminals(zctrace, "dumb", ">out 2>err"));
     for (terminal, redirections, _dir) in all {
         let (code, shown) = terminal.finish();
-        assert!(code == Some(0) && !shown.contains(STATUS) && !shown.contains(ERASED), "{redirections}: {shown:?}");
+        assert!(
+            code == Some(0) && !shown.contains(STATUS) && !shown.contains(ERASED),
+            "{redirections}: {shown:?}"
+        );
     }
 }
 
@@ -97,21 +137,35 @@ fn an_interim_report_comes_where_the_final_one_goes_and_the_line_is_shown_again(
     terminal.wait_for(STATUS);
     let_go(&dir);
     let (code, shown) = terminal.finish();
-    assert_eq!((code, shown.ends_with(ERASED)), (Some(0), true), "{shown:?}");
+    assert_eq!(
+        (code, shown.ends_with(ERASED)),
+        (Some(0), true),
+        "{shown:?}"
+    );
     let reports = read(&dir, "err");
     assert_eq!(reports.matches("zctrace: sh -c").count(), 2, "{reports}");
 }
 
 /// Runs zctrace on a terminal with this pager.
 fn paged(pager: &str, zctrace: Zctrace, script: &str) -> (Option<i32>, String) {
-    Terminal::start(80, &zctrace.option("--pager").env("PAGER", pager).launch_of(&shell(script))).finish()
+    Terminal::start(
+        80,
+        &zctrace
+            .option("--pager")
+            .env("PAGER", pager)
+            .launch_of(&shell(script)),
+    )
+    .finish()
 }
 
 #[test]
 fn the_pager_gets_the_report_and_the_exit_status_stays_that_of_the_command() {
     let (code, shown) = paged("sed s/^/paged:/", zctrace(), "exit 7");
     assert_eq!(code, Some(7));
-    assert!(shown.contains("paged:exit 7, wall") && !shown.contains("\nexit 7"), "{shown}");
+    assert!(
+        shown.contains("paged:exit 7, wall") && !shown.contains("\nexit 7"),
+        "{shown}"
+    );
     // A user who leaves the pager early has seen enough.
     let (code, shown) = paged("head -n 1", zctrace().option("--all"), "exit 7");
     assert_eq!((code, shown.lines().count()), (Some(7), 1), "{shown}");
@@ -119,20 +173,41 @@ fn the_pager_gets_the_report_and_the_exit_status_stays_that_of_the_command() {
 
 #[test]
 fn a_pager_that_fails_is_one_line_and_the_report_follows() {
-    for (pager, why) in [("no-such-pager -x", "No such file or directory"), ("false", "exit status: 1")] {
+    for (pager, why) in [
+        ("no-such-pager -x", "No such file or directory"),
+        ("false", "exit status: 1"),
+    ] {
         let (code, shown) = paged(pager, zctrace(), "exit 7");
         assert_eq!(code, Some(7));
         let lines: Vec<&str> = shown.lines().collect();
-        assert!(lines[0].starts_with(&format!("zctrace: the pager '{pager}' failed ({why}")), "{shown}");
-        assert!(lines[1].starts_with("zctrace: sh -c") && shown.contains("\nexit 7, wall"), "{shown}");
+        assert!(
+            lines[0].starts_with(&format!("zctrace: the pager '{pager}' failed ({why}")),
+            "{shown}"
+        );
+        assert!(
+            lines[1].starts_with("zctrace: sh -c") && shown.contains("\nexit 7, wall"),
+            "{shown}"
+        );
     }
 }
 
 #[test]
 fn without_a_terminal_or_the_option_no_pager_runs() {
     let pager = "sed s/^/paged:/";
-    let finished = zctrace().option("--pager").env("PAGER", pager).launch_of(&shell("exit 7")).finish();
-    assert!(finished.code == Some(7) && !finished.stderr.contains("paged:"), "{}", finished.stderr);
-    let (_, shown) = Terminal::start(80, &zctrace().env("PAGER", pager).launch_of(&shell("exit 7"))).finish();
+    let finished = zctrace()
+        .option("--pager")
+        .env("PAGER", pager)
+        .launch_of(&shell("exit 7"))
+        .finish();
+    assert!(
+        finished.code == Some(7) && !finished.stderr.contains("paged:"),
+        "{}",
+        finished.stderr
+    );
+    let (_, shown) = Terminal::start(
+        80,
+        &zctrace().env("PAGER", pager).launch_of(&shell("exit 7")),
+    )
+    .finish();
     assert!(!shown.contains("paged:"), "{shown}");
 }

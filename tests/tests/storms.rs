@@ -1,4 +1,5 @@
-//! Many short-lived processes, programs and threads: every write is counted, also while other processes are busy.
+//! Many short-lived processes, programs and threads: every write is counted, also while other
+//! processes are busy.
 
 use std::{collections::BTreeSet, fs};
 
@@ -11,7 +12,8 @@ fn writes(calls: u64, bytes: u64) -> Figures {
     [("write".to_owned(), Figure::of(calls, bytes))].into()
 }
 
-/// All writes of a storm, and the one that prints the statement of the workload, which is among them.
+/// All writes of a storm, and the one that prints the statement of the workload, which is among
+/// them.
 fn writes_and_statement(run: &Run) -> (Figure, Figure) {
     let mut all = run.stated().calls.remove("write").expect("a storm writes");
     let statement = Figure::of(1, run.finished.stdout.len() as u64);
@@ -22,10 +24,15 @@ fn writes_and_statement(run: &Run) -> (Figure, Figure) {
 }
 
 fn fork_storm() {
-    let run = zctrace().option("--all-processes").run(&workload("fork-storm").arg("2000"));
+    let run = zctrace()
+        .option("--all-processes")
+        .run(&workload("fork-storm").arg("2000"));
     let (all, statement) = writes_and_statement(&run);
     run.assert_exact();
-    assert_eq!((run.report.totals.processes, run.report.totals.threads), (2001, 2001));
+    assert_eq!(
+        (run.report.totals.processes, run.report.totals.threads),
+        (2001, 2001)
+    );
     assert_eq!(all.calls, 6001);
     assert_eq!(run.totals().row("write"), all);
     assert_eq!(Rows::of(run.root()).row("write"), statement);
@@ -39,7 +46,10 @@ fn exec_storm() {
     let run = zctrace().run(&workload("exec-storm").arg("300"));
     let (all, _) = writes_and_statement(&run);
     run.assert_exact();
-    assert_eq!((run.report.totals.processes, run.report.totals.threads), (301, 301));
+    assert_eq!(
+        (run.report.totals.processes, run.report.totals.threads),
+        (301, 301)
+    );
     assert_eq!(all.calls, 901);
     assert_eq!(run.totals().row("write"), all);
     // The loader also makes calls, the same ones in every process.
@@ -49,34 +59,62 @@ fn exec_storm() {
     }
     Rows::of(&run.descendants()[0]).assert_contain(&writes(3, 10));
     let command = run.stated().facts["program"].clone();
-    assert!(run.descendants().iter().all(|child| serde_json::json!(child.command) == command), "command lines: {command}");
+    assert!(
+        run.descendants()
+            .iter()
+            .all(|child| serde_json::json!(child.command) == command),
+        "command lines: {command}"
+    );
     assert_all_are_its_children(&run);
 }
 
 fn thread_storm() {
-    let run = zctrace().by_thread().run(&workload("thread-storm").args(&["64", "1000"]));
+    let run = zctrace()
+        .by_thread()
+        .run(&workload("thread-storm").args(&["64", "1000"]));
     let (all, _) = writes_and_statement(&run);
     run.assert_exact();
-    assert_eq!((run.report.totals.processes, run.report.totals.threads), (1, 65));
+    assert_eq!(
+        (run.report.totals.processes, run.report.totals.threads),
+        (1, 65)
+    );
     assert_eq!(all.calls, 64_001);
     assert_eq!(run.totals().row("write"), all);
-    let writers: Vec<_> = run.threads().filter(|thread| thread.comm.as_deref() == Some("zc-storm")).collect();
+    let writers: Vec<_> = run
+        .threads()
+        .filter(|thread| thread.comm.as_deref() == Some("zc-storm"))
+        .collect();
     assert_eq!(writers.len(), 64);
     for writer in writers {
         Rows::new("a writer", &writer.syscalls).assert_contain(&writes(1000, 8));
     }
 }
 
-/// Makes sure that the report has only the command and its children: not zctrace, no bystander, no process twice.
+/// Makes sure that the report has only the command and its children: not zctrace, no bystander, no
+/// process twice.
 fn assert_all_are_its_children(run: &Run) {
     let zctrace = u32::try_from(run.finished.group.pid().as_raw_pid()).expect("positive");
     let root = run.root();
     assert_eq!(root.ppid, Some(zctrace));
-    assert!(run.descendants().iter().all(|child| child.ppid == Some(root.pid)), "children of {}", root.pid);
-    let ids: BTreeSet<u32> = run.report.processes.iter().map(|process| process.pid).collect();
+    assert!(
+        run.descendants()
+            .iter()
+            .all(|child| child.ppid == Some(root.pid)),
+        "children of {}",
+        root.pid
+    );
+    let ids: BTreeSet<u32> = run
+        .report
+        .processes
+        .iter()
+        .map(|process| process.pid)
+        .collect();
     assert!(!ids.contains(&zctrace), "zctrace itself is in its report");
     // The kernel may reuse an id, but not while its process lives.
-    assert!(ids.len() > run.report.processes.len() / 2, "ids of processes: {ids:?}");
+    assert!(
+        ids.len() > run.report.processes.len() / 2,
+        "ids of processes: {ids:?}"
+    );
 }
 
 /// A process that makes the same calls all the time.
@@ -89,14 +127,22 @@ impl Bystander {
     fn start() -> Self {
         let mut program = untraced(&workload("bystander")).start();
         program.expect("ready");
-        Self { calls_before: calls(&program), program }
+        Self {
+            calls_before: calls(&program),
+            program,
+        }
     }
 }
 
 /// Its calls so far, as the kernel counts them.
 fn calls(program: &Conversation) -> u64 {
-    let io = fs::read_to_string(format!("/proc/{}/io", program.pid().as_raw_pid())).expect("it lives");
-    let figure = |name| io.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok()).expect("a known file");
+    let io =
+        fs::read_to_string(format!("/proc/{}/io", program.pid().as_raw_pid())).expect("it lives");
+    let figure = |name| {
+        io.lines()
+            .find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok())
+            .expect("a known file")
+    };
     figure("syscr: ") + figure("syscw: ")
 }
 
@@ -145,13 +191,27 @@ fn the_sums_have_the_processes_that_were_merged_while_the_trace_went_on() {
     let run = zctrace().run(&workload("fork-storm").arg("2000"));
     let (all, statement) = writes_and_statement(&run);
     run.assert_exact();
-    assert_eq!((run.report.processes.len(), run.report.totals.processes, run.report.totals.threads), (500, 2001, 2001));
+    assert_eq!(
+        (
+            run.report.processes.len(),
+            run.report.totals.processes,
+            run.report.totals.threads
+        ),
+        (500, 2001, 2001)
+    );
     assert_eq!(run.totals().row("write"), all);
     assert_eq!(Rows::of(run.root()).row("write"), statement);
     for child in run.descendants() {
         Rows::of(child).assert_equal(&writes(3, 10));
     }
-    assert_eq!(run.report.programs.iter().map(|program| program.processes).sum::<u64>(), 2001);
+    assert_eq!(
+        run.report
+            .programs
+            .iter()
+            .map(|program| program.processes)
+            .sum::<u64>(),
+        2001
+    );
 }
 
 #[test]
@@ -159,15 +219,41 @@ fn json_lists_the_busiest_processes_and_says_how_many_it_leaves_out() {
     let storm = workload("fork-storm").arg("600");
     let run = zctrace().run(&storm);
     let (all, statement) = writes_and_statement(&run);
-    assert_eq!((run.report.processes.len(), run.report.totals.processes), (500, 601));
-    assert_eq!(Rows::of(run.root()).row("write"), statement, "the launched process is listed");
-    assert_eq!(run.totals().row("write"), all, "the sums are of all processes");
-    assert_eq!(run.report.programs.iter().map(|program| program.processes).sum::<u64>(), 601);
+    assert_eq!(
+        (run.report.processes.len(), run.report.totals.processes),
+        (500, 601)
+    );
+    assert_eq!(
+        Rows::of(run.root()).row("write"),
+        statement,
+        "the launched process is listed"
+    );
+    assert_eq!(
+        run.totals().row("write"),
+        all,
+        "the sums are of all processes"
+    );
+    assert_eq!(
+        run.report
+            .programs
+            .iter()
+            .map(|program| program.processes)
+            .sum::<u64>(),
+        601
+    );
     let note = "101 of 601 processes are not listed, those with the least CPU time";
-    assert!(run.report.notes.iter().any(|text| text.starts_with(note)), "{:?}", run.report.notes);
+    assert!(
+        run.report.notes.iter().any(|text| text.starts_with(note)),
+        "{:?}",
+        run.report.notes
+    );
     for option in ["--by=process", "--all"] {
         let run = zctrace().option(option).run(&storm);
-        assert!(run.report.processes.len() == 601 && run.report.notes.is_empty(), "{option}: {:?}", run.report.notes);
+        assert!(
+            run.report.processes.len() == 601 && run.report.notes.is_empty(),
+            "{option}: {:?}",
+            run.report.notes
+        );
     }
 }
 
@@ -175,13 +261,26 @@ fn json_lists_the_busiest_processes_and_says_how_many_it_leaves_out() {
 fn a_saved_report_lacks_what_it_was_saved_without() {
     let dir = TestDir::new();
     let path = dir.join("report.json");
-    zctrace().json_to(&path).show(&workload("fork-storm").arg("600")).successful();
+    zctrace()
+        .json_to(&path)
+        .show(&workload("fork-storm").arg("600"))
+        .successful();
     let report = |options: &[&str]| zctrace().option("report").option(&path).options(options);
     report(&["--by=process"])
         .refuses_words(&[])
         .with_status(125)
         .saying("saved without 101 of its processes: save it with --by process");
     let csv = report(&["--format=csv"]).launch().finish();
-    assert!(csv.code == Some(0) && csv.stderr.contains("the CSV lacks 101 processes"), "{}", csv.stderr);
-    assert!(report(&[]).launch().finish().successful().contains("101 of 601 processes are not listed"));
+    assert!(
+        csv.code == Some(0) && csv.stderr.contains("the CSV lacks 101 processes"),
+        "{}",
+        csv.stderr
+    );
+    assert!(
+        report(&[])
+            .launch()
+            .finish()
+            .successful()
+            .contains("101 of 601 processes are not listed")
+    );
 }

@@ -1,11 +1,15 @@
-//! The strace backend: how it starts and ends, that the command does not notice it, and what happens if strace is missing or killed.
+//! The strace backend: how it starts and ends, that the command does not notice it, and what
+//! happens if strace is missing or killed.
 
 use std::{fs, io::Write as _, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
 use rustix::process::{Pid, Signal, kill_process};
 use zctrace::report::State;
 
-use crate::harness::{Rows, TestDir, Zctrace, child_of, fifo, is_alive, program, shell, wait_until, waiting, workload, zctrace};
+use crate::harness::{
+    Rows, TestDir, Zctrace, child_of, fifo, is_alive, program, shell, wait_until, waiting,
+    workload, zctrace,
+};
 
 /// A zctrace that uses strace.
 fn strace() -> Zctrace {
@@ -37,7 +41,11 @@ fn the_exit_status_is_that_of_the_command() {
     ] {
         let run = strace().run(&workload(words[0]).arg(words[1]));
         assert_eq!(run.finished.code, Some(status), "{words:?}");
-        assert_eq!((run.report.exit.code, run.report.exit.signal), (code, signal), "{words:?}");
+        assert_eq!(
+            (run.report.exit.code, run.report.exit.signal),
+            (code, signal),
+            "{words:?}"
+        );
         run.assert_exact();
     }
 }
@@ -45,19 +53,29 @@ fn the_exit_status_is_that_of_the_command() {
 #[test]
 fn a_missing_command_ends_with_127() {
     let refusal = strace().refuses_to_run(&program("no-such-command"));
-    refusal.with_status(127).saying("'no-such-command'").saying("No such file or directory");
+    refusal
+        .with_status(127)
+        .saying("'no-such-command'")
+        .saying("No such file or directory");
 }
 
 #[test]
 fn a_file_without_execute_permission_ends_with_126() {
     let (_dir, path) = executable("#!/bin/sh\n");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("the file is ours");
-    strace().refuses_to_run(&program(path)).with_status(126).saying("Permission denied");
+    strace()
+        .refuses_to_run(&program(path))
+        .with_status(126)
+        .saying("Permission denied");
 }
 
 #[test]
 fn a_directory_as_the_command_ends_with_126() {
-    strace().refuses_to_run(&program("/etc")).with_status(126).saying("'/etc'").saying("Is a directory");
+    strace()
+        .refuses_to_run(&program("/etc"))
+        .with_status(126)
+        .saying("'/etc'")
+        .saying("Is a directory");
 }
 
 #[test]
@@ -66,15 +84,29 @@ fn a_script_with_a_missing_interpreter_leaves_no_temporary_file() {
     let (zctrace, tmp) = strace_with_own_tmp();
     let finished = zctrace.show(&program(&path));
     assert_eq!(finished.code, Some(127), "{}", finished.stderr);
-    assert!(finished.stderr.ends_with("No such file or directory\n"), "{}", finished.stderr);
-    assert!(finished.stderr.lines().any(|line| line.starts_with("zctrace: cannot run '")), "{}", finished.stderr);
+    assert!(
+        finished.stderr.ends_with("No such file or directory\n"),
+        "{}",
+        finished.stderr
+    );
+    assert!(
+        finished
+            .stderr
+            .lines()
+            .any(|line| line.starts_with("zctrace: cannot run '")),
+        "{}",
+        finished.stderr
+    );
     tmp.assert_empty();
 }
 
 #[test]
 fn a_script_with_a_missing_interpreter_ends_with_127_and_one_line() {
     let (_dir, path) = executable("#!/no/such/interpreter\n");
-    strace().refuses_to_run(&program(path)).with_status(127).saying("No such file or directory");
+    strace()
+        .refuses_to_run(&program(path))
+        .with_status(127)
+        .saying("No such file or directory");
 }
 
 #[test]
@@ -82,7 +114,12 @@ fn a_script_without_a_shebang_is_run_by_the_shell() {
     // `execvp` does the same, and so do `env` and the other backend.
     let (_dir, path) = executable("echo hello; exit 4\n");
     let run = strace().show(&program(path));
-    assert_eq!((run.code, run.text()), (Some(4), "hello\n"), "{}", run.stderr);
+    assert_eq!(
+        (run.code, run.text()),
+        (Some(4), "hello\n"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
@@ -99,7 +136,13 @@ fn only_the_command_uses_stdin_and_stdout() {
 #[test]
 fn stderr_has_the_commands_output_and_then_the_report() {
     let finished = strace().show(&shell("echo 'write(1, \"x\", 1) = 1' >&2"));
-    assert!(finished.stderr.starts_with("write(1, \"x\", 1) = 1\nzctrace: sh "), "{}", finished.stderr);
+    assert!(
+        finished
+            .stderr
+            .starts_with("write(1, \"x\", 1) = 1\nzctrace: sh "),
+        "{}",
+        finished.stderr
+    );
     assert!(!finished.stderr.contains("strace:"), "{}", finished.stderr);
 }
 
@@ -107,7 +150,10 @@ fn stderr_has_the_commands_output_and_then_the_report() {
 fn the_command_can_run_as_another_user() {
     let run = strace().option("--user=65534:65533").run(&program("id"));
     let id = run.finished.successful();
-    assert!(id.contains("uid=65534") && id.contains("gid=65533") && !id.contains("=0("), "{id}");
+    assert!(
+        id.contains("uid=65534") && id.contains("gid=65533") && !id.contains("=0("),
+        "{id}"
+    );
     run.assert_exact();
 }
 
@@ -128,16 +174,28 @@ fn the_command_survives_a_killed_strace_and_its_status_is_passed_through() {
     let group = zctrace.pid();
     let report = report.read(&zctrace.into_stderr());
     assert_eq!((report.exit.code, report.exit.signal), (Some(5), None));
-    assert!(!report.exact && report.losses.contains_key("tracer_ended"), "{:?}", report.losses);
+    assert!(
+        !report.exact && report.losses.contains_key("tracer_ended"),
+        "{:?}",
+        report.losses
+    );
     tmp.assert_empty();
-    assert!(rustix::process::test_kill_process_group(group).is_err(), "nothing of it is left");
+    assert!(
+        rustix::process::test_kill_process_group(group).is_err(),
+        "nothing of it is left"
+    );
 }
 
 /// The parent of a process, field 4 of `man 5 proc_pid_stat`.
 fn parent_of(process: Pid) -> Pid {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).expect("it lives");
-    let parent = stat.rsplit_once(") ").and_then(|(_, fields)| fields.split(' ').nth(1)?.parse().ok());
-    parent.and_then(Pid::from_raw).expect("every process here has a parent")
+    let stat =
+        fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).expect("it lives");
+    let parent = stat
+        .rsplit_once(") ")
+        .and_then(|(_, fields)| fields.split(' ').nth(1)?.parse().ok());
+    parent
+        .and_then(Pid::from_raw)
+        .expect("every process here has a parent")
 }
 
 #[test]
@@ -147,7 +205,9 @@ fn a_signal_reaches_the_command_after_strace_was_killed() {
     let strace = child_of(zctrace.pid());
     let command = child_of(strace);
     kill_process(strace, Signal::KILL).expect("it lives");
-    wait_until("zctrace is the command's parent", || parent_of(command) == zctrace.pid());
+    wait_until("zctrace is the command's parent", || {
+        parent_of(command) == zctrace.pid()
+    });
     zctrace.signal(Signal::TERM);
     assert_eq!(zctrace.wait(), Some(143));
     let report = report.read(&zctrace.into_stderr());
@@ -158,14 +218,30 @@ fn a_signal_reaches_the_command_after_strace_was_killed() {
 fn the_table_says_lower_bound_after_strace_was_killed() {
     // The command kills its own tracer.
     let finished = strace().show(&shell("kill -KILL $PPID; echo on; exit 6"));
-    assert_eq!((finished.code, finished.text()), (Some(6), "on\n"), "{}", finished.stderr);
-    assert!(finished.stderr.contains("lower bound") && finished.stderr.contains("tracer ended"), "{}", finished.stderr);
+    assert_eq!(
+        (finished.code, finished.text()),
+        (Some(6), "on\n"),
+        "{}",
+        finished.stderr
+    );
+    assert!(
+        finished.stderr.contains("lower bound") && finished.stderr.contains("tracer ended"),
+        "{}",
+        finished.stderr
+    );
 }
 
 #[test]
 fn with_wait_all_the_command_survives_a_killed_strace() {
-    let finished = strace().option("--wait-all").show(&shell("kill -KILL $PPID; echo on; exit 6"));
-    assert_eq!((finished.code, finished.text()), (Some(6), "on\n"), "{}", finished.stderr);
+    let finished = strace()
+        .option("--wait-all")
+        .show(&shell("kill -KILL $PPID; echo on; exit 6"));
+    assert_eq!(
+        (finished.code, finished.text()),
+        (Some(6), "on\n"),
+        "{}",
+        finished.stderr
+    );
 }
 
 #[test]
@@ -190,7 +266,10 @@ fn a_signal_ends_the_command_and_the_report_is_written() {
         zctrace.signal(signal);
         assert_eq!(zctrace.wait(), Some(128 + signal.as_raw()), "{signal:?}");
         let report = report.read(&zctrace.into_stderr());
-        assert_eq!((report.exit.code, report.exit.signal), (None, Some(signal.as_raw())));
+        assert_eq!(
+            (report.exit.code, report.exit.signal),
+            (None, Some(signal.as_raw()))
+        );
         assert!(report.exact, "{:?}", report.losses);
         tmp.assert_empty();
     }
@@ -199,13 +278,20 @@ fn a_signal_ends_the_command_and_the_report_is_written() {
 #[test]
 fn a_signal_that_comes_before_strace_has_started_the_command_reaches_it() {
     let path = std::env::var("PATH").expect("a PATH");
-    let script = format!("#!/bin/sh\ncase $* in *--output*) kill -TERM $PPID;; esac\nPATH={path} exec strace \"$@\"\n");
+    let script = format!(
+        "#!/bin/sh\ncase $* in *--output*) kill -TERM $PPID;; esac\nPATH={path} exec strace \"$@\"\n"
+    );
     let dir = TestDir::new();
     dir.executable("strace", &script);
-    let (zctrace, report) = strace().env("PATH", format!("{}:{path}", dir.path().display())).start(&waiting());
+    let (zctrace, report) = strace()
+        .env("PATH", format!("{}:{path}", dir.path().display()))
+        .start(&waiting());
     assert_eq!(zctrace.wait(), Some(128 + Signal::TERM.as_raw()));
     let report = report.read(&zctrace.into_stderr());
-    assert_eq!((report.exit.code, report.exit.signal), (None, Some(Signal::TERM.as_raw())));
+    assert_eq!(
+        (report.exit.code, report.exit.signal),
+        (None, Some(Signal::TERM.as_raw()))
+    );
 }
 
 #[test]
@@ -214,18 +300,29 @@ fn a_descendant_that_outlives_the_command_is_running_and_goes_on() {
     let (fifo, said) = (fifo(dir.path()), dir.join("said"));
     // The shell ends when the other one is inside its read.
     let is_in_read = format!("grep -q '^{} ' /proc/$!/syscall", libc::SYS_read);
-    let script = &format!("exec 3<>$0; (read line <&3; echo $line >$1) & until {is_in_read}; do :; done");
+    let script =
+        &format!("exec 3<>$0; (read line <&3; echo $line >$1) & until {is_in_read}; do :; done");
     let (zctrace, tmp) = strace_with_own_tmp();
     let run = zctrace.run(&shell(script).arg(&fifo).arg(&said));
     run.finished.successful();
     run.assert_exact();
     tmp.assert_empty();
-    let running: Vec<_> = run.descendants().iter().filter(|process| process.state == State::Running).collect();
+    let running: Vec<_> = run
+        .descendants()
+        .iter()
+        .filter(|process| process.state == State::Running)
+        .collect();
     assert_eq!((running.len(), run.root().state), (1, State::Exited));
     assert_eq!(Rows::of(running[0]).row("read").unfinished, 1);
     assert!(is_alive(running[0].pid), "it lives");
-    fs::OpenOptions::new().write(true).open(&fifo).and_then(|mut end| end.write_all(b"hello\n")).expect("it reads");
-    wait_until("its calls still work", || fs::read_to_string(&said).is_ok_and(|said| said == "hello\n"));
+    fs::OpenOptions::new()
+        .write(true)
+        .open(&fifo)
+        .and_then(|mut end| end.write_all(b"hello\n"))
+        .expect("it reads");
+    wait_until("its calls still work", || {
+        fs::read_to_string(&said).is_ok_and(|said| said == "hello\n")
+    });
 }
 
 #[test]
@@ -237,30 +334,55 @@ fn a_busy_descendant_is_not_disturbed_by_the_end_of_the_trace() {
     let run = strace().run(&shell(script).arg(&started).arg(&end));
     run.finished.successful();
     assert_eq!(run.root().state, State::Exited);
-    assert!(run.descendants().iter().any(|process| process.state == State::Running), "dd runs");
-    wait_until("dd has ended", || fs::read_to_string(&end).is_ok_and(|end| end.ends_with('\n')));
-    assert_eq!(fs::read_to_string(&end).expect("it is there"), "0\n", "status of dd");
+    assert!(
+        run.descendants()
+            .iter()
+            .any(|process| process.state == State::Running),
+        "dd runs"
+    );
+    wait_until("dd has ended", || {
+        fs::read_to_string(&end).is_ok_and(|end| end.ends_with('\n'))
+    });
+    assert_eq!(
+        fs::read_to_string(&end).expect("it is there"),
+        "0\n",
+        "status of dd"
+    );
     assert_eq!(fs::metadata(&started).expect("it is there").len(), 300_000);
 }
 
 #[test]
 fn a_missing_strace_is_reported_with_its_package() {
-    let refusal = strace().env("PATH", "/nonexistent").refuses_to_run(&program("/bin/true"));
-    refusal.with_status(125).saying("strace is not installed").saying("package 'strace'");
+    let refusal = strace()
+        .env("PATH", "/nonexistent")
+        .refuses_to_run(&program("/bin/true"));
+    refusal
+        .with_status(125)
+        .saying("strace is not installed")
+        .saying("package 'strace'");
 }
 
 #[test]
 fn ebpf_works_without_strace() {
-    let run = zctrace().env("PATH", "/nonexistent").run(&program("/bin/true"));
+    let run = zctrace()
+        .env("PATH", "/nonexistent")
+        .run(&program("/bin/true"));
     run.finished.successful();
-    assert_eq!((run.report.backend.as_str(), run.report.notes.len()), ("ebpf", 0));
+    assert_eq!(
+        (run.report.backend.as_str(), run.report.notes.len()),
+        ("ebpf", 0)
+    );
 }
 
 #[test]
 fn an_strace_that_fails_at_once_is_reported() {
     let dir = TestDir::new();
     dir.executable("strace", "#!/bin/sh\nexit 3\n");
-    strace().env("PATH", dir.path()).refuses_to_run(&program("/bin/true")).with_status(125).saying("exit status 3");
+    strace()
+        .env("PATH", dir.path())
+        .refuses_to_run(&program("/bin/true"))
+        .with_status(125)
+        .saying("exit status 3");
 }
 
 #[test]
@@ -268,11 +390,18 @@ fn a_process_that_is_already_traced_cannot_be_traced_again() {
     // A process can have only one tracer, so strace does not work under strace.
     let (zctrace, tmp) = strace_with_own_tmp();
     let dir = TestDir::new();
-    let finished = zctrace.dir(dir.path()).through(&["strace", "-f", "-o/dev/null"]).show(&program("touch").arg("it-ran"));
+    let finished = zctrace
+        .dir(dir.path())
+        .through(&["strace", "-f", "-o/dev/null"])
+        .show(&program("touch").arg("it-ran"));
     dir.assert_empty();
     tmp.assert_empty();
     assert_eq!(finished.code, Some(125), "{}", finished.stderr);
     // Messages of strace itself may come before.
     let last = finished.stderr.lines().last().expect("a line");
-    assert!(last.starts_with("zctrace: ") && last.contains("trace"), "{}", finished.stderr);
+    assert!(
+        last.starts_with("zctrace: ") && last.contains("trace"),
+        "{}",
+        finished.stderr
+    );
 }

@@ -1,10 +1,14 @@
-//! How much stack and how many instructions each eBPF program takes: the kernel's verifier limits both. Nothing here depends on time.
+//! How much stack and how many instructions each eBPF program takes: the kernel's verifier limits
+//! both. Nothing here depends on time.
 //!
-//! There are two golden tables. `golden/verifier/object.md` is computed from the object alone; it changes with the programs and with the
-//! compiler. `golden/verifier/kernels.md` has the verifier's own figures on each kernel. To update them:
+//! There are two golden tables. `golden/verifier/object.md` is computed from the object alone; it
+//! changes with the programs and with the compiler. `golden/verifier/kernels.md` has the verifier's
+//! own figures on each kernel. To update them:
 //!
-//! - the first, and this kernel's part of the second: `ZC_UPDATE_GOLDEN=1 cargo xtask test verifier`
-//! - every kernel's part of the second: `cargo xtask vm --test verifier | cargo xtask stack --record`
+//! - the first, and this kernel's part of the second: `ZC_UPDATE_GOLDEN=1 cargo xtask test
+//!   verifier`
+//! - every kernel's part of the second: `cargo xtask vm --test verifier | cargo xtask stack
+//!   --record`
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -28,12 +32,15 @@ use nix::{
     unistd::Pid,
 };
 use zc_ebpf::programs::NOT_PREEMPTED;
-use zc_tests::bpf::{Function, LIMIT_BYTES, LOOK_UP, LOOP, Object, Row, Rows, deepest_chain, deepest_chain_with};
+use zc_tests::bpf::{
+    Function, LIMIT_BYTES, LOOK_UP, LOOP, Object, Row, Rows, deepest_chain, deepest_chain_with,
+};
 use zctrace::backend::ebpf::embedded_object;
 
 use crate::harness::zctrace;
 
-/// How many percent more instructions the verifier may process than the table says: kernels of one series differ a little.
+/// How many percent more instructions the verifier may process than the table says: kernels of one
+/// series differ a little.
 const TOLERANCE: u32 = 10;
 
 fn object() -> Object {
@@ -41,7 +48,9 @@ fn object() -> Object {
 }
 
 fn golden(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden/verifier").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("golden/verifier")
+        .join(name)
 }
 
 fn is_update() -> bool {
@@ -63,14 +72,20 @@ fn table(object: &Object, compiler: &str) -> String {
         let parts = object.parts(program);
         let functions = || parts.iter().map(|&part| &object.functions[part]);
         let helpers = || functions().flat_map(|function| &function.helpers);
-        let names: Vec<&str> = chain.functions.iter().map(|&function| object.functions[function].name.as_str()).collect();
+        let names: Vec<&str> = chain
+            .functions
+            .iter()
+            .map(|&function| object.functions[function].name.as_str())
+            .collect();
         let _ = writeln!(
             table,
             "| {} | {} | {} | {} | {} | {} | {} |",
             object.functions[program].name,
             chain.bytes,
             parts.len(),
-            functions().map(|function| function.instructions).sum::<usize>(),
+            functions()
+                .map(|function| function.instructions)
+                .sum::<usize>(),
             helpers().count(),
             helpers().filter(|&&helper| helper == LOOK_UP).count(),
             names.join(" > ")
@@ -79,11 +94,17 @@ fn table(object: &Object, compiler: &str) -> String {
     table
 }
 
-/// The size of a function's frame when the verifier checks the limit. What the verifier logs at the end may be larger: after the check it
-/// inlines the call of `bpf_loop` and saves three registers for that (`optimize_bpf_loop` of the kernel's `kernel/bpf/verifier.c`).
+/// The size of a function's frame when the verifier checks the limit. What the verifier logs at the
+/// end may be larger: after the check it inlines the call of `bpf_loop` and saves three registers
+/// for that (`optimize_bpf_loop` of the kernel's `kernel/bpf/verifier.c`).
 fn checked_frame(function: &Function, logged_bytes: u32) -> u32 {
-    let is_inlined = function.helpers.contains(&LOOP) && logged_bytes > function.stack_bytes.next_multiple_of(8);
-    if is_inlined { logged_bytes.saturating_sub(3 * 8) } else { logged_bytes }
+    let is_inlined =
+        function.helpers.contains(&LOOP) && logged_bytes > function.stack_bytes.next_multiple_of(8);
+    if is_inlined {
+        logged_bytes.saturating_sub(3 * 8)
+    } else {
+        logged_bytes
+    }
 }
 
 #[test]
@@ -92,10 +113,18 @@ fn every_program_stays_within_the_stack_limit() {
     let above: Vec<_> = object
         .programs()
         .into_iter()
-        .map(|program| (&object.functions[program].name, deepest_chain(&object, program).bytes))
+        .map(|program| {
+            (
+                &object.functions[program].name,
+                deepest_chain(&object, program).bytes,
+            )
+        })
         .filter(|(_, bytes)| *bytes > LIMIT_BYTES)
         .collect();
-    assert!(above.is_empty(), "more than {LIMIT_BYTES} bytes of stack (`cargo xtask stack` shows the calls): {above:?}");
+    assert!(
+        above.is_empty(),
+        "more than {LIMIT_BYTES} bytes of stack (`cargo xtask stack` shows the calls): {above:?}"
+    );
 }
 
 #[test]
@@ -109,11 +138,20 @@ fn the_programs_are_as_in_the_golden_table() {
     }
     let expected = fs::read_to_string(&path).expect("there is a table");
     if !expected.contains(&compiler) {
-        // Another compiler generates other code, and so does the same compiler for another architecture.
-        writeln!(stderr(), "not compared: {} was made with another compiler than {compiler}", path.display()).expect("stderr");
+        // Another compiler generates other code, and so does the same compiler for another
+        // architecture.
+        writeln!(
+            stderr(),
+            "not compared: {} was made with another compiler than {compiler}",
+            path.display()
+        )
+        .expect("stderr");
         return;
     }
-    assert!(expected == found, "ZC_UPDATE_GOLDEN=1 accepts what is found now:\n--- expected\n{expected}\n--- found\n{found}");
+    assert!(
+        expected == found,
+        "ZC_UPDATE_GOLDEN=1 accepts what is found now:\n--- expected\n{expected}\n--- found\n{found}"
+    );
 }
 
 #[test]
@@ -122,37 +160,78 @@ fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
     let system = uname().expect("a name");
     let release = system.release().to_string_lossy().into_owned();
     let series: Vec<&str> = release.split('.').take(2).collect();
-    let kernel = format!("{} {}", series.join("."), system.machine().to_string_lossy());
+    let kernel = format!(
+        "{} {}",
+        series.join("."),
+        system.machine().to_string_lossy()
+    );
     // The verifier removes what is not recorded, so everything is.
-    let everything = zctrace().ebpf().option("--callers").option("--succeeded-paths").syscalls("all");
-    let words = everything.option("--output=/dev/null").launch_of(&crate::harness::program("true"));
+    let everything = zctrace()
+        .ebpf()
+        .option("--callers")
+        .option("--succeeded-paths")
+        .syscalls("all");
+    let words = everything
+        .option("--output=/dev/null")
+        .launch_of(&crate::harness::program("true"));
     let loads = loads_of(words.command());
     let (mut found, mut unloaded) = (Rows::default(), BTreeSet::new());
     for program in object.programs() {
         let parts = object.parts(program);
-        let instructions: usize = parts.iter().map(|&part| object.functions[part].instructions).sum();
+        let instructions: usize = parts
+            .iter()
+            .map(|&part| object.functions[part].instructions)
+            .sum();
         let name = &object.functions[program].name;
         let Some(load) = loads.iter().find(|load| load.is_of(name, instructions)) else {
             unloaded.insert(name.as_str());
             continue;
         };
-        let figures = load.figures().unwrap_or_else(|| panic!("no figures in the verifier's log of {name}: {load:?}"));
-        assert_eq!(figures.frames.len(), parts.len(), "functions of {name}: {load:?}");
+        let figures = load
+            .figures()
+            .unwrap_or_else(|| panic!("no figures in the verifier's log of {name}: {load:?}"));
+        assert_eq!(
+            figures.frames.len(),
+            parts.len(),
+            "functions of {name}: {load:?}"
+        );
         let frame = |function| {
-            let at = parts.iter().position(|&part| part == function).expect("a part of it");
+            let at = parts
+                .iter()
+                .position(|&part| part == function)
+                .expect("a part of it");
             checked_frame(&object.functions[function], figures.frames[at])
         };
         let stack_bytes = deepest_chain_with(&object, program, &frame).bytes;
-        assert!(stack_bytes <= LIMIT_BYTES, "the verifier finds {stack_bytes} bytes of stack in {name}: {load:?}");
-        found.insert(&kernel, name, Row { stack_bytes, processed: figures.processed });
+        assert!(
+            stack_bytes <= LIMIT_BYTES,
+            "the verifier finds {stack_bytes} bytes of stack in {name}: {load:?}"
+        );
+        found.insert(
+            &kernel,
+            name,
+            Row {
+                stack_bytes,
+                processed: figures.processed,
+            },
+        );
     }
-    // The program that only closures need is not loaded here. Of two programs that do the same, only one is loaded.
-    let (replaced, substitutes): (Vec<_>, Vec<_>) =
-        NOT_PREEMPTED.map(|(replaced, substitute, _)| (replaced, substitute)).into_iter().unzip();
-    let without = |other: Vec<&'static str>| other.into_iter().chain(["scope"]).collect::<BTreeSet<_>>();
-    assert!(unloaded == without(replaced) || unloaded == without(substitutes), "not loaded: {unloaded:?} of {loads:?}");
+    // The program that only closures need is not loaded here. Of two programs that do the same,
+    // only one is loaded.
+    let (replaced, substitutes): (Vec<_>, Vec<_>) = NOT_PREEMPTED
+        .map(|(replaced, substitute, _)| (replaced, substitute))
+        .into_iter()
+        .unzip();
+    let without =
+        |other: Vec<&'static str>| other.into_iter().chain(["scope"]).collect::<BTreeSet<_>>();
+    assert!(
+        unloaded == without(replaced) || unloaded == without(substitutes),
+        "not loaded: {unloaded:?} of {loads:?}"
+    );
     // libtest captures the output of println.
-    stderr().write_all(found.lines().as_bytes()).expect("stderr");
+    stderr()
+        .write_all(found.lines().as_bytes())
+        .expect("stderr");
     let path = golden("kernels.md");
     let mut table = Rows::parse(&fs::read_to_string(&path).unwrap_or_default());
     if is_update() {
@@ -160,15 +239,19 @@ fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
         return fs::write(&path, table.to_string()).expect("the table can be written");
     }
     let grown = table.grown(&found, TOLERANCE);
-    assert!(grown.is_empty(), "more than the table says; ZC_UPDATE_GOLDEN=1 accepts it:\n{}", grown.join("\n"));
+    assert!(
+        grown.is_empty(),
+        "more than the table says; ZC_UPDATE_GOLDEN=1 accepts it:\n{}",
+        grown.join("\n")
+    );
 }
 
 /// `BPF_PROG_LOAD` of the kernel's include/uapi/linux/bpf.h.
 const PROG_LOAD: u64 = 5;
 /// `BPF_LOG_STATS` of the kernel's `include/linux/bpf_verifier.h`.
 const LOG_STATS: u32 = 4;
-/// The offsets of fields of `union bpf_attr` for `BPF_PROG_LOAD`: `insn_cnt`, `log_level` (followed by `log_size` and `log_buf`),
-/// `prog_name`.
+/// The offsets of fields of `union bpf_attr` for `BPF_PROG_LOAD`: `insn_cnt`, `log_level` (followed
+/// by `log_size` and `log_buf`), `prog_name`.
 const INSN_CNT_AT: u64 = 4;
 const LOG_LEVEL_AT: u64 = 24;
 const PROG_NAME_AT: u64 = 48;
@@ -199,38 +282,69 @@ struct Figures {
 }
 
 impl Load {
-    /// Whether it is the program of this name and length. The kernel cuts names, and two of ours begin with the same letters.
+    /// Whether it is the program of this name and length. The kernel cuts names, and two of ours
+    /// begin with the same letters.
     fn is_of(&self, name: &str, instructions: usize) -> bool {
         name.bytes().take(NAME_BYTES - 1).eq(self.name.bytes()) && self.instructions == instructions
     }
 
-    /// The figures in the verifier's log (`print_verification_stats` of the kernel's `kernel/bpf/verifier.c`).
+    /// The figures in the verifier's log (`print_verification_stats` of the kernel's
+    /// `kernel/bpf/verifier.c`).
     fn figures(&self) -> Option<Figures> {
-        let processed = self.log.lines().find_map(|line| line.strip_prefix("processed "))?;
-        Some(Figures { frames: self.frames()?, processed: processed.split(' ').next()?.parse().ok()? })
+        let processed = self
+            .log
+            .lines()
+            .find_map(|line| line.strip_prefix("processed "))?;
+        Some(Figures {
+            frames: self.frames()?,
+            processed: processed.split(' ').next()?.parse().ok()?,
+        })
     }
 
     /// The frames. 7.3 logs a line for each function, older kernels one line for all.
     fn frames(&self) -> Option<Vec<u32>> {
-        let after = |line: &'static str| self.log.lines().filter_map(move |found| found.strip_prefix(line));
+        let after = |line: &'static str| {
+            self.log
+                .lines()
+                .filter_map(move |found| found.strip_prefix(line))
+        };
         let mut lines = after("subprog ").peekable();
         if lines.peek().is_some() {
-            return lines.map(|line| line.rsplit_once(" stack ")?.1.parse().ok()).collect();
+            return lines
+                .map(|line| line.rsplit_once(" stack ")?.1.parse().ok())
+                .collect();
         }
-        after("stack depth ").next()?.split('+').map(|frame| frame.parse().ok()).collect()
+        after("stack depth ")
+            .next()?
+            .split('+')
+            .map(|frame| frame.parse().ok())
+            .collect()
     }
 }
 
 /// Runs this zctrace to its end under ptrace, and returns the programs that it loaded.
 fn loads_of(mut zctrace: Command) -> Vec<Load> {
-    zctrace.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    zctrace
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     // SAFETY: one system call.
     unsafe { zctrace.pre_exec(|| ptrace::traceme().map_err(io::Error::from)) };
-    let pid = Pid::from_raw(i32::try_from(zctrace.spawn().expect("zctrace starts").id()).expect("a pid"));
-    let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem")).expect("the memory of what is traced");
-    let mut tracer = Tracer { memory, pending: HashMap::new(), loads: Vec::new() };
+    let pid =
+        Pid::from_raw(i32::try_from(zctrace.spawn().expect("zctrace starts").id()).expect("a pid"));
+    let memory = File::options()
+        .read(true)
+        .write(true)
+        .open(format!("/proc/{pid}/mem"))
+        .expect("the memory of what is traced");
+    let mut tracer = Tracer {
+        memory,
+        pending: HashMap::new(),
+        loads: Vec::new(),
+    };
     waitpid(pid, None).expect("it stops at its exec");
-    let options = Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACECLONE | Options::PTRACE_O_EXITKILL;
+    let options =
+        Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACECLONE | Options::PTRACE_O_EXITKILL;
     ptrace::setoptions(pid, options).expect("it is ours");
     ptrace::syscall(pid, None).expect("it is stopped");
     loop {
@@ -245,9 +359,12 @@ fn loads_of(mut zctrace: Command) -> Vec<Load> {
                 tracer.call(task);
                 (task, None)
             }
-            WaitStatus::PtraceEvent(task, ..) | WaitStatus::Stopped(task, Signal::SIGSTOP | Signal::SIGTRAP) => (task, None),
+            WaitStatus::PtraceEvent(task, ..)
+            | WaitStatus::Stopped(task, Signal::SIGSTOP | Signal::SIGTRAP) => (task, None),
             WaitStatus::Stopped(task, signal) => (task, Some(signal)),
-            WaitStatus::Signaled(ended, signal, _) if ended == pid => panic!("{signal} killed zctrace"),
+            WaitStatus::Signaled(ended, signal, _) if ended == pid => {
+                panic!("{signal} killed zctrace")
+            }
             _ => continue,
         };
         // The task may have been killed since then.
@@ -288,24 +405,44 @@ impl Tracer {
         let log_at = stack - BELOW_STACK;
         let log_bytes = u32::try_from(LOG_BYTES).expect("small");
         let wanted = [LOG_STATS.to_ne_bytes(), log_bytes.to_ne_bytes()].concat();
-        self.memory.write_all_at(&[0; LOG_BYTES], log_at).expect("room on the stack");
         self.memory
-            .write_all_at(&[wanted, log_at.to_ne_bytes().to_vec()].concat(), attributes + LOG_LEVEL_AT)
+            .write_all_at(&[0; LOG_BYTES], log_at)
+            .expect("room on the stack");
+        self.memory
+            .write_all_at(
+                &[wanted, log_at.to_ne_bytes().to_vec()].concat(),
+                attributes + LOG_LEVEL_AT,
+            )
             .expect("its arguments");
         let instructions = u32::from_ne_bytes(self.read(attributes + INSN_CNT_AT)) as usize;
-        self.pending.insert(task, (Load { name, instructions, log: String::new() }, log_at));
+        self.pending.insert(
+            task,
+            (
+                Load {
+                    name,
+                    instructions,
+                    log: String::new(),
+                },
+                log_at,
+            ),
+        );
     }
 
     fn read<const N: usize>(&self, address: u64) -> [u8; N] {
         let mut bytes = [0; N];
-        self.memory.read_exact_at(&mut bytes, address).expect("the memory of what is traced");
+        self.memory
+            .read_exact_at(&mut bytes, address)
+            .expect("the memory of what is traced");
         bytes
     }
 }
 
 /// The text before the first NUL.
 fn text(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    let end = bytes
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
@@ -316,7 +453,12 @@ fn syscall_info(task: Pid) -> libc::ptrace_syscall_info {
     unsafe {
         let size = size_of::<libc::ptrace_syscall_info>();
         assert!(
-            libc::ptrace(libc::PTRACE_GET_SYSCALL_INFO, task.as_raw(), size, info.as_mut_ptr()) > 0,
+            libc::ptrace(
+                libc::PTRACE_GET_SYSCALL_INFO,
+                task.as_raw(),
+                size,
+                info.as_mut_ptr()
+            ) > 0,
             "it is stopped at a call"
         );
         info.assume_init()
@@ -325,17 +467,33 @@ fn syscall_info(task: Pid) -> libc::ptrace_syscall_info {
 
 #[test]
 fn figures_are_read_from_a_verifier_log() {
-    let load = |log: &str| Load { name: "sched_process_e".into(), instructions: 15, log: log.into() };
+    let load = |log: &str| Load {
+        name: "sched_process_e".into(),
+        instructions: 15,
+        log: log.into(),
+    };
     // Linux 6.1.
     let log = "verification time 339530 usec\nstack depth 264+48+0\n\
                processed 15688 insns (limit 1000000) max_states_per_insn 6 total_states 806 peak_states 653 mark_read 26\n";
-    assert_eq!(load(log).figures(), Some(Figures { frames: vec![264, 48, 0], processed: 15_688 }));
+    assert_eq!(
+        load(log).figures(),
+        Some(Figures {
+            frames: vec![264, 48, 0],
+            processed: 15_688
+        })
+    );
     // Linux 7.3.
     let log = "verification time 1384453 usec\nstack depth max 160\n\
                subprog 0 (ring_complete) main insns_self 1254 insns_total 1418 stack 152\n\
                subprog 1 (unknown_completed) static insns_self 164 insns_total 164 stack 32\n\
                processed 18424 insns (limit 1000000) max_states_per_insn 17 total_states 4869 peak_states 1322 mark_read 0\n";
-    assert_eq!(load(log).figures(), Some(Figures { frames: vec![152, 32], processed: 18_424 }));
+    assert_eq!(
+        load(log).figures(),
+        Some(Figures {
+            frames: vec![152, 32],
+            processed: 18_424
+        })
+    );
     assert_eq!(load("").figures(), None);
     assert_eq!(load("stack depth 8+x\nprocessed 1 insns").figures(), None);
     assert!(

@@ -1,4 +1,5 @@
-//! What the kernel's verifier limits in our eBPF object, computed from the object itself: no kernel is needed.
+//! What the kernel's verifier limits in our eBPF object, computed from the object itself: no kernel
+//! is needed.
 
 mod object;
 mod rows;

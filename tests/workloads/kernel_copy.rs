@@ -1,6 +1,6 @@
-//! `kernel-copy`: makes many short copies in one process, by `std::io::copy` or by the loop that it was before it used kernel interfaces. These
-//! are the benchmarks of rust-lang/rust#75272. A tracer sees the same calls many times, and the time does not depend on the start of the
-//! process.
+//! `kernel-copy`: makes many short copies in one process, by `std::io::copy` or by the loop that it
+//! was before it used kernel interfaces. These are the benchmarks of rust-lang/rust#75272. A tracer
+//! sees the same calls many times, and the time does not depend on the start of the process.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -73,12 +73,20 @@ fn run(arguments: &Arguments) -> Result<()> {
 fn file_to_file(arguments: &Arguments) -> Result<()> {
     let mut source = source_file(arguments)?;
     let path = arguments.to.as_ref().context("--to FILE is missing")?;
-    let sink = OpenOptions::new().write(true).create(true).truncate(true).open(path);
+    let sink = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(path);
     let mut sink = sink.with_context(|| path.display().to_string())?;
     for _ in 0..arguments.copies {
         source.rewind()?;
         sink.rewind()?;
-        one_copy(arguments, Read::by_ref(&mut source).take(arguments.bytes), &mut sink)?;
+        one_copy(
+            arguments,
+            Read::by_ref(&mut source).take(arguments.bytes),
+            &mut sink,
+        )?;
     }
     Ok(())
 }
@@ -89,7 +97,11 @@ fn file_to_socket(arguments: &Arguments) -> Result<()> {
     let drain = thread::spawn(move || discard(&mut other_end));
     for _ in 0..arguments.copies {
         source.rewind()?;
-        one_copy(arguments, Read::by_ref(&mut source).take(arguments.bytes), &mut sink)?;
+        one_copy(
+            arguments,
+            Read::by_ref(&mut source).take(arguments.bytes),
+            &mut sink,
+        )?;
     }
     drop(sink);
     finished(drain)?;
@@ -106,8 +118,9 @@ fn socket_to_pipe_to_socket(arguments: &Arguments) -> Result<()> {
         (0..copies).try_for_each(|_| far_source.write_all(&block))
     });
     let drain = thread::spawn(move || discard(&mut far_sink));
-    let second_half =
-        thread::spawn(move || (0..copies).try_for_each(|_| copy(by, (&mut pipe_out).take(bytes), &mut sink).map(drop)));
+    let second_half = thread::spawn(move || {
+        (0..copies).try_for_each(|_| copy(by, (&mut pipe_out).take(bytes), &mut sink).map(drop))
+    });
     for _ in 0..copies {
         one_copy(arguments, (&mut source).take(bytes), &mut pipe_in)?;
     }
@@ -118,13 +131,25 @@ fn socket_to_pipe_to_socket(arguments: &Arguments) -> Result<()> {
 }
 
 /// Copies once, and checks that all bytes were copied.
-fn one_copy(arguments: &Arguments, source: io::Take<impl Read>, sink: &mut (impl Write + ?Sized)) -> Result<()> {
+fn one_copy(
+    arguments: &Arguments,
+    source: io::Take<impl Read>,
+    sink: &mut (impl Write + ?Sized),
+) -> Result<()> {
     let count = copy(arguments.by, source, sink)?;
-    ensure!(count == arguments.bytes, "one copy moved {count} bytes instead of {}", arguments.bytes);
+    ensure!(
+        count == arguments.bytes,
+        "one copy moved {count} bytes instead of {}",
+        arguments.bytes
+    );
     Ok(())
 }
 
-fn copy(by: By, mut source: io::Take<impl Read>, sink: &mut (impl Write + ?Sized)) -> io::Result<u64> {
+fn copy(
+    by: By,
+    mut source: io::Take<impl Read>,
+    sink: &mut (impl Write + ?Sized),
+) -> io::Result<u64> {
     match by {
         By::StdIoCopy => io::copy(&mut source, sink),
         By::Loop => {
@@ -166,5 +191,7 @@ fn discard(source: &mut TcpStream) -> io::Result<()> {
 
 /// Waits for a thread, and returns its error.
 fn finished(thread: thread::JoinHandle<io::Result<()>>) -> Result<()> {
-    Ok(thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))??)
+    Ok(thread
+        .join()
+        .map_err(|_| anyhow::anyhow!("a thread panicked"))??)
 }

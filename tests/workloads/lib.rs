@@ -1,16 +1,22 @@
-//! The workloads are programs whose system calls are known, so that zctrace can be tested with them. This library is what they share.
+//! The workloads are programs whose system calls are known, so that zctrace can be tested with
+//! them. This library is what they share.
 //!
-//! - `copier` (Rust) and `copier-c` (C) move bytes from one end to another by a chosen kernel interface; `--list` shows the cases.
-//! - `workload` has named cases that make exactly known calls and print what a tracer has to find; `--list` shows them.
+//! - `copier` (Rust) and `copier-c` (C) move bytes from one end to another by a chosen kernel
+//!   interface; `--list` shows the cases.
+//! - `workload` has named cases that make exactly known calls and print what a tracer has to find;
+//!   `--list` shows them.
 //! - `odd-files` has named cases that use files in ways that are easily mistaken.
-//! - `random-io` makes random calls that move bytes, and records where every byte came from; [`truth`] is the record.
+//! - `random-io` makes random calls that move bytes, and records where every byte came from;
+//!   [`truth`] is the record.
 //! - `kernel-copy` makes many short copies in one process.
 //! - `int80` and `socketcall` (C, x86-64 only) make 32-bit calls from 64-bit code.
 //!
-//! A workload that states what it did prints one line of JSON (one `write`): `{"case": ..., "calls": {NAME: Figure}, ...}`, where a
-//! [`Figure`] has the names and the meaning of zctrace's own report. The line does not include its own `write`, nor the calls with which the
-//! language's runtime starts and ends. Where those would mix with the deliberate calls, the deliberate ones are made on a thread of their
-//! own. `"thread"` names it, and its rows in a per-thread report show nothing else.
+//! A workload that states what it did prints one line of JSON (one `write`): `{"case": ...,
+//! "calls": {NAME: Figure}, ...}`, where a [`Figure`] has the names and the meaning of zctrace's
+//! own report. The line does not include its own `write`, nor the calls with which the language's
+//! runtime starts and ends. Where those would mix with the deliberate calls, the deliberate ones
+//! are made on a thread of their own. `"thread"` names it, and its rows in a per-thread report show
+//! nothing else.
 
 pub mod bpf;
 mod tally;
@@ -33,7 +39,8 @@ pub fn c_program(name: &str) -> PathBuf {
     Path::new(env!("ZC_C_DIR")).join(name)
 }
 
-/// The environment variable that says how many times slower than usual this machine is. Guests set it.
+/// The environment variable that says how many times slower than usual this machine is. Guests set
+/// it.
 const PATIENCE_VARIABLE: &str = "ZC_TEST_PATIENCE";
 
 /// How many times slower than usual this machine is.
@@ -53,9 +60,14 @@ pub fn print_line(line: &str) -> io::Result<()> {
 }
 
 /// Prints what a case did as one line of JSON: its name, its deliberate calls, and other facts.
-pub fn print_expectation(case: &str, calls: &Figures, facts: serde_json::Value) -> anyhow::Result<()> {
+pub fn print_expectation(
+    case: &str,
+    calls: &Figures,
+    facts: serde_json::Value,
+) -> anyhow::Result<()> {
     let mut line = serde_json::json!({ "case": case, "calls": calls });
-    if let (serde_json::Value::Object(line), serde_json::Value::Object(facts)) = (&mut line, facts) {
+    if let (serde_json::Value::Object(line), serde_json::Value::Object(facts)) = (&mut line, facts)
+    {
         line.extend(facts);
     }
     Ok(print_line(&line.to_string())?)
@@ -74,10 +86,12 @@ pub fn errno_name(code: i32) -> String {
     format!("{:?}", Errno::from_raw(code))
 }
 
-/// Waits until the task `task` (`self/task/TID`, or `PID`) is inside the system call numbered `number`.
+/// Waits until the task `task` (`self/task/TID`, or `PID`) is inside the system call numbered
+/// `number`.
 ///
-/// It polls `/proc/TASK/syscall`, which says `running` or the number of the call that the task waits in. That takes an unknown number of
-/// `openat`, `read` and `close` calls on the calling thread.
+/// It polls `/proc/TASK/syscall`, which says `running` or the number of the call that the task
+/// waits in. That takes an unknown number of `openat`, `read` and `close` calls on the calling
+/// thread.
 pub fn wait_until_in_call(task: &str, number: libc::c_long) -> io::Result<()> {
     let path = format!("/proc/{task}/syscall");
     let number = number.to_string();
@@ -109,17 +123,27 @@ pub fn fork(body: impl FnOnce() -> bool) -> anyhow::Result<Pid> {
 ///
 /// What is wrong with `text`.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let shift = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 0,
         "k" | "kb" | "kib" => 10,
         "m" | "mb" | "mib" => 20,
         "g" | "gb" | "gib" => 30,
-        _ => return Err(format!("`{text}` is not a size; write 4096, 4KiB, 1M or 2GiB")),
+        _ => {
+            return Err(format!(
+                "`{text}` is not a size; write 4096, 4KiB, 1M or 2GiB"
+            ));
+        }
     };
-    let number: u64 = number.parse().map_err(|_| format!("`{text}` does not start with a number that fits"))?;
-    number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is more than 64 bits hold"))
+    let number: u64 = number
+        .parse()
+        .map_err(|_| format!("`{text}` does not start with a number that fits"))?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| format!("`{text}` is more than 64 bits hold"))
 }
 
 #[cfg(test)]
@@ -128,14 +152,29 @@ mod tests {
 
     #[test]
     fn units_are_powers_of_1024() {
-        for (text, bytes) in [("0", 0), ("4096", 4096), ("4k", 4096), ("4KiB", 4096), ("1M", 1 << 20), ("2GiB", 2 << 30)] {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("4k", 4096),
+            ("4KiB", 4096),
+            ("1M", 1 << 20),
+            ("2GiB", 2 << 30),
+        ] {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
     }
 
     #[test]
     fn nonsense_is_refused() {
-        for text in ["", "k", "-1", "4 KiB", "4X", "99999999999999999999", "99999999999999G"] {
+        for text in [
+            "",
+            "k",
+            "-1",
+            "4 KiB",
+            "4X",
+            "99999999999999999999",
+            "99999999999999G",
+        ] {
             assert!(parse_size(text).is_err(), "{text}");
         }
     }

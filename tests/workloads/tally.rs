@@ -1,4 +1,5 @@
-//! Counts deliberate calls, checks each result, and runs them on a thread that makes no other calls.
+//! Counts deliberate calls, checks each result, and runs them on a thread that makes no other
+//! calls.
 
 use std::{
     collections::BTreeMap,
@@ -30,14 +31,20 @@ pub struct Figure {
     pub unfinished: u64,
     /// The bytes that the calls returned as moved; `None` where the result is not a byte count.
     pub bytes: Option<u64>,
-    /// The bytes that the calls asked for, including failed ones; `None` where the arguments do not say.
+    /// The bytes that the calls asked for, including failed ones; `None` where the arguments do not
+    /// say.
     pub requested_bytes: Option<u64>,
 }
 
 impl Figure {
     /// The figures of `calls` calls that each asked for `size` bytes and moved them.
     pub fn of(calls: u64, size: u64) -> Self {
-        Self { calls, bytes: Some(calls * size), requested_bytes: Some(calls * size), ..Self::default() }
+        Self {
+            calls,
+            bytes: Some(calls * size),
+            requested_bytes: Some(calls * size),
+            ..Self::default()
+        }
     }
 }
 
@@ -74,12 +81,17 @@ struct Surprise {
 
 impl Default for Tally {
     fn default() -> Self {
-        Self { rows: Vec::with_capacity(CALLS), surprises: 0, first_surprise: None }
+        Self {
+            rows: Vec::with_capacity(CALLS),
+            surprises: 0,
+            first_surprise: None,
+        }
     }
 }
 
 impl Tally {
-    /// Counts a call that returns how many bytes it moved. It asked for `asked` bytes; `None` if its size cannot be read.
+    /// Counts a call that returns how many bytes it moved. It asked for `asked` bytes; `None` if
+    /// its size cannot be read.
     pub fn moved(
         &mut self,
         name: &'static str,
@@ -91,8 +103,15 @@ impl Tally {
         row.bytes = Some(row.bytes.unwrap_or(0) + got.unwrap_or(0) as u64);
     }
 
-    /// Counts a call whose result is not a number of bytes. `asked` is the size in its arguments, if there is one.
-    pub fn done<T>(&mut self, name: &'static str, asked: Option<usize>, want: Result<(), Errno>, got: Result<T, Errno>) {
+    /// Counts a call whose result is not a number of bytes. `asked` is the size in its arguments,
+    /// if there is one.
+    pub fn done<T>(
+        &mut self,
+        name: &'static str,
+        asked: Option<usize>,
+        want: Result<(), Errno>,
+        got: Result<T, Errno>,
+    ) {
         self.count(name, asked, want.map(|()| 0), got.map(|_| 0));
     }
 
@@ -106,16 +125,30 @@ impl Tally {
     ) -> &mut Row {
         if want != got {
             self.surprises += 1;
-            self.first_surprise.get_or_insert(Surprise { name, want, got });
+            self.first_surprise
+                .get_or_insert(Surprise { name, want, got });
         }
-        let index = self.rows.iter().position(|row| row.name == name).unwrap_or_else(|| {
-            assert!(self.rows.len() < CALLS, "no room for {name}");
-            self.rows.push(Row { name, calls: 0, bytes: None, requested: asked.map(|_| 0), errnos: [None; ERRNOS] });
-            self.rows.len() - 1
-        });
+        let index = self
+            .rows
+            .iter()
+            .position(|row| row.name == name)
+            .unwrap_or_else(|| {
+                assert!(self.rows.len() < CALLS, "no room for {name}");
+                self.rows.push(Row {
+                    name,
+                    calls: 0,
+                    bytes: None,
+                    requested: asked.map(|_| 0),
+                    errnos: [None; ERRNOS],
+                });
+                self.rows.len() - 1
+            });
         let row = &mut self.rows[index];
         row.calls += 1;
-        row.requested = row.requested.zip(asked).map(|(sum, asked)| sum + asked as u64);
+        row.requested = row
+            .requested
+            .zip(asked)
+            .map(|(sum, asked)| sum + asked as u64);
         if let Err(errno) = got {
             row.count_error(errno);
         }
@@ -129,29 +162,48 @@ impl Tally {
     /// If a call returned something else than it should have. Then nothing about this run is known.
     pub fn figures(self) -> Result<Figures> {
         if let Some(Surprise { name, want, got }) = self.first_surprise {
-            bail!("{name} returned {} instead of {} ({} surprises)", shown(got), shown(want), self.surprises);
+            bail!(
+                "{name} returned {} instead of {} ({} surprises)",
+                shown(got),
+                shown(want),
+                self.surprises
+            );
         }
-        Ok(self.rows.into_iter().map(|row| (row.name.to_owned(), row.figure())).collect())
+        Ok(self
+            .rows
+            .into_iter()
+            .map(|row| (row.name.to_owned(), row.figure()))
+            .collect())
     }
 }
 
 /// A result as manual pages write it: a number, or an errno.
 fn shown(result: Result<usize, Errno>) -> String {
-    result.map_or_else(|errno| errno_name(errno.raw_os_error()), |count| count.to_string())
+    result.map_or_else(
+        |errno| errno_name(errno.raw_os_error()),
+        |count| count.to_string(),
+    )
 }
 
 impl Row {
     /// Counts one failed call.
     fn count_error(&mut self, errno: Errno) {
-        let slot = self.errnos.iter_mut().find(|slot| slot.is_none_or(|(known, _)| known == errno));
+        let slot = self
+            .errnos
+            .iter_mut()
+            .find(|slot| slot.is_none_or(|(known, _)| known == errno));
         let slot = slot.expect("a call fails in a few ways only");
         slot.get_or_insert((errno, 0)).1 += 1;
     }
 
     /// The finished figures.
     fn figure(self) -> Figure {
-        let errnos: BTreeMap<_, _> =
-            self.errnos.into_iter().flatten().map(|(errno, count)| (errno_name(errno.raw_os_error()), count)).collect();
+        let errnos: BTreeMap<_, _> = self
+            .errnos
+            .into_iter()
+            .flatten()
+            .map(|(errno, count)| (errno_name(errno.raw_os_error()), count))
+            .collect();
         Figure {
             calls: self.calls,
             errors: errnos.values().sum(),
@@ -169,16 +221,21 @@ struct Start<'a, F> {
     body: Option<F>,
 }
 
-/// Runs `body` on a new thread called `name` (at most 15 bytes), and `meanwhile` on this one. Returns when both have ended.
+/// Runs `body` on a new thread called `name` (at most 15 bytes), and `meanwhile` on this one.
+/// Returns when both have ended.
 ///
-/// The thread is created by `pthread_create` directly: a thread of the standard library maps and unmaps a signal stack of its own, and
-/// those `mmap` and `munmap` would be counted with the deliberate ones. For the same reason `body` must not allocate.
+/// The thread is created by `pthread_create` directly: a thread of the standard library maps and
+/// unmaps a signal stack of its own, and those `mmap` and `munmap` would be counted with the
+/// deliberate ones. For the same reason `body` must not allocate.
 pub fn with_bare_thread<T>(
     name: &CStr,
     body: impl FnOnce() + Send,
     meanwhile: impl FnOnce(libc::pthread_t) -> T,
 ) -> io::Result<T> {
-    let mut start = Start { name, body: Some(body) };
+    let mut start = Start {
+        name,
+        body: Some(body),
+    };
     let thread = spawn(&mut start)?;
     let _joined_also_by_a_panic = Join(thread);
     Ok(meanwhile(thread))
@@ -187,9 +244,16 @@ pub fn with_bare_thread<T>(
 /// Starts the thread. The caller keeps `start` where it is until the thread has ended.
 fn spawn<F: FnOnce() + Send>(start: &mut Start<'_, F>) -> io::Result<libc::pthread_t> {
     let mut thread = MaybeUninit::uninit();
-    // SAFETY: `enter::<F>` reads its argument as the `Start<F>` that it is. `with_bare_thread`, the only caller, joins the thread before
-    // `start` is dropped.
-    let code = unsafe { libc::pthread_create(thread.as_mut_ptr(), ptr::null(), enter::<F>, ptr::from_mut(start).cast()) };
+    // SAFETY: `enter::<F>` reads its argument as the `Start<F>` that it is. `with_bare_thread`, the
+    // only caller, joins the thread before `start` is dropped.
+    let code = unsafe {
+        libc::pthread_create(
+            thread.as_mut_ptr(),
+            ptr::null(),
+            enter::<F>,
+            ptr::from_mut(start).cast(),
+        )
+    };
     if code != 0 {
         return Err(io::Error::from_raw_os_error(code));
     }
@@ -197,9 +261,11 @@ fn spawn<F: FnOnce() + Send>(start: &mut Start<'_, F>) -> io::Result<libc::pthre
     Ok(unsafe { thread.assume_init() })
 }
 
-/// The thread's first function. A panic in `body` aborts the process, because this is an `extern "C"` function.
+/// The thread's first function. A panic in `body` aborts the process, because this is an `extern
+/// "C"` function.
 extern "C" fn enter<F: FnOnce()>(argument: *mut c_void) -> *mut c_void {
-    // SAFETY: `spawn` passes a `Start<F>` that lives until this thread is joined, and does not use it any more.
+    // SAFETY: `spawn` passes a `Start<F>` that lives until this thread is joined, and does not use
+    // it any more.
     let start = unsafe { &mut *argument.cast::<Start<'_, F>>() };
     // SAFETY: the name is a C string, and the thread is this one.
     unsafe { libc::pthread_setname_np(libc::pthread_self(), start.name.as_ptr()) };
@@ -230,18 +296,35 @@ mod tests {
         let mut tally = Tally::default();
         tally.moved("read", 100, Ok(60), Ok(60));
         tally.moved("read", 100, Err(Errno::AGAIN), Err(Errno::AGAIN));
-        tally.done("ioctl", None, Err(Errno::OPNOTSUPP), Err::<(), _>(Errno::OPNOTSUPP));
+        tally.done(
+            "ioctl",
+            None,
+            Err(Errno::OPNOTSUPP),
+            Err::<(), _>(Errno::OPNOTSUPP),
+        );
         let figures = tally.figures().expect("all as wanted");
         let read = &figures["read"];
-        assert_eq!((read.calls, read.errors, read.bytes, read.requested_bytes), (2, 1, Some(60), Some(200)));
+        assert_eq!(
+            (read.calls, read.errors, read.bytes, read.requested_bytes),
+            (2, 1, Some(60), Some(200))
+        );
         assert_eq!(read.errnos["EAGAIN"], 1);
-        assert_eq!((figures["ioctl"].bytes, figures["ioctl"].requested_bytes), (None, None));
+        assert_eq!(
+            (figures["ioctl"].bytes, figures["ioctl"].requested_bytes),
+            (None, None)
+        );
     }
 
     #[test]
     fn a_surprise_makes_the_figures_unknown() {
         let mut tally = Tally::default();
         tally.moved("read", 100, Ok(100), Ok(60));
-        assert!(tally.figures().unwrap_err().to_string().starts_with("read returned 60 instead of 100"));
+        assert!(
+            tally
+                .figures()
+                .unwrap_err()
+                .to_string()
+                .starts_with("read returned 60 instead of 100")
+        );
     }
 }

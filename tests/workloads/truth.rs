@@ -1,4 +1,5 @@
-//! The record of what a random program really moved, which the program writes and the tests read; and random numbers.
+//! The record of what a random program really moved, which the program writes and the tests read;
+//! and random numbers.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +13,9 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 use serde::{Deserialize, Serialize};
 
 /// Lengths of the source files. `s7` has only zeroes, `s8` looks like text, `s9` is half zeroes.
-const SOURCES: [usize; 10] = [0, 1, 100, 4096, 20_000, 70_001, 200_000, 30_000, 30_000, 50_000];
+const SOURCES: [usize; 10] = [
+    0, 1, 100, 4096, 20_000, 70_001, 200_000, 30_000, 30_000, 50_000,
+];
 
 /// How many source files there are.
 pub const SOURCE_FILES: usize = SOURCES.len();
@@ -20,7 +23,8 @@ pub const SOURCE_FILES: usize = SOURCES.len();
 /// Bytes that went one way, by what happened to them in the program's memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moved {
-    /// Written by a call that names both ends, from a mapping, or from the memory that they were read to.
+    /// Written by a call that names both ends, from a mapping, or from the memory that they were
+    /// read to.
     pub unchanged: u64,
     /// Copied by the program to other memory, and written from there with their values.
     pub copied: u64,
@@ -59,7 +63,8 @@ pub struct Leg {
     pub from: String,
     /// The end that they went to.
     pub to: String,
-    /// `memory`, `mapping`, `sendfile`, `splice`, `ring-splice`, `tee`, `vmsplice`, `copy_file_range`.
+    /// `memory`, `mapping`, `sendfile`, `splice`, `ring-splice`, `tee`, `vmsplice`,
+    /// `copy_file_range`.
     pub manner: String,
     /// How many bytes.
     #[serde(flatten)]
@@ -89,7 +94,8 @@ pub struct At {
     pub bytes: u64,
 }
 
-/// Bytes that a process wrote from memory that had last been filled from another end, but that held something else by then.
+/// Bytes that a process wrote from memory that had last been filled from another end, but that held
+/// something else by then.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Overlaid {
     /// The process.
@@ -100,7 +106,8 @@ pub struct Overlaid {
     pub to: String,
     /// How many bytes.
     pub bytes: u64,
-    /// How many of these bytes had the same values as before, so that no tracer can tell the difference.
+    /// How many of these bytes had the same values as before, so that no tracer can tell the
+    /// difference.
     pub alike: u64,
 }
 
@@ -145,14 +152,21 @@ impl Truth {
     /// Writes the record without a call that writes, because such calls are traced.
     pub fn store(&self, directory: &Path, program: u64) -> io::Result<()> {
         let text = serde_json::to_vec(self)?;
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(Self::path(directory, program))?;
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(Self::path(directory, program))?;
         file.set_len(text.len() as u64)?;
         store_in(&file, &text)
     }
 
     /// Reads a record.
     pub fn read(directory: &Path, program: u64) -> io::Result<Self> {
-        Ok(serde_json::from_reader(io::BufReader::new(File::open(Self::path(directory, program))?))?)
+        Ok(serde_json::from_reader(io::BufReader::new(File::open(
+            Self::path(directory, program),
+        )?))?)
     }
 }
 
@@ -161,8 +175,17 @@ fn store_in(file: &File, bytes: &[u8]) -> io::Result<()> {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the mapping is new, as long as the file, and nobody else has it.
     unsafe {
-        let memory = mmap(ptr::null_mut(), bytes.len(), protection, MapFlags::SHARED, file, 0)?;
-        memory.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        let memory = mmap(
+            ptr::null_mut(),
+            bytes.len(),
+            protection,
+            MapFlags::SHARED,
+            file,
+            0,
+        )?;
+        memory
+            .cast::<u8>()
+            .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
     }
     Ok(())
 }
@@ -187,7 +210,8 @@ pub fn source(index: usize) -> Vec<u8> {
 
 /// Makes all source files: `s0`, `s1` and so on.
 pub fn make_sources(directory: &Path) -> io::Result<()> {
-    (0..SOURCE_FILES).try_for_each(|index| std::fs::write(directory.join(format!("s{index}")), source(index)))
+    (0..SOURCE_FILES)
+        .try_for_each(|index| std::fs::write(directory.join(format!("s{index}")), source(index)))
 }
 
 /// A source of random numbers.

@@ -56,11 +56,23 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if !options.built {
         run::build(&["zctrace", "zc-tests"])?;
-        check(cargo().args(["build", "--release", "--package", "zctrace-capture", "--example", "floor"]))?;
+        check(cargo().args([
+            "build",
+            "--release",
+            "--package",
+            "zctrace-capture",
+            "--example",
+            "floor",
+        ]))?;
     }
     if !is_root() {
         // xtask runs again under sudo as a whole: the time of sudo itself must not be measured.
-        let error = Command::new("sudo").arg("-E").arg(env::current_exe()?).args(env::args_os().skip(1)).arg("--built").exec();
+        let error = Command::new("sudo")
+            .arg("-E")
+            .arg(env::current_exe()?)
+            .args(env::args_os().skip(1))
+            .arg("--built")
+            .exec();
         return Err(error).context("measuring needs root, and sudo does not start");
     }
     if let Some(minutes) = options.soak {
@@ -75,7 +87,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The steps of the work of zctrace, and what each records in addition to those before it. With the last one it is zctrace as users run it.
+/// The steps of the work of zctrace, and what each records in addition to those before it. With the
+/// last one it is zctrace as users run it.
 const LADDER: [(&str, &str); 7] = [
     ("look-up of the task", "none"),
     ("+ rows", "rows"),
@@ -86,20 +99,41 @@ const LADDER: [(&str, &str); 7] = [
     ("+ pairing: zctrace", "pairing"),
 ];
 
-/// (a) The added cost of the cheapest calls under each tool, and of each part of the work of zctrace.
+/// (a) The added cost of the cheapest calls under each tool, and of each part of the work of
+/// zctrace.
 fn measure_worst_case(options: &Options) -> Result<()> {
     let command = copy_blocks(WORST_CASE_BLOCKS);
     let mut subjects = vec![
         Subject::new("untraced", options.rounds, vec![], &command),
-        Subject::new("two empty tp_btf programs", options.rounds, floor(&[])?, &command),
-        Subject::new("two that read the clock", options.rounds, floor(&["--clocks"])?, &command),
+        Subject::new(
+            "two empty tp_btf programs",
+            options.rounds,
+            floor(&[])?,
+            &command,
+        ),
+        Subject::new(
+            "two that read the clock",
+            options.rounds,
+            floor(&["--clocks"])?,
+            &command,
+        ),
     ];
     let mut recorded = Vec::new();
     for (step, more) in LADDER {
         recorded.push(more);
-        subjects.push(Subject::new(step, options.rounds, zctrace_with(&["--recorded", &recorded.join(",")])?, &command));
+        subjects.push(Subject::new(
+            step,
+            options.rounds,
+            zctrace_with(&["--recorded", &recorded.join(",")])?,
+            &command,
+        ));
     }
-    subjects.push(Subject::new("zctrace --callers", options.rounds, zctrace_with(&["--callers"])?, &command));
+    subjects.push(Subject::new(
+        "zctrace --callers",
+        options.rounds,
+        zctrace_with(&["--callers"])?,
+        &command,
+    ));
     for (tool, rounds, prefix) in others(options.slow) {
         if on_path(prefix[0]).is_some() {
             subjects.push(Subject::new(tool, rounds, words(&prefix), &command));
@@ -113,9 +147,14 @@ fn measure_worst_case(options: &Options) -> Result<()> {
         rounds: samples.len(),
     };
     let rows: Vec<Row> = subjects.iter().zip(&samples).map(row).collect();
-    println!("## Worst case: {}\n\n{}", command.join(" "), worst_case(&rows));
+    println!(
+        "## Worst case: {}\n\n{}",
+        command.join(" "),
+        worst_case(&rows)
+    );
     if let Some(path) = &options.plot {
-        fs::write(path, plot::bars(&per_call(&rows))).with_context(|| format!("cannot write {}", path.display()))?;
+        fs::write(path, plot::bars(&per_call(&rows)))
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
 }
@@ -125,21 +164,49 @@ fn measure_start_up() -> Result<()> {
     let command = words(&["true"]);
     let mut subjects = vec![
         Subject::new("untraced", START_UP_ROUNDS, vec![], &command),
-        Subject::new("two empty tp_btf programs", START_UP_ROUNDS, floor(&[])?, &command),
+        Subject::new(
+            "two empty tp_btf programs",
+            START_UP_ROUNDS,
+            floor(&[])?,
+            &command,
+        ),
         Subject::new("zctrace", START_UP_ROUNDS, zctrace()?, &command),
-        Subject::new("zctrace --callers", START_UP_ROUNDS, zctrace_with(&["--callers"])?, &command),
+        Subject::new(
+            "zctrace --callers",
+            START_UP_ROUNDS,
+            zctrace_with(&["--callers"])?,
+            &command,
+        ),
     ];
     if on_path("strace").is_some() {
-        subjects.push(Subject::new("strace -c -f", START_UP_ROUNDS, words(&STRACE), &command));
+        subjects.push(Subject::new(
+            "strace -c -f",
+            START_UP_ROUNDS,
+            words(&STRACE),
+            &command,
+        ));
     }
     let samples = interleaved(&subjects)?;
     println!(
         "## Start-up and teardown: true, {START_UP_ROUNDS} rounds\n\n| | median, ms | least, ms | CPU, ms |\n|---|--:|--:|--:|"
     );
     for (subject, samples) in subjects.iter().zip(&samples) {
-        let least = samples.iter().map(|sample| sample.wall).min().unwrap_or_default();
-        let [wall, cpu] = [median(samples, |sample| sample.wall), median(samples, |sample| sample.cpu)];
-        println!("| {} | {} | {} | {} |", subject.name, milliseconds(wall), milliseconds(least), milliseconds(cpu));
+        let least = samples
+            .iter()
+            .map(|sample| sample.wall)
+            .min()
+            .unwrap_or_default();
+        let [wall, cpu] = [
+            median(samples, |sample| sample.wall),
+            median(samples, |sample| sample.cpu),
+        ];
+        println!(
+            "| {} | {} | {} | {} |",
+            subject.name,
+            milliseconds(wall),
+            milliseconds(least),
+            milliseconds(cpu)
+        );
     }
     println!();
     Ok(())
@@ -158,7 +225,13 @@ fn measure_growth() -> Result<()> {
 
 /// Two calls for each block, which move next to nothing.
 fn copy_blocks(blocks: u32) -> Vec<String> {
-    words(&["dd", "if=/dev/zero", "of=/dev/null", "bs=4k", &format!("count={blocks}")])
+    words(&[
+        "dd",
+        "if=/dev/zero",
+        "of=/dev/null",
+        "bs=4k",
+        &format!("count={blocks}"),
+    ])
 }
 
 /// zctrace, with its report sent to `/dev/null`.
@@ -174,12 +247,24 @@ fn zctrace_with(options: &[&str]) -> Result<Vec<String>> {
 /// zctrace with these options, and its report sent to this file.
 fn zctrace_reporting_to(file: &str, options: &[&str]) -> Result<Vec<String>> {
     let program = vec![release_dir()?.join("zctrace").display().to_string()];
-    Ok([program, words(&["--backend", "ebpf", "-o", file]), words(options), words(&["--"])].concat())
+    Ok([
+        program,
+        words(&["--backend", "ebpf", "-o", file]),
+        words(options),
+        words(&["--"]),
+    ]
+    .concat())
 }
 
-/// The least that any design with tracepoints costs: programs that do nothing, or what the options say.
+/// The least that any design with tracepoints costs: programs that do nothing, or what the options
+/// say.
 fn floor(options: &[&str]) -> Result<Vec<String>> {
-    Ok([vec![release_dir()?.join("examples/floor").display().to_string()], words(options), words(&["--"])].concat())
+    Ok([
+        vec![release_dir()?.join("examples/floor").display().to_string()],
+        words(options),
+        words(&["--"]),
+    ]
+    .concat())
 }
 
 /// strace, with its table sent to `/dev/null`.
@@ -188,8 +273,16 @@ const STRACE: [&str; 6] = ["strace", "-c", "-f", "-o", "/dev/null", "--"];
 /// Other tools, compared if they are installed: name, rounds, words before the command.
 fn others(slow: bool) -> Vec<(&'static str, u32, Vec<&'static str>)> {
     let mut others = vec![
-        ("perf trace -s", 1, vec!["perf", "trace", "-s", "-o", "/dev/null", "--"]),
-        ("bpftrace, counts and times", 1, vec!["bpftrace", "-o", "/dev/null", "-e", BPFTRACE, "-c"]),
+        (
+            "perf trace -s",
+            1,
+            vec!["perf", "trace", "-s", "-o", "/dev/null", "--"],
+        ),
+        (
+            "bpftrace, counts and times",
+            1,
+            vec!["bpftrace", "-o", "/dev/null", "-e", BPFTRACE, "-c"],
+        ),
     ];
     if slow {
         others.push(("strace -c -f", 1, STRACE.to_vec()));
@@ -211,12 +304,16 @@ struct Row {
     rounds: usize,
 }
 
-/// Added time over the first row, by call as well, and its ratio to that of the second row (the floor) and of perf, if it is there.
+/// Added time over the first row, by call as well, and its ratio to that of the second row (the
+/// floor) and of perf, if it is there.
 fn worst_case(rows: &[Row]) -> String {
     let added = |row: &Row| row.wall.as_secs_f64() - rows[0].wall.as_secs_f64();
     let added_cpu = |row: &Row| row.cpu.as_secs_f64() - rows[0].cpu.as_secs_f64();
     let [floor, floor_cpu] = [added(&rows[1]), added_cpu(&rows[1])];
-    let perf = rows.iter().find(|row| row.name.starts_with("perf")).map(added);
+    let perf = rows
+        .iter()
+        .find(|row| row.name.starts_with("perf"))
+        .map(added);
     let mut table = String::from(
         "| | rounds | median, s | added, s | ns a call | added / floor's | CPU, added / floor's | added / perf's |\n\
          |---|--:|--:|--:|--:|--:|--:|--:|\n",
@@ -229,10 +326,18 @@ fn worst_case(rows: &[Row]) -> String {
                 format!("{ns:.0}"),
                 format!("{:.2}", added(row) / floor),
                 format!("{:.2}", added_cpu(row) / floor_cpu),
-                perf.map(|perf| format!("1/{:.1}", perf / added(row))).unwrap_or_default(),
+                perf.map(|perf| format!("1/{:.1}", perf / added(row)))
+                    .unwrap_or_default(),
             ],
         };
-        let _ = writeln!(table, "| {} | {} | {:.3} | {} |", row.name, row.rounds, row.wall.as_secs_f64(), figures.join(" | "));
+        let _ = writeln!(
+            table,
+            "| {} | {} | {:.3} | {} |",
+            row.name,
+            row.rounds,
+            row.wall.as_secs_f64(),
+            figures.join(" | ")
+        );
     }
     table
 }
@@ -259,10 +364,23 @@ mod tests {
 
     #[test]
     fn added_time_is_over_the_first_row_and_ratios_are_of_added_times() {
-        let rows = [("untraced", 400, 7), ("floor", 600, 7), ("zctrace", 900, 7), ("perf trace -s", 10_400, 1)];
-        let row = |(name, ms, rounds)| Row { name, wall: Duration::from_millis(ms), cpu: Duration::from_millis(2 * ms), rounds };
+        let rows = [
+            ("untraced", 400, 7),
+            ("floor", 600, 7),
+            ("zctrace", 900, 7),
+            ("perf trace -s", 10_400, 1),
+        ];
+        let row = |(name, ms, rounds)| Row {
+            name,
+            wall: Duration::from_millis(ms),
+            cpu: Duration::from_millis(2 * ms),
+            rounds,
+        };
         let table = worst_case(&rows.map(row));
         let line = table.lines().find(|line| line.contains("zctrace")).unwrap();
-        assert_eq!(line, "| zctrace | 7 | 0.900 | +0.500 | 625 | 2.50 | 2.50 | 1/20.0 |");
+        assert_eq!(
+            line,
+            "| zctrace | 7 | 0.900 | +0.500 | 625 | 2.50 | 2.50 | 1/20.0 |"
+        );
     }
 }

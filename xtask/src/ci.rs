@@ -20,7 +20,8 @@ use crate::{
 struct Step {
     name: &'static str,
     command: Command,
-    /// Installs what only this step needs. If that fails, the step is not run, and the gate does not fail.
+    /// Installs what only this step needs. If that fails, the step is not run, and the gate does
+    /// not fail.
     prepare: fn() -> Result<()>,
 }
 
@@ -60,8 +61,9 @@ pub(crate) fn run() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Boots the guests, after all else: the tests have built their programs. Returns whether one failed. A guest that cannot be had today, or
-/// for which this machine is too slow, does not fail the gate; its line says why it was not run.
+/// Boots the guests, after all else: the tests have built their programs. Returns whether one
+/// failed. A guest that cannot be had today, or for which this machine is too slow, does not fail
+/// the gate; its line says why it was not run.
 fn run_guests(summary: &mut Vec<String>) -> bool {
     println!("\n== guests: cargo xtask vm --subset");
     match vm::ci() {
@@ -79,14 +81,22 @@ fn run_guests(summary: &mut Vec<String>) -> bool {
 impl Step {
     /// A step for which the set-up of the gate is enough.
     fn new(name: &'static str, command: Command) -> Self {
-        Self { name, command, prepare: || Ok(()) }
+        Self {
+            name,
+            command,
+            prepare: || Ok(()),
+        }
     }
 
     fn run(&mut self) -> Outcome {
         if let Err(reason) = (self.prepare)() {
             return Outcome::NotRun(format!("{reason:#}"));
         }
-        if check(&mut self.command).is_ok() { Outcome::Passed } else { Outcome::Failed }
+        if check(&mut self.command).is_ok() {
+            Outcome::Passed
+        } else {
+            Outcome::Failed
+        }
     }
 }
 
@@ -98,24 +108,47 @@ impl Outcome {
             Self::Failed => ("FAILED", ""),
             Self::NotRun(reason) => ("NOT RUN", reason.as_str()),
         };
-        format!("{state:7} {name:20} {:6.1} s  {reason}", start.elapsed().as_secs_f64()).trim_end().to_owned()
+        format!(
+            "{state:7} {name:20} {:6.1} s  {reason}",
+            start.elapsed().as_secs_f64()
+        )
+        .trim_end()
+        .to_owned()
     }
 }
 
-/// The steps after set-up: first those that fail quickly, last the checks, which need the programs that the tests build.
+/// The steps after set-up: first those that fail quickly, last the checks, which need the programs
+/// that the tests build.
 fn steps() -> Result<[Step; 9]> {
     let mut format = cargo();
     format.args(["fmt", "--all", "--check"]);
 
     let mut lint = cargo();
-    lint.args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+    lint.args([
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]);
 
     // The library as others depend on it, without the program.
     let mut lint_library = cargo();
-    lint_library.args(["clippy", "--package", "zctrace", "--no-default-features", "--", "-D", "warnings"]);
+    lint_library.args([
+        "clippy",
+        "--package",
+        "zctrace",
+        "--no-default-features",
+        "--",
+        "-D",
+        "warnings",
+    ]);
 
     let mut document = cargo();
-    document.args(["doc", "--no-deps", "--workspace"]).env("RUSTDOCFLAGS", "-Dwarnings");
+    document
+        .args(["doc", "--no-deps", "--workspace"])
+        .env("RUSTDOCFLAGS", "-Dwarnings");
 
     // As the README has it.
     let mut test = cargo();
@@ -128,35 +161,63 @@ fn steps() -> Result<[Step; 9]> {
         Step::new("lint the eBPF side for x86_64", lint_ebpf("x86_64")),
         Step::new("lint the eBPF side for aarch64", lint_ebpf("aarch64")),
         Step::new("documentation", document),
-        Step { name: "fuzz targets", command: fuzz_targets()?, prepare: || setup::install_only(Need::Fuzzing) },
+        Step {
+            name: "fuzz targets",
+            command: fuzz_targets()?,
+            prepare: || setup::install_only(Need::Fuzzing),
+        },
         Step::new("test", test),
         Step::new("checks", checks()?),
     ])
 }
 
-/// Lints the eBPF programs for kernels of this architecture, as the host's compiler sees them: BPF toolchains come without clippy. There is
-/// no unwinding in the kernel, and without the standard library the host cannot do it either.
+/// Lints the eBPF programs for kernels of this architecture, as the host's compiler sees them: BPF
+/// toolchains come without clippy. There is no unwinding in the kernel, and without the standard
+/// library the host cannot do it either.
 fn lint_ebpf(arch: &str) -> Command {
     let mut lint = cargo();
-    lint.args(["clippy", "--package", "zc-ebpf", "--bins", "--features", "kernel", "--", "-D", "warnings"]);
+    lint.args([
+        "clippy",
+        "--package",
+        "zc-ebpf",
+        "--bins",
+        "--features",
+        "kernel",
+        "--",
+        "-D",
+        "warnings",
+    ]);
     lint.env("CARGO_PROFILE_DEV_PANIC", "abort");
-    lint.env("CARGO_ENCODED_RUSTFLAGS", format!("--cfg=bpf_target_arch=\"{arch}\""));
+    lint.env(
+        "CARGO_ENCODED_RUSTFLAGS",
+        format!("--cfg=bpf_target_arch=\"{arch}\""),
+    );
     lint
 }
 
-/// Compiles the fuzz targets without linking them: neither libFuzzer, which is C++, nor the eBPF programs are built for that.
+/// Compiles the fuzz targets without linking them: neither libFuzzer, which is C++, nor the eBPF
+/// programs are built for that.
 fn fuzz_targets() -> Result<Command> {
     let mut check = nightly_cargo();
-    check.args(["check", "--offline", "--manifest-path", "tests/fuzz/Cargo.toml"]);
-    check.arg("--target-dir").arg(release_dir()?.with_file_name("fuzz"));
+    check.args([
+        "check",
+        "--offline",
+        "--manifest-path",
+        "tests/fuzz/Cargo.toml",
+    ]);
+    check
+        .arg("--target-dir")
+        .arg(release_dir()?.with_file_name("fuzz"));
     check.env("AYA_BUILD_SKIP", "1");
-    // Read by libfuzzer-sys: where to link it from, instead of compiling it. Nothing looks there before the link.
+    // Read by libfuzzer-sys: where to link it from, instead of compiling it. Nothing looks there
+    // before the link.
     check.env("CUSTOM_LIBFUZZER_PATH", "/nonexistent/libfuzzer.a");
     Ok(check)
 }
 
-/// Runs the project's own `zctrace.toml` with the programs that the tests have built. The checks count calls and do not measure time, so
-/// they need no quiet machine, and as many run at a time as there are processors.
+/// Runs the project's own `zctrace.toml` with the programs that the tests have built. The checks
+/// count calls and do not measure time, so they need no quiet machine, and as many run at a time as
+/// there are processors.
 fn checks() -> Result<Command> {
     let programs = release_dir()?;
     let mut path = programs.clone().into_os_string();
@@ -167,7 +228,12 @@ fn checks() -> Result<Command> {
     // sudo would replace the PATH.
     let mut checks = as_root("env")?;
     let jobs = std::thread::available_parallelism().map_or(1, NonZero::get);
-    checks.arg(variable).arg(programs.join("zctrace")).args(["check", "tests/zctrace.toml", "--jobs", &jobs.to_string()]);
+    checks.arg(variable).arg(programs.join("zctrace")).args([
+        "check",
+        "tests/zctrace.toml",
+        "--jobs",
+        &jobs.to_string(),
+    ]);
     checks.current_dir(root());
     Ok(checks)
 }
@@ -179,10 +245,18 @@ mod tests {
     #[test]
     fn a_step_whose_preparation_fails_is_not_run_and_its_line_says_why() {
         let prepare = || bail!("no registry");
-        let outcome = Step { name: "fuzz targets", command: Command::new("false"), prepare }.run();
+        let outcome = Step {
+            name: "fuzz targets",
+            command: Command::new("false"),
+            prepare,
+        }
+        .run();
         assert_eq!(outcome, Outcome::NotRun("no registry".to_owned()));
         let line = outcome.line("fuzz targets", Instant::now());
-        assert!(line.starts_with("NOT RUN fuzz targets ") && line.ends_with(" s  no registry"), "{line}");
+        assert!(
+            line.starts_with("NOT RUN fuzz targets ") && line.ends_with(" s  no registry"),
+            "{line}"
+        );
     }
 
     #[test]

@@ -20,7 +20,8 @@ use crate::toolchain::{Source, Toolchain, on_path};
 /// The repository's root directory.
 pub(crate) fn root() -> PathBuf {
     // cargo sets the variable when it runs xtask, so a repository that was moved is found as well.
-    let package = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let package =
+        env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     PathBuf::from(package).join("..")
 }
 
@@ -33,10 +34,15 @@ pub(crate) fn cargo() -> Command {
 
 /// rustup's nightly cargo, as cargo-fuzz uses it; if there is none, the cargo that started xtask.
 pub(crate) fn nightly_cargo() -> Command {
-    let Ok(nightly) = Toolchain::from(Source::Rustup("nightly".into()), u32::MAX) else { return cargo() };
+    let Ok(nightly) = Toolchain::from(Source::Rustup("nightly".into()), u32::MAX) else {
+        return cargo();
+    };
     let mut cargo = Command::new(nightly.sysroot.join("bin/cargo"));
-    // rustup's proxy would run the compiler that the variable RUSTUP_TOOLCHAIN of our own cargo names.
-    cargo.current_dir(root()).env("RUSTC", nightly.sysroot.join("bin/rustc"));
+    // rustup's proxy would run the compiler that the variable RUSTUP_TOOLCHAIN of our own cargo
+    // names.
+    cargo
+        .current_dir(root())
+        .env("RUSTC", nightly.sysroot.join("bin/rustc"));
     cargo
 }
 
@@ -44,13 +50,18 @@ pub(crate) fn nightly_cargo() -> Command {
 pub(crate) fn release_dir() -> Result<PathBuf> {
     // xtask itself is in the target directory, however that was chosen.
     let own = env::current_exe().context("cannot find the path of xtask")?;
-    let target = own.ancestors().nth(2).context("xtask is not in a target directory")?;
+    let target = own
+        .ancestors()
+        .nth(2)
+        .context("xtask is not in a target directory")?;
     Ok(target.join("release"))
 }
 
 /// Runs a command to its end. An error names the command, if it did not succeed.
 pub(crate) fn check(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot run {}", show(command)))?;
+    let status = command
+        .status()
+        .with_context(|| format!("cannot run {}", show(command)))?;
     if !status.success() {
         bail!("`{}` failed ({status})", show(command));
     }
@@ -63,7 +74,8 @@ static RUNNING: AtomicI32 = AtomicI32::new(0);
 /// The last signal to pass on; 0 if none came.
 static ASKED: AtomicI32 = AtomicI32::new(0);
 
-/// A signal handler that sends the signal on to the program in [`run_to_end`], and to every program started after it.
+/// A signal handler that sends the signal on to the program in [`run_to_end`], and to every program
+/// started after it.
 pub(crate) extern "C" fn pass_on(signal: libc::c_int) {
     ASKED.store(signal, Ordering::SeqCst);
     send_on();
@@ -72,17 +84,23 @@ pub(crate) extern "C" fn pass_on(signal: libc::c_int) {
 fn send_on() {
     let (program, signal) = (RUNNING.load(Ordering::SeqCst), ASKED.load(Ordering::SeqCst));
     if program > 0 && signal > 0 {
-        // SAFETY: plain numbers; the program is our child, and RUNNING is reset before it is reaped.
+        // SAFETY: plain numbers; the program is our child, and RUNNING is reset before it is
+        // reaped.
         unsafe { libc::kill(program, signal) };
     }
 }
 
-/// Runs a program to its end. It gets the signals that are passed on, and SIGTERM if xtask is killed.
+/// Runs a program to its end. It gets the signals that are passed on, and SIGTERM if xtask is
+/// killed.
 pub(crate) fn run_to_end(command: &mut Command) -> io::Result<ExitStatus> {
     let ask_to_end_with_us = || {
         // SAFETY: plain numbers.
         let refused = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) } != 0;
-        if refused { Err(io::Error::last_os_error()) } else { Ok(()) }
+        if refused {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
     };
     // SAFETY: between fork and exec only one system call is made.
     unsafe { command.pre_exec(ask_to_end_with_us) };
@@ -101,7 +119,14 @@ fn wait_unreaped(program: &Child) -> io::Result<()> {
     let mut about: libc::siginfo_t = unsafe { mem::zeroed() };
     loop {
         // SAFETY: `about` is a live variable of the type that the call writes.
-        let waited = unsafe { libc::waitid(libc::P_PID, program.id(), &raw mut about, libc::WEXITED | libc::WNOWAIT) };
+        let waited = unsafe {
+            libc::waitid(
+                libc::P_PID,
+                program.id(),
+                &raw mut about,
+                libc::WEXITED | libc::WNOWAIT,
+            )
+        };
         match io::Error::last_os_error() {
             _ if waited == 0 => return Ok(()),
             error if error.kind() != io::ErrorKind::Interrupted => return Err(error),
@@ -114,13 +139,21 @@ fn wait_unreaped(program: &Child) -> io::Result<()> {
 pub(crate) fn show(command: &Command) -> String {
     let program = command.get_program().to_string_lossy();
     let name = program.rsplit('/').next().unwrap_or_default().to_owned();
-    let args = command.get_args().map(|arg| arg.to_string_lossy().into_owned());
-    std::iter::once(name).chain(args).collect::<Vec<_>>().join(" ")
+    let args = command
+        .get_args()
+        .map(|arg| arg.to_string_lossy().into_owned());
+    std::iter::once(name)
+        .chain(args)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// A status as a shell shows it: 128+N for a command that signal N ended.
 pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
-    let code = status.code().or_else(|| Some(128 + status.signal()?)).and_then(|code| u8::try_from(code).ok());
+    let code = status
+        .code()
+        .or_else(|| Some(128 + status.signal()?))
+        .and_then(|code| u8::try_from(code).ok());
     code.map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
@@ -148,10 +181,14 @@ pub(crate) struct Scratch(PathBuf);
 impl Scratch {
     /// Makes a directory for this task.
     pub(crate) fn new(task: &str) -> Result<Self> {
-        // A signal is meant for the programs that xtask started; xtask itself must survive it, to delete the files.
+        // A signal is meant for the programs that xtask started; xtask itself must survive it, to
+        // delete the files.
         outlive_signals();
         let path = env::temp_dir().join(format!("zctrace-{task}-{}", process::id()));
-        DirBuilder::new().mode(0o700).create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Self(path))
     }
 
@@ -174,13 +211,20 @@ impl Drop for Scratch {
     }
 }
 
-/// Handles the signals that ask xtask to end: the program that runs decides. Ctrl-C reaches it anyway, the other signals are passed on.
-/// Unlike `SIG_IGN`, a handler is not inherited by the programs that xtask starts.
+/// Handles the signals that ask xtask to end: the program that runs decides. Ctrl-C reaches it
+/// anyway, the other signals are passed on. Unlike `SIG_IGN`, a handler is not inherited by the
+/// programs that xtask starts.
 fn outlive_signals() {
     extern "C" fn nothing(_signal: libc::c_int) {}
-    let (nothing, pass_on): (extern "C" fn(libc::c_int), extern "C" fn(libc::c_int)) = (nothing, pass_on);
-    for (signal, handler) in [(libc::SIGINT, nothing), (libc::SIGTERM, pass_on), (libc::SIGHUP, pass_on)] {
-        // SAFETY: what the handlers do, an atomic load and kill(2), is safe at any point of the program.
+    let (nothing, pass_on): (extern "C" fn(libc::c_int), extern "C" fn(libc::c_int)) =
+        (nothing, pass_on);
+    for (signal, handler) in [
+        (libc::SIGINT, nothing),
+        (libc::SIGTERM, pass_on),
+        (libc::SIGHUP, pass_on),
+    ] {
+        // SAFETY: what the handlers do, an atomic load and kill(2), is safe at any point of the
+        // program.
         unsafe { libc::signal(signal, handler as libc::sighandler_t) };
     }
 }
@@ -197,14 +241,28 @@ mod tests {
         let (directory, started) = (scratch.directory().to_owned(), scratch.path("started"));
         let running = thread::spawn({
             let started = started.clone();
-            move || run_to_end(Command::new("sh").arg("-c").arg(r#": > "$0"; exec sleep 100"#).arg(started))
+            move || {
+                run_to_end(
+                    Command::new("sh")
+                        .arg("-c")
+                        .arg(r#": > "$0"; exec sleep 100"#)
+                        .arg(started),
+                )
+            }
         });
         while !started.exists() {
             thread::yield_now();
         }
         // SAFETY: the signal has a handler.
         unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
-        assert_eq!(running.join().expect("no panic").expect("it started").signal(), Some(libc::SIGTERM));
+        assert_eq!(
+            running
+                .join()
+                .expect("no panic")
+                .expect("it started")
+                .signal(),
+            Some(libc::SIGTERM)
+        );
         let next = run_to_end(Command::new("sleep").arg("100")).expect("it starts");
         assert_eq!(next.signal(), Some(libc::SIGTERM));
         drop(scratch);

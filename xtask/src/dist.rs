@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: a release in `target/dist`, as a tarball and as a Debian package. The program in it needs no library; it is tried in
-//! a root with no other file.
+//! `cargo xtask dist`: a release in `target/dist`, as a tarball and as a Debian package. The
+//! program in it needs no library; it is tried in a root with no other file.
 
 use std::{
     collections::BTreeSet,
@@ -35,11 +35,24 @@ struct Release {
 pub(crate) fn run() -> Result<ExitCode> {
     setup::install(Need::Building)?;
     let program = build()?;
-    let about = output(Command::new(&program).arg("--version")).context("the program does not say its version")?;
-    let version = about.lines().next().and_then(|line| line.strip_prefix("zctrace ")).context("the program has no version")?;
-    ensure!(about.contains("\nebpf: in it"), "the program was built without its eBPF side: look at the warnings of the build");
+    let about = output(Command::new(&program).arg("--version"))
+        .context("the program does not say its version")?;
+    let version = about
+        .lines()
+        .next()
+        .and_then(|line| line.strip_prefix("zctrace "))
+        .context("the program has no version")?;
+    ensure!(
+        about.contains("\nebpf: in it"),
+        "the program was built without its eBPF side: look at the warnings of the build"
+    );
     let directory = release_dir()?.with_file_name("dist");
-    let release = Release { version: version.to_owned(), arch: env::consts::ARCH, directory, program };
+    let release = Release {
+        version: version.to_owned(),
+        arch: env::consts::ARCH,
+        directory,
+        program,
+    };
     if release.directory.exists() {
         fs::remove_dir_all(&release.directory)?;
     }
@@ -51,15 +64,32 @@ pub(crate) fn run() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds the program with the C library linked in, so that it runs on any Linux of this architecture.
+/// Builds the program with the C library linked in, so that it runs on any Linux of this
+/// architecture.
 fn build() -> Result<PathBuf> {
-    // With an explicit target, the flag does not apply to build scripts and macros, which must be able to load libraries.
+    // With an explicit target, the flag does not apply to build scripts and macros, which must be
+    // able to load libraries.
     let target = format!("{}-unknown-linux-gnu", env::consts::ARCH);
     let mut build = cargo();
     // Only the program itself is stripped: the eBPF object needs its symbols.
-    build.args(["rustc", "--release", "--package", "zctrace", "--bin", "zctrace", "--target", &target]);
+    build.args([
+        "rustc",
+        "--release",
+        "--package",
+        "zctrace",
+        "--bin",
+        "zctrace",
+        "--target",
+        &target,
+    ]);
     build.args(["--", "-Cstrip=symbols"]);
-    build.env(format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_")), "-Ctarget-feature=+crt-static");
+    build.env(
+        format!(
+            "CARGO_TARGET_{}_RUSTFLAGS",
+            target.to_uppercase().replace('-', "_")
+        ),
+        "-Ctarget-feature=+crt-static",
+    );
     check(&mut build)?;
     let target_dir = release_dir()?;
     Ok(target_dir.with_file_name(target).join("release/zctrace"))
@@ -75,8 +105,20 @@ fn tarball(release: &Release, files: &[File]) -> Result<PathBuf> {
     let path = release.directory.join(format!("{name}.tar.gz"));
     // The archive depends on the sources only.
     let mut tar = Command::new("tar");
-    tar.args(["--create", "--gzip", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
-    tar.arg(format!("--mtime=@{}", epoch()?)).arg("--file").arg(&path).arg("--directory").arg(&release.directory).arg(&name);
+    tar.args([
+        "--create",
+        "--gzip",
+        "--sort=name",
+        "--owner=0",
+        "--group=0",
+        "--numeric-owner",
+    ]);
+    tar.arg(format!("--mtime=@{}", epoch()?))
+        .arg("--file")
+        .arg(&path)
+        .arg("--directory")
+        .arg(&release.directory)
+        .arg(&name);
     check(&mut tar)?;
     Ok(path)
 }
@@ -86,8 +128,15 @@ fn epoch() -> Result<String> {
     if let Ok(epoch) = env::var("SOURCE_DATE_EPOCH") {
         return Ok(epoch);
     }
-    let time = output(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root()));
-    Ok(time.context("the time of the last commit is unknown: set SOURCE_DATE_EPOCH")?.trim().to_owned())
+    let time = output(
+        Command::new("git")
+            .args(["log", "-1", "--format=%ct"])
+            .current_dir(root()),
+    );
+    Ok(time
+        .context("the time of the last commit is unknown: set SOURCE_DATE_EPOCH")?
+        .trim()
+        .to_owned())
 }
 
 /// A path and its size.
@@ -111,10 +160,26 @@ struct File {
 /// Files that the program writes itself: name, place, arguments.
 const WRITTEN: [(&str, &str, &[&str]); 5] = [
     ("zctrace.1", "usr/share/man/man1/zctrace.1", &["man"]),
-    ("zctrace.bash", "usr/share/bash-completion/completions/zctrace", &["completions", "bash"]),
-    ("_zctrace", "usr/share/zsh/vendor-completions/_zctrace", &["completions", "zsh"]),
-    ("zctrace.fish", "usr/share/fish/vendor_completions.d/zctrace.fish", &["completions", "fish"]),
-    ("report.schema.json", "usr/share/zctrace/report.schema.json", &["schema"]),
+    (
+        "zctrace.bash",
+        "usr/share/bash-completion/completions/zctrace",
+        &["completions", "bash"],
+    ),
+    (
+        "_zctrace",
+        "usr/share/zsh/vendor-completions/_zctrace",
+        &["completions", "zsh"],
+    ),
+    (
+        "zctrace.fish",
+        "usr/share/fish/vendor_completions.d/zctrace.fish",
+        &["completions", "fish"],
+    ),
+    (
+        "report.schema.json",
+        "usr/share/zctrace/report.schema.json",
+        &["schema"],
+    ),
 ];
 
 /// Files of the repository: name, place.
@@ -126,18 +191,40 @@ const COPIED: [(&str, &str); 3] = [
 
 /// All files of a release.
 fn all_files(release: &Release) -> Result<Vec<File>> {
-    let text = |name, installed, content| File { name, installed, mode: 0o644, content };
+    let text = |name, installed, content| File {
+        name,
+        installed,
+        mode: 0o644,
+        content,
+    };
     let program = fs::read(&release.program)?;
-    let mut files = vec![File { name: "zctrace", installed: "usr/bin/zctrace", mode: 0o755, content: program }];
+    let mut files = vec![File {
+        name: "zctrace",
+        installed: "usr/bin/zctrace",
+        mode: 0o755,
+        content: program,
+    }];
     for (name, installed, words) in WRITTEN {
         let output = Command::new(&release.program).args(words).output()?;
-        ensure!(output.status.success() && !output.stdout.is_empty(), "`zctrace {}` writes nothing", words.join(" "));
+        ensure!(
+            output.status.success() && !output.stdout.is_empty(),
+            "`zctrace {}` writes nothing",
+            words.join(" ")
+        );
         files.push(text(name, installed, output.stdout));
     }
     for (name, installed) in COPIED {
-        files.push(text(name, installed, fs::read(root().join(name)).with_context(|| format!("cannot read {name}"))?));
+        files.push(text(
+            name,
+            installed,
+            fs::read(root().join(name)).with_context(|| format!("cannot read {name}"))?,
+        ));
     }
-    files.push(text("LICENSES-THIRD-PARTY", "usr/share/doc/zctrace/LICENSES-THIRD-PARTY", licences_of_libraries()?.into()));
+    files.push(text(
+        "LICENSES-THIRD-PARTY",
+        "usr/share/doc/zctrace/LICENSES-THIRD-PARTY",
+        licences_of_libraries()?.into(),
+    ));
     Ok(files)
 }
 
@@ -187,14 +274,24 @@ fn debian_package(release: &Release, files: &[File]) -> Result<PathBuf> {
     for file in files {
         file.write_to(&tree.join(file.installed))?;
     }
-    check(Command::new("gzip").args(["--best", "--no-name"]).arg(tree.join("usr/share/man/man1/zctrace.1")))?;
+    check(
+        Command::new("gzip")
+            .args(["--best", "--no-name"])
+            .arg(tree.join("usr/share/man/man1/zctrace.1")),
+    )?;
     write_copyright(&tree)?;
     fs::create_dir_all(tree.join("DEBIAN"))?;
     let bytes = files.iter().map(|file| file.content.len()).sum();
     fs::write(tree.join("DEBIAN/control"), control(release, arch, bytes))?;
-    let path = release.directory.join(format!("zctrace_{}_{arch}.deb", release.version));
+    let path = release
+        .directory
+        .join(format!("zctrace_{}_{arch}.deb", release.version));
     let mut build = Command::new("dpkg-deb");
-    build.args(["--root-owner-group", "--build"]).arg(&tree).arg(&path).env("SOURCE_DATE_EPOCH", epoch()?);
+    build
+        .args(["--root-owner-group", "--build"])
+        .arg(&tree)
+        .arg(&path)
+        .env("SOURCE_DATE_EPOCH", epoch()?);
     check(build.stdout(std::process::Stdio::null()))?;
     fs::remove_dir_all(&tree)?;
     Ok(path)
@@ -216,20 +313,44 @@ fn write_copyright(tree: &Path) -> Result<()> {
 /// Beginnings of the names of licence files, in lower case.
 const NAMES: [&str; 4] = ["license", "licence", "copying", "copyright"];
 
-/// Every library in the program with the full text of its licences: most of them must be shipped with it.
+/// Every library in the program with the full text of its licences: most of them must be shipped
+/// with it.
 fn licences_of_libraries() -> Result<String> {
     let sources = sources()?;
     let mut tree = cargo();
-    tree.args(["tree", "--locked", "--package", "zctrace", "--edges", "normal", "--prefix", "none", "--format", "{p}|{l}"]);
+    tree.args([
+        "tree",
+        "--locked",
+        "--package",
+        "zctrace",
+        "--edges",
+        "normal",
+        "--prefix",
+        "none",
+        "--format",
+        "{p}|{l}",
+    ]);
     let list = output(&mut tree).context("cargo does not list the libraries")?;
     let mut text = "zctrace contains these libraries.\n".to_owned();
-    for line in list.lines().map(|line| line.trim_end_matches(" (*)")).collect::<BTreeSet<_>>() {
+    for line in list
+        .lines()
+        .map(|line| line.trim_end_matches(" (*)"))
+        .collect::<BTreeSet<_>>()
+    {
         // Our own packages have a path after their version.
-        let Some((package, licence)) = line.split_once('|').filter(|(package, _)| !package.contains('/')) else { continue };
+        let Some((package, licence)) = line
+            .split_once('|')
+            .filter(|(package, _)| !package.contains('/'))
+        else {
+            continue;
+        };
         let package = package.trim_end_matches(" (proc-macro)");
         write!(text, "\n{}\n{package}: {licence}\n", "=".repeat(80))?;
         let directory = package.replacen(" v", "-", 1);
-        let found = sources.iter().map(|source| source.join(&directory)).find(|directory| directory.is_dir());
+        let found = sources
+            .iter()
+            .map(|source| source.join(&directory))
+            .find(|directory| directory.is_dir());
         let directory = found.with_context(|| format!("the sources of {package} are not there"))?;
         for (name, licence) in licences_in(&directory)? {
             write!(text, "\n--- {name}\n{licence}\n")?;
@@ -241,8 +362,12 @@ fn licences_of_libraries() -> Result<String> {
 /// Where cargo keeps the sources of libraries.
 fn sources() -> Result<Vec<PathBuf>> {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo"))).context("there is no HOME")?;
-    Ok(fs::read_dir(home.join("registry/src"))?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?)
+    let home = home
+        .or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")))
+        .context("there is no HOME")?;
+    Ok(fs::read_dir(home.join("registry/src"))?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?)
 }
 
 /// The licences in a library's directory, by name.
@@ -251,8 +376,15 @@ fn licences_in(directory: &Path) -> Result<Vec<(String, String)>> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if entry.file_type()?.is_file() && NAMES.iter().any(|start| name.to_lowercase().starts_with(start)) {
-            licences.push((name, String::from_utf8_lossy(&fs::read(entry.path())?).into_owned()));
+        if entry.file_type()?.is_file()
+            && NAMES
+                .iter()
+                .any(|start| name.to_lowercase().starts_with(start))
+        {
+            licences.push((
+                name,
+                String::from_utf8_lossy(&fs::read(entry.path())?).into_owned(),
+            ));
         }
     }
     licences.sort();
@@ -273,12 +405,25 @@ exec env -i "$(command -v chroot)" "$1" /zctrace --backend ebpf --syscalls all -
 fn try_in_an_empty_root(release: &Release) -> Result<()> {
     let root = release.directory.join("root");
     let mut unshare = as_root("unshare")?;
-    unshare.args(["--mount", "sh", "-c", SCRIPT, "sh"]).arg(&root).arg(&release.program);
+    unshare
+        .args(["--mount", "sh", "-c", SCRIPT, "sh"])
+        .arg(&root)
+        .arg(&release.program);
     let said = output(&mut unshare);
     // The files in it belong to root.
-    check(as_root("rm")?.arg("--recursive").arg("--one-file-system").arg(&root))?;
+    check(
+        as_root("rm")?
+            .arg("--recursive")
+            .arg("--one-file-system")
+            .arg(&root),
+    )?;
     let said = said.context("the program does not run in an empty root")?;
-    ensure!(said.contains("\"backend\": \"ebpf\"") && said.contains("\"exact\": true"), "in an empty root it says: {said}");
-    println!("dist: in an empty root, with no file but this program, it traced itself under eBPF: exact");
+    ensure!(
+        said.contains("\"backend\": \"ebpf\"") && said.contains("\"exact\": true"),
+        "in an empty root it says: {said}"
+    );
+    println!(
+        "dist: in an empty root, with no file but this program, it traced itself under eBPF: exact"
+    );
     Ok(())
 }

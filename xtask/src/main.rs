@@ -1,4 +1,5 @@
-//! The tasks of this repository: set-up, runs, tests, measurements, releases. Started as `cargo xtask`.
+//! The tasks of this repository: set-up, runs, tests, measurements, releases. Started as `cargo
+//! xtask`.
 
 mod bench;
 mod ci;
@@ -48,20 +49,28 @@ enum Task {
     Ci,
     /// Run the tests in guests with the kernels that people run, each booted in QEMU
     Vm(vm::Options),
-    /// Make a release in target/dist: a tarball and a Debian package of a program that needs no library
+    /// Make a release in target/dist: a tarball and a Debian package of a program that needs no
+    /// library
     Dist,
     /// Measure what tracing costs, and print it
     Bench(bench::Options),
-    /// Repeat published measurements, and show their figures beside those of this machine (see `reference --help`)
+    /// Repeat published measurements, and show their figures beside those of this machine (see
+    /// `reference --help`)
     #[command(disable_help_flag = true)]
     Reference {
         /// Its own options, and the runs
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        #[arg(
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            value_name = "ARGS"
+        )]
         args: Vec<OsString>,
     },
-    /// Show how much stack each eBPF program takes, and the calls that take it; fails above the limit
+    /// Show how much stack each eBPF program takes, and the calls that take it; fails above the
+    /// limit
     Stack {
-        /// Read the output of `cargo xtask vm --test verifier` from stdin, and record the verifiers' figures in their table
+        /// Read the output of `cargo xtask vm --test verifier` from stdin, and record the
+        /// verifiers' figures in their table
         #[arg(long)]
         record: bool,
     },
@@ -69,21 +78,27 @@ enum Task {
     #[command(disable_help_flag = true)]
     Matrix {
         /// Its own options
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        #[arg(
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            value_name = "ARGS"
+        )]
         args: Vec<OsString>,
     },
 }
 
 fn main() -> ExitCode {
-    // A closed pipe (`setup --print | head`) ends xtask like any other program; Rust's default is a panic.
-    // SAFETY: nothing else has been started yet.
+    // A closed pipe (`setup --print | head`) ends xtask like any other program; Rust's default is a
+    // panic. SAFETY: nothing else has been started yet.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let done = match Cli::parse().task {
         Task::Setup { print: true } => {
             setup::print();
             Ok(ExitCode::SUCCESS)
         }
-        Task::Setup { print: false } => setup::install(setup::Need::Fuzzing).map(|()| ExitCode::SUCCESS),
+        Task::Setup { print: false } => {
+            setup::install(setup::Need::Fuzzing).map(|()| ExitCode::SUCCESS)
+        }
         Task::Run { command } if command.is_empty() => run::demo(),
         Task::Run { command } => run::run(&command),
         // As they were typed: clap would drop a leading `--`, which is meant for cargo.

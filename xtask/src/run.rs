@@ -1,5 +1,5 @@
-//! `cargo xtask run`, `test`, `reference`, `matrix` and `stack`: each builds what it runs, as a release. `run` without a command shows what
-//! `std::io::copy` does, seen by zctrace.
+//! `cargo xtask run`, `test`, `reference`, `matrix` and `stack`: each builds what it runs, as a
+//! release. `run` without a command shows what `std::io::copy` does, seen by zctrace.
 
 use std::{
     ffi::OsString,
@@ -62,13 +62,23 @@ pub(crate) fn test(args: &[OsString]) -> Result<ExitCode> {
 /// The variable that tells cargo what to start the test binaries with.
 fn runner_variable() -> Result<String> {
     let about = output(Command::new("rustc").arg("-vV")).context("cannot run rustc")?;
-    let host = about.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc does not name its host")?;
-    Ok(format!("CARGO_TARGET_{}_RUNNER", host.to_uppercase().replace('-', "_")))
+    let host = about
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .context("rustc does not name its host")?;
+    Ok(format!(
+        "CARGO_TARGET_{}_RUNNER",
+        host.to_uppercase().replace('-', "_")
+    ))
 }
 
 /// Runs what others have published.
 pub(crate) fn reference(args: &[OsString]) -> Result<ExitCode> {
-    run_series("reference", &["--scenarios".into(), root().join("tests/scenarios").into()], args)
+    run_series(
+        "reference",
+        &["--scenarios".into(), root().join("tests/scenarios").into()],
+        args,
+    )
 }
 
 /// Every pair of ends that `std::io::copy` can copy between.
@@ -82,9 +92,12 @@ pub(crate) fn stack(record: bool) -> Result<ExitCode> {
     let mut runs = Command::new(release_dir()?.join("runs"));
     runs.arg("stack");
     if record {
-        runs.arg("--record").arg(root().join("tests/golden/verifier/kernels.md"));
+        runs.arg("--record")
+            .arg(root().join("tests/golden/verifier/kernels.md"));
     }
-    Ok(exit_code(run_to_end(&mut runs).context("cannot start the program `runs`")?))
+    Ok(exit_code(
+        run_to_end(&mut runs).context("cannot start the program `runs`")?,
+    ))
 }
 
 /// Builds the programs, and starts the one that runs the series.
@@ -94,8 +107,16 @@ fn run_series(series: &str, own: &[OsString], args: &[OsString]) -> Result<ExitC
     let scratch = Scratch::new(series)?;
     let programs = release_dir()?;
     let mut runs = as_root(programs.join("runs"))?;
-    runs.arg("--programs").arg(&programs).arg("--scratch").arg(scratch.directory()).arg(series).args(own).args(args);
-    Ok(exit_code(run_to_end(&mut runs).context("cannot start the program `runs`")?))
+    runs.arg("--programs")
+        .arg(&programs)
+        .arg("--scratch")
+        .arg(scratch.directory())
+        .arg(series)
+        .args(own)
+        .args(args);
+    Ok(exit_code(
+        run_to_end(&mut runs).context("cannot start the program `runs`")?,
+    ))
 }
 
 /// How much is copied, in MiB.
@@ -117,14 +138,27 @@ pub(crate) fn demo() -> Result<ExitCode> {
     if to_socket.success() {
         sink.0.wait()?;
     }
-    Ok(exit_code(if to_file.success() { to_socket } else { to_file }))
+    Ok(exit_code(if to_file.success() {
+        to_socket
+    } else {
+        to_file
+    }))
 }
 
 /// Prints what is copied, and traces one copy.
 fn trace_copy(copier: &Path, input: &Path, output: OsString) -> Result<ExitStatus> {
-    eprintln!("\n== std::io::copy of {FILE_MIB} MiB, {} to {}\n", input.display(), output.display());
+    eprintln!(
+        "\n== std::io::copy of {FILE_MIB} MiB, {} to {}\n",
+        input.display(),
+        output.display()
+    );
     let mut zctrace = zctrace()?;
-    zctrace.arg(copier).args(["std-io-copy", "--from"]).arg(input).arg("--to").arg(output);
+    zctrace
+        .arg(copier)
+        .args(["std-io-copy", "--from"])
+        .arg(input)
+        .arg("--to")
+        .arg(output);
     run_to_end(&mut zctrace).context("cannot start zctrace")
 }
 
@@ -152,13 +186,19 @@ impl Sink {
     /// Starts it and returns once it listens.
     fn start(copier: &Path, address: &OsString) -> Result<Self> {
         let mut sink = Command::new(copier);
-        sink.arg("sink").arg(address).stdin(Stdio::null()).stdout(Stdio::piped());
+        sink.arg("sink")
+            .arg(address)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
         let mut sink = Self(sink.spawn().context("cannot start the copier's sink")?);
         let stdout = sink.0.stdout.as_mut().context("the sink has no output")?;
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
         if !line.starts_with("listening") {
-            bail!("the copier's sink did not start to listen on {}", address.display());
+            bail!(
+                "the copier's sink did not start to listen on {}",
+                address.display()
+            );
         }
         Ok(sink)
     }

@@ -1,4 +1,5 @@
-//! `cargo xtask setup`: brings a Debian or Ubuntu machine into a state where everything builds and all tests run.
+//! `cargo xtask setup`: brings a Debian or Ubuntu machine into a state where everything builds and
+//! all tests run.
 
 use std::{
     env,
@@ -75,7 +76,10 @@ fn install_steps(is_wanted: impl Fn(&Step) -> bool) -> Result<()> {
         }
     }
     if !missing.is_empty() {
-        bail!("set-up lacks {}: do what the lines above say, then start again", missing.join(", "));
+        bail!(
+            "set-up lacks {}: do what the lines above say, then start again",
+            missing.join(", ")
+        );
     }
     Ok(())
 }
@@ -89,7 +93,15 @@ pub(crate) fn print() {
             State::Missing { found, routes } => {
                 println!("missing  {:16} {found}", step.name);
                 for (position, route) in routes.iter().enumerate() {
-                    println!("{:26}{} {route}", "", if position == 0 { "would run:" } else { "or else:  " });
+                    println!(
+                        "{:26}{} {route}",
+                        "",
+                        if position == 0 {
+                            "would run:"
+                        } else {
+                            "or else:  "
+                        }
+                    );
                 }
                 println!("{:26}by hand:   {}", "", step.by_hand);
             }
@@ -100,15 +112,21 @@ pub(crate) fn print() {
 impl Step {
     /// Tries the routes until the check passes; returns whether it does.
     fn install(&self, host: &Host) -> bool {
-        let State::Missing { found, routes } = (self.check)(host) else { return true };
+        let State::Missing { found, routes } = (self.check)(host) else {
+            return true;
+        };
         eprintln!("setup: {}: {found}", self.name);
         routes.iter().any(|route| {
             eprintln!("setup: $ {route}");
             // No route may wait for input, and its output does not belong on the stdout of xtask.
             let line = format!("exec 1>&2 </dev/null; {route}");
-            let status = Command::new("sh").args(["-c", &line]).current_dir(root()).status();
+            let status = Command::new("sh")
+                .args(["-c", &line])
+                .current_dir(root())
+                .status();
             // Success counts only if the check now passes.
-            status.is_ok_and(|status| status.success()) && matches!((self.check)(host), State::Ready(_))
+            status.is_ok_and(|status| status.success())
+                && matches!((self.check)(host), State::Ready(_))
         })
     }
 }
@@ -129,14 +147,22 @@ impl Host {
             (false, Some(_)) => Some("sudo env"),
             (false, None) => None,
         };
-        Self { apt: prefix.filter(|_| on_path("apt-get").is_some()), rustup: on_path("rustup").is_some() }
+        Self {
+            apt: prefix.filter(|_| on_path("apt-get").is_some()),
+            rustup: on_path("rustup").is_some(),
+        }
     }
 
-    /// Shell lines that install packages: first with the package lists as they are, then with fresh ones.
+    /// Shell lines that install packages: first with the package lists as they are, then with fresh
+    /// ones.
     fn packages(&self, names: &str) -> Vec<String> {
-        let Some(prefix) = self.apt else { return Vec::new() };
+        let Some(prefix) = self.apt else {
+            return Vec::new();
+        };
         // If another installation runs, apt waits for it, within a limit.
-        let apt = format!("{prefix} DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120");
+        let apt = format!(
+            "{prefix} DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120"
+        );
         let install = format!("{apt} install -y --no-install-recommends {names}");
         vec![install.clone(), format!("{apt} update && {install}")]
     }
@@ -147,7 +173,12 @@ pub(crate) const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 
 /// All steps. A step may need those before it.
 const STEPS: [Step; 12] = [
-    Step { name: "C compiler", need: Need::Building, check: c_compiler, by_hand: "install gcc" },
+    Step {
+        name: "C compiler",
+        need: Need::Building,
+        check: c_compiler,
+        by_hand: "install gcc",
+    },
     Step {
         name: "LLVM",
         need: Need::Building,
@@ -168,7 +199,12 @@ const STEPS: [Step; 12] = [
         by_hand: "`rustup component add rust-src`, or a rustup nightly with rust-src, named in ZCTRACE_BPF_TOOLCHAIN if it is \
                   not called nightly; its LLVM must not be newer than bpf-linker's",
     },
-    Step { name: "strace", need: Need::Testing, check: strace, by_hand: "install strace" },
+    Step {
+        name: "strace",
+        need: Need::Testing,
+        check: strace,
+        by_hand: "install strace",
+    },
     Step {
         name: "traced programs",
         need: Need::Testing,
@@ -226,9 +262,13 @@ fn llvm(host: &Host) -> State {
     if linker_in_order().is_ok() {
         return State::Ready("as bpf-linker has it".into());
     }
-    // llvm-config may be there without the library that bpf-linker is linked with, which is in another package.
-    let library = first_line(&llvm_config(), "--libdir").map(|folder| Path::new(&folder).join("libLLVM.so"));
-    match first_line(&llvm_config(), "--version").filter(|_| library.is_some_and(|library| library.exists())) {
+    // llvm-config may be there without the library that bpf-linker is linked with, which is in
+    // another package.
+    let library =
+        first_line(&llvm_config(), "--libdir").map(|folder| Path::new(&folder).join("libLLVM.so"));
+    match first_line(&llvm_config(), "--version")
+        .filter(|_| library.is_some_and(|library| library.exists()))
+    {
         Some(version) => State::Ready(version),
         None => missing(
             format!("no {} with its libLLVM.so", llvm_config()),
@@ -265,9 +305,13 @@ fn bpf_toolchain(host: &Host) -> State {
         // Behind some proxies a download hangs for ever, so each has a time limit.
         let nightly = Toolchain::from(Source::Rustup("nightly".into()), llvm_max).err();
         if nightly == Some(Unusable::NoSources) {
-            routes.push("timeout --foreground -k 5 90 rustup component add rust-src --toolchain nightly".into());
+            routes.push(
+                "timeout --foreground -k 5 90 rustup component add rust-src --toolchain nightly"
+                    .into(),
+            );
         }
-        // A stable compiler works too, because build.rs sets RUSTC_BOOTSTRAP, and it needs the smaller download.
+        // A stable compiler works too, because build.rs sets RUSTC_BOOTSTRAP, and it needs the
+        // smaller download.
         if Toolchain::from(Source::Current, llvm_max).err() == Some(Unusable::NoSources) {
             routes.push("timeout --foreground -k 5 90 rustup component add rust-src".into());
         }
@@ -289,7 +333,8 @@ fn strace(host: &Host) -> State {
     }
 }
 
-/// Programs that are not ours: the tests trace them, or they read what zctrace writes. Each with its package.
+/// Programs that are not ours: the tests trace them, or they read what zctrace writes. Each with
+/// its package.
 const TRACED_PROGRAMS: [(&str, &str); 9] = [
     ("rsync", "rsync"),
     ("socat", "socat"),
@@ -315,45 +360,83 @@ fn traced_programs(host: &Host) -> State {
     if packages.is_empty() {
         return State::Ready(found.join(", "));
     }
-    missing(format!("no {}", missing_programs.join(", ")), host.packages(&packages.join(" ")))
+    missing(
+        format!("no {}", missing_programs.join(", ")),
+        host.packages(&packages.join(" ")),
+    )
 }
 
 /// Programs that are not ours and read what zctrace writes, each with its package.
-const READERS: [(&str, &str); 4] = [("man", "man-db"), ("lexgrog", "man-db"), ("groff", "groff-base"), ("bash", "bash")];
-/// Modules of Debian's Python that do the same. Of Prometheus only its parsers, because the package of Prometheus itself starts a server.
+const READERS: [(&str, &str); 4] = [
+    ("man", "man-db"),
+    ("lexgrog", "man-db"),
+    ("groff", "groff-base"),
+    ("bash", "bash"),
+];
+/// Modules of Debian's Python that do the same. Of Prometheus only its parsers, because the package
+/// of Prometheus itself starts a server.
 const READING_MODULES: [(&str, &str); 3] = [
     ("prometheus_client.parser", "python3-prometheus-client"),
-    ("prometheus_client.openmetrics.parser", "python3-prometheus-client"),
+    (
+        "prometheus_client.openmetrics.parser",
+        "python3-prometheus-client",
+    ),
     ("junitparser", "python3-junitparser"),
 ];
 
 fn readers(host: &Host) -> State {
-    let imports = |module: &str| output(Command::new("/usr/bin/python3").args(["-c", &format!("import {module}")])).is_some();
-    let missing_programs = READERS.into_iter().filter(|(program, _)| on_path(program).is_none());
-    let missing_modules = READING_MODULES.into_iter().filter(|(module, _)| !imports(module));
-    let packages: Vec<&str> = missing_programs.chain(missing_modules).map(|(_, package)| package).collect();
+    let imports = |module: &str| {
+        output(Command::new("/usr/bin/python3").args(["-c", &format!("import {module}")])).is_some()
+    };
+    let missing_programs = READERS
+        .into_iter()
+        .filter(|(program, _)| on_path(program).is_none());
+    let missing_modules = READING_MODULES
+        .into_iter()
+        .filter(|(module, _)| !imports(module));
+    let packages: Vec<&str> = missing_programs
+        .chain(missing_modules)
+        .map(|(_, package)| package)
+        .collect();
     if packages.is_empty() {
-        let names = READERS.into_iter().chain(READING_MODULES).map(|(name, _)| name);
+        let names = READERS
+            .into_iter()
+            .chain(READING_MODULES)
+            .map(|(name, _)| name);
         return State::Ready(names.collect::<Vec<_>>().join(", "));
     }
-    missing(format!("no {}", packages.join(", ")), host.packages(&packages.join(" ")))
+    missing(
+        format!("no {}", packages.join(", ")),
+        host.packages(&packages.join(" ")),
+    )
 }
 
 /// `cargo xtask ci` checks the sources with them.
 fn rustfmt_and_clippy(host: &Host) -> State {
-    match (first_line("rustfmt", "--version"), first_line("cargo-clippy", "--version")) {
+    match (
+        first_line("rustfmt", "--version"),
+        first_line("cargo-clippy", "--version"),
+    ) {
         (Some(rustfmt), Some(clippy)) => State::Ready(format!("{rustfmt}, {clippy}")),
-        _ if host.rustup => {
-            missing("not both there", vec!["timeout --foreground -k 5 90 rustup component add rustfmt clippy".into()])
-        }
-        _ => missing("not both there", host.packages("rustfmt-web rust-web-clippy")),
+        _ if host.rustup => missing(
+            "not both there",
+            vec!["timeout --foreground -k 5 90 rustup component add rustfmt clippy".into()],
+        ),
+        _ => missing(
+            "not both there",
+            host.packages("rustfmt-web rust-web-clippy"),
+        ),
     }
 }
 
 /// Boot other kernels, and make the disks that these start from.
 fn guests(host: &Host) -> State {
     let qemu = format!("qemu-system-{}", env::consts::ARCH);
-    let package = if env::consts::ARCH == "aarch64" { "qemu-system-arm" } else { "qemu-system-x86" };
+    let package = if env::consts::ARCH == "aarch64" {
+        "qemu-system-arm"
+    } else {
+        "qemu-system-x86"
+    };
     let programs = [
         (qemu.as_str(), package),
         ("cpio", "cpio"),
@@ -370,7 +453,13 @@ fn guests(host: &Host) -> State {
 fn arm64_guests(host: &Host) -> State {
     all_of(
         host,
-        &[("qemu-system-aarch64", "qemu-system-arm"), ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu libc6-dev-arm64-cross")],
+        &[
+            ("qemu-system-aarch64", "qemu-system-arm"),
+            (
+                "aarch64-linux-gnu-gcc",
+                "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+            ),
+        ],
     )
 }
 
@@ -378,41 +467,75 @@ fn arm64_guests(host: &Host) -> State {
 fn all_of(host: &Host, programs: &[(&str, &str)]) -> State {
     // A name may be a path: for a plain user /sbin is not on the PATH.
     let is_there = |program: &str| Path::new(program).is_file() || on_path(program).is_some();
-    let missing_ones: Vec<_> = programs.iter().filter(|(program, _)| !is_there(program)).collect();
+    let missing_ones: Vec<_> = programs
+        .iter()
+        .filter(|(program, _)| !is_there(program))
+        .collect();
     if missing_ones.is_empty() {
-        return State::Ready(programs.iter().map(|&(program, _)| program).collect::<Vec<_>>().join(", "));
+        return State::Ready(
+            programs
+                .iter()
+                .map(|&(program, _)| program)
+                .collect::<Vec<_>>()
+                .join(", "),
+        );
     }
     let names: Vec<&str> = missing_ones.iter().map(|&&(program, _)| program).collect();
     let packages: Vec<&str> = missing_ones.iter().map(|&&(_, package)| package).collect();
-    missing(format!("no {}", names.join(", ")), host.packages(&packages.join(" ")))
+    missing(
+        format!("no {}", names.join(", ")),
+        host.packages(&packages.join(" ")),
+    )
 }
 
-/// Builds programs for arm64: rustup's compiler with the library for it, or the distribution's, whose library is fetched together with the
-/// packages of the guests.
+/// Builds programs for arm64: rustup's compiler with the library for it, or the distribution's,
+/// whose library is fetched together with the packages of the guests.
 fn rust_for_arm64(host: &Host) -> State {
     const TARGET: &str = "aarch64-unknown-linux-gnu";
-    let library = output(Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]));
-    if let Some(path) = library.map(|path| PathBuf::from(path.trim())).filter(|path| path.is_dir()) {
+    let library =
+        output(Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]));
+    if let Some(path) = library
+        .map(|path| PathBuf::from(path.trim()))
+        .filter(|path| path.is_dir())
+    {
         return State::Ready(path.display().to_string());
     }
-    if Path::new(DEBIAN_RUSTC).is_file() && Path::new(DEBIAN_RUSTC).with_file_name("cargo").is_file() {
-        return State::Ready(format!("{DEBIAN_RUSTC}, and a library from the packages of arm64"));
+    if Path::new(DEBIAN_RUSTC).is_file()
+        && Path::new(DEBIAN_RUSTC).with_file_name("cargo").is_file()
+    {
+        return State::Ready(format!(
+            "{DEBIAN_RUSTC}, and a library from the packages of arm64"
+        ));
     }
     let mut routes = Vec::new();
     if host.rustup {
-        routes.push(format!("timeout --foreground -k 5 120 rustup target add {TARGET}"));
+        routes.push(format!(
+            "timeout --foreground -k 5 120 rustup target add {TARGET}"
+        ));
     }
     routes.extend(host.packages("rustc-web cargo-web"));
     missing("no standard library for it", routes)
 }
 
-/// The crates that the fuzz targets depend on. They are a workspace of their own, so that building the rest does not fetch them.
+/// The crates that the fuzz targets depend on. They are a workspace of their own, so that building
+/// the rest does not fetch them.
 fn fuzz_crates(_host: &Host) -> State {
-    let fetch = format!("fetch --manifest-path tests/fuzz/Cargo.toml --target {}-unknown-linux-gnu", env::consts::ARCH);
+    let fetch = format!(
+        "fetch --manifest-path tests/fuzz/Cargo.toml --target {}-unknown-linux-gnu",
+        env::consts::ARCH
+    );
     // It writes a lock file, which git ignores.
-    match output(nightly_cargo().args(fetch.split(' ')).arg("--offline").stderr(Stdio::null())) {
+    match output(
+        nightly_cargo()
+            .args(fetch.split(' '))
+            .arg("--offline")
+            .stderr(Stdio::null()),
+    ) {
         Some(_) => State::Ready("in cargo's cache".into()),
-        None => missing("not in cargo's cache", vec![format!("timeout --foreground -k 5 180 cargo {fetch}")]),
+        None => missing(
+            "not in cargo's cache",
+            vec![format!("timeout --foreground -k 5 180 cargo {fetch}")],
+        ),
     }
 }
 
@@ -420,7 +543,11 @@ fn fuzz_crates(_host: &Host) -> State {
 fn linker_in_order() -> Result<Linker, String> {
     let linker = Linker::find()?;
     if linker.llvm_major < LLVM_MAJOR {
-        return Err(format!("{} is built with LLVM {}", linker.path.display(), linker.llvm_major));
+        return Err(format!(
+            "{} is built with LLVM {}",
+            linker.path.display(),
+            linker.llvm_major
+        ));
     }
     Ok(linker)
 }
@@ -438,5 +565,8 @@ fn first_line(program: &str, option: &str) -> Option<String> {
 
 /// Short for [`State::Missing`].
 fn missing(found: impl Into<String>, routes: Vec<String>) -> State {
-    State::Missing { found: found.into(), routes }
+    State::Missing {
+        found: found.into(),
+        routes,
+    }
 }

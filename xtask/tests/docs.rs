@@ -20,13 +20,19 @@ fn prose(text: &str) -> String {
         is_code ^= is_fence;
         !is_fence && !is_code
     };
-    text.lines().filter(is_prose).flat_map(|line| [line, "\n"]).collect()
+    text.lines()
+        .filter(is_prose)
+        .flat_map(|line| [line, "\n"])
+        .collect()
 }
 
 /// What GitHub calls a heading in a link.
 fn anchor(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
-    text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
+    text.chars()
+        .filter(|c| c.is_alphanumeric() || " -_".contains(*c))
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
 }
 
 /// Why a Markdown link of this page is broken. Links to other sites are not followed.
@@ -35,7 +41,11 @@ fn broken_link(page: &Path, target: &str) -> Option<String> {
         return None;
     }
     let (path, fragment) = target.split_once('#').unwrap_or((target, ""));
-    let file = if path.is_empty() { page.to_owned() } else { page.with_file_name("").join(path) };
+    let file = if path.is_empty() {
+        page.to_owned()
+    } else {
+        page.with_file_name("").join(path)
+    };
     if !file.exists() {
         return Some(format!("link to {target}: there is no such file"));
     }
@@ -46,17 +56,27 @@ fn broken_link(page: &Path, target: &str) -> Option<String> {
         Ok(text) => text,
         Err(error) => return Some(format!("link to {target}: {error}")),
     };
-    let has_heading = prose(&text).lines().any(|line| line.starts_with('#') && anchor(line) == fragment);
+    let has_heading = prose(&text)
+        .lines()
+        .any(|line| line.starts_with('#') && anchor(line) == fragment);
     (!has_heading).then(|| format!("link to {target}: the page has no such heading"))
 }
 
-/// Why a piece of code in the text, like `path/to/file.rs` or `path/to/file.rs::item`, names something that does not exist. `None`
-/// also for code that is not a path below the repository's root.
+/// Why a piece of code in the text, like `path/to/file.rs` or `path/to/file.rs::item`, names
+/// something that does not exist. `None` also for code that is not a path below the repository's
+/// root.
 fn broken_code(root: &Path, code: &str) -> Option<String> {
     let (path, items) = code.split_once("::").unwrap_or((code, ""));
-    let Some(Component::Normal(top)) = Path::new(path).components().next() else { return None };
-    let is_rust = Path::new(path).extension().is_some_and(|extension| extension == "rs");
-    let is_path = path.contains('/') && path.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c));
+    let Some(Component::Normal(top)) = Path::new(path).components().next() else {
+        return None;
+    };
+    let is_rust = Path::new(path)
+        .extension()
+        .is_some_and(|extension| extension == "rs");
+    let is_path = path.contains('/')
+        && path
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c));
     // The target directory comes and goes.
     let is_ours = root.join(top).is_dir() && top != "target";
     if !is_path || !(is_rust || is_ours) {
@@ -73,7 +93,10 @@ fn broken_code(root: &Path, code: &str) -> Option<String> {
         Ok(text) => text,
         Err(error) => return Some(format!("`{code}`: {error}")),
     };
-    let has = |item: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == item);
+    let has = |item: &str| {
+        text.split(|c: char| !c.is_alphanumeric() && c != '_')
+            .any(|word| word == item)
+    };
     let missing = items.split("::").find(|item| !has(item))?;
     Some(format!("`{code}`: the file does not contain {missing}"))
 }
@@ -81,14 +104,22 @@ fn broken_code(root: &Path, code: &str) -> Option<String> {
 /// Everything that is wrong with a page.
 fn broken(root: &Path, page: &Path, text: &str) -> Vec<String> {
     let text = prose(text);
-    let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+    let links = text
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(')'))
+        .map(|(target, _)| target);
     let codes = text.split('`').skip(1).step_by(2);
-    links.filter_map(|target| broken_link(page, target)).chain(codes.filter_map(|code| broken_code(root, code))).collect()
+    links
+        .filter_map(|target| broken_link(page, target))
+        .chain(codes.filter_map(|code| broken_code(root, code)))
+        .collect()
 }
 
 /// The Markdown files of a directory; with those below it, if that is wanted.
 fn pages_in(directory: &Path, with_subdirectories: bool) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let entries =
+        fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     let paths = entries.map(|entry| entry.expect("readable").path());
     paths.fold(Vec::new(), |mut pages, path| {
         if path.is_dir() && with_subdirectories {
@@ -108,7 +139,9 @@ fn every_reference_in_the_documentation_exists() {
     pages.extend(pages_in(&root, false));
     let broken = pages.iter().flat_map(|page| {
         let text = fs::read_to_string(page).expect("a page is text");
-        broken(&root, page, &text).into_iter().map(|reference| format!("{}: {reference}", page.display()))
+        broken(&root, page, &text)
+            .into_iter()
+            .map(|reference| format!("{}: {reference}", page.display()))
     });
     let broken: Vec<String> = broken.collect();
     assert!(broken.is_empty(), "{}", broken.join("\n"));
@@ -118,9 +151,19 @@ fn every_reference_in_the_documentation_exists() {
 fn the_index_lists_every_page() {
     let (root, docs) = (root(), root().join("docs"));
     let index = fs::read_to_string(root.join(INDEX)).expect("there is an index");
-    for page in pages_in(&docs, true).iter().filter(|page| **page != root.join(INDEX)) {
-        let path = page.strip_prefix(&docs).expect("it is below docs").display().to_string();
-        assert!(index.contains(&format!("]({path})")), "{INDEX} does not list {path}");
+    for page in pages_in(&docs, true)
+        .iter()
+        .filter(|page| **page != root.join(INDEX))
+    {
+        let path = page
+            .strip_prefix(&docs)
+            .expect("it is below docs")
+            .display()
+            .to_string();
+        assert!(
+            index.contains(&format!("]({path})")),
+            "{INDEX} does not list {path}"
+        );
     }
 }
 
@@ -133,11 +176,23 @@ fn a_broken_reference_is_found() {
     assert_eq!(found(sound), [""; 0]);
     for (text, expected) in [
         ("[a](gone.md)", "link to gone.md: there is no such file"),
-        ("[a](../README.md#gone)", "link to ../README.md#gone: the page has no such heading"),
-        ("[a](../docs#gone)", "link to ../docs#gone: Is a directory (os error 21)"),
+        (
+            "[a](../README.md#gone)",
+            "link to ../README.md#gone: the page has no such heading",
+        ),
+        (
+            "[a](../docs#gone)",
+            "link to ../docs#gone: Is a directory (os error 21)",
+        ),
         ("`xtask/gone.rs`", "`xtask/gone.rs`: there is no such file"),
-        ("`gone/src/lib.rs::root`", "`gone/src/lib.rs::root`: there is no such file"),
-        ("`xtask/src/main.rs::Cli::gone`", "`xtask/src/main.rs::Cli::gone`: the file does not contain gone"),
+        (
+            "`gone/src/lib.rs::root`",
+            "`gone/src/lib.rs::root`: there is no such file",
+        ),
+        (
+            "`xtask/src/main.rs::Cli::gone`",
+            "`xtask/src/main.rs::Cli::gone`: the file does not contain gone",
+        ),
     ] {
         assert_eq!(found(text), [expected], "{text}");
     }

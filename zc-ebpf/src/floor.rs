@@ -1,9 +1,11 @@
-//! Two programs that do nothing: the least that tracing system calls can cost. Two more read the clock, as whoever measures times must.
-//! `cargo xtask bench` compares zctrace with both pairs.
+//! Two programs that do nothing: the least that tracing system calls can cost. Two more read the
+//! clock, as whoever measures times must. `cargo xtask bench` compares zctrace with both pairs.
 #![no_std]
 #![no_main]
 
-use aya_ebpf::{helpers::generated::bpf_ktime_get_ns, macros::btf_tracepoint, programs::BtfTracePointContext};
+use aya_ebpf::{
+    helpers::generated::bpf_ktime_get_ns, macros::btf_tracepoint, programs::BtfTracePointContext,
+};
 
 /// Does nothing at every entry.
 #[btf_tracepoint(function = "sys_enter")]

@@ -1,4 +1,5 @@
-//! The contract between zctrace's eBPF programs and user space: keys and values of the maps, events, losses, names.
+//! The contract between zctrace's eBPF programs and user space: keys and values of the maps,
+//! events, losses, names.
 //!
 //! Both sides compile this library, so they cannot disagree about a layout.
 //! All types are `#[repr(C)]`, have no padding, and are valid for every bit pattern.
@@ -10,11 +11,15 @@ pub mod opaque;
 pub mod pairing;
 
 pub use abi::*;
-pub use pairing::{copy_loop::CopyLoop, marks::Marks, memory::Memory, order::UnwrittenRead, stream::Stream};
+pub use pairing::{
+    copy_loop::CopyLoop, marks::Marks, memory::Memory, order::UnwrittenRead, stream::Stream,
+};
 
-/// Names of the programs in the object file, each with the tracepoint that user space attaches it to.
+/// Names of the programs in the object file, each with the tracepoint that user space attaches it
+/// to.
 pub mod programs {
-    /// `(program, tracepoint)`, in the order in which user space attaches them. Those that follow tasks come before those that count calls.
+    /// `(program, tracepoint)`, in the order in which user space attaches them. Those that follow
+    /// tasks come before those that count calls.
     pub const ALL: [(&str, &str); 6] = [
         ("sched_switch", "sched_switch"),
         ("sched_process_exit", "sched_process_exit"),
@@ -24,18 +29,79 @@ pub mod programs {
         ("sys_enter", "sys_enter"),
     ];
 
-    /// `(program of ALL or RING, its replacement, where the replacement is attached)`: for kernels that may preempt programs. If such a
-    /// kernel preempts a task in the middle of a program, it skips that program for all other tasks of the CPU until the task runs again.
+    /// `(program of ALL or RING, its replacement, where the replacement is attached)`: for kernels
+    /// that may preempt programs. If such a kernel preempts a task in the middle of a program, it
+    /// skips that program for all other tasks of the CPU until the task runs again.
     pub const NOT_PREEMPTED: [(&str, &str, Site); 9] = [
-        ("sched_process_exit", "exit_event", Site::Event { category: "sched", name: "sched_process_exit" }),
-        ("sched_process_exec", "exec_event", Site::Event { category: "sched", name: "sched_process_exec" }),
-        ("sched_process_fork", "task_woken", Site::Tracepoint("sched_wakeup_new")),
-        ("sys_exit", "sys_exit_event", Site::Event { category: "raw_syscalls", name: "sys_exit" }),
-        ("sys_enter", "sys_enter_event", Site::Event { category: "raw_syscalls", name: "sys_enter" }),
-        ("ring_complete", "ring_complete_event", Site::Event { category: "io_uring", name: "io_uring_complete" }),
-        ("ring_create", "ring_create_event", Site::Event { category: "io_uring", name: "io_uring_create" }),
-        ("ring_overflow", "ring_overflow_event", Site::Event { category: "io_uring", name: "io_uring_cqe_overflow" }),
-        ("ring_submit", "ring_submit_event", Site::Event { category: "io_uring", name: "io_uring_submit_req" }),
+        (
+            "sched_process_exit",
+            "exit_event",
+            Site::Event {
+                category: "sched",
+                name: "sched_process_exit",
+            },
+        ),
+        (
+            "sched_process_exec",
+            "exec_event",
+            Site::Event {
+                category: "sched",
+                name: "sched_process_exec",
+            },
+        ),
+        (
+            "sched_process_fork",
+            "task_woken",
+            Site::Tracepoint("sched_wakeup_new"),
+        ),
+        (
+            "sys_exit",
+            "sys_exit_event",
+            Site::Event {
+                category: "raw_syscalls",
+                name: "sys_exit",
+            },
+        ),
+        (
+            "sys_enter",
+            "sys_enter_event",
+            Site::Event {
+                category: "raw_syscalls",
+                name: "sys_enter",
+            },
+        ),
+        (
+            "ring_complete",
+            "ring_complete_event",
+            Site::Event {
+                category: "io_uring",
+                name: "io_uring_complete",
+            },
+        ),
+        (
+            "ring_create",
+            "ring_create_event",
+            Site::Event {
+                category: "io_uring",
+                name: "io_uring_create",
+            },
+        ),
+        (
+            "ring_overflow",
+            "ring_overflow_event",
+            Site::Event {
+                category: "io_uring",
+                name: "io_uring_cqe_overflow",
+            },
+        ),
+        (
+            "ring_submit",
+            "ring_submit_event",
+            Site::Event {
+                category: "io_uring",
+                name: "io_uring_submit_req",
+            },
+        ),
     ];
 
     /// Where a program is attached.
@@ -43,7 +109,8 @@ pub mod programs {
     pub enum Site {
         /// A tracepoint.
         Tracepoint(&'static str),
-        /// The perf event of a tracepoint. The kernel disables preemption, fills in a record, and then runs the programs.
+        /// The perf event of a tracepoint. The kernel disables preemption, fills in a record, and
+        /// then runs the programs.
         Event {
             /// The directory in `/sys/kernel/tracing/events`.
             category: &'static str,
@@ -52,17 +119,20 @@ pub mod programs {
         },
     }
 
-    /// Not attached to anything: a thread runs it with `BPF_PROG_TEST_RUN` to come into scope or to leave it. Its first argument is one of
-    /// the constants in [`scope`](crate::scope).
+    /// Not attached to anything: a thread runs it with `BPF_PROG_TEST_RUN` to come into scope or to
+    /// leave it. Its first argument is one of the constants in [`scope`](crate::scope).
     pub const SCOPE: &str = "scope";
 
-    /// `(program, tracepoints)`: the programs for `io_uring`. Each is attached to the first of its tracepoints that the kernel has, because
-    /// Linux 6.3 renamed one.
+    /// `(program, tracepoints)`: the programs for `io_uring`. Each is attached to the first of its
+    /// tracepoints that the kernel has, because Linux 6.3 renamed one.
     pub const RING: [(&str, &[&str]); 4] = [
         ("ring_complete", &["io_uring_complete"]),
         ("ring_create", &["io_uring_create"]),
         ("ring_overflow", &["io_uring_cqe_overflow"]),
-        ("ring_submit", &["io_uring_submit_req", "io_uring_submit_sqe"]),
+        (
+            "ring_submit",
+            &["io_uring_submit_req", "io_uring_submit_sqe"],
+        ),
     ];
 }
 
@@ -82,41 +152,51 @@ pub mod maps {
     pub const TASKS: &str = "TASKS";
     /// Hash, address of a `task_struct` -> index in [`TASKS`].
     pub const TASK_SLOTS: &str = "TASK_SLOTS";
-    /// Hash, [`RowKey`](crate::RowKey) -> [`Row`](crate::Row): the first rows of an epoch. Those for which there is no room here are in
-    /// [`ROWS`] and [`FILE_ROWS`].
+    /// Hash, [`RowKey`](crate::RowKey) -> [`Row`](crate::Row): the first rows of an epoch. Those
+    /// for which there is no room here are in [`ROWS`] and [`FILE_ROWS`].
     pub const NEAR_ROWS: &str = "NEAR_ROWS";
-    /// Hash, [`RowKey`](crate::RowKey) without files -> [`Row`](crate::Row): the calls that have no row in [`FILE_ROWS`].
+    /// Hash, [`RowKey`](crate::RowKey) without files -> [`Row`](crate::Row): the calls that have no
+    /// row in [`FILE_ROWS`].
     pub const ROWS: &str = "ROWS";
     /// Hash, [`RowKey`](crate::RowKey) with files -> [`Row`](crate::Row).
     pub const FILE_ROWS: &str = "FILE_ROWS";
-    /// Hash, [`RowKey`](crate::RowKey) -> [`BusyRow`](crate::BusyRow): further calls of rows that have many, unless these are in
-    /// [`NEAR_BUSY_ROWS`].
+    /// Hash, [`RowKey`](crate::RowKey) -> [`BusyRow`](crate::BusyRow): further calls of rows that
+    /// have many, unless these are in [`NEAR_BUSY_ROWS`].
     pub const BUSY_ROWS: &str = "BUSY_ROWS";
-    /// Array, [`RowKey::near_place`](crate::RowKey::near_place) -> [`NearBusyRow`](crate::NearBusyRow): the first busy row of each place.
-    /// Programs find it without a helper.
+    /// Array, [`RowKey::near_place`](crate::RowKey::near_place) ->
+    /// [`NearBusyRow`](crate::NearBusyRow): the first busy row of each place. Programs find it
+    /// without a helper.
     pub const NEAR_BUSY_ROWS: &str = "NEAR_BUSY_ROWS";
-    /// Hash, [`RowKey`](crate::RowKey) -> [`Part`](crate::Part): bytes that calls wrote from files other than the one in their row.
+    /// Hash, [`RowKey`](crate::RowKey) -> [`Part`](crate::Part): bytes that calls wrote from files
+    /// other than the one in their row.
     pub const PARTS: &str = "PARTS";
-    /// Hash, [`ErrnoKey`](crate::ErrnoKey) without files -> number of calls that failed with this errno, for [`ROWS`].
+    /// Hash, [`ErrnoKey`](crate::ErrnoKey) without files -> number of calls that failed with this
+    /// errno, for [`ROWS`].
     pub const ERRNOS: &str = "ERRNOS";
-    /// Hash, [`ErrnoKey`](crate::ErrnoKey) with files -> number of calls that failed with this errno, for [`FILE_ROWS`].
+    /// Hash, [`ErrnoKey`](crate::ErrnoKey) with files -> number of calls that failed with this
+    /// errno, for [`FILE_ROWS`].
     pub const FILE_ERRNOS: &str = "FILE_ERRNOS";
-    /// Per-CPU array, [`spec_slot`](crate::spec_slot) / [`OTHER_CALLS_IN_BLOCK`](crate::OTHER_CALLS_IN_BLOCK) ->
+    /// Per-CPU array, [`spec_slot`](crate::spec_slot) /
+    /// [`OTHER_CALLS_IN_BLOCK`](crate::OTHER_CALLS_IN_BLOCK) ->
     /// [`OtherCallsBlock`](crate::OtherCallsBlock): the calls that have no rows.
     pub const OTHER_CALLS: &str = "OTHER_CALLS";
     /// Hash, [`FailedPath`](crate::FailedPath) -> how often such a call returned.
     pub const FAILED_PATHS: &str = "FAILED_PATHS";
     /// Hash, [`FileKey`](crate::FileKey) -> [`KnownFile`](crate::KnownFile).
     pub const FILES: &str = "FILES";
-    /// Ring buffer of events. Each is a [`FileSeen`](crate::FileSeen) or begins with an [`EventHeader`](crate::EventHeader).
+    /// Ring buffer of events. Each is a [`FileSeen`](crate::FileSeen) or begins with an
+    /// [`EventHeader`](crate::EventHeader).
     pub const EVENTS: &str = "EVENTS";
-    /// Ring buffer of what is known of callers. Each message begins with a [`SampleHeader`](crate::SampleHeader).
+    /// Ring buffer of what is known of callers. Each message begins with a
+    /// [`SampleHeader`](crate::SampleHeader).
     pub const SAMPLES: &str = "SAMPLES";
-    /// Hash, [`Task::space`](crate::Task::space) -> [`Memory`](crate::Memory): the address spaces that reads have filled.
+    /// Hash, [`Task::space`](crate::Task::space) -> [`Memory`](crate::Memory): the address spaces
+    /// that reads have filled.
     pub const MEMORIES: &str = "MEMORIES";
     /// Array, [`stream_slot`](crate::stream_slot) -> [`Stream`](crate::Stream).
     pub const STREAMS: &str = "STREAMS";
-    /// Hash, [`stream_slot`](crate::stream_slot) -> [`Marks`](crate::Marks): those of streams that are long enough.
+    /// Hash, [`stream_slot`](crate::stream_slot) -> [`Marks`](crate::Marks): those of streams that
+    /// are long enough.
     pub const MARKS: &str = "MARKS";
     /// Array of one [`Control`](crate::Control).
     pub const CONTROL: &str = "CONTROL";
@@ -124,25 +204,29 @@ pub mod maps {
     pub const LOSSES: &str = "LOSSES";
     /// Array of one u32: 1 once the trace is over and nothing more is counted.
     pub const IS_OVER: &str = ".bss";
-    /// Array of one [`Epoch`](crate::Epoch), which goes into the keys of [`NEAR_ROWS`], [`ROWS`], [`FILE_ROWS`], [`BUSY_ROWS`], [`PARTS`],
-    /// [`ERRNOS`] and [`FILE_ERRNOS`].
+    /// Array of one [`Epoch`](crate::Epoch), which goes into the keys of [`NEAR_ROWS`], [`ROWS`],
+    /// [`FILE_ROWS`], [`BUSY_ROWS`], [`PARTS`], [`ERRNOS`] and [`FILE_ERRNOS`].
     ///
-    /// So user space can take entries out of these maps while tasks count: it changes the epoch and waits until every program has ended
-    /// that ran meanwhile. From then on nobody writes to the entries of the epoch before, whichever task they belong to.
+    /// So user space can take entries out of these maps while tasks count: it changes the epoch and
+    /// waits until every program has ended that ran meanwhile. From then on nobody writes to the
+    /// entries of the epoch before, whichever task they belong to.
     pub const EPOCH: &str = ".data.epoch";
     /// Array of one [`FileRoom`](crate::FileRoom).
     ///
-    /// Its generation goes into the keys of [`FILES`]. So user space can take entries out while programs use others: it copies those that it
-    /// keeps to the next generation, begins that, and waits until every program has ended that ran meanwhile. From then on nobody has a
-    /// reference to an entry of the generation before, and they can all be removed. To remove a single entry would not do: the kernel may give
-    /// its memory to another file at once, while a program on another CPU reads the number.
+    /// Its generation goes into the keys of [`FILES`]. So user space can take entries out while
+    /// programs use others: it copies those that it keeps to the next generation, begins that, and
+    /// waits until every program has ended that ran meanwhile. From then on nobody has a reference
+    /// to an entry of the generation before, and they can all be removed. To remove a single entry
+    /// would not do: the kernel may give its memory to another file at once, while a program on
+    /// another CPU reads the number.
     pub const FILE_ROOM: &str = ".data.files";
-    /// Array of one u32. 1: every event wakes user space. 0: events wake it when many of them wait, because there is nothing that it would
-    /// do at each.
+    /// Array of one u32. 1: every event wakes user space. 0: events wake it when many of them wait,
+    /// because there is nothing that it would do at each.
     pub const IS_AWAITED: &str = ".data.awaited";
 }
 
-/// Names of the globals that user space fills in before it loads the programs. They do not change afterwards.
+/// Names of the globals that user space fills in before it loads the programs. They do not change
+/// afterwards.
 pub mod globals {
     /// Of type [`KernelFields`](crate::KernelFields).
     pub const FIELDS: &str = "FIELDS";
@@ -150,13 +234,15 @@ pub mod globals {
     pub const SPECS: &str = "SPECS";
     /// Of type u32: the last index of [`TASKS`](crate::maps::TASKS), one less than a power of two.
     pub const LAST_SLOT: &str = "LAST_SLOT";
-    /// Of type u32: 1 if [`NEAR_ROWS`](crate::maps::NEAR_ROWS) and [`NEAR_BUSY_ROWS`](crate::maps::NEAR_BUSY_ROWS) are used, 0 if not.
+    /// Of type u32: 1 if [`NEAR_ROWS`](crate::maps::NEAR_ROWS) and
+    /// [`NEAR_BUSY_ROWS`](crate::maps::NEAR_BUSY_ROWS) are used, 0 if not.
     pub const USES_NEAR_ROWS: &str = "USES_NEAR_ROWS";
     /// Of type u32: bits of [`recorded`](crate::recorded).
     pub const RECORDED: &str = "RECORDED";
 }
 
-/// What user space tells the programs, and what the programs share with each other. One writer at a time, except for the atomic counters.
+/// What user space tells the programs, and what the programs share with each other. One writer at a
+/// time, except for the atomic counters.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Control {
@@ -166,9 +252,11 @@ pub struct Control {
     pub pidns_inode: u64,
     /// Process id of the tracer in that namespace.
     pub tracer_pid: u32,
-    /// Thread id of the tracer's thread that launches the command. Tasks that the tracer's other threads fork are not traced.
+    /// Thread id of the tracer's thread that launches the command. Tasks that the tracer's other
+    /// threads fork are not traced.
     pub tracer_tid: u32,
-    /// What the next task is that this thread creates: one of the constants in [`armed`]. User space sets it, the kernel side clears it.
+    /// What the next task is that this thread creates: one of the constants in [`armed`]. User
+    /// space sets it, the kernel side clears it.
     pub armed: u32,
     /// How deep the tracer's PID namespace is nested. Found when the root is forked.
     pub pidns_level: u32,
@@ -176,7 +264,8 @@ pub struct Control {
     pub max_files: u32,
     /// How many calls may be sampled for their callers.
     pub max_samples: u32,
-    /// The last [`Task::serial`] given out. It has 64 bits because the atomic instruction needs them.
+    /// The last [`Task::serial`] given out. It has 64 bits because the atomic instruction needs
+    /// them.
     pub last_serial: u64,
     /// The last [`FileNumber`] given out.
     pub last_file: u64,
@@ -196,7 +285,8 @@ pub mod armed {
     pub const REHEARSAL: u32 = 2;
 }
 
-/// The ways in which the programs can lose or merge a number. The discriminant is the index in [`maps::LOSSES`].
+/// The ways in which the programs can lose or merge a number. The discriminant is the index in
+/// [`maps::LOSSES`].
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
@@ -208,29 +298,35 @@ pub enum Loss {
     UncountedErrno = 2,
     /// An event did not fit into the ring buffer.
     LostEvent = 3,
-    /// A call returned whose entry was not seen, because seccomp answered it. It is counted; only its time is lost.
+    /// A call returned whose entry was not seen, because seccomp answered it. It is counted; only
+    /// its time is lost.
     UntimedCall = 4,
     /// An operation of `io_uring` was told not to report its success.
     SilentOperation = 5,
-    /// The completion queue of an `io_uring` had no room. The kernel does not say which operation completed.
+    /// The completion queue of an `io_uring` had no room. The kernel does not say which operation
+    /// completed.
     OverflowedOperation = 6,
-    /// The bytes that a call wrote from a second or later file were not counted: the map of parts was full. The call itself is counted.
+    /// The bytes that a call wrote from a second or later file were not counted: the map of parts
+    /// was full. The call itself is counted.
     UncountedPart = 7,
-    /// A thread that is not in scope made a selected call, in the process of a thread that entered the scope by itself.
+    /// A thread that is not in scope made a selected call, in the process of a thread that entered
+    /// the scope by itself.
     OtherThread = 8,
     /// A call is missing in the map of calls by path: the map was full. The call itself is counted.
     UncountedPath = 9,
-    /// The caller of a call was not sampled: the ring buffer was full, or as many calls had been sampled as the trace may have.
+    /// The caller of a call was not sampled: the ring buffer was full, or as many calls had been
+    /// sampled as the trace may have.
     UnsampledCaller = 10,
-    /// A mapping of code could not be reported: the ring buffer was full. Stacks with code from there end early.
+    /// A mapping of code could not be reported: the ring buffer was full. Stacks with code from
+    /// there end early.
     UnknownCode = 11,
 }
 
 /// Number of [`Loss`] variants.
 pub const LOSSES: u32 = 12;
 
-/// Name of the tracer's own thread in the process of a thread that entered the scope by itself. Its calls are not
-/// [`OtherThread`](Loss::OtherThread) losses.
+/// Name of the tracer's own thread in the process of a thread that entered the scope by itself. Its
+/// calls are not [`OtherThread`](Loss::OtherThread) losses.
 pub const WATCHER_COMM: [u8; COMM_BYTES] = *b"zctrace-watches\0";
 
 /// Implements aya's marker trait for plain old data, which values of maps need.
@@ -239,7 +335,8 @@ mod pod {
     macro_rules! pod {
         ($($type:ident),+) => {
             $(
-                // SAFETY: `repr(C)`, only integers and arrays of integers, no padding (asserted below), valid for all bit patterns.
+                // SAFETY: `repr(C)`, only integers and arrays of integers, no padding (asserted
+                // below), valid for all bit patterns.
                 unsafe impl aya::Pod for crate::$type {}
             )+
         };
@@ -304,7 +401,8 @@ const _: () = {
     assert!(size_of::<Marks>() == 4 * MARKS * WINDOWS);
     assert!(size_of::<RowKey>() == 16);
     assert!(size_of::<Row>() == 17 * 8 + 2 * FEW_CALLS);
-    // An element of a hash map, with its key and the kernel's header: of larger ones, the kernel keeps fewer ready.
+    // An element of a hash map, with its key and the kernel's header: of larger ones, the kernel
+    // keeps fewer ready.
     assert!(size_of::<Row>() + size_of::<RowKey>() + 48 <= 256);
     assert!(size_of::<BusyRow>() == size_of::<Row>() + 4 * BUCKETS);
     assert!(size_of::<NearBusyRow>() == 8 + size_of::<RowKey>() + size_of::<BusyRow>());
@@ -315,18 +413,32 @@ const _: () = {
     assert!(size_of::<FileKey>() == 24);
     assert!(size_of::<KnownFile>() == 8);
     assert!(size_of::<FileRoom>() == 8);
-    assert!(size_of::<FileSeen>() == 2 * 4 + 2 * 8 + 5 * 4 + 6 * 2 + 8 + 2 * 16 + 2 * FILESYSTEM_BYTES + NAMES_BYTES);
+    assert!(
+        size_of::<FileSeen>()
+            == 2 * 4 + 2 * 8 + 5 * 4 + 6 * 2 + 8 + 2 * 16 + 2 * FILESYSTEM_BYTES + NAMES_BYTES
+    );
     assert!(size_of::<Control>() == 2 * 8 + 6 * 4 + 4 * 8);
     assert!(size_of::<EventHeader>() == 6 * 4 + 8 + COMM_BYTES);
     assert!(size_of::<Counters>() == 7 * 8);
-    assert!(size_of::<Exec>() == size_of::<EventHeader>() + 8 + size_of::<Counters>() + EXE_BYTES + ARGS_BYTES);
+    assert!(
+        size_of::<Exec>()
+            == size_of::<EventHeader>() + 8 + size_of::<Counters>() + EXE_BYTES + ARGS_BYTES
+    );
     assert!(size_of::<OtherCalls>() == 5 * 8);
-    assert!(size_of::<OtherCallsBlock>() == OTHER_CALLS_IN_BLOCK as usize * size_of::<OtherCalls>());
+    assert!(
+        size_of::<OtherCallsBlock>() == OTHER_CALLS_IN_BLOCK as usize * size_of::<OtherCalls>()
+    );
     // The kernel's limit for an entry that each CPU has (`PCPU_MIN_UNIT_SIZE`).
     assert!(size_of::<OtherCallsBlock>() <= 32 << 10);
     assert!(size_of::<SampledCall>() == 6 * 4 + 5 * 8 + 8 * SAMPLE_REGISTERS);
-    assert!(size_of::<StackSample<MOST_CHUNKS>>() == size_of::<SampledCall>() + MOST_CHUNKS * CHUNK_BYTES);
+    assert!(
+        size_of::<StackSample<MOST_CHUNKS>>()
+            == size_of::<SampledCall>() + MOST_CHUNKS * CHUNK_BYTES
+    );
     assert!(size_of::<CodeMapped>() == 5 * 8 + 2 * 4);
     assert!(size_of::<SpaceCopied>() == 4 * 4);
-    assert!(size_of::<Ended>() == size_of::<EventHeader>() + size_of::<Counters>() + size_of::<OtherCalls>());
+    assert!(
+        size_of::<Ended>()
+            == size_of::<EventHeader>() + size_of::<Counters>() + size_of::<OtherCalls>()
+    );
 };

@@ -1,13 +1,21 @@
-//! The programs: one short function for each hook. What they do is in [`hooks`], where the replacements for kernels that may preempt
-//! programs are, too.
+//! The programs: one short function for each hook. What they do is in [`hooks`], where the
+//! replacements for kernels that may preempt programs are, too.
 //!
-//! Those that run most often have typed arguments (`btf_tracepoint`), whose fields they load without a helper. For each of them the kernel
-//! searches all its types when it loads the program, so the others have plain ones (`raw_tracepoint`). Only `sched_process_exit` is
-//! attached by its type for another reason: so a test can attach it to a tracepoint that never fires.
+//! Those that run most often have typed arguments (`btf_tracepoint`), whose fields they load
+//! without a helper. For each of them the kernel searches all its types when it loads the program,
+//! so the others have plain ones (`raw_tracepoint`). Only `sched_process_exit` is attached by its
+//! type for another reason: so a test can attach it to a tracepoint that never fires.
 #![no_std]
 #![no_main]
-#![expect(clippy::needless_pass_by_value, reason = "the macro passes the context by value")]
-#![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "registers have 64 bits, whatever type they hold")]
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "the macro passes the context by value"
+)]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "registers have 64 bits, whatever type they hold"
+)]
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
 mod evidence;
@@ -49,7 +57,8 @@ fn sys_exit(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// `sched_process_fork(struct task_struct *parent, struct task_struct *child)`. It fires before the child can run.
+/// `sched_process_fork(struct task_struct *parent, struct task_struct *child)`. It fires before the
+/// child can run.
 #[raw_tracepoint(tracepoint = "sched_process_fork")]
 fn sched_process_fork(ctx: RawTracePointContext) -> i32 {
     follow::forked(ctx.arg(0), ctx.arg(1));
@@ -118,8 +127,8 @@ fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
     loop {}
 }
 
-/// Some helpers, such as those that read kernel memory, need a licence that is compatible with the GPL. "Dual MIT/GPL" is the kernel's
-/// name for ours.
+/// Some helpers, such as those that read kernel memory, need a licence that is compatible with the
+/// GPL. "Dual MIT/GPL" is the kernel's name for ours.
 #[unsafe(link_section = "license")]
 #[unsafe(no_mangle)]
 static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

@@ -1,23 +1,28 @@
-//! The maps and globals that several modules share, and the functions that count losses. User space sets the sizes of the hashes when it loads
-//! the object.
+//! The maps and globals that several modules share, and the functions that count losses. User space
+//! sets the sizes of the hashes when it loads the object.
 
 use aya_ebpf::{
     Global,
-    bindings::{BPF_F_NO_PREALLOC, BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP, BPF_RB_RING_SIZE},
+    bindings::{
+        BPF_F_NO_PREALLOC, BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP,
+        BPF_RB_RING_SIZE,
+    },
     macros::map,
     maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
 use zc_ebpf::{
-    BusyRow, CallId, CallSpec, Control, Epoch, ErrnoKey, FileKey, FileNumber, FileRoom, FileSeen, KnownFile,
-    LOSSES as LOSS_COUNT, Loss, Memory, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow, OTHER_CALLS_BLOCKS, OtherCallsBlock, Part, Row,
-    RowKey, SPEC_SLOTS, STREAM_FILES, Stream, is_room_low, opaque::opaque, recorded,
+    BusyRow, CallId, CallSpec, Control, Epoch, ErrnoKey, FileKey, FileNumber, FileRoom, FileSeen,
+    KnownFile, LOSSES as LOSS_COUNT, Loss, Memory, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow,
+    OTHER_CALLS_BLOCKS, OtherCallsBlock, Part, Row, RowKey, SPEC_SLOTS, STREAM_FILES, Stream,
+    is_room_low, opaque::opaque, recorded,
 };
 
 use crate::kernel::entries::{Entries as _, fetch_add};
 
-/// The counts, with files or without, as long as there is room: epochs keep their number small. The rows are allocated at the start, because
-/// short-lived processes make rows all the time, and to allocate one takes longer than all else that a call costs. The table is small, because
-/// a look-up in a large one waits for memory.
+/// The counts, with files or without, as long as there is room: epochs keep their number small. The
+/// rows are allocated at the start, because short-lived processes make rows all the time, and to
+/// allocate one takes longer than all else that a call costs. The table is small, because a look-up
+/// in a large one waits for memory.
 #[map]
 pub static NEAR_ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, 0);
 
@@ -45,30 +50,37 @@ pub fn note_near_full() {
     unsafe { core::ptr::write_volatile(&raw mut EPOCH.is_near_full, 1) }
 }
 
-/// The other counts without files. Nobody knows how many rows there will be, so each is allocated when it is needed.
+/// The other counts without files. Nobody knows how many rows there will be, so each is allocated
+/// when it is needed.
 #[map]
 pub static ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
-/// The other counts with files. They have a map of their own, so that many files cannot take the room that calls need.
+/// The other counts with files. They have a map of their own, so that many files cannot take the
+/// room that calls need.
 #[map]
 pub static FILE_ROWS: HashMap<RowKey, Row> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
-/// The counts of rows, with files or without, that have many calls. Only these have room for a histogram: the kernel allocates and copies a
-/// row, and user space reads and removes it, for each short-lived process and each of its calls.
+/// The counts of rows, with files or without, that have many calls. Only these have room for a
+/// histogram: the kernel allocates and copies a row, and user space reads and removes it, for each
+/// short-lived process and each of its calls.
 #[map]
 pub static BUSY_ROWS: HashMap<RowKey, BusyRow> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
-/// Those of them for which there is room here, by [`RowKey::near_place`]. To find one takes no call of the kernel.
+/// Those of them for which there is room here, by [`RowKey::near_place`]. To find one takes no call
+/// of the kernel.
 #[map]
-pub static NEAR_BUSY_ROWS: Array<NearBusyRow> = Array::with_max_entries(2 * NEAR_BUSY_ROWS_OF_EPOCH, 0);
+pub static NEAR_BUSY_ROWS: Array<NearBusyRow> =
+    Array::with_max_entries(2 * NEAR_BUSY_ROWS_OF_EPOCH, 0);
 
 /// What reads have filled in each address space. An entry is allocated when a process first reads.
 #[map]
 pub static MEMORIES: HashMap<u32, Memory> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
-/// The calls that have no rows, by their slot in [`SPECS`]. Few large entries: the kernel allocates each by itself at the start.
+/// The calls that have no rows, by their slot in [`SPECS`]. Few large entries: the kernel allocates
+/// each by itself at the start.
 #[map]
-pub static OTHER_CALLS: PerCpuArray<OtherCallsBlock> = PerCpuArray::with_max_entries(OTHER_CALLS_BLOCKS, 0);
+pub static OTHER_CALLS: PerCpuArray<OtherCallsBlock> =
+    PerCpuArray::with_max_entries(OTHER_CALLS_BLOCKS, 0);
 
 /// Bytes that calls wrote from files other than the one in their row.
 #[map]
@@ -86,11 +98,13 @@ pub static FILE_ERRNOS: HashMap<ErrnoKey, u64> = HashMap::with_max_entries(1, BP
 #[map]
 pub static FILES: HashMap<FileKey, KnownFile> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
-/// Sampled bytes of what was read from each file and written to it, by [`stream_slot`](zc_ebpf::stream_slot).
+/// Sampled bytes of what was read from each file and written to it, by
+/// [`stream_slot`](zc_ebpf::stream_slot).
 #[map]
 pub static STREAMS: Array<Stream> = Array::with_max_entries(2 * STREAM_FILES, 0);
 
-/// Where the event of a file is put together: it is too large for the stack, and only the bytes that are filled are sent.
+/// Where the event of a file is put together: it is too large for the stack, and only the bytes
+/// that are filled are sent.
 #[map]
 pub static SCRATCH: PerCpuArray<FileSeen> = PerCpuArray::with_max_entries(1, 0);
 
@@ -102,9 +116,11 @@ pub static EVENTS: RingBuf = RingBuf::with_byte_size(4096, 0);
 #[map]
 pub static SAMPLES: RingBuf = RingBuf::with_byte_size(4096, 0);
 
-/// What to do with each call. A global: it needs no helper call to look up, and no system call to fill in.
+/// What to do with each call. A global: it needs no helper call to look up, and no system call to
+/// fill in.
 #[unsafe(no_mangle)]
-static SPECS: Global<[CallSpec; SPEC_SLOTS as usize]> = Global::new([CallSpec::NONE; SPEC_SLOTS as usize]);
+static SPECS: Global<[CallSpec; SPEC_SLOTS as usize]> =
+    Global::new([CallSpec::NONE; SPEC_SLOTS as usize]);
 
 /// What to do with the call in this slot.
 #[inline(always)]
@@ -116,9 +132,16 @@ pub fn spec(slot: u32) -> Option<CallSpec> {
 /// Stores what to do with the call in this slot. Returns whether there is such a slot.
 #[inline(always)]
 pub fn store_spec(slot: u32, spec: &mut CallSpec) -> bool {
-    let Some(words) = words_of_spec(slot) else { return false };
-    // SAFETY: any two words are a CallSpec, which is aligned like a word. Volatile because the compiler would store each byte by itself.
-    unsafe { core::ptr::from_mut(spec).cast::<[u64; 2]>().write_volatile(words) };
+    let Some(words) = words_of_spec(slot) else {
+        return false;
+    };
+    // SAFETY: any two words are a CallSpec, which is aligned like a word. Volatile because the
+    // compiler would store each byte by itself.
+    unsafe {
+        core::ptr::from_mut(spec)
+            .cast::<[u64; 2]>()
+            .write_volatile(words)
+    };
     true
 }
 
@@ -129,9 +152,13 @@ fn words_of_spec(slot: u32) -> Option<[u64; 2]> {
     if slot >= u64::from(SPEC_SLOTS) {
         return None;
     }
-    // SAFETY: `slot` is within the array. Volatile because user space fills the global in after compilation.
+    // SAFETY: `slot` is within the array. Volatile because user space fills the global in after
+    // compilation.
     unsafe {
-        let words = (&raw const SPECS).cast::<[u64; 2]>().add(slot as usize).cast::<u64>();
+        let words = (&raw const SPECS)
+            .cast::<[u64; 2]>()
+            .add(slot as usize)
+            .cast::<u64>();
         Some([words.read_volatile(), words.add(1).read_volatile()])
     }
 }
@@ -140,8 +167,8 @@ fn words_of_spec(slot: u32) -> Option<[u64; 2]> {
 #[unsafe(no_mangle)]
 static RECORDED: Global<u32> = Global::new(recorded::ALL);
 
-/// Whether this is recorded: one of the bits in [`recorded`]. The verifier knows it, because the global is frozen before it checks the
-/// programs.
+/// Whether this is recorded: one of the bits in [`recorded`]. The verifier knows it, because the
+/// global is frozen before it checks the programs.
 #[inline(always)]
 pub fn records(what: u32) -> bool {
     RECORDED.load() & what != 0
@@ -151,16 +178,22 @@ pub fn records(what: u32) -> bool {
 #[map]
 pub static CONTROL: Array<Control> = Array::with_max_entries(1, 0);
 
-/// 1: the trace is over, and nothing more is counted. A global, because reading an entry of a map takes a look-up.
+/// 1: the trace is over, and nothing more is counted. A global, because reading an entry of a map
+/// takes a look-up.
 #[unsafe(no_mangle)]
 static mut IS_OVER: u32 = 0;
 
-/// The epoch, see [`zc_ebpf::maps::EPOCH`]. In a section of its own, because user space expects only `IS_OVER` in `.bss`.
+/// The epoch, see [`zc_ebpf::maps::EPOCH`]. In a section of its own, because user space expects
+/// only `IS_OVER` in `.bss`.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".data.epoch")]
-static mut EPOCH: Epoch = Epoch { current: 0, is_near_full: 0 };
+static mut EPOCH: Epoch = Epoch {
+    current: 0,
+    is_near_full: 0,
+};
 
-/// Whether user space waits for events, see [`zc_ebpf::maps::IS_AWAITED`]. In a section of its own, like [`EPOCH`].
+/// Whether user space waits for events, see [`zc_ebpf::maps::IS_AWAITED`]. In a section of its own,
+/// like [`EPOCH`].
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".data.awaited")]
 static mut IS_AWAITED: u32 = 1;
@@ -168,33 +201,51 @@ static mut IS_AWAITED: u32 = 1;
 /// Which files count, see [`zc_ebpf::maps::FILE_ROOM`]. In a section of its own, like [`EPOCH`].
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".data.files")]
-static mut FILE_ROOM: FileRoom = FileRoom { generation: 0, given_up: 0 };
+static mut FILE_ROOM: FileRoom = FileRoom {
+    generation: 0,
+    given_up: 0,
+};
 
-/// How many bytes of events wait before they wake user space that does not wait for each. Less in a small ring.
+/// How many bytes of events wait before they wake user space that does not wait for each. Less in a
+/// small ring.
 const MANY_BYTES: u64 = 1 << 16;
 
-/// The flag for an event: whether it wakes user space. To wake it takes an interrupt and a switch to its thread, several times for each
-/// process that starts and ends.
+/// The flag for an event: whether it wakes user space. To wake it takes an interrupt and a switch
+/// to its thread, several times for each process that starts and ends.
 #[inline(always)]
 pub fn wakeup() -> u64 {
-    // SAFETY: there is no reference to it. Volatile because user space writes it while programs run.
+    // SAFETY: there is no reference to it. Volatile because user space writes it while programs
+    // run.
     let is_awaited = unsafe { core::ptr::read_volatile(&raw const IS_AWAITED) } != 0;
     let waiting = EVENTS.query(BPF_RB_AVAIL_DATA.into());
     let is_full = waiting > MANY_BYTES || waiting > EVENTS.query(BPF_RB_RING_SIZE.into()) / 4;
-    if is_awaited || is_full { BPF_RB_FORCE_WAKEUP.into() } else { BPF_RB_NO_WAKEUP.into() }
+    if is_awaited || is_full {
+        BPF_RB_FORCE_WAKEUP.into()
+    } else {
+        BPF_RB_NO_WAKEUP.into()
+    }
 }
 
-/// The flag for an event about this file: if room for files is low, it wakes user space, which can make some.
+/// The flag for an event about this file: if room for files is low, it wakes user space, which can
+/// make some.
 #[inline(always)]
 pub fn wakeup_for_file(number: FileNumber) -> u64 {
-    let is_low = CONTROL.entry(0).is_some_and(|control| is_room_low(number, numbers_given_up(), control.max_files));
-    if is_low { BPF_RB_FORCE_WAKEUP.into() } else { wakeup() }
+    let is_low = CONTROL
+        .entry(0)
+        .is_some_and(|control| is_room_low(number, numbers_given_up(), control.max_files));
+    if is_low {
+        BPF_RB_FORCE_WAKEUP.into()
+    } else {
+        wakeup()
+    }
 }
 
-/// What keys of [`FILES`] have in [`FileKey::shared`]: 0 or [`ODD_GENERATION`](zc_ebpf::ODD_GENERATION).
+/// What keys of [`FILES`] have in [`FileKey::shared`]: 0 or
+/// [`ODD_GENERATION`](zc_ebpf::ODD_GENERATION).
 #[inline(always)]
 pub fn file_generation() -> u32 {
-    // SAFETY: there is no reference to it. Volatile because user space writes it while programs run.
+    // SAFETY: there is no reference to it. Volatile because user space writes it while programs
+    // run.
     unsafe { core::ptr::read_volatile(&raw const FILE_ROOM.generation) }
 }
 
@@ -208,7 +259,8 @@ pub fn numbers_given_up() -> u32 {
 /// What keys of rows have in their call: 0 or [`ODD_EPOCH`](zc_ebpf::ODD_EPOCH).
 #[inline(always)]
 pub fn epoch() -> CallId {
-    // SAFETY: there is no reference to it. Volatile because user space writes it while programs run.
+    // SAFETY: there is no reference to it. Volatile because user space writes it while programs
+    // run.
     unsafe { core::ptr::read_volatile(&raw const EPOCH.current) }
 }
 
@@ -225,10 +277,12 @@ pub static EMPTY_BUSY_ROW: BusyRow = BusyRow::EMPTY;
 /// New memories are copied from this one, for the same reason.
 pub static EMPTY_MEMORY: Memory = Memory::NOTHING;
 
-/// Whether the trace is over. Programs are detached one after the other; what they see until then is not counted.
+/// Whether the trace is over. Programs are detached one after the other; what they see until then
+/// is not counted.
 #[inline(always)]
 pub fn is_over() -> bool {
-    // SAFETY: there is no reference to it. Volatile because user space writes it while programs run.
+    // SAFETY: there is no reference to it. Volatile because user space writes it while programs
+    // run.
     unsafe { core::ptr::read_volatile(&raw const IS_OVER) != 0 }
 }
 
@@ -238,8 +292,8 @@ pub fn count_loss(loss: Loss) {
     count_loss_of(loss as u32);
 }
 
-/// As [`count_loss`]. A global function, because the kernel moves all of a program's code wherever it inlines a look-up. The result means
-/// nothing.
+/// As [`count_loss`]. A global function, because the kernel moves all of a program's code wherever
+/// it inlines a look-up. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn count_loss_of(loss: u32) -> u32 {

@@ -1,15 +1,17 @@
-//! Hides from the compiler what it could conclude about numbers. It then makes fewer branches, and the verifier has fewer paths to follow.
+//! Hides from the compiler what it could conclude about numbers. It then makes fewer branches, and
+//! the verifier has fewer paths to follow.
 
 use core::ops::Range;
 
-/// Returns the number, but hides from the compiler where it came from. Otherwise the compiler may compare its origin a second time. The
-/// verifier of 6.1 follows both comparisons even where they contradict each other, and rejects the impossible path.
+/// Returns the number, but hides from the compiler where it came from. Otherwise the compiler may
+/// compare its origin a second time. The verifier of 6.1 follows both comparisons even where they
+/// contradict each other, and rejects the impossible path.
 #[inline(always)]
 pub fn opaque(number: u64) -> u64 {
     let mut value = number;
     #[cfg(target_arch = "bpf")]
-    // SAFETY: adding 0 changes nothing. There has to be an instruction: without one, two line numbers would belong to one place, and the
-    // kernel refuses that.
+    // SAFETY: adding 0 changes nothing. There has to be an instruction: without one, two line
+    // numbers would belong to one place, and the kernel refuses that.
     unsafe {
         core::arch::asm!("{value} += 0", value = inout(reg) value, options(pure, nomem, nostack));
     }
@@ -21,8 +23,9 @@ pub fn opaque(number: u64) -> u64 {
     value
 }
 
-/// The numbers from 0 to `end - 1`, for a loop that the compiler must not unroll: the verifier follows each chain of calls from the start of a
-/// program, and each unrolled call begins another one. The verifier still knows `end`.
+/// The numbers from 0 to `end - 1`, for a loop that the compiler must not unroll: the verifier
+/// follows each chain of calls from the start of a program, and each unrolled call begins another
+/// one. The verifier still knows `end`.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "a loop has few rounds")]
 pub fn rounds(end: usize) -> Range<u32> {
@@ -59,7 +62,8 @@ pub fn larger(one: u64, other: u64) -> u64 {
     if_set(is_less(one, other), other, one)
 }
 
-/// The highest bit of a number. The compiler does not see that it is one bit, and so makes no branch of what is done with it.
+/// The highest bit of a number. The compiler does not see that it is one bit, and so makes no
+/// branch of what is done with it.
 #[inline(always)]
 pub(crate) fn sign_bit(number: u64) -> u64 {
     let mut sign = number;
@@ -88,7 +92,10 @@ mod tests {
             assert_eq!(is_not_zero(one), u64::from(one != 0));
             for other in [0, 1, 2, 4096, MOST - 1, MOST] {
                 assert_eq!(is_less(one, other), u64::from(one < other), "{one} {other}");
-                assert_eq!((smaller(one, other), larger(one, other)), (one.min(other), one.max(other)));
+                assert_eq!(
+                    (smaller(one, other), larger(one, other)),
+                    (one.min(other), one.max(other))
+                );
                 assert_eq!((if_set(1, one, other), if_set(0, one, other)), (one, other));
             }
         }

@@ -1,8 +1,9 @@
-//! The size that a call asks for. It is found at the call's exit: by then the kernel has read the caller's memory, so it is present.
+//! The size that a call asks for. It is found at the call's exit: by then the kernel has read the
+//! caller's memory, so it is present.
 
 use zc_ebpf::{
-    FICLONE_VARIANT, FICLONERANGE_VARIANT, SOCKET_CALLS, SOCKET_VARIANTS, Task, VARIANT_SHIFT, fds, requested, selected,
-    socket_slot,
+    FICLONE_VARIANT, FICLONERANGE_VARIANT, SOCKET_CALLS, SOCKET_VARIANTS, Task, VARIANT_SHIFT, fds,
+    requested, selected, socket_slot,
 };
 
 use crate::{
@@ -17,7 +18,8 @@ pub const FICLONE: u32 = 0x4004_9409;
 /// `FICLONERANGE`: `_IOW(0x94, 13, struct file_clone_range)`.
 pub const FICLONERANGE: u32 = 0x4020_940d;
 
-/// Finds the variant of a multiplexed call from its arguments, and takes over that variant's spec. Returns whether it is selected.
+/// Finds the variant of a multiplexed call from its arguments, and takes over that variant's spec.
+/// Returns whether it is selected.
 #[inline(always)]
 pub fn choose_variant(task: &mut Task) -> bool {
     let argument = task.arguments.get(task.spec.argument) as u32;
@@ -33,7 +35,8 @@ pub fn choose_variant(task: &mut Task) -> bool {
         }
         requested::SOCKETCALL => {
             let argument = if argument < SOCKET_CALLS { argument } else { 0 };
-            let selected = spec(socket_slot(argument)).filter(|spec| spec.selected != selected::NEVER);
+            let selected =
+                spec(socket_slot(argument)).filter(|spec| spec.selected != selected::NEVER);
             let Some(spec) = selected else { return false };
             task.spec = spec;
             task.call |= (SOCKET_VARIANTS | argument) << VARIANT_SHIFT;
@@ -49,7 +52,11 @@ pub fn measure(task: &mut Task) {
     let spec = task.spec;
     let (bytes, is_known) = match spec.requested {
         requested::SIZE => (task.arguments.get(spec.argument), true),
-        requested::IOVEC => vector(task.arguments.get(spec.argument), task.arguments.get(spec.count_argument), task.compat),
+        requested::IOVEC => vector(
+            task.arguments.get(spec.argument),
+            task.arguments.get(spec.count_argument),
+            task.compat,
+        ),
         requested::MSGHDR => match vector_of(task.arguments.get(spec.argument), task.compat != 0) {
             Some((base, count)) => vector(base, count, task.compat),
             None => (0, false),
@@ -64,7 +71,11 @@ pub fn measure(task: &mut Task) {
 /// The `MSG_...` flags of the call under way; 0 if it takes none.
 #[inline(always)]
 pub fn message_flags(task: &Task) -> u64 {
-    if task.spec.message_flags == 0 { 0 } else { task.arguments.get(task.spec.message_flags - 1) }
+    if task.spec.message_flags == 0 {
+        0
+    } else {
+        task.arguments.get(task.spec.message_flags - 1)
+    }
 }
 
 /// Whether the call under way only peeks: the data stays in the socket, so nothing has moved.
@@ -75,7 +86,8 @@ pub fn is_peek(task: &Task) -> bool {
     task.spec.fds == fds::READS && message_flags(task) & MSG_PEEK != 0
 }
 
-/// Whether the call under way lends its memory: the kernel sends what will be there when it gets to it.
+/// Whether the call under way lends its memory: the kernel sends what will be there when it gets to
+/// it.
 #[inline(always)]
 pub fn is_lent(task: &Task) -> bool {
     /// `MSG_ZEROCOPY` of the kernel's include/linux/socket.h.
@@ -83,7 +95,8 @@ pub fn is_lent(task: &Task) -> bool {
     task.spec.fds == fds::WRITES && message_flags(task) & MSG_ZEROCOPY != 0
 }
 
-/// The sum of the lengths in a `struct iovec[count]`, and whether it could be read. An element has two words, the second is the length.
+/// The sum of the lengths in a `struct iovec[count]`, and whether it could be read. An element has
+/// two words, the second is the length.
 #[inline(always)]
 fn vector(base: u64, count: u64, compat: u32) -> (u64, bool) {
     if count > MAX_VECTOR {
@@ -98,13 +111,23 @@ fn vector(base: u64, count: u64, compat: u32) -> (u64, bool) {
 /// Stands for a sum that could not be read.
 const UNREADABLE: u64 = u64::MAX;
 
-/// A helper runs the loop, so that the verifier checks one round instead of a thousand. A global function, so that it does so once.
+/// A helper runs the loop, so that the verifier checks one round instead of a thousand. A global
+/// function, so that it does so once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn sum_of_lengths(base: u64, count: u32, compat: u32) -> u64 {
-    let mut sum = Sum { base, bytes: 0, compat, unreadable: 0 };
+    let mut sum = Sum {
+        base,
+        bytes: 0,
+        compat,
+        unreadable: 0,
+    };
     repeat(count, add_element, &mut sum);
-    if sum.unreadable == 0 { sum.bytes } else { UNREADABLE }
+    if sum.unreadable == 0 {
+        sum.bytes
+    } else {
+        UNREADABLE
+    }
 }
 
 /// What the rounds of the loop share.
@@ -119,7 +142,14 @@ struct Sum {
 /// One round of the loop: adds the length of an element. Returns 1 to end the loop.
 extern "C" fn add_element(index: u64, sum: &mut Sum) -> i64 {
     let compat = sum.compat != 0;
-    let length = word(sum.base.wrapping_add(if compat { index * 8 + 4 } else { index * 16 + 8 }), compat);
+    let length = word(
+        sum.base.wrapping_add(if compat {
+            index * 8 + 4
+        } else {
+            index * 16 + 8
+        }),
+        compat,
+    );
     if let Some(bytes) = length.and_then(|length| sum.bytes.checked_add(length)) {
         sum.bytes = bytes;
         0
@@ -129,16 +159,23 @@ extern "C" fn add_element(index: u64, sum: &mut Sum) -> i64 {
     }
 }
 
-/// The address of the vector in a `struct msghdr`, and the number of its elements: the third and fourth word. (The second is a length of
-/// 4 bytes, padded.)
+/// The address of the vector in a `struct msghdr`, and the number of its elements: the third and
+/// fourth word. (The second is a length of 4 bytes, padded.)
 #[inline(always)]
 pub fn vector_of(message: u64, compat: bool) -> Option<(u64, u64)> {
     let word_bytes = if compat { 4 } else { 8 };
-    Some((word(message.wrapping_add(2 * word_bytes), compat)?, word(message.wrapping_add(3 * word_bytes), compat)?))
+    Some((
+        word(message.wrapping_add(2 * word_bytes), compat)?,
+        word(message.wrapping_add(3 * word_bytes), compat)?,
+    ))
 }
 
 /// Reads a word of the caller's memory. Its size is that of the caller's words.
 #[inline(always)]
 pub fn word(address: u64, compat: bool) -> Option<u64> {
-    if compat { read_user::<u32>(address).map(u64::from) } else { read_user(address) }
+    if compat {
+        read_user::<u32>(address).map(u64::from)
+    } else {
+        read_user(address)
+    }
 }

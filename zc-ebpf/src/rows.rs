@@ -1,5 +1,5 @@
-//! Finds the row that a call is counted in: the row with its files or, if there is no room for that, the row without files. Each of them
-//! may go on in a busy row.
+//! Finds the row that a call is counted in: the row with its files or, if there is no room for
+//! that, the row without files. Each of them may go on in a busy row.
 
 use aya_ebpf::{bindings::BPF_NOEXIST, maps::HashMap};
 use zc_ebpf::{BusyRow, CallId, Ends, ErrnoKey, Part, Row, RowKey};
@@ -7,13 +7,14 @@ use zc_ebpf::{BusyRow, CallId, Ends, ErrnoKey, Part, Row, RowKey};
 use crate::{
     kernel::entries::{Entries as _, exchange},
     maps::{
-        BUSY_ROWS, EMPTY_BUSY_ROW, EMPTY_ROW, ERRNOS, FILE_ERRNOS, FILE_ROWS, NEAR_BUSY_ROWS, NEAR_ROWS, PARTS, ROWS, epoch,
-        is_near_full, note_near_full, uses_near_rows,
+        BUSY_ROWS, EMPTY_BUSY_ROW, EMPTY_ROW, ERRNOS, FILE_ERRNOS, FILE_ROWS, NEAR_BUSY_ROWS,
+        NEAR_ROWS, PARTS, ROWS, epoch, is_near_full, note_near_full, uses_near_rows,
     },
 };
 
-/// A call's place in the maps. Only its own task writes a row, except for those of `io_uring` operations. Programs remove nothing, and user
-/// space removes only what belongs to an earlier epoch: a program reads the epoch each time, and nothing of a place is kept after it ends.
+/// A call's place in the maps. Only its own task writes a row, except for those of `io_uring`
+/// operations. Programs remove nothing, and user space removes only what belongs to an earlier
+/// epoch: a program reads the epoch each time, and nothing of a place is kept after it ends.
 pub struct Place {
     /// Its row.
     pub row: &'static mut Row,
@@ -21,17 +22,18 @@ pub struct Place {
     pub errno: Option<&'static mut u64>,
 }
 
-/// Finds the place of a call with these files, or without any, or makes one. `serial` is the task's number, `errno` is 0 for a call without
-/// one. `None` if the maps are full.
+/// Finds the place of a call with these files, or without any, or makes one. `serial` is the task's
+/// number, `errno` is 0 for a call without one. `None` if the maps are full.
 ///
-/// The maps of calls with and without files share this code. So the kernel does not write out look-ups for each of them.
+/// The maps of calls with and without files share this code. So the kernel does not write out
+/// look-ups for each of them.
 #[inline(always)]
 pub fn place(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<Place> {
     place_with(near, serial, call, ends, errno)
 }
 
-/// As [`place`], for an operation of `io_uring`. These are not in [`NEAR_ROWS`]: few processes have them, so the kernel need not check the code
-/// for that.
+/// As [`place`], for an operation of `io_uring`. These are not in [`NEAR_ROWS`]: few processes have
+/// them, so the kernel need not check the code for that.
 #[inline(always)]
 pub fn place_of_operation(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<Place> {
     place_with(|_| None, serial, call, ends, errno)
@@ -47,16 +49,41 @@ fn place_with(
 ) -> Option<Place> {
     let call = call | epoch();
     let has_files = !ends.is_none();
-    let (rows, errnos) = if has_files { (&FILE_ROWS, &FILE_ERRNOS) } else { (&ROWS, &ERRNOS) };
-    let key = RowKey { task: serial, call, ends };
+    let (rows, errnos) = if has_files {
+        (&FILE_ROWS, &FILE_ERRNOS)
+    } else {
+        (&ROWS, &ERRNOS)
+    };
+    let key = RowKey {
+        task: serial,
+        call,
+        ends,
+    };
     let row = match near(&key) {
         Some(row) => row,
         None => find_or_make(rows, &key, &EMPTY_ROW)?,
     };
-    let count = if errno == 0 { None } else { find_or_make(errnos, &ErrnoKey { task: serial, call, errno, ends }, &0) };
+    let count = if errno == 0 {
+        None
+    } else {
+        find_or_make(
+            errnos,
+            &ErrnoKey {
+                task: serial,
+                call,
+                errno,
+                ends,
+            },
+            &0,
+        )
+    };
     // Both or none with files: the errnos of a row are those of its calls.
     let lacks_errno = errno != 0 && count.is_none();
-    if has_files && lacks_errno { None } else { Some(Place { row, errno: count }) }
+    if has_files && lacks_errno {
+        None
+    } else {
+        Some(Place { row, errno: count })
+    }
 }
 
 /// Finds the row of this key in [`NEAR_ROWS`], or makes one there. `None` if there is no room.
@@ -84,7 +111,11 @@ pub fn files_of(ends: Ends) -> Ends {
 /// The row in which a call of this key is counted, if the key has had many calls already.
 #[inline(always)]
 pub fn busy(serial: u32, call: CallId, ends: Ends) -> Option<&'static mut BusyRow> {
-    let key = RowKey { task: serial, call: call | epoch(), ends };
+    let key = RowKey {
+        task: serial,
+        call: call | epoch(),
+        ends,
+    };
     match NEAR_BUSY_ROWS.entry(key.near_place()) {
         Some(near) if near.key == key => Some(&mut near.busy),
         _ => BUSY_ROWS.entry(key),
@@ -94,7 +125,9 @@ pub fn busy(serial: u32, call: CallId, ends: Ends) -> Option<&'static mut BusyRo
 /// Takes the place of this key among the near busy rows. `None` if another key has it.
 #[inline(always)]
 fn take_near_busy(key: &RowKey) -> Option<&'static mut BusyRow> {
-    let near = NEAR_BUSY_ROWS.entry(key.near_place()).filter(|_| uses_near_rows())?;
+    let near = NEAR_BUSY_ROWS
+        .entry(key.near_place())
+        .filter(|_| uses_near_rows())?;
     if near.key != *key {
         if exchange(&mut near.is_taken, 1) != 0 {
             return None;
@@ -108,28 +141,48 @@ fn take_near_busy(key: &RowKey) -> Option<&'static mut BusyRow> {
 /// As [`busy`], but makes the row if there is none. `None` if the map is full.
 #[inline(always)]
 pub fn make_busy(serial: u32, call: CallId, ends: Ends) -> Option<&'static mut BusyRow> {
-    let key = RowKey { task: serial, call: call | epoch(), ends };
+    let key = RowKey {
+        task: serial,
+        call: call | epoch(),
+        ends,
+    };
     match take_near_busy(&key) {
         Some(busy) => Some(busy),
         None => find_or_make(&BUSY_ROWS, &key, &EMPTY_BUSY_ROW),
     }
 }
 
-/// Where the bytes are counted that a call wrote from a second or later file. `None` if the map is full.
+/// Where the bytes are counted that a call wrote from a second or later file. `None` if the map is
+/// full.
 #[inline(always)]
 pub fn part(key: RowKey) -> Option<&'static mut Part> {
-    let key = RowKey { call: key.call | epoch(), ..key };
-    find_or_make(&PARTS, &key, &Part { bytes: 0, calls: 0, checked_calls: 0 })
+    let key = RowKey {
+        call: key.call | epoch(),
+        ..key
+    };
+    find_or_make(
+        &PARTS,
+        &key,
+        &Part {
+            bytes: 0,
+            calls: 0,
+            checked_calls: 0,
+        },
+    )
 }
 
 /// Finds the entry of this key, or makes one. `None` if the map is full.
 #[inline(always)]
-pub fn find_or_make<K, V: 'static>(map: &HashMap<K, V>, key: &K, empty: &V) -> Option<&'static mut V> {
+pub fn find_or_make<K, V: 'static>(
+    map: &HashMap<K, V>,
+    key: &K,
+    empty: &V,
+) -> Option<&'static mut V> {
     if let Some(value) = map.entry(key) {
         return Some(value);
     }
-    // Operations of `io_uring` complete on several CPUs at once, and paths are counted for all tasks, so another CPU may have made the
-    // entry.
+    // Operations of `io_uring` complete on several CPUs at once, and paths are counted for all
+    // tasks, so another CPU may have made the entry.
     let _ = map.insert(key, empty, BPF_NOEXIST.into());
     map.entry(key)
 }

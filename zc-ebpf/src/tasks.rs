@@ -1,10 +1,11 @@
 //! The tasks that are followed, found by the addresses of their `task_struct`s.
 //!
-//! Each call of each task on the machine looks for its task twice. Most tasks are not followed, and a table of numbers says so after one
-//! load. To find its place there takes no helper: the registers of a caller, which each program has as its argument, are at the top of the
-//! task's kernel stack, so their page stands for the task. The tasks that are followed are in an array, which programs read without calling
-//! the kernel. A task is in the slot that its address chooses, its home, unless that is taken. Then it is in the next free slot, and a hash
-//! says in which.
+//! Each call of each task on the machine looks for its task twice. Most tasks are not followed, and
+//! a table of numbers says so after one load. To find its place there takes no helper: the
+//! registers of a caller, which each program has as its argument, are at the top of the task's
+//! kernel stack, so their page stands for the task. The tasks that are followed are in an array,
+//! which programs read without calling the kernel. A task is in the slot that its address chooses,
+//! its home, unless that is taken. Then it is in the next free slot, and a hash says in which.
 
 use aya_ebpf::{
     Global,
@@ -24,7 +25,8 @@ use crate::kernel::{
 #[map]
 static TASKS: Array<TaskSlot> = Array::with_max_entries(1, 0);
 
-/// Address of a `task_struct` -> the index of its slot, for all tasks that are followed. User space finds the tasks by this, too.
+/// Address of a `task_struct` -> the index of its slot, for all tasks that are followed. User space
+/// finds the tasks by this, too.
 #[map]
 static TASK_SLOTS: HashMap<u64, u32> = HashMap::with_max_entries(1, 0);
 
@@ -32,13 +34,14 @@ static TASK_SLOTS: HashMap<u64, u32> = HashMap::with_max_entries(1, 0);
 #[unsafe(no_mangle)]
 static LAST_SLOT: Global<u32> = Global::new(0);
 
-/// How many of the tasks that are followed have their number here, by [`mix`] of their addresses. In a section of its own, because user
-/// space expects only `IS_OVER` in `.bss`.
+/// How many of the tasks that are followed have their number here, by [`mix`] of their addresses.
+/// In a section of its own, because user space expects only `IS_OVER` in `.bss`.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".data.followed")]
 static mut FOLLOWED: [u64; NUMBERS] = [0; NUMBERS];
 
-/// How many of the tasks that are followed have their kernel stack's number here, by [`mix`] of the page that [`page_of`] says.
+/// How many of the tasks that are followed have their kernel stack's number here, by [`mix`] of the
+/// page that [`page_of`] says.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".data.stacks")]
 static mut FOLLOWED_STACKS: [u64; NUMBERS] = [0; NUMBERS];
@@ -56,7 +59,11 @@ pub fn current() -> Option<&'static mut Task> {
 #[inline(always)]
 pub fn of_current(current: TypedPtr) -> Option<&'static mut Task> {
     let home = TASKS.entry(home_of(current.lower_half()))?;
-    if home.address == current.address() as u64 { Some(&mut home.task) } else { look_up(current_task() as u64) }
+    if home.address == current.address() as u64 {
+        Some(&mut home.task)
+    } else {
+        look_up(current_task() as u64)
+    }
 }
 
 /// As [`may_be_followed`], for the current task.
@@ -72,7 +79,8 @@ pub fn may_follow_caller(registers: Registers) -> bool {
     unsafe { stack_number(page_of(registers)).read_volatile() != 0 }
 }
 
-/// Stands for the kernel stack that a caller's registers are at the top of: their page, of the lower half of their address.
+/// Stands for the kernel stack that a caller's registers are at the top of: their page, of the
+/// lower half of their address.
 #[inline(always)]
 fn page_of(registers: Registers) -> u64 {
     registers.pointer().lower_half() >> PAGE_SHIFT
@@ -81,8 +89,8 @@ fn page_of(registers: Registers) -> u64 {
 /// Any kernel stack is larger than a page of this size, and `struct pt_regs` is smaller.
 const PAGE_SHIFT: u64 = 12;
 
-/// The page of the registers of the task whose `task_struct` is at this address, as [`page_of`] says. They lie at the same distance from the
-/// beginning of each task's stack.
+/// The page of the registers of the task whose `task_struct` is at this address, as [`page_of`]
+/// says. They lie at the same distance from the beginning of each task's stack.
 #[inline(always)]
 fn page_of_task(address: u64) -> u64 {
     let current = TypedPtr::current_task();
@@ -96,17 +104,24 @@ fn page_of_task(address: u64) -> u64 {
 /// The task whose `task_struct` is at this address, if it is followed.
 #[inline(always)]
 pub fn find(address: u64) -> Option<&'static mut Task> {
-    if may_be_followed(address) { look_up(address) } else { None }
+    if may_be_followed(address) {
+        look_up(address)
+    } else {
+        None
+    }
 }
 
-/// Whether the task whose `task_struct` is at this address may be followed. No: it is not. Yes: [`look_up`] knows.
+/// Whether the task whose `task_struct` is at this address may be followed. No: it is not. Yes:
+/// [`look_up`] knows.
 #[inline(always)]
 pub fn may_be_followed(address: u64) -> bool {
-    // SAFETY: within the array, and there is no reference to it. Volatile because it changes while programs run.
+    // SAFETY: within the array, and there is no reference to it. Volatile because it changes while
+    // programs run.
     unsafe { number_of(address).read_volatile() != 0 }
 }
 
-/// The task whose `task_struct` is at this address, if it is followed. Slower than [`find`] if it is not.
+/// The task whose `task_struct` is at this address, if it is followed. Slower than [`find`] if it
+/// is not.
 #[inline(always)]
 pub fn look_up(address: u64) -> Option<&'static mut Task> {
     let home = TASKS.entry(home_of(address))?;
@@ -116,7 +131,8 @@ pub fn look_up(address: u64) -> Option<&'static mut Task> {
     Some(&mut TASKS.entry(*TASK_SLOTS.entry(address)?)?.task)
 }
 
-/// Makes room for a task, and fills it with this state. The task must be the current one, or must not run yet. `None` if there is no room.
+/// Makes room for a task, and fills it with this state. The task must be the current one, or must
+/// not run yet. `None` if there is no room.
 #[inline(always)]
 pub fn insert(address: u64, state: &Task) -> Option<&'static mut Task> {
     let slot = TASKS.entry(take_slot(address))?;
@@ -125,15 +141,19 @@ pub fn insert(address: u64, state: &Task) -> Option<&'static mut Task> {
     Some(&mut slot.task)
 }
 
-/// Takes a slot for the task whose `task_struct` is at this address, and returns its index, or [`NO_SLOT`]. A global function, so that the
-/// verifier checks it once.
+/// Takes a slot for the task whose `task_struct` is at this address, and returns its index, or
+/// [`NO_SLOT`]. A global function, so that the verifier checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn take_slot(address: u64) -> u32 {
     // The end of an earlier task may have been missed, whose `task_struct` was at this address.
     remove(address);
     let home = home_of(address);
-    let mut claim = Claim { home, index: 0, is_taken: 0 };
+    let mut claim = Claim {
+        home,
+        index: 0,
+        is_taken: 0,
+    };
     repeat(LAST_SLOT.load().wrapping_add(1), claim_next, &mut claim);
     if claim.is_taken == 0 {
         return NO_SLOT;
@@ -142,7 +162,9 @@ extern "C" fn take_slot(address: u64) -> u32 {
         free(claim.index);
         return NO_SLOT;
     }
-    let Some(slot) = TASKS.entry(claim.index) else { return NO_SLOT };
+    let Some(slot) = TASKS.entry(claim.index) else {
+        return NO_SLOT;
+    };
     slot.page = page_of_task(address);
     add_to_followed(address, slot.page, 1);
     claim.index
@@ -154,9 +176,13 @@ const NO_SLOT: u32 = u32::MAX;
 /// Removes a task. By now nothing is counted for it any more.
 #[inline(always)]
 pub fn remove(address: u64) {
-    let Some(index) = TASK_SLOTS.entry(address).map(|index| *index) else { return };
+    let Some(index) = TASK_SLOTS.entry(address).map(|index| *index) else {
+        return;
+    };
     let _ = TASK_SLOTS.remove(address);
-    let Some(slot) = TASKS.entry(index) else { return };
+    let Some(slot) = TASKS.entry(index) else {
+        return;
+    };
     let page = slot.page;
     free(index);
     add_to_followed(address, page, u64::MAX);
@@ -165,7 +191,9 @@ pub fn remove(address: u64) {
 /// Leaves a slot to other tasks.
 #[inline(always)]
 fn free(index: u32) {
-    let Some(slot) = TASKS.entry(index) else { return };
+    let Some(slot) = TASKS.entry(index) else {
+        return;
+    };
     slot.address = 0;
     exchange(&mut slot.is_taken, 0);
 }
@@ -185,13 +213,17 @@ fn mix(address: u64) -> u64 {
 /// The place in [`FOLLOWED`] that an address chooses.
 #[inline(always)]
 fn number_of(address: u64) -> *mut u64 {
-    (&raw mut FOLLOWED).cast::<u64>().wrapping_add(mix(address) as usize & (NUMBERS - 1))
+    (&raw mut FOLLOWED)
+        .cast::<u64>()
+        .wrapping_add(mix(address) as usize & (NUMBERS - 1))
 }
 
 /// The place in [`FOLLOWED_STACKS`] that a page chooses.
 #[inline(always)]
 fn stack_number(page: u64) -> *mut u64 {
-    (&raw mut FOLLOWED_STACKS).cast::<u64>().wrapping_add(mix(page) as usize & (NUMBERS - 1))
+    (&raw mut FOLLOWED_STACKS)
+        .cast::<u64>()
+        .wrapping_add(mix(page) as usize & (NUMBERS - 1))
 }
 
 /// The state of the search for a free slot.
@@ -205,7 +237,9 @@ struct Claim {
 /// One round of the search: takes the next slot if it is free. Returns 1 to end the loop.
 extern "C" fn claim_next(round: u64, claim: &mut Claim) -> i64 {
     claim.index = claim.home.wrapping_add(round as u32) & LAST_SLOT.load();
-    let Some(slot) = TASKS.entry(claim.index) else { return 1 };
+    let Some(slot) = TASKS.entry(claim.index) else {
+        return 1;
+    };
     if exchange(&mut slot.is_taken, 1) != 0 {
         return 0;
     }
@@ -213,7 +247,8 @@ extern "C" fn claim_next(round: u64, claim: &mut Claim) -> i64 {
     1
 }
 
-/// Adds to the numbers of tasks that are followed and have an address, and a page of their registers, like these.
+/// Adds to the numbers of tasks that are followed and have an address, and a page of their
+/// registers, like these.
 #[inline(always)]
 fn add_to_followed(address: u64, page: u64, number: u64) {
     // SAFETY: within the arrays. Only this changes them, with an atomic instruction.

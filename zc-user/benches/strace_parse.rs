@@ -1,4 +1,5 @@
-//! Speed and memory of the parser of strace logs. Its memory must not depend on the length of a log.
+//! Speed and memory of the parser of strace logs. Its memory must not depend on the length of a
+//! log.
 //!
 //! The goal is 1.5 million lines per second on one core, for typical lines of `strace -f -T -yy`.
 
@@ -20,7 +21,8 @@ fn main() {
     divan::main();
 }
 
-/// Typical lines of a server that copies with two threads; half of the calls are interrupted by the other thread.
+/// Typical lines of a server that copies with two threads; half of the calls are interrupted by the
+/// other thread.
 const LINES: &str = r#"4711  read(7</srv/data/file-0001.bin>, "\211PNG\r\n\32\n\0\0\0\rIHDR\0\0\2\0\0\0\2\0\10\6\0\0\0\364x"..., 131072) = 131072 <0.000031>
 4711  sendto(9<TCP:[127.0.0.1:8080->127.0.0.1:41234]>, "\211PNG\r\n\32\n\0\0\0\rIHDR\0\0\2\0\0\0\2\0\10\6\0\0\0\364x"..., 131072, MSG_NOSIGNAL, NULL, 0) = 131072 <0.000054>
 4712  recvfrom(11<UNIX-STREAM:[664600->664601]>,  <unfinished ...>
@@ -51,13 +53,20 @@ impl Read for Endless {
 
 impl BufRead for Endless {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        Ok(if self.lines_left == 0 { b"" } else { &LINES.as_bytes()[self.position..] })
+        Ok(if self.lines_left == 0 {
+            b""
+        } else {
+            &LINES.as_bytes()[self.position..]
+        })
     }
 
     fn consume(&mut self, length: usize) {
         let text = &LINES.as_bytes()[self.position..self.position + length];
-        self.lines_left -=
-            text.split_inclusive(|&byte| byte == b'\n').filter(|line| line.ends_with(b"\n")).count().min(self.lines_left);
+        self.lines_left -= text
+            .split_inclusive(|&byte| byte == b'\n')
+            .filter(|line| line.ends_with(b"\n"))
+            .count()
+            .min(self.lines_left);
         self.position = (self.position + length) % LINES.len();
     }
 }
@@ -68,8 +77,17 @@ fn log_to_trace(bencher: Bencher<'_, '_>, lines: usize) {
     bencher.counter(ItemsCount::new(lines)).bench(|| {
         let mut unparsed = |line: &str| panic!("cannot parse: {line}");
         let mut collector = Collector::new(&Selection::default(), Until::AllEnd, &mut unparsed);
-        read_log(Log { reader: Endless { position: 0, lines_left: lines }, tid: None }, &mut collector)
-            .expect("memory can be read");
+        read_log(
+            Log {
+                reader: Endless {
+                    position: 0,
+                    lines_left: lines,
+                },
+                tid: None,
+            },
+            &mut collector,
+        )
+        .expect("memory can be read");
         collector.finish()
     });
 }
@@ -77,9 +95,11 @@ fn log_to_trace(bencher: Bencher<'_, '_>, lines: usize) {
 /// The first layer alone: from a line to its parts.
 #[divan::bench(sample_count = 100)]
 fn line(bencher: Bencher<'_, '_>) {
-    bencher.counter(ItemsCount::new(LINES.lines().count())).bench(|| {
-        for line in LINES.lines() {
-            black_box(Line::parse(black_box(line.as_bytes())));
-        }
-    });
+    bencher
+        .counter(ItemsCount::new(LINES.lines().count()))
+        .bench(|| {
+            for line in LINES.lines() {
+                black_box(Line::parse(black_box(line.as_bytes())));
+            }
+        });
 }

@@ -1,4 +1,5 @@
-//! Ends the program when memory runs out (`ulimit -v`): with one line on stderr and zctrace's own exit status instead of an abort.
+//! Ends the program when memory runs out (`ulimit -v`): with one line on stderr and zctrace's own
+//! exit status instead of an abort.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -22,7 +23,8 @@ pub fn set_exit_status(status: u8) {
     STATUS.store(status, Ordering::Relaxed);
 }
 
-// SAFETY: passes every call to the system's allocator unchanged, and returns its result, which is not null.
+// SAFETY: passes every call to the system's allocator unchanged, and returns its result, which is
+// not null.
 unsafe impl GlobalAlloc for ExitOnFailure {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract of this method, which is the same.
@@ -46,7 +48,8 @@ unsafe impl GlobalAlloc for ExitOnFailure {
 }
 
 fn or_exit(memory: *mut u8) -> *mut u8 {
-    const MESSAGE: &[u8] = b"zctrace: out of memory; is there a limit, such as that of `ulimit -v`?\n";
+    const MESSAGE: &[u8] =
+        b"zctrace: out of memory; is there a limit, such as that of `ulimit -v`?\n";
     if memory.is_null() {
         while IS_ENDING.swap(true, Ordering::Relaxed) {
             // Another thread is printing the message and ending the process.

@@ -4,8 +4,9 @@
 //! zctrace.toml, options ──▶ Check ──run──▶ Reports ──judge──▶ CheckResult ──render──▶ person, CI
 //! ```
 //!
-//! Only [`run`] has effects; the steps before and after it are pure. Every run is a `zctrace run` process of its own, so that several
-//! can run at the same time, and so that a run can be killed with everything below it. Nothing is left running.
+//! Only [`run`] has effects; the steps before and after it are pure. Every run is a `zctrace run`
+//! process of its own, so that several can run at the same time, and so that a run can be killed
+//! with everything below it. Nothing is left running.
 
 mod run_process;
 
@@ -27,9 +28,10 @@ use nix::{
     unistd::Pid,
 };
 pub use zctrace_core::check::{
-    Attempt, Baseline, Check, CheckResult, Content, Difference, DifferenceState, ExpectationResult, FileError, FileErrors, Place,
-    PreparedFile, Repeatability, ReportCommand, Results, SCHEMA, Status, Tolerance, ToleranceError, Tolerances, Varying, choose,
-    figures, is_time, judge, parse, timeout,
+    Attempt, Baseline, Check, CheckResult, Content, Difference, DifferenceState, ExpectationResult,
+    FileError, FileErrors, Place, PreparedFile, Repeatability, ReportCommand, Results, SCHEMA,
+    Status, Tolerance, ToleranceError, Tolerances, Varying, choose, figures, is_time, judge, parse,
+    timeout,
 };
 
 pub use run_process::Settings;
@@ -50,11 +52,18 @@ pub struct RunResults {
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// Runs each check as often as it asks for.
-pub fn run(checks: &[Check], settings: &Settings, progress: Progress<'_>) -> io::Result<RunResults> {
+pub fn run(
+    checks: &[Check],
+    settings: &Settings,
+    progress: Progress<'_>,
+) -> io::Result<RunResults> {
     // Processes that a command leaves behind become children of this one, which can then kill them.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
-    let queue: VecDeque<usize> =
-        checks.iter().enumerate().flat_map(|(index, check)| (0..check.repeat.max(1)).map(move |_| index)).collect();
+    let queue: VecDeque<usize> = checks
+        .iter()
+        .enumerate()
+        .flat_map(|(index, check)| (0..check.repeat.max(1)).map(move |_| index))
+        .collect();
     let runner = Runner {
         checks,
         settings,
@@ -104,17 +113,30 @@ impl Runner<'_> {
             }
         }
         self.kill_leftovers();
-        Ok(RunResults { attempts: self.attempts, interrupted })
+        Ok(RunResults {
+            attempts: self.attempts,
+            interrupted,
+        })
     }
 
     /// Starts as many runs as may go on at the same time.
     fn start_runs(&mut self) {
         while self.running.len() < self.settings.jobs.max(1) {
-            let Some(index) = self.next().and_then(|place| self.queue.remove(place)) else { return };
-            match RunProcess::start(&self.checks[index], self.settings, self.interrupts.mask_before()) {
+            let Some(index) = self.next().and_then(|place| self.queue.remove(place)) else {
+                return;
+            };
+            match RunProcess::start(
+                &self.checks[index],
+                self.settings,
+                self.interrupts.mask_before(),
+            ) {
                 Ok(process) => self.running.push((index, process)),
                 Err(why) => {
-                    let attempt = Attempt { outcome: Err(why), duration: Duration::ZERO, stderr: Vec::new() };
+                    let attempt = Attempt {
+                        outcome: Err(why),
+                        duration: Duration::ZERO,
+                        stderr: Vec::new(),
+                    };
                     self.record(index, attempt);
                 }
             }
@@ -127,34 +149,58 @@ impl Runner<'_> {
         let is_quiet = self.running.iter().any(|(index, _)| needs_quiet(*index));
         let directory_is_taken = |index: usize| {
             let directory = self.checks[index].directory.as_ref();
-            directory.is_some() && self.running.iter().any(|(other, _)| self.checks[*other].directory.as_ref() == directory)
+            directory.is_some()
+                && self
+                    .running
+                    .iter()
+                    .any(|(other, _)| self.checks[*other].directory.as_ref() == directory)
         };
         // A check that needs quiet waits until the others have ended, and they wait for it.
-        let place = self.queue.iter().position(|&index| needs_quiet(index) || !directory_is_taken(index))?;
+        let place = self
+            .queue
+            .iter()
+            .position(|&index| needs_quiet(index) || !directory_is_taken(index))?;
         let may_run = self.running.is_empty() || !(is_quiet || needs_quiet(self.queue[place]));
         may_run.then_some(place)
     }
 
-    /// Waits until a run ends, writes something or reaches its deadline, or a signal arrives. Returns for each run whether it ended.
+    /// Waits until a run ends, writes something or reaches its deadline, or a signal arrives.
+    /// Returns for each run whether it ended.
     fn wait(&self) -> io::Result<Vec<bool>> {
-        let deadline = self.running.iter().filter_map(|(_, process)| process.deadline()).min();
+        let deadline = self
+            .running
+            .iter()
+            .filter_map(|(_, process)| process.deadline())
+            .min();
         let timeout = deadline.map_or(PollTimeout::NONE, |deadline| {
-            // Rounded up to the next millisecond, so that the deadline has passed when poll returns.
-            let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+            // Rounded up to the next millisecond, so that the deadline has passed when poll
+            // returns.
+            let left =
+                deadline.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
             PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
         });
         let runs = || self.running.iter().map(|(_, process)| process);
         let fds = std::iter::once(self.interrupts.as_fd());
-        let fds = fds.chain(runs().map(RunProcess::as_fd)).chain(runs().filter_map(RunProcess::stderr_fd));
-        let mut polled: Vec<PollFd> = fds.map(|fd: BorrowedFd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        let fds = fds
+            .chain(runs().map(RunProcess::as_fd))
+            .chain(runs().filter_map(RunProcess::stderr_fd));
+        let mut polled: Vec<PollFd> = fds
+            .map(|fd: BorrowedFd| PollFd::new(fd, PollFlags::POLLIN))
+            .collect();
         match poll(&mut polled, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(polled.iter().skip(1).take(self.running.len()).map(|fd| fd.any().unwrap_or(false)).collect())
+        Ok(polled
+            .iter()
+            .skip(1)
+            .take(self.running.len())
+            .map(|fd| fd.any().unwrap_or(false))
+            .collect())
     }
 
-    /// Collects the results of runs that ended, and kills those past their deadline. Returns whether there were any of either.
+    /// Collects the results of runs that ended, and kills those past their deadline. Returns
+    /// whether there were any of either.
     fn collect(&mut self, ended: &[bool]) -> bool {
         let now = Instant::now();
         let running = std::mem::take(&mut self.running);
@@ -164,8 +210,12 @@ impl Runner<'_> {
             if has_ended {
                 self.record(index, process.finish());
             } else if process.deadline().is_some_and(|deadline| deadline <= now) {
-                let limit = crate::units::duration(u64::try_from(self.checks[index].timeout.as_nanos()).unwrap_or(u64::MAX));
-                let why = format!("it did not end within {limit}, and was killed with everything below it (timeout)");
+                let limit = crate::units::duration(
+                    u64::try_from(self.checks[index].timeout.as_nanos()).unwrap_or(u64::MAX),
+                );
+                let why = format!(
+                    "it did not end within {limit}, and was killed with everything below it (timeout)"
+                );
                 self.record(index, process.kill_for(why));
             } else {
                 self.running.push((index, process));
@@ -185,7 +235,11 @@ impl Runner<'_> {
     /// Kills what commands left running.
     fn kill_leftovers(&self) {
         let running = self.running.iter().map(|(_, process)| process.pid());
-        descendants::kill_all_but(&running.chain(self.earlier_children.iter().copied()).collect::<Vec<_>>());
+        descendants::kill_all_but(
+            &running
+                .chain(self.earlier_children.iter().copied())
+                .collect::<Vec<_>>(),
+        );
     }
 }
 
@@ -198,10 +252,16 @@ struct Interrupts {
 impl Interrupts {
     fn hold() -> nix::Result<Self> {
         // A signal that was ignored from the start (`nohup`) stays without effect.
-        let held: SigSet = ENDING_SIGNALS.into_iter().filter(|&signal| !is_ignored(signal)).collect();
+        let held: SigSet = ENDING_SIGNALS
+            .into_iter()
+            .filter(|&signal| !is_ignored(signal))
+            .collect();
         let mut mask_before = SigSet::empty();
         pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&held), Some(&mut mask_before))?;
-        Ok(Self { fd: SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?, mask_before })
+        Ok(Self {
+            fd: SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?,
+            mask_before,
+        })
     }
 
     /// The signal mask for children.
@@ -212,7 +272,9 @@ impl Interrupts {
     /// A signal that has arrived.
     fn pending(&self) -> Option<Signal> {
         let info = self.fd.read_signal().ok().flatten()?;
-        i32::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok())
+        i32::try_from(info.ssi_signo)
+            .ok()
+            .and_then(|number| Signal::try_from(number).ok())
     }
 }
 

@@ -28,7 +28,12 @@ use values::{default_word, one_of, variable};
 
 /// Show which system calls a command makes, how many bytes they move, and what they cost.
 #[derive(Debug, Parser)]
-#[command(name = "zctrace", version, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(
+    name = "zctrace",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 #[command(override_usage = "zctrace [run] [OPTIONS] [--] CMD...", after_help = EXAMPLES)]
 pub struct Cli {
     /// What to do; without it, `run`.
@@ -154,7 +159,10 @@ pub struct DoctorArgs {
 
 /// How a report is shown.
 #[derive(Debug, Clone, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own on the command line"
+)]
 pub struct DisplayArgs {
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
@@ -180,7 +188,8 @@ pub struct DisplayArgs {
     #[arg(long)]
     pub all: bool,
 
-    /// Show all processes, however many there are. JSON lists 500 otherwise, those with the most CPU time.
+    /// Show all processes, however many there are. JSON lists 500 otherwise, those with the most
+    /// CPU time.
     #[arg(long)]
     pub all_processes: bool,
 
@@ -216,7 +225,8 @@ pub struct DisplayArgs {
 impl DisplayArgs {
     /// Whether the output shows when each sampled call was made, or what it returned.
     pub fn shows_sampled_calls(&self) -> bool {
-        self.format == Format::Firefox || (self.format == Format::Folded && self.weight != Weight::Calls)
+        self.format == Format::Firefox
+            || (self.format == Format::Folded && self.weight != Weight::Calls)
     }
 }
 
@@ -231,9 +241,13 @@ fn syscalls_help() -> String {
 
 /// Options of `run`.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own on the command line"
+)]
 pub struct RunArgs {
-    /// The command and its arguments; put `--` before it if it has the name of a subcommand or begins with a dash.
+    /// The command and its arguments; put `--` before it if it has the name of a subcommand or
+    /// begins with a dash.
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 
@@ -260,7 +274,8 @@ pub struct RunArgs {
     #[arg(long)]
     pub no_files: bool,
 
-    /// Sample who made the calls, and show it: the calls 1, 2, 4, 8, ... of each thread, call and files, or all.
+    /// Sample who made the calls, and show it: the calls 1, 2, 4, 8, ... of each thread, call and
+    /// files, or all.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "some", value_name = "WHICH", conflicts_with_all = ["no_files", "verify"])]
     pub callers: Option<CallersArg>,
 
@@ -272,15 +287,18 @@ pub struct RunArgs {
     #[arg(long, hide = true)]
     pub succeeded_paths: bool,
 
-    /// Run the command under both backends in turn and compare their counts; the exit status is 1 if they differ.
+    /// Run the command under both backends in turn and compare their counts; the exit status is 1
+    /// if they differ.
     #[arg(long, conflicts_with_all = ["backend", "html", "histogram"])]
     pub verify: bool,
 
-    /// Set an environment variable for the command alone, not for zctrace. Can be given several times.
+    /// Set an environment variable for the command alone, not for zctrace. Can be given several
+    /// times.
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub env: Vec<(String, String)>,
 
-    /// Show no status line. It is only shown on a terminal, if stdout and stderr are files or `/dev/null`.
+    /// Show no status line. It is only shown on a terminal, if stdout and stderr are files or
+    /// `/dev/null`.
     #[arg(long)]
     pub no_status: bool,
 
@@ -305,15 +323,33 @@ impl RunArgs {
     /// What is recorded of each call.
     pub fn what_is_recorded(&self) -> Recorded {
         let all = self.recorded.unwrap_or_default();
-        let with_times = if self.counts_only { all.without_times() } else { all };
-        let with_paths = if self.succeeded_paths { with_times.with_paths() } else { with_times };
+        let with_times = if self.counts_only {
+            all.without_times()
+        } else {
+            all
+        };
+        let with_paths = if self.succeeded_paths {
+            with_times.with_paths()
+        } else {
+            with_times
+        };
         let with_callers = match self.callers {
             None => with_paths,
             Some(CallersArg::All) => with_paths.with_callers(SampledCalls::All),
-            Some(CallersArg::Some | CallersArg::Folded | CallersArg::Firefox) => with_paths.with_callers(SampledCalls::Some),
+            Some(CallersArg::Some | CallersArg::Folded | CallersArg::Firefox) => {
+                with_paths.with_callers(SampledCalls::Some)
+            }
         };
-        let with_callers = if self.display.shows_sampled_calls() { with_callers.with_caller_times() } else { with_callers };
-        if self.no_files { with_callers.without_files() } else { with_callers }
+        let with_callers = if self.display.shows_sampled_calls() {
+            with_callers.with_caller_times()
+        } else {
+            with_callers
+        };
+        if self.no_files {
+            with_callers.without_files()
+        } else {
+            with_callers
+        }
     }
 }
 
@@ -338,13 +374,18 @@ impl Cli {
         let with_backends = |error: clap::Error| {
             // Running strace to get its version takes time, so only --version does it.
             if error.kind() == ErrorKind::DisplayVersion {
-                Self::command().long_version(completions_and_man::long_version()).try_get_matches()?;
+                Self::command()
+                    .long_version(completions_and_man::long_version())
+                    .try_get_matches()?;
             }
             Err(error)
         };
         let cli = Self::try_parse().or_else(with_backends)?;
         match cli.misplaced_subcommand(&std::env::args_os().collect::<Vec<_>>()) {
-            Some(name) => Err(Self::command().error(ErrorKind::InvalidSubcommand, usage_error::misplaced(&name))),
+            Some(name) => {
+                Err(Self::command()
+                    .error(ErrorKind::InvalidSubcommand, usage_error::misplaced(&name)))
+            }
             None => Ok(cli),
         }
     }
@@ -364,13 +405,18 @@ impl Cli {
         }
     }
 
-    /// The subcommand that comes after options instead of before them, and is therefore taken for the command to trace.
+    /// The subcommand that comes after options instead of before them, and is therefore taken for
+    /// the command to trace.
     fn misplaced_subcommand(&self, words: &[OsString]) -> Option<String> {
         let name = self.possible_subcommand(words)?;
-        Self::command().find_subcommand(name).is_some().then(|| name.to_owned())
+        Self::command()
+            .find_subcommand(name)
+            .is_some()
+            .then(|| name.to_owned())
     }
 
-    /// The subcommand whose name is close to that of the command to trace: if there is no such command, it may be a typing error.
+    /// The subcommand whose name is close to that of the command to trace: if there is no such
+    /// command, it may be a typing error.
     pub fn similar_subcommand(&self, words: &[OsString]) -> Option<String> {
         let name = self.possible_subcommand(words)?;
         let command = Self::command();
@@ -380,8 +426,14 @@ impl Cli {
     /// The name of the command to trace, unless a subcommand or `--` comes before it.
     fn possible_subcommand(&self, words: &[OsString]) -> Option<&str> {
         let command = &self.run.command;
-        let name = command.first().filter(|_| self.action.is_none())?.to_str()?;
-        let before = words.len().checked_sub(command.len() + 1).and_then(|place| words.get(place))?;
+        let name = command
+            .first()
+            .filter(|_| self.action.is_none())?
+            .to_str()?;
+        let before = words
+            .len()
+            .checked_sub(command.len() + 1)
+            .and_then(|place| words.get(place))?;
         (before != "--").then_some(name)
     }
 }
@@ -403,7 +455,10 @@ mod tests {
             cli.similar_subcommand(&words.iter().map(OsString::from).collect::<Vec<_>>())
         };
         assert_eq!(suggested(&["chek", "x.toml"]).as_deref(), Some("check"));
-        assert_eq!(suggested(&["--by", "thread", "dcotor"]).as_deref(), Some("doctor"));
+        assert_eq!(
+            suggested(&["--by", "thread", "dcotor"]).as_deref(),
+            Some("doctor")
+        );
         assert_eq!(suggested(&["--", "chek", "x.toml"]), None);
         assert_eq!(suggested(&["run", "chek"]), None);
         assert_eq!(suggested(&["./chek"]), None);

@@ -10,8 +10,9 @@ use crate::{
     toolchain,
 };
 
-/// Runs a closure in this thread and reports what it did. Counted are this thread and all threads and child processes that it creates
-/// meanwhile, and those that they create. Returns the result of the closure as well.
+/// Runs a closure in this thread and reports what it did. Counted are this thread and all threads
+/// and child processes that it creates meanwhile, and those that they create. Returns the result of
+/// the closure as well.
 ///
 /// ```no_run
 /// use std::{fs::File, io};
@@ -23,17 +24,20 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Counting starts and ends with the closure. Threads that this process already has are not counted, such as a thread pool of tokio or
-/// rayon. If they make selected calls meanwhile, these may be work of the closure: then the report is not [exact](Report::exact) and says
-/// how many such calls there were. So start a pool within the closure, and run such a test in a process of its own, as nextest does:
-/// other tests of the same process run in other threads. What the closure leaves running is counted until the closure ends. Calls of
-/// zctrace itself are not counted, unless the closure itself traces something.
+/// Counting starts and ends with the closure. Threads that this process already has are not
+/// counted, such as a thread pool of tokio or rayon. If they make selected calls meanwhile, these
+/// may be work of the closure: then the report is not [exact](Report::exact) and says how many such
+/// calls there were. So start a pool within the closure, and run such a test in a process of its
+/// own, as nextest does: other tests of the same process run in other threads. What the closure
+/// leaves running is counted until the closure ends. Calls of zctrace itself are not counted,
+/// unless the closure itself traces something.
 ///
-/// Several threads may trace at the same time, as in a test runner. Each trace takes a fraction of a second to start. If the closure
-/// panics, the trace ends and the panic continues.
+/// Several threads may trace at the same time, as in a test runner. Each trace takes a fraction of
+/// a second to start. If the closure panics, the trace ends and the panic continues.
 ///
-/// Only the eBPF backend can do this, because a thread cannot ptrace(2) itself. Where eBPF cannot run,
-/// [`RunError::is_unavailable`] tells a test that it may be skipped: see [the crate's documentation](crate#where-nothing-can-be-traced).
+/// Only the eBPF backend can do this, because a thread cannot ptrace(2) itself. Where eBPF cannot
+/// run, [`RunError::is_unavailable`] tells a test that it may be skipped: see [the crate's
+/// documentation](crate#where-nothing-can-be-traced).
 pub fn trace<R>(closure: impl FnOnce() -> R) -> Result<(R, Report), RunError> {
     Tracer::new().trace(closure)
 }
@@ -71,7 +75,8 @@ impl Tracer {
         self
     }
 
-    /// Sets the backend. Only eBPF can trace a closure; strace is an error ([`RunError::ClosureUnderStrace`]).
+    /// Sets the backend. Only eBPF can trace a closure; strace is an error
+    /// ([`RunError::ClosureUnderStrace`]).
     #[must_use]
     pub fn backend(mut self, backend: Choice) -> Self {
         self.backend = backend;

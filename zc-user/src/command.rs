@@ -28,8 +28,8 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The command is traced as `zctrace -- CMD` traces it. If this process is killed, the command is killed too. Several commands may run at
-/// the same time in different threads.
+/// The command is traced as `zctrace -- CMD` traces it. If this process is killed, the command is
+/// killed too. Several commands may run at the same time in different threads.
 #[derive(Debug, Clone)]
 pub struct Command {
     options: RunOptions,
@@ -48,13 +48,17 @@ pub struct Output {
 }
 
 impl Command {
-    /// A command without arguments. A name without a slash is searched in the `PATH` of the command.
+    /// A command without arguments. A name without a slash is searched in the `PATH` of the
+    /// command.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         let options = RunOptions {
             command: vec![program.as_ref().to_owned()],
             selection: Selection::default(),
             until: Until::RootEnds,
-            launch: LaunchOptions { on_tracer_exit: OnTracerExit::KillInHost, ..LaunchOptions::default() },
+            launch: LaunchOptions {
+                on_tracer_exit: OnTracerExit::KillInHost,
+                ..LaunchOptions::default()
+            },
             limits: Limits::default(),
             listed: Listed::All,
             recorded: Recorded::ALL,
@@ -64,7 +68,10 @@ impl Command {
             timeout: None,
             verbose: false,
         };
-        Self { options, backend: Choice::Auto }
+        Self {
+            options,
+            backend: Choice::Auto,
+        }
     }
 
     /// Adds an argument.
@@ -75,13 +82,18 @@ impl Command {
 
     /// Adds arguments.
     pub fn args(&mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> &mut Self {
-        self.options.command.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self.options
+            .command
+            .extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
         self
     }
 
     /// Sets an environment variable.
     pub fn env(&mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> &mut Self {
-        self.options.launch.environment.set(name.as_ref(), value.as_ref());
+        self.options
+            .launch
+            .environment
+            .set(name.as_ref(), value.as_ref());
         self
     }
 
@@ -103,13 +115,15 @@ impl Command {
         self
     }
 
-    /// Sets its standard input. The default is that of this process, or empty for [`output`](Self::output).
+    /// Sets its standard input. The default is that of this process, or empty for
+    /// [`output`](Self::output).
     pub fn stdin(&mut self, stdin: impl Into<Stream>) -> &mut Self {
         self.options.launch.streams.stdin = stdin.into();
         self
     }
 
-    /// Sets its standard output. The default is that of this process, which a test runner does not capture.
+    /// Sets its standard output. The default is that of this process, which a test runner does not
+    /// capture.
     pub fn stdout(&mut self, stdout: impl Into<Stream>) -> &mut Self {
         self.options.launch.streams.stdout = stdout.into();
         self
@@ -145,13 +159,15 @@ impl Command {
         self
     }
 
-    /// Kills it with all its descendants after this time. That is an error ([`RunError::TimedOut`]).
+    /// Kills it with all its descendants after this time. That is an error
+    /// ([`RunError::TimedOut`]).
     pub fn timeout(&mut self, limit: Duration) -> &mut Self {
         self.options.timeout = Some(limit);
         self
     }
 
-    /// Runs it to its end and reports what it did. A failed command is not an error: see [`Report::exit`].
+    /// Runs it to its end and reports what it did. A failed command is not an error: see
+    /// [`Report::exit`].
     pub fn report(&self) -> Result<Report, RunError> {
         run(self.backend, &self.options)
     }
@@ -172,16 +188,24 @@ impl Command {
             let report = run(self.backend, &options);
             // Closes the last writing ends in this process, so that the readers reach the end.
             drop(options);
-            let [stdout, stderr] = [stdout, stderr].map(|reader| reader.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            Ok(Output { report: report?, stdout: stdout?, stderr: stderr? })
+            let [stdout, stderr] = [stdout, stderr]
+                .map(|reader| reader.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            Ok(Output {
+                report: report?,
+                stdout: stdout?,
+                stderr: stderr?,
+            })
         })
     }
 }
 
-/// Runs in a thread of its own: it blocks signals there, and the calling thread may belong to an async runtime.
+/// Runs in a thread of its own: it blocks signals there, and the calling thread may belong to an
+/// async runtime.
 fn run(choice: Choice, options: &RunOptions) -> Result<Report, RunError> {
     let trace = thread::scope(|scope| {
-        let runner = thread::Builder::new().name("zctrace".into()).spawn_scoped(scope, || backend::run(choice, options))?;
+        let runner = thread::Builder::new()
+            .name("zctrace".into())
+            .spawn_scoped(scope, || backend::run(choice, options))?;
         runner.join().unwrap_or_else(|panic| resume_unwind(panic))
     })?;
     Ok(Report::from_trace(&trace, &all_details()))
@@ -189,7 +213,11 @@ fn run(choice: Choice, options: &RunOptions) -> Result<Report, RunError> {
 
 /// Reports for tests have every detail.
 pub(crate) fn all_details() -> report::Options {
-    report::Options { files: Files::Listed, file_calls: Files::Listed, ..report::Options::default() }
+    report::Options {
+        files: Files::Listed,
+        file_calls: Files::Listed,
+        ..report::Options::default()
+    }
 }
 
 fn read_all(mut pipe: PipeReader) -> io::Result<Vec<u8>> {

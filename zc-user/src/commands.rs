@@ -31,7 +31,11 @@ use crate::{
 pub fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let output = Output::Stdout;
     let diagnosis = doctor::diagnose(&doctor::probe());
-    output.write(&render::diagnosis(&diagnosis, args.format, &render_options(args.color, &output)))?;
+    output.write(&render::diagnosis(
+        &diagnosis,
+        args.format,
+        &render_options(args.color, &output),
+    ))?;
     Ok(ExitCode::from(diagnosis.exit_status()))
 }
 
@@ -43,11 +47,22 @@ pub fn print(text: &str) -> anyhow::Result<ExitCode> {
 
 /// The report on a trace, with the details that the command line asks for.
 fn report_of(trace: &Trace, display: &DisplayArgs) -> Report {
-    let listed = |is_wanted| if is_wanted { Files::Listed } else { Files::Omitted };
+    let listed = |is_wanted| {
+        if is_wanted {
+            Files::Listed
+        } else {
+            Files::Omitted
+        }
+    };
     let (files, file_calls) = (listed(display.files), listed(display.file_calls));
     Report::from_trace(
         trace,
-        &zctrace::report::Options { detail: display.by.unwrap_or_default(), sort: display.sort, files, file_calls },
+        &zctrace::report::Options {
+            detail: display.by.unwrap_or_default(),
+            sort: display.sort,
+            files,
+            file_calls,
+        },
     )
 }
 
@@ -63,21 +78,29 @@ impl Outputs {
     /// Opens what the command line names.
     fn open(display: &DisplayArgs, default: Output) -> anyhow::Result<Self> {
         let report = Output::open(display.output.as_deref(), default)?;
-        let page = display.html.as_deref().map(|path| Output::open(Some(path), Output::Stdout)).transpose()?;
+        let page = display
+            .html
+            .as_deref()
+            .map(|path| Output::open(Some(path), Output::Stdout))
+            .transpose()?;
         ensure!(
-            page.as_ref().is_none_or(|page| !page.is_same_place(&report)),
+            page.as_ref()
+                .is_none_or(|page| !page.is_same_place(&report)),
             "the report and its page go to the same place; give -o another file than --html"
         );
         Ok(Self { report, page })
     }
 }
 
-/// JSON lists at most so many processes, unless all are asked for. Every one takes 3 to 10 kB, and few readers want 20,000 of them.
+/// JSON lists at most so many processes, unless all are asked for. Every one takes 3 to 10 kB, and
+/// few readers want 20,000 of them.
 const MOST_PROCESSES_IN_JSON: usize = 500;
 
 /// Whether the command line asks for all processes one by one.
 fn wants_all_processes(display: &DisplayArgs) -> bool {
-    display.all || display.all_processes || matches!(display.by, Some(Detail::Process | Detail::Thread))
+    display.all
+        || display.all_processes
+        || matches!(display.by, Some(Detail::Process | Detail::Thread))
 }
 
 /// Which processes a trace has to tell apart for these outputs.
@@ -86,23 +109,46 @@ fn listed(display: &DisplayArgs) -> Listed {
     if !lists_few || wants_all_processes(display) {
         return Listed::All;
     }
-    let files = if display.files { Files::Listed } else { Files::Omitted };
-    Listed::Busiest { most: MOST_PROCESSES_IN_JSON, files }
+    let files = if display.files {
+        Files::Listed
+    } else {
+        Files::Omitted
+    };
+    Listed::Busiest {
+        most: MOST_PROCESSES_IN_JSON,
+        files,
+    }
 }
 
-/// Writes a report where the command line says, in the format that it asks for. If one place cannot be written, the other still is.
+/// Writes a report where the command line says, in the format that it asks for. If one place cannot
+/// be written, the other still is.
 fn show(mut report: Report, display: &DisplayArgs, outputs: &Outputs) -> anyhow::Result<()> {
     let options = report_options(display, &outputs.report);
-    let page = outputs.page.as_ref().map_or(Ok(()), |page| page.write(&render::html(&report)));
+    let page = outputs
+        .page
+        .as_ref()
+        .map_or(Ok(()), |page| page.write(&render::html(&report)));
     if display.format == Format::Json && !wants_all_processes(display) {
         report.limit_processes(MOST_PROCESSES_IN_JSON);
     }
-    if display.format == Format::Csv && !report.processes.is_empty() && report.processes_left_out() > 0 {
-        say(format_args!("the CSV lacks {} processes, which the report was saved without", report.processes_left_out()));
+    if display.format == Format::Csv
+        && !report.processes.is_empty()
+        && report.processes_left_out() > 0
+    {
+        say(format_args!(
+            "the CSV lacks {} processes, which the report was saved without",
+            report.processes_left_out()
+        ));
     }
     if display.shows_sampled_calls() && report.timeline.is_none() {
-        let why = report.notes.iter().find(|note| note.starts_with("callers are unknown"));
-        say(format_args!("there are no sampled calls to show: {}", why.map_or("none was sampled", String::as_str)));
+        let why = report
+            .notes
+            .iter()
+            .find(|note| note.starts_with("callers are unknown"));
+        say(format_args!(
+            "there are no sampled calls to show: {}",
+            why.map_or("none was sampled", String::as_str)
+        ));
     }
     let text = render::render(&report, display.format, &options);
     let shown = if display.pager && outputs.report.is_terminal() {
@@ -115,7 +161,10 @@ fn show(mut report: Report, display: &DisplayArgs, outputs: &Outputs) -> anyhow:
 
 /// How a report is rendered.
 fn report_options(display: &DisplayArgs, output: &Output) -> render::Options {
-    let (all_processes, all_transfers) = (display.all || display.all_processes, display.all || display.all_transfers);
+    let (all_processes, all_transfers) = (
+        display.all || display.all_processes,
+        display.all || display.all_transfers,
+    );
     let histogram = display.histogram.then(output::bars);
     render::Options {
         all_processes,
@@ -130,7 +179,11 @@ fn report_options(display: &DisplayArgs, output: &Output) -> render::Options {
 /// How anything is rendered: the width and the colours of the output.
 fn render_options(when: ColorWhen, output: &Output) -> render::Options {
     let colour = output::wants_colour(when, output.is_terminal());
-    render::Options { width: output.width(), colour, ..render::Options::default() }
+    render::Options {
+        width: output.width(),
+        colour,
+        ..render::Options::default()
+    }
 }
 
 /// With `-v`, logs what the backends do.
@@ -153,7 +206,10 @@ impl log::Log for Log {
 
     fn log(&self, record: &log::Record<'_>) {
         if self.enabled(record.metadata()) {
-            let backend = record.target().strip_prefix("zctrace::").unwrap_or("kernel");
+            let backend = record
+                .target()
+                .strip_prefix("zctrace::")
+                .unwrap_or("kernel");
             say(format_args!("{backend}: {}", record.args()));
         }
     }
@@ -171,7 +227,10 @@ impl Bar {
     /// A bar that is shown if it is wanted and stderr is a terminal that can erase it again.
     fn new(is_wanted: bool) -> Self {
         let can_erase = std::env::var_os("TERM").is_some_and(|term| term != "dumb");
-        Self { is_shown: is_wanted && can_erase, bar: None }
+        Self {
+            is_shown: is_wanted && can_erase,
+            bar: None,
+        }
     }
 }
 
@@ -181,7 +240,11 @@ const TEMPLATE: &str = "{msg:16} {wide_bar} {pos}/{len} ETA {eta}";
 impl Progress for Bar {
     fn begin(&mut self, what: &str, steps: u64) {
         self.end();
-        let target = if self.is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let target = if self.is_shown {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
         let bar = ProgressBar::with_draw_target(Some(steps), target).with_message(what.to_owned());
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
             bar.set_style(style);
@@ -204,18 +267,34 @@ impl Progress for Bar {
     }
 }
 
-/// Finds the user that `--user` means: a name, or `UID[:GID]`. Without a GID the group is that of the user, or the one with the same number.
+/// Finds the user that `--user` means: a name, or `UID[:GID]`. Without a GID the group is that of
+/// the user, or the one with the same number.
 fn find_identity(text: &str) -> anyhow::Result<Identity> {
     if text.starts_with(|first: char| first.is_ascii_digit()) {
-        let (uid, gid) = text.split_once(':').map_or((text, None), |(uid, gid)| (uid, Some(gid)));
-        let number =
-            |part: &str| part.parse::<u32>().with_context(|| format!("'{text}' is not a user; write a name or UID[:GID]"));
+        let (uid, gid) = text
+            .split_once(':')
+            .map_or((text, None), |(uid, gid)| (uid, Some(gid)));
+        let number = |part: &str| {
+            part.parse::<u32>()
+                .with_context(|| format!("'{text}' is not a user; write a name or UID[:GID]"))
+        };
         let uid = number(uid)?;
-        let own_group = || User::from_uid(uid.into()).ok().flatten().map_or(uid, |user| user.gid.as_raw());
-        return Ok(Identity { uid, gid: gid.map(number).transpose()?.unwrap_or_else(own_group) });
+        let own_group = || {
+            User::from_uid(uid.into())
+                .ok()
+                .flatten()
+                .map_or(uid, |user| user.gid.as_raw())
+        };
+        return Ok(Identity {
+            uid,
+            gid: gid.map(number).transpose()?.unwrap_or_else(own_group),
+        });
     }
     match User::from_name(text)? {
-        Some(user) => Ok(Identity { uid: user.uid.as_raw(), gid: user.gid.as_raw() }),
+        Some(user) => Ok(Identity {
+            uid: user.uid.as_raw(),
+            gid: user.gid.as_raw(),
+        }),
         None => bail!("there is no user '{text}'"),
     }
 }

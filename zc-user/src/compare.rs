@@ -1,4 +1,5 @@
-//! `zctrace compare`: times several commands untraced, then counts what each does in one traced run.
+//! `zctrace compare`: times several commands untraced, then counts what each does in one traced
+//! run.
 //!
 //! ```text
 //! Plan ──measure──▶ Timings, Traces ──derive──▶ Comparison ──render──▶ person, file
@@ -11,7 +12,7 @@ mod timed_run;
 pub use error::CompareError;
 pub use measure::{Progress, measure};
 pub use zctrace_core::compare::{
-    Compared, Comparison, HookLines, Hooks, Input, Measured, OnFailure, Order, Output, Plan, PlanError, Relative, Run, Runs,
-    SCHEMA, Series, Shell, ShellOverhead, Speed, Statistics, Subject, Summary, Timing, Traced, Tracing, Warning, reference_among,
-    subjects,
+    Compared, Comparison, HookLines, Hooks, Input, Measured, OnFailure, Order, Output, Plan,
+    PlanError, Relative, Run, Runs, SCHEMA, Series, Shell, ShellOverhead, Speed, Statistics,
+    Subject, Summary, Timing, Traced, Tracing, Warning, reference_among, subjects,
 };

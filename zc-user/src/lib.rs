@@ -2,8 +2,9 @@
 //!
 //! # In Rust tests
 //!
-//! A server sends its files with `sendfile`, a copy is a reflink, a cache is read once: such properties break easily without being
-//! noticed. A test can assert them. [`Command`] reports what a program does; its interface is that of [`std::process::Command`]:
+//! A server sends its files with `sendfile`, a copy is a reflink, a cache is read once: such
+//! properties break easily without being noticed. A test can assert them. [`Command`] reports what
+//! a program does; its interface is that of [`std::process::Command`]:
 //!
 //! ```no_run
 //! use zctrace::{Command, Sysno};
@@ -18,7 +19,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`trace()`] reports what a part of the test itself does: this thread and what it creates, not the other threads of the test runner.
+//! [`trace()`] reports what a part of the test itself does: this thread and what it creates, not
+//! the other threads of the test runner.
 //!
 //! ```no_run
 //! use std::{fs::File, io};
@@ -32,13 +34,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A selected call that did not happen has zeroes; asking for a call that was not selected is an error. If something was lost, figures are
-//! lower bounds, and [`Report::exact`] is false.
+//! A selected call that did not happen has zeroes; asking for a call that was not selected is an
+//! error. If something was lost, figures are lower bounds, and [`Report::exact`] is false.
 //!
 //! ## Where nothing can be traced
 //!
-//! eBPF needs root, or the capabilities `CAP_BPF` and `CAP_PERFMON`; for a [`Command`], strace is the fallback. If an error only means that
-//! this machine or this user cannot trace, [`RunError::is_unavailable`] is true. A test may then be skipped, but visibly (libtest captures
+//! eBPF needs root, or the capabilities `CAP_BPF` and `CAP_PERFMON`; for a [`Command`], strace is
+//! the fallback. If an error only means that this machine or this user cannot trace,
+//! [`RunError::is_unavailable`] is true. A test may then be skipped, but visibly (libtest captures
 //! `println!`, but not this), and never where tracing must work:
 //!
 //! ```no_run
@@ -63,14 +66,15 @@
 //! command ──launch──▶ kernel ──probes──▶ maps/rows ──drain──▶ Trace ──analyse──▶ Report ──render──▶ person, file, exit code
 //! ```
 //!
-//! Data flows one way, from left to right: [`backend`] records a [`trace::Trace`], [`report`] derives a [`report::Report`] from it without
-//! any I/O (the private module `transfer` finds where bytes went and why), and `render` shows it. [`syscall`] is the one table of calls for
-//! all of them. [`compare`] does this for several commands, and times them untraced. [`expect`] judges a report, [`check`] runs commands
-//! and judges theirs.
+//! Data flows one way, from left to right: [`backend`] records a [`trace::Trace`], [`report`]
+//! derives a [`report::Report`] from it without any I/O (the private module `transfer` finds where
+//! bytes went and why), and `render` shows it. [`syscall`] is the one table of calls for all of
+//! them. [`compare`] does this for several commands, and times them untraced. [`expect`] judges a
+//! report, [`check`] runs commands and judges theirs.
 //!
-//! This crate is a facade of two others: `zctrace-core` is the part without I/O, `zctrace-capture` runs commands and records them. The
-//! module `render` and the program are behind the feature `cli`, which is on by default. A crate that only uses zctrace in tests builds
-//! faster without it:
+//! This crate is a facade of two others: `zctrace-core` is the part without I/O, `zctrace-capture`
+//! runs commands and records them. The module `render` and the program are behind the feature
+//! `cli`, which is on by default. A crate that only uses zctrace in tests builds faster without it:
 //!
 //! ```toml
 //! [dev-dependencies]

@@ -1,4 +1,5 @@
-//! The program `zctrace`: parses the command line, runs a subcommand, prints errors, sets the exit status.
+//! The program `zctrace`: parses the command line, runs a subcommand, prints errors, sets the exit
+//! status.
 
 mod allocator;
 mod cli;
@@ -37,11 +38,19 @@ fn main() -> ExitCode {
         Err(error) => Err(anyhow::anyhow!(Cli::one_line(&error))),
     };
     outcome.unwrap_or_else(|error| {
-        let of_run = error.downcast_ref::<RunError>().and_then(RunError::exit_status);
-        let of_compare = || error.downcast_ref::<CompareError>().and_then(CompareError::exit_status);
+        let of_run = error
+            .downcast_ref::<RunError>()
+            .and_then(RunError::exit_status);
+        let of_compare = || {
+            error
+                .downcast_ref::<CompareError>()
+                .and_then(CompareError::exit_status)
+        };
         let status = of_run.or_else(of_compare).unwrap_or_else(failure_status);
         match similar.filter(|_| status == NOT_FOUND) {
-            Some(name) => say(format_args!("{error:#}; did you mean the subcommand '{name}'?")),
+            Some(name) => say(format_args!(
+                "{error:#}; did you mean the subcommand '{name}'?"
+            )),
             None => say(format_args!("{error:#}")),
         }
         ExitCode::from(status)
@@ -51,7 +60,9 @@ fn main() -> ExitCode {
 /// Carries out what the command line asks for.
 fn run(action: Action) -> anyhow::Result<ExitCode> {
     if privileges::is_set_id() {
-        bail!("zctrace must not be setuid or setgid; give it file capabilities instead, see `zctrace doctor`");
+        bail!(
+            "zctrace must not be setuid or setgid; give it file capabilities instead, see `zctrace doctor`"
+        );
     }
     let may_trace = match &action {
         Action::Run(_) | Action::Compare(_) | Action::Doctor(_) => true,
@@ -70,15 +81,23 @@ fn run(action: Action) -> anyhow::Result<ExitCode> {
         Action::Doctor(args) => commands::doctor(&args),
         Action::Schema => commands::print(&render::json(&report::schema())),
         Action::Completions { shell } => commands::print(&Cli::completions(shell)),
-        Action::Man => Cli::manual().map_err(Into::into).and_then(|page| commands::print(&page)),
+        Action::Man => Cli::manual()
+            .map_err(Into::into)
+            .and_then(|page| commands::print(&page)),
     }
 }
 
-/// Exit status for errors that have none of their own, such as a mistake in the command line. For `check` it says that nothing was
-/// checked.
+/// Exit status for errors that have none of their own, such as a mistake in the command line. For
+/// `check` it says that nothing was checked.
 fn failure_status() -> u8 {
-    let is_check = std::env::args_os().nth(1).is_some_and(|word| word == "check");
-    if is_check { commands::check::COULD_NOT_RUN } else { FAILED }
+    let is_check = std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == "check");
+    if is_check {
+        commands::check::COULD_NOT_RUN
+    } else {
+        FAILED
+    }
 }
 
 /// Writes a line to stderr. A failure is ignored: there is nowhere to report it.

@@ -20,19 +20,27 @@ use zctrace::render::Bars;
 
 use crate::cli::ColorWhen;
 
-/// Whether stdout and stderr were closed when this process started. Rust's runtime opens `/dev/null` in their place before `main`, and
-/// the writers of std report no error for a closed stream.
+/// Whether stdout and stderr were closed when this process started. Rust's runtime opens
+/// `/dev/null` in their place before `main`, and the writers of std report no error for a closed
+/// stream.
 static CLOSED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
 
 extern "C" fn note_closed() {
-    for (fd, closed) in [libc::STDOUT_FILENO, libc::STDERR_FILENO].into_iter().zip(&CLOSED) {
+    for (fd, closed) in [libc::STDOUT_FILENO, libc::STDERR_FILENO]
+        .into_iter()
+        .zip(&CLOSED)
+    {
         // SAFETY: no pointers are passed.
-        closed.store(unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0, Ordering::Relaxed);
+        closed.store(
+            unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0,
+            Ordering::Relaxed,
+        );
     }
 }
 
 /// The loader calls it before Rust's runtime starts.
-// SAFETY: the loader calls the functions in this section; they may ignore its arguments, and this one only makes system calls.
+// SAFETY: the loader calls the functions in this section; they may ignore its arguments, and this
+// one only makes system calls.
 #[unsafe(link_section = ".init_array")]
 #[used]
 static NOTE_CLOSED: extern "C" fn() = note_closed;
@@ -50,7 +58,8 @@ pub enum Output {
 }
 
 impl Output {
-    /// Opens what `-o` names. This is done before the command runs, so that a wrong path does not lose its report.
+    /// Opens what `-o` names. This is done before the command runs, so that a wrong path does not
+    /// lose its report.
     pub fn open(path: Option<&Path>, default: Self) -> anyhow::Result<Self> {
         match path {
             None => default.checked(),
@@ -72,18 +81,23 @@ impl Output {
 
     fn open_file(path: &Path) -> io::Result<Self> {
         match fs::metadata(path) {
-            // `/dev/stdout` and its like: replacing the file behind them would delete what the command wrote there.
+            // `/dev/stdout` and its like: replacing the file behind them would delete what the
+            // command wrote there.
             Ok(found) if is_same_file(&found, &io::stdout()) => return Ok(Self::Stdout),
             Ok(found) if is_same_file(&found, &io::stderr()) => return Ok(Self::Stderr),
             Ok(found) if found.is_dir() => return Err(io::Error::from_raw_os_error(libc::EISDIR)),
             Ok(found) if !found.is_file() => {
-                return Ok(Self::Special(path.to_owned(), fs::OpenOptions::new().write(true).open(path)?));
+                return Ok(Self::Special(
+                    path.to_owned(),
+                    fs::OpenOptions::new().write(true).open(path)?,
+                ));
             }
             _ => {}
         }
         // Replaces the target of a symbolic link, not the link.
         let path = follow_links(path);
-        // Only tests that it works. The file is removed at once, so that nothing is left if zctrace is killed.
+        // Only tests that it works. The file is removed at once, so that nothing is left if zctrace
+        // is killed.
         file_beside(&path)?;
         Ok(Self::File(path))
     }
@@ -119,18 +133,32 @@ impl Output {
 
     /// The width of its terminal in columns; `None` if it does not go to a terminal.
     pub fn width(&self) -> Option<usize> {
-        self.is_terminal()
-            .then(|| if matches!(self, Self::Stderr) { terminal_width(io::stderr()) } else { terminal_width(io::stdout()) })
+        self.is_terminal().then(|| {
+            if matches!(self, Self::Stderr) {
+                terminal_width(io::stderr())
+            } else {
+                terminal_width(io::stdout())
+            }
+        })
     }
 
     /// Writes the report. A reader that has closed its end is not an error.
     pub fn write(&self, report: &str) -> anyhow::Result<()> {
-        // At the limit of `ulimit -f` this signal would kill zctrace and leave its temporary file behind.
+        // At the limit of `ulimit -f` this signal would kill zctrace and leave its temporary file
+        // behind.
         SigSet::from(Signal::SIGXFSZ).thread_block()?;
         let bytes = report.as_bytes();
         let (written, path) = match self {
-            Self::Stderr => (check_stream(&CLOSED[1], &io::stderr()).and_then(|()| write_all(io::stderr().as_fd(), bytes)), None),
-            Self::Stdout => (check_stream(&CLOSED[0], &io::stdout()).and_then(|()| write_all(io::stdout().as_fd(), bytes)), None),
+            Self::Stderr => (
+                check_stream(&CLOSED[1], &io::stderr())
+                    .and_then(|()| write_all(io::stderr().as_fd(), bytes)),
+                None,
+            ),
+            Self::Stdout => (
+                check_stream(&CLOSED[0], &io::stdout())
+                    .and_then(|()| write_all(io::stdout().as_fd(), bytes)),
+                None,
+            ),
             Self::Special(path, file) => (write_all(file.as_fd(), bytes), Some(path)),
             Self::File(path) => (replace(path, report), Some(path)),
         };
@@ -175,19 +203,27 @@ fn cannot_write(path: &Path) -> String {
 /// Replaces a file as a whole or not at all.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut file = file_beside(path)?;
-    // An error of NamedTempFile's own writer would name the temporary file, which means nothing to the user.
+    // An error of NamedTempFile's own writer would name the temporary file, which means nothing to
+    // the user.
     file.as_file_mut().write_all(text.as_bytes())?;
     file.persist(path)?;
     Ok(())
 }
 
-/// A temporary file in the same folder as another, with the permissions that this one has or would have. It is deleted unless renamed.
+/// A temporary file in the same folder as another, with the permissions that this one has or would
+/// have. It is deleted unless renamed.
 fn file_beside(path: &Path) -> io::Result<NamedTempFile> {
     let folder = folder_of(path);
     fs::metadata(folder)?;
     // The umask applies, as for any new file.
-    let permissions = fs::metadata(path).map_or_else(|_| fs::Permissions::from_mode(0o666), |found| found.permissions());
-    let file = tempfile::Builder::new().prefix(".zctrace-").permissions(permissions).tempfile_in(folder);
+    let permissions = fs::metadata(path).map_or_else(
+        |_| fs::Permissions::from_mode(0o666),
+        |found| found.permissions(),
+    );
+    let file = tempfile::Builder::new()
+        .prefix(".zctrace-")
+        .permissions(permissions)
+        .tempfile_in(folder);
     // tempfile's own message names the temporary file, which means nothing to the user.
     file.map_err(|error| io::Error::from(error.kind()))
 }
@@ -198,7 +234,9 @@ fn follow_links(path: &Path) -> PathBuf {
     const MAX_LINKS: usize = 40;
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
-        let Ok(target) = fs::read_link(&path) else { break };
+        let Ok(target) = fs::read_link(&path) else {
+            break;
+        };
         path = path.parent().unwrap_or(Path::new("")).join(target);
     }
     path
@@ -211,11 +249,15 @@ fn place(path: &Path) -> (Option<PathBuf>, Option<&OsStr>) {
 
 /// The folder that a file is in.
 fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 fn is_same_file(found: &fs::Metadata, stream: &impl AsFd) -> bool {
-    let Ok(stream) = nix::sys::stat::fstat(stream) else { return false };
+    let Ok(stream) = nix::sys::stat::fstat(stream) else {
+        return false;
+    };
     (found.dev(), found.ino()) == (stream.st_dev, stream.st_ino)
 }
 
@@ -227,22 +269,38 @@ pub fn terminal_width(terminal: impl AsFd) -> usize {
     }
 }
 
-/// The characters for bars: blocks if the locale is UTF-8, as `LC_ALL`, `LC_CTYPE` or else `LANG` says.
+/// The characters for bars: blocks if the locale is UTF-8, as `LC_ALL`, `LC_CTYPE` or else `LANG`
+/// says.
 pub fn bars() -> Bars {
     let value = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(value).unwrap_or_default();
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(value)
+        .unwrap_or_default();
     let locale = locale.to_string_lossy().to_lowercase();
-    if locale.contains("utf-8") || locale.contains("utf8") { Bars::Blocks } else { Bars::Ascii }
+    if locale.contains("utf-8") || locale.contains("utf8") {
+        Bars::Blocks
+    } else {
+        Bars::Ascii
+    }
 }
 
-/// Whether to use colour. The option comes first, then `NO_COLOR` (no-color.org), `CLICOLOR_FORCE` and `TERM=dumb`.
+/// Whether to use colour. The option comes first, then `NO_COLOR` (no-color.org), `CLICOLOR_FORCE`
+/// and `TERM=dumb`.
 pub fn wants_colour(when: ColorWhen, is_terminal: bool) -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     match when {
         ColorWhen::Always => true,
         ColorWhen::Never => false,
         ColorWhen::Auto if is_set("NO_COLOR") => false,
-        ColorWhen::Auto if std::env::var_os("CLICOLOR_FORCE").is_some_and(|value| value != "0" && !value.is_empty()) => true,
-        ColorWhen::Auto => is_terminal && std::env::var_os("TERM").is_some_and(|term| term != "dumb"),
+        ColorWhen::Auto
+            if std::env::var_os("CLICOLOR_FORCE")
+                .is_some_and(|value| value != "0" && !value.is_empty()) =>
+        {
+            true
+        }
+        ColorWhen::Auto => {
+            is_terminal && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! `--pager`: shows a report through the user's pager. Without the option there is none: the command's own output is above the report, and
-//! a pager would hide it.
+//! `--pager`: shows a report through the user's pager. Without the option there is none: the
+//! command's own output is above the report, and a pager would hide it.
 
 use std::{
     env,
@@ -13,23 +13,30 @@ use crate::{output::Output, say};
 
 /// The pager if `PAGER` names none.
 const DEFAULT: &str = "less";
-/// What `less` does unless `LESS` says otherwise, as for git: it ends at once if the text fits on the screen (F), shows colours (R) and
-/// leaves the text on the screen (X).
+/// What `less` does unless `LESS` says otherwise, as for git: it ends at once if the text fits on
+/// the screen (F), shows colours (R) and leaves the text on the screen (X).
 const LESS: &str = "FRX";
 
-/// Shows a text through the pager, on the terminal that it would be written to. If that fails, says so in one line and writes the text.
+/// Shows a text through the pager, on the terminal that it would be written to. If that fails, says
+/// so in one line and writes the text.
 pub fn show(text: &str, output: &Output) -> anyhow::Result<()> {
-    let pager = env::var("PAGER").ok().filter(|pager| !pager.trim().is_empty()).unwrap_or_else(|| DEFAULT.to_owned());
+    let pager = env::var("PAGER")
+        .ok()
+        .filter(|pager| !pager.trim().is_empty())
+        .unwrap_or_else(|| DEFAULT.to_owned());
     let problem = match page(&pager, text, output) {
         Ok(status) if status.success() => return Ok(()),
         Ok(status) => status.to_string(),
         Err(error) => error.to_string(),
     };
-    say(format_args!("the pager '{pager}' failed ({problem}): set PAGER to another one; here is the report without it"));
+    say(format_args!(
+        "the pager '{pager}' failed ({problem}): set PAGER to another one; here is the report without it"
+    ));
     output.write(text)
 }
 
-/// The command that runs this pager. A shell is only needed for its syntax; without it, a missing program is an error and not a message.
+/// The command that runs this pager. A shell is only needed for its syntax; without it, a missing
+/// program is an error and not a message.
 fn command(pager: &str) -> Command {
     if pager.contains(|char: char| "|&;<>()$`\\\"'*?[#~=%{".contains(char)) {
         let mut shell = Command::new("/bin/sh");
@@ -45,7 +52,10 @@ fn command(pager: &str) -> Command {
 /// Runs the pager until the user leaves it.
 fn page(pager: &str, text: &str, output: &Output) -> io::Result<ExitStatus> {
     // Keys that send these signals are for the pager.
-    [Signal::SIGINT, Signal::SIGQUIT].into_iter().collect::<SigSet>().thread_block()?;
+    [Signal::SIGINT, Signal::SIGQUIT]
+        .into_iter()
+        .collect::<SigSet>()
+        .thread_block()?;
     let mut command = command(pager);
     command.stdin(Stdio::piped()).stdout(output.terminal()?);
     if env::var_os("LESS").is_none() {

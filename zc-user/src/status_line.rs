@@ -1,8 +1,10 @@
-//! The status line: a sign of life of a run that lasts, on the terminal, which leaves nothing behind.
+//! The status line: a sign of life of a run that lasts, on the terminal, which leaves nothing
+//! behind.
 //!
-//! It is only shown where it cannot mix with what the command writes: the command's stdout and stderr are files or `/dev/null`. A pipe may
-//! end on the terminal (`zctrace make 2>&1 | tee log`). A command may also open the terminal itself, for a password or a full screen; it
-//! changes the terminal's modes then, and the line is not shown any more.
+//! It is only shown where it cannot mix with what the command writes: the command's stdout and
+//! stderr are files or `/dev/null`. A pipe may end on the terminal (`zctrace make 2>&1 | tee log`).
+//! A command may also open the terminal itself, for a password or a full screen; it changes the
+//! terminal's modes then, and the line is not shown any more.
 
 use std::{
     fs::{File, OpenOptions},
@@ -38,13 +40,24 @@ struct State {
 impl StatusLine {
     /// The status line, if there is a terminal that it can be shown on.
     pub fn open() -> Option<Self> {
-        let can_erase = std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
+        let can_erase =
+            std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
         if !can_erase || !is_apart(&io::stdout()) || !is_apart(&io::stderr()) {
             return None;
         }
-        let terminal = OpenOptions::new().write(true).custom_flags(libc::O_NOCTTY).open("/dev/tty").ok()?;
+        let terminal = OpenOptions::new()
+            .write(true)
+            .custom_flags(libc::O_NOCTTY)
+            .open("/dev/tty")
+            .ok()?;
         let modes = tcgetattr(&terminal).ok()?.local_modes;
-        Some(Self(Mutex::new(State { terminal, modes, is_shown: false, is_over: false, last: None })))
+        Some(Self(Mutex::new(State {
+            terminal,
+            modes,
+            is_shown: false,
+            is_over: false,
+            last: None,
+        })))
     }
 
     /// Shows how far the run is.
@@ -70,7 +83,8 @@ impl Drop for StatusLine {
 
 impl State {
     fn show(&mut self, progress: &Progress) {
-        let has_modes = tcgetattr(&self.terminal).is_ok_and(|found| found.local_modes == self.modes);
+        let has_modes =
+            tcgetattr(&self.terminal).is_ok_and(|found| found.local_modes == self.modes);
         self.is_over |= !has_modes;
         // Job control: in the background, the terminal belongs to other programs.
         let is_foreground = tcgetpgrp(&self.terminal).is_ok_and(|group| group == getpgrp());
@@ -79,8 +93,12 @@ impl State {
         }
         let line = line(progress, self.last.as_ref());
         self.last = Some(*progress);
-        let line: String = line.chars().take(terminal_width(&self.terminal).saturating_sub(1)).collect();
-        // The cursor goes back to the beginning, so that what the terminal echoes is erased with the line.
+        let line: String = line
+            .chars()
+            .take(terminal_width(&self.terminal).saturating_sub(1))
+            .collect();
+        // The cursor goes back to the beginning, so that what the terminal echoes is erased with
+        // the line.
         self.is_shown = write!(self.terminal, "\r{line}\x1b[K\r").is_ok();
     }
 
@@ -101,11 +119,16 @@ fn is_apart(stream: &(impl AsFd + io::IsTerminal)) -> bool {
 /// `zctrace: 12 s, 161 processes, 1240000 calls, 312 MiB/s`. The rate is that since the last line.
 fn line(now: &Progress, last: Option<&Progress>) -> String {
     let (bytes, since) = last.map_or((now.bytes, now.elapsed), |last| {
-        (now.bytes.saturating_sub(last.bytes), now.elapsed.saturating_sub(last.elapsed))
+        (
+            now.bytes.saturating_sub(last.bytes),
+            now.elapsed.saturating_sub(last.elapsed),
+        )
     });
     let nanoseconds = |time: Duration| time.as_nanos().max(1);
     let rate = u128::from(bytes) * 1_000_000_000 / nanoseconds(since);
-    let plural = |count: u64, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
+    let plural = |count: u64, one: &str, many: &str| {
+        format!("{count} {}", if count == 1 { one } else { many })
+    };
     format!(
         "zctrace: {} s, {}, {}, {}/s",
         now.elapsed.as_secs(),
@@ -121,9 +144,20 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_since_the_last_line() {
-        let at = |seconds, processes, calls, bytes| Progress { elapsed: Duration::from_secs(seconds), processes, calls, bytes };
-        assert_eq!(line(&at(1, 1, 1, 4096), None), "zctrace: 1 s, 1 process, 1 call, 4 KiB/s");
+        let at = |seconds, processes, calls, bytes| Progress {
+            elapsed: Duration::from_secs(seconds),
+            processes,
+            calls,
+            bytes,
+        };
+        assert_eq!(
+            line(&at(1, 1, 1, 4096), None),
+            "zctrace: 1 s, 1 process, 1 call, 4 KiB/s"
+        );
         let last = at(2, 1, 1, 4096);
-        assert_eq!(line(&at(4, 3, 20, 4096 + 2048), Some(&last)), "zctrace: 4 s, 3 processes, 20 calls, 1 KiB/s");
+        assert_eq!(
+            line(&at(4, 3, 20, 4096 + 2048), Some(&last)),
+            "zctrace: 4 s, 3 processes, 20 calls, 1 KiB/s"
+        );
     }
 }

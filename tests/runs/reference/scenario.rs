@@ -1,4 +1,5 @@
-//! Scenarios: the published runs, and the commands that repeat them. They are files in `tests/scenarios`.
+//! Scenarios: the published runs, and the commands that repeat them. They are files in
+//! `tests/scenarios`.
 
 use std::{
     ffi::OsStr,
@@ -88,8 +89,9 @@ pub enum Sink {
 pub struct Run {
     /// The published name of the row.
     pub name: String,
-    /// Program and arguments. `{in}` and `{out}` are replaced by the scenario's ends, `{device}` by a block device with the input's bytes,
-    /// `{file}` by a file to write. `copier`, `copier-c` and `kernel-copy` are workloads of this project.
+    /// Program and arguments. `{in}` and `{out}` are replaced by the scenario's ends, `{device}` by
+    /// a block device with the input's bytes, `{file}` by a file to write. `copier`, `copier-c` and
+    /// `kernel-copy` are workloads of this project.
     pub command: Vec<String>,
     /// How many copies one run of the command makes. Times are divided by this.
     #[serde(default = "one")]
@@ -150,17 +152,26 @@ const fn one() -> u32 {
 
 /// All scenarios of a directory, by name.
 pub fn all(directory: &Path) -> Result<Vec<Scenario>> {
-    let entries = fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
-    let mut files: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    let entries =
+        fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
     files.retain(|file| file.extension() == Some(OsStr::new("toml")));
     files.sort();
     files.iter().map(|file| load(file)).collect()
 }
 
 fn load(file: &Path) -> Result<Scenario> {
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let mut scenario: Scenario = toml::from_str(&text).with_context(|| file.display().to_string())?;
+    let text =
+        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let mut scenario: Scenario =
+        toml::from_str(&text).with_context(|| file.display().to_string())?;
     ensure!(!scenario.runs.is_empty(), "{}: has no runs", file.display());
-    scenario.name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    scenario.name = file
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     Ok(scenario)
 }

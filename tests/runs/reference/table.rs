@@ -1,4 +1,5 @@
-//! The tables, in Markdown: published figures beside measured ones, and for each row a sentence or two from its trace. No I/O.
+//! The tables, in Markdown: published figures beside measured ones, and for each row a sentence or
+//! two from its trace. No I/O.
 
 use std::fmt::Write as _;
 
@@ -11,11 +12,24 @@ use super::{
 
 /// A scenario's table and its sentences.
 pub fn render(scenario: &Scenario, scale: f64, rows: &[Measured]) -> String {
-    let mut text = format!("## {}: {}\n\nPublished: {}.\n", scenario.name, scenario.title, scenario.published);
+    let mut text = format!(
+        "## {}: {}\n\nPublished: {}.\n",
+        scenario.name, scenario.title, scenario.published
+    );
     if let Some(input) = scenario.input.as_ref().filter(|input| !input.fixed) {
         // Every input has been read once before, see `write_input`.
-        let from = if input.on == Place::Memory { "tmpfs" } else { "the page cache: nothing waits for a disk to read" };
-        line(&mut text, format_args!("Here: {} bytes, {scale} of the published size, from {from}.", scenario.bytes(scale)));
+        let from = if input.on == Place::Memory {
+            "tmpfs"
+        } else {
+            "the page cache: nothing waits for a disk to read"
+        };
+        line(
+            &mut text,
+            format_args!(
+                "Here: {} bytes, {scale} of the published size, from {from}.",
+                scenario.bytes(scale)
+            ),
+        );
     }
     text.push('\n');
     match scenario.measure {
@@ -26,7 +40,10 @@ pub fn render(scenario: &Scenario, scale: f64, rows: &[Measured]) -> String {
     text.push('\n');
     if let [reference, ..] = rows {
         for row in rows {
-            line(&mut text, format_args!("- **{}**: {}.", row.run.name, explain(row, reference)));
+            line(
+                &mut text,
+                format_args!("- **{}**: {}.", row.run.name, explain(row, reference)),
+            );
         }
     }
     for sentence in order(rows) {
@@ -36,11 +53,18 @@ pub fn render(scenario: &Scenario, scale: f64, rows: &[Measured]) -> String {
 }
 
 fn times(text: &mut String, rows: &[Measured]) {
-    let has_cpu = rows.iter().any(|row| row.run.published.is_some_and(|published| published.cpu_percent.is_some()));
+    let has_cpu = rows.iter().any(|row| {
+        row.run
+            .published
+            .is_some_and(|published| published.cpu_percent.is_some())
+    });
     let mut head = "| | published | Diff | here | Diff | least here | Diff |".to_owned();
     let mut rule = "|---|--:|--:|--:|--:|--:|--:|".to_owned();
     // On a busy machine, the shortest time says most.
-    let reference_min = rows.first().and_then(|row| row.timing.as_ref()).map(|timing| timing.time_s.min);
+    let reference_min = rows
+        .first()
+        .and_then(|row| row.timing.as_ref())
+        .map(|timing| timing.time_s.min);
     if has_cpu {
         head += " published user, system, CPU | here |";
         rule += "--:|--:|";
@@ -52,13 +76,19 @@ fn times(text: &mut String, rows: &[Measured]) {
             row.run.name.clone(),
             published.map_or_else(dash, |published| milliseconds(published.wall_ms)),
             published.map_or_else(dash, |published| format!("{:.1} %", published.diff_percent)),
-            row.timing.as_ref().map_or_else(dash, |timing| measured_time(timing, row.run.copies)),
+            row.timing
+                .as_ref()
+                .map_or_else(dash, |timing| measured_time(timing, row.run.copies)),
             row.timing.as_ref().map_or_else(dash, measured_diff),
-            row.timing.as_ref().map_or_else(dash, |timing| milliseconds(timing.time_s.min * 1000.0 / f64::from(row.run.copies))),
+            row.timing.as_ref().map_or_else(dash, |timing| {
+                milliseconds(timing.time_s.min * 1000.0 / f64::from(row.run.copies))
+            }),
             row.timing
                 .as_ref()
                 .zip(reference_min)
-                .map_or_else(dash, |(timing, least)| format!("{:.1} %", timing.time_s.min / least * 100.0)),
+                .map_or_else(dash, |(timing, least)| {
+                    format!("{:.1} %", timing.time_s.min / least * 100.0)
+                }),
         ];
         if has_cpu {
             cells.push(published.map_or_else(dash, published_cpu));
@@ -71,7 +101,11 @@ fn times(text: &mut String, rows: &[Measured]) {
 fn measured_time(timing: &Timing, copies: u32) -> String {
     let ms = |seconds: f64| seconds * 1000.0 / f64::from(copies);
     match timing.time_s.stddev {
-        Some(stddev) => format!("{} ± {}", milliseconds(ms(timing.time_s.mean)), milliseconds(ms(stddev))),
+        Some(stddev) => format!(
+            "{} ± {}",
+            milliseconds(ms(timing.time_s.mean)),
+            milliseconds(ms(stddev))
+        ),
         None => milliseconds(ms(timing.time_s.mean)),
     }
 }
@@ -79,7 +113,9 @@ fn measured_time(timing: &Timing, copies: u32) -> String {
 fn measured_diff(timing: &Timing) -> String {
     match timing.relative {
         Some(relative) => {
-            let error = relative.relative_error_percent.map(|error| format!(" ± {:.1}", error * relative.percent / 100.0));
+            let error = relative
+                .relative_error_percent
+                .map(|error| format!(" ± {:.1}", error * relative.percent / 100.0));
             format!("{:.1}{} %", relative.percent, error.unwrap_or_default())
         }
         None => dash(),
@@ -88,23 +124,43 @@ fn measured_diff(timing: &Timing) -> String {
 
 fn published_cpu(published: Published) -> String {
     let seconds = |time: Option<f64>| time.map_or_else(dash, |time| format!("{time:.2} s"));
-    let percent = published.cpu_percent.map_or_else(dash, |percent| format!("{percent:.0} %"));
-    format!("{}, {}, {percent}", seconds(published.user_s), seconds(published.system_s))
+    let percent = published
+        .cpu_percent
+        .map_or_else(dash, |percent| format!("{percent:.0} %"));
+    format!(
+        "{}, {}, {percent}",
+        seconds(published.user_s),
+        seconds(published.system_s)
+    )
 }
 
 fn measured_cpu(timing: &Timing) -> String {
-    let percent = timing.cpu_percent.map_or_else(dash, |percent| format!("{percent:.0} %"));
-    format!("{:.2} s, {:.2} s, {percent}", timing.user_s, timing.system_s)
+    let percent = timing
+        .cpu_percent
+        .map_or_else(dash, |percent| format!("{percent:.0} %"));
+    format!(
+        "{:.2} s, {:.2} s, {percent}",
+        timing.user_s, timing.system_s
+    )
 }
 
 fn calls(text: &mut String, rows: &[Measured]) {
     line(
         text,
-        format_args!("| run | call | | calls | total ms | min ms | mean ms | max ms |\n|---|---|---|--:|--:|--:|--:|--:|"),
+        format_args!(
+            "| run | call | | calls | total ms | min ms | mean ms | max ms |\n|---|---|---|--:|--:|--:|--:|--:|"
+        ),
     );
     for row in rows {
         for published in &row.run.published_calls {
-            let PublishedCall { syscall, calls, total_ms, min_ms, mean_ms, max_ms } = published;
+            let PublishedCall {
+                syscall,
+                calls,
+                total_ms,
+                min_ms,
+                mean_ms,
+                max_ms,
+            } = published;
             line(
                 text,
                 format_args!(
@@ -113,10 +169,26 @@ fn calls(text: &mut String, rows: &[Measured]) {
                 ),
             );
         }
-        for call in row.report.totals.syscalls.iter().filter(|call| call.bytes > Some(0) && call.calls > 1) {
-            let ms = |ns: Option<u64>| ns.map_or_else(dash, |ns| format!("{:.3}", microseconds(ns) / 1000.0));
-            let figures = [call.total_ns, call.min_ns, call.mean_ns, call.max_ns].map(ms).join(" | ");
-            line(text, format_args!("| {} | {} | here | {} | {figures} |", row.run.name, call.name, call.calls));
+        for call in row
+            .report
+            .totals
+            .syscalls
+            .iter()
+            .filter(|call| call.bytes > Some(0) && call.calls > 1)
+        {
+            let ms = |ns: Option<u64>| {
+                ns.map_or_else(dash, |ns| format!("{:.3}", microseconds(ns) / 1000.0))
+            };
+            let figures = [call.total_ns, call.min_ns, call.mean_ns, call.max_ns]
+                .map(ms)
+                .join(" | ");
+            line(
+                text,
+                format_args!(
+                    "| {} | {} | here | {} | {figures} |",
+                    row.run.name, call.name, call.calls
+                ),
+            );
         }
         let usage = row.report.totals.usage;
         let count = |figure: Option<u64>| figure.map_or_else(dash, |figure| figure.to_string());
@@ -138,7 +210,14 @@ fn apis(text: &mut String, rows: &[Measured]) {
     line(text, format_args!("| | published | here |\n|---|---|---|"));
     for row in rows {
         let published = row.run.published_api.as_deref().unwrap_or("-");
-        line(text, format_args!("| {} | {published} | {} |", row.run.name, Facts::of(&row.report).apis()));
+        line(
+            text,
+            format_args!(
+                "| {} | {published} | {} |",
+                row.run.name,
+                Facts::of(&row.report).apis()
+            ),
+        );
     }
 }
 
@@ -152,7 +231,10 @@ fn milliseconds(ms: f64) -> String {
     format!("{ms:.decimals$} ms")
 }
 
-#[expect(clippy::cast_precision_loss, reason = "shown with three decimals of a millisecond")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "shown with three decimals of a millisecond"
+)]
 fn microseconds(ns: u64) -> f64 {
     ns as f64 / 1000.0
 }
@@ -182,7 +264,8 @@ pub struct Facts<'a> {
     transfer: Option<&'a Transfer>,
     /// Their calls, including failed attempts.
     calls: u64,
-    /// The call that took most time, with its share of the time in all of them; `None` if there is only one call.
+    /// The call that took most time, with its share of the time in all of them; `None` if there is
+    /// only one call.
     longest: Option<(&'a str, f64)>,
     /// Bytes through user memory.
     user_memory_bytes: u64,
@@ -191,21 +274,41 @@ pub struct Facts<'a> {
 impl<'a> Facts<'a> {
     /// The facts in a report.
     pub fn of(report: &'a Report) -> Self {
-        // The processes at the other ends of a copier's pipes do not count, nor do the calls that start them.
+        // The processes at the other ends of a copier's pipes do not count, nor do the calls that
+        // start them.
         let root = report.processes.first();
-        let transfers: Vec<&Transfer> = root.into_iter().flat_map(|process| report.transfers_of(process)).collect();
+        let transfers: Vec<&Transfer> = root
+            .into_iter()
+            .flat_map(|process| report.transfers_of(process))
+            .collect();
         let syscalls = root.map_or(&[][..], |process| &process.syscalls);
-        let attempts = |transfer: &Transfer| transfer.attempts.iter().map(|attempt| attempt.calls).sum::<u64>();
+        let attempts = |transfer: &Transfer| {
+            transfer
+                .attempts
+                .iter()
+                .map(|attempt| attempt.calls)
+                .sum::<u64>()
+        };
         Self {
-            transfer: transfers.iter().copied().max_by_key(|transfer| transfer.bytes),
-            calls: transfers.iter().map(|transfer| transfer.calls + attempts(transfer)).sum(),
+            transfer: transfers
+                .iter()
+                .copied()
+                .max_by_key(|transfer| transfer.bytes),
+            calls: transfers
+                .iter()
+                .map(|transfer| transfer.calls + attempts(transfer))
+                .sum(),
             longest: longest(&transfers, syscalls),
-            user_memory_bytes: transfers.iter().filter_map(|transfer| transfer.user_memory_bytes).sum(),
+            user_memory_bytes: transfers
+                .iter()
+                .filter_map(|transfer| transfer.user_memory_bytes)
+                .sum(),
             transfers,
         }
     }
 
-    /// The names of all interfaces, each once, that of the largest transfer first; `none` if no transfer was seen.
+    /// The names of all interfaces, each once, that of the largest transfer first; `none` if no
+    /// transfer was seen.
     pub fn apis(&self) -> String {
         let mut names: Vec<&str> = Vec::new();
         // A report has the largest transfers first.
@@ -214,13 +317,20 @@ impl<'a> Facts<'a> {
                 names.push(name);
             }
         }
-        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+        if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
+        }
     }
 
     /// A description of the transfers if there are few, otherwise of the largest.
     fn what(&self) -> String {
         let verdicts: Vec<_> = match (self.transfers.as_slice(), self.transfer) {
-            (few @ [_, ..], _) if few.len() <= FEW => few.iter().map(|transfer| transfer.verdict.as_str()).collect(),
+            (few @ [_, ..], _) if few.len() <= FEW => few
+                .iter()
+                .map(|transfer| transfer.verdict.as_str())
+                .collect(),
             (_, Some(largest)) => vec![largest.verdict.as_str()],
             _ => vec!["no transfer was seen"],
         };
@@ -234,11 +344,20 @@ impl<'a> Facts<'a> {
 }
 
 fn longest<'a>(transfers: &[&Transfer], syscalls: &'a [Syscall]) -> Option<(&'a str, f64)> {
-    let is_in_transfer = |call: &&Syscall| transfers.iter().any(|transfer| transfer.calls_by_syscall.contains_key(&call.name));
+    let is_in_transfer = |call: &&Syscall| {
+        transfers
+            .iter()
+            .any(|transfer| transfer.calls_by_syscall.contains_key(&call.name))
+    };
     let calls: Vec<&Syscall> = syscalls.iter().filter(is_in_transfer).collect();
     let total: u64 = calls.iter().filter_map(|call| call.total_ns).sum();
     let longest = calls.iter().max_by_key(|call| call.total_ns)?;
-    (total > 0 && calls.len() > 1).then(|| (longest.name.as_str(), ratio(longest.total_ns.unwrap_or(0), total)))
+    (total > 0 && calls.len() > 1).then(|| {
+        (
+            longest.name.as_str(),
+            ratio(longest.total_ns.unwrap_or(0), total),
+        )
+    })
 }
 
 /// What this row did, compared with the first row.
@@ -249,7 +368,12 @@ pub fn explain(row: &Measured, reference: &Measured) -> String {
     let parts = [
         Some(facts.what()),
         (!is_reference && facts.calls > 0 && base.calls > 0).then(|| beside(&facts, &base)),
-        longest.map(|(call, share)| format!("{:.0} % of the time in these calls is {call}", share * 100.0)),
+        longest.map(|(call, share)| {
+            format!(
+                "{:.0} % of the time in these calls is {call}",
+                share * 100.0
+            )
+        }),
         row.timing.as_ref().and_then(waits),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
@@ -259,7 +383,10 @@ pub fn explain(row: &Measured, reference: &Measured) -> String {
 fn beside(facts: &Facts<'_>, base: &Facts<'_>) -> String {
     let calls = match ratio(facts.calls, base.calls) {
         _ if same(facts.calls, base.calls) => "as many calls as the first row".to_owned(),
-        share if share < 1.0 => format!("{} calls where the first row makes {}", facts.calls, base.calls),
+        share if share < 1.0 => format!(
+            "{} calls where the first row makes {}",
+            facts.calls, base.calls
+        ),
         share => format!("{share:.1} times the calls of the first row"),
     };
     let copies = match (facts.user_memory_bytes, base.user_memory_bytes) {
@@ -274,8 +401,14 @@ fn beside(facts: &Facts<'_>, base: &Facts<'_>) -> String {
 
 /// How much of its time a command is not on the CPU, because it waits or is preempted.
 fn waits(timing: &Timing) -> Option<String> {
-    let percent = timing.cpu_percent.filter(|percent| *percent < BUSY_PERCENT)?;
-    let Timing { voluntary_switches: waits, involuntary_switches: preempted, .. } = timing;
+    let percent = timing
+        .cpu_percent
+        .filter(|percent| *percent < BUSY_PERCENT)?;
+    let Timing {
+        voluntary_switches: waits,
+        involuntary_switches: preempted,
+        ..
+    } = timing;
     Some(format!(
         "{:.0} % of the time it is not on the CPU: it waited {waits:.0} times for the other side or the disk, and was preempted \
          {preempted:.0} times",
@@ -288,7 +421,11 @@ pub fn order(rows: &[Measured]) -> Vec<String> {
     let mut sentences = Vec::new();
     for (index, slower) in rows.iter().enumerate() {
         for faster in &rows[index + 1..] {
-            let (first, second) = if published(slower) < published(faster) { (slower, faster) } else { (faster, slower) };
+            let (first, second) = if published(slower) < published(faster) {
+                (slower, faster)
+            } else {
+                (faster, slower)
+            };
             if is_turned(first, second) {
                 sentences.push(format!(
                     "**{}** was published as faster than **{}** and is slower here: {}.",
@@ -306,15 +443,20 @@ fn published(row: &Measured) -> Option<f64> {
     row.run.published.map(|published| published.wall_ms)
 }
 
-/// Whether `first`, which was published as faster, is slower here by more than the spread of the measurement. For a single run the spread is
-/// unknown.
+/// Whether `first`, which was published as faster, is slower here by more than the spread of the
+/// measurement. For a single run the spread is unknown.
 fn is_turned(first: &Measured, second: &Measured) -> bool {
-    let (Some(one), Some(other)) = (&first.timing, &second.timing) else { return false };
+    let (Some(one), Some(other)) = (&first.timing, &second.timing) else {
+        return false;
+    };
     published(first) < published(second) && is_slower(one.time_s, other.time_s)
 }
 
 fn is_slower(one: Time, other: Time) -> bool {
-    let spread = one.stddev.zip(other.stddev).map(|(one, other)| one.hypot(other));
+    let spread = one
+        .stddev
+        .zip(other.stddev)
+        .map(|(one, other)| one.hypot(other));
     spread.is_some_and(|spread| one.mean - other.mean > spread)
 }
 
@@ -328,7 +470,13 @@ fn difference(slower: &Facts<'_>, faster: &Facts<'_>) -> String {
             slower.api(),
         );
     }
-    let calls = format!("{} calls by {} beside {} by {}", slower.calls, slower.api(), faster.calls, faster.api());
+    let calls = format!(
+        "{} calls by {} beside {} by {}",
+        slower.calls,
+        slower.api(),
+        faster.calls,
+        faster.api()
+    );
     match slower.user_memory_bytes.cmp(&faster.user_memory_bytes) {
         std::cmp::Ordering::Greater => format!("{calls}, and more bytes through user memory"),
         std::cmp::Ordering::Less => format!("{calls}, though fewer bytes go through user memory"),
@@ -340,7 +488,10 @@ fn same(one: u64, other: u64) -> bool {
     one == other || (ratio(one, other) - 1.0).abs() <= SAME_SHARE
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a share for a sentence, shown with two digits")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a share for a sentence, shown with two digits"
+)]
 fn ratio(one: u64, other: u64) -> f64 {
     one as f64 / other.max(1) as f64
 }
@@ -358,9 +509,17 @@ mod tests {
             );
             render(&toml::from_str(&scenario).expect("a scenario"), 0.5, &[])
         };
-        for (place, words) in [("disk", "from the page cache: "), ("ext4", "from the page cache: "), ("memory", "from tmpfs.")] {
+        for (place, words) in [
+            ("disk", "from the page cache: "),
+            ("ext4", "from the page cache: "),
+            ("memory", "from tmpfs."),
+        ] {
             let head = head(place);
-            assert!(head.contains("Here: 500 bytes, 0.5 of the published size, ") && head.contains(words), "{head}");
+            assert!(
+                head.contains("Here: 500 bytes, 0.5 of the published size, ")
+                    && head.contains(words),
+                "{head}"
+            );
         }
     }
 }
@@ -375,8 +534,12 @@ mod explain_tests {
 
     /// A report without calls and transfers, made from a snapshot of zctrace's own tests.
     fn empty() -> Report {
-        let snapshot = include_str!("../../../zc-user/src/render/snapshots/zctrace__render__tests__copier-json.snap");
-        let (_, json) = snapshot.split_once("\n---\n").expect("the snapshot's own header ends so");
+        let snapshot = include_str!(
+            "../../../zc-user/src/render/snapshots/zctrace__render__tests__copier-json.snap"
+        );
+        let (_, json) = snapshot
+            .split_once("\n---\n")
+            .expect("the snapshot's own header ends so");
         let mut report: Report = Report::from_json(json).expect("a report");
         report.processes.truncate(1);
         report.transfers.clear();
@@ -392,12 +555,25 @@ mod explain_tests {
     }
 
     fn call(report: &Report, name: &str, calls: u64, total_ns: u64) -> Syscall {
-        let any = report.totals.syscalls.first().expect("it has calls").clone();
-        Syscall { name: name.to_owned(), calls, total_ns: Some(total_ns), ..any }
+        let any = report
+            .totals
+            .syscalls
+            .first()
+            .expect("it has calls")
+            .clone();
+        Syscall {
+            name: name.to_owned(),
+            calls,
+            total_ns: Some(total_ns),
+            ..any
+        }
     }
 
     fn transfer(api: Api, calls: &[(&str, u64)]) -> Transfer {
-        let calls_by_syscall: BTreeMap<String, u64> = calls.iter().map(|&(name, calls)| (name.to_owned(), calls)).collect();
+        let calls_by_syscall: BTreeMap<String, u64> = calls
+            .iter()
+            .map(|&(name, calls)| (name.to_owned(), calls))
+            .collect();
         let json = serde_json::json!({
             "from": {}, "to": {}, "api": api, "bytes": 1 << 20, "calls": calls_by_syscall.values().sum::<u64>(),
             "calls_by_syscall": calls_by_syscall, "attempts": [], "mean_bytes": null, "crossings": 0, "user_memory_bytes": 0,
@@ -409,12 +585,21 @@ mod explain_tests {
     #[test]
     fn calls_outside_the_copy_are_in_no_figure() {
         let mut report = empty();
-        let syscalls =
-            [("recvfrom", 1, 900), ("read", 12, 80), ("write", 9, 20)].map(|(name, calls, ns)| call(&report, name, calls, ns));
-        let helper = Process { pid: 2, ..report.processes[0].clone() };
-        report.processes.push(Process { syscalls: vec![call(&report, "read", 5000, 70)], ..helper });
+        let syscalls = [("recvfrom", 1, 900), ("read", 12, 80), ("write", 9, 20)]
+            .map(|(name, calls, ns)| call(&report, name, calls, ns));
+        let helper = Process {
+            pid: 2,
+            ..report.processes[0].clone()
+        };
+        report.processes.push(Process {
+            syscalls: vec![call(&report, "read", 5000, 70)],
+            ..helper
+        });
         report.processes[0].syscalls = syscalls.to_vec();
-        set_transfers(&mut report, vec![transfer(Api::ReadWrite, &[("read", 10), ("write", 9)])]);
+        set_transfers(
+            &mut report,
+            vec![transfer(Api::ReadWrite, &[("read", 10), ("write", 9)])],
+        );
         let facts = Facts::of(&report);
         assert_eq!((facts.calls, facts.longest), (19, Some(("read", 0.8))));
     }
@@ -422,9 +607,18 @@ mod explain_tests {
     #[test]
     fn a_single_call_has_no_share_of_the_time() {
         let mut report = empty();
-        report.processes[0].syscalls = vec![call(&report, "sendfile", 2, 10), call(&report, "read", 3, 20)];
-        set_transfers(&mut report, vec![transfer(Api::Sendfile, &[("sendfile", 2)])]);
-        assert_eq!((Facts::of(&report).calls, Facts::of(&report).longest), (2, None));
+        report.processes[0].syscalls = vec![
+            call(&report, "sendfile", 2, 10),
+            call(&report, "read", 3, 20),
+        ];
+        set_transfers(
+            &mut report,
+            vec![transfer(Api::Sendfile, &[("sendfile", 2)])],
+        );
+        assert_eq!(
+            (Facts::of(&report).calls, Facts::of(&report).longest),
+            (2, None)
+        );
     }
 
     #[test]
@@ -438,7 +632,10 @@ mod explain_tests {
     #[test]
     fn equal_calls_are_reported_as_no_difference_of_the_interface() {
         let mut report = empty();
-        set_transfers(&mut report, vec![transfer(Api::Sendfile, &[("sendfile", 2)])]);
+        set_transfers(
+            &mut report,
+            vec![transfer(Api::Sendfile, &[("sendfile", 2)])],
+        );
         let facts = Facts::of(&report);
         assert_eq!(
             difference(&facts, &facts),
@@ -448,9 +645,16 @@ mod explain_tests {
 
     #[test]
     fn a_single_run_is_never_slower_because_its_spread_is_unknown() {
-        let time = |mean, stddev| Time { mean, stddev, min: mean };
+        let time = |mean, stddev| Time {
+            mean,
+            stddev,
+            min: mean,
+        };
         assert!(is_slower(time(2.0, Some(0.1)), time(1.0, Some(0.1))));
         assert!(!is_slower(time(2.0, Some(0.9)), time(1.0, Some(0.9))));
-        assert!(!is_slower(time(2.0, None), time(1.0, None)) && !is_slower(time(2.0, Some(0.1)), time(1.0, None)));
+        assert!(
+            !is_slower(time(2.0, None), time(1.0, None))
+                && !is_slower(time(2.0, Some(0.1)), time(1.0, None))
+        );
     }
 }

@@ -26,7 +26,8 @@ fn dir_with(toml: &str) -> TestDir {
     TestDir::with("zctrace.toml", toml)
 }
 
-/// A check of a `zctrace.toml`: its name, its command as TOML, and the expectation that the command succeeds. More keys can follow.
+/// A check of a `zctrace.toml`: its name, its command as TOML, and the expectation that the command
+/// succeeds. More keys can follow.
 fn succeeds(name: &str, command: &str) -> String {
     format!("[[check]]\nname = '{name}'\ncommand = {command}\nexpect = ['exit.code == 0']\n")
 }
@@ -39,6 +40,13 @@ fn run_in(dir: &Path, options: &[&str]) -> Finished {
 /// The results as JSON, with this exit status.
 #[track_caller]
 fn results(finished: &Finished, status: i32) -> Value {
-    assert_eq!(finished.code, Some(status), "{} {}", finished.text(), finished.stderr);
-    serde_json::from_str(finished.text()).unwrap_or_else(|error| panic!("{error}: {} {}", finished.text(), finished.stderr))
+    assert_eq!(
+        finished.code,
+        Some(status),
+        "{} {}",
+        finished.text(),
+        finished.stderr
+    );
+    serde_json::from_str(finished.text())
+        .unwrap_or_else(|error| panic!("{error}: {} {}", finished.text(), finished.stderr))
 }

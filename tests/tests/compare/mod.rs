@@ -1,4 +1,5 @@
-//! `zctrace compare`: times commands untraced, counts their calls in one traced run each, and shows them side by side.
+//! `zctrace compare`: times commands untraced, counts their calls in one traced run each, and shows
+//! them side by side.
 
 mod failures;
 mod figures;
@@ -15,15 +16,29 @@ fn compare(options: &[&str]) -> Zctrace {
 
 /// A program as a command line.
 fn line(program: &Program) -> String {
-    let words: Vec<&str> = program.words().iter().map(|word| word.to_str().expect("text")).collect();
-    assert!(words.iter().all(|word| !word.contains([' ', '\'', '"', '\\'])), "needs quotes: {words:?}");
+    let words: Vec<&str> = program
+        .words()
+        .iter()
+        .map(|word| word.to_str().expect("text"))
+        .collect();
+    assert!(
+        words
+            .iter()
+            .all(|word| !word.contains([' ', '\'', '"', '\\'])),
+        "needs quotes: {words:?}"
+    );
     words.join(" ")
 }
 
 /// Compares these commands as JSON.
 #[track_caller]
 fn compared(options: &[&str], commands: &[&str]) -> Value {
-    read(&compare(options).option("--format=json").launch_with(commands).finish())
+    read(
+        &compare(options)
+            .option("--format=json")
+            .launch_with(commands)
+            .finish(),
+    )
 }
 
 #[track_caller]
@@ -34,5 +49,7 @@ fn read(finished: &Finished) -> Value {
 
 /// A comparison whose commands write to the stdout of zctrace.
 fn heard(options: &[&str], command: &str) -> Launch {
-    compare(options).option("--output=inherit").launch_with(&[command])
+    compare(options)
+        .option("--output=inherit")
+        .launch_with(&[command])
 }

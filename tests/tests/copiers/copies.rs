@@ -1,4 +1,5 @@
-//! Every case copies from every source to every destination: the right bytes arrive, or the copier refuses with the right error.
+//! Every case copies from every source to every destination: the right bytes arrive, or the copier
+//! refuses with the right error.
 
 use std::{collections::BTreeMap, fs};
 
@@ -35,7 +36,8 @@ impl Ends {
         Self { scene, full, blank }
     }
 
-    /// An address for a socket. Its file may still be there: if a copier refused to copy, nobody connected, and the sink was killed.
+    /// An address for a socket. Its file may still be there: if a copier refused to copy, nobody
+    /// connected, and the sink was killed.
     fn socket(&self, name: &str) -> String {
         drop(fs::remove_file(self.scene.path(name)));
         self.scene.spec("unix:", name)
@@ -97,18 +99,35 @@ impl Ends {
         fs::write(self.blank.path(), vec![0; SIZE as usize]).expect("it belongs to the test");
         let ((source, feed), (destination, sink)) = (self.source(from), self.destination(to));
         let options: &[&str] = if to == Appended { &["--append"] } else { &[] };
-        let checksum: &[&str] = if which_is_summed_up(from, to).is_some() { &["--checksum"] } else { &[] };
-        let program = copy(copier, case, &source, &destination).args(options).args(checksum);
+        let checksum: &[&str] = if which_is_summed_up(from, to).is_some() {
+            &["--checksum"]
+        } else {
+            &[]
+        };
+        let program = copy(copier, case, &source, &destination)
+            .args(options)
+            .args(checksum);
         let finished = self.launch(&program, from).finish();
         let what = format!("{case} from {from:?} to {to:?}: {}", finished.stderr);
         if let Some(text) = refusal(case, from, to) {
             assert_eq!(finished.code, Some(1), "{what}");
-            assert!(finished.stderr.contains(text) && finished.stderr.lines().count() == 1, "not {text}, but {what}");
+            assert!(
+                finished.stderr.contains(text) && finished.stderr.lines().count() == 1,
+                "not {text}, but {what}"
+            );
             return;
         }
         assert_eq!(finished.code, Some(0), "{what}");
-        let expected = if case == "std-buffered-copy" { &self.scene.bytes[..14] } else { &self.scene.bytes };
-        let said = if to == StandardFile { &finished.stderr } else { finished.text() };
+        let expected = if case == "std-buffered-copy" {
+            &self.scene.bytes[..14]
+        } else {
+            &self.scene.bytes
+        };
+        let said = if to == StandardFile {
+            &finished.stderr
+        } else {
+            finished.text()
+        };
         assert_eq!(*said, line(expected, from, to), "{what}");
         self.check_destination(to, expected, &finished.stdout, &what);
         Sides { feed, sink }.check(expected, &what);
@@ -124,7 +143,12 @@ impl Ends {
             _ => return,
         };
         let expected = [if to == Appended { OLD } else { b"" }, expected].concat();
-        assert!(found == expected, "{} bytes, expected {}: {what}", found.len(), expected.len());
+        assert!(
+            found == expected,
+            "{} bytes, expected {}: {what}",
+            found.len(),
+            expected.len()
+        );
     }
 }
 
@@ -133,21 +157,35 @@ impl Sides {
     #[track_caller]
     fn check(self, expected: &[u8], what: &str) {
         if let Some(sink) = self.sink {
-            assert_eq!(sink.last_line(), format!("received {} bytes, {}", expected.len(), crc32(expected)), "{what}");
+            assert_eq!(
+                sink.last_line(),
+                format!("received {} bytes, {}", expected.len(), crc32(expected)),
+                "{what}"
+            );
         }
         if let Some(feed) = self.feed {
-            assert_eq!(feed.last_line(), format!("sent {} bytes", expected.len()), "{what}");
+            assert_eq!(
+                feed.last_line(),
+                format!("sent {} bytes", expected.len()),
+                "{what}"
+            );
         }
     }
 }
 
 /// The line that the copier prints.
 fn line(bytes: &[u8], from: End, to: End) -> String {
-    let checksum = which_is_summed_up(from, to).map(|which| format!(", {} of {which}", crc32(bytes)));
-    format!("copied {} bytes{}\n", bytes.len(), checksum.unwrap_or_default())
+    let checksum =
+        which_is_summed_up(from, to).map(|which| format!(", {} of {which}", crc32(bytes)));
+    format!(
+        "copied {} bytes{}\n",
+        bytes.len(),
+        checksum.unwrap_or_default()
+    )
 }
 
-/// Which ends the copier can compute a checksum of. The checksum of a socket is computed by the other side.
+/// Which ends the copier can compute a checksum of. The checksum of a socket is computed by the
+/// other side.
 fn which_is_summed_up(from: End, to: End) -> Option<&'static str> {
     let knows_source = !matches!(from, Unix | Tcp | StandardPipe);
     let knows_sink = !matches!(to, Unix | Tcp | Null);
@@ -161,7 +199,11 @@ fn which_is_summed_up(from: End, to: End) -> Option<&'static str> {
 
 fn every_case_between_all_ends(copier: &Program) {
     let ends = Ends::new();
-    let pairs = || SOURCES.iter().flat_map(|from| DESTINATIONS.iter().map(move |to| (*from, *to)));
+    let pairs = || {
+        SOURCES
+            .iter()
+            .flat_map(|from| DESTINATIONS.iter().map(move |to| (*from, *to)))
+    };
     for (case, _) in cases(copier) {
         for (from, to) in pairs().filter(|(_, to)| has_append(&case) || *to != Appended) {
             ends.check(copier, &case, from, to);
@@ -183,9 +225,15 @@ fn every_case_of_the_c_copier_works_between_all_ends() {
 fn a_checksum_is_refused_if_no_end_can_be_read_again() {
     let feed = Side::feed("tcp:127.0.0.1:0", "/dev/null");
     for copier in [in_rust(), in_c()] {
-        let finished = untraced(&copy(&copier, "read-write", &feed.spec, "/dev/null").arg("--checksum")).finish();
+        let finished =
+            untraced(&copy(&copier, "read-write", &feed.spec, "/dev/null").arg("--checksum"))
+                .finish();
         assert_eq!(finished.code, Some(1));
-        assert!(finished.stderr.contains("can be read again"), "{}", finished.stderr);
+        assert!(
+            finished.stderr.contains("can be read again"),
+            "{}",
+            finished.stderr
+        );
     }
 }
 
@@ -215,10 +263,29 @@ pub enum End {
 }
 
 /// What can be read from.
-pub const SOURCES: &[End] = &[File, Memory, Block, Pipe, Unix, Tcp, StandardFile, StandardPipe];
+pub const SOURCES: &[End] = &[
+    File,
+    Memory,
+    Block,
+    Pipe,
+    Unix,
+    Tcp,
+    StandardFile,
+    StandardPipe,
+];
 
 /// What can be written to. (Every test has its stdout in a file.)
-pub const DESTINATIONS: &[End] = &[File, Appended, Memory, Block, Pipe, Unix, Tcp, StandardFile, Null];
+pub const DESTINATIONS: &[End] = &[
+    File,
+    Appended,
+    Memory,
+    Block,
+    Pipe,
+    Unix,
+    Tcp,
+    StandardFile,
+    Null,
+];
 
 impl End {
     /// Whether it has positions, and pages that can be mapped.
@@ -248,24 +315,29 @@ pub fn has_append(case: &str) -> bool {
 /// The error of the copier if the case cannot copy between these ends; `None` if it can.
 pub fn refusal(case: &str, from: End, to: End) -> Option<&'static str> {
     match case {
-        "std-fs-copy" if !from.is_named_file() || !to.is_named_file() => Some("from a path to a path"),
+        "std-fs-copy" if !from.is_named_file() || !to.is_named_file() => {
+            Some("from a path to a path")
+        }
         "std-fs-copy" => (from != File).then_some("neither a regular file nor a symlink"),
-        "std-buffered-copy" if !from.has_pages() && from != StandardPipe => Some("from file to file"),
+        "std-buffered-copy" if !from.has_pages() && from != StandardPipe => {
+            Some("from file to file")
+        }
         "std-buffered-copy" => (to.is_socket() || to == Pipe).then_some("from file to file"),
         "mmap-write" | "mmap-send" | "vmsplice" if !from.has_pages() => Some("ESPIPE"),
         "read-send" | "mmap-send" => (!to.is_socket()).then_some("ENOTSOCK"),
-        // sendfile needs a source with pages, except from a socket to a pipe. Neither sendfile nor splice can append.
+        // sendfile needs a source with pages, except from a socket to a pipe. Neither sendfile nor
+        // splice can append.
         "libc-sendfile64" | "nix-sendfile64" | "sendfile" if from.is_socket() && to == Pipe => None,
         "libc-sendfile64" | "nix-sendfile64" | "sendfile" if !from.has_pages() => Some("EINVAL"),
-        "libc-sendfile64" | "nix-sendfile64" | "sendfile" | "splice-pipe" | "vmsplice" | "fast-cat" => {
-            (to == Appended).then_some("EINVAL")
-        }
+        "libc-sendfile64" | "nix-sendfile64" | "sendfile" | "splice-pipe" | "vmsplice"
+        | "fast-cat" => (to == Appended).then_some("EINVAL"),
         "copy-file-range" => copy_file_range_refusal(from, to),
         _ => None,
     }
 }
 
-/// The checks of the kernel's `generic_copy_file_checks`, in their order; then both ends must be on one filesystem.
+/// The checks of the kernel's `generic_copy_file_checks`, in their order; then both ends must be on
+/// one filesystem.
 fn copy_file_range_refusal(from: End, to: End) -> Option<&'static str> {
     match (from.is_regular(), to.is_regular()) {
         (true, true) if to == Appended => Some("EBADF"),
@@ -277,17 +349,25 @@ fn copy_file_range_refusal(from: End, to: End) -> Option<&'static str> {
 
 /// The cases that have an equal case in the other copier.
 fn twins(cases: Vec<(String, Option<String>)>) -> BTreeMap<String, String> {
-    cases.into_iter().filter_map(|(name, twin)| Some((name, twin?))).collect()
+    cases
+        .into_iter()
+        .filter_map(|(name, twin)| Some((name, twin?)))
+        .collect()
 }
 
 #[test]
 fn equal_cases_of_the_two_copiers_name_each_other() {
     let (rust, c) = (twins(cases(&in_rust())), twins(cases(&in_c())));
-    assert!(c.iter().all(|(name, twin)| rust.get(twin) == Some(name)), "{rust:?} {c:?}");
+    assert!(
+        c.iter().all(|(name, twin)| rust.get(twin) == Some(name)),
+        "{rust:?} {c:?}"
+    );
     // The Rust copier makes this call through two crates.
     assert_eq!(rust["nix-sendfile64"], "sendfile");
     assert!(
-        rust.iter().filter(|(name, _)| *name != "nix-sendfile64").all(|(name, twin)| c.get(twin) == Some(name)),
+        rust.iter()
+            .filter(|(name, _)| *name != "nix-sendfile64")
+            .all(|(name, twin)| c.get(twin) == Some(name)),
         "{rust:?} {c:?}"
     );
 }
@@ -295,8 +375,30 @@ fn equal_cases_of_the_two_copiers_name_each_other() {
 #[test]
 fn only_these_cases_have_no_equal_in_the_other_copier() {
     let without = |cases: Vec<(String, Option<String>)>| {
-        cases.into_iter().filter(|(_, twin)| twin.is_none()).map(|(name, _)| name).collect::<Vec<_>>()
+        cases
+            .into_iter()
+            .filter(|(_, twin)| twin.is_none())
+            .map(|(name, _)| name)
+            .collect::<Vec<_>>()
     };
-    assert_eq!(without(cases(&in_rust())), ["std-io-copy", "std-buffered-copy", "std-fs-copy", "tokio-io-copy", "io-uring"]);
-    assert_eq!(without(cases(&in_c())), ["read-write-stack", "read-send", "byte-cat", "mmap-send", "fast-cat"]);
+    assert_eq!(
+        without(cases(&in_rust())),
+        [
+            "std-io-copy",
+            "std-buffered-copy",
+            "std-fs-copy",
+            "tokio-io-copy",
+            "io-uring"
+        ]
+    );
+    assert_eq!(
+        without(cases(&in_c())),
+        [
+            "read-write-stack",
+            "read-send",
+            "byte-cat",
+            "mmap-send",
+            "fast-cat"
+        ]
+    );
 }

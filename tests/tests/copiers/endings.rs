@@ -15,12 +15,16 @@ fn endless(copier: &Program, scene: &Scene) -> (Conversation, Side) {
     (copying, sink)
 }
 
-/// Waits until a process has read more from files and pipes than its buffer and a socket hold, so that bytes have arrived.
+/// Waits until a process has read more from files and pipes than its buffer and a socket hold, so
+/// that bytes have arrived.
 fn wait_for_reads(process: Pid) {
     let path = format!("/proc/{}/io", process.as_raw_pid());
     wait_until("bytes arrive", || {
         let io = fs::read_to_string(&path).expect("it is not reaped");
-        io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse::<u64>().ok()).expect("a number") > 2 << 20
+        io.lines()
+            .find_map(|line| line.strip_prefix("rchar: ")?.parse::<u64>().ok())
+            .expect("a number")
+            > 2 << 20
     });
 }
 
@@ -28,14 +32,18 @@ fn wait_for_reads(process: Pid) {
 #[track_caller]
 fn received(sink: Side) -> u64 {
     let line = sink.last_line();
-    let bytes = line.strip_prefix("received ").and_then(|rest| rest.split(' ').next()?.parse().ok());
+    let bytes = line
+        .strip_prefix("received ")
+        .and_then(|rest| rest.split(' ').next()?.parse().ok());
     bytes.unwrap_or_else(|| panic!("no number of bytes: {line}"))
 }
 
 /// Whether a process has ended; its parent may not have waited for it yet.
 fn is_over(process: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).unwrap_or_default();
-    stat.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with('Z'))
+    let stat =
+        fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).unwrap_or_default();
+    stat.rsplit_once(") ")
+        .is_none_or(|(_, fields)| fields.starts_with('Z'))
 }
 
 #[test]
@@ -47,7 +55,10 @@ fn killing_the_sink_ends_the_copier() {
         assert_eq!(copying.wait(), Some(1));
         let stderr = copying.into_stderr();
         // The errno depends on whether the sink left something unread.
-        assert!(stderr.contains("EPIPE") || stderr.contains("ECONNRESET"), "{stderr}");
+        assert!(
+            stderr.contains("EPIPE") || stderr.contains("ECONNRESET"),
+            "{stderr}"
+        );
         assert!(scene.is_tidy());
     }
 }
@@ -80,7 +91,10 @@ fn killing_the_copier_ends_the_feed() {
 #[test]
 fn killing_the_copier_ends_the_processes_at_its_pipes() {
     for copier in [in_rust(), in_c()] {
-        for (from, to) in [("pipe:/dev/zero", "/dev/null"), ("/dev/zero", "pipe:/dev/null")] {
+        for (from, to) in [
+            ("pipe:/dev/zero", "/dev/null"),
+            ("/dev/zero", "pipe:/dev/null"),
+        ] {
             let copying = untraced(&copy(&copier, "read-write", from, to)).start();
             wait_for_reads(copying.pid());
             let other = child_of(copying.pid());
@@ -94,7 +108,10 @@ fn killing_the_copier_ends_the_processes_at_its_pipes() {
 #[test]
 fn killing_a_process_at_a_pipe_ends_the_copier_which_names_it() {
     for copier in [in_rust(), in_c()] {
-        for (from, to, named) in [("pipe:/dev/zero", "/dev/null", "pipe:/dev/zero"), ("/dev/zero", "pipe:/dev/null", "EPIPE")] {
+        for (from, to, named) in [
+            ("pipe:/dev/zero", "/dev/null", "pipe:/dev/zero"),
+            ("/dev/zero", "pipe:/dev/null", "EPIPE"),
+        ] {
             let copying = untraced(&copy(&copier, "read-write", from, to)).start();
             wait_for_reads(copying.pid());
             rustix::process::kill_process(child_of(copying.pid()), Signal::KILL).expect("it lives");
@@ -121,8 +138,11 @@ fn a_sink_that_a_signal_ends_removes_its_socket() {
 fn a_signal_to_zctrace_ends_the_copier_and_its_sink() {
     let scene = Scene::new(0);
     let sink = Side::sink(&scene.spec("unix:", "socket"));
-    let (tracing, report) = zctrace().start(&copy(&in_rust(), "read-write", "/dev/zero", &sink.spec));
-    wait_until("the copier has connected", || !scene.path("socket").exists());
+    let (tracing, report) =
+        zctrace().start(&copy(&in_rust(), "read-write", "/dev/zero", &sink.spec));
+    wait_until("the copier has connected", || {
+        !scene.path("socket").exists()
+    });
     let copier = child_of(tracing.pid());
     wait_for_reads(copier);
     tracing.signal(Signal::TERM);
@@ -130,9 +150,17 @@ fn a_signal_to_zctrace_ends_the_copier_and_its_sink() {
     wait_until("the copier is over", || is_over(copier));
     let received = received(sink);
     let run = report.read(&tracing.into_stderr());
-    let sendto = run.totals.syscalls.iter().find(|row| row.name == "sendto").expect("it sent");
+    let sendto = run
+        .totals
+        .syscalls
+        .iter()
+        .find(|row| row.name == "sendto")
+        .expect("it sent");
     // A call that the signal cut off never returned, so the bytes that it moved are in no figure.
     let cut_off = received - sendto.bytes.expect("known");
-    assert!(cut_off <= 8192 * sendto.unfinished, "received {received}, sent {sendto:?}");
+    assert!(
+        cut_off <= 8192 * sendto.unfinished,
+        "received {received}, sent {sendto:?}"
+    );
     assert!(scene.is_tidy());
 }

@@ -1,4 +1,5 @@
-//! The copiers by themselves: they copy the right bytes between all ends, also if signals interrupt them or a peer fails.
+//! The copiers by themselves: they copy the right bytes between all ends, also if signals interrupt
+//! them or a peer fails.
 
 mod apis;
 mod copies;
@@ -33,7 +34,10 @@ pub fn cases(copier: &Program) -> Vec<(String, Option<String>)> {
     let list = untraced(&copier.clone().arg("--list")).finish();
     let case = |line: &str| {
         let mut words = line.split_ascii_whitespace().map(str::to_owned);
-        (words.next().expect("a name"), words.next().filter(|twin| twin != "-"))
+        (
+            words.next().expect("a name"),
+            words.next().filter(|twin| twin != "-"),
+        )
     };
     list.successful().lines().map(case).collect()
 }
@@ -48,8 +52,13 @@ pub struct Scene {
 impl Scene {
     /// A directory with a file of this size.
     pub fn new(size: u32) -> Self {
-        let bytes: Vec<u8> = (0..size / 4).flat_map(|number| number.wrapping_mul(0x9e37_79b1).to_le_bytes()).collect();
-        let this = Self { dir: TestDir::new(), bytes };
+        let bytes: Vec<u8> = (0..size / 4)
+            .flat_map(|number| number.wrapping_mul(0x9e37_79b1).to_le_bytes())
+            .collect();
+        let this = Self {
+            dir: TestDir::new(),
+            bytes,
+        };
         fs::write(this.path("in"), &this.bytes).expect("room for it");
         this
     }
@@ -71,7 +80,9 @@ impl Scene {
 
     /// Whether the directory has only the file to copy.
     pub fn is_tidy(&self) -> bool {
-        let names = fs::read_dir(self.dir()).expect("it belongs to the test").map(|entry| entry.expect("ours").file_name());
+        let names = fs::read_dir(self.dir())
+            .expect("it belongs to the test")
+            .map(|entry| entry.expect("ours").file_name());
         names.collect::<Vec<_>>() == ["in"]
     }
 }
@@ -98,8 +109,13 @@ impl Side {
     fn start(words: &[&str]) -> Self {
         let mut talk = untraced(&in_rust().args(words)).start();
         let line = talk.hear();
-        let spec = line.strip_prefix("listening ").unwrap_or_else(|| panic!("not what {words:?} says: {line}"));
-        Self { spec: spec.to_owned(), talk }
+        let spec = line
+            .strip_prefix("listening ")
+            .unwrap_or_else(|| panic!("not what {words:?} says: {line}"));
+        Self {
+            spec: spec.to_owned(),
+            talk,
+        }
     }
 
     /// Its last line, after a successful end.
@@ -121,9 +137,22 @@ pub struct LoopDevice(String);
 
 impl LoopDevice {
     pub fn of(file: &Path) -> Self {
-        let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output().expect("losetup is there");
-        assert!(output.status.success(), "losetup: {}", String::from_utf8_lossy(&output.stderr));
-        Self(String::from_utf8(output.stdout).expect("a path").trim_end().to_owned())
+        let output = Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(file)
+            .output()
+            .expect("losetup is there");
+        assert!(
+            output.status.success(),
+            "losetup: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Self(
+            String::from_utf8(output.stdout)
+                .expect("a path")
+                .trim_end()
+                .to_owned(),
+        )
     }
 
     pub fn path(&self) -> &str {

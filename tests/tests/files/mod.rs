@@ -1,4 +1,5 @@
-//! What reports under eBPF say about files: which file it was, and which bytes went from where to where.
+//! What reports under eBPF say about files: which file it was, and which bytes went from where to
+//! where.
 
 mod capacity;
 mod evidence;
@@ -25,7 +26,10 @@ fn odd(case: &str) -> Program {
 /// Traces the program in this directory, with every file in the report. The report must be exact.
 #[track_caller]
 fn traced(directory: &TestDir, program: &Program) -> Run {
-    let run = zctrace().option("--files").dir(directory.path()).run(program);
+    let run = zctrace()
+        .option("--files")
+        .dir(directory.path())
+        .run(program);
     run.finished.successful();
     run.assert_exact();
     run
@@ -50,7 +54,11 @@ fn files<'a>(report: &'a Report, name: &str) -> Vec<&'a FileTotals> {
 #[track_caller]
 fn file<'a>(report: &'a Report, name: &str) -> &'a FileTotals {
     let found = files(report, name);
-    let paths: Vec<_> = report.files.iter().map(|totals| (&totals.file.kind, &totals.file.path)).collect();
+    let paths: Vec<_> = report
+        .files
+        .iter()
+        .map(|totals| (&totals.file.kind, &totals.file.path))
+        .collect();
     assert_eq!(found.len(), 1, "files {name}, of {paths:?}");
     found[0]
 }

@@ -1,5 +1,5 @@
-//! Directories, special files and copies of programs for one test. Tests run as root, so a report that goes to the wrong place must not
-//! replace a file of the machine.
+//! Directories, special files and copies of programs for one test. Tests run as root, so a report
+//! that goes to the wrong place must not replace a file of the machine.
 
 use std::{
     ffi::OsString,
@@ -23,7 +23,10 @@ impl TestDir {
 
     /// An empty directory inside this one.
     pub fn inside(parent: &str) -> Self {
-        Self(tempfile::tempdir_in(parent).unwrap_or_else(|error| panic!("no directory in {parent}: {error}")))
+        Self(
+            tempfile::tempdir_in(parent)
+                .unwrap_or_else(|error| panic!("no directory in {parent}: {error}")),
+        )
     }
 
     /// A directory with one file.
@@ -47,7 +50,8 @@ impl TestDir {
     #[track_caller]
     pub fn write(&self, name: impl AsRef<Path>, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.join(name);
-        fs::write(&path, content).unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
+        fs::write(&path, content)
+            .unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
         path
     }
 
@@ -69,18 +73,22 @@ impl TestDir {
     #[track_caller]
     pub fn read(&self, name: impl AsRef<Path>) -> String {
         let path = self.join(name);
-        fs::read_to_string(&path).unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()))
+        fs::read_to_string(&path)
+            .unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()))
     }
 
     /// Sets the permissions of the directory.
     pub fn set_mode(&self, mode: u32) {
-        fs::set_permissions(self.path(), fs::Permissions::from_mode(mode)).expect("the directory is ours");
+        fs::set_permissions(self.path(), fs::Permissions::from_mode(mode))
+            .expect("the directory is ours");
     }
 
     /// The names of its entries, in order.
     pub fn names(&self) -> Vec<OsString> {
         let entries = fs::read_dir(self.path()).expect("the directory is ours");
-        let mut names: Vec<_> = entries.map(|entry| entry.expect("it can be read").file_name()).collect();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.expect("it can be read").file_name())
+            .collect();
         names.sort();
         names
     }
@@ -107,7 +115,9 @@ pub fn fifo(dir: &Path) -> PathBuf {
 pub fn fifo_at(path: &Path) {
     make(
         path.parent().expect("a directory"),
-        path.file_name().and_then(|name| name.to_str()).expect("a name"),
+        path.file_name()
+            .and_then(|name| name.to_str())
+            .expect("a name"),
         FileType::Fifo,
         0,
     );
@@ -126,13 +136,23 @@ pub fn full(dir: &Path) -> PathBuf {
 fn make(dir: &Path, name: &str, kind: FileType, device: Dev) -> PathBuf {
     let path = dir.join(name);
     let made = mknodat(CWD, &path, kind, Mode::RUSR | Mode::WUSR, device);
-    made.unwrap_or_else(|error| panic!("cannot make {} (for a device it takes CAP_MKNOD): {error}", path.display()));
+    made.unwrap_or_else(|error| {
+        panic!(
+            "cannot make {} (for a device it takes CAP_MKNOD): {error}",
+            path.display()
+        )
+    });
     path
 }
 
-/// Copies a program that is to be executed. `cp` makes the copy: if this process had it open for writing, a child that another test forks
-/// at that moment would have it open as well, and its execution would fail with "Text file busy".
+/// Copies a program that is to be executed. `cp` makes the copy: if this process had it open for
+/// writing, a child that another test forks at that moment would have it open as well, and its
+/// execution would fail with "Text file busy".
 pub fn copy_program(from: &Path, to: &Path) {
-    let status = Command::new("cp").arg(from).arg(to).status().expect("cp is there");
+    let status = Command::new("cp")
+        .arg(from)
+        .arg(to)
+        .status()
+        .expect("cp is there");
     assert!(status.success(), "room for a copy");
 }

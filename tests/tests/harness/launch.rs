@@ -13,7 +13,15 @@ use std::{
 use super::{Conversation, Group};
 
 /// Variables that change the output of zctrace, strace or a C program.
-const UNWANTED: [&str; 7] = ["NO_COLOR", "CLICOLOR_FORCE", "TERM", "COLUMNS", "LANG", "LANGUAGE", "ZCTRACE_BTF"];
+const UNWANTED: [&str; 7] = [
+    "NO_COLOR",
+    "CLICOLOR_FORCE",
+    "TERM",
+    "COLUMNS",
+    "LANG",
+    "LANGUAGE",
+    "ZCTRACE_BTF",
+];
 
 /// A program with its arguments.
 #[derive(Clone, Debug)]
@@ -84,7 +92,8 @@ pub fn untraced(program: &Program) -> Launch {
 impl Launch {
     /// Adds words to the command line.
     pub fn words(mut self, words: &[impl AsRef<OsStr>]) -> Self {
-        self.words.extend(words.iter().map(|word| word.as_ref().to_owned()));
+        self.words
+            .extend(words.iter().map(|word| word.as_ref().to_owned()));
         self
     }
 
@@ -118,7 +127,9 @@ impl Launch {
         for name in UNWANTED {
             command.env_remove(name);
         }
-        command.env("LC_ALL", "C").envs(self.env.iter().map(|(name, value)| (name, value)));
+        command
+            .env("LC_ALL", "C")
+            .envs(self.env.iter().map(|(name, value)| (name, value)));
         if let Some(dir) = &self.dir {
             command.current_dir(dir);
         }
@@ -130,7 +141,11 @@ impl Launch {
         // These are files, not pipes: a process that outlives the program may keep a pipe open.
         let (stdout, stderr) = (Capture::new(), Capture::new());
         let mut command = self.command();
-        command.stdin(if self.input.is_some() { Stdio::piped() } else { Stdio::null() });
+        command.stdin(if self.input.is_some() {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        });
         command.stdout(stdout.stdio()).stderr(stderr.stdio());
         let mut group = Group::start(&mut command);
         if let (Some(mut stdin), Some(input)) = (group.child().stdin.take(), self.input) {
@@ -138,14 +153,22 @@ impl Launch {
             thread::spawn(move || drop(stdin.write_all(&input)));
         }
         let code = group.wait();
-        Finished { code, stdout: stdout.bytes(), stderr: stderr.text(), group }
+        Finished {
+            code,
+            stdout: stdout.bytes(),
+            stderr: stderr.text(),
+            group,
+        }
     }
 
     /// Starts it, to talk with it through pipes.
     pub fn start(self) -> Conversation {
         let stderr = Capture::new();
         let mut command = self.command();
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr.stdio());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(stderr.stdio());
         Conversation::new(Group::start(&mut command), stderr)
     }
 }
@@ -190,7 +213,10 @@ impl Capture {
 
     pub fn bytes(mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        self.0.rewind().and_then(|()| self.0.read_to_end(&mut bytes)).expect("it is a file");
+        self.0
+            .rewind()
+            .and_then(|()| self.0.read_to_end(&mut bytes))
+            .expect("it is a file");
         bytes
     }
 
@@ -200,7 +226,8 @@ impl Capture {
 
     /// The text so far. This does not move the file position, which the writing program shares.
     pub fn text_so_far(&self) -> String {
-        let mut bytes = vec![0; usize::try_from(self.0.metadata().expect("a file").len()).expect("short")];
+        let mut bytes =
+            vec![0; usize::try_from(self.0.metadata().expect("a file").len()).expect("short")];
         let read = self.0.read_at(&mut bytes, 0).expect("it is a file");
         String::from_utf8_lossy(&bytes[..read]).into_owned()
     }

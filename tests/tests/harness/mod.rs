@@ -1,4 +1,5 @@
-//! The harness of the tests: `zctrace().by_thread().run(&workload("known")).thread("zc-known").assert_equal(...)`.
+//! The harness of the tests:
+//! `zctrace().by_thread().run(&workload("known")).thread("zc-known").assert_equal(...)`.
 
 mod files;
 mod launch;
@@ -9,7 +10,10 @@ mod zctrace;
 
 pub use files::{TestDir, copy_program, fifo, fifo_at, full, null};
 pub use launch::{Finished, Launch, Program, c, program, shell, untraced, waiting, workload};
-pub use observe::{child_of, counted_by_strace, exists, is_alive, moved_as_strace_logs, patience, state_of, wait_until};
+pub use observe::{
+    child_of, counted_by_strace, exists, is_alive, moved_as_strace_logs, patience, state_of,
+    wait_until,
+};
 pub use report::{Rows, Run, Transfers};
 pub use running::{Conversation, Group, Terminal};
 pub use zctrace::{BACKENDS, ReportFile, Zctrace, binary, each_backend, zctrace};

@@ -1,4 +1,5 @@
-//! What the kernel and strace say about a program, and waiting until it is true instead of sleeping.
+//! What the kernel and strace say about a program, and waiting until it is true instead of
+//! sleeping.
 
 use std::{
     collections::BTreeMap,
@@ -26,14 +27,20 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let limit = patience(DEADLINE);
     let deadline = Instant::now() + limit;
     while !is_so() {
-        assert!(Instant::now() < deadline, "still not true after {limit:?}: {what}");
+        assert!(
+            Instant::now() < deadline,
+            "still not true after {limit:?}: {what}"
+        );
         thread::yield_now();
     }
 }
 
 /// Whether there is a process with this id.
 pub fn is_alive(process: u32) -> bool {
-    let id = i32::try_from(process).ok().and_then(Pid::from_raw).expect("an id");
+    let id = i32::try_from(process)
+        .ok()
+        .and_then(Pid::from_raw)
+        .expect("an id");
     test_kill_process(id).is_ok()
 }
 
@@ -47,14 +54,22 @@ pub fn exists(process: impl AsRef<str>) -> bool {
 pub fn child_of(parent: Pid) -> Pid {
     let id = parent.as_raw_pid();
     let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).expect("it lives");
-    children.trim().parse().ok().and_then(Pid::from_raw).unwrap_or_else(|| panic!("not one child: {children:?}"))
+    children
+        .trim()
+        .parse()
+        .ok()
+        .and_then(Pid::from_raw)
+        .unwrap_or_else(|| panic!("not one child: {children:?}"))
 }
 
 /// The state of a process as a letter, `T` for a stopped one (`man 5 proc_pid_stat`).
 #[track_caller]
 pub fn state_of(process: Pid) -> char {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).expect("it lives");
-    stat.rsplit_once(") ").and_then(|(_, fields)| fields.chars().next()).expect("fields")
+    let stat =
+        fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).expect("it lives");
+    stat.rsplit_once(") ")
+        .and_then(|(_, fields)| fields.chars().next())
+        .expect("fields")
 }
 
 /// Calls and errors, by name.
@@ -62,7 +77,10 @@ pub type Counts = BTreeMap<String, (u64, u64)>;
 
 /// Calls and errors of the program and all its descendants, by name, from `strace -c -f`.
 pub fn counted_by_strace(program: &Program) -> Counts {
-    strace(&["-c", "-f"], program).lines().filter_map(count).collect()
+    strace(&["-c", "-f"], program)
+        .lines()
+        .filter_map(count)
+        .collect()
 }
 
 /// A line of the summary: `% time, seconds, usecs/call, calls, errors (or nothing), syscall`.
@@ -77,7 +95,14 @@ fn count(line: &str) -> Option<(String, (u64, u64))> {
 
 /// Bytes that these calls returned as moved, by name, summed up from a log of `strace -f`.
 pub fn moved_as_strace_logs(program: &Program, calls: &[&str]) -> BTreeMap<String, u64> {
-    let log = strace(&["-f", "--string-limit=0", &format!("--trace={}", calls.join(","))], program);
+    let log = strace(
+        &[
+            "-f",
+            "--string-limit=0",
+            &format!("--trace={}", calls.join(",")),
+        ],
+        program,
+    );
     let mut bytes = BTreeMap::new();
     for (name, moved) in log.lines().filter_map(moved) {
         *bytes.entry(name).or_default() += moved;
@@ -87,8 +112,14 @@ pub fn moved_as_strace_logs(program: &Program, calls: &[&str]) -> BTreeMap<Strin
 
 /// A line of the log: `123 read(0, ""..., 4096) = 4096`.
 fn moved(line: &str) -> Option<(String, u64)> {
-    assert!(!line.contains("unfinished"), "only for programs without concurrency: {line}");
-    let name = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ').split_once('(')?.0;
+    assert!(
+        !line.contains("unfinished"),
+        "only for programs without concurrency: {line}"
+    );
+    let name = line
+        .trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ')
+        .split_once('(')?
+        .0;
     let (_, result) = line.rsplit_once(" = ")?;
     Some((name.to_owned(), result.split(' ').next()?.parse().ok()?))
 }
@@ -96,7 +127,14 @@ fn moved(line: &str) -> Option<(String, u64)> {
 /// Runs the program under strace, and returns what strace wrote.
 fn strace(options: &[&str], program: &Program) -> String {
     let output = tempfile::NamedTempFile::new().expect("a temporary file");
-    let strace = super::program("strace").args(options).arg("-o").arg(output.path()).arg("--");
-    untraced(&strace).words(program.words()).finish().successful();
+    let strace = super::program("strace")
+        .args(options)
+        .arg("-o")
+        .arg(output.path())
+        .arg("--");
+    untraced(&strace)
+        .words(program.words())
+        .finish()
+        .successful();
     fs::read_to_string(output.path()).expect("strace wrote it")
 }

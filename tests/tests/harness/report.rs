@@ -1,4 +1,5 @@
-//! What a report says about a run: its processes, the rows of their calls, their transfers; and rules that hold for every report.
+//! What a report says about a run: its processes, the rows of their calls, their transfers; and
+//! rules that hold for every report.
 
 use std::{collections::BTreeSet, env::consts::ARCH, fmt::Debug};
 
@@ -36,33 +37,55 @@ impl Run {
     #[track_caller]
     pub fn stated(&self) -> Stated {
         let text = self.finished.successful();
-        serde_json::from_str(text).unwrap_or_else(|error| panic!("not what a workload states: {error}: {text}"))
+        serde_json::from_str(text)
+            .unwrap_or_else(|error| panic!("not what a workload states: {error}: {text}"))
     }
 
     /// Makes sure that the report claims to be exact.
     #[track_caller]
     pub fn assert_exact(&self) {
         // Calls without their files are still counted.
-        let is_lossless = self.report.losses.keys().all(|loss| loss == "calls_without_files");
-        assert!(self.report.exact && is_lossless, "it should be exact: {:?}", self.report.losses);
+        let is_lossless = self
+            .report
+            .losses
+            .keys()
+            .all(|loss| loss == "calls_without_files");
+        assert!(
+            self.report.exact && is_lossless,
+            "it should be exact: {:?}",
+            self.report.losses
+        );
     }
 
     /// The rows of the only thread with this name.
     #[track_caller]
     pub fn thread(&self, name: &str) -> Rows<'_> {
-        let threads: Vec<&Thread> = self.threads().filter(|thread| thread.comm.as_deref() == Some(name)).collect();
-        let known: Vec<_> = self.threads().map(|thread| thread.comm.as_deref()).collect();
+        let threads: Vec<&Thread> = self
+            .threads()
+            .filter(|thread| thread.comm.as_deref() == Some(name))
+            .collect();
+        let known: Vec<_> = self
+            .threads()
+            .map(|thread| thread.comm.as_deref())
+            .collect();
         assert_eq!(threads.len(), 1, "threads called {name}, of {known:?}");
         Rows::new(format!("thread {name}"), &threads[0].syscalls)
     }
 
-    /// The rows of the thread that the workload names: it makes only the calls that the workload states.
+    /// The rows of the thread that the workload names: it makes only the calls that the workload
+    /// states.
     #[track_caller]
     pub fn own_thread(&self) -> Rows<'_> {
-        self.thread(self.stated().thread.as_deref().expect("the workload names its thread"))
+        self.thread(
+            self.stated()
+                .thread
+                .as_deref()
+                .expect("the workload names its thread"),
+        )
     }
 
-    /// The rows of the process that the workload names: it makes only the calls that the workload states.
+    /// The rows of the process that the workload names: it makes only the calls that the workload
+    /// states.
     #[track_caller]
     pub fn own_process(&self) -> Rows<'_> {
         Rows::of(self.process(self.stated().pid.expect("the workload names its process")))
@@ -70,7 +93,10 @@ impl Run {
 
     /// All threads, if the report has them.
     pub fn threads(&self) -> impl Iterator<Item = &Thread> {
-        self.report.processes.iter().flat_map(|process| &process.by_thread)
+        self.report
+            .processes
+            .iter()
+            .flat_map(|process| &process.by_thread)
     }
 
     /// The only process with this id.
@@ -82,13 +108,26 @@ impl Run {
     /// The only process with this name.
     #[track_caller]
     pub fn process_named(&self, comm: &str) -> &Process {
-        self.only(|process| process.comm.as_deref() == Some(comm), &format!("called {comm}"))
+        self.only(
+            |process| process.comm.as_deref() == Some(comm),
+            &format!("called {comm}"),
+        )
     }
 
     #[track_caller]
     fn only(&self, wanted: impl Fn(&Process) -> bool, how: &str) -> &Process {
-        let found: Vec<&Process> = self.report.processes.iter().filter(|process| wanted(process)).collect();
-        let all: Vec<_> = self.report.processes.iter().map(|process| (process.pid, process.comm.as_deref())).collect();
+        let found: Vec<&Process> = self
+            .report
+            .processes
+            .iter()
+            .filter(|process| wanted(process))
+            .collect();
+        let all: Vec<_> = self
+            .report
+            .processes
+            .iter()
+            .map(|process| (process.pid, process.comm.as_deref()))
+            .collect();
         assert_eq!(found.len(), 1, "processes {how}, of {all:?}");
         found[0]
     }
@@ -122,13 +161,19 @@ pub struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     pub fn new(whose: impl Into<String>, rows: &'a [Syscall]) -> Self {
-        Self { whose: whose.into(), rows }
+        Self {
+            whose: whose.into(),
+            rows,
+        }
     }
 
     /// A process's rows.
     pub fn of(process: &'a Process) -> Self {
         let name = process.comm.as_deref().unwrap_or("nameless");
-        Self::new(format!("process {name} ({})", process.pid), &process.syscalls)
+        Self::new(
+            format!("process {name} ({})", process.pid),
+            &process.syscalls,
+        )
     }
 
     /// The row of a call through the machine's own ABI; all zero if there is none.
@@ -138,9 +183,24 @@ impl<'a> Rows<'a> {
 
     /// All rows by name. A call through another ABI is named `write@i386`.
     pub fn figures(&self) -> Figures {
-        let named = |row: &Syscall| if row.abi == ARCH { row.name.clone() } else { format!("{}@{}", row.name, row.abi) };
-        let figures: Figures = self.rows.iter().map(|row| (named(row), figure(row))).collect();
-        assert_eq!(figures.len(), self.rows.len(), "{}: no call has two rows", self.whose);
+        let named = |row: &Syscall| {
+            if row.abi == ARCH {
+                row.name.clone()
+            } else {
+                format!("{}@{}", row.name, row.abi)
+            }
+        };
+        let figures: Figures = self
+            .rows
+            .iter()
+            .map(|row| (named(row), figure(row)))
+            .collect();
+        assert_eq!(
+            figures.len(),
+            self.rows.len(),
+            "{}: no call has two rows",
+            self.whose
+        );
         figures
     }
 
@@ -148,25 +208,48 @@ impl<'a> Rows<'a> {
     #[track_caller]
     pub fn assert_equal(&self, expected: &Figures) {
         let differences = self.differences(expected);
-        assert!(differences.is_empty(), "{}:\n  {}", self.whose, differences.join("\n  "));
+        assert!(
+            differences.is_empty(),
+            "{}:\n  {}",
+            self.whose,
+            differences.join("\n  ")
+        );
     }
 
     /// Makes sure that these rows are there, with these figures. Other rows are ignored.
     #[track_caller]
     pub fn assert_contain(&self, expected: &Figures) {
-        let differences: Vec<String> =
-            expected.iter().flat_map(|(name, expected)| compare(name, expected, &self.row(name), not_equal)).collect();
-        assert!(differences.is_empty(), "{}:\n  {}", self.whose, differences.join("\n  "));
+        let differences: Vec<String> = expected
+            .iter()
+            .flat_map(|(name, expected)| compare(name, expected, &self.row(name), not_equal))
+            .collect();
+        assert!(
+            differences.is_empty(),
+            "{}:\n  {}",
+            self.whose,
+            differences.join("\n  ")
+        );
     }
 
     /// Makes sure that no figure is larger than expected.
     #[track_caller]
     pub fn assert_at_most(&self, expected: &Figures) {
-        let none = Figure { bytes: Some(0), requested_bytes: Some(0), ..Figure::default() };
+        let none = Figure {
+            bytes: Some(0),
+            requested_bytes: Some(0),
+            ..Figure::default()
+        };
         let excesses: Vec<String> = (self.figures().iter())
-            .flat_map(|(name, found)| compare(name, expected.get(name).unwrap_or(&none), found, more))
+            .flat_map(|(name, found)| {
+                compare(name, expected.get(name).unwrap_or(&none), found, more)
+            })
             .collect();
-        assert!(excesses.is_empty(), "{}:\n  {}", self.whose, excesses.join("\n  "));
+        assert!(
+            excesses.is_empty(),
+            "{}:\n  {}",
+            self.whose,
+            excesses.join("\n  ")
+        );
     }
 
     /// The differences, one on each line.
@@ -202,7 +285,9 @@ fn not_equal(expected: Option<u64>, found: Option<u64>) -> bool {
 }
 
 fn more(expected: Option<u64>, found: Option<u64>) -> bool {
-    found.zip(expected).is_some_and(|(found, expected)| found > expected)
+    found
+        .zip(expected)
+        .is_some_and(|(found, expected)| found > expected)
 }
 
 fn compare(name: &str, expected: &Figure, found: &Figure, is_wrong: IsWrong) -> Vec<String> {
@@ -213,9 +298,17 @@ fn compare(name: &str, expected: &Figure, found: &Figure, is_wrong: IsWrong) -> 
     for (figure, expected, found) in [
         ("calls", Some(expected.calls), Some(found.calls)),
         ("errors", Some(expected.errors), Some(found.errors)),
-        ("unfinished", Some(expected.unfinished), Some(found.unfinished)),
+        (
+            "unfinished",
+            Some(expected.unfinished),
+            Some(found.unfinished),
+        ),
         ("bytes", expected.bytes, found.bytes),
-        ("requested_bytes", expected.requested_bytes, found.requested_bytes),
+        (
+            "requested_bytes",
+            expected.requested_bytes,
+            found.requested_bytes,
+        ),
     ] {
         if is_wrong(expected, found) {
             lines.push(wrong(figure, &expected, &found));
@@ -223,7 +316,10 @@ fn compare(name: &str, expected: &Figure, found: &Figure, is_wrong: IsWrong) -> 
     }
     let errnos: BTreeSet<&String> = expected.errnos.keys().chain(found.errnos.keys()).collect();
     let count = |figure: &Figure, errno| Some(figure.errnos.get(errno).copied().unwrap_or(0));
-    if errnos.into_iter().any(|errno| is_wrong(count(expected, errno), count(found, errno))) {
+    if errnos
+        .into_iter()
+        .any(|errno| is_wrong(count(expected, errno), count(found, errno)))
+    {
         lines.push(wrong("errnos", &expected.errnos, &found.errnos));
     }
     lines
@@ -231,7 +327,8 @@ fn compare(name: &str, expected: &Figure, found: &Figure, is_wrong: IsWrong) -> 
 
 /// Finds transfers by the names of their ends.
 pub trait Transfers {
-    /// The only transfer within a process between these ends. An end is the last part of a path, or a kind (`tcp`, `pipe`).
+    /// The only transfer within a process between these ends. An end is the last part of a path, or
+    /// a kind (`tcp`, `pipe`).
     fn transfer(&self, from: &str, to: &str) -> &Transfer;
 
     /// The only transfer that crosses processes between these ends.
@@ -244,17 +341,39 @@ pub trait Transfers {
 impl Transfers for Report {
     #[track_caller]
     fn transfer(&self, from: &str, to: &str) -> &Transfer {
-        only(&self.transfers.iter().filter(|transfer| !transfer.crosses_processes()).collect::<Vec<_>>(), from, to)
+        only(
+            &self
+                .transfers
+                .iter()
+                .filter(|transfer| !transfer.crosses_processes())
+                .collect::<Vec<_>>(),
+            from,
+            to,
+        )
     }
 
     #[track_caller]
     fn crossing(&self, from: &str, to: &str) -> &Transfer {
-        only(&self.transfers.iter().filter(|transfer| transfer.crosses_processes()).collect::<Vec<_>>(), from, to)
+        only(
+            &self
+                .transfers
+                .iter()
+                .filter(|transfer| transfer.crosses_processes())
+                .collect::<Vec<_>>(),
+            from,
+            to,
+        )
     }
 
     fn apis_to(&self, to: &str) -> Vec<Api> {
-        let all = self.transfers.iter().filter(|transfer| !transfer.crosses_processes());
-        let mut apis: Vec<Api> = all.filter(|transfer| is(&transfer.to, to)).map(|transfer| transfer.api).collect();
+        let all = self
+            .transfers
+            .iter()
+            .filter(|transfer| !transfer.crosses_processes());
+        let mut apis: Vec<Api> = all
+            .filter(|transfer| is(&transfer.to, to))
+            .map(|transfer| transfer.api)
+            .collect();
         apis.sort_unstable();
         apis.dedup();
         apis
@@ -263,26 +382,54 @@ impl Transfers for Report {
 
 #[track_caller]
 fn only<'a>(all: &[&'a Transfer], from: &str, to: &str) -> &'a Transfer {
-    let found: Vec<_> = all.iter().filter(|transfer| is(&transfer.from, from) && is(&transfer.to, to)).collect();
-    let list: Vec<_> =
-        all.iter().map(|transfer| format!("{} -> {}: {}", name(&transfer.from), name(&transfer.to), transfer.verdict)).collect();
-    assert_eq!(found.len(), 1, "transfers {from} -> {to}, of\n  {}", list.join("\n  "));
+    let found: Vec<_> = all
+        .iter()
+        .filter(|transfer| is(&transfer.from, from) && is(&transfer.to, to))
+        .collect();
+    let list: Vec<_> = all
+        .iter()
+        .map(|transfer| {
+            format!(
+                "{} -> {}: {}",
+                name(&transfer.from),
+                name(&transfer.to),
+                transfer.verdict
+            )
+        })
+        .collect();
+    assert_eq!(
+        found.len(),
+        1,
+        "transfers {from} -> {to}, of\n  {}",
+        list.join("\n  ")
+    );
     found[0]
 }
 
 /// Whether an end has this file name or kind.
 fn is(end: &End, wanted: &str) -> bool {
-    end.kind.as_deref() == Some(wanted) || end.path.as_deref().is_some_and(|path| path.rsplit('/').next() == Some(wanted))
+    end.kind.as_deref() == Some(wanted)
+        || end
+            .path
+            .as_deref()
+            .is_some_and(|path| path.rsplit('/').next() == Some(wanted))
 }
 
 fn name(end: &End) -> String {
-    format!("{} {}", end.kind.as_deref().unwrap_or("?"), end.path.as_deref().unwrap_or("?"))
+    format!(
+        "{} {}",
+        end.kind.as_deref().unwrap_or("?"),
+        end.path.as_deref().unwrap_or("?")
+    )
 }
 
 /// Calls that write bytes from memory.
-const WRITING: [&str; 7] = ["write", "writev", "pwrite64", "pwritev", "pwritev2", "sendto", "sendmsg"];
+const WRITING: [&str; 7] = [
+    "write", "writev", "pwrite64", "pwritev", "pwritev2", "sendto", "sendmsg",
+];
 
-/// Panics if the bytes of a process do not add up: no byte is counted in two places, and none is lost.
+/// Panics if the bytes of a process do not add up: no byte is counted in two places, and none is
+/// lost.
 #[track_caller]
 pub fn assert_bytes_add_up(report: &Report) {
     for process in &report.processes {
@@ -297,7 +444,11 @@ pub fn assert_bytes_add_up(report: &Report) {
 #[track_caller]
 fn each_destination_adds_up(process: &Process) {
     for to in &process.destinations {
-        assert_eq!(to.written_calls, to.attributed_calls + to.unattributed_calls, "{to:?}");
+        assert_eq!(
+            to.written_calls,
+            to.attributed_calls + to.unattributed_calls,
+            "{to:?}"
+        );
         assert!(to.proven_bytes <= to.attributed_bytes, "{to:?}");
         if let (Some(written), Some(unattributed)) = (to.written_bytes, to.unattributed_bytes) {
             assert_eq!(written, to.attributed_bytes + unattributed, "{to:?}");
@@ -305,7 +456,11 @@ fn each_destination_adds_up(process: &Process) {
         }
     }
     for from in &process.sources {
-        assert!(from.read_bytes.is_none_or(|read| from.written_on_bytes.is_some_and(|on| on <= read)), "{from:?}");
+        assert!(
+            from.read_bytes
+                .is_none_or(|read| from.written_on_bytes.is_some_and(|on| on <= read)),
+            "{from:?}"
+        );
     }
 }
 
@@ -313,20 +468,36 @@ fn each_destination_adds_up(process: &Process) {
 #[track_caller]
 fn transfers_bring_what_destinations_got(process: &Process, report: &Report) {
     for to in process.destinations.iter().filter(|to| to.file.is_some()) {
-        let of_file = report.transfers_of(process).filter(|transfer| Some(&transfer.to) == to.file.as_ref());
+        let of_file = report
+            .transfers_of(process)
+            .filter(|transfer| Some(&transfer.to) == to.file.as_ref());
         let stated: u64 = of_file.filter_map(|transfer| transfer.bytes).sum();
-        let is_only_one = process.destinations.iter().filter(|other| other.file == to.file).count() == 1;
-        assert!(!is_only_one || to.written_bytes.is_none_or(|written| stated <= written), "{stated} stated: {to:?}, {process:?}");
+        let is_only_one = process
+            .destinations
+            .iter()
+            .filter(|other| other.file == to.file)
+            .count()
+            == 1;
+        assert!(
+            !is_only_one || to.written_bytes.is_none_or(|written| stated <= written),
+            "{stated} stated: {to:?}, {process:?}"
+        );
     }
 }
 
 /// Destinations have at least the bytes that writing calls returned; other calls may add more.
 #[track_caller]
 fn calls_wrote_what_destinations_got(process: &Process) {
-    let calls = process.syscalls.iter().filter(|call| WRITING.contains(&call.name.as_str()));
+    let calls = process
+        .syscalls
+        .iter()
+        .filter(|call| WRITING.contains(&call.name.as_str()));
     let written: Option<u64> = calls.map(|call| call.bytes).sum();
     let got: Option<u64> = process.destinations.iter().map(|to| to.written_bytes).sum();
     if let (Some(written), Some(got)) = (written, got) {
-        assert!(written <= got, "{written} bytes written, {got} at destinations: {process:?}");
+        assert!(
+            written <= got,
+            "{written} bytes written, {got} at destinations: {process:?}"
+        );
     }
 }

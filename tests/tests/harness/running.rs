@@ -18,7 +18,8 @@ use std::{
 use rustix::{
     fs::{Mode, OFlags, open},
     process::{
-        Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, ioctl_tiocsctty, kill_process, kill_process_group, setsid, waitid,
+        Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, ioctl_tiocsctty, kill_process,
+        kill_process_group, setsid, waitid,
     },
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
     termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize},
@@ -26,11 +27,13 @@ use rustix::{
 
 use super::{Launch, launch::Capture, patience};
 
-/// A program that takes longer than this hangs. Hardly a test takes more than a few seconds, even on a busy machine; the table of
-/// `std::io::copy` takes more than ten minutes in a guest that shares its processors, where everything may take ten times longer.
+/// A program that takes longer than this hangs. Hardly a test takes more than a few seconds, even
+/// on a busy machine; the table of `std::io::copy` takes more than ten minutes in a guest that
+/// shares its processors, where everything may take ten times longer.
 const DEADLINE: Duration = Duration::from_mins(2);
 
-/// A program and everything in its process group. When the value is dropped, what still runs is killed.
+/// A program and everything in its process group. When the value is dropped, what still runs is
+/// killed.
 ///
 /// The program is not reaped before that, so no other process gets its id.
 pub struct Group {
@@ -45,7 +48,8 @@ struct Watchdog {
 }
 
 impl Group {
-    /// Starts a program as the leader of a new process group. It ignores none of the signals in [`RESET`].
+    /// Starts a program as the leader of a new process group. It ignores none of the signals in
+    /// [`RESET`].
     pub fn start(command: &mut Command) -> Self {
         Self::of(
             with_default_signals(command)
@@ -57,7 +61,10 @@ impl Group {
 
     /// The group of a program that is its leader already.
     pub fn of(child: Child) -> Self {
-        let mut group = Self { child, watchdog: None };
+        let mut group = Self {
+            child,
+            watchdog: None,
+        };
         group.watchdog = Some(Watchdog::start(group.pid()));
         group
     }
@@ -85,21 +92,30 @@ impl Group {
     /// Waits for the program's end: its exit status, or `None` if a signal killed it.
     pub fn wait(&self) -> Option<i32> {
         let ended = self.wait_with(WaitIdOptions::empty()).expect("it ends");
-        let overdue = self.watchdog.as_ref().is_some_and(|watchdog| watchdog.has_fired.load(SeqCst));
+        let overdue = self
+            .watchdog
+            .as_ref()
+            .is_some_and(|watchdog| watchdog.has_fired.load(SeqCst));
         assert!(!overdue, "it did not end within {:?}", patience(DEADLINE));
         ended.exit_status()
     }
 
     fn wait_with(&self, options: WaitIdOptions) -> Option<WaitIdStatus> {
-        waitid(WaitId::Pid(self.pid()), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | options).expect("it is our child")
+        waitid(
+            WaitId::Pid(self.pid()),
+            WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | options,
+        )
+        .expect("it is our child")
     }
 }
 
-/// Signals that the tests themselves may have been started to ignore, and every program inherits that: a shell without job control ignores
-/// SIGINT and SIGQUIT in what it starts in the background, and `nohup` ignores SIGHUP.
+/// Signals that the tests themselves may have been started to ignore, and every program inherits
+/// that: a shell without job control ignores SIGINT and SIGQUIT in what it starts in the
+/// background, and `nohup` ignores SIGHUP.
 const RESET: [c_int; 3] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT];
 
-/// Resets the signals in [`RESET`] to their defaults in the program that this command starts, so that a test can send them.
+/// Resets the signals in [`RESET`] to their defaults in the program that this command starts, so
+/// that a test can send them.
 pub(super) fn with_default_signals(command: &mut Command) -> &mut Command {
     let reset = || {
         for signal in RESET {
@@ -125,7 +141,11 @@ impl Watchdog {
                 let _ = kill_process_group(group, Signal::KILL);
             }
         });
-        Self { stop, thread, has_fired }
+        Self {
+            stop,
+            thread,
+            has_fired,
+        }
     }
 }
 
@@ -152,7 +172,12 @@ impl Conversation {
     pub(super) fn new(mut group: Group, stderr: Capture) -> Self {
         let stdin = group.child().stdin.take();
         let stdout = BufReader::new(group.child().stdout.take().expect("a pipe"));
-        Self { group, stdin, stdout, stderr }
+        Self {
+            group,
+            stdin,
+            stdout,
+            stderr,
+        }
     }
 
     /// The program's id.
@@ -177,7 +202,11 @@ impl Conversation {
 
     /// Sends a line to its stdin.
     pub fn say(&mut self, line: &str) {
-        self.stdin.as_mut().expect("still open").write_all(format!("{line}\n").as_bytes()).expect("it reads");
+        self.stdin
+            .as_mut()
+            .expect("still open")
+            .write_all(format!("{line}\n").as_bytes())
+            .expect("it reads");
     }
 
     /// Sends a signal to the program alone.
@@ -190,7 +219,8 @@ impl Conversation {
         self.group.has_ended()
     }
 
-    /// Waits for the program's end, without closing its stdin: its exit status, or `None` if a signal killed it.
+    /// Waits for the program's end, without closing its stdin: its exit status, or `None` if a
+    /// signal killed it.
     pub fn wait(&self) -> Option<i32> {
         self.group.wait()
     }
@@ -216,11 +246,30 @@ pub struct Terminal {
 impl Terminal {
     /// Starts a program on a new terminal with this many columns.
     pub fn start(columns: u16, launch: &Launch) -> Self {
-        let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a pseudoterminal");
-        grantpt(&screen).and_then(|()| unlockpt(&screen)).expect("it is ours");
-        tcsetwinsize(&screen, Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).expect("it is a terminal");
+        let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
+            .expect("a pseudoterminal");
+        grantpt(&screen)
+            .and_then(|()| unlockpt(&screen))
+            .expect("it is ours");
+        tcsetwinsize(
+            &screen,
+            Winsize {
+                ws_row: 24,
+                ws_col: columns,
+                ws_xpixel: 0,
+                ws_ypixel: 0,
+            },
+        )
+        .expect("it is a terminal");
         let path = ptsname(&screen, Vec::new()).expect("it is a pseudoterminal");
-        let line = File::from(open(path, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).expect("unlocked"));
+        let line = File::from(
+            open(
+                path,
+                OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC,
+                Mode::empty(),
+            )
+            .expect("unlocked"),
+        );
         // Without NOFLSH, the kernel drops output that comes just after a key that sends a signal.
         let mut modes = tcgetattr(&line).expect("it is a terminal");
         modes.local_modes |= LocalModes::NOFLSH;
@@ -235,22 +284,33 @@ impl Terminal {
                 Ok(ioctl_tiocsctty(BorrowedFd::borrow_raw(0))?)
             });
         }
-        let child =
-            with_default_signals(&mut command).spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
-        Self { screen: screen.into(), group: Group::of(child), shown: String::new() }
+        let child = with_default_signals(&mut command)
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        Self {
+            screen: screen.into(),
+            group: Group::of(child),
+            shown: String::new(),
+        }
     }
 
     /// Waits until this text is shown.
     #[track_caller]
     pub fn wait_for(&mut self, text: &str) {
         while !self.shown.contains(text) {
-            assert!(self.read_more(), "no {text:?} on the terminal: {}", self.shown);
+            assert!(
+                self.read_more(),
+                "no {text:?} on the terminal: {}",
+                self.shown
+            );
         }
     }
 
     /// Types these keys.
     pub fn type_in(&mut self, keys: &str) {
-        self.screen.write_all(keys.as_bytes()).expect("a terminal takes keys");
+        self.screen
+            .write_all(keys.as_bytes())
+            .expect("a terminal takes keys");
     }
 
     /// Waits for the program's end: its exit status, and everything that was shown.
@@ -265,7 +325,8 @@ impl Terminal {
         match self.screen.read(&mut bytes) {
             Ok(0) => false,
             Ok(count) => {
-                self.shown.push_str(&String::from_utf8_lossy(&bytes[..count]));
+                self.shown
+                    .push_str(&String::from_utf8_lossy(&bytes[..count]));
                 true
             }
             // Nobody has the other side open.
@@ -283,21 +344,41 @@ mod tests {
     #[test]
     fn a_started_program_ignores_none_of_the_reset_signals() {
         let status = untraced(&program("cat").arg("/proc/self/status")).finish();
-        let mask = status.successful().lines().find_map(|line| line.strip_prefix("SigIgn:\t")).expect("a mask");
+        let mask = status
+            .successful()
+            .lines()
+            .find_map(|line| line.strip_prefix("SigIgn:\t"))
+            .expect("a mask");
         let ignored = u64::from_str_radix(mask, 16).expect("a mask");
         for signal in RESET {
-            assert_eq!(ignored & 1 << (signal - 1), 0, "signal {signal} is ignored: {mask}");
+            assert_eq!(
+                ignored & 1 << (signal - 1),
+                0,
+                "signal {signal} is ignored: {mask}"
+            );
         }
     }
 
-    /// Runs the other test in a process that ignores these signals, as `nohup` and a shell's background do.
+    /// Runs the other test in a process that ignores these signals, as `nohup` and a shell's
+    /// background do.
     #[test]
     fn tests_that_run_in_the_background_start_programs_that_ignore_none_of_the_reset_signals() {
-        let (_, module) = module_path!().split_once("::").expect("a module of the crate");
+        let (_, module) = module_path!()
+            .split_once("::")
+            .expect("a module of the crate");
         let test = format!("{module}::a_started_program_ignores_none_of_the_reset_signals");
         let this = program(std::env::current_exe().expect("known")).args(&["--exact", &test]);
-        let ignore = ["env", "--ignore-signal=HUP", "--ignore-signal=INT", "--ignore-signal=QUIT"];
+        let ignore = [
+            "env",
+            "--ignore-signal=HUP",
+            "--ignore-signal=INT",
+            "--ignore-signal=QUIT",
+        ];
         let finished = untraced(&this.through(&ignore)).finish();
-        assert!(finished.successful().contains("1 passed"), "{}", finished.text());
+        assert!(
+            finished.successful().contains("1 passed"),
+            "{}",
+            finished.text()
+        );
     }
 }

@@ -9,7 +9,9 @@ use std::{
 use rustix::process::geteuid;
 use zctrace::report::Report;
 
-use super::{Conversation, Finished, Launch, Program, Run, TestDir, program, report::assert_bytes_add_up};
+use super::{
+    Conversation, Finished, Launch, Program, Run, TestDir, program, report::assert_bytes_add_up,
+};
 
 /// The environment variable with the path of the `zctrace` to test.
 const BIN_VARIABLE: &str = "ZCTRACE_BIN";
@@ -26,7 +28,12 @@ pub struct Zctrace {
 /// The zctrace to test. It needs root, so a test without root fails.
 pub fn zctrace() -> Zctrace {
     assert!(geteuid().is_root(), "needs root: run `cargo xtask test`");
-    Zctrace { launch: Launch::default(), binary: binary(), through: Vec::new(), options: Vec::new() }
+    Zctrace {
+        launch: Launch::default(),
+        binary: binary(),
+        through: Vec::new(),
+        options: Vec::new(),
+    }
 }
 
 /// The options that choose each backend.
@@ -37,11 +44,16 @@ pub fn each_backend() -> [Zctrace; 2] {
     BACKENDS.map(|backend| zctrace().option(backend))
 }
 
-/// The path of the zctrace to test: the one that the environment names, or the one that was built beside the workloads.
+/// The path of the zctrace to test: the one that the environment names, or the one that was built
+/// beside the workloads.
 pub fn binary() -> PathBuf {
     let beside = || Path::new(env!("CARGO_BIN_EXE_workload")).with_file_name("zctrace");
     let path = std::env::var_os(BIN_VARIABLE).map_or_else(beside, PathBuf::from);
-    assert!(path.is_file(), "there is no {}: run `cargo xtask test`, or name it in {BIN_VARIABLE}", path.display());
+    assert!(
+        path.is_file(),
+        "there is no {}: run `cargo xtask test`, or name it in {BIN_VARIABLE}",
+        path.display()
+    );
     path
 }
 
@@ -84,13 +96,21 @@ impl Zctrace {
 
     /// Starts it through another program, like `unshare`.
     pub fn through(mut self, words: &[impl AsRef<OsStr>]) -> Self {
-        self.through.extend(words.iter().map(|word| word.as_ref().to_owned()));
+        self.through
+            .extend(words.iter().map(|word| word.as_ref().to_owned()));
         self
     }
 
     /// Starts it in a mount namespace of its own, after a script that may mount something there.
     pub fn with_mounts(self, script: &str) -> Self {
-        self.through(&["unshare", "--mount", "sh", "-c", &format!("{script} && exec \"$@\""), "sh"])
+        self.through(&[
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            &format!("{script} && exec \"$@\""),
+            "sh",
+        ])
     }
 
     /// Uses another copy of zctrace.
@@ -117,13 +137,18 @@ impl Zctrace {
         self
     }
 
-    /// Traces the program to its end and reads the report from a JSON file. Unless the test chooses a backend, it must be eBPF, so that
-    /// strace does not take over unnoticed.
+    /// Traces the program to its end and reads the report from a JSON file. Unless the test chooses
+    /// a backend, it must be eBPF, so that strace does not take over unnoticed.
     #[track_caller]
     pub fn run(self, program: &Program) -> Run {
         let must_be_ebpf = !self.has_option("--backend");
         let run = self.run_with_any_backend(program);
-        assert!(!must_be_ebpf || run.report.backend == "ebpf", "backend {}: {:?}", run.report.backend, run.report.notes);
+        assert!(
+            !must_be_ebpf || run.report.backend == "ebpf",
+            "backend {}: {:?}",
+            run.report.backend,
+            run.report.notes
+        );
         run
     }
 
@@ -132,7 +157,10 @@ impl Zctrace {
     pub fn run_with_any_backend(self, program: &Program) -> Run {
         let report = ReportFile::new();
         let finished = self.json_to(report.path()).show(program);
-        Run { report: report.read(&finished.stderr), finished }
+        Run {
+            report: report.read(&finished.stderr),
+            finished,
+        }
     }
 
     /// Traces the program to its end; the options say where the report goes.
@@ -143,12 +171,17 @@ impl Zctrace {
     /// Starts to trace the program. The report is written as JSON.
     pub fn start(self, program: &Program) -> (Conversation, ReportFile) {
         let report = ReportFile::new();
-        (self.json_to(report.path()).launch_of(program).start(), report)
+        (
+            self.json_to(report.path()).launch_of(program).start(),
+            report,
+        )
     }
 
     /// Whether an option begins like this.
     pub(super) fn has_option(&self, name: &str) -> bool {
-        self.options.iter().any(|option| option.to_string_lossy().starts_with(name))
+        self.options
+            .iter()
+            .any(|option| option.to_string_lossy().starts_with(name))
     }
 
     /// The whole command line.
@@ -163,7 +196,11 @@ impl Zctrace {
 
     /// A command line with these words at its end, and no `--` before them.
     pub fn launch_with(self, words: &[impl AsRef<OsStr>]) -> Launch {
-        self.launch.words(&self.through).words(&[self.binary]).words(&self.options).words(words)
+        self.launch
+            .words(&self.through)
+            .words(&[self.binary])
+            .words(&self.options)
+            .words(words)
     }
 }
 
@@ -187,8 +224,10 @@ impl ReportFile {
     /// Reads the report; `stderr` is shown if there is none.
     #[track_caller]
     pub fn read(&self, stderr: &str) -> Report {
-        let text = fs::read_to_string(self.path()).unwrap_or_else(|error| panic!("no report: {error}; stderr: {stderr}"));
-        let report = Report::from_json(&text).unwrap_or_else(|error| panic!("the report cannot be read: {error}\n{text}"));
+        let text = fs::read_to_string(self.path())
+            .unwrap_or_else(|error| panic!("no report: {error}; stderr: {stderr}"));
+        let report = Report::from_json(&text)
+            .unwrap_or_else(|error| panic!("the report cannot be read: {error}\n{text}"));
         assert_bytes_add_up(&report);
         report
     }
@@ -225,7 +264,11 @@ impl Zctrace {
     }
 
     fn with_output(self) -> Self {
-        if self.has_option("--output") { self } else { self.option("--output=report.json") }
+        if self.has_option("--output") {
+            self
+        } else {
+            self.option("--output=report.json")
+        }
     }
 }
 
@@ -237,17 +280,35 @@ impl Refusal {
         dir.set_mode(0o777);
         let finished = launch.dir(dir.path()).finish();
         let message = finished.stderr;
-        assert!(message.starts_with("zctrace: ") && message.lines().count() == 1, "not one line of zctrace's: {message:?}");
-        assert!(message.ends_with('\n') && !message.contains("panicked"), "not a message: {message:?}");
+        assert!(
+            message.starts_with("zctrace: ") && message.lines().count() == 1,
+            "not one line of zctrace's: {message:?}"
+        );
+        assert!(
+            message.ends_with('\n') && !message.contains("panicked"),
+            "not a message: {message:?}"
+        );
         assert!(finished.stdout.is_empty(), "stdout: {:?}", finished.stdout);
-        assert!(dir.names().is_empty(), "left behind: {:?} ({message:?})", dir.names());
-        Self { status: finished.code, message }
+        assert!(
+            dir.names().is_empty(),
+            "left behind: {:?} ({message:?})",
+            dir.names()
+        );
+        Self {
+            status: finished.code,
+            message,
+        }
     }
 
     /// Makes sure that this was the exit status.
     #[track_caller]
     pub fn with_status(self, status: i32) -> Self {
-        assert_eq!(self.status, Some(status), "exit status of {:?}", self.message);
+        assert_eq!(
+            self.status,
+            Some(status),
+            "exit status of {:?}",
+            self.message
+        );
         self
     }
 
@@ -259,7 +320,11 @@ impl Refusal {
     /// Makes sure that these words are in the message, in upper or lower case.
     #[track_caller]
     pub fn saying(self, words: &str) -> Self {
-        assert!(self.message.to_lowercase().contains(&words.to_lowercase()), "no {words:?} in {:?}", self.message);
+        assert!(
+            self.message.to_lowercase().contains(&words.to_lowercase()),
+            "no {words:?} in {:?}",
+            self.message
+        );
         self
     }
 }

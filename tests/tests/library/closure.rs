@@ -37,12 +37,25 @@ fn alone(test: impl FnOnce()) {
         return test();
     }
     let this = thread::current();
-    let name = this.name().filter(|name| *name != "main").expect("libtest names its threads; not with --test-threads=1");
+    let name = this
+        .name()
+        .filter(|name| *name != "main")
+        .expect("libtest names its threads; not with --test-threads=1");
     let mut process = Command::new(env::current_exe().expect("known"));
     // With --test-threads=1, the test runs in the main thread, and there is no other.
-    let output = process.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(ALONE, "1").output().expect("it runs");
-    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    assert!(output.status.success() && said[0].contains("1 passed"), "{}{}", said[0], said[1]);
+    let output = process
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(ALONE, "1")
+        .output()
+        .expect("it runs");
+    let said =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(
+        output.status.success() && said[0].contains("1 passed"),
+        "{}{}",
+        said[0],
+        said[1]
+    );
 }
 
 /// A directory with a file `in` of this size.
@@ -58,18 +71,27 @@ fn write_times(calls: u64) {
     }
 }
 
-/// The writes in a report that lost nothing, except through the tests in other threads, and the overflowing `io_uring` with which a trace
-/// that starts within a trace tries its programs.
+/// The writes in a report that lost nothing, except through the tests in other threads, and the
+/// overflowing `io_uring` with which a trace that starts within a trace tries its programs.
 fn writes_in(report: &Report) -> u64 {
-    let is_expected = |loss: &String| ["other_threads", "overflowed_operations"].contains(&loss.as_str());
+    let is_expected =
+        |loss: &String| ["other_threads", "overflowed_operations"].contains(&loss.as_str());
     assert!(report.losses.keys().all(is_expected), "{:?}", report.losses);
     report.syscall(Sysno::write).expect("was counted").calls
 }
 
 /// All calls of a closure, with their numbers.
 fn all_calls(closure: impl FnOnce()) -> Vec<(String, u64)> {
-    let ((), report) = Tracer::new().syscalls("all".parse().expect("a selection")).trace(closure).expect("is traced");
-    report.totals.syscalls.into_iter().map(|row| (row.name, row.calls)).collect()
+    let ((), report) = Tracer::new()
+        .syscalls("all".parse().expect("a selection"))
+        .trace(closure)
+        .expect("is traced");
+    report
+        .totals
+        .syscalls
+        .into_iter()
+        .map(|row| (row.name, row.calls))
+        .collect()
 }
 
 #[test]
@@ -82,14 +104,37 @@ fn io_copy_between_files_is_copy_file_range_of_exactly_its_bytes() {
         assert_eq!(copied.expect("is copied"), 300_000);
         let call = report.syscall(Sysno::copy_file_range).expect("was counted");
         assert_eq!((call.errors, call.bytes), (0, Some(300_000)));
-        let others: Vec<_> = report.totals.syscalls.iter().filter(|row| row.name != "copy_file_range").collect();
-        assert!(others.is_empty() && report.exact, "{others:?} {:?}", report.losses);
-        let transfers: Vec<_> = report.transfers.iter().map(|transfer| (transfer.api, transfer.bytes)).collect();
+        let others: Vec<_> = report
+            .totals
+            .syscalls
+            .iter()
+            .filter(|row| row.name != "copy_file_range")
+            .collect();
+        assert!(
+            others.is_empty() && report.exact,
+            "{others:?} {:?}",
+            report.losses
+        );
+        let transfers: Vec<_> = report
+            .transfers
+            .iter()
+            .map(|transfer| (transfer.api, transfer.bytes))
+            .collect();
         assert_eq!(transfers, [(Api::CopyFileRange, Some(300_000))]);
         report.expect("transfer(\"in\" -> \"out\").api == copy_file_range and read[file=\"in\"].calls == 0").expect("holds");
-        report.expect("copy_file_range.bytes == 1").expect_err("does not hold");
-        let files: Vec<_> = report.files.iter().filter_map(|file| file.file.path.as_deref()).collect();
-        assert!(files.iter().any(|path| path.ends_with("/in")) && files.iter().any(|path| path.ends_with("/out")), "{files:?}");
+        report
+            .expect("copy_file_range.bytes == 1")
+            .expect_err("does not hold");
+        let files: Vec<_> = report
+            .files
+            .iter()
+            .filter_map(|file| file.file.path.as_deref())
+            .collect();
+        assert!(
+            files.iter().any(|path| path.ends_with("/in"))
+                && files.iter().any(|path| path.ends_with("/out")),
+            "{files:?}"
+        );
     });
 }
 
@@ -110,14 +155,37 @@ fn the_report_covers_the_calling_thread() {
         .expect("a thread")
         .join()
         .expect("does not panic");
-    let [process] = report.processes.as_slice() else { panic!("one process: {:?}", report.processes) };
+    let [process] = report.processes.as_slice() else {
+        panic!("one process: {:?}", report.processes)
+    };
     assert_ne!(tid, getpid(), "libtest has threads");
     assert_eq!(i64::from(process.pid), i64::from(getpid().as_raw_pid()));
-    assert_eq!(process.ppid.map(i64::from), getppid().map(|pid| i64::from(pid.as_raw_pid())));
-    assert_eq!((process.comm.as_deref(), process.threads, process.state), (Some("the-traced-one"), 1, State::Running));
-    assert_eq!((report.exit.code, report.exit.signal, report.backend.as_str()), (None, None, "ebpf"));
+    assert_eq!(
+        process.ppid.map(i64::from),
+        getppid().map(|pid| i64::from(pid.as_raw_pid()))
+    );
+    assert_eq!(
+        (process.comm.as_deref(), process.threads, process.state),
+        (Some("the-traced-one"), 1, State::Running)
+    );
+    assert_eq!(
+        (
+            report.exit.code,
+            report.exit.signal,
+            report.backend.as_str()
+        ),
+        (None, None, "ebpf")
+    );
     assert_eq!(report.command, env::args().collect::<Vec<_>>());
-    assert_eq!(report.process("the-traced-*").expect("is there").syscall(Sysno::read).expect("was counted").calls, 0);
+    assert_eq!(
+        report
+            .process("the-traced-*")
+            .expect("is there")
+            .syscall(Sysno::read)
+            .expect("was counted")
+            .calls,
+        0
+    );
 }
 
 #[test]
@@ -134,8 +202,14 @@ fn another_thread_is_not_counted() {
         });
         let ((), report) = zctrace::trace(|| write_times(1000)).expect("is traced");
         is_over.store(true, Relaxed);
-        assert_eq!(report.syscall(Sysno::write).expect("was counted").calls, 1000);
-        assert!(bystander.join().expect("does not panic") > 0, "there was a bystander");
+        assert_eq!(
+            report.syscall(Sysno::write).expect("was counted").calls,
+            1000
+        );
+        assert!(
+            bystander.join().expect("does not panic") > 0,
+            "there was a bystander"
+        );
     });
 }
 
@@ -162,11 +236,23 @@ fn work_by_a_thread_that_existed_before_makes_the_report_a_lower_bound() {
         let ((), report) = zctrace::trace(|| hand_over(100)).expect("is traced");
         hand_over(10);
         assert_eq!(
-            report.losses.iter().map(|(name, count)| (name.as_str(), *count)).collect::<Vec<_>>(),
+            report
+                .losses
+                .iter()
+                .map(|(name, count)| (name.as_str(), *count))
+                .collect::<Vec<_>>(),
             [("other_threads", 100)]
         );
-        assert_eq!((report.exact, report.syscall(Sysno::write).expect("was counted").calls), (false, 0));
-        let failed = report.expect("write.calls == 0").expect_err("it may have been more");
+        assert_eq!(
+            (
+                report.exact,
+                report.syscall(Sysno::write).expect("was counted").calls
+            ),
+            (false, 0)
+        );
+        let failed = report
+            .expect("write.calls == 0")
+            .expect_err("it may have been more");
         assert!(failed.to_string().contains("inconclusive"), "{failed}");
         drop(order);
         pool.join().expect("does not panic");
@@ -177,7 +263,9 @@ fn work_by_a_thread_that_existed_before_makes_the_report_a_lower_bound() {
 fn threads_of_the_closure_are_counted_to_their_last_call() {
     alone(|| {
         let threads = || {
-            let spawned: Vec<_> = (1..=8).map(|number| thread::spawn(move || write_times(100 * number))).collect();
+            let spawned: Vec<_> = (1..=8)
+                .map(|number| thread::spawn(move || write_times(100 * number)))
+                .collect();
             for thread in spawned {
                 thread.join().expect("does not panic");
             }
@@ -199,9 +287,19 @@ fn child_processes_are_counted() {
                 .stdout(Stdio::piped())
                 .spawn()
                 .expect("sh is there");
-            child.stdin.take().expect("a pipe").write_all(&[1; 5000]).expect("is read");
+            child
+                .stdin
+                .take()
+                .expect("a pipe")
+                .write_all(&[1; 5000])
+                .expect("is read");
             let mut echo = Vec::new();
-            child.stdout.take().expect("a pipe").read_to_end(&mut echo).expect("is written");
+            child
+                .stdout
+                .take()
+                .expect("a pipe")
+                .read_to_end(&mut echo)
+                .expect("is written");
             assert!(child.wait().expect("is ours").success());
             echo.len()
         };
@@ -209,7 +307,10 @@ fn child_processes_are_counted() {
         assert_eq!(length, 5000);
         let cats = report.process("cat").expect("is there");
         assert_eq!(cats.iter().count(), 2);
-        assert_eq!(cats.syscall(Sysno::write).expect("was counted").bytes, Some(10_000));
+        assert_eq!(
+            cats.syscall(Sysno::write).expect("was counted").bytes,
+            Some(10_000)
+        );
         assert!(cats.iter().all(|cat| cat.state == State::Exited));
         assert!(report.exact, "{:?}", report.losses);
     });
@@ -231,7 +332,10 @@ fn concurrent_traces_do_not_mix() {
                 scope.spawn(move || zctrace::trace(closure).expect("is traced").1)
             })
             .collect();
-        let writes: Vec<u64> = traced.into_iter().map(|trace| writes_in(&trace.join().expect("does not panic"))).collect();
+        let writes: Vec<u64> = traced
+            .into_iter()
+            .map(|trace| writes_in(&trace.join().expect("does not panic")))
+            .collect();
         assert_eq!(writes, [1000, 2000, 3000, 4000]);
     });
 }
@@ -245,8 +349,13 @@ fn a_nested_trace_counts_only_its_own_calls() {
         })
         .expect("is traced");
         assert_eq!(writes_in(&inner), 5);
-        // The outer closure also makes the calls that start and end the inner trace, but those write elsewhere.
-        let null = outer.files.iter().find(|file| file.file.path.as_deref() == Some("/dev/null")).expect("was written");
+        // The outer closure also makes the calls that start and end the inner trace, but those
+        // write elsewhere.
+        let null = outer
+            .files
+            .iter()
+            .find(|file| file.file.path.as_deref() == Some("/dev/null"))
+            .expect("was written");
         assert!(null.writes == 15 && writes_in(&outer) >= 15, "{null:?}");
     });
 }
@@ -254,7 +363,9 @@ fn a_nested_trace_counts_only_its_own_calls() {
 #[test]
 fn a_panic_propagates_and_ends_the_trace() {
     alone(|| {
-        let caught = catch_unwind(AssertUnwindSafe(|| zctrace::trace(|| -> u32 { panic!("of the closure") })));
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            zctrace::trace(|| -> u32 { panic!("of the closure") })
+        }));
         let panic = caught.map(|_| ()).expect_err("goes on");
         assert_eq!(panic.downcast_ref::<&str>(), Some(&"of the closure"));
         let ((), report) = zctrace::trace(|| write_times(3)).expect("the next one is traced");
@@ -278,7 +389,15 @@ fn counters_cover_the_closure_only() {
         // SAFETY: a new mapping of a file of our own.
         let pages = unsafe {
             use rustix::mm::{MapFlags, ProtFlags, mmap};
-            mmap(std::ptr::null_mut(), 64 << 12, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0).expect("room")
+            mmap(
+                std::ptr::null_mut(),
+                64 << 12,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                &file,
+                0,
+            )
+            .expect("room")
         };
         for page in 0..64_usize {
             // SAFETY: within the mapping.
@@ -291,11 +410,15 @@ fn counters_cover_the_closure_only() {
     let usage = report.processes[0].usage;
     let faults = usage.page_faults.minor.expect("is known");
     assert!((64..200).contains(&faults), "{faults} faults");
-    let cpu = Duration::from_nanos(usage.user_ns.expect("is known") + usage.system_ns.expect("is known"));
+    let cpu =
+        Duration::from_nanos(usage.user_ns.expect("is known") + usage.system_ns.expect("is known"));
     let wall = Duration::from_nanos(report.wall_ns.expect("is known"));
     // The counters are read a little before and after the clock.
     let most = wall + Duration::from_millis(1);
-    assert!(wall >= Duration::from_millis(40) && wall <= began.elapsed() && cpu <= most, "{cpu:?} of {wall:?}");
+    assert!(
+        wall >= Duration::from_millis(40) && wall <= began.elapsed() && cpu <= most,
+        "{cpu:?} of {wall:?}"
+    );
     // Another thread may have had the processor meanwhile, but not all the time.
     assert!(cpu > Duration::from_millis(1), "{cpu:?}");
 }
@@ -303,8 +426,11 @@ fn counters_cover_the_closure_only() {
 #[test]
 fn a_closure_can_be_traced_from_async_code() {
     alone(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        let ((), report) = runtime.block_on(async { zctrace::trace(|| write_times(2)).expect("is traced") });
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .expect("a runtime");
+        let ((), report) =
+            runtime.block_on(async { zctrace::trace(|| write_times(2)).expect("is traced") });
         assert_eq!(writes_in(&report), 2);
     });
 }
@@ -318,12 +444,21 @@ fn without_privileges_closures_cannot_be_traced() {
         zctrace::trace(|| ()).expect_err("is not permitted")
     });
     let error = error.join().expect("does not panic");
-    assert!(error.is_unavailable() && matches!(error, RunError::Ebpf(_)), "{error:?}");
+    assert!(
+        error.is_unavailable() && matches!(error, RunError::Ebpf(_)),
+        "{error:?}"
+    );
     assert!(error.to_string().contains("CAP_BPF"), "{error}");
 }
 
 #[test]
 fn strace_cannot_trace_a_closure() {
-    let error = Tracer::new().backend(Choice::Strace).trace(|| ()).expect_err("is refused");
-    assert!(matches!(error, RunError::ClosureUnderStrace) && !error.is_unavailable(), "{error:?}");
+    let error = Tracer::new()
+        .backend(Choice::Strace)
+        .trace(|| ())
+        .expect_err("is refused");
+    assert!(
+        matches!(error, RunError::ClosureUnderStrace) && !error.is_unavailable(),
+        "{error:?}"
+    );
 }

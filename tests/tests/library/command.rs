@@ -30,15 +30,34 @@ fn sh(script: &str, backend: Choice) -> Command {
 fn a_command_gives_a_report() {
     for backend in BACKENDS {
         let dir = TestDir::with("in", vec![1; 100_000]);
-        let report = Command::new("cp").args(["in", "out"]).current_dir(dir.path()).backend(backend).report().expect("is traced");
-        assert_eq!((report.exit.code, report.command.as_slice()), (Some(0), ["cp", "in", "out"].map(String::from).as_slice()));
+        let report = Command::new("cp")
+            .args(["in", "out"])
+            .current_dir(dir.path())
+            .backend(backend)
+            .report()
+            .expect("is traced");
+        assert_eq!(
+            (report.exit.code, report.command.as_slice()),
+            (Some(0), ["cp", "in", "out"].map(String::from).as_slice())
+        );
         let cp = report.process("cp").expect("is there");
-        assert_eq!(cp.syscall(Sysno::copy_file_range).expect("was counted").bytes, Some(100_000));
+        assert_eq!(
+            cp.syscall(Sysno::copy_file_range)
+                .expect("was counted")
+                .bytes,
+            Some(100_000)
+        );
         assert_eq!(cp.syscall(Sysno::sendfile).expect("was counted").calls, 0);
-        let [transfer] = report.transfers.as_slice() else { panic!("one transfer: {report:?}") };
+        let [transfer] = report.transfers.as_slice() else {
+            panic!("one transfer: {report:?}")
+        };
         // Paths are relative to where the command ran.
         assert_eq!(
-            (transfer.api, transfer.from.path.as_deref(), transfer.to.path.as_deref()),
+            (
+                transfer.api,
+                transfer.from.path.as_deref(),
+                transfer.to.path.as_deref()
+            ),
             (Api::CopyFileRange, Some("in"), Some("out"))
         );
         assert!(report.exact, "{:?}", report.losses);
@@ -48,41 +67,65 @@ fn a_command_gives_a_report() {
 #[test]
 fn stdout_and_stderr_are_captured() {
     for backend in BACKENDS {
-        let output = sh("cat; echo out; echo err >&2; exit 3", backend).output().expect("is traced");
-        assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (b"out\n".as_slice(), b"err\n".as_slice()));
+        let output = sh("cat; echo out; echo err >&2; exit 3", backend)
+            .output()
+            .expect("is traced");
+        assert_eq!(
+            (output.stdout.as_slice(), output.stderr.as_slice()),
+            (b"out\n".as_slice(), b"err\n".as_slice())
+        );
         assert_eq!(output.report.exit.code, Some(3));
     }
 }
 
 #[test]
 fn more_output_than_a_pipe_holds_is_captured() {
-    let output = sh("head -c 3000000 /dev/zero", Choice::Ebpf).output().expect("is traced");
+    let output = sh("head -c 3000000 /dev/zero", Choice::Ebpf)
+        .output()
+        .expect("is traced");
     assert_eq!(output.stdout.len(), 3_000_000);
 }
 
 #[test]
 fn streams_can_be_set() {
     let mut input = tempfile::tempfile().expect("a file");
-    std::io::Write::write_all(&mut input, b"hello").and_then(|()| std::io::Seek::rewind(&mut input)).expect("room");
+    std::io::Write::write_all(&mut input, b"hello")
+        .and_then(|()| std::io::Seek::rewind(&mut input))
+        .expect("room");
     let dir = TestDir::new();
     let path = dir.join("out");
     let mut command = sh("cat; cat nothing", Choice::Ebpf);
-    command.stdin(input).stdout(File::create(&path).expect("room")).stderr(Stream::null().expect("is there"));
+    command
+        .stdin(input)
+        .stdout(File::create(&path).expect("room"))
+        .stderr(Stream::null().expect("is there"));
     assert_eq!(command.report().expect("is traced").exit.code, Some(1));
     let mut text = String::new();
-    File::open(&path).and_then(|mut file| file.read_to_string(&mut text)).expect("is there");
+    File::open(&path)
+        .and_then(|mut file| file.read_to_string(&mut text))
+        .expect("is there");
     assert_eq!(text, "hello");
 }
 
 #[test]
 fn the_environment_can_be_set_and_cleared() {
     for backend in BACKENDS {
-        let text = |command: &Command| String::from_utf8(command.output().expect("is traced").stdout).expect("text");
+        let text = |command: &Command| {
+            String::from_utf8(command.output().expect("is traced").stdout).expect("text")
+        };
         let mut command = sh("echo $ZC_ONE-$ZC_TWO-${HOME:+home}", backend);
-        command.env("ZC_ONE", "1").env("ZC_TWO", "2").env_remove("ZC_TWO").env("HOME", "/");
+        command
+            .env("ZC_ONE", "1")
+            .env("ZC_TWO", "2")
+            .env_remove("ZC_TWO")
+            .env("HOME", "/");
         assert_eq!(text(&command), "1--home\n");
         command.env_clear().env("ZC_TWO", "2");
-        assert_eq!(text(&command), "-2-\n", "the program is found without a PATH, as by libc");
+        assert_eq!(
+            text(&command),
+            "-2-\n",
+            "the program is found without a PATH, as by libc"
+        );
         let mut all = Command::new("env");
         all.env_clear().env("A", "b c").backend(backend);
         assert_eq!(text(&all), "A=b c\n");
@@ -98,11 +141,35 @@ fn a_program_is_searched_on_the_commands_path_and_in_its_directory() {
         let mut command = Command::new("zc-only-here");
         command.backend(backend);
         assert!(matches!(command.report(), Err(RunError::Launch(_))));
-        assert_eq!(command.env("PATH", dir.path()).report().expect("is traced").exit.code, Some(0));
+        assert_eq!(
+            command
+                .env("PATH", dir.path())
+                .report()
+                .expect("is traced")
+                .exit
+                .code,
+            Some(0)
+        );
         let mut relative = Command::new("./zc-only-here");
-        assert_eq!(relative.current_dir(dir.path()).backend(backend).report().expect("is traced").exit.code, Some(0));
-        let error = relative.current_dir("/no/such/place").report().expect_err("cannot run there").to_string();
-        assert!(error.contains("there is no directory '/no/such/place'"), "{error}");
+        assert_eq!(
+            relative
+                .current_dir(dir.path())
+                .backend(backend)
+                .report()
+                .expect("is traced")
+                .exit
+                .code,
+            Some(0)
+        );
+        let error = relative
+            .current_dir("/no/such/place")
+            .report()
+            .expect_err("cannot run there")
+            .to_string();
+        assert!(
+            error.contains("there is no directory '/no/such/place'"),
+            "{error}"
+        );
     }
 }
 
@@ -110,7 +177,10 @@ fn a_program_is_searched_on_the_commands_path_and_in_its_directory() {
 fn a_timeout_kills_the_command_and_all_its_descendants() {
     for backend in BACKENDS {
         let dir = TestDir::new();
-        let mut command = sh("setsid sleep 1000 & echo $! > pid; (sleep 1000); true", backend);
+        let mut command = sh(
+            "setsid sleep 1000 & echo $! > pid; (sleep 1000); true",
+            backend,
+        );
         // Long enough for the shell to write the file.
         let timeout = patience(Duration::from_millis(700));
         command.current_dir(dir.path()).timeout(timeout);
@@ -119,13 +189,16 @@ fn a_timeout_kills_the_command_and_all_its_descendants() {
         assert!(matches!(error, RunError::TimedOut { .. }), "{error:?}");
         assert_eq!(
             error.to_string(),
-            format!("'sh' did not end within {timeout:?}: it was killed, together with everything that it had started")
+            format!(
+                "'sh' did not end within {timeout:?}: it was killed, together with everything that it had started"
+            )
         );
         assert!(began.elapsed() < patience(Duration::from_secs(20)));
         let pid = dir.read("pid");
         // It may be a zombie whose new parent has not reaped it yet.
         let is_gone = || {
-            let state = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+            let state =
+                fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
             state.is_empty() || state.contains(") Z ")
         };
         wait_until("it is gone", is_gone);
@@ -135,7 +208,10 @@ fn a_timeout_kills_the_command_and_all_its_descendants() {
 #[test]
 fn a_command_within_its_timeout_is_not_affected() {
     for backend in BACKENDS {
-        let report = sh("exit 4", backend).timeout(Duration::from_mins(1)).report().expect("is traced");
+        let report = sh("exit 4", backend)
+            .timeout(Duration::from_mins(1))
+            .report()
+            .expect("is traced");
         assert_eq!(report.exit.code, Some(4));
     }
 }
@@ -165,7 +241,13 @@ fn wait_all_waits_for_descendants() {
                 report
             }
         };
-        let states = |wait: bool| run(wait).processes.iter().map(|process| process.state).collect::<Vec<_>>();
+        let states = |wait: bool| {
+            run(wait)
+                .processes
+                .iter()
+                .map(|process| process.state)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(states(true), [State::Exited, State::Exited]);
         assert_eq!(states(false), [State::Exited, State::Running]);
     }
@@ -183,8 +265,15 @@ fn programs_started_by_other_threads_are_not_counted() {
             });
         }
         for _ in 0..5 {
-            let report = Command::new("sh").args(["-c", "exit 5"]).report().expect("is traced");
-            let names: Vec<_> = report.processes.iter().map(|process| process.comm.as_deref()).collect();
+            let report = Command::new("sh")
+                .args(["-c", "exit 5"])
+                .report()
+                .expect("is traced");
+            let names: Vec<_> = report
+                .processes
+                .iter()
+                .map(|process| process.comm.as_deref())
+                .collect();
             assert_eq!((names, report.exit.code), (vec![Some("sh")], Some(5)));
         }
         is_over.store(true, Relaxed);
@@ -210,15 +299,23 @@ fn several_commands_can_run_at_once() {
 #[test]
 fn a_program_that_cannot_be_run_is_a_typed_error() {
     for backend in BACKENDS {
-        let error = Command::new("no-such-program").backend(backend).report().expect_err("there is none");
-        assert!(matches!(error, RunError::Launch(_)) && !error.is_unavailable(), "{error:?}");
+        let error = Command::new("no-such-program")
+            .backend(backend)
+            .report()
+            .expect_err("there is none");
+        assert!(
+            matches!(error, RunError::Launch(_)) && !error.is_unavailable(),
+            "{error:?}"
+        );
         assert_eq!(error.exit_status(), Some(127));
     }
 }
 
 #[test]
 fn a_command_can_be_traced_from_async_code() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime");
     let report = runtime.block_on(async { Command::new("true").report().expect("is traced") });
     assert_eq!(report.exit.code, Some(0));
 }

@@ -1,4 +1,5 @@
-//! The library as its users' tests call it: in this process, where cargo runs many tests in threads at once.
+//! The library as its users' tests call it: in this process, where cargo runs many tests in threads
+//! at once.
 
 mod closure;
 mod command;

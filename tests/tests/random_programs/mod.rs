@@ -1,8 +1,10 @@
-//! Random programs that know where every byte came from. Reports must state the truth about them, or a lower bound that is marked as one.
+//! Random programs that know where every byte came from. Reports must state the truth about them,
+//! or a lower bound that is marked as one.
 //!
-//! `ZC_RANDOM_PROGRAMS` sets how many programs are run under each backend, `ZC_RANDOM_SEED` which ones, `ZC_RANDOM_STEPS` how long they
-//! are, and `ZC_RANDOM_WITHOUT` (names with commas) which steps they leave out. `ZC_RANDOM_ALL=1` also uses the steps that a
-//! backend cannot see. A failure shows the shortest program that was found for it.
+//! `ZC_RANDOM_PROGRAMS` sets how many programs are run under each backend, `ZC_RANDOM_SEED` which
+//! ones, `ZC_RANDOM_STEPS` how long they are, and `ZC_RANDOM_WITHOUT` (names with commas) which
+//! steps they leave out. `ZC_RANDOM_ALL=1` also uses the steps that a backend cannot see. A failure
+//! shows the shortest program that was found for it.
 
 mod judge;
 
@@ -25,13 +27,15 @@ const PROGRAMS: u64 = 240;
 /// How many programs are traced together, each as a process.
 const TOGETHER: u64 = 40;
 
-/// How many programs are traced one by one after each such batch. They only copy, so that their reports can be exact as a whole.
+/// How many programs are traced one by one after each such batch. They only copy, so that their
+/// reports can be exact as a whole.
 const ALONE: u64 = 5;
 
 /// The theme of programs that only copy.
 const COPYING: usize = 7;
 
-/// How many steps a program has by default. A program that hangs or is wrong about itself fails its whole batch, so programs are short.
+/// How many steps a program has by default. A program that hangs or is wrong about itself fails its
+/// whole batch, so programs are short.
 const STEPS: usize = 20;
 
 /// Stores to a part of what was read. Between two sampled words they are not noticed.
@@ -48,17 +52,39 @@ struct Plan {
 
 /// The value of an environment variable, or a default.
 fn setting<T: FromStr>(name: &str, otherwise: T) -> T {
-    env::var(name).map_or(otherwise, |value| value.parse().ok().unwrap_or_else(|| panic!("{name}={value:?}")))
+    env::var(name).map_or(otherwise, |value| {
+        value
+            .parse()
+            .ok()
+            .unwrap_or_else(|| panic!("{name}={value:?}"))
+    })
 }
 
 impl Plan {
     /// `without` names the steps that the backend cannot see.
     fn new(backend: &'static str, without: &[&str]) -> Self {
         let more = setting("ZC_RANDOM_WITHOUT", String::new());
-        let without = if setting("ZC_RANDOM_ALL", 0) == 1 { &[] } else { without };
-        let without = without.iter().copied().chain(more.split(',')).filter(|name| !name.is_empty()).map(str::to_owned);
-        let (seed, steps) = (setting("ZC_RANDOM_SEED", 1), setting("ZC_RANDOM_STEPS", STEPS));
-        Self { backend, seed, steps, without: without.collect() }
+        let without = if setting("ZC_RANDOM_ALL", 0) == 1 {
+            &[]
+        } else {
+            without
+        };
+        let without = without
+            .iter()
+            .copied()
+            .chain(more.split(','))
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned);
+        let (seed, steps) = (
+            setting("ZC_RANDOM_SEED", 1),
+            setting("ZC_RANDOM_STEPS", STEPS),
+        );
+        Self {
+            backend,
+            seed,
+            steps,
+            without: without.collect(),
+        }
     }
 
     fn zctrace(&self) -> Zctrace {
@@ -68,23 +94,37 @@ impl Plan {
     /// The words that start programs of this plan.
     fn program(&self, words: &[String]) -> Program {
         let without = self.without.iter().map(|name| format!("--without={name}"));
-        words.iter().cloned().chain(without).fold(program(env!("CARGO_BIN_EXE_random-io")), Program::arg)
+        words
+            .iter()
+            .cloned()
+            .chain(without)
+            .fold(program(env!("CARGO_BIN_EXE_random-io")), Program::arg)
     }
 
     /// Traces a program, or several in turn.
     fn trace(&self, words: &[String], numbers: impl Iterator<Item = u64>) -> (Report, Vec<Truth>) {
         let directory = TestDir::new();
         make_sources(directory.path()).expect("room for files");
-        let run = self.zctrace().dir(directory.path()).run_with_any_backend(&self.program(words));
+        let run = self
+            .zctrace()
+            .dir(directory.path())
+            .run_with_any_backend(&self.program(words));
         run.finished.successful();
-        let truth = |number| Truth::read(directory.path(), number).expect("each program writes its truth down");
+        let truth = |number| {
+            Truth::read(directory.path(), number).expect("each program writes its truth down")
+        };
         (run.report, numbers.map(truth).collect())
     }
 
     /// Traces these programs and judges the report.
     fn judged(&self, first: u64, count: u64) -> Judged {
         let numbers = [self.seed, first, count].map(|number| number.to_string());
-        let mut words = [vec!["batch".to_owned()], numbers.to_vec(), vec![self.steps.to_string()]].concat();
+        let mut words = [
+            vec!["batch".to_owned()],
+            numbers.to_vec(),
+            vec![self.steps.to_string()],
+        ]
+        .concat();
         if count == 1 {
             words.push(format!("--theme={COPYING}"));
         }
@@ -97,14 +137,31 @@ impl Plan {
         let (programs, start) = (setting("ZC_RANDOM_PROGRAMS", PROGRAMS), Instant::now());
         let (mut all, mut first) = (Judged::default(), 0);
         while first < programs {
-            let count = if first % (TOGETHER + ALONE) == 0 { TOGETHER } else { 1 }.min(programs - first);
+            let count = if first % (TOGETHER + ALONE) == 0 {
+                TOGETHER
+            } else {
+                1
+            }
+            .min(programs - first);
             all.add(self.judged(first, count));
             first += count;
         }
-        let Self { backend, seed, steps, without, .. } = self;
-        println!("{backend}: seed {seed}, {programs} programs of {steps} steps without {without:?}, in {:?}", start.elapsed());
+        let Self {
+            backend,
+            seed,
+            steps,
+            without,
+            ..
+        } = self;
+        println!(
+            "{backend}: seed {seed}, {programs} programs of {steps} steps without {without:?}, in {:?}",
+            start.elapsed()
+        );
         println!("{all}");
-        assert!(all.exact > 0 || programs < PROGRAMS, "nothing was stated exactly");
+        assert!(
+            all.exact > 0 || programs < PROGRAMS,
+            "nothing was stated exactly"
+        );
         self.explain(&all.failures);
     }
 
@@ -117,10 +174,16 @@ impl Plan {
         let mut text = String::new();
         for (class, failures) in &classes {
             let (count, seed) = (failures.len(), failures[0].of.0);
-            text.extend([format!("\n{class}: {count} false statements, the smallest program with seed {seed}:\n")]);
+            text.extend([format!(
+                "\n{class}: {count} false statements, the smallest program with seed {seed}:\n"
+            )]);
             text += &smallest(self, failures);
         }
-        assert!(classes.is_empty(), "false statements, with seed {}:{text}", self.seed);
+        assert!(
+            classes.is_empty(),
+            "false statements, with seed {}:{text}",
+            self.seed
+        );
     }
 }
 
@@ -131,12 +194,18 @@ fn statements_under_ebpf_are_true() {
 
 #[test]
 fn statements_under_strace_are_true() {
-    // strace sees no operations of rings, and takes a `vmsplice` out of a pipe for one into it. It shows no addresses, so it does not
-    // see that the kernel filled a part of a buffer, with random bytes for example.
-    Plan::new("strace", &[UNSEEN, "partial-fills", "rings", "vmsplice_out"]).run();
+    // strace sees no operations of rings, and takes a `vmsplice` out of a pipe for one into it. It
+    // shows no addresses, so it does not see that the kernel filled a part of a buffer, with random
+    // bytes for example.
+    Plan::new(
+        "strace",
+        &[UNSEEN, "partial-fills", "rings", "vmsplice_out"],
+    )
+    .run();
 }
 
-/// How many programs are tried for each class of failure. Some fail only sometimes, or only together with others.
+/// How many programs are tried for each class of failure. Some fail only sometimes, or only
+/// together with others.
 const CANDIDATES: usize = 4;
 
 /// How many calls of a program are shown.
@@ -173,7 +242,9 @@ fn smallest(plan: &Plan, failures: &[&Failure]) -> String {
         if !fails(&(plan.steps, Vec::new())) {
             continue;
         }
-        let mut steps = (1..plan.steps).find(|&steps| fails(&(steps, Vec::new()))).unwrap_or(plan.steps);
+        let mut steps = (1..plan.steps)
+            .find(|&steps| fails(&(steps, Vec::new())))
+            .unwrap_or(plan.steps);
         let mut skipped = Vec::new();
         for step in (0..steps).rev() {
             skipped.push(step);
@@ -189,23 +260,39 @@ fn smallest(plan: &Plan, failures: &[&Failure]) -> String {
         if let Some((texts, truth)) = alone(plan, failure, &shape) {
             let (words, calls) = (words(failure.of, &shape).join(" "), truth.words.len());
             let shown = folded(&truth.words).join("\n    ");
-            return format!("  random-io {words}\n    {shown}\n  of {calls} calls and stores\n  {}\n", texts.join("\n  "));
+            return format!(
+                "  random-io {words}\n    {shown}\n  of {calls} calls and stores\n  {}\n",
+                texts.join("\n  ")
+            );
         }
     }
-    format!("  no program fails when it runs alone: seed {}: {}\n", failures[0].of.0, failures[0].text)
+    format!(
+        "  no program fails when it runs alone: seed {}: {}\n",
+        failures[0].of.0, failures[0].text
+    )
 }
 
 fn words((seed, theme): (u64, usize), (steps, skipped): &Shape) -> Vec<String> {
-    let words =
-        ["one".to_owned(), seed.to_string(), "0".to_owned(), steps.to_string(), format!("--theme={theme}"), "--words".to_owned()];
+    let words = [
+        "one".to_owned(),
+        seed.to_string(),
+        "0".to_owned(),
+        steps.to_string(),
+        format!("--theme={theme}"),
+        "--words".to_owned(),
+    ];
     let skips = skipped.iter().map(|step| format!("--skip={step}"));
     words.into_iter().chain(skips).collect()
 }
 
-/// The false statements of this class about a program that runs alone, and its truth. `None` if there are none.
+/// The false statements of this class about a program that runs alone, and its truth. `None` if
+/// there are none.
 fn alone(plan: &Plan, failure: &Failure, shape: &Shape) -> Option<(Vec<String>, Truth)> {
     let (report, mut truths) = plan.trace(&words(failure.of, shape), std::iter::once(0));
-    let failures = judge(&report, &truths).failures.into_iter().filter(|other| other.class == failure.class);
+    let failures = judge(&report, &truths)
+        .failures
+        .into_iter()
+        .filter(|other| other.class == failure.class);
     let texts: Vec<String> = failures.map(|failure| failure.text).collect();
     (!texts.is_empty()).then(|| (texts, truths.remove(0)))
 }

@@ -1,4 +1,5 @@
-//! The functions of an eBPF object, which of them call each other, and their instructions, as far as this crate decodes them.
+//! The functions of an eBPF object, which of them call each other, and their instructions, as far
+//! as this crate decodes them.
 //!
 //! Encoding: RFC 9669, section 3 ("Instruction Encoding").
 
@@ -6,8 +7,8 @@ use std::collections::HashMap;
 
 use anyhow::{Context as _, Result, bail};
 use object::{
-    Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SectionIndex, SectionKind, SymbolKind,
-    read::elf::ElfFile64,
+    Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SectionIndex,
+    SectionKind, SymbolKind, read::elf::ElfFile64,
 };
 
 use super::stack;
@@ -30,7 +31,8 @@ pub struct Function {
     pub stack_bytes: u32,
     /// How many instructions it has. A wide instruction counts as two, as in the kernel.
     pub instructions: usize,
-    /// The functions that it calls or passes as callbacks, as indices into [`Object::functions`], each once, in the order of its instructions.
+    /// The functions that it calls or passes as callbacks, as indices into [`Object::functions`],
+    /// each once, in the order of its instructions.
     pub callees: Vec<usize>,
     /// The number of the kernel helper in each of its helper calls.
     pub helpers: Vec<i32>,
@@ -45,7 +47,8 @@ pub const LOOP: i32 = 181;
 type Place = (SectionIndex, u64);
 
 impl Object {
-    /// Reads an object from the linker. An error if it is not an eBPF object, or calls something that is not in it.
+    /// Reads an object from the linker. An error if it is not an eBPF object, or calls something
+    /// that is not in it.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let file = ElfFile64::<object::Endianness>::parse(bytes).context("not an ELF object")?;
         let symbols: Vec<_> = file
@@ -53,17 +56,30 @@ impl Object {
             .filter(|symbol| symbol.kind() == SymbolKind::Text)
             .filter_map(|symbol| Some((symbol, symbol.section_index()?)))
             .collect();
-        let places: HashMap<Place, usize> =
-            symbols.iter().enumerate().map(|(index, (symbol, section))| ((*section, symbol.address()), index)).collect();
+        let places: HashMap<Place, usize> = symbols
+            .iter()
+            .enumerate()
+            .map(|(index, (symbol, section))| ((*section, symbol.address()), index))
+            .collect();
         let mut functions = Vec::with_capacity(symbols.len());
         for (symbol, section_index) in &symbols {
             let section = file.section_by_index(*section_index)?;
             let name = format!("{:#}", rustc_demangle::demangle(symbol.name()?));
-            let code = section.data_range(symbol.address(), symbol.size())?.context("a function outside of its section")?;
+            let code = section
+                .data_range(symbol.address(), symbol.size())?
+                .context("a function outside of its section")?;
             let code = decode(code);
             let callees = callees(&file, &section, symbol.address(), &code)
                 .and_then(|callees| {
-                    callees.iter().map(|place| places.get(place).copied().context("the function is not in the object")).collect()
+                    callees
+                        .iter()
+                        .map(|place| {
+                            places
+                                .get(place)
+                                .copied()
+                                .context("the function is not in the object")
+                        })
+                        .collect()
                 })
                 .with_context(|| format!("cannot find what {name} calls"))?;
             functions.push(Function {
@@ -72,7 +88,11 @@ impl Object {
                 stack_bytes: stack::frame_bytes(&code),
                 instructions: code.len(),
                 callees,
-                helpers: code.iter().flatten().filter_map(|instruction| instruction.helper()).collect(),
+                helpers: code
+                    .iter()
+                    .flatten()
+                    .filter_map(|instruction| instruction.helper())
+                    .collect(),
             });
         }
         Ok(Self { functions })
@@ -80,13 +100,16 @@ impl Object {
 
     /// The programs, by name.
     pub fn programs(&self) -> Vec<usize> {
-        let mut programs: Vec<_> = (0..self.functions.len()).filter(|&index| self.functions[index].is_program).collect();
+        let mut programs: Vec<_> = (0..self.functions.len())
+            .filter(|&index| self.functions[index].is_program)
+            .collect();
         programs.sort_by(|&a, &b| self.functions[a].name.cmp(&self.functions[b].name));
         programs
     }
 
-    /// All functions of a program, itself included, in the order in which aya places them: the callees of a function follow it in the order of
-    /// its calls, each followed by its own callees, unless they are placed already.
+    /// All functions of a program, itself included, in the order in which aya places them: the
+    /// callees of a function follow it in the order of its calls, each followed by its own callees,
+    /// unless they are placed already.
     pub fn parts(&self, program: usize) -> Vec<usize> {
         let mut parts = vec![program];
         self.add_callees(program, &mut parts);
@@ -105,9 +128,15 @@ impl Object {
     /// The compiler that made the object, as its debug information says.
     pub fn compiler(bytes: &[u8]) -> Option<String> {
         const START: &[u8] = b"rustc version ";
-        let at = bytes.windows(START.len()).position(|window| window == START)?;
-        let end = bytes[at..].iter().position(|&byte| byte == b')' || byte == 0)?;
-        String::from_utf8(bytes[at..at + end].to_vec()).ok().map(|text| text.replace(" (", ", "))
+        let at = bytes
+            .windows(START.len())
+            .position(|window| window == START)?;
+        let end = bytes[at..]
+            .iter()
+            .position(|&byte| byte == b')' || byte == 0)?;
+        String::from_utf8(bytes[at..at + end].to_vec())
+            .ok()
+            .map(|text| text.replace(" (", ", "))
     }
 }
 
@@ -123,7 +152,8 @@ fn decode(code: &[u8]) -> Vec<Option<Instruction>> {
     decoded.collect()
 }
 
-/// Where the functions begin that this code calls or takes the address of. The code is at `start` of its section.
+/// Where the functions begin that this code calls or takes the address of. The code is at `start`
+/// of its section.
 fn callees<'data>(
     file: &ElfFile64<'data, object::Endianness>,
     section: &object::read::elf::ElfSection64<'data, '_, object::Endianness>,
@@ -132,32 +162,57 @@ fn callees<'data>(
 ) -> Result<Vec<Place>> {
     let end = start + (code.len() * INSTRUCTION_BYTES) as u64;
     let mut relocated = HashMap::new();
-    for (offset, relocation) in section.relocations().filter(|(offset, _)| (start..end).contains(offset)) {
-        let RelocationTarget::Symbol(symbol) = relocation.target() else { bail!("a relocation without a symbol") };
+    for (offset, relocation) in section
+        .relocations()
+        .filter(|(offset, _)| (start..end).contains(offset))
+    {
+        let RelocationTarget::Symbol(symbol) = relocation.target() else {
+            bail!("a relocation without a symbol")
+        };
         relocated.insert(offset, file.symbol_by_index(symbol)?);
     }
     let mut places = Vec::new();
     for (index, instruction) in code.iter().enumerate() {
         let offset = start + (index * INSTRUCTION_BYTES) as u64;
         let symbol = relocated.get(&offset);
-        // The symbol of a section means its beginning, and the instruction has the distance from there.
+        // The symbol of a section means its beginning, and the instruction has the distance from
+        // there.
         let target = |addend: i64| -> Result<Place> {
             let symbol = symbol.context("an address without a relocation")?;
-            let addend = if symbol.kind() == SymbolKind::Section { addend } else { 0 };
-            let section = symbol.section_index().context("a symbol without a section")?;
-            Ok((section, symbol.address().checked_add_signed(addend).context("beyond the section")?))
+            let addend = if symbol.kind() == SymbolKind::Section {
+                addend
+            } else {
+                0
+            };
+            let section = symbol
+                .section_index()
+                .context("a symbol without a section")?;
+            Ok((
+                section,
+                symbol
+                    .address()
+                    .checked_add_signed(addend)
+                    .context("beyond the section")?,
+            ))
         };
         let is_text = |symbol: &object::read::elf::ElfSymbol64<'data, '_, object::Endianness>| {
-            let section = symbol.section_index().and_then(|index| file.section_by_index(index).ok());
+            let section = symbol
+                .section_index()
+                .and_then(|index| file.section_by_index(index).ok());
             section.is_some_and(|section| section.kind() == SectionKind::Text)
         };
         let place = match instruction.map(Instruction::does) {
             Some(Does::CallsFunction(distance)) if symbol.is_some() => target(bytes_of(distance))?,
-            Some(Does::CallsFunction(distance)) => {
-                (section.index(), offset.checked_add_signed(bytes_of(distance)).context("beyond the section")?)
-            }
+            Some(Does::CallsFunction(distance)) => (
+                section.index(),
+                offset
+                    .checked_add_signed(bytes_of(distance))
+                    .context("beyond the section")?,
+            ),
             // The address of a function that a helper calls back.
-            Some(Does::LoadsConstant { constant, .. }) if symbol.is_some_and(is_text) => target(constant.into())?,
+            Some(Does::LoadsConstant { constant, .. }) if symbol.is_some_and(is_text) => {
+                target(constant.into())?
+            }
             _ => continue,
         };
         if !places.contains(&place) {
@@ -167,7 +222,8 @@ fn callees<'data>(
     Ok(places)
 }
 
-/// How far a relative call jumps, in bytes. The distance is in instructions, from the one after the call.
+/// How far a relative call jumps, in bytes. The distance is in instructions, from the one after the
+/// call.
 const fn bytes_of(distance: i32) -> i64 {
     (distance as i64 + 1) * INSTRUCTION_BYTES.cast_signed() as i64
 }
@@ -183,7 +239,8 @@ const LOAD_64: u8 = 0x18;
 const MOVE: u8 = 0xbf;
 /// `BPF_ALU64 | BPF_ADD | BPF_K`.
 const ADD: u8 = 0x07;
-/// `BPF_PSEUDO_CALL` of the kernel's include/uapi/linux/bpf.h: the source register of a call of one of our own functions.
+/// `BPF_PSEUDO_CALL` of the kernel's include/uapi/linux/bpf.h: the source register of a call of one
+/// of our own functions.
 const PSEUDO_CALL: u8 = 1;
 /// The register that points to the end of the function's stack frame.
 pub const FRAME: u8 = 10;
@@ -203,7 +260,8 @@ pub struct Instruction {
 pub enum Does {
     /// Calls a helper of the kernel, by its number.
     CallsHelper(i32),
-    /// Calls another function, this many instructions after the next one, unless a relocation says otherwise.
+    /// Calls another function, this many instructions after the next one, unless a relocation says
+    /// otherwise.
     CallsFunction(i32),
     /// Loads a constant of 64 bits, or an address if a relocation says so.
     LoadsConstant {
@@ -268,22 +326,46 @@ impl Instruction {
 
     /// The number of the helper, if it calls one.
     pub const fn helper(self) -> Option<i32> {
-        if let Does::CallsHelper(number) = self.does() { Some(number) } else { None }
+        if let Does::CallsHelper(number) = self.does() {
+            Some(number)
+        } else {
+            None
+        }
     }
 
     /// What it does.
     pub const fn does(self) -> Does {
-        let Self { code, target, source, offset, immediate } = self;
+        let Self {
+            code,
+            target,
+            source,
+            offset,
+            immediate,
+        } = self;
         match code {
             CALL if source == PSEUDO_CALL => Does::CallsFunction(immediate),
             CALL => Does::CallsHelper(immediate),
-            LOAD_64 => Does::LoadsConstant { target, constant: immediate },
+            LOAD_64 => Does::LoadsConstant {
+                target,
+                constant: immediate,
+            },
             MOVE if offset == 0 => Does::Copies { target, source },
-            ADD => Does::Adds { target, constant: immediate },
-            // The class is in the three lowest bits: BPF_LD, BPF_LDX, BPF_ST, BPF_STX, BPF_ALU, BPF_JMP, BPF_JMP32, BPF_ALU64.
+            ADD => Does::Adds {
+                target,
+                constant: immediate,
+            },
+            // The class is in the three lowest bits: BPF_LD, BPF_LDX, BPF_ST, BPF_STX, BPF_ALU,
+            // BPF_JMP, BPF_JMP32, BPF_ALU64.
             _ => match code & 7 {
-                1 => Does::Loads { target, base: source, offset },
-                2 | 3 => Does::Stores { base: target, offset },
+                1 => Does::Loads {
+                    target,
+                    base: source,
+                    offset,
+                },
+                2 | 3 => Does::Stores {
+                    base: target,
+                    offset,
+                },
                 5 | 6 => Does::Jumps,
                 _ => Does::Sets(target),
             },

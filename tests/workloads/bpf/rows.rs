@@ -1,4 +1,5 @@
-//! The table of the verifiers' figures: stack and processed instructions for each kernel and program.
+//! The table of the verifiers' figures: stack and processed instructions for each kernel and
+//! program.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -37,11 +38,23 @@ impl Rows {
         let mut rows = Self::default();
         for line in text.lines() {
             let line = line.find(MARK).map_or(line, |at| &line[at + MARK.len()..]);
-            let cells: Vec<&str> = line.trim().trim_matches('|').split('|').map(str::trim).collect();
+            let cells: Vec<&str> = line
+                .trim()
+                .trim_matches('|')
+                .split('|')
+                .map(str::trim)
+                .collect();
             if let [kernel, program, stack_bytes, processed] = cells[..]
                 && let (Ok(stack_bytes), Ok(processed)) = (stack_bytes.parse(), processed.parse())
             {
-                rows.insert(kernel, program, Row { stack_bytes, processed });
+                rows.insert(
+                    kernel,
+                    program,
+                    Row {
+                        stack_bytes,
+                        processed,
+                    },
+                );
             }
         }
         rows
@@ -49,12 +62,16 @@ impl Rows {
 
     /// Adds a row, or replaces the one that is there.
     pub fn insert(&mut self, kernel: &str, program: &str, row: Row) {
-        self.0.insert((version(kernel), kernel.to_owned(), program.to_owned()), row);
+        self.0.insert(
+            (version(kernel), kernel.to_owned(), program.to_owned()),
+            row,
+        );
     }
 
     /// Replaces all rows of the kernels in another table with those of that table.
     pub fn record(&mut self, other: Self) {
-        self.0.retain(|(_, kernel, _), _| !other.0.keys().any(|(_, recorded, _)| recorded == kernel));
+        self.0
+            .retain(|(_, kernel, _), _| !other.0.keys().any(|(_, recorded, _)| recorded == kernel));
         self.0.extend(other.0);
     }
 
@@ -65,23 +82,38 @@ impl Rows {
 
     /// The rows as lines of a test's output.
     pub fn lines(&self) -> String {
-        self.cells().flat_map(|row| [MARK.to_owned(), row, "\n".to_owned()]).collect()
+        self.cells()
+            .flat_map(|row| [MARK.to_owned(), row, "\n".to_owned()])
+            .collect()
     }
 
-    /// The rows of `found` with a figure that is more than this many percent larger than here, one line each. Rows that are not here are not
-    /// compared.
+    /// The rows of `found` with a figure that is more than this many percent larger than here, one
+    /// line each. Rows that are not here are not compared.
     pub fn grown(&self, found: &Self, tolerance: u32) -> Vec<String> {
-        let is_grown = |known: u32, now: u32| u64::from(now) * 100 > u64::from(known) * u64::from(100 + tolerance);
-        let pairs = found.0.iter().filter_map(|(key, now)| Some((key, now, self.0.get(key)?)));
-        let grown = pairs
-            .filter(|(_, now, known)| is_grown(known.stack_bytes, now.stack_bytes) || is_grown(known.processed, now.processed));
-        grown.map(|((_, kernel, program), now, known)| format!("{program} on {kernel}: {known:?}, now {now:?}")).collect()
+        let is_grown = |known: u32, now: u32| {
+            u64::from(now) * 100 > u64::from(known) * u64::from(100 + tolerance)
+        };
+        let pairs = found
+            .0
+            .iter()
+            .filter_map(|(key, now)| Some((key, now, self.0.get(key)?)));
+        let grown = pairs.filter(|(_, now, known)| {
+            is_grown(known.stack_bytes, now.stack_bytes) || is_grown(known.processed, now.processed)
+        });
+        grown
+            .map(|((_, kernel, program), now, known)| {
+                format!("{program} on {kernel}: {known:?}, now {now:?}")
+            })
+            .collect()
     }
 
     fn cells(&self) -> impl Iterator<Item = String> + '_ {
-        self.0
-            .iter()
-            .map(|((_, kernel, program), row)| format!("| {kernel} | {program} | {} | {} |", row.stack_bytes, row.processed))
+        self.0.iter().map(|((_, kernel, program), row)| {
+            format!(
+                "| {kernel} | {program} | {} | {} |",
+                row.stack_bytes, row.processed
+            )
+        })
     }
 }
 
@@ -105,7 +137,14 @@ mod tests {
     fn rows(rows: &[(&str, &str, u32, u32)]) -> Rows {
         let mut all = Rows::default();
         for &(kernel, program, stack_bytes, processed) in rows {
-            all.insert(kernel, program, Row { stack_bytes, processed });
+            all.insert(
+                kernel,
+                program,
+                Row {
+                    stack_bytes,
+                    processed,
+                },
+            );
         }
         all
     }
@@ -121,30 +160,59 @@ mod tests {
         assert_eq!(Rows::parse(&table.lines()), table);
         let kernels: Vec<_> = table.cells().map(|row| row[2..5].to_owned()).collect();
         assert_eq!(kernels, ["6.1", "6.1", "7.0"], "6.1, then 6.12: {table}");
-        assert!(table.to_string().find("| 6.1 x86_64").expect("there") < table.to_string().find("| 6.12").expect("there"));
+        assert!(
+            table.to_string().find("| 6.1 x86_64").expect("there")
+                < table.to_string().find("| 6.12").expect("there")
+        );
     }
 
     #[test]
     fn rows_are_found_in_the_output_of_guests() {
         let output = "[    1.2] boot\r\n6.1 | verifier: | 6.1 x86_64 | sys_exit | 416 | 24099 |\r\ntest verifier::x ... ok\r\n";
-        assert_eq!(Rows::parse(output), rows(&[("6.1 x86_64", "sys_exit", 416, 24_099)]));
+        assert_eq!(
+            Rows::parse(output),
+            rows(&[("6.1 x86_64", "sys_exit", 416, 24_099)])
+        );
         assert!(Rows::parse("nothing | of | the | kind\n| a | b | 1 |\n").is_empty());
     }
 
     #[test]
     fn recorded_rows_replace_only_those_of_their_kernel() {
-        let mut table =
-            rows(&[("6.1 x86_64", "sys_exit", 1, 1), ("6.1 x86_64", "gone", 1, 1), ("6.1 aarch64", "sys_exit", 1, 1)]);
+        let mut table = rows(&[
+            ("6.1 x86_64", "sys_exit", 1, 1),
+            ("6.1 x86_64", "gone", 1, 1),
+            ("6.1 aarch64", "sys_exit", 1, 1),
+        ]);
         table.record(rows(&[("6.1 x86_64", "sys_exit", 2, 2)]));
-        assert_eq!(table, rows(&[("6.1 x86_64", "sys_exit", 2, 2), ("6.1 aarch64", "sys_exit", 1, 1)]));
+        assert_eq!(
+            table,
+            rows(&[
+                ("6.1 x86_64", "sys_exit", 2, 2),
+                ("6.1 aarch64", "sys_exit", 1, 1)
+            ])
+        );
     }
 
     #[test]
     fn rows_that_have_grown_are_named() {
         let table = rows(&[("6.1 x86_64", "sys_exit", 400, 1000)]);
-        let grown = |stack_bytes, processed| table.grown(&rows(&[("6.1 x86_64", "sys_exit", stack_bytes, processed)]), 10).len();
-        assert_eq!((grown(400, 1000), grown(440, 1100), grown(10, 10)), (0, 0, 0));
+        let grown = |stack_bytes, processed| {
+            table
+                .grown(
+                    &rows(&[("6.1 x86_64", "sys_exit", stack_bytes, processed)]),
+                    10,
+                )
+                .len()
+        };
+        assert_eq!(
+            (grown(400, 1000), grown(440, 1100), grown(10, 10)),
+            (0, 0, 0)
+        );
         assert_eq!((grown(441, 1000), grown(400, 1101)), (1, 1));
-        assert!(table.grown(&rows(&[("6.1 x86_64", "new", 500, 5000)]), 10).is_empty());
+        assert!(
+            table
+                .grown(&rows(&[("6.1 x86_64", "new", 500, 5000)]), 10)
+                .is_empty()
+        );
     }
 }

@@ -1,13 +1,16 @@
 //! How much stack a program and everything that it calls take, by the rule of the strictest kernel.
 //!
-//! The kernel allows 512 bytes over all nested calls (`MAX_BPF_STACK` in its include/linux/filter.h). Linux 6.1 rounds every function's frame
-//! up to 32 bytes (`check_max_stack_depth` in kernel/bpf/verifier.c, v6.1). 6.12 rounds up to 16 if programs are compiled
-//! (`round_up_stack_depth`), and newer kernels may give a program a separate stack for some of its frames
-//! (`check_max_stack_depth_subprog`). So a program that fits on 6.1 fits everywhere.
+//! The kernel allows 512 bytes over all nested calls (`MAX_BPF_STACK` in its
+//! include/linux/filter.h). Linux 6.1 rounds every function's frame up to 32 bytes
+//! (`check_max_stack_depth` in kernel/bpf/verifier.c, v6.1). 6.12 rounds up to 16 if programs are
+//! compiled (`round_up_stack_depth`), and newer kernels may give a program a separate stack for
+//! some of its frames (`check_max_stack_depth_subprog`). So a program that fits on 6.1 fits
+//! everywhere.
 
 use super::object::{Does, FRAME, Instruction, Object};
 
-/// The most bytes of stack that a program of ours may take. It is less than the kernel's 512, to leave room for the next change.
+/// The most bytes of stack that a program of ours may take. It is less than the kernel's 512, to
+/// leave room for the next change.
 pub const LIMIT_BYTES: u32 = 448;
 
 /// Linux 6.1 rounds frames up to a multiple of this.
@@ -22,28 +25,47 @@ pub struct Chain {
     pub bytes: u32,
 }
 
-/// The size that the kernel assumes for a frame of which this many bytes are used. An unused frame also has the minimum size.
+/// The size that the kernel assumes for a frame of which this many bytes are used. An unused frame
+/// also has the minimum size.
 pub const fn rounded(bytes: u32) -> u32 {
-    if bytes == 0 { GRANULARITY } else { bytes.next_multiple_of(GRANULARITY) }
+    if bytes == 0 {
+        GRANULARITY
+    } else {
+        bytes.next_multiple_of(GRANULARITY)
+    }
 }
 
-/// The chain of calls that takes the most stack, beginning with this function. The verifier refuses functions that call themselves.
+/// The chain of calls that takes the most stack, beginning with this function. The verifier refuses
+/// functions that call themselves.
 pub fn deepest_chain(object: &Object, function: usize) -> Chain {
-    deepest_chain_with(object, function, &|function| object.functions[function].stack_bytes)
+    deepest_chain_with(object, function, &|function| {
+        object.functions[function].stack_bytes
+    })
 }
 
 /// The same with frames of these sizes.
-pub fn deepest_chain_with(object: &Object, function: usize, frame: &impl Fn(usize) -> u32) -> Chain {
-    let below = object.functions[function].callees.iter().map(|&callee| deepest_chain_with(object, callee, frame));
+pub fn deepest_chain_with(
+    object: &Object,
+    function: usize,
+    frame: &impl Fn(usize) -> u32,
+) -> Chain {
+    let below = object.functions[function]
+        .callees
+        .iter()
+        .map(|&callee| deepest_chain_with(object, callee, frame));
     let below = below.max_by_key(|chain| chain.bytes).unwrap_or_default();
     let bytes = rounded(frame(function)) + below.bytes;
-    Chain { functions: std::iter::once(function).chain(below.functions).collect(), bytes }
+    Chain {
+        functions: std::iter::once(function).chain(below.functions).collect(),
+        bytes,
+    }
 }
 
 /// How much of its stack frame this function uses, in bytes.
 ///
-/// It follows the address of the frame through the registers, in the order of the instructions. The compiler computes the address of
-/// something on the stack right where it is used, so this finds all of them. The kernel may find less, because it leaves out dead code.
+/// It follows the address of the frame through the registers, in the order of the instructions. The
+/// compiler computes the address of something on the stack right where it is used, so this finds
+/// all of them. The kernel may find less, because it leaves out dead code.
 pub(super) fn frame_bytes(code: &[Option<Instruction>]) -> u32 {
     // For each register that points into the frame: how far from its end.
     let mut registers = [None; 16];
@@ -51,19 +73,29 @@ pub(super) fn frame_bytes(code: &[Option<Instruction>]) -> u32 {
     for instruction in code.iter().flatten() {
         registers[usize::from(FRAME)] = Some(0_i32);
         match instruction.does() {
-            Does::Copies { target, source } => registers[usize::from(target)] = registers[usize::from(source)],
+            Does::Copies { target, source } => {
+                registers[usize::from(target)] = registers[usize::from(source)]
+            }
             Does::Adds { target, constant } => {
                 let register = &mut registers[usize::from(target)];
                 *register = register.map(|offset| offset.saturating_add(constant));
                 lowest = register.map_or(lowest, |offset| lowest.min(offset));
             }
-            Does::Loads { target, base, offset } => {
+            Does::Loads {
+                target,
+                base,
+                offset,
+            } => {
                 lowest = reached(registers[usize::from(base)], offset).min(lowest);
                 registers[usize::from(target)] = None;
             }
-            Does::Stores { base, offset } => lowest = reached(registers[usize::from(base)], offset).min(lowest),
+            Does::Stores { base, offset } => {
+                lowest = reached(registers[usize::from(base)], offset).min(lowest)
+            }
             Does::CallsHelper(_) | Does::CallsFunction(_) => registers[..6].fill(None),
-            Does::LoadsConstant { target, .. } | Does::Sets(target) => registers[usize::from(target)] = None,
+            Does::LoadsConstant { target, .. } | Does::Sets(target) => {
+                registers[usize::from(target)] = None
+            }
             Does::Jumps => {}
         }
     }
@@ -87,11 +119,16 @@ mod tests {
             callees: callees.to_vec(),
             ..Function::default()
         };
-        Object { functions: functions.iter().map(function).collect() }
+        Object {
+            functions: functions.iter().map(function).collect(),
+        }
     }
 
     fn code(instructions: &[[u8; 8]]) -> Vec<Option<Instruction>> {
-        instructions.iter().map(|bytes| Some(Instruction::decode(*bytes))).collect()
+        instructions
+            .iter()
+            .map(|bytes| Some(Instruction::decode(*bytes)))
+            .collect()
     }
 
     #[test]
@@ -103,30 +140,64 @@ mod tests {
 
     #[test]
     fn the_deepest_chain_is_the_one_that_linux_6_1_refused() {
-        // "combined stack size of 4 calls is 544. Too large": sys_enter, mapped_file, look_up_mapping, look_closer. It stopped there, before
-        // the last function of the chain.
-        let object = object(&[(264, &[5, 1]), (0, &[2]), (104, &[3]), (80, &[4]), (56, &[]), (120, &[])]);
+        // "combined stack size of 4 calls is 544. Too large": sys_enter, mapped_file,
+        // look_up_mapping, look_closer. It stopped there, before the last function of the chain.
+        let object = object(&[
+            (264, &[5, 1]),
+            (0, &[2]),
+            (104, &[3]),
+            (80, &[4]),
+            (56, &[]),
+            (120, &[]),
+        ]);
         let chain = deepest_chain(&object, 0);
-        assert_eq!(chain, Chain { functions: vec![0, 1, 2, 3, 4], bytes: 544 + 64 });
+        assert_eq!(
+            chain,
+            Chain {
+                functions: vec![0, 1, 2, 3, 4],
+                bytes: 544 + 64
+            }
+        );
         assert_eq!(deepest_chain(&object, 1).bytes, 544 + 64 - 288);
-        assert_eq!(deepest_chain(&object, 5), Chain { functions: vec![5], bytes: 128 });
+        assert_eq!(
+            deepest_chain(&object, 5),
+            Chain {
+                functions: vec![5],
+                bytes: 128
+            }
+        );
     }
 
     #[test]
     fn a_function_that_is_called_twice_counts_once_in_a_chain() {
-        assert_eq!(deepest_chain(&object(&[(8, &[1, 2]), (8, &[2]), (40, &[])]), 0).bytes, 32 + 32 + 64);
+        assert_eq!(
+            deepest_chain(&object(&[(8, &[1, 2]), (8, &[2]), (40, &[])]), 0).bytes,
+            32 + 32 + 64
+        );
     }
 
     #[test]
     fn a_frame_is_as_large_as_its_lowest_access() {
         // *(u64 *)(r10 - 8) = r1; r2 = *(u32 *)(r10 - 20)
-        assert_eq!(frame_bytes(&code(&[[0x7b, 0x1a, 0xf8, 0xff, 0, 0, 0, 0], [0x61, 0xa2, 0xec, 0xff, 0, 0, 0, 0]])), 20);
+        assert_eq!(
+            frame_bytes(&code(&[
+                [0x7b, 0x1a, 0xf8, 0xff, 0, 0, 0, 0],
+                [0x61, 0xa2, 0xec, 0xff, 0, 0, 0, 0]
+            ])),
+            20
+        );
         // r2 = r10; r2 += -96; *(u8 *)(r2 + 90) = r1
-        let pointer =
-            [[0xbf, 0xa2, 0, 0, 0, 0, 0, 0], [0x07, 0x02, 0, 0, 0xa0, 0xff, 0xff, 0xff], [0x73, 0x12, 90, 0, 0, 0, 0, 0]];
+        let pointer = [
+            [0xbf, 0xa2, 0, 0, 0, 0, 0, 0],
+            [0x07, 0x02, 0, 0, 0xa0, 0xff, 0xff, 0xff],
+            [0x73, 0x12, 90, 0, 0, 0, 0, 0],
+        ];
         assert_eq!(frame_bytes(&code(&pointer)), 96);
         // r2 = 5; r2 += -96: a number
-        assert_eq!(frame_bytes(&code(&[[0xb7, 0x02, 0, 0, 5, 0, 0, 0], pointer[1]])), 0);
+        assert_eq!(
+            frame_bytes(&code(&[[0xb7, 0x02, 0, 0, 5, 0, 0, 0], pointer[1]])),
+            0
+        );
         assert_eq!(frame_bytes(&code(&[[0x95, 0, 0, 0, 0, 0, 0, 0]])), 0);
     }
 
@@ -134,6 +205,10 @@ mod tests {
     fn the_second_half_of_a_wide_instruction_is_not_an_instruction() {
         let halves = [[0x18, 0x01, 0, 0, 1, 0, 0, 0], [0x85, 0, 0, 0, 9, 0, 0, 0]];
         assert!(Instruction::decode(halves[0]).is_wide());
-        assert_eq!(Instruction::decode(halves[1]).helper(), Some(9), "alone it would be a call");
+        assert_eq!(
+            Instruction::decode(halves[1]).helper(),
+            Some(9),
+            "alone it would be a call"
+        );
     }
 }

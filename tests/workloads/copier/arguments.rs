@@ -12,11 +12,18 @@ use crate::{ends::Spec, library_copies::Wrapper};
 
 /// Copy from one end to another by a chosen interface
 ///
-/// An end (SPEC) is a path, unix:PATH, tcp:HOST:PORT, - (stdin or stdout, as a `File`), pipe:PATH (a pipe that another process feeds from
-/// PATH, or drains into PATH), or memfd:PATH (a file in memory with PATH's bytes; as a destination, only memfd:). Anything that is not a
-/// regular file, such as a block device, is neither created nor emptied. Write a path that starts like one of these as ./unix:in.
+/// An end (SPEC) is a path, unix:PATH, tcp:HOST:PORT, - (stdin or stdout, as a `File`), pipe:PATH
+/// (a pipe that another process feeds from PATH, or drains into PATH), or memfd:PATH (a file in
+/// memory with PATH's bytes; as a destination, only memfd:). Anything that is not a regular file,
+/// such as a block device, is neither created nor emptied. Write a path that starts like one of
+/// these as ./unix:in.
 #[derive(Parser)]
-#[command(name = "copier", arg_required_else_help = true, subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
+#[command(
+    name = "copier",
+    arg_required_else_help = true,
+    subcommand_negates_reqs = true,
+    args_conflicts_with_subcommands = true
+)]
 pub(crate) struct Arguments {
     /// Play the other side instead of copying
     #[command(subcommand)]
@@ -46,7 +53,8 @@ pub(crate) enum Role {
         #[arg(long, conflicts_with_all = ["to", "checksum"])]
         keep: bool,
     },
-    /// Accept one connection and send it the bytes of the source; with - as the address, write them to stdout
+    /// Accept one connection and send it the bytes of the source; with - as the address, write them
+    /// to stdout
     Feed {
         /// Where to listen: unix:PATH or tcp:HOST:PORT, or -
         address: Spec,
@@ -76,11 +84,12 @@ pub(crate) struct CopyArguments {
     /// Open the destination with `O_APPEND` and do not empty it
     #[arg(long)]
     pub(crate) append: bool,
-    /// std-io-copy: wrap the ends, in this order: bufreader, take (of --size, or endless), bufwriter, then mut (`&mut` of both); or
-    /// dyn (both as trait objects) alone
+    /// std-io-copy: wrap the ends, in this order: bufreader, take (of --size, or endless),
+    /// bufwriter, then mut (`&mut` of both); or dyn (both as trait objects) alone
     #[arg(long, value_name = "WRAPPER,...", value_delimiter = ',')]
     pub(crate) wrap: Vec<Wrapper>,
-    /// Read the bytes again at both ends where that is possible, compare them, and print their CRC-32
+    /// Read the bytes again at both ends where that is possible, compare them, and print their
+    /// CRC-32
     #[arg(long)]
     pub(crate) checksum: bool,
     /// Send buffer of a destination that is a socket (`SO_SNDBUF`)
@@ -101,7 +110,8 @@ fn parse_buffer(text: &str) -> Result<usize, String> {
 }
 
 fn parse_microseconds(text: &str) -> Result<Duration, ParseIntError> {
-    text.parse::<NonZeroU64>().map(|microseconds| Duration::from_micros(microseconds.get()))
+    text.parse::<NonZeroU64>()
+        .map(|microseconds| Duration::from_micros(microseconds.get()))
 }
 
 #[cfg(test)]

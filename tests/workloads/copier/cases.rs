@@ -10,8 +10,8 @@ use crate::{interfaces, library_copies};
 /// One way to copy.
 pub(crate) struct Case {
     name: &'static str,
-    /// The case of copier-c that makes the same calls. `None` if C has no such interface, and for `io_uring`, which in C would take
-    /// liburing or a lot of code.
+    /// The case of copier-c that makes the same calls. `None` if C has no such interface, and for
+    /// `io_uring`, which in C would take liburing or a lot of code.
     twin: Option<&'static str>,
     about: &'static str,
     options: Options,
@@ -40,7 +40,13 @@ const CASES: &[Case] = &[
         options: Options::Buffer,
         run: interfaces::read_write,
     },
-    Case { name: "std-io-copy", twin: None, about: "std::io::copy", options: Options::Wrap, run: library_copies::io_copy },
+    Case {
+        name: "std-io-copy",
+        twin: None,
+        about: "std::io::copy",
+        options: Options::Wrap,
+        run: library_copies::io_copy,
+    },
     Case {
         name: "std-buffered-copy",
         twin: None,
@@ -127,19 +133,36 @@ impl Error for Misuse {}
 
 /// The list of cases, with one line for each.
 pub(crate) fn list() -> String {
-    let line = |case: &Case| format!("{:<17} {:<15} {}", case.name, case.twin.unwrap_or("-"), case.about);
+    let line = |case: &Case| {
+        format!(
+            "{:<17} {:<15} {}",
+            case.name,
+            case.twin.unwrap_or("-"),
+            case.about
+        )
+    };
     CASES.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The requested case, if it takes all requested options.
 pub(crate) fn find(asked: &CopyArguments) -> Result<&'static Case, Misuse> {
     let case = CASES.iter().find(|case| case.name == asked.case);
-    let case = case.ok_or_else(|| Misuse(format!("there is no case {:?}; see --list", asked.case)))?;
+    let case =
+        case.ok_or_else(|| Misuse(format!("there is no case {:?}; see --list", asked.case)))?;
     let ignored = [
-        ("--buffer", asked.buffer.is_some() && case.options != Options::Buffer),
-        ("--size", asked.size.is_some() && case.options == Options::None),
+        (
+            "--buffer",
+            asked.buffer.is_some() && case.options != Options::Buffer,
+        ),
+        (
+            "--size",
+            asked.size.is_some() && case.options == Options::None,
+        ),
         ("--append", asked.append && case.options == Options::None),
-        ("--wrap", !asked.wrap.is_empty() && case.options != Options::Wrap),
+        (
+            "--wrap",
+            !asked.wrap.is_empty() && case.options != Options::Wrap,
+        ),
     ];
     match ignored.iter().find(|(_, is_ignored)| *is_ignored) {
         Some((option, _)) => Err(Misuse(format!("{} has no {option}", case.name))),

@@ -1,5 +1,5 @@
-//! Counts bytes and computes their checksum: while they pass, or by reading both ends again after the copy, independently of how they were
-//! copied.
+//! Counts bytes and computes their checksum: while they pass, or by reading both ends again after
+//! the copy, independently of how they were copied.
 
 use std::{
     fmt::{self, Display},
@@ -30,7 +30,8 @@ pub(crate) struct Moved {
 impl Display for Moved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes", self.bytes)?;
-        self.crc32.map_or(Ok(()), |crc32| write!(f, ", crc32 {crc32:08x}"))
+        self.crc32
+            .map_or(Ok(()), |crc32| write!(f, ", crc32 {crc32:08x}"))
     }
 }
 
@@ -44,7 +45,10 @@ impl FromStr for Moved {
             None if rest.is_empty() => None,
             None => return Err(()),
         };
-        Ok(Self { bytes: bytes.parse().map_err(|_| ())?, crc32 })
+        Ok(Self {
+            bytes: bytes.parse().map_err(|_| ())?,
+            crc32,
+        })
     }
 }
 
@@ -56,7 +60,10 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub(crate) fn new(checksum: bool) -> Self {
-        Self { bytes: 0, hasher: checksum.then(Hasher::new) }
+        Self {
+            bytes: 0,
+            hasher: checksum.then(Hasher::new),
+        }
     }
 
     pub(crate) fn pass(&mut self, bytes: &[u8]) {
@@ -67,7 +74,10 @@ impl Meter {
     }
 
     pub(crate) fn read(self) -> Moved {
-        Moved { bytes: self.bytes, crc32: self.hasher.map(Hasher::finalize) }
+        Moved {
+            bytes: self.bytes,
+            crc32: self.hasher.map(Hasher::finalize),
+        }
     }
 }
 
@@ -85,18 +95,28 @@ impl Stored {
     pub(crate) fn of_source(spec: &Spec) -> Result<Option<Self>> {
         match (spec, spec.origin()) {
             (Spec::Standard, _) => Self::standard(io::stdin()),
-            (_, Some(path)) => Ok(Self::in_file(path).map(|_| Self { path: path.to_owned(), start: 0 })),
+            (_, Some(path)) => Ok(Self::in_file(path).map(|_| Self {
+                path: path.to_owned(),
+                start: 0,
+            })),
             (_, None) => Ok(None),
         }
     }
 
-    /// Where a destination's bytes will be; `None` if they cannot be read there, or if that is only known after the copy.
+    /// Where a destination's bytes will be; `None` if they cannot be read there, or if that is only
+    /// known after the copy.
     pub(crate) fn of_sink(spec: &Spec, append: bool) -> Result<Option<Self>> {
         match spec {
             Spec::Standard => Self::standard(io::stdout()),
             Spec::Path(path) => Ok(match fs::metadata(path) {
-                Err(err) if err.kind() == ErrorKind::NotFound => Some(Self { path: path.clone(), start: 0 }),
-                _ => Self::in_file(path).map(|about| Self { path: path.clone(), start: if append { about.len() } else { 0 } }),
+                Err(err) if err.kind() == ErrorKind::NotFound => Some(Self {
+                    path: path.clone(),
+                    start: 0,
+                }),
+                _ => Self::in_file(path).map(|about| Self {
+                    path: path.clone(),
+                    start: if append { about.len() } else { 0 },
+                }),
             }),
             _ => Ok(None),
         }
@@ -104,28 +124,42 @@ impl Stored {
 
     /// The file behind a descriptor of this process, from an offset on.
     pub(crate) fn descriptor(fd: RawFd, start: u64) -> Self {
-        Self { path: format!("/proc/self/fd/{fd}").into(), start }
+        Self {
+            path: format!("/proc/self/fd/{fd}").into(),
+            start,
+        }
     }
 
     /// A standard stream, from its position on.
     fn standard(stream: impl AsFd) -> Result<Option<Self>> {
         let this = Self::descriptor(stream.as_fd().as_raw_fd(), 0);
-        let Some(about) = Self::in_file(&this.path) else { return Ok(None) };
-        let start =
-            if fcntl_getfl(&stream)?.contains(OFlags::APPEND) { about.len() } else { seek(&stream, Position::Current(0))? };
+        let Some(about) = Self::in_file(&this.path) else {
+            return Ok(None);
+        };
+        let start = if fcntl_getfl(&stream)?.contains(OFlags::APPEND) {
+            about.len()
+        } else {
+            seek(&stream, Position::Current(0))?
+        };
         Ok(Some(Self { start, ..this }))
     }
 
     /// The metadata of the file, if it can be read twice.
     fn in_file(path: &Path) -> Option<Metadata> {
-        fs::metadata(path).ok().filter(|about| about.is_file() || about.file_type().is_block_device())
+        fs::metadata(path)
+            .ok()
+            .filter(|about| about.is_file() || about.file_type().is_block_device())
     }
 
     /// The CRC-32 of the `count` bytes from there on.
     pub(crate) fn crc32(&self, count: u64) -> Result<u32> {
         let context = || format!("read {} again", self.path.display());
-        let mut file = File::open(&self.path).map_err(named).with_context(context)?;
-        file.seek(SeekFrom::Start(self.start)).map_err(named).with_context(context)?;
+        let mut file = File::open(&self.path)
+            .map_err(named)
+            .with_context(context)?;
+        file.seek(SeekFrom::Start(self.start))
+            .map_err(named)
+            .with_context(context)?;
         let mut reader = BufReader::with_capacity(BUFFER, file).take(count);
         let mut hasher = Hasher::new();
         loop {
@@ -138,7 +172,11 @@ impl Stored {
             reader.consume(read);
         }
         if reader.limit() > 0 {
-            bail!("{}: {} of the {count} bytes are not there", context(), reader.limit());
+            bail!(
+                "{}: {} of the {count} bytes are not there",
+                context(),
+                reader.limit()
+            );
         }
         Ok(hasher.finalize())
     }
@@ -150,9 +188,20 @@ mod tests {
 
     #[test]
     fn a_printed_count_can_be_parsed() {
-        for moved in
-            [Moved { bytes: 0, crc32: None }, Moved { bytes: 5, crc32: Some(0x3610_a686) }, Moved { bytes: 7, crc32: Some(1) }]
-        {
+        for moved in [
+            Moved {
+                bytes: 0,
+                crc32: None,
+            },
+            Moved {
+                bytes: 5,
+                crc32: Some(0x3610_a686),
+            },
+            Moved {
+                bytes: 7,
+                crc32: Some(1),
+            },
+        ] {
             assert_eq!(moved.to_string().parse(), Ok(moved));
         }
         for text in ["", "5", "x bytes", "5 bytes, crc32 xyz", "5 bytes more"] {

@@ -1,7 +1,9 @@
-//! The ends of a copy: parses them from the command line, and opens them with the types that a Rust program would use.
+//! The ends of a copy: parses them from the command line, and opens them with the types that a Rust
+//! program would use.
 //!
-//! A pipe has a helper process at its other end: this program again, as `feed -` or `sink -`. The copier opens its files and passes them as
-//! stdin and stdout, so that the copier reports errors of opening.
+//! A pipe has a helper process at its other end: this program again, as `feed -` or `sink -`. The
+//! copier opens its files and passes them as stdin and stdout, so that the copier reports errors of
+//! opening.
 
 use std::{
     convert::Infallible,
@@ -113,7 +115,8 @@ pub(crate) enum Spec {
     Tcp(String),
     /// `pipe:PATH`: a pipe that another process feeds from PATH, or drains into PATH.
     Pipe(PathBuf),
-    /// `memfd:PATH`: a file in memory with the content of PATH. `memfd:`, as a destination: an empty one.
+    /// `memfd:PATH`: a file in memory with the content of PATH. `memfd:`, as a destination: an
+    /// empty one.
     Memfd(PathBuf),
     /// `-`: stdin or stdout.
     Standard,
@@ -156,21 +159,26 @@ impl Spec {
         }
     }
 
-    /// Device and inode of the regular file where its bytes are or will be. `standard` is the descriptor for `-`.
+    /// Device and inode of the regular file where its bytes are or will be. `standard` is the
+    /// descriptor for `-`.
     pub(crate) fn regular_file(&self, standard: impl AsFd) -> Option<(u64, u64)> {
         let about = match (self, self.origin()) {
             (_, Some(path)) => stat(path),
             (Self::Standard, _) => fstat(standard),
             _ => return None,
         };
-        let about = about.ok().filter(|about| FileType::from_raw_mode(about.st_mode) == FileType::RegularFile)?;
+        let about = about
+            .ok()
+            .filter(|about| FileType::from_raw_mode(about.st_mode) == FileType::RegularFile)?;
         Some((about.st_dev, about.st_ino))
     }
 
     /// Refuses an end that cannot be read from.
     pub(crate) fn check_source(&self) -> Result<()> {
         match self {
-            Self::Path(path) if path.as_os_str().is_empty() => bail!("--from is empty: name a source"),
+            Self::Path(path) if path.as_os_str().is_empty() => {
+                bail!("--from is empty: name a source")
+            }
             Self::Pipe(path) | Self::Memfd(path) if path.as_os_str().is_empty() => {
                 bail!("{self} as a source needs a path: {self}PATH is filled from PATH")
             }
@@ -181,7 +189,9 @@ impl Spec {
     /// Refuses an end that cannot be written to, or not with `append`.
     pub(crate) fn check_destination(&self, append: bool) -> Result<()> {
         match self {
-            Self::Path(path) if path.as_os_str().is_empty() => bail!("--to is empty: name a destination"),
+            Self::Path(path) if path.as_os_str().is_empty() => {
+                bail!("--to is empty: name a destination")
+            }
             Self::Pipe(path) if path.as_os_str().is_empty() => {
                 bail!("pipe: as a destination needs a path: pipe:/dev/null drains it away")
             }
@@ -210,12 +220,19 @@ pub(crate) struct SinkOptions {
 pub(crate) fn open_source(spec: &Spec) -> Result<(Source, Option<Helper>)> {
     let source = match spec {
         Spec::Path(path) => Source::File(open_file(path)?),
-        Spec::Unix(path) => UnixStream::connect(path).map(Source::Unix).map_err(nobody_listens("feed", spec))?,
-        Spec::Tcp(address) => TcpStream::connect(address).map(Source::Tcp).map_err(nobody_listens("feed", spec))?,
+        Spec::Unix(path) => UnixStream::connect(path)
+            .map(Source::Unix)
+            .map_err(nobody_listens("feed", spec))?,
+        Spec::Tcp(address) => TcpStream::connect(address)
+            .map(Source::Tcp)
+            .map_err(nobody_listens("feed", spec))?,
         Spec::Standard => Source::File(duplicate(io::stdin()).context("duplicate stdin")?),
-        Spec::Memfd(path) => Source::File(filled_memory(path).with_context(|| format!("make {spec}"))?),
+        Spec::Memfd(path) => {
+            Source::File(filled_memory(path).with_context(|| format!("make {spec}"))?)
+        }
         Spec::Pipe(path) => {
-            let (reader, feeder) = Helper::feed(open_file(path)?).with_context(|| format!("make {spec}"))?;
+            let (reader, feeder) =
+                Helper::feed(open_file(path)?).with_context(|| format!("make {spec}"))?;
             return Ok((Source::Pipe(reader), Some(feeder)));
         }
     };
@@ -226,42 +243,67 @@ pub(crate) fn open_source(spec: &Spec) -> Result<(Source, Option<Helper>)> {
 pub(crate) fn open_sink(spec: &Spec, options: SinkOptions) -> Result<(Sink, Option<Helper>)> {
     let sink = match spec {
         Spec::Path(path) => Sink::File(create_file(path, options.append)?),
-        Spec::Unix(path) => UnixStream::connect(path).map(Sink::Unix).map_err(nobody_listens("sink", spec))?,
-        Spec::Tcp(address) => TcpStream::connect(address).map(Sink::Tcp).map_err(nobody_listens("sink", spec))?,
+        Spec::Unix(path) => UnixStream::connect(path)
+            .map(Sink::Unix)
+            .map_err(nobody_listens("sink", spec))?,
+        Spec::Tcp(address) => TcpStream::connect(address)
+            .map(Sink::Tcp)
+            .map_err(nobody_listens("sink", spec))?,
         Spec::Standard => Sink::File(duplicate(io::stdout()).context("duplicate stdout")?),
         Spec::Memfd(_) => Sink::File(memory().context("make memfd:")?),
         Spec::Pipe(path) => {
             let file = create_file(path, false)?;
-            let (writer, drainer) = Helper::drain(file, options.checksum).with_context(|| format!("make {spec}"))?;
+            let (writer, drainer) =
+                Helper::drain(file, options.checksum).with_context(|| format!("make {spec}"))?;
             return Ok((Sink::Pipe(writer), Some(drainer)));
         }
     };
     if let (Some(size), Sink::Unix(_) | Sink::Tcp(_)) = (options.send_buffer, &sink) {
-        set_socket_send_buffer_size(&sink, size).with_context(|| format!("set the send buffer of {spec}"))?;
+        set_socket_send_buffer_size(&sink, size)
+            .with_context(|| format!("set the send buffer of {spec}"))?;
     }
     Ok((sink, None))
 }
 
-/// Opens a file for reading. A directory, which can be opened but not read, is refused here, before the destination is touched.
+/// Opens a file for reading. A directory, which can be opened but not read, is refused here, before
+/// the destination is touched.
 fn open_file(path: &Path) -> Result<File> {
     let open = || {
         let file = File::open(path)?;
-        if file.metadata()?.is_dir() { Err(Errno::ISDIR.into()) } else { Ok(file) }
+        if file.metadata()?.is_dir() {
+            Err(Errno::ISDIR.into())
+        } else {
+            Ok(file)
+        }
     };
-    open().map_err(named).with_context(|| format!("open {} for reading", path.display()))
+    open()
+        .map_err(named)
+        .with_context(|| format!("open {} for reading", path.display()))
 }
 
-/// Opens a file for writing. Something that exists and is not a regular file is neither created nor emptied.
+/// Opens a file for writing. Something that exists and is not a regular file is neither created nor
+/// emptied.
 fn create_file(path: &Path, append: bool) -> Result<File> {
     let is_special = fs::metadata(path).is_ok_and(|about| !about.is_file());
     let mut options = OpenOptions::new();
-    options.write(true).append(append).create(!is_special).truncate(!is_special && !append);
-    options.open(path).map_err(named).with_context(|| format!("open {} for writing", path.display()))
+    options
+        .write(true)
+        .append(append)
+        .create(!is_special)
+        .truncate(!is_special && !append);
+    options
+        .open(path)
+        .map_err(named)
+        .with_context(|| format!("open {} for writing", path.display()))
 }
 
 /// A descriptor of our own for a standard stream.
 fn duplicate(stream: impl AsFd) -> Result<File> {
-    stream.as_fd().try_clone_to_owned().map(File::from).map_err(named)
+    stream
+        .as_fd()
+        .try_clone_to_owned()
+        .map(File::from)
+        .map_err(named)
 }
 
 /// An empty file in memory.
@@ -269,7 +311,8 @@ fn memory() -> Result<File> {
     Ok(memfd_create("copier", MemfdFlags::CLOEXEC)?.into())
 }
 
-/// A file in memory that another process has filled, so that this process makes only the calls of the copy.
+/// A file in memory that another process has filled, so that this process makes only the calls of
+/// the copy.
 fn filled_memory(path: &Path) -> Result<File> {
     let mut memory = memory()?;
     Helper::fill(open_file(path)?, &memory)?;
@@ -277,13 +320,15 @@ fn filled_memory(path: &Path) -> Result<File> {
     Ok(memory)
 }
 
-/// The error of a failed connection, which names the process that may be missing: the one that plays `role`.
+/// The error of a failed connection, which names the process that may be missing: the one that
+/// plays `role`.
 fn nobody_listens(role: &str, spec: &Spec) -> impl Fn(io::Error) -> Error {
     let context = format!("connect to {spec} (does a `copier {role}` listen there?)");
     move |err| named(err).context(context.clone())
 }
 
-/// A process that feeds or drains a pipe. It ends when the pipe ends, this value is dropped, or this process ends.
+/// A process that feeds or drains a pipe. It ends when the pipe ends, this value is dropped, or
+/// this process ends.
 pub(crate) struct Helper {
     /// `None` once `finish` waits for it.
     child: Option<Child>,
@@ -293,7 +338,10 @@ impl Helper {
     /// A pipe that a new process feeds from the file.
     pub(crate) fn feed(file: File) -> Result<(PipeReader, Self)> {
         let (reader, writer) = io::pipe().map_err(named)?;
-        Ok((reader, Self::start(&["feed", "-", "--from", "-"], file.into(), writer.into())?))
+        Ok((
+            reader,
+            Self::start(&["feed", "-", "--from", "-"], file.into(), writer.into())?,
+        ))
     }
 
     /// A pipe that a new process drains into the file, and computes the checksum of if requested.
@@ -312,22 +360,45 @@ impl Helper {
     }
 
     fn start(words: &[&str], stdin: Stdio, stdout: Stdio) -> Result<Self> {
-        let mut command = Command::new(env::current_exe().map_err(named).context("find this program")?);
-        command.args(words).stdin(stdin).stdout(stdout).stderr(Stdio::piped());
+        let mut command = Command::new(
+            env::current_exe()
+                .map_err(named)
+                .context("find this program")?,
+        );
+        command
+            .args(words)
+            .stdin(stdin)
+            .stdout(stdout)
+            .stderr(Stdio::piped());
         // SAFETY: between fork and exec only one system call is made, and nothing is allocated.
         unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
-        Ok(Self { child: Some(command.spawn().map_err(named).context("start a process for the other end")?) })
+        Ok(Self {
+            child: Some(
+                command
+                    .spawn()
+                    .map_err(named)
+                    .context("start a process for the other end")?,
+            ),
+        })
     }
 
-    /// Waits for its end, after this side of the pipe was closed. Returns what it printed that it moved.
+    /// Waits for its end, after this side of the pipe was closed. Returns what it printed that it
+    /// moved.
     pub(crate) fn finish(mut self) -> Result<Moved> {
         let child = self.child.take().context("it is waited for once")?;
         let output = child.wait_with_output().map_err(named)?;
         let said = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
-            bail!("the process at the other end failed ({}): {}", output.status, said.trim_end());
+            bail!(
+                "the process at the other end failed ({}): {}",
+                output.status,
+                said.trim_end()
+            );
         }
-        said.trim_end().split_once(' ').and_then(|(_, moved)| moved.parse().ok()).with_context(|| format!("it says {said:?}"))
+        said.trim_end()
+            .split_once(' ')
+            .and_then(|(_, moved)| moved.parse().ok())
+            .with_context(|| format!("it says {said:?}"))
     }
 }
 
@@ -352,8 +423,17 @@ mod tests {
 
     #[test]
     fn a_spec_is_shown_as_it_was_written() {
-        for text in ["in", "./unix:in", "/dev/null", "unix:/run/x.sock", "tcp:localhost:80", "pipe:in", "memfd:", "memfd:in", "-"]
-        {
+        for text in [
+            "in",
+            "./unix:in",
+            "/dev/null",
+            "unix:/run/x.sock",
+            "tcp:localhost:80",
+            "pipe:in",
+            "memfd:",
+            "memfd:in",
+            "-",
+        ] {
             assert_eq!(parse(text).to_string(), text);
         }
     }
@@ -370,7 +450,14 @@ mod tests {
     fn a_source_needs_a_path() {
         for text in ["", "pipe:", "memfd:"] {
             let error = parse(text).check_source().expect_err("nowhere").to_string();
-            assert!(error.starts_with(if text.is_empty() { "--from is empty" } else { text }), "{text:?}: {error}");
+            assert!(
+                error.starts_with(if text.is_empty() {
+                    "--from is empty"
+                } else {
+                    text
+                }),
+                "{text:?}: {error}"
+            );
         }
         for text in ["in", "pipe:in", "memfd:in", "unix:x", "tcp:x:1", "-"] {
             assert!(parse(text).check_source().is_ok(), "{text:?}");
@@ -379,11 +466,23 @@ mod tests {
 
     #[test]
     fn only_a_path_can_be_appended_to() {
-        for (text, emptied, appended) in
-            [("out", true, true), ("memfd:", true, false), ("-", true, false), ("memfd:out", false, false), ("", false, false)]
-        {
-            assert_eq!(parse(text).check_destination(false).is_ok(), emptied, "{text:?}");
-            assert_eq!(parse(text).check_destination(true).is_ok(), appended, "{text:?}");
+        for (text, emptied, appended) in [
+            ("out", true, true),
+            ("memfd:", true, false),
+            ("-", true, false),
+            ("memfd:out", false, false),
+            ("", false, false),
+        ] {
+            assert_eq!(
+                parse(text).check_destination(false).is_ok(),
+                emptied,
+                "{text:?}"
+            );
+            assert_eq!(
+                parse(text).check_destination(true).is_ok(),
+                appended,
+                "{text:?}"
+            );
         }
     }
 }

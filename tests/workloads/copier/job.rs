@@ -1,4 +1,5 @@
-//! A copy from opening its ends to its last line: how much is left to copy, signals that interrupt it, checksums.
+//! A copy from opening its ends to its last line: how much is left to copy, signals that interrupt
+//! it, checksums.
 
 use std::{
     fs::File,
@@ -43,13 +44,24 @@ impl Job {
         asked.from.check_source()?;
         asked.to.check_destination(asked.append)?;
         refuse_same_file(&asked)?;
-        let mut job = Self { asked, stored_source: None, stored_sink: None, feeder: None, drainer: None, memory: None };
+        let mut job = Self {
+            asked,
+            stored_source: None,
+            stored_sink: None,
+            feeder: None,
+            drainer: None,
+            memory: None,
+        };
         if job.asked.checksum {
             job.stored_source = Stored::of_source(&job.asked.from)?;
             job.stored_sink = Stored::of_sink(&job.asked.to, job.asked.append)?;
             let is_told = matches!(job.asked.to, Spec::Pipe(_) | Spec::Memfd(_));
             if job.stored_source.is_none() && job.stored_sink.is_none() && !is_told {
-                bail!("--checksum: neither {} nor {} can be read again; ask the other side", job.asked.from, job.asked.to);
+                bail!(
+                    "--checksum: neither {} nor {} can be read again; ask the other side",
+                    job.asked.from,
+                    job.asked.to
+                );
             }
         }
         Ok(job)
@@ -65,12 +77,17 @@ impl Job {
         self.asked.size
     }
 
-    /// Opens both ends. The destination is opened second, so that a missing source does not change it.
+    /// Opens both ends. The destination is opened second, so that a missing source does not change
+    /// it.
     pub(crate) fn open(&mut self) -> Result<(Source, Sink)> {
         let asked = &self.asked;
         let source;
         (source, self.feeder) = open_source(&asked.from)?;
-        let options = SinkOptions { append: asked.append, send_buffer: asked.send_buffer, checksum: asked.checksum };
+        let options = SinkOptions {
+            append: asked.append,
+            send_buffer: asked.send_buffer,
+            checksum: asked.checksum,
+        };
         let sink;
         (sink, self.drainer) = open_sink(&asked.to, options)?;
         if let (Spec::Memfd(_), true, Sink::File(memory)) = (&asked.to, asked.checksum, &sink) {
@@ -82,7 +99,9 @@ impl Job {
 
     /// Starts the signals, if they were requested. This is the last step before the copy.
     pub(crate) fn begin(&self) -> Result<()> {
-        self.asked.interrupt_every.map_or(Ok(()), start_interrupting)
+        self.asked
+            .interrupt_every
+            .map_or(Ok(()), start_interrupting)
     }
 
     /// How many bytes are left before the copy.
@@ -90,20 +109,34 @@ impl Job {
         Remaining::new(self.size())
     }
 
-    /// Adds the call and both ends to an error: `sendfile in -> unix:x: EINVAL: Invalid argument`. The message is formatted only if there
-    /// is an error, because this is called in loops that are measured.
+    /// Adds the call and both ends to an error: `sendfile in -> unix:x: EINVAL: Invalid argument`.
+    /// The message is formatted only if there is an error, because this is called in loops that are
+    /// measured.
     pub(crate) fn failed(&self, call: &str) -> impl Fn(io::Error) -> Error {
-        let Self { asked: CopyArguments { from, to, .. }, .. } = self;
+        let Self {
+            asked: CopyArguments { from, to, .. },
+            ..
+        } = self;
         move |err| named(err).context(format!("{call} {from} -> {to}"))
     }
 
-    /// Repeats `step`, which gets a number of bytes and moves at most that many, until the source ends or the size is reached.
-    pub(crate) fn pump(&self, call: &str, chunk: usize, mut step: impl FnMut(usize) -> io::Result<usize>) -> Result<u64> {
+    /// Repeats `step`, which gets a number of bytes and moves at most that many, until the source
+    /// ends or the size is reached.
+    pub(crate) fn pump(
+        &self,
+        call: &str,
+        chunk: usize,
+        mut step: impl FnMut(usize) -> io::Result<usize>,
+    ) -> Result<u64> {
         let mut remaining = self.remaining();
         let mut total = 0;
         loop {
             let ask = remaining.ask(chunk);
-            let count = if ask == 0 { 0 } else { retry(|| step(ask)).map_err(self.failed(call))? };
+            let count = if ask == 0 {
+                0
+            } else {
+                retry(|| step(ask)).map_err(self.failed(call))?
+            };
             if count == 0 {
                 return Ok(total);
             }
@@ -113,24 +146,38 @@ impl Job {
     }
 
     /// Copies through the buffer until the source ends or the size is reached.
-    pub(crate) fn relay(&self, mut source: impl Read, mut sink: impl Write, buffer: &mut [u8]) -> Result<u64> {
+    pub(crate) fn relay(
+        &self,
+        mut source: impl Read,
+        mut sink: impl Write,
+        buffer: &mut [u8],
+    ) -> Result<u64> {
         let mut remaining = self.remaining();
         let mut total = 0;
         loop {
             let ask = remaining.ask(buffer.len());
-            let count = if ask == 0 { 0 } else { retry(|| source.read(&mut buffer[..ask])).map_err(self.failed("read"))? };
+            let count = if ask == 0 {
+                0
+            } else {
+                retry(|| source.read(&mut buffer[..ask])).map_err(self.failed("read"))?
+            };
             if count == 0 {
                 return Ok(total);
             }
-            sink.write_all(&buffer[..count]).map_err(self.failed("write"))?;
+            sink.write_all(&buffer[..count])
+                .map_err(self.failed("write"))?;
             remaining.moved(count);
             total += count as u64;
         }
     }
 
-    /// The error of a copy, together with that of the process at a pipe's other end: if that failed, this side only saw EPIPE.
+    /// The error of a copy, together with that of the process at a pipe's other end: if that
+    /// failed, this side only saw EPIPE.
     pub(crate) fn explained(mut self, err: Error) -> Error {
-        let drainer = self.drainer.take().filter(|_| err.root_cause().downcast_ref() == Some(&Errno::EPIPE));
+        let drainer = self
+            .drainer
+            .take()
+            .filter(|_| err.root_cause().downcast_ref() == Some(&Errno::EPIPE));
         match drainer.map(Helper::finish) {
             Some(Err(why)) => anyhow!("{err:#}; {why:#}"),
             _ => err,
@@ -144,11 +191,21 @@ impl Job {
             said.push(format!("{signals} signals"));
         }
         if let Some(feeder) = self.feeder.take() {
-            feeder.finish().with_context(|| format!("feed {}", self.asked.from))?;
+            feeder
+                .finish()
+                .with_context(|| format!("feed {}", self.asked.from))?;
         }
-        let drained = self.drainer.take().map(Helper::finish).transpose().with_context(|| format!("drain {}", self.asked.to))?;
+        let drained = self
+            .drainer
+            .take()
+            .map(Helper::finish)
+            .transpose()
+            .with_context(|| format!("drain {}", self.asked.to))?;
         if let Some(Moved { bytes, .. }) = drained.filter(|drained| drained.bytes != count) {
-            bail!("copied {count} bytes, but {bytes} came out of {}", self.asked.to);
+            bail!(
+                "copied {count} bytes, but {bytes} came out of {}",
+                self.asked.to
+            );
         }
         if self.asked.checksum {
             said.push(self.checksum(count, drained)?);
@@ -158,12 +215,28 @@ impl Job {
 
     /// The checksums of both ends, which are read again as far as possible.
     fn checksum(&self, count: u64, drained: Option<Moved>) -> Result<String> {
-        let memory = self.memory.as_ref().map(|memory| Stored::descriptor(memory.as_fd().as_raw_fd(), 0));
-        let source = self.stored_source.as_ref().map(|stored| stored.crc32(count)).transpose()?;
-        let sink = self.stored_sink.as_ref().or(memory.as_ref()).map(|stored| stored.crc32(count)).transpose()?;
+        let memory = self
+            .memory
+            .as_ref()
+            .map(|memory| Stored::descriptor(memory.as_fd().as_raw_fd(), 0));
+        let source = self
+            .stored_source
+            .as_ref()
+            .map(|stored| stored.crc32(count))
+            .transpose()?;
+        let sink = self
+            .stored_sink
+            .as_ref()
+            .or(memory.as_ref())
+            .map(|stored| stored.crc32(count))
+            .transpose()?;
         match (source, sink.or(drained.and_then(|drained| drained.crc32))) {
             (Some(source), Some(sink)) if source != sink => {
-                bail!("{} has crc32 {source:08x}, but {} has {sink:08x}", self.asked.from, self.asked.to)
+                bail!(
+                    "{} has crc32 {source:08x}, but {} has {sink:08x}",
+                    self.asked.from,
+                    self.asked.to
+                )
             }
             (Some(crc32), Some(_)) => Ok(format!("crc32 {crc32:08x} of both ends")),
             (Some(crc32), None) => Ok(format!("crc32 {crc32:08x} of the source")),
@@ -173,11 +246,18 @@ impl Job {
     }
 }
 
-/// Refuses to copy a file onto itself, also through a pipe or memory: that would empty the file or never end. Nothing is open yet.
+/// Refuses to copy a file onto itself, also through a pipe or memory: that would empty the file or
+/// never end. Nothing is open yet.
 fn refuse_same_file(asked: &CopyArguments) -> Result<()> {
-    let (from, to) = (asked.from.regular_file(io::stdin()), asked.to.regular_file(io::stdout()));
+    let (from, to) = (
+        asked.from.regular_file(io::stdin()),
+        asked.to.regular_file(io::stdout()),
+    );
     if from.is_some() && from == to {
-        bail!("{} is the source already; name another destination", asked.to);
+        bail!(
+            "{} is the source already; name another destination",
+            asked.to
+        );
     }
     Ok(())
 }
@@ -192,8 +272,12 @@ pub(crate) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T>
     }
 }
 
-/// Repeats `write`, which gets the number of bytes left and moves at most that many, until none of the `count` bytes is left.
-pub(crate) fn all_of(count: usize, mut write: impl FnMut(usize) -> io::Result<usize>) -> io::Result<()> {
+/// Repeats `write`, which gets the number of bytes left and moves at most that many, until none of
+/// the `count` bytes is left.
+pub(crate) fn all_of(
+    count: usize,
+    mut write: impl FnMut(usize) -> io::Result<usize>,
+) -> io::Result<()> {
     let mut left = count;
     while left > 0 {
         match retry(|| write(left))? {
@@ -216,7 +300,9 @@ impl Remaining {
 
     /// The size that the next call should ask for: at most `chunk`; 0 once the limit is reached.
     fn ask(self, chunk: usize) -> usize {
-        self.0.map_or(chunk, |left| usize::try_from(left).unwrap_or(usize::MAX).min(chunk))
+        self.0.map_or(chunk, |left| {
+            usize::try_from(left).unwrap_or(usize::MAX).min(chunk)
+        })
     }
 
     /// Subtracts the bytes that a call moved.
@@ -232,9 +318,14 @@ extern "C" fn count_signal(_signal: c_int) {
     SIGNALS.fetch_add(1, Relaxed);
 }
 
-/// Starts a timer that sends `SIGALRM` at this interval. Its handler does not restart the calls that it interrupts.
+/// Starts a timer that sends `SIGALRM` at this interval. Its handler does not restart the calls
+/// that it interrupts.
 fn start_interrupting(every: Duration) -> Result<()> {
-    let action = SigAction::new(SigHandler::Handler(count_signal), SaFlags::empty(), SigSet::empty());
+    let action = SigAction::new(
+        SigHandler::Handler(count_signal),
+        SaFlags::empty(),
+        SigSet::empty(),
+    );
     // SAFETY: the handler does nothing but add to an atomic.
     unsafe { sigaction(Signal::SIGALRM, &action) }.context("sigaction")?;
     set_timer(every)
@@ -242,15 +333,24 @@ fn start_interrupting(every: Duration) -> Result<()> {
 
 /// Stops the timer. Returns how many signals came, if there was a timer.
 fn stop_interrupting(every: Option<Duration>) -> Result<Option<u64>> {
-    every.map(|_| set_timer(Duration::ZERO).map(|()| SIGNALS.load(Relaxed))).transpose()
+    every
+        .map(|_| set_timer(Duration::ZERO).map(|()| SIGNALS.load(Relaxed)))
+        .transpose()
 }
 
 /// Sets the timer; zero stops it.
 fn set_timer(every: Duration) -> Result<()> {
     let seconds = time_t::try_from(every.as_secs()).context("--interrupt-every")?;
-    let interval = timeval { tv_sec: seconds, tv_usec: suseconds_t::from(every.subsec_micros()) };
-    let timer = itimerval { it_interval: interval, it_value: interval };
+    let interval = timeval {
+        tv_sec: seconds,
+        tv_usec: suseconds_t::from(every.subsec_micros()),
+    };
+    let timer = itimerval {
+        it_interval: interval,
+        it_value: interval,
+    };
     // SAFETY: the kernel reads one valid structure, and a null pointer asks for no old value.
-    Errno::result(unsafe { libc::setitimer(ITIMER_REAL, &raw const timer, ptr::null_mut()) }).context("setitimer")?;
+    Errno::result(unsafe { libc::setitimer(ITIMER_REAL, &raw const timer, ptr::null_mut()) })
+        .context("setitimer")?;
     Ok(())
 }

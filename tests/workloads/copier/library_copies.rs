@@ -1,7 +1,7 @@
 //! Copies by libraries: the standard library's, and tokio's.
 //!
-//! `std::io::copy` chooses its system calls by the *types* of its ends. So the ends have the types that they would have in a program, and can
-//! be in the wrappers that a program might use.
+//! `std::io::copy` chooses its system calls by the *types* of its ends. So the ends have the types
+//! that they would have in a program, and can be in the wrappers that a program might use.
 
 use std::{
     io::{self, BufRead, BufReader, BufWriter, Read, Write},
@@ -51,9 +51,13 @@ pub(crate) fn io_copy(job: &mut Job) -> Result<u64> {
         bail!("--wrap dyn stands alone, and without --size");
     }
     let (source, sink) = job.open()?;
-    let wrapping = Wrapping { wrappers: &wrappers, size: job.size() };
+    let wrapping = Wrapping {
+        wrappers: &wrappers,
+        size: job.size(),
+    };
     if wrapping.has(Wrapper::Dyn) {
-        return io::copy(&mut *source.boxed(), &mut *sink.boxed()).map_err(job.failed("std::io::copy"));
+        return io::copy(&mut *source.boxed(), &mut *sink.boxed())
+            .map_err(job.failed("std::io::copy"));
     }
     match source {
         Source::File(file) => wrapping.buffer_source(file, sink),
@@ -94,12 +98,19 @@ impl Wrapping<'_> {
     }
 
     fn buffer_sink(&self, source: impl Read, sink: impl Write) -> io::Result<u64> {
-        if self.has(Wrapper::Bufwriter) { self.copy(source, BufWriter::new(sink)) } else { self.copy(source, sink) }
+        if self.has(Wrapper::Bufwriter) {
+            self.copy(source, BufWriter::new(sink))
+        } else {
+            self.copy(source, sink)
+        }
     }
 
     fn copy(&self, mut source: impl Read, mut sink: impl Write) -> io::Result<u64> {
-        let count =
-            if self.has(Wrapper::Mut) { io::copy(&mut &mut source, &mut &mut sink)? } else { io::copy(&mut source, &mut sink)? };
+        let count = if self.has(Wrapper::Mut) {
+            io::copy(&mut &mut source, &mut &mut sink)?
+        } else {
+            io::copy(&mut source, &mut sink)?
+        };
         sink.flush()?;
         Ok(count)
     }
@@ -120,10 +131,13 @@ const PENDING: usize = 4;
 const BUFFERED: usize = 5;
 const REST: usize = 5;
 
-/// Copies the source's first 14 bytes: 4 are in a `BufWriter` already, 5 in a `BufReader`, and 5 are left in the file. `std::io::copy` lets
-/// the kernel copy those after it has emptied both buffers.
+/// Copies the source's first 14 bytes: 4 are in a `BufWriter` already, 5 in a `BufReader`, and 5
+/// are left in the file. `std::io::copy` lets the kernel copy those after it has emptied both
+/// buffers.
 pub(crate) fn std_buffered_copy(job: &mut Job) -> Result<u64> {
-    let (Source::File(mut file), Sink::File(sink)) = job.open()? else { bail!("std-buffered-copy copies from file to file") };
+    let (Source::File(mut file), Sink::File(sink)) = job.open()? else {
+        bail!("std-buffered-copy copies from file to file")
+    };
     let mut pending = [0; PENDING];
     file.read_exact(&mut pending).map_err(job.failed("read"))?;
     let mut sink = BufWriter::with_capacity(BUFFERED, sink);
@@ -138,15 +152,24 @@ pub(crate) fn std_buffered_copy(job: &mut Job) -> Result<u64> {
     let copied = io::copy(&mut source, &mut sink).map_err(job.failed("std::io::copy"))?;
     sink.flush().map_err(job.failed("write"))?;
     if buffered != BUFFERED || source.limit() > 0 {
-        bail!("std-buffered-copy needs a source of at least {} bytes", PENDING + BUFFERED + REST);
+        bail!(
+            "std-buffered-copy needs a source of at least {} bytes",
+            PENDING + BUFFERED + REST
+        );
     }
-    usize::try_from(copied).context("count").map(|copied| (PENDING + copied) as u64)
+    usize::try_from(copied)
+        .context("count")
+        .map(|copied| (PENDING + copied) as u64)
 }
 
-/// `tokio::io::copy` on a current-thread runtime. As always in tokio, blocking threads read and write files.
+/// `tokio::io::copy` on a current-thread runtime. As always in tokio, blocking threads read and
+/// write files.
 pub(crate) fn tokio_io_copy(job: &mut Job) -> Result<u64> {
     let (source, sink) = job.open()?;
-    let runtime = Builder::new_current_thread().enable_io().build().map_err(job.failed("start of the runtime"))?;
+    let runtime = Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .map_err(job.failed("start of the runtime"))?;
     let copying = async {
         let (mut reader, mut writer) = (reader(source)?, writer(sink)?);
         match job.size() {
@@ -154,7 +177,9 @@ pub(crate) fn tokio_io_copy(job: &mut Job) -> Result<u64> {
             Some(size) => copy(&mut reader.take(size), &mut writer).await,
         }
     };
-    runtime.block_on(copying).map_err(job.failed("tokio::io::copy"))
+    runtime
+        .block_on(copying)
+        .map_err(job.failed("tokio::io::copy"))
 }
 
 /// The source as a type of tokio.

@@ -1,7 +1,9 @@
-//! `copier`: copies from one end to another by a chosen interface, so that a tracer can show what that interface does.
+//! `copier`: copies from one end to another by a chosen interface, so that a tracer can show what
+//! that interface does.
 //!
-//! `copier CASE --from SPEC --to SPEC` prints one line at the end, `copied N bytes`, with one call: to stdout, or to stderr if the copy
-//! itself goes to stdout. `copier sink ADDRESS` and `copier feed ADDRESS` are the other sides of sockets.
+//! `copier CASE --from SPEC --to SPEC` prints one line at the end, `copied N bytes`, with one call:
+//! to stdout, or to stderr if the copy itself goes to stdout. `copier sink ADDRESS` and `copier
+//! feed ADDRESS` are the other sides of sockets.
 
 mod arguments;
 mod cases;
@@ -31,7 +33,11 @@ fn main() -> ExitCode {
         Err(err) => {
             eprintln!("copier: {err:#}");
             // The same status as that of clap for an invalid command line.
-            if err.is::<Misuse>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+            if err.is::<Misuse>() {
+                ExitCode::from(2)
+            } else {
+                ExitCode::FAILURE
+            }
         }
     }
 }
@@ -39,8 +45,17 @@ fn main() -> ExitCode {
 /// Lists the cases, plays the other side, or copies.
 fn run(arguments: Arguments) -> Result<()> {
     match arguments.role {
-        Some(Role::Sink { address, keep: true, .. }) => peer::keep_draining(&address),
-        Some(Role::Sink { address, to, checksum, .. }) => peer::sink(&address, to.as_ref(), checksum),
+        Some(Role::Sink {
+            address,
+            keep: true,
+            ..
+        }) => peer::keep_draining(&address),
+        Some(Role::Sink {
+            address,
+            to,
+            checksum,
+            ..
+        }) => peer::sink(&address, to.as_ref(), checksum),
         Some(Role::Feed { address, from }) => peer::feed(&address, &from),
         None if arguments.list => print_line(&cases::list()).map_err(named),
         None => copy(arguments.copy.context("nothing to do; see --help")?),

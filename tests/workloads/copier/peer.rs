@@ -1,7 +1,8 @@
 //! The other side of a copy: `sink` receives bytes, `feed` sends them.
 //!
-//! Neither stays behind. Until a peer connects, it watches for the end of its parent and for signals that ask it to end. The file of a Unix
-//! socket is removed as soon as a peer has connected. After that it ends with its peer.
+//! Neither stays behind. Until a peer connects, it watches for the end of its parent and for
+//! signals that ask it to end. The file of a Unix socket is removed as soon as a peer has
+//! connected. After that it ends with its peer.
 
 use std::{
     fs,
@@ -32,23 +33,34 @@ use crate::{
     job::retry,
 };
 
-/// The size of a read: large for a sink, which must not be the bottleneck; for a feed, what a pipe holds.
+/// The size of a read: large for a sink, which must not be the bottleneck; for a feed, what a pipe
+/// holds.
 const SINK_BUFFER: usize = 256 * 1024;
 const FEED_BUFFER: usize = 64 * 1024;
 
 /// How a sink's destination is opened.
-const PLAIN: SinkOptions = SinkOptions { append: false, send_buffer: None, checksum: false };
+const PLAIN: SinkOptions = SinkOptions {
+    append: false,
+    send_buffer: None,
+    checksum: false,
+};
 
 /// Drains one peer, or stdin, into `to` or to nowhere. Prints `received N bytes` at the end.
 pub(crate) fn sink(address: &Spec, to: Option<&Spec>, checksum: bool) -> Result<()> {
     let mut destination = to.map(|to| open_sink(to, PLAIN)).transpose()?;
-    let mut peer = if *address == Spec::Standard { open_source(address)?.0 } else { accept_one(address)?.into() };
+    let mut peer = if *address == Spec::Standard {
+        open_source(address)?.0
+    } else {
+        accept_one(address)?.into()
+    };
     let mut meter = Meter::new(checksum);
     let mut buffer = vec![0; SINK_BUFFER];
     while let count @ 1.. = read(&mut peer, &mut buffer, address)? {
         meter.pass(&buffer[..count]);
         if let (Some((sink, _)), Some(to)) = (&mut destination, to) {
-            sink.write_all(&buffer[..count]).map_err(named).with_context(|| format!("write to {to}"))?;
+            sink.write_all(&buffer[..count])
+                .map_err(named)
+                .with_context(|| format!("write to {to}"))?;
         }
     }
     report("received", meter.read(), to == Some(&Spec::Standard))
@@ -66,10 +78,15 @@ pub(crate) fn keep_draining(address: &Spec) -> Result<()> {
     })
 }
 
-/// Sends the source's bytes to one peer, or to stdout, until the peer takes no more. Prints `sent N bytes` at the end.
+/// Sends the source's bytes to one peer, or to stdout, until the peer takes no more. Prints `sent N
+/// bytes` at the end.
 pub(crate) fn feed(address: &Spec, from: &Spec) -> Result<()> {
     let (mut source, _feeder) = open_source(from)?;
-    let mut peer = if *address == Spec::Standard { open_sink(address, PLAIN)?.0 } else { accept_one(address)?.into() };
+    let mut peer = if *address == Spec::Standard {
+        open_sink(address, PLAIN)?.0
+    } else {
+        accept_one(address)?.into()
+    };
     let mut meter = Meter::new(false);
     let mut buffer = vec![0; FEED_BUFFER];
     'source: while let count @ 1.. = read(&mut source, &mut buffer, from)? {
@@ -77,8 +94,17 @@ pub(crate) fn feed(address: &Spec, from: &Spec) -> Result<()> {
         while !rest.is_empty() {
             let taken = match retry(|| peer.write(rest)) {
                 // The peer has enough and closed the connection.
-                Err(err) if matches!(err.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => break 'source,
-                taken => taken.map_err(named).with_context(|| format!("write to {address}"))?,
+                Err(err)
+                    if matches!(
+                        err.kind(),
+                        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+                    ) =>
+                {
+                    break 'source;
+                }
+                taken => taken
+                    .map_err(named)
+                    .with_context(|| format!("write to {address}"))?,
             };
             meter.pass(&rest[..taken]);
             rest = &rest[taken..];
@@ -88,7 +114,9 @@ pub(crate) fn feed(address: &Spec, from: &Spec) -> Result<()> {
 }
 
 fn read(source: &mut Source, buffer: &mut [u8], name: &Spec) -> Result<usize> {
-    retry(|| source.read(buffer)).map_err(named).with_context(|| format!("read from {name}"))
+    retry(|| source.read(buffer))
+        .map_err(named)
+        .with_context(|| format!("read from {name}"))
 }
 
 /// Prints the last line: to stderr if the bytes went to stdout.
@@ -125,11 +153,15 @@ impl From<Peer> for Sink {
     }
 }
 
-/// Listens on `address`, prints that (`listening unix:PATH`, or with the real port), and returns the first peer.
+/// Listens on `address`, prints that (`listening unix:PATH`, or with the real port), and returns
+/// the first peer.
 pub(crate) fn accept_one(address: &Spec) -> Result<Peer> {
     let ending = block_ending_signals()?;
     let listener = Listener::open(address)?;
-    let peer = match listener.next(&ending).with_context(|| format!("accept on {address}"))? {
+    let peer = match listener
+        .next(&ending)
+        .with_context(|| format!("accept on {address}"))?
+    {
         Next::Peer(peer) => peer,
         Next::Orphaned => bail!("accept on {address}: the parent ended and nobody had connected"),
         Next::Ended => bail!("accept on {address}: ended by a signal before anybody connected"),
@@ -138,11 +170,15 @@ pub(crate) fn accept_one(address: &Spec) -> Result<Peer> {
     Ok(peer)
 }
 
-/// Listens on `address`, prints that, and serves one peer after the other until the parent ends, or a signal comes between two of them.
+/// Listens on `address`, prints that, and serves one peer after the other until the parent ends, or
+/// a signal comes between two of them.
 pub(crate) fn serve_each(address: &Spec, mut serve: impl FnMut(Peer) -> Result<()>) -> Result<()> {
     let ending = block_ending_signals()?;
     let listener = Listener::open(address)?;
-    while let Next::Peer(peer) = listener.next(&ending).with_context(|| format!("accept on {address}"))? {
+    while let Next::Peer(peer) = listener
+        .next(&ending)
+        .with_context(|| format!("accept on {address}"))?
+    {
         serve(peer)?;
     }
     Ok(())
@@ -218,14 +254,21 @@ impl Listener {
     }
 }
 
-/// Blocks the signals that would end this process, so that the file of the socket can be removed first.
+/// Blocks the signals that would end this process, so that the file of the socket can be removed
+/// first.
 fn block_ending_signals() -> Result<SigSet> {
-    let ending = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT]);
+    let ending = SigSet::from_iter([
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGQUIT,
+    ]);
     ending.thread_block()?;
     Ok(ending)
 }
 
-/// Waits until a peer connects: then the result is `None`. If the parent ends or one of the signals `ending` comes first, it is that.
+/// Waits until a peer connects: then the result is `None`. If the parent ends or one of the signals
+/// `ending` comes first, it is that.
 fn wait_for_peer(listener: BorrowedFd<'_>, ending: &SigSet) -> Result<Option<Next>> {
     let signals = SignalFd::with_flags(ending, SfdFlags::SFD_CLOEXEC)?;
     let parent = getppid().context("the parent has ended")?;

@@ -1,4 +1,5 @@
-//! Writes from memory that held something else before, and several copies in the same memory at the same time.
+//! Writes from memory that held something else before, and several copies in the same memory at the
+//! same time.
 
 use std::{
     fs::{self, File},
@@ -27,8 +28,8 @@ fn buffer() -> Vec<u8> {
     vec![0; PIECE]
 }
 
-/// Copies `in` without its first [`HEADER`] bytes to `out` by `fwrite`: stdio writes whole blocks from the caller's buffer, and the rest from
-/// its own.
+/// Copies `in` without its first [`HEADER`] bytes to `out` by `fwrite`: stdio writes whole blocks
+/// from the caller's buffer, and the rest from its own.
 pub(crate) fn stdio_after_a_header() -> Result<()> {
     let mut from = File::open("in")?;
     // SAFETY: both are C strings.
@@ -52,13 +53,23 @@ pub(crate) fn stdio_after_a_header() -> Result<()> {
     Ok(())
 }
 
-/// One thread reads `/dev/zero` to a buffer, another reads `in` to the same buffer, and the first writes the buffer to `out`.
+/// One thread reads `/dev/zero` to a buffer, another reads `in` to the same buffer, and the first
+/// writes the buffer to `out`.
 pub(crate) fn filled_by_another_thread() -> Result<()> {
-    let (mut zeroes, mut from, mut to) = (File::open("/dev/zero")?, File::open("in")?, File::create("out")?);
+    let (mut zeroes, mut from, mut to) = (
+        File::open("/dev/zero")?,
+        File::open("in")?,
+        File::create("out")?,
+    );
     let mut buffer = buffer();
     loop {
         zeroes.read_exact(&mut buffer[..])?;
-        let read = thread::scope(|scope| scope.spawn(|| from.read(&mut buffer[..])).join().expect("it does not panic"))?;
+        let read = thread::scope(|scope| {
+            scope
+                .spawn(|| from.read(&mut buffer[..]))
+                .join()
+                .expect("it does not panic")
+        })?;
         if read == 0 {
             return Ok(());
         }
@@ -66,19 +77,32 @@ pub(crate) fn filled_by_another_thread() -> Result<()> {
     }
 }
 
-/// Reads `in` to a buffer, receives a datagram of zeroes there by `recvmmsg`, and writes the buffer to `out`.
+/// Reads `in` to a buffer, receives a datagram of zeroes there by `recvmmsg`, and writes the buffer
+/// to `out`.
 pub(crate) fn refilled_by_messages() -> Result<()> {
-    let (there, here) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    let (there, here) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
     let zeroes = buffer();
     refilled(|buffer| {
         send(&there, &zeroes[..], SendFlags::empty())?;
-        let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        let mut part = libc::iovec {
+            iov_base: buffer.as_mut_ptr().cast(),
+            iov_len: buffer.len(),
+        };
         // SAFETY: a `msghdr` of zeroes is an empty one.
         let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
         (message.msg_hdr.msg_iov, message.msg_hdr.msg_iovlen) = (&raw mut part, 1);
         // SAFETY: the message names the buffer, which lives until the call returns.
-        let received = unsafe { libc::recvmmsg(here.as_raw_fd(), &raw mut message, 1, 0, ptr::null_mut()) };
-        ensure!(received == 1 && message.msg_len == u32::try_from(PIECE)?, "one whole message");
+        let received =
+            unsafe { libc::recvmmsg(here.as_raw_fd(), &raw mut message, 1, 0, ptr::null_mut()) };
+        ensure!(
+            received == 1 && message.msg_len == u32::try_from(PIECE)?,
+            "one whole message"
+        );
         Ok(())
     })
 }
@@ -111,16 +135,23 @@ fn refilled(mut refill: impl FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
     Ok(())
 }
 
-/// Reads `/dev/zero` to a buffer, reads `in` to the same buffer by a ring, and writes the buffer to `out`.
+/// Reads `/dev/zero` to a buffer, reads `in` to the same buffer by a ring, and writes the buffer to
+/// `out`.
 pub(crate) fn refilled_by_a_ring() -> Result<()> {
     let mut ring = IoUring::new(2)?;
-    let (mut zeroes, from, mut to) = (File::open("/dev/zero")?, File::open("in")?, File::create("out")?);
+    let (mut zeroes, from, mut to) = (
+        File::open("/dev/zero")?,
+        File::open("in")?,
+        File::create("out")?,
+    );
     let mut buffer = buffer();
     let mut at = 0;
     loop {
         zeroes.read_exact(&mut buffer[..])?;
         let length = u32::try_from(PIECE)?;
-        let read = opcode::Read::new(Fd(from.as_raw_fd()), buffer.as_mut_ptr().cast(), length).offset(at).build();
+        let read = opcode::Read::new(Fd(from.as_raw_fd()), buffer.as_mut_ptr().cast(), length)
+            .offset(at)
+            .build();
         // SAFETY: the buffer lives until the read is complete, below.
         unsafe { ring.submission().push(&read) }?;
         ring.submit_and_wait(1)?;
@@ -134,13 +165,17 @@ pub(crate) fn refilled_by_a_ring() -> Result<()> {
     }
 }
 
-/// Moves `in` into a pipe by `splice` and out of it by `read`; then zeroes into the pipe by `write`, and out of it to `out` by `splice`.
+/// Moves `in` into a pipe by `splice` and out of it by `read`; then zeroes into the pipe by
+/// `write`, and out of it to `out` by `splice`.
 pub(crate) fn drained_pipe() -> Result<()> {
     const BYTES: usize = 50_000;
     let (from, to) = (File::open("in")?, File::create("out")?);
     let (reader, writer) = pipe()?;
     let (mut drained, zeroes) = (vec![0; BYTES], vec![0; BYTES]);
-    let (mut outlet, mut inlet) = (File::from(reader.try_clone()?), File::from(writer.try_clone()?));
+    let (mut outlet, mut inlet) = (
+        File::from(reader.try_clone()?),
+        File::from(writer.try_clone()?),
+    );
     while splice(&from, None, &writer, None, BYTES, SpliceFlags::empty())? == BYTES {
         outlet.read_exact(&mut drained)?;
         inlet.write_all(&zeroes)?;
@@ -152,15 +187,18 @@ pub(crate) fn drained_pipe() -> Result<()> {
     Ok(())
 }
 
-/// Two threads copy `in` to `out0` and `out1`. Each reads to a buffer on its stack and writes from another one, and the two overlap. The bytes
-/// are copied from one to the other through the heap.
+/// Two threads copy `in` to `out0` and `out1`. Each reads to a buffer on its stack and writes from
+/// another one, and the two overlap. The bytes are copied from one to the other through the heap.
 pub(crate) fn stack_buffers() -> Result<()> {
     let copies = ["out0", "out1"].map(|name| thread::spawn(move || copy_through_the_heap(name)));
-    copies.into_iter().try_for_each(|copy| copy.join().expect("it does not panic"))
+    copies
+        .into_iter()
+        .try_for_each(|copy| copy.join().expect("it does not panic"))
 }
 
-/// Copies `in` to `out` as Java's streams do, which use the stack in this way: it reads to a buffer, copies the bytes to the heap, and
-/// writes them from another buffer, which overlaps the first one.
+/// Copies `in` to `out` as Java's streams do, which use the stack in this way: it reads to a
+/// buffer, copies the bytes to the heap, and writes them from another buffer, which overlaps the
+/// first one.
 pub(crate) fn overlapping_buffers() -> Result<()> {
     const SHIFT: usize = 256;
     let (mut from, mut to) = (File::open("in")?, File::create("out")?);
@@ -206,9 +244,15 @@ fn write_from_stack(to: &mut File, heap: &[u8]) -> Result<()> {
     Ok(to.write_all(&piece[..heap.len()])?)
 }
 
-/// Peeks at 100 bytes of a socket (`MSG_PEEK`) before each receive, and writes what it receives to `out`. A thread sends `in`.
+/// Peeks at 100 bytes of a socket (`MSG_PEEK`) before each receive, and writes what it receives to
+/// `out`. A thread sends `in`.
 pub(crate) fn peeked() -> Result<()> {
-    let (there, here) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let (there, here) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
     let sender = thread::spawn(move || -> Result<()> {
         let mut from = File::open("in")?;
         let mut piece = vec![0; 8192];
@@ -234,11 +278,20 @@ pub(crate) fn peeked() -> Result<()> {
     }
 }
 
-/// Peeks at a message of 100 bytes and writes a copy of it to `out`, then receives the message and writes it to `out` once more.
+/// Peeks at a message of 100 bytes and writes a copy of it to `out`, then receives the message and
+/// writes it to `out` once more.
 pub(crate) fn peeked_and_written() -> Result<()> {
-    let (there, here) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let (there, here) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
     let (mut to, mut message) = (File::create("out")?, [7; 100]);
-    ensure!(send(&there, &message, SendFlags::empty())? == message.len(), "a short message");
+    ensure!(
+        send(&there, &message, SendFlags::empty())? == message.len(),
+        "a short message"
+    );
     recv(&here, &mut message, RecvFlags::PEEK)?;
     let copy = std::hint::black_box(message);
     to.write_all(&copy)?;
@@ -287,7 +340,8 @@ pub(crate) fn written_twice_in_one_call() -> Result<()> {
     }
 }
 
-/// Copies `in` to `out`, except that it replaces [`HEADER`] bytes of every fifth piece with bytes of its own.
+/// Copies `in` to `out`, except that it replaces [`HEADER`] bytes of every fifth piece with bytes
+/// of its own.
 pub(crate) fn a_part_replaced() -> Result<()> {
     let mut pieces = 0;
     refilled(|buffer| {
@@ -299,7 +353,8 @@ pub(crate) fn a_part_replaced() -> Result<()> {
     })
 }
 
-/// Reads `in` to a buffer, and then uses the buffer for messages of its own that are a little shorter, as functions reuse the stack.
+/// Reads `in` to a buffer, and then uses the buffer for messages of its own that are a little
+/// shorter, as functions reuse the stack.
 pub(crate) fn used_for_messages() -> Result<()> {
     let (mut from, mut to) = (File::open("in")?, File::create("out")?);
     let mut buffer = buffer();
@@ -326,9 +381,14 @@ pub(crate) fn lent_after_a_read() -> Result<()> {
         }
         let mut done = 0;
         while done < read {
-            let part = libc::iovec { iov_base: buffer[done..].as_mut_ptr().cast(), iov_len: read - done };
+            let part = libc::iovec {
+                iov_base: buffer[done..].as_mut_ptr().cast(),
+                iov_len: read - done,
+            };
             // SAFETY: the buffer lives until the pipe is drained, below.
-            let bytes = usize::try_from(unsafe { libc::vmsplice(writer.as_raw_fd(), &raw const part, 1, 0) })?;
+            let bytes = usize::try_from(unsafe {
+                libc::vmsplice(writer.as_raw_fd(), &raw const part, 1, 0)
+            })?;
             let mut left = bytes;
             while left > 0 {
                 left -= splice(&reader, None, &to, None, left, SpliceFlags::empty())?;
@@ -338,7 +398,8 @@ pub(crate) fn lent_after_a_read() -> Result<()> {
     }
 }
 
-/// One thread reads `in` to adjacent buffers, another writes these to `out` while the next ones are read.
+/// One thread reads `in` to adjacent buffers, another writes these to `out` while the next ones are
+/// read.
 pub(crate) fn buffers_side_by_side() -> Result<()> {
     const BUFFERS: usize = 6;
     let (mut from, mut to) = (File::open("in")?, File::create("out")?);
@@ -355,7 +416,9 @@ pub(crate) fn buffers_side_by_side() -> Result<()> {
                 if read == 0 {
                     break;
                 }
-                fill.send((buffer, read)).ok().context("the writer is gone")?;
+                fill.send((buffer, read))
+                    .ok()
+                    .context("the writer is gone")?;
             }
             Ok(())
         });
@@ -371,11 +434,16 @@ pub(crate) fn buffers_side_by_side() -> Result<()> {
 /// The size of a read by the cases below.
 const SHORT_PIECE: usize = 1000;
 
-/// Copies `in` to `out`, and `in2`, which is as long, to `out2`: a piece of each in turn, with a line to `log` in between.
+/// Copies `in` to `out`, and `in2`, which is as long, to `out2`: a piece of each in turn, with a
+/// line to `log` in between.
 pub(crate) fn in_turn() -> Result<()> {
     fs::copy("in", "in2")?;
     let [mut from, mut from2] = [File::open("in")?, File::open("in2")?];
-    let [mut to, mut to2, mut log] = [File::create("out")?, File::create("out2")?, File::create("log")?];
+    let [mut to, mut to2, mut log] = [
+        File::create("out")?,
+        File::create("out2")?,
+        File::create("log")?,
+    ];
     let [mut piece, mut piece2] = [[0; SHORT_PIECE], [0; SHORT_PIECE]];
     loop {
         let (read, read2) = (from.read(&mut piece)?, from2.read(&mut piece2)?);
@@ -388,17 +456,23 @@ pub(crate) fn in_turn() -> Result<()> {
     }
 }
 
-/// Copies `in` to `out` by vectored calls: it reads into two buffers, and writes them after a header of 10 bytes.
+/// Copies `in` to `out` by vectored calls: it reads into two buffers, and writes them after a
+/// header of 10 bytes.
 pub(crate) fn vectors() -> Result<()> {
     let (mut from, mut to) = (File::open("in")?, File::create("out")?);
     let [mut first, mut second] = [[0; SHORT_PIECE], [0; SHORT_PIECE]];
     loop {
-        let read = from.read_vectored(&mut [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)])?;
+        let read =
+            from.read_vectored(&mut [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)])?;
         if read == 0 {
             return Ok(());
         }
         let (first_read, second_read) = (read.min(SHORT_PIECE), read.saturating_sub(SHORT_PIECE));
-        let parts = [IoSlice::new(b"0123456789"), IoSlice::new(&first[..first_read]), IoSlice::new(&second[..second_read])];
+        let parts = [
+            IoSlice::new(b"0123456789"),
+            IoSlice::new(&first[..first_read]),
+            IoSlice::new(&second[..second_read]),
+        ];
         ensure!(to.write_vectored(&parts)? == 10 + read, "a short write");
     }
 }
@@ -430,7 +504,8 @@ pub(crate) fn copied_by_another_buffer() -> Result<()> {
     by_another_buffer(HEADER, |byte| byte)
 }
 
-/// Reads `in`, makes other bytes of all but the first ones, and writes these to `out` from another buffer.
+/// Reads `in`, makes other bytes of all but the first ones, and writes these to `out` from another
+/// buffer.
 fn by_another_buffer(skipped: usize, change: impl Fn(u8) -> u8) -> Result<()> {
     let (mut from, mut to) = (File::open("in")?, File::create("out")?);
     let (mut piece, mut other) = ([0; SHORT_PIECE], [0; SHORT_PIECE]);
@@ -449,7 +524,8 @@ fn by_another_buffer(skipped: usize, change: impl Fn(u8) -> u8) -> Result<()> {
     }
 }
 
-/// Copies `in` to `out`, and `in2`, which is as long, to `out2`, by two threads: each writes what the other has read.
+/// Copies `in` to `out`, and `in2`, which is as long, to `out2`, by two threads: each writes what
+/// the other has read.
 pub(crate) fn passed_on() -> Result<()> {
     fs::copy("in", "in2")?;
     let [(there, here), (back, elsewhere)] = [mpsc::sync_channel(1), mpsc::sync_channel(1)];
@@ -459,8 +535,14 @@ pub(crate) fn passed_on() -> Result<()> {
     other.join().expect("the thread does not panic")
 }
 
-/// Reads one file and gives the pieces to another thread; writes the pieces that the other thread has read to another file.
-fn pass_on(mut from: File, give: &SyncSender<Vec<u8>>, take: &Receiver<Vec<u8>>, mut to: File) -> Result<()> {
+/// Reads one file and gives the pieces to another thread; writes the pieces that the other thread
+/// has read to another file.
+fn pass_on(
+    mut from: File,
+    give: &SyncSender<Vec<u8>>,
+    take: &Receiver<Vec<u8>>,
+    mut to: File,
+) -> Result<()> {
     loop {
         let mut piece = vec![0; SHORT_PIECE];
         let read = from.read(&mut piece)?;

@@ -1,4 +1,5 @@
-//! Files that are easily mistaken for others: several names, reused inode numbers, descriptors whose file changes, files without a path.
+//! Files that are easily mistaken for others: several names, reused inode numbers, descriptors
+//! whose file changes, files without a path.
 
 use std::{
     ffi::OsStr,
@@ -24,8 +25,8 @@ use rustix::{
     fs::{MemfdFlags, memfd_create},
     io::dup2,
     net::{
-        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-        SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
     },
     pipe::pipe,
     process::{WaitOptions, waitpid},
@@ -35,8 +36,8 @@ use zc_tests::{fork, print_line};
 /// How many files are created and deleted one after the other.
 const GENERATIONS: usize = 20;
 
-/// Creates, writes and deletes twenty files in turn, with 1, 2, ... 20 bytes. On ext4 they get the same inode number. Prints how many numbers
-/// there were.
+/// Creates, writes and deletes twenty files in turn, with 1, 2, ... 20 bytes. On ext4 they get the
+/// same inode number. Prints how many numbers there were.
 pub(crate) fn same_inode_number() -> Result<()> {
     let mut numbers = std::collections::BTreeSet::new();
     for generation in 1..=GENERATIONS {
@@ -101,7 +102,8 @@ fn new_files() -> Result<[File; 2]> {
     Ok([File::create("a")?, File::create("b")?])
 }
 
-/// Opens, writes and closes `a` and `b` in turn, always with the same descriptor: 1 byte to `a` each time, 2 to `b`.
+/// Opens, writes and closes `a` and `b` in turn, always with the same descriptor: 1 byte to `a`
+/// each time, 2 to `b`.
 pub(crate) fn reopened() -> Result<()> {
     for _ in 0..CHANGES {
         File::create("a")?.write_all(b"1")?;
@@ -110,7 +112,8 @@ pub(crate) fn reopened() -> Result<()> {
     Ok(())
 }
 
-/// Replaces the file of one descriptor by `a` and `b` in turn, with `dup2`, and writes the same numbers of bytes.
+/// Replaces the file of one descriptor by `a` and `b` in turn, with `dup2`, and writes the same
+/// numbers of bytes.
 pub(crate) fn replaced() -> Result<()> {
     let [a, b] = new_files()?;
     let mut changing = OwnedFd::from(File::open("/dev/null")?);
@@ -123,7 +126,8 @@ pub(crate) fn replaced() -> Result<()> {
     Ok(())
 }
 
-/// The same, but another thread replaces the file, and the writing thread makes no other call in between.
+/// The same, but another thread replaces the file, and the writing thread makes no other call in
+/// between.
 pub(crate) fn replaced_by_thread() -> Result<()> {
     let [a, b] = new_files()?;
     let mut changing = OwnedFd::from(File::open("/dev/null")?);
@@ -165,12 +169,24 @@ fn write_once(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<()> {
 
 /// A child receives a descriptor of `passed` through a socket and writes 500 bytes to it.
 pub(crate) fn passed() -> Result<()> {
-    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None)?;
-    let child = fork(|| receive(&theirs).and_then(|fd| write_once(fd.as_fd(), &[b'p'; 500])).is_ok())?;
+    let (ours, theirs) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::empty(),
+        None,
+    )?;
+    let child = fork(|| {
+        receive(&theirs)
+            .and_then(|fd| write_once(fd.as_fd(), &[b'p'; 500]))
+            .is_ok()
+    })?;
     drop(theirs);
     send(&ours, &File::create("passed")?)?;
     let ended = waitpid(Some(child), WaitOptions::empty())?;
-    ensure!(ended.is_some_and(|(_, status)| status.exit_status() == Some(0)), "the child failed");
+    ensure!(
+        ended.is_some_and(|(_, status)| status.exit_status() == Some(0)),
+        "the child failed"
+    );
     Ok(())
 }
 
@@ -178,15 +194,28 @@ fn send(socket: &OwnedFd, file: &File) -> Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let files = [file.as_fd()];
-    ensure!(control.push(SendAncillaryMessage::ScmRights(&files)), "room for a descriptor");
-    sendmsg(socket, &[IoSlice::new(b"!")], &mut control, SendFlags::empty())?;
+    ensure!(
+        control.push(SendAncillaryMessage::ScmRights(&files)),
+        "room for a descriptor"
+    );
+    sendmsg(
+        socket,
+        &[IoSlice::new(b"!")],
+        &mut control,
+        SendFlags::empty(),
+    )?;
     Ok(())
 }
 
 fn receive(socket: &OwnedFd) -> Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    recvmsg(socket, &mut [IoSliceMut::new(&mut [0])], &mut control, RecvFlags::empty())?;
+    recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut [0])],
+        &mut control,
+        RecvFlags::empty(),
+    )?;
     let mut files = control.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut files) => files.next(),
         _ => None,
@@ -194,17 +223,25 @@ fn receive(socket: &OwnedFd) -> Result<OwnedFd> {
     files.next().context("no descriptor came")
 }
 
-/// Connects through a Unix socket with a path, and by TCP over IPv4 and IPv6, and sends 11, 44 and 66 bytes to the listening side. Prints its
-/// TCP ports.
+/// Connects through a Unix socket with a path, and by TCP over IPv4 and IPv6, and sends 11, 44 and
+/// 66 bytes to the listening side. Prints its TCP ports.
 pub(crate) fn sockets() -> Result<()> {
     let unix = UnixListener::bind("listening")?;
-    send_through(UnixStream::connect("listening")?.into(), unix.accept()?.0.into(), 11)?;
+    send_through(
+        UnixStream::connect("listening")?.into(),
+        unix.accept()?.0.into(),
+        11,
+    )?;
     let mut ports = Vec::new();
     for (address, bytes) in [("127.0.0.1:0", 44), ("[::1]:0", 66)] {
         let tcp = TcpListener::bind(address)?;
         let there = tcp.local_addr()?;
         ports.push(there.port().to_string());
-        send_through(TcpStream::connect(there)?.into(), tcp.accept()?.0.into(), bytes)?;
+        send_through(
+            TcpStream::connect(there)?.into(),
+            tcp.accept()?.0.into(),
+            bytes,
+        )?;
     }
     Ok(print_line(&ports.join(" "))?)
 }

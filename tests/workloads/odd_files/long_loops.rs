@@ -1,4 +1,5 @@
-//! Copies in so many small pieces that the kernel side no longer looks at every byte, with something else in between.
+//! Copies in so many small pieces that the kernel side no longer looks at every byte, with
+//! something else in between.
 
 use std::{
     fs::File,
@@ -20,9 +21,11 @@ const UNDISTURBED: usize = 2000;
 /// From then on, something else happens at every piece whose number is a multiple of this.
 const EVERY: usize = 25;
 
-/// Copies `in` to `out` piece by piece. `disturb` gets the number of the disturbance, the piece and the files, and returns how much of the
-/// piece it has written itself.
-fn copy(mut disturb: impl FnMut(usize, &mut [u8], &mut File, &mut File) -> Result<usize>) -> Result<()> {
+/// Copies `in` to `out` piece by piece. `disturb` gets the number of the disturbance, the piece and
+/// the files, and returns how much of the piece it has written itself.
+fn copy(
+    mut disturb: impl FnMut(usize, &mut [u8], &mut File, &mut File) -> Result<usize>,
+) -> Result<()> {
     let (mut from, mut to) = (File::open("in")?, File::create("out")?);
     let mut buffer = vec![0; PIECE];
     for number in 0.. {
@@ -32,15 +35,21 @@ fn copy(mut disturb: impl FnMut(usize, &mut [u8], &mut File, &mut File) -> Resul
         }
         let mut written = 0;
         if number >= UNDISTURBED && number % EVERY == 0 {
-            written = disturb((number - UNDISTURBED) / EVERY, &mut buffer[..read], &mut from, &mut to)?;
+            written = disturb(
+                (number - UNDISTURBED) / EVERY,
+                &mut buffer[..read],
+                &mut from,
+                &mut to,
+            )?;
         }
         to.write_all(&buffer[written..read])?;
     }
     Ok(())
 }
 
-/// Copies `in` to `out`. Now and then it writes a piece by `writev`, copies zeroes in another buffer, or tries to write the piece to a file
-/// that is not open for writing. Once it starts a child, and once it makes an `io_uring`.
+/// Copies `in` to `out`. Now and then it writes a piece by `writev`, copies zeroes in another
+/// buffer, or tries to write the piece to a file that is not open for writing. Once it starts a
+/// child, and once it makes an `io_uring`.
 pub(crate) fn disturbed() -> Result<()> {
     let (mut zeroes, mut zeroes_out) = (File::open("/dev/zero")?, File::create("out2")?);
     let mut other = [0; PIECE];
@@ -57,7 +66,10 @@ pub(crate) fn disturbed() -> Result<()> {
                 zeroes.read_exact(&mut other)?;
                 zeroes_out.write_all(&other)?;
             }
-            _ => ensure!(from.write(piece).is_err(), "a file that is not open for writing was written"),
+            _ => ensure!(
+                from.write(piece).is_err(),
+                "a file that is not open for writing was written"
+            ),
         }
         Ok(0)
     })?;
@@ -65,7 +77,8 @@ pub(crate) fn disturbed() -> Result<()> {
     Ok(())
 }
 
-/// Copies `in` to `out`, except that the kernel fills some pieces with other bytes before they are written.
+/// Copies `in` to `out`, except that the kernel fills some pieces with other bytes before they are
+/// written.
 pub(crate) fn refilled() -> Result<()> {
     copy(|_, piece, _, _| {
         fill_with_random(piece)?;
@@ -73,7 +86,8 @@ pub(crate) fn refilled() -> Result<()> {
     })
 }
 
-/// Copies `in` to `out`, except that the program itself replaces some pieces before they are written.
+/// Copies `in` to `out`, except that the program itself replaces some pieces before they are
+/// written.
 pub(crate) fn replaced() -> Result<()> {
     copy(|number, piece, _, _| {
         for (index, byte) in piece.iter_mut().enumerate() {

@@ -1,6 +1,7 @@
 //! `odd-files CASE`: uses files of the working directory in ways that are easily mistaken.
 //!
-//! Each case writes a different number of bytes to each of its files, so that the tests can tell them apart.
+//! Each case writes a different number of bytes to each of its files, so that the tests can tell
+//! them apart.
 
 mod edited;
 mod evidence;
@@ -39,11 +40,20 @@ const CASES: &[Case] = &[
     ("vectors", evidence::vectors),
     ("several-to-several", evidence::several_to_several),
     ("replaced-bytes", evidence::replaced),
-    ("changed-by-another-buffer", evidence::changed_by_another_buffer),
-    ("copied-by-another-buffer", evidence::copied_by_another_buffer),
+    (
+        "changed-by-another-buffer",
+        evidence::changed_by_another_buffer,
+    ),
+    (
+        "copied-by-another-buffer",
+        evidence::copied_by_another_buffer,
+    ),
     ("passed-on", evidence::passed_on),
     ("stdio-after-a-header", evidence::stdio_after_a_header),
-    ("filled-by-another-thread", evidence::filled_by_another_thread),
+    (
+        "filled-by-another-thread",
+        evidence::filled_by_another_thread,
+    ),
     ("refilled-by-messages", evidence::refilled_by_messages),
     ("refilled-with-random", evidence::refilled_with_random),
     ("refilled-by-a-ring", evidence::refilled_by_a_ring),
@@ -53,18 +63,33 @@ const CASES: &[Case] = &[
     ("peeked", evidence::peeked),
     ("peeked-and-written", evidence::peeked_and_written),
     ("one-bit-changed", evidence::one_bit_changed),
-    ("written-again-from-a-copy", evidence::written_again_from_a_copy),
-    ("written-twice-in-one-call", evidence::written_twice_in_one_call),
+    (
+        "written-again-from-a-copy",
+        evidence::written_again_from_a_copy,
+    ),
+    (
+        "written-twice-in-one-call",
+        evidence::written_twice_in_one_call,
+    ),
     ("a-part-replaced", evidence::a_part_replaced),
     ("used-for-messages", evidence::used_for_messages),
     ("lent-after-a-read", evidence::lent_after_a_read),
     ("buffers-side-by-side", evidence::buffers_side_by_side),
     ("summary-begins-alike", edited::summary_begins_alike),
     ("records-changed", edited::records_changed),
-    ("filled-in-parts-and-changed", edited::filled_in_parts_and_changed),
+    (
+        "filled-in-parts-and-changed",
+        edited::filled_in_parts_and_changed,
+    ),
     ("header-read-over", edited::header_read_over),
-    ("half-dropped-half-doubled", edited::half_dropped_half_doubled),
-    ("lent-to-a-socket-and-changed", edited::lent_to_a_socket_and_changed),
+    (
+        "half-dropped-half-doubled",
+        edited::half_dropped_half_doubled,
+    ),
+    (
+        "lent-to-a-socket-and-changed",
+        edited::lent_to_a_socket_and_changed,
+    ),
     ("mapped-by-a-child", mappings::by_a_child),
     ("mapping-changed", mappings::changed),
     ("mapping-read-into", mappings::read_into),
@@ -95,12 +120,16 @@ fn main() -> ExitCode {
 
 fn run() -> Result<()> {
     let name = std::env::args().nth(1).context("name a case")?;
-    let (_, run) = CASES.iter().find(|(case, _)| *case == name).with_context(|| format!("there is no case {name:?}"))?;
+    let (_, run) = CASES
+        .iter()
+        .find(|(case, _)| *case == name)
+        .with_context(|| format!("there is no case {name:?}"))?;
     run().context(name)
 }
 
-/// Copies `in` to as many files as the second argument says (`copies/0`, `copies/1`, ...), with one read and one write each. The first copy
-/// has one byte, the second two, and so on up to 1000; then it starts again with one.
+/// Copies `in` to as many files as the second argument says (`copies/0`, `copies/1`, ...), with one
+/// read and one write each. The first copy has one byte, the second two, and so on up to 1000; then
+/// it starts again with one.
 fn thousands() -> Result<()> {
     let count: usize = std::env::args().nth(2).context("how many?")?.parse()?;
     fs::create_dir("copies")?;

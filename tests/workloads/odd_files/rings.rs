@@ -15,7 +15,8 @@ use rustix::pipe::pipe;
 /// How much fits into a pipe.
 const CHUNK: u32 = 65536;
 
-/// Operations close `a` and open `b` with the same descriptor, between calls that only read and write: 1 byte of `a`, 2 of `b`.
+/// Operations close `a` and open `b` with the same descriptor, between calls that only read and
+/// write: 1 byte of `a`, 2 of `b`.
 pub(crate) fn replaced() -> Result<()> {
     let mut ring = IoUring::new(4)?;
     let (reader, writer) = pipe()?;
@@ -25,8 +26,12 @@ pub(crate) fn replaced() -> Result<()> {
     let fd = changing.as_raw_fd();
     let mut byte = [0];
     let chain = [
-        opcode::Read::new(Fd(reader.as_raw_fd()), byte.as_mut_ptr(), 1).build().flags(squeue::Flags::IO_LINK),
-        opcode::Close::new(Fd(fd)).build().flags(squeue::Flags::IO_LINK),
+        opcode::Read::new(Fd(reader.as_raw_fd()), byte.as_mut_ptr(), 1)
+            .build()
+            .flags(squeue::Flags::IO_LINK),
+        opcode::Close::new(Fd(fd))
+            .build()
+            .flags(squeue::Flags::IO_LINK),
         opcode::OpenAt::new(Fd(libc::AT_FDCWD), c"b".as_ptr()).build(),
     ];
     // SAFETY: what the operations name lives until the last of them is complete, below.
@@ -52,36 +57,65 @@ pub(crate) fn splice() -> Result<()> {
     let (reader, writer) = pipe()?;
     let mut at = 0;
     loop {
-        let moved = splice_once(&mut ring, from.as_raw_fd(), at, writer.as_raw_fd(), -1, CHUNK)?;
+        let moved = splice_once(
+            &mut ring,
+            from.as_raw_fd(),
+            at,
+            writer.as_raw_fd(),
+            -1,
+            CHUNK,
+        )?;
         if moved == 0 {
             return Ok(());
         }
-        ensure!(splice_once(&mut ring, reader.as_raw_fd(), -1, to.as_raw_fd(), at, moved)? == moved, "a short splice");
+        ensure!(
+            splice_once(&mut ring, reader.as_raw_fd(), -1, to.as_raw_fd(), at, moved)? == moved,
+            "a short splice"
+        );
         at += i64::from(moved);
     }
 }
 
-fn splice_once(ring: &mut IoUring, from: RawFd, from_at: i64, to: RawFd, to_at: i64, bytes: u32) -> Result<u32> {
-    complete(ring, &opcode::Splice::new(Fd(from), from_at, Fd(to), to_at, bytes).build())
+fn splice_once(
+    ring: &mut IoUring,
+    from: RawFd,
+    from_at: i64,
+    to: RawFd,
+    to_at: i64,
+    bytes: u32,
+) -> Result<u32> {
+    complete(
+        ring,
+        &opcode::Splice::new(Fd(from), from_at, Fd(to), to_at, bytes).build(),
+    )
 }
 
-/// Copies `in` to `out` by `read_fixed` and `write_fixed`, with registered files and a registered buffer.
+/// Copies `in` to `out` by `read_fixed` and `write_fixed`, with registered files and a registered
+/// buffer.
 pub(crate) fn fixed() -> Result<()> {
     let mut ring = IoUring::new(2)?;
     let (from, to) = (File::open("in")?, File::create("out")?);
     let mut buffer = vec![0_u8; CHUNK as usize];
-    let part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
     // SAFETY: the buffer lives longer than the ring's last operation on it.
     unsafe { ring.submitter().register_buffers(&[part]) }?;
-    ring.submitter().register_files(&[from.as_raw_fd(), to.as_raw_fd()])?;
+    ring.submitter()
+        .register_files(&[from.as_raw_fd(), to.as_raw_fd()])?;
     let mut at = 0;
     loop {
-        let read = opcode::ReadFixed::new(Fixed(0), buffer.as_mut_ptr(), CHUNK, 0).offset(at).build();
+        let read = opcode::ReadFixed::new(Fixed(0), buffer.as_mut_ptr(), CHUNK, 0)
+            .offset(at)
+            .build();
         let moved = complete(&mut ring, &read)?;
         if moved == 0 {
             return Ok(());
         }
-        let write = opcode::WriteFixed::new(Fixed(1), buffer.as_ptr(), moved, 0).offset(at).build();
+        let write = opcode::WriteFixed::new(Fixed(1), buffer.as_ptr(), moved, 0)
+            .offset(at)
+            .build();
         ensure!(complete(&mut ring, &write)? == moved, "a short write");
         at += u64::from(moved);
     }
@@ -94,7 +128,10 @@ pub(crate) fn by_workers() -> Result<()> {
 
 /// Copies `in` to `out` by reads and writes that a kernel thread polls from the ring.
 pub(crate) fn polled() -> Result<()> {
-    copy(IoUring::builder().setup_sqpoll(1000).build(2)?, squeue::Flags::empty())
+    copy(
+        IoUring::builder().setup_sqpoll(1000).build(2)?,
+        squeue::Flags::empty(),
+    )
 }
 
 /// The same on a second thread, after the first thread has ended.
@@ -118,12 +155,18 @@ fn copy(mut ring: IoUring, flags: squeue::Flags) -> Result<()> {
     let mut buffer = vec![0_u8; CHUNK as usize];
     let mut at = 0;
     loop {
-        let read = opcode::Read::new(Fd(from.as_raw_fd()), buffer.as_mut_ptr(), CHUNK).offset(at).build().flags(flags);
+        let read = opcode::Read::new(Fd(from.as_raw_fd()), buffer.as_mut_ptr(), CHUNK)
+            .offset(at)
+            .build()
+            .flags(flags);
         let moved = complete(&mut ring, &read)?;
         if moved == 0 {
             return Ok(());
         }
-        let write = opcode::Write::new(Fd(to.as_raw_fd()), buffer.as_ptr(), moved).offset(at).build().flags(flags);
+        let write = opcode::Write::new(Fd(to.as_raw_fd()), buffer.as_ptr(), moved)
+            .offset(at)
+            .build()
+            .flags(flags);
         ensure!(complete(&mut ring, &write)? == moved, "a short write");
         at += u64::from(moved);
     }
@@ -134,7 +177,11 @@ pub(crate) fn silent() -> Result<()> {
     let mut ring = IoUring::new(2)?;
     let file = File::create("silent")?;
     let bytes = [b's'; 80];
-    let write = |length, at| opcode::Write::new(Fd(file.as_raw_fd()), bytes.as_ptr(), length).offset(at).build();
+    let write = |length, at| {
+        opcode::Write::new(Fd(file.as_raw_fd()), bytes.as_ptr(), length)
+            .offset(at)
+            .build()
+    };
     let quiet = write(70, 0).flags(squeue::Flags::SKIP_SUCCESS | squeue::Flags::IO_LINK);
     // SAFETY: `bytes` lives until the second write, which waits for the first, is complete.
     unsafe { ring.submission().push(&quiet) }?;
@@ -146,7 +193,9 @@ pub(crate) fn silent() -> Result<()> {
 pub(crate) fn multishot() -> Result<()> {
     let mut ring = IoUring::new(2)?;
     let mut event = File::from(eventfd(0, EventfdFlags::CLOEXEC)?);
-    let poll = opcode::PollAdd::new(Fd(event.as_raw_fd()), libc::POLLIN.unsigned_abs().into()).multi(true).build();
+    let poll = opcode::PollAdd::new(Fd(event.as_raw_fd()), libc::POLLIN.unsigned_abs().into())
+        .multi(true)
+        .build();
     // SAFETY: the operation uses no memory of this process.
     unsafe { ring.submission().push(&poll) }?;
     ring.submit()?;
@@ -162,9 +211,13 @@ pub(crate) fn unknown_opcode() -> Result<()> {
     const UNKNOWN: u8 = 200;
     let mut ring = IoUring::new(2)?;
     let mut entry = opcode::Nop::new().build();
-    // SAFETY: the opcode is the first byte of an entry (`struct io_uring_sqe` of the kernel's include/uapi/linux/io_uring.h).
+    // SAFETY: the opcode is the first byte of an entry (`struct io_uring_sqe` of the kernel's
+    // include/uapi/linux/io_uring.h).
     unsafe { (&raw mut entry).cast::<u8>().write(UNKNOWN) };
-    ensure!(complete(&mut ring, &entry).is_err(), "opcode {UNKNOWN} is known");
+    ensure!(
+        complete(&mut ring, &entry).is_err(),
+        "opcode {UNKNOWN} is known"
+    );
     for _ in 0..2 {
         complete(&mut ring, &opcode::Nop::new().build())?;
     }
@@ -173,7 +226,8 @@ pub(crate) fn unknown_opcode() -> Result<()> {
 
 /// Makes one request, and returns its result.
 fn complete(ring: &mut IoUring, request: &squeue::Entry) -> Result<u32> {
-    // SAFETY: the callers keep what the request names until this returns, which is after its completion.
+    // SAFETY: the callers keep what the request names until this returns, which is after its
+    // completion.
     unsafe { ring.submission().push(request) }?;
     wait(ring)
 }
@@ -181,5 +235,6 @@ fn complete(ring: &mut IoUring, request: &squeue::Entry) -> Result<u32> {
 fn wait(ring: &mut IoUring) -> Result<u32> {
     ring.submit_and_wait(1)?;
     let completion = ring.completion().next().context("a completion")?;
-    u32::try_from(completion.result()).map_err(|_| io::Error::from_raw_os_error(-completion.result()).into())
+    u32::try_from(completion.result())
+        .map_err(|_| io::Error::from_raw_os_error(-completion.result()).into())
 }

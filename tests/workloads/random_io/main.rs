@@ -1,9 +1,11 @@
 //! `random-io`: programs that make random calls and know where every byte came from.
 //!
-//! `random-io batch SEED FIRST COUNT STEPS [OPTIONS]` starts programs one after the other, each as a process of its own;
-//! `random-io one SEED NUMBER STEPS [OPTIONS]` is one of them. The source files are in the working directory (`random-io sources` makes
-//! them), and each program writes its record there ([`zc_tests::truth`]). `--without=NAME` leaves out a kind of call, `--skip=STEP` a step.
-//! `--theme=N` chooses the kind of program. `--words` adds a description of each call to the record.
+//! `random-io batch SEED FIRST COUNT STEPS [OPTIONS]` starts programs one after the other, each as
+//! a process of its own; `random-io one SEED NUMBER STEPS [OPTIONS]` is one of them. The source
+//! files are in the working directory (`random-io sources` makes them), and each program writes its
+//! record there ([`zc_tests::truth`]). `--without=NAME` leaves out a kind of call, `--skip=STEP` a
+//! step. `--theme=N` chooses the kind of program. `--words` adds a description of each call to the
+//! record.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
@@ -46,11 +48,29 @@ fn main() -> ExitCode {
 
 fn run() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (options, words): (Vec<_>, Vec<_>) = arguments.into_iter().partition(|word| word.starts_with("--"));
-    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["batch", seed, first, count, steps] => batch(seed.parse()?, first.parse()?, count.parse()?, steps, &options),
+    let (options, words): (Vec<_>, Vec<_>) = arguments
+        .into_iter()
+        .partition(|word| word.starts_with("--"));
+    match words
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
+        ["batch", seed, first, count, steps] => batch(
+            seed.parse()?,
+            first.parse()?,
+            count.parse()?,
+            steps,
+            &options,
+        ),
         ["one", seed, number, steps] => {
-            let mut all = Options { seed: seed.parse()?, number: number.parse()?, steps: steps.parse()?, ..Options::default() };
+            let mut all = Options {
+                seed: seed.parse()?,
+                number: number.parse()?,
+                steps: steps.parse()?,
+                ..Options::default()
+            };
             for option in &options {
                 match option.split_once('=') {
                     Some(("--without", what)) => all.without.push(what.to_owned()),
@@ -63,7 +83,9 @@ fn run() -> Result<()> {
             one(all)
         }
         ["sources"] => Ok(make_sources(Path::new("."))?),
-        _ => bail!("random-io sources | random-io batch SEED FIRST COUNT STEPS | random-io one SEED NUMBER STEPS"),
+        _ => bail!(
+            "random-io sources | random-io batch SEED FIRST COUNT STEPS | random-io one SEED NUMBER STEPS"
+        ),
     }
 }
 
@@ -72,9 +94,17 @@ fn batch(seed: u64, first: u64, count: u64, steps: &str, options: &[String]) -> 
     let program = std::env::current_exe()?;
     for number in first..first + count {
         let seed = Rng::new(seed.wrapping_add(number)).next();
-        let words = ["one".to_owned(), seed.to_string(), number.to_string(), steps.to_owned()];
+        let words = [
+            "one".to_owned(),
+            seed.to_string(),
+            number.to_string(),
+            steps.to_owned(),
+        ];
         let status = Command::new(&program).args(words).args(options).status()?;
-        ensure!(status.success(), "program {number} with seed {seed} failed: {status}");
+        ensure!(
+            status.success(),
+            "program {number} with seed {seed} failed: {status}"
+        );
     }
     Ok(())
 }
@@ -84,8 +114,13 @@ fn one(options: Options) -> Result<()> {
     end_in_time();
     let number = options.number;
     let mut program = setup::program(options)?;
-    let others: Vec<_> = (1..program.actors.len()).map(|actor| program.seen_by(actor)).collect::<Result<_>>()?;
-    let threads: Vec<_> = others.into_iter().map(|mut other| thread::spawn(move || other.run().map(drop))).collect();
+    let others: Vec<_> = (1..program.actors.len())
+        .map(|actor| program.seen_by(actor))
+        .collect::<Result<_>>()?;
+    let threads: Vec<_> = others
+        .into_iter()
+        .map(|mut other| thread::spawn(move || other.run().map(drop)))
+        .collect();
     program.run()?;
     let is_first = program.me == 0;
     for thread in threads.into_iter().filter(|_| is_first) {
@@ -99,7 +134,12 @@ fn one(options: Options) -> Result<()> {
 }
 
 fn truth(program: &Program) -> Truth {
-    let names: Vec<String> = program.world.endpoints.iter().map(|endpoint| endpoint.name.clone()).collect();
+    let names: Vec<String> = program
+        .world
+        .endpoints
+        .iter()
+        .map(|endpoint| endpoint.name.clone())
+        .collect();
     Truth {
         seed: program.options.seed,
         theme: program.style.theme,

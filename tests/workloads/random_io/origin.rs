@@ -41,9 +41,14 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// How a byte from here is written. A write from memory may be one from a mapping, which depends on the byte.
+    /// How a byte from here is written. A write from memory may be one from a mapping, which
+    /// depends on the byte.
     pub(crate) fn manner_of(&self, call: Manner) -> Manner {
-        if call == FROM_MEMORY && self.is_mapped { "mapping" } else { call }
+        if call == FROM_MEMORY && self.is_mapped {
+            "mapping"
+        } else {
+            call
+        }
     }
 }
 
@@ -65,7 +70,10 @@ pub(crate) struct Origins {
 
 impl Origins {
     pub(crate) fn new() -> Self {
-        Self { all: vec![Vec::new()], numbers: HashMap::from([(Vec::new(), OWN)]) }
+        Self {
+            all: vec![Vec::new()],
+            numbers: HashMap::from([(Vec::new(), OWN)]),
+        }
     }
 
     pub(crate) fn stops(&self, origin: Origin) -> &[Stop] {
@@ -83,12 +91,23 @@ impl Origins {
     }
 
     /// The origin of a byte with this origin after it was read from `endpoint`.
-    pub(crate) fn taken_from(&mut self, origin: Origin, endpoint: EndpointId, is_mapped: bool) -> Origin {
+    pub(crate) fn taken_from(
+        &mut self,
+        origin: Origin,
+        endpoint: EndpointId,
+        is_mapped: bool,
+    ) -> Origin {
         let mut stops = self.stops(origin).to_vec();
         if stops.len() == MOST_STOPS {
             stops.remove(0);
         }
-        stops.push(Stop { endpoint, process: 0, manner: "", fate: Fate::Unchanged, is_mapped });
+        stops.push(Stop {
+            endpoint,
+            process: 0,
+            manner: "",
+            fate: Fate::Unchanged,
+            is_mapped,
+        });
         self.number(stops)
     }
 
@@ -98,13 +117,22 @@ impl Origins {
     }
 
     /// The origin of a byte after this process wrote it in this manner.
-    pub(crate) fn written_by(&mut self, origin: Origin, process: Process, manner: Manner) -> Origin {
-        self.with_last(origin, |last| (last.process, last.manner) = (process, last.manner_of(manner)))
+    pub(crate) fn written_by(
+        &mut self,
+        origin: Origin,
+        process: Process,
+        manner: Manner,
+    ) -> Origin {
+        self.with_last(origin, |last| {
+            (last.process, last.manner) = (process, last.manner_of(manner))
+        })
     }
 
     fn with_last(&mut self, origin: Origin, change: impl FnOnce(&mut Stop)) -> Origin {
         let mut stops = self.stops(origin).to_vec();
-        let Some(last) = stops.last_mut() else { return origin };
+        let Some(last) = stops.last_mut() else {
+            return origin;
+        };
         change(last);
         self.number(stops)
     }
@@ -127,7 +155,8 @@ pub(crate) struct Cell {
     pub(crate) lender: Lender,
 }
 
-/// The owner of the page that a byte in a pipe or a socket refers to. If the owner changed its byte, that in the pipe would change, too.
+/// The owner of the page that a byte in a pipe or a socket refers to. If the owner changed its
+/// byte, that in the pipe would change, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lender {
     Nobody,
@@ -136,14 +165,22 @@ pub(crate) enum Lender {
 }
 
 impl Cell {
-    /// Whether the byte that was last read to here had the same value, so that no tracer can tell the two apart.
+    /// Whether the byte that was last read to here had the same value, so that no tracer can tell
+    /// the two apart.
     pub(crate) fn is_alike(&self) -> bool {
         self.value == self.under_value && self.value != ANY_VALUE
     }
 
     /// A byte that the program made.
     pub(crate) const fn own(value: u16) -> Self {
-        Self { origin: OWN, under: OWN, under_value: value, under_read: 0, value, lender: Lender::Nobody }
+        Self {
+            origin: OWN,
+            under: OWN,
+            under_value: value,
+            under_read: 0,
+            value,
+            lender: Lender::Nobody,
+        }
     }
 }
 
@@ -173,48 +210,85 @@ impl Books {
     }
 
     /// A call wrote these bytes to `to`.
-    pub(crate) fn write(&mut self, origins: &Origins, process: Process, to: EndpointId, manner: Manner, cells: &[Cell]) {
+    pub(crate) fn write(
+        &mut self,
+        origins: &Origins,
+        process: Process,
+        to: EndpointId,
+        manner: Manner,
+        cells: &[Cell],
+    ) {
         if cells.is_empty() {
             return;
         }
         let mut groups: HashMap<(Origin, Origin, bool), u64> = HashMap::new();
         for cell in cells {
-            *groups.entry((cell.origin, cell.under, cell.is_alike())).or_default() += 1;
+            *groups
+                .entry((cell.origin, cell.under, cell.is_alike()))
+                .or_default() += 1;
         }
         *self.written.entry((process, to)).or_default() += cells.len() as u64;
         for ((origin, under, is_alike), bytes) in groups {
             self.enter(origins.stops(origin), process, to, manner, bytes);
             let last = origins.stops(origin).last();
             // Only memory can have held something else before.
-            let under = if manner == FROM_MEMORY { origins.stops(under).last() } else { None };
-            if let Some(under) =
-                under.filter(|under| last.is_none_or(|last| last.endpoint != under.endpoint || last.fate == Fate::Changed))
-            {
-                let of = self.overlaid.entry((process, under.endpoint, to)).or_default();
+            let under = if manner == FROM_MEMORY {
+                origins.stops(under).last()
+            } else {
+                None
+            };
+            if let Some(under) = under.filter(|under| {
+                last.is_none_or(|last| {
+                    last.endpoint != under.endpoint || last.fate == Fate::Changed
+                })
+            }) {
+                let of = self
+                    .overlaid
+                    .entry((process, under.endpoint, to))
+                    .or_default();
                 of[0] += bytes;
                 of[1] += if is_alike { bytes } else { 0 };
             }
         }
     }
 
-    fn enter(&mut self, stops: &[Stop], process: Process, to: EndpointId, manner: Manner, bytes: u64) {
+    fn enter(
+        &mut self,
+        stops: &[Stop],
+        process: Process,
+        to: EndpointId,
+        manner: Manner,
+        bytes: u64,
+    ) {
         let is_lent = manner == "vmsplice";
         if is_lent {
-            // All bytes come from memory. Only the program's own bytes come from nowhere before that.
-            let fate = if stops.is_empty() { Fate::Unchanged } else { Fate::Changed };
-            *self.legs.entry((process, MEMORY, to, manner)).or_default() =
-                self.leg(process, MEMORY, to, manner).plus(moved(fate, bytes));
+            // All bytes come from memory. Only the program's own bytes come from nowhere before
+            // that.
+            let fate = if stops.is_empty() {
+                Fate::Unchanged
+            } else {
+                Fate::Changed
+            };
+            *self.legs.entry((process, MEMORY, to, manner)).or_default() = self
+                .leg(process, MEMORY, to, manner)
+                .plus(moved(fate, bytes));
         }
         let Some(last) = stops.last() else {
             *self.own.entry((process, to)).or_default() += bytes;
             return;
         };
         let manner = last.manner_of(manner);
-        let leg = self.leg(process, last.endpoint, to, manner).plus(moved(last.fate, bytes));
+        let leg = self
+            .leg(process, last.endpoint, to, manner)
+            .plus(moved(last.fate, bytes));
         self.legs.insert((process, last.endpoint, to, manner), leg);
         for first in 0..stops.len() - 1 {
             let stops = &stops[first..];
-            let fate = stops.iter().map(|stop| stop.fate).max().expect("it has several");
+            let fate = stops
+                .iter()
+                .map(|stop| stop.fate)
+                .max()
+                .expect("it has several");
             let inner = &stops[..stops.len() - 1];
             let through = inner
                 .iter()
@@ -227,14 +301,28 @@ impl Books {
     }
 
     fn leg(&self, process: Process, from: EndpointId, to: EndpointId, manner: Manner) -> Moved {
-        self.legs.get(&(process, from, to, manner)).copied().unwrap_or_default()
+        self.legs
+            .get(&(process, from, to, manner))
+            .copied()
+            .unwrap_or_default()
     }
 
     /// The record, with the names of endpoints and the ids of processes.
     pub(crate) fn truth(&self, names: &[String], pids: &[u32]) -> Truth {
-        let name = |endpoint: EndpointId| names.get(endpoint).cloned().unwrap_or_else(|| "memory".to_owned());
+        let name = |endpoint: EndpointId| {
+            names
+                .get(endpoint)
+                .cloned()
+                .unwrap_or_else(|| "memory".to_owned())
+        };
         let at = |sums: &BTreeMap<(Process, EndpointId), u64>| {
-            sums.iter().map(|(&(process, endpoint), &bytes)| At { pid: pids[process], end: name(endpoint), bytes }).collect()
+            sums.iter()
+                .map(|(&(process, endpoint), &bytes)| At {
+                    pid: pids[process],
+                    end: name(endpoint),
+                    bytes,
+                })
+                .collect()
         };
         let leg = |(&(process, from, to, manner), &moved): (&(_, _, _, Manner), &Moved)| Leg {
             pid: pids[process],
@@ -246,12 +334,17 @@ impl Books {
         let way = |((through, to), &moved): (&(Path, EndpointId), &Moved)| Way {
             through: through
                 .iter()
-                .map(|&(process, endpoint, manner)| (pids[process], name(endpoint), manner.to_owned()))
+                .map(|&(process, endpoint, manner)| {
+                    (pids[process], name(endpoint), manner.to_owned())
+                })
                 .collect(),
             to: name(*to),
             moved,
         };
-        let overlaid = |(&(process, from, to), &[bytes, alike]): (&(Process, EndpointId, EndpointId), &[u64; 2])| Overlaid {
+        let overlaid = |(&(process, from, to), &[bytes, alike]): (
+            &(Process, EndpointId, EndpointId),
+            &[u64; 2],
+        )| Overlaid {
             pid: pids[process],
             from: name(from),
             to: name(to),
@@ -274,8 +367,17 @@ impl Books {
 fn moved(fate: Fate, bytes: u64) -> Moved {
     let none = Moved::default();
     match fate {
-        Fate::Unchanged => Moved { unchanged: bytes, ..none },
-        Fate::Copied => Moved { copied: bytes, ..none },
-        Fate::Changed => Moved { changed: bytes, ..none },
+        Fate::Unchanged => Moved {
+            unchanged: bytes,
+            ..none
+        },
+        Fate::Copied => Moved {
+            copied: bytes,
+            ..none
+        },
+        Fate::Changed => Moved {
+            changed: bytes,
+            ..none
+        },
     }
 }

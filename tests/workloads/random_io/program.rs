@@ -1,8 +1,9 @@
-//! A random program: its endpoints, threads and processes, how it makes a call, and the log of results that all its threads and processes
-//! share.
+//! A random program: its endpoints, threads and processes, how it makes a call, and the log of
+//! results that all its threads and processes share.
 //!
-//! Every thread computes all steps of the program, with the same random numbers, but makes only its own calls. It takes the results of the
-//! other calls from the log, so that each thread always knows the whole state.
+//! Every thread computes all steps of the program, with the same random numbers, but makes only its
+//! own calls. It takes the results of the other calls from the log, so that each thread always
+//! knows the whole state.
 
 use std::{
     collections::BTreeMap,
@@ -88,8 +89,16 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    pub(crate) fn new(options: Options, style: Style, endpoints: Vec<Endpoint>, threads: usize) -> Result<Self> {
-        let memory = vec![vec![Region { start: ARENA, cells: vec![crate::origin::Cell::own(0); ARENA_BYTES] }]];
+    pub(crate) fn new(
+        options: Options,
+        style: Style,
+        endpoints: Vec<Endpoint>,
+        threads: usize,
+    ) -> Result<Self> {
+        let memory = vec![vec![Region {
+            start: ARENA,
+            cells: vec![crate::origin::Cell::own(0); ARENA_BYTES],
+        }]];
         let world = World {
             endpoints,
             memory,
@@ -117,8 +126,18 @@ impl Program {
 
     /// The same program from the view of another thread, before the first step.
     pub(crate) fn seen_by(&self, actor: usize) -> Result<Self> {
-        let other = Self::new(self.options.clone(), self.style.clone(), self.world.endpoints.clone(), self.actors.len())?;
-        Ok(Self { log: self.log.clone(), me: actor, has_rings: self.has_rings, ..other })
+        let other = Self::new(
+            self.options.clone(),
+            self.style.clone(),
+            self.world.endpoints.clone(),
+            self.actors.len(),
+        )?;
+        Ok(Self {
+            log: self.log.clone(),
+            me: actor,
+            has_rings: self.has_rings,
+            ..other
+        })
     }
 
     pub(crate) fn process_of(&self, actor: usize) -> Process {
@@ -126,14 +145,26 @@ impl Program {
     }
 
     /// Makes a call, or waits for it if it belongs to another thread. Returns its result.
-    pub(crate) fn call(&mut self, actor: usize, name: &str, words: impl FnOnce() -> String, call: impl FnOnce() -> i64) -> i64 {
+    pub(crate) fn call(
+        &mut self,
+        actor: usize,
+        name: &str,
+        words: impl FnOnce() -> String,
+        call: impl FnOnce() -> i64,
+    ) -> i64 {
         let result = self.log.result(actor == self.me, call);
         self.note(actor, name, words, result);
         result
     }
 
     /// The same for an operation of a ring.
-    pub(crate) fn ring_call(&mut self, actor: usize, name: &str, words: impl FnOnce() -> String, entry: &squeue::Entry) -> i64 {
+    pub(crate) fn ring_call(
+        &mut self,
+        actor: usize,
+        name: &str,
+        words: impl FnOnce() -> String,
+        entry: &squeue::Entry,
+    ) -> i64 {
         let Self { log, ring, me, .. } = self;
         let result = log.result(actor == *me, || {
             let ring = ring.get_or_insert_with(|| IoUring::new(4).expect("a ring was made before"));
@@ -144,15 +175,25 @@ impl Program {
         result
     }
 
-    pub(crate) fn note(&mut self, actor: usize, name: &str, words: impl FnOnce() -> String, result: i64) {
+    pub(crate) fn note(
+        &mut self,
+        actor: usize,
+        name: &str,
+        words: impl FnOnce() -> String,
+        result: i64,
+    ) {
         *self.kinds.entry(name.to_owned()).or_default() += 1;
         if self.options.with_words {
             let process = self.process_of(actor);
-            self.words.push(format!("process {process} thread {actor}: {name} {} = {result}", words()));
+            self.words.push(format!(
+                "process {process} thread {actor}: {name} {} = {result}",
+                words()
+            ));
         }
     }
 
-    /// Turns the child of a fork into this thread. It drops the ring, because rings are not inherited.
+    /// Turns the child of a fork into this thread. It drops the ring, because rings are not
+    /// inherited.
     pub(crate) fn become_actor(&mut self, actor: usize) {
         std::mem::forget(self.ring.take());
         self.me = actor;
@@ -167,7 +208,10 @@ impl Program {
             let region = &self.world.memory[self.process_of(actor)][piece.region];
             let cells = &region.cells[piece.offset..piece.offset + piece.length];
             let place = (self.options.seed, self.log.made());
-            assert!(has_values(region.start + piece.offset, cells), "the generator is wrong about memory: {place:?}");
+            assert!(
+                has_values(region.start + piece.offset, cells),
+                "the generator is wrong about memory: {place:?}"
+            );
         }
     }
 
@@ -178,25 +222,48 @@ impl Program {
 
     /// An `iovec` for each piece.
     pub(crate) fn vector(&self, actor: usize, pieces: &[Piece]) -> Vec<libc::iovec> {
-        let part = |piece: &Piece| libc::iovec { iov_base: self.address(actor, *piece) as *mut _, iov_len: piece.length };
+        let part = |piece: &Piece| libc::iovec {
+            iov_base: self.address(actor, *piece) as *mut _,
+            iov_len: piece.length,
+        };
         pieces.iter().map(part).collect()
     }
 
-    /// Memory for this many bytes: in one of the program's buffers, or, if `any`, perhaps in a mapping.
+    /// Memory for this many bytes: in one of the program's buffers, or, if `any`, perhaps in a
+    /// mapping.
     pub(crate) fn piece(&self, rng: &mut Rng, actor: usize, length: usize, any: bool) -> Piece {
         let regions = &self.world.memory[self.process_of(actor)];
         if any && regions.len() > 1 && rng.one_in(2) {
             let region = 1 + rng.below(regions.len() - 1);
             let has = regions[region].cells.len();
             let offset = if rng.one_in(2) { 0 } else { rng.below(has) };
-            return Piece { region, offset, length: length.min(has - offset) };
+            return Piece {
+                region,
+                offset,
+                length: length.min(has - offset),
+            };
         }
-        let offset = rng.of(&self.style.slots) + if rng.one_in(5) { rng.of(&[1, 7, 8, 100, 512]) } else { 0 };
-        Piece { region: 0, offset, length: length.min(ARENA_BYTES - offset) }
+        let offset = rng.of(&self.style.slots)
+            + if rng.one_in(5) {
+                rng.of(&[1, 7, 8, 100, 512])
+            } else {
+                0
+            };
+        Piece {
+            region: 0,
+            offset,
+            length: length.min(ARENA_BYTES - offset),
+        }
     }
 
     /// Several pieces, or one.
-    pub(crate) fn pieces(&self, rng: &mut Rng, actor: usize, length: usize, any: bool) -> Vec<Piece> {
+    pub(crate) fn pieces(
+        &self,
+        rng: &mut Rng,
+        actor: usize,
+        length: usize,
+        any: bool,
+    ) -> Vec<Piece> {
         if !rng.one_in(self.style.vectors) {
             return vec![self.piece(rng, actor, length, any)];
         }
@@ -204,18 +271,29 @@ impl Program {
         let count = 1 + rng.below(most);
         let part = (length / count).max(1);
         if rng.one_in(2) {
-            return (0..count).map(|_| self.piece(rng, actor, part, any)).collect();
+            return (0..count)
+                .map(|_| self.piece(rng, actor, part, any))
+                .collect();
         }
         // Adjacent pieces, as after a header.
         let first = self.piece(rng, actor, part, false);
-        let at = |index| Piece { offset: first.offset + index * part, ..first };
-        (0..count).map(at).filter(|piece| piece.offset + piece.length <= ARENA_BYTES).collect()
+        let at = |index| Piece {
+            offset: first.offset + index * part,
+            ..first
+        };
+        (0..count)
+            .map(at)
+            .filter(|piece| piece.offset + piece.length <= ARENA_BYTES)
+            .collect()
     }
 
     /// How many bytes to move with one call.
     pub(crate) fn length(&self, rng: &mut Rng) -> usize {
         match rng.below(6) {
-            0 => rng.of(&[1, 3, 7, 8, 9, 15, 16, 17, 100, 511, 512, 1000, 4095, 4096, 5000, 8192, 16_384, 60_000]),
+            0 => rng.of(&[
+                1, 3, 7, 8, 9, 15, 16, 17, 100, 511, 512, 1000, 4095, 4096, 5000, 8192, 16_384,
+                60_000,
+            ]),
             1 => 1 + rng.below(self.style.unit),
             _ => self.style.unit,
         }
@@ -223,8 +301,9 @@ impl Program {
 
     /// An endpoint of one of these kinds.
     pub(crate) fn endpoint(&self, rng: &mut Rng, kinds: &[Kind]) -> Option<usize> {
-        let fitting: Vec<usize> =
-            (0..self.world.endpoints.len()).filter(|&endpoint| kinds.contains(&self.world.endpoints[endpoint].kind)).collect();
+        let fitting: Vec<usize> = (0..self.world.endpoints.len())
+            .filter(|&endpoint| kinds.contains(&self.world.endpoints[endpoint].kind))
+            .collect();
         (!fitting.is_empty()).then(|| rng.of(&fitting))
     }
 
@@ -233,7 +312,10 @@ impl Program {
     }
 
     pub(crate) fn fds(&self, endpoint: usize) -> (RawFd, RawFd) {
-        (self.world.endpoints[endpoint].read_fd, self.world.endpoints[endpoint].write_fd)
+        (
+            self.world.endpoints[endpoint].read_fd,
+            self.world.endpoints[endpoint].write_fd,
+        )
     }
 
     /// Whether a pipe refers to this memory, so that it must not change.
@@ -247,7 +329,11 @@ fn complete(ring: &mut IoUring, entry: &squeue::Entry) -> i64 {
     // SAFETY: the request names memory of regions, which live as long as the process.
     unsafe { ring.submission().push(entry) }.expect("the ring is empty");
     ring.submit_and_wait(1).expect("the ring works");
-    ring.completion().next().expect("it waited for one").result().into()
+    ring.completion()
+        .next()
+        .expect("it waited for one")
+        .result()
+        .into()
 }
 
 /// The most calls of a program.
@@ -270,15 +356,31 @@ pub(crate) struct Log {
 impl Log {
     /// An empty log, which children inherit.
     pub(crate) fn new() -> Result<Self> {
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        let (protection, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+        );
         // SAFETY: asks for new memory.
-        let memory = unsafe { libc::mmap(ptr::null_mut(), size_of::<Shared>(), protection, flags, -1, 0) };
+        let memory = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                size_of::<Shared>(),
+                protection,
+                flags,
+                -1,
+                0,
+            )
+        };
         ensure!(memory != libc::MAP_FAILED, "no shared memory");
         // SAFETY: the memory is never unmapped, it is large enough, and zeroes are a valid log.
-        Ok(Self { shared: unsafe { &*memory.cast::<Shared>() }, seen: 0 })
+        Ok(Self {
+            shared: unsafe { &*memory.cast::<Shared>() },
+            seen: 0,
+        })
     }
 
-    /// The result of the next call. If it is this thread's own, makes the call; otherwise waits for the thread that makes it.
+    /// The result of the next call. If it is this thread's own, makes the call; otherwise waits for
+    /// the thread that makes it.
     pub(crate) fn result(&mut self, is_own: bool, call: impl FnOnce() -> i64) -> i64 {
         let index = self.seen;
         self.seen += 1;
@@ -302,7 +404,13 @@ impl Log {
     fn futex(&self, operation: i32, value: u32) {
         // SAFETY: the word lives as long as the process, and there is no time limit.
         unsafe {
-            libc::syscall(libc::SYS_futex, self.shared.made.as_ptr(), operation, value, ptr::null::<libc::timespec>());
+            libc::syscall(
+                libc::SYS_futex,
+                self.shared.made.as_ptr(),
+                operation,
+                value,
+                ptr::null::<libc::timespec>(),
+            );
         }
     }
 
@@ -319,5 +427,9 @@ impl Log {
 
 /// The result of a call as the kernel returns it: a number, or a negated errno.
 pub(crate) fn kernel_result(result: isize) -> i64 {
-    if result >= 0 { result as i64 } else { -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(1)) }
+    if result >= 0 {
+        result as i64
+    } else {
+        -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(1))
+    }
 }

@@ -22,8 +22,9 @@ use crate::{
     world::{Endpoint, Kind},
 };
 
-/// The weights of each kind of step in each kind of program: copies, reads, writes, calls within the kernel, `vmsplice`, stores, mappings,
-/// failures, children, positions. Programs of the last theme only copy.
+/// The weights of each kind of step in each kind of program: copies, reads, writes, calls within
+/// the kernel, `vmsplice`, stores, mappings, failures, children, positions. Programs of the last
+/// theme only copy.
 const THEMES: [[usize; 10]; 8] = [
     [10, 1, 1, 1, 0, 0, 0, 0, 0, 1],
     [3, 5, 5, 1, 0, 1, 1, 1, 0, 1],
@@ -44,9 +45,21 @@ pub(crate) fn program(options: Options) -> Result<Program> {
     let chosen = rng.below(THEMES.len());
     let theme = options.theme.unwrap_or(chosen);
     ensure!(theme < THEMES.len(), "there is no theme {theme}");
-    let unit = rng.of(&[1, 8, 16, 100, 512, 1000, 1000, 4096, 4096, 8192, 10_000, 16_384, 20_000, 60_000]);
-    let style = Style { theme, weights: THEMES[theme], unit, slots: slots(&mut rng, unit), vectors: rng.of(&[1, 2, 5, 50]) };
-    let threads = if theme == FORKING || !rng.one_in(4) { 1 } else { 2 + rng.below(2) };
+    let unit = rng.of(&[
+        1, 8, 16, 100, 512, 1000, 1000, 4096, 4096, 8192, 10_000, 16_384, 20_000, 60_000,
+    ]);
+    let style = Style {
+        theme,
+        weights: THEMES[theme],
+        unit,
+        slots: slots(&mut rng, unit),
+        vectors: rng.of(&[1, 2, 5, 50]),
+    };
+    let threads = if theme == FORKING || !rng.one_in(4) {
+        1
+    } else {
+        2 + rng.below(2)
+    };
     map_arena()?;
     let endpoints = endpoints(&mut rng, theme, options.number)?;
     Program::new(options, style, endpoints, threads)
@@ -69,8 +82,10 @@ fn slots(rng: &mut Rng, unit: usize) -> Vec<usize> {
 }
 
 fn map_arena() -> Result<()> {
-    let (protection, flags) =
-        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE);
+    let (protection, flags) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE,
+    );
     // SAFETY: if something else is mapped there, the call fails.
     let at = unsafe { libc::mmap(ARENA as *mut _, ARENA_BYTES, protection, flags, -1, 0) };
     ensure!(at as usize == ARENA, "no memory for buffers");
@@ -82,10 +97,19 @@ fn endpoints(rng: &mut Rng, theme: usize, number: u64) -> Result<Vec<Endpoint>> 
     for _ in 0..=rng.below(3) {
         let index = rng.below(SOURCE_FILES);
         let name = format!("s{index}");
-        if endpoints.iter().all(|endpoint: &Endpoint| endpoint.name != name) {
+        if endpoints
+            .iter()
+            .all(|endpoint: &Endpoint| endpoint.name != name)
+        {
             let fd = open(&name, libc::O_RDONLY)?;
-            let bytes = source(index).into_iter().map(|byte| Cell::own(byte.into())).collect();
-            endpoints.push(Endpoint { bytes, ..endpoint(name, Kind::Source, fd, fd) });
+            let bytes = source(index)
+                .into_iter()
+                .map(|byte| Cell::own(byte.into()))
+                .collect();
+            endpoints.push(Endpoint {
+                bytes,
+                ..endpoint(name, Kind::Source, fd, fd)
+            });
         }
     }
     for index in 0..=rng.below(3) {
@@ -98,16 +122,26 @@ fn endpoints(rng: &mut Rng, theme: usize, number: u64) -> Result<Vec<Endpoint>> 
         let (reader, writer) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC)?;
         let (reader, writer) = (reader.into_raw_fd(), writer.into_raw_fd());
         let peer = endpoints.len();
-        endpoints.push(Endpoint { peer, ..endpoint(inode(reader)?, Kind::Pipe, reader, writer) });
+        endpoints.push(Endpoint {
+            peer,
+            ..endpoint(inode(reader)?, Kind::Pipe, reader, writer)
+        });
     }
     if !is_plain && rng.one_in(2) {
-        let (kind, socket) = if rng.one_in(3) { (Kind::Datagram, SocketType::DGRAM) } else { (Kind::Stream, SocketType::STREAM) };
+        let (kind, socket) = if rng.one_in(3) {
+            (Kind::Datagram, SocketType::DGRAM)
+        } else {
+            (Kind::Stream, SocketType::STREAM)
+        };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (one, other) = socketpair(AddressFamily::UNIX, socket, flags, None)?;
         let first = endpoints.len();
         for (fd, peer) in [(one, first + 1), (other, first)] {
             let fd = fd.into_raw_fd();
-            endpoints.push(Endpoint { peer, ..endpoint(inode(fd)?, kind, fd, fd) });
+            endpoints.push(Endpoint {
+                peer,
+                ..endpoint(inode(fd)?, kind, fd, fd)
+            });
         }
     }
     Ok(endpoints)
@@ -115,7 +149,17 @@ fn endpoints(rng: &mut Rng, theme: usize, number: u64) -> Result<Vec<Endpoint>> 
 
 fn endpoint(name: String, kind: Kind, read_fd: RawFd, write_fd: RawFd) -> Endpoint {
     let (queue, messages) = (VecDeque::new(), VecDeque::new());
-    Endpoint { name, kind, read_fd, write_fd, peer: 0, position: 0, bytes: Vec::new(), queue, messages }
+    Endpoint {
+        name,
+        kind,
+        read_fd,
+        write_fd,
+        peer: 0,
+        position: 0,
+        bytes: Vec::new(),
+        queue,
+        messages,
+    }
 }
 
 fn open(name: &str, flags: i32) -> Result<RawFd> {

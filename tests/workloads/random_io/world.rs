@@ -2,7 +2,9 @@
 
 use std::{collections::VecDeque, os::fd::RawFd};
 
-use crate::origin::{ANY_VALUE, Books, Cell, EndpointId, Fate, Lender, Manner, Origin, Origins, Process};
+use crate::origin::{
+    ANY_VALUE, Books, Cell, EndpointId, Fate, Lender, Manner, Origin, Origins, Process,
+};
 
 /// The kind of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +65,8 @@ pub(crate) struct Piece {
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) endpoints: Vec<Endpoint>,
-    /// The regions of each process: the first is plain memory, the others are private mappings of files.
+    /// The regions of each process: the first is plain memory, the others are private mappings of
+    /// files.
     pub(crate) memory: Vec<Vec<Region>>,
     pub(crate) pids: Vec<u32>,
     /// How many times something was read to memory.
@@ -72,7 +75,8 @@ pub(crate) struct World {
     pub(crate) books: Books,
 }
 
-/// Replaces the origin of each cell. It remembers the last change, because neighbours mostly have the same origin.
+/// Replaces the origin of each cell. It remembers the last change, because neighbours mostly have
+/// the same origin.
 fn each_origin(cells: &mut [Cell], mut change: impl FnMut(Origin) -> Origin) {
     let mut last = None;
     for cell in cells {
@@ -104,11 +108,18 @@ impl World {
         } else {
             from.queue.iter().take(bytes).copied().collect()
         };
-        assert_eq!(cells.len(), bytes, "more came out of {} than is there", from.name);
+        assert_eq!(
+            cells.len(),
+            bytes,
+            "more came out of {} than is there",
+            from.name
+        );
         if manner != Take::Peek {
             self.books.read(process, endpoint, bytes);
         }
-        each_origin(&mut cells, |origin| self.origins.taken_from(origin, endpoint, false));
+        each_origin(&mut cells, |origin| {
+            self.origins.taken_from(origin, endpoint, false)
+        });
         cells
     }
 
@@ -129,8 +140,11 @@ impl World {
         mut cells: Vec<Cell>,
         manner: Manner,
     ) {
-        self.books.write(&self.origins, process, endpoint, manner, &cells);
-        each_origin(&mut cells, |origin| self.origins.written_by(origin, process, manner));
+        self.books
+            .write(&self.origins, process, endpoint, manner, &cells);
+        each_origin(&mut cells, |origin| {
+            self.origins.written_by(origin, process, manner)
+        });
         let to = &mut self.endpoints[endpoint];
         if to.is_file() {
             for cell in &mut cells {
@@ -161,7 +175,9 @@ impl World {
         let mut cells = Vec::with_capacity(bytes);
         for piece in pieces {
             let length = piece.length.min(bytes - cells.len());
-            cells.extend_from_slice(&self.memory[process][piece.region].cells[piece.offset..piece.offset + length]);
+            cells.extend_from_slice(
+                &self.memory[process][piece.region].cells[piece.offset..piece.offset + length],
+            );
         }
         cells
     }
@@ -173,17 +189,24 @@ impl World {
         for piece in pieces {
             let (now, later) = rest.split_at(piece.length.min(rest.len()));
             rest = later;
-            let memory = &mut self.memory[process][piece.region].cells[piece.offset..piece.offset + now.len()];
+            let memory = &mut self.memory[process][piece.region].cells
+                [piece.offset..piece.offset + now.len()];
             for (place, cell) in memory.iter_mut().zip(now) {
-                *place =
-                    Cell { under: cell.origin, under_value: cell.value, under_read: self.reads, lender: Lender::Nobody, ..*cell };
+                *place = Cell {
+                    under: cell.origin,
+                    under_value: cell.value,
+                    under_read: self.reads,
+                    lender: Lender::Nobody,
+                    ..*cell
+                };
             }
         }
     }
 
     /// The program stores these bytes in a piece.
     pub(crate) fn store(&mut self, process: Process, piece: Piece, cells: &[Cell]) {
-        let memory = &mut self.memory[process][piece.region].cells[piece.offset..piece.offset + cells.len()];
+        let memory =
+            &mut self.memory[process][piece.region].cells[piece.offset..piece.offset + cells.len()];
         for (place, cell) in memory.iter_mut().zip(cells) {
             *place = Cell {
                 under: place.under,
@@ -203,7 +226,9 @@ impl World {
     /// The bytes of a new private mapping of a file, with zeroes to the end of the last page.
     pub(crate) fn mapped(&mut self, endpoint: EndpointId, length: usize) -> Vec<Cell> {
         let mut cells = self.endpoints[endpoint].bytes.clone();
-        each_origin(&mut cells, |origin| self.origins.taken_from(origin, endpoint, true));
+        each_origin(&mut cells, |origin| {
+            self.origins.taken_from(origin, endpoint, true)
+        });
         for cell in &mut cells {
             (cell.under, cell.under_value) = (cell.origin, cell.value);
         }
@@ -213,7 +238,9 @@ impl World {
 
     /// Whether a pipe or socket refers to pages of this lender.
     pub(crate) fn is_lent(&self, lender: Lender) -> bool {
-        self.endpoints.iter().any(|endpoint| endpoint.queue.iter().any(|cell| cell.lender == lender))
+        self.endpoints
+            .iter()
+            .any(|endpoint| endpoint.queue.iter().any(|cell| cell.lender == lender))
     }
 }
 
@@ -230,7 +257,11 @@ pub(crate) enum Take {
 
 /// Whether the memory at this address has the values of these cells, as far as they are known.
 pub(crate) fn has_values(address: usize, cells: &[Cell]) -> bool {
-    // SAFETY: the caller's region has this much readable memory, and nobody changes it at the moment.
+    // SAFETY: the caller's region has this much readable memory, and nobody changes it at the
+    // moment.
     let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, cells.len()) };
-    bytes.iter().zip(cells).all(|(&byte, cell)| cell.value == ANY_VALUE || cell.value == u16::from(byte))
+    bytes
+        .iter()
+        .zip(cells)
+        .all(|(&byte, cell)| cell.value == ANY_VALUE || cell.value == u16::from(byte))
 }

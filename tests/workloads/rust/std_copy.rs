@@ -1,5 +1,6 @@
-//! `std-copy library FILE` copies a small file to a Unix socket by `std::io::copy`, `std-copy hand FILE` by a loop of its own. GNU ld links it,
-//! whose programs libunwind can unwind; the other Rust programs are linked by whatever the compiler links with.
+//! `std-copy library FILE` copies a small file to a Unix socket by `std::io::copy`, `std-copy hand
+//! FILE` by a loop of its own. GNU ld links it, whose programs libunwind can unwind; the other Rust
+//! programs are linked by whatever the compiler links with.
 
 use std::{
     fs::File,

@@ -1,4 +1,5 @@
-//! Small cases: a known number of writes, known ends of a process, a bystander, and calls that tracers may not know.
+//! Small cases: a known number of writes, known ends of a process, a bystander, and calls that
+//! tracers may not know.
 
 use std::{
     fs::File,
@@ -36,18 +37,28 @@ pub(crate) fn write_only(mut parameters: Parameters) -> Result<()> {
 pub(crate) fn write_exactly(fd: BorrowedFd<'_>, times: usize, bytes: &[u8]) -> Result<()> {
     for _ in 0..times {
         let count = write(fd, bytes)?;
-        ensure!(count == bytes.len(), "write took {count} of {} bytes", bytes.len());
+        ensure!(
+            count == bytes.len(),
+            "write took {count} of {} bytes",
+            bytes.len()
+        );
     }
     Ok(())
 }
 
-/// 4 writes on the first thread and 4 on another one, each with so many KiB on the stack below the function that the thread began with.
+/// 4 writes on the first thread and 4 on another one, each with so many KiB on the stack below the
+/// function that the thread began with.
 pub(crate) fn deep(mut parameters: Parameters) -> Result<()> {
     let kib = parameters.count(16)?;
     parameters.end()?;
     let null = File::options().write(true).open("/dev/null")?;
     write_below(kib, null.as_fd())?;
-    thread::scope(|scope| scope.spawn(|| write_below(kib, null.as_fd())).join().expect("a writer does not panic"))
+    thread::scope(|scope| {
+        scope
+            .spawn(|| write_below(kib, null.as_fd()))
+            .join()
+            .expect("a writer does not panic")
+    })
 }
 
 /// Calls itself until there are so many frames of 1 KiB, then writes.
@@ -56,24 +67,39 @@ fn write_below(kib: usize, fd: BorrowedFd<'_>) -> Result<()> {
     // A frame has some words more.
     let mut frame = [0_u8; 960];
     black_box(&mut frame);
-    let result = if kib == 0 { write_exactly(fd, 4, &[0; 8]) } else { write_below(kib - 1, fd) };
+    let result = if kib == 0 {
+        write_exactly(fd, 4, &[0; 8])
+    } else {
+        write_below(kib - 1, fd)
+    };
     black_box(&mut frame);
     result
 }
 
-/// Executes `workload write N SIZE` from a thread that is not the leader: the process keeps its id, and the thread gets that id.
+/// Executes `workload write N SIZE` from a thread that is not the leader: the process keeps its id,
+/// and the thread gets that id.
 pub(crate) fn exec_thread(mut parameters: Parameters) -> Result<()> {
     let (times, size) = (parameters.count(100)?, parameters.count(10)?);
     parameters.end()?;
     let mut command = Command::new("/proc/self/exe");
-    command.arg0("workload").arg("write").arg(times.to_string()).arg(size.to_string());
-    let thread = thread::Builder::new().name("zc-exec".to_owned()).spawn(move || command.exec())?;
+    command
+        .arg0("workload")
+        .arg("write")
+        .arg(times.to_string())
+        .arg(size.to_string());
+    let thread = thread::Builder::new()
+        .name("zc-exec".to_owned())
+        .spawn(move || command.exec())?;
     Err(thread.join().expect("the thread does not panic")).context("execve")
 }
 
 /// Exits with the given status.
 pub(crate) fn exit_code(mut parameters: Parameters) -> Result<()> {
-    let code: u8 = parameters.text().context("which status?")?.parse().context("a status is 0 to 255")?;
+    let code: u8 = parameters
+        .text()
+        .context("which status?")?
+        .parse()
+        .context("a status is 0 to 255")?;
     parameters.end()?;
     process::exit(code.into())
 }
@@ -82,9 +108,14 @@ pub(crate) fn exit_code(mut parameters: Parameters) -> Result<()> {
 pub(crate) fn kill_self(mut parameters: Parameters) -> Result<()> {
     let name = parameters.text().context("which signal?")?;
     parameters.end()?;
-    let by_number = name.parse().ok().and_then(|number: i32| Signal::try_from(number).ok());
-    let chosen = by_number.or_else(|| Signal::from_str(&format!("SIG{}", name.trim_start_matches("SIG"))).ok());
-    let chosen = chosen.with_context(|| format!("{name:?} is not a signal; write SIGTERM, TERM or 15"))?;
+    let by_number = name
+        .parse()
+        .ok()
+        .and_then(|number: i32| Signal::try_from(number).ok());
+    let chosen = by_number
+        .or_else(|| Signal::from_str(&format!("SIG{}", name.trim_start_matches("SIG"))).ok());
+    let chosen =
+        chosen.with_context(|| format!("{name:?} is not a signal; write SIGTERM, TERM or 15"))?;
     if !matches!(chosen, Signal::SIGKILL | Signal::SIGSTOP) {
         // SAFETY: this installs no handler.
         unsafe { signal(chosen, SigHandler::SigDfl) }?;
@@ -96,16 +127,22 @@ pub(crate) fn kill_self(mut parameters: Parameters) -> Result<()> {
 /// How many calls of each kind it makes between two checks of stdin.
 const ROUND: usize = 64;
 
-/// Prints `ready`, then reads from `/dev/zero` and writes to `/dev/null` until stdin has input or closes, or the parent ends. So stdin should
-/// be a pipe.
+/// Prints `ready`, then reads from `/dev/zero` and writes to `/dev/null` until stdin has input or
+/// closes, or the parent ends. So stdin should be a pipe.
 pub(crate) fn bystander(parameters: Parameters) -> Result<()> {
     parameters.end()?;
     set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    let (zero, null) = (File::open("/dev/zero")?, File::options().write(true).open("/dev/null")?);
+    let (zero, null) = (
+        File::open("/dev/zero")?,
+        File::options().write(true).open("/dev/null")?,
+    );
     let stdin = io::stdin();
     let mut buffer = [0; 100];
     print_line("ready")?;
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     while poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&at_once))? == 0 {
         for _ in 0..ROUND {
             read(&zero, &mut buffer)?;
@@ -120,7 +157,16 @@ pub(crate) fn untraced_child(parameters: Parameters) -> Result<()> {
     parameters.end()?;
     let null = File::options().write(true).open("/dev/null")?;
     // SAFETY: like fork. This process has one thread, and the child makes a few calls and exits.
-    match unsafe { libc::syscall(libc::SYS_clone, libc::CLONE_UNTRACED | libc::SIGCHLD, 0, 0, 0, 0) } {
+    match unsafe {
+        libc::syscall(
+            libc::SYS_clone,
+            libc::CLONE_UNTRACED | libc::SIGCHLD,
+            0,
+            0,
+            0,
+            0,
+        )
+    } {
         -1 => Err(io::Error::last_os_error()).context("clone"),
         0 => {
             for _ in 0..100 {

@@ -1,7 +1,9 @@
-//! The kernel's own counters, with which a tracer can be compared: `/proc/self/io` of a thread, and the rusage of a child.
+//! The kernel's own counters, with which a tracer can be compared: `/proc/self/io` of a thread, and
+//! the rusage of a child.
 //!
-//! `/proc/self/io` counts a read after it has been made. So the difference between the first look and the last one includes the first look's
-//! own read, but not that of the last look: the thread made one read more than `syscr` grew by. `not_in_growth` has that read and its bytes.
+//! `/proc/self/io` counts a read after it has been made. So the difference between the first look
+//! and the last one includes the first look's own read, but not that of the last look: the thread
+//! made one read more than `syscr` grew by. `not_in_growth` has that read and its bytes.
 
 use std::{
     fs::File,
@@ -32,11 +34,19 @@ struct Look {
     len: usize,
 }
 
-/// Reads from `/dev/zero` and writes to `/dev/null` between two looks, on a bare thread, and prints what the kernel counted.
+/// Reads from `/dev/zero` and writes to `/dev/null` between two looks, on a bare thread, and prints
+/// what the kernel counted.
 pub(crate) fn proc_io(mut parameters: Parameters) -> Result<()> {
-    let (reads, writes, size) = (parameters.count(1000)?, parameters.count(500)?, parameters.count(100)?);
+    let (reads, writes, size) = (
+        parameters.count(1000)?,
+        parameters.count(500)?,
+        parameters.count(100)?,
+    );
     parameters.end()?;
-    let (zero, null) = (File::open("/dev/zero")?, File::options().write(true).open("/dev/null")?);
+    let (zero, null) = (
+        File::open("/dev/zero")?,
+        File::options().write(true).open("/dev/null")?,
+    );
     let (mut first, mut last) = (Look::new()?, Look::new()?);
     let mut buffer = vec![0; size];
     let mut tally = Tally::default();
@@ -65,7 +75,11 @@ pub(crate) fn proc_io(mut parameters: Parameters) -> Result<()> {
 impl Look {
     /// Opens the file. Each look has a descriptor of its own, which is at the start of the file.
     fn new() -> Result<Self> {
-        Ok(Self { file: File::open("/proc/self/io")?, text: [0; ROOM], len: 0 })
+        Ok(Self {
+            file: File::open("/proc/self/io")?,
+            text: [0; ROOM],
+            len: 0,
+        })
     }
 
     /// Reads the file with one call.
@@ -78,8 +92,13 @@ impl Look {
     /// One of the counters.
     fn value(&self, name: &str) -> Result<u64> {
         let text = str::from_utf8(&self.text[..self.len])?;
-        let mut values = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-        values.next().and_then(|value| value.parse().ok()).with_context(|| format!("no {name} in /proc/self/io: {text:?}"))
+        let mut values = text
+            .lines()
+            .filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        values
+            .next()
+            .and_then(|value| value.parse().ok())
+            .with_context(|| format!("no {name} in /proc/self/io: {text:?}"))
     }
 }
 
@@ -100,11 +119,18 @@ pub(crate) fn rusage(parameters: Parameters) -> Result<()> {
         // The child switches only if it has to wait, so the byte must not be there before.
         wait_until_in_call(&pid.to_string(), libc::SYS_read)?;
         write(&to_child.1, b"!")?;
-        ensure!(read(&from_child.0, &mut [0; 1])? == 1, "the child ended early");
+        ensure!(
+            read(&from_child.0, &mut [0; 1])? == 1,
+            "the child ended early"
+        );
     }
     let (status, usage) = wait_for(pid)?;
     ensure!(status == 0, "the child ended with status {status:#x}");
-    print_expectation("rusage", &Figures::new(), json!({ "pid": pid, "rusage": fields(&usage) }))
+    print_expectation(
+        "rusage",
+        &Figures::new(),
+        json!({ "pid": pid, "rusage": fields(&usage) }),
+    )
 }
 
 /// The work of the child.
@@ -127,8 +153,8 @@ fn touch_pages() -> Result<()> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
     let address = unsafe { mmap_anonymous(ptr::null_mut(), len, access, MapFlags::PRIVATE)? };
-    // SAFETY: the range is the mapping. The advice changes the size of its pages, not their content. A kernel without huge pages refuses it,
-    // which does not matter.
+    // SAFETY: the range is the mapping. The advice changes the size of its pages, not their
+    // content. A kernel without huge pages refuses it, which does not matter.
     let _ = unsafe { madvise(address, len, Advice::LinuxNoHugepage) };
     // SAFETY: the mapping is `len` zero bytes, writable, never unmapped, and known to nobody else.
     let bytes = unsafe { slice::from_raw_parts_mut(address.cast::<u8>(), len) };

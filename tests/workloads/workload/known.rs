@@ -1,7 +1,7 @@
 //! `known`: known numbers of every call that moves data.
 //!
-//! One bare thread makes all of them, and the files, sockets and buffers exist before it starts. So the thread's rows in a per-thread report
-//! have only these calls.
+//! One bare thread makes all of them, and the files, sockets and buffers exist before it starts. So
+//! the thread's rows in a per-thread report have only these calls.
 
 use std::{
     fs::{self, File},
@@ -14,11 +14,14 @@ use std::{
 
 use rustix::{
     fs::{MemfdFlags, copy_file_range, ioctl_ficlone, memfd_create, sendfile},
-    io::{Errno, ReadWriteFlags, pread, preadv, preadv2, pwrite, pwritev, pwritev2, read, readv, write, writev},
+    io::{
+        Errno, ReadWriteFlags, pread, preadv, preadv2, pwrite, pwritev, pwritev2, read, readv,
+        write, writev,
+    },
     mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap},
     net::{
-        AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, recv, recvmsg,
-        send, sendmsg, socketpair,
+        AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags,
+        SocketType, recv, recvmsg, send, sendmsg, socketpair,
     },
     pipe::{IoSliceRaw, PipeFlags, SpliceFlags, pipe_with, splice, tee, vmsplice},
 };
@@ -29,7 +32,9 @@ use crate::Parameters;
 
 /// Makes the calls on files in `DIR` (the directory for temporary files), and prints them.
 pub(crate) fn run(mut parameters: Parameters) -> anyhow::Result<()> {
-    let dir = parameters.text().map_or_else(std::env::temp_dir, PathBuf::from);
+    let dir = parameters
+        .text()
+        .map_or_else(std::env::temp_dir, PathBuf::from);
     parameters.end()?;
     let dir = tempfile::tempdir_in(dir)?;
     let mut files = Files::new(dir.path())?;
@@ -90,9 +95,19 @@ impl Files {
     /// 1000 reads of 100 bytes and one at the end of the file; 500 writes of 64 bytes.
     fn plain(&mut self, tally: &mut Tally) {
         for _ in 0..1000 {
-            tally.moved("read", 100, Ok(100), read(&self.input, &mut self.buffer[..100]));
+            tally.moved(
+                "read",
+                100,
+                Ok(100),
+                read(&self.input, &mut self.buffer[..100]),
+            );
         }
-        tally.moved("read", 100, Ok(0), read(&self.input, &mut self.buffer[..100]));
+        tally.moved(
+            "read",
+            100,
+            Ok(0),
+            read(&self.input, &mut self.buffer[..100]),
+        );
         for _ in 0..500 {
             tally.moved("write", 64, Ok(64), write(&self.output, &self.buffer[..64]));
         }
@@ -101,11 +116,26 @@ impl Files {
     /// Six full `pread64` and one that is short because the file ends; five `pwrite64`.
     fn at_offsets(&mut self, tally: &mut Tally) {
         for offset in 0..6 {
-            tally.moved("pread64", 4096, Ok(4096), pread(&self.input, &mut self.buffer[..], offset * 4096));
+            tally.moved(
+                "pread64",
+                4096,
+                Ok(4096),
+                pread(&self.input, &mut self.buffer[..], offset * 4096),
+            );
         }
-        tally.moved("pread64", 4096, Ok(100), pread(&self.input, &mut self.buffer[..], FILE_SIZE as u64 - 100));
+        tally.moved(
+            "pread64",
+            4096,
+            Ok(100),
+            pread(&self.input, &mut self.buffer[..], FILE_SIZE as u64 - 100),
+        );
         for offset in 0..5 {
-            tally.moved("pwrite64", 1000, Ok(1000), pwrite(&self.output, &self.buffer[..1000], offset * 1000));
+            tally.moved(
+                "pwrite64",
+                1000,
+                Ok(1000),
+                pwrite(&self.output, &self.buffer[..1000], offset * 1000),
+            );
         }
     }
 
@@ -113,34 +143,74 @@ impl Files {
     fn vectored(&mut self, tally: &mut Tally) {
         self.input.rewind().expect("a file has a start");
         for _ in 0..3 {
-            let mut parts = [IoSliceMut::new(&mut self.first[..10]), IoSliceMut::new(&mut self.second[..20])];
+            let mut parts = [
+                IoSliceMut::new(&mut self.first[..10]),
+                IoSliceMut::new(&mut self.second[..20]),
+            ];
             tally.moved("readv", 30, Ok(30), readv(&self.input, &mut parts));
-            let parts = [IoSlice::new(&self.first[..30]), IoSlice::new(&self.second[..40])];
+            let parts = [
+                IoSlice::new(&self.first[..30]),
+                IoSlice::new(&self.second[..40]),
+            ];
             tally.moved("writev", 70, Ok(70), writev(&self.output, &parts));
         }
     }
 
-    /// Two `preadv` of 100 + 200, two `pwritev` of 50 + 60, four `preadv2` of 5 + 6, four `pwritev2` of 7 + 8.
+    /// Two `preadv` of 100 + 200, two `pwritev` of 50 + 60, four `preadv2` of 5 + 6, four
+    /// `pwritev2` of 7 + 8.
     fn vectored_at_offsets(&mut self, tally: &mut Tally) {
         let none = ReadWriteFlags::empty();
         for _ in 0..2 {
-            let mut parts = [IoSliceMut::new(&mut self.first[..100]), IoSliceMut::new(&mut self.second[..200])];
+            let mut parts = [
+                IoSliceMut::new(&mut self.first[..100]),
+                IoSliceMut::new(&mut self.second[..200]),
+            ];
             tally.moved("preadv", 300, Ok(300), preadv(&self.input, &mut parts, 1));
-            let parts = [IoSlice::new(&self.first[..50]), IoSlice::new(&self.second[..60])];
+            let parts = [
+                IoSlice::new(&self.first[..50]),
+                IoSlice::new(&self.second[..60]),
+            ];
             tally.moved("pwritev", 110, Ok(110), pwritev(&self.output, &parts, 1));
         }
         for _ in 0..4 {
-            let mut parts = [IoSliceMut::new(&mut self.first[..5]), IoSliceMut::new(&mut self.second[..6])];
-            tally.moved("preadv2", 11, Ok(11), preadv2(&self.input, &mut parts, 1, none));
-            let parts = [IoSlice::new(&self.first[..7]), IoSlice::new(&self.second[..8])];
-            tally.moved("pwritev2", 15, Ok(15), pwritev2(&self.output, &parts, 1, none));
+            let mut parts = [
+                IoSliceMut::new(&mut self.first[..5]),
+                IoSliceMut::new(&mut self.second[..6]),
+            ];
+            tally.moved(
+                "preadv2",
+                11,
+                Ok(11),
+                preadv2(&self.input, &mut parts, 1, none),
+            );
+            let parts = [
+                IoSlice::new(&self.first[..7]),
+                IoSlice::new(&self.second[..8]),
+            ];
+            tally.moved(
+                "pwritev2",
+                15,
+                Ok(15),
+                pwritev2(&self.output, &parts, 1, none),
+            );
         }
     }
 
-    /// `sendfile` of the whole file and one at its end; `copy_file_range` of half, of the rest (asking for more), and at the end.
+    /// `sendfile` of the whole file and one at its end; `copy_file_range` of half, of the rest
+    /// (asking for more), and at the end.
     fn between_files(&mut self, tally: &mut Tally) {
-        tally.moved("sendfile", FILE_SIZE, Ok(FILE_SIZE), sendfile(&self.output, &self.source, None, FILE_SIZE));
-        tally.moved("sendfile", FILE_SIZE, Ok(0), sendfile(&self.output, &self.source, None, FILE_SIZE));
+        tally.moved(
+            "sendfile",
+            FILE_SIZE,
+            Ok(FILE_SIZE),
+            sendfile(&self.output, &self.source, None, FILE_SIZE),
+        );
+        tally.moved(
+            "sendfile",
+            FILE_SIZE,
+            Ok(0),
+            sendfile(&self.output, &self.source, None, FILE_SIZE),
+        );
         self.source.rewind().expect("a file has a start");
         for (ask, want) in [(50_000, 50_000), (60_000, 50_000), (60_000, 0)] {
             let got = copy_file_range(&self.source, None, &self.output, None, ask);
@@ -162,11 +232,20 @@ struct Memory {
 impl Memory {
     /// Makes the files.
     fn new(dir: &Path) -> Result<Self> {
-        let mapped = File::options().read(true).write(true).create_new(true).open(dir.join("mapped"))?;
+        let mapped = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(dir.join("mapped"))?;
         mapped.set_len(MAPPED_SIZE as u64)?;
-        // In memory, because no filesystem in memory can share blocks, while that of the directory may.
+        // In memory, because no filesystem in memory can share blocks, while that of the directory
+        // may.
         let memfd = |name| memfd_create(name, MemfdFlags::CLOEXEC).map(File::from);
-        Ok(Self { mapped, clone_from: memfd("zc-from")?, clone_to: memfd("zc-to")? })
+        Ok(Self {
+            mapped,
+            clone_from: memfd("zc-from")?,
+            clone_to: memfd("zc-to")?,
+        })
     }
 
     /// Makes the calls.
@@ -175,33 +254,62 @@ impl Memory {
             self.map_sync_unmap(tally);
         }
         // SAFETY: an empty mapping is refused, so no memory changes.
-        let got = unsafe { mmap(ptr::null_mut(), 0, ProtFlags::READ, MapFlags::SHARED, &self.mapped, 0) };
+        let got = unsafe {
+            mmap(
+                ptr::null_mut(),
+                0,
+                ProtFlags::READ,
+                MapFlags::SHARED,
+                &self.mapped,
+                0,
+            )
+        };
         tally.done("mmap", Some(0), Err(Errno::INVAL), got);
         for _ in 0..2 {
-            tally.done("ioctl(FICLONE)", None, Err(Errno::OPNOTSUPP), ioctl_ficlone(&self.clone_to, &self.clone_from));
+            tally.done(
+                "ioctl(FICLONE)",
+                None,
+                Err(Errno::OPNOTSUPP),
+                ioctl_ficlone(&self.clone_to, &self.clone_from),
+            );
         }
     }
 
     /// One `mmap`, one `msync` of one written page, one `munmap`.
     fn map_sync_unmap(&self, tally: &mut Tally) {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
-        let mapping = unsafe { mmap(ptr::null_mut(), MAPPED_SIZE, access, MapFlags::SHARED, &self.mapped, 0) };
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in
+        // use.
+        let mapping = unsafe {
+            mmap(
+                ptr::null_mut(),
+                MAPPED_SIZE,
+                access,
+                MapFlags::SHARED,
+                &self.mapped,
+                0,
+            )
+        };
         tally.done("mmap", Some(MAPPED_SIZE), Ok(()), mapping);
         let Ok(address) = mapping else { return };
         // SAFETY: the mapping is writable, longer than one byte, and known to nobody else.
         unsafe { address.cast::<u8>().write_volatile(b'w') };
         // SAFETY: the range is the mapping's first page.
-        tally.done("msync", Some(4096), Ok(()), unsafe { msync(address, 4096, MsyncFlags::SYNC) });
+        tally.done("msync", Some(4096), Ok(()), unsafe {
+            msync(address, 4096, MsyncFlags::SYNC)
+        });
         // SAFETY: the range is exactly the mapping, and `address` is not used any more.
-        tally.done("munmap", Some(MAPPED_SIZE), Ok(()), unsafe { munmap(address, MAPPED_SIZE) });
+        tally.done("munmap", Some(MAPPED_SIZE), Ok(()), unsafe {
+            munmap(address, MAPPED_SIZE)
+        });
     }
 }
 
 /// How many bytes one splice moves.
 const PIPE_SIZE: usize = 10_000;
 
-/// Two pipes and two files. The pipes are non-blocking, so that a mistake is an error and not a hang.
+/// Two pipes and two files. The pipes are non-blocking, so that a mistake is an error and not a
+/// hang.
 struct Pipes {
     first: (OwnedFd, OwnedFd),
     second: (OwnedFd, OwnedFd),
@@ -230,28 +338,59 @@ impl Pipes {
         self.splice_and_tee(tally);
         self.vmsplice(tally);
         for _ in 0..2 {
-            tally.moved("read", 16, Err(Errno::AGAIN), read(&self.first.0, &mut self.buffer[..]));
+            tally.moved(
+                "read",
+                16,
+                Err(Errno::AGAIN),
+                read(&self.first.0, &mut self.buffer[..]),
+            );
         }
     }
 
     /// File -> pipe, tee to the other pipe, and both pipes -> file: three `splice` and one `tee`.
     fn splice_and_tee(&self, tally: &mut Tally) {
         let none = SpliceFlags::empty();
-        tally.moved("splice", PIPE_SIZE, Ok(PIPE_SIZE), splice(&self.input, None, &self.first.1, None, PIPE_SIZE, none));
-        tally.moved("tee", PIPE_SIZE, Ok(PIPE_SIZE), tee(&self.first.0, &self.second.1, PIPE_SIZE, none));
+        tally.moved(
+            "splice",
+            PIPE_SIZE,
+            Ok(PIPE_SIZE),
+            splice(&self.input, None, &self.first.1, None, PIPE_SIZE, none),
+        );
+        tally.moved(
+            "tee",
+            PIPE_SIZE,
+            Ok(PIPE_SIZE),
+            tee(&self.first.0, &self.second.1, PIPE_SIZE, none),
+        );
         for pipe in [&self.first, &self.second] {
-            tally.moved("splice", PIPE_SIZE, Ok(PIPE_SIZE), splice(&pipe.0, None, &self.output, None, PIPE_SIZE, none));
+            tally.moved(
+                "splice",
+                PIPE_SIZE,
+                Ok(PIPE_SIZE),
+                splice(&pipe.0, None, &self.output, None, PIPE_SIZE, none),
+            );
         }
     }
 
     /// One `vmsplice` of 1000 + 2000 bytes, and one `splice` that takes them out and asks for more.
     fn vmsplice(&self, tally: &mut Tally) {
-        let (head, tail) = (IoSlice::new(&self.memory[..1000]), IoSlice::new(&self.memory[1000..]));
+        let (head, tail) = (
+            IoSlice::new(&self.memory[..1000]),
+            IoSlice::new(&self.memory[1000..]),
+        );
         let parts = [IoSliceRaw::from_slice(&head), IoSliceRaw::from_slice(&tail)];
-        // SAFETY: without SPLICE_F_GIFT the kernel only reads the pages, and `memory` is not changed afterwards.
+        // SAFETY: without SPLICE_F_GIFT the kernel only reads the pages, and `memory` is not
+        // changed afterwards.
         let got = unsafe { vmsplice(&self.first.1, &parts, SpliceFlags::empty()) };
         tally.moved("vmsplice", 3000, Ok(3000), got);
-        let got = splice(&self.first.0, None, &self.output, None, PIPE_SIZE, SpliceFlags::empty());
+        let got = splice(
+            &self.first.0,
+            None,
+            &self.output,
+            None,
+            PIPE_SIZE,
+            SpliceFlags::empty(),
+        );
         tally.moved("splice", PIPE_SIZE, Ok(3000), got);
     }
 }
@@ -272,7 +411,12 @@ impl Sockets {
     fn new() -> Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (sender, receiver) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
-        Ok(Self { sender, receiver, first: [b'1'; 512], second: [b'2'; 512] })
+        Ok(Self {
+            sender,
+            receiver,
+            first: [b'1'; 512],
+            second: [b'2'; 512],
+        })
     }
 
     /// Makes the calls.
@@ -285,10 +429,23 @@ impl Sockets {
     /// Four `sendto` of 300 bytes; `recvfrom` of each, asking for 512, and two that find nothing.
     fn plain(&mut self, tally: &mut Tally) {
         for _ in 0..4 {
-            tally.moved("sendto", 300, Ok(300), send(&self.sender, &self.first[..300], SendFlags::empty()));
+            tally.moved(
+                "sendto",
+                300,
+                Ok(300),
+                send(&self.sender, &self.first[..300], SendFlags::empty()),
+            );
         }
-        for want in [Ok(300), Ok(300), Ok(300), Ok(300), Err(Errno::AGAIN), Err(Errno::AGAIN)] {
-            let got = recv(&self.receiver, &mut self.first[..], RecvFlags::empty()).map(|(count, _)| count);
+        for want in [
+            Ok(300),
+            Ok(300),
+            Ok(300),
+            Ok(300),
+            Err(Errno::AGAIN),
+            Err(Errno::AGAIN),
+        ] {
+            let got = recv(&self.receiver, &mut self.first[..], RecvFlags::empty())
+                .map(|(count, _)| count);
             tally.moved("recvfrom", 512, want, got);
         }
     }
@@ -296,37 +453,70 @@ impl Sockets {
     /// Two `sendmsg` of 100 + 50 bytes; two `recvmsg` that ask for 100 + 100.
     fn messages(&mut self, tally: &mut Tally) {
         for _ in 0..2 {
-            let parts = [IoSlice::new(&self.first[..100]), IoSlice::new(&self.second[..50])];
-            let got = sendmsg(&self.sender, &parts, &mut SendAncillaryBuffer::default(), SendFlags::empty());
+            let parts = [
+                IoSlice::new(&self.first[..100]),
+                IoSlice::new(&self.second[..50]),
+            ];
+            let got = sendmsg(
+                &self.sender,
+                &parts,
+                &mut SendAncillaryBuffer::default(),
+                SendFlags::empty(),
+            );
             tally.moved("sendmsg", 150, Ok(150), got);
         }
         for _ in 0..2 {
-            let mut parts = [IoSliceMut::new(&mut self.first[..100]), IoSliceMut::new(&mut self.second[..100])];
-            let got = recvmsg(&self.receiver, &mut parts, &mut RecvAncillaryBuffer::default(), RecvFlags::empty());
+            let mut parts = [
+                IoSliceMut::new(&mut self.first[..100]),
+                IoSliceMut::new(&mut self.second[..100]),
+            ];
+            let got = recvmsg(
+                &self.receiver,
+                &mut parts,
+                &mut RecvAncillaryBuffer::default(),
+                RecvFlags::empty(),
+            );
             tally.moved("recvmsg", 200, Ok(150), got.map(|message| message.bytes));
         }
     }
 
-    /// One `sendmmsg` and one `recvmmsg` of three messages; their results count messages, not bytes.
+    /// One `sendmmsg` and one `recvmmsg` of three messages; their results count messages, not
+    /// bytes.
     fn batches(&mut self, tally: &mut Tally) {
-        let mut part = libc::iovec { iov_base: self.first.as_mut_ptr().cast(), iov_len: 200 };
+        let mut part = libc::iovec {
+            iov_base: self.first.as_mut_ptr().cast(),
+            iov_len: 200,
+        };
         // SAFETY: all fields of these C structs may be zero.
         let mut batch: [libc::mmsghdr; BATCH] = unsafe { zeroed() };
         for message in &mut batch {
             message.msg_hdr.msg_iov = &raw mut part;
             message.msg_hdr.msg_iovlen = 1;
         }
-        let (messages, count) = (batch.as_mut_ptr(), libc::c_uint::try_from(BATCH).expect("a small number"));
-        // SAFETY: `batch` has `count` messages, and each names one part, which is 200 bytes of `first`.
+        let (messages, count) = (
+            batch.as_mut_ptr(),
+            libc::c_uint::try_from(BATCH).expect("a small number"),
+        );
+        // SAFETY: `batch` has `count` messages, and each names one part, which is 200 bytes of
+        // `first`.
         let sent = unsafe { libc::sendmmsg(self.sender.as_raw_fd(), messages, count, 0) };
         tally.done("sendmmsg", None, Ok(()), all_messages(sent));
         // SAFETY: the same. Nothing else uses `first` while the three messages are written to it.
-        let received = unsafe { libc::recvmmsg(self.receiver.as_raw_fd(), messages, count, 0, ptr::null_mut()) };
+        let received = unsafe {
+            libc::recvmmsg(
+                self.receiver.as_raw_fd(),
+                messages,
+                count,
+                0,
+                ptr::null_mut(),
+            )
+        };
         tally.done("recvmmsg", None, Ok(()), all_messages(received));
     }
 }
 
-/// The result of a call that should have handled the whole batch. If it handled only a part, that is an unexpected error.
+/// The result of a call that should have handled the whole batch. If it handled only a part, that
+/// is an unexpected error.
 fn all_messages(result: libc::c_int) -> std::result::Result<(), Errno> {
     match usize::try_from(result) {
         Ok(BATCH) => Ok(()),

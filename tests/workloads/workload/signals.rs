@@ -1,11 +1,15 @@
-//! Calls that signals interrupt a known number of times, and calls that are entered and never return to the program.
+//! Calls that signals interrupt a known number of times, and calls that are entered and never
+//! return to the program.
 //!
-//! A read that a signal interrupts returns `ERESTARTSYS` inside the kernel, with and without `SA_RESTART`. Only afterwards, on the way to the
-//! handler, does this become `EINTR` or a restart. So a tracer at the call's exit sees `ERESTARTSYS` in both cases, and `calls` states that;
-//! `program_saw` states what reached the program. A `recvfrom` on a socket with a receive timeout returns a real `EINTR`.
+//! A read that a signal interrupts returns `ERESTARTSYS` inside the kernel, with and without
+//! `SA_RESTART`. Only afterwards, on the way to the handler, does this become `EINTR` or a restart.
+//! So a tracer at the call's exit sees `ERESTARTSYS` in both cases, and `calls` states that;
+//! `program_saw` states what reached the program. A `recvfrom` on a socket with a receive timeout
+//! returns a real `EINTR`.
 //!
-//! A tracer at the exit may also see a call that never returns to the program: a blocked read that a fatal signal ends leaves the kernel's
-//! read function with `ERESTARTSYS`, and the task dies before it is back in the program.
+//! A tracer at the exit may also see a call that never returns to the program: a blocked read that
+//! a fatal signal ends leaves the kernel's read function with `ERESTARTSYS`, and the task dies
+//! before it is back in the program.
 
 use std::{
     io,
@@ -19,12 +23,17 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use rustix::{
     io::{Errno, read, write},
-    net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair, sockopt},
+    net::{
+        AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
+        sockopt,
+    },
     pipe::pipe,
     process::{WaitOptions, kill_process, waitpid},
 };
 use serde_json::json;
-use zc_tests::{Figure, Figures, Tally, fork, print_expectation, wait_until_in_call, with_bare_thread};
+use zc_tests::{
+    Figure, Figures, Tally, fork, print_expectation, wait_until_in_call, with_bare_thread,
+};
 
 use crate::Parameters;
 
@@ -45,7 +54,9 @@ extern "C" fn count(_signal: libc::c_int) {
 fn install(flags: SaFlags) -> Result<()> {
     let action = SigAction::new(SigHandler::Handler(count), flags, SigSet::empty());
     // SAFETY: the handler only adds to an atomic, which is async-signal-safe.
-    unsafe { sigaction(SIGNAL, &action) }.context("sigaction").map(drop)
+    unsafe { sigaction(SIGNAL, &action) }
+        .context("sigaction")
+        .map(drop)
 }
 
 /// Sends the signal to one thread.
@@ -60,7 +71,11 @@ pub(crate) fn reads(mut parameters: Parameters) -> Result<()> {
     parameters.end()?;
     let (reader, _writer) = pipe()?;
     let calls = interrupted("read", "ERESTARTSYS", times, |buffer| read(&reader, buffer))?;
-    print_expectation("signal-reads", &calls, json!({ "thread": "zc-reader", "program_saw": { "EINTR": times } }))
+    print_expectation(
+        "signal-reads",
+        &calls,
+        json!({ "thread": "zc-reader", "program_saw": { "EINTR": times } }),
+    )
 }
 
 /// N receives from a silent socket with a receive timeout, each ended by a signal.
@@ -68,21 +83,32 @@ pub(crate) fn receives(mut parameters: Parameters) -> Result<()> {
     let times = parameters.count(1000)?;
     parameters.end()?;
     let (receiver, _sender) = silent_socket()?;
-    let receive = |buffer: &mut [u8]| recv(&receiver, buffer, RecvFlags::empty()).map(|(count, _)| count);
+    let receive =
+        |buffer: &mut [u8]| recv(&receiver, buffer, RecvFlags::empty()).map(|(count, _)| count);
     let calls = interrupted("recvfrom", "EINTR", times, receive)?;
-    print_expectation("signal-recv", &calls, json!({ "thread": "zc-reader", "program_saw": { "EINTR": times } }))
+    print_expectation(
+        "signal-recv",
+        &calls,
+        json!({ "thread": "zc-reader", "program_saw": { "EINTR": times } }),
+    )
 }
 
 /// A pair of sockets, the first with a timeout of an hour.
 fn silent_socket() -> Result<(OwnedFd, OwnedFd)> {
-    let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let pair = socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
     let hour = std::time::Duration::from_hours(1);
     sockopt::set_socket_timeout(&pair.0, sockopt::Timeout::Recv, Some(hour))?;
     Ok(pair)
 }
 
-/// Makes `times` calls on a bare thread, and sends signals until all of them have been interrupted. There are exactly `times` calls, but there
-/// may be more signals, because one that comes between two calls interrupts none.
+/// Makes `times` calls on a bare thread, and sends signals until all of them have been interrupted.
+/// There are exactly `times` calls, but there may be more signals, because one that comes between
+/// two calls interrupts none.
 fn interrupted(
     name: &'static str,
     errno_at_exit: &str,
@@ -126,7 +152,9 @@ pub(crate) fn restart(mut parameters: Parameters) -> Result<()> {
         let interrupted = interrupt_inside(libc::SYS_read, times, &HANDLED, thread, &tid)
             .and_then(|()| wait_until_in_call(&task_of(&tid), libc::SYS_read));
         // Even after an error, because the reader waits for the byte.
-        write(&writer, b"!").map_err(anyhow::Error::from).and(interrupted.map_err(anyhow::Error::from))
+        write(&writer, b"!")
+            .map_err(anyhow::Error::from)
+            .and(interrupted.map_err(anyhow::Error::from))
     })??;
     ensure!(got == Ok(1), "the read returned {got:?} instead of 1 byte");
     let (calls, errors) = (times as u64 + 1, times as u64);
@@ -138,11 +166,17 @@ pub(crate) fn restart(mut parameters: Parameters) -> Result<()> {
         bytes: Some(1),
         requested_bytes: Some(calls * SIZE as u64),
     };
-    let facts = json!({ "thread": "zc-reader", "program_saw": { "handler_runs": HANDLED.load(SeqCst) } });
-    print_expectation("signal-restart", &[("read".to_owned(), figure)].into(), facts)
+    let facts =
+        json!({ "thread": "zc-reader", "program_saw": { "handler_runs": HANDLED.load(SeqCst) } });
+    print_expectation(
+        "signal-restart",
+        &[("read".to_owned(), figure)].into(),
+        facts,
+    )
 }
 
-/// Sends `times` signals, each once the last one has been `handled` and the thread is inside this call again.
+/// Sends `times` signals, each once the last one has been `handled` and the thread is inside this
+/// call again.
 pub(crate) fn interrupt_inside(
     call: libc::c_long,
     times: usize,
@@ -171,7 +205,16 @@ fn task_of(tid: &AtomicI32) -> String {
 
 /// The figures of one unfinished read.
 fn one_unfinished_read() -> Figures {
-    [("read".to_owned(), Figure { unfinished: 1, bytes: Some(0), requested_bytes: Some(0), ..Figure::default() })].into()
+    [(
+        "read".to_owned(),
+        Figure {
+            unfinished: 1,
+            bytes: Some(0),
+            requested_bytes: Some(0),
+            ..Figure::default()
+        },
+    )]
+    .into()
 }
 
 /// Ends the process while its other thread is inside a read.
@@ -185,9 +228,14 @@ pub(crate) fn at_exit(parameters: Parameters) -> Result<()> {
     };
     let end = || -> Result<()> {
         wait_until_in_call(&task_of(&tid), libc::SYS_read)?;
-        print_expectation("unfinished", &one_unfinished_read(), json!({ "thread": "zc-blocked" }))
+        print_expectation(
+            "unfinished",
+            &one_unfinished_read(),
+            json!({ "thread": "zc-blocked" }),
+        )
     };
-    // The thread never ends, so this closure must exit: if it returned, it would wait for the thread.
+    // The thread never ends, so this closure must exit: if it returned, it would wait for the
+    // thread.
     with_bare_thread(c"zc-blocked", body, |_| match end() {
         Ok(()) => process::exit(0),
         Err(err) => {
@@ -205,13 +253,22 @@ pub(crate) fn killed(parameters: Parameters) -> Result<()> {
     let child = fork(|| read(&reader, &mut [0; SIZE]).is_err())?;
     let blocked = wait_until_in_call(&child.as_raw_nonzero().to_string(), libc::SYS_read);
     kill_process(child, rustix::process::Signal::KILL)?;
-    let (_, status) = waitpid(Some(child), WaitOptions::empty())?.context("the child is missing")?;
+    let (_, status) =
+        waitpid(Some(child), WaitOptions::empty())?.context("the child is missing")?;
     blocked?;
-    ensure!(status.terminating_signal() == Some(libc::SIGKILL), "the child ended with {status:?}");
-    print_expectation("killed", &one_unfinished_read(), json!({ "pid": child.as_raw_nonzero() }))
+    ensure!(
+        status.terminating_signal() == Some(libc::SIGKILL),
+        "the child ended with {status:?}"
+    );
+    print_expectation(
+        "killed",
+        &one_unfinished_read(),
+        json!({ "pid": child.as_raw_nonzero() }),
+    )
 }
 
-/// Kills a child that is inside a `sendto` and has sent a part. Inside the kernel the call then returns that part.
+/// Kills a child that is inside a `sendto` and has sent a part. Inside the kernel the call then
+/// returns that part.
 pub(crate) fn killed_sending(parameters: Parameters) -> Result<()> {
     parameters.end()?;
     let (ours, theirs) = UnixStream::pair()?;
@@ -219,10 +276,23 @@ pub(crate) fn killed_sending(parameters: Parameters) -> Result<()> {
     let child = fork(|| send(&theirs, &vec![0; 1 << 20], SendFlags::empty()).is_err())?;
     let blocked = wait_until_in_call(&child.as_raw_nonzero().to_string(), libc::SYS_sendto);
     kill_process(child, rustix::process::Signal::KILL)?;
-    let (_, status) = waitpid(Some(child), WaitOptions::empty())?.context("the child is missing")?;
+    let (_, status) =
+        waitpid(Some(child), WaitOptions::empty())?.context("the child is missing")?;
     blocked?;
     drop(ours);
-    ensure!(status.terminating_signal() == Some(libc::SIGKILL), "the child ended with {status:?}");
-    let never = Figure { unfinished: 1, bytes: Some(0), requested_bytes: Some(0), ..Figure::default() };
-    print_expectation("killed-sending", &[("sendto".to_owned(), never)].into(), json!({ "pid": child.as_raw_nonzero() }))
+    ensure!(
+        status.terminating_signal() == Some(libc::SIGKILL),
+        "the child ended with {status:?}"
+    );
+    let never = Figure {
+        unfinished: 1,
+        bytes: Some(0),
+        requested_bytes: Some(0),
+        ..Figure::default()
+    };
+    print_expectation(
+        "killed-sending",
+        &[("sendto".to_owned(), never)].into(),
+        json!({ "pid": child.as_raw_nonzero() }),
+    )
 }

@@ -34,13 +34,21 @@ pub(crate) fn forks(mut parameters: Parameters) -> Result<()> {
     for _ in 0..children.min(ALIVE) {
         check(wait(WaitOptions::empty())?)?;
     }
-    print_expectation("fork-storm", &writes(children * 3, 10), json!({ "children": children }))
+    print_expectation(
+        "fork-storm",
+        &writes(children * 3, 10),
+        json!({ "children": children }),
+    )
 }
 
 /// Makes sure that a child succeeded.
 fn check(ended: Option<(Pid, WaitStatus)>) -> Result<()> {
     let (pid, status) = ended.context("a child is missing")?;
-    ensure!(status.exit_status() == Some(0), "child {} ended with {status:?}", pid.as_raw_nonzero());
+    ensure!(
+        status.exit_status() == Some(0),
+        "child {} ended with {status:?}",
+        pid.as_raw_nonzero()
+    );
     Ok(())
 }
 
@@ -55,24 +63,48 @@ pub(crate) fn execs(mut parameters: Parameters) -> Result<()> {
         if alive.len() == ALIVE {
             wait_for_program(alive.remove(0))?;
         }
-        alive.push(Command::new(&program[0]).args(&program[1..]).spawn().with_context(|| program[0].clone())?);
+        alive.push(
+            Command::new(&program[0])
+                .args(&program[1..])
+                .spawn()
+                .with_context(|| program[0].clone())?,
+        );
     }
     alive.into_iter().try_for_each(wait_for_program)?;
-    let calls = if own { writes(children * 3, 10) } else { Figures::new() };
-    print_expectation("exec-storm", &calls, json!({ "children": children, "program": program }))
+    let calls = if own {
+        writes(children * 3, 10)
+    } else {
+        Figures::new()
+    };
+    print_expectation(
+        "exec-storm",
+        &calls,
+        json!({ "children": children, "program": program }),
+    )
 }
 
 /// The command line of this program that writes 10 bytes 3 times.
 fn own_writer() -> Result<Vec<String>> {
-    let this = fs::read_link("/proc/self/exe")?.into_os_string().into_string();
+    let this = fs::read_link("/proc/self/exe")?
+        .into_os_string()
+        .into_string();
     let this = this.map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))?;
-    Ok(vec![this, "write".to_owned(), "3".to_owned(), "10".to_owned()])
+    Ok(vec![
+        this,
+        "write".to_owned(),
+        "3".to_owned(),
+        "10".to_owned(),
+    ])
 }
 
 /// Reaps one program.
 fn wait_for_program(mut child: Child) -> Result<()> {
     let status = child.wait()?;
-    ensure!(status.success(), "program {} ended with {status}", child.id());
+    ensure!(
+        status.success(),
+        "program {} ended with {status}",
+        child.id()
+    );
     Ok(())
 }
 
@@ -87,9 +119,15 @@ pub(crate) fn threads(mut parameters: Parameters) -> Result<()> {
             builder.spawn_scoped(scope, || write_exactly(null.as_fd(), times, &[0; 8]))
         };
         let started = (0..threads).map(start).collect::<Result<Vec<_>, _>>()?;
-        started.into_iter().try_for_each(|thread| thread.join().expect("a writer does not panic"))
+        started
+            .into_iter()
+            .try_for_each(|thread| thread.join().expect("a writer does not panic"))
     })?;
-    print_expectation("thread-storm", &writes(threads * times, 8), json!({ "threads": threads }))
+    print_expectation(
+        "thread-storm",
+        &writes(threads * times, 8),
+        json!({ "threads": threads }),
+    )
 }
 
 /// The figures of `calls` writes of `size` bytes.

@@ -12,7 +12,8 @@ use anyhow::{Context as _, Result, bail};
 
 use super::zctrace_reporting_to;
 
-/// Copies, pipelines, archives and substitutions. Each turn has a file of a new name. `$1` is how long it runs, in seconds.
+/// Copies, pipelines, archives and substitutions. Each turn has a file of a new name. `$1` is how
+/// long it runs, in seconds.
 const LOAD: &str = r#"
     head -c 88890 /dev/urandom > in
     mkdir there
@@ -35,7 +36,8 @@ const LOAD: &str = r#"
 /// When memory is read first, in seconds after the start. Then it is read each minute.
 const FIRST: u64 = 10;
 
-/// Runs the load for so many minutes under zctrace, prints its memory meanwhile, and in the end what it has counted.
+/// Runs the load for so many minutes under zctrace, prints its memory meanwhile, and in the end
+/// what it has counted.
 pub(super) fn measure(minutes: u64) -> Result<()> {
     let directory = env::temp_dir().join(format!("zctrace-soak-{}", std::process::id()));
     fs::create_dir(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
@@ -50,22 +52,40 @@ fn measure_in(directory: &Path, minutes: u64) -> Result<()> {
     let argv = zctrace_reporting_to(&report.display().to_string(), &[])?;
     let mut zctrace = Command::new(&argv[0]);
     fs::write(directory.join("load.sh"), LOAD)?;
-    zctrace.args(&argv[1..]).args(["sh", "load.sh", &seconds.to_string()]).current_dir(directory);
-    zctrace.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    zctrace
+        .args(&argv[1..])
+        .args(["sh", "load.sh", &seconds.to_string()])
+        .current_dir(directory);
+    zctrace
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let start = Instant::now();
-    let mut zctrace = zctrace.spawn().with_context(|| format!("cannot start {}", argv[0]))?;
+    let mut zctrace = zctrace
+        .spawn()
+        .with_context(|| format!("cannot start {}", argv[0]))?;
     println!("## Soak: {seconds} s\n\n| after, s | private memory of zctrace, MiB |\n|--:|--:|");
-    for at in [FIRST].into_iter().chain((1..minutes).map(|minute| minute * 60)) {
+    for at in [FIRST]
+        .into_iter()
+        .chain((1..minutes).map(|minute| minute * 60))
+    {
         sleep(Duration::from_secs(at).saturating_sub(start.elapsed()));
         println!("| {at} | {:.1} |", private_mib(&zctrace)?);
     }
     let status = zctrace.wait()?;
-    let to_the_report = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64() - number(&directory.join("ended"))?;
+    let to_the_report = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64()
+        - number(&directory.join("ended"))?;
     if !status.success() {
         bail!("zctrace ended with {status}");
     }
-    println!("\n{} turns; {to_the_report:.2} s from the end to the report, which says:\n", number(&directory.join("turns"))?);
-    for line in fs::read_to_string(report)?.lines().take_while(|line| !line.is_empty()) {
+    println!(
+        "\n{} turns; {to_the_report:.2} s from the end to the report, which says:\n",
+        number(&directory.join("turns"))?
+    );
+    for line in fs::read_to_string(report)?
+        .lines()
+        .take_while(|line| !line.is_empty())
+    {
         println!("    {line}");
     }
     println!();
@@ -76,12 +96,16 @@ fn measure_in(directory: &Path, minutes: u64) -> Result<()> {
 fn private_mib(process: &Child) -> Result<f64> {
     let path = PathBuf::from(format!("/proc/{}/status", process.id()));
     let status = fs::read_to_string(&path).context("zctrace has ended too early")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).context("the kernel does not say RssAnon")?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"))
+        .context("the kernel does not say RssAnon")?;
     let kib: f64 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kib / 1024.0)
 }
 
 fn number(file: &Path) -> Result<f64> {
-    let text = fs::read_to_string(file).with_context(|| format!("the load has not written {}", file.display()))?;
+    let text = fs::read_to_string(file)
+        .with_context(|| format!("the load has not written {}", file.display()))?;
     Ok(text.trim().parse()?)
 }

@@ -17,7 +17,8 @@ const SHARED_MEMORY: &str = "/dev/shm";
 /// Size of the file that is copied, in blocks of 1 MiB.
 const COPIED_BLOCKS: usize = 1 << 10;
 
-/// (b) Work of several kinds: untraced, under two empty programs, under zctrace, under zctrace without times, and with samples of callers.
+/// (b) Work of several kinds: untraced, under two empty programs, under zctrace, under zctrace
+/// without times, and with samples of callers.
 pub(super) fn measure(rounds: u32) -> Result<()> {
     let file = format!("{SHARED_MEMORY}/zctrace-bench-{}", std::process::id());
     write_file(&file).with_context(|| format!("cannot write {file}"))?;
@@ -28,7 +29,8 @@ pub(super) fn measure(rounds: u32) -> Result<()> {
     measured
 }
 
-/// Writes the file in blocks: what is resident here counts as resident in what is started from here.
+/// Writes the file in blocks: what is resident here counts as resident in what is started from
+/// here.
 fn write_file(path: &str) -> std::io::Result<()> {
     let mut file = File::create(path)?;
     let block = vec![1; 1 << 20];
@@ -67,20 +69,43 @@ fn works(file: &str) -> Result<Vec<(&'static str, Vec<String>)>> {
         Ok([vec![program], words(arguments)].concat())
     };
     Ok(vec![
-        ("copy of 1 GiB in memory, 4 KiB", words(&["dd", &format!("if={file}"), &format!("of={}", copy_of(file)), "bs=4k"])),
-        ("2 threads, 200,000 writes each", workload(&["thread-storm", "2", "200000"])?),
-        ("64 threads, 6,000 writes each", workload(&["thread-storm", "64", "6000"])?),
-        ("2,000 x true", words(&["sh", "-c", "seq 2000 | xargs -n1 true"])),
+        (
+            "copy of 1 GiB in memory, 4 KiB",
+            words(&[
+                "dd",
+                &format!("if={file}"),
+                &format!("of={}", copy_of(file)),
+                "bs=4k",
+            ]),
+        ),
+        (
+            "2 threads, 200,000 writes each",
+            workload(&["thread-storm", "2", "200000"])?,
+        ),
+        (
+            "64 threads, 6,000 writes each",
+            workload(&["thread-storm", "64", "6000"])?,
+        ),
+        (
+            "2,000 x true",
+            words(&["sh", "-c", "seq 2000 | xargs -n1 true"]),
+        ),
         ("20,000 forks", workload(&["fork-storm", "20000"])?),
     ])
 }
 
 /// A line of the table.
 fn line(name: &str, samples: &[Vec<Sample>]) -> String {
-    let of = |time: fn(&Sample) -> Duration| [0, 1, 2, 3, 4].map(|index: usize| median(&samples[index], time).as_secs_f64());
+    let of = |time: fn(&Sample) -> Duration| {
+        [0, 1, 2, 3, 4].map(|index: usize| median(&samples[index], time).as_secs_f64())
+    };
     let [untraced, floor, zctrace, counts_only, _] = of(|sample| sample.wall);
     let [cpu, floor_cpu, zctrace_cpu, _, callers_cpu] = of(|sample| sample.cpu);
-    let resident_kib = samples[2].iter().map(|sample| sample.max_rss_kib).max().unwrap_or_default();
+    let resident_kib = samples[2]
+        .iter()
+        .map(|sample| sample.max_rss_kib)
+        .max()
+        .unwrap_or_default();
     format!(
         "| {name} | {untraced:.3} | {:+.3} | {:+.3} | {:+.3} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {} |",
         floor - untraced,
@@ -101,9 +126,26 @@ mod tests {
 
     #[test]
     fn a_line_has_what_each_tool_adds_to_the_untraced_median() {
-        let sample =
-            |ms| vec![Sample { wall: Duration::from_millis(ms), cpu: Duration::from_millis(2 * ms), max_rss_kib: 20_000 }];
-        let line = line("work", &[sample(1000), sample(1100), sample(1250), sample(1150), sample(1500)]);
-        assert_eq!(line, "| work | 1.000 | +0.100 | +0.250 | +0.150 | 2.50 | 1.25 | 2.50 | 1.25 | 1.50 | 20 |");
+        let sample = |ms| {
+            vec![Sample {
+                wall: Duration::from_millis(ms),
+                cpu: Duration::from_millis(2 * ms),
+                max_rss_kib: 20_000,
+            }]
+        };
+        let line = line(
+            "work",
+            &[
+                sample(1000),
+                sample(1100),
+                sample(1250),
+                sample(1150),
+                sample(1500),
+            ],
+        );
+        assert_eq!(
+            line,
+            "| work | 1.000 | +0.100 | +0.250 | +0.150 | 2.50 | 1.25 | 2.50 | 1.25 | 1.50 | 20 |"
+        );
     }
 }

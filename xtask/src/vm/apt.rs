@@ -1,5 +1,5 @@
-//! Debian packages of other suites and architectures, fetched with an apt configuration of our own: the system's sources, lists and
-//! packages stay as they are.
+//! Debian packages of other suites and architectures, fetched with an apt configuration of our own:
+//! the system's sources, lists and packages stay as they are.
 
 use std::{
     env,
@@ -40,11 +40,18 @@ impl Mirrors {
     /// The mirrors that this machine's own apt uses.
     pub(super) fn of_this_machine() -> Result<Self> {
         if let Ok(main) = env::var(MIRROR_VARIABLE) {
-            return Ok(Self { main, security: None });
+            return Ok(Self {
+                main,
+                security: None,
+            });
         }
-        let targets =
-            output(Command::new("apt-get").args(["indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"]))
-                .context("there is no apt-get that lists its sources")?;
+        let targets = output(Command::new("apt-get").args([
+            "indextargets",
+            "--format",
+            "$(REPO_URI) $(RELEASE)",
+            "Created-By: Packages",
+        ]))
+        .context("there is no apt-get that lists its sources")?;
         Self::among(&targets, &codename()?).with_context(|| {
             format!("the sources of this machine's apt have no archive of Debian: name a mirror of it in {MIRROR_VARIABLE}")
         })
@@ -52,18 +59,32 @@ impl Mirrors {
 
     /// The mirrors in lines of `address suite`, for a machine with this release of Debian.
     fn among(targets: &str, codename: &str) -> Option<Self> {
-        let suites = [codename, "stable", "oldstable", "testing", "unstable", "sid"];
+        let suites = [
+            codename,
+            "stable",
+            "oldstable",
+            "testing",
+            "unstable",
+            "sid",
+        ];
         let lines = || targets.lines().filter_map(|line| line.split_once(' '));
         let (main, suite) = lines().find(|(_, suite)| suites.contains(suite))?;
         let security = lines().find(|(_, other)| other.strip_suffix("-security") == Some(suite));
-        Some(Self { main: main.to_owned(), security: security.map(|(address, _)| address.to_owned()) })
+        Some(Self {
+            main: main.to_owned(),
+            security: security.map(|(address, _)| address.to_owned()),
+        })
     }
 
     /// The `sources.list` for these suites.
     fn sources(&self, suites: &[&str], options: &str) -> String {
         let mut sources = String::new();
         for suite in suites {
-            let archive = if suite.ends_with("-security") { self.security.as_ref() } else { Some(&self.main) };
+            let archive = if suite.ends_with("-security") {
+                self.security.as_ref()
+            } else {
+                Some(&self.main)
+            };
             if let Some(archive) = archive {
                 let _ = writeln!(sources, "deb [{options}] {archive} {suite} main");
             }
@@ -72,11 +93,17 @@ impl Mirrors {
     }
 }
 
-/// The name of this machine's release of Debian. Programs that are built here run with that release's libraries.
+/// The name of this machine's release of Debian. Programs that are built here run with that
+/// release's libraries.
 fn codename() -> Result<String> {
     let about = fs::read_to_string("/etc/os-release").context("cannot read /etc/os-release")?;
-    let name = about.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
-    Ok(name.context("/etc/os-release has no VERSION_CODENAME")?.trim_matches('"').to_owned())
+    let name = about
+        .lines()
+        .find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    Ok(name
+        .context("/etc/os-release has no VERSION_CODENAME")?
+        .trim_matches('"')
+        .to_owned())
 }
 
 /// The suites that guests get their programs from.
@@ -91,16 +118,25 @@ pub(super) struct Apt {
 }
 
 impl Apt {
-    /// Sets it up in a directory for these suites, and fetches the package lists if they are old. If that fails, the old lists are used.
+    /// Sets it up in a directory for these suites, and fetches the package lists if they are old.
+    /// If that fails, the old lists are used.
     pub(super) fn new(directory: PathBuf, arch: Arch, suites: &[&str]) -> Result<Self> {
         let apt = Self { directory };
         for part in ["state/lists/partial", "cache/archives/partial"] {
-            fs::create_dir_all(apt.path(part)).with_context(|| format!("cannot create {}", apt.path(part).display()))?;
+            fs::create_dir_all(apt.path(part))
+                .with_context(|| format!("cannot create {}", apt.path(part).display()))?;
         }
         fs::write(apt.path("status"), "")?;
         fs::write(apt.path("apt.conf"), apt.configuration(arch))?;
-        let signed = if Path::new(KEYRING).exists() { format!("signed-by={KEYRING}") } else { String::new() };
-        let sources = Mirrors::of_this_machine()?.sources(suites, &format!("target=Packages arch={} {signed}", arch.debian()));
+        let signed = if Path::new(KEYRING).exists() {
+            format!("signed-by={KEYRING}")
+        } else {
+            String::new()
+        };
+        let sources = Mirrors::of_this_machine()?.sources(
+            suites,
+            &format!("target=Packages arch={} {signed}", arch.debian()),
+        );
         apt.refresh(&sources)?;
         Ok(apt)
     }
@@ -115,8 +151,10 @@ impl Apt {
     fn refresh(&self, sources: &str) -> Result<()> {
         let (list, stamp) = (self.path("sources.list"), self.path("fetched"));
         let fetched = fs::read_to_string(&stamp).is_ok_and(|fetched| fetched == sources);
-        let age =
-            fs::metadata(&stamp).and_then(|about| about.modified()).ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+        let age = fs::metadata(&stamp)
+            .and_then(|about| about.modified())
+            .ok()
+            .and_then(|at| SystemTime::now().duration_since(at).ok());
         fs::write(&list, sources)?;
         if fetched && age.is_some_and(|age| age < LISTS_ARE_FRESH) {
             return Ok(());
@@ -131,7 +169,8 @@ impl Apt {
         }
     }
 
-    /// Keeps apt away from the system's state. Settings such as proxies still come from the system's configuration.
+    /// Keeps apt away from the system's state. Settings such as proxies still come from the
+    /// system's configuration.
     fn configuration(&self, arch: Arch) -> String {
         let directory = self.directory.display();
         let arch = arch.debian();
@@ -160,18 +199,33 @@ Debug::NoLocking "true";
 
     /// Names of the packages with this prefix.
     pub(super) fn names(&self, prefix: &str) -> Result<Vec<String>> {
-        let names = output(Command::new("apt-cache").arg("-c").arg(self.path("apt.conf")).args(["pkgnames", prefix]));
-        Ok(names.context("apt-cache does not list packages")?.lines().map(str::to_owned).collect())
+        let names = output(
+            Command::new("apt-cache")
+                .arg("-c")
+                .arg(self.path("apt.conf"))
+                .args(["pkgnames", prefix]),
+        );
+        Ok(names
+            .context("apt-cache does not list packages")?
+            .lines()
+            .map(str::to_owned)
+            .collect())
     }
 
     /// These packages and all that they depend on, each as `NAME=VERSION`.
     pub(super) fn closure(&self, packages: &[&str]) -> Result<Vec<String>> {
         let mut simulation = self.get("120");
         simulation.args(["-s", "-q", "install"]).args(packages);
-        let plan = simulation.output().with_context(|| format!("cannot run {}", show(&simulation)))?;
+        let plan = simulation
+            .output()
+            .with_context(|| format!("cannot run {}", show(&simulation)))?;
         let text = String::from_utf8_lossy(&plan.stdout);
         if !plan.status.success() {
-            bail!("apt finds no way to install all of {}: {}{text}", packages.join(" "), String::from_utf8_lossy(&plan.stderr));
+            bail!(
+                "apt finds no way to install all of {}: {}{text}",
+                packages.join(" "),
+                String::from_utf8_lossy(&plan.stderr)
+            );
         }
         Ok(installed(&text))
     }
@@ -186,7 +240,13 @@ Debug::NoLocking "true";
             fs::remove_dir_all(into)?;
         }
         fs::create_dir_all(into)?;
-        check(self.get("300").args(["-q", "download"]).args(packages).current_dir(into)).context("cannot fetch packages")?;
+        check(
+            self.get("300")
+                .args(["-q", "download"])
+                .args(packages)
+                .current_dir(into),
+        )
+        .context("cannot fetch packages")?;
         fs::write(&stamp, packages.join("\n"))?;
         archives(into)
     }
@@ -194,7 +254,8 @@ Debug::NoLocking "true";
     /// `apt-get` with a time limit in seconds: behind some proxies a download hangs for ever.
     fn get(&self, limit: &str) -> Command {
         let mut get = Command::new("timeout");
-        get.args(["-k", "5", limit, "apt-get", "-c"]).arg(self.path("apt.conf"));
+        get.args(["-k", "5", limit, "apt-get", "-c"])
+            .arg(self.path("apt.conf"));
         get
     }
 
@@ -203,7 +264,8 @@ Debug::NoLocking "true";
     }
 }
 
-/// The packages that apt would install, from what `apt-get -s install` prints: `Inst NAME (VERSION ORIGIN [ARCH])`.
+/// The packages that apt would install, from what `apt-get -s install` prints: `Inst NAME (VERSION
+/// ORIGIN [ARCH])`.
 fn installed(simulation: &str) -> Vec<String> {
     let package = |line: &str| {
         let (name, rest) = line.strip_prefix("Inst ")?.split_once(' ')?;
@@ -237,16 +299,28 @@ mod tests {
     fn mirrors_are_those_of_the_release() {
         let mirrors = Mirrors::among(TARGETS, "bookworm").expect("Debian's are among them");
         assert_eq!(mirrors.main, "http://mirror.example/debian/");
-        assert_eq!(mirrors.security.as_deref(), Some("http://mirror.example/debian-security/"));
+        assert_eq!(
+            mirrors.security.as_deref(),
+            Some("http://mirror.example/debian-security/")
+        );
         assert_eq!(Mirrors::among(TARGETS, "noble"), None);
     }
 
     #[test]
     fn a_suite_of_security_updates_has_its_own_archive_or_none() {
-        let mut mirrors = Mirrors { main: "M".to_owned(), security: Some("S".to_owned()) };
-        assert_eq!(mirrors.sources(&["a", "a-security"], "o"), "deb [o] M a main\ndeb [o] S a-security main\n");
+        let mut mirrors = Mirrors {
+            main: "M".to_owned(),
+            security: Some("S".to_owned()),
+        };
+        assert_eq!(
+            mirrors.sources(&["a", "a-security"], "o"),
+            "deb [o] M a main\ndeb [o] S a-security main\n"
+        );
         mirrors.security = None;
-        assert_eq!(mirrors.sources(&["a", "a-security"], "o"), "deb [o] M a main\n");
+        assert_eq!(
+            mirrors.sources(&["a", "a-security"], "o"),
+            "deb [o] M a main\n"
+        );
     }
 
     #[test]

@@ -39,7 +39,9 @@ impl Arch {
 
     /// This machine's architecture, if guests can have it.
     pub(super) fn host() -> Option<Self> {
-        [Self::X86_64, Self::Aarch64].into_iter().find(|arch| arch.is_host())
+        [Self::X86_64, Self::Aarch64]
+            .into_iter()
+            .find(|arch| arch.is_host())
     }
 
     /// Whether it is this machine's architecture.
@@ -52,8 +54,9 @@ impl Arch {
         format!("qemu-system-{}", self.name())
     }
 
-    /// Options for the emulated machine. Its processor has every feature of QEMU except some that are slow to emulate and not needed:
-    /// without pointer authentication and SVE, an arm64 guest takes a third less time.
+    /// Options for the emulated machine. Its processor has every feature of QEMU except some that
+    /// are slow to emulate and not needed: without pointer authentication and SVE, an arm64 guest
+    /// takes a third less time.
     pub(super) fn machine(self) -> &'static [&'static str] {
         match self {
             Self::X86_64 => &["-machine", "pc", "-cpu", "max"],
@@ -61,8 +64,8 @@ impl Arch {
         }
     }
 
-    /// More options for the kernel. The dynamic loader of arm64 unmaps the excess around a library, if its address leaves any: at random
-    /// addresses, runs of the same program differ by a call.
+    /// More options for the kernel. The dynamic loader of arm64 unmaps the excess around a library,
+    /// if its address leaves any: at random addresses, runs of the same program differ by a call.
     pub(super) fn kernel_options(self) -> &'static str {
         match self {
             Self::X86_64 => "",

@@ -1,4 +1,5 @@
-//! Running a guest, and what the guests of one architecture share: files, kernels and the programs under test.
+//! Running a guest, and what the guests of one architecture share: files, kernels and the programs
+//! under test.
 
 use std::{
     collections::BTreeMap,
@@ -55,12 +56,18 @@ pub(super) struct Verdict {
 impl Verdict {
     /// Something that a guest needs could not be installed or fetched.
     fn not_run(error: &anyhow::Error) -> Self {
-        Self { state: State::NotRun, sentence: format!("{error:#}") }
+        Self {
+            state: State::NotRun,
+            sentence: format!("{error:#}"),
+        }
     }
 
     /// Something in this repository is wrong.
     fn failed(error: &anyhow::Error) -> Self {
-        Self { state: State::Failed, sentence: format!("{error:#}") }
+        Self {
+            state: State::Failed,
+            sentence: format!("{error:#}"),
+        }
     }
 }
 
@@ -92,19 +99,44 @@ struct Base {
 impl Shared {
     /// Installs, fetches and builds what it takes to boot these kernels.
     pub(super) fn prepare(arch: Arch, series: &[&'static Series], selection: &Selection) -> Self {
-        Self { arch, base: Base::prepare(arch, series, selection) }
+        Self {
+            arch,
+            base: Base::prepare(arch, series, selection),
+        }
     }
 
-    /// Boots a guest and judges its output. Returns the kernel's release, if there is a kernel, and the verdict.
-    pub(super) fn run(&self, guest: Guest, selection: &Selection, limit: Duration) -> (Option<String>, Verdict) {
+    /// Boots a guest and judges its output. Returns the kernel's release, if there is a kernel, and
+    /// the verdict.
+    pub(super) fn run(
+        &self,
+        guest: Guest,
+        selection: &Selection,
+        limit: Duration,
+    ) -> (Option<String>, Verdict) {
         let base = match &self.base {
             Ok(base) => base,
-            Err(Verdict { state, sentence }) => return (None, Verdict { state: *state, sentence: sentence.clone() }),
+            Err(Verdict { state, sentence }) => {
+                return (
+                    None,
+                    Verdict {
+                        state: *state,
+                        sentence: sentence.clone(),
+                    },
+                );
+            }
         };
         match &base.kernels[guest.series.name] {
-            Err(reason) => (None, Verdict { state: State::NotRun, sentence: reason.clone() }),
+            Err(reason) => (
+                None,
+                Verdict {
+                    state: State::NotRun,
+                    sentence: reason.clone(),
+                },
+            ),
             Ok(kernel) => {
-                let verdict = base.boot(guest, kernel, selection, limit).unwrap_or_else(|error| Verdict::failed(&error));
+                let verdict = base
+                    .boot(guest, kernel, selection, limit)
+                    .unwrap_or_else(|error| Verdict::failed(&error));
                 (Some(kernel.release.clone()), verdict)
             }
         }
@@ -112,27 +144,57 @@ impl Shared {
 }
 
 impl Base {
-    /// If something cannot be installed or fetched, the guests are not run; if something cannot be built, they fail.
-    fn prepare(arch: Arch, series: &[&'static Series], selection: &Selection) -> Result<Self, Verdict> {
+    /// If something cannot be installed or fetched, the guests are not run; if something cannot be
+    /// built, they fail.
+    fn prepare(
+        arch: Arch,
+        series: &[&'static Series],
+        selection: &Selection,
+    ) -> Result<Self, Verdict> {
         let not_run = |error| Verdict::not_run(&error);
         let failed = |error| Verdict::failed(&error);
         if arch == Arch::X86_64 && !arch.is_host() {
-            return Err(not_run(anyhow!("guests of x86_64 run on machines of x86_64 alone")));
+            return Err(not_run(anyhow!(
+                "guests of x86_64 run on machines of x86_64 alone"
+            )));
         }
-        let need = if arch.is_host() { Need::Booting } else { Need::BootingForeign };
+        let need = if arch.is_host() {
+            Need::Booting
+        } else {
+            Need::BootingForeign
+        };
         setup::install(need).map_err(not_run)?;
         let (cache, work) = (cache(arch).map_err(failed)?, work(arch).map_err(failed)?);
         let own = lock(&work).map_err(failed)?;
         let fetching = lock(&cache).map_err(failed)?;
         let tree = Tree::unpack(&cache, &work, arch).map_err(not_run)?;
-        let kernel = |series: &&'static Series| (series.name, series.fetch(&cache, arch).map_err(|error| format!("{error:#}")));
+        let kernel = |series: &&'static Series| {
+            (
+                series.name,
+                series
+                    .fetch(&cache, arch)
+                    .map_err(|error| format!("{error:#}")),
+            )
+        };
         let kernels: BTreeMap<_, _> = series.iter().map(kernel).collect();
-        // CI has just built everything for its own tests. A whole run is worth a build: emulated, unoptimized programs take hours.
+        // CI has just built everything for its own tests. A whole run is worth a build: emulated,
+        // unoptimized programs take hours.
         let is_built = arch.is_host() && selection.is_subset();
-        let compiler = if is_built { None } else { Some(Compiler::find(arch, &cache).map_err(not_run)?) };
+        let compiler = if is_built {
+            None
+        } else {
+            Some(Compiler::find(arch, &cache).map_err(not_run)?)
+        };
         drop(fetching);
         let programs = Programs::build(arch, compiler.as_ref()).map_err(failed)?;
-        let base = Self { programs, tree, disk: work.join("disk"), work, kernels, _lock: own };
+        let base = Self {
+            programs,
+            tree,
+            disk: work.join("disk"),
+            work,
+            kernels,
+            _lock: own,
+        };
         base.make_disk().map_err(failed)?;
         Ok(base)
     }
@@ -146,24 +208,51 @@ impl Base {
         self.tree.disk(&self.disk)
     }
 
-    fn boot(&self, guest: Guest, kernel: &Kernel, selection: &Selection, limit: Duration) -> Result<Verdict> {
+    fn boot(
+        &self,
+        guest: Guest,
+        kernel: &Kernel,
+        selection: &Selection,
+        limit: Duration,
+    ) -> Result<Verdict> {
         let initramfs = self.work.join(format!("initramfs-{}", guest.series.name));
         let mut plan = selection.plan();
         plan.push(("variables", self.variables(guest.series)));
         self.tree.initramfs(kernel, &plan, &initramfs)?;
-        println!("== {} on {}: boots, within {} s", kernel.release, guest.arch.name(), limit.as_secs());
+        println!(
+            "== {} on {}: boots, within {} s",
+            kernel.release,
+            guest.arch.name(),
+            limit.as_secs()
+        );
         let (mut transcript, start) = (Transcript::default(), Instant::now());
-        let machine = Machine { arch: guest.arch, kernel: &kernel.image()?, initramfs: &initramfs, disk: &self.disk };
+        let machine = Machine {
+            arch: guest.arch,
+            kernel: &kernel.image()?,
+            initramfs: &initramfs,
+            disk: &self.disk,
+        };
         let prefix = format!("{} {}", guest.series.name, guest.arch.name());
         let end = machine.boot(limit, |line| {
             println!("{prefix} {:6.1} | {line}", start.elapsed().as_secs_f64());
             transcript.read_line(line);
         })?;
-        Ok(match transcript.judge(end, guest.series.expected, selection) {
-            Ok(sentence) => Verdict { state: State::Passed, sentence },
-            Err(NotPassed::Failed(sentence)) => Verdict { state: State::Failed, sentence },
-            Err(NotPassed::TooSlow(sentence)) => Verdict { state: State::NotRun, sentence },
-        })
+        Ok(
+            match transcript.judge(end, guest.series.expected, selection) {
+                Ok(sentence) => Verdict {
+                    state: State::Passed,
+                    sentence,
+                },
+                Err(NotPassed::Failed(sentence)) => Verdict {
+                    state: State::Failed,
+                    sentence,
+                },
+                Err(NotPassed::TooSlow(sentence)) => Verdict {
+                    state: State::NotRun,
+                    sentence,
+                },
+            },
+        )
     }
 
     /// Variables for the guest's script.
@@ -172,17 +261,35 @@ impl Base {
             Expected::Works => "works",
             Expected::Refused => "refused",
         };
-        let Programs { test, zctrace, workloads, package } = &self.programs;
-        let paths = [("test", test), ("zctrace", zctrace), ("workloads", workloads), ("package", package)];
+        let Programs {
+            test,
+            zctrace,
+            workloads,
+            package,
+        } = &self.programs;
+        let paths = [
+            ("test", test),
+            ("zctrace", zctrace),
+            ("workloads", workloads),
+            ("package", package),
+        ];
         let paths = paths.map(|(name, path)| format!("{name}='{}'\n", path.display()));
-        format!("expected={expected}\njobs={}\n{}", series.jobs, paths.concat())
+        format!(
+            "expected={expected}\njobs={}\n{}",
+            series.jobs,
+            paths.concat()
+        )
     }
 }
 
 /// Where packages are kept between runs, outside the repository.
 pub(super) fn cache(arch: Arch) -> Result<PathBuf> {
-    let chosen = env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
-    let cache = chosen.or_else(|| Some(env::home_dir()?.join(".cache"))).context("there is no home directory")?;
+    let chosen = env::var_os("XDG_CACHE_HOME")
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from);
+    let cache = chosen
+        .or_else(|| Some(env::home_dir()?.join(".cache")))
+        .context("there is no home directory")?;
     Ok(cache.join("zctrace/vm").join(arch.debian()))
 }
 
@@ -193,7 +300,8 @@ fn work(arch: Arch) -> Result<PathBuf> {
 
 /// Waits until no other process works in a directory.
 fn lock(directory: &Path) -> Result<File> {
-    fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+    fs::create_dir_all(directory)
+        .with_context(|| format!("cannot create {}", directory.display()))?;
     let lock = File::create(directory.join("lock"))?;
     if lock.try_lock().is_err() {
         eprintln!("vm: waits for another `cargo xtask vm`");

@@ -1,4 +1,5 @@
-//! The disk of a guest, with Debian, the modules of its kernels and the programs under test; and the initramfs that it starts from.
+//! The disk of a guest, with Debian, the modules of its kernels and the programs under test; and
+//! the initramfs that it starts from.
 
 use std::{
     fs::{self, File},
@@ -55,22 +56,38 @@ const PACKAGES: [&str; 29] = [
 const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
 
 /// Directories that no package has.
-const PLACES: [&str; 9] = ["dev", "proc", "sys", "run", "tmp", "root", "mnt", "var/tmp", "var/log/nginx"];
+const PLACES: [&str; 9] = [
+    "dev",
+    "proc",
+    "sys",
+    "run",
+    "tmp",
+    "root",
+    "mnt",
+    "var/tmp",
+    "var/log/nginx",
+];
 
 /// Size of the disk; it is sparse.
 const DISK_BYTES: u64 = 4 << 30;
 
-/// Modules that the kernel needs to mount the disk; their dependencies are added. In newer kernels they are built in.
+/// Modules that the kernel needs to mount the disk; their dependencies are added. In newer kernels
+/// they are built in.
 const DISK_MODULES: [&str; 3] = ["virtio_pci", "virtio_blk", "ext4"];
 
 /// The tree of Debian's files that a disk is made of.
 pub(super) struct Tree(PathBuf);
 
 impl Tree {
-    /// Unpacks packages of this machine's own release of Debian, so that programs built here find their libraries.
+    /// Unpacks packages of this machine's own release of Debian, so that programs built here find
+    /// their libraries.
     pub(super) fn unpack(cache: &Path, work: &Path, arch: Arch) -> Result<Self> {
         let suites = guest_suites()?;
-        let apt = Apt::new(cache.join("apt/guest"), arch, &suites.each_ref().map(String::as_str))?;
+        let apt = Apt::new(
+            cache.join("apt/guest"),
+            arch,
+            &suites.each_ref().map(String::as_str),
+        )?;
         let packages = apt.closure(&PACKAGES)?;
         let archives = apt.download(&packages, &cache.join("guest"))?;
         let tree = Self(work.join("root"));
@@ -92,25 +109,35 @@ impl Tree {
         }
         for archive in archives {
             // dpkg-deb's own -x would put directories in place of the links.
-            let script = r#"dpkg-deb --fsys-tarfile "$0" | tar -x --keep-directory-symlink -C "$1""#;
-            check(Command::new("sh").args(["-c", script]).arg(archive).arg(&self.0)).context("cannot unpack a package")?;
+            let script =
+                r#"dpkg-deb --fsys-tarfile "$0" | tar -x --keep-directory-symlink -C "$1""#;
+            check(
+                Command::new("sh")
+                    .args(["-c", script])
+                    .arg(archive)
+                    .arg(&self.0),
+            )
+            .context("cannot unpack a package")?;
         }
         for place in PLACES {
             fs::create_dir_all(self.0.join(place))?;
         }
         fs::set_permissions(self.0.join("tmp"), fs::Permissions::from_mode(0o1777))?;
         // The packages' own scripts would do this.
-        for (from, to) in
-            [("usr/share/base-passwd/passwd.master", "etc/passwd"), ("usr/share/base-passwd/group.master", "etc/group")]
-        {
-            fs::copy(self.0.join(from), self.0.join(to)).with_context(|| format!("cannot make {to}"))?;
+        for (from, to) in [
+            ("usr/share/base-passwd/passwd.master", "etc/passwd"),
+            ("usr/share/base-passwd/group.master", "etc/group"),
+        ] {
+            fs::copy(self.0.join(from), self.0.join(to))
+                .with_context(|| format!("cannot make {to}"))?;
         }
         fs::write(self.0.join("etc/hostname"), "guest\n")?;
         fs::write(self.0.join("etc/hosts"), "127.0.0.1 localhost guest\n")?;
         Ok(())
     }
 
-    /// Puts the programs at the same paths as on this machine, and removes those of an earlier build.
+    /// Puts the programs at the same paths as on this machine, and removes those of an earlier
+    /// build.
     pub(super) fn add_programs(&self, programs: &Programs) -> Result<()> {
         let tests = self.inside(programs.test.parent().context("it has a directory")?)?;
         if tests.exists() {
@@ -145,7 +172,10 @@ impl Tree {
     }
 
     fn inside(&self, path: &Path) -> Result<PathBuf> {
-        Ok(self.0.join(path.strip_prefix("/").with_context(|| format!("{} is no absolute path", path.display()))?))
+        Ok(self.0.join(
+            path.strip_prefix("/")
+                .with_context(|| format!("{} is no absolute path", path.display()))?,
+        ))
     }
 
     /// Adds the modules of a kernel.
@@ -153,8 +183,18 @@ impl Tree {
         let place = self.0.join("lib/modules").join(&kernel.release);
         if !place.exists() {
             fs::create_dir_all(place.parent().context("it has a directory")?)?;
-            check(Command::new("cp").arg("-a").arg(kernel.modules()?).arg(&place))?;
-            check(Command::new("/sbin/depmod").arg("-b").arg(&self.0).arg(&kernel.release))?;
+            check(
+                Command::new("cp")
+                    .arg("-a")
+                    .arg(kernel.modules()?)
+                    .arg(&place),
+            )?;
+            check(
+                Command::new("/sbin/depmod")
+                    .arg("-b")
+                    .arg(&self.0)
+                    .arg(&kernel.release),
+            )?;
         }
         Ok(())
     }
@@ -165,12 +205,22 @@ impl Tree {
             fs::remove_file(path)?;
         }
         File::create(path)?.set_len(DISK_BYTES)?;
-        check(Command::new("/sbin/mkfs.ext4").args(["-q", "-F", "-E", "root_owner=0:0", "-d"]).arg(&self.0).arg(path))
-            .context("cannot make a disk")
+        check(
+            Command::new("/sbin/mkfs.ext4")
+                .args(["-q", "-F", "-E", "root_owner=0:0", "-d"])
+                .arg(&self.0)
+                .arg(path),
+        )
+        .context("cannot make a disk")
     }
 
     /// Makes the initramfs, which mounts the disk and has the plan.
-    pub(super) fn initramfs(&self, kernel: &Kernel, plan: &[(&str, String)], path: &Path) -> Result<()> {
+    pub(super) fn initramfs(
+        &self,
+        kernel: &Kernel,
+        plan: &[(&str, String)],
+        path: &Path,
+    ) -> Result<()> {
         let start = beside(path, "start");
         if start.exists() {
             fs::remove_dir_all(&start)?;
@@ -185,9 +235,16 @@ impl Tree {
             fs::write(start.join("plan").join(name), text)?;
         }
         let modules = self.0.join("lib/modules").join(&kernel.release);
-        let dependencies = fs::read_to_string(modules.join("modules.dep")).context("depmod has not listed the modules")?;
-        for (position, module) in load_order(&dependencies, &DISK_MODULES).into_iter().enumerate() {
-            write_module(&modules.join(module), &start.join(format!("modules/{position:02}.ko")))?;
+        let dependencies = fs::read_to_string(modules.join("modules.dep"))
+            .context("depmod has not listed the modules")?;
+        for (position, module) in load_order(&dependencies, &DISK_MODULES)
+            .into_iter()
+            .enumerate()
+        {
+            write_module(
+                &modules.join(module),
+                &start.join(format!("modules/{position:02}.ko")),
+            )?;
         }
         pack(&start, path)?;
         fs::remove_dir_all(start)?;
@@ -195,14 +252,22 @@ impl Tree {
     }
 }
 
-/// The files of these modules and of their dependencies, in the order in which they can be loaded. A line of `modules.dep` has a module, a
-/// colon and its dependencies, the last of which is loaded first (`man 5 modules.dep`). A module without a line is built into the kernel.
+/// The files of these modules and of their dependencies, in the order in which they can be loaded.
+/// A line of `modules.dep` has a module, a colon and its dependencies, the last of which is loaded
+/// first (`man 5 modules.dep`). A module without a line is built into the kernel.
 fn load_order<'a>(dependencies: &'a str, names: &[&str]) -> Vec<&'a str> {
-    let stem = |path: &'a str| path.rsplit('/').next().and_then(|file| file.split_once(".ko")).map(|(stem, _)| stem);
+    let stem = |path: &'a str| {
+        path.rsplit('/')
+            .next()
+            .and_then(|file| file.split_once(".ko"))
+            .map(|(stem, _)| stem)
+    };
     let lines = || dependencies.lines().filter_map(|line| line.split_once(':'));
     let mut order = Vec::new();
     for name in names {
-        let Some((module, below)) = lines().find(|(module, _)| stem(module) == Some(name)) else { continue };
+        let Some((module, below)) = lines().find(|(module, _)| stem(module) == Some(name)) else {
+            continue;
+        };
         for file in below.split_ascii_whitespace().rev().chain([module]) {
             if !order.contains(&file) {
                 order.push(file);
@@ -215,8 +280,15 @@ fn load_order<'a>(dependencies: &'a str, names: &[&str]) -> Vec<&'a str> {
 /// Writes a module without compression.
 fn write_module(module: &Path, to: &Path) -> Result<()> {
     match module.extension().and_then(|extension| extension.to_str()) {
-        Some("ko") => fs::copy(module, to).map(drop).context("cannot copy a module"),
-        Some("xz") => check(Command::new("xz").arg("-dc").arg(module).stdout(File::create(to)?)),
+        Some("ko") => fs::copy(module, to)
+            .map(drop)
+            .context("cannot copy a module"),
+        Some("xz") => check(
+            Command::new("xz")
+                .arg("-dc")
+                .arg(module)
+                .stdout(File::create(to)?),
+        ),
         _ => bail!("{} is compressed in an unknown way", module.display()),
     }
 }
@@ -224,8 +296,15 @@ fn write_module(module: &Path, to: &Path) -> Result<()> {
 /// Packs a directory as an initramfs.
 fn pack(directory: &Path, into: &Path) -> Result<()> {
     let script = "find . | cpio --quiet -o -H newc -R 0:0";
-    let mut cpio = Command::new("sh").args(["-c", script]).current_dir(directory).stdout(Stdio::piped()).spawn()?;
-    io::copy(&mut cpio.stdout.take().context("it has a pipe")?, &mut File::create(into)?)?;
+    let mut cpio = Command::new("sh")
+        .args(["-c", script])
+        .current_dir(directory)
+        .stdout(Stdio::piped())
+        .spawn()?;
+    io::copy(
+        &mut cpio.stdout.take().context("it has a pipe")?,
+        &mut File::create(into)?,
+    )?;
     let ended = cpio.wait()?;
     if !ended.success() {
         bail!("cannot make the initramfs: cpio ended with {ended}");
@@ -244,7 +323,13 @@ mod tests {
                             kernel/block/virtio_blk.ko.xz: kernel/virtio/virtio.ko.xz kernel/virtio/virtio_ring.ko.xz\n\
                             kernel/virtio/virtio_pci.ko.xz: kernel/virtio/legacy.ko.xz kernel/virtio/virtio.ko.xz kernel/virtio/virtio_ring.ko.xz\n";
         let order = load_order(dependencies, &["virtio_pci", "virtio_blk", "ext4"]);
-        let names = ["virtio/virtio_ring", "virtio/virtio", "virtio/legacy", "virtio/virtio_pci", "block/virtio_blk"];
+        let names = [
+            "virtio/virtio_ring",
+            "virtio/virtio",
+            "virtio/legacy",
+            "virtio/virtio_pci",
+            "block/virtio_blk",
+        ];
         assert_eq!(order, names.map(|name| format!("kernel/{name}.ko.xz")));
     }
 

@@ -32,7 +32,8 @@ use selection::Selection;
 /// The exit status if a guest could not be run at all, and none failed.
 const NOT_RUN: u8 = 3;
 
-/// How long all guests of CI together may take. On two idle processors they take less than 8 minutes.
+/// How long all guests of CI together may take. On two idle processors they take less than 8
+/// minutes.
 const CI_LIMIT: Duration = Duration::from_mins(12);
 
 /// How long guests may take.
@@ -53,7 +54,8 @@ pub(crate) struct Options {
     /// Architecture of the guests; without one, that of this machine
     #[arg(long)]
     arch: Option<Arch>,
-    /// Only the tests that CI runs; without kernels and architecture, only the guests that CI boots, too
+    /// Only the tests that CI runs; without kernels and architecture, only the guests that CI
+    /// boots, too
     #[arg(long)]
     subset: bool,
     /// Only the tests with this in their names; may be repeated
@@ -84,7 +86,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if options.list {
         return list(&guests, &selection);
     }
-    let results = boot_all(&guests, &selection, Limit::Each(Duration::from_mins(options.limit)), options.jobs);
+    let results = boot_all(
+        &guests,
+        &selection,
+        Limit::Each(Duration::from_mins(options.limit)),
+        options.jobs,
+    );
     println!();
     for result in &results {
         println!("{result}");
@@ -94,12 +101,22 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 
 /// Boots the guests of CI.
 pub(crate) fn ci() -> Result<Vec<GuestResult>> {
-    Ok(boot_all(&subset()?, &Selection::subset(), Limit::All(CI_LIMIT), processors()))
+    Ok(boot_all(
+        &subset()?,
+        &Selection::subset(),
+        Limit::All(CI_LIMIT),
+        processors(),
+    ))
 }
 
 /// The guests of CI.
 fn subset() -> Result<Vec<Guest>> {
-    let guest = |(arch, name): (Arch, &str)| Ok(Guest { arch, series: chosen(&[name.to_owned()])?[0] });
+    let guest = |(arch, name): (Arch, &str)| {
+        Ok(Guest {
+            arch,
+            series: chosen(&[name.to_owned()])?[0],
+        })
+    };
     SUBSET.into_iter().map(guest).collect()
 }
 
@@ -113,9 +130,14 @@ impl Options {
         if self.subset && self.kernels.is_empty() && self.arch.is_none() {
             return subset();
         }
-        let arch =
-            self.arch.or_else(Arch::host).context("there are no guests for this machine's architecture: choose with --arch")?;
-        Ok(chosen(&self.kernels)?.into_iter().map(|series| Guest { arch, series }).collect())
+        let arch = self
+            .arch
+            .or_else(Arch::host)
+            .context("there are no guests for this machine's architecture: choose with --arch")?;
+        Ok(chosen(&self.kernels)?
+            .into_iter()
+            .map(|series| Guest { arch, series })
+            .collect())
     }
 
     fn selection(&self) -> Selection {
@@ -131,7 +153,8 @@ impl Options {
 fn list(guests: &[Guest], selection: &Selection) -> Result<ExitCode> {
     for guest in guests {
         let release = guest.series.known_release(&cache(guest.arch)?, guest.arch);
-        let release = release.unwrap_or_else(|| format!("not fetched yet, from {}", guest.series.suites.join(", ")));
+        let release = release
+            .unwrap_or_else(|| format!("not fetched yet, from {}", guest.series.suites.join(", ")));
         let expected = match guest.series.expected {
             Expected::Works => "the tests pass",
             Expected::Refused => "zctrace refuses in one line",
@@ -143,10 +166,19 @@ fn list(guests: &[Guest], selection: &Selection) -> Result<ExitCode> {
 }
 
 /// Prepares all guests, and boots `jobs` of them at a time.
-fn boot_all(guests: &[Guest], selection: &Selection, limit: Limit, jobs: NonZero<usize>) -> Vec<GuestResult> {
+fn boot_all(
+    guests: &[Guest],
+    selection: &Selection,
+    limit: Limit,
+    jobs: NonZero<usize>,
+) -> Vec<GuestResult> {
     let mut prepared: Vec<Shared> = Vec::new();
     for arch in [Arch::X86_64, Arch::Aarch64] {
-        let series: Vec<&'static Series> = guests.iter().filter(|guest| guest.arch == arch).map(|guest| guest.series).collect();
+        let series: Vec<&'static Series> = guests
+            .iter()
+            .filter(|guest| guest.arch == arch)
+            .map(|guest| guest.series)
+            .collect();
         if !series.is_empty() {
             prepared.push(Shared::prepare(arch, &series, selection));
         }
@@ -159,11 +191,22 @@ fn boot_all(guests: &[Guest], selection: &Selection, limit: Limit, jobs: NonZero
                 Limit::Each(limit) => limit,
                 Limit::All(limit) => limit.saturating_sub(first.elapsed()),
             };
-            let shared = prepared.iter().find(|shared| shared.arch == guest.arch).expect("each architecture was prepared");
+            let shared = prepared
+                .iter()
+                .find(|shared| shared.arch == guest.arch)
+                .expect("each architecture was prepared");
             let (release, verdict) = shared.run(guest, selection, limit);
-            let result = GuestResult { guest, release, verdict, took: start.elapsed() };
+            let result = GuestResult {
+                guest,
+                release,
+                verdict,
+                took: start.elapsed(),
+            };
             println!("== {result}");
-            results.lock().unwrap_or_else(PoisonError::into_inner).push((position, result));
+            results
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push((position, result));
         }
     };
     thread::scope(|scope| {
@@ -186,7 +229,10 @@ fn next_of(guests: &[Guest], next: &AtomicUsize) -> Option<(usize, Guest)> {
 fn exit_code(results: &[GuestResult]) -> ExitCode {
     if results.iter().any(GuestResult::failed) {
         ExitCode::FAILURE
-    } else if results.iter().any(|result| result.verdict.state == State::NotRun) {
+    } else if results
+        .iter()
+        .any(|result| result.verdict.state == State::NotRun)
+    {
         ExitCode::from(NOT_RUN)
     } else {
         ExitCode::SUCCESS
@@ -207,7 +253,12 @@ impl fmt::Display for GuestResult {
             State::Failed => "FAILED",
             State::NotRun => "NOT RUN",
         };
-        write!(f, "{state:7} vm {} {:6.1} s  ", self.guest, self.took.as_secs_f64())?;
+        write!(
+            f,
+            "{state:7} vm {} {:6.1} s  ",
+            self.guest,
+            self.took.as_secs_f64()
+        )?;
         if let Some(release) = &self.release {
             write!(f, "{release}: ")?;
         }
@@ -220,23 +271,50 @@ mod tests {
     use super::*;
 
     fn result(state: State, release: Option<&str>) -> GuestResult {
-        let guest = Guest { arch: Arch::X86_64, series: chosen(&["6.12".to_owned()]).expect("it is there")[0] };
-        let verdict = Verdict { state, sentence: "3 passed".to_owned() };
-        GuestResult { guest, release: release.map(str::to_owned), verdict, took: Duration::from_millis(61_540) }
+        let guest = Guest {
+            arch: Arch::X86_64,
+            series: chosen(&["6.12".to_owned()]).expect("it is there")[0],
+        };
+        let verdict = Verdict {
+            state,
+            sentence: "3 passed".to_owned(),
+        };
+        GuestResult {
+            guest,
+            release: release.map(str::to_owned),
+            verdict,
+            took: Duration::from_millis(61_540),
+        }
     }
 
     #[test]
     fn a_closing_line_has_state_kernel_time_and_figures() {
         let line = result(State::Passed, Some("6.12.1-cloud-amd64")).to_string();
-        assert_eq!(line, "ok      vm 6.12    x86_64    61.5 s  6.12.1-cloud-amd64: 3 passed");
-        assert_eq!(result(State::NotRun, None).to_string(), "NOT RUN vm 6.12    x86_64    61.5 s  3 passed");
+        assert_eq!(
+            line,
+            "ok      vm 6.12    x86_64    61.5 s  6.12.1-cloud-amd64: 3 passed"
+        );
+        assert_eq!(
+            result(State::NotRun, None).to_string(),
+            "NOT RUN vm 6.12    x86_64    61.5 s  3 passed"
+        );
     }
 
     #[test]
     fn a_guest_that_was_not_run_is_neither_success_nor_failure() {
-        let code = |states: &[State]| exit_code(&states.iter().map(|&state| result(state, None)).collect::<Vec<_>>());
+        let code = |states: &[State]| {
+            exit_code(
+                &states
+                    .iter()
+                    .map(|&state| result(state, None))
+                    .collect::<Vec<_>>(),
+            )
+        };
         assert_eq!(code(&[State::Passed, State::Passed]), ExitCode::SUCCESS);
-        assert_eq!(code(&[State::Passed, State::NotRun]), ExitCode::from(NOT_RUN));
+        assert_eq!(
+            code(&[State::Passed, State::NotRun]),
+            ExitCode::from(NOT_RUN)
+        );
         assert_eq!(code(&[State::NotRun, State::Failed]), ExitCode::FAILURE);
         assert!(!result(State::NotRun, None).failed());
         assert!(result(State::Failed, None).failed());

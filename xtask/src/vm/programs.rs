@@ -1,6 +1,7 @@
-//! The programs under test, and building them: those that `cargo xtask test` builds. For another architecture than this machine's they are
-//! built with rustup's standard library for it, or else with the compiler of Debian's packages and the library of the same version, fetched
-//! from the packages of that architecture.
+//! The programs under test, and building them: those that `cargo xtask test` builds. For another
+//! architecture than this machine's they are built with rustup's standard library for it, or else
+//! with the compiler of Debian's packages and the library of the same version, fetched from the
+//! packages of that architecture.
 
 use std::{
     fs,
@@ -22,10 +23,21 @@ use crate::{
 };
 
 /// Programs of the package `zc-tests`, in Rust and in C. Some C programs exist for x86 only.
-const WORKLOADS: [&str; 10] =
-    ["copier", "workload", "odd-files", "random-io", "kernel-copy", "runs", "copier-c", "int80", "socketcall", "std-copy"];
+const WORKLOADS: [&str; 10] = [
+    "copier",
+    "workload",
+    "odd-files",
+    "random-io",
+    "kernel-copy",
+    "runs",
+    "copier-c",
+    "int80",
+    "socketcall",
+    "std-copy",
+];
 
-/// Paths of what was built. A guest has everything at the same paths as this machine, because they are compiled into the test binary.
+/// Paths of what was built. A guest has everything at the same paths as this machine, because they
+/// are compiled into the test binary.
 pub(super) struct Programs {
     /// The test binary.
     pub(super) test: PathBuf,
@@ -38,40 +50,80 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Builds them with a compiler for the architecture; without one, as `cargo xtask test` builds them for this machine.
+    /// Builds them with a compiler for the architecture; without one, as `cargo xtask test` builds
+    /// them for this machine.
     pub(super) fn build(arch: Arch, compiler: Option<&Compiler>) -> Result<Self> {
         let (zctrace, test) = match compiler {
             None => {
                 run::build(&["zctrace", "zc-tests"])?;
-                (release_dir()?.join("zctrace"), test_binary(cargo().arg("test"))?)
+                (
+                    release_dir()?.join("zctrace"),
+                    test_binary(cargo().arg("test"))?,
+                )
             }
             Some(compiler) => {
                 // One profile and one set of packages: every dependency is built once.
                 check(compiler.cargo("build").args(["--workspace", "--bins"]))?;
                 let target = release_dir()?.with_file_name(arch.target());
-                (target.join("release/zctrace"), test_binary(&mut compiler.cargo("test"))?)
+                (
+                    target.join("release/zctrace"),
+                    test_binary(&mut compiler.cargo("test"))?,
+                )
             }
         };
-        let workloads = test.ancestors().nth(2).context("the test binary is not in a target directory")?.to_owned();
-        Ok(Self { test, zctrace, workloads, package: root().canonicalize()?.join("tests") })
+        let workloads = test
+            .ancestors()
+            .nth(2)
+            .context("the test binary is not in a target directory")?
+            .to_owned();
+        Ok(Self {
+            test,
+            zctrace,
+            workloads,
+            package: root().canonicalize()?.join("tests"),
+        })
     }
 
     /// Every file and directory that a guest needs.
     pub(super) fn files(&self) -> Vec<PathBuf> {
-        let workloads = WORKLOADS.into_iter().map(|name| self.workloads.join(name)).filter(|path| path.exists());
-        let of_the_package = ["golden", "scenarios", "zctrace.toml"].map(|name| self.package.join(name));
-        [self.test.clone(), self.zctrace.clone()].into_iter().chain(workloads).chain(of_the_package).collect()
+        let workloads = WORKLOADS
+            .into_iter()
+            .map(|name| self.workloads.join(name))
+            .filter(|path| path.exists());
+        let of_the_package =
+            ["golden", "scenarios", "zctrace.toml"].map(|name| self.package.join(name));
+        [self.test.clone(), self.zctrace.clone()]
+            .into_iter()
+            .chain(workloads)
+            .chain(of_the_package)
+            .collect()
     }
 }
 
-/// Builds the integration tests and returns the path of the binary. It names the same packages as `cargo xtask test`: with others, the
-/// dependencies would have other features and be built again.
+/// Builds the integration tests and returns the path of the binary. It names the same packages as
+/// `cargo xtask test`: with others, the dependencies would have other features and be built again.
 fn test_binary(cargo: &mut Command) -> Result<PathBuf> {
-    cargo.args(["--workspace", "--test", "all", "--no-run", "--message-format=json-render-diagnostics"]);
-    let built = cargo.stderr(Stdio::inherit()).output().with_context(|| format!("cannot run {}", show(cargo)))?;
-    ensure!(built.status.success(), "`{}` failed ({})", show(cargo), built.status);
+    cargo.args([
+        "--workspace",
+        "--test",
+        "all",
+        "--no-run",
+        "--message-format=json-render-diagnostics",
+    ]);
+    let built = cargo
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot run {}", show(cargo)))?;
+    ensure!(
+        built.status.success(),
+        "`{}` failed ({})",
+        show(cargo),
+        built.status
+    );
     let messages = String::from_utf8_lossy(&built.stdout).into_owned();
-    let Some(test) = messages.lines().find_map(test_executable) else { bail!("cargo does not name the test binary") };
+    let Some(test) = messages.lines().find_map(test_executable) else {
+        bail!("cargo does not name the test binary")
+    };
     Ok(Path::new(test).to_owned())
 }
 
@@ -103,7 +155,12 @@ enum Library {
 impl Compiler {
     /// Finds a compiler, and fetches its library if necessary.
     pub(super) fn find(arch: Arch, cache: &Path) -> Result<Self> {
-        let place = output(Command::new("rustc").args(["--print", "target-libdir", "--target", &arch.target()]));
+        let place = output(Command::new("rustc").args([
+            "--print",
+            "target-libdir",
+            "--target",
+            &arch.target(),
+        ]));
         let library = match place {
             Some(place) if Path::new(place.trim()).is_dir() => Library::OfTheToolchain,
             _ => Library::OfDebian(fetch(arch, cache)?),
@@ -111,7 +168,8 @@ impl Compiler {
         Ok(Self { arch, library })
     }
 
-    /// A cargo command that builds a release, without link-time optimization: a quick build saves more time here.
+    /// A cargo command that builds a release, without link-time optimization: a quick build saves
+    /// more time here.
     pub(super) fn cargo(&self, command: &str) -> Command {
         let compiler = format!("{}-linux-gnu-gcc", self.arch.name());
         let target = self.arch.target().replace('-', "_");
@@ -127,10 +185,18 @@ impl Compiler {
                 cargo
             }
         };
-        cargo.env(variable("LINKER"), &compiler).env(format!("CC_{target}"), &compiler);
+        cargo
+            .env(variable("LINKER"), &compiler)
+            .env(format!("CC_{target}"), &compiler);
         cargo.args([command, "--release", "--target", &self.arch.target()]);
-        // Not as environment variables: the cargo that builds the eBPF programs would inherit them and build another object.
-        cargo.args(["--config", r#"profile.release.lto="off""#, "--config", "profile.release.codegen-units=16"]);
+        // Not as environment variables: the cargo that builds the eBPF programs would inherit them
+        // and build another object.
+        cargo.args([
+            "--config",
+            r#"profile.release.lto="off""#,
+            "--config",
+            "profile.release.codegen-units=16",
+        ]);
         cargo
     }
 }
@@ -141,14 +207,25 @@ fn fetch(arch: Arch, cache: &Path) -> Result<PathBuf> {
     let version =
         version.context("rustc has no standard library for the architecture, and the package rustc-web is not installed")?;
     let suites = guest_suites()?;
-    let apt = Apt::new(cache.join("apt/guest"), arch, &suites.each_ref().map(String::as_str))?;
-    let packages = apt.download(&[format!("libstd-rust-web-dev={version}")], &cache.join("rust"))?;
+    let apt = Apt::new(
+        cache.join("apt/guest"),
+        arch,
+        &suites.each_ref().map(String::as_str),
+    )?;
+    let packages = apt.download(
+        &[format!("libstd-rust-web-dev={version}")],
+        &cache.join("rust"),
+    )?;
     let tree = cache.join("rust/tree");
     for package in packages {
         check(Command::new("dpkg-deb").arg("-x").arg(package).arg(&tree))?;
     }
     let library = tree.join("usr/lib/rustlib").join(arch.target()).join("lib");
-    ensure!(fs::exists(&library)?, "libstd-rust-web-dev {version} has no {}", library.display());
+    ensure!(
+        fs::exists(&library)?,
+        "libstd-rust-web-dev {version} has no {}",
+        library.display()
+    );
     Ok(library)
 }
 
@@ -159,24 +236,44 @@ mod tests {
     use super::*;
 
     fn variable(cargo: &Command, name: &str) -> Option<String> {
-        let value = cargo.get_envs().find(|(variable, _)| *variable == OsStr::new(name))?.1?;
+        let value = cargo
+            .get_envs()
+            .find(|(variable, _)| *variable == OsStr::new(name))?
+            .1?;
         Some(value.to_string_lossy().into_owned())
     }
 
     #[test]
     fn cargo_links_with_the_compiler_of_the_architecture() {
-        let cargo = Compiler { arch: Arch::Aarch64, library: Library::OfTheToolchain }.cargo("build");
-        assert_eq!(variable(&cargo, "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER").as_deref(), Some("aarch64-linux-gnu-gcc"));
-        assert_eq!(variable(&cargo, "CC_aarch64_unknown_linux_gnu").as_deref(), Some("aarch64-linux-gnu-gcc"));
+        let cargo = Compiler {
+            arch: Arch::Aarch64,
+            library: Library::OfTheToolchain,
+        }
+        .cargo("build");
+        assert_eq!(
+            variable(&cargo, "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER").as_deref(),
+            Some("aarch64-linux-gnu-gcc")
+        );
+        assert_eq!(
+            variable(&cargo, "CC_aarch64_unknown_linux_gnu").as_deref(),
+            Some("aarch64-linux-gnu-gcc")
+        );
         assert_eq!(variable(&cargo, "RUSTC"), None);
     }
 
     #[test]
     fn debians_compiler_is_told_where_the_library_is() {
-        let cargo = Compiler { arch: Arch::Aarch64, library: Library::OfDebian("/cache/lib".into()) }.cargo("test");
+        let cargo = Compiler {
+            arch: Arch::Aarch64,
+            library: Library::OfDebian("/cache/lib".into()),
+        }
+        .cargo("test");
         assert_eq!(cargo.get_program(), "/usr/bin/cargo");
         assert_eq!(variable(&cargo, "RUSTC").as_deref(), Some(DEBIAN_RUSTC));
-        assert_eq!(variable(&cargo, "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS").as_deref(), Some("-L /cache/lib"));
+        assert_eq!(
+            variable(&cargo, "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS").as_deref(),
+            Some("-L /cache/lib")
+        );
     }
 
     #[test]
@@ -186,9 +283,15 @@ mod tests {
                 r#"{{"reason":"compiler-artifact","target":{{"kind":["{kind}"],"name":"{name}"}},"executable":"/t/debug/deps/{name}-1"}}"#
             )
         };
-        assert_eq!(test_executable(&of("test", "all")), Some("/t/debug/deps/all-1"));
+        assert_eq!(
+            test_executable(&of("test", "all")),
+            Some("/t/debug/deps/all-1")
+        );
         assert_eq!(test_executable(&of("bin", "all")), None);
         assert_eq!(test_executable(&of("test", "other")), None);
-        assert_eq!(test_executable(r#"{"reason":"build-finished","success":true}"#), None);
+        assert_eq!(
+            test_executable(r#"{"reason":"build-finished","success":true}"#),
+            None
+        );
     }
 }

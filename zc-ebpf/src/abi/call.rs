@@ -1,19 +1,23 @@
 //! How a system call is identified, and what the programs do with it.
 
-/// Which system call: its number in the low 16 bits, and the flags [`VARIANT_SHIFT`], [`RING`], [`X32`] and [`COMPAT`].
+/// Which system call: its number in the low 16 bits, and the flags [`VARIANT_SHIFT`], [`RING`],
+/// [`X32`] and [`COMPAT`].
 pub type CallId = u32;
 /// In [`CallId`]: the call came through the 32-bit entry and has that table's number.
 pub const COMPAT: CallId = 1 << 31;
 /// In [`CallId`]: the call came through the x32 ABI (64-bit entry, 32-bit pointers).
 pub const X32: CallId = 1 << 30;
-/// In [`CallId`]: an operation of `io_uring`, not a call. The number is its opcode, or [`UNKNOWN_OPERATION`].
+/// In [`CallId`]: an operation of `io_uring`, not a call. The number is its opcode, or
+/// [`UNKNOWN_OPERATION`].
 pub const RING: CallId = 1 << 29;
 /// Stands for an opcode that the kernel does not report.
 pub const UNKNOWN_OPERATION: u32 = 0xffff;
-/// Stands for an operation that the kernel refused as invalid before it looked at its files. If the kernel does not know an opcode, it
-/// stores 0 instead, the opcode of a nop (`io_init_req` in its `io_uring/io_uring.c`), so the original is lost.
+/// Stands for an operation that the kernel refused as invalid before it looked at its files. If the
+/// kernel does not know an opcode, it stores 0 instead, the opcode of a nop (`io_init_req` in its
+/// `io_uring/io_uring.c`), so the original is lost.
 pub const INVALID_OPERATION: u32 = 0xfffe;
-/// In the [`CallId`] of a key of a map, never elsewhere: the entry was made in an odd epoch, see [`maps::EPOCH`](crate::maps::EPOCH).
+/// In the [`CallId`] of a key of a map, never elsewhere: the entry was made in an odd epoch, see
+/// [`maps::EPOCH`](crate::maps::EPOCH).
 pub const ODD_EPOCH: CallId = 1 << 28;
 /// In [`CallId`]: the position of the variant of a multiplexed call (see [`FICLONE_VARIANT`]).
 pub const VARIANT_SHIFT: u32 = 16;
@@ -23,53 +27,62 @@ pub const VARIANT_MASK: CallId = 0xff;
 pub const FICLONE_VARIANT: CallId = 1;
 /// Variant of `ioctl`: `FICLONERANGE`.
 pub const FICLONERANGE_VARIANT: CallId = 2;
-/// Variants of `socketcall`, the 32-bit call that multiplexes the socket calls: this, or'ed with its first argument.
+/// Variants of `socketcall`, the 32-bit call that multiplexes the socket calls: this, or'ed with
+/// its first argument.
 pub const SOCKET_VARIANTS: CallId = 0x20;
 /// The first arguments that `socketcall` knows are below this.
 pub const SOCKET_CALLS: u32 = 32;
 /// Bits of the number in [`CallId`].
 pub const NUMBER_MASK: CallId = 0xffff;
-/// The number in a [`CallId`] that stands for all numbers from here on, which no table has. Negative numbers are among them, because
-/// they are read as unsigned.
+/// The number in a [`CallId`] that stands for all numbers from here on, which no table has.
+/// Negative numbers are among them, because they are read as unsigned.
 pub const FIRST_BEYOND: u32 = 0xffff;
-/// In a [`CallId`] of 32-bit ARM: the numbers from here on stand for that architecture's private calls (from `__ARM_NR_BASE`, `0x0f0000`,
-/// in the kernel's arch/arm/include/uapi/asm/unistd.h), whose own numbers are too large for a table.
+/// In a [`CallId`] of 32-bit ARM: the numbers from here on stand for that architecture's private
+/// calls (from `__ARM_NR_BASE`, `0x0f0000`, in the kernel's arch/arm/include/uapi/asm/unistd.h),
+/// whose own numbers are too large for a table.
 pub const ARM_PRIVATE: u32 = 0x3f0;
 /// How many private calls of 32-bit ARM are distinguished.
 pub const ARM_PRIVATE_CALLS: u32 = 8;
 /// No call is under way.
 pub const NO_CALL: CallId = u32::MAX;
 
-/// Slots of a table of calls in [`globals::SPECS`](crate::globals::SPECS). All larger numbers share the last slot.
+/// Slots of a table of calls in [`globals::SPECS`](crate::globals::SPECS). All larger numbers share
+/// the last slot.
 pub const TABLE_SLOTS: u32 = 1024;
 /// Number of opcodes of `io_uring`: all that fit into the kernel's field.
 pub const OPCODES: u32 = 256;
-/// Slots of [`globals::SPECS`](crate::globals::SPECS): the native table, the 32-bit table, the operations of `io_uring`, and the variants
-/// of `socketcall`.
+/// Slots of [`globals::SPECS`](crate::globals::SPECS): the native table, the 32-bit table, the
+/// operations of `io_uring`, and the variants of `socketcall`.
 pub const SPEC_SLOTS: u32 = 2 * TABLE_SLOTS + OPCODES + SOCKET_CALLS;
 
 /// The slot in [`globals::SPECS`](crate::globals::SPECS) of a call with this number.
 #[inline(always)]
 pub const fn spec_slot(number: u32, compat: bool) -> u32 {
-    let number = if number < TABLE_SLOTS { number } else { TABLE_SLOTS - 1 };
+    let number = if number < TABLE_SLOTS {
+        number
+    } else {
+        TABLE_SLOTS - 1
+    };
     if compat { TABLE_SLOTS + number } else { number }
 }
 
-/// The slot in [`globals::SPECS`](crate::globals::SPECS) of an operation of `io_uring` with this opcode.
+/// The slot in [`globals::SPECS`](crate::globals::SPECS) of an operation of `io_uring` with this
+/// opcode.
 #[inline(always)]
 pub const fn operation_slot(opcode: u8) -> u32 {
     2 * TABLE_SLOTS + opcode as u32
 }
 
-/// The slot in [`globals::SPECS`](crate::globals::SPECS) of a `socketcall` with this first argument. All unknown arguments share the slot of
-/// 0, which is unknown, too.
+/// The slot in [`globals::SPECS`](crate::globals::SPECS) of a `socketcall` with this first
+/// argument. All unknown arguments share the slot of 0, which is unknown, too.
 #[inline(always)]
 pub const fn socket_slot(argument: u32) -> u32 {
     2 * TABLE_SLOTS + OPCODES + if argument < SOCKET_CALLS { argument } else { 0 }
 }
 
-/// Whether this is one of the kernel-internal errors of a call that a signal interrupted: `ERESTARTSYS`, `ERESTARTNOINTR`,
-/// `ERESTARTNOHAND` and `ERESTART_RESTARTBLOCK` of its include/linux/errno.h. No program sees them.
+/// Whether this is one of the kernel-internal errors of a call that a signal interrupted:
+/// `ERESTARTSYS`, `ERESTARTNOINTR`, `ERESTARTNOHAND` and `ERESTART_RESTARTBLOCK` of its
+/// include/linux/errno.h. No program sees them.
 #[inline(always)]
 pub const fn is_restart(errno: u32) -> bool {
     matches!(errno, 512..=514 | 516)
@@ -95,10 +108,11 @@ pub struct CallSpec {
     pub first: u8,
     /// Index of the second argument that [`fds`](Self::fds) refers to.
     pub second: u8,
-    /// Which memory of the caller the kernel writes, apart from bytes that a call reads from a file: one of the constants in [`fills`],
-    /// or the index of the pointer, from 1.
+    /// Which memory of the caller the kernel writes, apart from bytes that a call reads from a
+    /// file: one of the constants in [`fills`], or the index of the pointer, from 1.
     pub fills: u8,
-    /// Index, from 1, of the argument with the number of elements in that memory. 0: there is one element.
+    /// Index, from 1, of the argument with the number of elements in that memory. 0: there is one
+    /// element.
     pub fills_count: u8,
     /// Size of such an element, bytes.
     pub fills_bytes: u16,
@@ -106,9 +120,11 @@ pub struct CallSpec {
     pub message_flags: u8,
     /// Index, from 1, of the argument that points to a path; 0: there is none.
     pub path: u8,
-    /// Index, from 1, of the argument with the descriptor of the directory in which a relative path starts; 0: there is none.
+    /// Index, from 1, of the argument with the descriptor of the directory in which a relative path
+    /// starts; 0: there is none.
     pub directory: u8,
-    /// 1: if it succeeds, the memory of its caller is gone, so its path cannot be read any more (`execve`).
+    /// 1: if it succeeds, the memory of its caller is gone, so its path cannot be read any more
+    /// (`execve`).
     pub replaces_memory: u8,
 }
 
@@ -141,7 +157,8 @@ pub mod fills {
     pub const ALL: u8 = u8::MAX;
     /// The [`ABOVE_BYTES`] above the address in the first argument: `brk` removes them.
     pub const ABOVE: u8 = u8::MAX - 1;
-    /// More than a heap ever shrinks by, and less than the distance between the heap and the mappings.
+    /// More than a heap ever shrinks by, and less than the distance between the heap and the
+    /// mappings.
     pub const ABOVE_BYTES: u64 = 1 << 30;
 }
 
@@ -188,17 +205,20 @@ pub mod fds {
     pub const PIPE: u8 = 4;
     /// The call acts on the file of the first, and moves no bytes.
     pub const ON: u8 = 5;
-    /// The call is `ioctl`: it acts on the file of the first. If it is a variant, bytes go there from the file that its request names.
+    /// The call is `ioctl`: it acts on the file of the first. If it is a variant, bytes go there
+    /// from the file that its request names.
     pub const IOCTL: u8 = 6;
 
-    /// Whether a call with such arguments leaves every open descriptor of the caller as it is. It may add new ones (`recvmsg`).
+    /// Whether a call with such arguments leaves every open descriptor of the caller as it is. It
+    /// may add new ones (`recvmsg`).
     #[inline(always)]
     pub const fn only_used(fds: u8) -> bool {
         matches!(fds, READS | WRITES | COPIES | PIPE)
     }
 }
 
-/// What the programs record of each call, as bits. User space chooses before it loads them, so that the verifier removes the code of all else.
+/// What the programs record of each call, as bits. User space chooses before it loads them, so that
+/// the verifier removes the code of all else.
 pub mod recorded {
     /// Rows: what was called how often, with which result and how many bytes.
     pub const ROWS: u32 = 1 << 0;
@@ -214,11 +234,13 @@ pub mod recorded {
     pub const PAIRING: u32 = 1 << 5;
     /// The paths of calls that succeed, beside those of calls that fail. It needs [`FILES`].
     pub const PATHS: u32 = 1 << 6;
-    /// Who made calls: samples of stacks, at the calls 1, 2, 4, 8, ... of a row. It needs [`FILES`].
+    /// Who made calls: samples of stacks, at the calls 1, 2, 4, 8, ... of a row. It needs
+    /// [`FILES`].
     pub const CALLERS: u32 = 1 << 7;
     /// Together with [`CALLERS`]: every call is sampled.
     pub const ALL_CALLERS: u32 = 1 << 8;
-    /// Together with [`CALLERS`]: user space keeps when each sampled call was made and what it returned. The programs send it in any case.
+    /// Together with [`CALLERS`]: user space keeps when each sampled call was made and what it
+    /// returned. The programs send it in any case.
     pub const CALLER_TIMES: u32 = 1 << 9;
     /// What a plain run records: all but [`PATHS`] and [`CALLERS`].
     pub const ALL: u32 = ROWS | TIMES | HISTOGRAMS | OTHER_CALLS | FILES | PAIRING;

@@ -45,7 +45,8 @@ pub struct EventHeader {
     pub tid: u32,
     /// [`Task::pid`].
     pub pid: u32,
-    /// Depends on the kind. Started: the parent's pid. Exec: how many bytes of [`Exec::args`] are filled. Ended: [`Task::hooks`]. Else 0.
+    /// Depends on the kind. Started: the parent's pid. Exec: how many bytes of [`Exec::args`] are
+    /// filled. Ended: [`Task::hooks`]. Else 0.
     pub extra: u32,
     /// When it happened: `CLOCK_MONOTONIC`, ns.
     pub time_ns: u64,
@@ -63,7 +64,8 @@ pub mod event_kind {
     pub const ENDED: u32 = 3;
     /// A file was seen: [`FileSeen`](crate::FileSeen), which has no header.
     pub const FILE: u32 = 4;
-    /// A thread of the tracer entered the scope by itself: [`Ended`](crate::Ended), with the counters at that time.
+    /// A thread of the tracer entered the scope by itself: [`Ended`](crate::Ended), with the
+    /// counters at that time.
     pub const ENTERED: u32 = 5;
 }
 
@@ -73,9 +75,11 @@ pub mod event_kind {
 pub struct Exec {
     /// Who and when.
     pub header: EventHeader,
-    /// Length of the whole command line. If it is more than [`ARGS_BYTES`], `args` has only its beginning.
+    /// Length of the whole command line. If it is more than [`ARGS_BYTES`], `args` has only its
+    /// beginning.
     pub args_length: u64,
-    /// The task's counters now. User space subtracts them for the root, because they do not belong to its new program.
+    /// The task's counters now. User space subtracts them for the root, because they do not belong
+    /// to its new program.
     pub counters: Counters,
     /// Path of the program as it was passed to `execve`, NUL-terminated.
     pub exe: [u8; EXE_BYTES],

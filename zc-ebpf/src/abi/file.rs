@@ -1,21 +1,27 @@
 //! Files: how the programs tell them apart, and what they report about each.
 
-/// Number of a file, unique within a trace: none is given out twice. 0: none. Two numbers may belong to the same file (see [`FileSeen`]).
+/// Number of a file, unique within a trace: none is given out twice. 0: none. Two numbers may
+/// belong to the same file (see [`FileSeen`]).
 pub type FileNumber = u32;
 
-/// In [`Ends::input`]: the call names only its output, and its buffer lies in a mapping of this file.
+/// In [`Ends::input`]: the call names only its output, and its buffer lies in a mapping of this
+/// file.
 pub const MAPPED: FileNumber = 1 << 31;
 
-/// In [`Ends::input`]: the call names only its output, and a read had filled its buffer from this file (see [`Memory`](crate::Memory)).
+/// In [`Ends::input`]: the call names only its output, and a read had filled its buffer from this
+/// file (see [`Memory`](crate::Memory)).
 pub const FROM_BUFFER: FileNumber = 1 << 30;
 
-/// Together with [`FROM_BUFFER`]: a sample differs from what was read, so the program changed bytes on the way.
+/// Together with [`FROM_BUFFER`]: a sample differs from what was read, so the program changed bytes
+/// on the way.
 pub const CHANGED: FileNumber = 1 << 29;
 
-/// Together with [`FROM_BUFFER`]: no sample lies in what was written, so the address is the only evidence.
+/// Together with [`FROM_BUFFER`]: no sample lies in what was written, so the address is the only
+/// evidence.
 pub const UNSAMPLED: FileNumber = 1 << 28;
 
-/// Together with [`FROM_BUFFER`]: the bytes are unchanged, but they may have been written to the same file before. No other file has both bits.
+/// Together with [`FROM_BUFFER`]: the bytes are unchanged, but they may have been written to the
+/// same file before. No other file has both bits.
 pub const AGAIN: FileNumber = CHANGED | UNSAMPLED;
 
 /// In [`Ends`] of a call under way: there is a file, but all numbers are taken.
@@ -25,8 +31,9 @@ pub const NO_ROOM: FileNumber = UNSAMPLED - 1;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ends {
-    /// The file that bytes came from, or the file that a call acts on if it moves none. If the call names only its output: the file of its
-    /// buffer, marked with [`MAPPED`] or [`FROM_BUFFER`], or else the file that the task read from last. 0: unknown.
+    /// The file that bytes came from, or the file that a call acts on if it moves none. If the call
+    /// names only its output: the file of its buffer, marked with [`MAPPED`] or [`FROM_BUFFER`], or
+    /// else the file that the task read from last. 0: unknown.
     pub input: FileNumber,
     /// The file that bytes went to. 0: unknown.
     pub output: FileNumber,
@@ -34,7 +41,10 @@ pub struct Ends {
 
 impl Ends {
     /// No file is known.
-    pub const NONE: Self = Self { input: 0, output: 0 };
+    pub const NONE: Self = Self {
+        input: 0,
+        output: 0,
+    };
 
     /// Whether no file is known.
     #[inline(always)]
@@ -59,24 +69,29 @@ pub struct FileKey {
     pub inode: u64,
     /// `inode.i_generation`.
     pub generation: u32,
-    /// 1: it shares its inode with other files, as all files that the kernel calls `anon_inode` do. In the map with [`ODD_GENERATION`] or not.
+    /// 1: it shares its inode with other files, as all files that the kernel calls `anon_inode` do.
+    /// In the map with [`ODD_GENERATION`] or not.
     pub shared: u32,
 }
 
-/// In [`FileKey::shared`]: the entry belongs to an odd generation, see [`maps::FILE_ROOM`](crate::maps::FILE_ROOM).
+/// In [`FileKey::shared`]: the entry belongs to an odd generation, see
+/// [`maps::FILE_ROOM`](crate::maps::FILE_ROOM).
 pub const ODD_GENERATION: u32 = 1 << 31;
 
-/// Which entries of [`maps::FILES`](crate::maps::FILES) count, and how many files can still get a number.
+/// Which entries of [`maps::FILES`](crate::maps::FILES) count, and how many files can still get a
+/// number.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileRoom {
     /// 0 or [`ODD_GENERATION`]: what the keys have that programs use.
     pub generation: u32,
-    /// How many numbers given out so far no longer count. [`Control::max_files`](crate::Control::max_files) limits the others.
+    /// How many numbers given out so far no longer count.
+    /// [`Control::max_files`](crate::Control::max_files) limits the others.
     pub given_up: u32,
 }
 
-/// Whether most of the room for files is used: `last` is the last number that was given out, `given_up` is [`FileRoom::given_up`].
+/// Whether most of the room for files is used: `last` is the last number that was given out,
+/// `given_up` is [`FileRoom::given_up`].
 #[inline(always)]
 pub const fn is_room_low(last: FileNumber, given_up: u32, max_files: u32) -> bool {
     last.saturating_sub(given_up) > max_files / 4 * 3
@@ -115,18 +130,20 @@ pub mod reported {
     pub const SHARED: u32 = 8;
 }
 
-/// The most bytes of names that an event carries: enough for every path that a call accepts (`PATH_MAX`).
+/// The most bytes of names that an event carries: enough for every path that a call accepts
+/// (`PATH_MAX`).
 pub const NAMES_BYTES: usize = 4096;
 /// The most bytes of a name in a path, with its NUL.
 pub const NAME_BYTES: usize = 256;
 /// The most bytes of the name of a filesystem's type, with its NUL.
 pub const FILESYSTEM_BYTES: usize = 16;
 
-/// A counted call used a file for the first time, or a socket has got an address since. A later event with the same number replaces the
-/// earlier one.
+/// A counted call used a file for the first time, or a socket has got an address since. A later
+/// event with the same number replaces the earlier one.
 ///
-/// A file gets a second number if the kernel drops its inode from memory and reads it again, or if it is used again after user space gave up
-/// its entry ([`maps::FILE_ROOM`](crate::maps::FILE_ROOM)). Device, inode and generation stay the same.
+/// A file gets a second number if the kernel drops its inode from memory and reads it again, or if
+/// it is used again after user space gave up its entry
+/// ([`maps::FILE_ROOM`](crate::maps::FILE_ROOM)). Device, inode and generation stay the same.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct FileSeen {
@@ -170,8 +187,8 @@ pub struct FileSeen {
     pub filesystem: [u8; FILESYSTEM_BYTES],
     /// The filesystem's subtype (`sshfs` in `fuse.sshfs`), NUL-terminated.
     pub subtype: [u8; FILESYSTEM_BYTES],
-    /// The names of the path, each NUL-terminated, from the file up to the root. Unix socket: the `sun_path` that it, or its peer, is
-    /// bound to.
+    /// The names of the path, each NUL-terminated, from the file up to the root. Unix socket: the
+    /// `sun_path` that it, or its peer, is bound to.
     pub names: [u8; NAMES_BYTES],
 }
 

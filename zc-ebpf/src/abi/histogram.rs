@@ -1,10 +1,13 @@
 //! The latency histogram: log-linear buckets, eight to each power of two.
 //!
-//! Below 8 ns every value has a bucket of its own. From there on the width of a bucket is 1/8 of its power of two,
-//! so its middle is at most 1/16 (6.25 %) away from any value in it. The last bucket starts at 15/8 * 2^43 ns (4.6 h) and
-//! has no upper end.
+//! Below 8 ns every value has a bucket of its own. From there on the width of a bucket is 1/8 of
+//! its power of two, so its middle is at most 1/16 (6.25 %) away from any value in it. The last
+//! bucket starts at 15/8 * 2^43 ns (4.6 h) and has no upper end.
 
-#![expect(clippy::cast_possible_truncation, reason = "what is cast is a bucket's number, or the logarithm of one")]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "what is cast is a bucket's number, or the logarithm of one"
+)]
 
 use crate::opaque::is_not_zero;
 
@@ -42,8 +45,8 @@ pub const fn bucket_range(index: usize) -> (u64, u64) {
     ((SUBS + (index & (SUBS - 1))) << shift, 1 << shift)
 }
 
-/// Binary logarithm, rounded down; `ns` must not be 0. BPF has no instruction that counts leading zeros. There are no branches: the verifier
-/// would follow each combination of them.
+/// Binary logarithm, rounded down; `ns` must not be 0. BPF has no instruction that counts leading
+/// zeros. There are no branches: the verifier would follow each combination of them.
 #[inline(always)]
 fn floor_log2(ns: u64) -> u32 {
     let (mut value, mut power) = (ns, 0);

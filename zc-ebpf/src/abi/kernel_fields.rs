@@ -1,14 +1,15 @@
 //! The one list of the fields of kernel structs that zctrace reads.
 //!
-//! Rust cannot emit the relocations by which C programs find such fields, so user space looks up their offsets in the kernel's BTF and
-//! passes them to the programs as [`KernelFields`]. The list gives that struct, and for user space the groups of fields ([`GROUPS`]) with
-//! what to look up and what happens to a kernel without a field.
+//! Rust cannot emit the relocations by which C programs find such fields, so user space looks up
+//! their offsets in the kernel's BTF and passes them to the programs as [`KernelFields`]. The list
+//! gives that struct, and for user space the groups of fields ([`GROUPS`]) with what to look up and
+//! what happens to a kernel without a field.
 
 /// In [`KernelFields`]: this kernel has no such field.
 pub const ABSENT: u32 = u32::MAX;
 
-/// What to look up in the kernel's types for a field. Names are those of a struct and of the path of fields within it:
-/// `file.f_path.mnt`.
+/// What to look up in the kernel's types for a field. Names are those of a struct and of the path
+/// of fields within it: `file.f_path.mnt`.
 #[cfg(feature = "user")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -18,7 +19,8 @@ pub enum Place {
     OffsetIf(&'static str, &'static str),
     /// The size of a struct.
     Size(&'static str),
-    /// The sum of two offsets: where the second field is in a struct that the first field holds as plain bytes.
+    /// The sum of two offsets: where the second field is in a struct that the first field holds as
+    /// plain bytes.
     Sum(&'static str, &'static str),
     /// The distance from the second field to the first.
     Distance(&'static str, &'static str),
@@ -42,7 +44,8 @@ pub struct Field {
 pub enum Need {
     /// The programs cannot run.
     Required,
-    /// Each field of the group is absent for itself. The text says what is unknown then, with a verb.
+    /// Each field of the group is absent for itself. The text says what is unknown then, with a
+    /// verb.
     Each(&'static str),
     /// The whole group is absent. The text says what is unknown then, with a verb.
     All(&'static str),
@@ -56,7 +59,8 @@ pub enum Need {
 pub struct Group {
     /// What happens to a kernel that lacks one of them.
     pub need: Need,
-    /// The architecture that alone has the fields, as `std::env::consts::ARCH` names it; empty: all of them.
+    /// The architecture that alone has the fields, as `std::env::consts::ARCH` names it; empty: all
+    /// of them.
     pub only_on: &'static str,
     /// The fields.
     pub fields: &'static [Field],
@@ -68,7 +72,8 @@ macro_rules! kernel_fields {
             $($(#[$about:meta])* $field:ident: [$($place:ident $(($($name:literal),+))?),+],)+
         }
     )+) => {
-        /// Offsets in bytes of fields of the kernel's structs, found in its BTF by user space; [`ABSENT`] where a kernel has no such field.
+        /// Offsets in bytes of fields of the kernel's structs, found in its BTF by user space;
+        /// [`ABSENT`] where a kernel has no such field.
         #[repr(C)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct KernelFields {
@@ -126,7 +131,8 @@ kernel_fields! {
         registers_first_argument: [Offset("pt_regs.orig_x0")],
     }
     Each("which calls their thread did not survive is") {
-        /// The signals that are pending for this task alone. Without it, a call that its task does not survive counts as returned.
+        /// The signals that are pending for this task alone. Without it, a call that its task does
+        /// not survive counts as returned.
         task_signals: [Offset("task_struct.pending.signal")],
     }
     Each("which threads are the kernel's own is") {
@@ -224,7 +230,8 @@ kernel_fields! {
         vma_page: [Offset("vm_area_struct.vm_pgoff")],
         inode_flags: [Offset("inode.i_flags")],
         mm_exe_file: [Offset("mm_struct.exe_file")],
-        /// It changes with every change of the mappings. Without it (before 6.4) they are looked up each time.
+        /// It changes with every change of the mappings. Without it (before 6.4) they are looked up
+        /// each time.
         mm_changes: [Offset("mm_struct.mm_lock_seq"), Absent],
     }
     All("what io_uring operations move is") {
@@ -243,11 +250,13 @@ kernel_fields! {
         owner_task: [OffsetIf("io_uring_task.task", "io_kiocb.tctx"), Absent],
     }
     Optional {
-        /// Where the code of the program begins. Without it, stacks end at the program's own functions.
+        /// Where the code of the program begins. Without it, stacks end at the program's own
+        /// functions.
         mm_start_code: [Offset("mm_struct.start_code")],
     }
     Optional {
-        /// Where the stack of the first thread begins. Without it, its mapping counts, which has the arguments and the environment, too.
+        /// Where the stack of the first thread begins. Without it, its mapping counts, which has
+        /// the arguments and the environment, too.
         mm_start_stack: [Offset("mm_struct.start_stack")],
     }
     // A kernel before 6.0 keeps the operation elsewhere.

@@ -11,20 +11,27 @@ mod sample;
 mod task;
 
 pub use call::*;
-pub use events::{ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, event_kind};
+pub use events::{
+    ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, event_kind,
+};
 pub use file::{
-    AGAIN, CHANGED, Ends, FILESYSTEM_BYTES, FROM_BUFFER, FileKey, FileNumber, FileRoom, FileSeen, KnownFile, MAPPED, NAME_BYTES,
-    NAMES_BYTES, NO_ROOM, ODD_GENERATION, STREAM_FILES, UNSAMPLED, is_room_low, path_end, reported, stream_slot,
+    AGAIN, CHANGED, Ends, FILESYSTEM_BYTES, FROM_BUFFER, FileKey, FileNumber, FileRoom, FileSeen,
+    KnownFile, MAPPED, NAME_BYTES, NAMES_BYTES, NO_ROOM, ODD_GENERATION, STREAM_FILES, UNSAMPLED,
+    is_room_low, path_end, reported, stream_slot,
 };
 pub use histogram::{BUCKETS, bucket_of};
 pub use kernel_fields::{ABSENT, KernelFields};
 #[cfg(feature = "user")]
 pub use kernel_fields::{Field, GROUPS, Group, Need, Place};
 pub use row::{
-    BusyRow, Epoch, ErrnoKey, FEW_CALLS, FailedPath, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow, OTHER_CALLS_BLOCKS,
-    OTHER_CALLS_IN_BLOCK, OtherCalls, OtherCallsBlock, PATH_BYTES, Part, Row, RowKey, UNKNOWN_PATH,
+    BusyRow, Epoch, ErrnoKey, FEW_CALLS, FailedPath, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow,
+    OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCalls, OtherCallsBlock, PATH_BYTES, Part, Row,
+    RowKey, UNKNOWN_PATH,
 };
 pub use sample::{
-    CHUNK_BYTES, CodeMapped, MOST_CHUNKS, SAMPLE_REGISTERS, SampleHeader, SampledCall, SpaceCopied, StackSample, sample_kind,
+    CHUNK_BYTES, CodeMapped, MOST_CHUNKS, SAMPLE_REGISTERS, SampleHeader, SampledCall, SpaceCopied,
+    StackSample, sample_kind,
 };
-pub use task::{Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, TaskSlot, entry, hook, other, phase};
+pub use task::{
+    Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, TaskSlot, entry, hook, other, phase,
+};

@@ -7,7 +7,8 @@ pub struct RecordField {
     pub structure: &'static str,
     /// The field in it.
     pub name: &'static str,
-    /// Where it begins, in bytes. It is not looked up, because the verifier wants an offset that is a constant to the compiler.
+    /// Where it begins, in bytes. It is not looked up, because the verifier wants an offset that is
+    /// a constant to the compiler.
     pub offset: usize,
 }
 

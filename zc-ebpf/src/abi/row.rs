@@ -7,8 +7,8 @@ use crate::{BUCKETS, CallId, Ends, ODD_EPOCH, TABLE_SLOTS, pairing::FACTOR};
 /// After how many calls a row is busy.
 pub const FEW_CALLS: usize = 8;
 
-/// Key of a row: thread, call and files. Only the thread itself writes its rows, so they need no atomics. (Rows of `io_uring` operations
-/// do.)
+/// Key of a row: thread, call and files. Only the thread itself writes its rows, so they need no
+/// atomics. (Rows of `io_uring` operations do.)
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowKey {
@@ -26,12 +26,13 @@ pub struct RowKey {
 pub struct Epoch {
     /// 0 or [`ODD_EPOCH`](crate::ODD_EPOCH).
     pub current: CallId,
-    /// 1: there was no room for a row in [`maps::NEAR_ROWS`](crate::maps::NEAR_ROWS), so further ones are made elsewhere.
+    /// 1: there was no room for a row in [`maps::NEAR_ROWS`](crate::maps::NEAR_ROWS), so further
+    /// ones are made elsewhere.
     pub is_near_full: u32,
 }
 
-/// The sums of a [`RowKey`]. Most rows have few calls; when there are [`FEW_CALLS`] in it, further ones are counted in a [`BusyRow`] of
-/// the same key.
+/// The sums of a [`RowKey`]. Most rows have few calls; when there are [`FEW_CALLS`] in it, further
+/// ones are counted in a [`BusyRow`] of the same key.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -43,7 +44,8 @@ pub struct Row {
     pub bytes: u64,
     /// Sum of the sizes asked for.
     pub requested_bytes: u64,
-    /// Calls whose size is missing in that sum, because it could not be read or the sum would overflow.
+    /// Calls whose size is missing in that sum, because it could not be read or the sum would
+    /// overflow.
     pub requested_unknown: u64,
     /// Calls that never returned.
     pub unfinished: u64,
@@ -53,7 +55,8 @@ pub struct Row {
     pub first_ns: u64,
     /// When the last call was entered: `CLOCK_MONOTONIC`, ns. 0 without any.
     pub last_ns: u64,
-    /// When the first call returned that moved bytes, or peeked at them: `CLOCK_MONOTONIC`, ns. 0 without any.
+    /// When the first call returned that moved bytes, or peeked at them: `CLOCK_MONOTONIC`, ns. 0
+    /// without any.
     pub moved_ns: u64,
     /// The part of [`bytes`](Self::bytes) that came from the file in [`Ends::input`].
     pub paired_bytes: u64,
@@ -63,13 +66,15 @@ pub struct Row {
     pub zero_calls: u64,
     /// Calls that moved something, but less than they asked for.
     pub short_calls: u64,
-    /// Calls, including unfinished ones, that are in this row because there was no room for a row with their files.
+    /// Calls, including unfinished ones, that are in this row because there was no room for a row
+    /// with their files.
     pub without_files: u64,
     /// Shortest time, ns. `u64::MAX` without any.
     pub min_ns: u64,
     /// Longest time, ns.
     pub max_ns: u64,
-    /// For each of the first calls the place of its time in a [`histogram`](crate::histogram), plus 1. 0: it has no time.
+    /// For each of the first calls the place of its time in a [`histogram`](crate::histogram), plus
+    /// 1. 0: it has no time.
     pub few: [u16; FEW_CALLS],
 }
 
@@ -85,14 +90,17 @@ pub struct BusyRow {
 
 impl BusyRow {
     /// The row before its first call.
-    pub const EMPTY: Self = Self { row: Row::EMPTY, histogram: [0; BUCKETS] };
+    pub const EMPTY: Self = Self {
+        row: Row::EMPTY,
+        histogram: [0; BUCKETS],
+    };
 }
 
 /// How many [`NearBusyRow`]s an epoch has: a power of two.
 pub const NEAR_BUSY_ROWS_OF_EPOCH: u32 = 64;
 
-/// Room for a busy row in the place that its key chooses. A key whose place is taken has its busy row in
-/// [`maps::BUSY_ROWS`](crate::maps::BUSY_ROWS).
+/// Room for a busy row in the place that its key chooses. A key whose place is taken has its busy
+/// row in [`maps::BUSY_ROWS`](crate::maps::BUSY_ROWS).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct NearBusyRow {
@@ -105,23 +113,41 @@ pub struct NearBusyRow {
 }
 
 impl NearBusyRow {
-    /// A place that is free, apart from [`Row::min_ns`]: the places are all zeroes at first, so whoever takes one sets that.
+    /// A place that is free, apart from [`Row::min_ns`]: the places are all zeroes at first, so
+    /// whoever takes one sets that.
     #[cfg(feature = "user")]
-    pub const FREE: Self = Self { is_taken: 0, key: RowKey { task: 0, call: 0, ends: Ends::NONE }, busy: BusyRow::EMPTY };
+    pub const FREE: Self = Self {
+        is_taken: 0,
+        key: RowKey {
+            task: 0,
+            call: 0,
+            ends: Ends::NONE,
+        },
+        busy: BusyRow::EMPTY,
+    };
 }
 
 impl RowKey {
-    /// The place of its row in [`maps::NEAR_BUSY_ROWS`](crate::maps::NEAR_BUSY_ROWS). Each of two epochs in turn has its own half.
+    /// The place of its row in [`maps::NEAR_BUSY_ROWS`](crate::maps::NEAR_BUSY_ROWS). Each of two
+    /// epochs in turn has its own half.
     #[inline(always)]
     pub const fn near_place(&self) -> u32 {
         let caller = (self.task as u64) << 32 | self.call as u64;
         let files = (self.ends.input as u64) << 32 | self.ends.output as u64;
         let mixed = (caller.wrapping_mul(FACTOR) ^ files).wrapping_mul(FACTOR) >> 32;
-        mixed as u32 & (NEAR_BUSY_ROWS_OF_EPOCH - 1) | if self.call & ODD_EPOCH == 0 { 0 } else { NEAR_BUSY_ROWS_OF_EPOCH }
+        mixed as u32 & (NEAR_BUSY_ROWS_OF_EPOCH - 1)
+            | if self.call & ODD_EPOCH == 0 {
+                0
+            } else {
+                NEAR_BUSY_ROWS_OF_EPOCH
+            }
     }
 }
 
-const _: () = assert!(BUCKETS < u16::MAX as usize, "the place of a time fits into `few`");
+const _: () = assert!(
+    BUCKETS < u16::MAX as usize,
+    "the place of a time fits into `few`"
+);
 
 impl Row {
     /// The row before its first call.
@@ -147,15 +173,18 @@ impl Row {
     };
 }
 
-/// Bytes that calls wrote from a file other than the input of their row, because their buffers held bytes of several files.
+/// Bytes that calls wrote from a file other than the input of their row, because their buffers held
+/// bytes of several files.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// How many bytes. They are in [`Row::bytes`] of the calls' rows, but not in [`Row::paired_bytes`].
+    /// How many bytes. They are in [`Row::bytes`] of the calls' rows, but not in
+    /// [`Row::paired_bytes`].
     pub bytes: u64,
     /// Calls that wrote some of these bytes.
     pub calls: u64,
-    /// Calls among them whose bytes were sampled both when they were read and when they were written.
+    /// Calls among them whose bytes were sampled both when they were read and when they were
+    /// written.
     pub checked_calls: u64,
 }
 
@@ -173,7 +202,8 @@ pub struct ErrnoKey {
     pub ends: Ends,
 }
 
-/// Sums over calls that have no rows, because they were not selected: those of a task, or all calls of one kind in the trace.
+/// Sums over calls that have no rows, because they were not selected: those of a task, or all calls
+/// of one kind in the trace.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OtherCalls {
@@ -191,7 +221,13 @@ pub struct OtherCalls {
 
 impl OtherCalls {
     /// No calls.
-    pub const NONE: Self = Self { calls: 0, errors: 0, unfinished: 0, untimed: 0, total_ns: 0 };
+    pub const NONE: Self = Self {
+        calls: 0,
+        errors: 0,
+        unfinished: 0,
+        untimed: 0,
+        total_ns: 0,
+    };
 }
 
 /// How many calls share an entry of the map of [`OtherCalls`].
@@ -212,7 +248,8 @@ pub const PATH_BYTES: usize = 240;
 /// In [`FailedPath::length`]: the path could not be read, or the caller passed none.
 pub const UNKNOWN_PATH: u32 = u32::MAX;
 
-/// Key of the map of calls by path: a call that failed or, if these are asked for, one that succeeded. The map has how often that happened.
+/// Key of the map of calls by path: a call that failed or, if these are asked for, one that
+/// succeeded. The map has how often that happened.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FailedPath {
@@ -220,7 +257,8 @@ pub struct FailedPath {
     pub slot: u32,
     /// The errno, as a positive number; 0: the call succeeded.
     pub errno: u32,
-    /// Length of the path without its NUL, or [`UNKNOWN_PATH`]. If it is the longest that there is room for, the path may be longer.
+    /// Length of the path without its NUL, or [`UNKNOWN_PATH`]. If it is the longest that there is
+    /// room for, the path may be longer.
     pub length: u32,
     /// 1: the path is relative, and starts in a directory that the call named by a descriptor.
     pub below_descriptor: u32,
@@ -235,10 +273,22 @@ mod tests {
     #[test]
     fn near_busy_rows_of_two_epochs_have_different_places() {
         for task in 1..1000 {
-            let key = RowKey { task, call: 1, ends: Ends { input: task % 7, output: 0 } };
-            let odd = RowKey { call: key.call | ODD_EPOCH, ..key };
+            let key = RowKey {
+                task,
+                call: 1,
+                ends: Ends {
+                    input: task % 7,
+                    output: 0,
+                },
+            };
+            let odd = RowKey {
+                call: key.call | ODD_EPOCH,
+                ..key
+            };
             assert!(key.near_place() < NEAR_BUSY_ROWS_OF_EPOCH);
-            assert!((NEAR_BUSY_ROWS_OF_EPOCH..2 * NEAR_BUSY_ROWS_OF_EPOCH).contains(&odd.near_place()));
+            assert!(
+                (NEAR_BUSY_ROWS_OF_EPOCH..2 * NEAR_BUSY_ROWS_OF_EPOCH).contains(&odd.near_place())
+            );
         }
     }
 
@@ -246,11 +296,23 @@ mod tests {
     fn the_rows_of_a_few_tasks_that_copy_mostly_have_places_of_their_own() {
         let mut taken = [0; NEAR_BUSY_ROWS_OF_EPOCH as usize];
         for task in 100..110 {
-            let ends = [Ends { input: 3, output: 0 }, Ends { input: 3, output: 4 }];
+            let ends = [
+                Ends {
+                    input: 3,
+                    output: 0,
+                },
+                Ends {
+                    input: 3,
+                    output: 4,
+                },
+            ];
             for (call, ends) in (0..).zip(ends) {
                 taken[RowKey { task, call, ends }.near_place() as usize] += 1;
             }
         }
-        assert!(taken.iter().filter(|&&rows| rows > 0).count() >= 15, "{taken:?}");
+        assert!(
+            taken.iter().filter(|&&rows| rows > 0).count() >= 15,
+            "{taken:?}"
+        );
     }
 }

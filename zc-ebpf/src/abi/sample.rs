@@ -1,11 +1,13 @@
-//! What the programs send about callers: samples of stacks, and the mappings of code that these stacks are unwound with. All of it goes
-//! through one ring buffer, so that a sample comes after the mappings that it needs.
+//! What the programs send about callers: samples of stacks, and the mappings of code that these
+//! stacks are unwound with. All of it goes through one ring buffer, so that a sample comes after
+//! the mappings that it needs.
 
 use crate::{CallId, Ends, FileNumber};
 #[cfg(doc)]
 use crate::{Control, Task};
 
-/// Stacks are copied in pieces of this size, which begin at multiples of it. So no piece is on two pages.
+/// Stacks are copied in pieces of this size, which begin at multiples of it. So no piece is on two
+/// pages.
 pub const CHUNK_BYTES: usize = 1024;
 /// The most pieces of a stack that a sample has: as many as [`SampledCall::filled`] has bits.
 pub const MOST_CHUNKS: usize = 64;
@@ -50,17 +52,19 @@ pub struct SampledCall {
     pub entered_ns: u64,
     /// How long it took, or [`Outcome::UNTIMED`](crate::Outcome::UNTIMED).
     pub duration_ns: u64,
-    /// The caller's registers. `x86_64`: ip, sp, bp, bx, r12 to r15. arm64: pc, sp, x29, x30, x19 to x28. The rest is 0.
+    /// The caller's registers. `x86_64`: ip, sp, bp, bx, r12 to r15. arm64: pc, sp, x29, x30, x19
+    /// to x28. The rest is 0.
     pub registers: [u64; SAMPLE_REGISTERS],
-    /// The address of the first byte in [`StackSample::stack`]: less than [`CHUNK_BYTES`] below the stack pointer.
+    /// The address of the first byte in [`StackSample::stack`]: less than [`CHUNK_BYTES`] below the
+    /// stack pointer.
     pub stack_start: u64,
-    /// Which pieces of [`StackSample::stack`] are filled, each a bit, from the lowest. The others could not be read: a stack ends, or has
-    /// pages that its thread has not touched yet.
+    /// Which pieces of [`StackSample::stack`] are filled, each a bit, from the lowest. The others
+    /// could not be read: a stack ends, or has pages that its thread has not touched yet.
     pub filled: u64,
 }
 
-/// A call that returned, with the top of the stack of its caller. The length of the message says how many pieces it has: as many as the
-/// stack needs, and up to twice as many.
+/// A call that returned, with the top of the stack of its caller. The length of the message says
+/// how many pieces it has: as many as the stack needs, and up to twice as many.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct StackSample<const CHUNKS: usize> {
@@ -70,7 +74,8 @@ pub struct StackSample<const CHUNKS: usize> {
     pub stack: [[u8; CHUNK_BYTES]; CHUNKS],
 }
 
-/// A part of an address space has code in it: a file was mapped to be executed, or memory without a file was made executable.
+/// A part of an address space has code in it: a file was mapped to be executed, or memory without a
+/// file was made executable.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CodeMapped {

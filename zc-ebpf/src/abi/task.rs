@@ -2,7 +2,8 @@
 
 use crate::{CallId, CallSpec, CopyLoop, Ends, FileNumber, OtherCalls, UnwrittenRead};
 
-/// A task that is followed. Only the task itself writes this, and its creator before the task can run.
+/// A task that is followed. Only the task itself writes this, and its creator before the task can
+/// run.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
@@ -38,7 +39,8 @@ pub struct Task {
     pub spec: CallSpec,
     /// What it has read and not yet written, judged by the order of its calls.
     pub unwritten_read: UnwrittenRead,
-    /// The loop in which it copies. As long as it goes on, it is the only task that uses this address space.
+    /// The loop in which it copies. As long as it goes on, it is the only task that uses this
+    /// address space.
     pub copy_loop: CopyLoop,
     /// The mapping that it wrote from last.
     pub mapping: Mapping,
@@ -48,30 +50,36 @@ pub struct Task {
     pub last_output: Descriptor,
     /// 1: it has an `io_uring`, whose operations may change descriptors at any time.
     pub has_ring: u32,
-    /// Number of its address space, unique within a trace: the key of [`maps::MEMORIES`](crate::maps::MEMORIES).
+    /// Number of its address space, unique within a trace: the key of
+    /// [`maps::MEMORIES`](crate::maps::MEMORIES).
     pub space: u32,
     /// 1: the address space was created with this task or by its exec, so it ends with its process.
     pub owns_space: u32,
     /// The range of [`Memory`](crate::Memory) that its last read filled.
     pub last_range: u32,
-    /// [`Memory::generation`](crate::Memory::generation) at its last read. [`unwritten_read`](Self::unwritten_read) is valid as long as it is the same.
+    /// [`Memory::generation`](crate::Memory::generation) at its last read.
+    /// [`unwritten_read`](Self::unwritten_read) is valid as long as it is the same.
     pub generation: u32,
     /// 1: the call that was entered last came through the 32-bit entry, so its words have 4 bytes.
     pub compat: u32,
-    /// Which programs ran for it while it was not [`ACTIVE`](phase::ACTIVE), as bits of [`hook`]. A rehearsal reads this. Of an active task,
-    /// [`RING_CREATE`](hook::RING_CREATE) says that it made an `io_uring`.
+    /// Which programs ran for it while it was not [`ACTIVE`](phase::ACTIVE), as bits of [`hook`]. A
+    /// rehearsal reads this. Of an active task, [`RING_CREATE`](hook::RING_CREATE) says that it
+    /// made an `io_uring`.
     pub hooks: u32,
     /// The slot in [`globals::SPECS`](crate::globals::SPECS) of the call that was entered last.
     pub slot: u32,
     /// What is known of a call without a row: one of [`other`](crate::other)'s constants.
     pub other: u32,
-    /// 1: other tasks may have the same table of descriptors, because this one shares it with its creator, or with a task that it created.
+    /// 1: other tasks may have the same table of descriptors, because this one shares it with its
+    /// creator, or with a task that it created.
     pub shares_files: u32,
-    /// 1: other tasks may have the same address space, because this one shares it with its creator, or with a task that it created.
+    /// 1: other tasks may have the same address space, because this one shares it with its creator,
+    /// or with a task that it created.
     pub shares_space: u32,
     /// 1: it has a row in [`maps::BUSY_ROWS`](crate::maps::BUSY_ROWS), or had one.
     pub has_busy_rows: u32,
-    /// 1: it has read something, so its address space may have an entry in [`maps::MEMORIES`](crate::maps::MEMORIES).
+    /// 1: it has read something, so its address space may have an entry in
+    /// [`maps::MEMORIES`](crate::maps::MEMORIES).
     pub has_memory: u32,
     /// Unused; keeps the layout free of padding.
     pub reserved: u32,
@@ -87,15 +95,16 @@ pub struct TaskSlot {
     pub is_taken: u64,
     /// The address of its `task_struct`. 0: there is none yet.
     pub address: u64,
-    /// Stands for its kernel stack: by this, `sys_enter` and `sys_exit` see whether the task is followed.
+    /// Stands for its kernel stack: by this, `sys_enter` and `sys_exit` see whether the task is
+    /// followed.
     pub page: u64,
     /// The task.
     pub task: Task,
 }
 
 impl Task {
-    /// Whether its address space may have an entry in [`maps::MEMORIES`](crate::maps::MEMORIES): another task, or an operation of `io_uring`,
-    /// may have made it.
+    /// Whether its address space may have an entry in [`maps::MEMORIES`](crate::maps::MEMORIES):
+    /// another task, or an operation of `io_uring`, may have made it.
     #[inline(always)]
     pub const fn may_have_memory(&self) -> bool {
         self.has_memory | self.shares_space | self.has_ring != 0
@@ -113,7 +122,8 @@ impl Task {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Arguments {
-    /// The values in the registers. The last two are always 0, so that every index of three bits is valid.
+    /// The values in the registers. The last two are always 0, so that every index of three bits is
+    /// valid.
     pub values: [u64; 8],
 }
 
@@ -150,19 +160,22 @@ pub struct Outcome {
 impl Outcome {
     /// The [`duration_ns`](Self::duration_ns) of a call whose time is unknown.
     pub const UNTIMED: u64 = u64::MAX;
-    /// The [`result`](Self::result) of a call that never returns, because its task exits. No call returns this.
+    /// The [`result`](Self::result) of a call that never returns, because its task exits. No call
+    /// returns this.
     pub const NEVER: i64 = i64::MIN;
 }
 
-/// The descriptor that the task used last, and its file. The file need not be looked up again as long as
+/// The descriptor that the task used last, and its file. The file need not be looked up again as
+/// long as
 ///
 /// - no other thread has the same table of descriptors, since it could change it;
 /// - the task has no `io_uring`, whose operations open and close files, too;
-/// - the task makes no call that may change the table. So this is forgotten at every call, counted or not, except those that
-///   [`only_used`](crate::fds::only_used) descriptors, and after a call whose entry was not seen.
+/// - the task makes no call that may change the table. So this is forgotten at every call, counted
+///   or not, except those that [`only_used`](crate::fds::only_used) descriptors, and after a call
+///   whose entry was not seen.
 ///
-/// One way to change a descriptor remains unnoticed: a seccomp supervisor that is asked about a `read` can replace the file behind it
-/// (`SECCOMP_ADDFD_FLAG_SETFD`).
+/// One way to change a descriptor remains unnoticed: a seccomp supervisor that is asked about a
+/// `read` can replace the file behind it (`SECCOMP_ADDFD_FLAG_SETFD`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor {
@@ -185,21 +198,29 @@ pub struct Mapping {
     pub start: u64,
     /// Where it ends. 0: no mapping was looked up.
     pub end: u64,
-    /// The kernel's count of changes to the task's mappings at that time. As long as it stays the same, this mapping is valid.
+    /// The kernel's count of changes to the task's mappings at that time. As long as it stays the
+    /// same, this mapping is valid.
     pub changes: u32,
-    /// The file, marked with [`MAPPED`](crate::MAPPED). 0: bytes that are written from there come from no file.
+    /// The file, marked with [`MAPPED`](crate::MAPPED). 0: bytes that are written from there come
+    /// from no file.
     pub file: FileNumber,
 }
 
 impl Mapping {
     /// No mapping was looked up.
-    pub const NONE: Self = Self { start: 0, end: 0, changes: 0, file: 0 };
+    pub const NONE: Self = Self {
+        start: 0,
+        end: 0,
+        changes: 0,
+        file: 0,
+    };
 }
 
 /// A call that a signal ended, so that the kernel left it with one of its `ERESTART...` results.
 ///
-/// The caller never sees that result. If the task goes on, with the restarted call or in its signal handler, the call has returned. If
-/// the task dies, the call never returned. The next thing that the task does shows which it is.
+/// The caller never sees that result. If the task goes on, with the restarted call or in its signal
+/// handler, the call has returned. If the task dies, the call never returned. The next thing that
+/// the task does shows which it is.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Interrupted {
@@ -223,7 +244,8 @@ pub mod phase {
     pub const REHEARSING: u32 = 2;
 }
 
-/// The programs whose runs a rehearsal checks, each a bit. That `sched_switch` runs, is shown by the event of the task's end.
+/// The programs whose runs a rehearsal checks, each a bit. That `sched_switch` runs, is shown by
+/// the event of the task's end.
 pub mod hook {
     /// `sched_process_fork`
     pub const FORK: u32 = 1 << 0;
@@ -263,6 +285,7 @@ pub mod other {
     pub const NONE: u32 = 0;
     /// The call in [`Task::slot`](crate::Task::slot) is under way, and has no row.
     pub const UNDER_WAY: u32 = 1;
-    /// That call was ended by a signal: see [`Interrupted`](crate::Interrupted), of which only the time is used.
+    /// That call was ended by a signal: see [`Interrupted`](crate::Interrupted), of which only the
+    /// time is used.
     pub const INTERRUPTED: u32 = 2;
 }

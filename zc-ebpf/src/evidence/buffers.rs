@@ -2,7 +2,8 @@
 
 use aya_ebpf::bindings::BPF_NOEXIST;
 use zc_ebpf::{
-    ABSENT, CopyLoop, FROM_BUFFER, FileNumber, MAPPED, Memory, NO_ROOM, Task, UnwrittenRead, fds, fills,
+    ABSENT, CopyLoop, FROM_BUFFER, FileNumber, MAPPED, Memory, NO_ROOM, Task, UnwrittenRead, fds,
+    fills,
     opaque::{is_less, is_not_zero, rounds},
     pairing::memory,
     pairing::range::common_length,
@@ -28,7 +29,8 @@ const ELEMENTS: usize = 16;
 /// Mask for a number of elements. No address space is larger, so a larger number is wrong.
 const ADDRESSES: u64 = (1 << 48) - 1;
 
-/// `MSG_TRUNC` and `MSG_ERRQUEUE` of the kernel's include/linux/socket.h: the bytes are discarded, or are not data from the peer.
+/// `MSG_TRUNC` and `MSG_ERRQUEUE` of the kernel's include/linux/socket.h: the bytes are discarded,
+/// or are not data from the peer.
 const NO_DATA: u64 = 0x20 | 0x2000;
 
 /// Where the first buffer of the call under way begins. 0 if that cannot be read.
@@ -38,9 +40,9 @@ pub fn first(task: &Task) -> u64 {
     let address = task.arguments.get(task.spec.argument);
     match task.spec.requested {
         requested::IOVEC => request::word(address, compat).unwrap_or(0),
-        requested::MSGHDR => {
-            request::vector_of(address, compat).and_then(|(vector, _)| request::word(vector, compat)).unwrap_or(0)
-        }
+        requested::MSGHDR => request::vector_of(address, compat)
+            .and_then(|(vector, _)| request::word(vector, compat))
+            .unwrap_or(0),
         _ => task.arguments.get(1),
     }
 }
@@ -57,7 +59,9 @@ pub fn overwrite(task: &mut Task) {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn overwrite_argument(task: *mut Task) -> u32 {
-    let Some(task) = argument::as_mut(task) else { return 0 };
+    let Some(task) = argument::as_mut(task) else {
+        return 0;
+    };
     if task.spec.fills == fills::ALL {
         return forget_all(task);
     }
@@ -65,11 +69,20 @@ extern "C" fn overwrite_argument(task: *mut Task) -> u32 {
         (task.arguments.get(0), fills::ABOVE_BYTES)
     } else {
         let is_one = task.spec.fills_count == 0;
-        let count = if is_one { 1 } else { task.arguments.get(task.spec.fills_count.wrapping_sub(1)) & ADDRESSES };
-        (untagged(task.arguments.get(task.spec.fills.wrapping_sub(1))), count.saturating_mul(task.spec.fills_bytes.into()))
+        let count = if is_one {
+            1
+        } else {
+            task.arguments.get(task.spec.fills_count.wrapping_sub(1)) & ADDRESSES
+        };
+        (
+            untagged(task.arguments.get(task.spec.fills.wrapping_sub(1))),
+            count.saturating_mul(task.spec.fills_bytes.into()),
+        )
     };
     let end = start.saturating_add(length);
-    let Some(memory) = memory_of_task(task, false).filter(|_| start != 0) else { return 0 };
+    let Some(memory) = memory_of_task(task, false).filter(|_| start != 0) else {
+        return 0;
+    };
     if !lock(memory, true) {
         return 0;
     }
@@ -89,7 +102,9 @@ fn forget_all(task: &mut Task) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn forget(space: u32) -> u32 {
-    let Some(memory) = MEMORIES.entry(space) else { return 0 };
+    let Some(memory) = MEMORIES.entry(space) else {
+        return 0;
+    };
     if !lock(memory, true) {
         return 0;
     }
@@ -105,7 +120,8 @@ pub mod intent {
     pub const CLEAR: u32 = 1;
     /// The call wrote from there: find out which files the bytes came from, and credit them.
     pub const TAKE: u32 = 2;
-    /// The call wanted to write from there but failed: find out which files the bytes would have come from.
+    /// The call wanted to write from there but failed: find out which files the bytes would have
+    /// come from.
     pub const FIND: u32 = 3;
     /// The call wrote from a mapping: find out how many bytes are in it.
     pub const MEASURE: u32 = 4;
@@ -115,7 +131,8 @@ pub mod intent {
     pub const LEND: u32 = 6;
 }
 
-/// The call under way has returned. Remembers what it read, or finds out where the bytes came from that it wrote.
+/// The call under way has returned. Remembers what it read, or finds out where the bytes came from
+/// that it wrote.
 #[inline(always)]
 pub fn moved(task: &mut Task) {
     task.outcome.paired_bytes = 0;
@@ -147,13 +164,29 @@ fn read(task: &mut Task) {
         return;
     }
     let bytes = task.outcome.result as u64;
-    let file = if task.ends.input == NO_ROOM { 0 } else { task.ends.input };
+    let file = if task.ends.input == NO_ROOM {
+        0
+    } else {
+        task.ends.input
+    };
     let is_data = request::message_flags(task) & NO_DATA == 0;
     // The message may have been longer than the buffer.
-    let filled = if bytes < task.outcome.requested_bytes { bytes } else { task.outcome.requested_bytes };
+    let filled = if bytes < task.outcome.requested_bytes {
+        bytes
+    } else {
+        task.outcome.requested_bytes
+    };
     let is_filled = file != 0 && is_data;
     if !is_filled || !copy_loop::read(task, file, filled) {
-        exchange_memory(task, filled, if is_filled { intent::FILL } else { intent::CLEAR });
+        exchange_memory(
+            task,
+            filled,
+            if is_filled {
+                intent::FILL
+            } else {
+                intent::CLEAR
+            },
+        );
     }
     task.unwritten_read.read(file, bytes);
     if is_data && !request::is_peek(task) {
@@ -163,7 +196,11 @@ fn read(task: &mut Task) {
 
 #[inline(always)]
 fn written(task: &mut Task) {
-    let bytes = if task.outcome.result > 0 { task.outcome.result as u64 } else { 0 };
+    let bytes = if task.outcome.result > 0 {
+        task.outcome.result as u64
+    } else {
+        0
+    };
     let generation = task.generation;
     let (intent, exchanged) = if task.ends.input & MAPPED != 0 {
         (intent::MEASURE, bytes)
@@ -183,7 +220,8 @@ fn written(task: &mut Task) {
     add_to_stream(task, bytes, streams::slot_of(task.ends.output, true));
     let is_overwritten = generation != task.generation;
     if is_overwritten {
-        // What the thread had read is overwritten by now. It may have kept a copy, but that cannot be seen.
+        // What the thread had read is overwritten by now. It may have kept a copy, but that cannot
+        // be seen.
         task.unwritten_read = UnwrittenRead::NOTHING;
     }
     let by_order = task.unwritten_read.source();
@@ -199,7 +237,15 @@ fn written(task: &mut Task) {
 fn lent(task: &mut Task) {
     if task.outcome.result > 0 {
         let is_mapped = task.ends.input & MAPPED != 0;
-        exchange_memory(task, task.outcome.result as u64, if is_mapped { intent::MEASURE } else { intent::TAKE });
+        exchange_memory(
+            task,
+            task.outcome.result as u64,
+            if is_mapped {
+                intent::MEASURE
+            } else {
+                intent::TAKE
+            },
+        );
     }
 }
 
@@ -217,7 +263,9 @@ fn add_to_stream(task: &Task, bytes: u64, slot: Option<u32>) {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn add_pieces(task: *const Task, bytes: u64, slot: u32) -> u32 {
-    let Some(task) = argument::as_ref(task) else { return 0 };
+    let Some(task) = argument::as_ref(task) else {
+        return 0;
+    };
     let (mut element, count) = buffers(task);
     let stride = stride(task, element);
     let mut left = bytes;
@@ -231,12 +279,14 @@ extern "C" fn add_pieces(task: *const Task, bytes: u64, slot: u32) -> u32 {
     0
 }
 
-/// Adds the buffer of the element at this address. Returns how many of the `left` bytes are in it. A global function, so that the verifier
-/// does not follow each path through it for each element.
+/// Adds the buffer of the element at this address. Returns how many of the `left` bytes are in it.
+/// A global function, so that the verifier does not follow each path through it for each element.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn add_piece(task: *const Task, element: u64, left: u64, slot: u32) -> u64 {
-    let Some(task) = argument::as_ref(task) else { return 0 };
+    let Some(task) = argument::as_ref(task) else {
+        return 0;
+    };
     let piece = piece_at(task, element, left);
     let length = common_length(0, left, 0, piece.bytes);
     streams::add(slot, piece.start, length);
@@ -247,12 +297,17 @@ extern "C" fn add_piece(task: *const Task, element: u64, left: u64, slot: u32) -
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
-    let Some(task) = argument::as_mut(task) else { return 0 };
+    let Some(task) = argument::as_mut(task) else {
+        return 0;
+    };
     if bytes == 0 {
         return 0;
     }
     // A program may write from a mapping before it has read anything.
-    let Some(memory) = memory_of_task(task, intent == intent::FILL || intent == intent::MEASURE) else { return 0 };
+    let Some(memory) = memory_of_task(task, intent == intent::FILL || intent == intent::MEASURE)
+    else {
+        return 0;
+    };
     task.has_memory = 1;
     let intent = with_ranges(task, memory, bytes, intent);
     if intent == intent::NOTHING {
@@ -262,7 +317,11 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
         return 0;
     }
     copy_loop::end_in(task, memory);
-    memory.output = if request::is_peek(task) { PEEK } else { task.ends.output };
+    memory.output = if request::is_peek(task) {
+        PEEK
+    } else {
+        task.ends.output
+    };
     let (mut element, count) = buffers(task);
     let stride = stride(task, element);
     let mut left = bytes;
@@ -293,12 +352,14 @@ extern "C" fn exchange_memory(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     0
 }
 
-/// The [`intent`] of a call, once it is known whether its buffer has bytes that a read put there. That takes no lock, for which threads would
-/// wait: most programs write more than they copy.
+/// The [`intent`] of a call, once it is known whether its buffer has bytes that a read put there.
+/// That takes no lock, for which threads would wait: most programs write more than they copy.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn with_ranges(task: *mut Task, memory: *mut Memory, bytes: u64, intent: u32) -> u32 {
-    let (Some(task), Some(memory)) = (argument::as_mut(task), argument::as_mut(memory)) else { return intent };
+    let (Some(task), Some(memory)) = (argument::as_mut(task), argument::as_mut(memory)) else {
+        return intent;
+    };
     let is_lent = intent >= intent::TAKE && intent != intent::FIND && request::is_lent(task);
     if is_lent {
         // A mapped file may change before its bytes are sent.
@@ -325,36 +386,65 @@ extern "C" fn with_ranges(task: *mut Task, memory: *mut Memory, bytes: u64, inte
     intent::NOTHING
 }
 
-/// Carries out an [`intent`] for the buffer of the element at this address. Returns how many of the `left` bytes are in it. A global function
-/// for the same reason as [`add_piece`].
+/// Carries out an [`intent`] for the buffer of the element at this address. Returns how many of the
+/// `left` bytes are in it. A global function for the same reason as [`add_piece`].
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn exchange_piece(task: *mut Task, memory: *mut Memory, element: u64, left: u64, intent: u32) -> u64 {
-    let (Some(task), Some(memory)) = (argument::as_mut(task), argument::as_mut(memory)) else { return 0 };
-    let Piece { start, bytes: wanted } = piece_at(task, element, left);
+extern "C" fn exchange_piece(
+    task: *mut Task,
+    memory: *mut Memory,
+    element: u64,
+    left: u64,
+    intent: u32,
+) -> u64 {
+    let (Some(task), Some(memory)) = (argument::as_mut(task), argument::as_mut(memory)) else {
+        return 0;
+    };
+    let Piece {
+        start,
+        bytes: wanted,
+    } = piece_at(task, element, left);
     let length = common_length(0, left, 0, wanted);
     match intent {
         intent::FILL => {
-            task.last_range = fill(memory, task.last_range, task.ends.input, start, lengths(length, wanted));
+            task.last_range = fill(
+                memory,
+                task.last_range,
+                task.ends.input,
+                start,
+                lengths(length, wanted),
+            );
         }
         intent::CLEAR => {
             memory::clear(memory, start, start.saturating_add(length));
         }
         intent::MEASURE => {
             let end = start.saturating_add(length);
-            task.outcome.paired_bytes += common_length(start, end, task.mapping.start, task.mapping.end);
+            task.outcome.paired_bytes +=
+                common_length(start, end, task.mapping.start, task.mapping.end);
         }
         _ => {
-            take(memory, task.last_range, start, lengths(length, wanted), intent);
+            take(
+                memory,
+                task.last_range,
+                start,
+                lengths(length, wanted),
+                intent,
+            );
         }
     }
     length
 }
 
-/// What is known about the address space of a task. `None` if there is no entry; with `is_needed` it is made.
+/// What is known about the address space of a task. `None` if there is no entry; with `is_needed`
+/// it is made.
 #[inline(always)]
 fn memory_of_task(task: &Task, is_needed: bool) -> Option<&'static mut Memory> {
-    if is_needed || task.may_have_memory() { memory_of(task.space, is_needed) } else { None }
+    if is_needed || task.may_have_memory() {
+        memory_of(task.space, is_needed)
+    } else {
+        None
+    }
 }
 
 /// What is known about an address space. `None` if there is no entry; with `is_needed` it is made.
@@ -364,12 +454,16 @@ pub fn memory_of(space: u32, is_needed: bool) -> Option<&'static mut Memory> {
     if known.is_some() || !is_needed {
         return known;
     }
-    #[expect(clippy::needless_borrows_for_generic_args, reason = "a copy would be too large for the stack")]
+    #[expect(
+        clippy::needless_borrows_for_generic_args,
+        reason = "a copy would be too large for the stack"
+    )]
     let _ = MEMORIES.insert(space, &EMPTY_MEMORY, BPF_NOEXIST.into());
     MEMORIES.entry(space)
 }
 
-/// The address of the vector of the call under way and the number of its elements. 0 and 1 for a single buffer.
+/// The address of the vector of the call under way and the number of its elements. 0 and 1 for a
+/// single buffer.
 #[inline(always)]
 fn buffers(task: &Task) -> (u64, u64) {
     let address = task.arguments.get(task.spec.argument);
@@ -392,8 +486,9 @@ struct Piece {
     bytes: u64,
 }
 
-/// Whether the element with this index is beyond the last one, or no bytes are left. It is one comparison, because the verifier follows
-/// every way out of a loop. A count of 2^63 or more, with which a call fails, may be taken for 0.
+/// Whether the element with this index is beyond the last one, or no bytes are left. It is one
+/// comparison, because the verifier follows every way out of a loop. A count of 2^63 or more, with
+/// which a call fails, may be taken for 0.
 #[inline(always)]
 fn is_over(index: u32, count: u64, left: u64) -> bool {
     is_less(index.into(), count) & is_not_zero(left) == 0
@@ -410,12 +505,16 @@ fn word_bytes(task: &Task) -> u64 {
     if task.compat == 0 { 8 } else { 4 }
 }
 
-/// The buffer of the element at this address. 0: there is no vector but a single buffer, which has all bytes that are left.
+/// The buffer of the element at this address. 0: there is no vector but a single buffer, which has
+/// all bytes that are left.
 #[inline(always)]
 fn piece_at(task: &Task, element: u64, left: u64) -> Piece {
     if element == 0 {
         let requested = task.outcome.requested_bytes;
-        return Piece { start: untagged(task.arguments.get(1)), bytes: if requested > left { requested } else { left } };
+        return Piece {
+            start: untagged(task.arguments.get(1)),
+            bytes: if requested > left { requested } else { left },
+        };
     }
     Piece {
         start: untagged(word_or_zero(element, task.compat)),

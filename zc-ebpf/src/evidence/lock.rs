@@ -1,17 +1,19 @@
-//! The lock of a [`Memory`]: the threads of an address space read and write on several CPUs at once.
+//! The lock of a [`Memory`]: the threads of an address space read and write on several CPUs at
+//! once.
 
 use zc_ebpf::{Memory, Task, pairing::memory};
 
 use crate::kernel::{argument, entries::exchange, helpers::repeat};
 
-/// How often the lock is tried. Its holder needs some microseconds, but in a virtual machine the holder's CPU may be taken away for a
-/// while: for 100 ms by QEMU, where one thread runs all virtual CPUs. `bpf_loop` allows at most 2^23 rounds.
+/// How often the lock is tried. Its holder needs some microseconds, but in a virtual machine the
+/// holder's CPU may be taken away for a while: for 100 ms by QEMU, where one thread runs all
+/// virtual CPUs. `bpf_loop` allows at most 2^23 rounds.
 const ATTEMPTS: u32 = 1 << 20;
 
 /// Takes the lock for the current task, unless nobody else can have it. Otherwise as [`lock`].
 ///
-/// Nobody else can if no other task has this address space, and the task has made no `io_uring`, whose operations complete on any CPU. Only
-/// the task itself can change that, by another call.
+/// Nobody else can if no other task has this address space, and the task has made no `io_uring`,
+/// whose operations complete on any CPU. Only the task itself can change that, by another call.
 #[inline(always)]
 pub fn lock_for(task: &Task, memory: &mut Memory, writes: bool) -> bool {
     if is_alone(task) {
@@ -35,7 +37,8 @@ pub const fn is_alone(task: &Task) -> bool {
     task.shares_space | task.has_ring == 0
 }
 
-/// Takes the lock. If a caller that changes memory (`writes`) cannot get it, everything about that memory becomes unknown.
+/// Takes the lock. If a caller that changes memory (`writes`) cannot get it, everything about that
+/// memory becomes unknown.
 #[inline(always)]
 pub fn lock(memory: *mut Memory, writes: bool) -> bool {
     lock_memory(memory, writes.into()) != 0
@@ -45,9 +48,14 @@ pub fn lock(memory: *mut Memory, writes: bool) -> bool {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn lock_memory(memory: *mut Memory, writes: u32) -> u32 {
-    let Some(memory) = argument::as_mut(memory) else { return 0 };
+    let Some(memory) = argument::as_mut(memory) else {
+        return 0;
+    };
     if !attempt(memory) {
-        let mut waiting = Waiting { memory, is_locked: 0 };
+        let mut waiting = Waiting {
+            memory,
+            is_locked: 0,
+        };
         repeat(ATTEMPTS, try_again, &mut waiting);
         if waiting.is_locked == 0 {
             if writes != 0 {

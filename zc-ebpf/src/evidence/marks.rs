@@ -1,5 +1,5 @@
-//! Marks windows of streams: hashes by which a copy is recognised even if it lacks the beginning. What they say is in
-//! [`zc_ebpf::pairing::marks`].
+//! Marks windows of streams: hashes by which a copy is recognised even if it lacks the beginning.
+//! What they say is in [`zc_ebpf::pairing::marks`].
 
 use aya_ebpf::{
     bindings::{BPF_F_NO_PREALLOC, BPF_NOEXIST},
@@ -38,16 +38,21 @@ struct Bytes {
     words: [u64; WINDOW_WORDS],
 }
 
-/// Adds bytes at this address in the caller's memory to the window of this number. Returns 1, or 0 without room and where the bytes
-/// cannot be read: the window then has fewer marks.
+/// Adds bytes at this address in the caller's memory to the window of this number. Returns 1, or 0
+/// without room and where the bytes cannot be read: the window then has fewer marks.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn mark(slot: u32, number: u32, address: u64, length: u64) -> u32 {
     if MARKS.entry(slot).is_none() {
-        #[expect(clippy::needless_borrows_for_generic_args, reason = "a copy would be too large for the stack")]
+        #[expect(
+            clippy::needless_borrows_for_generic_args,
+            reason = "a copy would be too large for the stack"
+        )]
         let _ = MARKS.insert(slot, &NO_MARKS, BPF_NOEXIST.into());
     }
-    let (Some(marks), Some(bytes)) = (MARKS.entry(slot), WINDOW.entry(0)) else { return 0 };
+    let (Some(marks), Some(bytes)) = (MARKS.entry(slot), WINDOW.entry(0)) else {
+        return 0;
+    };
     // The masks tell the verifier what is true anyway: these numbers are within the arrays.
     let window = &mut marks.windows[number as usize & (WINDOWS - 1)];
     if exchange(&mut bytes.is_taken, 1) != 0 {
@@ -56,8 +61,16 @@ pub extern "C" fn mark(slot: u32, number: u32, address: u64, length: u64) -> u32
     let is_read = fill_part_from_user(address, &mut bytes.words, length);
     if is_read {
         let sequence = Sequence::new([bytes.words[0], bytes.words[1]]);
-        let mut marking = Marking { window, words: &bytes.words, sequence };
-        repeat(((length / 8) as u32).saturating_sub(FIRST_WORDS as u32), add_word, &mut marking);
+        let mut marking = Marking {
+            window,
+            words: &bytes.words,
+            sequence,
+        };
+        repeat(
+            ((length / 8) as u32).saturating_sub(FIRST_WORDS as u32),
+            add_word,
+            &mut marking,
+        );
     }
     exchange(&mut bytes.is_taken, 0);
     u32::from(is_read)

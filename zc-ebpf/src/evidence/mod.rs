@@ -1,4 +1,5 @@
-//! Collects the evidence that bytes of a read went into a write: where they were in memory, and samples of them.
+//! Collects the evidence that bytes of a read went into a write: where they were in memory, and
+//! samples of them.
 //!
 //! What is concluded from the evidence is in `zc_ebpf::pairing`, which is pure.
 

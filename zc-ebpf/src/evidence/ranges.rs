@@ -1,4 +1,5 @@
-//! The ranges of an address space. A read fills and samples them, a write compares the samples and credits the files.
+//! The ranges of an address space. A read fills and samples them, a write compares the samples and
+//! credits the files.
 
 use zc_ebpf::{
     AGAIN, CHANGED, CallId, Ends, FROM_BUFFER, FileNumber, Loss, Memory, RowKey, UNSAMPLED,
@@ -20,8 +21,8 @@ use crate::{
 /// The most bytes of a buffer that matter: no call moves 4 GiB.
 pub const MOST_LENGTH: u64 = u32::MAX as u64;
 
-/// Packs how many bytes were moved (lower half) and how many were wanted (upper half), because a global function has at most five
-/// arguments.
+/// Packs how many bytes were moved (lower half) and how many were wanted (upper half), because a
+/// global function has at most five arguments.
 #[inline(always)]
 pub fn lengths(moved: u64, wanted: u64) -> u64 {
     common_length(0, wanted, 0, MOST_LENGTH) << 32 | common_length(0, moved, 0, MOST_LENGTH)
@@ -36,26 +37,39 @@ const fn unpacked(lengths: u64) -> (u64, u64) {
 /// In [`Memory::output`]: the call under way only peeks.
 pub const PEEK: FileNumber = u32::MAX;
 
-/// Remembers bytes that a read put here, as many as [`lengths`] says. Returns the index of their range. `hint` is the index of the range
-/// that the thread filled last.
+/// Remembers bytes that a read put here, as many as [`lengths`] says. Returns the index of their
+/// range. `hint` is the index of the range that the thread filled last.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn fill(memory: *mut Memory, hint: u32, file: FileNumber, start: u64, lengths: u64) -> u32 {
-    let Some(memory) = argument::as_mut(memory) else { return 0 };
+pub extern "C" fn fill(
+    memory: *mut Memory,
+    hint: u32,
+    file: FileNumber,
+    start: u64,
+    lengths: u64,
+) -> u32 {
+    let Some(memory) = argument::as_mut(memory) else {
+        return 0;
+    };
     let (length, wanted) = unpacked(lengths);
     let is_peek = memory.output == PEEK;
     let (plan, is_summed) = memory.plan(file, length);
     let index = memory::fill_range(memory, hint, file, start, start.saturating_add(length));
-    let Some(range) = memory.ranges.get(index as usize) else { return 0 };
+    let Some(range) = memory.ranges.get(index as usize) else {
+        return 0;
+    };
     let summed_blocks = memory.summed_blocks(range.end - range.start);
-    let Some(range) = memory.ranges.get_mut(index as usize) else { return 0 };
+    let Some(range) = memory.ranges.get_mut(index as usize) else {
+        return 0;
+    };
     range.wanted_to = start.saturating_add(wanted);
     let is_summed = if start == range.start {
         range.begin();
         is_summed
     } else {
         // The checksum of several reads is of all their bytes.
-        range.goes_on_with_sum(start, length) && matches!(compare_sum(range, range.start, start), Sum::Same)
+        range.goes_on_with_sum(start, length)
+            && matches!(compare_sum(range, range.start, start), Sum::Same)
     };
     let first = range.plan_samples(start, length, plan);
     sample(range, first);
@@ -69,12 +83,21 @@ pub extern "C" fn fill(memory: *mut Memory, hint: u32, file: FileNumber, start: 
     index as u32
 }
 
-/// Adds the files that these bytes came from to the sources of the call, as many as [`lengths`] says. `intent` is [`intent::TAKE`],
-/// [`intent::FIND`] or [`intent::LEND`]. The result means nothing.
+/// Adds the files that these bytes came from to the sources of the call, as many as [`lengths`]
+/// says. `intent` is [`intent::TAKE`], [`intent::FIND`] or [`intent::LEND`]. The result means
+/// nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn take(memory: *mut Memory, hint: u32, start: u64, lengths: u64, intent: u32) -> u32 {
-    let Some(memory) = argument::as_mut(memory) else { return 0 };
+pub extern "C" fn take(
+    memory: *mut Memory,
+    hint: u32,
+    start: u64,
+    lengths: u64,
+    intent: u32,
+) -> u32 {
+    let Some(memory) = argument::as_mut(memory) else {
+        return 0;
+    };
     if let Some(range) = memory.ranges.get_mut(hint as usize)
         && range.holds(start, start.saturating_add(unpacked(lengths).0))
     {
@@ -89,11 +112,14 @@ pub extern "C" fn take(memory: *mut Memory, hint: u32, start: u64, lengths: u64,
     0
 }
 
-/// Reads the sampled words, from this index on. If one cannot be read, the range has no samples. The result means nothing.
+/// Reads the sampled words, from this index on. If one cannot be read, the range has no samples.
+/// The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn sample(range: *mut Range, first: u32) -> u32 {
-    let Some(range) = argument::as_mut(range) else { return 0 };
+    let Some(range) = argument::as_mut(range) else {
+        return 0;
+    };
     for index in 0..SAMPLES as u32 {
         if index >= range.samples {
             break;
@@ -110,17 +136,39 @@ extern "C" fn sample(range: *mut Range, first: u32) -> u32 {
     0
 }
 
-/// Adds the file of a range to the sources of the call, if bytes that the call wrote are in the range. The result means nothing.
+/// Adds the file of a range to the sources of the call, if bytes that the call wrote are in the
+/// range. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, lengths: u64, intent: u32) -> u32 {
-    let Some(memory) = argument::as_mut(memory) else { return 0 };
+extern "C" fn take_range(
+    memory: *mut Memory,
+    index: u32,
+    written: u64,
+    lengths: u64,
+    intent: u32,
+) -> u32 {
+    let Some(memory) = argument::as_mut(memory) else {
+        return 0;
+    };
     let output = memory.output;
-    let Some(range) = memory.ranges.get_mut(opaque(index.into()) as usize) else { return 0 };
+    let Some(range) = memory.ranges.get_mut(opaque(index.into()) as usize) else {
+        return 0;
+    };
     let (moved, wanted) = unpacked(lengths);
-    let (written_end, wanted_end) = (written.saturating_add(moved), written.saturating_add(wanted));
-    let start = if written > range.start { written } else { range.start };
-    let end = if written_end < range.end { written_end } else { range.end };
+    let (written_end, wanted_end) = (
+        written.saturating_add(moved),
+        written.saturating_add(wanted),
+    );
+    let start = if written > range.start {
+        written
+    } else {
+        range.start
+    };
+    let end = if written_end < range.end {
+        written_end
+    } else {
+        range.end
+    };
     if start >= end {
         return 0;
     }
@@ -168,14 +216,19 @@ extern "C" fn take_range(memory: *mut Memory, index: u32, written: u64, lengths:
 #[inline(always)]
 fn compare(range: &mut Range, start: u64, end: u64) -> Comparison {
     let words = compare_words(range, start, end);
-    Comparison { sum: compare_sum(range, start, end), ..Comparison::unpack(words.into()) }
+    Comparison {
+        sum: compare_sum(range, start, end),
+        ..Comparison::unpack(words.into())
+    }
 }
 
 /// The sum of what the samples in a piece of a range add to a [`Comparison`].
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn compare_words(range: *const Range, start: u64, end: u64) -> u32 {
-    let Some(range) = argument::as_ref(range) else { return 0 };
+    let Some(range) = argument::as_ref(range) else {
+        return 0;
+    };
     let mask = range.mask();
     let mut sums = NEVER_ZERO;
     for index in 0..SAMPLES as u32 {
@@ -191,13 +244,14 @@ extern "C" fn compare_words(range: *const Range, start: u64, end: u64) -> u32 {
     sums as u32
 }
 
-/// The sum in [`compare_words`] begins with this, a bit above what is returned: the verifier of 6.1 distinguishes a 0 on the stack from
-/// other numbers.
+/// The sum in [`compare_words`] begins with this, a bit above what is returned: the verifier of 6.1
+/// distinguishes a 0 on the stack from other numbers.
 const NEVER_ZERO: u64 = 1 << 32;
 
-/// Credits the bytes of a call to their sources, and forgets these. `who` has the task's serial number in its upper half and the call in its
-/// lower half. The result has the file with the most bytes in its lower half, and how many these are in its upper half (no call moves
-/// 4 GiB). All other files get [`Part`](zc_ebpf::Part)s.
+/// Credits the bytes of a call to their sources, and forgets these. `who` has the task's serial
+/// number in its upper half and the call in its lower half. The result has the file with the most
+/// bytes in its lower half, and how many these are in its upper half (no call moves 4 GiB). All
+/// other files get [`Part`](zc_ebpf::Part)s.
 #[inline(always)]
 pub fn settle(memory: &mut Memory, who: u64, output: FileNumber, is_moved: bool) -> u64 {
     let [first, second, ..] = memory.sources;
@@ -214,8 +268,15 @@ pub fn settle(memory: &mut Memory, who: u64, output: FileNumber, is_moved: bool)
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn settle_several(memory: *mut Memory, who: u64, output: FileNumber) -> u64 {
-    let Some(memory) = argument::as_mut(memory) else { return 0 };
-    let mut settling = Settling { memory, who, output, largest: 0 };
+    let Some(memory) = argument::as_mut(memory) else {
+        return 0;
+    };
+    let mut settling = Settling {
+        memory,
+        who,
+        output,
+        largest: 0,
+    };
     repeat(SOURCES as u32, find_largest, &mut settling);
     repeat(SOURCES as u32, settle_one, &mut settling);
     settling.largest
@@ -234,14 +295,22 @@ struct Settling<'m> {
 /// One round of the first loop. Returns 0, to go on.
 extern "C" fn find_largest(index: u64, settling: &mut Settling<'_>) -> i64 {
     let source = packed(settling.memory.sources[index as usize & (SOURCES - 1)]);
-    settling.largest = if_set(is_less(settling.largest >> 32, source >> 32), source, settling.largest);
+    settling.largest = if_set(
+        is_less(settling.largest >> 32, source >> 32),
+        source,
+        settling.largest,
+    );
     0
 }
 
 /// One round of the second loop. Returns 0, to go on.
 extern "C" fn settle_one(index: u64, settling: &mut Settling<'_>) -> i64 {
     let source = &mut settling.memory.sources[index as usize & (SOURCES - 1)];
-    add_part(settling.who, settling.largest << 32 | u64::from(settling.output), packed(*source));
+    add_part(
+        settling.who,
+        settling.largest << 32 | u64::from(settling.output),
+        packed(*source),
+    );
     *source = Source::default();
     0
 }
@@ -252,17 +321,25 @@ fn packed(source: Source) -> u64 {
     u64::from(source.bytes) << 32 | u64::from(source.file)
 }
 
-/// Counts bytes that a call wrote from a source other than its largest one. `files` has the largest one's file in its upper half and the
-/// output in its lower half. If there is no room, these bytes have no known source. The result means nothing.
+/// Counts bytes that a call wrote from a source other than its largest one. `files` has the largest
+/// one's file in its upper half and the output in its lower half. If there is no room, these bytes
+/// have no known source. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn add_part(who: u64, files: u64, source: u64) -> u32 {
     let (file, output) = (source as FileNumber, files as FileNumber);
-    let ends = Ends { input: file | FROM_BUFFER, output };
+    let ends = Ends {
+        input: file | FROM_BUFFER,
+        output,
+    };
     if file == 0 || file == (files >> 32) as FileNumber || output == 0 || ends.lack_room() {
         return 0;
     }
-    let Some(part) = rows::part(RowKey { task: (who >> 32) as u32, call: who as CallId, ends }) else {
+    let Some(part) = rows::part(RowKey {
+        task: (who >> 32) as u32,
+        call: who as CallId,
+        ends,
+    }) else {
         count_loss(Loss::UncountedPart);
         return 0;
     };

@@ -1,4 +1,5 @@
-//! Samples the streams of files: all bytes that are read from a file, or written to it. Which places are sampled is in [`Stream`].
+//! Samples the streams of files: all bytes that are read from a file, or written to it. Which
+//! places are sampled is in [`Stream`].
 
 use zc_ebpf::{
     FileNumber, NO_ROOM, STREAM_FILES,
@@ -24,14 +25,20 @@ const PLACES: u32 = 96;
 /// The slot of the stream of what is read from a file, or written to it. `None` if it has none.
 #[inline(always)]
 pub fn slot_of(file: FileNumber, is_written: bool) -> Option<u32> {
-    if file == 0 || file == NO_ROOM || file >= STREAM_FILES { None } else { Some(stream_slot(file, is_written)) }
+    if file == 0 || file == NO_ROOM || file >= STREAM_FILES {
+        None
+    } else {
+        Some(stream_slot(file, is_written))
+    }
 }
 
-/// Skips the next bytes of a stream if none of them is sampled, as is mostly the case. Returns whether it did. Where two threads are here at
-/// once, the stream fits no other.
+/// Skips the next bytes of a stream if none of them is sampled, as is mostly the case. Returns
+/// whether it did. Where two threads are here at once, the stream fits no other.
 #[inline(always)]
 pub fn skip(slot: u32, bytes: u64) -> bool {
-    let Some(stream) = STREAMS.entry(slot) else { return true };
+    let Some(stream) = STREAMS.entry(slot) else {
+        return true;
+    };
     let is_sampled = stream.samples_one_of(bytes);
     if !is_sampled {
         fetch_add(&mut stream.bytes, bytes);
@@ -39,19 +46,28 @@ pub fn skip(slot: u32, bytes: u64) -> bool {
     !is_sampled
 }
 
-/// Adds the next bytes of a stream, which are at `start` in the caller's memory. The result means nothing.
+/// Adds the next bytes of a stream, which are at `start` in the caller's memory. The result means
+/// nothing.
 ///
 /// If two threads do this at the same time, the stream will equal no other. That is safe.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn add(slot: u32, start: u64, length: u64) -> u32 {
-    let Some(stream) = STREAMS.entry(slot) else { return 0 };
+    let Some(stream) = STREAMS.entry(slot) else {
+        return 0;
+    };
     let is_sampled = stream.samples_one_of(length);
     let before = fetch_add(&mut stream.bytes, length);
     if !is_sampled {
         return 0;
     }
-    let mut piece = Piece { stream, slot, start, before, length };
+    let mut piece = Piece {
+        stream,
+        slot,
+        start,
+        before,
+        length,
+    };
     repeat(PLACES, take_place, &mut piece);
     repeat(WINDOWS as u32, take_window, &mut piece);
     0
@@ -68,7 +84,8 @@ struct Piece<'s> {
     length: u64,
 }
 
-/// One round of the loop: takes the byte at the next place, if the piece has it. Returns 1 to end the loop.
+/// One round of the loop: takes the byte at the next place, if the piece has it. Returns 1 to end
+/// the loop.
 extern "C" fn take_place(_index: u64, piece: &mut Piece<'_>) -> i64 {
     let at = piece.stream.next_place().wrapping_sub(piece.before);
     if at >= piece.length {
@@ -79,17 +96,28 @@ extern "C" fn take_place(_index: u64, piece: &mut Piece<'_>) -> i64 {
     0
 }
 
-/// One round of the loop: marks the next window with the bytes that the piece has of it. Returns 1 to end the loop.
+/// One round of the loop: marks the next window with the bytes that the piece has of it. Returns 1
+/// to end the loop.
 extern "C" fn take_window(_index: u64, piece: &mut Piece<'_>) -> i64 {
     let number = piece.stream.windows as u32;
     let (window, end) = (window_start(number), piece.before + piece.length);
     if window >= end {
         return 1;
     }
-    let from = if window > piece.before { window } else { piece.before };
+    let from = if window > piece.before {
+        window
+    } else {
+        piece.before
+    };
     let window_end = window + WINDOW_BYTES;
     let to = if window_end < end { window_end } else { end };
-    let is_marked = from < to && mark(piece.slot, number, piece.start + (from - piece.before), to - from) != 0;
+    let is_marked = from < to
+        && mark(
+            piece.slot,
+            number,
+            piece.start + (from - piece.before),
+            to - from,
+        ) != 0;
     if !is_marked || to - from < WINDOW_BYTES {
         piece.stream.gaps |= 1 << (number & 63);
     }

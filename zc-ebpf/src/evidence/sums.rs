@@ -1,4 +1,5 @@
-//! Checksums over the caller's memory. They show whether bytes were changed between a read and a write.
+//! Checksums over the caller's memory. They show whether bytes were changed between a read and a
+//! write.
 
 use aya_ebpf::{macros::map, maps::PerCpuArray};
 use zc_ebpf::{
@@ -16,8 +17,8 @@ use crate::kernel::{
     helpers::{fill_from_user, fill_part_from_user, repeat},
 };
 
-/// A checksum while it is computed. It is in a map, because it is too large for the stack, and because the verifier follows less of what is in
-/// maps.
+/// A checksum while it is computed. It is in a map, because it is too large for the stack, and
+/// because the verifier follows less of what is in maps.
 #[repr(C)]
 pub struct Summing {
     /// 1: a program is using it. Some kernels preempt programs; 7.3 preempts those on tracepoints.
@@ -77,24 +78,33 @@ const DIFFERENT: u32 = 2;
 /// The same for [`Sum::Lost`].
 const LOST: u32 = 3;
 
-/// Computes the checksum of the segments in which these bytes of the range lie. If `is_kept` is 1, they are all of its bytes, and the range
-/// remembers the sums. Else compares them with those that it remembers. Global, so that the verifier checks it once.
+/// Computes the checksum of the segments in which these bytes of the range lie. If `is_kept` is 1,
+/// they are all of its bytes, and the range remembers the sums. Else compares them with those that
+/// it remembers. Global, so that the verifier checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn sum_segments(range: *mut Range, start: u64, end: u64, is_kept: u32) -> u32 {
-    let (Some(range), Some(summing)) = (argument::as_mut(range), SUMMING.entry(0)) else { return UNKNOWN };
+    let (Some(range), Some(summing)) = (argument::as_mut(range), SUMMING.entry(0)) else {
+        return UNKNOWN;
+    };
     if range.has_changed != 0 {
         return DIFFERENT;
     }
     if range.summed_bytes == 0 {
         return UNKNOWN;
     }
-    let Some((first, last)) = range.segments(start, end) else { return LOST };
+    let Some((first, last)) = range.segments(start, end) else {
+        return LOST;
+    };
     if exchange(&mut summing.is_taken, 1) != 0 {
         range.summed_bytes = 0;
         return UNKNOWN;
     }
-    summing.sum = if first == 0 { SEED } else { range.sums[(first as usize - 1) & (SEGMENTS - 1)].into() };
+    summing.sum = if first == 0 {
+        SEED
+    } else {
+        range.sums[(first as usize - 1) & (SEGMENTS - 1)].into()
+    };
     if u64::from(range.summed_bytes) < BLOCK_BYTES {
         add_part(summing, range);
     } else {
@@ -149,9 +159,12 @@ fn add_part(summing: &mut Summing, range: &Range) {
     summing.sum = summing.sums[0].into();
 }
 
-/// One round of the loop: adds a word of the block. A loop of the program itself would be checked round by round.
+/// One round of the loop: adds a word of the block. A loop of the program itself would be checked
+/// round by round.
 extern "C" fn add_word(index: u64, State { summing }: &mut State<'_>) -> i64 {
-    let Some(&word) = summing.words.get(index as usize) else { return 1 };
+    let Some(&word) = summing.words.get(index as usize) else {
+        return 1;
+    };
     // What is behind the bytes is from another sum.
     let bytes = if summing.at < 8 { summing.at } else { 8 };
     summing.sum = (summing.sum ^ (word << ((64 - 8 * bytes) & 63))).wrapping_mul(FACTOR);
@@ -166,22 +179,33 @@ fn add_blocks(summing: &mut Summing, range: &Range, first: u32, end: u32) {
     summing.per_segment = blocks.per_segment();
     summing.stride = blocks.stride(length);
     summing.number = first * summing.per_segment;
-    summing.at = range.origin + blocks.first_place(summing.stride - BLOCK_BYTES) + u64::from(summing.number) * summing.stride;
+    summing.at = range.origin
+        + blocks.first_place(summing.stride - BLOCK_BYTES)
+        + u64::from(summing.number) * summing.stride;
     summing.last_at = range.origin + length - BLOCK_BYTES;
     let end = end * summing.per_segment;
-    let end = if end < blocks.count() { end } else { blocks.count() };
+    let end = if end < blocks.count() {
+        end
+    } else {
+        blocks.count()
+    };
     let left = end.saturating_sub(summing.number);
     repeat(left, add_block, &mut State { summing });
 }
 
 /// One round of the loop: adds a block. Returns 1 to end the loop.
 extern "C" fn add_block(_index: u64, State { summing }: &mut State<'_>) -> i64 {
-    let at = if summing.at < summing.last_at { summing.at } else { summing.last_at };
+    let at = if summing.at < summing.last_at {
+        summing.at
+    } else {
+        summing.last_at
+    };
     if !fill_from_user(at, &mut summing.words) {
         summing.sum = 0;
         return 1;
     }
-    // Four sums side by side: each multiplication waits for the one before it. Eight words a round, since the verifier follows every round.
+    // Four sums side by side: each multiplication waits for the one before it. Eight words a round,
+    // since the verifier follows every round.
     let before = summing.sum;
     let mut sums = [before, !before, before << 1, !before << 1];
     for words in summing.words.as_chunks::<8>().0 {
@@ -191,7 +215,10 @@ extern "C" fn add_block(_index: u64, State { summing }: &mut State<'_>) -> i64 {
             }
         }
     }
-    let sum = shortened(sums.into_iter().fold(before, |all, sum| (all ^ sum).wrapping_mul(FACTOR)));
+    let sum = shortened(
+        sums.into_iter()
+            .fold(before, |all, sum| (all ^ sum).wrapping_mul(FACTOR)),
+    );
     // The last block of a segment leaves its sum there.
     let segment = summing.number.checked_div(summing.per_segment).unwrap_or(0);
     summing.sums[segment as usize & (SEGMENTS - 1)] = sum;

@@ -1,4 +1,5 @@
-//! Finds the files of a call. That happens at its entry: by its exit, another thread may have closed a descriptor and opened it again.
+//! Finds the files of a call. That happens at its entry: by its exit, another thread may have
+//! closed a descriptor and opened it again.
 
 use zc_ebpf::{ABSENT, Ends, FileNumber, Mapping, Task, fds, recorded};
 
@@ -17,7 +18,9 @@ pub fn of(task: &mut Task, current: TypedPtr) -> Ends {
     if !names_files(task) {
         return Ends::NONE;
     }
-    find(task, identify::number, |task| mapping::source(task, current))
+    find(task, identify::number, |task| {
+        mapping::source(task, current)
+    })
 }
 
 /// The files of a call whose entry was not seen. This is slower, and quicker to verify.
@@ -26,7 +29,11 @@ pub fn of_unseen(task: &mut Task) -> Ends {
     if !names_files(task) {
         return Ends::NONE;
     }
-    let ends = find(task, |_, fd, side| identify::number_unseen(fd, side), mapping::source_unseen);
+    let ends = find(
+        task,
+        |_, fd, side| identify::number_unseen(fd, side),
+        mapping::source_unseen,
+    );
     // It was looked up without the kernel's count of changes.
     task.mapping = Mapping::NONE;
     ends
@@ -38,9 +45,14 @@ fn names_files(task: &Task) -> bool {
     task.spec.fds != fds::NONE && offset_of_field!(task_files) != ABSENT && records(recorded::FILES)
 }
 
-/// The files of the call in the task: `number` finds those of its descriptors, `mapped` the one that it writes from.
+/// The files of the call in the task: `number` finds those of its descriptors, `mapped` the one
+/// that it writes from.
 #[inline(always)]
-fn find(task: &mut Task, number: impl Fn(&mut Task, u64, u32) -> FileNumber, mapped: impl Fn(&mut Task) -> FileNumber) -> Ends {
+fn find(
+    task: &mut Task,
+    number: impl Fn(&mut Task, u64, u32) -> FileNumber,
+    mapped: impl Fn(&mut Task) -> FileNumber,
+) -> Ends {
     let spec = task.spec;
     let first = task.arguments.get(spec.first);
     let (from, to, side) = match spec.fds {
@@ -50,22 +62,31 @@ fn find(task: &mut Task, number: impl Fn(&mut Task, u64, u32) -> FileNumber, map
         fds::COPIES => (first, task.arguments.get(spec.second), identify::OUTPUT),
         _ => match task.arguments.get(spec.argument) as u32 {
             FICLONE => (task.arguments.get(spec.second), first, identify::OUTPUT),
-            FICLONERANGE => (range_source(task.arguments.get(spec.second)), first, identify::OUTPUT),
+            FICLONERANGE => (
+                range_source(task.arguments.get(spec.second)),
+                first,
+                identify::OUTPUT,
+            ),
             _ => (first, NO_FD, identify::OUTPUT),
         },
     };
     let output = number(task, to, side);
     let input = number(task, from, identify::INPUT);
     match spec.fds {
-        fds::PIPE if output & FOR_WRITING == 0 => Ends { input: output, output: 0 },
-        fds::PIPE | fds::WRITES if spec.fds == fds::PIPE || spec.returns_bytes != 0 => {
-            Ends { input: mapped(task), output: output & !FOR_WRITING }
-        }
+        fds::PIPE if output & FOR_WRITING == 0 => Ends {
+            input: output,
+            output: 0,
+        },
+        fds::PIPE | fds::WRITES if spec.fds == fds::PIPE || spec.returns_bytes != 0 => Ends {
+            input: mapped(task),
+            output: output & !FOR_WRITING,
+        },
         _ => Ends { input, output },
     }
 }
 
-/// `src_fd`, the first field of a `struct file_clone_range` of the kernel's include/uapi/linux/fs.h.
+/// `src_fd`, the first field of a `struct file_clone_range` of the kernel's
+/// include/uapi/linux/fs.h.
 #[inline(always)]
 fn range_source(request: u64) -> u64 {
     read_user(request).unwrap_or(NO_FD)

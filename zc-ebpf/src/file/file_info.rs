@@ -1,4 +1,5 @@
-//! Reports to user space what a file is: once, and again for a socket that has got an address since.
+//! Reports to user space what a file is: once, and again for a socket that has got an address
+//! since.
 
 use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_RING_SIZE};
 use zc_ebpf::{ABSENT, FileSeen, NAMES_BYTES, event_kind, path_end, reported};
@@ -12,7 +13,8 @@ use crate::{
     maps::{EVENTS, SCRATCH, wakeup_for_file},
 };
 
-/// `ANON_INODE_FS_MAGIC` of the kernel's include/uapi/linux/magic.h: files of this filesystem share one inode.
+/// `ANON_INODE_FS_MAGIC` of the kernel's include/uapi/linux/magic.h: files of this filesystem share
+/// one inode.
 const ANON_INODE_FS_MAGIC: u64 = 0x0904_1934;
 
 /// `SOCKFS_MAGIC` of the same file: files of this filesystem are sockets.
@@ -36,26 +38,34 @@ fn magic(file: KernelPtr) -> Option<u64> {
     fields::probe(sb, offset_of_field!(sb_magic))
 }
 
-/// Reports the file unless `before` shows that there is nothing new. Returns what has been reported by now, as the constants in
-/// [`reported`].
+/// Reports the file unless `before` shows that there is nothing new. Returns what has been reported
+/// by now, as the constants in [`reported`].
 #[inline(always)]
 pub fn report(file: KernelPtr, number: u32, before: u32) -> u32 {
-    // A file that comes here again is a socket without a peer, or its event did not fit into the ring buffer.
+    // A file that comes here again is a socket without a peer, or its event did not fit into the
+    // ring buffer.
     if before != 0 && socket::known(file) == before {
         return before;
     }
-    let Some(seen) = SCRATCH.entry(0) else { return before };
+    let Some(seen) = SCRATCH.entry(0) else {
+        return before;
+    };
     if !path::lock_scratch() {
         return before;
     }
     seen.number = number;
     let now = describe(file, seen).unwrap_or(before);
-    let now = if now != before && send(seen) { now } else { before };
+    let now = if now != before && send(seen) {
+        now
+    } else {
+        before
+    };
     path::unlock_scratch();
     now
 }
 
-/// Fills in the event. Returns which parts of it are known, as the constants in [`reported`]. `None` if the file cannot be read.
+/// Fills in the event. Returns which parts of it are known, as the constants in [`reported`].
+/// `None` if the file cannot be read.
 #[inline(always)]
 fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<u32> {
     let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
@@ -72,8 +82,14 @@ fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<u32> {
     (seen.local_port, seen.peer_port) = (0, 0);
     seen.peer_inode = 0;
     let kind = fields::probe_pointer(sb, offset_of_field!(sb_type));
-    read_text(fields::probe_pointer(kind, offset_of_field!(type_name)), &mut seen.filesystem);
-    read_text(fields::probe_pointer(sb, offset_of_field!(sb_subtype)), &mut seen.subtype);
+    read_text(
+        fields::probe_pointer(kind, offset_of_field!(type_name)),
+        &mut seen.filesystem,
+    );
+    read_text(
+        fields::probe_pointer(sb, offset_of_field!(sb_subtype)),
+        &mut seen.subtype,
+    );
     if is_socket(file) {
         return Some(socket::describe_socket(file as u64)).filter(|&known| known != 0);
     }
@@ -88,16 +104,22 @@ fn read_text<const BYTES: usize>(text: KernelPtr, into: &mut [u8; BYTES]) {
     let _ = read_kernel_text(text, into);
 }
 
-/// Sends the part of the event that is filled. `false` if there is no room. Half of the ring buffer is reserved for events of tasks:
-/// without the name of a file the counts are still right, and the next use of the file tries again.
+/// Sends the part of the event that is filled. `false` if there is no room. Half of the ring buffer
+/// is reserved for events of tasks: without the name of a file the counts are still right, and the
+/// next use of the file tries again.
 #[inline(always)]
 fn send(seen: &FileSeen) -> bool {
     let names = seen.names_length as usize;
-    if names > NAMES_BYTES || EVENTS.query(BPF_RB_AVAIL_DATA.into()) > EVENTS.query(BPF_RB_RING_SIZE.into()) / 2 {
+    if names > NAMES_BYTES
+        || EVENTS.query(BPF_RB_AVAIL_DATA.into()) > EVENTS.query(BPF_RB_RING_SIZE.into()) / 2
+    {
         return false;
     }
     let length = core::mem::offset_of!(FileSeen, names) + names;
     // SAFETY: no more than the whole of it.
-    let bytes = unsafe { core::slice::from_raw_parts(core::ptr::from_ref(seen).cast::<u8>(), length) };
-    EVENTS.output::<[u8]>(bytes, wakeup_for_file(seen.number)).is_ok()
+    let bytes =
+        unsafe { core::slice::from_raw_parts(core::ptr::from_ref(seen).cast::<u8>(), length) };
+    EVENTS
+        .output::<[u8]>(bytes, wakeup_for_file(seen.number))
+        .is_ok()
 }

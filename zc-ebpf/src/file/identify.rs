@@ -1,7 +1,9 @@
 //! Finds the number of the file behind a descriptor.
 
 use aya_ebpf::bindings::BPF_NOEXIST;
-use zc_ebpf::{ABSENT, Descriptor, FileKey, FileNumber, KnownFile, NO_ROOM, Task, recorded, reported};
+use zc_ebpf::{
+    ABSENT, Descriptor, FileKey, FileNumber, KnownFile, NO_ROOM, Task, recorded, reported,
+};
 
 use crate::{
     file::file_info,
@@ -15,7 +17,8 @@ use crate::{
 /// No descriptor.
 pub const NO_FD: u64 = u64::MAX;
 
-/// The number of the file behind a descriptor of the current task, whose entry is `task`. 0: there is no file.
+/// The number of the file behind a descriptor of the current task, whose entry is `task`. 0: there
+/// is no file.
 #[inline(always)]
 pub fn number(task: &mut Task, fd: u64, side: u32) -> FileNumber {
     if fd == NO_FD {
@@ -23,15 +26,27 @@ pub fn number(task: &mut Task, fd: u64, side: u32) -> FileNumber {
     }
     // To the kernel a descriptor is an unsigned int: it ignores the upper half of the register.
     let fd = fd as u32;
-    let last = if side == OUTPUT { task.last_output } else { task.last_input };
+    let last = if side == OUTPUT {
+        task.last_output
+    } else {
+        task.last_input
+    };
     let is_last = task.shares_files == 0 && side != PIPE && last.file != 0 && last.fd == fd;
-    if is_last { last.file } else { file_behind(task, fd, side) }
+    if is_last {
+        last.file
+    } else {
+        file_behind(task, fd, side)
+    }
 }
 
 /// As [`number`], for a call whose entry was not seen.
 #[inline(always)]
 pub fn number_unseen(fd: u64, side: u32) -> FileNumber {
-    if fd == NO_FD { 0 } else { file_behind_unseen(fd as u32, side) }
+    if fd == NO_FD {
+        0
+    } else {
+        file_behind_unseen(fd as u32, side)
+    }
 }
 
 /// Side for [`number`]: the file that bytes come from.
@@ -43,18 +58,28 @@ pub const PIPE: u32 = 2;
 /// In the result for a [`PIPE`].
 pub const FOR_WRITING: FileNumber = 1 << 31;
 
-/// As [`number`]. A global function, so that the verifier checks it once, and not wherever a call names a file.
+/// As [`number`]. A global function, so that the verifier checks it once, and not wherever a call
+/// names a file.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn file_behind(task: *mut Task, fd: u32, side: u32) -> FileNumber {
-    // Verifiers before 6.8 check a global function even if nothing calls it. This shows them that the load below cannot happen.
+    // Verifiers before 6.8 check a global function even if nothing calls it. This shows them that
+    // the load below cannot happen.
     if offset_of_field!(task_files) == ABSENT || !records(recorded::FILES) {
         return 0;
     }
-    // In one place only: wherever a program loads a pointer from the current task, the verifier searches all of the kernel's types.
+    // In one place only: wherever a program loads a pointer from the current task, the verifier
+    // searches all of the kernel's types.
     let files: TypedPtr = TypedPtr::current_task().load(offset_of_field!(task_files));
-    let task = argument::as_mut(task).filter(|task| side != PIPE && task.has_ring | task.shares_files == 0);
-    let last = task.map(|task| if side == OUTPUT { &mut task.last_output } else { &mut task.last_input });
+    let task = argument::as_mut(task)
+        .filter(|task| side != PIPE && task.has_ring | task.shares_files == 0);
+    let last = task.map(|task| {
+        if side == OUTPUT {
+            &mut task.last_output
+        } else {
+            &mut task.last_input
+        }
+    });
     let file = open_file(files, fd);
     if file.is_null() {
         return 0;
@@ -64,22 +89,33 @@ extern "C" fn file_behind(task: *mut Task, fd: u32, side: u32) -> FileNumber {
         *last = Descriptor { fd, file };
     }
     let number = known.unwrap_or_else(|| look_closer(file as u64));
-    if side == PIPE && is_for_writing(file) { number | FOR_WRITING } else { number }
+    if side == PIPE && is_for_writing(file) {
+        number | FOR_WRITING
+    } else {
+        number
+    }
 }
 
 /// As [`number_unseen`]. A global function for the same reason as [`file_behind`].
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn file_behind_unseen(fd: u32, side: u32) -> FileNumber {
-    let Some(file) = open_file_of_current(fd) else { return 0 };
+    let Some(file) = open_file_of_current(fd) else {
+        return 0;
+    };
     let number = number_of(file);
-    if side == PIPE && is_for_writing(file) { number | FOR_WRITING } else { number }
+    if side == PIPE && is_for_writing(file) {
+        number | FOR_WRITING
+    } else {
+        number
+    }
 }
 
 /// `FMODE_WRITE` of the kernel's include/linux/fs.h: the file is open for writing.
 const FMODE_WRITE: u32 = 2;
 
-/// Whether a pipe is open for writing: `vmsplice` moves bytes into a pipe through one descriptor, and out of it through the other.
+/// Whether a pipe is open for writing: `vmsplice` moves bytes into a pipe through one descriptor,
+/// and out of it through the other.
 #[inline(always)]
 fn is_for_writing(file: KernelPtr) -> bool {
     let mode: Option<u32> = fields::probe(file, offset_of_field!(file_mode));
@@ -95,10 +131,12 @@ fn open_file(files: TypedPtr, fd: u32) -> KernelPtr {
         return core::ptr::null();
     }
     let table: KernelPtr = fdt.load(offset_of_field!(fdt_fd));
-    fields::probe_at(table.wrapping_add(fd as usize * size_of::<KernelPtr>())).unwrap_or(core::ptr::null())
+    fields::probe_at(table.wrapping_add(fd as usize * size_of::<KernelPtr>()))
+        .unwrap_or(core::ptr::null())
 }
 
-/// The `struct file` behind a descriptor of the current task. It is read without typed pointers, which is slower but quick to verify.
+/// The `struct file` behind a descriptor of the current task. It is read without typed pointers,
+/// which is slower but quick to verify.
 #[inline(always)]
 pub fn open_file_of_current(fd: u32) -> Option<KernelPtr> {
     let files: KernelPtr = fields::probe(current_task(), offset_of_field!(task_files))?;
@@ -111,13 +149,16 @@ pub fn open_file_of_current(fd: u32) -> Option<KernelPtr> {
     fields::probe_at(table.wrapping_add(fd as usize * size_of::<KernelPtr>()))
 }
 
-/// The number of a file that was open with this key. By now it may be closed, and its memory may be in use for another file.
+/// The number of a file that was open with this key. By now it may be closed, and its memory may be
+/// in use for another file.
 #[inline(always)]
 pub fn number_of_former(file: KernelPtr, key: FileKey) -> FileNumber {
     if key_of(file) == Some(key) {
         return number_of(file);
     }
-    FILES.entry(in_map(key)).map_or(NO_ROOM, |known| known.number)
+    FILES
+        .entry(in_map(key))
+        .map_or(NO_ROOM, |known| known.number)
 }
 
 /// The number of an open file.
@@ -133,7 +174,8 @@ fn known_number(file: KernelPtr) -> Option<FileNumber> {
     (known.reported == reported::ALL).then_some(known.number)
 }
 
-/// The key of a file, if it does not share its inode with others. It is valid as long as the file is open.
+/// The key of a file, if it does not share its inode with others. It is valid as long as the file
+/// is open.
 #[inline(always)]
 pub fn key_of(file: KernelPtr) -> Option<FileKey> {
     let inode: KernelPtr = fields::probe(file, offset_of_field!(file_inode))?;
@@ -148,10 +190,14 @@ pub fn key_of(file: KernelPtr) -> Option<FileKey> {
 /// The key that a file has in the map now. To be asked for once: a moment later it may be another.
 #[inline(always)]
 fn in_map(key: FileKey) -> FileKey {
-    FileKey { shared: key.shared | file_generation(), ..key }
+    FileKey {
+        shared: key.shared | file_generation(),
+        ..key
+    }
 }
 
-/// The number of a file that is seen for the first time, that is not completely reported yet, or that shares its inode with others.
+/// The number of a file that is seen for the first time, that is not completely reported yet, or
+/// that shares its inode with others.
 ///
 /// A global function, so that the verifier checks it once, and not wherever a file is used.
 #[unsafe(no_mangle)]
@@ -159,8 +205,12 @@ fn in_map(key: FileKey) -> FileKey {
 extern "C" fn look_closer(file: u64) -> FileNumber {
     let file = file as KernelPtr;
     let Some(key) = key_of(file) else { return 0 };
-    let Some(key) = key_of_its_own(file, in_map(key)) else { return NO_ROOM };
-    let Some(known) = FILES.entry(key).or_else(|| add(key)) else { return NO_ROOM };
+    let Some(key) = key_of_its_own(file, in_map(key)) else {
+        return NO_ROOM;
+    };
+    let Some(known) = FILES.entry(key).or_else(|| add(key)) else {
+        return NO_ROOM;
+    };
     // Two CPUs may report the same at once, which does no harm.
     if known.reported != reported::ALL {
         known.reported = file_info::report(file, known.number, known.reported);
@@ -168,18 +218,32 @@ extern "C" fn look_closer(file: u64) -> FileNumber {
     known.number
 }
 
-/// The key that no other file has, from the key of its inode. `None` if there is no room to remember that the inode is shared.
+/// The key that no other file has, from the key of its inode. `None` if there is no room to
+/// remember that the inode is shared.
 #[inline(always)]
 fn key_of_its_own(file: KernelPtr, key: FileKey) -> Option<FileKey> {
     match FILES.entry(key) {
         Some(known) if known.reported != reported::SHARED => return Some(key),
         Some(_) => {}
         None if file_info::shares_its_inode(file) => {
-            FILES.insert(key, KnownFile { number: 0, reported: reported::SHARED }, 0).ok()?;
+            FILES
+                .insert(
+                    key,
+                    KnownFile {
+                        number: 0,
+                        reported: reported::SHARED,
+                    },
+                    0,
+                )
+                .ok()?;
         }
         None => return Some(key),
     }
-    Some(FileKey { address: file as u64, shared: key.shared | 1, ..key })
+    Some(FileKey {
+        address: file as u64,
+        shared: key.shared | 1,
+        ..key
+    })
 }
 
 /// Gives a file a number. `None` if there is no room for it.
@@ -192,6 +256,13 @@ fn add(key: FileKey) -> Option<&'static mut KnownFile> {
     }
     let number = fetch_add(&mut control.last_file, 1) as FileNumber + 1;
     // Another CPU may have been faster. Then the file has the number that it got there.
-    let _ = FILES.insert(key, KnownFile { number, reported: 0 }, BPF_NOEXIST.into());
+    let _ = FILES.insert(
+        key,
+        KnownFile {
+            number,
+            reported: 0,
+        },
+        BPF_NOEXIST.into(),
+    );
     FILES.entry(key)
 }

@@ -1,4 +1,5 @@
-//! Reads the path of a file as its process sees it: from the file's name up to the root, across mounts.
+//! Reads the path of a file as its process sees it: from the file's name up to the root, across
+//! mounts.
 
 use aya_ebpf::{macros::map, maps::PerCpuArray};
 use zc_ebpf::{ABSENT, NAME_BYTES, NAMES_BYTES, path_end};
@@ -10,7 +11,8 @@ use crate::{
     maps::SCRATCH,
 };
 
-/// The most steps of a walk, over names and mounts. More names fit into [`NAMES_BYTES`] only if they are very short.
+/// The most steps of a walk, over names and mounts. More names fit into [`NAMES_BYTES`] only if
+/// they are very short.
 const MAX_STEPS: u32 = 1024;
 
 /// The state of the walk. It has addresses, because a map cannot hold pointers.
@@ -32,15 +34,18 @@ pub struct Walk {
     reserved: u32,
 }
 
-/// The state of a walk along a path. It is in a map because the verifier follows every value that a variable on the stack can have.
+/// The state of a walk along a path. It is in a map because the verifier follows every value that a
+/// variable on the stack can have.
 #[map]
 static WALK: PerCpuArray<Walk> = PerCpuArray::with_max_entries(1, 0);
 
-/// Takes this CPU's scratch, until [`unlock_scratch`]. `false` if another program is using it: newer kernels preempt programs, and a
-/// program that runs when an operation of `io_uring` completes may interrupt another.
+/// Takes this CPU's scratch, until [`unlock_scratch`]. `false` if another program is using it:
+/// newer kernels preempt programs, and a program that runs when an operation of `io_uring`
+/// completes may interrupt another.
 #[inline(always)]
 pub fn lock_scratch() -> bool {
-    WALK.entry(0).is_some_and(|walk| exchange(&mut walk.is_taken, 1) == 0)
+    WALK.entry(0)
+        .is_some_and(|walk| exchange(&mut walk.is_taken, 1) == 0)
 }
 
 /// Releases this CPU's scratch.
@@ -51,14 +56,17 @@ pub fn unlock_scratch() {
     }
 }
 
-/// Writes the names of the file's path into this CPU's scratch. Returns how they end, as one of the constants in [`path_end`].
+/// Writes the names of the file's path into this CPU's scratch. Returns how they end, as one of the
+/// constants in [`path_end`].
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn describe_path(file: u64) -> u32 {
     if offset_of_field!(file_dentry) == ABSENT {
         return path_end::NONE;
     }
-    let Some(walk) = WALK.entry(0) else { return path_end::NONE };
+    let Some(walk) = WALK.entry(0) else {
+        return path_end::NONE;
+    };
     let file = file as KernelPtr;
     let fs = fields::probe_or_zero::<u64>(current_task(), offset_of_field!(task_fs)) as KernelPtr;
     walk.dentry = fields::probe_or_zero(file, offset_of_field!(file_dentry));
@@ -85,8 +93,8 @@ extern "C" fn step(_index: u64, _state: &mut NoState) -> i64 {
     }
 }
 
-/// Advances by a name or a mount. Returns how the path ends, or [`path_end::NONE`] if it goes on. `None` if the kernel's structs cannot be
-/// read, or there is no room for the name.
+/// Advances by a name or a mount. Returns how the path ends, or [`path_end::NONE`] if it goes on.
+/// `None` if the kernel's structs cannot be read, or there is no room for the name.
 #[inline(always)]
 fn advance(walk: &mut Walk) -> Option<u32> {
     if walk.dentry == walk.root_dentry && walk.mount == walk.root_mount {
@@ -113,7 +121,8 @@ fn advance(walk: &mut Walk) -> Option<u32> {
     Some(path_end::NONE)
 }
 
-/// Adds the name of the current dentry to the names in the scratch. `None` if there is no room for it.
+/// Adds the name of the current dentry to the names in the scratch. `None` if there is no room for
+/// it.
 #[inline(always)]
 fn add_name(walk: &Walk) -> Option<()> {
     let seen = SCRATCH.entry(0)?;

@@ -14,26 +14,31 @@ const AF_UNIX: u16 = 1;
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
 
-/// Size of `sun_path` in a `struct sockaddr_un`, and its offset: the family comes before it. In bytes.
+/// Size of `sun_path` in a `struct sockaddr_un`, and its offset: the family comes before it. In
+/// bytes.
 const SUN_PATH_BYTES: usize = 108;
 const SUN_PATH_AT: usize = 2;
 
-/// What is known about a socket now, as the constants in [`reported`]. A socket without a peer may get one later.
+/// What is known about a socket now, as the constants in [`reported`]. A socket without a peer may
+/// get one later.
 #[inline(always)]
 pub fn known(file: KernelPtr) -> u32 {
     sock(file).map_or(reported::ALL, known_of)
 }
 
-/// Writes what the socket is into this CPU's scratch. Returns what is known about it, as the constants in [`reported`]. 0 if it cannot be
-/// read.
+/// Writes what the socket is into this CPU's scratch. Returns what is known about it, as the
+/// constants in [`reported`]. 0 if it cannot be read.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn describe_socket(file: u64) -> u32 {
-    let Some(seen) = SCRATCH.entry(0) else { return 0 };
+    let Some(seen) = SCRATCH.entry(0) else {
+        return 0;
+    };
     describe(file as KernelPtr, seen).unwrap_or(0)
 }
 
-/// Has no branches, because the verifier follows each one. Reading through a null pointer gives zeroes.
+/// Has no branches, because the verifier follows each one. Reading through a null pointer gives
+/// zeroes.
 #[inline(always)]
 fn describe(file: KernelPtr, seen: &mut FileSeen) -> Option<u32> {
     let sk = sock(file)?;
@@ -59,7 +64,9 @@ fn known_of(sk: KernelPtr) -> u32 {
     let family: u16 = fields::probe_or_zero(sk, offset_of_field!(sock_family));
     let (has_local, has_peer) = match family {
         AF_INET | AF_INET6 => (local_port(sk) != 0, peer_port(sk) != 0),
-        AF_UNIX if offset_of_field!(unix_address) != ABSENT => (!unix_address(sk).is_null(), peer_inode(sk) != 0),
+        AF_UNIX if offset_of_field!(unix_address) != ABSENT => {
+            (!unix_address(sk).is_null(), peer_inode(sk) != 0)
+        }
         _ => return reported::ALL,
     };
     // A socket with a peer has all addresses that it will ever have.
@@ -102,7 +109,8 @@ fn peer_port(sk: KernelPtr) -> u16 {
     u16::from_be(fields::probe_or_zero(sk, offset_of_field!(sock_peer_port)))
 }
 
-/// The path that the socket is bound to or, since connecting sockets are rarely bound, the path of its peer. And the peer's inode.
+/// The path that the socket is bound to or, since connecting sockets are rarely bound, the path of
+/// its peer. And the peer's inode.
 #[inline(always)]
 fn describe_unix(sk: KernelPtr, seen: &mut FileSeen) {
     if offset_of_field!(unix_address) == ABSENT {
@@ -125,7 +133,8 @@ fn unix_peer(sk: KernelPtr) -> KernelPtr {
     fields::probe_pointer(sk, offset_of_field!(unix_peer))
 }
 
-/// The inode of the peer. It exists once the connection is accepted, next to the `struct socket` in a `struct socket_alloc`. 0: there is none.
+/// The inode of the peer. It exists once the connection is accepted, next to the `struct socket` in
+/// a `struct socket_alloc`. 0: there is none.
 #[inline(always)]
 fn peer_inode(sk: KernelPtr) -> u64 {
     let socket = fields::probe_pointer(unix_peer(sk), offset_of_field!(sock_socket));
@@ -141,6 +150,12 @@ fn read_unix_path(address: KernelPtr, into: &mut [u8; NAMES_BYTES]) -> u32 {
         return 0;
     }
     let path = address.wrapping_add(offset_of_field!(unix_address_name) as usize + SUN_PATH_AT);
-    let Some(into) = into.get_mut(..length) else { return 0 };
-    if read_kernel_bytes(path, into) { length as u32 } else { 0 }
+    let Some(into) = into.get_mut(..length) else {
+        return 0;
+    };
+    if read_kernel_bytes(path, into) {
+        length as u32
+    } else {
+        0
+    }
 }

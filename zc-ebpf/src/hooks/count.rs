@@ -1,8 +1,9 @@
 //! Counts calls, at every entry and exit of a followed task.
 
 use zc_ebpf::{
-    ABSENT, Arguments, BusyRow, COMPAT, Ends, FEW_CALLS, Interrupted, Loss, NO_CALL, Outcome, Row, Task, bucket_of, entry, fds,
-    fills, hook, is_restart, opaque::opaque, other, phase, recorded, requested, selected, spec_slot,
+    ABSENT, Arguments, BusyRow, COMPAT, Ends, FEW_CALLS, Interrupted, Loss, NO_CALL, Outcome, Row,
+    Task, bucket_of, entry, fds, fills, hook, is_restart, opaque::opaque, other, phase, recorded,
+    requested, selected, spec_slot,
 };
 
 use crate::{
@@ -23,7 +24,8 @@ const SYS: u64 = 1 << (31 - 1);
 /// The highest errno a call can return (`MAX_ERRNO` of the kernel's include/linux/err.h).
 const MAX_ERRNO: i64 = 4095;
 
-/// The numbers of `io_uring_setup`, `io_uring_enter` and `io_uring_register`, the same in all tables.
+/// The numbers of `io_uring_setup`, `io_uring_enter` and `io_uring_register`, the same in all
+/// tables.
 const RING_CALLS: core::ops::RangeInclusive<u16> = 425..=427;
 
 /// The current task, which is followed, enters the kernel for a call.
@@ -39,7 +41,9 @@ pub fn enter(task: &mut Task, current: TypedPtr, registers: Registers, number: i
         others::record_interrupted(task);
     }
     task.entry = entry::SEEN;
-    let is_counted = identify(task, registers, number, |compat| registers.arguments_at_entry(compat));
+    let is_counted = identify(task, registers, number, |compat| {
+        registers.arguments_at_entry(compat)
+    });
     if !is_counted || !fds::only_used(task.spec.fds) {
         task.forget_descriptors();
         if RING_CALLS.contains(&(number as u16)) {
@@ -66,19 +70,29 @@ pub fn enter(task: &mut Task, current: TypedPtr, registers: Registers, number: i
 /// The time, if times are recorded.
 #[inline(always)]
 pub fn clock_ns() -> u64 {
-    if records(recorded::TIMES) { now_ns() } else { 0 }
+    if records(recorded::TIMES) {
+        now_ns()
+    } else {
+        0
+    }
 }
 
 /// How long the call took that the task entered last, if times are recorded.
 #[inline(always)]
 fn duration_ns(task: &Task) -> u64 {
-    if records(recorded::TIMES) { now_ns().wrapping_sub(task.entered_ns) } else { Outcome::UNTIMED }
+    if records(recorded::TIMES) {
+        now_ns().wrapping_sub(task.entered_ns)
+    } else {
+        Outcome::UNTIMED
+    }
 }
 
 /// A call returns to the current task. If the trace is over by then, the call stays under way.
 #[inline(always)]
 pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
-    let Some(task) = tasks::of_current(current).filter(|_| !is_over()) else { return };
+    let Some(task) = tasks::of_current(current).filter(|_| !is_over()) else {
+        return;
+    };
     let entry = task.entry;
     task.entry = entry::SEEN;
     if task.phase != phase::ACTIVE {
@@ -102,11 +116,13 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     }
     let signals = signals(current);
     if signals & KILL != 0 {
-        // The caller will never see the result, so the call stays under way until the task exits. Every thread of a process that is
-        // killed, or that another thread ends with `exit_group`, has this signal.
+        // The caller will never see the result, so the call stays under way until the task exits.
+        // Every thread of a process that is killed, or that another thread ends with `exit_group`,
+        // has this signal.
         return;
     }
-    // Read from the task, so that the verifier follows the rest once and not for both kinds of calls.
+    // Read from the task, so that the verifier follows the rest once and not for both kinds of
+    // calls.
     let is_unseen = task.entry == entry::UNSEEN;
     if is_unseen {
         // Trapped by seccomp: the call was not made, and what looks like its result is not one.
@@ -144,8 +160,8 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     }
 }
 
-/// A call returns without its entry having been seen, because seccomp answered it. Finds out from the registers which call it is, and marks it
-/// as under way if it is counted.
+/// A call returns without its entry having been seen, because seccomp answered it. Finds out from
+/// the registers which call it is, and marks it as under way if it is counted.
 #[inline(always)]
 fn find_unseen(task: &mut Task, registers: Registers) {
     let result = task.outcome.result;
@@ -157,7 +173,9 @@ fn find_unseen(task: &mut Task, registers: Registers) {
         others::record_interrupted(task);
     }
     task.entered_ns = clock_ns();
-    let is_counted = identify(task, registers, registers.number(), |compat| registers.arguments_at_exit(compat));
+    let is_counted = identify(task, registers, registers.number(), |compat| {
+        registers.arguments_at_exit(compat)
+    });
     if is_counted {
         task.ends = ends::of_unseen(task);
     } else {
@@ -170,9 +188,14 @@ fn find_unseen(task: &mut Task, registers: Registers) {
     task.outcome.checked_calls = 0;
 }
 
-/// The current task exits. The call under way never returns, nor does one that was interrupted and not continued.
+/// The current task exits. The call under way never returns, nor does one that was interrupted and
+/// not continued.
 pub fn abandon(task: &mut Task) {
-    let call = if task.call == NO_CALL { task.interrupted } else { task.call };
+    let call = if task.call == NO_CALL {
+        task.interrupted
+    } else {
+        task.call
+    };
     task.call = NO_CALL;
     task.interrupted = NO_CALL;
     if task.phase != phase::ACTIVE {
@@ -190,11 +213,14 @@ pub fn abandon(task: &mut Task) {
     count_in_rows(task, 0);
 }
 
-/// Counts a call that a signal ended. The task has gone on, so the call has returned. The result means nothing.
+/// Counts a call that a signal ended. The task has gone on, so the call has returned. The result
+/// means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn record_interrupted(task: *mut Task) -> u32 {
-    let Some(task) = argument::as_mut(task) else { return 0 };
+    let Some(task) = argument::as_mut(task) else {
+        return 0;
+    };
     let interruption = task.interruption;
     task.outcome = Outcome {
         result: -i64::from(interruption.errno),
@@ -210,12 +236,18 @@ extern "C" fn record_interrupted(task: *mut Task) -> u32 {
     count_in_rows(task, interruption.errno)
 }
 
-/// Counts the call in [`Task::outcome`]. Returns how many calls its row has now, see [`sample::counted`]. 0: the call is not counted.
+/// Counts the call in [`Task::outcome`]. Returns how many calls its row has now, see
+/// [`sample::counted`]. 0: the call is not counted.
 #[inline(always)]
 fn record(task: &mut Task) -> u32 {
     let outcome = &task.outcome;
-    let errno = if is_error(outcome.result) { -outcome.result as u32 } else { 0 };
-    // Most processes end before they have a busy row. A look-up would often wait for memory, as the tables are large.
+    let errno = if is_error(outcome.result) {
+        -outcome.result as u32
+    } else {
+        0
+    };
+    // Most processes end before they have a busy row. A look-up would often wait for memory, as the
+    // tables are large.
     if errno == 0
         && task.has_busy_rows != 0
         && records(recorded::ROWS)
@@ -226,12 +258,14 @@ fn record(task: &mut Task) -> u32 {
     count_in_rows(task, errno)
 }
 
-/// Counts the call in [`Task::outcome`], which has this errno or 0, in the row with its files, or else in that without files. Returns
-/// what [`record`] returns.
+/// Counts the call in [`Task::outcome`], which has this errno or 0, in the row with its files, or
+/// else in that without files. Returns what [`record`] returns.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn count_in_rows(task: *mut Task, errno: u32) -> u32 {
-    let Some(task) = argument::as_mut(task).filter(|_| records(recorded::ROWS)) else { return 0 };
+    let Some(task) = argument::as_mut(task).filter(|_| records(recorded::ROWS)) else {
+        return 0;
+    };
     if !rows::files_of(task.ends).is_none() {
         let counted = count_in_row(task, errno, 1);
         if counted != UNCOUNTED {
@@ -247,13 +281,22 @@ extern "C" fn count_in_rows(task: *mut Task, errno: u32) -> u32 {
     }
 }
 
-/// Counts the call in the row with its files, or in that without files, and its errno. Returns what [`record`] returns, or [`UNCOUNTED`].
+/// Counts the call in the row with its files, or in that without files, and its errno. Returns what
+/// [`record`] returns, or [`UNCOUNTED`].
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn count_in_row(task: *mut Task, errno: u32, has_files: u32) -> u64 {
-    let Some(task) = argument::as_mut(task) else { return 0 };
-    let ends = if has_files == 0 { Ends::NONE } else { task.ends };
-    let Some(place) = rows::place(task.serial, task.outcome.call, ends, errno) else { return UNCOUNTED };
+    let Some(task) = argument::as_mut(task) else {
+        return 0;
+    };
+    let ends = if has_files == 0 {
+        Ends::NONE
+    } else {
+        task.ends
+    };
+    let Some(place) = rows::place(task.serial, task.outcome.call, ends, errno) else {
+        return UNCOUNTED;
+    };
     let counted = add_call(place.row, task, has_files);
     if counted == UNCOUNTED {
         return UNCOUNTED;
@@ -266,11 +309,14 @@ extern "C" fn count_in_row(task: *mut Task, errno: u32, has_files: u32) -> u64 {
     counted
 }
 
-/// Adds the call to its row, or to the busy row that this has become. Returns what [`count_in_row`] returns.
+/// Adds the call to its row, or to the busy row that this has become. Returns what [`count_in_row`]
+/// returns.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn add_call(row: *mut Row, task: *mut Task, has_files: u32) -> u64 {
-    let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_mut(task)) else { return 0 };
+    let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_mut(task)) else {
+        return 0;
+    };
     let without_files = has_files == 0 && !task.ends.is_none();
     if task.outcome.result == Outcome::NEVER {
         begin(row, task, without_files);
@@ -280,8 +326,14 @@ extern "C" fn add_call(row: *mut Row, task: *mut Task, has_files: u32) -> u64 {
     let calls = if row.calls < FEW_CALLS as u64 {
         add_to_new_row(row, task, without_files.into())
     } else {
-        let ends = if has_files == 0 { Ends::NONE } else { task.ends };
-        let Some(busy) = rows::make_busy(task.serial, task.outcome.call, ends) else { return UNCOUNTED };
+        let ends = if has_files == 0 {
+            Ends::NONE
+        } else {
+            task.ends
+        };
+        let Some(busy) = rows::make_busy(task.serial, task.outcome.call, ends) else {
+            return UNCOUNTED;
+        };
         task.has_busy_rows = 1;
         add_to_busy_row(busy, task, without_files.into())
     };
@@ -291,12 +343,14 @@ extern "C" fn add_call(row: *mut Row, task: *mut Task, has_files: u32) -> u64 {
 /// What [`count_in_row`] returns if there is no room.
 const UNCOUNTED: u64 = u64::MAX;
 
-/// Adds the call in [`Task::outcome`] to a row that has few calls. Returns how many it has now. A global function, so that the verifier
-/// checks it once, as is [`add_to_busy_row`].
+/// Adds the call in [`Task::outcome`] to a row that has few calls. Returns how many it has now. A
+/// global function, so that the verifier checks it once, as is [`add_to_busy_row`].
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn add_to_new_row(row: *mut Row, task: *const Task, without_files: u32) -> u64 {
-    let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_ref(task)) else { return 0 };
+    let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_ref(task)) else {
+        return 0;
+    };
     let place = row.calls as usize;
     add_to_row(row, task, without_files != 0);
     let ns = task.outcome.duration_ns;
@@ -309,11 +363,14 @@ extern "C" fn add_to_new_row(row: *mut Row, task: *const Task, without_files: u3
     row.calls
 }
 
-/// Adds the call in [`Task::outcome`] to a busy row. Returns how many calls it has now, with those before it was busy.
+/// Adds the call in [`Task::outcome`] to a busy row. Returns how many calls it has now, with those
+/// before it was busy.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn add_to_busy_row(busy: *mut BusyRow, task: *const Task, without_files: u32) -> u64 {
-    let (Some(busy), Some(task)) = (argument::as_mut(busy), argument::as_ref(task)) else { return 0 };
+    let (Some(busy), Some(task)) = (argument::as_mut(busy), argument::as_ref(task)) else {
+        return 0;
+    };
     add_to_row(&mut busy.row, task, without_files != 0);
     let ns = task.outcome.duration_ns;
     if records(recorded::HISTOGRAMS)
@@ -347,20 +404,31 @@ pub fn is_error(result: i64) -> bool {
 #[inline(always)]
 pub fn is_selected(registers: Registers, number: i64) -> bool {
     let Numbered { number, table } = registers.table(number);
-    spec(spec_slot(number, table & COMPAT != 0)).is_some_and(|spec| spec.selected != selected::NEVER)
+    spec(spec_slot(number, table & COMPAT != 0))
+        .is_some_and(|spec| spec.selected != selected::NEVER)
 }
 
-/// Finds out which call this is, and stores the call, its spec and its arguments in the task. Returns whether it is counted. `arguments`
-/// reads the arguments; it is told whether the call came through the 32-bit entry.
+/// Finds out which call this is, and stores the call, its spec and its arguments in the task.
+/// Returns whether it is counted. `arguments` reads the arguments; it is told whether the call came
+/// through the 32-bit entry.
 #[inline(always)]
-fn identify(task: &mut Task, registers: Registers, number: i64, arguments: impl Fn(bool) -> [u64; 8]) -> bool {
+fn identify(
+    task: &mut Task,
+    registers: Registers,
+    number: i64,
+    arguments: impl Fn(bool) -> [u64; 8],
+) -> bool {
     let Numbered { number, table } = registers.table(number);
     let compat = table & COMPAT != 0;
     task.slot = spec_slot(number, compat);
-    if !store_spec(task.slot, &mut task.spec) || (task.spec.selected == selected::NEVER && task.spec.fills == fills::NONE) {
+    if !store_spec(task.slot, &mut task.spec)
+        || (task.spec.selected == selected::NEVER && task.spec.fills == fills::NONE)
+    {
         return false;
     }
-    task.arguments = Arguments { values: arguments(compat) };
+    task.arguments = Arguments {
+        values: arguments(compat),
+    };
     task.compat = compat.into();
     task.call = number | table;
     task.spec.selected != selected::NEVER && request::choose_variant(task)
@@ -416,7 +484,8 @@ fn add_to_row(row: &mut Row, task: &Task, without_files: bool) {
     }
 }
 
-/// The bucket of a time. The compiler would see that there is such a bucket, and leave out the comparison that the verifier wants.
+/// The bucket of a time. The compiler would see that there is such a bucket, and leave out the
+/// comparison that the verifier wants.
 #[inline(always)]
 fn bucket(ns: u64) -> u64 {
     opaque(bucket_of(ns) as u64)

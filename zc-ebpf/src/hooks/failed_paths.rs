@@ -1,15 +1,17 @@
-//! Counts failed calls by the path that they were given. A call that succeeds costs one comparison, since most calls do, unless their
-//! paths are asked for, too.
+//! Counts failed calls by the path that they were given. A call that succeeds costs one comparison,
+//! since most calls do, unless their paths are asked for, too.
 //!
-//! The path is read when the call returns: by then the kernel has read it, so its memory is present. Another thread may have changed it
-//! meanwhile; then the changed path is counted.
+//! The path is read when the call returns: by then the kernel has read it, so its memory is
+//! present. Another thread may have changed it meanwhile; then the changed path is counted.
 
 use aya_ebpf::{
     bindings::BPF_F_NO_PREALLOC,
     macros::map,
     maps::{HashMap, PerCpuArray},
 };
-use zc_ebpf::{Arguments, FailedPath, Loss, PATH_BYTES, TABLE_SLOTS, Task, UNKNOWN_PATH, is_restart, recorded};
+use zc_ebpf::{
+    Arguments, FailedPath, Loss, PATH_BYTES, TABLE_SLOTS, Task, UNKNOWN_PATH, is_restart, recorded,
+};
 
 use crate::{
     hooks::count::is_error,
@@ -20,7 +22,8 @@ use crate::{
     rows::find_or_make,
 };
 
-/// `AT_FDCWD` of the kernel's include/uapi/linux/fcntl.h: a relative path starts in the working directory.
+/// `AT_FDCWD` of the kernel's include/uapi/linux/fcntl.h: a relative path starts in the working
+/// directory.
 const AT_FDCWD: i32 = -100;
 /// The null pointer: the caller gave no path, or it cannot be read any more.
 const NO_ADDRESS: u64 = 0;
@@ -40,14 +43,16 @@ struct Scratch {
 #[map]
 static FAILED_PATH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);
 
-/// The call in [`Task::slot`] returns with the result in [`Task::outcome`]. Counts its path if it was given one and failed, or
-/// succeeded and such paths are asked for. A call that a signal interrupted has done neither: the kernel restarts it, or its caller is told
-/// of the signal. A successful `execve` is counted with an unknown path.
+/// The call in [`Task::slot`] returns with the result in [`Task::outcome`]. Counts its path if it
+/// was given one and failed, or succeeded and such paths are asked for. A call that a signal
+/// interrupted has done neither: the kernel restarts it, or its caller is told of the signal. A
+/// successful `execve` is counted with an unknown path.
 #[inline(always)]
 pub fn count(task: &mut Task, registers: Registers) {
     let result = task.outcome.result;
     let has_failed = is_error(result);
-    if !records(recorded::FILES) || !(has_failed || records(recorded::PATHS)) || task.spec.path == 0 {
+    if !records(recorded::FILES) || !(has_failed || records(recorded::PATHS)) || task.spec.path == 0
+    {
         return;
     }
     let errno = if has_failed { -result as u32 } else { 0 };
@@ -58,18 +63,29 @@ pub fn count(task: &mut Task, registers: Registers) {
         count_path(task.slot, errno, NO_ADDRESS, 0);
         return;
     }
-    task.arguments = Arguments { values: registers.arguments_at_exit(task.slot >= TABLE_SLOTS) };
+    task.arguments = Arguments {
+        values: registers.arguments_at_exit(task.slot >= TABLE_SLOTS),
+    };
     let (arguments, spec) = (&task.arguments, &task.spec);
-    let names_directory = spec.directory != 0 && arguments.get(spec.directory - 1) as i32 != AT_FDCWD;
-    count_path(task.slot, errno, arguments.get(spec.path - 1), names_directory.into());
+    let names_directory =
+        spec.directory != 0 && arguments.get(spec.directory - 1) as i32 != AT_FDCWD;
+    count_path(
+        task.slot,
+        errno,
+        arguments.get(spec.path - 1),
+        names_directory.into(),
+    );
 }
 
-/// Counts a call whose path is at this address; [`NO_ADDRESS`]: it is not known. `names_directory` is 1 if a relative path starts in a
-/// directory that the call names. A global function, so that the verifier checks it once. The result means nothing.
+/// Counts a call whose path is at this address; [`NO_ADDRESS`]: it is not known. `names_directory`
+/// is 1 if a relative path starts in a directory that the call names. A global function, so that
+/// the verifier checks it once. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn count_path(slot: u32, errno: u32, address: u64, names_directory: u32) -> u32 {
-    let Some(scratch) = FAILED_PATH.entry(0) else { return 0 };
+    let Some(scratch) = FAILED_PATH.entry(0) else {
+        return 0;
+    };
     // Programs that the kernel may preempt are replaced by others; this holds if that fails.
     if exchange(&mut scratch.is_taken, 1) != 0 {
         count_loss(Loss::UncountedPath);
@@ -79,8 +95,11 @@ extern "C" fn count_path(slot: u32, errno: u32, address: u64, names_directory: u
     (key.slot, key.errno) = (slot, errno);
     // The helper leaves what is behind the NUL as it was.
     key.path = [0; PATH_BYTES];
-    key.length =
-        if address == NO_ADDRESS { UNKNOWN_PATH } else { read_user_text(address, &mut key.path).unwrap_or(UNKNOWN_PATH) };
+    key.length = if address == NO_ADDRESS {
+        UNKNOWN_PATH
+    } else {
+        read_user_text(address, &mut key.path).unwrap_or(UNKNOWN_PATH)
+    };
     let is_relative = key.length != UNKNOWN_PATH && key.path[0] != b'/';
     key.below_descriptor = if is_relative { names_directory } else { 0 };
     match find_or_make(&FAILED_PATHS, &*key, &0) {

@@ -1,13 +1,15 @@
 //! Follows tasks: fork adds one, exec makes the root's process active, the final switch removes it.
 //!
-//! A child is added in `sched_process_fork`, which fires before the child can run, so nothing that it does is missed. A task's counters in
-//! the kernel are final only when the dead task has been switched out for the last time.
+//! A child is added in `sched_process_fork`, which fires before the child can run, so nothing that
+//! it does is missed. A task's counters in the kernel are final only when the dead task has been
+//! switched out for the last time.
 
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_log_ebpf::debug;
 use zc_ebpf::{
-    ABSENT, ARGS_BYTES, Arguments, COMM_BYTES, CallSpec, Control, CopyLoop, Descriptor, Ended, Ends, EventHeader, Exec,
-    Interrupted, Loss, Mapping, NO_CALL, OtherCalls, Outcome, Task, UnwrittenRead, armed, entry, event_kind, hook, other, phase,
+    ABSENT, ARGS_BYTES, Arguments, COMM_BYTES, CallSpec, Control, CopyLoop, Descriptor, Ended,
+    Ends, EventHeader, Exec, Interrupted, Loss, Mapping, NO_CALL, OtherCalls, Outcome, Task,
+    UnwrittenRead, armed, entry, event_kind, hook, other, phase,
 };
 
 use crate::{
@@ -20,13 +22,16 @@ use crate::{
     tasks,
 };
 
-/// `TASK_DEAD` of the kernel's include/linux/sched.h: the state of a task that is switched out for the last time.
+/// `TASK_DEAD` of the kernel's include/linux/sched.h: the state of a task that is switched out for
+/// the last time.
 const TASK_DEAD: u32 = 0x80;
 
 /// A task was created; it has not run yet.
 #[inline(always)]
 pub fn forked(parent: KernelPtr, child: KernelPtr) {
-    let Some(control) = CONTROL.entry(0).filter(|_| !is_over()) else { return };
+    let Some(control) = CONTROL.entry(0).filter(|_| !is_over()) else {
+        return;
+    };
     let creator = match tasks::find(fields::as_number(parent)) {
         Some(task) => Creator::of(task, parent, child),
         None if control.armed == armed::OFF => return,
@@ -60,11 +65,19 @@ impl Creator {
         }
         let shares_files = have_same(parent, child, offset_of_field!(task_files));
         task.shares_files |= u32::from(shares_files);
-        Self { pid: task.pid, process: task.process, phase: task.phase, space: task.space, shares_memory, shares_files }
+        Self {
+            pid: task.pid,
+            process: task.process,
+            phase: task.phase,
+            space: task.space,
+            shares_memory,
+            shares_files,
+        }
     }
 
-    /// The tracer, which is armed. Its child is the root of the trace, or a rehearsal. `None` if the current task is not the tracer's thread
-    /// that launches, or if the kernel's fields cannot be read.
+    /// The tracer, which is armed. Its child is the root of the trace, or a rehearsal. `None` if
+    /// the current task is not the tracer's thread that launches, or if the kernel's fields cannot
+    /// be read.
     #[inline(always)]
     fn tracer(control: &mut Control, current: KernelPtr) -> Option<Self> {
         if !current_is_launcher(control) {
@@ -72,9 +85,20 @@ impl Creator {
         }
         control.pidns_level = fields::pidns_level(current)?;
         // This is the one thread that launches, so nobody else writes now.
-        let phase = if control.armed == armed::REHEARSAL { phase::REHEARSING } else { phase::ARMED };
+        let phase = if control.armed == armed::REHEARSAL {
+            phase::REHEARSING
+        } else {
+            phase::ARMED
+        };
         control.armed = armed::OFF;
-        Some(Self { pid: control.tracer_pid, process: 0, phase, space: 0, shares_memory: false, shares_files: false })
+        Some(Self {
+            pid: control.tracer_pid,
+            process: 0,
+            phase,
+            space: 0,
+            shares_memory: false,
+            shares_files: false,
+        })
     }
 }
 
@@ -97,7 +121,12 @@ pub static NEW_TASK: Task = Task {
     exited_ns: 0,
     entry: entry::NONE,
     interrupted: NO_CALL,
-    interruption: Interrupted { errno: 0, request_unknown: 0, requested_bytes: 0, duration_ns: 0 },
+    interruption: Interrupted {
+        errno: 0,
+        request_unknown: 0,
+        requested_bytes: 0,
+        duration_ns: 0,
+    },
     ends: Ends::NONE,
     arguments: Arguments { values: [0; 8] },
     outcome: Outcome {
@@ -142,11 +171,17 @@ pub struct Identity {
     pub phase: u32,
 }
 
-/// Begins to follow a task. The task must be the current one, or must not run yet. `None` if there is no room for it.
+/// Begins to follow a task. The task must be the current one, or must not run yet. `None` if there
+/// is no room for it.
 #[inline(always)]
 pub fn insert(address: u64, identity: &Identity) -> Option<&'static mut Task> {
     let task = tasks::insert(address, &NEW_TASK)?;
-    (task.serial, task.process, task.tid, task.pid) = (identity.serial, identity.process, identity.tid, identity.pid);
+    (task.serial, task.process, task.tid, task.pid) = (
+        identity.serial,
+        identity.process,
+        identity.tid,
+        identity.pid,
+    );
     task.phase = identity.phase;
     Some(task)
 }
@@ -168,7 +203,16 @@ fn follow_child(control: &mut Control, parent: &Creator, child: KernelPtr) {
     let serial = new_serial(control);
     let (tid, pid) = fields::ids(child, control.pidns_level).unwrap_or((0, 0));
     let process = if tid == pid { serial } else { parent.process };
-    let Some(task) = insert(fields::as_number(child), &Identity { serial, process, tid, pid, phase: parent.phase }) else {
+    let Some(task) = insert(
+        fields::as_number(child),
+        &Identity {
+            serial,
+            process,
+            tid,
+            pid,
+            phase: parent.phase,
+        },
+    ) else {
         count_loss(Loss::UnfollowedTask);
         return;
     };
@@ -182,17 +226,33 @@ fn follow_child(control: &mut Control, parent: &Creator, child: KernelPtr) {
         task.owns_space = 1;
         sample::note_copy(parent.space, task.space);
     }
-    debug!((), "task {} of process {} is followed as number {}", tid, pid, serial);
-    send(header(event_kind::STARTED, task, now_ns(), parent.pid, child));
+    debug!(
+        (),
+        "task {} of process {} is followed as number {}", tid, pid, serial
+    );
+    send(header(
+        event_kind::STARTED,
+        task,
+        now_ns(),
+        parent.pid,
+        child,
+    ));
 }
 
-/// Whether the current task is the tracer's thread that launches the command. The ids are compared in the tracer's PID namespace, because
-/// the tracer may run in a container.
+/// Whether the current task is the tracer's thread that launches the command. The ids are compared
+/// in the tracer's PID namespace, because the tracer may run in a container.
 fn current_is_launcher(control: &Control) -> bool {
     // `struct bpf_pidns_info { __u32 pid; __u32 tgid; }` of the kernel's uapi/linux/bpf.h.
     let mut info = [0_u32; 2];
     // SAFETY: `info` has the size that is passed.
-    let result = unsafe { bpf_get_ns_current_pid_tgid(control.pidns_device, control.pidns_inode, info.as_mut_ptr().cast(), 8) };
+    let result = unsafe {
+        bpf_get_ns_current_pid_tgid(
+            control.pidns_device,
+            control.pidns_inode,
+            info.as_mut_ptr().cast(),
+            8,
+        )
+    };
     result == 0 && info[0] == control.tracer_tid
 }
 
@@ -202,10 +262,13 @@ pub fn filename(binprm: KernelPtr) -> Option<KernelPtr> {
     fields::probe(binprm, offset_of_field!(binprm_filename))
 }
 
-/// A process has executed the program of this path. The current task is the only one left in the process.
+/// A process has executed the program of this path. The current task is the only one left in the
+/// process.
 #[inline(never)]
 pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
-    let Some(state) = tasks::current().filter(|_| !is_over()) else { return };
+    let Some(state) = tasks::current().filter(|_| !is_over()) else {
+        return;
+    };
     if state.phase == phase::REHEARSING {
         state.hooks |= hook::EXEC;
         return;
@@ -233,8 +296,8 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
         count_loss(Loss::LostEvent);
         return;
     };
-    // SAFETY: room for an Exec in the ring buffer, which is made of numbers. All of it is written before it is submitted (exe and args as
-    // far as they are filled; user space reads no further).
+    // SAFETY: room for an Exec in the ring buffer, which is made of numbers. All of it is written
+    // before it is submitted (exe and args as far as they are filled; user space reads no further).
     let event: &mut Exec = unsafe { &mut *entry.as_mut_ptr() };
     let now = now_ns();
     event.counters = fields::counters(task);
@@ -249,7 +312,8 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     debug!((), "process {} executed a program", state.pid);
 }
 
-/// Forgets the address space of a process that ends or executes a program. One that it only shared (`vfork`) is left to its owner.
+/// Forgets the address space of a process that ends or executes a program. One that it only shared
+/// (`vfork`) is left to its owner.
 #[inline(always)]
 fn end_space(task: &Task) {
     if task.owns_space != 0 {
@@ -260,23 +324,39 @@ fn end_space(task: &Task) {
 /// Copies the command line. Returns its length, and how many bytes of it were copied.
 #[inline(always)]
 fn read_args(task: KernelPtr, args: &mut [u8; ARGS_BYTES]) -> (u64, u32) {
-    let Some(mm) = fields::probe::<KernelPtr>(task, offset_of_field!(task_mm)) else { return (0, 0) };
-    let Some(start) = fields::probe::<u64>(mm, offset_of_field!(mm_arg_start)) else { return (0, 0) };
-    let Some(end) = fields::probe::<u64>(mm, offset_of_field!(mm_arg_end)) else { return (0, 0) };
+    let Some(mm) = fields::probe::<KernelPtr>(task, offset_of_field!(task_mm)) else {
+        return (0, 0);
+    };
+    let Some(start) = fields::probe::<u64>(mm, offset_of_field!(mm_arg_start)) else {
+        return (0, 0);
+    };
+    let Some(end) = fields::probe::<u64>(mm, offset_of_field!(mm_arg_end)) else {
+        return (0, 0);
+    };
     let length = end.saturating_sub(start);
-    let filled = if length < ARGS_BYTES as u64 { length as usize } else { ARGS_BYTES };
+    let filled = if length < ARGS_BYTES as u64 {
+        length as usize
+    } else {
+        ARGS_BYTES
+    };
     if filled == 0 {
         return (0, 0);
     }
     // SAFETY: `filled` is at most the size of `args`. A checked slice would add a path to a panic.
     let args = unsafe { args.get_unchecked_mut(..filled) };
-    if read_user_bytes(start, args) { (length, filled as u32) } else { (length, 0) }
+    if read_user_bytes(start, args) {
+        (length, filled as u32)
+    } else {
+        (length, 0)
+    }
 }
 
 /// The current task begins to exit. Its call under way will never return.
 #[inline(always)]
 pub fn exiting() {
-    let Some(state) = tasks::current() else { return };
+    let Some(state) = tasks::current() else {
+        return;
+    };
     state.exited_ns = now_ns();
     state.hooks |= hook::EXIT;
     count::abandon(state);
@@ -294,13 +374,23 @@ pub fn switched_out(previous: TypedPtr) {
     let key = fields::as_number(previous);
     let Some(task) = tasks::find(key) else { return };
     let mut counters = fields::counters(previous);
-    // The kernel adds a thread's counters to its process before the thread is switched out for the last time, so this switch is not among
-    // them. For the leader that depends on timing.
+    // The kernel adds a thread's counters to its process before the thread is switched out for the
+    // last time, so this switch is not among them. For the leader that depends on timing.
     if task.tid != task.pid {
         counters.voluntary_switches = counters.voluntary_switches.saturating_sub(1);
     }
-    let header = header(event_kind::ENDED, task, task.exited_ns, task.hooks, previous);
-    send(Ended { header, counters, other_calls: task.other_calls });
+    let header = header(
+        event_kind::ENDED,
+        task,
+        task.exited_ns,
+        task.hooks,
+        previous,
+    );
+    send(Ended {
+        header,
+        counters,
+        other_calls: task.other_calls,
+    });
     debug!((), "task {} ended", task.tid);
     end_space(task);
     tasks::remove(key);
@@ -310,7 +400,16 @@ pub fn switched_out(previous: TypedPtr) {
 #[inline(always)]
 pub fn header(kind: u32, task: &Task, time_ns: u64, extra: u32, of: KernelPtr) -> EventHeader {
     let comm: [u8; COMM_BYTES] = fields::probe_or_zero(of, offset_of_field!(task_comm));
-    EventHeader { kind, serial: task.serial, process: task.process, tid: task.tid, pid: task.pid, extra, time_ns, comm }
+    EventHeader {
+        kind,
+        serial: task.serial,
+        process: task.process,
+        tid: task.tid,
+        pid: task.pid,
+        extra,
+        time_ns,
+        comm,
+    }
 }
 
 /// Sends an event, or counts its loss.

@@ -1,4 +1,5 @@
-//! What happens at each hook: a call begins or returns, a task starts, executes or ends, `io_uring` does something.
+//! What happens at each hook: a call begins or returns, a task starts, executes or ends, `io_uring`
+//! does something.
 
 pub mod count;
 mod failed_paths;

@@ -1,6 +1,8 @@
-//! The programs that replace others where the kernel may preempt those: see `zc_ebpf::programs::NOT_PREEMPTED`.
+//! The programs that replace others where the kernel may preempt those: see
+//! `zc_ebpf::programs::NOT_PREEMPTED`.
 //!
-//! The layout of an event's record is in `/sys/kernel/tracing/events/*/*/format`. The fields that the programs read are in [`records`].
+//! The layout of an event's record is in `/sys/kernel/tracing/events/*/*/format`. The fields that
+//! the programs read are in [`records`].
 
 use aya_ebpf::{
     EbpfContext as _,
@@ -20,8 +22,8 @@ use crate::{
     tasks,
 };
 
-/// `PF_IO_WORKER` and `PF_USER_WORKER` of the kernel's include/linux/sched.h: a thread that works for a process and never leaves the
-/// kernel.
+/// `PF_IO_WORKER` and `PF_USER_WORKER` of the kernel's include/linux/sched.h: a thread that works
+/// for a process and never leaves the kernel.
 const IS_WORKER: u32 = 0x10 | 0x4000;
 
 /// `sys_enter`: `long id; unsigned long args[6]`
@@ -29,7 +31,11 @@ const IS_WORKER: u32 = 0x10 | 0x4000;
 fn sys_enter_event(ctx: TracePointContext) -> u32 {
     let current = TypedPtr::current_task();
     if scope::concerns(tasks::may_follow_current(current)) {
-        scope::call(Registers::of_current(), read::<i64, { records::CALL_NUMBER.offset }>(&ctx), current);
+        scope::call(
+            Registers::of_current(),
+            read::<i64, { records::CALL_NUMBER.offset }>(&ctx),
+            current,
+        );
     }
     0
 }
@@ -39,13 +45,18 @@ fn sys_enter_event(ctx: TracePointContext) -> u32 {
 fn sys_exit_event(ctx: TracePointContext) -> u32 {
     let current = TypedPtr::current_task();
     if tasks::may_follow_current(current) {
-        count::exit(Registers::of_current(), read::<i64, { records::CALL_RESULT.offset }>(&ctx), current);
+        count::exit(
+            Registers::of_current(),
+            read::<i64, { records::CALL_RESULT.offset }>(&ctx),
+            current,
+        );
     }
     0
 }
 
-/// `sched_wakeup_new(struct task_struct *p)`. The kernel holds the lock of the new task's run queue, so the task cannot run yet. Kernel
-/// threads that work for a process come here as well, but do not fire `sched_process_fork`.
+/// `sched_wakeup_new(struct task_struct *p)`. The kernel holds the lock of the new task's run
+/// queue, so the task cannot run yet. Kernel threads that work for a process come here as well, but
+/// do not fire `sched_process_fork`.
 #[btf_tracepoint(function = "sched_wakeup_new")]
 fn task_woken(ctx: BtfTracePointContext) -> i32 {
     let child: KernelPtr = ctx.arg(0);
@@ -84,7 +95,9 @@ fn ring_create_event(ctx: TracePointContext) -> u32 {
 /// `io_uring_submit_req`: `void *ctx; void *req; ...`
 #[tracepoint]
 fn ring_submit_event(ctx: TracePointContext) -> u32 {
-    ring::submitted(read::<KernelPtr, { records::SUBMITTED_REQUEST.offset }>(&ctx));
+    ring::submitted(read::<KernelPtr, { records::SUBMITTED_REQUEST.offset }>(
+        &ctx,
+    ));
     0
 }
 
@@ -105,9 +118,11 @@ fn ring_overflow_event(ctx: TracePointContext) -> u32 {
     0
 }
 
-/// Reads from the record of an event. The verifier wants a load from the context itself, at a constant offset.
+/// Reads from the record of an event. The verifier wants a load from the context itself, at a
+/// constant offset.
 #[inline(always)]
 fn read<T: Plain, const OFFSET: usize>(ctx: &TracePointContext) -> T {
-    // SAFETY: the verifier refuses a program that reads beyond the record, and whatever is there is a `T`.
+    // SAFETY: the verifier refuses a program that reads beyond the record, and whatever is there is
+    // a `T`.
     unsafe { core::ptr::read_volatile(ctx.as_ptr().cast::<u8>().add(OFFSET).cast::<T>()) }
 }

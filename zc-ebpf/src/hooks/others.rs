@@ -1,5 +1,5 @@
-//! Sums up the calls that have no rows, so that the report accounts for all time in calls. A call costs an addition to two sums, whatever it
-//! is.
+//! Sums up the calls that have no rows, so that the report accounts for all time in calls. A call
+//! costs an addition to two sums, whatever it is.
 
 use zc_ebpf::{OTHER_CALLS_IN_BLOCK, OtherCalls, Outcome, Task, is_restart, other, recorded};
 
@@ -21,7 +21,11 @@ pub fn enter(task: &mut Task) {
 /// That call returns with the result and the time in [`Task::outcome`].
 #[inline(always)]
 pub fn returned(task: &mut Task) {
-    let Outcome { result, duration_ns, .. } = task.outcome;
+    let Outcome {
+        result,
+        duration_ns,
+        ..
+    } = task.outcome;
     if is_error(result) && is_restart(-result as u32) {
         task.other = other::INTERRUPTED;
         task.interruption.duration_ns = duration_ns;
@@ -47,11 +51,14 @@ const FAILED: u32 = 1;
 /// It never returns.
 const UNFINISHED: u32 = 2;
 
-/// Adds the call in [`Task::slot`] to both sums. A global function, so that the verifier checks it once. The result means nothing.
+/// Adds the call in [`Task::slot`] to both sums. A global function, so that the verifier checks it
+/// once. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn add_other_call(task: *mut Task, end: u32, ns: u64) -> u32 {
-    let Some(task) = argument::as_mut(task) else { return 0 };
+    let Some(task) = argument::as_mut(task) else {
+        return 0;
+    };
     task.other = other::NONE;
     let is_unfinished = u64::from(end == UNFINISHED);
     let is_untimed = u64::from(ns == Outcome::UNTIMED);
@@ -68,7 +75,9 @@ extern "C" fn add_other_call(task: *mut Task, end: u32, ns: u64) -> u32 {
     sum.unfinished += call.unfinished;
     sum.untimed += call.untimed;
     sum.total_ns += call.total_ns;
-    let Some(block) = OTHER_CALLS.entry(task.slot / OTHER_CALLS_IN_BLOCK) else { return 0 };
+    let Some(block) = OTHER_CALLS.entry(task.slot / OTHER_CALLS_IN_BLOCK) else {
+        return 0;
+    };
     let sum = &mut block.calls[(task.slot % OTHER_CALLS_IN_BLOCK) as usize];
     // Atomic, because another program may have been preempted here on this CPU.
     let parts = [

@@ -1,8 +1,10 @@
-//! Samples who made calls: sends the registers and the top of the stack of callers, and the mappings of code by which user space unwinds
-//! these stacks. Without callers to sample, the verifier removes all of this.
+//! Samples who made calls: sends the registers and the top of the stack of callers, and the
+//! mappings of code by which user space unwinds these stacks. Without callers to sample, the
+//! verifier removes all of this.
 //!
-//! A sample is taken when its call returns: the caller has not run since it entered the kernel, and its row is known by then. A stack is
-//! copied straight into the ring buffer, so no memory is shared with other programs on this CPU.
+//! A sample is taken when its call returns: the caller has not run since it entered the kernel, and
+//! its row is known by then. A stack is copied straight into the ring buffer, so no memory is
+//! shared with other programs on this CPU.
 
 mod depth;
 
@@ -13,8 +15,8 @@ use aya_ebpf::{
     helpers::generated::bpf_find_vma,
 };
 use zc_ebpf::{
-    ABSENT, CHUNK_BYTES, CodeMapped, Ends, FileNumber, Loss, MOST_CHUNKS, NO_ROOM, SampleHeader, SampledCall, SpaceCopied,
-    StackSample, Task, recorded, sample_kind,
+    ABSENT, CHUNK_BYTES, CodeMapped, Ends, FileNumber, Loss, MOST_CHUNKS, NO_ROOM, SampleHeader,
+    SampledCall, SpaceCopied, StackSample, Task, recorded, sample_kind,
 };
 
 use crate::{
@@ -32,22 +34,33 @@ use crate::{
 const WITHOUT_FILES: u32 = 1 << 31;
 /// `PROT_EXEC` of the kernel's include/uapi/asm-generic/mman-common.h.
 const PROT_EXEC: u64 = 4;
-/// Of the ring buffer, this fraction is kept for messages about mappings: without one of them, many stacks end early.
+/// Of the ring buffer, this fraction is kept for messages about mappings: without one of them, many
+/// stacks end early.
 const KEPT_FRACTION: u64 = 8;
 
-/// What [`take`] has to know of the row that a call was counted in: its number of calls, and whether it lacks the call's files.
+/// What [`take`] has to know of the row that a call was counted in: its number of calls, and
+/// whether it lacks the call's files.
 #[inline(always)]
 pub fn counted(calls: u64, without_files: bool) -> u32 {
     if !records(recorded::CALLERS) {
         return 0;
     }
     // Above this, no number is needed but one that is no power of two.
-    let calls = if calls < u64::from(WITHOUT_FILES) { calls as u32 } else { 3 };
-    if without_files { calls | WITHOUT_FILES } else { calls }
+    let calls = if calls < u64::from(WITHOUT_FILES) {
+        calls as u32
+    } else {
+        3
+    };
+    if without_files {
+        calls | WITHOUT_FILES
+    } else {
+        calls
+    }
 }
 
-/// The call in [`Task::outcome`] was counted, as [`counted`] says. Samples its caller if this call is due. The caller of a successful `execve`
-/// is gone, and after `rt_sigreturn` the registers are those of other code.
+/// The call in [`Task::outcome`] was counted, as [`counted`] says. Samples its caller if this call
+/// is due. The caller of a successful `execve` is gone, and after `rt_sigreturn` the registers are
+/// those of other code.
 #[inline(always)]
 pub fn take(task: &Task, registers: Registers, counted: u32) {
     if !records(recorded::CALLERS) {
@@ -55,7 +68,11 @@ pub fn take(task: &Task, registers: Registers, counted: u32) {
     }
     let calls = counted & !WITHOUT_FILES;
     let is_due = calls != 0 && (records(recorded::ALL_CALLERS) || calls.is_power_of_two());
-    if !is_due || task.compat != 0 || (task.spec.replaces_memory != 0 && task.outcome.result == 0) || registers.number() < 0 {
+    if !is_due
+        || task.compat != 0
+        || (task.spec.replaces_memory != 0 && task.outcome.result == 0)
+        || registers.number() < 0
+    {
         return;
     }
     if counted & WITHOUT_FILES != 0 {
@@ -65,22 +82,26 @@ pub fn take(task: &Task, registers: Registers, counted: u32) {
     }
 }
 
-/// Sends a sample of the current task, or counts that there is none. A global function, so that the verifier checks it once. The result
-/// means nothing.
+/// Sends a sample of the current task, or counts that there is none. A global function, so that the
+/// verifier checks it once. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn send_sample(task: *const Task, has_files: u32) -> u32 {
-    let (Some(task), Some(control)) = (argument::as_ref(task), CONTROL.entry(0)) else { return 0 };
+    let (Some(task), Some(control)) = (argument::as_ref(task), CONTROL.entry(0)) else {
+        return 0;
+    };
     // The last number is compared first, so that it does not grow for ever.
     let most = u64::from(control.max_samples);
-    let has_room = control.samples < most && fetch_add(&mut control.samples, 1) < most && !is_nearly_full();
+    let has_room =
+        control.samples < most && fetch_add(&mut control.samples, 1) < most && !is_nearly_full();
     if !has_room || !send_stack(task, has_files != 0) {
         count_loss(Loss::UnsampledCaller);
     }
     0
 }
 
-/// Sends a sample with as much of the stack as is in use. `false`: there is no room. The kernel reserves constant sizes only.
+/// Sends a sample with as much of the stack as is in use. `false`: there is no room. The kernel
+/// reserves constant sizes only.
 #[inline(always)]
 fn send_stack(task: &Task, has_files: bool) -> bool {
     match depth::chunks(first_chunk()) {
@@ -101,14 +122,20 @@ fn first_chunk() -> u64 {
 /// Sends a sample with so many pieces of the stack. `false`: there is no room.
 #[inline(always)]
 fn send_chunks<const CHUNKS: usize>(task: &Task, has_files: bool) -> bool {
-    let Some(mut entry) = SAMPLES.reserve::<StackSample<CHUNKS>>(0) else { return false };
-    // SAFETY: room for a StackSample in the ring buffer, which is made of numbers. All of it is written before it is submitted (the stack as
-    // far as it is filled; user space reads no further).
+    let Some(mut entry) = SAMPLES.reserve::<StackSample<CHUNKS>>(0) else {
+        return false;
+    };
+    // SAFETY: room for a StackSample in the ring buffer, which is made of numbers. All of it is
+    // written before it is submitted (the stack as far as it is filled; user space reads no
+    // further).
     let sample: &mut StackSample<CHUNKS> = unsafe { &mut *entry.as_mut_ptr() };
     let of = &mut sample.of;
     describe(task, has_files, of);
     for index in 0..CHUNKS {
-        if read_user_bytes(of.stack_start + (index * CHUNK_BYTES) as u64, &mut sample.stack[index]) {
+        if read_user_bytes(
+            of.stack_start + (index * CHUNK_BYTES) as u64,
+            &mut sample.stack[index],
+        ) {
             of.filled |= 1 << index;
         }
     }
@@ -119,10 +146,17 @@ fn send_chunks<const CHUNKS: usize>(task: &Task, has_files: bool) -> bool {
 /// Fills in all of a sample but its stack.
 #[inline(always)]
 fn describe(task: &Task, has_files: bool, of: &mut SampledCall) {
-    of.header = SampleHeader { kind: sample_kind::STACK, space: task.space };
+    of.header = SampleHeader {
+        kind: sample_kind::STACK,
+        space: task.space,
+    };
     (of.task, of.call) = (task.serial, task.outcome.call);
     of.ends = if has_files { task.ends } else { Ends::NONE };
-    (of.result, of.entered_ns, of.duration_ns) = (task.outcome.result, task.entered_ns, task.outcome.duration_ns);
+    (of.result, of.entered_ns, of.duration_ns) = (
+        task.outcome.result,
+        task.entered_ns,
+        task.outcome.duration_ns,
+    );
     Registers::of_current().save_for_unwinding(&mut of.registers);
     (of.stack_start, of.filled) = (first_chunk(), 0);
 }
@@ -134,21 +168,31 @@ fn is_nearly_full() -> bool {
     SAMPLES.query(BPF_RB_AVAIL_DATA.into()) > size - size / KEPT_FRACTION
 }
 
-/// A call returns, whose slot and result are in the task. Reports what it mapped to be executed, if it did.
+/// A call returns, whose slot and result are in the task. Reports what it mapped to be executed, if
+/// it did.
 #[inline(always)]
 pub fn note_mapping(task: &Task, registers: Registers) {
-    if !records(recorded::CALLERS) || (task.slot != slots::MMAP && task.slot != slots::MPROTECT) || is_error(task.outcome.result)
+    if !records(recorded::CALLERS)
+        || (task.slot != slots::MMAP && task.slot != slots::MPROTECT)
+        || is_error(task.outcome.result)
     {
         return;
     }
     let [first, _, protection, ..] = registers.arguments_at_exit(false);
     if protection & PROT_EXEC != 0 {
-        send_mapping(task.space, if task.slot == slots::MMAP { task.outcome.result as u64 } else { untagged(first) });
+        send_mapping(
+            task.space,
+            if task.slot == slots::MMAP {
+                task.outcome.result as u64
+            } else {
+                untagged(first)
+            },
+        );
     }
 }
 
-/// The current task has begun to execute a program in a new address space. Reports the code of the program, and that of its interpreter,
-/// where it begins to run.
+/// The current task has begun to execute a program in a new address space. Reports the code of the
+/// program, and that of its interpreter, where it begins to run.
 #[inline(always)]
 pub fn note_program(space: u32) {
     if records(recorded::CALLERS) {
@@ -161,7 +205,10 @@ pub fn note_program(space: u32) {
 #[inline(never)]
 extern "C" fn send_program(space: u32) -> u32 {
     let mm = fields::probe_or_zero::<u64>(current_task(), offset_of_field!(task_mm)) as KernelPtr;
-    send_mapping(space, fields::probe_or_zero(mm, offset_of_field!(mm_start_code)));
+    send_mapping(
+        space,
+        fields::probe_or_zero(mm, offset_of_field!(mm_start_code)),
+    );
     send_mapping(space, Registers::of_current().instruction_pointer());
     0
 }
@@ -172,7 +219,14 @@ pub fn note_copy(from: u32, space: u32) {
     if !records(recorded::CALLERS) || from == 0 {
         return;
     }
-    send(SpaceCopied { header: SampleHeader { kind: sample_kind::COPIED, space }, from, reserved: 0 });
+    send(SpaceCopied {
+        header: SampleHeader {
+            kind: sample_kind::COPIED,
+            space,
+        },
+        from,
+        reserved: 0,
+    });
 }
 
 /// Sends the mapping at this address, if it can be executed. The result means nothing.
@@ -183,18 +237,48 @@ extern "C" fn send_mapping(space: u32, address: u64) -> u32 {
         return 0;
     }
     let time_ns = now_ns();
-    let mut found = Found { start: 0, end: 0, page: 0, file: core::ptr::null() };
+    let mut found = Found {
+        start: 0,
+        end: 0,
+        page: 0,
+        file: core::ptr::null(),
+    };
     let task = TypedPtr::current_task().address().cast_mut().cast();
-    // SAFETY: `copy` has the signature that the helper calls, and `found` lives longer than the call.
-    let result = unsafe { bpf_find_vma(task, address, copy as *mut c_void, (&raw mut found).cast(), 0) };
+    // SAFETY: `copy` has the signature that the helper calls, and `found` lives longer than the
+    // call.
+    let result = unsafe {
+        bpf_find_vma(
+            task,
+            address,
+            copy as *mut c_void,
+            (&raw mut found).cast(),
+            0,
+        )
+    };
     if result != 0 {
         // Another thread has unmapped it again, or is changing the mappings.
         count_loss(Loss::UnknownCode);
         return 0;
     }
-    let header = SampleHeader { kind: sample_kind::MAPPED, space };
-    let Found { start, end, page, file } = found;
-    send(CodeMapped { header, start, end, page, time_ns, file: file_number(file), reserved: 0 });
+    let header = SampleHeader {
+        kind: sample_kind::MAPPED,
+        space,
+    };
+    let Found {
+        start,
+        end,
+        page,
+        file,
+    } = found;
+    send(CodeMapped {
+        header,
+        start,
+        end,
+        page,
+        time_ns,
+        file: file_number(file),
+        reserved: 0,
+    });
     0
 }
 
@@ -226,7 +310,8 @@ extern "C" fn copy(_task: *mut task_struct, vma: TypedPtr, found: &mut Found) ->
         start: vma.load(offset_of_field!(vma_start)),
         end: vma.load(offset_of_field!(vma_end)),
         page: vma.load(offset_of_field!(vma_page)),
-        // Read with a helper, so that it is a number: a typed pointer could not be passed to a global function.
+        // Read with a helper, so that it is a number: a typed pointer could not be passed to a
+        // global function.
         file: fields::probe(vma.address(), offset_of_field!(vma_file)).unwrap_or(core::ptr::null()),
     };
     0

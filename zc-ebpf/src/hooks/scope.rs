@@ -1,7 +1,7 @@
 //! Lets a thread of the tracer enter the scope by itself, and leave it again.
 //!
-//! The program runs in the thread that calls `bpf(BPF_PROG_TEST_RUN)`. So a thread can change only its own scope, and nothing that it does
-//! in scope is missed.
+//! The program runs in the thread that calls `bpf(BPF_PROG_TEST_RUN)`. So a thread can change only
+//! its own scope, and nothing that it does in scope is missed.
 
 use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_current_pid_tgid};
 use zc_ebpf::{Ended, Loss, Task, WATCHER_COMM, event_kind, phase, scope};
@@ -17,8 +17,9 @@ use crate::{
     tasks,
 };
 
-/// The process (tgid) of the thread that entered the scope by itself. 0: there is none. A global, so that calls of tasks that are not
-/// followed cost one load. In a section of its own, because user space expects only `IS_OVER` in `.bss`.
+/// The process (tgid) of the thread that entered the scope by itself. 0: there is none. A global,
+/// so that calls of tasks that are not followed cost one load. In a section of its own, because
+/// user space expects only `IS_OVER` in `.bss`.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".data.scope")]
 static mut SCOPED_PROCESS: u32 = 0;
@@ -38,15 +39,17 @@ pub fn call(registers: Registers, number: i64, current: TypedPtr) {
     }
 }
 
-/// A task that is not followed enters a call. If it is another thread of the process of the thread in scope, the call is counted as a loss:
-/// it may be work that the thread in scope has handed over, and nothing shows whether it is.
+/// A task that is not followed enters a call. If it is another thread of the process of the thread
+/// in scope, the call is counted as a loss: it may be work that the thread in scope has handed
+/// over, and nothing shows whether it is.
 #[inline(always)]
 fn call_of_untraced(registers: Registers, number: i64) {
     let process = process();
     if process == 0 || process != tgid() || is_over() {
         return;
     }
-    // If only variants of a call are counted, this counts every call as a loss: it does not look at the arguments.
+    // If only variants of a call are counted, this counts every call as a loss: it does not look at
+    // the arguments.
     if count::is_selected(registers, number) && bpf_get_current_comm().ok() != Some(WATCHER_COMM) {
         count_loss(Loss::OtherThread);
     }
@@ -94,8 +97,18 @@ fn enter() -> Option<()> {
     // A trace has one root, so nobody else writes the level.
     control.pidns_level = level;
     let serial = follow::new_serial(control);
-    let task = follow::insert(current as u64, &Identity { serial, process: serial, tid, pid, phase: phase::ACTIVE })?;
-    // The process's other threads share this address space and the table of descriptors, but they are not followed.
+    let task = follow::insert(
+        current as u64,
+        &Identity {
+            serial,
+            process: serial,
+            tid,
+            pid,
+            phase: phase::ACTIVE,
+        },
+    )?;
+    // The process's other threads share this address space and the table of descriptors, but they
+    // are not followed.
     task.space = follow::new_space(control);
     task.shares_files = 1;
     set_scoped_process(tgid());
@@ -103,7 +116,8 @@ fn enter() -> Option<()> {
     Some(())
 }
 
-/// Stops counting the current thread. A call that a signal had ended is already counted, because the thread has gone on to this call.
+/// Stops counting the current thread. A call that a signal had ended is already counted, because
+/// the thread has gone on to this call.
 #[inline(always)]
 fn pause() {
     set_scoped_process(0);
@@ -125,5 +139,9 @@ fn leave() {
 #[inline(always)]
 fn tell(kind: u32, task: &Task, current: KernelPtr) {
     let header = follow::header(kind, task, now_ns(), 0, current);
-    follow::send(Ended { header, counters: fields::counters(current), other_calls: task.other_calls });
+    follow::send(Ended {
+        header,
+        counters: fields::counters(current),
+        other_calls: task.other_calls,
+    });
 }

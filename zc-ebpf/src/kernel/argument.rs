@@ -1,16 +1,20 @@
 //! Pointer arguments of global functions.
 //!
-//! The verifier checks a global function (`#[unsafe(no_mangle)] #[inline(never)] extern "C" fn`) once, and not on every path that leads to
-//! it. That keeps the number of paths small. There is a price:
+//! The verifier checks a global function (`#[unsafe(no_mangle)] #[inline(never)] extern "C" fn`)
+//! once, and not on every path that leads to it. That keeps the number of paths small. There is a
+//! price:
 //!
-//! - A global function has at most five arguments, and returns a number. Where there is nothing to return, the number means nothing.
-//! - The verifier knows from the signature how much memory a pointer argument points to, but takes it for possibly null.
+//! - A global function has at most five arguments, and returns a number. Where there is nothing to
+//!   return, the number means nothing.
+//! - The verifier knows from the signature how much memory a pointer argument points to, but takes
+//!   it for possibly null.
 
 /// What a pointer argument of a global function points to. `None` if it is null.
 #[inline(always)]
 pub fn as_ref<'a, T>(argument: *const T) -> Option<&'a T> {
-    // SAFETY: null or a whole `T`: the verifier lets no program pass anything else to a global function. Such a `T` is the entry of the
-    // current task, which only that task writes, or lies in a memory whose lock is held, or is a stream, which may be wrong.
+    // SAFETY: null or a whole `T`: the verifier lets no program pass anything else to a global
+    // function. Such a `T` is the entry of the current task, which only that task writes, or lies
+    // in a memory whose lock is held, or is a stream, which may be wrong.
     unsafe { argument.as_ref() }
 }
 

@@ -2,11 +2,13 @@
 //!
 //! What makes the references sound, although several CPUs may have one to the same entry:
 //!
-//! - An entry stays in memory until the program ends that has looked it up, even if it is removed meanwhile. A removed entry may be given
-//!   to another key at once; a task's entry is removed only when nothing is counted for it any more.
-//! - Only its own task writes a task's entry and rows. Memories have a lock, and scratch space of a CPU a mark that it is taken.
-//! - What several CPUs change they change with [`fetch_add`] and [`exchange`]. Anything else may be stale or wrong without harm, and the
-//!   place that uses it says why.
+//! - An entry stays in memory until the program ends that has looked it up, even if it is removed
+//!   meanwhile. A removed entry may be given to another key at once; a task's entry is removed only
+//!   when nothing is counted for it any more.
+//! - Only its own task writes a task's entry and rows. Memories have a lock, and scratch space of a
+//!   CPU a mark that it is taken.
+//! - What several CPUs change they change with [`fetch_add`] and [`exchange`]. Anything else may be
+//!   stale or wrong without harm, and the place that uses it says why.
 
 use core::borrow::Borrow;
 
@@ -26,7 +28,8 @@ impl<Key, Entry: 'static> Entries<Key> for HashMap<Key, Entry> {
 
     #[inline(always)]
     fn entry(&self, key: impl Borrow<Key>) -> Option<&'static mut Entry> {
-        // SAFETY: the verifier knows that the pointer is not null and points to a whole entry. See above for what else.
+        // SAFETY: the verifier knows that the pointer is not null and points to a whole entry. See
+        // above for what else.
         self.get_ptr_mut(key).map(|entry| unsafe { &mut *entry })
     }
 }
@@ -37,7 +40,8 @@ impl<Entry: 'static> Entries<u32> for Array<Entry> {
     #[inline(always)]
     fn entry(&self, index: impl Borrow<u32>) -> Option<&'static mut Entry> {
         // SAFETY: as for a hash.
-        self.get_ptr_mut(*index.borrow()).map(|entry| unsafe { &mut *entry })
+        self.get_ptr_mut(*index.borrow())
+            .map(|entry| unsafe { &mut *entry })
     }
 }
 
@@ -46,8 +50,10 @@ impl<Entry: 'static> Entries<u32> for PerCpuArray<Entry> {
 
     #[inline(always)]
     fn entry(&self, index: impl Borrow<u32>) -> Option<&'static mut Entry> {
-        // SAFETY: as for a hash. The entry is this CPU's own: a task stays on its CPU while a program runs for it.
-        self.get_ptr_mut(*index.borrow()).map(|entry| unsafe { &mut *entry })
+        // SAFETY: as for a hash. The entry is this CPU's own: a task stays on its CPU while a
+        // program runs for it.
+        self.get_ptr_mut(*index.borrow())
+            .map(|entry| unsafe { &mut *entry })
     }
 }
 
@@ -70,7 +76,8 @@ pub fn exchange(number: &mut u64, new: u64) -> u64 {
 
 /// Atomically adds to a number and returns its old value.
 ///
-/// The BPF instruction set (v3) has atomics, `BPF_ATOMIC | BPF_FETCH`, but rustc does not offer them.
+/// The BPF instruction set (v3) has atomics, `BPF_ATOMIC | BPF_FETCH`, but rustc does not offer
+/// them.
 #[inline(always)]
 pub fn fetch_add(number: &mut u64, addend: u64) -> u64 {
     let mut value = addend;

@@ -1,7 +1,8 @@
 //! Reads the kernel's own structs, at the offsets that user space finds in the kernel's BTF.
 //!
-//! To the verifier the offsets are constants, because the global is frozen before it checks the programs. So it skips the code for a
-//! field that this kernel lacks, and accepts a plain load through a typed pointer.
+//! To the verifier the offsets are constants, because the global is frozen before it checks the
+//! programs. So it skips the code for a field that this kernel lacks, and accepts a plain load
+//! through a typed pointer.
 
 use core::mem::MaybeUninit;
 
@@ -14,7 +15,8 @@ use aya_ebpf::{
 };
 use zc_ebpf::{ABSENT, Counters, KernelFields};
 
-/// A pointer to a kernel struct: `task_struct`, `pid`, ... The offset that is used with it says which.
+/// A pointer to a kernel struct: `task_struct`, `pid`, ... The offset that is used with it says
+/// which.
 pub type KernelPtr = *const u8;
 
 /// A type that can be read from any memory.
@@ -48,16 +50,22 @@ macro_rules! offset_of_field {
 }
 pub(crate) use offset_of_field;
 
-/// The offset that is stored at this place in [`KernelFields`]. It takes one load of 4 bytes instead of a copy of the whole struct.
+/// The offset that is stored at this place in [`KernelFields`]. It takes one load of 4 bytes
+/// instead of a copy of the whole struct.
 #[inline(always)]
-#[expect(clippy::cast_ptr_alignment, reason = "`place` is the offset of a u32 in a struct of them")]
+#[expect(
+    clippy::cast_ptr_alignment,
+    reason = "`place` is the offset of a u32 in a struct of them"
+)]
 pub fn offset(place: usize) -> u32 {
-    // SAFETY: `place` is the offset of a u32 in KernelFields. Volatile because user space fills the global in after compilation.
+    // SAFETY: `place` is the offset of a u32 in KernelFields. Volatile because user space fills the
+    // global in after compilation.
     unsafe { core::ptr::read_volatile((&raw const FIELDS).cast::<u8>().add(place).cast::<u32>()) }
 }
 
-/// A pointer to a kernel struct whose type the verifier knows: an argument of a tracepoint or a callback, the current task, or a typed field
-/// of such a struct. The verifier refuses a program that takes any other pointer for one, or reads beyond the struct, so reading is safe.
+/// A pointer to a kernel struct whose type the verifier knows: an argument of a tracepoint or a
+/// callback, the current task, or a typed field of such a struct. The verifier refuses a program
+/// that takes any other pointer for one, or reads beyond the struct, so reading is safe.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct TypedPtr(KernelPtr);
@@ -79,12 +87,14 @@ impl TypedPtr {
         Self(unsafe { bpf_get_current_task_btf() }.cast::<u8>())
     }
 
-    /// The lower half of the address, as a number to compute with. The verifier refuses to compute with the whole address.
+    /// The lower half of the address, as a number to compute with. The verifier refuses to compute
+    /// with the whole address.
     #[inline(always)]
     pub fn lower_half(self) -> u64 {
         let mut half = self.0 as u64;
         #[cfg(target_arch = "bpf")]
-        // SAFETY: a copy from register to register. The registers are named because only so can the lower half of one be.
+        // SAFETY: a copy from register to register. The registers are named because only so can the
+        // lower half of one be.
         unsafe {
             core::arch::asm!("w0 = w1", in("r1") self.0, out("r0") half, options(pure, nomem, nostack));
         }
@@ -109,14 +119,16 @@ impl TypedPtr {
     }
 }
 
-/// The address of a kernel struct as a number to compute with. The verifier refuses that for a pointer whose type it knows, but not for a
-/// copy of its bytes. 0 if the helper fails, which it does not.
+/// The address of a kernel struct as a number to compute with. The verifier refuses that for a
+/// pointer whose type it knows, but not for a copy of its bytes. 0 if the helper fails, which it
+/// does not.
 #[inline(always)]
 pub fn as_number(pointer: KernelPtr) -> u64 {
     probe_at((&raw const pointer).cast()).unwrap_or(0)
 }
 
-/// Reads a field of any kernel struct. `None` if this kernel lacks the field, or the memory cannot be read.
+/// Reads a field of any kernel struct. `None` if this kernel lacks the field, or the memory cannot
+/// be read.
 #[inline(always)]
 pub fn probe<T: Plain>(base: KernelPtr, offset: u32) -> Option<T> {
     if offset == ABSENT {
@@ -132,18 +144,28 @@ pub fn probe_at<T: Plain>(address: KernelPtr) -> Option<T> {
     unsafe { bpf_probe_read_kernel(address.cast::<T>()) }.ok()
 }
 
-/// Reads a field of any kernel struct. The value is zero if this kernel lacks the field or the memory cannot be read.
+/// Reads a field of any kernel struct. The value is zero if this kernel lacks the field or the
+/// memory cannot be read.
 ///
-/// This has one path, where `probe(...).unwrap_or(0)` has two. Verifiers before 6.9 distinguish a zero on the stack from other values, so
-/// seven such fields in a row would be 128 paths.
+/// This has one path, where `probe(...).unwrap_or(0)` has two. Verifiers before 6.9 distinguish a
+/// zero on the stack from other values, so seven such fields in a row would be 128 paths.
 #[inline(always)]
 pub fn probe_or_zero<T: Plain>(base: KernelPtr, offset: u32) -> T {
     let mut value = MaybeUninit::<T>::uninit();
     // Nothing can be read from address 0.
-    let from = if offset == ABSENT { core::ptr::null() } else { base.wrapping_add(offset as usize) };
-    // SAFETY: the helper checks the address and fills all of `value`, with zeroes if it cannot read. Whatever it fills in is a `T`.
+    let from = if offset == ABSENT {
+        core::ptr::null()
+    } else {
+        base.wrapping_add(offset as usize)
+    };
+    // SAFETY: the helper checks the address and fills all of `value`, with zeroes if it cannot
+    // read. Whatever it fills in is a `T`.
     unsafe {
-        generated::bpf_probe_read_kernel(value.as_mut_ptr().cast(), size_of::<T>() as u32, from.cast());
+        generated::bpf_probe_read_kernel(
+            value.as_mut_ptr().cast(),
+            size_of::<T>() as u32,
+            from.cast(),
+        );
         value.assume_init()
     }
 }

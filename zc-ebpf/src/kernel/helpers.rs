@@ -3,8 +3,8 @@
 use core::ffi::c_void;
 
 use aya_ebpf::helpers::{
-    bpf_ktime_get_ns, bpf_probe_read_kernel_buf, bpf_probe_read_kernel_str_bytes, bpf_probe_read_user, bpf_probe_read_user_buf,
-    bpf_probe_read_user_str_bytes,
+    bpf_ktime_get_ns, bpf_probe_read_kernel_buf, bpf_probe_read_kernel_str_bytes,
+    bpf_probe_read_user, bpf_probe_read_user_buf, bpf_probe_read_user_str_bytes,
     generated::{self, bpf_get_current_task, bpf_loop},
 };
 
@@ -17,8 +17,8 @@ pub fn now_ns() -> u64 {
     unsafe { bpf_ktime_get_ns() }
 }
 
-/// The `task_struct` of the current task. Tasks are found by its address. To the verifier it is a number, so its fields are
-/// read with [`probe`](super::fields::probe).
+/// The `task_struct` of the current task. Tasks are found by its address. To the verifier it is a
+/// number, so its fields are read with [`probe`](super::fields::probe).
 #[inline(always)]
 pub fn current_task() -> KernelPtr {
     // SAFETY: the helper has no preconditions.
@@ -37,18 +37,29 @@ pub fn read_user<T: Plain>(address: u64) -> Option<T> {
 pub fn fill_from_user<T: Plain>(address: u64, into: &mut T) -> bool {
     // SAFETY: the helper checks the address, and whatever it reads is a `T`.
     unsafe {
-        generated::bpf_probe_read_user(core::ptr::from_mut(into).cast(), size_of::<T>() as u32, address as *const c_void) == 0
+        generated::bpf_probe_read_user(
+            core::ptr::from_mut(into).cast(),
+            size_of::<T>() as u32,
+            address as *const c_void,
+        ) == 0
     }
 }
 
-/// Fills the first `length` bytes of a value with the caller's memory. `false` if it cannot be read, or the value is smaller.
+/// Fills the first `length` bytes of a value with the caller's memory. `false` if it cannot be
+/// read, or the value is smaller.
 #[inline(always)]
 pub fn fill_part_from_user<T: Plain>(address: u64, into: &mut T, length: u64) -> bool {
     if length > size_of::<T>() as u64 {
         return false;
     }
     // SAFETY: the helper checks the address, the value has room, and whatever it reads is a `T`.
-    unsafe { generated::bpf_probe_read_user(core::ptr::from_mut(into).cast(), length as u32, address as *const c_void) == 0 }
+    unsafe {
+        generated::bpf_probe_read_user(
+            core::ptr::from_mut(into).cast(),
+            length as u32,
+            address as *const c_void,
+        ) == 0
+    }
 }
 
 /// Fills a slice with the caller's memory. `false` if it cannot be read.
@@ -65,25 +76,38 @@ pub fn read_kernel_bytes(address: KernelPtr, into: &mut [u8]) -> bool {
     unsafe { bpf_probe_read_kernel_buf(address, into) }.is_ok()
 }
 
-/// Copies a string of the caller, as far as it fits, and ends it with a NUL. Returns its length without the NUL. `None` if it cannot be
-/// read.
+/// Copies a string of the caller, as far as it fits, and ends it with a NUL. Returns its length
+/// without the NUL. `None` if it cannot be read.
 #[inline(always)]
 pub fn read_user_text(address: u64, into: &mut [u8]) -> Option<u32> {
     // SAFETY: the helper checks the address.
-    unsafe { bpf_probe_read_user_str_bytes(address as *const u8, into) }.ok().map(|text| text.len() as u32)
+    unsafe { bpf_probe_read_user_str_bytes(address as *const u8, into) }
+        .ok()
+        .map(|text| text.len() as u32)
 }
 
-/// Copies a string of the kernel, as far as it fits, and ends it with a NUL. Returns its length without the NUL. `None` if it cannot be
-/// read.
+/// Copies a string of the kernel, as far as it fits, and ends it with a NUL. Returns its length
+/// without the NUL. `None` if it cannot be read.
 #[inline(always)]
 pub fn read_kernel_text(address: KernelPtr, into: &mut [u8]) -> Option<u32> {
     // SAFETY: the helper checks the address.
-    unsafe { bpf_probe_read_kernel_str_bytes(address, into) }.ok().map(|text| text.len() as u32)
+    unsafe { bpf_probe_read_kernel_str_bytes(address, into) }
+        .ok()
+        .map(|text| text.len() as u32)
 }
 
-/// Calls `round` up to `rounds` times, with the number of the round, until it returns 1. The verifier checks one round instead of all.
+/// Calls `round` up to `rounds` times, with the number of the round, until it returns 1. The
+/// verifier checks one round instead of all.
 #[inline(always)]
 pub fn repeat<State>(rounds: u32, round: extern "C" fn(u64, &mut State) -> i64, state: &mut State) {
-    // SAFETY: `round` has the signature that the helper calls, and the helper passes on `state`, which outlives the call.
-    unsafe { bpf_loop(rounds, round as *mut c_void, core::ptr::from_mut(state).cast(), 0) };
+    // SAFETY: `round` has the signature that the helper calls, and the helper passes on `state`,
+    // which outlives the call.
+    unsafe {
+        bpf_loop(
+            rounds,
+            round as *mut c_void,
+            core::ptr::from_mut(state).cast(),
+            0,
+        )
+    };
 }

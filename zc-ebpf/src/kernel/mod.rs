@@ -1,6 +1,8 @@
-//! What the programs read from the kernel: fields of its structs, and the registers of a caller. And what makes that safe.
+//! What the programs read from the kernel: fields of its structs, and the registers of a caller.
+//! And what makes that safe.
 //!
-//! Comments name the source of a kernel fact by its path in the source of Linux 6.12, unless they say another version:
+//! Comments name the source of a kernel fact by its path in the source of Linux 6.12, unless they
+//! say another version:
 //! `https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git/tree/PATH?h=v6.12`.
 
 pub mod argument;

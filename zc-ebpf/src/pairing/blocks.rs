@@ -9,11 +9,13 @@ use crate::opaque::{if_set, is_less, is_not_zero, larger, smaller};
 /// Size of a block, bytes.
 pub const BLOCK_BYTES: u64 = 512;
 
-/// Into how many segments a checksum is divided. A write of a piece of a read checks the segments in which the piece lies, so that a program
-/// which writes much in small pieces does not pay for the whole read each time.
+/// Into how many segments a checksum is divided. A write of a piece of a read checks the segments
+/// in which the piece lies, so that a program which writes much in small pieces does not pay for
+/// the whole read each time.
 pub const SEGMENTS: usize = 8;
 
-/// Which blocks of a read go into its checksum: how many (lower half), and a number that varies where they are (upper half).
+/// Which blocks of a read go into its checksum: how many (lower half), and a number that varies
+/// where they are (upper half).
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks(pub u32);
@@ -44,7 +46,10 @@ impl Blocks {
     #[inline(always)]
     pub fn stride(self, length: u64) -> u64 {
         let last = self.count().saturating_sub(1);
-        larger(length.saturating_sub(BLOCK_BYTES) / at_least_one(last.into()), BLOCK_BYTES)
+        larger(
+            length.saturating_sub(BLOCK_BYTES) / at_least_one(last.into()),
+            BLOCK_BYTES,
+        )
     }
 
     /// How many blocks a segment has. The last one may have fewer.
@@ -58,18 +63,27 @@ impl Blocks {
     pub fn segment(self, length: u64, place: u64) -> u32 {
         let per_segment = at_least_one(self.per_segment().into());
         let last = u64::from(self.count().saturating_sub(1)) / per_segment;
-        smaller(place / at_least_one(self.stride(length)) / per_segment, last) as u32
+        smaller(
+            place / at_least_one(self.stride(length)) / per_segment,
+            last,
+        ) as u32
     }
 
-    /// Where this segment ends, in bytes from the beginning of a read of this length. 0 for the segment before the first one.
+    /// Where this segment ends, in bytes from the beginning of a read of this length. 0 for the
+    /// segment before the first one.
     #[inline(always)]
     pub fn end_of_segment(self, length: u64, segment: u32) -> u64 {
         let blocks = u64::from(segment.wrapping_add(1) * self.per_segment());
-        if_set(is_less(blocks, self.count().into()), blocks * self.stride(length), length)
+        if_set(
+            is_less(blocks, self.count().into()),
+            blocks * self.stride(length),
+            length,
+        )
     }
 }
 
-/// The number, or 1 instead of 0: something to divide by. Without a branch, and without the panic that the compiler adds to a division.
+/// The number, or 1 instead of 0: something to divide by. Without a branch, and without the panic
+/// that the compiler adds to a division.
 #[inline(always)]
 fn at_least_one(number: u64) -> NonZero<u64> {
     // SAFETY: it is not 0.
@@ -84,20 +98,41 @@ mod tests {
     fn each_segment_has_an_eighth_of_a_read() {
         let blocks = Blocks::new(128, 0);
         let segments = [0, 8191, 8192, 65_535].map(|place| blocks.segment(65_536, place));
-        assert_eq!((blocks.stride(65_536), segments), (BLOCK_BYTES, [0, 0, 1, 7]));
-        assert_eq!([0, 511, 512, 4095].map(|place| Blocks::new(8, 0).segment(4096, place)), [0, 0, 1, 7]);
+        assert_eq!(
+            (blocks.stride(65_536), segments),
+            (BLOCK_BYTES, [0, 0, 1, 7])
+        );
+        assert_eq!(
+            [0, 511, 512, 4095].map(|place| Blocks::new(8, 0).segment(4096, place)),
+            [0, 0, 1, 7]
+        );
     }
 
     #[test]
     fn the_last_byte_of_any_read_lies_in_the_segment_of_the_last_block() {
         for most in [32, 128] {
-            for length in [1_u64, 511, 512, 513, 4_608, 16_385, 65_000, 65_536, 65_537, 1_000_000, 4 << 20] {
+            for length in [
+                1_u64,
+                511,
+                512,
+                513,
+                4_608,
+                16_385,
+                65_000,
+                65_536,
+                65_537,
+                1_000_000,
+                4 << 20,
+            ] {
                 let count = length.div_ceil(BLOCK_BYTES).min(most) as u32;
                 let blocks = Blocks::new(count, 0);
                 let last = (count - 1) / blocks.per_segment();
                 assert!(last < SEGMENTS as u32);
                 assert_eq!(
-                    (blocks.segment(length, 0), blocks.segment(length, length - 1)),
+                    (
+                        blocks.segment(length, 0),
+                        blocks.segment(length, length - 1)
+                    ),
                     (0, last),
                     "{count} blocks of {length}"
                 );
@@ -107,20 +142,40 @@ mod tests {
 
     #[test]
     fn a_segment_ends_where_the_next_one_begins() {
-        for (count, length) in [(128, 64 << 10), (128, 1_000_000), (32, 16_385), (3, 1_300), (1, 7)] {
+        for (count, length) in [
+            (128, 64 << 10),
+            (128, 1_000_000),
+            (32, 16_385),
+            (3, 1_300),
+            (1, 7),
+        ] {
             let blocks = Blocks::new(count, 0);
             let last = blocks.segment(length, length - 1);
-            assert_eq!((blocks.end_of_segment(length, u32::MAX), blocks.end_of_segment(length, last)), (0, length));
+            assert_eq!(
+                (
+                    blocks.end_of_segment(length, u32::MAX),
+                    blocks.end_of_segment(length, last)
+                ),
+                (0, length)
+            );
             for segment in 0..last {
                 let end = blocks.end_of_segment(length, segment);
-                assert_eq!([end - 1, end].map(|place| blocks.segment(length, place)), [segment, segment + 1]);
+                assert_eq!(
+                    [end - 1, end].map(|place| blocks.segment(length, place)),
+                    [segment, segment + 1]
+                );
             }
         }
     }
 
     #[test]
     fn a_block_lies_in_the_segment_of_its_bytes() {
-        for (count, length) in [(128, 64 << 10), (128, 1_000_000), (32, 16_385), (32, 40_000)] {
+        for (count, length) in [
+            (128, 64 << 10),
+            (128, 1_000_000),
+            (32, 16_385),
+            (32, 40_000),
+        ] {
             let blocks = Blocks::new(count, 0);
             for block in 0..count - 1 {
                 let place = u64::from(block) * blocks.stride(length);

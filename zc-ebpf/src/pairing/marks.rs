@@ -1,9 +1,10 @@
-//! Recognises that two streams have bytes in common, even if one of them lacks the beginning of the other, as what a client writes lacks the
-//! headers that it received.
+//! Recognises that two streams have bytes in common, even if one of them lacks the beginning of the
+//! other, as what a client writes lacks the headers that it received.
 //!
-//! Of some windows of a stream, every sequence of [`SEQUENCE_BYTES`] bytes is hashed, and the largest hashes are kept as marks. Windows of
-//! two streams that share most of their bytes share most of their marks, wherever in the window the bytes are. Windows of different
-//! contents share none.
+//! Of some windows of a stream, every sequence of [`SEQUENCE_BYTES`] bytes is hashed, and the
+//! largest hashes are kept as marks. Windows of two streams that share most of their bytes share
+//! most of their marks, wherever in the window the bytes are. Windows of different contents share
+//! none.
 
 #![expect(clippy::cast_possible_truncation, reason = "a hash is cut")]
 
@@ -41,18 +42,27 @@ pub struct Marks {
 
 impl Marks {
     /// No window was reached.
-    pub const NONE: Self = Self { windows: [[0; MARKS]; WINDOWS] };
+    pub const NONE: Self = Self {
+        windows: [[0; MARKS]; WINDOWS],
+    };
 }
 
-/// Where the window with this number begins, in bytes of the stream. A number that no window has: beyond every stream.
+/// Where the window with this number begins, in bytes of the stream. A number that no window has:
+/// beyond every stream.
 #[inline(always)]
 pub const fn window_start(number: u32) -> u64 {
-    if number < WINDOWS as u32 { FIRST_WINDOW << (2 * number) } else { u64::MAX }
+    if number < WINDOWS as u32 {
+        FIRST_WINDOW << (2 * number)
+    } else {
+        u64::MAX
+    }
 }
 
 /// How many windows a stream of this length reaches.
 pub fn windows_reached(bytes: u64) -> usize {
-    (0..WINDOWS as u32).filter(|&number| window_start(number) < bytes).count()
+    (0..WINDOWS as u32)
+        .filter(|&number| window_start(number) < bytes)
+        .count()
 }
 
 /// The last bytes that were added to a window: first those at the lower places.
@@ -73,8 +83,8 @@ impl Sequence {
         Self { older, newer }
     }
 
-    /// Adds the eight bytes of the next word. Each byte ends a sequence, and the hash of that sequence becomes a mark if it is the largest of
-    /// its class.
+    /// Adds the eight bytes of the next word. Each byte ends a sequence, and the hash of that
+    /// sequence becomes a mark if it is the largest of its class.
     #[inline(always)]
     pub fn add(&mut self, word: u64, marks: &mut Window) {
         let mut left = word;
@@ -86,14 +96,17 @@ impl Sequence {
         }
     }
 
-    /// Marks the window with the hash of the sequence. One byte repeated marks nothing, because many files contain it.
+    /// Marks the window with the hash of the sequence. One byte repeated marks nothing, because
+    /// many files contain it.
     #[inline(always)]
     fn mark(self, marks: &mut Window) {
-        let mixed = (self.older.wrapping_mul(FACTOR) ^ self.newer.rotate_left(32)).wrapping_mul(FACTOR);
+        let mixed =
+            (self.older.wrapping_mul(FACTOR) ^ self.newer.rotate_left(32)).wrapping_mul(FACTOR);
         let hash = (mixed >> 32) as u32;
         let class = &mut marks[hash as usize & (MARKS - 1)];
         // Without branches: the verifier would follow each combination of those of several bytes.
-        let is_several_bytes = is_not_zero((self.older ^ self.newer) | (self.older ^ self.older.rotate_left(8)));
+        let is_several_bytes =
+            is_not_zero((self.older ^ self.newer) | (self.older ^ self.older.rotate_left(8)));
         let is_larger = sign_bit(u64::from(*class).wrapping_sub(hash.into()));
         let is_mark = (is_several_bytes & is_larger) as u32;
         *class ^= (*class ^ hash) & is_mark.wrapping_neg();
@@ -113,7 +126,10 @@ pub enum Match {
 
 /// Compares two windows.
 pub fn compare(one: &Window, other: &Window) -> Match {
-    let both = one.iter().zip(other).filter(|(one, other)| **one != 0 && **other != 0);
+    let both = one
+        .iter()
+        .zip(other)
+        .filter(|(one, other)| **one != 0 && **other != 0);
     let (mut known, mut equal) = (0, 0);
     for (one, other) in both {
         known += 1;
@@ -138,7 +154,11 @@ mod tests {
 
     /// The marks of a window of these bytes.
     fn window(bytes: &[u8]) -> Window {
-        let mut words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+        let mut words = bytes
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .map(|word| u64::from_le_bytes(*word));
         let first = [(); FIRST_WORDS].map(|()| words.next().expect("a window has more words"));
         let (mut sequence, mut marks) = (Sequence::new(first), Window::default());
         words.for_each(|word| sequence.add(word, &mut marks));
@@ -163,7 +183,11 @@ mod tests {
             let read = window(&bytes[..1024]);
             assert!(read.iter().all(|&mark| mark != 0));
             for shift in [0, 1, 7, 8, 13, 100, 250] {
-                assert_eq!(compare(&read, &window(&bytes[shift..1024 + shift])), Match::Common, "seed {seed}, shift {shift}");
+                assert_eq!(
+                    compare(&read, &window(&bytes[shift..1024 + shift])),
+                    Match::Common,
+                    "seed {seed}, shift {shift}"
+                );
             }
         }
     }
@@ -171,7 +195,13 @@ mod tests {
     #[test]
     fn different_bytes_have_no_marks_in_common() {
         for seed in 0..1000 {
-            assert_eq!(compare(&window(&random(seed, 1024)), &window(&random(seed + 1000, 1024))), Match::Different);
+            assert_eq!(
+                compare(
+                    &window(&random(seed, 1024)),
+                    &window(&random(seed + 1000, 1024))
+                ),
+                Match::Different
+            );
         }
     }
 
@@ -190,7 +220,10 @@ mod tests {
         for byte in [0, b'y'] {
             assert_eq!(window(&[byte; 1024]), Window::default());
         }
-        assert_eq!(compare(&window(&[0; 1024]), &window(&[0; 1024])), Match::Unknown);
+        assert_eq!(
+            compare(&window(&[0; 1024]), &window(&[0; 1024])),
+            Match::Unknown
+        );
     }
 
     #[test]

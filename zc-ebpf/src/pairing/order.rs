@@ -1,15 +1,20 @@
-//! Pairs the reads of a thread with the writes that follow them, by their order alone. Both backends use this.
+//! Pairs the reads of a thread with the writes that follow them, by their order alone. Both
+//! backends use this.
 
-/// What a thread has read and not yet written: the file that it read last, and how many of its bytes are left.
+/// What a thread has read and not yet written: the file that it read last, and how many of its
+/// bytes are left.
 ///
-/// A loop of `read` and `write` leaves nothing at its end. A thread that reads one file and writes something else leaves much, or writes
-/// more than it has read. How many bytes are paired shows the difference; the analysis judges that.
+/// A loop of `read` and `write` leaves nothing at its end. A thread that reads one file and writes
+/// something else leaves much, or writes more than it has read. How many bytes are paired shows the
+/// difference; the analysis judges that.
 ///
-/// A write of more bytes than are left contains something else, so nothing of it is paired. But a program that adds something to what it
-/// read, such as a header, does so each time. So the second such write to the same file is paired.
+/// A write of more bytes than are left contains something else, so nothing of it is paired. But a
+/// program that adds something to what it read, such as a header, does so each time. So the second
+/// such write to the same file is paired.
 ///
-/// If a thread reads two files and then writes both, the order does not show which went where. This is noticed when a write has as many
-/// bytes as were left of the first file. From then on nothing is paired.
+/// If a thread reads two files and then writes both, the order does not show which went where. This
+/// is noticed when a write has as many bytes as were left of the first file. From then on nothing
+/// is paired.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnwrittenRead {
@@ -23,16 +28,25 @@ pub struct UnwrittenRead {
     pub given_up: u64,
     /// Reads since the last write.
     pub reads: u32,
-    /// The file that got the last write of more bytes than were left. 0: there was none, or a write of exactly what was left came after it.
+    /// The file that got the last write of more bytes than were left. 0: there was none, or a write
+    /// of exactly what was left came after it.
     pub framed: u32,
 }
 
-/// A thread that reads more often than this without a write does not copy: it may compute a checksum, for example.
+/// A thread that reads more often than this without a write does not copy: it may compute a
+/// checksum, for example.
 const MOST_READS: u32 = 16;
 
 impl UnwrittenRead {
     /// Nothing was read yet.
-    pub const NOTHING: Self = Self { file: 0, is_mixed: 0, bytes: 0, given_up: 0, reads: 0, framed: 0 };
+    pub const NOTHING: Self = Self {
+        file: 0,
+        is_mixed: 0,
+        bytes: 0,
+        given_up: 0,
+        reads: 0,
+        framed: 0,
+    };
 
     /// Bytes were read from `file`. What was left of another file is given up.
     #[inline(always)]
@@ -58,10 +72,15 @@ impl UnwrittenRead {
     /// The file that the next write is paired with. 0: none.
     #[inline(always)]
     pub const fn source(&self) -> u32 {
-        if self.bytes == 0 || self.is_mixed != 0 { 0 } else { self.file }
+        if self.bytes == 0 || self.is_mixed != 0 {
+            0
+        } else {
+            self.file
+        }
     }
 
-    /// Bytes were written to the file `to`. Returns how many of them are paired with what was read before.
+    /// Bytes were written to the file `to`. Returns how many of them are paired with what was read
+    /// before.
     #[inline(always)]
     pub const fn write(&mut self, bytes: u64, to: u32) -> u64 {
         if self.bytes == 0 && bytes != 0 && bytes == self.given_up {
@@ -101,10 +120,16 @@ mod tests {
         let mut unwritten_read = UnwrittenRead::default();
         for bytes in [8192, 8192, 100] {
             unwritten_read.read(7, bytes);
-            assert_eq!((unwritten_read.source(), unwritten_read.write(bytes, TO)), (7, bytes));
+            assert_eq!(
+                (unwritten_read.source(), unwritten_read.write(bytes, TO)),
+                (7, bytes)
+            );
         }
         unwritten_read.read(7, 0);
-        assert_eq!((unwritten_read.source(), unwritten_read.write(5, TO)), (0, 0));
+        assert_eq!(
+            (unwritten_read.source(), unwritten_read.write(5, TO)),
+            (0, 0)
+        );
     }
 
     #[test]
@@ -112,7 +137,10 @@ mod tests {
         let mut unwritten_read = UnwrittenRead::default();
         unwritten_read.read(7, 100);
         unwritten_read.read(7, 100);
-        assert_eq!([150, 50, 50].map(|bytes| unwritten_read.write(bytes, TO)), [150, 50, 0]);
+        assert_eq!(
+            [150, 50, 50].map(|bytes| unwritten_read.write(bytes, TO)),
+            [150, 50, 0]
+        );
     }
 
     #[test]
@@ -122,7 +150,10 @@ mod tests {
         assert_eq!(unwritten_read.write(999, TO), 0);
         // The program replaces the header of a message, and then copies the rest.
         unwritten_read.read(7, 4096);
-        assert_eq!([246, 3855].map(|bytes| unwritten_read.write(bytes, 2)), [246, 0]);
+        assert_eq!(
+            [246, 3855].map(|bytes| unwritten_read.write(bytes, 2)),
+            [246, 0]
+        );
         unwritten_read.read(7, 4096);
         assert_eq!(unwritten_read.write(4096, 2), 4096);
     }
@@ -142,9 +173,15 @@ mod tests {
         let mut unwritten_read = UnwrittenRead::default();
         unwritten_read.read(7, 100);
         unwritten_read.read(8, 30);
-        assert_eq!((unwritten_read.source(), unwritten_read.write(130, TO)), (8, 0));
+        assert_eq!(
+            (unwritten_read.source(), unwritten_read.write(130, TO)),
+            (8, 0)
+        );
         unwritten_read.read(8, 30);
-        assert_eq!((unwritten_read.source(), unwritten_read.write(30, TO)), (8, 30));
+        assert_eq!(
+            (unwritten_read.source(), unwritten_read.write(30, TO)),
+            (8, 30)
+        );
     }
 
     #[test]

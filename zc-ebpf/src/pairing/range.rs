@@ -1,8 +1,13 @@
-//! Memory that a read filled with bytes of a file, and how a write checks whether the bytes are still the same.
+//! Memory that a read filled with bytes of a file, and how a write checks whether the bytes are
+//! still the same.
 //!
-//! Nothing sees the program's own stores. So the bytes are sampled at the read: some words, and for some reads a checksum of blocks.
+//! Nothing sees the program's own stores. So the bytes are sampled at the read: some words, and for
+//! some reads a checksum of blocks.
 
-#![expect(clippy::cast_possible_truncation, reason = "there are few samples, and no call moves 4 GiB")]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "there are few samples, and no call moves 4 GiB"
+)]
 
 use super::{
     FACTOR, SPREAD, argument,
@@ -20,7 +25,8 @@ pub const WORD_BYTES: u64 = 8;
 /// So many bytes have a checksum however small the reads were that filled them.
 const SMALL_BYTES: u64 = 4096;
 
-/// Memory that a read of a file filled, or several reads, each of which continued where the one before had ended.
+/// Memory that a read of a file filled, or several reads, each of which continued where the one
+/// before had ended.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
@@ -34,7 +40,8 @@ pub struct Range {
     pub end: u64,
     /// Up to where they have been written.
     pub written_to: u64,
-    /// Where the buffer of the last read ends. If the read was short, the next one may fill the rest.
+    /// Where the buffer of the last read ends. If the read was short, the next one may fill the
+    /// rest.
     pub wanted_to: u64,
     /// The address that [`places`](Self::places) are relative to.
     pub origin: u64,
@@ -48,11 +55,13 @@ pub struct Range {
     pub summed_blocks: Blocks,
     /// The files to which bytes of it were written, see [`writes_again`](Self::writes_again).
     pub outputs: u32,
-    /// How many bytes of a sampled word are the file's: fewer than a word has if the read was shorter.
+    /// How many bytes of a sampled word are the file's: fewer than a word has if the read was
+    /// shorter.
     pub sampled_bytes: u16,
     /// 1: a piece was written, or a read continued, when the checksum was no longer the same.
     pub has_changed: u16,
-    /// A checksum of all these bytes or, if there are many, of blocks spread over them: after each segment, of what came up to there.
+    /// A checksum of all these bytes or, if there are many, of blocks spread over them: after each
+    /// segment, of what came up to there.
     pub sums: [u16; SEGMENTS],
     /// Where the sampled words are, in bytes from the origin.
     pub places: [u32; SAMPLES],
@@ -88,33 +97,47 @@ impl Range {
         self.start <= start && end <= self.end && start < end
     }
 
-    /// Whether bytes of this file that begin at `start` continue those of the range, of which none was written yet.
+    /// Whether bytes of this file that begin at `start` continue those of the range, of which none
+    /// was written yet.
     #[inline(always)]
     pub const fn continues_with(&self, file: FileNumber, start: u64) -> bool {
-        self.file == file && self.end == start && self.start < start && self.written_to <= self.start
+        self.file == file
+            && self.end == start
+            && self.start < start
+            && self.written_to <= self.start
     }
 
-    /// Forgets what was known of the bytes that the range had before, since a read has filled it anew.
+    /// Forgets what was known of the bytes that the range had before, since a read has filled it
+    /// anew.
     #[inline(always)]
     pub const fn begin(&mut self) {
         (self.summed_bytes, self.outputs, self.has_changed) = (0, 0, 0);
     }
 
-    /// Ends the range. The writes are volatile so that the compiler does not call `memset` instead, which would take more stack.
+    /// Ends the range. The writes are volatile so that the compiler does not call `memset` instead,
+    /// which would take more stack.
     #[inline(always)]
     pub(super) fn empty(&mut self) {
-        for bound in [&mut self.low, &mut self.high, &mut self.start, &mut self.end] {
+        for bound in [
+            &mut self.low,
+            &mut self.high,
+            &mut self.start,
+            &mut self.end,
+        ] {
             // SAFETY: a field of its own.
             unsafe { core::ptr::write_volatile(bound, 0) };
         }
     }
 
-    /// Chooses where to sample a read of these bytes, which are the last ones of the range. Returns the index of the first new sample: a
-    /// read that continues another one keeps some of its samples.
+    /// Chooses where to sample a read of these bytes, which are the last ones of the range. Returns
+    /// the index of the first new sample: a read that continues another one keeps some of its
+    /// samples.
     #[inline(always)]
     pub fn plan_samples(&mut self, start: u64, length: u64, plan: Plan) -> u32 {
         let all_bytes = start - self.start + length;
-        let is_first = start == self.start || all_bytes < WORD_BYTES || u64::from(self.sampled_bytes) < WORD_BYTES;
+        let is_first = start == self.start
+            || all_bytes < WORD_BYTES
+            || u64::from(self.sampled_bytes) < WORD_BYTES;
         if is_first {
             self.origin = self.start;
             self.set_samples(0);
@@ -122,20 +145,33 @@ impl Range {
             thin_samples(self, start);
         }
         let kept = self.samples();
-        self.sampled_bytes = if all_bytes < WORD_BYTES { all_bytes as u16 } else { WORD_BYTES as u16 };
+        self.sampled_bytes = if all_bytes < WORD_BYTES {
+            all_bytes as u16
+        } else {
+            WORD_BYTES as u16
+        };
         if length < 2 * WORD_BYTES {
             // The last word, which may begin in the read before.
             let end = start + length;
-            self.place(if all_bytes < WORD_BYTES { self.start } else { end - WORD_BYTES });
+            self.place(if all_bytes < WORD_BYTES {
+                self.start
+            } else {
+                end - WORD_BYTES
+            });
             return kept;
         }
-        // No call moves 4 GiB: MAX_RW_COUNT of the kernel's include/linux/fs.h is 2 GiB less a page.
+        // No call moves 4 GiB: MAX_RW_COUNT of the kernel's include/linux/fs.h is 2 GiB less a
+        // page.
         let room = (length - WORD_BYTES) as u32;
         let end = start + u64::from(room);
         match plan {
             Plan::Dense => {
                 self.place(start);
-                let last = if is_first { SAMPLES as u32 - 1 } else { SAMPLES as u32 / 2 - 1 };
+                let last = if is_first {
+                    SAMPLES as u32 - 1
+                } else {
+                    SAMPLES as u32 / 2 - 1
+                };
                 place_evenly(self, start, room / last, last);
                 self.place(end);
             }
@@ -157,7 +193,8 @@ impl Range {
         self.set_samples(index + 1);
     }
 
-    /// The number of samples. Volatile, so that it stays in the map: the verifier would follow each value in a register.
+    /// The number of samples. Volatile, so that it stays in the map: the verifier would follow each
+    /// value in a register.
     #[inline(always)]
     fn samples(&self) -> u32 {
         // SAFETY: a field of its own.
@@ -180,33 +217,53 @@ impl Range {
     #[inline(always)]
     pub const fn sample_lies_in(&self, index: u32, start: u64, end: u64) -> bool {
         let at = self.sampled_at(index);
-        index < self.samples && start <= at && at + self.sampled_bytes as u64 <= end && self.start <= at
+        index < self.samples
+            && start <= at
+            && at + self.sampled_bytes as u64 <= end
+            && self.start <= at
     }
 
-    /// Whether the range has a checksum of all its bytes before `start`, which are unchanged as far as is known: a read that begins there goes on
-    /// with it. Of many small reads the checksum would cost more than it tells.
+    /// Whether the range has a checksum of all its bytes before `start`, which are unchanged as far
+    /// as is known: a read that begins there goes on with it. Of many small reads the checksum
+    /// would cost more than it tells.
     #[inline(always)]
     pub const fn goes_on_with_sum(&self, start: u64, length: u64) -> bool {
         let all_bytes = start - self.start + length;
         self.summed_bytes != 0 && (all_bytes <= SMALL_BYTES || all_bytes <= length << 6)
     }
 
-    /// The segments of the checksum in which these bytes of the range lie, the first and the last one. `None`: some bytes of these segments no
-    /// longer belong to the range, or the checksum is not of them.
+    /// The segments of the checksum in which these bytes of the range lie, the first and the last
+    /// one. `None`: some bytes of these segments no longer belong to the range, or the checksum is
+    /// not of them.
     #[inline(always)]
     pub fn segments(&self, start: u64, end: u64) -> Option<(u32, u32)> {
         let length = u64::from(self.summed_bytes);
-        let (from, to) = (start.wrapping_sub(self.origin), end.wrapping_sub(self.origin));
-        let (first, last) = (self.summed_blocks.segment(length, from), self.summed_blocks.segment(length, to.wrapping_sub(1)));
-        let begin = self.origin + self.summed_blocks.end_of_segment(length, first.wrapping_sub(1));
+        let (from, to) = (
+            start.wrapping_sub(self.origin),
+            end.wrapping_sub(self.origin),
+        );
+        let (first, last) = (
+            self.summed_blocks.segment(length, from),
+            self.summed_blocks.segment(length, to.wrapping_sub(1)),
+        );
+        let begin = self.origin
+            + self
+                .summed_blocks
+                .end_of_segment(length, first.wrapping_sub(1));
         let finish = self.origin + self.summed_blocks.end_of_segment(length, last);
-        let is_outside =
-            is_less(start, self.origin) | is_less(length, to) | is_less(begin, self.start) | is_less(self.end, finish);
-        if is_outside == 0 { Some((first, last)) } else { None }
+        let is_outside = is_less(start, self.origin)
+            | is_less(length, to)
+            | is_less(begin, self.start)
+            | is_less(self.end, finish);
+        if is_outside == 0 {
+            Some((first, last))
+        } else {
+            None
+        }
     }
 
-    /// Notes that bytes from `start` on are written to `output`. Returns whether they may have been written there before: not if they went to other
-    /// files, as `tee` writes them.
+    /// Notes that bytes from `start` on are written to `output`. Returns whether they may have been
+    /// written there before: not if they went to other files, as `tee` writes them.
     #[inline(always)]
     pub const fn writes_again(&mut self, start: u64, output: FileNumber) -> bool {
         let bit = 1 << (output & 31);
@@ -221,7 +278,8 @@ impl Range {
         (self.outputs, self.written_to) = (u32::MAX, self.end);
     }
 
-    /// Whether these bytes, the first ones that a call writes or wants to write, are all that is left to write of the range.
+    /// Whether these bytes, the first ones that a call writes or wants to write, are all that is
+    /// left to write of the range.
     #[inline(always)]
     pub const fn is_rest(&self, start: u64, end: u64) -> bool {
         end == self.end && (start == self.start || start <= self.written_to)
@@ -230,11 +288,16 @@ impl Range {
     /// Which bits of a sampled word are the file's.
     #[inline(always)]
     pub const fn mask(&self) -> u64 {
-        if self.sampled_bytes as u64 >= WORD_BYTES { u64::MAX } else { (1 << (8 * (self.sampled_bytes & 7))) - 1 }
+        if self.sampled_bytes as u64 >= WORD_BYTES {
+            u64::MAX
+        } else {
+            (1 << (8 * (self.sampled_bytes & 7))) - 1
+        }
     }
 }
 
-/// Where the only sampled word of a read is, between 0 and `room`: at the beginning, at the end and at two places between them, in turn.
+/// Where the only sampled word of a read is, between 0 and `room`: at the beginning, at the end and
+/// at two places between them, in turn.
 #[inline(always)]
 pub const fn one_place(room: u32, number: u32) -> u64 {
     match number & 3 {
@@ -244,19 +307,24 @@ pub const fn one_place(room: u32, number: u32) -> u64 {
     }
 }
 
-/// A place between 0 and `room` that this number chooses: by a multiplication, since a division is slow.
+/// A place between 0 and `room` that this number chooses: by a multiplication, since a division is
+/// slow.
 #[inline(always)]
 const fn varying_place(room: u32, number: u32) -> u64 {
     (room as u64 * number.wrapping_mul(SPREAD) as u64) >> 32
 }
 
-/// Adds samples at this distance from each other, after the one at `start`, so that there are `last`. The result means nothing.
+/// Adds samples at this distance from each other, after the one at `start`, so that there are
+/// `last`. The result means nothing.
 ///
-/// A global function of the kernel side, so that the verifier checks it once, and not on every path that leads to it.
+/// A global function of the kernel side, so that the verifier checks it once, and not on every path
+/// that leads to it.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 extern "C" fn place_evenly(range: *mut Range, start: u64, stride: u32, last: u32) -> u32 {
-    let Some(range) = argument(range) else { return 0 };
+    let Some(range) = argument(range) else {
+        return 0;
+    };
     for index in rounds(SAMPLES - 1) {
         if 0 < index && index < last {
             range.place(start + u64::from(stride * index));
@@ -265,12 +333,14 @@ extern "C" fn place_evenly(range: *mut Range, start: u64, stride: u32, last: u32
     0
 }
 
-/// Removes every second sample, to make room for those of a read that begins at `end`, and the samples beyond `end`. The result means nothing.
-/// A global function for the same reason.
+/// Removes every second sample, to make room for those of a read that begins at `end`, and the
+/// samples beyond `end`. The result means nothing. A global function for the same reason.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 extern "C" fn thin_samples(range: *mut Range, end: u64) -> u32 {
-    let Some(range) = argument(range) else { return 0 };
+    let Some(range) = argument(range) else {
+        return 0;
+    };
     for index in 0..SAMPLES as u32 {
         if index < range.samples() && range.sampled_at(index) + WORD_BYTES > end {
             range.set_samples(index);
@@ -335,9 +405,11 @@ impl Comparison {
     }
 }
 
-/// What a word adds to a [`Comparison`], with a byte for each count. `then` is the [`folded`] word at the read, `now` the word now.
+/// What a word adds to a [`Comparison`], with a byte for each count. `then` is the [`folded`] word
+/// at the read, `now` the word now.
 ///
-/// It is one number and has no branches, because the verifier would follow each combination of three sums.
+/// It is one number and has no branches, because the verifier would follow each combination of
+/// three sums.
 #[inline(always)]
 pub fn compared(then: u32, now: u64, mask: u64) -> u64 {
     let differs = is_not_zero((then ^ folded(now, mask)).into());
@@ -365,28 +437,37 @@ pub enum Verdict {
     Overlaid,
     /// Too few samples lie in it, so the address is the only evidence.
     Unsampled,
-    /// It may be the file's, or something else: it was written before, and its samples may be equal by chance. Or it is a piece of a range in
-    /// which other bytes have changed.
+    /// It may be the file's, or something else: it was written before, and its samples may be equal
+    /// by chance. Or it is a piece of a range in which other bytes have changed.
     Undecided,
 }
 
 impl Range {
-    /// How many samples of a piece must be the same. A program that uses its buffer for something else may begin it alike, for example with the
-    /// same header, so that one word of a piece is not enough.
+    /// How many samples of a piece must be the same. A program that uses its buffer for something
+    /// else may begin it alike, for example with the same header, so that one word of a piece is
+    /// not enough.
     #[inline(always)]
     const fn least_equal(&self, start: u64, end: u64) -> u32 {
         if self.is_rest(start, end) { 1 } else { 2 }
     }
 
-    /// Judges the piece of the range from `start` to `end`. `is_whole`: the buffer that is written lies in the range with all its bytes.
+    /// Judges the piece of the range from `start` to `end`. `is_whole`: the buffer that is written
+    /// lies in the range with all its bytes.
     #[inline(always)]
-    pub const fn judge(&self, start: u64, end: u64, is_whole: bool, compared: Comparison) -> Verdict {
+    pub const fn judge(
+        &self,
+        start: u64,
+        end: u64,
+        is_whole: bool,
+        compared: Comparison,
+    ) -> Verdict {
         let again = start < self.written_to;
         let is_all = start == self.start && end == self.end;
         let has_changed = matches!(compared.sum, Sum::Different);
         if compared.different > 0 || (has_changed && is_all) {
-            // A buffer that was written before and holds other bytes now is used for something else, like a buffer for archive records. So
-            // is, most likely, one that only overlaps the range: two functions have used the same part of the stack.
+            // A buffer that was written before and holds other bytes now is used for something
+            // else, like a buffer for archive records. So is, most likely, one that only overlaps
+            // the range: two functions have used the same part of the stack.
             if again {
                 Verdict::Reused
             } else if is_whole {
@@ -402,18 +483,27 @@ impl Range {
                 Sum::Unknown => compared.equal >= self.least_equal(start, end),
                 Sum::Lost | Sum::Different => false,
             };
-            if is_sampled { Verdict::Same } else { Verdict::Unsampled }
+            if is_sampled {
+                Verdict::Same
+            } else {
+                Verdict::Unsampled
+            }
         }
     }
 }
 
 /// The length that two intervals have in common.
 ///
-/// A global function of the kernel side, so that the verifier checks it once, and does not follow each path through it for each range.
+/// A global function of the kernel side, so that the verifier checks it once, and does not follow
+/// each path through it for each range.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 pub extern "C" fn common_length(start: u64, end: u64, other_start: u64, other_end: u64) -> u64 {
-    let start = if start > other_start { start } else { other_start };
+    let start = if start > other_start {
+        start
+    } else {
+        other_start
+    };
     let end = if end < other_end { end } else { other_end };
     end.saturating_sub(start)
 }

@@ -1,4 +1,5 @@
-//! Samples streams of bytes, to find out whether two streams can be the same. The sampled places do not depend on the sizes of the calls.
+//! Samples streams of bytes, to find out whether two streams can be the same. The sampled places do
+//! not depend on the sizes of the calls.
 
 #![expect(clippy::cast_possible_truncation, reason = "there are few windows")]
 
@@ -7,10 +8,11 @@ use super::{
     marks::{WINDOW_BYTES, window_start},
 };
 
-/// What is known about all bytes that were read from a file, or written to it, in the order of the calls.
+/// What is known about all bytes that were read from a file, or written to it, in the order of the
+/// calls.
 ///
-/// The bytes at 2, 3, 4, 6, 8, 12, 16, 24, ... are sampled. So two streams of the same length are sampled at the same places, whatever the
-/// sizes of their reads and writes.
+/// The bytes at 2, 3, 4, 6, 8, 12, 16, 24, ... are sampled. So two streams of the same length are
+/// sampled at the same places, whatever the sizes of their reads and writes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stream {
@@ -41,7 +43,8 @@ impl Stream {
     #[inline(always)]
     pub const fn samples_one_of(&self, bytes: u64) -> bool {
         let window = window_start(self.windows as u32);
-        let is_in_window = window.wrapping_sub(self.bytes) < bytes || self.bytes.wrapping_sub(window) < WINDOW_BYTES;
+        let is_in_window = window.wrapping_sub(self.bytes) < bytes
+            || self.bytes.wrapping_sub(window) < WINDOW_BYTES;
         self.next_place().wrapping_sub(self.bytes) < bytes || is_in_window
     }
 
@@ -50,10 +53,16 @@ impl Stream {
     pub const fn take(&mut self, byte: u8) {
         let place = self.next_place();
         let step = if self.step == 0 { 1 } else { self.step };
-        self.sum = self.sum.wrapping_add((byte as u64 + 1).wrapping_mul(place.wrapping_mul(FACTOR) | 1));
+        self.sum = self
+            .sum
+            .wrapping_add((byte as u64 + 1).wrapping_mul(place.wrapping_mul(FACTOR) | 1));
         self.telling += (byte != 0) as u64;
         self.next = place + step;
-        self.step = if place + step == 4 * step { 2 * step } else { step };
+        self.step = if place + step == 4 * step {
+            2 * step
+        } else {
+            step
+        };
     }
 }
 
@@ -69,7 +78,10 @@ mod tests {
     fn stream(bytes: &[u8], piece: usize) -> Stream {
         let mut stream = Stream::default();
         for piece in bytes.chunks(piece) {
-            while let Some(&byte) = usize::try_from(stream.next_place() - stream.bytes).ok().and_then(|at| piece.get(at)) {
+            while let Some(&byte) = usize::try_from(stream.next_place() - stream.bytes)
+                .ok()
+                .and_then(|at| piece.get(at))
+            {
                 stream.take(byte);
             }
             stream.bytes += u64::try_from(piece.len()).expect("fits");
@@ -92,7 +104,9 @@ mod tests {
 
     #[test]
     fn equal_bytes_make_equal_streams_in_pieces_of_any_size() {
-        let bytes: Vec<u8> = (0..100_000_u32).map(|index| index.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+        let bytes: Vec<u8> = (0..100_000_u32)
+            .map(|index| index.wrapping_mul(2_654_435_761).to_be_bytes()[0])
+            .collect();
         let whole = stream(&bytes, bytes.len());
         for piece in [1, 7, 4096, 65_536] {
             assert_eq!(stream(&bytes, piece), whole);
@@ -102,7 +116,9 @@ mod tests {
 
     #[test]
     fn different_bytes_make_different_streams() {
-        let bytes: Vec<u8> = (0..5000_u32).map(|index| index.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+        let bytes: Vec<u8> = (0..5000_u32)
+            .map(|index| index.wrapping_mul(2_654_435_761).to_be_bytes()[0])
+            .collect();
         let mut shifted = bytes.clone();
         shifted.rotate_left(1);
         assert_ne!(stream(&bytes, 512).sum, stream(&shifted, 512).sum);

@@ -1,21 +1,25 @@
-//! Unwinds one frame by an unwind table: finds the caller's registers by those of the function that it called.
+//! Unwinds one frame by an unwind table: finds the caller's registers by those of the function that
+//! it called.
 //!
-//! The format is in the DWARF 5 standard, section 6.4; how it is used in `.eh_frame`, in the Linux Standard Base, "Exception Frames".
+//! The format is in the DWARF 5 standard, section 6.4; how it is used in `.eh_frame`, in the Linux
+//! Standard Base, "Exception Frames".
 
 use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
 use gimli::{
-    BaseAddresses, CfaRule, DebugFrame, EhFrame, EhFrameHdr, Encoding, EndianSlice, Evaluation, EvaluationResult, Expression,
-    LittleEndian, Location, ParsedEhFrameHdr, Register, RegisterRule, UnwindContext, UnwindSection, Value,
+    BaseAddresses, CfaRule, DebugFrame, EhFrame, EhFrameHdr, Encoding, EndianSlice, Evaluation,
+    EvaluationResult, Expression, LittleEndian, Location, ParsedEhFrameHdr, Register, RegisterRule,
+    UnwindContext, UnwindSection, Value,
 };
 
 use crate::elf::{Module, Section};
 
-/// Registers by their numbers in DWARF tables: 0 to 16 on `x86_64`, where 16 is the return address; 0 to 31 on arm64, where 31 is the
-/// stack pointer.
+/// Registers by their numbers in DWARF tables: 0 to 16 on `x86_64`, where 16 is the return address;
+/// 0 to 31 on arm64, where 31 is the stack pointer.
 const REGISTERS: usize = 32;
 
-/// The registers that have names of their own here, and those that calls preserve, as samples have them after the instruction pointer.
+/// The registers that have names of their own here, and those that calls preserve, as samples have
+/// them after the instruction pointer.
 #[cfg(not(target_arch = "aarch64"))]
 mod numbers {
     pub const STACK_POINTER: u16 = 7;
@@ -49,14 +53,17 @@ pub struct Registers {
 }
 
 impl Registers {
-    /// The registers of a sample: the instruction pointer, the stack pointer, and those that calls preserve. On `x86_64` these are bp, bx,
-    /// r12 to r15; on arm64 x29, x30, x19 to x28.
+    /// The registers of a sample: the instruction pointer, the stack pointer, and those that calls
+    /// preserve. On `x86_64` these are bp, bx, r12 to r15; on arm64 x29, x30, x19 to x28.
     pub fn sampled(values: &[u64]) -> Self {
         let mut by_number = [None; REGISTERS];
         for (&number, &value) in numbers::SAMPLED.iter().zip(values.iter().skip(1)) {
             by_number[usize::from(number)] = Some(value);
         }
-        Self { instruction_pointer: values.first().copied().unwrap_or(0), by_number }
+        Self {
+            instruction_pointer: values.first().copied().unwrap_or(0),
+            by_number,
+        }
     }
 
     /// Where the function is, or goes on when the function returns that it has called.
@@ -70,7 +77,10 @@ impl Registers {
     }
 
     fn get(&self, register: Register) -> Option<u64> {
-        self.by_number.get(usize::from(register.0)).copied().flatten()
+        self.by_number
+            .get(usize::from(register.0))
+            .copied()
+            .flatten()
     }
 }
 
@@ -90,18 +100,23 @@ pub struct StackCopy<'a> {
 impl StackCopy<'_> {
     fn is_filled(&self, offset: usize) -> bool {
         let piece = u32::try_from(offset / self.piece_bytes).unwrap_or(u32::MAX);
-        self.filled.checked_shr(piece).is_some_and(|bits| bits & 1 != 0)
+        self.filled
+            .checked_shr(piece)
+            .is_some_and(|bits| bits & 1 != 0)
     }
 
     fn read(&self, address: u64) -> Option<u64> {
         let offset = usize::try_from(address.checked_sub(self.start)?).ok()?;
         let bytes: &[u8; 8] = self.bytes.get(offset..)?.first_chunk()?;
-        (self.is_filled(offset) && self.is_filled(offset + bytes.len() - 1)).then(|| u64::from_le_bytes(*bytes))
+        (self.is_filled(offset) && self.is_filled(offset + bytes.len() - 1))
+            .then(|| u64::from_le_bytes(*bytes))
     }
 
     /// Whether this address is above what was copied.
     pub fn ends_before(&self, address: u64) -> bool {
-        address.checked_sub(self.start).is_some_and(|offset| offset >= self.bytes.len() as u64)
+        address
+            .checked_sub(self.start)
+            .is_some_and(|offset| offset >= self.bytes.len() as u64)
     }
 }
 
@@ -110,7 +125,8 @@ impl StackCopy<'_> {
 pub enum Step {
     /// Its caller.
     Caller {
-        /// Whether the instruction pointer is the instruction itself, and not the one after a call: a signal came there.
+        /// Whether the instruction pointer is the instruction itself, and not the one after a call:
+        /// a signal came there.
         is_exact: bool,
     },
     /// Nothing: the thread began with this function.
@@ -178,7 +194,8 @@ type Place = (u64, u64, usize);
 impl Unwinder {
     /// For this file.
     pub fn new(module: Arc<Module>) -> Self {
-        let address = |section: &Option<Section>| section.as_ref().map_or(0, |section| section.address);
+        let address =
+            |section: &Option<Section>| section.as_ref().map_or(0, |section| section.address);
         let bases = BaseAddresses::default()
             .set_eh_frame(address(&module.eh_frame))
             .set_eh_frame_hdr(address(&module.eh_frame_hdr))
@@ -188,8 +205,17 @@ impl Unwinder {
             (Some(table), None) => Index::of(&eh_frame(&table.bytes), &bases),
             _ => Index::default(),
         };
-        let debug_index = module.debug_frame.as_ref().map(|table| Index::of(&debug_frame(&table.bytes), &bases));
-        Self { module, bases, index, debug_index: debug_index.unwrap_or_default(), known: RefCell::default() }
+        let debug_index = module
+            .debug_frame
+            .as_ref()
+            .map(|table| Index::of(&debug_frame(&table.bytes), &bases));
+        Self {
+            module,
+            bases,
+            index,
+            debug_index: debug_index.unwrap_or_default(),
+            known: RefCell::default(),
+        }
     }
 
     /// The file.
@@ -197,48 +223,105 @@ impl Unwinder {
         &self.module
     }
 
-    /// Goes on from the function at this address of the file to its caller. `bias` is what has to be added to addresses of the file.
-    pub fn step(&self, address: u64, bias: u64, registers: &mut Registers, stack: &StackCopy<'_>) -> Result<Step, Failure> {
-        let Known { by_address, context } = &mut *self.known.borrow_mut();
-        let rules = by_address.entry(address).or_insert_with(|| self.rules_at(address, context));
+    /// Goes on from the function at this address of the file to its caller. `bias` is what has to
+    /// be added to addresses of the file.
+    pub fn step(
+        &self,
+        address: u64,
+        bias: u64,
+        registers: &mut Registers,
+        stack: &StackCopy<'_>,
+    ) -> Result<Step, Failure> {
+        let Known {
+            by_address,
+            context,
+        } = &mut *self.known.borrow_mut();
+        let rules = by_address
+            .entry(address)
+            .or_insert_with(|| self.rules_at(address, context));
         let rules = rules.as_ref().map_err(|&failure| failure)?;
         let (next, caller) = match rules.table {
-            TableKind::Exceptions => Frame { section: self.exceptions()?, rules, bias, registers: *registers, stack }.caller()?,
-            TableKind::DebugInfo => Frame { section: self.debug_info()?, rules, bias, registers: *registers, stack }.caller()?,
+            TableKind::Exceptions => Frame {
+                section: self.exceptions()?,
+                rules,
+                bias,
+                registers: *registers,
+                stack,
+            }
+            .caller()?,
+            TableKind::DebugInfo => Frame {
+                section: self.debug_info()?,
+                rules,
+                bias,
+                registers: *registers,
+                stack,
+            }
+            .caller()?,
         };
-        let Some(next) = next else { return Ok(Step::Root) };
+        let Some(next) = next else {
+            return Ok(Step::Root);
+        };
         // A frame that leaves everything as it was would be repeated for ever.
-        if next == registers.instruction_pointer && caller.stack_pointer() == registers.stack_pointer() {
+        if next == registers.instruction_pointer
+            && caller.stack_pointer() == registers.stack_pointer()
+        {
             return Err(Failure::BadTable);
         }
-        *registers = Registers { instruction_pointer: next, ..caller };
-        Ok(Step::Caller { is_exact: rules.is_signal_trampoline })
+        *registers = Registers {
+            instruction_pointer: next,
+            ..caller
+        };
+        Ok(Step::Caller {
+            is_exact: rules.is_signal_trampoline,
+        })
     }
 
-    /// What comes after the function at this address, as far as the table says it without a stack. The error [`Failure::Unreadable`] means
-    /// that there is a caller, which only the stack tells.
+    /// What comes after the function at this address, as far as the table says it without a stack.
+    /// The error [`Failure::Unreadable`] means that there is a caller, which only the stack tells.
     pub fn kind_of(&self, address: u64) -> Result<Step, Failure> {
         let mut registers = Registers::sampled(&[address; numbers::SAMPLED.len() + 1]);
-        let nothing = StackCopy { start: 0, bytes: &[], piece_bytes: 1, filled: 0 };
+        let nothing = StackCopy {
+            start: 0,
+            bytes: &[],
+            piece_bytes: 1,
+            filled: 0,
+        };
         self.step(address, 0, &mut registers, &nothing)
     }
 
     fn exceptions(&self) -> Result<EhFrame<Slice<'_>>, Failure> {
-        Ok(eh_frame(&self.module.eh_frame.as_ref().ok_or(Failure::NoTable)?.bytes))
+        Ok(eh_frame(
+            &self.module.eh_frame.as_ref().ok_or(Failure::NoTable)?.bytes,
+        ))
     }
 
     fn debug_info(&self) -> Result<DebugFrame<Slice<'_>>, Failure> {
-        Ok(debug_frame(&self.module.debug_frame.as_ref().ok_or(Failure::NoTable)?.bytes))
+        Ok(debug_frame(
+            &self
+                .module
+                .debug_frame
+                .as_ref()
+                .ok_or(Failure::NoTable)?
+                .bytes,
+        ))
     }
 
     /// What the tables say of this address.
     fn rules_at(&self, address: u64, context: &mut UnwindContext<usize>) -> Result<Rules, Failure> {
         let place = self.index.find(address).or_else(|| self.look_up(address));
-        let rules = self.exceptions().and_then(|table| self.rules_in(TableKind::Exceptions, &table, place, address, context));
+        let rules = self.exceptions().and_then(|table| {
+            self.rules_in(TableKind::Exceptions, &table, place, address, context)
+        });
         match rules {
             Err(Failure::NoTable) => {
                 let place = self.debug_index.find(address);
-                self.rules_in(TableKind::DebugInfo, &self.debug_info()?, place, address, context)
+                self.rules_in(
+                    TableKind::DebugInfo,
+                    &self.debug_info()?,
+                    place,
+                    address,
+                    context,
+                )
             }
             rules => rules,
         }
@@ -247,8 +330,9 @@ impl Unwinder {
     /// Where the table has the function at this address, by the file's index.
     fn look_up(&self, address: u64) -> Option<usize> {
         let section = self.module.eh_frame_hdr.as_ref()?;
-        let header: ParsedEhFrameHdr<Slice<'_>> =
-            EhFrameHdr::new(&section.bytes, LittleEndian).parse(&self.bases, ADDRESS_BYTES).ok()?;
+        let header: ParsedEhFrameHdr<Slice<'_>> = EhFrameHdr::new(&section.bytes, LittleEndian)
+            .parse(&self.bases, ADDRESS_BYTES)
+            .ok()?;
         let table = header.table()?;
         let pointer = table.lookup(address, &self.bases).ok()?;
         Some(table.pointer_to_offset(pointer).ok()?.0)
@@ -264,12 +348,16 @@ impl Unwinder {
         context: &mut UnwindContext<usize>,
     ) -> Result<Rules, Failure> {
         let place = place.ok_or(Failure::NoTable)?.into();
-        let fde = section.fde_from_offset(&self.bases, place, Table::cie_from_offset).map_err(|_| Failure::BadTable)?;
+        let fde = section
+            .fde_from_offset(&self.bases, place, Table::cie_from_offset)
+            .map_err(|_| Failure::BadTable)?;
         if !fde.contains(address) {
             // The index has the last function before this address.
             return Err(Failure::NoTable);
         }
-        let row = fde.unwind_info_for_address(section, &self.bases, context, address).map_err(|_| Failure::BadTable)?;
+        let row = fde
+            .unwind_info_for_address(section, &self.bases, context, address)
+            .map_err(|_| Failure::BadTable)?;
         Ok(Rules {
             table,
             encoding: fde.cie().encoding(),
@@ -281,21 +369,34 @@ impl Unwinder {
     }
 }
 
-/// Goes on from a function to its caller in code that has frame pointers. The function that makes the call is one of a few instructions in
-/// assembler, without a frame of its own (`Syscall6` in golang/go `src/internal/runtime/syscall/asm_linux_amd64.s`, and others in
-/// `src/runtime/sys_linux_amd64.s`), so its return address is where the stack pointer points, or on arm64 in its register.
-pub fn by_frame_pointer(registers: &mut Registers, stack: &StackCopy<'_>, is_first: bool) -> Result<Step, Failure> {
+/// Goes on from a function to its caller in code that has frame pointers. The function that makes
+/// the call is one of a few instructions in assembler, without a frame of its own (`Syscall6` in
+/// golang/go `src/internal/runtime/syscall/asm_linux_amd64.s`, and others in
+/// `src/runtime/sys_linux_amd64.s`), so its return address is where the stack pointer points, or on
+/// arm64 in its register.
+pub fn by_frame_pointer(
+    registers: &mut Registers,
+    stack: &StackCopy<'_>,
+    is_first: bool,
+) -> Result<Step, Failure> {
     const WORD: u64 = 8;
     let read = |address: u64| stack.read(address).ok_or(Failure::Unreadable(address));
     let known = |number: u16| registers.get(Register(number)).ok_or(Failure::BadTable);
-    let (sp, fp) = (known(numbers::STACK_POINTER)?, known(numbers::FRAME_POINTER)?);
+    let (sp, fp) = (
+        known(numbers::STACK_POINTER)?,
+        known(numbers::FRAME_POINTER)?,
+    );
     let (next, sp, fp) = match is_first {
         true if cfg!(target_arch = "aarch64") => (known(numbers::LINK)?, sp, fp),
         true => (read(sp)?, sp + WORD, fp),
         // The function that a goroutine or a thread begins with has none.
         false if fp == 0 => return Ok(Step::Root),
         false if fp < sp => return Err(Failure::BadTable),
-        false => (read(fp.wrapping_add(WORD))?, fp.wrapping_add(2 * WORD), read(fp)?),
+        false => (
+            read(fp.wrapping_add(WORD))?,
+            fp.wrapping_add(2 * WORD),
+            read(fp)?,
+        ),
     };
     registers.instruction_pointer = without_signature(next);
     registers.by_number[usize::from(numbers::STACK_POINTER)] = Some(sp);
@@ -321,7 +422,9 @@ impl Index {
         let mut found = Vec::new();
         let mut entries = section.entries(bases);
         while let Ok(Some(entry)) = entries.next() {
-            let gimli::CieOrFde::Fde(partial) = entry else { continue };
+            let gimli::CieOrFde::Fde(partial) = entry else {
+                continue;
+            };
             if let Ok(fde) = partial.parse(Table::cie_from_offset) {
                 found.push((fde.initial_address(), fde.end_address(), fde.offset()));
             }
@@ -332,7 +435,10 @@ impl Index {
 
     /// Where the table has the function at this address.
     fn find(&self, address: u64) -> Option<usize> {
-        let place = self.0.partition_point(|(start, ..)| *start <= address).checked_sub(1)?;
+        let place = self
+            .0
+            .partition_point(|(start, ..)| *start <= address)
+            .checked_sub(1)?;
         let (_, end, offset) = self.0[place];
         (address < end).then_some(offset)
     }
@@ -348,16 +454,27 @@ struct Frame<'f, Table> {
 }
 
 impl<'t, Table: UnwindSection<Slice<'t>>> Frame<'_, Table> {
-    /// Where the caller goes on, and its other registers. `None` instead of the address: there is no caller.
+    /// Where the caller goes on, and its other registers. `None` instead of the address: there is
+    /// no caller.
     fn caller(&self) -> Result<(Option<u64>, Registers), Failure> {
-        let Rules { return_address, cfa, registers, .. } = self.rules;
+        let Rules {
+            return_address,
+            cfa,
+            registers,
+            ..
+        } = self.rules;
         let cfa = match cfa {
-            CfaRule::RegisterAndOffset { register, offset } => {
-                self.registers.get(*register).ok_or(Failure::BadTable)?.wrapping_add_signed(*offset)
-            }
-            CfaRule::Expression(expression) => {
-                self.evaluate(expression.get(&self.section).map_err(|_| Failure::BadTable)?, None)?
-            }
+            CfaRule::RegisterAndOffset { register, offset } => self
+                .registers
+                .get(*register)
+                .ok_or(Failure::BadTable)?
+                .wrapping_add_signed(*offset),
+            CfaRule::Expression(expression) => self.evaluate(
+                expression
+                    .get(&self.section)
+                    .map_err(|_| Failure::BadTable)?,
+                None,
+            )?,
         };
         let mut caller = self.registers;
         caller.by_number[usize::from(numbers::STACK_POINTER)] = Some(cfa);
@@ -371,19 +488,36 @@ impl<'t, Table: UnwindSection<Slice<'t>>> Frame<'_, Table> {
                 *place = value;
             }
         }
-        Ok((next.map(without_signature).filter(|&next| next != 0), caller))
+        Ok((
+            next.map(without_signature).filter(|&next| next != 0),
+            caller,
+        ))
     }
 
-    /// The return address if no rule says where it is: on arm64 it is still in its register. On `x86_64` the tables of functions that no
-    /// other one called leave it out.
+    /// The return address if no rule says where it is: on arm64 it is still in its register. On
+    /// `x86_64` the tables of functions that no other one called leave it out.
     fn unsaved_return_address(&self, register: Register) -> Option<u64> {
-        if cfg!(target_arch = "aarch64") { self.registers.get(register) } else { None }
+        if cfg!(target_arch = "aarch64") {
+            self.registers.get(register)
+        } else {
+            None
+        }
     }
 
     /// The caller's value of a register. `None`: it has none.
-    fn value(&self, register: Register, rule: &RegisterRule<usize>, cfa: u64) -> Result<Option<u64>, Failure> {
+    fn value(
+        &self,
+        register: Register,
+        rule: &RegisterRule<usize>,
+        cfa: u64,
+    ) -> Result<Option<u64>, Failure> {
         let expression = |expression: &gimli::UnwindExpression<usize>| {
-            self.evaluate(expression.get(&self.section).map_err(|_| Failure::BadTable)?, Some(cfa))
+            self.evaluate(
+                expression
+                    .get(&self.section)
+                    .map_err(|_| Failure::BadTable)?,
+                Some(cfa),
+            )
         };
         Ok(match rule {
             RegisterRule::Undefined => None,
@@ -402,15 +536,21 @@ impl<'t, Table: UnwindSection<Slice<'t>>> Frame<'_, Table> {
         self.stack.read(address).ok_or(Failure::Unreadable(address))
     }
 
-    /// The value of an expression. The address of a frame, if it is given, is what the expression begins with.
-    fn evaluate(&self, expression: Expression<Slice<'t>>, first: Option<u64>) -> Result<u64, Failure> {
+    /// The value of an expression. The address of a frame, if it is given, is what the expression
+    /// begins with.
+    fn evaluate(
+        &self,
+        expression: Expression<Slice<'t>>,
+        first: Option<u64>,
+    ) -> Result<u64, Failure> {
         let mut evaluation = expression.evaluation(self.rules.encoding);
         // The table is the traced program's: its expressions could go on for ever.
         evaluation.set_max_iterations(MOST_STEPS);
         if let Some(first) = first {
             evaluation.set_initial_value(first);
         }
-        self.complete(&mut evaluation).and_then(|result| result.ok_or(Failure::BadTable))
+        self.complete(&mut evaluation)
+            .and_then(|result| result.ok_or(Failure::BadTable))
     }
 
     fn complete(&self, evaluation: &mut Evaluation<Slice<'t>>) -> Result<Option<u64>, Failure> {
@@ -427,27 +567,38 @@ impl<'t, Table: UnwindSection<Slice<'t>>> Frame<'_, Table> {
                 }
                 EvaluationResult::RequiresRegister { register, .. } => {
                     // The table of the loader's stubs asks for the instruction pointer.
-                    let own = (register.0 == 16 && cfg!(target_arch = "x86_64")).then_some(self.registers.instruction_pointer);
-                    let value = own.or_else(|| self.registers.get(register)).ok_or(Failure::BadTable)?;
-                    evaluation.resume_with_register(Value::Generic(value)).map_err(bad)?
+                    let own = (register.0 == 16 && cfg!(target_arch = "x86_64"))
+                        .then_some(self.registers.instruction_pointer);
+                    let value = own
+                        .or_else(|| self.registers.get(register))
+                        .ok_or(Failure::BadTable)?;
+                    evaluation
+                        .resume_with_register(Value::Generic(value))
+                        .map_err(bad)?
                 }
                 EvaluationResult::RequiresMemory { address, size, .. } => {
                     let kept = u64::MAX.checked_shr(64 - 8 * u32::from(size)).unwrap_or(0);
-                    evaluation.resume_with_memory(Value::Generic(self.read(address)? & kept)).map_err(bad)?
+                    evaluation
+                        .resume_with_memory(Value::Generic(self.read(address)? & kept))
+                        .map_err(bad)?
                 }
-                EvaluationResult::RequiresRelocatedAddress(address) => {
-                    evaluation.resume_with_relocated_address(address.wrapping_add(self.bias)).map_err(bad)?
-                }
+                EvaluationResult::RequiresRelocatedAddress(address) => evaluation
+                    .resume_with_relocated_address(address.wrapping_add(self.bias))
+                    .map_err(bad)?,
                 _ => return Err(Failure::BadTable),
             };
         }
     }
 }
 
-/// A return address without the signature that arm64 may put into its upper bits (pointer authentication). Addresses of user space have at
-/// most 52 bits there, and at most 57 elsewhere.
+/// A return address without the signature that arm64 may put into its upper bits (pointer
+/// authentication). Addresses of user space have at most 52 bits there, and at most 57 elsewhere.
 const fn without_signature(address: u64) -> u64 {
-    if cfg!(target_arch = "aarch64") { address & ((1 << 52) - 1) } else { address }
+    if cfg!(target_arch = "aarch64") {
+        address & ((1 << 52) - 1)
+    } else {
+        address
+    }
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
@@ -462,22 +613,44 @@ mod tests {
         (words[4], words[5]) = (0x1040, 0x40_0020);
         (words[8], words[9]) = (0, 0x40_0030);
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let stack = StackCopy { start: 0x1000, bytes: &bytes, piece_bytes: 64, filled: 0b11 };
+        let stack = StackCopy {
+            start: 0x1000,
+            bytes: &bytes,
+            piece_bytes: 64,
+            filled: 0b11,
+        };
         let mut registers = Registers::sampled(&[0x40_0000, 0x1000, 0x1020]);
         for (is_first, next) in [(true, 0x40_0010), (false, 0x40_0020), (false, 0x40_0030)] {
-            assert_eq!(by_frame_pointer(&mut registers, &stack, is_first), Ok(Step::Caller { is_exact: false }));
+            assert_eq!(
+                by_frame_pointer(&mut registers, &stack, is_first),
+                Ok(Step::Caller { is_exact: false })
+            );
             assert_eq!(registers.instruction_pointer(), next);
         }
-        assert_eq!(by_frame_pointer(&mut registers, &stack, false), Ok(Step::Root));
+        assert_eq!(
+            by_frame_pointer(&mut registers, &stack, false),
+            Ok(Step::Root)
+        );
     }
 
     #[test]
     fn a_frame_pointer_that_points_down_or_out_of_the_stack_is_not_followed() {
         let bytes = [0; 64];
-        let stack = StackCopy { start: 0x1000, bytes: &bytes, piece_bytes: 64, filled: 1 };
+        let stack = StackCopy {
+            start: 0x1000,
+            bytes: &bytes,
+            piece_bytes: 64,
+            filled: 1,
+        };
         let mut below = Registers::sampled(&[0x40_0000, 0x1020, 0x1010]);
-        assert_eq!(by_frame_pointer(&mut below, &stack, false), Err(Failure::BadTable));
+        assert_eq!(
+            by_frame_pointer(&mut below, &stack, false),
+            Err(Failure::BadTable)
+        );
         let mut outside = Registers::sampled(&[0x40_0000, 0x1020, 0x5000]);
-        assert_eq!(by_frame_pointer(&mut outside, &stack, false), Err(Failure::Unreadable(0x5008)));
+        assert_eq!(
+            by_frame_pointer(&mut outside, &stack, false),
+            Err(Failure::Unreadable(0x5008))
+        );
     }
 }

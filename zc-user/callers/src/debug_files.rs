@@ -1,7 +1,8 @@
 //! Finds the file with the debug information of a program.
 //!
-//! blazesym can find it, too, but opens what the program names: a pipe there would block zctrace, and with root's rights it would open any
-//! file for a hostile program. It also looks for `PROGRAM.dwp`. So the candidates are checked here, and blazesym gets the file itself
+//! blazesym can find it, too, but opens what the program names: a pipe there would block zctrace,
+//! and with root's rights it would open any file for a hostile program. It also looks for
+//! `PROGRAM.dwp`. So the candidates are checked here, and blazesym gets the file itself
 //! (`/proc/self/fd/N`), which names no further ones.
 
 use std::{
@@ -40,11 +41,23 @@ impl Links {
         let cache = ReadCache::new(file.try_clone().ok()?);
         let elf = ElfFile64::<object::Endianness, _>::parse(&cache).ok()?;
         let has = |name: &str| elf.section_by_name(name).is_some();
-        let with_bytes = |name: &str| elf.section_by_name(name).is_some_and(|section| section.file_range().is_some());
+        let with_bytes = |name: &str| {
+            elf.section_by_name(name)
+                .is_some_and(|section| section.file_range().is_some())
+        };
         Some(Self {
             has_debug_info: with_bytes(".debug_info") || with_bytes(".debug_line"),
-            build_id: elf.build_id().ok().flatten().filter(|id| id.len() >= FEWEST_ID_BYTES).map(<[u8]>::to_vec),
-            debug_link: elf.gnu_debuglink().ok().flatten().map(|(name, checksum)| (name.to_vec(), checksum)),
+            build_id: elf
+                .build_id()
+                .ok()
+                .flatten()
+                .filter(|id| id.len() >= FEWEST_ID_BYTES)
+                .map(<[u8]>::to_vec),
+            debug_link: elf
+                .gnu_debuglink()
+                .ok()
+                .flatten()
+                .map(|(name, checksum)| (name.to_vec(), checksum)),
             has_supplement: has(".gnu_debugaltlink") || has(".debug_sup"),
         })
     }
@@ -55,8 +68,9 @@ impl Links {
     }
 }
 
-/// The file with the debug information of the program that is open and has this path, if there is any: the program itself, or a separate
-/// file with its build ID in one of the directories, or one that its debug link names.
+/// The file with the debug information of the program that is open and has this path, if there is
+/// any: the program itself, or a separate file with its build ID in one of the directories, or one
+/// that its debug link names.
 pub fn find(program: &File, path: &Path, directories: &[&Path]) -> Option<File> {
     let links = Links::of(program)?;
     if links.has_debug_info && links.is_whole() {
@@ -69,7 +83,9 @@ pub fn find(program: &File, path: &Path, directories: &[&Path]) -> Option<File> 
 fn by_build_id(links: &Links, directories: &[&Path]) -> Option<File> {
     let (first, rest) = links.build_id.as_ref()?.split_first()?;
     let name = format!(".build-id/{first:02x}/{}.debug", hex(rest));
-    directories.iter().find_map(|directory| checked(&directory.join(&name), links, Place::OfTheSystem))
+    directories
+        .iter()
+        .find_map(|directory| checked(&directory.join(&name), links, Place::OfTheSystem))
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -80,17 +96,29 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The file of this name beside the program, in `.debug` there, or below a directory with debug files.
+/// The file of this name beside the program, in `.debug` there, or below a directory with debug
+/// files.
 fn by_debug_link(links: &Links, path: &Path, directories: &[&Path]) -> Option<File> {
     let (name, _) = links.debug_link.as_ref()?;
     let name = Path::new(std::ffi::OsStr::from_bytes(name));
     // Not a path: the file could lead anywhere.
-    let is_plain = matches!(name.components().collect::<Vec<_>>().as_slice(), [Component::Normal(_)]);
+    let is_plain = matches!(
+        name.components().collect::<Vec<_>>().as_slice(),
+        [Component::Normal(_)]
+    );
     let parent = path.parent().filter(|_| is_plain)?;
-    let beside = [parent.to_owned(), parent.join(".debug")].map(|directory| (directory, Place::OfTheProgram));
-    let below = |directory: &&Path| (directory.join(parent.strip_prefix("/").unwrap_or(parent)), Place::OfTheSystem);
+    let beside = [parent.to_owned(), parent.join(".debug")]
+        .map(|directory| (directory, Place::OfTheProgram));
+    let below = |directory: &&Path| {
+        (
+            directory.join(parent.strip_prefix("/").unwrap_or(parent)),
+            Place::OfTheSystem,
+        )
+    };
     let places = beside.into_iter().chain(directories.iter().map(below));
-    places.into_iter().find_map(|(directory, place)| checked(&directory.join(name), links, place))
+    places
+        .into_iter()
+        .find_map(|(directory, place)| checked(&directory.join(name), links, place))
 }
 
 /// Where a debug file is.
@@ -108,9 +136,13 @@ fn checked(candidate: &Path, program: &Links, place: Place) -> Option<File> {
     let own = Links::of(&file)?;
     let is_of_the_program = match (&program.build_id, &own.build_id) {
         (Some(program), Some(own)) => program == own,
-        _ => program.debug_link.as_ref().is_some_and(|(_, expected)| checksum(&mut file) == Some(*expected)),
+        _ => program
+            .debug_link
+            .as_ref()
+            .is_some_and(|(_, expected)| checksum(&mut file) == Some(*expected)),
     };
-    let names_no_other = own.is_whole() || (place == Place::OfTheSystem && own.debug_link.is_none());
+    let names_no_other =
+        own.is_whole() || (place == Place::OfTheSystem && own.debug_link.is_none());
     (is_of_the_program && names_no_other).then_some(file)
 }
 
@@ -127,7 +159,8 @@ fn checksum(file: &mut File) -> Option<u32> {
     Some(hasher.finalize())
 }
 
-/// A path that leads to the open file, whatever has become of its name. `None`: `/proc` belongs to another PID namespace.
+/// A path that leads to the open file, whatever has become of its name. `None`: `/proc` belongs to
+/// another PID namespace.
 pub fn path_of(file: &File) -> Option<PathBuf> {
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let (there, own) = (path.metadata().ok()?, file.metadata().ok()?);
@@ -140,7 +173,8 @@ mod tests {
 
     use super::*;
 
-    /// A program whose debug information is in a file of its own, in a directory that is removed in the end.
+    /// A program whose debug information is in a file of its own, in a directory that is removed in
+    /// the end.
     struct Split {
         dir: tempfile::TempDir,
         program: PathBuf,
@@ -149,8 +183,14 @@ mod tests {
 
     /// Runs a command in this directory.
     fn tool(directory: &Path, words: &[&str]) {
-        let status = Command::new(words[0]).args(&words[1..]).current_dir(directory).status();
-        assert!(status.expect("gcc and binutils are there").success(), "{words:?}");
+        let status = Command::new(words[0])
+            .args(&words[1..])
+            .current_dir(directory)
+            .status();
+        assert!(
+            status.expect("gcc and binutils are there").success(),
+            "{words:?}"
+        );
     }
 
     impl Split {
@@ -160,19 +200,36 @@ mod tests {
             let bin = dir.path().join("bin");
             fs::create_dir(&bin).expect("there is room");
             fs::write(bin.join("main.c"), "int main(void) { return 0; }").expect("there is room");
-            tool(&bin, &[&["gcc", "-g", "-o", "program", "main.c"], compile].concat());
-            tool(&bin, &["objcopy", "--only-keep-debug", "program", "program.debug"]);
+            tool(
+                &bin,
+                &[&["gcc", "-g", "-o", "program", "main.c"], compile].concat(),
+            );
+            tool(
+                &bin,
+                &["objcopy", "--only-keep-debug", "program", "program.debug"],
+            );
             tool(&bin, &["strip", "program"]);
             if let Some(link) = link {
                 fs::copy(bin.join("program.debug"), bin.join(link)).expect("there is room");
-                tool(&bin, &["objcopy", &format!("--add-gnu-debuglink={link}"), "program"]);
+                tool(
+                    &bin,
+                    &["objcopy", &format!("--add-gnu-debuglink={link}"), "program"],
+                );
                 fs::remove_file(bin.join(link)).expect("it is there");
             }
-            Self { program: bin.join("program"), debug: bin.join("program.debug"), dir }
+            Self {
+                program: bin.join("program"),
+                debug: bin.join("program.debug"),
+                dir,
+            }
         }
 
         fn find(&self, directories: &[&Path]) -> Option<File> {
-            find(&open_regular(&self.program).expect("it is there"), &self.program, directories)
+            find(
+                &open_regular(&self.program).expect("it is there"),
+                &self.program,
+                directories,
+            )
         }
 
         /// Puts the debug file into a place below the directory.
@@ -186,10 +243,15 @@ mod tests {
     #[test]
     fn a_file_in_a_directory_of_debug_files_is_found_by_its_build_id() {
         let split = Split::new(None, &["-Wl,--build-id"]);
-        let id = crate::file::build_id_of(&File::open(&split.program).expect("it is there")).expect("it has one");
+        let id = crate::file::build_id_of(&File::open(&split.program).expect("it is there"))
+            .expect("it has one");
         let hex = hex(&id);
         assert!(split.find(&[&split.dir.path().join("debug")]).is_none());
-        split.put(&format!("debug/.build-id/{}/{}.debug", &hex[..2], &hex[2..]));
+        split.put(&format!(
+            "debug/.build-id/{}/{}.debug",
+            &hex[..2],
+            &hex[2..]
+        ));
         assert!(split.find(&[&split.dir.path().join("debug")]).is_some());
     }
 
@@ -218,7 +280,14 @@ mod tests {
     fn a_debug_link_to_a_pipe_does_not_block() {
         let split = Split::new(Some("linked"), &[]);
         let pipe = split.dir.path().join("bin/linked");
-        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).expect("it is ours");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .expect("it is ours");
         assert!(split.find(&[]).is_none());
     }
 
@@ -226,7 +295,10 @@ mod tests {
     fn a_debug_link_with_a_directory_is_not_followed() {
         let split = Split::new(Some("linked"), &["-Wl,--build-id=none"]);
         let bytes = fs::read(&split.program).expect("it is there");
-        let at = bytes.windows(6).rposition(|word| word == b"linked").expect("it has a debug link");
+        let at = bytes
+            .windows(6)
+            .rposition(|word| word == b"linked")
+            .expect("it has a debug link");
         let mut changed = bytes;
         changed[at..at + 6].copy_from_slice(b"../lin");
         fs::write(&split.program, changed).expect("it is ours");
@@ -237,7 +309,10 @@ mod tests {
     #[test]
     fn a_program_with_its_debug_information_needs_no_other_file() {
         let split = Split::new(None, &[]);
-        tool(&split.dir.path().join("bin"), &["gcc", "-g", "-o", "program", "main.c"]);
+        tool(
+            &split.dir.path().join("bin"),
+            &["gcc", "-g", "-o", "program", "main.c"],
+        );
         let found = split.find(&[]).expect("it has debug information");
         assert!(path_of(&found).is_some_and(|path| path.starts_with("/proc/self/fd")));
     }

@@ -1,4 +1,5 @@
-//! Reads what unwinding needs of a program or library: where its parts are in memory, and its unwind tables.
+//! Reads what unwinding needs of a program or library: where its parts are in memory, and its
+//! unwind tables.
 
 use std::{fs::File, io, sync::Arc};
 
@@ -45,10 +46,11 @@ pub struct Module {
     pub eh_frame: Option<Section>,
     /// The index of that table.
     pub eh_frame_hdr: Option<Section>,
-    /// The unwind table for debuggers. A static program has both if its C library was compiled without the other, as musl is.
+    /// The unwind table for debuggers. A static program has both if its C library was compiled
+    /// without the other, as musl is.
     pub debug_frame: Option<Section>,
-    /// Whether all its functions have frame pointers: those of Go's compiler have, on both architectures (golang/go
-    /// `src/cmd/compile/abi-internal.md`, since 1.7 and 1.12).
+    /// Whether all its functions have frame pointers: those of Go's compiler have, on both
+    /// architectures (golang/go `src/cmd/compile/abi-internal.md`, since 1.7 and 1.12).
     pub has_frame_pointers: bool,
     /// The address of the section `.text`, which addresses in the tables may be relative to.
     pub text: u64,
@@ -63,20 +65,40 @@ impl Module {
     pub fn read(file: &MappedFile) -> Result<Arc<Self>, Unusable> {
         let opened = file.open(None)?;
         let module = Self::parse(opened).map_err(|_| Unusable::Gone)?;
-        let is_for_this_machine = module.machine == if cfg!(target_arch = "aarch64") { EM_AARCH64 } else { EM_X86_64 };
-        if is_for_this_machine { Ok(Arc::new(module)) } else { Err(Unusable::Gone) }
+        let is_for_this_machine = module.machine
+            == if cfg!(target_arch = "aarch64") {
+                EM_AARCH64
+            } else {
+                EM_X86_64
+            };
+        if is_for_this_machine {
+            Ok(Arc::new(module))
+        } else {
+            Err(Unusable::Gone)
+        }
     }
 
     fn parse(file: File) -> io::Result<Self> {
         let cache = ReadCache::new(file);
         let elf = ElfFile64::<object::Endianness, _>::parse(&cache).map_err(io::Error::other)?;
-        let mut module = Self { machine: elf.elf_header().e_machine(elf.endian()), addresses: (u64::MAX, 0), ..Self::default() };
+        let mut module = Self {
+            machine: elf.elf_header().e_machine(elf.endian()),
+            addresses: (u64::MAX, 0),
+            ..Self::default()
+        };
         for segment in elf.segments() {
             let (offset, bytes) = segment.file_range();
             let (start, end) = &mut module.addresses;
-            (*start, *end) = ((*start).min(segment.address()), (*end).max(segment.address().saturating_add(segment.size())));
+            (*start, *end) = (
+                (*start).min(segment.address()),
+                (*end).max(segment.address().saturating_add(segment.size())),
+            );
             if matches!(segment.flags(), SegmentFlags::Elf { p_flags } if p_flags & PF_X != 0) {
-                module.segments.push(Segment { offset, address: segment.address(), bytes });
+                module.segments.push(Segment {
+                    offset,
+                    address: segment.address(),
+                    bytes,
+                });
             }
         }
         let section = |name: &str| {
@@ -87,9 +109,15 @@ impl Module {
                 return None;
             }
             let bytes = section.uncompressed_data().ok()?.into_owned();
-            (!bytes.is_empty()).then_some(Section { bytes, address: section.address() })
+            (!bytes.is_empty()).then_some(Section {
+                bytes,
+                address: section.address(),
+            })
         };
-        let address = |name: &str| elf.section_by_name(name).map_or(0, |section| section.address());
+        let address = |name: &str| {
+            elf.section_by_name(name)
+                .map_or(0, |section| section.address())
+        };
         module.eh_frame = section(".eh_frame");
         module.eh_frame_hdr = section(".eh_frame_hdr");
         module.debug_frame = section(".debug_frame");
@@ -99,33 +127,54 @@ impl Module {
         Ok(module)
     }
 
-    /// What has to be added to an address of the file to get an address in memory, if the bytes of the file from `offset` on are mapped at
-    /// `start`. `None` if there is no code in that part of the file.
+    /// What has to be added to an address of the file to get an address in memory, if the bytes of
+    /// the file from `offset` on are mapped at `start`. `None` if there is no code in that part of
+    /// the file.
     pub fn bias(&self, start: u64, offset: u64) -> Option<u64> {
         let page = u64::try_from(rustix::param::page_size()).ok()?;
-        let holds =
-            |segment: &&Segment| (segment.offset & !(page - 1)..segment.offset.saturating_add(segment.bytes)).contains(&offset);
+        let holds = |segment: &&Segment| {
+            (segment.offset & !(page - 1)..segment.offset.saturating_add(segment.bytes))
+                .contains(&offset)
+        };
         let segment = self.segments.iter().find(holds)?;
-        Some(start.wrapping_sub(offset).wrapping_add(segment.offset).wrapping_sub(segment.address))
+        Some(
+            start
+                .wrapping_sub(offset)
+                .wrapping_add(segment.offset)
+                .wrapping_sub(segment.address),
+        )
     }
 
     /// The address of the byte of the file at this offset. `None` if there is no code.
     pub fn address_at(&self, offset: u64) -> Option<u64> {
-        let within = |segment: &Segment| offset.checked_sub(segment.offset).filter(|place| *place < segment.bytes);
-        self.segments.iter().find_map(|segment| Some(segment.address.wrapping_add(within(segment)?)))
+        let within = |segment: &Segment| {
+            offset
+                .checked_sub(segment.offset)
+                .filter(|place| *place < segment.bytes)
+        };
+        self.segments
+            .iter()
+            .find_map(|segment| Some(segment.address.wrapping_add(within(segment)?)))
     }
 
-    /// Whether each part with code begins at a page of the file. That is so for programs that GNU ld linked, and not for those of lld.
+    /// Whether each part with code begins at a page of the file. That is so for programs that GNU
+    /// ld linked, and not for those of lld.
     pub fn begins_at_pages(&self) -> bool {
         let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
-        self.segments.iter().all(|segment| segment.offset.is_multiple_of(page))
+        self.segments
+            .iter()
+            .all(|segment| segment.offset.is_multiple_of(page))
     }
 
-    /// Whether the file begins to run with the function at this address. It is written in assembler, often without an unwind table, and
-    /// short (`_start` in `sysdeps/x86_64/start.S`, `_dl_start_user` in `sysdeps/x86_64/dl-machine.h` of glibc).
+    /// Whether the file begins to run with the function at this address. It is written in
+    /// assembler, often without an unwind table, and short (`_start` in `sysdeps/x86_64/start.S`,
+    /// `_dl_start_user` in `sysdeps/x86_64/dl-machine.h` of glibc).
     pub fn begins_at(&self, address: u64) -> bool {
         const MOST_BYTES: u64 = 64;
-        self.entry != 0 && address.checked_sub(self.entry).is_some_and(|bytes| bytes < MOST_BYTES)
+        self.entry != 0
+            && address
+                .checked_sub(self.entry)
+                .is_some_and(|bytes| bytes < MOST_BYTES)
     }
 
     /// Where the file begins and ends in memory, with this bias.
@@ -142,7 +191,10 @@ mod tests {
 
     fn own() -> MappedFile {
         let file = code_file(&std::env::current_exe().expect("this test is a program"));
-        MappedFile { version: file.version(None), file }
+        MappedFile {
+            version: file.version(None),
+            file,
+        }
     }
 
     #[test]
@@ -150,9 +202,14 @@ mod tests {
         let module = Module::read(&own()).expect("it is a program");
         assert!(module.eh_frame.is_some() && module.eh_frame_hdr.is_some());
         let segment = module.segments[0];
-        let bias = module.bias(0x5000_0000_0000, segment.offset & !0xfff).expect("there is code");
+        let bias = module
+            .bias(0x5000_0000_0000, segment.offset & !0xfff)
+            .expect("there is code");
         let (start, end) = module.range(bias);
-        assert!(start <= 0x5000_0000_0000 && end > 0x5000_0000_0000 + segment.bytes, "{start:x} {end:x}");
+        assert!(
+            start <= 0x5000_0000_0000 && end > 0x5000_0000_0000 + segment.bytes,
+            "{start:x} {end:x}"
+        );
         assert_eq!(module.bias(0, 1 << 40), None);
     }
 }

@@ -1,12 +1,14 @@
 //! Files with code: whether there is still the same at the path of a file that was mapped.
 //!
-//! A file can be written anew under the same device and inode: a compiler or `cp` overwrites it, or a new file gets the inode of one that
-//! was removed. The kernel notes each change of the contents in the time of change (`ctime`), which no program can set. So the contents are
-//! those that were mapped if the file was last changed before it was mapped. Nothing else proves it: `cp -p` sets `mtime` back, and the
-//! size may be the same. A later change may also be a new name, or permissions. If there is a build ID, it tells.
+//! A file can be written anew under the same device and inode: a compiler or `cp` overwrites it, or
+//! a new file gets the inode of one that was removed. The kernel notes each change of the contents
+//! in the time of change (`ctime`), which no program can set. So the contents are those that were
+//! mapped if the file was last changed before it was mapped. Nothing else proves it: `cp -p` sets
+//! `mtime` back, and the size may be the same. A later change may also be a new name, or
+//! permissions. If there is a build ID, it tells.
 //!
-//! `ctime` is up to a tick of the kernel's clock too early (10 ms). What was mapped and overwritten in the tick in which it was written is
-//! not noticed.
+//! `ctime` is up to a tick of the kernel's clock too early (10 ms). What was mapped and overwritten
+//! in the tick in which it was written is not noticed.
 
 use std::{
     fs::{File, Metadata},
@@ -65,19 +67,28 @@ impl CodeFile {
     pub fn open(&self) -> Result<File, Unusable> {
         let opened = open_regular(Path::new(&self.path)).ok_or(Unusable::Gone)?;
         let metadata = opened.metadata().map_err(|_| Unusable::Gone)?;
-        if self.is(&metadata) { Ok(opened) } else { Err(Unusable::Replaced) }
+        if self.is(&metadata) {
+            Ok(opened)
+        } else {
+            Err(Unusable::Replaced)
+        }
     }
 
-    /// Which contents were mapped, if they are still there. They were mapped so many ns after 1970; `None`: unknown.
+    /// Which contents were mapped, if they are still there. They were mapped so many ns after 1970;
+    /// `None`: unknown.
     pub fn version(&self, mapped_ns: Option<i128>) -> Result<Version, Unusable> {
         let metadata = std::fs::metadata(&self.path).map_err(|_| Unusable::Gone)?;
         let version = Version::of(&metadata);
         let is_changed = mapped_ns.is_some_and(|mapped_ns| version.changed_ns > mapped_ns);
-        if is_changed || !self.is(&metadata) { Err(Unusable::Replaced) } else { Ok(version) }
+        if is_changed || !self.is(&metadata) {
+            Err(Unusable::Replaced)
+        } else {
+            Ok(version)
+        }
     }
 
-    /// Whether this is the file that was mapped. For files of btrfs and overlay, the device that `stat` shows is not that of the filesystem,
-    /// so it is not compared.
+    /// Whether this is the file that was mapped. For files of btrfs and overlay, the device that
+    /// `stat` shows is not that of the filesystem, so it is not compared.
     fn is(&self, metadata: &Metadata) -> bool {
         let has_own_devices = matches!(self.filesystem.as_deref(), Some("btrfs" | "overlay"));
         metadata.ino() == self.inode && (metadata.dev() == self.device || has_own_devices)
@@ -85,15 +96,23 @@ impl CodeFile {
 }
 
 impl MappedFile {
-    /// Opens the file, if its contents are still those that were mapped. `build_id` is what they had.
+    /// Opens the file, if its contents are still those that were mapped. `build_id` is what they
+    /// had.
     pub fn open(&self, build_id: Option<&[u8]>) -> Result<File, Unusable> {
         let version = self.version?;
         let opened = self.file.open()?;
-        let now = opened.metadata().map(|metadata| Version::of(&metadata)).map_err(|_| Unusable::Gone)?;
+        let now = opened
+            .metadata()
+            .map(|metadata| Version::of(&metadata))
+            .map_err(|_| Unusable::Gone)?;
         let is_the_same = now == version
             // It may have got another name.
             || (now.bytes == version.bytes && build_id.is_some() && build_id_of(&opened).as_deref() == build_id);
-        if is_the_same { Ok(opened) } else { Err(Unusable::Replaced) }
+        if is_the_same {
+            Ok(opened)
+        } else {
+            Err(Unusable::Replaced)
+        }
     }
 }
 
@@ -114,7 +133,11 @@ pub fn open_regular(path: &Path) -> Option<File> {
         return None;
     }
     // It may have become a pipe since: then this does not wait.
-    let mut opened = File::options().read(true).custom_flags(NONBLOCK).open(path).ok()?;
+    let mut opened = File::options()
+        .read(true)
+        .custom_flags(NONBLOCK)
+        .open(path)
+        .ok()?;
     let mut magic = [0; 4];
     opened.read_exact(&mut magic).ok()?;
     opened.rewind().ok()?;
@@ -138,13 +161,22 @@ pub(crate) mod tests {
     pub fn code_file(path: &Path) -> CodeFile {
         let metadata = path.metadata().ok();
         let (device, inode) = metadata.map_or((0, 0), |metadata| (metadata.dev(), metadata.ino()));
-        CodeFile { path: path.to_str().expect("a plain name").into(), device, inode, filesystem: None }
+        CodeFile {
+            path: path.to_str().expect("a plain name").into(),
+            device,
+            inode,
+            filesystem: None,
+        }
     }
 
     /// A copy of this test.
     fn copy_of_this(dir: &tempfile::TempDir) -> PathBuf {
         let path = dir.path().join("program");
-        fs::copy(std::env::current_exe().expect("this test is a program"), &path).expect("there is room");
+        fs::copy(
+            std::env::current_exe().expect("this test is a program"),
+            &path,
+        )
+        .expect("there is room");
         path
     }
 
@@ -153,7 +185,9 @@ pub(crate) mod tests {
     }
 
     fn now_ns() -> i128 {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+        let since = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .expect("after 1970");
         i128::try_from(since.as_nanos()).expect("a small number")
     }
 
@@ -162,17 +196,37 @@ pub(crate) mod tests {
         let dir = dir();
         let own = code_file(&copy_of_this(&dir));
         assert!(own.version(Some(now_ns())).is_ok());
-        for other in [CodeFile { inode: own.inode + 1, ..own.clone() }, CodeFile { device: own.device + 1, ..own.clone() }] {
-            assert_eq!((other.open().err(), other.version(None)), (Some(Unusable::Replaced), Err(Unusable::Replaced)));
+        for other in [
+            CodeFile {
+                inode: own.inode + 1,
+                ..own.clone()
+            },
+            CodeFile {
+                device: own.device + 1,
+                ..own.clone()
+            },
+        ] {
+            assert_eq!(
+                (other.open().err(), other.version(None)),
+                (Some(Unusable::Replaced), Err(Unusable::Replaced))
+            );
         }
-        let on_btrfs = CodeFile { device: own.device + 1, filesystem: Some("btrfs".into()), ..own };
+        let on_btrfs = CodeFile {
+            device: own.device + 1,
+            filesystem: Some("btrfs".into()),
+            ..own
+        };
         assert!(on_btrfs.open().is_ok(), "stat shows another device there");
     }
 
     #[test]
     fn a_file_that_is_gone_or_no_program_is_not_used() {
         for path in ["/nowhere/at/all", "/etc/passwd", "/dev/null", "/proc"] {
-            assert_eq!(code_file(Path::new(path)).open().err(), Some(Unusable::Gone), "{path}");
+            assert_eq!(
+                code_file(Path::new(path)).open().err(),
+                Some(Unusable::Gone),
+                "{path}"
+            );
         }
     }
 
@@ -180,19 +234,33 @@ pub(crate) mod tests {
     fn a_file_that_was_changed_after_it_was_mapped_is_not_used() {
         let dir = dir();
         let file = code_file(&copy_of_this(&dir));
-        assert_eq!(file.version(Some(now_ns() - 60_000_000_000)), Err(Unusable::Replaced));
+        assert_eq!(
+            file.version(Some(now_ns() - 60_000_000_000)),
+            Err(Unusable::Replaced)
+        );
     }
 
     #[test]
     fn a_file_that_is_rewritten_in_place_with_its_old_times_is_not_used() {
         let dir = dir();
         let path = copy_of_this(&dir);
-        let mapped = MappedFile { file: code_file(&path), version: code_file(&path).version(Some(now_ns())) };
+        let mapped = MappedFile {
+            file: code_file(&path),
+            version: code_file(&path).version(Some(now_ns())),
+        };
         let build_id = build_id_of(&File::open(&path).expect("it is there"));
         assert!(mapped.open(build_id.as_deref()).is_ok());
-        let before = path.metadata().expect("it is there").modified().expect("it has a time");
+        let before = path
+            .metadata()
+            .expect("it is there")
+            .modified()
+            .expect("it has a time");
         let file = File::options().write(true).open(&path).expect("it is ours");
-        let ctime = |file: &File| file.metadata().map(|metadata| (metadata.ctime(), metadata.ctime_nsec())).expect("it is ours");
+        let ctime = |file: &File| {
+            file.metadata()
+                .map(|metadata| (metadata.ctime(), metadata.ctime_nsec()))
+                .expect("it is ours")
+        };
         let created = ctime(&file);
         // Until the kernel's clock has moved on.
         while ctime(&file) == created {
@@ -207,7 +275,10 @@ pub(crate) mod tests {
     fn a_new_name_does_not_change_the_contents() {
         let dir = dir();
         let path = copy_of_this(&dir);
-        let mapped = MappedFile { file: code_file(&path), version: code_file(&path).version(Some(now_ns())) };
+        let mapped = MappedFile {
+            file: code_file(&path),
+            version: code_file(&path).version(Some(now_ns())),
+        };
         fs::hard_link(&path, dir.path().join("other")).expect("it is ours");
         let build_id = build_id_of(&File::open(&path).expect("it is there"));
         assert!(build_id.is_some() && mapped.open(build_id.as_deref()).is_ok());
@@ -217,7 +288,14 @@ pub(crate) mod tests {
     fn a_pipe_in_the_place_of_a_file_is_not_opened() {
         let dir = dir();
         let pipe = dir.path().join("pipe");
-        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).expect("it is ours");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .expect("it is ours");
         assert!(open_regular(&pipe).is_none());
     }
 }

@@ -1,9 +1,11 @@
-//! Who made a call: unwinds copies of stacks ([`Spaces::unwind`]), and finds the names of their functions ([`symbols::name`]).
+//! Who made a call: unwinds copies of stacks ([`Spaces::unwind`]), and finds the names of their
+//! functions ([`symbols::name`]).
 //!
-//! Stacks are unwound by the unwind tables that compilers add for exceptions (`.eh_frame`), or those for debuggers (`.debug_frame`). Code
-//! need not have frame pointers. A stack whose tables are missing or cannot be followed ends there, and says so: nothing is guessed.
-//! That is why this is not the crate `framehop`, which then continues with frame pointers without saying it, and which knows only the
-//! registers that profilers sample.
+//! Stacks are unwound by the unwind tables that compilers add for exceptions (`.eh_frame`), or
+//! those for debuggers (`.debug_frame`). Code need not have frame pointers. A stack whose tables
+//! are missing or cannot be followed ends there, and says so: nothing is guessed. That is why this
+//! is not the crate `framehop`, which then continues with frame pointers without saying it, and
+//! which knows only the registers that profilers sample.
 //!
 //! ```text
 //! mappings, files ──▶ Spaces ── sample ──▶ elf: sections of the files ─▶ cfi: frame by frame ──▶ RawStack

@@ -48,7 +48,8 @@ pub type FileIndex = usize;
 pub struct RawFrame {
     /// The file that it is in. `None`: none that is known.
     pub file: Option<FileIndex>,
-    /// An address of the instruction that called the next function, as the file states it. Without a file, an address in memory.
+    /// An address of the instruction that called the next function, as the file states it. Without
+    /// a file, an address in memory.
     pub address: u64,
     /// Whether the frame pointer led from here to the next frame, because there is no unwind table.
     pub is_by_frame_pointer: bool,
@@ -91,15 +92,38 @@ pub struct Spaces {
 impl Spaces {
     /// Notes that code was mapped in this address space. It replaces what was there.
     pub fn map(&mut self, space: u32, mapping: Mapping) {
-        let Mapping { start, end, offset, file, mapped_ns } = mapping;
-        let file = file.map(|file| self.open(MappedFile { version: file.version(mapped_ns), file }));
-        let module = file.and_then(|file| self.files[file].unwinder.as_ref().ok()).map(Unwinder::module);
+        let Mapping {
+            start,
+            end,
+            offset,
+            file,
+            mapped_ns,
+        } = mapping;
+        let file = file.map(|file| {
+            self.open(MappedFile {
+                version: file.version(mapped_ns),
+                file,
+            })
+        });
+        let module = file
+            .and_then(|file| self.files[file].unwinder.as_ref().ok())
+            .map(Unwinder::module);
         let bias = module.and_then(|module| module.bias(start, offset));
-        let (first, last) = module.zip(bias).map_or((start, end), |(module, bias)| module.range(bias));
-        let placed = Placed { start: first.min(start), end: last.max(end), file, bias: bias.unwrap_or(0) };
+        let (first, last) = module
+            .zip(bias)
+            .map_or((start, end), |(module, bias)| module.range(bias));
+        let placed = Placed {
+            start: first.min(start),
+            end: last.max(end),
+            file,
+            bias: bias.unwrap_or(0),
+        };
         let code = Arc::make_mut(self.by_number.entry(space).or_default());
         code.retain(|other| other.end <= placed.start || placed.end <= other.start);
-        code.insert(code.partition_point(|other| other.start < placed.start), placed);
+        code.insert(
+            code.partition_point(|other| other.start < placed.start),
+            placed,
+        );
     }
 
     /// Notes that an address space began as a copy of another.
@@ -112,7 +136,10 @@ impl Spaces {
     /// The files with code, in the order of [`RawFrame::file`].
     pub fn files(&self) -> impl Iterator<Item = UsedFile<'_>> {
         self.files.iter().map(|Known { file, unwinder }| {
-            let build_id = unwinder.as_ref().ok().and_then(|unwinder| unwinder.module().build_id.as_deref());
+            let build_id = unwinder
+                .as_ref()
+                .ok()
+                .and_then(|unwinder| unwinder.module().build_id.as_deref());
             UsedFile { file, build_id }
         })
     }
@@ -131,11 +158,17 @@ impl Spaces {
 
     /// Unwinds a stack in this address space.
     pub fn unwind(&self, space: u32, mut registers: Registers, stack: &StackCopy<'_>) -> RawStack {
-        let code = self.by_number.get(&space).map(|code| code.as_slice()).unwrap_or_default();
+        let code = self
+            .by_number
+            .get(&space)
+            .map(|code| code.as_slice())
+            .unwrap_or_default();
         let (mut frames, mut is_exact) = (Vec::new(), false);
         loop {
             // A return address is behind the call, and may already belong to the next function.
-            let address = registers.instruction_pointer().wrapping_sub(u64::from(!is_exact));
+            let address = registers
+                .instruction_pointer()
+                .wrapping_sub(u64::from(!is_exact));
             let end = match self.step(code, address, &mut registers, stack, &mut frames) {
                 Ok(Step::Caller { is_exact: exact }) if frames.len() < MOST_FRAMES => {
                     is_exact = exact;
@@ -158,36 +191,53 @@ impl Spaces {
         stack: &StackCopy<'_>,
         frames: &mut Vec<RawFrame>,
     ) -> Result<Step, StackEnd> {
-        let placed = code.partition_point(|placed| placed.start <= address).checked_sub(1).map(|index| code[index]);
+        let placed = code
+            .partition_point(|placed| placed.start <= address)
+            .checked_sub(1)
+            .map(|index| code[index]);
         let placed = placed.filter(|placed| address < placed.end);
         let Some((placed, file)) = placed.and_then(|placed| Some((placed, placed.file?))) else {
-            frames.push(RawFrame { file: None, address, is_by_frame_pointer: false });
+            frames.push(RawFrame {
+                file: None,
+                address,
+                is_by_frame_pointer: false,
+            });
             return Err(StackEnd::NoFile);
         };
         let address = address.wrapping_sub(placed.bias);
         let is_first = frames.is_empty();
-        frames.push(RawFrame { file: Some(file), address, is_by_frame_pointer: false });
+        frames.push(RawFrame {
+            file: Some(file),
+            address,
+            is_by_frame_pointer: false,
+        });
         let Known { file, unwinder } = &self.files[file];
         let file = &file.file;
         let unwinder = unwinder.as_ref().map_err(|why| match why {
             Unusable::Gone => StackEnd::FileGone(file.path.clone()),
             Unusable::Replaced => StackEnd::FileReplaced(file.path.clone()),
         })?;
-        unwinder.step(address, placed.bias, registers, stack).or_else(|failure| {
-            Err(match failure {
-                cfi::Failure::NoTable if unwinder.module().begins_at(address) => return Ok(Step::Root),
-                cfi::Failure::NoTable if unwinder.module().has_frame_pointers => {
-                    if let Some(last) = frames.last_mut() {
-                        last.is_by_frame_pointer = true;
+        unwinder
+            .step(address, placed.bias, registers, stack)
+            .or_else(|failure| {
+                Err(match failure {
+                    cfi::Failure::NoTable if unwinder.module().begins_at(address) => {
+                        return Ok(Step::Root);
                     }
-                    let caller = cfi::by_frame_pointer(registers, stack, is_first);
-                    return caller.map_err(|_| StackEnd::NoUnwindTable(file.path.clone()));
-                }
-                cfi::Failure::NoTable => StackEnd::NoUnwindTable(file.path.clone()),
-                cfi::Failure::BadTable => StackEnd::BadUnwindTable(file.path.clone()),
-                cfi::Failure::Unreadable(address) if stack.ends_before(address) => StackEnd::TooDeep,
-                cfi::Failure::Unreadable(_) => StackEnd::Unreadable,
+                    cfi::Failure::NoTable if unwinder.module().has_frame_pointers => {
+                        if let Some(last) = frames.last_mut() {
+                            last.is_by_frame_pointer = true;
+                        }
+                        let caller = cfi::by_frame_pointer(registers, stack, is_first);
+                        return caller.map_err(|_| StackEnd::NoUnwindTable(file.path.clone()));
+                    }
+                    cfi::Failure::NoTable => StackEnd::NoUnwindTable(file.path.clone()),
+                    cfi::Failure::BadTable => StackEnd::BadUnwindTable(file.path.clone()),
+                    cfi::Failure::Unreadable(address) if stack.ends_before(address) => {
+                        StackEnd::TooDeep
+                    }
+                    cfi::Failure::Unreadable(_) => StackEnd::Unreadable,
+                })
             })
-        })
     }
 }

@@ -13,8 +13,8 @@ use crate::{
     spaces::{FileIndex, RawFrame, RawStack, UsedFile},
 };
 
-/// The stacks with the names of their functions. `files` is the list that frames have indices into. A file that was replaced or changed
-/// since is not asked for names.
+/// The stacks with the names of their functions. `files` is the list that frames have indices into.
+/// A file that was replaced or changed since is not asked for names.
 pub fn name<'a>(stacks: &[RawStack], files: impl Iterator<Item = UsedFile<'a>>) -> Vec<Stack> {
     let files: Vec<UsedFile<'a>> = files.collect();
     let mut addresses: BTreeMap<FileIndex, Vec<u64>> = BTreeMap::new();
@@ -28,13 +28,27 @@ pub fn name<'a>(stacks: &[RawStack], files: impl Iterator<Item = UsedFile<'a>>) 
         addresses.sort_unstable();
         addresses.dedup();
         let found = names_in(files[file], &addresses);
-        names.extend(addresses.into_iter().zip(found).map(|(address, frames)| ((file, address), frames)));
+        names.extend(
+            addresses
+                .into_iter()
+                .zip(found)
+                .map(|(address, frames)| ((file, address), frames)),
+        );
     }
-    let frames = |frame: &RawFrame| match frame.file.and_then(|file| names.get(&(file, frame.address))) {
+    let frames = |frame: &RawFrame| match frame
+        .file
+        .and_then(|file| names.get(&(file, frame.address)))
+    {
         Some(frames) => marked(frames.clone(), frame.is_by_frame_pointer),
-        None => vec![Frame { address: frame.address, ..Frame::default() }],
+        None => vec![Frame {
+            address: frame.address,
+            ..Frame::default()
+        }],
     };
-    let with_names = |stack: &RawStack| Stack { frames: stack.frames.iter().flat_map(frames).collect(), end: stack.end.clone() };
+    let with_names = |stack: &RawStack| Stack {
+        frames: stack.frames.iter().flat_map(frames).collect(),
+        end: stack.end.clone(),
+    };
     stacks.iter().map(with_names).map(at_root).collect()
 }
 
@@ -46,37 +60,57 @@ fn marked(mut frames: Vec<Frame>, is_by_frame_pointer: bool) -> Vec<Frame> {
     frames
 }
 
-/// Functions that processes begin with whose unwind tables take what lies above them for a return address: in Go's programs it is the
-/// number of arguments (`runtime·rt0_go` in golang/go `src/runtime/asm_amd64.s`, 1.21 to 1.26).
+/// Functions that processes begin with whose unwind tables take what lies above them for a return
+/// address: in Go's programs it is the number of arguments (`runtime·rt0_go` in golang/go
+/// `src/runtime/asm_amd64.s`, 1.21 to 1.26).
 const ROOTS: &[&str] = &["runtime.rt0_go", "_rt0_"];
-/// Functions that create a thread, which begins in them on an empty stack and never returns to them, without a word of that in their
-/// unwind tables: in Go's programs (`src/runtime/sys_linux_amd64.s`), and musl's (`src/thread/x86_64/clone.s`).
+/// Functions that create a thread, which begins in them on an empty stack and never returns to
+/// them, without a word of that in their unwind tables: in Go's programs
+/// (`src/runtime/sys_linux_amd64.s`), and musl's (`src/thread/x86_64/clone.s`).
 const THREAD_ROOTS: &[&str] = &["runtime.clone", "__clone"];
-/// Functions that change to another stack and call a function there: what is above them on that stack is not their caller, but may look
-/// like one (golang/go `src/runtime/asm_amd64.s` and `asm_arm64.s`).
-const STACK_CHANGES: &[&str] = &["runtime.systemstack", "runtime.morestack", "runtime.asmcgocall"];
-/// The function that Go's scheduler goes on with when a goroutine gives up its thread. It never returns to the goroutine, which is no
-/// caller of what the scheduler does then, and Go's own traces end there, too (`topofstack` in golang/go `src/runtime/traceback.go`).
+/// Functions that change to another stack and call a function there: what is above them on that
+/// stack is not their caller, but may look like one (golang/go `src/runtime/asm_amd64.s` and
+/// `asm_arm64.s`).
+const STACK_CHANGES: &[&str] = &[
+    "runtime.systemstack",
+    "runtime.morestack",
+    "runtime.asmcgocall",
+];
+/// The function that Go's scheduler goes on with when a goroutine gives up its thread. It never
+/// returns to the goroutine, which is no caller of what the scheduler does then, and Go's own
+/// traces end there, too (`topofstack` in golang/go `src/runtime/traceback.go`).
 const SCHEDULERS: &[&str] = &["runtime.mcall"];
 /// No code is mapped below this: `mmap_min_addr`.
 const FIRST_ADDRESS: u64 = 4096;
 
 /// The stack, which is complete if only what is above its root was taken for one more function.
 fn at_root(mut stack: Stack) -> Stack {
-    let changes = [(SCHEDULERS, StackEnd::Root), (STACK_CHANGES, StackEnd::OtherStack)];
-    let first = changes.into_iter().filter_map(|(functions, end)| Some((called(&stack, functions)?, end)));
+    let changes = [
+        (SCHEDULERS, StackEnd::Root),
+        (STACK_CHANGES, StackEnd::OtherStack),
+    ];
+    let first = changes
+        .into_iter()
+        .filter_map(|(functions, end)| Some((called(&stack, functions)?, end)));
     if let Some((frames, end)) = first.min_by_key(|(frames, _)| *frames) {
         stack.frames.truncate(frames);
         stack.end = end;
         return stack;
     }
     let root = called(&stack, THREAD_ROOTS);
-    if let Some(frames) = root.filter(|frames| stack.frames.len() <= frames + 1 && stack.end != StackEnd::TooDeep) {
+    if let Some(frames) =
+        root.filter(|frames| stack.frames.len() <= frames + 1 && stack.end != StackEnd::TooDeep)
+    {
         stack.frames.truncate(frames);
         stack.end = StackEnd::Root;
         return stack;
     }
-    let is_root = |frame: &Frame| frame.function.as_deref().is_some_and(|name| ROOTS.iter().any(|root| name.starts_with(root)));
+    let is_root = |frame: &Frame| {
+        frame
+            .function
+            .as_deref()
+            .is_some_and(|name| ROOTS.iter().any(|root| name.starts_with(root)))
+    };
     if let [.., root, last] = stack.frames.as_slice()
         && stack.end == StackEnd::NoFile
         && last.address < FIRST_ADDRESS
@@ -88,47 +122,89 @@ fn at_root(mut stack: Stack) -> Stack {
     stack
 }
 
-/// How many frames there are up to the first of these functions that has called another one. One that makes the system call itself has not.
+/// How many frames there are up to the first of these functions that has called another one. One
+/// that makes the system call itself has not.
 fn called(stack: &Stack, functions: &[&str]) -> Option<usize> {
     // Symbols of functions in assembler have the name of their calling convention.
-    let is_one =
-        |frame: &Frame| frame.function.as_deref().is_some_and(|name| functions.contains(&name.trim_end_matches(".abi0")));
-    stack.frames.iter().skip(1).position(is_one).map(|place| place + 2)
+    let is_one = |frame: &Frame| {
+        frame
+            .function
+            .as_deref()
+            .is_some_and(|name| functions.contains(&name.trim_end_matches(".abi0")))
+    };
+    stack
+        .frames
+        .iter()
+        .skip(1)
+        .position(is_one)
+        .map(|place| place + 2)
 }
 
 /// For each address of a file the function there, after the functions that were inlined into it.
 fn names_in(file: UsedFile<'_>, addresses: &[u64]) -> Vec<Vec<Frame>> {
     let UsedFile { file, build_id } = file;
     let path = &file.file.path;
-    let nameless = |&address: &u64| Frame { module: Some(path.clone()), address, ..Frame::default() };
-    // Each file has a symbolizer of its own: it remembers files by their paths, and those of open files are used again.
+    let nameless = |&address: &u64| Frame {
+        module: Some(path.clone()),
+        address,
+        ..Frame::default()
+    };
+    // Each file has a symbolizer of its own: it remembers files by their paths, and those of open
+    // files are used again.
     let symbolizer = Symbolizer::builder().enable_auto_reload(false).build();
     let find = |file: &File, debug_syms| {
-        let source = Source::Elf(Elf { debug_syms, ..Elf::new(debug_files::path_of(file)?) });
-        symbolizer.symbolize(&source, Input::VirtOffset(addresses)).ok()
+        let source = Source::Elf(Elf {
+            debug_syms,
+            ..Elf::new(debug_files::path_of(file)?)
+        });
+        symbolizer
+            .symbolize(&source, Input::VirtOffset(addresses))
+            .ok()
     };
     let opened = file.open(build_id).ok();
     let symbols = opened.as_ref().and_then(|file| find(file, false));
     let directories: Vec<&Path> = debug_files::DIRECTORIES.iter().map(Path::new).collect();
-    let debug_file = opened.as_ref().and_then(|file| debug_files::find(file, Path::new(path), &directories));
+    let debug_file = opened
+        .as_ref()
+        .and_then(|file| debug_files::find(file, Path::new(path), &directories));
     let debug = debug_file.as_ref().and_then(|file| find(file, true));
     let Some(found) = debug.as_ref().or(symbols.as_ref()) else {
-        return addresses.iter().map(|address| vec![nameless(address)]).collect();
+        return addresses
+            .iter()
+            .map(|address| vec![nameless(address)])
+            .collect();
     };
-    // Line tables without other debug information have names without their path, as `run` for `copier::run`. Symbols have the whole path.
-    let symbols = symbols.iter().flatten().map(Some).chain(std::iter::repeat(None));
-    let frames = |((address, found), symbol): ((&u64, &Symbolized<'_>), Option<&Symbolized<'_>>)| match found {
-        Symbolized::Sym(found) => frames_of(found, symbol.and_then(Symbolized::as_sym), &nameless(address)),
+    // Line tables without other debug information have names without their path, as `run` for
+    // `copier::run`. Symbols have the whole path.
+    let symbols = symbols
+        .iter()
+        .flatten()
+        .map(Some)
+        .chain(std::iter::repeat(None));
+    let frames = |((address, found), symbol): (
+        (&u64, &Symbolized<'_>),
+        Option<&Symbolized<'_>>,
+    )| match found {
+        Symbolized::Sym(found) => frames_of(
+            found,
+            symbol.and_then(Symbolized::as_sym),
+            &nameless(address),
+        ),
         Symbolized::Unknown(_) => match symbol.and_then(Symbolized::as_sym) {
             Some(symbol) => frames_of(symbol, None, &nameless(address)),
             None => vec![nameless(address)],
         },
     };
-    addresses.iter().zip(found).zip(symbols).map(frames).collect()
+    addresses
+        .iter()
+        .zip(found)
+        .zip(symbols)
+        .map(frames)
+        .collect()
 }
 
-/// The frames of an address: the functions that were inlined there, the innermost first, then the function itself. `symbol` is that
-/// function by the file's table of symbols.
+/// The frames of an address: the functions that were inlined there, the innermost first, then the
+/// function itself. `symbol` is that function by the file's table of symbols.
 fn frames_of(found: &Sym<'_>, symbol: Option<&Sym<'_>>, nameless: &Frame) -> Vec<Frame> {
     let frame = |name: &str, code: Option<&CodeInfo<'_>>, is_inlined| {
         let file = code.map(|code| path_of(&code.to_path()));
@@ -140,9 +216,17 @@ fn frames_of(found: &Sym<'_>, symbol: Option<&Sym<'_>>, nameless: &Frame) -> Vec
             ..nameless.clone()
         }
     };
-    let own_name = symbol.filter(|symbol| is_longer(&symbol.name, &found.name)).map_or(&found.name, |symbol| &symbol.name);
-    let inlined = found.inlined.iter().rev().map(|inlined| frame(&inlined.name, inlined.code_info.as_ref(), true));
-    inlined.chain([frame(own_name, found.code_info.as_deref(), false)]).collect()
+    let own_name = symbol
+        .filter(|symbol| is_longer(&symbol.name, &found.name))
+        .map_or(&found.name, |symbol| &symbol.name);
+    let inlined = found
+        .inlined
+        .iter()
+        .rev()
+        .map(|inlined| frame(&inlined.name, inlined.code_info.as_ref(), true));
+    inlined
+        .chain([frame(own_name, found.code_info.as_deref(), false)])
+        .collect()
 }
 
 fn path_of(path: &Path) -> String {
@@ -152,11 +236,14 @@ fn path_of(path: &Path) -> String {
 /// Whether the first name is the second one with its path: `copier::run` for `run`.
 fn is_longer(whole: &str, name: &str) -> bool {
     let base = |name: &str| name.split('<').next().unwrap_or_default().to_owned();
-    !has_path(name) && whole.contains("::") && (whole.contains(&format!("::{}", base(name))) || name.starts_with('{'))
+    !has_path(name)
+        && whole.contains("::")
+        && (whole.contains(&format!("::{}", base(name))) || name.starts_with('{'))
 }
 
-/// The name of a function of Rust's library with its path, if it has none: its modules are named after its files. So
-/// `copy<File, File>` in `/rustc/.../library/std/src/io/copy.rs` is `std::io::copy::copy<File, File>`.
+/// The name of a function of Rust's library with its path, if it has none: its modules are named
+/// after its files. So `copy<File, File>` in `/rustc/.../library/std/src/io/copy.rs` is
+/// `std::io::copy::copy<File, File>`.
 fn with_path(name: &str, file: Option<&str>) -> String {
     let modules = file.filter(|_| !has_path(name)).and_then(modules_of);
     modules.map_or_else(|| name.to_owned(), |modules| format!("{modules}::{name}"))
@@ -164,7 +251,11 @@ fn with_path(name: &str, file: Option<&str>) -> String {
 
 /// Whether there is a path before the generic arguments.
 fn has_path(name: &str) -> bool {
-    name.starts_with('<') || name.split('<').next().is_some_and(|base| base.contains("::"))
+    name.starts_with('<')
+        || name
+            .split('<')
+            .next()
+            .is_some_and(|base| base.contains("::"))
 }
 
 fn modules_of(file: &str) -> Option<String> {
@@ -172,7 +263,11 @@ fn modules_of(file: &str) -> Option<String> {
     let (library, file) = within.split_once("/src/")?;
     let modules = file.strip_suffix(".rs")?;
     let modules = modules.strip_suffix("/mod").unwrap_or(modules);
-    Some(if modules == "lib" { library.to_owned() } else { format!("{library}::{}", modules.replace('/', "::")) })
+    Some(if modules == "lib" {
+        library.to_owned()
+    } else {
+        format!("{library}::{}", modules.replace('/', "::"))
+    })
 }
 
 #[cfg(test)]
@@ -183,41 +278,114 @@ mod tests {
     fn functions_of_rusts_library_have_the_path_of_their_file() {
         let named = |name, file| with_path(name, Some(file));
         let copy = "/rustc/59807616e1fa2540724bfbac14d7976d7e4a3860/library/std/src/io/copy.rs";
-        assert_eq!(named("copy<std::fs::File, std::fs::File>", copy), "std::io::copy::copy<std::fs::File, std::fs::File>");
-        assert_eq!(named("write_all<T>", "/rustc/x/library/std/src/io/mod.rs"), "std::io::write_all<T>");
-        assert_eq!(named("drop", "/rustc/x/library/core/src/lib.rs"), "core::drop");
-        assert_eq!(named("std::io::copy::copy::<T>", copy), "std::io::copy::copy::<T>");
-        assert_eq!(named("<T as std::io::Read>::read", copy), "<T as std::io::Read>::read");
-        assert_eq!(named("run", "/home/me/copier/src/run.rs"), "run", "a module may have another name than its file");
+        assert_eq!(
+            named("copy<std::fs::File, std::fs::File>", copy),
+            "std::io::copy::copy<std::fs::File, std::fs::File>"
+        );
+        assert_eq!(
+            named("write_all<T>", "/rustc/x/library/std/src/io/mod.rs"),
+            "std::io::write_all<T>"
+        );
+        assert_eq!(
+            named("drop", "/rustc/x/library/core/src/lib.rs"),
+            "core::drop"
+        );
+        assert_eq!(
+            named("std::io::copy::copy::<T>", copy),
+            "std::io::copy::copy::<T>"
+        );
+        assert_eq!(
+            named("<T as std::io::Read>::read", copy),
+            "<T as std::io::Read>::read"
+        );
+        assert_eq!(
+            named("run", "/home/me/copier/src/run.rs"),
+            "run",
+            "a module may have another name than its file"
+        );
     }
 
     #[test]
     fn a_stack_ends_at_the_function_that_a_thread_begins_in_unless_it_is_that_which_creates_it() {
         let stack = |names: &[&str], end| Stack {
-            frames: names.iter().map(|&name| Frame { function: Some(name.into()), ..Frame::default() }).collect(),
+            frames: names
+                .iter()
+                .map(|&name| Frame {
+                    function: Some(name.into()),
+                    ..Frame::default()
+                })
+                .collect(),
             end,
         };
         let bad = || StackEnd::BadUnwindTable("/bin/program".into());
         for (names, end, frames) in [
             (&["write", "start", "__clone"][..], bad(), 3),
-            (&["runtime.usleep", "runtime.mstart", "runtime.clone", "0xc000012345"], StackEnd::NoFile, 3),
+            (
+                &[
+                    "runtime.usleep",
+                    "runtime.mstart",
+                    "runtime.clone",
+                    "0xc000012345",
+                ],
+                StackEnd::NoFile,
+                3,
+            ),
         ] {
             let complete = at_root(stack(names, end));
-            assert_eq!((complete.end, complete.frames.len()), (StackEnd::Root, frames), "{names:?}");
+            assert_eq!(
+                (complete.end, complete.frames.len()),
+                (StackEnd::Root, frames),
+                "{names:?}"
+            );
         }
-        assert_eq!(at_root(stack(&["__clone", "pthread_create"], bad())).end, bad());
+        assert_eq!(
+            at_root(stack(&["__clone", "pthread_create"], bad())).end,
+            bad()
+        );
     }
 
     #[test]
     fn what_is_above_a_change_of_stacks_is_no_caller() {
-        let frame = |name: &&str| Frame { function: Some((*name).into()), ..Frame::default() };
-        let names = ["runtime.futex", "runtime.schedule", "runtime.morestack.abi0", "runtime.newproc", "runtime.rt0_go"];
-        let stack = at_root(Stack { frames: names.iter().map(frame).collect(), end: StackEnd::Root });
+        let frame = |name: &&str| Frame {
+            function: Some((*name).into()),
+            ..Frame::default()
+        };
+        let names = [
+            "runtime.futex",
+            "runtime.schedule",
+            "runtime.morestack.abi0",
+            "runtime.newproc",
+            "runtime.rt0_go",
+        ];
+        let stack = at_root(Stack {
+            frames: names.iter().map(frame).collect(),
+            end: StackEnd::Root,
+        });
         assert_eq!((stack.end, stack.frames.len()), (StackEnd::OtherStack, 3));
-        let of = |names: &[&str]| at_root(Stack { frames: names.iter().map(frame).collect(), end: StackEnd::NoFile });
-        let scheduler = of(&["runtime.futex", "runtime.schedule", "runtime.park_m", "runtime.mcall", "0xc000012345"]);
-        assert_eq!((scheduler.end, scheduler.frames.len()), (StackEnd::Root, 4), "no goroutine called it");
-        let nearer = of(&["runtime.futex", "runtime.systemstack", "runtime.park_m", "runtime.mcall"]);
+        let of = |names: &[&str]| {
+            at_root(Stack {
+                frames: names.iter().map(frame).collect(),
+                end: StackEnd::NoFile,
+            })
+        };
+        let scheduler = of(&[
+            "runtime.futex",
+            "runtime.schedule",
+            "runtime.park_m",
+            "runtime.mcall",
+            "0xc000012345",
+        ]);
+        assert_eq!(
+            (scheduler.end, scheduler.frames.len()),
+            (StackEnd::Root, 4),
+            "no goroutine called it"
+        );
+        let nearer = of(&[
+            "runtime.futex",
+            "runtime.systemstack",
+            "runtime.park_m",
+            "runtime.mcall",
+        ]);
         assert_eq!((nearer.end, nearer.frames.len()), (StackEnd::OtherStack, 2));
     }
 

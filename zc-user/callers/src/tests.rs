@@ -22,16 +22,36 @@ const SPACE: u32 = 7;
 /// What is mapped here to be executed.
 fn spaces() -> Spaces {
     let mut spaces = Spaces::default();
-    for line in fs::read_to_string("/proc/self/maps").expect("it is ours").lines() {
+    for line in fs::read_to_string("/proc/self/maps")
+        .expect("it is ours")
+        .lines()
+    {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let hex = |text: &str| u64::from_str_radix(text, 16).expect("a number");
         let (start, end) = words[0].split_once('-').expect("a range");
-        let file = words.get(5).filter(|path| path.starts_with('/')).and_then(|path| {
-            let metadata = Path::new(path).metadata().ok()?;
-            Some(CodeFile { path: (*path).to_owned(), device: metadata.dev(), inode: metadata.ino(), filesystem: None })
-        });
+        let file = words
+            .get(5)
+            .filter(|path| path.starts_with('/'))
+            .and_then(|path| {
+                let metadata = Path::new(path).metadata().ok()?;
+                Some(CodeFile {
+                    path: (*path).to_owned(),
+                    device: metadata.dev(),
+                    inode: metadata.ino(),
+                    filesystem: None,
+                })
+            });
         if words[1].contains('x') {
-            spaces.map(SPACE, Mapping { start: hex(start), end: hex(end), offset: hex(words[2]), file, mapped_ns: None });
+            spaces.map(
+                SPACE,
+                Mapping {
+                    start: hex(start),
+                    end: hex(end),
+                    offset: hex(words[2]),
+                    file,
+                    mapped_ns: None,
+                },
+            );
         }
     }
     spaces
@@ -71,7 +91,11 @@ fn sample() -> Sample {
     for (piece, to) in (0..).zip(bytes.chunks_mut(PIECE)) {
         let _ = memory.read_at(to, start + piece * PIECE as u64);
     }
-    Sample { registers, start, bytes }
+    Sample {
+        registers,
+        start,
+        bytes,
+    }
 }
 
 /// Has a frame that the unwinder has to find its way through.
@@ -84,8 +108,17 @@ fn middle(buffer: &mut [u8; 3000]) -> Sample {
 
 /// The stack of a sample of this thread, of which these pieces were copied.
 fn unwound(spaces: &Spaces, filled: u64) -> Stack {
-    let Sample { registers, start, bytes } = middle(&mut std::hint::black_box([1; 3000]));
-    let copy = StackCopy { start, bytes: &bytes, piece_bytes: PIECE, filled };
+    let Sample {
+        registers,
+        start,
+        bytes,
+    } = middle(&mut std::hint::black_box([1; 3000]));
+    let copy = StackCopy {
+        start,
+        bytes: &bytes,
+        piece_bytes: PIECE,
+        filled,
+    };
     let raw = spaces.unwind(SPACE, Registers::sampled(&registers), &copy);
     symbols::name(&[raw], spaces.files()).remove(0)
 }
@@ -94,14 +127,22 @@ fn unwound(spaces: &Spaces, filled: u64) -> Stack {
 const ALL: u64 = (1 << PIECES) - 1;
 
 fn has(stack: &Stack, name: &str) -> bool {
-    stack.frames.iter().any(|frame| frame.function.as_deref().is_some_and(|function| function.contains(name)))
+    stack.frames.iter().any(|frame| {
+        frame
+            .function
+            .as_deref()
+            .is_some_and(|function| function.contains(name))
+    })
 }
 
 #[test]
 fn this_thread_is_unwound_to_its_start() {
     let stack = unwound(&spaces(), ALL);
     assert_eq!(stack.end, StackEnd::Root, "{stack:#?}");
-    assert!(has(&stack, "sample") && has(&stack, "middle") && has(&stack, "this_thread_is_unwound"), "{stack:#?}");
+    assert!(
+        has(&stack, "sample") && has(&stack, "middle") && has(&stack, "this_thread_is_unwound"),
+        "{stack:#?}"
+    );
 }
 
 #[test]
@@ -109,7 +150,10 @@ fn what_was_looked_up_before_leads_to_the_same_start() {
     let spaces = spaces();
     let first = unwound(&spaces, ALL);
     let again = unwound(&spaces, ALL);
-    assert_eq!((again.end, again.frames.len()), (StackEnd::Root, first.frames.len()));
+    assert_eq!(
+        (again.end, again.frames.len()),
+        (StackEnd::Root, first.frames.len())
+    );
     // A failure that depends on the stack is not kept for its address.
     assert_eq!(unwound(&spaces, 0b11).end, StackEnd::Unreadable);
     assert_eq!(unwound(&spaces, ALL).end, StackEnd::Root);
@@ -120,7 +164,10 @@ fn a_stack_that_was_not_copied_far_enough_ends_there_and_says_so() {
     // The frame of `middle` is larger than these two pieces.
     let stack = unwound(&spaces(), 0b11);
     assert_eq!(stack.end, StackEnd::Unreadable, "{stack:#?}");
-    assert!(has(&stack, "sample") && !has(&stack, "a_stack_that_was_not_copied"), "{stack:#?}");
+    assert!(
+        has(&stack, "sample") && !has(&stack, "a_stack_that_was_not_copied"),
+        "{stack:#?}"
+    );
 }
 
 #[test]
@@ -133,17 +180,57 @@ fn code_in_no_file_ends_a_stack() {
 fn an_address_space_begins_with_the_code_of_the_one_that_it_is_a_copy_of() {
     let mut spaces = spaces();
     spaces.copy(SPACE, SPACE + 1);
-    let Sample { registers, start, bytes } = middle(&mut [1; 3000]);
-    let copy = StackCopy { start, bytes: &bytes, piece_bytes: PIECE, filled: ALL };
-    assert_eq!(spaces.unwind(SPACE + 1, Registers::sampled(&registers), &copy).end, StackEnd::Root);
-    assert_eq!(spaces.unwind(SPACE + 2, Registers::sampled(&registers), &copy).end, StackEnd::NoFile);
+    let Sample {
+        registers,
+        start,
+        bytes,
+    } = middle(&mut [1; 3000]);
+    let copy = StackCopy {
+        start,
+        bytes: &bytes,
+        piece_bytes: PIECE,
+        filled: ALL,
+    };
+    assert_eq!(
+        spaces
+            .unwind(SPACE + 1, Registers::sampled(&registers), &copy)
+            .end,
+        StackEnd::Root
+    );
+    assert_eq!(
+        spaces
+            .unwind(SPACE + 2, Registers::sampled(&registers), &copy)
+            .end,
+        StackEnd::NoFile
+    );
 }
 
 #[test]
 fn a_program_that_was_replaced_ends_a_stack() {
-    let own = spaces().files().next().expect("this test").file.file.clone();
+    let own = spaces()
+        .files()
+        .next()
+        .expect("this test")
+        .file
+        .file
+        .clone();
     let mut spaces = Spaces::default();
-    let other = CodeFile { inode: own.inode + 1, ..own };
-    spaces.map(SPACE, Mapping { start: 0, end: u64::MAX, offset: 0, file: Some(other.clone()), mapped_ns: None });
-    assert_eq!(unwound(&spaces, ALL).end, StackEnd::FileReplaced(other.path));
+    let other = CodeFile {
+        inode: own.inode + 1,
+        ..own
+    };
+    spaces.map(
+        SPACE,
+        Mapping {
+            start: 0,
+            end: u64::MAX,
+            offset: 0,
+            file: Some(other.clone()),
+            mapped_ns: None,
+        },
+    );
+    assert_eq!(
+        unwound(&spaces, ALL).end,
+        StackEnd::FileReplaced(other.path)
+    );
 }

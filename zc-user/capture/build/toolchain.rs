@@ -1,6 +1,7 @@
 //! Finds the compiler and the linker that build the eBPF programs.
 //!
-//! `zc-user/capture/build.rs` uses them, and xtask installs what is missing; both include this file.
+//! `zc-user/capture/build.rs` uses them, and xtask installs what is missing; both include this
+//! file.
 
 use std::{
     env, fmt,
@@ -71,11 +72,16 @@ pub(crate) struct Toolchain {
 }
 
 impl Toolchain {
-    /// Finds the first usable compiler whose LLVM is not newer than `llvm_max`; the error says what is wrong with each.
+    /// Finds the first usable compiler whose LLVM is not newer than `llvm_max`; the error says what
+    /// is wrong with each.
     pub(crate) fn find(llvm_max: u32) -> Result<Self, String> {
         let sources = match env::var(TOOLCHAIN_VAR) {
             Ok(name) if !name.is_empty() => vec![Source::Rustup(name)],
-            _ => vec![Source::Rustup("nightly".into()), Source::Current, Source::Distribution],
+            _ => vec![
+                Source::Rustup("nightly".into()),
+                Source::Current,
+                Source::Distribution,
+            ],
         };
         let mut reasons = Vec::new();
         for source in sources {
@@ -90,28 +96,57 @@ impl Toolchain {
     /// The compiler of one source, if it is usable.
     pub(crate) fn from(source: Source, llvm_max: u32) -> Result<Self, Unusable> {
         let sysroot = match &source {
-            Source::Rustup(name) => print_sysroot(Command::new("rustup").args(["run", name, "rustc"])),
-            Source::Current => print_sysroot(&mut Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))),
+            Source::Rustup(name) => {
+                print_sysroot(Command::new("rustup").args(["run", name, "rustc"]))
+            }
+            Source::Current => print_sysroot(&mut Command::new(
+                env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()),
+            )),
             Source::Distribution => Some(PathBuf::from("/usr")),
         };
-        let sysroot = sysroot.filter(|dir| dir.join("bin/cargo").is_file()).ok_or(Unusable::NotInstalled)?;
-        let about = output(Command::new(sysroot.join("bin/rustc")).arg("-vV")).ok_or(Unusable::NotInstalled)?;
-        let llvm_major = about.lines().find_map(|line| major(line.strip_prefix("LLVM version: ")?));
+        let sysroot = sysroot
+            .filter(|dir| dir.join("bin/cargo").is_file())
+            .ok_or(Unusable::NotInstalled)?;
+        let about = output(Command::new(sysroot.join("bin/rustc")).arg("-vV"))
+            .ok_or(Unusable::NotInstalled)?;
+        let llvm_major = about
+            .lines()
+            .find_map(|line| major(line.strip_prefix("LLVM version: ")?));
         let llvm_major = llvm_major.ok_or(Unusable::NotInstalled)?;
         if llvm_major > llvm_max {
             return Err(Unusable::LlvmTooNew(llvm_major));
         }
-        if !sysroot.join("lib/rustlib/src/rust/library/Cargo.lock").is_file() {
+        if !sysroot
+            .join("lib/rustlib/src/rust/library/Cargo.lock")
+            .is_file()
+        {
             return Err(Unusable::NoSources);
         }
-        let version = about.lines().next().unwrap_or_default().trim_start_matches("rustc ").to_owned();
-        Ok(Self { source, sysroot, version, llvm_major })
+        let version = about
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches("rustc ")
+            .to_owned();
+        Ok(Self {
+            source,
+            sysroot,
+            version,
+            llvm_major,
+        })
     }
 }
 
 impl fmt::Display for Toolchain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}, LLVM {}, {}", self.source, self.version, self.llvm_major, self.sysroot.display())
+        write!(
+            f,
+            "{}: {}, LLVM {}, {}",
+            self.source,
+            self.version,
+            self.llvm_major,
+            self.sysroot.display()
+        )
     }
 }
 
@@ -129,52 +164,79 @@ impl Linker {
     /// Finds it in the PATH, or else where `cargo install` puts it; the error says what is wrong.
     pub(crate) fn find() -> Result<Self, String> {
         let path = on_path("bpf-linker").or_else(|| {
-            let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(".cargo")))?;
+            let home = env::var_os("CARGO_HOME")
+                .map(PathBuf::from)
+                .or_else(|| Some(env::home_dir()?.join(".cargo")))?;
             Some(home.join("bin/bpf-linker")).filter(|path| path.is_file())
         });
         let path = path.ok_or("bpf-linker is not installed")?;
         let about = output(Command::new(&path).arg("--version"));
         let about = about.ok_or_else(|| format!("{} does not run", path.display()))?;
         let version = about.trim().trim_start_matches("bpf-linker ").to_owned();
-        // A statically linked LLVM has no visible version. It is assumed to be the right one; if it is not, linking fails.
+        // A statically linked LLVM has no visible version. It is assumed to be the right one; if it
+        // is not, linking fails.
         let llvm_major = llvm_of(&path).unwrap_or(LLVM_MAJOR);
-        Ok(Self { path, version, llvm_major })
+        Ok(Self {
+            path,
+            version,
+            llvm_major,
+        })
     }
 }
 
 impl fmt::Display for Linker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "bpf-linker {}, LLVM {}, {}", self.version, self.llvm_major, self.path.display())
+        write!(
+            f,
+            "bpf-linker {}, LLVM {}, {}",
+            self.version,
+            self.llvm_major,
+            self.path.display()
+        )
     }
 }
 
 /// The first program called `name` on the PATH.
 pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
-    env::split_paths(&env::var_os("PATH")?).map(|dir| dir.join(name)).find(|path| path.is_file())
+    env::split_paths(&env::var_os("PATH")?)
+        .map(|dir| dir.join(name))
+        .find(|path| path.is_file())
 }
 
 /// Standard output of a command that succeeds.
 pub(crate) fn output(command: &mut Command) -> Option<String> {
-    // rustup must report a missing toolchain and not install it: `cargo xtask setup` does that, with a time limit.
+    // rustup must report a missing toolchain and not install it: `cargo xtask setup` does that,
+    // with a time limit.
     let output = command.env("RUSTUP_AUTO_INSTALL", "0").output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The directory of the toolchain whose rustc this command starts.
 fn print_sysroot(rustc: &mut Command) -> Option<PathBuf> {
-    Some(PathBuf::from(output(rustc.args(["--print", "sysroot"]))?.trim()))
+    Some(PathBuf::from(
+        output(rustc.args(["--print", "sysroot"]))?.trim(),
+    ))
 }
 
 /// The major version of the LLVM that a program is dynamically linked with.
 fn llvm_of(program: &Path) -> Option<u32> {
     let libraries = output(Command::new("ldd").arg(program))?;
-    let library = libraries.lines().find_map(|line| line.trim().strip_prefix("libLLVM"))?;
+    let library = libraries
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("libLLVM"))?;
     major(library.trim_start_matches(".so.").trim_start_matches('-'))
 }
 
 /// The number that a version starts with.
 fn major(version: &str) -> Option<u32> {
-    version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    version
+        .split(|c: char| !c.is_ascii_digit())
+        .next()?
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]
@@ -197,6 +259,9 @@ mod tests {
     #[test]
     fn a_compiler_newer_than_the_linker_is_refused() {
         let found = Toolchain::from(Source::Current, 0).err();
-        assert!(matches!(found, Some(Unusable::LlvmTooNew(major)) if major > 0), "{found:?}");
+        assert!(
+            matches!(found, Some(Unusable::LlvmTooNew(major)) if major > 0),
+            "{found:?}"
+        );
     }
 }

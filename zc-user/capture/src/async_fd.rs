@@ -25,7 +25,8 @@ unsafe impl OwnsFd for RingBuf<MapData> {}
 // SAFETY: owns the ring buffer.
 unsafe impl<T> OwnsFd for EbpfLogger<T> {}
 
-/// Registers the descriptor, so that one can wait until it is readable. To be called in a tokio runtime.
+/// Registers the descriptor, so that one can wait until it is readable. To be called in a tokio
+/// runtime.
 pub(crate) fn watch_readable<T: OwnsFd>(owner: T) -> io::Result<AsyncFd<T>> {
     // SAFETY: the descriptor stays valid as long as its owner lives, as OwnsFd promises.
     unsafe { AsyncFd::register_with_interest(owner, Interest::READABLE) }.map_err(io::Error::from)

@@ -15,10 +15,19 @@ use nix::{
 
 /// The children of all threads of a process, including zombies; none if the process is gone.
 pub(crate) fn children_of(process: &str) -> Vec<Pid> {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { return Vec::new() };
-    let lists = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else {
+        return Vec::new();
+    };
+    let lists = tasks
+        .flatten()
+        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
     lists
-        .flat_map(|list| list.split_whitespace().filter_map(|id| id.parse().ok()).map(Pid::from_raw).collect::<Vec<_>>())
+        .flat_map(|list| {
+            list.split_whitespace()
+                .filter_map(|id| id.parse().ok())
+                .map(Pid::from_raw)
+                .collect::<Vec<_>>()
+        })
         .collect()
 }
 
@@ -27,11 +36,15 @@ pub fn own_children() -> Vec<Pid> {
     children_of("self")
 }
 
-/// Kills a child of this process with all its descendants, and waits for it. If it is a subreaper, no descendant escapes meanwhile.
+/// Kills a child of this process with all its descendants, and waits for it. If it is a subreaper,
+/// no descendant escapes meanwhile.
 pub fn kill_with_descendants(child: Pid) {
     // Descendants first; the next round finds those that were created meanwhile.
     loop {
-        let alive: Vec<Pid> = descendants_of(child).into_iter().filter(|&pid| !is_dead(pid)).collect();
+        let alive: Vec<Pid> = descendants_of(child)
+            .into_iter()
+            .filter(|&pid| !is_dead(pid))
+            .collect();
         if alive.is_empty() {
             break;
         }
@@ -57,16 +70,22 @@ fn descendants_of(process: Pid) -> Vec<Pid> {
 
 /// Whether a process is gone or a zombie.
 fn is_dead(pid: Pid) -> bool {
-    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return true;
+    };
     // The name, in parentheses, may have any character.
-    stat.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with(['Z', 'X']))
+    stat.rsplit_once(") ")
+        .is_none_or(|(_, fields)| fields.starts_with(['Z', 'X']))
 }
 
-/// Kills all children of this process but these, until none is left. If this process is a subreaper, the children of a child that dies
-/// become its own.
+/// Kills all children of this process but these, until none is left. If this process is a
+/// subreaper, the children of a child that dies become its own.
 pub fn kill_all_but(keep: &[Pid]) {
     loop {
-        let children: Vec<Pid> = own_children().into_iter().filter(|child| !keep.contains(child)).collect();
+        let children: Vec<Pid> = own_children()
+            .into_iter()
+            .filter(|child| !keep.contains(child))
+            .collect();
         for &child in &children {
             // It may have ended meanwhile; it keeps its id until we wait for it.
             let _ = kill(child, Signal::SIGKILL);

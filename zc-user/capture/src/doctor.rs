@@ -1,10 +1,12 @@
-//! `zctrace doctor`: what each backend can do on this machine, and which command would enable the rest.
+//! `zctrace doctor`: what each backend can do on this machine, and which command would enable the
+//! rest.
 //!
 //! ```text
 //! /proc, /sys, trials ──probe──▶ Facts ──diagnose──▶ Diagnosis ──render::doctor──▶ table, JSON
 //! ```
 //!
-//! Only [`probe()`] does I/O. [`diagnose`] is a pure function of [`Facts`], so that tests without root show what other machines are told.
+//! Only [`probe()`] does I/O. [`diagnose`] is a pure function of [`Facts`], so that tests without
+//! root show what other machines are told.
 
 mod findings;
 #[cfg(any(test, feature = "samples"))]
@@ -15,9 +17,12 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 pub use crate::{
-    backend::strace::unavailable::{MIN_STRACE, Obstacle, Program, StraceFacts, StraceUnavailable, strace_unavailable},
+    backend::strace::unavailable::{
+        MIN_STRACE, Obstacle, Program, StraceFacts, StraceUnavailable, strace_unavailable,
+    },
     machine::{
-        Capabilities, Capability, Container, Distribution, Lockdown, Reading, Seccomp, Setting, Status, System, Trial, Version,
+        Capabilities, Capability, Container, Distribution, Lockdown, Reading, Seccomp, Setting,
+        Status, System, Trial, Version,
     },
 };
 use crate::{
@@ -39,25 +44,40 @@ use crate::{
 
 /// Reads all facts. Loads the eBPF programs for a moment if this process may.
 pub fn probe() -> Facts {
-    Facts { system: System::read(), strace: StraceFacts::probe(), ebpf: probe_ebpf() }
+    Facts {
+        system: System::read(),
+        strace: StraceFacts::probe(),
+        ebpf: probe_ebpf(),
+    }
 }
 
 /// What each backend can do on a machine with these facts. Pure.
 pub fn diagnose(facts: &Facts) -> Diagnosis {
     let mut backends = [findings::ebpf(facts), findings::strace(facts)];
     for backend in &mut backends {
-        backend.cannot.extend(missing_x86_calls(&facts.system).map(str::to_owned));
+        backend
+            .cannot
+            .extend(missing_x86_calls(&facts.system).map(str::to_owned));
     }
-    Diagnosis { auto: auto(&backends), backends, facts: facts.clone() }
+    Diagnosis {
+        auto: auto(&backends),
+        backends,
+        facts: facts.clone(),
+    }
 }
 
 /// The version of strace and its path, in a few words.
 pub fn describe_strace() -> String {
     match strace::unavailable::find_program() {
-        Reading::Known(Some(Program { path, version: Reading::Known(Some(version)) })) => {
+        Reading::Known(Some(Program {
+            path,
+            version: Reading::Known(Some(version)),
+        })) => {
             format!("{version} ({})", path.display())
         }
-        Reading::Known(Some(Program { path, .. })) => format!("unknown version ({})", path.display()),
+        Reading::Known(Some(Program { path, .. })) => {
+            format!("unknown version ({})", path.display())
+        }
         Reading::Known(None) => "not found".to_owned(),
         Reading::Unknown { unknown } => format!("cannot be used: {unknown}"),
     }
@@ -85,7 +105,8 @@ pub struct EbpfFacts {
     pub ignored_types_path: Option<PathBuf>,
     /// What it says.
     pub types: Reading<KernelTypes>,
-    /// Whether the programs load and attach; `None` if that was not tried because something is missing.
+    /// Whether the programs load and attach; `None` if that was not tried because something is
+    /// missing.
     pub trial: Option<Trial>,
 }
 
@@ -147,7 +168,10 @@ pub struct BackendDiagnosis {
 impl BackendDiagnosis {
     /// The first finding that keeps it from running.
     fn obstacle(&self) -> &str {
-        let missing = self.findings.iter().find(|finding| finding.state == State::Missing);
+        let missing = self
+            .findings
+            .iter()
+            .find(|finding| finding.state == State::Missing);
         missing.map_or("for an unknown reason", |finding| &finding.detail)
     }
 }
@@ -168,17 +192,29 @@ pub struct Finding {
 impl Finding {
     /// Nothing is wrong.
     fn ok(what: &'static str, detail: impl Into<String>) -> Self {
-        Self { what, state: State::Ok, detail: detail.into(), remedy: None }
+        Self {
+            what,
+            state: State::Ok,
+            detail: detail.into(),
+            remedy: None,
+        }
     }
 
     /// The backend runs, but with less than it could have.
     fn warning(what: &'static str, detail: impl Into<String>) -> Self {
-        Self { state: State::Warning, ..Self::ok(what, detail) }
+        Self {
+            state: State::Warning,
+            ..Self::ok(what, detail)
+        }
     }
 
     /// The backend cannot run.
     fn missing(what: &'static str, detail: impl Into<String>, remedy: Option<String>) -> Self {
-        Self { state: State::Missing, remedy, ..Self::ok(what, detail) }
+        Self {
+            state: State::Missing,
+            remedy,
+            ..Self::ok(what, detail)
+        }
     }
 }
 
@@ -206,11 +242,26 @@ fn missing_x86_calls(system: &System) -> Option<&'static str> {
 fn auto(backends: &[BackendDiagnosis; 2]) -> Auto {
     let [first, second] = backends;
     let (backend, why) = if first.usable {
-        (Some(first.name), "it works here and reports the most at the lowest cost".to_owned())
+        (
+            Some(first.name),
+            "it works here and reports the most at the lowest cost".to_owned(),
+        )
     } else if second.usable {
-        (Some(second.name), format!("{} cannot run: {}", first.name, first.obstacle()))
+        (
+            Some(second.name),
+            format!("{} cannot run: {}", first.name, first.obstacle()),
+        )
     } else {
-        (None, format!("{}: {}. {}: {}", first.name, first.obstacle(), second.name, second.obstacle()))
+        (
+            None,
+            format!(
+                "{}: {}. {}: {}",
+                first.name,
+                first.obstacle(),
+                second.name,
+                second.obstacle()
+            ),
+        )
     };
     Auto { backend, why }
 }
@@ -220,8 +271,16 @@ fn probe_ebpf() -> EbpfFacts {
     let types_path = kernel::named_file().unwrap_or_else(|| PathBuf::from(kernel::BTF_PATH));
     let ignored_types_path = kernel::ignored_file();
     let types: Reading<_> = kernel_types(&types_path).into();
-    let is_complete = types.known().is_some_and(|types| types.missing_field.is_none() && types.missing_tracepoints.is_empty());
-    EbpfFacts { built, trial: (built && is_complete).then(try_ebpf), types, types_path, ignored_types_path }
+    let is_complete = types
+        .known()
+        .is_some_and(|types| types.missing_field.is_none() && types.missing_tracepoints.is_empty());
+    EbpfFacts {
+        built,
+        trial: (built && is_complete).then(try_ebpf),
+        types,
+        types_path,
+        ignored_types_path,
+    }
 }
 
 fn kernel_types(path: &Path) -> Result<KernelTypes, String> {
@@ -231,14 +290,31 @@ fn kernel_types(path: &Path) -> Result<KernelTypes, String> {
         Ok((_, notes)) => (None, notes),
         Err(missing) => (Some(missing.to_string()), Vec::new()),
     };
-    let missing_tracepoints = hooks::missing_tracepoints(&btf).map(str::to_owned).collect();
-    Ok(KernelTypes { bytes: data.len() as u64, missing_field, notes, missing_tracepoints })
+    let missing_tracepoints = hooks::missing_tracepoints(&btf)
+        .map(str::to_owned)
+        .collect();
+    Ok(KernelTypes {
+        bytes: data.len() as u64,
+        missing_field,
+        notes,
+        missing_tracepoints,
+    })
 }
 
-/// Loads and attaches the eBPF programs with small maps, and detaches them again. No list of settings tells for sure what the kernel denies.
+/// Loads and attaches the eBPF programs with small maps, and detaches them again. No list of
+/// settings tells for sure what the kernel denies.
 fn try_ebpf() -> Trial {
-    let limits = Limits { max_rows: 64, max_files: 64, max_tasks: 64 };
-    let settings = Settings { selection: &Selection::default(), limits, recorded: Recorded::ALL, verbose: false };
+    let limits = Limits {
+        max_rows: 64,
+        max_files: 64,
+        max_tasks: 64,
+    };
+    let settings = Settings {
+        selection: &Selection::default(),
+        limits,
+        recorded: Recorded::ALL,
+        verbose: false,
+    };
     match TypesFile::find().and_then(|types| rehearsal::load(&settings, types)) {
         Ok(_) => Trial::Works,
         Err(EbpfUnavailable::NotPermitted) => Trial::Denied,

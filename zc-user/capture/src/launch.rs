@@ -1,5 +1,6 @@
-//! Launches the command as a shell would: it keeps the terminal, the working directory, the environment and the process group. Signals to
-//! zctrace are blocked while the command runs, and forwarded to it.
+//! Launches the command as a shell would: it keeps the terminal, the working directory, the
+//! environment and the process group. Signals to zctrace are blocked while the command runs, and
+//! forwarded to it.
 
 mod options;
 
@@ -43,33 +44,45 @@ pub use options::{Environment, Identity, LaunchOptions, OnTracerExit, Stream, St
 pub struct LaunchError {
     /// The program that was to be started.
     pub program: String,
-    /// Why it could not be started. It is not the `Error::source`, since the message of this error contains it.
+    /// Why it could not be started. It is not the `Error::source`, since the message of this error
+    /// contains it.
     pub cause: io::Error,
 }
 
 impl LaunchError {
     /// The error for this program.
     pub fn new(program: impl AsRef<OsStr>, cause: io::Error) -> Self {
-        Self { program: program.as_ref().to_string_lossy().into_owned(), cause }
+        Self {
+            program: program.as_ref().to_string_lossy().into_owned(),
+            cause,
+        }
     }
 
     /// The exit status, as that of `env` and `timeout`: 127 if there is no such program, else 126.
     pub fn exit_status(&self) -> u8 {
-        if self.cause.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
+        if self.cause.kind() == io::ErrorKind::NotFound {
+            127
+        } else {
+            126
+        }
     }
 }
 
 /// The message of an error, without the number that std appends.
 pub fn reason(error: &io::Error) -> String {
-    error.raw_os_error().map_or_else(|| error.to_string(), |errno| Errno::from_raw(errno).desc().to_owned())
+    error.raw_os_error().map_or_else(
+        || error.to_string(),
+        |errno| Errno::from_raw(errno).desc().to_owned(),
+    )
 }
 
-/// The disposition of SIGPIPE when this process began. Rust's runtime ignores the signal before `main`, and std resets it in children;
-/// the command must find it as it would without zctrace.
+/// The disposition of SIGPIPE when this process began. Rust's runtime ignores the signal before
+/// `main`, and std resets it in children; the command must find it as it would without zctrace.
 static SIGPIPE_BEFORE: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 
 extern "C" fn note_sigpipe() {
-    // SAFETY: an all-zero sigaction is valid, and with a null pointer sigaction only reads the disposition into it.
+    // SAFETY: an all-zero sigaction is valid, and with a null pointer sigaction only reads the
+    // disposition into it.
     unsafe {
         let mut found: libc::sigaction = std::mem::zeroed();
         if libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut found) == 0 {
@@ -79,7 +92,8 @@ extern "C" fn note_sigpipe() {
 }
 
 /// The loader calls it before Rust's runtime starts.
-// SAFETY: the section holds pointers to functions; this one needs no arguments and only makes a system call.
+// SAFETY: the section holds pointers to functions; this one needs no arguments and only makes a
+// system call.
 #[unsafe(link_section = ".init_array")]
 #[used]
 static NOTE_SIGPIPE: extern "C" fn() = note_sigpipe;
@@ -91,10 +105,17 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts a program that [`find_program`] found, with this command line. When this returns, the exec has succeeded.
-    pub fn start(program: &Path, command: &[OsString], launch: &LaunchOptions, signals: &Signals) -> Result<Self, LaunchError> {
+    /// Starts a program that [`find_program`] found, with this command line. When this returns, the
+    /// exec has succeeded.
+    pub fn start(
+        program: &Path,
+        command: &[OsString],
+        launch: &LaunchOptions,
+        signals: &Signals,
+    ) -> Result<Self, LaunchError> {
         let (name, _) = split(command)?;
-        let started = prepare(program, command, launch, signals).and_then(|mut prepared| Self::spawn(&mut prepared));
+        let started = prepare(program, command, launch, signals)
+            .and_then(|mut prepared| Self::spawn(&mut prepared));
         started.map_err(|cause| LaunchError::new(name, cause))
     }
 
@@ -108,7 +129,10 @@ impl Child {
     pub fn adopt(pid: Pid) -> io::Result<Self> {
         // A child that was not waited for keeps its id.
         let id = rustix::process::Pid::from_raw(pid.as_raw()).ok_or(Errno::ESRCH)?;
-        Ok(Self { pid, pidfd: watch_readable(pidfd_open(id, PidfdFlags::empty())?)? })
+        Ok(Self {
+            pid,
+            pidfd: watch_readable(pidfd_open(id, PidfdFlags::empty())?)?,
+        })
     }
 
     /// Its id.
@@ -149,7 +173,12 @@ impl Child {
 }
 
 /// Prepares a command for [`Child::spawn`].
-pub fn prepare(program: &Path, command: &[OsString], launch: &LaunchOptions, signals: &Signals) -> io::Result<Command> {
+pub fn prepare(
+    program: &Path,
+    command: &[OsString],
+    launch: &LaunchOptions,
+    signals: &Signals,
+) -> io::Result<Command> {
     let mut launched = Command::new(program);
     if let Some((name, arguments)) = command.split_first() {
         launched.arg0(name).args(arguments);
@@ -183,25 +212,39 @@ pub fn prepare(program: &Path, command: &[OsString], launch: &LaunchOptions, sig
 
 /// The program and the arguments of a command.
 fn split(command: &[OsString]) -> Result<(&OsString, &[OsString]), LaunchError> {
-    command.split_first().ok_or_else(|| LaunchError::new("", io::ErrorKind::InvalidInput.into()))
+    command
+        .split_first()
+        .ok_or_else(|| LaunchError::new("", io::ErrorKind::InvalidInput.into()))
 }
 
-/// Finds the program of a command as exec does. A relative path starts at the command's working directory.
+/// Finds the program of a command as exec does. A relative path starts at the command's working
+/// directory.
 pub fn find_program(command: &[OsString], launch: &LaunchOptions) -> Result<PathBuf, LaunchError> {
     let (name, _) = split(command)?;
     if name.is_empty() {
         return Err(LaunchError::new(name, Errno::ENOENT.into()));
     }
-    if let Some(directory) = launch.directory.as_ref().filter(|directory| !directory.is_dir()) {
-        let cause = io::Error::other(format!("there is no directory '{}' to run it in", directory.display()));
+    if let Some(directory) = launch
+        .directory
+        .as_ref()
+        .filter(|directory| !directory.is_dir())
+    {
+        let cause = io::Error::other(format!(
+            "there is no directory '{}' to run it in",
+            directory.display()
+        ));
         return Err(LaunchError::new(name, cause));
     }
     let failed = |errno: Errno| LaunchError::new(name, errno.into());
     if name.as_bytes().contains(&b'/') {
-        return check_program(&launch.locate(Path::new(name))).map(|()| name.into()).map_err(failed);
+        return check_program(&launch.locate(Path::new(name)))
+            .map(|()| name.into())
+            .map_err(failed);
     }
     let mut reason = Errno::ENOENT;
-    for candidate in std::env::split_paths(&launch.environment.path()).map(|folder| folder.join(name)) {
+    for candidate in
+        std::env::split_paths(&launch.environment.path()).map(|folder| folder.join(name))
+    {
         match check_program(&launch.locate(&candidate)) {
             Ok(()) => return Ok(candidate),
             Err(Errno::ENOENT | Errno::ENOTDIR) => {}
@@ -213,15 +256,26 @@ pub fn find_program(command: &[OsString], launch: &LaunchOptions) -> Result<Path
 }
 
 fn check_program(path: &Path) -> Result<(), Errno> {
-    if stat(path)?.st_mode & libc::S_IFMT == libc::S_IFDIR { Err(Errno::EISDIR) } else { access(path, AccessFlags::X_OK) }
+    if stat(path)?.st_mode & libc::S_IFMT == libc::S_IFDIR {
+        Err(Errno::EISDIR)
+    } else {
+        access(path, AccessFlags::X_OK)
+    }
 }
 
-/// The signals by which a person or a supervisor ends a program. zctrace must outlive its command to report on it.
+/// The signals by which a person or a supervisor ends a program. zctrace must outlive its command
+/// to report on it.
 ///
 /// Public for zctrace's own crates only.
-pub const ENDING_SIGNALS: [Signal; 4] = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
-/// The other signals that would end zctrace and that somebody may send to the command (`man 7 signal`); real-time signals are added in
-/// [`held_signals`]. Not SIGPIPE, which Rust's runtime ignores, nor those that report a fault of zctrace itself.
+pub const ENDING_SIGNALS: [Signal; 4] = [
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+];
+/// The other signals that would end zctrace and that somebody may send to the command (`man 7
+/// signal`); real-time signals are added in [`held_signals`]. Not SIGPIPE, which Rust's runtime
+/// ignores, nor those that report a fault of zctrace itself.
 const OTHER_SIGNALS: [Signal; 10] = [
     Signal::SIGUSR1,
     Signal::SIGUSR2,
@@ -234,12 +288,14 @@ const OTHER_SIGNALS: [Signal; 10] = [
     Signal::SIGXCPU,
     Signal::SIGXFSZ,
 ];
-/// `SI_KERNEL` of the kernel's include/uapi/asm-generic/siginfo.h: the terminal sent the signal, to the whole process group.
+/// `SI_KERNEL` of the kernel's include/uapi/asm-generic/siginfo.h: the terminal sent the signal, to
+/// the whole process group.
 const FROM_KERNEL: i32 = 0x80;
 
 /// Signals to zctrace, blocked in this thread so that they can be forwarded.
 ///
-/// They stay blocked as long as the thread lives: a signal that ends the command must not end zctrace before it has reported.
+/// They stay blocked as long as the thread lives: a signal that ends the command must not end
+/// zctrace before it has reported.
 pub struct Signals {
     /// The descriptor that they are read from; `None` if none are blocked.
     fd: Option<AsyncFd<SignalFd>>,
@@ -248,28 +304,40 @@ pub struct Signals {
 }
 
 thread_local! {
-    /// The signal mask that this thread began with, which the command gets. It is noted once, since a second backend may take over.
+    /// The signal mask that this thread began with, which the command gets. It is noted once, since
+    /// a second backend may take over.
     static MASK_BEFORE: OnceCell<SigSet> = const { OnceCell::new() };
 }
 
 impl Signals {
-    /// Blocks the signals, unless zctrace is a guest in this process. To be called in a tokio runtime, and in the program zctrace before
-    /// any other thread exists: the kernel delivers a signal to any thread that does not block it.
+    /// Blocks the signals, unless zctrace is a guest in this process. To be called in a tokio
+    /// runtime, and in the program zctrace before any other thread exists: the kernel delivers a
+    /// signal to any thread that does not block it.
     pub fn hold(on_tracer_exit: OnTracerExit) -> io::Result<Self> {
         if on_tracer_exit == OnTracerExit::KillInHost {
-            return Ok(Self { fd: None, before: SigSet::thread_get_mask()?, on_tracer_exit });
+            return Ok(Self {
+                fd: None,
+                before: SigSet::thread_get_mask()?,
+                on_tracer_exit,
+            });
         }
         let held = held_signals();
         let mut before = SigSet::empty();
         pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&held), Some(&mut before))?;
         let before = MASK_BEFORE.with(|noted| *noted.get_or_init(|| before));
         let fd = SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        Ok(Self { fd: Some(watch_readable(fd)?), before, on_tracer_exit })
+        Ok(Self {
+            fd: Some(watch_readable(fd)?),
+            before,
+            on_tracer_exit,
+        })
     }
 
     /// The next signal. One from the terminal has reached the command already.
     pub async fn next(&self) -> Result<Received, SignalError> {
-        let Some(fd) = &self.fd else { return std::future::pending().await };
+        let Some(fd) = &self.fd else {
+            return std::future::pending().await;
+        };
         loop {
             let mut ready = fd.readable().await?;
             match self.pending()? {
@@ -287,13 +355,22 @@ impl Signals {
     /// Like [`next`](Self::next), but does not wait.
     pub fn pending(&self) -> Result<Option<Received>, SignalError> {
         let Some(fd) = &self.fd else { return Ok(None) };
-        let Some(info) = fd.get_ref().read_signal().map_err(io::Error::from)? else { return Ok(None) };
+        let Some(info) = fd.get_ref().read_signal().map_err(io::Error::from)? else {
+            return Ok(None);
+        };
         let number = i32::try_from(info.ssi_signo).map_err(io::Error::other)?;
-        match ENDING_SIGNALS.into_iter().find(|signal| *signal as i32 == number) {
-            Some(signal) if self.on_tracer_exit != OnTracerExit::KeepRunning => Err(SignalError::Interrupted(signal)),
+        match ENDING_SIGNALS
+            .into_iter()
+            .find(|signal| *signal as i32 == number)
+        {
+            Some(signal) if self.on_tracer_exit != OnTracerExit::KeepRunning => {
+                Err(SignalError::Interrupted(signal))
+            }
             Some(_) if info.ssi_code == FROM_KERNEL => Ok(Some(Received::FromTerminal)),
             // The kernel reports that zctrace itself exceeded its limit of CPU time or file size.
-            None if [libc::SIGXCPU, libc::SIGXFSZ].contains(&number) && is_from_itself(&info) => Ok(Some(Received::Own)),
+            None if [libc::SIGXCPU, libc::SIGXFSZ].contains(&number) && is_from_itself(&info) => {
+                Ok(Some(Received::Own))
+            }
             _ => Ok(Some(Received::ToForward(number))),
         }
     }
@@ -342,7 +419,9 @@ impl Received {
     pub fn is_ending(self) -> bool {
         match self {
             Self::FromTerminal => true,
-            Self::ToForward(number) => ENDING_SIGNALS.into_iter().any(|signal| signal as i32 == number),
+            Self::ToForward(number) => ENDING_SIGNALS
+                .into_iter()
+                .any(|signal| signal as i32 == number),
             Self::Own => false,
         }
     }

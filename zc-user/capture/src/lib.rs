@@ -1,12 +1,13 @@
-//! Records what a command or a closure does as a [`Trace`](zctrace_core::trace::Trace): launches it, has the kernel or strace count its
-//! system calls, and reads the counts.
+//! Records what a command or a closure does as a [`Trace`](zctrace_core::trace::Trace): launches
+//! it, has the kernel or strace count its system calls, and reads the counts.
 //!
 //! ```text
 //! command ──launch──▶ kernel ──probes──▶ maps/rows ──drain──▶ Trace
 //! ```
 //!
-//! [`backend`] has both ways to trace; [`doctor`] says which of them can run here, and what keeps the other from running. Use the crate
-//! `zctrace`, which has these modules under the same names. [`descendants`] and [`toolchain`] are public for zctrace's own crates only.
+//! [`backend`] has both ways to trace; [`doctor`] says which of them can run here, and what keeps
+//! the other from running. Use the crate `zctrace`, which has these modules under the same names.
+//! [`descendants`] and [`toolchain`] are public for zctrace's own crates only.
 
 mod async_fd;
 pub mod backend;

@@ -1,7 +1,7 @@
 //! What this machine is and what it allows: plain data, where a failure to read is data too.
 //!
-//! [`System::read`] reads `/proc`, `/sys` and friends. The backends and the doctor use it to explain why something cannot run here, and which
-//! command would fix it.
+//! [`System::read`] reads `/proc`, `/sys` and friends. The backends and the doctor use it to
+//! explain why something cannot run here, and which command would fix it.
 
 mod read;
 
@@ -25,12 +25,18 @@ pub enum Reading<T> {
 impl<T> Reading<T> {
     /// The value, if it could be read.
     pub const fn known(&self) -> Option<&T> {
-        if let Self::Known(value) = self { Some(value) } else { None }
+        if let Self::Known(value) = self {
+            Some(value)
+        } else {
+            None
+        }
     }
 
     /// A value that could not be read.
     pub fn unknown(reason: impl fmt::Display) -> Self {
-        Self::Unknown { unknown: reason.to_string() }
+        Self::Unknown {
+            unknown: reason.to_string(),
+        }
     }
 }
 
@@ -56,7 +62,8 @@ pub struct System {
     pub executable: Reading<PathBuf>,
     /// The permission bits of its file.
     pub executable_mode: Reading<u32>,
-    /// Whether this process has more privileges than its caller, who is not root: see [`privileges::is_elevated`](crate::privileges::is_elevated).
+    /// Whether this process has more privileges than its caller, who is not root: see
+    /// [`privileges::is_elevated`](crate::privileges::is_elevated).
     pub elevated: bool,
     /// Effective user id.
     pub euid: u32,
@@ -98,7 +105,8 @@ pub struct Status {
     pub tracer_pid: Reading<Option<u32>>,
 }
 
-/// A capability that matters here. The discriminant is its bit (the kernel's include/uapi/linux/capability.h).
+/// A capability that matters here. The discriminant is its bit (the kernel's
+/// include/uapi/linux/capability.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
     /// Trace processes of other users.
@@ -115,7 +123,13 @@ pub enum Capability {
 
 impl Capability {
     /// All that matter here.
-    pub const ALL: [Self; 5] = [Self::SysPtrace, Self::SysAdmin, Self::SysResource, Self::Perfmon, Self::Bpf];
+    pub const ALL: [Self; 5] = [
+        Self::SysPtrace,
+        Self::SysAdmin,
+        Self::SysResource,
+        Self::Perfmon,
+        Self::Bpf,
+    ];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -142,7 +156,12 @@ impl Capabilities {
 
 impl Serialize for Capabilities {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(Capability::ALL.into_iter().filter(|capability| self.has(*capability)).map(Capability::name))
+        serializer.collect_seq(
+            Capability::ALL
+                .into_iter()
+                .filter(|capability| self.has(*capability))
+                .map(Capability::name),
+        )
     }
 }
 
@@ -216,7 +235,8 @@ impl Serialize for Version {
     }
 }
 
-/// The command that installs a package, by the `ID` of `os-release(5)`. Derived distributions name one of these in `ID_LIKE`.
+/// The command that installs a package, by the `ID` of `os-release(5)`. Derived distributions name
+/// one of these in `ID_LIKE`.
 const MANAGERS: [(&str, &str); 10] = [
     ("debian", "apt-get install"),
     ("ubuntu", "apt-get install"),
@@ -232,15 +252,26 @@ const MANAGERS: [(&str, &str); 10] = [
 
 /// The command that installs a package on this distribution; `None` if the distribution is unknown.
 pub(crate) fn install_command(system: &System, package: &str) -> Option<String> {
-    let Reading::Known(distribution) = &system.distribution else { return None };
-    let manager = |id: &String| MANAGERS.iter().find(|(name, _)| name == id).map(|(_, command)| *command);
+    let Reading::Known(distribution) = &system.distribution else {
+        return None;
+    };
+    let manager = |id: &String| {
+        MANAGERS
+            .iter()
+            .find(|(name, _)| name == id)
+            .map(|(_, command)| *command)
+    };
     let command = distribution.ids.iter().find_map(manager)?;
     Some(as_root(system, &format!("{command} {package}")))
 }
 
 /// The command as the user has to type it to run it as root.
 pub(crate) fn as_root(system: &System, command: &str) -> String {
-    if system.euid == 0 { command.to_owned() } else { format!("sudo {command}") }
+    if system.euid == 0 {
+        command.to_owned()
+    } else {
+        format!("sudo {command}")
+    }
 }
 
 #[cfg(test)]
@@ -250,8 +281,18 @@ mod tests {
 
     fn install(euid: u32, ids: &[&str]) -> Option<String> {
         let ids = ids.iter().map(|&id| id.to_owned()).collect();
-        let distribution = Reading::Known(Distribution { name: String::new(), ids });
-        install_command(&System { distribution, euid, ..doctor::sample::root().system }, "strace")
+        let distribution = Reading::Known(Distribution {
+            name: String::new(),
+            ids,
+        });
+        install_command(
+            &System {
+                distribution,
+                euid,
+                ..doctor::sample::root().system
+            },
+            "strace",
+        )
     }
 
     #[test]
@@ -262,7 +303,10 @@ mod tests {
             (&["rocky", "rhel", "centos", "fedora"], "dnf install strace"),
             (&["alpine"], "apk add strace"),
             (&["manjaro", "arch"], "pacman -S strace"),
-            (&["opensuse-leap", "suse", "opensuse"], "zypper install strace"),
+            (
+                &["opensuse-leap", "suse", "opensuse"],
+                "zypper install strace",
+            ),
         ] {
             assert_eq!(install(0, ids).as_deref(), Some(expected));
         }
@@ -270,7 +314,10 @@ mod tests {
 
     #[test]
     fn users_other_than_root_get_sudo() {
-        assert_eq!(install(1000, &["debian"]).as_deref(), Some("sudo apt-get install strace"));
+        assert_eq!(
+            install(1000, &["debian"]).as_deref(),
+            Some("sudo apt-get install strace")
+        );
     }
 
     #[test]

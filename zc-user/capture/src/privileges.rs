@@ -1,9 +1,11 @@
 //! What changes when zctrace has file capabilities (`setcap`) and its caller is not root.
 //!
 //! - Environment variables that name kernel data are ignored, see [`is_secure`].
-//! - The command gains no privileges by exec (`no_new_privs`): otherwise users could watch what a setuid program does with
-//!   files that they may not read. strace and ptrace(2) do the same (`LSM_UNSAFE_PTRACE` in the kernel's security/commoncap.c).
-//! - zctrace needs its capabilities to load and attach the programs, not to read their maps: see `lower`.
+//! - The command gains no privileges by exec (`no_new_privs`): otherwise users could watch what a
+//!   setuid program does with files that they may not read. strace and ptrace(2) do the same
+//!   (`LSM_UNSAFE_PTRACE` in the kernel's security/commoncap.c).
+//! - zctrace needs its capabilities to load and attach the programs, not to read their maps: see
+//!   `lower`.
 
 use std::{io, path::Path};
 
@@ -15,7 +17,8 @@ use rustix::{
 
 use crate::trace::Trace;
 
-/// What happens to the capabilities of an [elevated](is_elevated) zctrace once the programs are attached.
+/// What happens to the capabilities of an [elevated](is_elevated) zctrace once the programs are
+/// attached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AfterAttach {
     /// They are not effective while the command runs. This process may trace again afterwards.
@@ -25,8 +28,9 @@ pub enum AfterAttach {
     GivenUp,
 }
 
-/// Whether the kernel marked this process as more privileged than its caller (`AT_SECURE`, getauxval(3)): by file capabilities,
-/// setuid or setgid. Then it must not trust what its caller controls. Under sudo it is not so marked: there the caller is root.
+/// Whether the kernel marked this process as more privileged than its caller (`AT_SECURE`,
+/// getauxval(3)): by file capabilities, setuid or setgid. Then it must not trust what its caller
+/// controls. Under sudo it is not so marked: there the caller is root.
 pub fn is_secure() -> bool {
     // SAFETY: it takes and returns plain numbers.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
@@ -37,12 +41,14 @@ pub fn is_elevated() -> bool {
     is_secure() && !getuid().is_root()
 }
 
-/// Whether this program runs setuid or setgid. zctrace does not support that: it would write reports and run commands as another user.
+/// Whether this program runs setuid or setgid. zctrace does not support that: it would write
+/// reports and run commands as another user.
 pub fn is_set_id() -> bool {
     getuid() != geteuid() || getgid() != getegid()
 }
 
-/// Capabilities that are not effective. Dropping it makes them effective again, unless they were given up.
+/// Capabilities that are not effective. Dropping it makes them effective again, unless they were
+/// given up.
 pub(crate) struct Lowered(Option<CapabilitySets>);
 
 impl Drop for Lowered {
@@ -54,16 +60,27 @@ impl Drop for Lowered {
     }
 }
 
-/// Makes the capabilities of this thread ineffective if the process is [elevated](is_elevated); otherwise does nothing.
+/// Makes the capabilities of this thread ineffective if the process is [elevated](is_elevated);
+/// otherwise does nothing.
 ///
-/// They stay effective if `can_read_maps` says that maps cannot be read without them: up to Linux 5.18, `unprivileged_bpf_disabled`
-/// forbids that (the kernel's commit c8644cd0efe7). The inheritable set belongs to the caller and is not changed.
-pub(crate) fn lower(after: AfterAttach, can_read_maps: impl FnOnce() -> bool) -> io::Result<Lowered> {
+/// They stay effective if `can_read_maps` says that maps cannot be read without them: up to Linux
+/// 5.18, `unprivileged_bpf_disabled` forbids that (the kernel's commit c8644cd0efe7). The
+/// inheritable set belongs to the caller and is not changed.
+pub(crate) fn lower(
+    after: AfterAttach,
+    can_read_maps: impl FnOnce() -> bool,
+) -> io::Result<Lowered> {
     if !is_elevated() {
         return Ok(Lowered(None));
     }
     let before = capabilities(None)?;
-    set_capabilities(None, CapabilitySets { effective: CapabilitySet::empty(), ..before })?;
+    set_capabilities(
+        None,
+        CapabilitySets {
+            effective: CapabilitySet::empty(),
+            ..before
+        },
+    )?;
     if !can_read_maps() {
         set_capabilities(None, before)?;
         return Ok(Lowered(None));
@@ -75,27 +92,44 @@ pub(crate) fn lower(after: AfterAttach, can_read_maps: impl FnOnce() -> bool) ->
     Ok(Lowered(None))
 }
 
-/// Gives up the capabilities of this thread for good if the process is [elevated](is_elevated); otherwise does nothing.
+/// Gives up the capabilities of this thread for good if the process is [elevated](is_elevated);
+/// otherwise does nothing.
 pub fn give_up() -> io::Result<()> {
     if is_elevated() {
         let none = CapabilitySet::empty();
-        set_capabilities(None, CapabilitySets { effective: none, permitted: none, ..capabilities(None)? })?;
+        set_capabilities(
+            None,
+            CapabilitySets {
+                effective: none,
+                permitted: none,
+                ..capabilities(None)?
+            },
+        )?;
     }
     Ok(())
 }
 
-/// A note on the programs of a trace that an elevated zctrace kept from gaining privileges, if there are any.
+/// A note on the programs of a trace that an elevated zctrace kept from gaining privileges, if
+/// there are any.
 pub(crate) fn restrained_note(trace: &Trace) -> Option<String> {
     if !is_elevated() {
         return None;
     }
     let directory = trace.directory.as_deref().map_or(Path::new(""), Path::new);
-    let programs = trace.all_processes().filter_map(|process| process.exe.as_deref());
-    let mut restrained: Vec<&str> = programs.filter(|exe| grants_privileges(&directory.join(exe))).collect();
+    let programs = trace
+        .all_processes()
+        .filter_map(|process| process.exe.as_deref());
+    let mut restrained: Vec<&str> = programs
+        .filter(|exe| grants_privileges(&directory.join(exe)))
+        .collect();
     restrained.sort_unstable();
     restrained.dedup();
     let (first, others) = restrained.split_first()?;
-    let others = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+    let others = if others.is_empty() {
+        String::new()
+    } else {
+        format!(" and {} more", others.len())
+    };
     Some(format!(
         "'{first}'{others} ran without the privileges that its file grants (no_new_privs): zctrace has file capabilities, and its \
          caller is not root"
@@ -104,7 +138,8 @@ pub(crate) fn restrained_note(trace: &Trace) -> Option<String> {
 
 /// Whether executing this file changes the user, the group or the capabilities.
 fn grants_privileges(program: &Path) -> bool {
-    let is_set_id = rustix::fs::stat(program).is_ok_and(|stat| stat.st_mode & (libc::S_ISUID | libc::S_ISGID) != 0);
+    let is_set_id = rustix::fs::stat(program)
+        .is_ok_and(|stat| stat.st_mode & (libc::S_ISUID | libc::S_ISGID) != 0);
     let found = rustix::fs::getxattr(program, "security.capability", &mut [0_u8; 64][..]);
     is_set_id || found.is_ok() || found == Err(Errno::RANGE)
 }

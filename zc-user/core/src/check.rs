@@ -1,4 +1,5 @@
-//! The pure part of `zctrace check`: reads the file of checks, and judges the reports of their runs.
+//! The pure part of `zctrace check`: reads the file of checks, and judges the reports of their
+//! runs.
 //!
 //! ```text
 //! zctrace.toml ──parse──▶ Check     Check, Attempts ──judge──▶ CheckResult
@@ -12,7 +13,9 @@ mod plan;
 #[cfg(any(test, feature = "samples"))]
 pub mod sample;
 
-pub use baseline::{Difference, State as DifferenceState, Tolerance, ToleranceError, Tolerances, differences};
+pub use baseline::{
+    Difference, State as DifferenceState, Tolerance, ToleranceError, Tolerances, differences,
+};
 pub use figures::{Repeatability, Varying, figures, is_time};
 pub use file::{FileError, FileErrors, parse};
 pub use judge::{Attempt, CheckResult, ExpectationResult, Results, SCHEMA, Status, judge};

@@ -13,10 +13,12 @@ mod traced;
 mod warning;
 
 pub use comparison::{
-    Compared, Comparison, Measured, Relative, Run, SCHEMA, Series, ShellOverhead, Speed, Summary, Timing, how_it_failed,
+    Compared, Comparison, Measured, Relative, Run, SCHEMA, Series, ShellOverhead, Speed, Summary,
+    Timing, how_it_failed,
 };
 pub use plan::{
-    HookLines, Hooks, Input, OnFailure, Order, Output, Plan, PlanError, Runs, Shell, Subject, Tracing, reference_among, subjects,
+    HookLines, Hooks, Input, OnFailure, Order, Output, Plan, PlanError, Runs, Shell, Subject,
+    Tracing, reference_among, subjects,
 };
 pub use statistics::Statistics;
 pub use traced::Traced;

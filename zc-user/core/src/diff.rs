@@ -1,4 +1,5 @@
-//! The pure part of `zctrace diff`: what changed between two reports, in calls, errors, bytes, and the interfaces that moved the bytes.
+//! The pure part of `zctrace diff`: what changed between two reports, in calls, errors, bytes, and
+//! the interfaces that moved the bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +24,8 @@ pub struct Diff {
     pub outcome: Outcome,
     /// How many figures were compared.
     pub compared: usize,
-    /// The figures that differ, or that cannot be compared. Times, switches and faults are not compared: they differ in every run.
+    /// The figures that differ, or that cannot be compared. Times, switches and faults are not
+    /// compared: they differ in every run.
     pub figures: Vec<Difference>,
     /// The ways of moving bytes that differ, or that cannot be compared.
     pub transfers: Vec<WayDifference>,
@@ -80,7 +82,8 @@ pub struct WayDifference {
     pub to: Option<String>,
     /// Their sums; `None`: there are none.
     pub sums: [Option<WaySums>; 2],
-    /// Whether it is known that they differ: [`DifferenceState::Beyond`] or [`DifferenceState::Unknown`].
+    /// Whether it is known that they differ: [`DifferenceState::Beyond`] or
+    /// [`DifferenceState::Unknown`].
     pub state: DifferenceState,
 }
 
@@ -89,7 +92,8 @@ pub struct WayDifference {
 pub struct WaySums {
     /// How many there are.
     pub transfers: u64,
-    /// Their bytes; those of inferred ones are attributed by inference, see [`Transfer::bytes`]. `None`: unknown for one of them.
+    /// Their bytes; those of inferred ones are attributed by inference, see [`Transfer::bytes`].
+    /// `None`: unknown for one of them.
     pub bytes: Option<u64>,
     /// Whether all are exact.
     pub certainty: Certainty,
@@ -99,11 +103,19 @@ pub struct WaySums {
 }
 
 impl WaySums {
-    const NONE: Self = Self { transfers: 0, bytes: Some(0), certainty: Certainty::Exact, figure: Figure::Exact };
+    const NONE: Self = Self {
+        transfers: 0,
+        bytes: Some(0),
+        certainty: Certainty::Exact,
+        figure: Figure::Exact,
+    };
 
     fn add(&mut self, transfer: &Transfer) {
         self.transfers += transfer.count();
-        self.bytes = self.bytes.zip(transfer.bytes).and_then(|(sum, bytes)| sum.checked_add(bytes));
+        self.bytes = self
+            .bytes
+            .zip(transfer.bytes)
+            .and_then(|(sum, bytes)| sum.checked_add(bytes));
         self.certainty = self.certainty.max(transfer.certainty);
         self.figure = self.figure.max(transfer.figure());
     }
@@ -115,7 +127,12 @@ impl Diff {
         let tolerances = Tolerances::default();
         let changed = differences(before, after, &tolerances);
         let transfers = ways(before, after);
-        let states = || changed.iter().map(|figure| figure.state).chain(transfers.iter().map(|way| way.state));
+        let states = || {
+            changed
+                .iter()
+                .map(|figure| figure.state)
+                .chain(transfers.iter().map(|way| way.state))
+        };
         let outcome = if states().any(|state| state == DifferenceState::Beyond) {
             Outcome::Changed
         } else if states().any(|state| state == DifferenceState::Unknown) {
@@ -123,12 +140,18 @@ impl Diff {
         } else {
             Outcome::Same
         };
-        let names: BTreeSet<String> = [before, after].into_iter().flat_map(|report| figures(report).into_keys()).collect();
+        let names: BTreeSet<String> = [before, after]
+            .into_iter()
+            .flat_map(|report| figures(report).into_keys())
+            .collect();
         Self {
             schema: SCHEMA,
             sides: [before, after].map(Side::of),
             outcome,
-            compared: names.iter().filter(|name| tolerances.compares(name)).count(),
+            compared: names
+                .iter()
+                .filter(|name| tolerances.compares(name))
+                .count(),
             figures: changed,
             transfers,
         }
@@ -155,15 +178,33 @@ fn ways(before: &Report, after: &Report) -> Vec<WayDifference> {
     let mut sums: BTreeMap<Way<'_>, [Option<WaySums>; 2]> = BTreeMap::new();
     for (side, report) in [before, after].into_iter().enumerate() {
         for transfer in &report.transfers {
-            let way = (transfer.api, transfer.from.kind.as_deref(), transfer.to.kind.as_deref());
-            sums.entry(way).or_default()[side].get_or_insert(WaySums::NONE).add(transfer);
+            let way = (
+                transfer.api,
+                transfer.from.kind.as_deref(),
+                transfer.to.kind.as_deref(),
+            );
+            sums.entry(way).or_default()[side]
+                .get_or_insert(WaySums::NONE)
+                .add(transfer);
         }
     }
     sums.retain(|_, [before, after]| before != after);
     let difference = |((api, from, to), sums): (Way<'_>, [Option<WaySums>; 2])| {
-        let are_known = [before, after].into_iter().all(|report| knows_all(report, api));
-        let state = if are_known { DifferenceState::Beyond } else { DifferenceState::Unknown };
-        WayDifference { api, from: from.map(str::to_owned), to: to.map(str::to_owned), sums, state }
+        let are_known = [before, after]
+            .into_iter()
+            .all(|report| knows_all(report, api));
+        let state = if are_known {
+            DifferenceState::Beyond
+        } else {
+            DifferenceState::Unknown
+        };
+        WayDifference {
+            api,
+            from: from.map(str::to_owned),
+            to: to.map(str::to_owned),
+            sums,
+            state,
+        }
     };
     sums.into_iter().map(difference).collect()
 }
@@ -172,7 +213,12 @@ fn ways(before: &Report, after: &Report) -> Vec<WayDifference> {
 fn knows_all(report: &Report, api: Api) -> bool {
     // A call that names both ends is a transfer by itself.
     let knows_calls = |names: &[&str]| {
-        let counts = |name: &&str| report.counted.as_ref().is_some_and(|counted| counted.contains(name));
+        let counts = |name: &&str| {
+            report
+                .counted
+                .as_ref()
+                .is_some_and(|counted| counted.contains(name))
+        };
         report.exact && report.calls_without_files == 0 && names.iter().all(counts)
     };
     match api {
@@ -211,7 +257,10 @@ mod tests {
     fn by_copy_file_range() -> Report {
         report(|scene| {
             let [from, to] = ["a", "b"].map(|name| scene.regular(name));
-            scene.process("cp", vec![copy("copy_file_range", from, to, 1, 1 << 20).zero(1)]);
+            scene.process(
+                "cp",
+                vec![copy("copy_file_range", from, to, 1, 1 << 20).zero(1)],
+            );
         })
     }
 
@@ -222,21 +271,46 @@ mod tests {
         other.wall_ns = other.wall_ns.map(|ns| ns * 2);
         other.totals.usage.user_ns = Some(1);
         let diff = Diff::new(&one, &other);
-        assert_eq!((diff.outcome, diff.figures.len(), diff.transfers.len()), (Outcome::Same, 0, 0));
+        assert_eq!(
+            (diff.outcome, diff.figures.len(), diff.transfers.len()),
+            (Outcome::Same, 0, 0)
+        );
         assert!(diff.compared >= 4, "{diff:?}");
     }
 
     #[test]
     fn other_bytes_and_another_interface_are_changes() {
         let diff = Diff::new(&by_sendfile(1 << 20), &by_sendfile(5));
-        let metrics: Vec<&str> = diff.figures.iter().map(|figure| figure.metric.as_str()).collect();
-        assert_eq!((diff.outcome, metrics.as_slice()), (Outcome::Changed, ["sendfile.bytes"].as_slice()));
-        assert_eq!(diff.transfers[0].sums.map(|sums| sums.and_then(|sums| sums.bytes)), [Some(1 << 20), Some(5)]);
+        let metrics: Vec<&str> = diff
+            .figures
+            .iter()
+            .map(|figure| figure.metric.as_str())
+            .collect();
+        assert_eq!(
+            (diff.outcome, metrics.as_slice()),
+            (Outcome::Changed, ["sendfile.bytes"].as_slice())
+        );
+        assert_eq!(
+            diff.transfers[0]
+                .sums
+                .map(|sums| sums.and_then(|sums| sums.bytes)),
+            [Some(1 << 20), Some(5)]
+        );
 
         let diff = Diff::new(&by_sendfile(1 << 20), &by_copy_file_range());
-        let ways: Vec<_> = diff.transfers.iter().map(|way| (way.api, way.sums.map(|sums| sums.is_some()), way.state)).collect();
+        let ways: Vec<_> = diff
+            .transfers
+            .iter()
+            .map(|way| (way.api, way.sums.map(|sums| sums.is_some()), way.state))
+            .collect();
         let beyond = DifferenceState::Beyond;
-        assert_eq!(ways, [(Api::Sendfile, [true, false], beyond), (Api::CopyFileRange, [false, true], beyond)]);
+        assert_eq!(
+            ways,
+            [
+                (Api::Sendfile, [true, false], beyond),
+                (Api::CopyFileRange, [false, true], beyond)
+            ]
+        );
         assert_eq!(diff.outcome.exit_status(), 1);
     }
 
@@ -245,19 +319,42 @@ mod tests {
         const BYTES: u64 = 1 << 20;
         let mut bound = by_sendfile(1 << 20);
         bound.exact = false;
-        bound.losses.insert(Loss::UncountedCalls.name().to_owned(), 3);
-        assert_eq!(Diff::new(&bound, &by_sendfile(1 << 20)).outcome, Outcome::Inconclusive);
+        bound
+            .losses
+            .insert(Loss::UncountedCalls.name().to_owned(), 3);
+        assert_eq!(
+            Diff::new(&bound, &by_sendfile(1 << 20)).outcome,
+            Outcome::Inconclusive
+        );
         let relayed = |is_mapped: bool| {
             report(|scene| {
                 let [from, to] = ["in", "out"].map(|name| scene.regular(name));
                 let mapped = written_from("write", from, to, 1, BYTES);
-                let write = if is_mapped { mapped } else { written_after("write", from, to, 1, BYTES, BYTES) };
-                scene.process("cp", vec![map(from, BYTES), read("read", from, 1, BYTES), write]);
+                let write = if is_mapped {
+                    mapped
+                } else {
+                    written_after("write", from, to, 1, BYTES, BYTES)
+                };
+                scene.process(
+                    "cp",
+                    vec![map(from, BYTES), read("read", from, 1, BYTES), write],
+                );
             })
         };
         let diff = Diff::new(&relayed(true), &relayed(false));
-        assert!(diff.figures.is_empty() && !diff.transfers.is_empty(), "{diff:?}");
-        assert!(diff.transfers.iter().all(|way| way.state == DifferenceState::Unknown), "{diff:?}");
-        assert_eq!((diff.outcome, diff.outcome.exit_status()), (Outcome::Inconclusive, 3));
+        assert!(
+            diff.figures.is_empty() && !diff.transfers.is_empty(),
+            "{diff:?}"
+        );
+        assert!(
+            diff.transfers
+                .iter()
+                .all(|way| way.state == DifferenceState::Unknown),
+            "{diff:?}"
+        );
+        assert_eq!(
+            (diff.outcome, diff.outcome.exit_status()),
+            (Outcome::Inconclusive, 3)
+        );
     }
 }

@@ -2,7 +2,8 @@
 
 use syscalls::Errno;
 
-/// Errnos that only tracers see: the kernel turns them into others, or restarts the call, before the program runs on.
+/// Errnos that only tracers see: the kernel turns them into others, or restarts the call, before
+/// the program runs on.
 ///
 /// Source: `include/linux/errno.h` (v6.12). 520, 532 and on are unused.
 const INTERNAL: [(u32, &str); 19] = [
@@ -27,30 +28,45 @@ const INTERNAL: [(u32, &str); 19] = [
     (531, "ENOGRACE"),
 ];
 
-/// The name of a positive errno. If it has two names, it is the kernel's first: `EAGAIN`, not `EWOULDBLOCK`. An errno without a name
-/// becomes `errno_N`.
+/// The name of a positive errno. If it has two names, it is the kernel's first: `EAGAIN`, not
+/// `EWOULDBLOCK`. An errno without a name becomes `errno_N`.
 pub fn name(errno: u32) -> String {
-    let internal = INTERNAL.iter().find(|(number, _)| *number == errno).map(|(_, name)| (*name).to_owned());
+    let internal = INTERNAL
+        .iter()
+        .find(|(number, _)| *number == errno)
+        .map(|(_, name)| (*name).to_owned());
     let public = || {
         let known = i32::try_from(errno).ok().filter(|_| errno <= HIGHEST)?;
         Errno::new(known).name().map(str::to_owned)
     };
-    internal.or_else(public).unwrap_or_else(|| format!("errno_{errno}"))
+    internal
+        .or_else(public)
+        .unwrap_or_else(|| format!("errno_{errno}"))
 }
 
 /// Second names, each with the kernel's first.
-const ALIASES: [(&str, &str); 3] = [("EWOULDBLOCK", "EAGAIN"), ("ENOTSUP", "EOPNOTSUPP"), ("EDEADLOCK", "EDEADLK")];
+const ALIASES: [(&str, &str); 3] = [
+    ("EWOULDBLOCK", "EAGAIN"),
+    ("ENOTSUP", "EOPNOTSUPP"),
+    ("EDEADLOCK", "EDEADLK"),
+];
 /// The highest number that programs may see.
 const HIGHEST: u32 = 133;
 
 /// All names in reports.
 pub fn names() -> impl Iterator<Item = String> {
-    (1..=HIGHEST).map(name).filter(|name| name.starts_with('E')).chain(INTERNAL.iter().map(|(_, name)| (*name).to_owned()))
+    (1..=HIGHEST)
+        .map(name)
+        .filter(|name| name.starts_with('E'))
+        .chain(INTERNAL.iter().map(|(_, name)| (*name).to_owned()))
 }
 
 /// The name in reports of an errno, by any of its names.
 pub fn canonical(word: &str) -> Option<String> {
-    let word = ALIASES.iter().find(|(alias, _)| *alias == word).map_or(word, |(_, name)| name);
+    let word = ALIASES
+        .iter()
+        .find(|(alias, _)| *alias == word)
+        .map_or(word, |(_, name)| name);
     names().find(|name| name == word)
 }
 
@@ -69,7 +85,9 @@ mod tests {
     #[test]
     fn every_errno_up_to_the_highest_public_one_has_a_name_or_is_a_gap() {
         // 41 and 58 are gaps in `asm-generic/errno.h`: EWOULDBLOCK and EDEADLOCK are aliases.
-        let nameless: Vec<u32> = (1..=HIGHEST).filter(|&errno| name(errno).starts_with("errno_")).collect();
+        let nameless: Vec<u32> = (1..=HIGHEST)
+            .filter(|&errno| name(errno).starts_with("errno_"))
+            .collect();
         assert_eq!(nameless, [41, 58]);
     }
 

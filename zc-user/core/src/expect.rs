@@ -17,36 +17,47 @@
 //! not write.calls > 0 and (exit.code == 0 or exit.code == 3)
 //! ```
 //!
-//! A file that is renamed during the run keeps the name that it was first seen with: in `mv tmp out; cat out`, `read[file="tmp"]` has the
-//! calls, and `read[file="out"].calls == 0` holds. `rename.calls == 0 and renameat.calls == 0 and renameat2.calls == 0` rules that out.
+//! A file that is renamed during the run keeps the name that it was first seen with: in `mv tmp
+//! out; cat out`, `read[file="tmp"]` has the calls, and `read[file="out"].calls == 0` holds.
+//! `rename.calls == 0 and renameat.calls == 0 and renameat2.calls == 0` rules that out.
 //!
-//! An expectation [holds, fails, or is inconclusive](Verdict). It is inconclusive if the report does not know the figure (`null`), or
-//! knows only a lower bound that does not decide: given at least 12 calls, `read.calls >= 10` holds, `read.calls == 0` fails, and
-//! `read.calls == 12` is inconclusive. A figure that does not exist (the average size of no call, the API of no transfer) fails any
-//! comparison, also behind `not`. A mistake is an error: an unknown name, a size compared with a time, a call that was not counted.
+//! An expectation [holds, fails, or is inconclusive](Verdict). It is inconclusive if the report
+//! does not know the figure (`null`), or knows only a lower bound that does not decide: given at
+//! least 12 calls, `read.calls >= 10` holds, `read.calls == 0` fails, and `read.calls == 12` is
+//! inconclusive. A figure that does not exist (the average size of no call, the API of no transfer)
+//! fails any comparison, also behind `not`. A mistake is an error: an unknown name, a size compared
+//! with a time, a call that was not counted.
 //!
-//! Inferred transfers prove nothing. An expectation that depends on them is inconclusive, unless [`Inferred::Accept`] says otherwise. So is
-//! `transfer(a -> b).count == 0` if bytes were written to `b` that no exact transfer explains.
+//! Inferred transfers prove nothing. An expectation that depends on them is inconclusive, unless
+//! [`Inferred::Accept`] says otherwise. So is `transfer(a -> b).count == 0` if bytes were written
+//! to `b` that no exact transfer explains.
 //!
-//! `[file=...]` chooses calls that name their file by a descriptor, like `read`, `fstat`, `mmap`. The file of a call that takes a path
-//! (`openat`, `unlink`) is not known: choosing it by file is an error, and it makes `syscalls[file="x"].calls == 0` inconclusive.
+//! `[file=...]` chooses calls that name their file by a descriptor, like `read`, `fstat`, `mmap`.
+//! The file of a call that takes a path (`openat`, `unlink`) is not known: choosing it by file is
+//! an error, and it makes `syscalls[file="x"].calls == 0` inconclusive.
 //!
-//! `[path=...]` chooses calls by the path that they were given: `openat[path="/etc/app/**"].errors.EACCES == 0`. With `calls`, those that
-//! succeeded count, too: `openat[path="/etc/**"].calls == 0`. Their paths are only in the report of a [check](crate::check) with such an
-//! expectation; in others they make the figure a range. A path is compared as it was given. If it is not known where a relative one starts, and an absolute pattern may mean it, the figure is
-//! inconclusive.
+//! `[path=...]` chooses calls by the path that they were given:
+//! `openat[path="/etc/app/**"].errors.EACCES == 0`. With `calls`, those that succeeded count, too:
+//! `openat[path="/etc/**"].calls == 0`. Their paths are only in the report of a
+//! [check](crate::check) with such an expectation; in others they make the figure a range. A path
+//! is compared as it was given. If it is not known where a relative one starts, and an absolute
+//! pattern may mean it, the figure is inconclusive.
 //!
-//! `[caller=...]` chooses calls by the functions that were active when they were made: `read[caller="my_crate::**"].calls == 0`. `via` is the
-//! library function that made a transfer: `transfer(* -> unix).via == "std::io::copy"`. Both need the
-//! [stacks](crate::report::Report::stacks) of sampled calls, which a [check](crate::check) with such an expectation records. The number of
-//! calls by caller is a range if some were not sampled or their stacks do not show every function; `via` is judged by the samples.
-//! docs/definitions.md says what a pattern of functions matches.
+//! `[caller=...]` chooses calls by the functions that were active when they were made:
+//! `read[caller="my_crate::**"].calls == 0`. `via` is the library function that made a transfer:
+//! `transfer(* -> unix).via == "std::io::copy"`. Both need the
+//! [stacks](crate::report::Report::stacks) of sampled calls, which a [check](crate::check) with
+//! such an expectation records. The number of calls by caller is a range if some were not sampled
+//! or their stacks do not show every function; `via` is judged by the samples. docs/definitions.md
+//! says what a pattern of functions matches.
 //!
-//! A pattern that matches no file, path or function of the report is said beside the result, with the nearest one: it may have a typing error.
+//! A pattern that matches no file, path or function of the report is said beside the result, with
+//! the nearest one: it may have a typing error.
 //!
-//! Paths are as the report shows them: relative to the command's working directory if they lie below it. A pattern without `/` matches
-//! the last part of a path, or the name of a process; `*` does not match `/`, `**` does. An absolute pattern, or one with `..`, can match
-//! such a file, too, but is inconclusive if the working directory is unknown ([`Report::directory`]).
+//! Paths are as the report shows them: relative to the command's working directory if they lie
+//! below it. A pattern without `/` matches the last part of a path, or the name of a process; `*`
+//! does not match `/`, `**` does. An absolute pattern, or one with `..`, can match such a file,
+//! too, but is inconclusive if the working directory is unknown ([`Report::directory`]).
 
 mod ast;
 mod callers;
@@ -69,7 +80,8 @@ use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 pub(crate) use evaluate::of_run;
 pub use evaluate::{ExpectError, Finding, NotCounted, Outcome};
 pub(crate) use field::{
-    Field, Variation, call_figure, call_figures, errno_figure, is_exit, is_of_run, is_time, run_figures, variation_of,
+    Field, Variation, call_figure, call_figures, errno_figure, is_exit, is_of_run, is_time,
+    run_figures, variation_of,
 };
 pub use known::{Inferred, Verdict};
 pub use lexer::SyntaxError;
@@ -110,7 +122,10 @@ impl FromStr for Expectation {
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let expr = parser::parse(text).map_err(|problem| SyntaxError::new(text, problem))?;
-        Ok(Self { text: text.to_owned(), expr })
+        Ok(Self {
+            text: text.to_owned(),
+            expr,
+        })
     }
 }
 
@@ -129,30 +144,40 @@ impl Expectation {
     /// The calls that it names. A run must count them.
     pub fn calls(&self) -> BTreeSet<&'static str> {
         let mut calls = BTreeSet::new();
-        self.expr.for_each_figure(&mut |figure| match &figure.subject {
-            Subject::Call(name) => calls.extend(syscall::known_names().find(|known| known == name)),
-            Subject::Class(class) => calls.extend(syscall::calls_of_class(class).unwrap_or_default()),
-            _ => {}
-        });
+        self.expr
+            .for_each_figure(&mut |figure| match &figure.subject {
+                Subject::Call(name) => {
+                    calls.extend(syscall::known_names().find(|known| known == name))
+                }
+                Subject::Class(class) => {
+                    calls.extend(syscall::calls_of_class(class).unwrap_or_default())
+                }
+                _ => {}
+            });
         calls
     }
 
     /// Whether it needs [`Process::file_calls`](crate::report::Process::file_calls) in the report.
     pub fn needs_file_calls(&self) -> bool {
         let mut needs = false;
-        self.expr.for_each_figure(&mut |figure| needs |= figure.selectors.are_by_file());
+        self.expr
+            .for_each_figure(&mut |figure| needs |= figure.selectors.are_by_file());
         needs
     }
 
-    /// Whether it needs [`Totals::succeeded_paths`](crate::report::Totals::succeeded_paths) in the report: it counts calls by path.
+    /// Whether it needs [`Totals::succeeded_paths`](crate::report::Totals::succeeded_paths) in the
+    /// report: it counts calls by path.
     pub fn needs_succeeded_paths(&self) -> bool {
         let mut needs = false;
-        self.expr.for_each_figure(&mut |figure| needs |= figure.selectors.path.is_some() && figure.field == Field::Calls);
+        self.expr.for_each_figure(&mut |figure| {
+            needs |= figure.selectors.path.is_some() && figure.field == Field::Calls
+        });
         needs
     }
 
-    /// Which calls must be sampled for their callers. `None`: it is not about callers. The number of calls that a function made is only known
-    /// if each was sampled. What made a transfer is judged by samples.
+    /// Which calls must be sampled for their callers. `None`: it is not about callers. The number
+    /// of calls that a function made is only known if each was sampled. What made a transfer is
+    /// judged by samples.
     pub fn needs_callers(&self) -> Option<SampledCalls> {
         let mut needs = None;
         self.expr.for_each_figure(&mut |figure| {
@@ -180,7 +205,11 @@ impl Expectation {
     }
 
     /// Whether it holds of this report.
-    pub fn evaluate_with(&self, report: &Report, inferred: Inferred) -> Result<Outcome, NotCounted> {
+    pub fn evaluate_with(
+        &self,
+        report: &Report,
+        inferred: Inferred,
+    ) -> Result<Outcome, NotCounted> {
         evaluate::evaluate(&self.text, &self.expr, report, inferred)
     }
 }
@@ -188,7 +217,9 @@ impl Expectation {
 impl Expr {
     fn for_each_figure(&self, visit: &mut impl FnMut(&Figure)) {
         match self {
-            Self::All(parts) | Self::Any(parts) => parts.iter().for_each(|part| part.for_each_figure(visit)),
+            Self::All(parts) | Self::Any(parts) => {
+                parts.iter().for_each(|part| part.for_each_figure(visit))
+            }
             Self::Not(inner) => inner.for_each_figure(visit),
             Self::Comparison(comparison) => visit(&comparison.figure),
         }

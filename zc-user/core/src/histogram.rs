@@ -3,9 +3,11 @@
 use zc_ebpf::bucket_of;
 pub use zc_ebpf::{BUCKETS, histogram::bucket_range};
 
-/// Durations in the buckets of [`zc_ebpf::histogram`]. A percentile is at most 6.25 % off, and unknown above 4.6 h.
+/// Durations in the buckets of [`zc_ebpf::histogram`]. A percentile is at most 6.25 % off, and
+/// unknown above 4.6 h.
 ///
-/// Only the buckets that are not empty take memory: of the hundreds that there are, most rows use fewer than ten.
+/// Only the buckets that are not empty take memory: of the hundreds that there are, most rows use
+/// fewer than ten.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Histogram {
     /// The index of each bucket that is not empty, in ascending order, and its count.
@@ -38,16 +40,24 @@ impl Histogram {
 
     /// Counts so many durations of the bucket with this index.
     pub fn add_to_bucket(&mut self, index: usize, count: u64) {
-        let Ok(index) = u16::try_from(index) else { return };
-        match self.counts.binary_search_by_key(&index, |(index, _)| *index) {
+        let Ok(index) = u16::try_from(index) else {
+            return;
+        };
+        match self
+            .counts
+            .binary_search_by_key(&index, |(index, _)| *index)
+        {
             Ok(place) => self.counts[place].1 += count,
             Err(place) => self.counts.insert(place, (index, count)),
         }
     }
 
-    /// The buckets that are not empty, the shortest durations first: the index of each, for [`bucket_range`], and its count.
+    /// The buckets that are not empty, the shortest durations first: the index of each, for
+    /// [`bucket_range`], and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (usize, u64)> {
-        self.counts.iter().map(|&(index, count)| (index.into(), count))
+        self.counts
+            .iter()
+            .map(|&(index, count)| (index.into(), count))
     }
 
     /// Number of durations.
@@ -55,14 +65,16 @@ impl Histogram {
         self.counts.iter().map(|(_, count)| count).sum()
     }
 
-    /// The duration in ns that `percent` of all do not exceed (nearest rank), as the middle of its bucket. `None` without durations, and
-    /// for the last bucket, which has no upper end.
+    /// The duration in ns that `percent` of all do not exceed (nearest rank), as the middle of its
+    /// bucket. `None` without durations, and for the last bucket, which has no upper end.
     pub fn percentile(&self, percent: u8) -> Option<u64> {
         let count = self.count();
         if count == 0 {
             return None;
         }
-        let rank = (u128::from(count) * u128::from(percent)).div_ceil(100).max(1);
+        let rank = (u128::from(count) * u128::from(percent))
+            .div_ceil(100)
+            .max(1);
         let mut seen = 0_u128;
         let (index, _) = self.buckets().find(|(_, count)| {
             seen += u128::from(*count);
@@ -83,7 +95,8 @@ mod tests {
     #[test]
     fn percentiles_are_within_the_documented_error() {
         let mut histogram = Histogram::default();
-        // All durations differ, over six orders of magnitude, so that the exact percentile is known.
+        // All durations differ, over six orders of magnitude, so that the exact percentile is
+        // known.
         let durations: Vec<u64> = (1..=10_000_u64).map(|i| i * i * 7 + 3).collect();
         for &ns in &durations {
             histogram.record(ns);
@@ -91,7 +104,10 @@ mod tests {
         for percent in [1_u8, 10, 50, 90, 99, 100] {
             let exact = durations[(durations.len() * usize::from(percent)).div_ceil(100) - 1];
             let found = histogram.percentile(percent).expect("has durations");
-            assert!(found.abs_diff(exact) * 16 <= exact, "p{percent}: {found} for {exact}");
+            assert!(
+                found.abs_diff(exact) * 16 <= exact,
+                "p{percent}: {found} for {exact}"
+            );
         }
     }
 
@@ -114,7 +130,10 @@ mod tests {
     fn a_single_duration_is_every_percentile() {
         let mut histogram = Histogram::default();
         histogram.record(5);
-        assert_eq!((histogram.percentile(1), histogram.percentile(99)), (Some(5), Some(5)));
+        assert_eq!(
+            (histogram.percentile(1), histogram.percentile(99)),
+            (Some(5), Some(5))
+        );
     }
 
     #[test]

@@ -1,12 +1,14 @@
-//! The pure part of zctrace, which analyses the record of a run. It does no I/O, launches nothing and prints nothing.
+//! The pure part of zctrace, which analyses the record of a run. It does no I/O, launches nothing
+//! and prints nothing.
 //!
 //! ```text
 //! Trace ──transfer──▶ Report ──expect, check──▶ verdicts
 //!                        └─────compare, verify──▶ comparisons
 //! ```
 //!
-//! Depend on the crate `zctrace` instead: it re-exports everything that is meant for others under the same names. The modules [`errno`],
-//! [`merge`], [`options`], [`signal`], [`text`], [`units`] and [`words`] are public for zctrace's own crates only.
+//! Depend on the crate `zctrace` instead: it re-exports everything that is meant for others under
+//! the same names. The modules [`errno`], [`merge`], [`options`], [`signal`], [`text`], [`units`]
+//! and [`words`] are public for zctrace's own crates only.
 
 pub mod check;
 pub mod compare;

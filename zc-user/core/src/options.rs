@@ -10,7 +10,8 @@ words! {
     pub enum Choice {
         /// eBPF where it can run, else strace.
         Auto = "auto",
-        /// Programs in the kernel: exact, fast, with switches, faults and CPU time; needs privileges.
+        /// Programs in the kernel: exact, fast, with switches, faults and CPU time; needs
+        /// privileges.
         Ebpf = "ebpf",
         /// The program strace: slower, without the process's own counters; needs no privileges.
         Strace = "strace",
@@ -29,7 +30,8 @@ pub enum Until {
 /// How much a backend keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Limit for the rows of the trace: threads times calls. The same limit applies again to rows that are told apart by files.
+    /// Limit for the rows of the trace: threads times calls. The same limit applies again to rows
+    /// that are told apart by files.
     pub max_rows: u32,
     /// Limit for the files that are told apart at the same time.
     pub max_files: u32,
@@ -40,7 +42,11 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         // The kernel rounds both tables up to powers of two.
-        Self { max_rows: 65_536, max_files: 65_536, max_tasks: 16_384 }
+        Self {
+            max_rows: 65_536,
+            max_files: 65_536,
+            max_tasks: 16_384,
+        }
     }
 }
 
@@ -50,9 +56,10 @@ pub enum Listed {
     /// All.
     #[default]
     All,
-    /// The launched one, those that still run, those that transfers or other processes depend on, those with the largest transfers, and of
-    /// the others at least `most`, those with the most CPU time. The rest is merged, so that memory does not grow with the number of
-    /// processes that have ended.
+    /// The launched one, those that still run, those that transfers or other processes depend on,
+    /// those with the largest transfers, and of the others at least `most`, those with the most CPU
+    /// time. The rest is merged, so that memory does not grow with the number of processes that
+    /// have ended.
     Busiest {
         /// So many at least.
         most: usize,
@@ -107,23 +114,36 @@ impl Recorded {
     /// The same with the paths of calls that succeed, unless files are left out.
     #[must_use]
     pub const fn with_paths(self) -> Self {
-        if self.has_files() { Self(self.0 | recorded::PATHS) } else { self }
+        if self.has_files() {
+            Self(self.0 | recorded::PATHS)
+        } else {
+            self
+        }
     }
 
-    /// The same with samples of who made the calls, unless files are left out: without them, it is unknown which code is where.
+    /// The same with samples of who made the calls, unless files are left out: without them, it is
+    /// unknown which code is where.
     #[must_use]
     pub const fn with_callers(self, sampled: SampledCalls) -> Self {
         let bits = match sampled {
             SampledCalls::Some => recorded::CALLERS,
             SampledCalls::All => recorded::CALLERS | recorded::ALL_CALLERS,
         };
-        if self.has_files() { Self(self.0 | bits) } else { self }
+        if self.has_files() {
+            Self(self.0 | bits)
+        } else {
+            self
+        }
     }
 
     /// The same with the time and the result of each sampled call, if callers are sampled.
     #[must_use]
     pub const fn with_caller_times(self) -> Self {
-        if self.has_callers() { Self(self.0 | recorded::CALLER_TIMES) } else { self }
+        if self.has_callers() {
+            Self(self.0 | recorded::CALLER_TIMES)
+        } else {
+            self
+        }
     }
 
     /// The same without callers.
@@ -183,7 +203,12 @@ impl std::str::FromStr for Recorded {
 
     /// Names with commas between them; `none` adds nothing.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let known = |name: &str| Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, bit)| *bit);
+        let known = |name: &str| {
+            Self::NAMES
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, bit)| *bit)
+        };
         let names = text.split(',').filter(|name| *name != "none");
         names
             .map(|name| known(name).ok_or_else(|| format!("nothing called '{name}' is recorded")))

@@ -16,20 +16,24 @@ mod transfers;
 
 pub use callers::{Callers, Frame, Site, Stack, StackSamples};
 pub(crate) use callers::{
-    EITHER_COPY, is_of_c_library, is_recognised, library_in, named, split_implementation, without_generics,
+    EITHER_COPY, is_of_c_library, is_recognised, library_in, named, split_implementation,
+    without_generics,
 };
-pub use failed_paths::{FailedGroup, FailedPath, PathBase, Place, SucceededPath, failed_groups, split_searches};
+pub use failed_paths::{
+    FailedGroup, FailedPath, PathBase, Place, SucceededPath, failed_groups, split_searches,
+};
 pub(crate) use fold::is_library;
 pub use fold::{Detail, Files, Options};
 pub use model::{
-    Bucket, ContextSwitches, Counted, Exit, FileCalls, FileTotals, Loading, OtherCalls, OtherSyscall, PageFaults, Process,
-    Program, Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Usage, schema,
+    Bucket, ContextSwitches, Counted, Exit, FileCalls, FileTotals, Loading, OtherCalls,
+    OtherSyscall, PageFaults, Process, Program, Report, SCHEMA, SortKey, State, Syscall, Thread,
+    Tool, Totals, Usage, schema,
 };
 pub use query::{Calls, Processes, QueryError, SyscallName};
 pub use read::ReadError;
 pub use timeline::{TimedCall, TimedThread, Timeline};
 
 pub use crate::transfer::{
-    Api, Attempt, Certainty, DestinationTotals, End, Evidence, Figure, Hop, Inode, Merged, MergedProcesses, Reason, Share,
-    SourceTotals, Transfer, Unattributed, VerdictParts,
+    Api, Attempt, Certainty, DestinationTotals, End, Evidence, Figure, Hop, Inode, Merged,
+    MergedProcesses, Reason, Share, SourceTotals, Transfer, Unattributed, VerdictParts,
 };

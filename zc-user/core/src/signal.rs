@@ -4,7 +4,8 @@
 
 /// The signals from 1 on, in the order of their numbers.
 ///
-/// Source: `include/uapi/asm-generic/signal.h` (v6.12); x86 has the same numbers. The real-time signals from 32 on have no names.
+/// Source: `include/uapi/asm-generic/signal.h` (v6.12); x86 has the same numbers. The real-time
+/// signals from 32 on have no names.
 const NAMES: [&str; 31] = [
     "SIGHUP",
     "SIGINT",
@@ -51,12 +52,16 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// A signal's name. Real-time signals have none; they are named by number.
 pub fn name(number: i32) -> String {
-    all().find(|(known, _)| *known == number).map_or_else(|| format!("signal {number}"), |(_, name)| name.to_owned())
+    all()
+        .find(|(known, _)| *known == number)
+        .map_or_else(|| format!("signal {number}"), |(_, name)| name.to_owned())
 }
 
 /// The number of the signal with this name.
 pub fn number(name: &str) -> Option<i32> {
-    all().find(|(_, known)| *known == name).map(|(number, _)| number)
+    all()
+        .find(|(_, known)| *known == name)
+        .map(|(number, _)| number)
 }
 
 /// The exit status that stands for the end by this signal, as in a shell: 128 plus its number.
@@ -81,7 +86,10 @@ mod tests {
             (libc::SIGSYS, "SIGSYS"),
         ];
         for (expected, text) in known {
-            assert_eq!((name(expected).as_str(), number(text)), (text, Some(expected)));
+            assert_eq!(
+                (name(expected).as_str(), number(text)),
+                (text, Some(expected))
+            );
         }
     }
 
@@ -93,6 +101,9 @@ mod tests {
 
     #[test]
     fn the_exit_status_of_a_signal_is_that_of_a_shell() {
-        assert_eq!([libc::SIGINT, libc::SIGKILL, libc::SIGTERM].map(exit_status), [130, 137, 143]);
+        assert_eq!(
+            [libc::SIGINT, libc::SIGKILL, libc::SIGTERM].map(exit_status),
+            [130, 137, 143]
+        );
     }
 }

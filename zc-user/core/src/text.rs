@@ -4,7 +4,8 @@
 
 use std::borrow::Cow;
 
-/// Whether a character would control a terminal, or be invisible there. A program can choose any name for itself.
+/// Whether a character would control a terminal, or be invisible there. A program can choose any
+/// name for itself.
 fn is_unsafe(c: char) -> bool {
     let is_invisible = matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
@@ -29,7 +30,11 @@ pub fn file_name(path: &str) -> &str {
 
 /// A command as one would type it into a shell.
 pub fn command_line(words: &[String]) -> String {
-    words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+    words
+        .iter()
+        .map(|word| shell_word(word))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn shell_word(word: &str) -> Cow<'_, str> {
@@ -72,6 +77,9 @@ mod tests {
     #[test]
     fn a_command_line_can_be_typed_again() {
         let words = ["sh", "-c", "echo 'hi' > x", "", "a\n'b\u{1b}", "--out=ü"].map(str::to_owned);
-        assert_eq!(command_line(&words), r"sh -c 'echo '\''hi'\'' > x' '' $'a\n\'b\x1b' --out=ü");
+        assert_eq!(
+            command_line(&words),
+            r"sh -c 'echo '\''hi'\'' > x' '' $'a\n\'b\x1b' --out=ü"
+        );
     }
 }

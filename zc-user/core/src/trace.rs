@@ -1,7 +1,7 @@
 //! [`Trace`]: the raw record of a run, the same from every backend.
 //!
-//! Nothing here is derived: threads are not summed to processes, and times are not averaged. A field that a backend cannot know is
-//! `None`, never 0.
+//! Nothing here is derived: threads are not summed to processes, and times are not averaged. A
+//! field that a backend cannot know is `None`, never 0.
 
 mod callers;
 mod failed_paths;
@@ -45,11 +45,13 @@ pub struct Trace {
     pub directory: Option<String>,
     /// When the command was launched.
     pub started_at: Option<SystemTime>,
-    /// From the command's successful exec to its end; with [`Until::AllEnd`](crate::options::Until::AllEnd) to the end of the trace.
+    /// From the command's successful exec to its end; with
+    /// [`Until::AllEnd`](crate::options::Until::AllEnd) to the end of the trace.
     pub wall_ns: Option<u64>,
     /// How the command ended; `None` while it runs, or if the record does not say.
     pub exit: Option<Exit>,
-    /// How numbers were lost or merged, and how often. If no entry is above 0, the numbers are exact.
+    /// How numbers were lost or merged, and how often. If no entry is above 0, the numbers are
+    /// exact.
     pub losses: BTreeMap<Loss, u64>,
     /// What the record lacks without being wrong, each a sentence for the user.
     pub notes: Vec<String>,
@@ -57,23 +59,29 @@ pub struct Trace {
     pub counted: Option<Selection>,
     /// The files that counted calls used, each at most once. Rows name them by their index.
     pub files: Vec<File>,
-    /// The pipes and sockets that were open before the launch, so that the command may have inherited them. Others may use them, too, and they
-    /// may have held bytes before. `None`: unknown.
+    /// The pipes and sockets that were open before the launch, so that the command may have
+    /// inherited them. Others may use them, too, and they may have held bytes before. `None`:
+    /// unknown.
     pub inherited: Option<BTreeSet<OpenBefore>>,
-    /// Counted calls on files whose rows lack these files, because there was no room. Their counts are exact.
+    /// Counted calls on files whose rows lack these files, because there was no room. Their counts
+    /// are exact.
     pub calls_without_files: u64,
     /// The calls that were not selected, so that they have no rows. `None`: they were not counted.
     pub other_calls: Option<BTreeMap<Call, OtherCalls>>,
-    /// Names of calls that were made with success and have neither rows nor sums, of those in [`BRINGING`](crate::syscall::BRINGING) and
-    /// [`POKING`](crate::syscall::POKING).
+    /// Names of calls that were made with success and have neither rows nor sums, of those in
+    /// [`BRINGING`](crate::syscall::BRINGING) and [`POKING`](crate::syscall::POKING).
     pub uncounted: BTreeSet<String>,
-    /// The calls that take a path and failed, and if it was asked for, those that succeeded. `None`: they were not looked at.
+    /// The calls that take a path and failed, and if it was asked for, those that succeeded.
+    /// `None`: they were not looked at.
     pub failed_paths: Option<FailedPaths>,
-    /// The stacks of the calls whose callers were sampled, each once. `None`: no callers were sampled.
+    /// The stacks of the calls whose callers were sampled, each once. `None`: no callers were
+    /// sampled.
     pub stacks: Option<Vec<Stack>>,
-    /// Whether the backend sees the memory that calls use, so that [`Input::ByBuffer`] and [`Input::ByMapping`] are known.
+    /// Whether the backend sees the memory that calls use, so that [`Input::ByBuffer`] and
+    /// [`Input::ByMapping`] are known.
     pub sees_memory: bool,
-    /// The processes, in the order in which they were created, except those in [`merged`](Self::merged).
+    /// The processes, in the order in which they were created, except those in
+    /// [`merged`](Self::merged).
     pub processes: Vec<Process>,
     /// Processes that had ended and of which only sums were kept.
     pub merged: Vec<Merged>,
@@ -84,12 +92,16 @@ pub struct Trace {
 impl Trace {
     /// All processes; those that were merged as one for each sum.
     pub fn all_processes(&self) -> impl Iterator<Item = &Process> + Clone {
-        self.processes.iter().chain(self.merged.iter().map(|merged| &merged.sums))
+        self.processes
+            .iter()
+            .chain(self.merged.iter().map(|merged| &merged.sums))
     }
 
     /// All processes; those that were merged as one for each sum.
     pub fn all_processes_mut(&mut self) -> impl Iterator<Item = &mut Process> {
-        self.processes.iter_mut().chain(self.merged.iter_mut().map(|merged| &mut merged.sums))
+        self.processes
+            .iter_mut()
+            .chain(self.merged.iter_mut().map(|merged| &mut merged.sums))
     }
 }
 
@@ -100,7 +112,8 @@ pub struct Merged {
     pub processes: u64,
     /// How many threads they had.
     pub threads: u64,
-    /// A process with their sums, and one thread with those of all threads. It has the ids of the first of them.
+    /// A process with their sums, and one thread with those of all threads. It has the ids of the
+    /// first of them.
     pub sums: Process,
     /// Whether all that matters of their files is in [`Trace::settled`]. Rows may lack files then.
     pub is_settled: bool,
@@ -177,12 +190,13 @@ pub struct Thread {
     pub counters: Option<Counters>,
     /// Its calls: a row for each call and the files involved.
     pub rows: Vec<Row>,
-    /// What io_uring did for it, in whichever kernel thread: a row for each operation and the file involved. They are named as by
-    /// [`Call::ring_operation`] and have no times.
+    /// What io_uring did for it, in whichever kernel thread: a row for each operation and the file
+    /// involved. They are named as by [`Call::ring_operation`] and have no times.
     pub ring_rows: Vec<Row>,
     /// Its calls that were not selected; `None`: they were not counted.
     pub other_calls: Option<OtherCalls>,
-    /// Bytes that calls wrote from other files than their [`Row::ends`] name, since their buffers held bytes of several files.
+    /// Bytes that calls wrote from other files than their [`Row::ends`] name, since their buffers
+    /// held bytes of several files.
     pub parts: Vec<Part>,
     /// When it began to be followed: `CLOCK_MONOTONIC`. `None`: unknown.
     pub started_ns: Option<u64>,
@@ -207,7 +221,12 @@ pub struct OtherCalls {
 
 impl OtherCalls {
     /// No calls.
-    pub const NONE: Self = Self { calls: 0, errors: 0, unfinished: 0, total_ns: Some(0) };
+    pub const NONE: Self = Self {
+        calls: 0,
+        errors: 0,
+        unfinished: 0,
+        total_ns: Some(0),
+    };
 
     /// Whether there is none.
     pub fn is_none(&self) -> bool {
@@ -220,19 +239,24 @@ impl std::ops::AddAssign for OtherCalls {
         self.calls += more.calls;
         self.errors += more.errors;
         self.unfinished += more.unfinished;
-        self.total_ns = self.total_ns.zip(more.total_ns).and_then(|(sum, ns)| sum.checked_add(ns));
+        self.total_ns = self
+            .total_ns
+            .zip(more.total_ns)
+            .and_then(|(sum, ns)| sum.checked_add(ns));
     }
 }
 
-/// Bytes that a thread's calls wrote from one file to another, in calls whose buffers held bytes of several files.
+/// Bytes that a thread's calls wrote from one file to another, in calls whose buffers held bytes of
+/// several files.
 ///
-/// The calls and all their bytes are counted in the [`Row`] of the file that most of the bytes came from. The bytes of this part are in its
-/// [`Row::bytes`], but not in its [`Row::paired_bytes`].
+/// The calls and all their bytes are counted in the [`Row`] of the file that most of the bytes came
+/// from. The bytes of this part are in its [`Row::bytes`], but not in its [`Row::paired_bytes`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// The call.
     pub call: Call,
-    /// Where these bytes came from: [`Input::ByBuffer`], [`Input::ByChangedBuffer`] or [`Input::ByUnsampledBuffer`].
+    /// Where these bytes came from: [`Input::ByBuffer`], [`Input::ByChangedBuffer`] or
+    /// [`Input::ByUnsampledBuffer`].
     pub from: Input,
     /// Where they went.
     pub to: FileId,
@@ -279,11 +303,13 @@ pub struct Row {
     pub call: Call,
     /// The files involved.
     pub ends: Ends,
-    /// Position of the first of these calls in the order of the trace. Only the order of these numbers has a meaning. `None`: unknown.
+    /// Position of the first of these calls in the order of the trace. Only the order of these
+    /// numbers has a meaning. `None`: unknown.
     pub order: Option<u64>,
     /// Position of the last of them in the same order. `None`: unknown.
     pub last_order: Option<u64>,
-    /// Position of the return of the first of them that moved bytes or peeked at them, in the same order. `None`: unknown, or there is none.
+    /// Position of the return of the first of them that moved bytes or peeked at them, in the same
+    /// order. `None`: unknown, or there is none.
     pub moved_order: Option<u64>,
     /// The first bytes that the first of these calls moved; empty if the backend does not see them.
     pub first_bytes: FirstBytes,
@@ -291,7 +317,8 @@ pub struct Row {
     pub calls: u64,
     /// How often it failed, by positive errno, including the kernel-internal ones from 512 on.
     pub errnos: BTreeMap<u32, u64>,
-    /// How often it failed. It is more than the sum of [`errnos`](Self::errnos) only if errnos were lost.
+    /// How often it failed. It is more than the sum of [`errnos`](Self::errnos) only if errnos were
+    /// lost.
     pub errors: u64,
     /// How often it never returned.
     pub unfinished: u64,
@@ -299,9 +326,11 @@ pub struct Row {
     pub bytes: Option<u64>,
     /// Sum of the bytes that it asked for.
     pub requested_bytes: Option<u64>,
-    /// How many of the [`bytes`](Self::bytes) come from [`input`](Ends::input); 0 if the call names its input.
+    /// How many of the [`bytes`](Self::bytes) come from [`input`](Ends::input); 0 if the call names
+    /// its input.
     pub paired_bytes: u64,
-    /// Calls whose bytes were sampled and compared with what had been read: see [`Input::ByBuffer`].
+    /// Calls whose bytes were sampled and compared with what had been read: see
+    /// [`Input::ByBuffer`].
     pub checked_calls: u64,
     /// How often a call that returns a number of bytes returned 0: mostly at the end of a file.
     pub zero_calls: u64,
@@ -314,14 +343,20 @@ pub struct Row {
 }
 
 impl Row {
-    /// Whether these calls submitted operations to the kernel. If the backend does not see the operations, no row has their bytes.
+    /// Whether these calls submitted operations to the kernel. If the backend does not see the
+    /// operations, no row has their bytes.
     pub fn is_unseen_submission(&self) -> bool {
-        matches!(self.call.name.as_ref(), "io_submit" | "io_uring_enter") && self.calls > self.errors
+        matches!(self.call.name.as_ref(), "io_submit" | "io_uring_enter")
+            && self.calls > self.errors
     }
 
     /// The files that it names.
     pub fn files(&self) -> impl Iterator<Item = FileId> + use<> {
-        self.ends.input.map(Input::file).into_iter().chain(self.ends.output)
+        self.ends
+            .input
+            .map(Input::file)
+            .into_iter()
+            .chain(self.ends.output)
     }
 
     /// Adds the figures of a row of the same call and files.
@@ -392,7 +427,10 @@ impl FirstBytes {
 
     /// The first of these.
     pub fn of(bytes: &[u8]) -> Self {
-        let mut first = Self { length: bytes.len().min(Self::MOST_BYTES), ..Self::default() };
+        let mut first = Self {
+            length: bytes.len().min(Self::MOST_BYTES),
+            ..Self::default()
+        };
         first.bytes[..first.length].copy_from_slice(&bytes[..first.length]);
         first
     }
@@ -400,7 +438,9 @@ impl FirstBytes {
     /// What remains after this many bytes.
     #[must_use]
     pub fn after(&self, bytes: u64) -> Self {
-        let gone = usize::try_from(bytes).unwrap_or(usize::MAX).min(self.length);
+        let gone = usize::try_from(bytes)
+            .unwrap_or(usize::MAX)
+            .min(self.length);
         Self::of(&self.bytes[gone..self.length])
     }
 
@@ -415,7 +455,8 @@ impl FirstBytes {
         self.bytes[..known] != other.bytes[..known]
     }
 
-    /// Whether the bytes that are known in both are the same, and more than one value repeated, such as zeroes.
+    /// Whether the bytes that are known in both are the same, and more than one value repeated,
+    /// such as zeroes.
     pub fn is_telling_match(&self, other: &Self) -> bool {
         let known = &self.bytes[..self.length.min(other.length)];
         !self.differs_from(other) && known.iter().any(|byte| *byte != known[0])
@@ -458,8 +499,8 @@ pub struct File {
     pub identity: Option<FileIdentity>,
     /// Name of its filesystem's type, as in `/proc/mounts`: `ext4`, `tmpfs`, `proc`.
     pub filesystem: Option<String>,
-    /// Absolute path in the mount namespace of its process. For a Unix socket, the address that either end is bound to; for a file
-    /// without a path, the kernel's name for it (`memfd:NAME`).
+    /// Absolute path in the mount namespace of its process. For a Unix socket, the address that
+    /// either end is bound to; for a file without a path, the kernel's name for it (`memfd:NAME`).
     pub path: Option<String>,
     /// Length in bytes.
     pub size_bytes: Option<u64>,
@@ -473,7 +514,8 @@ pub struct File {
     pub streams: Streams,
 }
 
-/// Samples of the bytes that calls read from a file into memory or wrote from memory to it. `None`: there are none.
+/// Samples of the bytes that calls read from a file into memory or wrote from memory to it. `None`:
+/// there are none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Streams {
     /// The bytes that were read.
@@ -482,8 +524,8 @@ pub struct Streams {
     pub written: Option<Stream>,
 }
 
-/// Bytes in the order of the calls that moved them. Where they are sampled depends only on how many bytes came before:
-/// [`zc_ebpf::Stream`].
+/// Bytes in the order of the calls that moved them. Where they are sampled depends only on how many
+/// bytes came before: [`zc_ebpf::Stream`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stream {
     /// How many bytes.
@@ -498,7 +540,8 @@ pub struct Stream {
     pub gaps: u64,
 }
 
-/// Tells a file from all others of the machine, even from earlier and later ones with the same inode number.
+/// Tells a file from all others of the machine, even from earlier and later ones with the same
+/// inode number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileIdentity {
     /// Device number of the filesystem (`st_dev`).
@@ -550,19 +593,25 @@ names! {
         Socket = "socket",
         /// An `eventfd`.
         Eventfd = "eventfd",
-        /// Something else with a descriptor but no inode of its own: `epoll`, `timerfd`, an io_uring.
+        /// Something else with a descriptor but no inode of its own: `epoll`, `timerfd`, an
+        /// io_uring.
         Anonymous = "anonymous",
     }
 }
 
 impl FileKind {
-    /// Whether a file of this kind can be the end of a transfer. Files that only notify (`eventfd`, `timerfd`, netlink) cannot.
+    /// Whether a file of this kind can be the end of a transfer. Files that only notify (`eventfd`,
+    /// `timerfd`, netlink) cannot.
     pub const fn carries_bytes(self) -> bool {
-        !matches!(self, Self::Eventfd | Self::Netlink | Self::Directory | Self::Anonymous)
+        !matches!(
+            self,
+            Self::Eventfd | Self::Netlink | Self::Directory | Self::Anonymous
+        )
     }
 }
 
-/// The files of a row's calls. Both `None`: the calls have no descriptor, or their files were not identified.
+/// The files of a row's calls. Both `None`: the calls have no descriptor, or their files were not
+/// identified.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ends {
     /// Where bytes came from; for a call that moves none (`fstat`), the file that it uses.
@@ -576,21 +625,24 @@ pub struct Ends {
 pub enum Input {
     /// The call names the file.
     Named(FileId),
-    /// The call names only its output. Its thread last read from this file, and had not yet written everything that it read (see
-    /// [`zc_ebpf::UnwrittenRead`]). [`Row::paired_bytes`] says how many of the row's bytes that explains.
+    /// The call names only its output. Its thread last read from this file, and had not yet written
+    /// everything that it read (see [`zc_ebpf::UnwrittenRead`]). [`Row::paired_bytes`] says how
+    /// many of the row's bytes that explains.
     ByOrder(FileId),
-    /// The call names only its output. Its buffer holds bytes that the address space read from this file, and the sampled bytes have not
-    /// changed since. [`Row::paired_bytes`] says how many of the row's bytes these are, and
-    /// [`Row::checked_calls`] how many of its calls were sampled.
+    /// The call names only its output. Its buffer holds bytes that the address space read from this
+    /// file, and the sampled bytes have not changed since. [`Row::paired_bytes`] says how many of
+    /// the row's bytes these are, and [`Row::checked_calls`] how many of its calls were sampled.
     ByBuffer(FileId),
-    /// As [`ByBuffer`](Self::ByBuffer), but the same bytes may have been written to the same file before.
+    /// As [`ByBuffer`](Self::ByBuffer), but the same bytes may have been written to the same file
+    /// before.
     ByBufferAgain(FileId),
     /// As [`ByBuffer`](Self::ByBuffer), but the sampled bytes differ: the program changed them.
     ByChangedBuffer(FileId),
-    /// As [`ByBuffer`](Self::ByBuffer), but without a sample: only the place in memory indicates the file.
+    /// As [`ByBuffer`](Self::ByBuffer), but without a sample: only the place in memory indicates
+    /// the file.
     ByUnsampledBuffer(FileId),
-    /// The call names only its output. Its buffer lies in a mapping of this file, with as many bytes as
-    /// [`Row::paired_bytes`] says.
+    /// The call names only its output. Its buffer lies in a mapping of this file, with as many
+    /// bytes as [`Row::paired_bytes`] says.
     ByMapping(FileId),
 }
 
@@ -610,6 +662,9 @@ impl Input {
 
     /// Whether memory shows that bytes are those of the file, unchanged.
     pub(crate) const fn is_seen_in_memory(self) -> bool {
-        matches!(self, Self::ByBuffer(_) | Self::ByBufferAgain(_) | Self::ByMapping(_))
+        matches!(
+            self,
+            Self::ByBuffer(_) | Self::ByBufferAgain(_) | Self::ByMapping(_)
+        )
     }
 }

@@ -3,7 +3,8 @@
 /// Shown for an unknown figure.
 pub const UNKNOWN: &str = "-";
 
-/// Bytes in the largest unit that gives at least 1, with one decimal: `512 B`, `8.0 KiB`, `1.0 GiB`.
+/// Bytes in the largest unit that gives at least 1, with one decimal: `512 B`, `8.0 KiB`, `1.0
+/// GiB`.
 pub fn bytes(bytes: u64) -> String {
     with_unit(bytes, Rounding::Nearest)
 }
@@ -26,7 +27,11 @@ fn with_unit(bytes: u64, rounding: Rounding) -> String {
     }
     let mut unit = 1024_u128;
     for name in UNITS {
-        let half = if rounding == Rounding::Nearest { unit / 2 } else { 0 };
+        let half = if rounding == Rounding::Nearest {
+            unit / 2
+        } else {
+            0
+        };
         let tenths = (u128::from(bytes) * 10 + half) / unit;
         // 1024.0 after rounding belongs to the next unit.
         if tenths < 10240 || name == "EiB" {
@@ -41,13 +46,22 @@ fn with_unit(bytes: u64, rounding: Rounding) -> String {
 pub fn short_bytes(count: u64) -> String {
     let unit = 1_u64 << (count.max(1).ilog2() / 10 * 10);
     let shown = bytes(count);
-    if count.is_multiple_of(unit) { shown.replace(".0 ", " ") } else { shown }
+    if count.is_multiple_of(unit) {
+        shown.replace(".0 ", " ")
+    } else {
+        shown
+    }
 }
 
-/// A time with three significant digits, in the largest unit that gives at least 1: `641 ns`, `4.20 µs`, `12.3 ms`, `1.02 s`. Seconds have no
-/// larger unit: `4711 s`.
+/// A time with three significant digits, in the largest unit that gives at least 1: `641 ns`, `4.20
+/// µs`, `12.3 ms`, `1.02 s`. Seconds have no larger unit: `4711 s`.
 pub fn duration(ns: u64) -> String {
-    const UNITS: [(u64, &str); 4] = [(1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s")];
+    const UNITS: [(u64, &str); 4] = [
+        (1, "ns"),
+        (1_000, "µs"),
+        (1_000_000, "ms"),
+        (1_000_000_000, "s"),
+    ];
     if ns == 0 {
         return "0 s".to_owned();
     }
@@ -58,19 +72,28 @@ pub fn duration(ns: u64) -> String {
         .find_map(|(index, &(unit, name))| {
             let number = three_digits(ns, unit);
             // 1000 after rounding belongs to the next unit.
-            (index == last || ns < unit * 1000 && number != "1000").then(|| format!("{number} {name}"))
+            (index == last || ns < unit * 1000 && number != "1000")
+                .then(|| format!("{number} {name}"))
         })
         .unwrap_or_default()
 }
 
 /// The quotient with as many decimals as three digits leave, at most as many as the unit has.
 fn three_digits(value: u64, unit: u64) -> String {
-    let decimals = [2, 1, 0].into_iter().find(|&decimals| rounded(value, unit, decimals) < 1000).unwrap_or(0);
+    let decimals = [2, 1, 0]
+        .into_iter()
+        .find(|&decimals| rounded(value, unit, decimals) < 1000)
+        .unwrap_or(0);
     let decimals = if unit == 1 { 0 } else { decimals };
     let (scale, shown) = (10_u128.pow(decimals), rounded(value, unit, decimals));
     match decimals {
         0 => shown.to_string(),
-        _ => format!("{}.{:0width$}", shown / scale, shown % scale, width = decimals as usize),
+        _ => format!(
+            "{}.{:0width$}",
+            shown / scale,
+            shown % scale,
+            width = decimals as usize
+        ),
     }
 }
 
@@ -82,7 +105,11 @@ fn rounded(value: u64, unit: u64, decimals: u32) -> u128 {
 
 /// A share of the whole: `12.3 %`; [`UNKNOWN`] if the whole is 0.
 pub fn percent(part: u64, whole: u64) -> String {
-    if whole == 0 { UNKNOWN.to_owned() } else { format!("{} %", share(part, whole)) }
+    if whole == 0 {
+        UNKNOWN.to_owned()
+    } else {
+        format!("{} %", share(part, whole))
+    }
 }
 
 /// A share in percent without the unit, as in a column whose title has it.
@@ -118,8 +145,13 @@ mod tests {
 
     #[test]
     fn a_lower_bound_is_never_rounded_up() {
-        let expected =
-            [(1023, "1023 B"), (8191, "7.9 KiB"), (8192, "8.0 KiB"), (1_048_575, "1023.9 KiB"), (2_999_754, "2.8 MiB")];
+        let expected = [
+            (1023, "1023 B"),
+            (8191, "7.9 KiB"),
+            (8192, "8.0 KiB"),
+            (1_048_575, "1023.9 KiB"),
+            (2_999_754, "2.8 MiB"),
+        ];
         for (number, text) in expected {
             assert_eq!(least_bytes(number), text, "{number}");
         }
@@ -127,7 +159,14 @@ mod tests {
 
     #[test]
     fn whole_units_need_no_decimal_in_a_sentence() {
-        let expected = [(8192, "8 KiB"), (8193, "8.0 KiB"), (8091, "7.9 KiB"), (1 << 30, "1 GiB"), (23, "23 B"), (0, "0 B")];
+        let expected = [
+            (8192, "8 KiB"),
+            (8193, "8.0 KiB"),
+            (8091, "7.9 KiB"),
+            (1 << 30, "1 GiB"),
+            (23, "23 B"),
+            (0, "0 B"),
+        ];
         for (number, text) in expected {
             assert_eq!(short_bytes(number), text, "{number}");
         }
@@ -163,6 +202,9 @@ mod tests {
         assert_eq!(percent(1, 3), "33.3 %");
         assert_eq!(percent(u64::MAX, u64::MAX), "100.0 %");
         assert_eq!(percent(0, 0), UNKNOWN);
-        assert_eq!((share(1, 3), share(0, 0)), ("33.3".to_owned(), UNKNOWN.to_owned()));
+        assert_eq!(
+            (share(1, 3), share(0, 0)),
+            ("33.3".to_owned(), UNKNOWN.to_owned())
+        );
     }
 }

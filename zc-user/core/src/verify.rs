@@ -39,7 +39,8 @@ pub struct CallRow {
     pub equal: bool,
 }
 
-/// The figures that must not depend on the backend. Times are left out, since tracing slows the command.
+/// The figures that must not depend on the backend. Times are left out, since tracing slows the
+/// command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct CallFigures {
     /// How often the call returned.
@@ -56,9 +57,18 @@ impl Comparison {
     /// Compares the totals and the transfers of two reports on the same command.
     pub fn new(first: &Report, second: &Report) -> Self {
         let calls = [first, second].map(|report| report.totals.syscalls.as_slice());
-        let names: BTreeSet<(&str, &str)> =
-            calls.iter().flat_map(|calls| calls.iter().map(|call| (call.name.as_str(), call.abi.as_str()))).collect();
-        let rows: Vec<CallRow> = names.into_iter().map(|name| CallRow::new(name, calls)).collect();
+        let names: BTreeSet<(&str, &str)> = calls
+            .iter()
+            .flat_map(|calls| {
+                calls
+                    .iter()
+                    .map(|call| (call.name.as_str(), call.abi.as_str()))
+            })
+            .collect();
+        let rows: Vec<CallRow> = names
+            .into_iter()
+            .map(|name| CallRow::new(name, calls))
+            .collect();
         let transfers = compare_transfers([first, second]);
         Self {
             command: first.command.clone(),
@@ -74,16 +84,23 @@ impl Comparison {
 impl CallRow {
     fn new((name, abi): (&str, &str), calls: [&[Syscall]; 2]) -> Self {
         let figures = calls.map(|calls| {
-            let call = calls.iter().find(|call| call.name == name && call.abi == abi);
+            let call = calls
+                .iter()
+                .find(|call| call.name == name && call.abi == abi);
             call.map(CallFigures::of).unwrap_or_default()
         });
-        Self { name: name.to_owned(), abi: abi.to_owned(), equal: figures[0].agrees_with(&figures[1]), figures }
+        Self {
+            name: name.to_owned(),
+            abi: abi.to_owned(),
+            equal: figures[0].agrees_with(&figures[1]),
+            figures,
+        }
     }
 }
 
 impl CallFigures {
-    /// Whether they are equal where both are known. What a backend cannot know is `None`: strace does not show the vector of a failed
-    /// `readv`, for instance.
+    /// Whether they are equal where both are known. What a backend cannot know is `None`: strace
+    /// does not show the vector of a failed `readv`, for instance.
     fn agrees_with(&self, other: &Self) -> bool {
         let agree = |a: Option<u64>, b: Option<u64>| a.zip(b).is_none_or(|(a, b)| a == b);
         self.calls == other.calls
@@ -93,7 +110,12 @@ impl CallFigures {
     }
 
     fn of(call: &Syscall) -> Self {
-        Self { calls: call.calls, errnos: call.errnos.clone(), bytes: call.bytes, requested_bytes: call.requested_bytes }
+        Self {
+            calls: call.calls,
+            errnos: call.errnos.clone(),
+            bytes: call.bytes,
+            requested_bytes: call.requested_bytes,
+        }
     }
 }
 
@@ -108,7 +130,8 @@ pub struct TransferRow {
     pub api: Api,
     /// What each backend found; `None`: no such transfer.
     pub figures: [Option<TransferFigures>; 2],
-    /// Whether they agree. An inferred transfer agrees if it can be true together with what the other backend proved.
+    /// Whether they agree. An inferred transfer agrees if it can be true together with what the
+    /// other backend proved.
     pub equal: bool,
 }
 
@@ -132,28 +155,39 @@ pub struct TransferFigures {
 
 type Key = (String, String, Api);
 
-/// Compares the transfers within and across processes. Ends are identified by path, or by kind if they have no path, since ports and
-/// inode numbers change from run to run.
+/// Compares the transfers within and across processes. Ends are identified by path, or by kind if
+/// they have no path, since ports and inode numbers change from run to run.
 ///
-/// What both backends proved must be equal. Because one backend knows more than the other, what one inferred or did not find only has to
-/// leave room for what the other proved.
+/// What both backends proved must be equal. Because one backend knows more than the other, what one
+/// inferred or did not find only has to leave room for what the other proved.
 fn compare_transfers(reports: [&Report; 2]) -> Vec<TransferRow> {
     let [mut first, mut second] = reports.map(sums);
     let keys: BTreeSet<Key> = first.keys().chain(second.keys()).cloned().collect();
     let rooms = reports.map(rooms);
-    let cannot_know =
-        |key: &Key| reports.iter().any(|report| !knows_rings(report)) && reports.iter().any(|report| is_by_ring(report, key));
+    let cannot_know = |key: &Key| {
+        reports.iter().any(|report| !knows_rings(report))
+            && reports.iter().any(|report| is_by_ring(report, key))
+    };
     let moved = |key: Key| {
         let figures = [first.remove(&key), second.remove(&key)];
-        let rooms = rooms.each_ref().map(|rooms| rooms.get(&key.1).copied().unwrap_or(Some(0)));
+        let rooms = rooms
+            .each_ref()
+            .map(|rooms| rooms.get(&key.1).copied().unwrap_or(Some(0)));
         let equal = agree(&figures, rooms) || (figures.contains(&None) && cannot_know(&key));
         let (from, to, api) = key;
-        TransferRow { from, to, api, figures, equal }
+        TransferRow {
+            from,
+            to,
+            api,
+            figures,
+            equal,
+        }
     };
     keys.into_iter().map(moved).collect()
 }
 
-/// Whether both can be true. `rooms`: how many bytes that arrived at this end each backend did not prove.
+/// Whether both can be true. `rooms`: how many bytes that arrived at this end each backend did not
+/// prove.
 fn agree(figures: &[Option<TransferFigures>; 2], rooms: [Option<u64>; 2]) -> bool {
     let is_exact = |one: &TransferFigures| one.certainty == Certainty::Exact;
     // The call itself names both ends, so that no report misses it.
@@ -163,9 +197,15 @@ fn agree(figures: &[Option<TransferFigures>; 2], rooms: [Option<u64>; 2]) -> boo
         [Some(first), Some(second)] if is_call(first) || is_call(second) => {
             first.bytes == second.bytes && first.attempts == second.attempts
         }
-        [Some(first), Some(second)] => first.leaves_room_for(second, rooms[0]) && second.leaves_room_for(first, rooms[1]),
-        [Some(one), None] => !is_call(one) && TransferFigures::default().leaves_room_for(one, rooms[1]),
-        [None, Some(one)] => !is_call(one) && TransferFigures::default().leaves_room_for(one, rooms[0]),
+        [Some(first), Some(second)] => {
+            first.leaves_room_for(second, rooms[0]) && second.leaves_room_for(first, rooms[1])
+        }
+        [Some(one), None] => {
+            !is_call(one) && TransferFigures::default().leaves_room_for(one, rooms[1])
+        }
+        [None, Some(one)] => {
+            !is_call(one) && TransferFigures::default().leaves_room_for(one, rooms[0])
+        }
         [None, None] => true,
     }
 }
@@ -176,9 +216,12 @@ impl TransferFigures {
         Figure::of(self.certainty, self.bytes, self.proven_bytes)
     }
 
-    /// Whether as many bytes as in `other` may have gone this way, given `room` unproven bytes at the destination.
+    /// Whether as many bytes as in `other` may have gone this way, given `room` unproven bytes at
+    /// the destination.
     fn leaves_room_for(&self, other: &Self, room: Option<u64>) -> bool {
-        let (Some(room), Some(other)) = (room, other.bytes) else { return true };
+        let (Some(room), Some(other)) = (room, other.bytes) else {
+            return true;
+        };
         self.proven_bytes.unwrap_or(0).saturating_add(room) >= other
     }
 }
@@ -186,9 +229,15 @@ impl TransferFigures {
 /// For each destination, how many bytes arrived without a proven source; `None`: unknown.
 fn rooms(report: &Report) -> BTreeMap<String, Option<u64>> {
     let mut rooms: BTreeMap<String, Option<u64>> = BTreeMap::new();
-    for one in report.processes.iter().flat_map(|process| &process.destinations) {
+    for one in report
+        .processes
+        .iter()
+        .flat_map(|process| &process.destinations)
+    {
         let Some(file) = &one.file else { continue };
-        let unproven = one.written_bytes.map(|written| written.saturating_sub(one.proven_bytes));
+        let unproven = one
+            .written_bytes
+            .map(|written| written.saturating_sub(one.proven_bytes));
         let room = rooms.entry(name(file)).or_insert(Some(0));
         *room = room.zip(unproven).and_then(|(a, b)| a.checked_add(b));
     }
@@ -197,13 +246,18 @@ fn rooms(report: &Report) -> BTreeMap<String, Option<u64>> {
 
 /// Whether the report has operations of `io_uring`: strace does not see them.
 fn knows_rings(report: &Report) -> bool {
-    report.processes.iter().any(|process| !process.io_uring.is_empty())
+    report
+        .processes
+        .iter()
+        .any(|process| !process.io_uring.is_empty())
 }
 
 /// Whether an operation of `io_uring` took part in a transfer.
 fn is_by_ring(report: &Report, key: &Key) -> bool {
     let is_operation = |name: &String| Call::from_report(name).as_ring_operation().is_some();
-    report.transfers.iter().any(|transfer| key_of(transfer) == *key && transfer.calls_by_syscall.keys().any(is_operation))
+    report.transfers.iter().any(|transfer| {
+        key_of(transfer) == *key && transfer.calls_by_syscall.keys().any(is_operation)
+    })
 }
 
 fn key_of(transfer: &Transfer) -> Key {
@@ -232,14 +286,23 @@ fn add(entry: std::collections::btree_map::Entry<'_, Key, TransferFigures>, tran
     let sum = entry.or_insert(none);
     sum.certainty = sum.certainty.max(transfer.certainty);
     sum.is_by_call &= transfer.evidence == Some(Evidence::Call);
-    sum.proven_bytes = sum.proven_bytes.zip(transfer.proven_bytes).and_then(|(a, b)| a.checked_add(b));
-    sum.bytes = sum.bytes.zip(transfer.bytes).and_then(|(a, b)| a.checked_add(b));
+    sum.proven_bytes = sum
+        .proven_bytes
+        .zip(transfer.proven_bytes)
+        .and_then(|(a, b)| a.checked_add(b));
+    sum.bytes = sum
+        .bytes
+        .zip(transfer.bytes)
+        .and_then(|(a, b)| a.checked_add(b));
     sum.calls += transfer.calls;
     sum.attempts.extend(transfer.attempts.iter().cloned());
 }
 
 fn name(end: &End) -> String {
-    end.path.clone().or_else(|| end.kind.clone()).unwrap_or_else(|| "unknown file".to_owned())
+    end.path
+        .clone()
+        .or_else(|| end.kind.clone())
+        .unwrap_or_else(|| "unknown file".to_owned())
 }
 
 #[cfg(test)]
@@ -254,7 +317,11 @@ mod tests {
     };
 
     fn figures(calls: u64, bytes: Option<u64>) -> CallFigures {
-        CallFigures { calls, bytes, ..CallFigures::default() }
+        CallFigures {
+            calls,
+            bytes,
+            ..CallFigures::default()
+        }
     }
 
     #[test]
@@ -276,7 +343,10 @@ mod tests {
         let one = report(|from, to| vec![copy("sendfile", from, to, 2, 100)]);
         let [moved] = compare_transfers([&one, &one]).try_into().expect("is one");
         assert!(moved.equal);
-        assert_eq!((moved.from.as_str(), moved.to.as_str(), moved.api), ("in", "unix-stream", Api::Sendfile));
+        assert_eq!(
+            (moved.from.as_str(), moved.to.as_str(), moved.api),
+            ("in", "unix-stream", Api::Sendfile)
+        );
     }
 
     #[test]
@@ -285,10 +355,20 @@ mod tests {
         let others = [
             report(|from, to| vec![copy("sendfile", from, to, 2, 99)]),
             report(|from, to| vec![copy("splice", from, to, 2, 100)]),
-            report(|from, to| vec![copy("splice", from, to, 0, 0).failed(libc::EINVAL, 1), copy("sendfile", from, to, 2, 100)]),
+            report(|from, to| {
+                vec![
+                    copy("splice", from, to, 0, 0).failed(libc::EINVAL, 1),
+                    copy("sendfile", from, to, 2, 100),
+                ]
+            }),
         ];
         for other in others {
-            assert!(!compare_transfers([&one, &other]).iter().all(|moved| moved.equal), "{other:?}");
+            assert!(
+                !compare_transfers([&one, &other])
+                    .iter()
+                    .all(|moved| moved.equal),
+                "{other:?}"
+            );
         }
     }
 
@@ -327,10 +407,19 @@ mod tests {
 
     #[test]
     fn a_proven_source_contradicts_another_inferred_source() {
-        let proven = report(|from, to| vec![read("read", from, 16, 10_000), written_held("write", from, to, 16, 10_000, 10_000)]);
+        let proven = report(|from, to| {
+            vec![
+                read("read", from, 16, 10_000),
+                written_held("write", from, to, 16, 10_000, 10_000),
+            ]
+        });
         let mut guess = of(0, 10_000, 10_000);
         guess.transfers[0].from.path = Some("other".into());
-        assert!(compare_transfers([&proven, &guess]).iter().any(|moved| !moved.equal));
+        assert!(
+            compare_transfers([&proven, &guess])
+                .iter()
+                .any(|moved| !moved.equal)
+        );
     }
 
     #[test]
@@ -339,13 +428,15 @@ mod tests {
         let (from, to) = (scene.regular("in"), scene.regular("out"));
         scene.process("copier", vec![]);
         let blind = Report::from_trace(&scene.trace, &Options::default());
-        scene.trace.processes[0].threads[0].ring_rows = vec![copy("io_uring:splice", from, to, 2, 100)];
+        scene.trace.processes[0].threads[0].ring_rows =
+            vec![copy("io_uring:splice", from, to, 2, 100)];
         let seeing = Report::from_trace(&scene.trace, &Options::default());
         for reports in [[&seeing, &blind], [&blind, &seeing]] {
             let [moved] = compare_transfers(reports).try_into().expect("is one");
             assert!(moved.equal && moved.api == Api::IoUring, "{moved:?}");
         }
-        scene.trace.processes[0].threads[0].ring_rows = vec![copy("io_uring:splice", from, to, 2, 99)];
+        scene.trace.processes[0].threads[0].ring_rows =
+            vec![copy("io_uring:splice", from, to, 2, 99)];
         let other = Report::from_trace(&scene.trace, &Options::default());
         assert!(!compare_transfers([&seeing, &other])[0].equal);
     }

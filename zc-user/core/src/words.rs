@@ -1,5 +1,5 @@
-//! Enums whose values have names, in reports, on the command line and in the file of checks; and the name that is meant by one with a typing
-//! error.
+//! Enums whose values have names, in reports, on the command line and in the file of checks; and
+//! the name that is meant by one with a typing error.
 //!
 //! Public for zctrace's own crates only: the command line makes its options from them.
 
@@ -20,7 +20,8 @@ pub trait Word: Copy + 'static {
     }
 }
 
-/// Declares an enum whose variants have words. The documentation of a variant is its help, and the first variant is the default.
+/// Declares an enum whose variants have words. The documentation of a variant is its help, and the
+/// first variant is the default.
 macro_rules! words {
     ($(#[$about:meta])* pub enum $name:ident { $($(#[doc = $help:literal])+ $variant:ident = $word:literal,)+ }) => {
         $(#[$about])*
@@ -54,7 +55,8 @@ macro_rules! words {
 }
 pub(crate) use words;
 
-/// Declares an enum whose variants have names in reports: `ALL`, `name` and `from_name` follow from the list.
+/// Declares an enum whose variants have names in reports: `ALL`, `name` and `from_name` follow from
+/// the list.
 macro_rules! names {
     ($(#[$about:meta])* pub enum $name:ident { $($(#[doc = $doc:literal])+ $variant:ident = $text:literal,)+ }) => {
         $(#[$about])*
@@ -84,13 +86,18 @@ pub(crate) use names;
 
 /// The nearest name, if it is near enough.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let near = names.into_iter().map(|name| (strsim::damerau_levenshtein(name, word), name)).min();
-    near.filter(|(distance, _)| *distance <= (word.len() / 3).max(1)).map(|(_, name)| name)
+    let near = names
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(name, word), name))
+        .min();
+    near.filter(|(distance, _)| *distance <= (word.len() / 3).max(1))
+        .map(|(_, name)| name)
 }
 
 /// `; did you mean 'calls'?`, or nothing without a near name.
 pub fn did_you_mean(near: Option<&str>) -> String {
-    near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default()
+    near.map(|near| format!("; did you mean '{near}'?"))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -100,7 +107,13 @@ mod tests {
 
     #[test]
     fn a_value_is_found_by_its_word_and_its_help_is_its_documentation() {
-        assert_eq!(Choice::ALL.iter().map(|choice| choice.word()).collect::<Vec<_>>(), ["auto", "ebpf", "strace"]);
+        assert_eq!(
+            Choice::ALL
+                .iter()
+                .map(|choice| choice.word())
+                .collect::<Vec<_>>(),
+            ["auto", "ebpf", "strace"]
+        );
         assert_eq!(Choice::from_word("ebpf"), Some(Choice::Ebpf));
         assert_eq!(Choice::from_word("Ebpf"), None);
         assert_eq!(Choice::default(), Choice::Auto);

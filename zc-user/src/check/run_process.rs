@@ -1,4 +1,5 @@
-//! One run of a check: a `zctrace run` process with a temporary folder for its report, and for the files that the check asks for.
+//! One run of a check: a `zctrace run` process with a temporary folder for its report, and for the
+//! files that the check asks for.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -44,14 +45,16 @@ pub struct Settings {
     pub zctrace: PathBuf,
     /// Options of its `run` besides those of each check.
     pub options: Vec<String>,
-    /// How many runs may go on at the same time. This does not change counts. A check that expects times or context switches runs
-    /// alone, and runs in the same [working directory](Check::directory) take turns.
+    /// How many runs may go on at the same time. This does not change counts. A check that expects
+    /// times or context switches runs alone, and runs in the same [working
+    /// directory](Check::directory) take turns.
     pub jobs: usize,
     /// Whether commands write to zctrace's own stdout and stderr.
     pub shows_output: bool,
 }
 
-/// A run in progress. Dropping it kills the process with all its descendants and removes the folder.
+/// A run in progress. Dropping it kills the process with all its descendants and removes the
+/// folder.
 pub(super) struct RunProcess {
     child: Child,
     pidfd: OwnedFd,
@@ -73,15 +76,32 @@ impl RunProcess {
         create_files(&check.files, &files)?;
         let directory = check.directory.as_ref().unwrap_or(&files);
         if !directory.is_dir() {
-            return Err(format!("its working directory '{}' is not there", directory.display()));
+            return Err(format!(
+                "its working directory '{}' is not there",
+                directory.display()
+            ));
         }
         let mut command = command(check, settings, folder.path(), directory, mask);
-        let stderr = redirect(&mut command, settings).map_err(|error| cannot("run zctrace", error))?;
+        let stderr =
+            redirect(&mut command, settings).map_err(|error| cannot("run zctrace", error))?;
         let started = Instant::now();
-        let child = command.spawn().map_err(|error| cannot("run zctrace", error))?;
-        let pidfd = pidfd_open(rustix::process::Pid::from_child(&child), PidfdFlags::empty());
+        let child = command
+            .spawn()
+            .map_err(|error| cannot("run zctrace", error))?;
+        let pidfd = pidfd_open(
+            rustix::process::Pid::from_child(&child),
+            PidfdFlags::empty(),
+        );
         let pidfd = pidfd.map_err(|error| cannot("wait for zctrace", error.into()))?;
-        Ok(Self { child, pidfd, stderr, folder, started, timeout: check.timeout, has_ended: false })
+        Ok(Self {
+            child,
+            pidfd,
+            stderr,
+            folder,
+            started,
+            timeout: check.timeout,
+            has_ended: false,
+        })
     }
 
     /// When it will have run for too long; `None` for never.
@@ -106,7 +126,11 @@ impl RunProcess {
             .and_then(|text| Report::from_json(&text).ok())
             .map(Box::new)
             .ok_or_else(|| why_no_report(&mut lines, ended.ok().and_then(|status| status.code())));
-        Attempt { outcome, duration, stderr: shown_lines(lines) }
+        Attempt {
+            outcome,
+            duration,
+            stderr: shown_lines(lines),
+        }
     }
 
     /// Kills it with all its descendants. `why` becomes the reason that there is no result.
@@ -114,7 +138,11 @@ impl RunProcess {
         let duration = self.started.elapsed();
         self.kill();
         self.stderr.read();
-        Attempt { outcome: Err(why), duration, stderr: shown_lines(self.stderr.lines()) }
+        Attempt {
+            outcome: Err(why),
+            duration,
+            stderr: shown_lines(self.stderr.lines()),
+        }
     }
 
     /// Becomes readable when something is written to stderr.
@@ -157,9 +185,24 @@ fn redirect(command: &mut Command, settings: &Settings) -> io::Result<Stderr> {
     Ok(stderr)
 }
 
-fn command(check: &Check, settings: &Settings, folder: &Path, directory: &Path, mask: SigSet) -> Command {
+fn command(
+    check: &Check,
+    settings: &Settings,
+    folder: &Path,
+    directory: &Path,
+    mask: SigSet,
+) -> Command {
     let mut command = Command::new(&settings.zctrace);
-    command.args(["run", "--bound", "--file-calls", "--all-processes", "--format=json"]).arg("--output").arg(folder.join(REPORT));
+    command
+        .args([
+            "run",
+            "--bound",
+            "--file-calls",
+            "--all-processes",
+            "--format=json",
+        ])
+        .arg("--output")
+        .arg(folder.join(REPORT));
     command.arg(format!("--syscalls={}", check.syscalls()));
     if check.needs_succeeded_paths() {
         command.arg("--succeeded-paths");
@@ -171,13 +214,20 @@ fn command(check: &Check, settings: &Settings, folder: &Path, directory: &Path, 
     }
     command.arg(format!("--backend={}", check.backend.word()));
     // Set for the command alone: a variable such as LD_PRELOAD must not change zctrace.
-    command.arg(variable(FOLDER_VARIABLE, &check.base)).args(check.env.iter().map(|(name, value)| variable(name, value)));
-    command.args(&settings.options).arg("--").arg(program(check)).args(&check.command[1..]);
+    command
+        .arg(variable(FOLDER_VARIABLE, &check.base))
+        .args(check.env.iter().map(|(name, value)| variable(name, value)));
+    command
+        .args(&settings.options)
+        .arg("--")
+        .arg(program(check))
+        .args(&check.command[1..]);
     command.current_dir(directory).stdin(Stdio::null());
     // SAFETY: the closure runs between fork and exec, and only makes plain system calls.
     unsafe {
         command.pre_exec(move || {
-            // Keeps what it does to its process group and terminal away from this process and from other checks.
+            // Keeps what it does to its process group and terminal away from this process and from
+            // other checks.
             setsid()?;
             // Keeps all its descendants below it, where they can be found.
             prctl::set_child_subreaper(true)?;
@@ -194,10 +244,15 @@ fn variable(name: &str, value: impl AsRef<OsStr>) -> OsString {
     option
 }
 
-/// The program to run. A path is relative to the folder of the file of checks: the working directory may be a temporary folder.
+/// The program to run. A path is relative to the folder of the file of checks: the working
+/// directory may be a temporary folder.
 fn program(check: &Check) -> PathBuf {
     let name = Path::new(&check.command[0]);
-    if check.command[0].contains('/') { check.base.join(name) } else { name.to_owned() }
+    if check.command[0].contains('/') {
+        check.base.join(name)
+    } else {
+        name.to_owned()
+    }
 }
 
 /// Why there is no report: the last message of zctrace itself, which is taken out of the lines.
@@ -206,7 +261,10 @@ fn why_no_report(stderr: &mut Vec<String>, code: Option<i32>) -> String {
     if let Some(last) = stderr.iter().rposition(|line| line.starts_with(OWN)) {
         return stderr.remove(last).split_off(OWN.len());
     }
-    code.map_or_else(|| "zctrace was killed".to_owned(), |code| format!("zctrace ended with status {code} and without a report"))
+    code.map_or_else(
+        || "zctrace was killed".to_owned(),
+        |code| format!("zctrace ended with status {code} and without a report"),
+    )
 }
 
 /// How many bytes of stderr are kept at most.
@@ -215,8 +273,9 @@ const MOST_BYTES: usize = 64 << 10;
 const MOST_LINES: usize = 20;
 /// How many characters of a line are shown.
 const MOST_CHARS: usize = 300;
-/// How many bytes are read at a time. A pipe holds as many by default, so one read gets everything that was written before the process
-/// ended; and it stops there if another process goes on writing.
+/// How many bytes are read at a time. A pipe holds as many by default, so one read gets everything
+/// that was written before the process ended; and it stops there if another process goes on
+/// writing.
 const PIPE_BYTES: usize = 64 << 10;
 
 /// The end of what a command writes to stderr.
@@ -233,12 +292,22 @@ impl Stderr {
     fn pipe() -> io::Result<(Self, PipeWriter)> {
         let (reader, writer) = io::pipe()?;
         fcntl_setfl(&reader, fcntl_getfl(&reader)? | OFlags::NONBLOCK)?;
-        Ok((Self { pipe: Some(reader), ..Self::closed() }, writer))
+        Ok((
+            Self {
+                pipe: Some(reader),
+                ..Self::closed()
+            },
+            writer,
+        ))
     }
 
     /// For a command that writes elsewhere.
     fn closed() -> Self {
-        Self { pipe: None, kept: Vec::new(), is_cut: false }
+        Self {
+            pipe: None,
+            kept: Vec::new(),
+            is_cut: false,
+        }
     }
 
     /// Becomes readable when there is something to read.
@@ -297,8 +366,13 @@ fn shown_lines(mut lines: Vec<String>) -> Vec<String> {
 fn create_files(files: &[PreparedFile], folder: &Path) -> Result<(), String> {
     for file in files {
         let path = folder.join(&file.path);
-        let created = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| write(&path, &file.content));
-        created.map_err(|error| format!("cannot create the file '{}': {error}", file.path.display()))?;
+        let created = path
+            .parent()
+            .map_or(Ok(()), fs::create_dir_all)
+            .and_then(|()| write(&path, &file.content));
+        created.map_err(|error| {
+            format!("cannot create the file '{}': {error}", file.path.display())
+        })?;
     }
     Ok(())
 }
@@ -368,13 +442,18 @@ mod tests {
         assert!(stderr.kept.len() <= MOST_BYTES);
         assert!(lines[0].starts_with('…'), "{}", lines[0]);
         let last = shown_lines(lines);
-        assert_eq!((last.len(), last[MOST_LINES - 1].as_str()), (MOST_LINES, "line 29999"));
+        assert_eq!(
+            (last.len(), last[MOST_LINES - 1].as_str()),
+            (MOST_LINES, "line 29999")
+        );
     }
 
     #[test]
     fn long_lines_are_cut() {
         let (mut stderr, mut writer) = Stderr::pipe().expect("a pipe");
-        writer.write_all("é".repeat(1000).as_bytes()).expect("is read");
+        writer
+            .write_all("é".repeat(1000).as_bytes())
+            .expect("is read");
         stderr.read();
         assert!(stderr.fd().is_some(), "the writer is still open");
         assert_eq!(shown_lines(stderr.lines()), ["é".repeat(MOST_CHARS) + "…"]);
@@ -382,8 +461,12 @@ mod tests {
 
     #[test]
     fn files_have_the_size_asked_for_and_the_same_content_every_time() {
-        let folders = [tempfile::tempdir(), tempfile::tempdir()].map(|folder| folder.expect("a folder"));
-        let file = |path: &str, content| PreparedFile { path: path.into(), content };
+        let folders =
+            [tempfile::tempdir(), tempfile::tempdir()].map(|folder| folder.expect("a folder"));
+        let file = |path: &str, content| PreparedFile {
+            path: path.into(),
+            content,
+        };
         let files = [
             file("in", Content::Random(100_003)),
             file("a/zero", Content::Zero(9)),
@@ -393,16 +476,34 @@ mod tests {
         for folder in &folders {
             create_files(&files, folder.path()).expect("there is room");
         }
-        let read = |folder: usize, name: &str| fs::read(folders[folder].path().join(name)).expect("was created");
-        assert_eq!((read(0, "in").len(), read(0, "a/zero"), read(0, "empty").len()), (100_003, vec![0; 9], 0));
-        assert_eq!((read(0, "in"), read(0, "text")), (read(1, "in"), b"hi\n".to_vec()));
+        let read = |folder: usize, name: &str| {
+            fs::read(folders[folder].path().join(name)).expect("was created")
+        };
+        assert_eq!(
+            (
+                read(0, "in").len(),
+                read(0, "a/zero"),
+                read(0, "empty").len()
+            ),
+            (100_003, vec![0; 9], 0)
+        );
+        assert_eq!(
+            (read(0, "in"), read(0, "text")),
+            (read(1, "in"), b"hi\n".to_vec())
+        );
     }
 
     #[test]
     fn the_error_names_the_file_that_cannot_be_created() {
         let folder = tempfile::tempdir().expect("a folder");
-        let files = ["a", "a/b"].map(|path| PreparedFile { path: path.into(), content: Content::Text(String::new()) });
+        let files = ["a", "a/b"].map(|path| PreparedFile {
+            path: path.into(),
+            content: Content::Text(String::new()),
+        });
         let error = create_files(&files, folder.path()).expect_err("a is a file");
-        assert!(error.starts_with("cannot create the file 'a/b': "), "{error}");
+        assert!(
+            error.starts_with("cannot create the file 'a/b': "),
+            "{error}"
+        );
     }
 }

@@ -42,9 +42,13 @@ If several apply, 1 wins over 2, and 2 over 3.";
 
 /// Options of `check`.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own on the command line"
+)]
 pub struct CheckArgs {
-    /// A file of checks (`*.toml`; without it, zctrace.toml), and patterns for the names of the checks to run.
+    /// A file of checks (`*.toml`; without it, zctrace.toml), and patterns for the names of the
+    /// checks to run.
     #[arg(value_name = "FILE|NAME", value_hint = ValueHint::FilePath)]
     pub words: Vec<String>,
 
@@ -56,12 +60,14 @@ pub struct CheckArgs {
     #[arg(long, value_name = "E", requires = "command")]
     pub expect: Vec<String>,
 
-    /// Compare the command's figures with those of this saved report (`zctrace --format json -o FILE`).
+    /// Compare the command's figures with those of this saved report (`zctrace --format json -o
+    /// FILE`).
     #[arg(long, value_name = "FILE", requires = "command")]
     pub baseline: Option<PathBuf>,
 
-    /// How far a figure may differ from its baseline: METRIC=10%, METRIC=5, METRIC=ignore; METRIC may contain `*`.
-    /// By default counts must be equal, and times, switches and faults are ignored.
+    /// How far a figure may differ from its baseline: METRIC=10%, METRIC=5, METRIC=ignore; METRIC
+    /// may contain `*`. By default counts must be equal, and times, switches and faults are
+    /// ignored.
     #[arg(long, value_name = "METRIC=T")]
     pub tolerance: Vec<String>,
 
@@ -73,8 +79,9 @@ pub struct CheckArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub repeat: Option<u32>,
 
-    /// Run this many at the same time. This does not change counts. Checks that expect times or context switches run alone, and runs
-    /// in the same working directory (that of a command, or `cwd`) take turns.
+    /// Run this many at the same time. This does not change counts. Checks that expect times or
+    /// context switches run alone, and runs in the same working directory (that of a command, or
+    /// `cwd`) take turns.
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
 
@@ -102,7 +109,8 @@ pub struct CheckArgs {
     #[arg(long)]
     pub report: bool,
 
-    /// Show what commands write. Without it, stdout goes to /dev/null, and the end of stderr is shown if a check does not pass.
+    /// Show what commands write. Without it, stdout goes to /dev/null, and the end of stderr is
+    /// shown if a check does not pass.
     #[arg(long)]
     pub show_output: bool,
 
@@ -114,7 +122,8 @@ pub struct CheckArgs {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Also write the results to a file: json, junit, tap, github, markdown, csv or text. Can be given several times.
+    /// Also write the results to a file: json, junit, tap, github, markdown, csv or text. Can be
+    /// given several times.
     #[arg(long, num_args = 2, value_names = ["FORMAT", "FILE"])]
     pub export: Vec<String>,
 

@@ -29,13 +29,17 @@ These options of hyperfine are missing: --parameter-scan (-P), --parameter-list 
 
 /// Options of `compare`.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own on the command line"
+)]
 pub struct CompareArgs {
     /// A command line, quoted as one word.
     #[arg(required = true, value_name = "CMD")]
     pub commands: Vec<String>,
 
-    /// Run each command this many times; without it, at least 10 times, and until 3 seconds are measured.
+    /// Run each command this many times; without it, at least 10 times, and until 3 seconds are
+    /// measured.
     #[arg(short, long, value_name = "N", conflicts_with_all = ["min_runs", "max_runs"], value_parser = clap::value_parser!(u64).range(1..))]
     pub runs: Option<u64>,
 
@@ -68,10 +72,16 @@ pub struct CompareArgs {
     pub cleanup: Option<String>,
 
     /// The name of a command; the first name is for the first command.
-    #[arg(short, long = "name", visible_alias = "command-name", value_name = "NAME")]
+    #[arg(
+        short,
+        long = "name",
+        visible_alias = "command-name",
+        value_name = "NAME"
+    )]
     pub name: Vec<String>,
 
-    /// The command that the others are compared with, by its name or as it is written; without it, the first one.
+    /// The command that the others are compared with, by its name or as it is written; without it,
+    /// the first one.
     #[arg(long, value_name = "NAME")]
     pub reference: Option<String>,
 
@@ -83,7 +93,8 @@ pub struct CompareArgs {
     #[arg(short = 'S', long, value_name = "SHELL", default_value = "default")]
     pub shell: Shell,
 
-    /// The same as --shell=none: no shell, and no time of a shell to subtract. --prepare and its like still use one.
+    /// The same as --shell=none: no shell, and no time of a shell to subtract. --prepare and its
+    /// like still use one.
     #[arg(short = 'N', conflicts_with = "shell")]
     pub no_shell: bool,
 
@@ -95,8 +106,14 @@ pub struct CompareArgs {
     #[arg(long, value_name = "WHERE", default_value = "null")]
     pub input: String,
 
-    /// Where the commands write: `null`, `pipe`, `inherit` (shows stderr, too), or a file with a `/` in its name.
-    #[arg(long, value_name = "WHERE", default_value = "null", conflicts_with = "show_output")]
+    /// Where the commands write: `null`, `pipe`, `inherit` (shows stderr, too), or a file with a
+    /// `/` in its name.
+    #[arg(
+        long,
+        value_name = "WHERE",
+        default_value = "null",
+        conflicts_with = "show_output"
+    )]
     pub output: String,
 
     /// The same as --output=inherit.
@@ -152,11 +169,19 @@ impl CompareArgs {
     /// How often each command runs.
     pub fn runs(&self) -> anyhow::Result<Runs> {
         match (self.runs, self.min_runs, self.max_runs) {
-            (Some(runs), _, _) => Ok(Runs { min: runs, max: Some(runs) }),
-            (None, Some(min), Some(max)) if min > max => anyhow::bail!("--min-runs {min} is more than --max-runs {max}"),
+            (Some(runs), _, _) => Ok(Runs {
+                min: runs,
+                max: Some(runs),
+            }),
+            (None, Some(min), Some(max)) if min > max => {
+                anyhow::bail!("--min-runs {min} is more than --max-runs {max}")
+            }
             (None, min, max) => {
                 let usual = Runs::DEFAULT_MIN.min(max.unwrap_or(u64::MAX));
-                Ok(Runs { min: min.unwrap_or(usual), max })
+                Ok(Runs {
+                    min: min.unwrap_or(usual),
+                    max,
+                })
             }
         }
     }
@@ -173,22 +198,38 @@ impl CompareArgs {
 
     /// What runs the commands.
     pub fn shell(&self) -> &Shell {
-        if self.no_shell { &Shell::None } else { &self.shell }
+        if self.no_shell {
+            &Shell::None
+        } else {
+            &self.shell
+        }
     }
 
     /// The order in which they run.
     pub fn order(&self) -> Order {
-        if self.sequential { Order::Sequential } else { Order::Interleaved }
+        if self.sequential {
+            Order::Sequential
+        } else {
+            Order::Interleaved
+        }
     }
 
     /// What to do if one fails.
     pub fn on_failure(&self) -> OnFailure {
-        if self.ignore_failure { OnFailure::Ignore } else { OnFailure::Stop }
+        if self.ignore_failure {
+            OnFailure::Ignore
+        } else {
+            OnFailure::Stop
+        }
     }
 
     /// What they read.
     pub fn input(&self) -> Input {
-        if self.input == "null" { Input::Null } else { Input::File(self.input.clone().into()) }
+        if self.input == "null" {
+            Input::Null
+        } else {
+            Input::File(self.input.clone().into())
+        }
     }
 
     /// Where they write.
@@ -200,7 +241,9 @@ impl CompareArgs {
             "inherit" => Ok(Output::Inherit),
             // Any other word may be a typing error.
             path if path.contains('/') => Ok(Output::File(path.into())),
-            word => anyhow::bail!("--output: '{word}' is not null, pipe or inherit; for a file of that name write ./{word}"),
+            word => anyhow::bail!(
+                "--output: '{word}' is not null, pipe or inherit; for a file of that name write ./{word}"
+            ),
         }
     }
 
@@ -211,9 +254,19 @@ impl CompareArgs {
             (CompareFormat::Csv, &self.export_csv),
             (CompareFormat::Markdown, &self.export_markdown),
         ];
-        let pairs = self.export.chunks_exact(2).map(|pair| Ok((export_format(&pair[0])?, PathBuf::from(&pair[1]))));
+        let pairs = self
+            .export
+            .chunks_exact(2)
+            .map(|pair| Ok((export_format(&pair[0])?, PathBuf::from(&pair[1]))));
         let own = pairs.collect::<anyhow::Result<Vec<_>>>()?;
-        Ok(own.into_iter().chain(as_hyperfine.into_iter().filter_map(|(format, path)| Some((format, path.clone()?)))).collect())
+        Ok(own
+            .into_iter()
+            .chain(
+                as_hyperfine
+                    .into_iter()
+                    .filter_map(|(format, path)| Some((format, path.clone()?))),
+            )
+            .collect())
     }
 }
 
@@ -222,6 +275,8 @@ fn export_format(word: &str) -> anyhow::Result<CompareFormat> {
         "json" => Ok(CompareFormat::Json),
         "csv" => Ok(CompareFormat::Csv),
         "markdown" => Ok(CompareFormat::Markdown),
-        other => anyhow::bail!("--export: '{other}' is not json, csv or markdown; write it as in: --export json FILE"),
+        other => anyhow::bail!(
+            "--export: '{other}' is not json, csv or markdown; write it as in: --export json FILE"
+        ),
     }
 }

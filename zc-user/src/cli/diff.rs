@@ -43,7 +43,8 @@ pub struct DiffArgs {
     #[arg(long, value_enum, default_value_t)]
     pub format: PlainFormat,
 
-    /// Write the result to this file [default: stdout; stderr if a command is run, whose stdout is its own].
+    /// Write the result to this file [default: stdout; stderr if a command is run, whose stdout is
+    /// its own].
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 

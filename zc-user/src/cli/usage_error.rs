@@ -11,7 +11,11 @@ use clap::{
 pub(super) fn one_line(error: &clap::Error, command: &Command) -> String {
     let word = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let rendered = error.render().to_string();
-    let said = rendered.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    let said = rendered
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("error: ");
     match error.kind() {
         ErrorKind::MissingRequiredArgument if word(ContextKind::Usage).contains("zctrace compare") => {
             "no command to compare; quote each as one word, as in: zctrace compare 'cp a b' 'cat a > b'".into()
@@ -59,7 +63,10 @@ pub fn misplaced(name: &str) -> String {
 
 /// The command that shows the help for this usage line, which may be that of a subcommand.
 fn help_with(usage: &str) -> String {
-    let subcommand = usage.split_whitespace().skip_while(|word| *word != "zctrace").nth(1);
+    let subcommand = usage
+        .split_whitespace()
+        .skip_while(|word| *word != "zctrace")
+        .nth(1);
     match subcommand.filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase())) {
         Some(subcommand) => format!("zctrace {subcommand} --help"),
         None => "zctrace --help".to_owned(),
@@ -80,17 +87,32 @@ mod tests {
             one_line(&error, &Cli::command())
         };
         assert_eq!(
-            one_line(&Cli::command().error(ErrorKind::InvalidSubcommand, misplaced("check")), &Cli::command()),
+            one_line(
+                &Cli::command().error(ErrorKind::InvalidSubcommand, misplaced("check")),
+                &Cli::command()
+            ),
             misplaced("check")
         );
         let without = said(&["check", "--expect", "exit.code == 0"]);
         assert!(without.starts_with("no command to check; "), "{without}");
         assert!(said(&["diff", "a.json"]).starts_with("two reports are compared; "));
         assert!(said(&["report"]).starts_with("no report to show; "));
-        assert_eq!(said(&["--bogus"]), "unknown option '--bogus' (see zctrace --help)");
-        assert_eq!(said(&["--backen"]), "unknown option '--backen'; did you mean '--backend'? (see zctrace --help)");
-        assert_eq!(said(&["doctor", "foo"]), "unexpected argument 'foo' found (see zctrace doctor --help)");
+        assert_eq!(
+            said(&["--bogus"]),
+            "unknown option '--bogus' (see zctrace --help)"
+        );
+        assert_eq!(
+            said(&["--backen"]),
+            "unknown option '--backen'; did you mean '--backend'? (see zctrace --help)"
+        );
+        assert_eq!(
+            said(&["doctor", "foo"]),
+            "unexpected argument 'foo' found (see zctrace doctor --help)"
+        );
         let empty = said(&["check", "-o", ""]);
-        assert!(!empty.contains("it is one of") && empty.contains("--output"), "{empty}");
+        assert!(
+            !empty.contains("it is one of") && empty.contains("--output"),
+            "{empty}"
+        );
     }
 }

@@ -11,7 +11,10 @@ use std::{
 use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::ValueEnum as _;
 use zctrace::{
-    check::{self, Attempt, Baseline, Check, ReportCommand, Results, SCHEMA, Settings, Status, Tolerance, Tolerances},
+    check::{
+        self, Attempt, Baseline, Check, ReportCommand, Results, SCHEMA, Settings, Status,
+        Tolerance, Tolerances,
+    },
     compare::Progress as _,
     expect::Expectation,
     render::{self, CheckFormat},
@@ -26,7 +29,8 @@ pub const COULD_NOT_RUN: u8 = 2;
 /// The file of checks if none is named.
 const DEFAULT_FILE: &str = "zctrace.toml";
 
-/// Runs checks and shows their results. Errors in their definitions are found before any of them runs.
+/// Runs checks and shows their results. Errors in their definitions are found before any of them
+/// runs.
 pub fn check(args: &CheckArgs) -> ExitCode {
     try_check(args).unwrap_or_else(|error| {
         say(format_args!("{error:#}"));
@@ -38,16 +42,29 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let checks = checks(args)?;
     let output = Output::open(args.output.as_deref(), Output::Stdout)?;
     if args.list {
-        let line = |check: &Check| format!("{}: {}\n", render::escape(&check.name), render::command_line(&check.command));
+        let line = |check: &Check| {
+            format!(
+                "{}: {}\n",
+                render::escape(&check.name),
+                render::command_line(&check.command)
+            )
+        };
         output.write(&checks.iter().map(line).collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
     let exports = exports(args)?;
     let run = check::run(&checks, &settings(args)?, &mut progress(args))?;
-    let started = || checks.iter().zip(&run.attempts).filter(|(_, attempts)| !attempts.is_empty());
+    let started = || {
+        checks
+            .iter()
+            .zip(&run.attempts)
+            .filter(|(_, attempts)| !attempts.is_empty())
+    };
     let results = Results {
         schema: SCHEMA,
-        checks: started().map(|(check, attempts)| check::judge(check, attempts)).collect(),
+        checks: started()
+            .map(|(check, attempts)| check::judge(check, attempts))
+            .collect(),
         interrupted: run.interrupted.map(|signal| signal.to_string()),
     };
     if args.update {
@@ -75,11 +92,20 @@ fn show(args: &CheckArgs, results: &Results, output: &Output) -> anyhow::Result<
     let look = render_options(args.color, output);
     let mut text = render::check(results, args.format, &look);
     if args.format == CheckFormat::Text && args.report {
-        let reports = results.checks.iter().filter_map(|check| check.report.as_ref());
-        text = reports.map(|report| render::render(report, render::Format::Table, &look) + "\n").collect::<String>() + &text;
+        let reports = results
+            .checks
+            .iter()
+            .filter_map(|check| check.report.as_ref());
+        text = reports
+            .map(|report| render::render(report, render::Format::Table, &look) + "\n")
+            .collect::<String>()
+            + &text;
     }
     let is_in_actions = std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true");
-    let has_lines = matches!(args.format, CheckFormat::Text | CheckFormat::Tap | CheckFormat::Junit | CheckFormat::Markdown);
+    let has_lines = matches!(
+        args.format,
+        CheckFormat::Text | CheckFormat::Tap | CheckFormat::Junit | CheckFormat::Markdown
+    );
     if is_in_actions && has_lines && matches!(output, Output::Stdout) {
         text = render::escape_workflow_commands(&text);
     }
@@ -100,10 +126,12 @@ struct Export {
 impl Export {
     fn open(format: CheckFormat, path: PathBuf) -> anyhow::Result<Self> {
         // Earlier steps of the job have written to the summary: append.
-        let is_summary = std::env::var_os("GITHUB_STEP_SUMMARY").is_some_and(|summary| path == Path::new(&summary));
+        let is_summary = std::env::var_os("GITHUB_STEP_SUMMARY")
+            .is_some_and(|summary| path == Path::new(&summary));
         let output = if is_summary {
             let file = fs::OpenOptions::new().append(true).create(true).open(&path);
-            let file = file.with_context(|| format!("cannot write the results to '{}'", path.display()))?;
+            let file =
+                file.with_context(|| format!("cannot write the results to '{}'", path.display()))?;
             Output::Special(path, file)
         } else {
             Output::open(Some(&path), Output::Stdout)?
@@ -120,8 +148,9 @@ impl Export {
 fn exports(args: &CheckArgs) -> anyhow::Result<Vec<Export>> {
     let open = |pair: &[String]| {
         let format = CheckFormat::from_str(&pair[0], false).map_err(|_| {
-            let names =
-                CheckFormat::value_variants().iter().filter_map(|format| Some(format.to_possible_value()?.get_name().to_owned()));
+            let names = CheckFormat::value_variants()
+                .iter()
+                .filter_map(|format| Some(format.to_possible_value()?.get_name().to_owned()));
             anyhow!(
                 "--export: '{}' is not one of {}; write it as in: --export junit FILE",
                 pair[0],
@@ -136,7 +165,8 @@ fn exports(args: &CheckArgs) -> anyhow::Result<Vec<Export>> {
 fn settings(args: &CheckArgs) -> anyhow::Result<Settings> {
     let limits = args.limits.limits();
     Ok(Settings {
-        zctrace: std::env::current_exe().context("cannot find the program file of zctrace itself")?,
+        zctrace: std::env::current_exe()
+            .context("cannot find the program file of zctrace itself")?,
         options: vec![
             format!("--max-rows={}", limits.max_rows),
             format!("--max-files={}", limits.max_files),
@@ -166,15 +196,22 @@ fn progress(args: &CheckArgs) -> impl FnMut(u64, u64) + use<> {
 
 /// Writes the report of the last run as the baseline if the check passed.
 fn update_baseline(check: &Check, attempts: &[Attempt], status: Status) -> anyhow::Result<()> {
-    let Some(baseline) = &check.baseline else { return Ok(()) };
-    let report = attempts.last().and_then(|attempt| attempt.outcome.as_ref().ok());
+    let Some(baseline) = &check.baseline else {
+        return Ok(());
+    };
+    let report = attempts
+        .last()
+        .and_then(|attempt| attempt.outcome.as_ref().ok());
     let Some(report) = report.filter(|_| status == Status::Passed) else {
         let why = if status == Status::Inconclusive {
             "its figures would be lower bounds (the whole report says what helps)".to_owned()
         } else {
             format!("its check {}", status.name())
         };
-        say(format_args!("the baseline '{}' is not updated: {why}", baseline.path.display()));
+        say(format_args!(
+            "the baseline '{}' is not updated: {why}",
+            baseline.path.display()
+        ));
         return Ok(());
     };
     let mut report = (**report).clone();
@@ -183,15 +220,25 @@ fn update_baseline(check: &Check, attempts: &[Attempt], status: Status) -> anyho
     }
     let text = render::render(&report, render::Format::Json, &render::Options::default());
     Output::open(Some(&baseline.path), Output::Stdout)?.write(&text)?;
-    say(format_args!("wrote the baseline '{}'", baseline.path.display()));
+    say(format_args!(
+        "wrote the baseline '{}'",
+        baseline.path.display()
+    ));
     Ok(())
 }
 
 /// The checks to run, with all that the command line says about them.
 fn checks(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
-    let mut checks = if args.command.is_empty() { checks_of_file(args)? } else { vec![check_of_command(args)?] };
-    let timeout =
-        args.timeout.as_deref().map(|text| check::timeout(text).map_err(|why| anyhow!("--timeout: {why}"))).transpose()?;
+    let mut checks = if args.command.is_empty() {
+        checks_of_file(args)?
+    } else {
+        vec![check_of_command(args)?]
+    };
+    let timeout = args
+        .timeout
+        .as_deref()
+        .map(|text| check::timeout(text).map_err(|why| anyhow!("--timeout: {why}")))
+        .transpose()?;
     let tolerances = tolerances(args)?;
     ensure!(
         tolerances.is_empty() || checks.iter().any(|check| check.baseline.is_some()),
@@ -206,7 +253,11 @@ fn checks(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
             read_baseline(baseline, args.update)?;
         }
         if let Some((expectation, calls)) = check.uncounted() {
-            bail!("the expectation '{}' cannot be judged: --syscalls does not count {}", expectation.text(), calls.join(", "));
+            bail!(
+                "the expectation '{}' cannot be judged: --syscalls does not count {}",
+                expectation.text(),
+                calls.join(", ")
+            );
         }
     }
     ensure!(
@@ -218,19 +269,35 @@ fn checks(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
 
 /// The checks in a file whose names match.
 fn checks_of_file(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
-    let is_file = |word: &&String| Path::new(word).extension().is_some_and(|extension| extension == "toml");
+    let is_file = |word: &&String| {
+        Path::new(word)
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+    };
     let files: Vec<&String> = args.words.iter().filter(is_file).collect();
     let path = match files.as_slice() {
         [] => Path::new(DEFAULT_FILE),
         [file] => Path::new(file),
         [_, second, ..] => bail!("give one file of checks at a time; '{second}' is the second"),
     };
-    let remedy =
-        if files.is_empty() { "; name another file, or a command: zctrace check --expect 'write.calls == 0' -- CMD" } else { "" };
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read '{}'{remedy}", path.display()))?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let remedy = if files.is_empty() {
+        "; name another file, or a command: zctrace check --expect 'write.calls == 0' -- CMD"
+    } else {
+        ""
+    };
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("cannot read '{}'{remedy}", path.display()))?;
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let checks = check::parse(&text, path, &absolute(folder)?)?;
-    let patterns: Vec<String> = args.words.iter().filter(|word| !is_file(word)).cloned().collect();
+    let patterns: Vec<String> = args
+        .words
+        .iter()
+        .filter(|word| !is_file(word))
+        .cloned()
+        .collect();
     check::choose(checks, &patterns).map_err(|why| anyhow!(why))
 }
 
@@ -240,9 +307,16 @@ fn check_of_command(args: &CheckArgs) -> anyhow::Result<Check> {
         !args.expect.is_empty() || args.baseline.is_some(),
         "nothing is expected of the command; add --expect 'write.calls == 0' or the like, or --baseline FILE"
     );
-    let parse = |text: &String| text.parse::<Expectation>().map_err(|error| anyhow!("--expect: {error}"));
+    let parse = |text: &String| {
+        text.parse::<Expectation>()
+            .map_err(|error| anyhow!("--expect: {error}"))
+    };
     let here = absolute(Path::new("."))?;
-    let baseline = args.baseline.clone().map(|path| Baseline { path, report: None, tolerances: Tolerances::default() });
+    let baseline = args.baseline.clone().map(|path| Baseline {
+        path,
+        report: None,
+        tolerances: Tolerances::default(),
+    });
     Ok(Check {
         name: render::command_line(&args.command),
         command: args.command.clone(),
@@ -272,7 +346,13 @@ fn apply_options(check: &mut Check, args: &CheckArgs, timeout: Option<Duration>)
 }
 
 fn tolerances(args: &CheckArgs) -> anyhow::Result<Vec<Tolerance>> {
-    args.tolerance.iter().map(|text| text.parse().map_err(|error| anyhow!("--tolerance: {error}"))).collect()
+    args.tolerance
+        .iter()
+        .map(|text| {
+            text.parse()
+                .map_err(|error| anyhow!("--tolerance: {error}"))
+        })
+        .collect()
 }
 
 /// Reads a baseline, unless it will be written.
@@ -280,8 +360,13 @@ fn read_baseline(baseline: &mut Baseline, will_be_written: bool) -> anyhow::Resu
     if will_be_written {
         return Ok(());
     }
-    ensure!(baseline.path.exists(), "there is no baseline '{}' yet; --update writes it", baseline.path.display());
-    baseline.report = Some(open_report(&baseline.path).context("cannot compare with the baseline")?);
+    ensure!(
+        baseline.path.exists(),
+        "there is no baseline '{}' yet; --update writes it",
+        baseline.path.display()
+    );
+    baseline.report =
+        Some(open_report(&baseline.path).context("cannot compare with the baseline")?);
     Ok(())
 }
 

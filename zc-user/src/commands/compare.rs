@@ -10,7 +10,8 @@ use zctrace::{
 use super::{Bar, find_identity, log_if, render_options};
 use crate::{cli::CompareArgs, output::Output};
 
-/// Measures the commands and shows them side by side. Errors in the options are found before any command runs.
+/// Measures the commands and shows them side by side. Errors in the options are found before any
+/// command runs.
 pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let plan = plan(args)?;
     let exports = open_exports(args)?;
@@ -22,11 +23,20 @@ pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let stdout = Output::Stdout;
     // The files come first: they must not be lost if stdout cannot be written.
     let export = |(format, output): (CompareFormat, Output)| {
-        output.write(&render::compare(&comparison, format, &render::Options::default()))
+        output.write(&render::compare(
+            &comparison,
+            format,
+            &render::Options::default(),
+        ))
     };
-    // The measurement took minutes: it is shown in all other places before a failed one becomes an error.
+    // The measurement took minutes: it is shown in all other places before a failed one becomes an
+    // error.
     let exported: Vec<anyhow::Result<()>> = exports.into_iter().map(export).collect();
-    stdout.write(&render::compare(&comparison, args.format, &render_options(args.color, &stdout)))?;
+    stdout.write(&render::compare(
+        &comparison,
+        args.format,
+        &render_options(args.color, &stdout),
+    ))?;
     exported.into_iter().collect::<anyhow::Result<()>>()?;
     Ok(ExitCode::SUCCESS)
 }
@@ -35,7 +45,11 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
     let shell = args.shell();
     let subjects = subjects(&args.commands, &args.name, shell, &args.hooks())?;
     Ok(Plan {
-        reference: args.reference.as_deref().map(|name| reference_among(&subjects, name)).transpose()?,
+        reference: args
+            .reference
+            .as_deref()
+            .map(|name| reference_among(&subjects, name))
+            .transpose()?,
         subjects,
         shell: shell.clone(),
         runs: args.runs()?,
@@ -55,6 +69,8 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
 }
 
 fn open_exports(args: &CompareArgs) -> anyhow::Result<Vec<(CompareFormat, Output)>> {
-    let open = |(format, path): (CompareFormat, std::path::PathBuf)| Ok((format, Output::open(Some(&path), Output::Stdout)?));
+    let open = |(format, path): (CompareFormat, std::path::PathBuf)| {
+        Ok((format, Output::open(Some(&path), Output::Stdout)?))
+    };
     args.exports()?.into_iter().map(open).collect()
 }

@@ -1,4 +1,5 @@
-//! `zctrace diff`: what changed between two saved reports, or from a saved one to a run of a command.
+//! `zctrace diff`: what changed between two saved reports, or from a saved one to a run of a
+//! command.
 
 use std::{iter, path::Path, process::ExitCode};
 
@@ -23,9 +24,15 @@ use crate::{cli::DiffArgs, output::Output};
 /// Shows what changed. The exit status says whether anything did.
 pub fn diff(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     // The command's stdout is its own.
-    let default = if args.command.is_empty() { Output::Stdout } else { Output::Stderr };
+    let default = if args.command.is_empty() {
+        Output::Stdout
+    } else {
+        Output::Stderr
+    };
     let output = Output::open(args.output.as_deref(), default)?;
-    let saved: Vec<&Path> = iter::once(args.before.as_path()).chain(args.after.as_deref()).collect();
+    let saved: Vec<&Path> = iter::once(args.before.as_path())
+        .chain(args.after.as_deref())
+        .collect();
     read_stdin_once(&saved)?;
     let before = open_report(&args.before)?;
     let after = match &args.after {
@@ -33,7 +40,11 @@ pub fn diff(args: &DiffArgs) -> anyhow::Result<ExitCode> {
         None => run(args, &before)?,
     };
     let diff = Diff::new(&before, &after);
-    output.write(&render::diff(&diff, args.format, &render_options(args.color, &output)))?;
+    output.write(&render::diff(
+        &diff,
+        args.format,
+        &render_options(args.color, &output),
+    ))?;
     Ok(ExitCode::from(diff.outcome.exit_status()))
 }
 
@@ -41,8 +52,14 @@ pub fn diff(args: &DiffArgs) -> anyhow::Result<ExitCode> {
 fn run(args: &DiffArgs, before: &Report) -> anyhow::Result<Report> {
     let selection = match &before.counted {
         Some(Counted::Names(names)) => {
-            let names = names.iter().map(String::as_str).collect::<Vec<_>>().join(",");
-            names.parse().context("the saved report counted calls that this zctrace does not know")?
+            let names = names
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join(",");
+            names
+                .parse()
+                .context("the saved report counted calls that this zctrace does not know")?
         }
         Some(Counted::All) | None => Selection::All,
     };
@@ -64,7 +81,8 @@ fn run(args: &DiffArgs, before: &Report) -> anyhow::Result<Report> {
     Ok(Report::from_trace(&trace, &Options::default()))
 }
 
-/// The backend that was asked for; otherwise that of the saved report, because the other one infers other transfers.
+/// The backend that was asked for; otherwise that of the saved report, because the other one infers
+/// other transfers.
 fn backend_for(chosen: Choice, before: &str) -> Choice {
     match (chosen, before) {
         (Choice::Auto, "ebpf") => Choice::Ebpf,

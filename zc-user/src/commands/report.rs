@@ -73,12 +73,22 @@ enum Input {
 /// Reads a report or strace logs. The first character tells which of them it is.
 fn read_input(paths: &[PathBuf], selection: &Selection) -> anyhow::Result<Input> {
     read_stdin_once(paths)?;
-    let mut readers = paths.iter().map(|path| reader(path)).collect::<anyhow::Result<Vec<_>>>()?;
-    let json = readers.iter_mut().map(is_json).collect::<Result<Vec<_>, _>>()?;
+    let mut readers = paths
+        .iter()
+        .map(|path| reader(path))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let json = readers
+        .iter_mut()
+        .map(is_json)
+        .collect::<Result<Vec<_>, _>>()?;
     match (json.as_slice(), readers.as_mut_slice()) {
-        ([true], [reader]) => read_report(reader, &paths[0]).map(|report| Input::Report(Box::new(report))),
+        ([true], [reader]) => {
+            read_report(reader, &paths[0]).map(|report| Input::Report(Box::new(report)))
+        }
         _ if json.contains(&true) => {
-            bail!("several files must be the logs of one `strace -ff`; give JSON reports one at a time")
+            bail!(
+                "several files must be the logs of one `strace -ff`; give JSON reports one at a time"
+            )
         }
         _ => read_trace(readers, paths, selection).map(|trace| Input::Trace(Box::new(trace))),
     }
@@ -103,18 +113,34 @@ fn is_stdin(path: &Path) -> bool {
 
 /// The path in messages.
 fn named(path: &Path) -> String {
-    if is_stdin(path) { "stdin".to_owned() } else { format!("'{}'", path.display()) }
+    if is_stdin(path) {
+        "stdin".to_owned()
+    } else {
+        format!("'{}'", path.display())
+    }
 }
 
 fn reader(path: &Path) -> anyhow::Result<BufReader<File>> {
-    let file = if is_stdin(path) { io::stdin().as_fd().try_clone_to_owned().map(File::from) } else { File::open(path) };
+    let file = if is_stdin(path) {
+        io::stdin().as_fd().try_clone_to_owned().map(File::from)
+    } else {
+        File::open(path)
+    };
     let file = file.with_context(|| format!("cannot open {}", named(path)))?;
-    ensure!(!file.metadata()?.is_dir(), "cannot read {}: it is a directory", named(path));
+    ensure!(
+        !file.metadata()?.is_dir(),
+        "cannot read {}: it is a directory",
+        named(path)
+    );
     Ok(BufReader::with_capacity(1 << 16, file))
 }
 
 fn is_json(reader: &mut BufReader<File>) -> io::Result<bool> {
-    Ok(reader.fill_buf()?.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{'))
+    Ok(reader
+        .fill_buf()?
+        .iter()
+        .find(|byte| !byte.is_ascii_whitespace())
+        == Some(&b'{'))
 }
 
 fn read_report(reader: &mut BufReader<File>, path: &Path) -> anyhow::Result<Report> {
@@ -124,15 +150,28 @@ fn read_report(reader: &mut BufReader<File>, path: &Path) -> anyhow::Result<Repo
     Report::from_json(&text).with_context(cannot_read)
 }
 
-fn read_trace(readers: Vec<BufReader<File>>, paths: &[PathBuf], selection: &Selection) -> anyhow::Result<Trace> {
+fn read_trace(
+    readers: Vec<BufReader<File>>,
+    paths: &[PathBuf],
+    selection: &Selection,
+) -> anyhow::Result<Trace> {
     let is_one_of_many = paths.len() > 1;
     let logs = readers
         .into_iter()
         .zip(paths)
-        .map(|(reader, path)| Log { reader, tid: is_one_of_many.then(|| tid_of_file(&path.to_string_lossy())).flatten() })
+        .map(|(reader, path)| Log {
+            reader,
+            tid: is_one_of_many
+                .then(|| tid_of_file(&path.to_string_lossy()))
+                .flatten(),
+        })
         .collect();
     let mut show = |line: &str| log::warn!(target: "zctrace::strace", "cannot parse: {line}");
     let trace = read_logs(logs, selection, &mut show).context("cannot read the log")?;
-    ensure!(!trace.processes.is_empty(), "{} has no line of strace", named(&paths[0]));
+    ensure!(
+        !trace.processes.is_empty(),
+        "{} has no line of strace",
+        named(&paths[0])
+    );
     Ok(trace)
 }

@@ -27,8 +27,14 @@ use crate::{
 pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let options = run_options(args)?;
     if args.display.shows_sampled_calls() {
-        ensure!(args.callers.is_some(), "the format shows sampled calls: add --callers, or --callers=all");
-        ensure!(!args.counts_only, "the format shows when calls were made: leave out --counts-only");
+        ensure!(
+            args.callers.is_some(),
+            "the format shows sampled calls: add --callers, or --callers=all"
+        );
+        ensure!(
+            !args.counts_only,
+            "the format shows when calls were made: leave out --counts-only"
+        );
     }
     let outputs = Outputs::open(&args.display, Output::Stderr)?;
     log_if(args.verbose)?;
@@ -36,7 +42,11 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         return verify(&options, &args.display, &outputs.report);
     }
     let outputs = Arc::new(outputs);
-    let status = Arc::new(if args.no_status { None } else { StatusLine::open() });
+    let status = Arc::new(if args.no_status {
+        None
+    } else {
+        StatusLine::open()
+    });
     let trace = backend::run(
         args.backend,
         &RunOptions {
@@ -52,12 +62,16 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// `zctrace run --verify`: compares both backends. The exit status is 1 if they differ.
-fn verify(options: &RunOptions, display: &DisplayArgs, output: &Output) -> anyhow::Result<ExitCode> {
+fn verify(
+    options: &RunOptions,
+    display: &DisplayArgs,
+    output: &Output,
+) -> anyhow::Result<ExitCode> {
     let Some(format) = display.format.plain() else {
         bail!("--verify shows a table or json; use --format json, or leave --format out")
     };
-    let [ebpf, strace] =
-        [Choice::Ebpf, Choice::Strace].map(|choice| backend::run(choice, options).map(|trace| report_of(&trace, display)));
+    let [ebpf, strace] = [Choice::Ebpf, Choice::Strace]
+        .map(|choice| backend::run(choice, options).map(|trace| report_of(&trace, display)));
     let comparison = Comparison::new(&ebpf?, &strace?);
     let text = render::verify(&comparison, format, &report_options(display, output));
     output.write(&text)?;
@@ -66,23 +80,38 @@ fn verify(options: &RunOptions, display: &DisplayArgs, output: &Output) -> anyho
             "the first run may have read what the second needed from stdin; let the command open a file by name instead"
         ));
     }
-    Ok(if comparison.equal { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if comparison.equal {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(1)
+    })
 }
 
-/// Whether bytes that one run reads from it are gone for the next run: a pipe, a socket, or a file whose position both share.
+/// Whether bytes that one run reads from it are gone for the next run: a pipe, a socket, or a file
+/// whose position both share.
 fn is_used_up(input: &impl AsFd) -> bool {
     let kind = rustix::fs::fstat(input).map(|stat| FileType::from_raw_mode(stat.st_mode));
-    matches!(kind, Ok(FileType::Fifo | FileType::Socket | FileType::RegularFile))
+    matches!(
+        kind,
+        Ok(FileType::Fifo | FileType::Socket | FileType::RegularFile)
+    )
 }
 
-/// Shows the report so far in the place where the final report goes. The next report replaces it in a file.
-fn on_interim_trace(display: &DisplayArgs, outputs: &Arc<Outputs>, status: &Arc<Option<StatusLine>>) -> OnInterimTrace {
+/// Shows the report so far in the place where the final report goes. The next report replaces it in
+/// a file.
+fn on_interim_trace(
+    display: &DisplayArgs,
+    outputs: &Arc<Outputs>,
+    status: &Arc<Option<StatusLine>>,
+) -> OnInterimTrace {
     let (mut display, outputs, status) = (display.clone(), Arc::clone(outputs), Arc::clone(status));
     // The command may need the terminal meanwhile.
     display.pager = false;
     OnInterimTrace::new(move |trace| {
         erase((*status).as_ref());
-        let shown = trace.map_err(anyhow::Error::from).and_then(|trace| show(report_of(&trace, &display), &display, &outputs));
+        let shown = trace
+            .map_err(anyhow::Error::from)
+            .and_then(|trace| show(report_of(&trace, &display), &display, &outputs));
         if let Err(error) = shown {
             say(format_args!("{error:#}"));
         }
@@ -116,18 +145,34 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
     Ok(RunOptions {
         command: args.command.clone(),
         selection: args.syscalls.clone(),
-        until: if args.wait_all { Until::AllEnd } else { Until::RootEnds },
+        until: if args.wait_all {
+            Until::AllEnd
+        } else {
+            Until::RootEnds
+        },
         launch: LaunchOptions {
             identity: args.user.as_deref().map(find_identity).transpose()?,
-            on_tracer_exit: if args.bound { OnTracerExit::Kill } else { OnTracerExit::KeepRunning },
+            on_tracer_exit: if args.bound {
+                OnTracerExit::Kill
+            } else {
+                OnTracerExit::KeepRunning
+            },
             environment,
             ..LaunchOptions::default()
         },
         limits: args.limits.limits(),
         // Processes that are merged have no callers of their own.
-        listed: if args.verify || args.callers.is_some() { Listed::All } else { listed(&args.display) },
+        listed: if args.verify || args.callers.is_some() {
+            Listed::All
+        } else {
+            listed(&args.display)
+        },
         recorded: args.what_is_recorded(),
-        privileges: if args.verify { AfterAttach::Lowered } else { AfterAttach::GivenUp },
+        privileges: if args.verify {
+            AfterAttach::Lowered
+        } else {
+            AfterAttach::GivenUp
+        },
         on_interim_trace: None,
         on_progress: None,
         timeout: None,

@@ -14,7 +14,9 @@ use crate::{
 #[derive(Debug, Error)]
 pub enum CompareError {
     /// A command failed.
-    #[error("'{name}' {how} in {run}; to go on regardless, add --ignore-failure (-i); to see its output, add --output inherit")]
+    #[error(
+        "'{name}' {how} in {run}; to go on regardless, add --ignore-failure (-i); to see its output, add --output inherit"
+    )]
     Failed {
         /// The name of the command.
         name: String,
@@ -24,7 +26,9 @@ pub enum CompareError {
         run: String,
     },
     /// A command of --setup, --prepare, --conclude or --cleanup failed.
-    #[error("the {option} command '{command}' {how}; append `|| true` to it if that does not matter")]
+    #[error(
+        "the {option} command '{command}' {how}; append `|| true` to it if that does not matter"
+    )]
     HookFailed {
         /// The option that the command was given with.
         option: &'static str,
@@ -34,7 +38,9 @@ pub enum CompareError {
         how: String,
     },
     /// The shell failed to run an empty command.
-    #[error("the shell {how} when it was given an empty command; choose another one with --shell, or none with -N")]
+    #[error(
+        "the shell {how} when it was given an empty command; choose another one with --shell, or none with -N"
+    )]
     ShellFailed {
         /// How it ended.
         how: String,
@@ -62,12 +68,15 @@ pub enum CompareError {
 }
 
 impl CompareError {
-    /// The exit status, if this error has one of its own: a command could not be started, or a signal ended zctrace.
+    /// The exit status, if this error has one of its own: a command could not be started, or a
+    /// signal ended zctrace.
     pub fn exit_status(&self) -> Option<u8> {
         match self {
             Self::Launch(error) => Some(error.exit_status()),
             Self::Trace(error) => error.exit_status(),
-            Self::Signal(SignalError::Interrupted(signal)) => Some(signal::exit_status(*signal as i32)),
+            Self::Signal(SignalError::Interrupted(signal)) => {
+                Some(signal::exit_status(*signal as i32))
+            }
             _ => None,
         }
     }

@@ -1,11 +1,14 @@
-//! Measures the commands: times each of them untraced as often as planned, then runs it once under a backend.
+//! Measures the commands: times each of them untraced as often as planned, then runs it once under
+//! a backend.
 
 use std::{ffi::OsString, io, time::Duration};
 
 use nix::sys::prctl;
 use tokio::runtime::Runtime;
 
-use zctrace_core::compare::{Measured, OnFailure, Order, Plan, Series, Shell, Subject, Timing, how_it_failed};
+use zctrace_core::compare::{
+    Measured, OnFailure, Order, Plan, Series, Shell, Subject, Timing, how_it_failed,
+};
 
 use super::{error::CompareError, timed_run};
 use crate::{
@@ -34,9 +37,16 @@ pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Measured, Com
     // Processes that a command leaves behind become children of this one, where they can be found.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
     use_one_heap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()?;
     let signals = runtime.block_on(async { Signals::hold(OnTracerExit::Kill) })?;
-    let mut session = Session { plan, progress, runtime, signals };
+    let mut session = Session {
+        plan,
+        progress,
+        runtime,
+        signals,
+    };
     let measured = session.measure();
     session.progress.end();
     if measured.is_err() {
@@ -65,16 +75,34 @@ impl Session<'_> {
             find_program(&subject.words, &LaunchOptions::default())?;
         }
         self.try_backend()?;
-        let shell = if self.plan.shell == Shell::None { Vec::new() } else { self.time_shell()? };
+        let shell = if self.plan.shell == Shell::None {
+            Vec::new()
+        } else {
+            self.time_shell()?
+        };
         let all: Vec<usize> = (0..self.plan.subjects.len()).collect();
-        let mut measurements: Vec<Measurements> = all.iter().map(|_| Measurements::default()).collect();
-        let group_size = if self.plan.order == Order::Interleaved { all.len() } else { 1 };
+        let mut measurements: Vec<Measurements> =
+            all.iter().map(|_| Measurements::default()).collect();
+        let group_size = if self.plan.order == Order::Interleaved {
+            all.len()
+        } else {
+            1
+        };
         for group in all.chunks(group_size) {
             self.measure_group(group, &mut measurements)?;
         }
-        let series =
-            measurements.into_iter().filter_map(|Measurements { timings, trace }| Some(Series { timings, trace: trace? }));
-        Ok(Measured { shell, series: series.collect() })
+        let series = measurements
+            .into_iter()
+            .filter_map(|Measurements { timings, trace }| {
+                Some(Series {
+                    timings,
+                    trace: trace?,
+                })
+            });
+        Ok(Measured {
+            shell,
+            series: series.collect(),
+        })
     }
 
     /// Finds out whether anything can be traced here, before minutes go into timing.
@@ -99,7 +127,11 @@ impl Session<'_> {
     }
 
     /// Measures the commands of a group, which take turns.
-    fn measure_group(&mut self, group: &[usize], measurements: &mut [Measurements]) -> Result<(), CompareError> {
+    fn measure_group(
+        &mut self,
+        group: &[usize],
+        measurements: &mut [Measurements],
+    ) -> Result<(), CompareError> {
         let plan = self.plan;
         for &index in group {
             self.hook("--setup", plan.subjects[index].hooks.setup.as_ref())?;
@@ -131,14 +163,21 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn time_group(&mut self, group: &[usize], measurements: &mut [Measurements]) -> Result<(), CompareError> {
+    fn time_group(
+        &mut self,
+        group: &[usize],
+        measurements: &mut [Measurements],
+    ) -> Result<(), CompareError> {
         let plan = self.plan;
         let mut schedule = Schedule::new(group.len());
-        self.progress.begin("timing", plan.runs.min * group.len() as u64);
+        self.progress
+            .begin("timing", plan.runs.min * group.len() as u64);
         while let Some(turn) = schedule.next() {
             let index = group[turn];
             let timings = &mut measurements[index].timings;
-            let (timing, hooks) = self.time_subject(&plan.subjects[index], || format!("run {}", timings.len() + 1))?;
+            let (timing, hooks) = self.time_subject(&plan.subjects[index], || {
+                format!("run {}", timings.len() + 1)
+            })?;
             if timings.is_empty() {
                 schedule.want(turn, plan.runs.wanted(timing.wall + hooks));
             }
@@ -148,8 +187,13 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Times one run with its --prepare and --conclude commands. Returns also how long these two took.
-    fn time_subject(&mut self, subject: &Subject, run: impl Fn() -> String) -> Result<(Timing, Duration), CompareError> {
+    /// Times one run with its --prepare and --conclude commands. Returns also how long these two
+    /// took.
+    fn time_subject(
+        &mut self,
+        subject: &Subject,
+        run: impl Fn() -> String,
+    ) -> Result<(Timing, Duration), CompareError> {
         let mut hooks = self.hook("--prepare", subject.hooks.prepare.as_ref())?;
         let timing = self.time(&subject.words)?;
         self.check(timing.exit, &subject.name, run)?;
@@ -159,13 +203,19 @@ impl Session<'_> {
 
     fn time(&self, words: &[OsString]) -> Result<Timing, CompareError> {
         let launch = self.launch_options(timed_run::streams(self.plan)?);
-        self.runtime.block_on(timed_run::time(words, &launch, &self.signals))
+        self.runtime
+            .block_on(timed_run::time(words, &launch, &self.signals))
     }
 
     fn trace_subject(&mut self, subject: &Subject) -> Result<Trace, CompareError> {
         self.hook("--prepare", subject.hooks.prepare.as_ref())?;
-        let trace = self.trace(subject.words.clone(), self.launch_options(timed_run::streams(self.plan)?))?;
-        self.check(trace.exit.unwrap_or(Exit::Code(0)), &subject.name, || "the traced run".to_owned())?;
+        let trace = self.trace(
+            subject.words.clone(),
+            self.launch_options(timed_run::streams(self.plan)?),
+        )?;
+        self.check(trace.exit.unwrap_or(Exit::Code(0)), &subject.name, || {
+            "the traced run".to_owned()
+        })?;
         self.hook("--conclude", subject.hooks.conclude.as_ref())?;
         Ok(trace)
     }
@@ -194,29 +244,47 @@ impl Session<'_> {
 
     /// Runs the command of this option in a shell, if there is one. Returns how long it took.
     fn hook(&self, option: &'static str, line: Option<&String>) -> Result<Duration, CompareError> {
-        let Some(line) = line else { return Ok(Duration::ZERO) };
+        let Some(line) = line else {
+            return Ok(Duration::ZERO);
+        };
         let launch = self.launch_options(timed_run::hook_streams(self.plan)?);
         let words = self.plan.shell.script(line);
-        let timing = self.runtime.block_on(timed_run::time(&words, &launch, &self.signals))?;
+        let timing = self
+            .runtime
+            .block_on(timed_run::time(&words, &launch, &self.signals))?;
         match how_it_failed(timing.exit) {
             None => Ok(timing.wall),
-            Some(how) => Err(CompareError::HookFailed { option, command: line.clone(), how }),
+            Some(how) => Err(CompareError::HookFailed {
+                option,
+                command: line.clone(),
+                how,
+            }),
         }
     }
 
     fn launch_options(&self, streams: Streams) -> LaunchOptions {
-        LaunchOptions { identity: self.plan.identity, on_tracer_exit: OnTracerExit::Kill, streams, ..LaunchOptions::default() }
+        LaunchOptions {
+            identity: self.plan.identity,
+            on_tracer_exit: OnTracerExit::Kill,
+            streams,
+            ..LaunchOptions::default()
+        }
     }
 
     fn check(&self, exit: Exit, name: &str, run: impl Fn() -> String) -> Result<(), CompareError> {
         match how_it_failed(exit).filter(|_| self.plan.on_failure == OnFailure::Stop) {
             None => Ok(()),
-            Some(how) => Err(CompareError::Failed { name: name.to_owned(), how, run: run() }),
+            Some(how) => Err(CompareError::Failed {
+                name: name.to_owned(),
+                how,
+                run: run(),
+            }),
         }
     }
 }
 
-/// Whose turn it is. Commands take turns; one that needs more runs gets its turns spread evenly among those of the others.
+/// Whose turn it is. Commands take turns; one that needs more runs gets its turns spread evenly
+/// among those of the others.
 #[derive(Debug)]
 struct Schedule {
     runs: Vec<RunCount>,
@@ -231,7 +299,9 @@ struct RunCount {
 impl Schedule {
     /// How often a command runs is known after its first run; until then it counts as one run.
     fn new(commands: usize) -> Self {
-        Self { runs: vec![RunCount { done: 0, wanted: 1 }; commands] }
+        Self {
+            runs: vec![RunCount { done: 0, wanted: 1 }; commands],
+        }
     }
 
     /// Sets how often a command runs in all.
@@ -239,12 +309,18 @@ impl Schedule {
         self.runs[command].wanted = runs;
     }
 
-    /// The command whose turn it is: of the unfinished ones, the first with the smallest share of its runs done. `None` at the end.
+    /// The command whose turn it is: of the unfinished ones, the first with the smallest share of
+    /// its runs done. `None` at the end.
     fn next(&mut self) -> Option<usize> {
-        let unfinished = self.runs.iter().enumerate().filter(|(_, runs)| runs.done < runs.wanted);
+        let unfinished = self
+            .runs
+            .iter()
+            .enumerate()
+            .filter(|(_, runs)| runs.done < runs.wanted);
         // Compares the fractions done/wanted without a division.
         let share = |a: &RunCount, b: &RunCount| {
-            (u128::from(a.done) * u128::from(b.wanted)).cmp(&(u128::from(b.done) * u128::from(a.wanted)))
+            (u128::from(a.done) * u128::from(b.wanted))
+                .cmp(&(u128::from(b.done) * u128::from(a.wanted)))
         };
         let (command, _) = unfinished.min_by(|(_, a), (_, b)| share(a, b))?;
         self.runs[command].done += 1;
@@ -257,10 +333,12 @@ impl Schedule {
     }
 }
 
-/// Makes all threads allocate from one heap, so that its free memory can be given back. Call it before there are threads.
+/// Makes all threads allocate from one heap, so that its free memory can be given back. Call it
+/// before there are threads.
 ///
-/// zctrace's own memory limits what can be measured: every command starts as a fork of this process, and the kernel's peak counts that
-/// fork. A command with a smaller peak has an unknown one.
+/// zctrace's own memory limits what can be measured: every command starts as a fork of this
+/// process, and the kernel's peak counts that fork. A command with a smaller peak has an unknown
+/// one.
 fn use_one_heap() {
     // SAFETY: sets a number within malloc.
     unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };

@@ -20,12 +20,20 @@ use zctrace_core::compare::{Input, Output, Plan, Timing};
 
 use super::error::CompareError;
 use crate::{
-    launch::{Child, LaunchError, LaunchOptions, Received, Signals, Stream, Streams, find_program, prepare},
+    launch::{
+        Child, LaunchError, LaunchOptions, Received, Signals, Stream, Streams, find_program,
+        prepare,
+    },
     trace::Exit,
 };
 
-/// Runs this command to its end. A signal to zctrace is an error; the caller then has to end the command.
-pub(super) async fn time(words: &[OsString], launch: &LaunchOptions, signals: &Signals) -> Result<Timing, CompareError> {
+/// Runs this command to its end. A signal to zctrace is an error; the caller then has to end the
+/// command.
+pub(super) async fn time(
+    words: &[OsString],
+    launch: &LaunchOptions,
+    signals: &Signals,
+) -> Result<Timing, CompareError> {
     let program = find_program(words, launch)?;
     let (mut reader, writer) = io::pipe()?;
     let failed = |cause| LaunchError::new(words.first().cloned().unwrap_or_default(), cause);
@@ -36,7 +44,8 @@ pub(super) async fn time(words: &[OsString], launch: &LaunchOptions, signals: &S
     let before = Usage::read_from(&mut reader)?;
     let (exit, usage) = loop {
         tokio::select! {
-            // The terminal signals the command too, so both may be ready at once: look at the signal first.
+            // The terminal signals the command too, so both may be ready at once: look at the
+            // signal first.
             biased;
             signal = signals.next() => if let Received::ToForward(signal) = signal? { child.forward(signal) },
             ended = child.wait_with_usage() => break ended?,
@@ -47,8 +56,9 @@ pub(super) async fn time(words: &[OsString], launch: &LaunchOptions, signals: &S
     Ok(after.since(&before, exit))
 }
 
-/// Makes the child report what it has used before its exec: that belongs to zctrace, not to the command.
-/// The child reports twice. The first time faults the code in, so that little happens between the second report and exec.
+/// Makes the child report what it has used before its exec: that belongs to zctrace, not to the
+/// command. The child reports twice. The first time faults the code in, so that little happens
+/// between the second report and exec.
 fn report_usage_before_exec(command: &mut Command, mut writer: PipeWriter) {
     // SAFETY: the closure runs between fork and exec, and only makes plain system calls.
     unsafe {
@@ -86,7 +96,8 @@ struct Usage {
 }
 
 impl Usage {
-    /// By how much exec alone can raise the peak: it writes the arguments into the new program's memory.
+    /// By how much exec alone can raise the peak: it writes the arguments into the new program's
+    /// memory.
     const EXEC_KIB: u64 = 256;
     const NUMBERS: usize = 8;
 
@@ -94,7 +105,9 @@ impl Usage {
         let at = clock_gettime(ClockId::CLOCK_MONOTONIC)?.into();
         // The kernel's counters are never negative.
         let count = |number: libc::c_long| u64::try_from(number).unwrap_or_default();
-        let time = |time: libc::timeval| Duration::from_secs(count(time.tv_sec)) + Duration::from_micros(count(time.tv_usec));
+        let time = |time: libc::timeval| {
+            Duration::from_secs(count(time.tv_sec)) + Duration::from_micros(count(time.tv_usec))
+        };
         Ok(Self {
             at,
             user: time(usage.ru_utime),
@@ -112,11 +125,16 @@ impl Usage {
             wall: self.at.saturating_sub(before.at),
             user: self.user.saturating_sub(before.user),
             system: self.system.saturating_sub(before.system),
-            voluntary_switches: self.voluntary_switches.saturating_sub(before.voluntary_switches),
-            involuntary_switches: self.involuntary_switches.saturating_sub(before.involuntary_switches),
+            voluntary_switches: self
+                .voluntary_switches
+                .saturating_sub(before.voluntary_switches),
+            involuntary_switches: self
+                .involuntary_switches
+                .saturating_sub(before.involuntary_switches),
             minor_faults: self.minor_faults.saturating_sub(before.minor_faults),
             major_faults: self.major_faults.saturating_sub(before.major_faults),
-            // The kernel's peak is for all programs that a process has executed, so it includes zctrace before its exec.
+            // The kernel's peak is for all programs that a process has executed, so it includes
+            // zctrace before its exec.
             peak_memory_bytes: (self.peak_memory_kib > before.peak_memory_kib + Self::EXEC_KIB)
                 .then_some(self.peak_memory_kib * 1024),
             exit,
@@ -150,9 +168,27 @@ impl Usage {
             reader.read_exact(&mut bytes)?;
             *number = u64::from_ne_bytes(bytes);
         }
-        let [at, user, system, voluntary_switches, involuntary_switches, minor_faults, major_faults, peak_memory_kib] = numbers;
+        let [
+            at,
+            user,
+            system,
+            voluntary_switches,
+            involuntary_switches,
+            minor_faults,
+            major_faults,
+            peak_memory_kib,
+        ] = numbers;
         let [at, user, system] = [at, user, system].map(Duration::from_nanos);
-        Ok(Self { at, user, system, voluntary_switches, involuntary_switches, minor_faults, major_faults, peak_memory_kib })
+        Ok(Self {
+            at,
+            user,
+            system,
+            voluntary_switches,
+            involuntary_switches,
+            minor_faults,
+            major_faults,
+            peak_memory_kib,
+        })
     }
 }
 
@@ -168,26 +204,46 @@ pub(super) fn streams(plan: &Plan) -> Result<Streams, CompareError> {
         Output::Inherit => (Stream::Inherited, Stream::Inherited),
         Output::File(path) => (open_file(path, || File::create(path))?, Stream::null()?),
     };
-    Ok(Streams { stdin, stdout, stderr })
+    Ok(Streams {
+        stdin,
+        stdout,
+        stderr,
+    })
 }
 
-/// The standard streams of --setup, --prepare and their like: only `--output inherit` shows their output.
+/// The standard streams of --setup, --prepare and their like: only `--output inherit` shows their
+/// output.
 pub(super) fn hook_streams(plan: &Plan) -> io::Result<Streams> {
-    let output = || if plan.output == Output::Inherit { Ok(Stream::Inherited) } else { Stream::null() };
-    Ok(Streams { stdin: Stream::null()?, stdout: output()?, stderr: output()? })
+    let output = || {
+        if plan.output == Output::Inherit {
+            Ok(Stream::Inherited)
+        } else {
+            Stream::null()
+        }
+    };
+    Ok(Streams {
+        stdin: Stream::null()?,
+        stdout: output()?,
+        stderr: output()?,
+    })
 }
 
 fn open_file(path: &Path, open: impl Fn() -> io::Result<File>) -> Result<Stream, CompareError> {
     let file = refuse_fifo(path).and_then(|()| open());
-    file.map(Stream::from).map_err(|cause| CompareError::Stream { path: path.display().to_string(), cause })
+    file.map(Stream::from)
+        .map_err(|cause| CompareError::Stream {
+            path: path.display().to_string(),
+            cause,
+        })
 }
 
-/// Refuses a FIFO. Opening it would wait for its other end, and ignore signals meanwhile; and its bytes are there for one run only.
+/// Refuses a FIFO. Opening it would wait for its other end, and ignore signals meanwhile; and its
+/// bytes are there for one run only.
 fn refuse_fifo(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
-        Ok(found) if found.file_type().is_fifo() => {
-            Err(io::Error::other("it is a FIFO, whose bytes are there for one run only; name a regular file"))
-        }
+        Ok(found) if found.file_type().is_fifo() => Err(io::Error::other(
+            "it is a FIFO, whose bytes are there for one run only; name a regular file",
+        )),
         // Opening it reports anything else that is wrong.
         _ => Ok(()),
     }
@@ -196,7 +252,9 @@ fn refuse_fifo(path: &Path) -> io::Result<()> {
 /// The writing end of a pipe that a thread reads and discards until every writer has closed it.
 fn drained_pipe() -> io::Result<OwnedFd> {
     let (mut reader, writer) = io::pipe()?;
-    thread::Builder::new().name("drain".to_owned()).spawn(move || io::copy(&mut reader, &mut io::sink()))?;
+    thread::Builder::new()
+        .name("drain".to_owned())
+        .spawn(move || io::copy(&mut reader, &mut io::sink()))?;
     Ok(writer.into())
 }
 
@@ -223,25 +281,50 @@ mod tests {
     #[test]
     fn usage_survives_the_pipe() {
         let (mut reader, mut writer) = io::pipe().expect("a pipe");
-        writer.write_all(&used(3).to_bytes()).expect("the pipe has room");
-        assert_eq!(Usage::read_from(&mut reader).expect("it was written"), used(3));
+        writer
+            .write_all(&used(3).to_bytes())
+            .expect("the pipe has room");
+        assert_eq!(
+            Usage::read_from(&mut reader).expect("it was written"),
+            used(3)
+        );
     }
 
     #[test]
     fn usage_before_the_exec_is_not_counted() {
         let timing = used(3).since(&used(1), Exit::Code(0));
         assert_eq!(timing.wall, Duration::from_nanos(2_000_000_014));
-        assert_eq!((timing.user, timing.system), (Duration::from_micros(2), Duration::from_micros(4)));
-        assert_eq!((timing.voluntary_switches, timing.involuntary_switches), (6, 8));
+        assert_eq!(
+            (timing.user, timing.system),
+            (Duration::from_micros(2), Duration::from_micros(4))
+        );
+        assert_eq!(
+            (timing.voluntary_switches, timing.involuntary_switches),
+            (6, 8)
+        );
         assert_eq!((timing.minor_faults, timing.major_faults), (10, 12));
-        assert_eq!(timing.peak_memory_bytes, Some(3000 * 1024), "a peak is not a difference");
+        assert_eq!(
+            timing.peak_memory_bytes,
+            Some(3000 * 1024),
+            "a peak is not a difference"
+        );
     }
 
     #[test]
     fn a_peak_that_may_be_that_of_zctrace_is_unknown() {
-        let after = |kib| Usage { peak_memory_kib: 1000 + kib, ..used(3) }.since(&used(1), Exit::Code(0)).peak_memory_bytes;
+        let after = |kib| {
+            Usage {
+                peak_memory_kib: 1000 + kib,
+                ..used(3)
+            }
+            .since(&used(1), Exit::Code(0))
+            .peak_memory_bytes
+        };
         assert_eq!(after(Usage::EXEC_KIB), None);
-        assert_eq!(after(Usage::EXEC_KIB + 1), Some((1001 + Usage::EXEC_KIB) * 1024));
+        assert_eq!(
+            after(Usage::EXEC_KIB + 1),
+            Some((1001 + Usage::EXEC_KIB) * 1024)
+        );
     }
 
     #[test]
@@ -250,10 +333,24 @@ mod tests {
         let fifo = dir.path().join("fifo");
         mkfifo(&fifo, Mode::S_IRWXU).expect("the directory is ours");
         let (input, output) = (Input::File(fifo.clone()), Output::File(fifo.clone()));
-        for plan in [Plan { input, ..sample::plan(1) }, Plan { output, ..sample::plan(1) }] {
-            let Err(error) = streams(&plan) else { panic!("it was opened") };
+        for plan in [
+            Plan {
+                input,
+                ..sample::plan(1)
+            },
+            Plan {
+                output,
+                ..sample::plan(1)
+            },
+        ] {
+            let Err(error) = streams(&plan) else {
+                panic!("it was opened")
+            };
             let error = error.to_string();
-            assert!(error.contains(&fifo.display().to_string()) && error.contains("a FIFO"), "{error}");
+            assert!(
+                error.contains(&fifo.display().to_string()) && error.contains("a FIFO"),
+                "{error}"
+            );
         }
     }
 }

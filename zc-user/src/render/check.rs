@@ -1,5 +1,5 @@
-//! `zctrace check`: the results for a person, and in the formats for CI: `JUnit`'s XML, the Test Anything Protocol, annotations of GitHub
-//! Actions, Markdown, CSV.
+//! `zctrace check`: the results for a person, and in the formats for CI: `JUnit`'s XML, the Test
+//! Anything Protocol, annotations of GitHub Actions, Markdown, CSV.
 
 use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
 
@@ -63,7 +63,11 @@ fn page(results: &Results, options: &Options) -> String {
     if !results.checks.is_empty() {
         page.gap();
     }
-    let style = if results.exit_status() == 0 && results.interrupted.is_none() { Style::Good } else { Style::Bad };
+    let style = if results.exit_status() == 0 && results.interrupted.is_none() {
+        Style::Good
+    } else {
+        Style::Bad
+    };
     page.flow(0, &words(&results.summary(), style));
     page.finish()
 }
@@ -80,9 +84,17 @@ const fn mark(status: Status) -> (&'static str, Style) {
 
 fn write_check(page: &mut Page, check: &CheckResult) {
     let (mark, style) = mark(check.status);
-    let runs = if check.runs > 1 { format!("{} runs, ", check.runs) } else { String::new() };
+    let runs = if check.runs > 1 {
+        format!("{} runs, ", check.runs)
+    } else {
+        String::new()
+    };
     let time = format!("({runs}{})", units::duration(check.duration_ns));
-    let pieces = [(mark.to_owned(), style), (escape(&check.name), Style::Plain), (time, Style::Faint)];
+    let pieces = [
+        (mark.to_owned(), style),
+        (escape(&check.name), Style::Plain),
+        (time, Style::Faint),
+    ];
     page.flow(0, &pieces.map(|(text, style)| Piece::new(text, style)));
     for problem in problems(check) {
         page.wrap(2, style, &problem.title);
@@ -105,13 +117,23 @@ fn write_check(page: &mut Page, check: &CheckResult) {
     }
 }
 
-/// Patterns that match nothing, in expectations that hold: perhaps for that reason. Those of others are among their problems.
+/// Patterns that match nothing, in expectations that hold: perhaps for that reason. Those of others
+/// are among their problems.
 fn write_unmatched(page: &mut Page, check: &CheckResult) {
-    let outcomes = check.expectations.iter().map(|result| &result.outcome).filter(|outcome| outcome.verdict == Verdict::Holds);
-    let unmatched: BTreeSet<&String> =
-        outcomes.flat_map(|outcome| &outcome.findings).flat_map(|finding| &finding.unmatched).collect();
+    let outcomes = check
+        .expectations
+        .iter()
+        .map(|result| &result.outcome)
+        .filter(|outcome| outcome.verdict == Verdict::Holds);
+    let unmatched: BTreeSet<&String> = outcomes
+        .flat_map(|outcome| &outcome.findings)
+        .flat_map(|finding| &finding.unmatched)
+        .collect();
     for sentence in unmatched {
-        page.flow(2, &words(&format!("note: {}", escape(sentence)), Style::Warning));
+        page.flow(
+            2,
+            &words(&format!("note: {}", escape(sentence)), Style::Warning),
+        );
     }
 }
 
@@ -123,7 +145,13 @@ fn write_tolerated(page: &mut Page, check: &CheckResult) {
         .map(|difference| difference.metric.as_str())
         .collect();
     if !tolerated.is_empty() {
-        page.flow(2, &words(&format!("within their tolerance: {}", tolerated.join(", ")), Style::Faint));
+        page.flow(
+            2,
+            &words(
+                &format!("within their tolerance: {}", tolerated.join(", ")),
+                Style::Faint,
+            ),
+        );
     }
 }
 
@@ -135,15 +163,44 @@ fn write_figures(page: &mut Page, figures: &Repeatability) {
             format!("{name} {min}..{max}")
         }
     };
-    let varying: Vec<String> = figures.varying.iter().map(|figure| range(&figure.name, figure.min, figure.max)).collect();
+    let varying: Vec<String> = figures
+        .varying
+        .iter()
+        .map(|figure| range(&figure.name, figure.min, figure.max))
+        .collect();
     let one = |name: &str, figure: u64| {
-        if is_time(name) { format!("{name} {}", units::duration(figure)) } else { format!("{name} {figure}") }
+        if is_time(name) {
+            format!("{name} {}", units::duration(figure))
+        } else {
+            format!("{name} {figure}")
+        }
     };
-    let same: Vec<String> = figures.same.iter().map(|(name, &figure)| one(name, figure)).collect();
-    let bound = if figures.exact { "" } else { " (others are lower bounds)" };
-    page.flow(2, &words(&format!("the same in all {} runs{bound}: {}", figures.runs, same.join(", ")), Style::Faint));
+    let same: Vec<String> = figures
+        .same
+        .iter()
+        .map(|(name, &figure)| one(name, figure))
+        .collect();
+    let bound = if figures.exact {
+        ""
+    } else {
+        " (others are lower bounds)"
+    };
+    page.flow(
+        2,
+        &words(
+            &format!(
+                "the same in all {} runs{bound}: {}",
+                figures.runs,
+                same.join(", ")
+            ),
+            Style::Faint,
+        ),
+    );
     if !varying.is_empty() {
-        page.flow(2, &words(&format!("varying: {}", varying.join(", ")), Style::Faint));
+        page.flow(
+            2,
+            &words(&format!("varying: {}", varying.join(", ")), Style::Faint),
+        );
     }
 }
 
@@ -157,27 +214,56 @@ struct Problem {
 
 /// All problems of a check.
 fn problems(check: &CheckResult) -> Vec<Problem> {
-    let error = check.error.iter().map(|error| Problem { title: format!("could not be run: {error}"), lines: Vec::new() });
-    let unmet = check.expectations.iter().filter(|result| result.outcome.verdict != Verdict::Holds).map(|result| {
-        let outcome = &result.outcome;
-        let run = if check.runs > 1 { format!(" (in run {} of {})", result.run, check.runs) } else { String::new() };
-        let title = format!("{}: {}{run}", outcome.verdict.name(), outcome.expectation);
-        Problem { title, lines: outcome.decisive().flat_map(finding_lines).collect() }
+    let error = check.error.iter().map(|error| Problem {
+        title: format!("could not be run: {error}"),
+        lines: Vec::new(),
     });
-    error.chain(unmet).chain(differences(check)).map(Problem::escaped).collect()
+    let unmet = check
+        .expectations
+        .iter()
+        .filter(|result| result.outcome.verdict != Verdict::Holds)
+        .map(|result| {
+            let outcome = &result.outcome;
+            let run = if check.runs > 1 {
+                format!(" (in run {} of {})", result.run, check.runs)
+            } else {
+                String::new()
+            };
+            let title = format!("{}: {}{run}", outcome.verdict.name(), outcome.expectation);
+            Problem {
+                title,
+                lines: outcome.decisive().flat_map(finding_lines).collect(),
+            }
+        });
+    error
+        .chain(unmet)
+        .chain(differences(check))
+        .map(Problem::escaped)
+        .collect()
 }
 
 /// What was found, and the closest facts below it.
 fn finding_lines(finding: &Finding) -> Vec<String> {
     let reason = finding.reason.iter().map(|reason| format!(" ({reason})"));
     let found = finding.found.clone() + &reason.collect::<String>();
-    std::iter::once(found).chain(finding.facts.iter().chain(&finding.unmatched).map(|fact| format!("  {fact}"))).collect()
+    std::iter::once(found)
+        .chain(
+            finding
+                .facts
+                .iter()
+                .chain(&finding.unmatched)
+                .map(|fact| format!("  {fact}")),
+        )
+        .collect()
 }
 
 impl Problem {
     /// Makes names of programs and files safe to print.
     fn escaped(self) -> Self {
-        Self { title: escape(&self.title), lines: self.lines.iter().map(|line| escape(line)).collect() }
+        Self {
+            title: escape(&self.title),
+            lines: self.lines.iter().map(|line| escape(line)).collect(),
+        }
     }
 }
 
@@ -188,9 +274,15 @@ fn stderr_lines(check: &CheckResult) -> impl Iterator<Item = String> {
 
 /// Figures that differ from the baseline by more than their tolerance, and those that are unknown.
 fn differences(check: &CheckResult) -> Option<Problem> {
-    let wrong: Vec<&Difference> =
-        check.differences.iter().filter(|difference| difference.state != DifferenceState::Tolerated).collect();
-    let beyond = wrong.iter().filter(|difference| difference.state == DifferenceState::Beyond).count();
+    let wrong: Vec<&Difference> = check
+        .differences
+        .iter()
+        .filter(|difference| difference.state != DifferenceState::Tolerated)
+        .collect();
+    let beyond = wrong
+        .iter()
+        .filter(|difference| difference.state == DifferenceState::Beyond)
+        .count();
     let title = match (beyond, wrong.len()) {
         (_, 0) => return None,
         (0, _) => "inconclusive: figures cannot be compared with the baseline".to_owned(),
@@ -203,22 +295,41 @@ fn differences(check: &CheckResult) -> Option<Problem> {
         table.add_row(cells(difference));
     }
     align_columns(&mut table);
-    Some(Problem { title, lines: table_lines(&table) })
+    Some(Problem {
+        title,
+        lines: table_lines(&table),
+    })
 }
 
 /// A row of the table of differences.
 fn cells(difference: &Difference) -> [String; 5] {
     // An exit status or a signal that is absent is known to be absent.
-    let without = if difference.state == DifferenceState::Beyond { "none" } else { UNKNOWN };
-    let shown = |figure: Option<u64>| figure.map_or_else(|| without.to_owned(), |figure| figure.to_string());
-    let unit = if is_time(&difference.metric) { " (ns)" } else { "" };
+    let without = if difference.state == DifferenceState::Beyond {
+        "none"
+    } else {
+        UNKNOWN
+    };
+    let shown = |figure: Option<u64>| {
+        figure.map_or_else(|| without.to_owned(), |figure| figure.to_string())
+    };
+    let unit = if is_time(&difference.metric) {
+        " (ns)"
+    } else {
+        ""
+    };
     let state = match difference.state {
         DifferenceState::Beyond => "differs",
         DifferenceState::Tolerated => "tolerated",
         DifferenceState::Unknown => "unknown",
     };
     let name = format!("{}{unit}", difference.metric);
-    [name, shown(difference.baseline), shown(difference.now), difference.tolerance.clone(), state.to_owned()]
+    [
+        name,
+        shown(difference.baseline),
+        shown(difference.now),
+        difference.tolerance.clone(),
+        state.to_owned(),
+    ]
 }
 
 /// All problems as text, with the command that shows the whole report. Empty if the check passed.
@@ -272,8 +383,14 @@ fn case(check: &CheckResult) -> TestCase {
 
 fn non_success(kind: NonSuccessKind, check: &CheckResult) -> TestCaseStatus {
     let mut status = TestCaseStatus::non_success(kind);
-    let titles: Vec<String> = problems(check).into_iter().map(|problem| problem.title).collect();
-    status.set_message(titles.join("; ")).set_type(check.status.name()).set_description(problem_text(check));
+    let titles: Vec<String> = problems(check)
+        .into_iter()
+        .map(|problem| problem.title)
+        .collect();
+    status
+        .set_message(titles.join("; "))
+        .set_type(check.status.name())
+        .set_description(problem_text(check));
     status
 }
 
@@ -290,14 +407,24 @@ fn tap(results: &Results) -> String {
 }
 
 fn test_point(text: &mut String, number: usize, check: &CheckResult) -> std::fmt::Result {
-    let ok = if check.status == Status::Passed { "ok" } else { "not ok" };
+    let ok = if check.status == Status::Passed {
+        "ok"
+    } else {
+        "not ok"
+    };
     writeln!(text, "{ok} {number} - {}", description(&check.name))?;
     if check.status == Status::Passed {
         return Ok(());
     }
     // A literal block of YAML: its text needs no escaping.
-    writeln!(text, "  ---\n  status: {}\n  message: |", check.status.name())?;
-    problem_text(check).lines().try_for_each(|line| writeln!(text, "    {line}"))?;
+    writeln!(
+        text,
+        "  ---\n  status: {}\n  message: |",
+        check.status.name()
+    )?;
+    problem_text(check)
+        .lines()
+        .try_for_each(|line| writeln!(text, "    {line}"))?;
     writeln!(text, "  ...")
 }
 
@@ -306,30 +433,55 @@ fn description(name: &str) -> String {
     escape(name).replace('\\', r"\\").replace('#', r"\#")
 }
 
-/// Annotations that GitHub Actions shows beside the log: a workflow command for each check that did not pass.
+/// Annotations that GitHub Actions shows beside the log: a workflow command for each check that did
+/// not pass.
 pub fn annotations(results: &Results) -> String {
-    let wrong = results.checks.iter().filter(|check| check.status != Status::Passed);
+    let wrong = results
+        .checks
+        .iter()
+        .filter(|check| check.status != Status::Passed);
     wrong.map(annotation).collect()
 }
 
-/// Text for the log of GitHub Actions in which no line is a workflow command. The runner takes `::` after leading spaces for one, and `##[`
-/// anywhere in a line (actions/runner, `src/Runner.Common/ActionCommand.cs`).
+/// Text for the log of GitHub Actions in which no line is a workflow command. The runner takes `::`
+/// after leading spaces for one, and `##[` anywhere in a line (actions/runner,
+/// `src/Runner.Common/ActionCommand.cs`).
 pub fn escape_workflow_commands(text: &str) -> String {
     let line = |line: &str| match line.trim_start().strip_prefix("::") {
         Some(rest) => format!("{}: :{rest}", &line[..line.len() - line.trim_start().len()]),
         None => line.to_owned(),
     };
-    text.split('\n').map(line).collect::<Vec<_>>().join("\n").replace("##[", "## [")
+    text.split('\n')
+        .map(line)
+        .collect::<Vec<_>>()
+        .join("\n")
+        .replace("##[", "## [")
 }
 
-/// The annotation of one check. An inconclusive one is a warning. The runner makes an absolute path relative to the repository
-/// (actions/runner, `src/Runner.Worker/ActionCommandManager.cs`).
+/// The annotation of one check. An inconclusive one is a warning. The runner makes an absolute path
+/// relative to the repository (actions/runner, `src/Runner.Worker/ActionCommandManager.cs`).
 fn annotation(check: &CheckResult) -> String {
-    let level = if check.status == Status::Inconclusive { "warning" } else { "error" };
-    let title = property(&format!("check '{}' {}", escape(&check.name), verb(check.status)));
-    let file = check.file.as_ref().map(|file| format!("file={},", property(&escape(file))));
+    let level = if check.status == Status::Inconclusive {
+        "warning"
+    } else {
+        "error"
+    };
+    let title = property(&format!(
+        "check '{}' {}",
+        escape(&check.name),
+        verb(check.status)
+    ));
+    let file = check
+        .file
+        .as_ref()
+        .map(|file| format!("file={},", property(&escape(file))));
     let line = check.line.map(|line| format!("line={line},"));
-    format!("::{level} {}{}title={title}::{}\n", file.unwrap_or_default(), line.unwrap_or_default(), data(&problem_text(check)))
+    format!(
+        "::{level} {}{}title={title}::{}\n",
+        file.unwrap_or_default(),
+        line.unwrap_or_default(),
+        data(&problem_text(check))
+    )
 }
 
 const fn verb(status: Status) -> &'static str {
@@ -341,7 +493,9 @@ const fn verb(status: Status) -> &'static str {
 
 /// Escapes the message of a workflow command.
 fn data(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    text.replace('%', "%25")
+        .replace('\r', "%0D")
+        .replace('\n', "%0A")
 }
 
 /// Escapes a property of a workflow command, which ends at a colon or a comma.
@@ -351,13 +505,30 @@ fn property(text: &str) -> String {
 
 /// GitHub's Markdown: a table of all checks, then the problems.
 fn markdown(results: &Results) -> String {
-    let mut lines = vec![format!("### zctrace: {}", escape_markdown(&results.summary())), String::new()];
+    let mut lines = vec![
+        format!("### zctrace: {}", escape_markdown(&results.summary())),
+        String::new(),
+    ];
     if !results.checks.is_empty() {
-        lines.push(table_row("check", ["result", "expectations", "time"].map(str::to_owned).into_iter()));
-        lines.push(table_row("---", ["---", "---:", "---:"].map(str::to_owned).into_iter()));
+        lines.push(table_row(
+            "check",
+            ["result", "expectations", "time"]
+                .map(str::to_owned)
+                .into_iter(),
+        ));
+        lines.push(table_row(
+            "---",
+            ["---", "---:", "---:"].map(str::to_owned).into_iter(),
+        ));
         lines.extend(results.checks.iter().map(row));
     }
-    lines.extend(results.checks.iter().filter(|check| check.status != Status::Passed).map(section));
+    lines.extend(
+        results
+            .checks
+            .iter()
+            .filter(|check| check.status != Status::Passed)
+            .map(section),
+    );
     lines.join("\n") + "\n"
 }
 
@@ -373,12 +544,23 @@ const fn symbol(status: Status) -> &'static str {
 
 fn row(check: &CheckResult) -> String {
     let result = format!("{} {}", symbol(check.status), check.status.name());
-    let cells = [result, check.expectations.len().to_string(), units::duration(check.duration_ns)];
-    table_row(&cell(&escape_markdown(&escape(&check.name))), cells.into_iter())
+    let cells = [
+        result,
+        check.expectations.len().to_string(),
+        units::duration(check.duration_ns),
+    ];
+    table_row(
+        &cell(&escape_markdown(&escape(&check.name))),
+        cells.into_iter(),
+    )
 }
 
 fn section(check: &CheckResult) -> String {
-    format!("\n**{}**\n\n{}", escape_markdown(&escape(&check.name)), fenced(&problem_text(check)))
+    format!(
+        "\n**{}**\n\n{}",
+        escape_markdown(&escape(&check.name)),
+        fenced(&problem_text(check))
+    )
 }
 
 /// A code block. The fence has more backticks than any run of them in the text.
@@ -407,7 +589,9 @@ struct CsvLine<'a> {
 fn csv(results: &Results) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     for line in results.checks.iter().flat_map(csv_lines) {
-        writer.serialize(line).expect("a line is flat, and memory takes it");
+        writer
+            .serialize(line)
+            .expect("a line is flat, and memory takes it");
     }
     let bytes = writer.into_inner().expect("memory takes it");
     String::from_utf8(bytes).expect("made of text")
@@ -432,7 +616,13 @@ fn csv_lines(check: &CheckResult) -> Vec<CsvLine<'_>> {
     let of = check.expectations.iter().map(|result| CsvLine {
         expectation: &result.outcome.expectation,
         verdict: result.outcome.verdict.name(),
-        found: result.outcome.findings.iter().map(|finding: &Finding| finding.found.as_str()).collect::<Vec<_>>().join("; "),
+        found: result
+            .outcome
+            .findings
+            .iter()
+            .map(|finding: &Finding| finding.found.as_str())
+            .collect::<Vec<_>>()
+            .join("; "),
         run: Some(result.run),
         ..line()
     });

@@ -31,10 +31,13 @@ pub(super) enum Column {
 /// The columns in their order.
 const ALL: [Column; 11] = {
     use Column::{Avg, AvgSize, Bytes, Calls, Errors, Max, Min, P99, Share, Syscall, Total};
-    [Syscall, Calls, Errors, Bytes, AvgSize, Share, Total, Min, Avg, Max, P99]
+    [
+        Syscall, Calls, Errors, Bytes, AvgSize, Share, Total, Min, Avg, Max, P99,
+    ]
 };
 
-/// The order in which columns are dropped to save room. Errors have a line below the table; the name and the count always stay.
+/// The order in which columns are dropped to save room. Errors have a line below the table; the
+/// name and the count always stay.
 const DROPPED_FIRST: [Column; 9] = {
     use Column::{Avg, AvgSize, Bytes, Errors, Max, Min, P99, Share, Total};
     [P99, Min, AvgSize, Avg, Errors, Max, Share, Bytes, Total]
@@ -68,7 +71,12 @@ impl Column {
             Self::Avg => line.mean_ns,
             Self::Max => line.max_ns,
             Self::P99 => line.p99_ns,
-            Self::Syscall | Self::Calls | Self::Errors | Self::Bytes | Self::AvgSize | Self::Share => None,
+            Self::Syscall
+            | Self::Calls
+            | Self::Errors
+            | Self::Bytes
+            | Self::AvgSize
+            | Self::Share => None,
         }
     }
 
@@ -80,8 +88,13 @@ impl Column {
             Self::Errors => Some(line.errors.to_string()),
             Self::Bytes => line.bytes.map(units::bytes),
             Self::AvgSize => average_size(line).map(units::bytes),
-            Self::Share => line.total_ns.zip(all_ns).map(|(part, whole)| units::share(part, whole)),
-            Self::Total | Self::Min | Self::Avg | Self::Max | Self::P99 => self.time(line).map(units::duration),
+            Self::Share => line
+                .total_ns
+                .zip(all_ns)
+                .map(|(part, whole)| units::share(part, whole)),
+            Self::Total | Self::Min | Self::Avg | Self::Max | Self::P99 => {
+                self.time(line).map(units::duration)
+            }
         };
         known.unwrap_or_else(|| UNKNOWN.to_owned())
     }
@@ -94,19 +107,31 @@ pub(super) fn name(line: &Syscall) -> String {
 
 /// The same of a call with this name in this table.
 pub(super) fn name_of(name: &str, abi: &str) -> String {
-    let is_64_bit = [Abi::X86_64, Abi::Aarch64].iter().any(|known| known.name() == abi);
+    let is_64_bit = [Abi::X86_64, Abi::Aarch64]
+        .iter()
+        .any(|known| known.name() == abi);
     let name = text::escape(name);
-    if is_64_bit { name } else { format!("{name} ({})", text::escape(abi)) }
+    if is_64_bit {
+        name
+    } else {
+        format!("{name} ({})", text::escape(abi))
+    }
 }
 
 /// Bytes per successful call.
 fn average_size(line: &Syscall) -> Option<u64> {
-    Some(line.bytes?.checked_div(line.calls.saturating_sub(line.errors)).unwrap_or(0))
+    Some(
+        line.bytes?
+            .checked_div(line.calls.saturating_sub(line.errors))
+            .unwrap_or(0),
+    )
 }
 
 /// The time of all these calls. `None` if that of one is unknown.
 pub(super) fn time_of_all(lines: &[&Syscall]) -> Option<u64> {
-    lines.iter().try_fold(0_u64, |sum, line| Some(sum.saturating_add(line.total_ns?)))
+    lines
+        .iter()
+        .try_fold(0_u64, |sum, line| Some(sum.saturating_add(line.total_ns?)))
 }
 
 /// A column with its width.
@@ -135,8 +160,14 @@ impl Layout {
         }
         // If even the name and the count are too wide, the names are shortened.
         let excess = width.map_or(0, |width| total_width(&shown).saturating_sub(width));
-        shown[0].width = shown[0].width.saturating_sub(excess).max(Column::Syscall.title().len());
-        let left_out = ALL.into_iter().filter(|column| shown.iter().all(|shown| shown.column != *column)).collect();
+        shown[0].width = shown[0]
+            .width
+            .saturating_sub(excess)
+            .max(Column::Syscall.title().len());
+        let left_out = ALL
+            .into_iter()
+            .filter(|column| shown.iter().all(|shown| shown.column != *column))
+            .collect();
         Self { shown, left_out }
     }
 
@@ -147,7 +178,9 @@ impl Layout {
 
     /// Whether a cell of this line is [`UNKNOWN`].
     pub(super) fn has_unknown(&self, line: &Syscall) -> bool {
-        self.shown.iter().any(|shown| shown.column.cell(line, line.total_ns) == UNKNOWN)
+        self.shown
+            .iter()
+            .any(|shown| shown.column.cell(line, line.total_ns) == UNKNOWN)
     }
 
     /// The titles of the columns.
@@ -156,7 +189,11 @@ impl Layout {
     }
 
     /// The cells of a line, of a table whose calls took `all_ns`.
-    pub(super) fn cells(&self, line: &Syscall, all_ns: Option<u64>) -> impl Iterator<Item = String> {
+    pub(super) fn cells(
+        &self,
+        line: &Syscall,
+        all_ns: Option<u64>,
+    ) -> impl Iterator<Item = String> {
         self.shown.iter().map(move |shown| shown.cell(line, all_ns))
     }
 
@@ -173,7 +210,9 @@ impl Layout {
         }
         align_columns(&mut table);
         for (index, (column, shown)) in table.column_iter_mut().zip(&self.shown).enumerate() {
-            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(saturate(shown.width) + column_padding(index))));
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(
+                saturate(shown.width) + column_padding(index),
+            )));
         }
         table_lines(&table)
     }
@@ -182,14 +221,23 @@ impl Layout {
 impl Shown {
     fn cell(&self, line: &Syscall, all_ns: Option<u64>) -> String {
         let cell = self.column.cell(line, all_ns);
-        if self.column == Column::Syscall { text::shorten(&cell, self.width).into_owned() } else { cell }
+        if self.column == Column::Syscall {
+            text::shorten(&cell, self.width).into_owned()
+        } else {
+            cell
+        }
     }
 }
 
 fn measure(column: Column, lines: &[&Syscall]) -> Shown {
     // A share of the line's own time is 100 %: the widest.
-    let cells = lines.iter().map(|line| text::width(&column.cell(line, line.total_ns)));
-    Shown { column, width: cells.max().unwrap_or(0).max(column.title().len()) }
+    let cells = lines
+        .iter()
+        .map(|line| text::width(&column.cell(line, line.total_ns)));
+    Shown {
+        column,
+        width: cells.max().unwrap_or(0).max(column.title().len()),
+    }
 }
 
 fn total_width(shown: &[Shown]) -> usize {

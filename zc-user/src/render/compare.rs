@@ -1,4 +1,5 @@
-//! `zctrace compare`: commands side by side, as a page for a person, as JSON, as CSV, as a Markdown table.
+//! `zctrace compare`: commands side by side, as a page for a person, as JSON, as CSV, as a Markdown
+//! table.
 
 mod figures;
 
@@ -50,7 +51,8 @@ pub fn compare(comparison: &Comparison, format: CompareFormat, options: &Options
 const GAP: usize = 2;
 /// A name wider than this is shown on several lines.
 const NAME_WIDTH: usize = 20;
-/// A name is cut to this width above what changed, where the name of the figure needs most of a line.
+/// A name is cut to this width above what changed, where the name of the figure needs most of a
+/// line.
 const CHANGES_WIDTH: usize = 12;
 /// A name that needs more lines than this is cut.
 const MOST_NAME_LINES: usize = 5;
@@ -60,18 +62,28 @@ fn page(comparison: &Comparison, options: &Options) -> String {
     let mut page = Page::new(options);
     let figure_format = FigureFormat::of(comparison);
     write_summary(&mut page, comparison, &figure_format);
-    let titles = FIGURES.iter().map(|figure| text::width(figure.title)).max().unwrap_or(0);
+    let titles = FIGURES
+        .iter()
+        .map(|figure| text::width(figure.title))
+        .max()
+        .unwrap_or(0);
     let room = options.width.map(|width| width.saturating_sub(titles));
     let name_width = room.map_or(NAME_WIDTH, |room| NAME_WIDTH.min(room.saturating_sub(GAP)));
-    let columns: Vec<Column> =
-        comparison.commands.iter().map(|command| Column::of(command, &figure_format, name_width)).collect();
+    let columns: Vec<Column> = comparison
+        .commands
+        .iter()
+        .map(|command| Column::of(command, &figure_format, name_width))
+        .collect();
     for block in blocks(&columns, room) {
         page.gap();
         write_block(&mut page, block);
     }
     write_all_changes(&mut page, comparison);
     page.gap();
-    if columns.iter().any(|column| column.cells.iter().any(|cell| cell == UNKNOWN)) {
+    if columns
+        .iter()
+        .any(|column| column.cells.iter().any(|cell| cell == UNKNOWN))
+    {
         page.flow(0, &words("\"-\": unknown, not 0", Style::Faint));
     }
     for remark in remarks(comparison) {
@@ -83,11 +95,20 @@ fn page(comparison: &Comparison, options: &Options) -> String {
     page.finish()
 }
 
-/// What the traced run of each command did differently from that of the reference, as `zctrace diff` shows it.
+/// What the traced run of each command did differently from that of the reference, as `zctrace
+/// diff` shows it.
 fn write_all_changes(page: &mut Page, comparison: &Comparison) {
-    let Some(reference) = comparison.commands.get(comparison.reference).map(figures::name) else { return };
+    let Some(reference) = comparison
+        .commands
+        .get(comparison.reference)
+        .map(figures::name)
+    else {
+        return;
+    };
     for command in &comparison.commands {
-        let Some(changes) = &command.changes else { continue };
+        let Some(changes) = &command.changes else {
+            continue;
+        };
         let name = figures::name(command);
         page.gap();
         let (answer, style) = diff::answer(changes);
@@ -101,21 +122,47 @@ fn write_all_changes(page: &mut Page, comparison: &Comparison) {
 
 /// Which command is how much faster or slower than the others.
 fn write_summary(page: &mut Page, comparison: &Comparison, figure_format: &FigureFormat) {
-    let name = |index: usize| comparison.commands.get(index).map(figures::name).unwrap_or_default();
+    let name = |index: usize| {
+        comparison
+            .commands
+            .get(index)
+            .map(figures::name)
+            .unwrap_or_default()
+    };
     let Some(summary) = Summary::of(comparison) else {
         let line = match comparison.commands.as_slice() {
-            [only] => words(&format!("{}: {}", figures::name(only), figure_format.time_with_deviation(only)), Style::Heading),
-            _ => words("no speeds to compare: a command took no measurable time", Style::Warning),
+            [only] => words(
+                &format!(
+                    "{}: {}",
+                    figures::name(only),
+                    figure_format.time_with_deviation(only)
+                ),
+                Style::Heading,
+            ),
+            _ => words(
+                "no speeds to compare: a command took no measurable time",
+                Style::Warning,
+            ),
         };
         page.flow(0, &line);
         return;
     };
-    let (different, alike): (Vec<&Speed>, Vec<&Speed>) = summary.others.iter().partition(|speed| speed.is_difference());
+    let (different, alike): (Vec<&Speed>, Vec<&Speed>) = summary
+        .others
+        .iter()
+        .partition(|speed| speed.is_difference());
     if !different.is_empty() {
-        page.flow(0, &words(&format!("{} ran", name(summary.subject)), Style::Heading));
+        page.flow(
+            0,
+            &words(&format!("{} ran", name(summary.subject)), Style::Heading),
+        );
     }
     for speed in different {
-        let (style, direction) = if speed.is_faster { (Style::Good, "faster") } else { (Style::Bad, "slower") };
+        let (style, direction) = if speed.is_faster {
+            (Style::Good, "faster")
+        } else {
+            (Style::Bad, "slower")
+        };
         let mut pieces = words(&format!("{} {direction}", times(speed)), style);
         pieces.extend(words(&format!("than {}", name(speed.other)), Style::Plain));
         page.flow(2, &pieces);
@@ -123,15 +170,27 @@ fn write_summary(page: &mut Page, comparison: &Comparison, figure_format: &Figur
     for speed in alike {
         let subject = name(summary.subject);
         let direction = if speed.is_faster { "faster" } else { "slower" };
-        let mut pieces = words(&format!("no difference found between {subject} and {}", name(speed.other)), Style::Heading);
-        pieces.extend(words(&format!("({subject} {} {direction})", times(speed)), Style::Plain));
+        let mut pieces = words(
+            &format!(
+                "no difference found between {subject} and {}",
+                name(speed.other)
+            ),
+            Style::Heading,
+        );
+        pieces.extend(words(
+            &format!("({subject} {} {direction})", times(speed)),
+            Style::Plain,
+        ));
         page.flow(0, &pieces);
     }
 }
 
 /// `1.10 ± 0.70 times`.
 fn times(speed: &Speed) -> String {
-    let deviation = speed.stddev.map(|stddev| format!(" ± {stddev:.2}")).unwrap_or_default();
+    let deviation = speed
+        .stddev
+        .map(|stddev| format!(" ± {stddev:.2}"))
+        .unwrap_or_default();
     format!("{:.2}{deviation} times", speed.times)
 }
 
@@ -144,15 +203,32 @@ struct Column {
 
 impl Column {
     fn of(command: &Compared, figure_format: &FigureFormat, name_width: usize) -> Self {
-        let cells: Vec<String> = FIGURES.iter().map(|figure| figure.of(command, figure_format)).collect();
-        let widest = cells.iter().map(|cell| text::width(cell)).max().unwrap_or(0);
+        let cells: Vec<String> = FIGURES
+            .iter()
+            .map(|figure| figure.of(command, figure_format))
+            .collect();
+        let widest = cells
+            .iter()
+            .map(|cell| text::width(cell))
+            .max()
+            .unwrap_or(0);
         let title = wrap(&figures::name(command), widest.max(name_width));
-        let width = title.iter().map(|line| text::width(line)).max().unwrap_or(0).max(widest);
-        Self { title, cells, width }
+        let width = title
+            .iter()
+            .map(|line| text::width(line))
+            .max()
+            .unwrap_or(0)
+            .max(widest);
+        Self {
+            title,
+            cells,
+            width,
+        }
     }
 }
 
-/// The columns in as few blocks as the room allows. A narrow page leaves nothing out; it becomes longer.
+/// The columns in as few blocks as the room allows. A narrow page leaves nothing out; it becomes
+/// longer.
 fn blocks(columns: &[Column], room: Option<usize>) -> Vec<&[Column]> {
     let mut blocks = Vec::new();
     let mut rest = columns;
@@ -170,18 +246,28 @@ fn blocks(columns: &[Column], room: Option<usize>) -> Vec<&[Column]> {
 }
 
 fn write_block(page: &mut Page, block: &[Column]) {
-    let title_lines = block.iter().map(|column| column.title.len()).max().unwrap_or(0);
+    let title_lines = block
+        .iter()
+        .map(|column| column.title.len())
+        .max()
+        .unwrap_or(0);
     let mut table = ruled_table();
     // Short names are at the bottom, next to the rule.
-    let title = |column: &Column| "\n".repeat(title_lines - column.title.len()) + &column.title.join("\n");
+    let title =
+        |column: &Column| "\n".repeat(title_lines - column.title.len()) + &column.title.join("\n");
     table.set_header(std::iter::once(String::new()).chain(block.iter().map(title)));
     for (row, figure) in FIGURES.iter().enumerate() {
-        table.add_row(std::iter::once(figure.title.to_owned()).chain(block.iter().map(|column| column.cells[row].clone())));
+        table.add_row(
+            std::iter::once(figure.title.to_owned())
+                .chain(block.iter().map(|column| column.cells[row].clone())),
+        );
     }
     align_columns(&mut table);
     for ((index, column), shown) in table.column_iter_mut().enumerate().skip(1).zip(block) {
         let width = u16::try_from(shown.width).unwrap_or(u16::MAX);
-        column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width.saturating_add(column_padding(index)))));
+        column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(
+            width.saturating_add(column_padding(index)),
+        )));
     }
     for (index, line) in table_lines(&table).iter().enumerate() {
         let style = match index {
@@ -196,7 +282,10 @@ fn write_block(page: &mut Page, block: &[Column]) {
 /// A name on lines of this width. A word that is longer than a line is broken.
 fn wrap(name: &str, width: usize) -> Vec<String> {
     let options = textwrap::Options::new(width).word_splitter(WordSplitter::NoHyphenation);
-    let mut lines: Vec<String> = textwrap::wrap(name, options).into_iter().map(Into::into).collect();
+    let mut lines: Vec<String> = textwrap::wrap(name, options)
+        .into_iter()
+        .map(Into::into)
+        .collect();
     if lines.len() > MOST_NAME_LINES {
         lines.truncate(MOST_NAME_LINES);
         if let Some(last) = lines.last_mut() {
@@ -210,7 +299,12 @@ fn wrap(name: &str, width: usize) -> Vec<String> {
 fn markdown(comparison: &Comparison) -> String {
     let figure_format = FigureFormat::of(comparison);
     let row = |command: &Compared| {
-        table_row(&cell(&code(&command.name)), FIGURES.iter().map(|figure| cell(&figure.of(command, &figure_format))))
+        table_row(
+            &cell(&code(&command.name)),
+            FIGURES
+                .iter()
+                .map(|figure| cell(&figure.of(command, &figure_format))),
+        )
     };
     let mut lines = vec![
         table_row("command", FIGURES.iter().map(|figure| cell(figure.title))),
@@ -218,8 +312,16 @@ fn markdown(comparison: &Comparison) -> String {
     ];
     lines.extend(comparison.commands.iter().map(row));
     lines.push(String::new());
-    lines.extend(remarks(comparison).iter().map(|remark| list_item(&escape_markdown(remark))));
-    lines.extend(doubts(comparison).iter().map(|doubt| format!("- warning: {}", escape_markdown(doubt))));
+    lines.extend(
+        remarks(comparison)
+            .iter()
+            .map(|remark| list_item(&escape_markdown(remark))),
+    );
+    lines.extend(
+        doubts(comparison)
+            .iter()
+            .map(|doubt| format!("- warning: {}", escape_markdown(doubt))),
+    );
     lines.join("\n") + "\n"
 }
 
@@ -254,7 +356,9 @@ struct CsvLine<'a> {
 fn csv(comparison: &Comparison) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     for command in &comparison.commands {
-        writer.serialize(CsvLine::of(command)).expect("a line is flat, and memory takes it");
+        writer
+            .serialize(CsvLine::of(command))
+            .expect("a line is flat, and memory takes it");
     }
     let bytes = writer.into_inner().expect("memory takes it");
     String::from_utf8(bytes).expect("made of text")
@@ -272,7 +376,9 @@ impl<'a> CsvLine<'a> {
             time_min_s: command.time_s.min,
             time_max_s: command.time_s.max,
             relative_percent: command.relative.map(|relative| relative.percent),
-            relative_error_percent: command.relative.and_then(|relative| relative.relative_error_percent),
+            relative_error_percent: command
+                .relative
+                .and_then(|relative| relative.relative_error_percent),
             user_s: command.user_s,
             system_s: command.system_s,
             cpu_percent: command.cpu_percent,

@@ -15,7 +15,13 @@ use crate::{
 pub(super) fn render(diff: &Diff, options: &Options) -> String {
     let mut page = Page::new(options);
     for (title, side) in ["before", "now"].into_iter().zip(&diff.sides) {
-        page.flow(0, &words(&format!("{title}: {}", text::command_line(&side.command)), Style::Heading));
+        page.flow(
+            0,
+            &words(
+                &format!("{title}: {}", text::command_line(&side.command)),
+                Style::Heading,
+            ),
+        );
         page.flow(INDENT, &words(&about(side), Style::Faint));
     }
     if !diff.figures.is_empty() {
@@ -32,7 +38,11 @@ pub(super) fn render(diff: &Diff, options: &Options) -> String {
 fn about(side: &Side) -> String {
     let time = |ns: Option<u64>| ns.map_or_else(|| UNKNOWN.to_owned(), units::duration);
     let exact = if side.exact { "exact" } else { "lower bound" };
-    let (wall, cpu, backend) = (time(side.wall_ns), time(side.cpu_ns), text::escape(&side.backend));
+    let (wall, cpu, backend) = (
+        time(side.wall_ns),
+        time(side.cpu_ns),
+        text::escape(&side.backend),
+    );
     format!("wall {wall}, CPU {cpu} (not compared), backend {backend}, {exact}")
 }
 
@@ -57,15 +67,33 @@ fn write_figures(page: &mut Page, figures: &[Difference], [before, now]: [&str; 
     }
     align_columns(&mut table);
     for (index, line) in table_lines(&table).iter().enumerate() {
-        page.line(INDENT, if index < 2 { Style::Faint } else { Style::Plain }, line);
+        page.line(
+            INDENT,
+            if index < 2 {
+                Style::Faint
+            } else {
+                Style::Plain
+            },
+            line,
+        );
     }
 }
 
 fn cells(figure: &Difference) -> [String; 4] {
     // An exit status or a signal that is absent is known to be absent.
-    let without = if figure.state == DifferenceState::Beyond { "none" } else { UNKNOWN };
+    let without = if figure.state == DifferenceState::Beyond {
+        "none"
+    } else {
+        UNKNOWN
+    };
     let is_bytes = figure.metric.rsplit('.').next() == Some("bytes");
-    let show = |figure: u64| if is_bytes { units::bytes(figure) } else { figure.to_string() };
+    let show = |figure: u64| {
+        if is_bytes {
+            units::bytes(figure)
+        } else {
+            figure.to_string()
+        }
+    };
     let known = |figure: Option<u64>| figure.map_or_else(|| without.to_owned(), show);
     let change = match (figure.baseline, figure.now) {
         _ if figure.state != DifferenceState::Beyond => "unknown".to_owned(),
@@ -73,41 +101,85 @@ fn cells(figure: &Difference) -> [String; 4] {
         (Some(before), Some(now)) => format!("-{}", show(before - now)),
         _ => String::new(),
     };
-    [text::escape(&figure.metric), known(figure.baseline), known(figure.now), change]
+    [
+        text::escape(&figure.metric),
+        known(figure.baseline),
+        known(figure.now),
+        change,
+    ]
 }
 
-/// `- sendfile, regular -> tcp: 1 transfer, 1.0 MiB`, and what is there now. A `?` says that it is not known whether they differ.
+/// `- sendfile, regular -> tcp: 1 transfer, 1.0 MiB`, and what is there now. A `?` says that it is
+/// not known whether they differ.
 fn write_way(page: &mut Page, way: &WayDifference) {
-    let kind = |kind: &Option<String>| kind.as_deref().map_or_else(|| "unknown file".to_owned(), text::escape);
-    let what = format!("{}, {} -> {}", way.api.in_words(), kind(&way.from), kind(&way.to));
-    for (sign, style, sums) in [("-", Style::Bad, way.sums[0]), ("+", Style::Good, way.sums[1])] {
+    let kind = |kind: &Option<String>| {
+        kind.as_deref()
+            .map_or_else(|| "unknown file".to_owned(), text::escape)
+    };
+    let what = format!(
+        "{}, {} -> {}",
+        way.api.in_words(),
+        kind(&way.from),
+        kind(&way.to)
+    );
+    for (sign, style, sums) in [
+        ("-", Style::Bad, way.sums[0]),
+        ("+", Style::Good, way.sums[1]),
+    ] {
         let Some(sums) = sums else { continue };
-        let (sign, style) =
-            if way.state == DifferenceState::Beyond { (sign.to_owned(), style) } else { (format!("{sign}?"), Style::Warning) };
-        page.flow(INDENT, &words(&format!("{sign} {what}: {}", amount(sums)), style));
+        let (sign, style) = if way.state == DifferenceState::Beyond {
+            (sign.to_owned(), style)
+        } else {
+            (format!("{sign}?"), Style::Warning)
+        };
+        page.flow(
+            INDENT,
+            &words(&format!("{sign} {what}: {}", amount(sums)), style),
+        );
     }
 }
 
 fn amount(sums: WaySums) -> String {
-    let bytes = sums.bytes.map_or_else(|| "number of bytes unknown".to_owned(), |bytes| sums.figure.amount(bytes));
-    format!("{}, {bytes}", plural(sums.transfers, "transfer", "transfers"))
+    let bytes = sums.bytes.map_or_else(
+        || "number of bytes unknown".to_owned(),
+        |bytes| sums.figure.amount(bytes),
+    );
+    format!(
+        "{}, {bytes}",
+        plural(sums.transfers, "transfer", "transfers")
+    )
 }
 
 /// The answer in one sentence.
 pub(super) fn answer(diff: &Diff) -> (String, Style) {
     let count = |state: DifferenceState| {
-        let figures = diff.figures.iter().filter(|figure| figure.state == state).count();
-        figures + diff.transfers.iter().filter(|way| way.state == state).count()
+        let figures = diff
+            .figures
+            .iter()
+            .filter(|figure| figure.state == state)
+            .count();
+        figures
+            + diff
+                .transfers
+                .iter()
+                .filter(|way| way.state == state)
+                .count()
     };
     let changed = plural(count(DifferenceState::Beyond) as u64, "change", "changes");
     let unknown = match count(DifferenceState::Unknown) {
         0 => String::new(),
-        unknown => format!("{unknown} cannot be compared, because they are lower bounds, inferred or unknown"),
+        unknown => format!(
+            "{unknown} cannot be compared, because they are lower bounds, inferred or unknown"
+        ),
     };
     match diff.outcome {
-        Outcome::Same => {
-            (format!("nothing changed: {} are the same", plural(diff.compared as u64, "figure", "figures")), Style::Good)
-        }
+        Outcome::Same => (
+            format!(
+                "nothing changed: {} are the same",
+                plural(diff.compared as u64, "figure", "figures")
+            ),
+            Style::Good,
+        ),
         Outcome::Changed if unknown.is_empty() => (changed, Style::Bad),
         Outcome::Changed => (format!("{changed}; {unknown}"), Style::Bad),
         Outcome::Inconclusive => (format!("no change is known: {unknown}"), Style::Warning),
@@ -135,19 +207,34 @@ mod tests {
     }
 
     fn shown(before: &Report, now: &Report) -> String {
-        render(&Diff::new(before, now), &Options { width: Some(80), ..Options::default() })
+        render(
+            &Diff::new(before, now),
+            &Options {
+                width: Some(80),
+                ..Options::default()
+            },
+        )
     }
 
     #[test]
     fn a_change_names_the_figures_and_the_interfaces() {
-        assert_snapshot("diff-changed", &shown(&report("sendfile", 1 << 20), &report("copy_file_range", 3 << 20)));
+        assert_snapshot(
+            "diff-changed",
+            &shown(
+                &report("sendfile", 1 << 20),
+                &report("copy_file_range", 3 << 20),
+            ),
+        );
     }
 
     #[test]
     fn nothing_changed_is_one_sentence() {
         let one = report("sendfile", 1 << 20);
         let text = shown(&one, &one);
-        assert!(text.ends_with(" are the same\n") && text.contains("\nnothing changed: "), "{text}");
+        assert!(
+            text.ends_with(" are the same\n") && text.contains("\nnothing changed: "),
+            "{text}"
+        );
     }
 
     #[test]
@@ -155,6 +242,9 @@ mod tests {
         let mut bound = report("sendfile", 1 << 20);
         bound.exact = false;
         let text = shown(&bound, &report("sendfile", 1 << 20));
-        assert!(text.contains("\nno change is known: ") && text.contains("  unknown\n"), "{text}");
+        assert!(
+            text.contains("\nno change is known: ") && text.contains("  unknown\n"),
+            "{text}"
+        );
     }
 }

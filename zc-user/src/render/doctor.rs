@@ -1,4 +1,5 @@
-//! `zctrace doctor` for a person: first the backend that `auto` takes, then each backend with what it lacks.
+//! `zctrace doctor` for a person: first the backend that `auto` takes, then each backend with what
+//! it lacks.
 
 use super::{
     page::{Options, Page, Piece, Style, words},
@@ -31,20 +32,40 @@ fn first_line(diagnosis: &Diagnosis) -> Vec<Piece> {
 
 /// The machine and the user.
 fn machine(system: &System) -> String {
-    let known = |text: Option<&String>, otherwise: &str| text.cloned().unwrap_or_else(|| otherwise.to_owned());
+    let known = |text: Option<&String>, otherwise: &str| {
+        text.cloned().unwrap_or_else(|| otherwise.to_owned())
+    };
     let kernel = known(system.kernel.known(), "(release unknown)");
     let arch = known(system.arch.known(), "");
-    let distribution = system.distribution.known().map(|distribution| &distribution.name).filter(|name| !name.is_empty());
-    let user = if system.euid == 0 { "root".to_owned() } else { format!("uid {}", system.euid) };
-    let container = if system.container.is_likely() { ", probably in a container" } else { "" };
-    let whole = format!("Linux {kernel} {arch}, {}, {user}{container}", known(distribution, "unknown distribution"));
+    let distribution = system
+        .distribution
+        .known()
+        .map(|distribution| &distribution.name)
+        .filter(|name| !name.is_empty());
+    let user = if system.euid == 0 {
+        "root".to_owned()
+    } else {
+        format!("uid {}", system.euid)
+    };
+    let container = if system.container.is_likely() {
+        ", probably in a container"
+    } else {
+        ""
+    };
+    let whole = format!(
+        "Linux {kernel} {arch}, {}, {user}{container}",
+        known(distribution, "unknown distribution")
+    );
     text::escape(&whole)
 }
 
 /// A backend: whether it can run, the findings, what it can do.
 fn write_backend(all: &mut String, backend: &BackendDiagnosis, options: &Options) {
-    let (verdict, style, label) =
-        if backend.usable { ("can run", Style::Good, "reports:") } else { ("cannot run", Style::Bad, "would report:") };
+    let (verdict, style, label) = if backend.usable {
+        ("can run", Style::Good, "reports:")
+    } else {
+        ("cannot run", Style::Bad, "would report:")
+    };
     let mut page = Page::new(options);
     let mut heading = words(&format!("{}:", backend.name), Style::Heading);
     heading.extend(words(verdict, style));
@@ -54,9 +75,18 @@ fn write_backend(all: &mut String, backend: &BackendDiagnosis, options: &Options
         write_finding(all, finding, options);
     }
     let mut page = Page::new(options);
-    page.flow(2, &words(&format!("{label} {}", backend.can.join("; ")), Style::Plain));
+    page.flow(
+        2,
+        &words(&format!("{label} {}", backend.can.join("; ")), Style::Plain),
+    );
     if !backend.cannot.is_empty() {
-        page.flow(2, &words(&format!("but: {}", text::escape(&backend.cannot.join("; "))), Style::Plain));
+        page.flow(
+            2,
+            &words(
+                &format!("but: {}", text::escape(&backend.cannot.join("; "))),
+                Style::Plain,
+            ),
+        );
     }
     all.push_str(&page.finish());
 }
@@ -70,12 +100,18 @@ fn write_finding(all: &mut String, finding: &Finding, options: &Options) {
     };
     let mut page = Page::new(options);
     let mut pieces = vec![Piece::new(state, style)];
-    pieces.extend(words(&text::escape(&format!("{}: {}", finding.what, finding.detail)), Style::Plain));
+    pieces.extend(words(
+        &text::escape(&format!("{}: {}", finding.what, finding.detail)),
+        Style::Plain,
+    ));
     page.flow(2, &pieces);
     all.push_str(&page.finish());
     if let Some(remedy) = &finding.remedy {
         // The user copies it, so it is not broken even on a narrow terminal.
-        let mut page = Page::new(&Options { width: None, ..*options });
+        let mut page = Page::new(&Options {
+            width: None,
+            ..*options
+        });
         page.line(REMEDY_INDENT, Style::Heading, &text::escape(remedy));
         all.push_str(&page.finish());
     }
@@ -93,7 +129,14 @@ mod tests {
     };
 
     fn table(facts: &Facts, width: Option<usize>) -> String {
-        diagnosis(&diagnose(facts), PlainFormat::Table, &Options { width, ..Options::default() })
+        diagnosis(
+            &diagnose(facts),
+            PlainFormat::Table,
+            &Options {
+                width,
+                ..Options::default()
+            },
+        )
     }
 
     #[test]
@@ -154,7 +197,10 @@ ebpf: cannot run
             .into_iter()
             .flat_map(|facts| (40..120).map(move |width| (facts.clone(), width)))
         {
-            for line in table(&facts, Some(width)).lines().filter(|line| !line.starts_with("      ")) {
+            for line in table(&facts, Some(width))
+                .lines()
+                .filter(|line| !line.starts_with("      "))
+            {
                 assert!(text::width(line) <= width, "{width}: {line}");
             }
         }
@@ -162,10 +208,19 @@ ebpf: cannot run
 
     #[test]
     fn colour_adds_no_information() {
-        let options = Options { colour: true, ..Options::default() };
+        let options = Options {
+            colour: true,
+            ..Options::default()
+        };
         let coloured = diagnosis(&diagnose(&sample::user()), PlainFormat::Table, &options);
-        assert!(coloured.starts_with("\x1b[1mauto takes strace, since ebpf cannot run: "), "{coloured}");
-        assert!(coloured.contains("  \x1b[31mmissing\x1b[0m privileges: "), "{coloured}");
+        assert!(
+            coloured.starts_with("\x1b[1mauto takes strace, since ebpf cannot run: "),
+            "{coloured}"
+        );
+        assert!(
+            coloured.contains("  \x1b[31mmissing\x1b[0m privileges: "),
+            "{coloured}"
+        );
         let mut plain = coloured;
         for escape in ["\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m"] {
             plain = plain.replace(escape, "");
@@ -175,12 +230,19 @@ ebpf: cannot run
 
     #[test]
     fn json_has_the_facts_too() {
-        let json = diagnosis(&diagnose(&sample::user()), PlainFormat::Json, &Options::default());
+        let json = diagnosis(
+            &diagnose(&sample::user()),
+            PlainFormat::Json,
+            &Options::default(),
+        );
         let found: serde_json::Value = serde_json::from_str(&json).expect("JSON");
         assert_eq!(found["auto"]["backend"], "strace");
         assert_eq!(found["backends"][0]["usable"], false);
         assert_eq!(found["facts"]["ebpf"]["trial"], "denied");
-        assert_eq!(found["facts"]["system"]["status"]["effective"], serde_json::json!([]));
+        assert_eq!(
+            found["facts"]["system"]["status"]["effective"],
+            serde_json::json!([])
+        );
         assert_eq!(found["facts"]["strace"]["program"]["version"], "6.13");
         assert_eq!(found["facts"]["system"]["yama_ptrace_scope"], 0);
     }

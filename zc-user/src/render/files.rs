@@ -23,12 +23,24 @@ pub(super) fn write(page: &mut Page, report: &Report, options: &Options) {
     if report.files.is_empty() {
         return;
     }
-    let most = if options.all_transfers { report.files.len() } else { MOST_FILES };
+    let most = if options.all_transfers {
+        report.files.len()
+    } else {
+        MOST_FILES
+    };
     let (shown, hidden) = report.files.split_at(most.min(report.files.len()));
     page.gap();
     page.line(0, Style::Heading, &format!("FILES, {}", report.files.len()));
     for (index, line) in table(shown, options.width).iter().enumerate() {
-        page.line(INDENT, if index < 2 { Style::Faint } else { Style::Plain }, line);
+        page.line(
+            INDENT,
+            if index < 2 {
+                Style::Faint
+            } else {
+                Style::Plain
+            },
+            line,
+        );
     }
     if !hidden.is_empty() {
         page.flow(INDENT, &words(&hidden_files(hidden), Style::Plain));
@@ -40,14 +52,23 @@ fn table(files: &[FileTotals], width: Option<usize>) -> Vec<String> {
     let titles = ["read", "written", "reads", "writes", "time", "kind"];
     let rows: Vec<[String; 6]> = files.iter().map(cells).collect();
     let widths: Vec<usize> = (0..titles.len())
-        .map(|column| rows.iter().map(|row| text::width(&row[column])).max().unwrap_or(0).max(titles[column].len()) + GAP)
+        .map(|column| {
+            rows.iter()
+                .map(|row| text::width(&row[column]))
+                .max()
+                .unwrap_or(0)
+                .max(titles[column].len())
+                + GAP
+        })
         .collect();
     let room = width.map_or(usize::MAX, |width| width.saturating_sub(INDENT));
     let mut columns = titles.len();
     while columns > 2 && widths[..columns].iter().sum::<usize>() + SHORTEST_PATH > room {
         columns -= 1;
     }
-    let path_room = room.saturating_sub(widths[..columns].iter().sum()).clamp(1, LONGEST_PATH);
+    let path_room = room
+        .saturating_sub(widths[..columns].iter().sum())
+        .clamp(1, LONGEST_PATH);
     let mut table = ruled_table();
     table.set_header(std::iter::once("file").chain(titles[..columns].iter().copied()));
     for (file, row) in files.iter().zip(&rows) {
@@ -68,11 +89,16 @@ pub(super) fn shorten_start(path: &str, room: usize) -> String {
     }
     let starts = path.char_indices().map(|(start, _)| start);
     let fits = |start: &usize| text::width(&path[*start..]) < room;
-    starts.skip(1).find(fits).map_or_else(|| "…".to_owned(), |start| format!("…{}", &path[start..]))
+    starts
+        .skip(1)
+        .find(fits)
+        .map_or_else(|| "…".to_owned(), |start| format!("…{}", &path[start..]))
 }
 
 fn cells(file: &FileTotals) -> [String; 6] {
-    let known = |figure: Option<u64>, show: fn(u64) -> String| figure.map_or_else(|| UNKNOWN.to_owned(), show);
+    let known = |figure: Option<u64>, show: fn(u64) -> String| {
+        figure.map_or_else(|| UNKNOWN.to_owned(), show)
+    };
     [
         known(file.bytes_read, units::bytes),
         known(file.bytes_written, units::bytes),

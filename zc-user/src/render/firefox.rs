@@ -1,14 +1,15 @@
-//! A profile for the Firefox Profiler (<https://profiler.firefox.com>): each sampled call as a sample with its stack, and as a marker with
-//! its time, its bytes and its files.
+//! A profile for the Firefox Profiler (<https://profiler.firefox.com>): each sampled call as a
+//! sample with its stack, and as a marker with its time, its bytes and its files.
 
 mod complete;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fxprof_processed_profile::{
-    CategoryColor, CategoryHandle, CategoryPairHandle, CpuDelta, Frame as ProfileFrame, FrameFlags, FrameInfo, MarkerFieldFlags,
-    MarkerFieldFormat, MarkerTiming, ProcessHandle, Profile, ReferenceTimestamp, SamplingInterval, StaticSchemaMarker,
-    StaticSchemaMarkerField, StringHandle, ThreadHandle, Timestamp, WeightType,
+    CategoryColor, CategoryHandle, CategoryPairHandle, CpuDelta, Frame as ProfileFrame, FrameFlags,
+    FrameInfo, MarkerFieldFlags, MarkerFieldFormat, MarkerTiming, ProcessHandle, Profile,
+    ReferenceTimestamp, SamplingInterval, StaticSchemaMarker, StaticSchemaMarkerField,
+    StringHandle, ThreadHandle, Timestamp, WeightType,
 };
 
 use super::{
@@ -26,31 +27,59 @@ const WHAT_IS_SAMPLED: &str = "calls 1, 2, 4, 8, ... of each thread, call and fi
 /// The profile, in JSON.
 pub(super) fn profile(report: &Report, options: &Options) -> String {
     let mut writer = Writer::new(report, options.weight);
-    let threads = report.timeline.as_ref().map(|timeline| timeline.threads.as_slice()).unwrap_or_default();
+    let threads = report
+        .timeline
+        .as_ref()
+        .map(|timeline| timeline.threads.as_slice())
+        .unwrap_or_default();
     let mut at = 0;
     while let Some(first) = threads.get(at) {
-        let of_process = threads[at + 1..].iter().take_while(|thread| !thread.is_first).count() + 1;
+        let of_process = threads[at + 1..]
+            .iter()
+            .take_while(|thread| !thread.is_first)
+            .count()
+            + 1;
         writer.add_process(first, &threads[at..at + of_process]);
         at += of_process;
     }
-    let mut text = complete::json(&writer.profile, &writer.details, &about(report, options.weight, writer.samples));
+    let mut text = complete::json(
+        &writer.profile,
+        &writer.details,
+        &about(report, options.weight, writer.samples),
+    );
     text.push('\n');
     text
 }
 
 /// What the profile's information panel shows: labels and values.
 fn about(report: &Report, weight: Weight, samples: u64) -> Vec<(&'static str, String)> {
-    let calls: u64 = report.totals.syscalls.iter().map(|syscall| syscall.calls).sum();
+    let calls: u64 = report
+        .totals
+        .syscalls
+        .iter()
+        .map(|syscall| syscall.calls)
+        .sum();
     let weight = match weight {
         Weight::Calls => "the number of sampled calls",
-        Weight::Bytes => "the bytes that the sampled calls moved; 0 for a call that moves none or whose bytes are unknown",
+        Weight::Bytes => {
+            "the bytes that the sampled calls moved; 0 for a call that moves none or whose bytes are unknown"
+        }
         Weight::Time => "the time that the sampled calls took; 0 if it is unknown",
     };
-    let share =
-        format!("{} of {}: {WHAT_IS_SAMPLED}", plural(samples, "call", "calls"), plural(calls, "counted call", "counted calls"));
-    let losses = report.losses.iter().map(|(name, count)| ("Loss", format!("{name}: {count}")));
+    let share = format!(
+        "{} of {}: {WHAT_IS_SAMPLED}",
+        plural(samples, "call", "calls"),
+        plural(calls, "counted call", "counted calls")
+    );
+    let losses = report
+        .losses
+        .iter()
+        .map(|(name, count)| ("Loss", format!("{name}: {count}")));
     [
-        ("Recorded by", format!("{} {}", report.tool.name, report.tool.version)),
+        (
+            "Recorded by",
+            format!("{} {}", report.tool.name, report.tool.version),
+        ),
         ("Command", report.command.join(" ")),
         ("Samples", share),
         ("Weight", weight.to_owned()),
@@ -75,12 +104,26 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     fn new(report: &'a Report, weight: Weight) -> Self {
-        let started_at = report.timeline.as_ref().and_then(|timeline| timeline.started_at).unwrap_or(UNIX_EPOCH);
-        let program = report.command.first().map_or("command", |word| word.rsplit('/').next().unwrap_or(word));
+        let started_at = report
+            .timeline
+            .as_ref()
+            .and_then(|timeline| timeline.started_at)
+            .unwrap_or(UNIX_EPOCH);
+        let program = report
+            .command
+            .first()
+            .map_or("command", |word| word.rsplit('/').next().unwrap_or(word));
         let product = format!("{program}, sampled system calls");
-        let mut profile = Profile::new(&product, reference(started_at), SamplingInterval::from_millis(1));
+        let mut profile = Profile::new(
+            &product,
+            reference(started_at),
+            SamplingInterval::from_millis(1),
+        );
         profile.set_symbolicated(true);
-        profile.set_os_name(&format!("Linux {}", report.kernel.as_deref().unwrap_or_default()));
+        profile.set_os_name(&format!(
+            "Linux {}",
+            report.kernel.as_deref().unwrap_or_default()
+        ));
         Self {
             code: profile.add_category("Code", CategoryColor::Yellow),
             moves_data: profile.add_category("Calls that move data", CategoryColor::Green),
@@ -95,10 +138,20 @@ impl<'a> Writer<'a> {
 
     /// Adds a process with its threads.
     fn add_process(&mut self, first: &TimedThread, threads: &[TimedThread]) {
-        let name = first.process.clone().unwrap_or_else(|| first.pid.to_string());
-        let process = self.profile.add_process(&name, first.pid, since_start(first.started_ns));
-        if let Some(ended) = threads.iter().map(|thread| thread.ended_ns).collect::<Option<Vec<_>>>() {
-            self.profile.set_process_end_time(process, since_start(ended.into_iter().max()));
+        let name = first
+            .process
+            .clone()
+            .unwrap_or_else(|| first.pid.to_string());
+        let process = self
+            .profile
+            .add_process(&name, first.pid, since_start(first.started_ns));
+        if let Some(ended) = threads
+            .iter()
+            .map(|thread| thread.ended_ns)
+            .collect::<Option<Vec<_>>>()
+        {
+            self.profile
+                .set_process_end_time(process, since_start(ended.into_iter().max()));
         }
         for thread in threads {
             self.add_thread(process, thread);
@@ -106,19 +159,23 @@ impl<'a> Writer<'a> {
     }
 
     fn add_thread(&mut self, process: ProcessHandle, of: &TimedThread) {
-        let thread = self.profile.add_thread(process, of.tid, since_start(of.started_ns), of.is_first);
+        let thread =
+            self.profile
+                .add_thread(process, of.tid, since_start(of.started_ns), of.is_first);
         if let Some(name) = &of.name {
             self.profile.set_thread_name(thread, name);
         }
         if of.ended_ns.is_some() {
-            self.profile.set_thread_end_time(thread, since_start(of.ended_ns));
+            self.profile
+                .set_thread_end_time(thread, since_start(of.ended_ns));
         }
         let weight_type = match self.weight {
             Weight::Calls => WeightType::Samples,
             Weight::Bytes => WeightType::Bytes,
             Weight::Time => WeightType::TracingMs,
         };
-        self.profile.set_thread_samples_weight_type(thread, weight_type);
+        self.profile
+            .set_thread_samples_weight_type(thread, weight_type);
         for call in &of.calls {
             self.add_call(thread, call);
         }
@@ -126,7 +183,11 @@ impl<'a> Writer<'a> {
 
     /// Adds a call as a sample and as a marker.
     fn add_call(&mut self, thread: ThreadHandle, call: &TimedCall) {
-        let category = if call.moves_data { self.moves_data } else { self.other_calls };
+        let category = if call.moves_data {
+            self.moves_data
+        } else {
+            self.other_calls
+        };
         let frames = self.frames(call, category);
         let stack = self.profile.intern_stack_frames(thread, frames.into_iter());
         let weight = match self.weight {
@@ -135,15 +196,37 @@ impl<'a> Writer<'a> {
             Weight::Time => as_number(call.duration_ns) / NS_PER_MS,
         };
         let at = since_start(call.at_ns);
-        self.profile.add_sample(thread, at, stack, CpuDelta::ZERO, self.details.weight(weight));
+        self.profile.add_sample(
+            thread,
+            at,
+            stack,
+            CpuDelta::ZERO,
+            self.details.weight(weight),
+        );
         let timing = match call.duration_ns {
-            Some(ns) => MarkerTiming::Interval(at, since_start(call.at_ns.map(|at| at.saturating_add(ns)))),
+            Some(ns) => {
+                MarkerTiming::Interval(at, since_start(call.at_ns.map(|at| at.saturating_add(ns))))
+            }
             None => MarkerTiming::Instant(at),
         };
         let mut text = |text: Option<&str>| self.profile.intern_string(text.unwrap_or_default());
-        let (name, error, files) = (text(Some(&call.syscall)), text(call.error.as_deref()), text(call.files.as_deref()));
+        let (name, error, files) = (
+            text(Some(&call.syscall)),
+            text(call.error.as_deref()),
+            text(call.files.as_deref()),
+        );
         let bytes = call.bytes.map_or(f64::NAN, |bytes| as_number(Some(bytes)));
-        let marker = self.profile.add_marker(thread, timing, CallMarker { name, category, bytes, error, files });
+        let marker = self.profile.add_marker(
+            thread,
+            timing,
+            CallMarker {
+                name,
+                category,
+                bytes,
+                error,
+                files,
+            },
+        );
         self.profile.set_marker_stack(thread, marker, stack);
         self.samples += 1;
     }
@@ -153,7 +236,12 @@ impl<'a> Writer<'a> {
         let mut labels = Vec::new();
         let stacks = self.stacks;
         if let Some(stack) = stacks.get(call.stack) {
-            labels.extend(stack.incomplete_because.as_ref().map(|why| self.details.label(format!("[incomplete: {why}]"))));
+            labels.extend(
+                stack
+                    .incomplete_because
+                    .as_ref()
+                    .map(|why| self.details.label(format!("[incomplete: {why}]"))),
+            );
             let mut inlined = 0;
             let labels_of_frames = stack.frames.iter().rev().map(|frame| {
                 inlined = if frame.inlined { inlined + 1 } else { 0 };
@@ -163,7 +251,10 @@ impl<'a> Writer<'a> {
         }
         let code: CategoryPairHandle = self.code.into();
         let mut with_category: Vec<_> = labels.into_iter().map(|label| (label, code)).collect();
-        with_category.push((self.details.label(call.syscall.clone().into_owned()), category.into()));
+        with_category.push((
+            self.details.label(call.syscall.clone().into_owned()),
+            category.into(),
+        ));
         let frame = |(label, category_pair): (String, CategoryPairHandle)| FrameInfo {
             frame: ProfileFrame::Label(self.profile.intern_string(&label)),
             category_pair,
@@ -176,7 +267,9 @@ impl<'a> Writer<'a> {
 const NS_PER_MS: f64 = 1_000_000.0;
 
 fn reference(time: SystemTime) -> ReferenceTimestamp {
-    ReferenceTimestamp::from_duration_since_unix_epoch(time.duration_since(UNIX_EPOCH).unwrap_or_default())
+    ReferenceTimestamp::from_duration_since_unix_epoch(
+        time.duration_since(UNIX_EPOCH).unwrap_or_default(),
+    )
 }
 
 fn since_start(ns: Option<u64>) -> Timestamp {
@@ -184,7 +277,10 @@ fn since_start(ns: Option<u64>) -> Timestamp {
 }
 
 /// As JSON's numbers are; 0 if it is unknown.
-#[expect(clippy::cast_precision_loss, reason = "no call moves 2^53 bytes or takes as many ns")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "no call moves 2^53 bytes or takes as many ns"
+)]
 fn as_number(value: Option<u64>) -> f64 {
     value.unwrap_or(0) as f64
 }
@@ -201,8 +297,10 @@ struct CallMarker {
 
 impl StaticSchemaMarker for CallMarker {
     const UNIQUE_MARKER_TYPE_NAME: &'static str = "Syscall";
-    const DESCRIPTION: Option<&'static str> = Some("A sampled system call, from its entry to its return");
-    const TABLE_LABEL: Option<&'static str> = Some("{marker.data.bytes} {marker.data.error} {marker.data.files}");
+    const DESCRIPTION: Option<&'static str> =
+        Some("A sampled system call, from its entry to its return");
+    const TABLE_LABEL: Option<&'static str> =
+        Some("{marker.data.bytes} {marker.data.error} {marker.data.files}");
     const TOOLTIP_LABEL: Option<&'static str> = Some("{marker.name}");
     const FIELDS: &'static [StaticSchemaMarkerField] = &[
         StaticSchemaMarkerField {
@@ -234,7 +332,11 @@ impl StaticSchemaMarker for CallMarker {
     }
 
     fn string_field_value(&self, field_index: u32) -> StringHandle {
-        if field_index == 1 { self.error } else { self.files }
+        if field_index == 1 {
+            self.error
+        } else {
+            self.files
+        }
     }
 
     fn number_field_value(&self, _field_index: u32) -> f64 {
@@ -261,13 +363,34 @@ mod tests {
             module: Some("/bin/copier".into()),
             ..Frame::default()
         };
-        let frames = vec![frame("write_all", 9, true), frame("run", 41, false), frame("main", 7, false)];
-        let incomplete = vec![Frame { address: 0x1234, ..Frame::default() }];
+        let frames = vec![
+            frame("write_all", 9, true),
+            frame("run", 41, false),
+            frame("main", 7, false),
+        ];
+        let incomplete = vec![Frame {
+            address: 0x1234,
+            ..Frame::default()
+        }];
         report.stacks = Some(vec![
-            Stack { frames, complete: true, incomplete_because: None },
-            Stack { frames: incomplete, complete: false, incomplete_because: Some("it is deep".into()) },
+            Stack {
+                frames,
+                complete: true,
+                incomplete_because: None,
+            },
+            Stack {
+                frames: incomplete,
+                complete: false,
+                incomplete_because: Some("it is deep".into()),
+            },
         ]);
-        let first = TimedThread { pid: 7, tid: 7, is_first: true, started_ns: Some(0), ..TimedThread::default() };
+        let first = TimedThread {
+            pid: 7,
+            tid: 7,
+            is_first: true,
+            started_ns: Some(0),
+            ..TimedThread::default()
+        };
         let second = TimedThread {
             tid: 8,
             is_first: false,
@@ -276,23 +399,42 @@ mod tests {
             calls,
             ..first.clone()
         };
-        report.timeline = Some(Timeline { started_at: Some(UNIX_EPOCH), threads: vec![first, second] });
+        report.timeline = Some(Timeline {
+            started_at: Some(UNIX_EPOCH),
+            threads: vec![first, second],
+        });
         report
     }
 
     fn call(syscall: &'static str, stack: usize, bytes: Option<u64>) -> TimedCall {
         let (error, files) = (None, Some("in -> out".into()));
         let (at_ns, duration_ns) = (Some(1_000_000), Some(2_500));
-        TimedCall { syscall: syscall.into(), moves_data: bytes.is_some(), stack, bytes, error, files, at_ns, duration_ns }
+        TimedCall {
+            syscall: syscall.into(),
+            moves_data: bytes.is_some(),
+            stack,
+            bytes,
+            error,
+            files,
+            at_ns,
+            duration_ns,
+        }
     }
 
     fn written(report: &Report, weight: Weight) -> Value {
-        let text = profile(report, &Options { weight, ..Options::default() });
+        let text = profile(
+            report,
+            &Options {
+                weight,
+                ..Options::default()
+            },
+        );
         assert!(text.ends_with("}\n"));
         serde_json::from_str(&text).expect("it is JSON")
     }
 
-    /// The name of each function of the only sample, from the call, with its line and how deep it is inlined.
+    /// The name of each function of the only sample, from the call, with its line and how deep it
+    /// is inlined.
     fn frames(thread: &Value) -> Vec<(String, Option<u64>, u64)> {
         let at = |value: &Value| usize::try_from(value.as_u64().expect("a place")).expect("small");
         let (stacks, frames) = (&thread["stackTable"], &thread["frameTable"]);
@@ -300,10 +442,20 @@ mod tests {
             let frame = at(&stacks["frame"][stack]);
             let name = at(&thread["funcTable"]["name"][at(&frames["func"][frame])]);
             let text = thread["stringArray"][name].as_str().expect("a string");
-            (text.to_owned(), frames["line"][frame].as_u64(), frames["inlineDepth"][frame].as_u64().expect("a number"))
+            (
+                text.to_owned(),
+                frames["line"][frame].as_u64(),
+                frames["inlineDepth"][frame].as_u64().expect("a number"),
+            )
         };
-        let prefix = |stack: &usize| stacks["prefix"][*stack].as_u64().and_then(|place| usize::try_from(place).ok());
-        std::iter::successors(Some(at(&thread["samples"]["stack"][0])), prefix).map(frame).collect()
+        let prefix = |stack: &usize| {
+            stacks["prefix"][*stack]
+                .as_u64()
+                .and_then(|place| usize::try_from(place).ok())
+        };
+        std::iter::successors(Some(at(&thread["samples"]["stack"][0])), prefix)
+            .map(frame)
+            .collect()
     }
 
     #[test]
@@ -311,11 +463,23 @@ mod tests {
         let profile = written(&report(vec![call("write", 0, Some(8192))]), Weight::Calls);
         let thread = &profile["threads"][1];
         assert_eq!(
-            (thread["name"].as_str(), thread["pid"].as_str(), thread["tid"].as_str()),
+            (
+                thread["name"].as_str(),
+                thread["pid"].as_str(),
+                thread["tid"].as_str()
+            ),
             (Some("worker"), Some("7"), Some("8"))
         );
-        let expected = [("write", None, 0), ("write_all", Some(9), 1), ("run", Some(41), 0), ("main", Some(7), 0)];
-        assert_eq!(frames(thread), expected.map(|(name, line, depth)| (name.to_owned(), line, depth)));
+        let expected = [
+            ("write", None, 0),
+            ("write_all", Some(9), 1),
+            ("run", Some(41), 0),
+            ("main", Some(7), 0),
+        ];
+        assert_eq!(
+            frames(thread),
+            expected.map(|(name, line, depth)| (name.to_owned(), line, depth))
+        );
         assert_eq!(profile["libs"][0]["path"], "/bin/copier");
         assert_eq!(profile["threads"][0]["samples"]["length"], 0);
     }
@@ -338,7 +502,10 @@ mod tests {
             (Weight::Time, "tracing-ms", serde_json::json!(0.0025)),
         ] {
             let samples = samples(weight);
-            assert_eq!((samples["weightType"].as_str(), &samples["weight"][0]), (Some(of_type), &value));
+            assert_eq!(
+                (samples["weightType"].as_str(), &samples["weight"][0]),
+                (Some(of_type), &value)
+            );
         }
     }
 
@@ -349,12 +516,24 @@ mod tests {
         assert_eq!(thread["samples"]["weight"][0], 0);
         let markers = &thread["markers"];
         assert_eq!(markers["data"][0]["bytes"], Value::Null);
-        assert_eq!((markers["startTime"][0].as_f64(), markers["endTime"][0].as_f64()), (Some(1.0), Some(1.0025)));
+        assert_eq!(
+            (
+                markers["startTime"][0].as_f64(),
+                markers["endTime"][0].as_f64()
+            ),
+            (Some(1.0), Some(1.0025))
+        );
     }
 
     #[test]
     fn without_samples_the_profile_is_empty() {
-        let empty = Report { timeline: None, ..report(Vec::new()) };
-        assert_eq!(written(&empty, Weight::Calls)["threads"], serde_json::json!([]));
+        let empty = Report {
+            timeline: None,
+            ..report(Vec::new())
+        };
+        assert_eq!(
+            written(&empty, Weight::Calls)["threads"],
+            serde_json::json!([])
+        );
     }
 }

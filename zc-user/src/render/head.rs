@@ -1,4 +1,5 @@
-//! The head of a report: how the command ended, what it cost, how many calls it made, and where its time went.
+//! The head of a report: how the command ended, what it cost, how many calls it made, and where its
+//! time went.
 
 use std::cmp::Reverse;
 
@@ -9,7 +10,10 @@ use super::{
     text,
 };
 use crate::{
-    report::{Counted, Exit, FailedGroup, FailedPath, Loading, Place, Report, failed_groups, split_searches},
+    report::{
+        Counted, Exit, FailedGroup, FailedPath, Loading, Place, Report, failed_groups,
+        split_searches,
+    },
     signal,
     syscall::{Selection, TABLE},
     trace::Loss,
@@ -36,11 +40,18 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
 }
 
-/// How it ended, how much was counted, where the time went: as many of these lines as the report has figures for.
+/// How it ended, how much was counted, where the time went: as many of these lines as the report
+/// has figures for.
 pub(super) fn lines(report: &Report) -> impl Iterator<Item = Vec<Piece>> {
-    [summary(report), counts(report), times(report), failures(report), libraries(report)]
-        .into_iter()
-        .filter(|line| !line.is_empty())
+    [
+        summary(report),
+        counts(report),
+        times(report),
+        failures(report),
+        libraries(report),
+    ]
+    .into_iter()
+    .filter(|line| !line.is_empty())
 }
 
 /// The command line that was traced.
@@ -55,61 +66,114 @@ pub(super) fn command(report: &Report) -> String {
 pub(super) fn remarks(report: &Report) -> impl Iterator<Item = (String, Style)> {
     // Losses that do not lower counts have a note of their own.
     let lowers_counts = |name: &&String| Loss::from_name(name).is_none_or(Loss::touches_counts);
-    let losses = report.losses.iter().filter(move |(name, _)| lowers_counts(name));
+    let losses = report
+        .losses
+        .iter()
+        .filter(move |(name, _)| lowers_counts(name));
     let losses = losses.map(|(name, &count)| (loss(name, count), Style::Warning));
-    losses.chain(report.notes.iter().map(|note| (format!("note: {}", text::escape(note)), Style::Plain)))
+    losses.chain(
+        report
+            .notes
+            .iter()
+            .map(|note| (format!("note: {}", text::escape(note)), Style::Plain)),
+    )
 }
 
-/// How the command ended, and its times: `exit 0, wall 14.4 ms, CPU 5.48 ms (user 0 s, system 5.48 ms), off CPU 8.92 ms`.
+/// How the command ended, and its times: `exit 0, wall 14.4 ms, CPU 5.48 ms (user 0 s, system 5.48
+/// ms), off CPU 8.92 ms`.
 fn summary(report: &Report) -> Vec<Piece> {
     let usage = &report.totals.usage;
     let cpu = match (usage.cpu_ns(), usage.user_ns, usage.system_ns) {
         (Some(cpu), Some(user), Some(system)) => {
-            format!("{} (user {}, system {})", units::duration(cpu), units::duration(user), units::duration(system))
+            format!(
+                "{} (user {}, system {})",
+                units::duration(cpu),
+                units::duration(user),
+                units::duration(system)
+            )
         }
         _ => UNKNOWN.to_owned(),
     };
     let off_cpu = off_cpu_ns(report).map(|ns| format!("off CPU {}", units::duration(ns)));
     let (exit, style) = exit(report.exit);
-    let wall = report.wall_ns.map_or_else(|| UNKNOWN.to_owned(), units::duration);
-    let times: Vec<String> = [format!("wall {wall}"), format!("CPU {cpu}")].into_iter().chain(off_cpu).collect();
-    std::iter::once(Piece::new(format!("{exit},"), style)).chain(list(&times, Style::Plain)).collect()
+    let wall = report
+        .wall_ns
+        .map_or_else(|| UNKNOWN.to_owned(), units::duration);
+    let times: Vec<String> = [format!("wall {wall}"), format!("CPU {cpu}")]
+        .into_iter()
+        .chain(off_cpu)
+        .collect();
+    std::iter::once(Piece::new(format!("{exit},"), style))
+        .chain(list(&times, Style::Plain))
+        .collect()
 }
 
-/// How long the command was not on a CPU: it waited, or another task ran there. Only known for a single thread, since several may be off
-/// their CPUs at the same time.
+/// How long the command was not on a CPU: it waited, or another task ran there. Only known for a
+/// single thread, since several may be off their CPUs at the same time.
 fn off_cpu_ns(report: &Report) -> Option<u64> {
-    report.wall_ns.filter(|_| report.totals.threads == 1)?.checked_sub(report.totals.usage.cpu_ns()?)
+    report
+        .wall_ns
+        .filter(|_| report.totals.threads == 1)?
+        .checked_sub(report.totals.usage.cpu_ns()?)
 }
 
 /// How much was counted: `1 process, 1 thread, 170 calls, 54 that move data, backend ebpf, exact`.
 fn counts(report: &Report) -> Vec<Piece> {
     let with_rows: u64 = report.totals.syscalls.iter().map(|call| call.calls).sum();
-    let others = report.totals.other_syscalls.as_ref().filter(|_| report.counted != Some(Counted::All));
+    let others = report
+        .totals
+        .other_syscalls
+        .as_ref()
+        .filter(|_| report.counted != Some(Counted::All));
     let others = others.map(|others| others.iter().map(|call| call.sums.calls).sum::<u64>());
     let at_least = if report.exact { "" } else { "at least " };
     let which = which_calls(report);
-    let mut parts =
-        vec![plural(report.totals.processes, "process", "processes"), plural(report.totals.threads, "thread", "threads")];
+    let mut parts = vec![
+        plural(report.totals.processes, "process", "processes"),
+        plural(report.totals.threads, "thread", "threads"),
+    ];
     match others {
         Some(others) => {
-            parts.push(format!("{at_least}{}", plural(with_rows.saturating_add(others), "call", "calls")));
+            parts.push(format!(
+                "{at_least}{}",
+                plural(with_rows.saturating_add(others), "call", "calls")
+            ));
             parts.push(format!("{with_rows}{which}"));
         }
-        None => parts.push(format!("{at_least}{}{which}", plural(with_rows, "call", "calls"))),
+        None => parts.push(format!(
+            "{at_least}{}{which}",
+            plural(with_rows, "call", "calls")
+        )),
     }
     parts.push(format!("backend {}", text::escape(&report.backend)));
-    let mut pieces: Vec<Piece> = parts.iter().map(|part| Piece::new(format!("{part},"), Style::Plain)).collect();
-    pieces.push(if report.exact { Piece::new("exact", Style::Good) } else { Piece::new("lower bound", Style::Warning) });
+    let mut pieces: Vec<Piece> = parts
+        .iter()
+        .map(|part| Piece::new(format!("{part},"), Style::Plain))
+        .collect();
+    pieces.push(if report.exact {
+        Piece::new("exact", Style::Good)
+    } else {
+        Piece::new("lower bound", Style::Warning)
+    });
     pieces
 }
 
-/// Which calls have rows, after their number: ` that move data`, ` of read/write`. Empty if all have, or if that is unknown.
+/// Which calls have rows, after their number: ` that move data`, ` of read/write`. Empty if all
+/// have, or if that is unknown.
 fn which_calls(report: &Report) -> String {
     match &report.counted {
-        Some(Counted::Names(_)) if counts_data(report.counted.as_ref()) => " that move data".to_owned(),
+        Some(Counted::Names(_)) if counts_data(report.counted.as_ref()) => {
+            " that move data".to_owned()
+        }
         Some(Counted::Names(names)) if names.len() <= FEW_NAMES => {
-            format!(" of {}", names.iter().map(|name| text::escape(name)).collect::<Vec<_>>().join("/"))
+            format!(
+                " of {}",
+                names
+                    .iter()
+                    .map(|name| text::escape(name))
+                    .collect::<Vec<_>>()
+                    .join("/")
+            )
         }
         Some(Counted::Names(names)) => format!(" of {} chosen kinds", names.len()),
         Some(Counted::All) | None => String::new(),
@@ -118,35 +182,54 @@ fn which_calls(report: &Report) -> String {
 
 /// Whether exactly the calls of the default set were counted.
 pub(super) fn counts_data(counted: Option<&Counted>) -> bool {
-    let Some(Counted::Names(names)) = counted else { return false };
+    let Some(Counted::Names(names)) = counted else {
+        return false;
+    };
     let default = Selection::default();
-    names.iter().all(|name| default.contains(name)) && TABLE.iter().all(|spec| names.contains(spec.name))
+    names.iter().all(|name| default.contains(name))
+        && TABLE.iter().all(|spec| names.contains(spec.name))
 }
 
-/// Where the time went, the largest part first: `time: 3.00 s in other calls (clock_nanosleep 3.00 s), 1.10 ms outside of calls, 210 µs in
-/// calls that move data (mmap 120 µs, pread64 22.1 µs)`. Several threads are in calls at the same time, so what remains of the wall time is
-/// known for a single one only.
+/// Where the time went, the largest part first: `time: 3.00 s in other calls (clock_nanosleep 3.00
+/// s), 1.10 ms outside of calls, 210 µs in calls that move data (mmap 120 µs, pread64 22.1 µs)`.
+/// Several threads are in calls at the same time, so what remains of the wall time is known for a
+/// single one only.
 fn times(report: &Report) -> Vec<Piece> {
-    let Some([with_rows, others]) = groups(report) else { return Vec::new() };
+    let Some([with_rows, others]) = groups(report) else {
+        return Vec::new();
+    };
     let in_calls = with_rows.total_ns.saturating_add(others.total_ns);
     let rest = rest_ns(report, in_calls);
     let all = in_calls.saturating_add(rest.unwrap_or(0));
-    let groups = [with_rows, others].into_iter().filter(|group| !group.calls.is_empty());
+    let groups = [with_rows, others]
+        .into_iter()
+        .filter(|group| !group.calls.is_empty());
     let groups = groups.map(|group| (group.total_ns, group.text(all)));
-    let mut parts: Vec<(u64, String)> = groups.chain(rest.map(|ns| (ns, outside_of_calls(report, ns)))).collect();
+    let mut parts: Vec<(u64, String)> = groups
+        .chain(rest.map(|ns| (ns, outside_of_calls(report, ns))))
+        .collect();
     if parts.is_empty() {
         return Vec::new();
     }
     parts.sort_by_key(|&(ns, _)| Reverse(ns));
     let parts: Vec<String> = parts.into_iter().map(|(_, text)| text).collect();
-    let title = if report.totals.threads == 1 { "time:" } else { "time, all threads:" };
-    std::iter::once(Piece::new(title, Style::Plain)).chain(words(&parts.join(", "), Style::Plain)).collect()
+    let title = if report.totals.threads == 1 {
+        "time:"
+    } else {
+        "time, all threads:"
+    };
+    std::iter::once(Piece::new(title, Style::Plain))
+        .chain(words(&parts.join(", "), Style::Plain))
+        .collect()
 }
 
 /// The calls with rows, and those without. `None` if a time is unknown.
 fn groups(report: &Report) -> Option<[Group; 2]> {
     let [with_rows, others] = returned_calls(report);
-    Some([Group::of(format!("calls{}", which_calls(report)), with_rows)?, Group::of("other calls".to_owned(), others)?])
+    Some([
+        Group::of(format!("calls{}", which_calls(report)), with_rows)?,
+        Group::of("other calls".to_owned(), others)?,
+    ])
 }
 
 /// A call that returned.
@@ -162,14 +245,24 @@ pub(super) struct ReturnedCall {
 /// The calls with rows that returned, and those without rows.
 pub(super) fn returned_calls(report: &Report) -> [Vec<ReturnedCall>; 2] {
     let totals = &report.totals;
-    let with_rows =
-        totals.syscalls.iter().map(|call| ReturnedCall { name: columns::name(call), calls: call.calls, total_ns: call.total_ns });
-    let others = totals.other_syscalls.iter().flatten().map(|call| ReturnedCall {
-        name: columns::name_of(&call.name, &call.abi),
-        calls: call.sums.calls,
-        total_ns: call.sums.total_ns,
+    let with_rows = totals.syscalls.iter().map(|call| ReturnedCall {
+        name: columns::name(call),
+        calls: call.calls,
+        total_ns: call.total_ns,
     });
-    [with_rows.filter(|call| call.calls > 0).collect(), others.filter(|call| call.calls > 0).collect()]
+    let others = totals
+        .other_syscalls
+        .iter()
+        .flatten()
+        .map(|call| ReturnedCall {
+            name: columns::name_of(&call.name, &call.abi),
+            calls: call.sums.calls,
+            total_ns: call.sums.total_ns,
+        });
+    [
+        with_rows.filter(|call| call.calls > 0).collect(),
+        others.filter(|call| call.calls > 0).collect(),
+    ]
 }
 
 /// Calls that are shown together.
@@ -185,32 +278,55 @@ struct Group {
 impl Group {
     /// Makes a group of these calls. `None` if a time is unknown.
     fn of(name: String, calls: Vec<ReturnedCall>) -> Option<Self> {
-        let timed = calls.into_iter().map(|call| Some((call.name, call.total_ns?)));
+        let timed = calls
+            .into_iter()
+            .map(|call| Some((call.name, call.total_ns?)));
         let mut calls = timed.collect::<Option<Vec<_>>>()?;
         calls.sort_by_key(|&(_, ns)| Reverse(ns));
-        let total_ns = calls.iter().fold(0_u64, |sum, (_, ns)| sum.saturating_add(*ns));
-        Some(Self { name, total_ns, calls })
+        let total_ns = calls
+            .iter()
+            .fold(0_u64, |sum, (_, ns)| sum.saturating_add(*ns));
+        Some(Self {
+            name,
+            total_ns,
+            calls,
+        })
     }
 
-    /// The time of the group, and which calls it was in, as far as they matter in a time of `all_ns`.
+    /// The time of the group, and which calls it was in, as far as they matter in a time of
+    /// `all_ns`.
     fn text(&self, all_ns: u64) -> String {
         let is_shown = |(_, ns): &&(String, u64)| *ns >= all_ns / LEAST_SHARE;
         let shown = self.calls.iter().take_while(is_shown).take(MOST_CALLS);
-        let shown: Vec<String> = shown.map(|(call, ns)| format!("{call} {}", units::duration(*ns))).collect();
-        let names = if shown.is_empty() { String::new() } else { format!(" ({})", shown.join(", ")) };
+        let shown: Vec<String> = shown
+            .map(|(call, ns)| format!("{call} {}", units::duration(*ns)))
+            .collect();
+        let names = if shown.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", shown.join(", "))
+        };
         format!("{} in {}{names}", units::duration(self.total_ns), self.name)
     }
 }
 
 /// The wall time that was not in calls. Only known for a single thread.
 fn rest_ns(report: &Report, in_calls: u64) -> Option<u64> {
-    report.wall_ns.filter(|_| report.totals.threads == 1)?.checked_sub(in_calls)
+    report
+        .wall_ns
+        .filter(|_| report.totals.threads == 1)?
+        .checked_sub(in_calls)
 }
 
-/// The time outside of the calls that are known, and how to learn more of it if it is most of the wall time.
+/// The time outside of the calls that are known, and how to learn more of it if it is most of the
+/// wall time.
 fn outside_of_calls(report: &Report, ns: u64) -> String {
     let is_most = report.wall_ns.is_some_and(|wall| ns > wall / 2);
-    let advice = if is_most && !knows_all_calls(report) { " (-e all shows where)" } else { "" };
+    let advice = if is_most && !knows_all_calls(report) {
+        " (-e all shows where)"
+    } else {
+        ""
+    };
     format!("{} {}{advice}", units::duration(ns), outside(report))
 }
 
@@ -223,37 +339,74 @@ fn knows_all_calls(report: &Report) -> bool {
 fn outside(report: &Report) -> String {
     // The last call of a process never returns, and takes no time.
     let is_end = |name: &str| matches!(name, "exit" | "exit_group");
-    let rows = report.totals.syscalls.iter().map(|call| (call.name.as_str(), call.unfinished));
-    let others = report.totals.other_syscalls.iter().flatten().map(|call| (call.name.as_str(), call.sums.unfinished));
-    let is_under_way = rows.chain(others).any(|(name, unfinished)| unfinished > 0 && !is_end(name));
+    let rows = report
+        .totals
+        .syscalls
+        .iter()
+        .map(|call| (call.name.as_str(), call.unfinished));
+    let others = report
+        .totals
+        .other_syscalls
+        .iter()
+        .flatten()
+        .map(|call| (call.name.as_str(), call.sums.unfinished));
+    let is_under_way = rows
+        .chain(others)
+        .any(|(name, unfinished)| unfinished > 0 && !is_end(name));
     let returned = if is_under_way { " that returned" } else { "" };
-    let calls = if knows_all_calls(report) && report.exact { "calls" } else { "counted calls" };
+    let calls = if knows_all_calls(report) && report.exact {
+        "calls"
+    } else {
+        "counted calls"
+    };
     format!("outside of {calls}{returned}")
 }
 
 /// The time outside of all calls and what it is, if every call was timed.
 pub(super) fn rest(report: &Report) -> Option<(u64, String)> {
-    let in_calls = groups(report)?.iter().fold(0_u64, |sum, group| sum.saturating_add(group.total_ns));
+    let in_calls = groups(report)?
+        .iter()
+        .fold(0_u64, |sum, group| sum.saturating_add(group.total_ns));
     Some((rest_ns(report, in_calls)?, outside(report)))
 }
 
-/// What programs tried in vain: `failed: 40 x ENOENT /etc/app.d/... (openat), EACCES /etc/shadow (openat), 3 more`. Paths of the command
-/// line come first, then the most frequent ones. What programs look for when they start is left to [`libraries`].
+/// What programs tried in vain: `failed: 40 x ENOENT /etc/app.d/... (openat), EACCES /etc/shadow
+/// (openat), 3 more`. Paths of the command line come first, then the most frequent ones. What
+/// programs look for when they start is left to [`libraries`].
 fn failures(report: &Report) -> Vec<Piece> {
-    let is_named = |failed: &&FailedPath| failed.path.as_ref().is_some_and(|path| report.command.contains(path));
+    let is_named = |failed: &&FailedPath| {
+        failed
+            .path
+            .as_ref()
+            .is_some_and(|path| report.command.contains(path))
+    };
     let (_, failed) = split_searches(failed_paths(report));
-    let (named, others): (Vec<&FailedPath>, Vec<&FailedPath>) = failed.into_iter().partition(is_named);
-    let groups: Vec<FailedGroup<'_>> = [named, others].iter().flat_map(|failed| failed_groups(failed)).collect();
+    let (named, others): (Vec<&FailedPath>, Vec<&FailedPath>) =
+        failed.into_iter().partition(is_named);
+    let groups: Vec<FailedGroup<'_>> = [named, others]
+        .iter()
+        .flat_map(|failed| failed_groups(failed))
+        .collect();
     if groups.is_empty() {
         return Vec::new();
     }
     let mut texts: Vec<String> = groups.iter().take(MOST_FAILURES).map(failure).collect();
-    let more: u64 = groups.iter().skip(MOST_FAILURES).map(|group| group.calls).sum();
+    let more: u64 = groups
+        .iter()
+        .skip(MOST_FAILURES)
+        .map(|group| group.calls)
+        .sum();
     if more > 0 {
         texts.push(format!("{more} more"));
     }
-    let title = if report.totals.failed_paths_complete { "failed:" } else { "failed, at least:" };
-    std::iter::once(Piece::new(title, Style::Plain)).chain(list(&texts, Style::Plain)).collect()
+    let title = if report.totals.failed_paths_complete {
+        "failed:"
+    } else {
+        "failed, at least:"
+    };
+    std::iter::once(Piece::new(title, Style::Plain))
+        .chain(list(&texts, Style::Plain))
+        .collect()
 }
 
 /// The calls that take a path and failed.
@@ -263,7 +416,11 @@ fn failed_paths(report: &Report) -> &[FailedPath] {
 
 /// `40 x ENOENT /etc/app.d/... (openat)`.
 fn failure(group: &FailedGroup<'_>) -> String {
-    let times = if group.calls == 1 { String::new() } else { format!("{} x ", group.calls) };
+    let times = if group.calls == 1 {
+        String::new()
+    } else {
+        format!("{} x ", group.calls)
+    };
     let place = match group.place {
         Place::Path("") => "\"\"".to_owned(),
         Place::Path(path) => text::escape(path),
@@ -271,25 +428,38 @@ fn failure(group: &FailedGroup<'_>) -> String {
         Place::Directory(directory) => format!("{}/...", text::escape(directory)),
         Place::Unknown => "unknown path".to_owned(),
     };
-    // Several calls on one path mostly belong together; their names would take more room than they tell.
+    // Several calls on one path mostly belong together; their names would take more room than they
+    // tell.
     let name = group.syscalls.first().filter(|_| group.syscalls.len() == 1);
     let name = name.map_or_else(String::new, |name| format!(" ({})", text::escape(name)));
     format!("{times}{} {place}{name}", group.errno)
 }
 
-/// How much of that was about shared libraries: `loading: 14 of the calls, 245 µs, read or map shared libraries; 40 found none`. Those
-/// looked for libraries, locales and the like.
+/// How much of that was about shared libraries: `loading: 14 of the calls, 245 µs, read or map
+/// shared libraries; 40 found none`. Those looked for libraries, locales and the like.
 fn libraries(report: &Report) -> Vec<Piece> {
-    let searches: u64 = split_searches(failed_paths(report)).0.iter().map(|failed| failed.calls).sum();
-    let reads = report.totals.loading.filter(|loading| loading.calls > 0).map(|Loading { calls, total_ns }| {
-        let time = total_ns.map_or_else(String::new, |ns| format!(", {},", units::duration(ns)));
-        format!("{calls} of the calls{time} read or map shared libraries")
-    });
+    let searches: u64 = split_searches(failed_paths(report))
+        .0
+        .iter()
+        .map(|failed| failed.calls)
+        .sum();
+    let reads = report
+        .totals
+        .loading
+        .filter(|loading| loading.calls > 0)
+        .map(|Loading { calls, total_ns }| {
+            let time =
+                total_ns.map_or_else(String::new, |ns| format!(", {},", units::duration(ns)));
+            format!("{calls} of the calls{time} read or map shared libraries")
+        });
     let line = match (reads, searches) {
         (None, 0) => return Vec::new(),
         (Some(reads), 0) => format!("loading: {reads}"),
         (Some(reads), searches) => format!("loading: {reads}; {searches} found none"),
-        (None, searches) => format!("loading: {} found none", plural(searches, "search for libraries", "searches for libraries")),
+        (None, searches) => format!(
+            "loading: {} found none",
+            plural(searches, "search for libraries", "searches for libraries")
+        ),
     };
     words(&line, Style::Plain)
 }
@@ -302,14 +472,23 @@ pub(super) fn has_unknown(report: &Report) -> bool {
 /// How the command ended.
 fn exit(exit: Exit) -> (String, Style) {
     match exit {
-        Exit { signal: Some(number), .. } => (format!("killed by {}", signal::name(number)), Style::Bad),
+        Exit {
+            signal: Some(number),
+            ..
+        } => (format!("killed by {}", signal::name(number)), Style::Bad),
         Exit { code: Some(0), .. } => ("exit 0".to_owned(), Style::Plain),
-        Exit { code: Some(code), .. } => (format!("exit {code}"), Style::Bad),
-        Exit { code: None, signal: None } => (format!("exit {UNKNOWN}"), Style::Plain),
+        Exit {
+            code: Some(code), ..
+        } => (format!("exit {code}"), Style::Bad),
+        Exit {
+            code: None,
+            signal: None,
+        } => (format!("exit {UNKNOWN}"), Style::Plain),
     }
 }
 
-/// What was lost and what helps. A report of a newer zctrace may name losses that this one does not know.
+/// What was lost and what helps. A report of a newer zctrace may name losses that this one does not
+/// know.
 pub(super) fn loss(name: &str, count: u64) -> String {
     match Loss::from_name(name) {
         Some(loss) => format!("lower bound: {}", loss.explain(count)),

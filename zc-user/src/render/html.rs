@@ -1,7 +1,8 @@
-//! The page of `--html`: what the table says, with pictures. One file, which loads and runs nothing: HTML, SVG and CSS.
+//! The page of `--html`: what the table says, with pictures. One file, which loads and runs
+//! nothing: HTML, SVG and CSS.
 //!
-//! It is also well-formed XML, so that a test can parse it. Every text of a report is escaped twice: control characters and invisible ones
-//! by [`text::escape`], markup by maud.
+//! It is also well-formed XML, so that a test can parse it. Every text of a report is escaped
+//! twice: control characters and invisible ones by [`text::escape`], markup by maud.
 
 mod calls;
 mod flow;
@@ -62,7 +63,11 @@ pub(super) fn render(report: &Report) -> String {
 
 /// What ran, how it ended, and whether the figures are exact: the first lines of the table.
 fn header(report: &Report, command: &str) -> Markup {
-    let known = |value: &Option<String>| value.as_deref().map_or_else(|| UNKNOWN.to_owned(), text::escape);
+    let known = |value: &Option<String>| {
+        value
+            .as_deref()
+            .map_or_else(|| UNKNOWN.to_owned(), text::escape)
+    };
     html! {
         header {
             h1 { "zctrace " code { (command) } }
@@ -114,7 +119,8 @@ fn piece(text: &str, style: Style) -> Markup {
     html! { span class=(class) { (text) } }
 }
 
-/// Repeats beside figures that the counts are lower bounds: the head, which says why, may be far away.
+/// Repeats beside figures that the counts are lower bounds: the head, which says why, may be far
+/// away.
 fn counts_are_lower_bounds(report: &Report) -> Markup {
     html! { @if !report.exact { p.warning { "Counts are lower bounds: the top of the page says why." } } }
 }
@@ -124,7 +130,8 @@ fn shorten(name: &str) -> String {
     text::shorten_middle(name, LONGEST_NAME).into_owned()
 }
 
-/// A table that scrolls by itself if it is wider than the page. The first cell of each row is its title.
+/// A table that scrolls by itself if it is wider than the page. The first cell of each row is its
+/// title.
 fn table(titles: impl Iterator<Item = String>, rows: impl Iterator<Item = Vec<String>>) -> Markup {
     html! {
         div.scroll {

@@ -1,4 +1,5 @@
-//! The distribution of the times of calls: for `--histogram` a line of bars for each call, and what the page needs for its pictures.
+//! The distribution of the times of calls: for `--histogram` a line of bars for each call, and what
+//! the page needs for its pictures.
 
 use super::{
     columns,
@@ -37,35 +38,73 @@ pub(super) fn write(page: &mut Page, report: &Report, options: &Options, bars: B
         page.flow(INDENT, &words(why, Style::Plain));
         return;
     }
-    let name_width = calls.iter().map(|call| text::width(&columns::name(call))).max().unwrap_or(0).min(LONGEST_NAME);
-    let room = options.width.map_or(usize::MAX, |width| width.saturating_sub(INDENT + name_width + 2));
+    let name_width = calls
+        .iter()
+        .map(|call| text::width(&columns::name(call)))
+        .max()
+        .unwrap_or(0)
+        .min(LONGEST_NAME);
+    let room = options.width.map_or(usize::MAX, |width| {
+        width.saturating_sub(INDENT + name_width + 2)
+    });
     let beside = FIGURES.len() * FIGURE_WIDTH;
-    let (room, has_figures) = if room >= LEAST_BARS + beside { (room - beside, true) } else { (room, false) };
+    let (room, has_figures) = if room >= LEAST_BARS + beside {
+        (room - beside, true)
+    } else {
+        (room, false)
+    };
     let scale = Scale::of(&calls, room);
     let indent = " ".repeat(name_width + 2);
-    let titles = if has_figures { FIGURES.map(|title| format!("{title:>FIGURE_WIDTH$}")).concat() } else { String::new() };
+    let titles = if has_figures {
+        FIGURES
+            .map(|title| format!("{title:>FIGURE_WIDTH$}"))
+            .concat()
+    } else {
+        String::new()
+    };
     let labels = scale.labels();
-    page.line(INDENT, Style::Faint, format!("{indent}{labels:<width$}{titles}", width = scale.columns).trim_end());
+    page.line(
+        INDENT,
+        Style::Faint,
+        format!("{indent}{labels:<width$}{titles}", width = scale.columns).trim_end(),
+    );
     for call in calls {
         let name = columns::name(call);
         let name = text::shorten(&name, name_width);
         let gap = " ".repeat(name_width - text::width(&name) + 2);
         let known = |ns: Option<u64>| ns.map_or_else(|| UNKNOWN.to_owned(), units::duration);
         let figure = |ns| format!("{:>FIGURE_WIDTH$}", known(ns));
-        let figures = if has_figures { [call.p50_ns, call.p90_ns, call.p99_ns].map(figure).concat() } else { String::new() };
-        page.line(INDENT, Style::Plain, format!("{name}{gap}{}{figures}", scale.bars(call, bars)).trim_end());
+        let figures = if has_figures {
+            [call.p50_ns, call.p90_ns, call.p99_ns].map(figure).concat()
+        } else {
+            String::new()
+        };
+        page.line(
+            INDENT,
+            Style::Plain,
+            format!("{name}{gap}{}{figures}", scale.bars(call, bars)).trim_end(),
+        );
     }
     let factor = 1_u64.checked_shl(scale.step).unwrap_or(u64::MAX);
-    let legend = format!("each column ends at {factor} times the time it begins with; the lowest bar is 1 call or more");
+    let legend = format!(
+        "each column ends at {factor} times the time it begins with; the lowest bar is 1 call or more"
+    );
     page.flow(INDENT, &words(&legend, Style::Faint));
     if !report.exact {
-        page.flow(INDENT, &words("lower bound: calls may be missing here", Style::Warning));
+        page.flow(
+            INDENT,
+            &words("lower bound: calls may be missing here", Style::Warning),
+        );
     }
 }
 
 /// The calls that have times, in the order of the report.
 pub(super) fn timed(report: &Report) -> impl Iterator<Item = &Syscall> {
-    report.totals.syscalls.iter().filter(|call| call.max_ns.is_some())
+    report
+        .totals
+        .syscalls
+        .iter()
+        .filter(|call| call.max_ns.is_some())
 }
 
 /// Why the report has no distribution, if it has none.
@@ -100,11 +139,22 @@ struct Scale {
 impl Scale {
     /// A column for each power of two, or for several if there is not enough room.
     fn of(calls: &[&Syscall], room: usize) -> Self {
-        let octaves = || calls.iter().flat_map(|call| &call.histogram).map(|bucket| octave(bucket.from_ns));
+        let octaves = || {
+            calls
+                .iter()
+                .flat_map(|call| &call.histogram)
+                .map(|bucket| octave(bucket.from_ns))
+        };
         let (first, last) = (octaves().min().unwrap_or(0), octaves().max().unwrap_or(0));
         let columns = |step: u32| ((last - first) / step + 1) as usize;
-        let step = (1..=last - first).find(|&step| columns(step) <= room).unwrap_or(last - first + 1);
-        Self { first, step, columns: columns(step) }
+        let step = (1..=last - first)
+            .find(|&step| columns(step) <= room)
+            .unwrap_or(last - first + 1);
+        Self {
+            first,
+            step,
+            columns: columns(step),
+        }
     }
 
     /// The times that some of the columns begin with, each above its column.
@@ -137,11 +187,15 @@ impl Scale {
             Bars::Blocks => BLOCKS,
             Bars::Ascii => ASCII,
         };
-        calls.into_iter().map(|calls| level(calls, most, levels.len()).map_or(' ', |level| levels[level])).collect()
+        calls
+            .into_iter()
+            .map(|calls| level(calls, most, levels.len()).map_or(' ', |level| levels[level]))
+            .collect()
     }
 }
 
-/// The height of a bar, rounded up, so that a single call is seen beside a million. `None`: there is nothing to see.
+/// The height of a bar, rounded up, so that a single call is seen beside a million. `None`: there
+/// is nothing to see.
 fn level(calls: u64, most: u64, levels: usize) -> Option<usize> {
     let levels = levels as u128;
     let height = (u128::from(calls) * levels).div_ceil(u128::from(most.max(1)));
@@ -154,7 +208,13 @@ mod tests {
 
     #[test]
     fn a_single_call_is_seen_beside_a_million() {
-        assert_eq!([0, 1, 500_000, 1_000_000].map(|calls| level(calls, 1_000_000, 8)), [None, Some(0), Some(3), Some(7)]);
-        assert_eq!([level(0, 0, 8), level(u64::MAX, u64::MAX, 8)], [None, Some(7)]);
+        assert_eq!(
+            [0, 1, 500_000, 1_000_000].map(|calls| level(calls, 1_000_000, 8)),
+            [None, Some(0), Some(3), Some(7)]
+        );
+        assert_eq!(
+            [level(0, 0, 8), level(u64::MAX, u64::MAX, 8)],
+            [None, Some(7)]
+        );
     }
 }

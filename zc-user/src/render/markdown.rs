@@ -1,4 +1,5 @@
-//! GitHub's Markdown: how text is written in it, and the report for a comment on a pull request or the summary of a job.
+//! GitHub's Markdown: how text is written in it, and the report for a comment on a pull request or
+//! the summary of a job.
 
 use super::{
     columns::{self, Layout},
@@ -23,12 +24,21 @@ pub(super) fn render(report: &Report, options: &Options) -> String {
     // A backslash forces a line break.
     let head = head::lines(report).map(|line| escape_markdown(&sentence(&line)));
     blocks.push(head.collect::<Vec<_>>().join("\\\n"));
-    blocks.extend(bullets(head::remarks(report).map(|(text, _)| escape_markdown(&text))));
+    blocks.extend(bullets(
+        head::remarks(report).map(|(text, _)| escape_markdown(&text)),
+    ));
     blocks.extend(program_blocks(report, options));
     blocks.extend(transfer_blocks(report, options));
-    blocks.extend(sections.iter().flat_map(|section| section_blocks(section, &layout)));
+    blocks.extend(
+        sections
+            .iter()
+            .flat_map(|section| section_blocks(section, &layout)),
+    );
     blocks.extend(hidden.map(|hidden| escape_markdown(&hidden)));
-    if blocks.iter().any(|block| block.split('|').any(|cell| cell.trim() == units::UNKNOWN)) {
+    if blocks
+        .iter()
+        .any(|block| block.split('|').any(|cell| cell.trim() == units::UNKNOWN))
+    {
         blocks.push(format!("\"{}\": unknown, not 0", units::UNKNOWN));
     }
     blocks.join("\n\n") + "\n"
@@ -48,7 +58,10 @@ fn program_blocks(report: &Report, options: &Options) -> Vec<String> {
         })
         .collect();
     let columns = lines[0].matches('|').count() - 1;
-    lines.insert(1, table_row(":---", (1..columns).map(|_| "---:".to_owned())));
+    lines.insert(
+        1,
+        table_row(":---", (1..columns).map(|_| "---:".to_owned())),
+    );
     let title = format!("**{}**", escape_markdown(&programs::heading(report)));
     [title, lines.join("\n")]
         .into_iter()
@@ -62,17 +75,33 @@ fn transfer_blocks(report: &Report, options: &Options) -> Vec<String> {
     if items.is_empty() {
         return Vec::new();
     }
-    let title = format!("**{}**", escape_markdown(&sentence(&transfers::heading(report))));
+    let title = format!(
+        "**{}**",
+        escape_markdown(&sentence(&transfers::heading(report)))
+    );
     // A backslash forces a line break.
-    let text =
-        |lines: &Vec<Vec<Piece>>| lines.iter().map(|line| escape_markdown(&sentence(line))).collect::<Vec<_>>().join("\\\n  ");
-    std::iter::once(title).chain(bullets(items.iter().map(text))).collect()
+    let text = |lines: &Vec<Vec<Piece>>| {
+        lines
+            .iter()
+            .map(|line| escape_markdown(&sentence(line)))
+            .collect::<Vec<_>>()
+            .join("\\\n  ")
+    };
+    std::iter::once(title)
+        .chain(bullets(items.iter().map(text)))
+        .collect()
 }
 
 /// The title of a section, its table, and the lines below it.
 fn section_blocks(section: &Section<'_>, layout: &Layout) -> Vec<String> {
-    let command = section.command().map(|command| format!(": {}", code(command))).unwrap_or_default();
-    let mut blocks = vec![format!("**{}**{command}", escape_markdown(&section.title()))];
+    let command = section
+        .command()
+        .map(|command| format!(": {}", code(command)))
+        .unwrap_or_default();
+    let mut blocks = vec![format!(
+        "**{}**{command}",
+        escape_markdown(&section.title())
+    )];
     if section.is_one_line() {
         return blocks;
     }
@@ -83,13 +112,26 @@ fn section_blocks(section: &Section<'_>, layout: &Layout) -> Vec<String> {
         let head = table_row(titles[0], titles.iter().skip(1).map(ToString::to_string));
         let all_ns = columns::time_of_all(&returned);
         let rows = returned.iter().map(|syscall| {
-            let mut cells = layout.cells(syscall, all_ns).map(|text| cell(&escape_markdown(&text)));
+            let mut cells = layout
+                .cells(syscall, all_ns)
+                .map(|text| cell(&escape_markdown(&text)));
             let name = cells.next().unwrap_or_default();
             table_row(&name, cells)
         });
-        blocks.push([head, rule].into_iter().chain(rows).collect::<Vec<_>>().join("\n"));
+        blocks.push(
+            [head, rule]
+                .into_iter()
+                .chain(rows)
+                .collect::<Vec<_>>()
+                .join("\n"),
+        );
     }
-    blocks.extend(bullets(section.remarks().iter().map(|remark| escape_markdown(&sentence(remark)))));
+    blocks.extend(bullets(
+        section
+            .remarks()
+            .iter()
+            .map(|remark| escape_markdown(&sentence(remark))),
+    ));
     blocks
 }
 
@@ -101,7 +143,13 @@ fn bullets(texts: impl Iterator<Item = String>) -> Option<String> {
 
 /// A row of a table.
 pub(super) fn table_row(first: &str, rest: impl Iterator<Item = String>) -> String {
-    format!("| {} |", std::iter::once(first.to_owned()).chain(rest).collect::<Vec<_>>().join(" | "))
+    format!(
+        "| {} |",
+        std::iter::once(first.to_owned())
+            .chain(rest)
+            .collect::<Vec<_>>()
+            .join(" | ")
+    )
 }
 
 /// Text as code. The fence has more backticks than any run of them in the text.
@@ -110,7 +158,11 @@ pub(super) fn code(name: &str) -> String {
     let longest = name.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);
     // A backtick at either end would become part of the fence.
-    let space = if name.starts_with('`') || name.ends_with('`') { " " } else { "" };
+    let space = if name.starts_with('`') || name.ends_with('`') {
+        " "
+    } else {
+        ""
+    };
     format!("{fence}{space}{name}{space}{fence}")
 }
 
@@ -121,14 +173,25 @@ pub(super) fn cell(text: &str) -> String {
 
 /// Escapes Markdown.
 pub(super) fn escape_markdown(text: &str) -> String {
-    let special = |c: char| matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '&' | '~' | '$');
-    text.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
+    let special = |c: char| {
+        matches!(
+            c,
+            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '&' | '~' | '$'
+        )
+    };
+    text.chars()
+        .flat_map(|c| special(c).then_some('\\').into_iter().chain([c]))
+        .collect()
 }
 
 /// An item of a list.
 pub(super) fn list_item(text: &str) -> String {
     // At its beginning these would start another list.
-    let guard = if text.starts_with(['-', '+']) { r"\" } else { "" };
+    let guard = if text.starts_with(['-', '+']) {
+        r"\"
+    } else {
+        ""
+    };
     format!("- {guard}{text}")
 }
 

@@ -1,9 +1,11 @@
-//! Renderers: a [`Report`] and the results of the other subcommands as text. They are pure: width and colour are options, and nothing is
-//! printed here.
+//! Renderers: a [`Report`] and the results of the other subcommands as text. They are pure: width
+//! and colour are options, and nothing is printed here.
 //!
-//! - Reports: `table.rs` with `head.rs`, `programs.rs`, `transfers.rs`, `section.rs`, `latency.rs` and `files.rs`; `markdown.rs`; `csv.rs`;
-//!   `openmetrics.rs`; `firefox.rs`, a profile; `html.rs` with `html/`, a page with pictures. JSON is the model.
-//! - `check.rs`, `compare.rs`, `diff.rs`, `doctor.rs`, `verify.rs`: what these subcommands and `--verify` show.
+//! - Reports: `table.rs` with `head.rs`, `programs.rs`, `transfers.rs`, `section.rs`, `latency.rs`
+//!   and `files.rs`; `markdown.rs`; `csv.rs`; `openmetrics.rs`; `firefox.rs`, a profile; `html.rs`
+//!   with `html/`, a page with pictures. JSON is the model.
+//! - `check.rs`, `compare.rs`, `diff.rs`, `doctor.rs`, `verify.rs`: what these subcommands and
+//!   `--verify` show.
 //! - `page.rs`, `columns.rs`, `text.rs`: what pages and tables are made of.
 
 mod callers;
@@ -46,7 +48,8 @@ pub enum Format {
     Table,
     /// The whole report, with a versioned schema.
     Json,
-    /// A line for each call of each process (with --by thread, of each thread); times in ns, sizes in bytes.
+    /// A line for each call of each process (with --by thread, of each thread); times in ns, sizes
+    /// in bytes.
     Csv,
     /// GitHub's Markdown, for a comment or a job summary.
     Markdown,
@@ -54,11 +57,13 @@ pub enum Format {
     Openmetrics,
     /// With --callers: a line for each stack with its samples, for flame graphs.
     Folded,
-    /// With --callers: each sampled call with its stack and its time, for the Firefox Profiler (profiler.firefox.com).
+    /// With --callers: each sampled call with its stack and its time, for the Firefox Profiler
+    /// (profiler.firefox.com).
     Firefox,
 }
 
-/// A format of what is not a report: the results of `--verify` and `diff`, the diagnosis of the doctor.
+/// A format of what is not a report: the results of `--verify` and `diff`, the diagnosis of the
+/// doctor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum PlainFormat {
     /// Text for a person.
@@ -92,8 +97,8 @@ pub fn render(report: &Report, format: Format, options: &Options) -> String {
     }
 }
 
-/// The report as a page for a browser, whole in itself: nothing is loaded, and nothing runs. What it draws is limited, and it says what it
-/// leaves out.
+/// The report as a page for a browser, whole in itself: nothing is loaded, and nothing runs. What
+/// it draws is limited, and it says what it leaves out.
 pub fn html(report: &Report) -> String {
     html::render(report)
 }

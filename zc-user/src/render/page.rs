@@ -80,7 +80,10 @@ pub(super) struct Piece {
 
 impl Piece {
     pub(super) fn new(text: impl Into<String>, style: Style) -> Self {
-        Self { text: text.into(), style }
+        Self {
+            text: text.into(),
+            style,
+        }
     }
 
     pub(super) fn text(&self) -> &str {
@@ -91,13 +94,16 @@ impl Piece {
         self.style
     }
 
-    /// The piece itself if it fits; else it is split after its commas, and parts that are still too long are shortened.
+    /// The piece itself if it fits; else it is split after its commas, and parts that are still too
+    /// long are shortened.
     fn split(&self, room: usize) -> Vec<Self> {
         if text::width(&self.text) <= room {
             return vec![self.clone()];
         }
         let parts = self.text.split_inclusive(", ").map(str::trim_end);
-        parts.map(|part| Self::new(text::shorten(part, room), self.style)).collect()
+        parts
+            .map(|part| Self::new(text::shorten(part, room), self.style))
+            .collect()
     }
 }
 
@@ -115,11 +121,16 @@ pub(super) fn words(sentence: &str, style: Style) -> Vec<Piece> {
 
 fn is_number(word: &str) -> bool {
     let number = word.trim_start_matches('(');
-    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    !number.is_empty()
+        && number
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
 fn is_unit(word: &str) -> bool {
-    const UNITS: [&str; 12] = ["ns", "µs", "ms", "s", "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "%"];
+    const UNITS: [&str; 12] = [
+        "ns", "µs", "ms", "s", "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "%",
+    ];
     UNITS.contains(&word.trim_end_matches([',', ';', ':', ')', '.']))
 }
 
@@ -127,12 +138,20 @@ fn is_unit(word: &str) -> bool {
 pub(super) fn list(texts: &[String], style: Style) -> Vec<Piece> {
     let last = texts.len().saturating_sub(1);
     let comma = |index| if index < last { "," } else { "" };
-    texts.iter().enumerate().map(|(index, text)| Piece::new(format!("{text}{}", comma(index)), style)).collect()
+    texts
+        .iter()
+        .enumerate()
+        .map(|(index, text)| Piece::new(format!("{text}{}", comma(index)), style))
+        .collect()
 }
 
 /// The pieces as one text.
 pub(super) fn sentence(pieces: &[Piece]) -> String {
-    pieces.iter().map(|piece| piece.text.as_str()).collect::<Vec<_>>().join(" ")
+    pieces
+        .iter()
+        .map(|piece| piece.text.as_str())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// The lines so far.
@@ -145,7 +164,11 @@ pub(super) struct Page {
 
 impl Page {
     pub(super) fn new(options: &Options) -> Self {
-        Self { width: options.width, colour: options.colour, text: String::new() }
+        Self {
+            width: options.width,
+            colour: options.colour,
+            text: String::new(),
+        }
     }
 
     /// An empty line.
@@ -155,17 +178,23 @@ impl Page {
 
     /// One line, shortened to the width.
     pub(super) fn line(&mut self, indent: usize, style: Style, line: &str) {
-        let room = self.width.map_or(usize::MAX, |width| width.saturating_sub(indent));
+        let room = self
+            .width
+            .map_or(usize::MAX, |width| width.saturating_sub(indent));
         self.text.push_str(&" ".repeat(indent));
         self.paint(style, &text::shorten(line, room));
         self.gap();
     }
 
-    /// Pieces separated by spaces, on as many lines as they need. Lines after the first are indented deeper.
+    /// Pieces separated by spaces, on as many lines as they need. Lines after the first are
+    /// indented deeper.
     pub(super) fn flow(&mut self, indent: usize, pieces: &[Piece]) {
-        let room = self.width.map_or(usize::MAX, |width| width.saturating_sub(indent + DEEPER));
+        let room = self
+            .width
+            .map_or(usize::MAX, |width| width.saturating_sub(indent + DEEPER));
         for (index, line) in break_lines(pieces, room).iter().enumerate() {
-            self.text.push_str(&" ".repeat(if index == 0 { indent } else { indent + DEEPER }));
+            self.text
+                .push_str(&" ".repeat(if index == 0 { indent } else { indent + DEEPER }));
             // Neighbours of the same style share an escape sequence.
             for run in line.chunk_by(|a, b| a.style == b.style) {
                 let texts: Vec<&str> = run.iter().map(|piece| piece.text.as_str()).collect();
@@ -177,19 +206,30 @@ impl Page {
         }
     }
 
-    /// A text broken between words into as many lines as it needs. If it fits on one line, its spaces stay as they are.
+    /// A text broken between words into as many lines as it needs. If it fits on one line, its
+    /// spaces stay as they are.
     pub(super) fn wrap(&mut self, indent: usize, style: Style, text: &str) {
-        if self.width.is_none_or(|width| indent + text::width(text) <= width) {
+        if self
+            .width
+            .is_none_or(|width| indent + text::width(text) <= width)
+        {
             self.line(indent, style, text);
         } else {
             self.flow(indent, &words(text, style));
         }
     }
 
-    /// A text for copying, which is never broken: beside its title, or below it if there is too little room.
+    /// A text for copying, which is never broken: beside its title, or below it if there is too
+    /// little room.
     pub(super) fn unbroken(&mut self, indent: usize, style: Style, title: &str, text: &str) {
-        let fits = self.width.is_none_or(|width| indent + text::width(title) + 1 + text::width(text) <= width);
-        let between = if fits { " ".to_owned() } else { format!("\n{}", " ".repeat(indent + DEEPER)) };
+        let fits = self
+            .width
+            .is_none_or(|width| indent + text::width(title) + 1 + text::width(text) <= width);
+        let between = if fits {
+            " ".to_owned()
+        } else {
+            format!("\n{}", " ".repeat(indent + DEEPER))
+        };
         self.text.push_str(&" ".repeat(indent));
         self.paint(style, &format!("{title}{between}{text}"));
         self.gap();
@@ -210,7 +250,8 @@ impl Page {
 /// How much deeper the other lines of a flow are indented than its first.
 const DEEPER: usize = 2;
 
-/// Distributes pieces over lines. All lines have the same room: the first does not use the indent of the others.
+/// Distributes pieces over lines. All lines have the same room: the first does not use the indent
+/// of the others.
 fn break_lines(pieces: &[Piece], room: usize) -> Vec<Vec<Piece>> {
     let mut lines = vec![Vec::new()];
     let mut used = 0;
@@ -241,7 +282,8 @@ pub(super) fn ruled_table() -> Table {
     table
 }
 
-/// Sets the spaces between columns, and aligns all columns but the first to the right, because they hold numbers.
+/// Sets the spaces between columns, and aligns all columns but the first to the right, because they
+/// hold numbers.
 pub(super) fn align_columns(table: &mut Table) {
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((column_padding(index), 0));
@@ -251,14 +293,18 @@ pub(super) fn align_columns(table: &mut Table) {
     }
 }
 
-/// Of the two spaces between columns the style draws one, and the padding of the second column is the other.
+/// Of the two spaces between columns the style draws one, and the padding of the second column is
+/// the other.
 pub(super) fn column_padding(column: usize) -> u16 {
     u16::from(column > 0)
 }
 
 /// The lines of a table.
 pub(super) fn table_lines(table: &Table) -> Vec<String> {
-    table.lines().map(|line| line.trim_end().to_owned()).collect()
+    table
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect()
 }
 
 #[cfg(test)]
@@ -266,20 +312,39 @@ mod tests {
     use super::*;
 
     fn page(width: usize, colour: bool) -> Page {
-        Page::new(&Options { width: Some(width), colour, ..Options::default() })
+        Page::new(&Options {
+            width: Some(width),
+            colour,
+            ..Options::default()
+        })
     }
 
     #[test]
     fn pieces_flow_over_lines_without_being_broken() {
         let mut page = page(20, false);
-        page.flow(2, &list(&["exit 0", "wall 1.234 s", "user 0.1 s"].map(str::to_owned), Style::Plain));
-        assert_eq!(page.finish(), "  exit 0,\n    wall 1.234 s,\n    user 0.1 s\n");
+        page.flow(
+            2,
+            &list(
+                &["exit 0", "wall 1.234 s", "user 0.1 s"].map(str::to_owned),
+                Style::Plain,
+            ),
+        );
+        assert_eq!(
+            page.finish(),
+            "  exit 0,\n    wall 1.234 s,\n    user 0.1 s\n"
+        );
     }
 
     #[test]
     fn a_piece_longer_than_a_line_is_split_at_its_commas() {
         let mut page = page(18, false);
-        page.flow(0, &[Piece::new("switches: 12 voluntary, 3 involuntary;", Style::Plain), Piece::new("cpu", Style::Plain)]);
+        page.flow(
+            0,
+            &[
+                Piece::new("switches: 12 voluntary, 3 involuntary;", Style::Plain),
+                Piece::new("cpu", Style::Plain),
+            ],
+        );
         assert_eq!(page.finish(), "switches: 12 vo…\n  3 involuntary;\n  cpu\n");
     }
 
@@ -290,14 +355,25 @@ mod tests {
         page.wrap(0, Style::Plain, "fails: write.calls == 0");
         page.unbroken(2, Style::Plain, "see:", "ls -l");
         page.unbroken(2, Style::Plain, "see:", "cp 'a file' there");
-        assert_eq!(page.finish(), "  a  b\nfails:\n  write.calls ==\n  0\n  see: ls -l\n  see:\n    cp 'a file' there\n");
+        assert_eq!(
+            page.finish(),
+            "  a  b\nfails:\n  write.calls ==\n  0\n  see: ls -l\n  see:\n    cp 'a file' there\n"
+        );
     }
 
     #[test]
     fn a_number_is_not_separated_from_its_unit() {
-        let pieces = words("in calls (write 3.70 ms, read (2 KiB) 12 s of 5 calls", Style::Plain);
+        let pieces = words(
+            "in calls (write 3.70 ms, read (2 KiB) 12 s of 5 calls",
+            Style::Plain,
+        );
         let texts: Vec<&str> = pieces.iter().map(Piece::text).collect();
-        assert_eq!(texts, ["in", "calls", "(write", "3.70 ms,", "read", "(2 KiB)", "12 s", "of", "5", "calls"]);
+        assert_eq!(
+            texts,
+            [
+                "in", "calls", "(write", "3.70 ms,", "read", "(2 KiB)", "12 s", "of", "5", "calls"
+            ]
+        );
     }
 
     #[test]

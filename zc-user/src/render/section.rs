@@ -32,23 +32,46 @@ impl<'a> Section<'a> {
             plural(totals.threads, "thread", "threads"),
             calls(&totals.syscalls),
         ];
-        Self { heading, command: None, usage: &totals.usage, syscalls: &totals.syscalls, operations: &[] }
+        Self {
+            heading,
+            command: None,
+            usage: &totals.usage,
+            syscalls: &totals.syscalls,
+            operations: &[],
+        }
     }
 
     /// The section of the only process. Its command line is in the head of the report.
     pub(super) fn only_process(process: &'a Process) -> Self {
-        let mut heading = vec![process_name(process), plural(process.threads, "thread", "threads"), calls(&process.syscalls)];
+        let mut heading = vec![
+            process_name(process),
+            plural(process.threads, "thread", "threads"),
+            calls(&process.syscalls),
+        ];
         heading.extend(process.other_calls.as_ref().and_then(other_calls));
         if process.state == State::Running {
             heading.push("still running".to_owned());
         }
-        Self { heading, command: None, usage: &process.usage, syscalls: &process.syscalls, operations: &process.io_uring }
+        Self {
+            heading,
+            command: None,
+            usage: &process.usage,
+            syscalls: &process.syscalls,
+            operations: &process.io_uring,
+        }
     }
 
     /// The section of one process among others.
     pub(super) fn process(process: &'a Process) -> Self {
-        let command = process.command.as_deref().filter(|command| !command.is_empty()).map(text::command_line);
-        Self { command, ..Self::only_process(process) }
+        let command = process
+            .command
+            .as_deref()
+            .filter(|command| !command.is_empty())
+            .map(text::command_line);
+        Self {
+            command,
+            ..Self::only_process(process)
+        }
     }
 
     pub(super) fn program(program: &'a Program) -> Self {
@@ -59,17 +82,33 @@ impl<'a> Section<'a> {
             calls(&program.syscalls),
         ];
         heading.extend(program.other_calls.as_ref().and_then(other_calls));
-        Self { heading, command: None, usage: &program.usage, syscalls: &program.syscalls, operations: &program.io_uring }
+        Self {
+            heading,
+            command: None,
+            usage: &program.usage,
+            syscalls: &program.syscalls,
+            operations: &program.io_uring,
+        }
     }
 
     pub(super) fn thread(process: &Process, thread: &'a Thread) -> Self {
-        let mut heading =
-            vec![named(thread.comm.as_deref(), process.pid), format!("thread {}", thread.tid), calls(&thread.syscalls)];
+        let mut heading = vec![
+            named(thread.comm.as_deref(), process.pid),
+            format!("thread {}", thread.tid),
+            calls(&thread.syscalls),
+        ];
         heading.extend(thread.other_calls.as_ref().and_then(other_calls));
-        Self { heading, command: None, usage: &thread.usage, syscalls: &thread.syscalls, operations: &[] }
+        Self {
+            heading,
+            command: None,
+            usage: &thread.usage,
+            syscalls: &thread.syscalls,
+            operations: &[],
+        }
     }
 
-    /// The rows of its table. Calls that never returned have no figures; a line below the table names them.
+    /// The rows of its table. Calls that never returned have no figures; a line below the table
+    /// names them.
     pub(super) fn returned(&self) -> Vec<&'a Syscall> {
         self.syscalls.iter().filter(|line| line.calls > 0).collect()
     }
@@ -82,11 +121,21 @@ impl<'a> Section<'a> {
     /// Whether its body has an [`UNKNOWN`] figure.
     pub(super) fn has_unknown(&self, layout: &Layout) -> bool {
         !self.is_one_line()
-            && (figures(self.usage).contains(&None) || self.returned().into_iter().any(|line| layout.has_unknown(line)))
+            && (figures(self.usage).contains(&None)
+                || self
+                    .returned()
+                    .into_iter()
+                    .any(|line| layout.has_unknown(line)))
     }
 
     /// `directory` is the one that the command was launched in.
-    pub(super) fn write(&self, page: &mut Page, layout: &Layout, directory: Option<&str>, options: &Options) {
+    pub(super) fn write(
+        &self,
+        page: &mut Page,
+        layout: &Layout,
+        directory: Option<&str>,
+        options: &Options,
+    ) {
         page.flow(0, &list(&self.heading, Style::Heading));
         if self.is_one_line() {
             return;
@@ -121,12 +170,24 @@ impl<'a> Section<'a> {
         self.command.as_deref()
     }
 
-    /// The lines below the table: the counters of the process, io_uring's operations, errors by errno, calls that never returned.
+    /// The lines below the table: the counters of the process, io_uring's operations, errors by
+    /// errno, calls that never returned.
     pub(super) fn remarks(&self) -> Vec<Vec<Piece>> {
-        let operations = Some(operations(self.operations)).filter(|operations| !operations.is_empty());
-        let errors = self.syscalls.iter().chain(self.operations).filter(|line| line.errors > 0).map(errors);
-        let unfinished = Some(unfinished(self.syscalls)).filter(|unfinished| !unfinished.is_empty());
-        std::iter::once(usage(self.usage)).chain(operations).chain(errors).chain(unfinished).collect()
+        let operations =
+            Some(operations(self.operations)).filter(|operations| !operations.is_empty());
+        let errors = self
+            .syscalls
+            .iter()
+            .chain(self.operations)
+            .filter(|line| line.errors > 0)
+            .map(errors);
+        let unfinished =
+            Some(unfinished(self.syscalls)).filter(|unfinished| !unfinished.is_empty());
+        std::iter::once(usage(self.usage))
+            .chain(operations)
+            .chain(errors)
+            .chain(unfinished)
+            .collect()
     }
 }
 
@@ -135,10 +196,12 @@ const HEAD_LINES: usize = 2;
 /// How deep the body of a section is indented.
 pub(super) const INDENT: usize = 2;
 
-/// `no calls`, `1 call`, `12 calls`. Calls that never returned are not counted, but a section shows them.
-/// `116 other calls in 3.00 s`. `None` if there were none.
+/// `no calls`, `1 call`, `12 calls`. Calls that never returned are not counted, but a section shows
+/// them. `116 other calls in 3.00 s`. `None` if there were none.
 fn other_calls(sums: &OtherCalls) -> Option<String> {
-    let time = sums.total_ns.map_or_else(String::new, |ns| format!(" in {}", units::duration(ns)));
+    let time = sums
+        .total_ns
+        .map_or_else(String::new, |ns| format!(" in {}", units::duration(ns)));
     (sums.calls > 0).then(|| format!("{}{time}", plural(sums.calls, "other call", "other calls")))
 }
 
@@ -161,41 +224,80 @@ pub(super) fn process_name(process: &Process) -> String {
 
 /// The name of a program.
 pub(super) fn program_name(program: &Program) -> String {
-    program.name.as_deref().map_or_else(|| UNKNOWN.to_owned(), text::escape)
+    program
+        .name
+        .as_deref()
+        .map_or_else(|| UNKNOWN.to_owned(), text::escape)
 }
 
 fn named(comm: Option<&str>, pid: u32) -> String {
-    format!("{} ({pid})", comm.map_or_else(|| UNKNOWN.to_owned(), text::escape))
+    format!(
+        "{} ({pid})",
+        comm.map_or_else(|| UNKNOWN.to_owned(), text::escape)
+    )
 }
 
 fn figures(usage: &Usage) -> [Option<u64>; 6] {
     let (switches, faults) = (usage.context_switches, usage.page_faults);
-    [switches.voluntary, switches.involuntary, faults.minor, faults.major, usage.user_ns, usage.system_ns]
+    [
+        switches.voluntary,
+        switches.involuntary,
+        faults.minor,
+        faults.major,
+        usage.user_ns,
+        usage.system_ns,
+    ]
 }
 
-/// Context switches, page faults and CPU time. If both figures of a group are unknown, they share one `-`.
+/// Context switches, page faults and CPU time. If both figures of a group are unknown, they share
+/// one `-`.
 fn usage(usage: &Usage) -> Vec<Piece> {
     let [voluntary, involuntary, minor, major, user, system] = figures(usage);
-    let known = |figure: Option<u64>, show: fn(u64) -> String| figure.map_or_else(|| UNKNOWN.to_owned(), show);
+    let known = |figure: Option<u64>, show: fn(u64) -> String| {
+        figure.map_or_else(|| UNKNOWN.to_owned(), show)
+    };
     let group = |title, figures: [(Option<u64>, &str); 2], show, end| {
         let text = match figures {
             [(None, _), (None, _)] => UNKNOWN.to_owned(),
-            [(one, of), (other, of_other)] => format!("{} {of}, {} {of_other}", known(one, show), known(other, show)),
+            [(one, of), (other, of_other)] => format!(
+                "{} {of}, {} {of_other}",
+                known(one, show),
+                known(other, show)
+            ),
         };
         Piece::new(format!("{title}: {text}{end}"), Style::Plain)
     };
     vec![
-        group("context switches", [(voluntary, "voluntary"), (involuntary, "involuntary")], |count| count.to_string(), ";"),
-        group("page faults", [(minor, "minor"), (major, "major")], |count| count.to_string(), ";"),
-        group("cpu", [(user, "user"), (system, "system")], units::duration, ""),
+        group(
+            "context switches",
+            [(voluntary, "voluntary"), (involuntary, "involuntary")],
+            |count| count.to_string(),
+            ";",
+        ),
+        group(
+            "page faults",
+            [(minor, "minor"), (major, "major")],
+            |count| count.to_string(),
+            ";",
+        ),
+        group(
+            "cpu",
+            [(user, "user"), (system, "system")],
+            units::duration,
+            "",
+        ),
     ]
 }
 
-/// `io_uring: 25 read of 1.0 MiB in all, 1 fsync`. Operations are not system calls, and their times are unknown.
+/// `io_uring: 25 read of 1.0 MiB in all, 1 fsync`. Operations are not system calls, and their times
+/// are unknown.
 fn operations(operations: &[Syscall]) -> Vec<Piece> {
     let text = |line: &Syscall| {
         let name = line.as_ring_operation().unwrap_or(&line.name);
-        let bytes = line.bytes.map(|bytes| format!(" of {} in all", units::bytes(bytes))).unwrap_or_default();
+        let bytes = line
+            .bytes
+            .map(|bytes| format!(" of {} in all", units::bytes(bytes)))
+            .unwrap_or_default();
         format!("{} {name}{bytes}", line.calls)
     };
     let texts: Vec<String> = operations.iter().map(text).collect();
@@ -209,14 +311,24 @@ fn operations(operations: &[Syscall]) -> Vec<Piece> {
 
 /// `read errors: EAGAIN 5, EBADF 3`, most frequent first.
 fn errors(line: &Syscall) -> Vec<Piece> {
-    let mut errnos: Vec<(&str, u64)> = line.errnos.iter().map(|(name, &count)| (name.as_str(), count)).collect();
+    let mut errnos: Vec<(&str, u64)> = line
+        .errnos
+        .iter()
+        .map(|(name, &count)| (name.as_str(), count))
+        .collect();
     errnos.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name));
     let named: u64 = errnos.iter().map(|(_, count)| count).sum();
-    let mut texts: Vec<String> = errnos.iter().map(|(name, count)| format!("{} {count}", text::escape(name))).collect();
+    let mut texts: Vec<String> = errnos
+        .iter()
+        .map(|(name, count)| format!("{} {count}", text::escape(name)))
+        .collect();
     if line.errors > named {
         texts.push(format!("errno lost {}", line.errors - named));
     }
-    let mut pieces = vec![Piece::new(format!("{} errors:", columns::name(line)), Style::Warning)];
+    let mut pieces = vec![Piece::new(
+        format!("{} errors:", columns::name(line)),
+        Style::Warning,
+    )];
     pieces.extend(list(&texts, Style::Warning));
     pieces
 }
@@ -224,7 +336,9 @@ fn errors(line: &Syscall) -> Vec<Piece> {
 /// `never returned: read 1, exit_group 1`; empty if all calls returned.
 fn unfinished(syscalls: &[Syscall]) -> Vec<Piece> {
     let unfinished = syscalls.iter().filter(|line| line.unfinished > 0);
-    let texts: Vec<String> = unfinished.map(|line| format!("{} {}", columns::name(line), line.unfinished)).collect();
+    let texts: Vec<String> = unfinished
+        .map(|line| format!("{} {}", columns::name(line), line.unfinished))
+        .collect();
     if texts.is_empty() {
         return Vec::new();
     }

@@ -1,4 +1,5 @@
-//! The report as text: a head, the programs, the transfers, then tables of calls in the style of `perf trace -s`.
+//! The report as text: a head, the programs, the transfers, then tables of calls in the style of
+//! `perf trace -s`.
 
 use std::cmp::Reverse;
 
@@ -22,7 +23,10 @@ const MOST_PROCESSES: usize = 10;
 pub(super) fn render(report: &Report, options: &Options) -> String {
     let Sections { sections, hidden } = sections(report, options);
     let lines: Vec<&Syscall> = sections.iter().flat_map(Section::returned).collect();
-    let layout = Layout::fit(&lines, options.width.map(|width| width.saturating_sub(INDENT)));
+    let layout = Layout::fit(
+        &lines,
+        options.width.map(|width| width.saturating_sub(INDENT)),
+    );
 
     let mut page = Page::new(options);
     head::write(&mut page, report);
@@ -60,47 +64,93 @@ pub(super) struct Sections<'a> {
     pub(super) hidden: Option<String>,
 }
 
-/// The total, which comes first, because with many processes it is the most interesting; then what `--by` asks for. Without it, a few
-/// processes are shown each, and of many only the total: the table of programs has a line for them.
+/// The total, which comes first, because with many processes it is the most interesting; then what
+/// `--by` asks for. Without it, a few processes are shown each, and of many only the total: the
+/// table of programs has a line for them.
 pub(super) fn sections<'a>(report: &'a Report, options: &Options) -> Sections<'a> {
     let processes = &report.processes;
-    let is_few = processes.len() <= MOST_PROCESSES || options.all_processes || report.programs.is_empty();
+    let is_few =
+        processes.len() <= MOST_PROCESSES || options.all_processes || report.programs.is_empty();
     // A single process needs no total.
-    let total = || if processes.len() == 1 { Vec::new() } else { vec![Section::totals(&report.totals)] };
+    let total = || {
+        if processes.len() == 1 {
+            Vec::new()
+        } else {
+            vec![Section::totals(&report.totals)]
+        }
+    };
     match options.by {
-        Some(Detail::Total) => Sections { sections: vec![Section::totals(&report.totals)], hidden: None },
+        Some(Detail::Total) => Sections {
+            sections: vec![Section::totals(&report.totals)],
+            hidden: None,
+        },
         Some(Detail::Program) if !report.programs.is_empty() => {
-            let most = if options.all_processes { usize::MAX } else { MOST_PROCESSES };
+            let most = if options.all_processes {
+                usize::MAX
+            } else {
+                MOST_PROCESSES
+            };
             let shown = report.programs.iter().take(most).map(Section::program);
             let more = report.programs.len().saturating_sub(most);
-            let hidden =
-                (more > 0).then(|| format!("and {}: --all shows them", plural(more as u64, "more program", "more programs")));
-            Sections { sections: total().into_iter().chain(shown).collect(), hidden }
+            let hidden = (more > 0).then(|| {
+                format!(
+                    "and {}: --all shows them",
+                    plural(more as u64, "more program", "more programs")
+                )
+            });
+            Sections {
+                sections: total().into_iter().chain(shown).collect(),
+                hidden,
+            }
         }
         None if !is_few => {
-            let advice = "--by program shows the calls of each program, --by process those of each process".to_owned();
-            Sections { sections: total(), hidden: Some(advice) }
+            let advice =
+                "--by program shows the calls of each program, --by process those of each process"
+                    .to_owned();
+            Sections {
+                sections: total(),
+                hidden: Some(advice),
+            }
         }
         Some(_) | None => {
-            let most = if options.all_processes { usize::MAX } else { MOST_PROCESSES };
+            let most = if options.all_processes {
+                usize::MAX
+            } else {
+                MOST_PROCESSES
+            };
             let (shown, hidden) = select(processes, most);
-            let shown = shown.into_iter().flat_map(|process| of_process(process, processes.len() == 1, options));
+            let shown = shown
+                .into_iter()
+                .flat_map(|process| of_process(process, processes.len() == 1, options));
             let hidden = (!hidden.is_empty()).then(|| hidden_processes(&hidden, report));
-            Sections { sections: total().into_iter().chain(shown).collect(), hidden }
+            Sections {
+                sections: total().into_iter().chain(shown).collect(),
+                hidden,
+            }
         }
     }
 }
 
-/// The sections of a process, and of its threads if they are known. A single thread would repeat its process.
+/// The sections of a process, and of its threads if they are known. A single thread would repeat
+/// its process.
 fn of_process<'a>(process: &'a Process, is_only: bool, options: &Options) -> Vec<Section<'a>> {
-    let own = if is_only { Section::only_process(process) } else { Section::process(process) };
-    let shows_threads = process.by_thread.len() > 1 && options.by.is_none_or(|by| by == Detail::Thread);
-    let threads = process.by_thread.iter().filter(|_| shows_threads).map(|thread| Section::thread(process, thread));
+    let own = if is_only {
+        Section::only_process(process)
+    } else {
+        Section::process(process)
+    };
+    let shows_threads =
+        process.by_thread.len() > 1 && options.by.is_none_or(|by| by == Detail::Thread);
+    let threads = process
+        .by_thread
+        .iter()
+        .filter(|_| shows_threads)
+        .map(|thread| Section::thread(process, thread));
     std::iter::once(own).chain(threads).collect()
 }
 
-/// Splits the processes into those to show and those that are only summed. A few processes keep their order; of many, those with the
-/// most calls come first.
+/// Splits the processes into those to show and those that are only summed. A few processes keep
+/// their order; of many, those with the most calls come first.
 pub(super) fn select(processes: &[Process], most: usize) -> (Vec<&Process>, Vec<&Process>) {
     let mut shown: Vec<&Process> = processes.iter().collect();
     if shown.len() <= most {
@@ -123,12 +173,24 @@ pub(super) fn hidden_processes(hidden: &[&Process], report: &Report) -> String {
 }
 
 /// Explains `-`, and names the columns that had no room.
-fn write_legend(page: &mut Page, report: &Report, options: &Options, sections: &[Section<'_>], layout: &Layout) {
+fn write_legend(
+    page: &mut Page,
+    report: &Report,
+    options: &Options,
+    sections: &[Section<'_>],
+    layout: &Layout,
+) {
     let has_unknown = head::has_unknown(report)
         || programs::has_unknown(report, options)
         || sections.iter().any(|section| section.has_unknown(layout));
-    let has_table = sections.iter().any(|section| !section.returned().is_empty());
-    let left_out: Vec<&str> = layout.left_out().iter().map(|&column| Column::title(column)).collect();
+    let has_table = sections
+        .iter()
+        .any(|section| !section.returned().is_empty());
+    let left_out: Vec<&str> = layout
+        .left_out()
+        .iter()
+        .map(|&column| Column::title(column))
+        .collect();
     if has_unknown {
         page.gap();
         page.flow(0, &words("\"-\": unknown, not 0", Style::Faint));
@@ -137,7 +199,13 @@ fn write_legend(page: &mut Page, report: &Report, options: &Options, sections: &
         if !has_unknown {
             page.gap();
         }
-        page.flow(0, &words(&format!("no room for: {}", left_out.join(", ")), Style::Faint));
+        page.flow(
+            0,
+            &words(
+                &format!("no room for: {}", left_out.join(", ")),
+                Style::Faint,
+            ),
+        );
     }
 }
 

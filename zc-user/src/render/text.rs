@@ -1,4 +1,5 @@
-//! Text: a model as JSON, and text measured and shortened for a terminal. [`zctrace_core::text`] makes it safe to print.
+//! Text: a model as JSON, and text measured and shortened for a terminal. [`zctrace_core::text`]
+//! makes it safe to print.
 
 use std::borrow::Cow;
 
@@ -8,7 +9,10 @@ pub(super) use zctrace_core::text::file_name;
 pub use zctrace_core::text::{command_line, escape};
 
 /// A model as indented JSON. It ends in a newline.
-#[expect(clippy::missing_panics_doc, reason = "it never panics: every key of a model is a string")]
+#[expect(
+    clippy::missing_panics_doc,
+    reason = "it never panics: every key of a model is a string"
+)]
 pub fn json(model: &impl Serialize) -> String {
     let mut json = serde_json::to_string_pretty(model).expect("every key of a model is a string");
     json.push('\n');
@@ -40,7 +44,8 @@ pub(super) fn shorten(text: &str, limit: usize) -> Cow<'_, str> {
     short.into()
 }
 
-/// The text; if it is too long, its beginning and its end with `…` in between. The end of a path says more than its middle.
+/// The text; if it is too long, its beginning and its end with `…` in between. The end of a path
+/// says more than its middle.
 pub(super) fn shorten_middle(text: &str, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit || width(text) <= limit {
         return text.into();
@@ -55,7 +60,10 @@ pub(super) fn shorten_middle(text: &str, limit: usize) -> Cow<'_, str> {
         }
     };
     let half = limit.saturating_sub(1) / 2;
-    let start: String = text.chars().take_while(fits(limit.saturating_sub(1) - half)).collect();
+    let start: String = text
+        .chars()
+        .take_while(fits(limit.saturating_sub(1) - half))
+        .collect();
     let end: Vec<char> = text.chars().rev().take_while(fits(half)).collect();
     format!("{start}…{}", end.into_iter().rev().collect::<String>()).into()
 }
@@ -67,14 +75,20 @@ mod tests {
     #[test]
     fn a_text_shortened_in_the_middle_keeps_both_ends() {
         assert_eq!(shorten_middle("/data/big.iso", 13), "/data/big.iso");
-        assert_eq!(shorten_middle("/data/very/long/big.iso", 12), "/data/…g.iso");
+        assert_eq!(
+            shorten_middle("/data/very/long/big.iso", 12),
+            "/data/…g.iso"
+        );
         assert_eq!(shorten_middle("漢字漢字漢字", 8), "漢字…字");
         assert_eq!(shorten_middle("copier", 0), "…");
     }
 
     #[test]
     fn width_is_in_columns_not_in_characters() {
-        assert_eq!((width("read"), width("…"), width("漢字"), width("")), (4, 1, 4, 0));
+        assert_eq!(
+            (width("read"), width("…"), width("漢字"), width("")),
+            (4, 1, 4, 0)
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The section of transfers: what went from where to where, by which interface, what was tried first, and why. It comes before the
-//! tables because it answers most questions.
+//! The section of transfers: what went from where to where, by which interface, what was tried
+//! first, and why. It comes before the tables because it answers most questions.
 
 mod groups;
 
@@ -23,18 +23,19 @@ use crate::{
 
 /// How many transfers, or groups of them, are shown without `--all`.
 const MOST_TRANSFERS: usize = 10;
-/// A transfer is only summed if it has fewer bytes than this, and less than this fraction of the largest: a message beside a copy.
+/// A transfer is only summed if it has fewer bytes than this, and less than this fraction of the
+/// largest: a message beside a copy.
 const LEAST_BYTES: u64 = 4096;
 const LEAST_FRACTION: u64 = 1000;
 /// How many groups are named in the sum of the others.
 const MOST_GROUPS: usize = 4;
 /// How many of the files and pipes on the way are named.
 const MOST_HOPS: usize = 8;
-/// Bytes that were read and are in no transfer are mentioned if there are at least this many, and at least half as many as transfers
-/// explain: every program reads its libraries.
+/// Bytes that were read and are in no transfer are mentioned if there are at least this many, and
+/// at least half as many as transfers explain: every program reads its libraries.
 const LEAST_UNATTRIBUTED_BYTES: u64 = 64 << 10;
-/// Bytes that were written are mentioned if less than this share of them is attributed. For a file without any transfer they must be
-/// more than a short message.
+/// Bytes that were written are mentioned if less than this share of them is attributed. For a file
+/// without any transfer they must be more than a short message.
 const LEAST_ATTRIBUTED_PERCENT: u64 = 99;
 const LEAST_WRITTEN_BYTES: u64 = 4096;
 
@@ -64,7 +65,8 @@ pub(super) fn write(page: &mut Page, report: &Report, options: &Options) {
     }
 }
 
-/// The largest transfers, the sum of the others, and the bytes that are in no transfer: several lines each, the first is its title.
+/// The largest transfers, the sum of the others, and the bytes that are in no transfer: several
+/// lines each, the first is its title.
 pub(super) fn items(report: &Report, options: &Options) -> Vec<Vec<Vec<Piece>>> {
     let (shown, others) = select(lines(report), options);
     let mut shown_texts = ShownTexts::default();
@@ -73,13 +75,22 @@ pub(super) fn items(report: &Report, options: &Options) -> Vec<Vec<Vec<Piece>>> 
     for entry in &shown {
         items.push(match entry {
             Entry::One(line) => item(line, of_many, report.directory.as_deref(), &mut shown_texts),
-            Entry::Alike(lines) => groups::item(lines, of_many, report.directory.as_deref(), &mut shown_texts),
+            Entry::Alike(lines) => groups::item(
+                lines,
+                of_many,
+                report.directory.as_deref(),
+                &mut shown_texts,
+            ),
         });
     }
     if !others.is_empty() {
         items.push(vec![other_transfers(&others)]);
     }
-    items.extend(Some(unattributed(report)).filter(|sides| !sides.is_empty()).map(|sides| vec![sides]));
+    items.extend(
+        Some(unattributed(report))
+            .filter(|sides| !sides.is_empty())
+            .map(|sides| vec![sides]),
+    );
     items
 }
 
@@ -107,7 +118,11 @@ pub(super) struct Side<'a> {
 
 /// The transfers of the first items, in the same order.
 pub(super) fn bands<'a>(report: &'a Report, options: &Options) -> Vec<Band<'a>> {
-    select(lines(report), options).0.iter().map(Entry::band).collect()
+    select(lines(report), options)
+        .0
+        .iter()
+        .map(Entry::band)
+        .collect()
 }
 
 /// The transfers in the order of the report. A hop of another transfer is shown with that one.
@@ -117,7 +132,10 @@ fn lines(report: &Report) -> Vec<Line<'_>> {
     for process in &report.processes {
         for (&index, transfer) in process.transfers.iter().zip(report.transfers_of(process)) {
             processes.insert(index, process);
-            transfer.part_of.iter().for_each(|&way| hops.entry(way).or_default().push((process, transfer)));
+            transfer
+                .part_of
+                .iter()
+                .for_each(|&way| hops.entry(way).or_default().push((process, transfer)));
         }
     }
     shown(report)
@@ -132,7 +150,11 @@ fn lines(report: &Report) -> Vec<Line<'_>> {
 
 /// The transfers that are not hops of another one, each with its index.
 fn shown(report: &Report) -> impl Iterator<Item = (usize, &Transfer)> {
-    report.transfers.iter().enumerate().filter(|(_, transfer)| transfer.part_of.is_empty())
+    report
+        .transfers
+        .iter()
+        .enumerate()
+        .filter(|(_, transfer)| transfer.part_of.is_empty())
 }
 
 /// Splits the transfers into the entries to show and those that are only summed.
@@ -142,18 +164,31 @@ fn select<'a>(lines: Vec<Line<'a>>, options: &Options) -> (Vec<Entry<'a>>, Vec<L
     }
     let mut entries = groups::group(lines);
     let least = (entries.first().map_or(0, Entry::weight) / LEAST_FRACTION).min(LEAST_BYTES);
-    let worth = entries.iter().take(MOST_TRANSFERS).take_while(|entry| entry.weight() >= least).count();
-    let others = entries.split_off(worth).iter().flat_map(|entry| entry.lines().to_vec()).collect();
+    let worth = entries
+        .iter()
+        .take(MOST_TRANSFERS)
+        .take_while(|entry| entry.weight() >= least)
+        .count();
+    let others = entries
+        .split_off(worth)
+        .iter()
+        .flat_map(|entry| entry.lines().to_vec())
+        .collect();
     (entries, others)
 }
 
 /// `TRANSFERS, 3`.
 pub(super) fn heading(report: &Report) -> Vec<Piece> {
     let mut heading = vec!["TRANSFERS".to_owned()];
-    heading.push(match shown(report).map(|(_, transfer)| transfer.count()).sum::<u64>() {
-        0 => "none recognised".to_owned(),
-        count => count.to_string(),
-    });
+    heading.push(
+        match shown(report)
+            .map(|(_, transfer)| transfer.count())
+            .sum::<u64>()
+        {
+            0 => "none recognised".to_owned(),
+            count => count.to_string(),
+        },
+    );
     if report.calls_without_files > 0 {
         heading.push("a lower bound".to_owned());
     }
@@ -161,10 +196,13 @@ pub(super) fn heading(report: &Report) -> Vec<Piece> {
 }
 
 fn sum_bytes(lines: &[Line<'_>]) -> u64 {
-    lines.iter().fold(0, |sum, line| sum.saturating_add(line.transfer.bytes.unwrap_or(0)))
+    lines.iter().fold(0, |sum, line| {
+        sum.saturating_add(line.transfer.bytes.unwrap_or(0))
+    })
 }
 
-/// Reasons, meanings of errors and hints that were already shown. Each is shown once: a thousand files copied in the same way share one.
+/// Reasons, meanings of errors and hints that were already shown. Each is shown once: a thousand
+/// files copied in the same way share one.
 #[derive(Debug, Default)]
 struct ShownTexts<'a>(BTreeSet<&'a str>);
 
@@ -180,27 +218,49 @@ impl<'a> ShownTexts<'a> {
 
     /// `why: cp uses copy_file_range if the files cannot share blocks`.
     fn why(&mut self, transfer: &'a Transfer) -> Option<Vec<Piece>> {
-        let why = transfer.verdict_parts().why.and_then(|why| self.once(why))?;
+        let why = transfer
+            .verdict_parts()
+            .why
+            .and_then(|why| self.once(why))?;
         Some(words(&format!("why: {}", text::escape(why)), Style::Plain))
     }
 
     /// `tried first: ioctl(FICLONE), EOPNOTSUPP: the filesystem cannot share blocks between files`.
     fn tried_first(&mut self, attempts: &[Attempt]) -> Option<Vec<Piece>> {
         let mut show = |attempt: &Attempt| {
-            let times = if attempt.calls > 1 { format!(", {} times", attempt.calls) } else { String::new() };
-            let meaning = attempt.meaning().and_then(|meaning| self.once(meaning)).map(|meaning| format!(": {meaning}"));
+            let times = if attempt.calls > 1 {
+                format!(", {} times", attempt.calls)
+            } else {
+                String::new()
+            };
+            let meaning = attempt
+                .meaning()
+                .and_then(|meaning| self.once(meaning))
+                .map(|meaning| format!(": {meaning}"));
             let (syscall, errno) = (text::escape(&attempt.syscall), text::escape(&attempt.errno));
             format!("{syscall}, {errno}{times}{}", meaning.unwrap_or_default())
         };
         let shown: Vec<String> = attempts.iter().map(&mut show).collect();
-        (!shown.is_empty()).then(|| words(&format!("tried first: {}", shown.join("; then ")), Style::Plain))
+        (!shown.is_empty()).then(|| {
+            words(
+                &format!("tried first: {}", shown.join("; then ")),
+                Style::Plain,
+            )
+        })
     }
 }
 
 /// The lines of one transfer.
-fn item<'a>(line: &Line<'a>, of_many: bool, directory: Option<&str>, shown_texts: &mut ShownTexts<'a>) -> Vec<Vec<Piece>> {
+fn item<'a>(
+    line: &Line<'a>,
+    of_many: bool,
+    directory: Option<&str>,
+    shown_texts: &mut ShownTexts<'a>,
+) -> Vec<Vec<Piece>> {
     let transfer = line.transfer;
-    let mut amount = transfer.amount().unwrap_or_else(|| units::UNKNOWN.to_owned());
+    let mut amount = transfer
+        .amount()
+        .unwrap_or_else(|| units::UNKNOWN.to_owned());
     if let Some(who) = by_whom(line).filter(|_| of_many) {
         amount = format!("{amount} by {who}");
     }
@@ -213,8 +273,13 @@ fn item<'a>(line: &Line<'a>, of_many: bool, directory: Option<&str>, shown_texts
     pieces.extend(words(&amount, Style::Plain));
     let parts = transfer.verdict_parts();
     let work = words(&text::escape(parts.work), Style::Plain);
-    let reasons = [shown_texts.tried_first(parts.attempts), shown_texts.why(transfer)];
-    let hint = |whose: &str, hint: &str| words(&format!("hint{whose}: {}", text::escape(hint)), Style::Good);
+    let reasons = [
+        shown_texts.tried_first(parts.attempts),
+        shown_texts.why(transfer),
+    ];
+    let hint = |whose: &str, hint: &str| {
+        words(&format!("hint{whose}: {}", text::escape(hint)), Style::Good)
+    };
     let own_hint = shown_texts.hint(transfer).map(|text| hint("", text));
     let mut hints: Vec<_> = own_hint.into_iter().collect();
     for (process, hop) in &line.hops {
@@ -233,11 +298,16 @@ fn item<'a>(line: &Line<'a>, of_many: bool, directory: Option<&str>, shown_texts
         .collect()
 }
 
-/// The process that it lies within, `cp (123)`; only its id if the report does not list it. The name of those that were merged.
+/// The process that it lies within, `cp (123)`; only its id if the report does not list it. The
+/// name of those that were merged.
 fn by_whom(line: &Line<'_>) -> Option<String> {
     if let Some(merged) = &line.transfer.merged {
-        let [program] = merged.programs.as_slice() else { return None };
-        return program.as_deref().map(|name| format!("processes called {}", text::escape(name)));
+        let [program] = merged.programs.as_slice() else {
+            return None;
+        };
+        return program
+            .as_deref()
+            .map(|name| format!("processes called {}", text::escape(name)));
     }
     match (line.process, line.transfer.pids.as_slice()) {
         (Some(process), _) => Some(process_name(process)),
@@ -249,11 +319,18 @@ fn by_whom(line: &Line<'_>) -> Option<String> {
 /// `by way of a pipe, a pipe and 98 more`.
 fn way(transfer: &Transfer) -> Option<Vec<Piece>> {
     let between = transfer.hops.split_last()?.1;
-    let mut stops: Vec<String> = between.iter().take(MOST_HOPS).map(|hop| end_label(&hop.to)).collect();
+    let mut stops: Vec<String> = between
+        .iter()
+        .take(MOST_HOPS)
+        .map(|hop| end_label(&hop.to))
+        .collect();
     if let Some(more @ 1..) = between.len().checked_sub(MOST_HOPS) {
         stops.push(format!("{more} more"));
     }
-    Some(words(&format!("by way of {}", stops.join(", ")), Style::Plain))
+    Some(words(
+        &format!("by way of {}", stops.join(", ")),
+        Style::Plain,
+    ))
 }
 
 /// `in (regular, ext4)`.
@@ -262,12 +339,20 @@ fn end_pieces(end: &End, suffix: &str) -> Vec<Piece> {
     if nature.is_empty() {
         return vec![Piece::new(format!("{label}{suffix}"), Style::Heading)];
     }
-    vec![Piece::new(label, Style::Heading), Piece::new(format!("{nature}{suffix}"), Style::Plain)]
+    vec![
+        Piece::new(label, Style::Heading),
+        Piece::new(format!("{nature}{suffix}"), Style::Plain),
+    ]
 }
 
 /// The path or address of an end; if it has none, its kind.
 pub(super) fn end_label(end: &End) -> String {
-    let name = end.path.as_deref().filter(|path| !path.is_empty()).or(end.peer.as_deref()).or(end.local.as_deref());
+    let name = end
+        .path
+        .as_deref()
+        .filter(|path| !path.is_empty())
+        .or(end.peer.as_deref())
+        .or(end.local.as_deref());
     text::escape(name.unwrap_or_else(|| end_kind(end)))
 }
 
@@ -277,8 +362,16 @@ fn end_nature(end: &End) -> String {
     // The pseudo filesystem of a pipe or a socket adds nothing.
     let has_files = matches!(end.kind.as_deref(), Some("regular" | "directory" | "block"));
     let filesystem = end.fs.as_deref().filter(|_| has_files);
-    let parts: Vec<String> = kind.into_iter().chain(filesystem).map(text::escape).collect();
-    if parts.is_empty() { String::new() } else { format!("({})", parts.join(", ")) }
+    let parts: Vec<String> = kind
+        .into_iter()
+        .chain(filesystem)
+        .map(text::escape)
+        .collect();
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!("({})", parts.join(", "))
+    }
 }
 
 /// The kind of an end.
@@ -288,17 +381,33 @@ pub(super) fn end_kind(end: &End) -> &str {
 
 /// What the transfer cost.
 fn cost(transfer: &Transfer) -> Vec<String> {
-    costs(transfer.crossings, transfer.user_memory_bytes, transfer.total_ns, transfer.short_calls)
+    costs(
+        transfer.crossings,
+        transfer.user_memory_bytes,
+        transfer.total_ns,
+        transfer.short_calls,
+    )
 }
 
 /// What one or several transfers cost.
-fn costs(crossings: Option<u64>, user_memory_bytes: Option<u64>, total_ns: Option<u64>, short_calls: u64) -> Vec<String> {
+fn costs(
+    crossings: Option<u64>,
+    user_memory_bytes: Option<u64>,
+    total_ns: Option<u64>,
+    short_calls: u64,
+) -> Vec<String> {
     let memory = match user_memory_bytes {
         Some(0) => "nothing through user memory".to_owned(),
         Some(bytes) => format!("{} through user memory", units::bytes(bytes)),
         None => "user memory: unknown".to_owned(),
     };
-    let crossings = crossings.map(|crossings| plural(crossings, "crossing into the kernel", "crossings into the kernel"));
+    let crossings = crossings.map(|crossings| {
+        plural(
+            crossings,
+            "crossing into the kernel",
+            "crossings into the kernel",
+        )
+    });
     let mut cost: Vec<String> = crossings.into_iter().chain([memory]).collect();
     if let Some(ns) = total_ns {
         cost.push(format!("{} in these calls", units::duration(ns)));
@@ -314,7 +423,13 @@ fn costs(crossings: Option<u64>, user_memory_bytes: Option<u64>, total_ns: Optio
 fn other_transfers(others: &[Line<'_>]) -> Vec<Piece> {
     let mut groups: BTreeMap<(Api, &str, &str), u64> = BTreeMap::new();
     for Line { transfer, .. } in others {
-        *groups.entry((transfer.api, end_kind(&transfer.from), end_kind(&transfer.to))).or_default() += transfer.count();
+        *groups
+            .entry((
+                transfer.api,
+                end_kind(&transfer.from),
+                end_kind(&transfer.to),
+            ))
+            .or_default() += transfer.count();
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|&(_, count)| Reverse(count));
@@ -322,25 +437,56 @@ fn other_transfers(others: &[Line<'_>]) -> Vec<Piece> {
     let mut shown: Vec<String> = groups
         .iter()
         .take(MOST_GROUPS)
-        .map(|((api, from, to), count)| format!("{count} by {} ({} -> {})", api.name(), text::escape(from), text::escape(to)))
+        .map(|((api, from, to), count)| {
+            format!(
+                "{count} by {} ({} -> {})",
+                api.name(),
+                text::escape(from),
+                text::escape(to)
+            )
+        })
         .collect();
     if more {
         shown.push("others".to_owned());
     }
-    let figure = others.iter().map(|line| line.transfer.figure()).max().unwrap_or_default();
+    let figure = others
+        .iter()
+        .map(|line| line.transfer.figure())
+        .max()
+        .unwrap_or_default();
     let count: u64 = others.iter().map(|line| line.transfer.count()).sum();
-    let what = format!("and {count} more with {}: ", figure.amount(sum_bytes(others)));
-    words(&format!("{what}{}; --all shows them", shown.join(", ")), Style::Plain)
+    let what = format!(
+        "and {count} more with {}: ",
+        figure.amount(sum_bytes(others))
+    );
+    words(
+        &format!("{what}{}; --all shows them", shown.join(", ")),
+        Style::Plain,
+    )
 }
 
-/// `unattributed: 1.0 MiB read, most of it from in (regular, ext4); 10.0 MiB written, 1.0 MiB of it to out (regular, ext4), at most as
-/// much to each of 9 others`.
+/// `unattributed: 1.0 MiB read, most of it from in (regular, ext4); 10.0 MiB written, 1.0 MiB of it
+/// to out (regular, ext4), at most as much to each of 9 others`.
 fn unattributed(report: &Report) -> Vec<Piece> {
-    let within = report.transfers.iter().filter(|transfer| !transfer.crosses_processes());
-    let explained = within.fold(0_u64, |sum, transfer| sum.saturating_add(transfer.bytes.unwrap_or(0)));
-    let merged = report.merged.iter().flat_map(|merged| &merged.unattributed.read);
-    let read = report.processes.iter().flat_map(|process| &process.unattributed.read).chain(merged);
-    let read: Files = read.filter_map(|share| Some((share.file.as_ref()?, share.bytes?))).collect();
+    let within = report
+        .transfers
+        .iter()
+        .filter(|transfer| !transfer.crosses_processes());
+    let explained = within.fold(0_u64, |sum, transfer| {
+        sum.saturating_add(transfer.bytes.unwrap_or(0))
+    });
+    let merged = report
+        .merged
+        .iter()
+        .flat_map(|merged| &merged.unattributed.read);
+    let read = report
+        .processes
+        .iter()
+        .flat_map(|process| &process.unattributed.read)
+        .chain(merged);
+    let read: Files = read
+        .filter_map(|share| Some((share.file.as_ref()?, share.bytes?)))
+        .collect();
     let read_bytes = read.bytes();
     let is_read_mentioned = read_bytes >= LEAST_UNATTRIBUTED_BYTES && read_bytes >= explained / 2;
     let written: Files = poorly_attributed(report).into_iter().collect();
@@ -349,18 +495,43 @@ fn unattributed(report: &Report) -> Vec<Piece> {
         Some(format!("{} {verb}, {of}", units::bytes(files.bytes())))
     };
     let read = side(&read, "read", "from").filter(|_| is_read_mentioned);
-    let sides: Vec<String> = read.into_iter().chain(side(&written, "written", "to")).collect();
-    if sides.is_empty() { Vec::new() } else { words(&format!("unattributed: {}", sides.join("; ")), Style::Plain) }
+    let sides: Vec<String> = read
+        .into_iter()
+        .chain(side(&written, "written", "to"))
+        .collect();
+    if sides.is_empty() {
+        Vec::new()
+    } else {
+        words(&format!("unattributed: {}", sides.join("; ")), Style::Plain)
+    }
 }
 
 /// The files whose written bytes are not attributed well enough, with the bytes that are not.
 fn poorly_attributed(report: &Report) -> BTreeMap<&End, u64> {
     let mut files: BTreeMap<&End, [u64; 3]> = BTreeMap::new();
     let merged = report.merged.iter().flat_map(|merged| &merged.destinations);
-    for one in report.processes.iter().flat_map(|process| &process.destinations).chain(merged) {
-        let (Some(file), Some(written), Some(rest)) = (&one.file, one.written_bytes, one.unattributed_bytes) else { continue };
-        let figures = [written, one.attributed_bytes, rest.saturating_sub(one.memory_bytes)];
-        files.entry(file).or_default().iter_mut().zip(figures).for_each(|(sum, bytes)| *sum = sum.saturating_add(bytes));
+    for one in report
+        .processes
+        .iter()
+        .flat_map(|process| &process.destinations)
+        .chain(merged)
+    {
+        let (Some(file), Some(written), Some(rest)) =
+            (&one.file, one.written_bytes, one.unattributed_bytes)
+        else {
+            continue;
+        };
+        let figures = [
+            written,
+            one.attributed_bytes,
+            rest.saturating_sub(one.memory_bytes),
+        ];
+        files
+            .entry(file)
+            .or_default()
+            .iter_mut()
+            .zip(figures)
+            .for_each(|(sum, bytes)| *sum = sum.saturating_add(bytes));
     }
     let is_mentioned = |[written, attributed, rest]: [u64; 3]| {
         let is_much = rest > written / 100 * (100 - LEAST_ATTRIBUTED_PERCENT);
@@ -368,8 +539,14 @@ fn poorly_attributed(report: &Report) -> BTreeMap<&End, u64> {
     };
     // Sums over files that are not told apart say nothing of the single file.
     let are_many = |file: &End| report.merged.is_some() && file.path.is_none();
-    let is_shown = |file: &End, figures: [u64; 3]| is_mentioned(figures) || (are_many(file) && figures[2] >= LEAST_WRITTEN_BYTES);
-    files.into_iter().filter(|(file, figures)| is_shown(file, *figures)).map(|(file, [_, _, rest])| (file, rest)).collect()
+    let is_shown = |file: &End, figures: [u64; 3]| {
+        is_mentioned(figures) || (are_many(file) && figures[2] >= LEAST_WRITTEN_BYTES)
+    };
+    files
+        .into_iter()
+        .filter(|(file, figures)| is_shown(file, *figures))
+        .map(|(file, [_, _, rest])| (file, rest))
+        .collect()
 }
 
 /// Bytes by file, over all processes.
@@ -391,11 +568,14 @@ impl Files<'_> {
         self.0.values().copied().fold(0, u64::saturating_add)
     }
 
-    /// Names the file with the most bytes. `None` if no file is known, as in a log without the paths of descriptors: then there is
-    /// nothing to add to the tables.
+    /// Names the file with the most bytes. `None` if no file is known, as in a log without the
+    /// paths of descriptors: then there is nothing to add to the tables.
     fn largest(&self, way: &str) -> Option<String> {
         let sum = self.bytes();
-        let (file, bytes) = self.0.iter().max_by_key(|&(file, bytes)| (bytes, Reverse(file)))?;
+        let (file, bytes) = self
+            .0
+            .iter()
+            .max_by_key(|&(file, bytes)| (bytes, Reverse(file)))?;
         let name = format!("{} {}", end_label(file), end_nature(file));
         let name = name.trim_end();
         let others = u64::try_from(self.0.len() - 1).unwrap_or(u64::MAX);
@@ -403,8 +583,15 @@ impl Files<'_> {
             _ if *bytes > sum / 2 => format!("most of it {way} {name}"),
             0 => format!("{} of it {way} {name}", units::bytes(*bytes)),
             _ => {
-                let others = if others == 1 { "the other".to_owned() } else { format!("each of {others} others") };
-                format!("{} of it {way} {name}, at most as much {way} {others}", units::bytes(*bytes))
+                let others = if others == 1 {
+                    "the other".to_owned()
+                } else {
+                    format!("each of {others} others")
+                };
+                format!(
+                    "{} of it {way} {name}, at most as much {way} {others}",
+                    units::bytes(*bytes)
+                )
             }
         })
     }

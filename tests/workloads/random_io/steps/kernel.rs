@@ -1,5 +1,5 @@
-//! Calls that move bytes from one end to another without the program's memory; and `vmsplice`, after which a pipe refers to that memory, so
-//! that it must not change until the pipe is empty.
+//! Calls that move bytes from one end to another without the program's memory; and `vmsplice`,
+//! after which a pipe refers to that memory, so that it must not change until the pipe is empty.
 
 use io_uring::{opcode, types::Fd};
 use zc_tests::truth::Rng;
@@ -38,13 +38,27 @@ impl Program {
     }
 
     fn sendfile(&mut self, rng: &mut Rng, actor: usize) {
-        let Some((from, to)) = self.two(rng, &[Source, Source, Destination], &[Destination, Pipe, Stream]) else { return };
+        let Some((from, to)) = self.two(
+            rng,
+            &[Source, Source, Destination],
+            &[Destination, Pipe, Stream],
+        ) else {
+            return;
+        };
         let (length, at) = (self.length(rng), self.offset(rng, from));
         let (input, output) = (self.fds(from).0, self.fds(to).1);
-        let words = format!("{} to {}, {length} bytes at {at:?}", self.name(from), self.name(to));
+        let words = format!(
+            "{} to {}, {length} bytes at {at:?}",
+            self.name(from),
+            self.name(to)
+        );
         let call = || {
             let mut offset = at.unwrap_or(0) as i64;
-            let offset = if at.is_some() { &raw mut offset } else { std::ptr::null_mut() };
+            let offset = if at.is_some() {
+                &raw mut offset
+            } else {
+                std::ptr::null_mut()
+            };
             // SAFETY: the offset lives until the call returns.
             kernel_result(unsafe { libc::sendfile64(output, input, offset, length) })
         };
@@ -53,10 +67,20 @@ impl Program {
     }
 
     fn copy_file_range(&mut self, rng: &mut Rng, actor: usize) {
-        let Some((from, to)) = self.two(rng, &[Source, Source, Destination], &[Destination]) else { return };
-        let (length, at, to_at) = (self.length(rng), self.offset(rng, from), self.offset(rng, to));
+        let Some((from, to)) = self.two(rng, &[Source, Source, Destination], &[Destination]) else {
+            return;
+        };
+        let (length, at, to_at) = (
+            self.length(rng),
+            self.offset(rng, from),
+            self.offset(rng, to),
+        );
         let (input, output) = (self.fds(from).0, self.fds(to).1);
-        let words = format!("{} at {at:?} to {} at {to_at:?}, {length} bytes", self.name(from), self.name(to));
+        let words = format!(
+            "{} at {at:?} to {} at {to_at:?}, {length} bytes",
+            self.name(from),
+            self.name(to)
+        );
         let call = || {
             by_offsets(at, to_at, |at, to_at| {
                 // SAFETY: the offsets live until the call returns.
@@ -68,7 +92,9 @@ impl Program {
     }
 
     fn tee(&mut self, rng: &mut Rng, actor: usize) {
-        let Some((from, to)) = self.two(rng, &[Pipe], &[Pipe]) else { return };
+        let Some((from, to)) = self.two(rng, &[Pipe], &[Pipe]) else {
+            return;
+        };
         let (length, input, output) = (self.length(rng), self.fds(from).0, self.fds(to).1);
         let words = format!("{} to {}, {length} bytes", self.name(from), self.name(to));
         let call = || {
@@ -81,16 +107,32 @@ impl Program {
 
     /// A call that may be impossible, as between two files.
     fn splice_any(&mut self, rng: &mut Rng, actor: usize) {
-        let from = if rng.one_in(2) { &[Pipe][..] } else { &[Source, Destination, Stream] };
-        let Some((from, to)) = self.two(rng, from, &[Pipe, Pipe, Destination, Stream]) else { return };
-        let (length, at, to_at) = (self.length(rng), self.offset(rng, from), self.offset(rng, to));
+        let from = if rng.one_in(2) {
+            &[Pipe][..]
+        } else {
+            &[Source, Destination, Stream]
+        };
+        let Some((from, to)) = self.two(rng, from, &[Pipe, Pipe, Destination, Stream]) else {
+            return;
+        };
+        let (length, at, to_at) = (
+            self.length(rng),
+            self.offset(rng, from),
+            self.offset(rng, to),
+        );
         self.splice(rng, actor, (from, at), (to, to_at), length);
     }
 
     /// Splices a file into an empty pipe and everything out of that, several times.
     fn splice_through(&mut self, rng: &mut Rng, actor: usize) {
-        let Some((from, to)) = self.two(rng, &[Source, Source, Destination], &[Destination, Stream]) else { return };
-        let Some(pipe) = self.endpoint(rng, &[Pipe]) else { return };
+        let Some((from, to)) =
+            self.two(rng, &[Source, Source, Destination], &[Destination, Stream])
+        else {
+            return;
+        };
+        let Some(pipe) = self.endpoint(rng, &[Pipe]) else {
+            return;
+        };
         let (length, turns) = (self.length(rng), rng.of(&[1, 2, 9]));
         for _ in 0..turns {
             if !rng.one_in(9) && !self.world.endpoints[pipe].queue.is_empty() {
@@ -101,7 +143,9 @@ impl Program {
             let mut left = all;
             for _ in 0..4 {
                 if left > 0 && !self.world.is_lent(Lender::Endpoint(to)) {
-                    left -= self.splice(rng, actor, (pipe, None), (to, None), left).min(left);
+                    left -= self
+                        .splice(rng, actor, (pipe, None), (to, None), left)
+                        .min(left);
                 }
             }
             if all == 0 {
@@ -118,28 +162,53 @@ impl Program {
         (to, to_at): (EndpointId, Option<usize>),
         length: usize,
     ) -> usize {
-        let is_from_memory = self.world.endpoints[from].queue.iter().any(|cell| matches!(cell.lender, Lender::Memory(_)));
+        let is_from_memory = self.world.endpoints[from]
+            .queue
+            .iter()
+            .any(|cell| matches!(cell.lender, Lender::Memory(_)));
         if is_from_memory && self.world.endpoints[to].kind == Stream {
             return 0;
         }
         let (input, output) = (self.fds(from).0, self.fds(to).1);
-        let words = format!("{} at {at:?} to {} at {to_at:?}, {length} bytes", self.name(from), self.name(to));
+        let words = format!(
+            "{} at {at:?} to {} at {to_at:?}, {length} bytes",
+            self.name(from),
+            self.name(to)
+        );
         let is_by_ring = self.has_rings && rng.one_in(5);
         let moved = if is_by_ring {
             let offset = |at: Option<usize>| at.map_or(-1, |at| at as i64);
-            let entry =
-                opcode::Splice::new(Fd(input), offset(at), Fd(output), offset(to_at), u32::try_from(length).expect("short"));
-            self.ring_call(actor, "ring_splice", || words, &entry.flags(libc::SPLICE_F_NONBLOCK).build())
+            let entry = opcode::Splice::new(
+                Fd(input),
+                offset(at),
+                Fd(output),
+                offset(to_at),
+                u32::try_from(length).expect("short"),
+            );
+            self.ring_call(
+                actor,
+                "ring_splice",
+                || words,
+                &entry.flags(libc::SPLICE_F_NONBLOCK).build(),
+            )
         } else {
             let call = || {
                 by_offsets(at, to_at, |at, to_at| {
                     // SAFETY: the offsets live until the call returns.
-                    unsafe { libc::splice(input, at, output, to_at, length, libc::SPLICE_F_NONBLOCK) }
+                    unsafe {
+                        libc::splice(input, at, output, to_at, length, libc::SPLICE_F_NONBLOCK)
+                    }
                 })
             };
             self.call(actor, "splice", || words, call)
         };
-        self.moved(actor, (from, at), (to, to_at), moved, if is_by_ring { "ring-splice" } else { "splice" });
+        self.moved(
+            actor,
+            (from, at),
+            (to, to_at),
+            moved,
+            if is_by_ring { "ring-splice" } else { "splice" },
+        );
         usize::try_from(moved).unwrap_or(0)
     }
 
@@ -152,9 +221,15 @@ impl Program {
         moved: i64,
         manner: Manner,
     ) {
-        let Some(bytes) = usize::try_from(moved).ok().filter(|bytes| *bytes > 0) else { return };
+        let Some(bytes) = usize::try_from(moved).ok().filter(|bytes| *bytes > 0) else {
+            return;
+        };
         let process = self.process_of(actor);
-        let take = if manner == "tee" { Take::Copy } else { Take::Remove };
+        let take = if manner == "tee" {
+            Take::Copy
+        } else {
+            Take::Remove
+        };
         let mut cells = self.world.take(process, from, at, bytes, take);
         if self.world.endpoints[from].is_file() {
             for cell in &mut cells {
@@ -166,16 +241,29 @@ impl Program {
 }
 
 /// Makes a call with pointers to these offsets.
-fn by_offsets(at: Option<usize>, to_at: Option<usize>, call: impl FnOnce(*mut i64, *mut i64) -> isize) -> i64 {
+fn by_offsets(
+    at: Option<usize>,
+    to_at: Option<usize>,
+    call: impl FnOnce(*mut i64, *mut i64) -> isize,
+) -> i64 {
     let mut offsets = [at, to_at].map(|at| at.map(|at| at as i64));
-    let [at, to_at] = offsets.each_mut().map(|offset| offset.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut));
+    let [at, to_at] = offsets.each_mut().map(|offset| {
+        offset
+            .as_mut()
+            .map_or(std::ptr::null_mut(), std::ptr::from_mut)
+    });
     kernel_result(call(at, to_at))
 }
 
 impl Program {
     /// Puts memory into a pipe by `vmsplice`, and in most cases drains the pipe to a file.
     pub(super) fn lend(&mut self, rng: &mut Rng, actor: usize) {
-        let (Some(pipe), Some(to)) = (self.endpoint(rng, &[Pipe]), self.endpoint(rng, &[Destination])) else { return };
+        let (Some(pipe), Some(to)) = (
+            self.endpoint(rng, &[Pipe]),
+            self.endpoint(rng, &[Destination]),
+        ) else {
+            return;
+        };
         if !self.options.allows("vmsplice") || self.world.is_lent(Lender::Endpoint(to)) {
             return;
         }
@@ -184,8 +272,13 @@ impl Program {
         self.verify(actor, &pieces);
         let (vector, fd) = (self.vector(actor, &pieces), self.fds(pipe).1);
         let words = format!("{} from {pieces:?}", self.name(pipe));
-        // SAFETY: the vector names memory of regions, which does not change while a pipe refers to it.
-        let call = || kernel_result(unsafe { libc::vmsplice(fd, vector.as_ptr(), vector.len(), libc::SPLICE_F_NONBLOCK) });
+        // SAFETY: the vector names memory of regions, which does not change while a pipe refers to
+        // it.
+        let call = || {
+            kernel_result(unsafe {
+                libc::vmsplice(fd, vector.as_ptr(), vector.len(), libc::SPLICE_F_NONBLOCK)
+            })
+        };
         let lent = self.call(actor, "vmsplice", || words, call);
         if let Ok(lent) = usize::try_from(lent) {
             let process = self.process_of(actor);

@@ -1,4 +1,5 @@
-//! The steps of a random program. A step depends only on the seed and its number, so that any step can be left out.
+//! The steps of a random program. A step depends only on the seed and its number, so that any step
+//! can be left out.
 
 mod kernel;
 mod own;
@@ -31,7 +32,12 @@ impl Program {
     }
 
     fn step(&mut self, step: usize) -> Result<()> {
-        let mut rng = Rng::new(self.options.seed.wrapping_mul(0x0123_4567_89ab_cdef).wrapping_add(step as u64));
+        let mut rng = Rng::new(
+            self.options
+                .seed
+                .wrapping_mul(0x0123_4567_89ab_cdef)
+                .wrapping_add(step as u64),
+        );
         let rng = &mut rng;
         let actor = rng.below(self.actors.len());
         let first_word = self.words.len();
@@ -75,7 +81,9 @@ impl Program {
     /// Maps a file privately, perhaps in place of another file.
     fn map(&mut self, rng: &mut Rng, actor: usize) {
         let process = self.process_of(actor);
-        let Some(endpoint) = self.endpoint(rng, &[Source]).filter(|&endpoint| !self.world.endpoints[endpoint].bytes.is_empty())
+        let Some(endpoint) = self
+            .endpoint(rng, &[Source])
+            .filter(|&endpoint| !self.world.endpoints[endpoint].bytes.is_empty())
         else {
             return;
         };
@@ -83,14 +91,26 @@ impl Program {
             return;
         }
         let known = self.world.memory[process].len();
-        let region = if known <= MOST_MAPPINGS { known } else { 1 + rng.below(MOST_MAPPINGS) };
+        let region = if known <= MOST_MAPPINGS {
+            known
+        } else {
+            1 + rng.below(MOST_MAPPINGS)
+        };
         let start = MAPPINGS + region * MAPPING_DISTANCE;
-        let length = self.world.endpoints[endpoint].bytes.len().next_multiple_of(4096);
-        let old = self.world.memory[process].get(region).map_or(0, |region| region.cells.len());
+        let length = self.world.endpoints[endpoint]
+            .bytes
+            .len()
+            .next_multiple_of(4096);
+        let old = self.world.memory[process]
+            .get(region)
+            .map_or(0, |region| region.cells.len());
         let fd = self.fds(endpoint).0;
         let words = format!("{} as region {region}", self.name(endpoint));
         let call = || {
-            let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_FIXED);
+            let (protection, flags) = (
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_FIXED,
+            );
             // SAFETY: nothing else uses this memory.
             unsafe {
                 if old > 0 {
@@ -102,7 +122,10 @@ impl Program {
         };
         let result = self.call(actor, "mmap", || words, call);
         assert_eq!(result, 0, "a file of the program can be mapped");
-        let region_now = Region { start, cells: self.world.mapped(endpoint, length) };
+        let region_now = Region {
+            start,
+            cells: self.world.mapped(endpoint, length),
+        };
         if region < known {
             self.world.memory[process][region] = region_now;
         } else {
@@ -112,19 +135,35 @@ impl Program {
 
     /// Sets the position of a file.
     fn seek(&mut self, rng: &mut Rng, actor: usize) {
-        let Some(endpoint) = self.endpoint(rng, &[Source, Destination]) else { return };
-        let at = if rng.one_in(2) { 0 } else { rng.below(self.world.endpoints[endpoint].bytes.len() + 1) };
+        let Some(endpoint) = self.endpoint(rng, &[Source, Destination]) else {
+            return;
+        };
+        let at = if rng.one_in(2) {
+            0
+        } else {
+            rng.below(self.world.endpoints[endpoint].bytes.len() + 1)
+        };
         let fd = self.fds(endpoint).0;
         let words = format!("{} to {at}", self.name(endpoint));
         // SAFETY: no memory is named.
-        self.call(actor, "lseek", || words, || kernel_result(unsafe { libc::lseek(fd, at as i64, libc::SEEK_SET) } as isize));
+        self.call(
+            actor,
+            "lseek",
+            || words,
+            || kernel_result(unsafe { libc::lseek(fd, at as i64, libc::SEEK_SET) } as isize),
+        );
         self.world.endpoints[endpoint].position = at;
     }
 
     /// Forks a child. Both go on with the program.
     fn fork(&mut self, actor: usize) -> Result<()> {
         let process = self.process_of(actor);
-        let has_threads = self.actors.iter().filter(|&&other| other == process).count() > 1;
+        let has_threads = self
+            .actors
+            .iter()
+            .filter(|&&other| other == process)
+            .count()
+            > 1;
         if has_threads || self.world.pids.len() == MOST_PROCESSES {
             return Ok(());
         }
@@ -154,7 +193,8 @@ impl Program {
         for child in (1..self.parents.len()).filter(|&child| self.parents[child] == process) {
             let mut status = 0;
             // SAFETY: the status lives until the call returns.
-            let waited = unsafe { libc::waitpid(self.world.pids[child].cast_signed(), &raw mut status, 0) };
+            let waited =
+                unsafe { libc::waitpid(self.world.pids[child].cast_signed(), &raw mut status, 0) };
             ensure!(waited > 0 && status == 0, "a child failed: {status:#x}");
         }
         Ok(())
@@ -167,25 +207,49 @@ const LEFT: usize = 50;
 impl Program {
     /// Makes a call that fails, or one that goes beyond the end of memory.
     fn fail(&mut self, rng: &mut Rng, actor: usize) {
-        let (Some(from), Some(to)) = (self.endpoint(rng, &[Source]), self.endpoint(rng, &[Destination])) else { return };
+        let (Some(from), Some(to)) = (
+            self.endpoint(rng, &[Source]),
+            self.endpoint(rng, &[Destination]),
+        ) else {
+            return;
+        };
         let (input, output) = (self.fds(from).0, self.fds(to).1);
         let length = self.length(rng);
         let piece = self.piece(rng, actor, length, false);
         let memory = self.address(actor, piece);
         let nowhere = ARENA + ARENA_BYTES;
-        let pipe = self.endpoint(rng, &[Pipe]).map_or(-1, |pipe| self.fds(pipe).0);
+        let pipe = self
+            .endpoint(rng, &[Pipe])
+            .map_or(-1, |pipe| self.fds(pipe).0);
         match rng.below(9) {
-            0 => self.fails(actor, "read", "no descriptor", || libc_read(-1, memory, length)),
-            1 => self.fails(actor, "write", "no descriptor", || libc_write(-1, memory, length)),
-            2 => self.fails(actor, "write", "a descriptor for reading", || libc_write(input, memory, length)),
-            3 => self.fails(actor, "write", "no memory", || libc_write(output, nowhere, length)),
+            0 => self.fails(actor, "read", "no descriptor", || {
+                libc_read(-1, memory, length)
+            }),
+            1 => self.fails(actor, "write", "no descriptor", || {
+                libc_write(-1, memory, length)
+            }),
+            2 => self.fails(actor, "write", "a descriptor for reading", || {
+                libc_write(input, memory, length)
+            }),
+            3 => self.fails(actor, "write", "no memory", || {
+                libc_write(output, nowhere, length)
+            }),
             4 => self.fails(actor, "pread64", "a pipe", || {
                 // SAFETY: the memory exists, and nothing is read.
                 kernel_result(unsafe { libc::pread64(pipe, memory as *mut _, length, 0) })
             }),
             5 => self.fails(actor, "splice", "two files", || {
                 // SAFETY: no memory is named.
-                kernel_result(unsafe { libc::splice(input, std::ptr::null_mut(), output, std::ptr::null_mut(), length, 0) })
+                kernel_result(unsafe {
+                    libc::splice(
+                        input,
+                        std::ptr::null_mut(),
+                        output,
+                        std::ptr::null_mut(),
+                        length,
+                        0,
+                    )
+                })
             }),
             6 => self.write_to_the_end(actor, to, output),
             7 => self.read_to_the_end(actor, from, input),
@@ -206,11 +270,23 @@ impl Program {
         if self.world.is_lent(Lender::Endpoint(to)) {
             return;
         }
-        let piece = Piece { region: 0, offset: ARENA_BYTES - LEFT, length: LEFT };
+        let piece = Piece {
+            region: 0,
+            offset: ARENA_BYTES - LEFT,
+            length: LEFT,
+        };
         self.verify(actor, &[piece]);
         let memory = self.address(actor, piece);
-        let words = format!("{} from the last {LEFT} bytes of memory and more", self.name(to));
-        let written = self.call(actor, "write", || words, || libc_write(fd, memory, 4 * LEFT));
+        let words = format!(
+            "{} from the last {LEFT} bytes of memory and more",
+            self.name(to)
+        );
+        let written = self.call(
+            actor,
+            "write",
+            || words,
+            || libc_write(fd, memory, 4 * LEFT),
+        );
         if let Ok(written) = usize::try_from(written) {
             let process = self.process_of(actor);
             let cells = self.world.load(process, &[piece], written);
@@ -222,9 +298,16 @@ impl Program {
         if self.is_memory_lent(actor) {
             return;
         }
-        let piece = Piece { region: 0, offset: ARENA_BYTES - LEFT, length: LEFT };
+        let piece = Piece {
+            region: 0,
+            offset: ARENA_BYTES - LEFT,
+            length: LEFT,
+        };
         let memory = self.address(actor, piece);
-        let words = format!("{} to the last {LEFT} bytes of memory and more", self.name(from));
+        let words = format!(
+            "{} to the last {LEFT} bytes of memory and more",
+            self.name(from)
+        );
         let read = self.call(actor, "read", || words, || libc_read(fd, memory, 4 * LEFT));
         if let Ok(read) = usize::try_from(read) {
             let process = self.process_of(actor);

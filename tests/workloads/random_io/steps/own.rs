@@ -1,4 +1,5 @@
-//! Stores of the program in its own memory, and calls by which the kernel writes there something that comes from no file.
+//! Stores of the program in its own memory, and calls by which the kernel writes there something
+//! that comes from no file.
 
 use zc_tests::truth::Rng;
 
@@ -34,15 +35,17 @@ impl Program {
         }
     }
 
-    /// The piece, extended as far as the options require: without partial stores, by all bytes of the reads that it has a part of; without
-    /// adjacent stores, also by the bytes of the reads next to those.
+    /// The piece, extended as far as the options require: without partial stores, by all bytes of
+    /// the reads that it has a part of; without adjacent stores, also by the bytes of the reads
+    /// next to those.
     fn whole(&self, actor: usize, piece: Piece) -> Piece {
         if self.options.allows("partial-stores") {
             return piece;
         }
         let cells = &self.world.memory[self.process_of(actor)][piece.region].cells;
         let goes_on = |one: &Cell, other: &Cell| {
-            let is_same = one.under_read == other.under_read || !self.options.allows("adjacent-stores");
+            let is_same =
+                one.under_read == other.under_read || !self.options.allows("adjacent-stores");
             one.under != OWN && is_same
         };
         let (mut start, mut end) = (piece.offset, piece.offset + piece.length);
@@ -52,7 +55,11 @@ impl Program {
         while end < cells.len() && end > 0 && goes_on(&cells[end], &cells[end - 1]) {
             end += 1;
         }
-        Piece { offset: start, length: end - start, ..piece }
+        Piece {
+            offset: start,
+            length: end - start,
+            ..piece
+        }
     }
 
     fn set(&mut self, rng: &mut Rng, actor: usize, piece: Piece) {
@@ -60,7 +67,8 @@ impl Program {
         let byte = rng.of(&[0, 1, b' ', 0xff]);
         let address = self.address(actor, piece);
         let call = || {
-            // SAFETY: the region has this much memory, which nobody else uses now. The same holds below.
+            // SAFETY: the region has this much memory, which nobody else uses now. The same holds
+            // below.
             unsafe { std::ptr::write_bytes(address as *mut u8, byte, piece.length) };
             0
         };
@@ -81,7 +89,12 @@ impl Program {
             unsafe { std::ptr::copy(source as *const u8, target as *mut u8, length) };
             0
         };
-        self.call(actor, "memmove", || format!("{length} bytes from {from:?} to {to:?}"), call);
+        self.call(
+            actor,
+            "memmove",
+            || format!("{length} bytes from {from:?} to {to:?}"),
+            call,
+        );
         self.copied(actor, from, to, length);
     }
 
@@ -117,7 +130,8 @@ impl Program {
         self.world.store(process, piece, &cells);
     }
 
-    /// Whether the kernel may fill this piece. Without partial fills, it must not be a part of what was read.
+    /// Whether the kernel may fill this piece. Without partial fills, it must not be a part of what
+    /// was read.
     fn may_fill(&self, actor: usize, piece: Piece) -> bool {
         self.options.allows("partial-fills") || self.whole(actor, piece) == piece
     }
@@ -134,17 +148,26 @@ impl Program {
     }
 
     fn stat(&mut self, rng: &mut Rng, actor: usize, piece: Piece) {
-        let Some(endpoint) = self.endpoint(rng, &[Source]) else { return };
+        let Some(endpoint) = self.endpoint(rng, &[Source]) else {
+            return;
+        };
         if piece.region > 0 || piece.offset + STAT_BYTES > ARENA_BYTES {
             return;
         }
-        let (piece, fd) = (Piece { length: STAT_BYTES, ..piece }, self.fds(endpoint).0);
+        let (piece, fd) = (
+            Piece {
+                length: STAT_BYTES,
+                ..piece
+            },
+            self.fds(endpoint).0,
+        );
         if !self.may_fill(actor, piece) {
             return;
         }
         let address = self.address(actor, piece);
         // SAFETY: as above.
-        let call = || kernel_result(unsafe { libc::syscall(libc::SYS_fstat, fd, address) } as isize);
+        let call =
+            || kernel_result(unsafe { libc::syscall(libc::SYS_fstat, fd, address) } as isize);
         let words = format!("{} to {piece:?}", self.name(endpoint));
         self.call(actor, "fstat", || words, call);
         self.made_by_kernel(actor, piece, STAT_BYTES, ANY_VALUE);
@@ -152,38 +175,82 @@ impl Program {
 
     /// Gives whole pages of the plain memory back to the kernel, so that they become zeroes.
     fn drop_pages(&mut self, actor: usize, piece: Piece) {
-        let (start, end) = (piece.offset.next_multiple_of(PAGE), (piece.offset + piece.length) / PAGE * PAGE);
+        let (start, end) = (
+            piece.offset.next_multiple_of(PAGE),
+            (piece.offset + piece.length) / PAGE * PAGE,
+        );
         if piece.region > 0 || start >= end || !self.options.allows("madvise") {
             return;
         }
-        let piece = Piece { region: 0, offset: start, length: end - start };
+        let piece = Piece {
+            region: 0,
+            offset: start,
+            length: end - start,
+        };
         if self.whole(actor, piece) != piece {
             return;
         }
         let address = self.address(actor, piece);
         // SAFETY: as above. The memory stays mapped.
-        let call = || kernel_result(unsafe { libc::madvise(address as *mut _, piece.length, libc::MADV_DONTNEED) } as isize);
+        let call = || {
+            kernel_result(unsafe {
+                libc::madvise(address as *mut _, piece.length, libc::MADV_DONTNEED)
+            } as isize)
+        };
         self.call(actor, "madvise", || format!("{piece:?}"), call);
-        self.world.store(self.process_of(actor), piece, &vec![Cell::own(0); piece.length]);
+        self.world.store(
+            self.process_of(actor),
+            piece,
+            &vec![Cell::own(0); piece.length],
+        );
     }
 
     /// Lets the kernel copy memory of the process to other memory of the same process.
     fn copy_by_kernel(&mut self, actor: usize, from: Piece, to: Piece) {
         let length = from.length.min(to.length);
         let overlaps = from.region == to.region && from.offset.abs_diff(to.offset) < length;
-        if overlaps || !self.options.allows("process_vm_readv") || !self.may_fill(actor, Piece { length, ..to }) {
+        if overlaps
+            || !self.options.allows("process_vm_readv")
+            || !self.may_fill(actor, Piece { length, ..to })
+        {
             return;
         }
-        let part = |piece| libc::iovec { iov_base: self.address(actor, piece) as *mut _, iov_len: length };
-        let (here, there, pid) = (part(to), part(from), self.world.pids[self.process_of(actor)]);
+        let part = |piece| libc::iovec {
+            iov_base: self.address(actor, piece) as *mut _,
+            iov_len: length,
+        };
+        let (here, there, pid) = (
+            part(to),
+            part(from),
+            self.world.pids[self.process_of(actor)],
+        );
         // SAFETY: as above.
-        let call =
-            || kernel_result(unsafe { libc::process_vm_readv(pid.cast_signed(), &raw const here, 1, &raw const there, 1, 0) });
-        let copied = self.call(actor, "process_vm_readv", || format!("{length} bytes from {from:?} to {to:?}"), call);
+        let call = || {
+            kernel_result(unsafe {
+                libc::process_vm_readv(
+                    pid.cast_signed(),
+                    &raw const here,
+                    1,
+                    &raw const there,
+                    1,
+                    0,
+                )
+            })
+        };
+        let copied = self.call(
+            actor,
+            "process_vm_readv",
+            || format!("{length} bytes from {from:?} to {to:?}"),
+            call,
+        );
         self.copied(actor, from, to, usize::try_from(copied).unwrap_or(0));
     }
 
     fn made_by_kernel(&mut self, actor: usize, piece: Piece, bytes: usize, value: u16) {
-        self.world.fill(self.process_of(actor), &[piece], &vec![Cell::own(value); bytes]);
+        self.world.fill(
+            self.process_of(actor),
+            &[piece],
+            &vec![Cell::own(value); bytes],
+        );
     }
 }

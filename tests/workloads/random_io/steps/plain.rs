@@ -36,7 +36,11 @@ fn part(pieces: &[Piece], from: usize, bytes: usize) -> Vec<Piece> {
         let length = (piece.length - skipped).min(left);
         left -= length;
         if length > 0 {
-            parts.push(Piece { offset: piece.offset + skipped, length, ..*piece });
+            parts.push(Piece {
+                offset: piece.offset + skipped,
+                length,
+                ..*piece
+            });
         }
     }
     parts
@@ -49,20 +53,51 @@ fn sum(pieces: &[Piece]) -> usize {
 impl Program {
     /// Copies in a loop that does the same in each turn.
     pub(super) fn copy(&mut self, rng: &mut Rng, reader: usize) {
-        let from = if rng.one_in(4) { None } else { self.endpoint(rng, &[Source]) };
-        let Some(from) = from.or_else(|| self.endpoint(rng, &[Source, Destination, Pipe, Stream, Datagram])) else { return };
-        let Some(to) = self.endpoint(rng, &[Destination, Destination, Pipe, Stream, Datagram]) else { return };
+        let from = if rng.one_in(4) {
+            None
+        } else {
+            self.endpoint(rng, &[Source])
+        };
+        let Some(from) =
+            from.or_else(|| self.endpoint(rng, &[Source, Destination, Pipe, Stream, Datagram]))
+        else {
+            return;
+        };
+        let Some(to) = self.endpoint(rng, &[Destination, Destination, Pipe, Stream, Datagram])
+        else {
+            return;
+        };
         let second = self.endpoint(rng, &[Destination]).filter(|_| rng.one_in(6));
-        let writer = if rng.one_in(3) { rng.below(self.actors.len()) } else { reader };
-        let writer = if self.process_of(writer) == self.process_of(reader) { writer } else { reader };
+        let writer = if rng.one_in(3) {
+            rng.below(self.actors.len())
+        } else {
+            reader
+        };
+        let writer = if self.process_of(writer) == self.process_of(reader) {
+            writer
+        } else {
+            reader
+        };
         let turns = rng.of(&[1, 1, 2, 3, 8, 10, 20]);
         let length = self.length(rng);
         let pieces = self.pieces(rng, reader, length, false);
-        let (moves, changes, splits, heads) =
-            (rng.one_in(4), rng.one_in(6) && self.style.weights[5] > 0, rng.one_in(6), rng.one_in(8));
-        let mut at = if rng.one_in(2) { 0 } else { rng.below(self.world.endpoints[from].bytes.len().max(1)) };
+        let (moves, changes, splits, heads) = (
+            rng.one_in(4),
+            rng.one_in(6) && self.style.weights[5] > 0,
+            rng.one_in(6),
+            rng.one_in(8),
+        );
+        let mut at = if rng.one_in(2) {
+            0
+        } else {
+            rng.below(self.world.endpoints[from].bytes.len().max(1))
+        };
         for _ in 0..turns {
-            let pieces = if moves { self.pieces(rng, reader, length, false) } else { pieces.clone() };
+            let pieces = if moves {
+                self.pieces(rng, reader, length, false)
+            } else {
+                pieces.clone()
+            };
             let (mut reading, mut writing) = (rng.clone(), Rng::new(length as u64));
             let read = self.fill(&mut reading, reader, from, &pieces, Place::At(at));
             if read == 0 {
@@ -74,14 +109,29 @@ impl Program {
             }
             let mut parts = part(&pieces, 0, read);
             if heads {
-                parts.insert(0, Piece { region: 0, offset: ARENA_BYTES - 64, length: 10 });
+                parts.insert(
+                    0,
+                    Piece {
+                        region: 0,
+                        offset: ARENA_BYTES - 64,
+                        length: 10,
+                    },
+                );
             }
             let all = sum(&parts);
             let first = if splits { all / 2 } else { all };
-            for (from, bytes) in [(0, first), (first, all - first)].into_iter().filter(|(_, bytes)| *bytes > 0) {
+            for (from, bytes) in [(0, first), (first, all - first)]
+                .into_iter()
+                .filter(|(_, bytes)| *bytes > 0)
+            {
                 let written = self.write(&mut writing, writer, to, &part(&parts, from, bytes));
                 if written > 0 && written < bytes {
-                    self.write(&mut writing, writer, to, &part(&parts, from + written, bytes - written));
+                    self.write(
+                        &mut writing,
+                        writer,
+                        to,
+                        &part(&parts, from + written, bytes - written),
+                    );
                 }
             }
             if let Some(second) = second {
@@ -92,7 +142,10 @@ impl Program {
 
     /// Reads from any endpoint to any memory.
     pub(super) fn fill_any(&mut self, rng: &mut Rng, actor: usize) {
-        let Some(endpoint) = self.endpoint(rng, &[Source, Destination, Pipe, Stream, Datagram]) else { return };
+        let Some(endpoint) = self.endpoint(rng, &[Source, Destination, Pipe, Stream, Datagram])
+        else {
+            return;
+        };
         let length = self.length(rng);
         let pieces = self.pieces(rng, actor, length, true);
         self.fill(rng, actor, endpoint, &pieces, Place::Any);
@@ -100,17 +153,27 @@ impl Program {
 
     /// Writes from any memory to any endpoint.
     pub(super) fn write_any(&mut self, rng: &mut Rng, actor: usize) {
-        let Some(endpoint) = self.endpoint(rng, &[Destination, Destination, Pipe, Stream, Datagram]) else { return };
+        let Some(endpoint) =
+            self.endpoint(rng, &[Destination, Destination, Pipe, Stream, Datagram])
+        else {
+            return;
+        };
         let length = self.length(rng);
         let pieces = self.pieces(rng, actor, length, true);
         self.write(rng, actor, endpoint, &pieces);
     }
 
     fn reading_call(&self, rng: &mut Rng, endpoint: EndpointId, is_vector: bool) -> &'static str {
-        let Endpoint { kind, ref queue, .. } = self.world.endpoints[endpoint];
+        let Endpoint {
+            kind, ref queue, ..
+        } = self.world.endpoints[endpoint];
         let call = rng.of(match (kind, is_vector) {
-            (Source | Destination, false) => &["read", "read", "pread64", "ring_read", "ring_read_async"],
-            (Source | Destination, true) => &["readv", "preadv", "preadv2", "preadv2_here", "ring_readv"],
+            (Source | Destination, false) => {
+                &["read", "read", "pread64", "ring_read", "ring_read_async"]
+            }
+            (Source | Destination, true) => {
+                &["readv", "preadv", "preadv2", "preadv2_here", "ring_readv"]
+            }
             (Pipe, false) => &["read", "read", "vmsplice_out", "ring_read"],
             (Pipe, true) => &["readv", "vmsplice_out"],
             (Stream, false) => &["read", "recvfrom", "peek", "ring_read"],
@@ -127,8 +190,20 @@ impl Program {
         let Endpoint { kind, peer, .. } = self.world.endpoints[endpoint];
         let is_vector = pieces.len() > 1;
         let call = rng.of(match (kind, is_vector) {
-            (Source | Destination, false) => &["write", "write", "pwrite64", "ring_write", "ring_write_async"],
-            (Source | Destination, true) => &["writev", "pwritev", "pwritev2", "pwritev2_here", "ring_writev"],
+            (Source | Destination, false) => &[
+                "write",
+                "write",
+                "pwrite64",
+                "ring_write",
+                "ring_write_async",
+            ],
+            (Source | Destination, true) => &[
+                "writev",
+                "pwritev",
+                "pwritev2",
+                "pwritev2_here",
+                "ring_writev",
+            ],
             (Pipe, false) => &["write", "write", "ring_write"],
             (Pipe, true) => &["writev"],
             (Stream, false) => &["write", "sendto", "ring_write"],
@@ -152,14 +227,22 @@ impl Program {
         if is_kept { call } else { instead }
     }
 
-    fn fill(&mut self, rng: &mut Rng, actor: usize, endpoint: EndpointId, pieces: &[Piece], place: Place) -> usize {
+    fn fill(
+        &mut self,
+        rng: &mut Rng,
+        actor: usize,
+        endpoint: EndpointId,
+        pieces: &[Piece],
+        place: Place,
+    ) -> usize {
         if self.is_memory_lent(actor) {
             return 0;
         }
         let kind = self.world.endpoints[endpoint].kind;
         let name = self.reading_call(rng, endpoint, pieces.len() > 1);
         let length = self.world.endpoints[endpoint].bytes.len();
-        let says_where = matches!(name, "pread64" | "preadv" | "preadv2") || (name.starts_with("ring") && rng.one_in(2));
+        let says_where = matches!(name, "pread64" | "preadv" | "preadv2")
+            || (name.starts_with("ring") && rng.one_in(2));
         let at = (says_where && self.world.endpoints[endpoint].is_file()).then(|| match place {
             Place::At(at) => at,
             Place::Any => rng.below(length + 1),
@@ -169,18 +252,34 @@ impl Program {
         let result = if name.starts_with("ring") {
             let offset = at.map_or(u64::MAX, |at| at as u64);
             let entry = match vector.as_slice() {
-                [one] => opcode::Read::new(Fd(fd), one.iov_base.cast(), u32::try_from(one.iov_len).expect("short"))
+                [one] => opcode::Read::new(
+                    Fd(fd),
+                    one.iov_base.cast(),
+                    u32::try_from(one.iov_len).expect("short"),
+                )
+                .offset(offset)
+                .build(),
+                all => opcode::Readv::new(Fd(fd), all.as_ptr(), all.len() as u32)
                     .offset(offset)
                     .build(),
-                all => opcode::Readv::new(Fd(fd), all.as_ptr(), all.len() as u32).offset(offset).build(),
             };
-            let entry = if name.ends_with("async") { entry.flags(squeue::Flags::ASYNC) } else { entry };
+            let entry = if name.ends_with("async") {
+                entry.flags(squeue::Flags::ASYNC)
+            } else {
+                entry
+            };
             self.ring_call(actor, name, || words, &entry)
         } else {
             self.call(actor, name, || words, || raw_read(name, fd, &vector, at))
         };
-        let Some(read) = usize::try_from(result).ok().filter(|read| *read > 0) else { return 0 };
-        let manner = if name.starts_with("peek") { Take::Peek } else { Take::Remove };
+        let Some(read) = usize::try_from(result).ok().filter(|read| *read > 0) else {
+            return 0;
+        };
+        let manner = if name.starts_with("peek") {
+            Take::Peek
+        } else {
+            Take::Remove
+        };
         let process = self.process_of(actor);
         let cells = self.world.take(process, endpoint, at, read, manner);
         if kind == Datagram && manner == Take::Remove {
@@ -190,32 +289,57 @@ impl Program {
         read
     }
 
-    fn write(&mut self, rng: &mut Rng, actor: usize, endpoint: EndpointId, pieces: &[Piece]) -> usize {
+    fn write(
+        &mut self,
+        rng: &mut Rng,
+        actor: usize,
+        endpoint: EndpointId,
+        pieces: &[Piece],
+    ) -> usize {
         let is_file = self.world.endpoints[endpoint].is_file();
         if is_file && self.world.is_lent(Lender::Endpoint(endpoint)) {
             return 0;
         }
         let name = self.writing_call(rng, endpoint, pieces);
         let length = self.world.endpoints[endpoint].bytes.len();
-        let says_where = matches!(name, "pwrite64" | "pwritev" | "pwritev2") || (name.starts_with("ring") && rng.one_in(2));
-        let at = (says_where && is_file).then(|| if rng.one_in(2) { length } else { rng.below(length + 1) });
+        let says_where = matches!(name, "pwrite64" | "pwritev" | "pwritev2")
+            || (name.starts_with("ring") && rng.one_in(2));
+        let at = (says_where && is_file).then(|| {
+            if rng.one_in(2) {
+                length
+            } else {
+                rng.below(length + 1)
+            }
+        });
         self.verify(actor, pieces);
         let (vector, fd) = (self.vector(actor, pieces), self.fds(endpoint).1);
         let words = format!("{} from {pieces:?} at {at:?}", self.name(endpoint));
         let result = if name.starts_with("ring") {
             let offset = at.map_or(u64::MAX, |at| at as u64);
             let entry = match vector.as_slice() {
-                [one] => opcode::Write::new(Fd(fd), one.iov_base.cast(), u32::try_from(one.iov_len).expect("short"))
+                [one] => opcode::Write::new(
+                    Fd(fd),
+                    one.iov_base.cast(),
+                    u32::try_from(one.iov_len).expect("short"),
+                )
+                .offset(offset)
+                .build(),
+                all => opcode::Writev::new(Fd(fd), all.as_ptr(), all.len() as u32)
                     .offset(offset)
                     .build(),
-                all => opcode::Writev::new(Fd(fd), all.as_ptr(), all.len() as u32).offset(offset).build(),
             };
-            let entry = if name.ends_with("async") { entry.flags(squeue::Flags::ASYNC) } else { entry };
+            let entry = if name.ends_with("async") {
+                entry.flags(squeue::Flags::ASYNC)
+            } else {
+                entry
+            };
             self.ring_call(actor, name, || words, &entry)
         } else {
             self.call(actor, name, || words, || raw_write(name, fd, &vector, at))
         };
-        let Some(written) = usize::try_from(result).ok().filter(|written| *written > 0) else { return 0 };
+        let Some(written) = usize::try_from(result).ok().filter(|written| *written > 0) else {
+            return 0;
+        };
         let process = self.process_of(actor);
         let cells = self.world.load(process, pieces, written);
         self.world.put(process, endpoint, at, cells, FROM_MEMORY);
@@ -231,12 +355,19 @@ fn message(vector: &[libc::iovec]) -> libc::msghdr {
 }
 
 fn messages(vector: &[libc::iovec]) -> libc::mmsghdr {
-    libc::mmsghdr { msg_hdr: message(vector), msg_len: 0 }
+    libc::mmsghdr {
+        msg_hdr: message(vector),
+        msg_len: 0,
+    }
 }
 
 /// The result of a call on one message: its length.
 fn of_messages(result: i32, message: &libc::mmsghdr) -> i64 {
-    if result == 1 { message.msg_len.into() } else { kernel_result(result as isize) }
+    if result == 1 {
+        message.msg_len.into()
+    } else {
+        kernel_result(result as isize)
+    }
 }
 
 fn raw_read(name: &str, fd: i32, vector: &[libc::iovec], at: Option<usize>) -> i64 {
@@ -251,7 +382,9 @@ fn raw_read(name: &str, fd: i32, vector: &[libc::iovec], at: Option<usize>) -> i
             "preadv" => libc::preadv64(fd, vector.as_ptr(), count, offset),
             "preadv2" => libc::preadv64v2(fd, vector.as_ptr(), count, offset, 0),
             "preadv2_here" => libc::preadv64v2(fd, vector.as_ptr(), count, -1, 0),
-            "vmsplice_out" => libc::vmsplice(fd, vector.as_ptr(), vector.len(), libc::SPLICE_F_NONBLOCK),
+            "vmsplice_out" => {
+                libc::vmsplice(fd, vector.as_ptr(), vector.len(), libc::SPLICE_F_NONBLOCK)
+            }
             "recvfrom" => libc::recv(fd, base, length, 0),
             "peek" => libc::recv(fd, base, length, libc::MSG_PEEK),
             "recvmsg" => libc::recvmsg(fd, &raw mut *Box::new(message(vector)), 0),
@@ -280,7 +413,11 @@ fn raw_write(name: &str, fd: i32, vector: &[libc::iovec], at: Option<usize>) -> 
             "pwritev2" => libc::pwritev64v2(fd, vector.as_ptr(), count, offset, 0),
             "pwritev2_here" => libc::pwritev64v2(fd, vector.as_ptr(), count, -1, 0),
             "sendto" => libc::send(fd, base, length, libc::MSG_NOSIGNAL),
-            "sendmsg" => libc::sendmsg(fd, &raw const *Box::new(message(vector)), libc::MSG_NOSIGNAL),
+            "sendmsg" => libc::sendmsg(
+                fd,
+                &raw const *Box::new(message(vector)),
+                libc::MSG_NOSIGNAL,
+            ),
             "sendmmsg" => {
                 let mut message = messages(vector);
                 let result = libc::sendmmsg(fd, &raw mut message, 1, libc::MSG_NOSIGNAL);

@@ -8,8 +8,8 @@ use crate::kernel::fields::{TypedPtr, offset_of_field};
 /// `struct pt_regs` of the kernel's arch/x86/include/uapi/asm/ptrace.h, which is ABI.
 pub use aya_ebpf::bindings::pt_regs as Saved;
 
-/// `TS_COMPAT` of the kernel's `arch/x86/include/asm/thread_info.h`: this call came through the 32-bit entry. The CS register does not
-/// show that, because 64-bit code may use `int 0x80`.
+/// `TS_COMPAT` of the kernel's `arch/x86/include/asm/thread_info.h`: this call came through the
+/// 32-bit entry. The CS register does not show that, because 64-bit code may use `int 0x80`.
 const TS_COMPAT: u32 = 2;
 /// `__X32_SYSCALL_BIT` of the kernel's arch/x86/include/uapi/asm/unistd.h.
 const X32_BIT: i64 = 0x4000_0000;
@@ -32,7 +32,10 @@ impl Registers {
 
     /// The table of a call and its number there, from the number in the register.
     #[inline(always)]
-    #[expect(clippy::unused_self, reason = "the registers of other architectures are needed for this")]
+    #[expect(
+        clippy::unused_self,
+        reason = "the registers of other architectures are needed for this"
+    )]
     pub fn table(self, number: i64) -> Numbered {
         if is_compat() {
             Numbered::new(number, COMPAT)
@@ -43,8 +46,9 @@ impl Registers {
         }
     }
 
-    /// Whether seccomp trapped the call (`SECCOMP_RET_TRAP`), at its exit. The kernel's `syscall_rollback` in
-    /// arch/x86/include/asm/syscall.h then puts the number back into the register of the result.
+    /// Whether seccomp trapped the call (`SECCOMP_RET_TRAP`), at its exit. The kernel's
+    /// `syscall_rollback` in arch/x86/include/asm/syscall.h then puts the number back into the
+    /// register of the result.
     #[inline(always)]
     pub fn is_rolled_back(self) -> bool {
         register!(self.rax).cast_signed() == self.number()
@@ -85,22 +89,32 @@ impl Registers {
     }
 }
 
-/// The slots of calls that map code: their numbers in `arch/x86/entry/syscalls/syscall_64.tbl` of the kernel.
+/// The slots of calls that map code: their numbers in `arch/x86/entry/syscalls/syscall_64.tbl` of
+/// the kernel.
 pub mod slots {
     pub const MMAP: u32 = 9;
     pub const MPROTECT: u32 = 10;
 }
 
 impl Registers {
-    /// The registers that unwinding starts with, in the order of [`SampledCall::registers`](zc_ebpf::SampledCall::registers). Those that a
-    /// function may change are not among them.
+    /// The registers that unwinding starts with, in the order of
+    /// [`SampledCall::registers`](zc_ebpf::SampledCall::registers). Those that a function may
+    /// change are not among them.
     #[inline(always)]
     pub fn save_for_unwinding(self, into: &mut [u64; SAMPLE_REGISTERS]) {
         *into = [0; SAMPLE_REGISTERS];
-        [into[0], into[1], into[2], into[3]] =
-            [register!(self.rip), register!(self.rsp), register!(self.rbp), register!(self.rbx)];
-        [into[4], into[5], into[6], into[7]] =
-            [register!(self.r12), register!(self.r13), register!(self.r14), register!(self.r15)];
+        [into[0], into[1], into[2], into[3]] = [
+            register!(self.rip),
+            register!(self.rsp),
+            register!(self.rbp),
+            register!(self.rbx),
+        ];
+        [into[4], into[5], into[6], into[7]] = [
+            register!(self.r12),
+            register!(self.r13),
+            register!(self.r14),
+            register!(self.r15),
+        ];
     }
 
     /// Where the caller goes on.

@@ -1,4 +1,5 @@
-//! Which pipes and sockets are open before the launch. The command may inherit them, and a closure uses them as it likes.
+//! Which pipes and sockets are open before the launch. The command may inherit them, and a closure
+//! uses them as it likes.
 
 use std::{
     collections::BTreeSet,
@@ -11,7 +12,8 @@ use crate::trace::OpenBefore;
 
 /// The pipes and sockets of this process. `None` if `/proc` does not show them.
 ///
-/// Those that the command does not inherit are among them. They do no harm: it has no other way to use them.
+/// Those that the command does not inherit are among them. They do no harm: it has no other way to
+/// use them.
 pub(super) fn open_pipes_and_sockets() -> Option<BTreeSet<OpenBefore>> {
     open_in(Path::new("/proc/self/fd")).ok()
 }
@@ -19,10 +21,16 @@ pub(super) fn open_pipes_and_sockets() -> Option<BTreeSet<OpenBefore>> {
 fn open_in(descriptors: &Path) -> io::Result<BTreeSet<OpenBefore>> {
     let mut found = BTreeSet::new();
     for descriptor in fs::read_dir(descriptors)? {
-        // The descriptor of the directory itself is closed by the time that it is looked at, and another thread may close others.
-        let Ok(metadata) = fs::metadata(descriptor?.path()) else { continue };
+        // The descriptor of the directory itself is closed by the time that it is looked at, and
+        // another thread may close others.
+        let Ok(metadata) = fs::metadata(descriptor?.path()) else {
+            continue;
+        };
         if metadata.file_type().is_fifo() || metadata.file_type().is_socket() {
-            found.insert(OpenBefore { device: metadata.dev(), inode: metadata.ino() });
+            found.insert(OpenBefore {
+                device: metadata.dev(),
+                inode: metadata.ino(),
+            });
         }
     }
     Ok(found)
@@ -42,7 +50,10 @@ mod tests {
 
     fn of(file: impl Into<OwnedFd>) -> OpenBefore {
         let metadata = File::from(file.into()).metadata().expect("is open");
-        OpenBefore { device: metadata.dev(), inode: metadata.ino() }
+        OpenBefore {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        }
     }
 
     #[test]
@@ -52,7 +63,12 @@ mod tests {
         let file = File::open("/proc/self/exe").expect("opens");
         let found = open_pipes_and_sockets().expect("has /proc");
         drop((writer, far.as_fd().try_clone_to_owned()));
-        assert!([of(reader), of(near), of(far)].iter().all(|one| found.contains(one)), "{found:?}");
+        assert!(
+            [of(reader), of(near), of(far)]
+                .iter()
+                .all(|one| found.contains(one)),
+            "{found:?}"
+        );
         assert!(!found.contains(&of(file)));
     }
 

@@ -38,11 +38,13 @@ pub struct RunOptions {
     pub until: Until,
     /// How the command is started.
     pub launch: LaunchOptions,
-    /// Receives the trace so far when SIGUSR1 asks for it. Without it, that signal goes to the command like others.
+    /// Receives the trace so far when SIGUSR1 asks for it. Without it, that signal goes to the
+    /// command like others.
     pub on_interim_trace: Option<OnInterimTrace>,
     /// Receives about every second how far the run is.
     pub on_progress: Option<OnProgress>,
-    /// How long the command may take. Then it is killed, together with everything that it has started.
+    /// How long the command may take. Then it is killed, together with everything that it has
+    /// started.
     pub timeout: Option<Duration>,
     /// How many rows, files and tasks the kernel side can hold.
     pub limits: Limits,
@@ -77,8 +79,8 @@ impl fmt::Debug for OnInterimTrace {
     }
 }
 
-/// Why there is no trace. `Debug` shows the same sentence as `Display`, with its causes: that is what `fn main() -> Result<(), RunError>` and
-/// `unwrap` print.
+/// Why there is no trace. `Debug` shows the same sentence as `Display`, with its causes: that is
+/// what `fn main() -> Result<(), RunError>` and `unwrap` print.
 #[derive(Error)]
 pub enum RunError {
     /// The command could not be started.
@@ -105,7 +107,9 @@ pub enum RunError {
     #[error(transparent)]
     Signal(#[from] SignalError),
     /// The command took longer than it may.
-    #[error("'{program}' did not end within {limit:?}: it was killed, together with everything that it had started")]
+    #[error(
+        "'{program}' did not end within {limit:?}: it was killed, together with everything that it had started"
+    )]
     TimedOut {
         /// The command's program.
         program: String,
@@ -113,7 +117,9 @@ pub enum RunError {
         limit: Duration,
     },
     /// The command ran, but its start was not seen.
-    #[error("the kernel did not run the eBPF program sched_process_exec when the command started: nothing was counted")]
+    #[error(
+        "the kernel did not run the eBPF program sched_process_exec when the command started: nothing was counted"
+    )]
     UnseenExec,
     /// The strace backend cannot report before the end: strace prints most lines late.
     #[error("the strace backend has no report before its command ends: use --backend ebpf")]
@@ -137,27 +143,46 @@ impl fmt::Debug for RunError {
 impl RunError {
     /// If the second backend cannot run, either: its error together with that of the first.
     fn after(self, ebpf: String) -> Self {
-        if let Self::Strace(strace) = self { Self::NoBackend { ebpf, strace } } else { self }
+        if let Self::Strace(strace) = self {
+            Self::NoBackend { ebpf, strace }
+        } else {
+            self
+        }
     }
 
-    /// Whether the only problem is that this machine or this user cannot trace. A test may then be skipped, visibly.
+    /// Whether the only problem is that this machine or this user cannot trace. A test may then be
+    /// skipped, visibly.
     pub fn is_unavailable(&self) -> bool {
         match self {
             Self::Ebpf(_) | Self::NoBackend { .. } => true,
-            Self::Strace(error) => matches!(error, strace::StraceError::Missing | strace::StraceError::Unavailable(_)),
+            Self::Strace(error) => matches!(
+                error,
+                strace::StraceError::Missing | strace::StraceError::Unavailable(_)
+            ),
             _ => false,
         }
     }
 
     /// The error of a run that exceeded its time limit.
     fn timed_out(options: &RunOptions) -> Self {
-        let program = options.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
-        Self::TimedOut { program, limit: options.timeout.unwrap_or_default() }
+        let program = options
+            .command
+            .first()
+            .map(|word| word.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        Self::TimedOut {
+            program,
+            limit: options.timeout.unwrap_or_default(),
+        }
     }
 
     /// The exit status if the command could not be started; `None` for other errors.
     pub fn exit_status(&self) -> Option<u8> {
-        if let Self::Launch(error) = self { Some(error.exit_status()) } else { None }
+        if let Self::Launch(error) = self {
+            Some(error.exit_status())
+        } else {
+            None
+        }
     }
 }
 
@@ -170,8 +195,8 @@ pub trait Backend {
     fn run(&self, options: &RunOptions) -> Result<Trace, RunError>;
 }
 
-/// Runs the command under this backend, and finds out what its programs were built with. If `auto` falls back to strace, the trace has a
-/// note that says why.
+/// Runs the command under this backend, and finds out what its programs were built with. If `auto`
+/// falls back to strace, the trace has a note that says why.
 pub fn run(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> {
     run_backend(choice, options).map(|trace| complete(trace, options))
 }
@@ -183,8 +208,13 @@ fn run_backend(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> 
         Choice::Auto => match ebpf::Ebpf.run(options) {
             // This error comes before anything is launched.
             Err(RunError::Ebpf(why)) => {
-                let mut trace = strace::Strace.run(options).map_err(|error| error.after(why.to_string()))?;
-                trace.notes.insert(0, format!("backend strace, since eBPF cannot run here: {why}"));
+                let mut trace = strace::Strace
+                    .run(options)
+                    .map_err(|error| error.after(why.to_string()))?;
+                trace.notes.insert(
+                    0,
+                    format!("backend strace, since eBPF cannot run here: {why}"),
+                );
                 Ok(trace)
             }
             result => result,
@@ -194,17 +224,26 @@ fn run_backend(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> 
 
 /// Removes what was not to be recorded, as far as the backend could not leave it out, and says so.
 fn leave_out(mut trace: Trace, recorded: Recorded) -> Trace {
-    for thread in trace.all_processes_mut().flat_map(|process| &mut process.threads) {
+    for thread in trace
+        .all_processes_mut()
+        .flat_map(|process| &mut process.threads)
+    {
         if !recorded.has_times() {
             thread.rows.iter_mut().for_each(|row| row.times = None);
         }
         if !recorded.has_files() {
             thread.parts.clear();
-            thread.rows.iter_mut().chain(&mut thread.ring_rows).for_each(|row| row.ends = Ends::default());
+            thread
+                .rows
+                .iter_mut()
+                .chain(&mut thread.ring_rows)
+                .for_each(|row| row.ends = Ends::default());
         }
     }
     if !recorded.has_times() {
-        trace.notes.push("the times of calls are unknown: --counts-only leaves them out".to_owned());
+        trace
+            .notes
+            .push("the times of calls are unknown: --counts-only leaves them out".to_owned());
     }
     if !recorded.has_files() {
         trace.failed_paths = None;
@@ -216,13 +255,15 @@ fn leave_out(mut trace: Trace, recorded: Recorded) -> Trace {
     trace
 }
 
-/// Adds what no backend knows: what the programs were built with, which of them ran without the privileges of their file, and what was
-/// not to be recorded.
+/// Adds what no backend knows: what the programs were built with, which of them ran without the
+/// privileges of their file, and what was not to be recorded.
 fn complete(trace: Trace, options: &RunOptions) -> Trace {
     let mut trace = leave_out(trace, options.recorded);
     toolchain::recognise(&mut trace);
     trace.notes.extend(privileges::restrained_note(&trace));
-    trace.notes.extend(unknown_callers_note(&trace, options.recorded));
+    trace
+        .notes
+        .extend(unknown_callers_note(&trace, options.recorded));
     trace
 }
 
@@ -230,8 +271,12 @@ fn complete(trace: Trace, options: &RunOptions) -> Trace {
 fn unknown_callers_note(trace: &Trace, recorded: Recorded) -> Option<String> {
     let why = match trace.backend {
         _ if !recorded.has_callers() || trace.stacks.is_some() => return None,
-        _ if cfg!(not(feature = "callers")) => "this zctrace was built without the feature \"callers\"",
-        STRACE => "this strace was built without stack traces; one that has them lists stack-trace= in strace --version",
+        _ if cfg!(not(feature = "callers")) => {
+            "this zctrace was built without the feature \"callers\""
+        }
+        STRACE => {
+            "this strace was built without stack traces; one that has them lists stack-trace= in strace --version"
+        }
         _ => "they get names when the command has ended",
     };
     Some(format!("callers are unknown: {why}"))
@@ -249,17 +294,28 @@ async fn within<T>(limit: Option<Duration>, future: impl Future<Output = T>) -> 
 fn directory_of(launch: &LaunchOptions) -> Option<PathBuf> {
     let own = std::env::current_dir();
     // Paths are compared with those that the kernel reports, which have no symbolic links.
-    launch.directory.as_ref().map_or_else(|| own.ok(), |directory| directory.canonicalize().ok())
+    launch
+        .directory
+        .as_ref()
+        .map_or_else(|| own.ok(), |directory| directory.canonicalize().ok())
 }
 
 /// The trace of a run that has just begun: the machine, the command, its directory.
-fn new_trace(backend: &'static str, options: &RunOptions, started_at: SystemTime) -> io::Result<Trace> {
+fn new_trace(
+    backend: &'static str,
+    options: &RunOptions,
+    started_at: SystemTime,
+) -> io::Result<Trace> {
     let system = nix::sys::utsname::uname()?;
     Ok(Trace {
         backend,
         kernel: Some(system.release().to_string_lossy().into_owned()),
         arch: Some(system.machine().to_string_lossy().into_owned()),
-        command: options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        command: options
+            .command
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
         started_at: Some(started_at),
         wall_ns: None,
         exit: None,
@@ -287,7 +343,13 @@ mod tests {
 
     #[test]
     fn debug_shows_the_sentence_of_an_error_with_its_causes() {
-        assert_eq!(format!("{:?}", RunError::UnseenExec), RunError::UnseenExec.to_string());
-        assert_eq!(format!("{:?}", RunError::Io(io::Error::other("no more memory"))), "cannot trace: no more memory");
+        assert_eq!(
+            format!("{:?}", RunError::UnseenExec),
+            RunError::UnseenExec.to_string()
+        );
+        assert_eq!(
+            format!("{:?}", RunError::Io(io::Error::other("no more memory"))),
+            "cannot trace: no more memory"
+        );
     }
 }

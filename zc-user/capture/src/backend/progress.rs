@@ -36,7 +36,8 @@ impl fmt::Debug for OnProgress {
 
 /// How long to wait between two readings at least.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// A reading may take this fraction of the time (1/50): many rows take long to read, and the machine is busy with what is traced.
+/// A reading may take this fraction of the time (1/50): many rows take long to read, and the
+/// machine is busy with what is traced.
 const SHARE: u32 = 50;
 
 /// Says when to read how far a run is.
@@ -50,7 +51,11 @@ impl Ticker {
     /// For a run that begins now.
     pub(super) fn new(on_progress: Option<&OnProgress>) -> Self {
         let began = Instant::now();
-        Self { on_progress: on_progress.cloned(), began, due: began + INTERVAL }
+        Self {
+            on_progress: on_progress.cloned(),
+            began,
+            due: began + INTERVAL,
+        }
     }
 
     /// Waits until a reading is due; for ever if nobody wants one.
@@ -61,7 +66,8 @@ impl Ticker {
         }
     }
 
-    /// Passes on what `read` says of a run that has lasted so long. If it fails, there is no sign of life.
+    /// Passes on what `read` says of a run that has lasted so long. If it fails, there is no sign
+    /// of life.
     pub(super) fn read<E>(&mut self, read: impl FnOnce(Duration) -> Result<Progress, E>) {
         let now = Instant::now();
         if let (Some(on_progress), Ok(progress)) = (&self.on_progress, read(now - self.began)) {

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::{
-    BackendDiagnosis, Capabilities, Capability, EbpfFacts, Facts, Finding, KernelTypes, Lockdown, MIN_STRACE, Obstacle, Program,
-    Reading, Seccomp, Setting, System, Trial, strace_unavailable,
+    BackendDiagnosis, Capabilities, Capability, EbpfFacts, Facts, Finding, KernelTypes, Lockdown,
+    MIN_STRACE, Obstacle, Program, Reading, Seccomp, Setting, System, Trial, strace_unavailable,
 };
 use crate::{
     backend::{
@@ -17,14 +17,27 @@ use crate::{
     machine::as_root,
 };
 
-/// What the facts mean for the eBPF backend. Whether it can run is what the trial says; the other findings explain it.
+/// What the facts mean for the eBPF backend. Whether it can run is what the trial says; the other
+/// findings explain it.
 pub(super) fn ebpf(facts: &Facts) -> BackendDiagnosis {
     let (system, ebpf) = (&facts.system, &facts.ebpf);
     let usable = ebpf.trial == Some(Trial::Works);
-    let diagnosis = |findings, cannot| BackendDiagnosis { name: "ebpf", usable, findings, can: ebpf_can(), cannot };
+    let diagnosis = |findings, cannot| BackendDiagnosis {
+        name: "ebpf",
+        usable,
+        findings,
+        can: ebpf_can(),
+        cannot,
+    };
     // On a kernel that is too old, nothing else matters.
     if let Err(too_old) = too_old(system) {
-        return diagnosis(vec![built(ebpf.built), Finding::missing("kernel", too_old.to_string(), None)], Vec::new());
+        return diagnosis(
+            vec![
+                built(ebpf.built),
+                Finding::missing("kernel", too_old.to_string(), None),
+            ],
+            Vec::new(),
+        );
     }
     let mut findings = vec![built(ebpf.built), types(ebpf)];
     if let Reading::Known(types) = &ebpf.types {
@@ -48,17 +61,27 @@ pub(super) fn ebpf(facts: &Facts) -> BackendDiagnosis {
 
 /// Whether the kernel is too old for the programs; one of unknown release is not.
 fn too_old(system: &System) -> Result<(), TooOld> {
-    system.kernel.known().map_or(Ok(()), |release| TooOld::check(release))
+    system
+        .kernel
+        .known()
+        .map_or(Ok(()), |release| TooOld::check(release))
 }
 
 fn ebpf_can() -> Vec<String> {
-    ["calls, errors, bytes moved and requested", "times", "context switches, page faults and CPU time of each process"]
-        .map(str::to_owned)
-        .into()
+    [
+        "calls, errors, bytes moved and requested",
+        "times",
+        "context switches, page faults and CPU time of each process",
+    ]
+    .map(str::to_owned)
+    .into()
 }
 
 fn cannot(ebpf: &EbpfFacts) -> Vec<String> {
-    ebpf.types.known().map(|types| types.notes.clone()).unwrap_or_default()
+    ebpf.types
+        .known()
+        .map(|types| types.notes.clone())
+        .unwrap_or_default()
 }
 
 fn built(built: bool) -> Finding {
@@ -67,7 +90,11 @@ fn built(built: bool) -> Finding {
         return Finding::ok(WHAT, "built in");
     }
     let remedy = "cargo xtask setup && cargo build --release".to_owned();
-    Finding::missing(WHAT, "this zctrace was built without eBPF; install the BPF toolchain and rebuild", Some(remedy))
+    Finding::missing(
+        WHAT,
+        "this zctrace was built without eBPF; install the BPF toolchain and rebuild",
+        Some(remedy),
+    )
 }
 
 fn types(ebpf: &EbpfFacts) -> Finding {
@@ -86,7 +113,11 @@ fn types(ebpf: &EbpfFacts) -> Finding {
         Reading::Unknown { unknown } => {
             let detail = format!("cannot use {path}: {unknown}");
             if ebpf.types_path.as_path() == Path::new(BTF_PATH) {
-                return Finding::missing(WHAT, format!("{detail}; the kernel must be built with CONFIG_DEBUG_INFO_BTF"), None);
+                return Finding::missing(
+                    WHAT,
+                    format!("{detail}; the kernel must be built with CONFIG_DEBUG_INFO_BTF"),
+                    None,
+                );
             }
             Finding::missing(
                 WHAT,
@@ -111,7 +142,14 @@ fn tracepoints(types: &KernelTypes) -> Finding {
     if types.missing_tracepoints.is_empty() {
         return Finding::ok(WHAT, "all found");
     }
-    Finding::missing(WHAT, format!("this kernel lacks {}; use another kernel", types.missing_tracepoints.join(", ")), None)
+    Finding::missing(
+        WHAT,
+        format!(
+            "this kernel lacks {}; use another kernel",
+            types.missing_tracepoints.join(", ")
+        ),
+        None,
+    )
 }
 
 /// This process has enough privileges. File capabilities are for everybody who may run the file.
@@ -119,39 +157,63 @@ fn enough(system: &System) -> Finding {
     const WHAT: &str = "privileges";
     /// All users may execute it.
     const OTHERS: u32 = 0o001;
-    if system.elevated && system.executable_mode.known().is_none_or(|mode| mode & OTHERS != 0) {
+    if system.elevated
+        && system
+            .executable_mode
+            .known()
+            .is_none_or(|mode| mode & OTHERS != 0)
+    {
         let detail = "enough to load eBPF programs, but everybody on this machine has them; restrict them to the group zctrace";
-        return Finding { remedy: Some(set_capabilities(system)), ..Finding::warning(WHAT, detail) };
+        return Finding {
+            remedy: Some(set_capabilities(system)),
+            ..Finding::warning(WHAT, detail)
+        };
     }
     Finding::ok(WHAT, "enough to load eBPF programs")
 }
 
-/// Whether this process has the capabilities for loading; if not, which it lacks and how to get them.
+/// Whether this process has the capabilities for loading; if not, which it lacks and how to get
+/// them.
 fn privileges(system: &System) -> Result<(), Finding> {
     const WHAT: &str = "privileges";
     if system.container.initial_user_namespace.known() == Some(&false) {
-        let detail =
-            "in a user namespace nobody has the host's CAP_BPF and CAP_PERFMON, not even root; run zctrace outside of it";
+        let detail = "in a user namespace nobody has the host's CAP_BPF and CAP_PERFMON, not even root; run zctrace outside of it";
         return Err(Finding::missing(WHAT, detail, None));
     }
-    let missing = missing_capabilities(
-        system.status.effective.known().map_or_else(|| if system.euid == 0 { u64::MAX } else { 0 }, |held| held.0),
-    );
+    let missing = missing_capabilities(system.status.effective.known().map_or_else(
+        || if system.euid == 0 { u64::MAX } else { 0 },
+        |held| held.0,
+    ));
     if missing.is_empty() {
         return Ok(());
     }
     let missing = missing.join(" and ");
-    let reachable = system.status.bounding.known().is_none_or(|most| missing_capabilities(most.0).is_empty());
+    let reachable = system
+        .status
+        .bounding
+        .known()
+        .is_none_or(|most| missing_capabilities(most.0).is_empty());
     let sealed = system.status.no_new_privs.known() == Some(&true);
     let (way, remedy) = match (reachable, sealed, system.container.is_likely()) {
         (false, _, true) => ("start the container with them", Some(DOCKER_BPF.to_owned())),
-        (false, _, false) => ("the capability bounding set excludes them, so that not even sudo can grant them", None),
-        (true, true, _) => ("no_new_privs is set, so that not even sudo can grant them", None),
-        (true, false, _) => {
-            ("run zctrace with sudo, or grant them permanently to members of the group zctrace", Some(set_capabilities(system)))
-        }
+        (false, _, false) => (
+            "the capability bounding set excludes them, so that not even sudo can grant them",
+            None,
+        ),
+        (true, true, _) => (
+            "no_new_privs is set, so that not even sudo can grant them",
+            None,
+        ),
+        (true, false, _) => (
+            "run zctrace with sudo, or grant them permanently to members of the group zctrace",
+            Some(set_capabilities(system)),
+        ),
     };
-    Err(Finding::missing(WHAT, format!("needs {missing}; {way}"), remedy))
+    Err(Finding::missing(
+        WHAT,
+        format!("needs {missing}; {way}"),
+        remedy,
+    ))
 }
 
 /// Starts a container that may load eBPF programs.
@@ -161,13 +223,17 @@ const DOCKER_BPF: &str = "docker run --cap-add BPF --cap-add PERFMON IMAGE COMMA
 fn missing_capabilities(held: u64) -> Vec<&'static str> {
     let held = Capabilities(held);
     let needed = [Capability::Bpf, Capability::Perfmon].into_iter();
-    needed.filter(|one| !held.has(*one) && !held.has(Capability::SysAdmin)).map(Capability::name).collect()
+    needed
+        .filter(|one| !held.has(*one) && !held.has(Capability::SysAdmin))
+        .map(Capability::name)
+        .collect()
 }
 
 /// The group that may run a zctrace with file capabilities.
 const GROUP: &str = "zctrace";
 
-/// Restricts the program to a group and then gives it capabilities. The order matters: chown removes capabilities.
+/// Restricts the program to a group and then gives it capabilities. The order matters: chown
+/// removes capabilities.
 fn set_capabilities(system: &System) -> String {
     let program = match &system.executable {
         Reading::Known(path) => shell_word(&path.to_string_lossy()),
@@ -185,7 +251,11 @@ fn set_capabilities(system: &System) -> String {
 /// Quotes a word for a shell, if it has to be.
 fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
-    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    if word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 /// The settings that people suspect first. Neither keeps a privileged program from tracing.
@@ -195,9 +265,15 @@ fn settings(system: &System) -> Finding {
         Reading::Known(None) => format!("no {name}"),
         Reading::Unknown { unknown } => format!("{name} unknown ({unknown})"),
     };
-    let bpf = value("kernel.unprivileged_bpf_disabled", &system.unprivileged_bpf_disabled);
+    let bpf = value(
+        "kernel.unprivileged_bpf_disabled",
+        &system.unprivileged_bpf_disabled,
+    );
     let perf = value("kernel.perf_event_paranoid", &system.perf_event_paranoid);
-    Finding::ok("settings", format!("{bpf}, {perf}: neither affects zctrace"))
+    Finding::ok(
+        "settings",
+        format!("{bpf}, {perf}: neither affects zctrace"),
+    )
 }
 
 /// Why the kernel denies what the capabilities allow.
@@ -210,7 +286,11 @@ fn denied(system: &System) -> Finding {
     if system.status.seccomp.known() == Some(&Seccomp::Filter) {
         let remedy = "docker run --cap-add BPF --cap-add PERFMON --security-opt seccomp=unconfined IMAGE COMMAND".to_owned();
         let remedy = system.container.is_likely().then_some(remedy);
-        return Finding::missing(WHAT, "bpf(2) is denied despite sufficient privileges, apparently by a seccomp filter", remedy);
+        return Finding::missing(
+            WHAT,
+            "bpf(2) is denied despite sufficient privileges, apparently by a seccomp filter",
+            remedy,
+        );
     }
     let detail = "bpf(2) is denied despite sufficient privileges, possibly by a security module (SELinux, AppArmor)";
     Finding::missing(WHAT, detail, None)
@@ -224,10 +304,21 @@ pub(super) fn strace(facts: &Facts) -> BackendDiagnosis {
         None => otherwise,
     };
     let findings = vec![
-        finding("program", program_obstacle(&strace.program), program(&strace.program)),
-        finding("ptrace", ptrace_obstacle(system, &strace.ptrace), Finding::ok("ptrace", "a trial succeeded")),
+        finding(
+            "program",
+            program_obstacle(&strace.program),
+            program(&strace.program),
+        ),
+        finding(
+            "ptrace",
+            ptrace_obstacle(system, &strace.ptrace),
+            Finding::ok("ptrace", "a trial succeeded"),
+        ),
     ];
-    let can = ["calls, errors, bytes moved and requested", "times, including strace's own overhead"];
+    let can = [
+        "calls, errors, bytes moved and requested",
+        "times, including strace's own overhead",
+    ];
     let cannot = [
         "no context switches, page faults or CPU time",
         "slows the command down: it stops at every traced call",
@@ -243,12 +334,19 @@ pub(super) fn strace(facts: &Facts) -> BackendDiagnosis {
 }
 
 fn program(program: &Reading<Option<Program>>) -> Finding {
-    let Reading::Known(Some(Program { path, version })) = program else { return Finding::ok("program", "") };
+    let Reading::Known(Some(Program { path, version })) = program else {
+        return Finding::ok("program", "");
+    };
     match version {
-        Reading::Known(Some(version)) => Finding::ok("program", format!("{}, version {version}", path.display())),
+        Reading::Known(Some(version)) => {
+            Finding::ok("program", format!("{}, version {version}", path.display()))
+        }
         _ => Finding::warning(
             "program",
-            format!("{} does not report its version; {MIN_STRACE} or newer is needed", path.display()),
+            format!(
+                "{} does not report its version; {MIN_STRACE} or newer is needed",
+                path.display()
+            ),
         ),
     }
 }

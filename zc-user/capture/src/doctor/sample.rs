@@ -1,8 +1,8 @@
 //! Made-up machines.
 
 use super::{
-    Capabilities, Container, Distribution, EbpfFacts, Facts, KernelTypes, Lockdown, Program, Reading, Seccomp, Status,
-    StraceFacts, System, Trial, Version,
+    Capabilities, Container, Distribution, EbpfFacts, Facts, KernelTypes, Lockdown, Program,
+    Reading, Seccomp, Status, StraceFacts, System, Trial, Version,
 };
 
 /// All capabilities there are.
@@ -98,5 +98,8 @@ pub fn container() -> Facts {
 
 /// A distribution of these ids.
 pub fn distribution(name: &str, ids: &[&str]) -> Reading<Distribution> {
-    Reading::Known(Distribution { name: name.to_owned(), ids: ids.iter().map(|&id| id.to_owned()).collect() })
+    Reading::Known(Distribution {
+        name: name.to_owned(),
+        ids: ids.iter().map(|&id| id.to_owned()).collect(),
+    })
 }

@@ -1,4 +1,5 @@
-//! How a command is started: what becomes of it without zctrace, its streams, environment, working directory and identity.
+//! How a command is started: what becomes of it without zctrace, its streams, environment, working
+//! directory and identity.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +23,8 @@ pub enum OnTracerExit {
     KeepRunning,
     /// It is killed with zctrace, and a signal ends both.
     Kill,
-    /// It is killed with the thread that started it. zctrace leaves signals alone: the process is somebody else's, such as a test runner.
+    /// It is killed with the thread that started it. zctrace leaves signals alone: the process is
+    /// somebody else's, such as a test runner.
     KillInHost,
 }
 
@@ -44,11 +46,15 @@ pub struct LaunchOptions {
 impl LaunchOptions {
     /// Resolves a path of the command for zctrace itself.
     pub(crate) fn locate(&self, path: &Path) -> PathBuf {
-        self.directory.as_deref().unwrap_or(Path::new("")).join(path)
+        self.directory
+            .as_deref()
+            .unwrap_or(Path::new(""))
+            .join(path)
     }
 }
 
-/// The standard streams of a command. By default they are those of zctrace, so that the command behaves as without it.
+/// The standard streams of a command. By default they are those of zctrace, so that the command
+/// behaves as without it.
 #[derive(Debug, Clone, Default)]
 pub struct Streams {
     /// Standard input.
@@ -72,7 +78,11 @@ pub enum Stream {
 impl Stream {
     /// `/dev/null`, for reading and writing.
     pub fn null() -> io::Result<Self> {
-        Ok(File::options().read(true).write(true).open("/dev/null")?.into())
+        Ok(File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/null")?
+            .into())
     }
 
     fn to_stdio(&self) -> io::Result<Stdio> {
@@ -91,7 +101,10 @@ impl<F: Into<OwnedFd>> From<F> for Stream {
 
 impl Streams {
     pub(super) fn apply_to(&self, command: &mut Command) -> io::Result<()> {
-        command.stdin(self.stdin.to_stdio()?).stdout(self.stdout.to_stdio()?).stderr(self.stderr.to_stdio()?);
+        command
+            .stdin(self.stdin.to_stdio()?)
+            .stdout(self.stdout.to_stdio()?)
+            .stderr(self.stderr.to_stdio()?);
         Ok(())
     }
 }
@@ -128,7 +141,11 @@ impl Environment {
     /// The value of `PATH`, by which programs are found.
     pub(super) fn path(&self) -> OsString {
         let inherited = || env::var_os("PATH").filter(|_| !self.cleared);
-        self.changes.get(OsStr::new("PATH")).cloned().unwrap_or_else(inherited).unwrap_or_else(|| USUAL_PATH.into())
+        self.changes
+            .get(OsStr::new("PATH"))
+            .cloned()
+            .unwrap_or_else(inherited)
+            .unwrap_or_else(|| USUAL_PATH.into())
     }
 
     /// Whether `PATH` may differ from that of zctrace.
@@ -150,7 +167,9 @@ impl Environment {
 
     /// Each variable that differs from that of zctrace, with its value; `None` if it is removed.
     pub(crate) fn differences(&self) -> BTreeMap<OsString, Option<OsString>> {
-        let gone = env::vars_os().filter(|_| self.cleared).map(|(name, _)| (name, None));
+        let gone = env::vars_os()
+            .filter(|_| self.cleared)
+            .map(|(name, _)| (name, None));
         gone.chain(self.changes.clone()).collect()
     }
 }
@@ -162,11 +181,20 @@ mod tests {
     #[test]
     fn programs_are_found_by_the_path_of_the_command() {
         let mut environment = Environment::default();
-        assert_eq!((environment.path(), environment.changes_path()), (env::var_os("PATH").expect("is set"), false));
+        assert_eq!(
+            (environment.path(), environment.changes_path()),
+            (env::var_os("PATH").expect("is set"), false)
+        );
         environment.set("PATH", "/opt/bin");
-        assert_eq!((environment.path(), environment.changes_path()), ("/opt/bin".into(), true));
+        assert_eq!(
+            (environment.path(), environment.changes_path()),
+            ("/opt/bin".into(), true)
+        );
         environment.clear();
-        assert_eq!((environment.path(), environment.changes_path()), (USUAL_PATH.into(), true));
+        assert_eq!(
+            (environment.path(), environment.changes_path()),
+            (USUAL_PATH.into(), true)
+        );
     }
 
     #[test]
@@ -178,6 +206,9 @@ mod tests {
         environment.remove("C");
         let differences = environment.differences();
         let of = |name: &str| differences.get(OsStr::new(name)).cloned();
-        assert_eq!((of("A"), of("B"), of("C"), of("PATH")), (None, Some(Some("2".into())), Some(None), Some(None)));
+        assert_eq!(
+            (of("A"), of("B"), of("C"), of("PATH")),
+            (None, Some(Some("2".into())), Some(None), Some(None))
+        );
     }
 }

@@ -1,10 +1,13 @@
-//! Reads [`System`]. The parsers take text and do no I/O; what they cannot parse is an error that quotes it.
+//! Reads [`System`]. The parsers take text and do no I/O; what they cannot parse is an error that
+//! quotes it.
 
 use std::{fs, io, os::unix::fs::MetadataExt as _, path::PathBuf};
 
 use nix::{sys::utsname::uname, unistd::geteuid};
 
-use super::{Capabilities, Container, Distribution, Lockdown, Reading, Seccomp, Setting, Status, System};
+use super::{
+    Capabilities, Container, Distribution, Lockdown, Reading, Seccomp, Setting, Status, System,
+};
 use crate::{launch::reason, privileges};
 
 impl System {
@@ -18,7 +21,9 @@ impl System {
             kernel: name.map(|name| word(name.release())).into(),
             arch: name.map(|name| word(name.machine())).into(),
             distribution: release.map(|text| parse_os_release(&text)).into(),
-            executable: std::env::current_exe().map_err(|error| reason(&error)).into(),
+            executable: std::env::current_exe()
+                .map_err(|error| reason(&error))
+                .into(),
             executable_mode: executable_mode().into(),
             elevated: privileges::is_elevated(),
             euid: geteuid().as_raw(),
@@ -34,18 +39,24 @@ impl System {
 
 /// The permission bits of this program's file.
 fn executable_mode() -> Result<u32, String> {
-    fs::metadata("/proc/self/exe").map(|found| found.mode() & 0o7777).map_err(|error| reason(&error))
+    fs::metadata("/proc/self/exe")
+        .map(|found| found.mode() & 0o7777)
+        .map_err(|error| reason(&error))
 }
 
 fn container() -> Container {
     let markers = ["/.dockerenv", "/run/.containerenv"].map(PathBuf::from);
     let is_initial = |link: &str, initial| {
-        let found =
-            fs::read_link(link).map_err(|error| reason(&error)).and_then(|found| parse_namespace(&found.to_string_lossy()));
+        let found = fs::read_link(link)
+            .map_err(|error| reason(&error))
+            .and_then(|found| parse_namespace(&found.to_string_lossy()));
         found.map(|inode| inode == initial).into()
     };
     Container {
-        markers: markers.into_iter().filter(|marker| marker.exists()).collect(),
+        markers: markers
+            .into_iter()
+            .filter(|marker| marker.exists())
+            .collect(),
         initial_pid_namespace: is_initial("/proc/self/ns/pid", INITIAL_PID_NAMESPACE),
         initial_user_namespace: is_initial("/proc/self/ns/user", INITIAL_USER_NAMESPACE),
     }
@@ -53,7 +64,9 @@ fn container() -> Container {
 
 /// The text of a file, or why it cannot be read.
 fn text(path: &str) -> Result<String, String> {
-    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|error| reason(&error))
+    fs::read(path)
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .map_err(|error| reason(&error))
 }
 
 fn setting(path: &str) -> Setting {
@@ -86,22 +99,32 @@ impl Status {
                 "2" => Some(Seccomp::Filter),
                 _ => None,
             }),
-            tracer_pid: status_line(text, "TracerPid", |value| value.parse().ok().map(|pid| (pid != 0).then_some(pid))),
+            tracer_pid: status_line(text, "TracerPid", |value| {
+                value.parse().ok().map(|pid| (pid != 0).then_some(pid))
+            }),
         }
     }
 }
 
-/// Inode of the initial PID namespace: `PROC_PID_INIT_INO` of the kernel's `include/linux/proc_ns.h`.
+/// Inode of the initial PID namespace: `PROC_PID_INIT_INO` of the kernel's
+/// `include/linux/proc_ns.h`.
 const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 /// Inode of the initial user namespace: `PROC_USER_INIT_INO`.
 const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
 
-fn status_line<T>(text: Result<&str, &str>, name: &str, parse: impl Fn(&str) -> Option<T>) -> Reading<T> {
+fn status_line<T>(
+    text: Result<&str, &str>,
+    name: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Reading<T> {
     let lines = match text {
         Ok(text) => text.lines(),
         Err(reason) => return Reading::unknown(reason),
     };
-    match lines.filter_map(|line| line.split_once(':')).find(|(found, _)| *found == name) {
+    match lines
+        .filter_map(|line| line.split_once(':'))
+        .find(|(found, _)| *found == name)
+    {
         Some((_, value)) => parse(value.trim()).ok_or_else(|| unexpected(value)).into(),
         None => Reading::unknown(format!("no line {name}")),
     }
@@ -128,30 +151,51 @@ fn parse_lockdown(text: &str) -> Result<Lockdown, String> {
 
 /// Parses the target of a link of `/proc/self/ns`, such as `pid:[4026531836]`: the inode.
 fn parse_namespace(link: &str) -> Result<u64, String> {
-    let inode = link.split_once(":[").and_then(|(_, rest)| rest.strip_suffix(']'));
-    inode.and_then(|inode| inode.parse().ok()).ok_or_else(|| unexpected(link))
+    let inode = link
+        .split_once(":[")
+        .and_then(|(_, rest)| rest.strip_suffix(']'));
+    inode
+        .and_then(|inode| inode.parse().ok())
+        .ok_or_else(|| unexpected(link))
 }
 
-/// Parses `/etc/os-release`, which has shell assignments. Without any, the distribution has no name.
+/// Parses `/etc/os-release`, which has shell assignments. Without any, the distribution has no
+/// name.
 fn parse_os_release(text: &str) -> Distribution {
     let value = |name: &str| {
         let mut assignments = text.lines().filter_map(|line| line.trim().split_once('='));
         // As in a shell, the last assignment counts.
-        assignments.rfind(|(found, _)| *found == name).map(|(_, value)| unquote(value)).unwrap_or_default()
+        assignments
+            .rfind(|(found, _)| *found == name)
+            .map(|(_, value)| unquote(value))
+            .unwrap_or_default()
     };
     let [id, like] = ["ID", "ID_LIKE"].map(value);
-    let ids = id.split_whitespace().chain(like.split_whitespace()).map(str::to_ascii_lowercase).collect();
-    Distribution { name: value("PRETTY_NAME"), ids }
+    let ids = id
+        .split_whitespace()
+        .chain(like.split_whitespace())
+        .map(str::to_ascii_lowercase)
+        .collect();
+    Distribution {
+        name: value("PRETTY_NAME"),
+        ids,
+    }
 }
 
 /// The value of a shell assignment without quotes and backslashes.
 fn unquote(value: &str) -> String {
     let value = value.trim();
-    let inner = ['"', '\''].iter().find_map(|&quote| value.strip_prefix(quote)?.strip_suffix(quote));
+    let inner = ['"', '\'']
+        .iter()
+        .find_map(|&quote| value.strip_prefix(quote)?.strip_suffix(quote));
     let mut characters = inner.unwrap_or(value).chars();
     let mut plain = String::new();
     while let Some(c) = characters.next() {
-        plain.extend(if c == '\\' { characters.next() } else { Some(c) });
+        plain.extend(if c == '\\' {
+            characters.next()
+        } else {
+            Some(c)
+        });
     }
     plain
 }
@@ -170,14 +214,25 @@ mod tests {
     #[test]
     fn this_machine_can_be_read() {
         let system = System::read();
-        assert_eq!(system.kernel.known().map(String::as_str), text("/proc/sys/kernel/osrelease").as_deref().map(str::trim).ok());
-        assert!(system.status.effective.known().is_some() && system.status.bounding.known().is_some());
+        assert_eq!(
+            system.kernel.known().map(String::as_str),
+            text("/proc/sys/kernel/osrelease")
+                .as_deref()
+                .map(str::trim)
+                .ok()
+        );
+        assert!(
+            system.status.effective.known().is_some() && system.status.bounding.known().is_some()
+        );
         assert!(system.container.initial_pid_namespace.known().is_some());
     }
 
     #[test]
     fn a_setting_that_this_kernel_lacks_is_known_to_be_absent() {
-        assert_eq!(setting("/proc/sys/kernel/no-such-setting"), Reading::Known(None));
+        assert_eq!(
+            setting("/proc/sys/kernel/no-such-setting"),
+            Reading::Known(None)
+        );
         assert!(matches!(setting("/proc/self"), Reading::Unknown { .. }));
     }
 
@@ -188,9 +243,16 @@ mod tests {
     fn proc_status_is_parsed() {
         let found = Status::parse(Ok(STATUS));
         let effective = *found.effective.known().expect("a mask");
-        let held = [Capability::Bpf, Capability::Perfmon, Capability::SysPtrace].map(|capability| effective.has(capability));
-        assert_eq!((held, effective.has(Capability::SysAdmin)), ([true; 3], false));
-        assert_eq!(found.bounding, Reading::Known(Capabilities(0x1ff_ffff_ffff)));
+        let held = [Capability::Bpf, Capability::Perfmon, Capability::SysPtrace]
+            .map(|capability| effective.has(capability));
+        assert_eq!(
+            (held, effective.has(Capability::SysAdmin)),
+            ([true; 3], false)
+        );
+        assert_eq!(
+            found.bounding,
+            Reading::Known(Capabilities(0x1ff_ffff_ffff))
+        );
         assert_eq!(found.no_new_privs, Reading::Known(true));
         assert_eq!(found.seccomp, Reading::Known(Seccomp::Filter));
         assert_eq!(found.tracer_pid, Reading::Known(Some(77)));
@@ -198,7 +260,9 @@ mod tests {
 
     #[test]
     fn each_unexpected_line_of_proc_status_is_reported() {
-        let found = Status::parse(Ok("TracerPid:\t0\nCapEff:\txyz\nSeccomp:\t3\nNoNewPrivs:\n"));
+        let found = Status::parse(Ok(
+            "TracerPid:\t0\nCapEff:\txyz\nSeccomp:\t3\nNoNewPrivs:\n",
+        ));
         assert_eq!(found.tracer_pid, Reading::Known(None));
         assert_eq!(found.effective, Reading::unknown("it says \"xyz\""));
         assert_eq!(found.seccomp, Reading::unknown("it says \"3\""));
@@ -213,15 +277,30 @@ mod tests {
         assert_eq!(parse_setting("2\n"), Ok(2));
         assert_eq!(parse_setting("-1\n"), Ok(-1));
         assert_eq!(parse_setting(""), Err("it says \"\"".to_owned()));
-        assert_eq!(parse_setting("99999999999"), Err("it says \"99999999999\"".to_owned()));
-        assert_eq!(parse_setting(&"x".repeat(9999)).map_err(|reason| reason.len()), Err(50));
+        assert_eq!(
+            parse_setting("99999999999"),
+            Err("it says \"99999999999\"".to_owned())
+        );
+        assert_eq!(
+            parse_setting(&"x".repeat(9999)).map_err(|reason| reason.len()),
+            Err(50)
+        );
     }
 
     #[test]
     fn lockdown_levels_are_parsed() {
-        assert_eq!(parse_lockdown("[none] integrity confidentiality\n"), Ok(Lockdown::None));
-        assert_eq!(parse_lockdown("none [integrity] confidentiality\n"), Ok(Lockdown::Integrity));
-        assert_eq!(parse_lockdown("none integrity [confidentiality]\n"), Ok(Lockdown::Confidentiality));
+        assert_eq!(
+            parse_lockdown("[none] integrity confidentiality\n"),
+            Ok(Lockdown::None)
+        );
+        assert_eq!(
+            parse_lockdown("none [integrity] confidentiality\n"),
+            Ok(Lockdown::Integrity)
+        );
+        assert_eq!(
+            parse_lockdown("none integrity [confidentiality]\n"),
+            Ok(Lockdown::Confidentiality)
+        );
         for odd in ["", "none integrity confidentiality", "[paranoia]"] {
             assert!(parse_lockdown(odd).is_err(), "{odd:?}");
         }
@@ -229,8 +308,14 @@ mod tests {
 
     #[test]
     fn namespace_links_are_parsed() {
-        assert_eq!(parse_namespace("pid:[4026531836]"), Ok(INITIAL_PID_NAMESPACE));
-        assert_eq!(parse_namespace("user:[4026531837]"), Ok(INITIAL_USER_NAMESPACE));
+        assert_eq!(
+            parse_namespace("pid:[4026531836]"),
+            Ok(INITIAL_PID_NAMESPACE)
+        );
+        assert_eq!(
+            parse_namespace("user:[4026531837]"),
+            Ok(INITIAL_USER_NAMESPACE)
+        );
         for odd in ["", "pid:[]", "pid:[1", "pid:4026531836", "pid:[-1]"] {
             assert!(parse_namespace(odd).is_err(), "{odd:?}");
         }
@@ -241,11 +326,20 @@ mod tests {
         let ubuntu = parse_os_release(
             "# a comment\nPRETTY_NAME=\"Ubuntu 24.04 \\\"N\\\"\"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID='24.04'\n",
         );
-        assert_eq!(ubuntu, Distribution { name: "Ubuntu 24.04 \"N\"".into(), ids: vec!["ubuntu".into(), "debian".into()] });
+        assert_eq!(
+            ubuntu,
+            Distribution {
+                name: "Ubuntu 24.04 \"N\"".into(),
+                ids: vec!["ubuntu".into(), "debian".into()]
+            }
+        );
         let rocky = parse_os_release("ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n");
         assert_eq!(rocky.ids, ["rocky", "rhel", "centos", "fedora"]);
         assert_eq!(parse_os_release("ID=a\nID=b").ids, ["b"]);
-        let nothing = Distribution { name: String::new(), ids: Vec::new() };
+        let nothing = Distribution {
+            name: String::new(),
+            ids: Vec::new(),
+        };
         for odd in ["", "=\n==\n", "ID=\n", "ID=''", "NOID=x", "\\"] {
             assert_eq!(parse_os_release(odd), nothing, "{odd:?}");
         }

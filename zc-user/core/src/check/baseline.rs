@@ -1,4 +1,5 @@
-//! A report compared with an earlier one, its baseline: which figures differ by more than their tolerance.
+//! A report compared with an earlier one, its baseline: which figures differ by more than their
+//! tolerance.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -56,8 +57,11 @@ impl std::str::FromStr for Tolerance {
 
     /// Reads `METRIC=10%`, `METRIC=5`, `METRIC=ignore`.
     fn from_str(text: &str) -> Result<Self, ToleranceError> {
-        let wrong =
-            || ToleranceError(format!("'{text}' is not a tolerance; examples: time.wall=10%, read.calls=5, '*.errors=ignore'"));
+        let wrong = || {
+            ToleranceError(format!(
+                "'{text}' is not a tolerance; examples: time.wall=10%, read.calls=5, '*.errors=ignore'"
+            ))
+        };
         let (metric, allowed) = text.rsplit_once('=').ok_or_else(wrong)?;
         Self::new(metric, allowed)
     }
@@ -67,9 +71,13 @@ impl Tolerance {
     /// For one figure, or for all whose names match this pattern.
     pub fn new(metric: &str, allowed: &str) -> Result<Self, ToleranceError> {
         let metric = metric.trim();
-        let pattern =
-            glob::Pattern::new(metric).map_err(|error| ToleranceError(format!("'{metric}' is not a pattern: {}", error.msg)))?;
-        let tolerance = Self { metric: pattern, allowed: Allowed::read(allowed.trim())? };
+        let pattern = glob::Pattern::new(metric).map_err(|error| {
+            ToleranceError(format!("'{metric}' is not a pattern: {}", error.msg))
+        })?;
+        let tolerance = Self {
+            metric: pattern,
+            allowed: Allowed::read(allowed.trim())?,
+        };
         // A tolerance that fits no figure would silently have no effect.
         if names(metric.contains("errors")).any(|name| tolerance.fits(&name)) {
             return Ok(tolerance);
@@ -101,7 +109,9 @@ fn why_unfit(metric: &str, allowed: &str) -> String {
     match format!("{metric} == 0").parse::<Expectation>() {
         Err(error) if !metric.contains(['*', '?', '[']) => error.message().to_owned(),
         _ => {
-            format!("no figure that is compared with a baseline is called '{metric}'; examples: read.calls, *.errors, time.wall")
+            format!(
+                "no figure that is compared with a baseline is called '{metric}'; examples: read.calls, *.errors, time.wall"
+            )
         }
     }
 }
@@ -109,7 +119,9 @@ fn why_unfit(metric: &str, allowed: &str) -> String {
 impl Allowed {
     fn read(text: &str) -> Result<Self, ToleranceError> {
         let wrong = || {
-            ToleranceError(format!("'{text}' is not a tolerance: write a percentage (10%), a number (5, 64KiB, 10ms), or ignore"))
+            ToleranceError(format!(
+                "'{text}' is not a tolerance: write a percentage (10%), a number (5, 64KiB, 10ms), or ignore"
+            ))
         };
         if text == "ignore" {
             return Ok(Self::Anything);
@@ -119,19 +131,33 @@ impl Allowed {
             if !(0.0..=1e6).contains(&percent) {
                 return Err(wrong());
             }
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it lies between 0 and a million")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "it lies between 0 and a million"
+            )]
             return Ok(Self::Part((percent * 1000.0).round() as u64));
         }
-        let unit = if text.ends_with(|c: char| c.is_ascii_digit()) { Unit::None } else { Unit::Bytes };
+        let unit = if text.ends_with(|c: char| c.is_ascii_digit()) {
+            Unit::None
+        } else {
+            Unit::Bytes
+        };
         let size = size_bytes(text).ok().map(|bytes| Self::Amount(bytes, unit));
-        let time = || u64::try_from(duration(text).ok()?.as_nanos()).ok().map(|ns| Self::Amount(ns, Unit::Nanoseconds));
+        let time = || {
+            u64::try_from(duration(text).ok()?.as_nanos())
+                .ok()
+                .map(|ns| Self::Amount(ns, Unit::Nanoseconds))
+        };
         size.or_else(time).ok_or_else(wrong)
     }
 
     fn covers(self, baseline: u64, now: u64) -> bool {
         let off = baseline.abs_diff(now);
         match self {
-            Self::Part(thousandths) => u128::from(off) * 100_000 <= u128::from(baseline) * u128::from(thousandths),
+            Self::Part(thousandths) => {
+                u128::from(off) * 100_000 <= u128::from(baseline) * u128::from(thousandths)
+            }
             Self::Amount(amount, _) => off <= amount,
             Self::Anything => true,
         }
@@ -148,7 +174,8 @@ impl Allowed {
     }
 }
 
-/// How far figures may be off. By default counts must be equal, and times, switches and faults are ignored.
+/// How far figures may be off. By default counts must be equal, and times, switches and faults are
+/// ignored.
 #[derive(Debug, Clone, Default)]
 pub struct Tolerances(Vec<Tolerance>);
 
@@ -159,8 +186,17 @@ impl Tolerances {
     }
 
     fn of(&self, name: &str) -> Allowed {
-        let said = self.0.iter().rev().find(|tolerance| tolerance.fits(name)).map(|tolerance| tolerance.allowed);
-        said.unwrap_or(if variation_of(name) == Variation::Never { Allowed::Amount(0, Unit::None) } else { Allowed::Anything })
+        let said = self
+            .0
+            .iter()
+            .rev()
+            .find(|tolerance| tolerance.fits(name))
+            .map(|tolerance| tolerance.allowed);
+        said.unwrap_or(if variation_of(name) == Variation::Never {
+            Allowed::Amount(0, Unit::None)
+        } else {
+            Allowed::Anything
+        })
     }
 
     /// Whether the figure of this name is compared.
@@ -170,7 +206,9 @@ impl Tolerances {
 
     /// Whether times or context switches are compared. These depend on the load of the machine.
     pub(super) fn depend_on_load(&self) -> bool {
-        names(false).filter(|name| variation_of(name) == Variation::WithLoad).any(|name| self.of(&name) != Allowed::Anything)
+        names(false)
+            .filter(|name| variation_of(name) == Variation::WithLoad)
+            .any(|name| self.of(&name) != Allowed::Anything)
     }
 }
 
@@ -179,7 +217,8 @@ impl Tolerances {
 pub struct Difference {
     /// Its name.
     pub metric: String,
-    /// Its value in the baseline. `None`: unknown; or, for an exit status or signal that is [beyond](State::Beyond), absent.
+    /// Its value in the baseline. `None`: unknown; or, for an exit status or signal that is
+    /// [beyond](State::Beyond), absent.
     pub baseline: Option<u64>,
     /// Its value now; `None` likewise.
     pub now: Option<u64>,
@@ -205,23 +244,41 @@ pub enum State {
 pub fn differences(baseline: &Report, now: &Report, tolerances: &Tolerances) -> Vec<Difference> {
     let of = [baseline, now].map(figures);
     let are_exact = baseline.exact && now.exact;
-    let know_ends = [baseline, now].into_iter().all(|report| report.exit.code.or(report.exit.signal).is_some());
+    let know_ends = [baseline, now]
+        .into_iter()
+        .all(|report| report.exit.code.or(report.exit.signal).is_some());
     let names: BTreeSet<&String> = of.iter().flat_map(BTreeMap::keys).collect();
     let difference = |name: &String| {
         let allowed = tolerances.of(name);
-        let figure = |index: usize, report| of[index].get(name).copied().unwrap_or_else(|| of_missing(name, report));
+        let figure = |index: usize, report| {
+            of[index]
+                .get(name)
+                .copied()
+                .unwrap_or_else(|| of_missing(name, report))
+        };
         let (before, after) = (figure(0, baseline), figure(1, now));
         let state = match (before, after) {
             _ if allowed == Allowed::Anything => return None,
             (before, after) if before == after && (are_exact || is_sure(name)) => return None,
             (None, None) => return None,
-            (Some(before), Some(after)) if (are_exact || is_sure(name)) && allowed.covers(before, after) => State::Tolerated,
+            (Some(before), Some(after))
+                if (are_exact || is_sure(name)) && allowed.covers(before, after) =>
+            {
+                State::Tolerated
+            }
             (Some(_), Some(_)) if are_exact => State::Beyond,
-            // Both reports say how the command ended: a figure that is missing is absent, not unknown.
+            // Both reports say how the command ended: a figure that is missing is absent, not
+            // unknown.
             _ if is_sure(name) && know_ends => State::Beyond,
             _ => State::Unknown,
         };
-        Some(Difference { metric: name.clone(), baseline: before, now: after, tolerance: allowed.describe(), state })
+        Some(Difference {
+            metric: name.clone(),
+            baseline: before,
+            now: after,
+            tolerance: allowed.describe(),
+            state,
+        })
     };
     names.into_iter().filter_map(difference).collect()
 }
@@ -241,8 +298,14 @@ mod tests {
 
     #[test]
     fn tolerances_of_times_and_switches_depend_on_load() {
-        assert!(tolerances(&["time.wall=10%"]).depend_on_load() && tolerances(&["switches.*=3"]).depend_on_load());
-        assert!(!tolerances(&["read.calls=10%", "faults.*=1%"]).depend_on_load() && !Tolerances::default().depend_on_load());
+        assert!(
+            tolerances(&["time.wall=10%"]).depend_on_load()
+                && tolerances(&["switches.*=3"]).depend_on_load()
+        );
+        assert!(
+            !tolerances(&["read.calls=10%", "faults.*=1%"]).depend_on_load()
+                && !Tolerances::default().depend_on_load()
+        );
     }
 
     #[test]
@@ -254,65 +317,137 @@ mod tests {
     #[test]
     fn a_tolerance_that_cannot_be_meant_is_an_error() {
         let wrong = |text: &str| text.parse::<Tolerance>().expect_err(text).to_string();
-        assert_eq!(wrong("raed.calls=5"), "unknown system call 'raed'; did you mean 'read'?");
-        assert!(wrong("write.bytes=10ms").starts_with("'10ms' is not a tolerance for write.bytes: counts have no unit"));
-        for unit in ["read.calls=1h", "read.calls=1KiB", "time.wall=5", "*.calls=1KiB", "exit.code=1s"] {
-            assert!(wrong(unit).contains("is not a tolerance for"), "{unit}: {}", wrong(unit));
+        assert_eq!(
+            wrong("raed.calls=5"),
+            "unknown system call 'raed'; did you mean 'read'?"
+        );
+        assert!(
+            wrong("write.bytes=10ms")
+                .starts_with("'10ms' is not a tolerance for write.bytes: counts have no unit")
+        );
+        for unit in [
+            "read.calls=1h",
+            "read.calls=1KiB",
+            "time.wall=5",
+            "*.calls=1KiB",
+            "exit.code=1s",
+        ] {
+            assert!(
+                wrong(unit).contains("is not a tolerance for"),
+                "{unit}: {}",
+                wrong(unit)
+            );
         }
-        for nothing in ["*.cals=7", "read[file=\"in\"].calls=10", "read.p99=10%", "transfer(* -> *).calls=1"] {
-            assert!(wrong(nothing).starts_with("no figure that is compared with a baseline is called"), "{}", wrong(nothing));
+        for nothing in [
+            "*.cals=7",
+            "read[file=\"in\"].calls=10",
+            "read.p99=10%",
+            "transfer(* -> *).calls=1",
+        ] {
+            assert!(
+                wrong(nothing).starts_with("no figure that is compared with a baseline is called"),
+                "{}",
+                wrong(nothing)
+            );
         }
-        for right in
-            ["*=ignore", "*.errors.EAGAIN=3", "write.bytes=5", "time.*=10ms", "*.bytes=1KiB", "mmap2.calls=1", "exit.code=1"]
-        {
+        for right in [
+            "*=ignore",
+            "*.errors.EAGAIN=3",
+            "write.bytes=5",
+            "time.*=10ms",
+            "*.bytes=1KiB",
+            "mmap2.calls=1",
+            "exit.code=1",
+        ] {
             assert!(right.parse::<Tolerance>().is_ok(), "{right}");
         }
         assert!(wrong("read.calls").starts_with("'read.calls' is not a tolerance; examples:"));
-        assert!(wrong("read.calls=-5%").starts_with("'-5%' is not a tolerance: write a percentage"));
+        assert!(
+            wrong("read.calls=-5%").starts_with("'-5%' is not a tolerance: write a percentage")
+        );
     }
 
     #[test]
     fn the_system_calls_time_and_exit_are_counted_like_others() {
-        let mut before = report(vec![row("time").called(5).bytes(0), row("exit").called(1).bytes(0)]);
+        let mut before = report(vec![
+            row("time").called(5).bytes(0),
+            row("exit").called(1).bytes(0),
+        ]);
         let mut after = report(vec![row("time").called(7).bytes(0)]);
         let found = |before: &Report, after: &Report, texts: &[&str]| -> Vec<_> {
             let mut all = differences(before, after, &tolerances(texts));
             all.retain(|found| found.metric.rsplit('.').next() == Some("calls"));
-            all.into_iter().map(|found| (found.metric, found.baseline, found.now, found.state)).collect()
+            all.into_iter()
+                .map(|found| (found.metric, found.baseline, found.now, found.state))
+                .collect()
         };
         let states = |exit, time| {
             [("exit.calls", 1, 0, exit), ("time.calls", 5, 7, time)]
                 .map(|(name, before, now, state)| (name.to_owned(), Some(before), Some(now), state))
         };
-        assert_eq!(found(&before, &after, &[]), states(State::Beyond, State::Beyond));
-        assert_eq!(found(&before, &after, &["time.calls=2"]), states(State::Beyond, State::Tolerated));
+        assert_eq!(
+            found(&before, &after, &[]),
+            states(State::Beyond, State::Beyond)
+        );
+        assert_eq!(
+            found(&before, &after, &["time.calls=2"]),
+            states(State::Beyond, State::Tolerated)
+        );
         assert!("time.calls=10ms".parse::<Tolerance>().is_err());
         assert!(!tolerances(&["time.calls=2"]).depend_on_load());
         for report in [&mut before, &mut after] {
             report.exact = false;
         }
-        assert_eq!(found(&before, &after, &[]), states(State::Unknown, State::Unknown));
+        assert_eq!(
+            found(&before, &after, &[]),
+            states(State::Unknown, State::Unknown)
+        );
     }
 
     fn states(texts: &[&str]) -> Vec<(String, State)> {
-        let before = report(vec![row("read").called(100).bytes(1000), row("write").called(1).bytes(1)]);
-        let mut after = report(vec![row("read").called(105).bytes(1000), row("splice").called(1).bytes(1)]);
+        let before = report(vec![
+            row("read").called(100).bytes(1000),
+            row("write").called(1).bytes(1),
+        ]);
+        let mut after = report(vec![
+            row("read").called(105).bytes(1000),
+            row("splice").called(1).bytes(1),
+        ]);
         after.wall_ns = Some(1);
         let all = differences(&before, &after, &tolerances(texts));
-        all.into_iter().map(|difference| (difference.metric, difference.state)).collect()
+        all.into_iter()
+            .map(|difference| (difference.metric, difference.state))
+            .collect()
     }
 
     #[test]
     fn counts_are_compared_exactly_and_times_are_ignored() {
         let found = states(&[]);
         let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["read.calls", "splice.bytes", "splice.calls", "write.bytes", "write.calls"]);
-        assert!(found.iter().all(|(_, state)| *state == State::Beyond), "{found:?}");
+        assert_eq!(
+            names,
+            [
+                "read.calls",
+                "splice.bytes",
+                "splice.calls",
+                "write.bytes",
+                "write.calls"
+            ]
+        );
+        assert!(
+            found.iter().all(|(_, state)| *state == State::Beyond),
+            "{found:?}"
+        );
     }
 
     #[test]
     fn the_last_tolerance_that_fits_counts() {
-        let found = states(&["*.calls=10%", "splice.calls=ignore", "*.bytes=1B", "time.wall=1%"]);
+        let found = states(&[
+            "*.calls=10%",
+            "splice.calls=ignore",
+            "*.bytes=1B",
+            "time.wall=1%",
+        ]);
         let expected = [
             ("read.calls", State::Tolerated),
             ("splice.bytes", State::Tolerated),
@@ -320,22 +455,39 @@ mod tests {
             ("write.bytes", State::Tolerated),
             ("write.calls", State::Beyond),
         ];
-        assert_eq!(found, expected.map(|(name, state)| (name.to_owned(), state)));
+        assert_eq!(
+            found,
+            expected.map(|(name, state)| (name.to_owned(), state))
+        );
     }
 
     #[test]
     fn another_exit_status_or_signal_is_a_difference() {
         let before = report(vec![row("read").called(1).bytes(1)]);
         let mut after = before.clone();
-        after.exit = crate::report::Exit { code: None, signal: Some(11) };
+        after.exit = crate::report::Exit {
+            code: None,
+            signal: Some(11),
+        };
         let found = |after: &Report| -> Vec<_> {
             let all = differences(&before, after, &Tolerances::default());
-            all.into_iter().map(|found| (found.metric, found.baseline, found.now, found.state)).collect()
+            all.into_iter()
+                .map(|found| (found.metric, found.baseline, found.now, found.state))
+                .collect()
         };
-        let expected = [("exit.code", Some(0), None), ("exit.signal", None, Some(11))];
-        assert_eq!(found(&after), expected.map(|(name, before, now)| (name.to_owned(), before, now, State::Beyond)));
+        let expected = [
+            ("exit.code", Some(0), None),
+            ("exit.signal", None, Some(11)),
+        ];
+        assert_eq!(
+            found(&after),
+            expected.map(|(name, before, now)| (name.to_owned(), before, now, State::Beyond))
+        );
         after.exit.signal = None;
-        assert_eq!(found(&after), [("exit.code".to_owned(), Some(0), None, State::Unknown)]);
+        assert_eq!(
+            found(&after),
+            [("exit.code".to_owned(), Some(0), None, State::Unknown)]
+        );
     }
 
     #[test]
@@ -343,8 +495,10 @@ mod tests {
         let before = report(vec![row("read").called(1).bytes(1)]);
         let mut after = before.clone();
         after.exact = false;
-        let states: BTreeSet<_> =
-            differences(&before, &after, &Tolerances::default()).iter().map(|found| found.state as u8).collect();
+        let states: BTreeSet<_> = differences(&before, &after, &Tolerances::default())
+            .iter()
+            .map(|found| found.state as u8)
+            .collect();
         assert_eq!(states, BTreeSet::from([State::Unknown as u8]));
     }
 }

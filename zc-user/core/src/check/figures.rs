@@ -1,4 +1,5 @@
-//! The figures of a report by the names that expectations give them, and which of them repeat from run to run.
+//! The figures of a report by the names that expectations give them, and which of them repeat from
+//! run to run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +7,10 @@ use serde::Serialize;
 
 use crate::{
     errno,
-    expect::{self, Field, call_figure, call_figures, errno_figure, is_exit, is_of_run, of_run, run_figures},
+    expect::{
+        self, Field, call_figure, call_figures, errno_figure, is_exit, is_of_run, of_run,
+        run_figures,
+    },
     report::{Report, Syscall},
     syscall,
 };
@@ -30,7 +34,9 @@ pub fn figures(report: &Report) -> BTreeMap<String, Option<u64>> {
 fn add_call(figures: &mut BTreeMap<String, Option<u64>>, row: &Syscall) {
     let mut add = |name: String, figure: Option<u64>| {
         let sum = figures.entry(name).or_insert(Some(0));
-        *sum = sum.zip(figure).and_then(|(sum, figure)| sum.checked_add(figure));
+        *sum = sum
+            .zip(figure)
+            .and_then(|(sum, figure)| sum.checked_add(figure));
     };
     add(call_figure(&row.name, Field::Calls), Some(row.calls));
     add(call_figure(&row.name, Field::Errors), Some(row.errors));
@@ -38,17 +44,31 @@ fn add_call(figures: &mut BTreeMap<String, Option<u64>>, row: &Syscall) {
         add(errno_figure(&row.name, errno), Some(*count));
     }
     if row.unfinished > 0 {
-        add(call_figure(&row.name, Field::Unfinished), Some(row.unfinished));
+        add(
+            call_figure(&row.name, Field::Unfinished),
+            Some(row.unfinished),
+        );
     }
     if row.calls > 0 {
-        add(call_figure(&row.name, Field::Bytes), if row.calls == row.errors { Some(0) } else { row.bytes });
+        add(
+            call_figure(&row.name, Field::Bytes),
+            if row.calls == row.errors {
+                Some(0)
+            } else {
+                row.bytes
+            },
+        );
     }
 }
 
 /// The value of a figure that a report lacks: 0 if it is of a call that was counted, else unknown.
 pub(super) fn of_missing(name: &str, report: &Report) -> Option<u64> {
     let call = name.split('.').next().unwrap_or_default();
-    report.counted.as_ref().filter(|counted| !is_of_run(name) && counted.contains(call)).map(|_| 0)
+    report
+        .counted
+        .as_ref()
+        .filter(|counted| !is_of_run(name) && counted.contains(call))
+        .map(|_| 0)
 }
 
 /// Whether a figure is known even if counts are lower bounds: the exit status or the signal.
@@ -61,11 +81,19 @@ pub fn is_time(name: &str) -> bool {
     expect::is_time(name)
 }
 
-/// Every name that a figure can have; those of errors by errno only `with_errnos`, since they are many.
+/// Every name that a figure can have; those of errors by errno only `with_errnos`, since they are
+/// many.
 pub(super) fn names(with_errnos: bool) -> impl Iterator<Item = String> {
-    let errnos: Vec<String> = with_errnos.then(errno::names).into_iter().flatten().collect();
+    let errnos: Vec<String> = with_errnos
+        .then(errno::names)
+        .into_iter()
+        .flatten()
+        .collect();
     let of_calls = syscall::known_names().flat_map(move |call| {
-        let by_errno: Vec<String> = errnos.iter().map(|errno| errno_figure(call, errno)).collect();
+        let by_errno: Vec<String> = errnos
+            .iter()
+            .map(|errno| errno_figure(call, errno))
+            .collect();
         call_figures(call).chain(by_errno)
     });
     run_figures().map(|(_, name)| name).chain(of_calls)
@@ -76,7 +104,8 @@ pub(super) fn names(with_errnos: bool) -> impl Iterator<Item = String> {
 pub struct Repeatability {
     /// How many runs there were.
     pub runs: usize,
-    /// Whether every run was exact. If not, only the exit status is compared, since counts are lower bounds.
+    /// Whether every run was exact. If not, only the exit status is compared, since counts are
+    /// lower bounds.
     pub exact: bool,
     /// Figures that were the same in every run.
     pub same: BTreeMap<String, u64>,
@@ -97,23 +126,40 @@ pub struct Varying {
 
 /// Compares the figures of several runs. Those that are unknown in a run are left out.
 pub(super) fn repeatability(reports: &[&Report]) -> Repeatability {
-    let all: Vec<BTreeMap<String, Option<u64>>> = reports.iter().map(|report| figures(report)).collect();
+    let all: Vec<BTreeMap<String, Option<u64>>> =
+        reports.iter().map(|report| figures(report)).collect();
     let names: BTreeSet<&String> = all.iter().flat_map(BTreeMap::keys).collect();
     let (mut same, mut varying) = (BTreeMap::new(), Vec::new());
     let exact = reports.iter().all(|report| report.exact);
     for name in names.into_iter().filter(|name| exact || is_sure(name)) {
         let of_run = |(figures, report): (&BTreeMap<String, Option<u64>>, &&Report)| {
-            figures.get(name).copied().unwrap_or_else(|| of_missing(name, report))
+            figures
+                .get(name)
+                .copied()
+                .unwrap_or_else(|| of_missing(name, report))
         };
         let values: Option<Vec<u64>> = all.iter().zip(reports).map(of_run).collect();
-        let Some((min, max)) = values.and_then(|values| Some((*values.iter().min()?, *values.iter().max()?))) else { continue };
+        let Some((min, max)) =
+            values.and_then(|values| Some((*values.iter().min()?, *values.iter().max()?)))
+        else {
+            continue;
+        };
         if min == max {
             same.insert(name.clone(), min);
         } else {
-            varying.push(Varying { name: name.clone(), min, max });
+            varying.push(Varying {
+                name: name.clone(),
+                min,
+                max,
+            });
         }
     }
-    Repeatability { runs: reports.len(), exact, same, varying }
+    Repeatability {
+        runs: reports.len(),
+        exact,
+        same,
+        varying,
+    }
 }
 
 #[cfg(test)]
@@ -150,12 +196,26 @@ mod tests {
 
     #[test]
     fn a_figure_that_varies_has_its_range() {
-        let first = report(vec![row("read").called(3).bytes(10), row("write").called(1).bytes(5)]);
+        let first = report(vec![
+            row("read").called(3).bytes(10),
+            row("write").called(1).bytes(5),
+        ]);
         let second = report(vec![row("read").called(3).bytes(20)]);
         let found = repeatability(&[&first, &second]);
         assert_eq!(found.same["read.calls"], 3);
-        let varying: Vec<_> = found.varying.iter().map(|figure| (figure.name.as_str(), figure.min, figure.max)).collect();
-        assert_eq!(varying, [("read.bytes", 10, 20), ("write.bytes", 0, 5), ("write.calls", 0, 1)]);
+        let varying: Vec<_> = found
+            .varying
+            .iter()
+            .map(|figure| (figure.name.as_str(), figure.min, figure.max))
+            .collect();
+        assert_eq!(
+            varying,
+            [
+                ("read.bytes", 10, 20),
+                ("write.bytes", 0, 5),
+                ("write.calls", 0, 1)
+            ]
+        );
     }
 
     #[test]

@@ -57,7 +57,12 @@ impl Status {
     }
 
     /// Every status, the worst first.
-    const WORST_FIRST: [Self; 4] = [Self::Failed, Self::CouldNotRun, Self::Inconclusive, Self::Passed];
+    const WORST_FIRST: [Self; 4] = [
+        Self::Failed,
+        Self::CouldNotRun,
+        Self::Inconclusive,
+        Self::Passed,
+    ];
 
     /// What `zctrace check` exits with if this is the worst status of all checks.
     pub const fn exit_status(self) -> u8 {
@@ -110,7 +115,8 @@ pub struct CheckResult {
     pub show: String,
     /// The file that it is written in; `None`: it is from the command line.
     pub file: Option<String>,
-    /// A line of that file: of the first expectation that does not hold, else where the check begins.
+    /// A line of that file: of the first expectation that does not hold, else where the check
+    /// begins.
     pub line: Option<usize>,
     /// The report of the run that explains the status best.
     #[serde(skip)]
@@ -120,7 +126,8 @@ pub struct CheckResult {
 /// The result of an expectation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExpectationResult {
-    /// The outcome in the first run that fails it, else the first inconclusive run, else the first run.
+    /// The outcome in the first run that fails it, else the first inconclusive run, else the first
+    /// run.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// The number of that run, from 1.
@@ -130,32 +137,61 @@ pub struct ExpectationResult {
 impl Results {
     /// How many checks there are with this status.
     pub fn count(&self, status: Status) -> usize {
-        self.checks.iter().filter(|check| check.status == status).count()
+        self.checks
+            .iter()
+            .filter(|check| check.status == status)
+            .count()
     }
 
-    /// The exit status of `zctrace check`: that of the worst check. A failure is worse than a run that was not possible, and that is worse
-    /// than an inconclusive one.
+    /// The exit status of `zctrace check`: that of the worst check. A failure is worse than a run
+    /// that was not possible, and that is worse than an inconclusive one.
     pub fn exit_status(&self) -> u8 {
-        let worst = Status::WORST_FIRST.into_iter().find(|status| self.count(*status) > 0);
+        let worst = Status::WORST_FIRST
+            .into_iter()
+            .find(|status| self.count(*status) > 0);
         worst.map_or(0, Status::exit_status)
     }
 
     /// One line: `3 checks: 2 passed, 1 failed`.
     pub fn summary(&self) -> String {
         let [failed, could_not_run, inconclusive, passed] = Status::WORST_FIRST;
-        let counts = [passed, failed, could_not_run, inconclusive].map(|status| (self.count(status), status.name()));
-        let parts: Vec<String> =
-            counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect();
-        let checks = if self.checks.len() == 1 { "1 check".to_owned() } else { format!("{} checks", self.checks.len()) };
-        let interrupted = self.interrupted.as_ref().map(|signal| format!("; interrupted by {signal}")).unwrap_or_default();
-        format!("{checks}: {}{interrupted}", if parts.is_empty() { "none was run".to_owned() } else { parts.join(", ") })
+        let counts = [passed, failed, could_not_run, inconclusive]
+            .map(|status| (self.count(status), status.name()));
+        let parts: Vec<String> = counts
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, name)| format!("{count} {name}"))
+            .collect();
+        let checks = if self.checks.len() == 1 {
+            "1 check".to_owned()
+        } else {
+            format!("{} checks", self.checks.len())
+        };
+        let interrupted = self
+            .interrupted
+            .as_ref()
+            .map(|signal| format!("; interrupted by {signal}"))
+            .unwrap_or_default();
+        format!(
+            "{checks}: {}{interrupted}",
+            if parts.is_empty() {
+                "none was run".to_owned()
+            } else {
+                parts.join(", ")
+            }
+        )
     }
 }
 
 /// Judges the runs of a check.
 pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
-    let reports: Vec<&Report> = attempts.iter().filter_map(|attempt| attempt.outcome.as_ref().ok().map(Box::as_ref)).collect();
-    let mut error = attempts.iter().find_map(|attempt| attempt.outcome.as_ref().err().cloned());
+    let reports: Vec<&Report> = attempts
+        .iter()
+        .filter_map(|attempt| attempt.outcome.as_ref().ok().map(Box::as_ref))
+        .collect();
+    let mut error = attempts
+        .iter()
+        .find_map(|attempt| attempt.outcome.as_ref().err().cloned());
     let mut expectations = Vec::new();
     for expectation in check.expectations.iter().filter(|_| !reports.is_empty()) {
         match worst_outcome(expectation, check.inferred, attempts) {
@@ -163,18 +199,33 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
             Err(why) => error = error.or(Some(why)),
         }
     }
-    let differences = check.baseline.as_ref().map(|baseline| most_different(baseline, &reports)).unwrap_or_default();
-    let is_unfit = check.baseline.as_ref().is_some_and(Baseline::is_to_be_written) && reports.iter().any(|report| !report.exact);
+    let differences = check
+        .baseline
+        .as_ref()
+        .map(|baseline| most_different(baseline, &reports))
+        .unwrap_or_default();
+    let is_unfit = check
+        .baseline
+        .as_ref()
+        .is_some_and(Baseline::is_to_be_written)
+        && reports.iter().any(|report| !report.exact);
     let status = match status(error.as_ref(), &expectations, &differences) {
         // Lower bounds are not fit to become a baseline.
         Status::Passed if is_unfit => Status::Inconclusive,
         status => status,
     };
-    let unmet = expectations.iter().find(|result| result.outcome.verdict != Verdict::Holds);
+    let unmet = expectations
+        .iter()
+        .find(|result| result.outcome.verdict != Verdict::Holds);
     let telling = unmet.map_or(0, |result| result.run - 1);
-    let is_unmet = |one: &Expectation| unmet.is_some_and(|result| result.outcome.expectation == one.text());
+    let is_unmet =
+        |one: &Expectation| unmet.is_some_and(|result| result.outcome.expectation == one.text());
     let unmet_index = check.expectations.iter().position(is_unmet);
-    let of_unmet = |place: &Place| unmet_index.and_then(|index| place.expectations.get(index).copied()).unwrap_or(place.line);
+    let of_unmet = |place: &Place| {
+        unmet_index
+            .and_then(|index| place.expectations.get(index).copied())
+            .unwrap_or(place.line)
+    };
     let line = check.place.as_ref().map(of_unmet);
     let time: Duration = attempts.iter().map(|attempt| attempt.duration).sum();
     CheckResult {
@@ -188,18 +239,37 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
         expectations,
         differences,
         figures: (reports.len() > 1).then(|| repeatability(&reports)),
-        stderr: attempts.last().filter(|_| status != Status::Passed).map(|attempt| attempt.stderr.clone()).unwrap_or_default(),
+        stderr: attempts
+            .last()
+            .filter(|_| status != Status::Passed)
+            .map(|attempt| attempt.stderr.clone())
+            .unwrap_or_default(),
         show: show(check),
-        file: check.place.as_ref().map(|place| place.file.display().to_string()),
+        file: check
+            .place
+            .as_ref()
+            .map(|place| place.file.display().to_string()),
         line,
         report: reports.get(telling).map(|&report| Box::new(report.clone())),
     }
 }
 
 /// A known failure counts even if another run was not possible.
-fn status(error: Option<&String>, expectations: &[ExpectationResult], differences: &[Difference]) -> Status {
-    let any = |verdict| expectations.iter().any(|result| result.outcome.verdict == verdict);
-    let differs = |state| differences.iter().any(|difference| difference.state == state);
+fn status(
+    error: Option<&String>,
+    expectations: &[ExpectationResult],
+    differences: &[Difference],
+) -> Status {
+    let any = |verdict| {
+        expectations
+            .iter()
+            .any(|result| result.outcome.verdict == verdict)
+    };
+    let differs = |state| {
+        differences
+            .iter()
+            .any(|difference| difference.state == state)
+    };
     if any(Verdict::Fails) || differs(State::Beyond) {
         Status::Failed
     } else if error.is_some() {
@@ -212,27 +282,51 @@ fn status(error: Option<&String>, expectations: &[ExpectationResult], difference
 }
 
 /// The worst outcome of all runs, since an expectation must hold in each.
-fn worst_outcome(expectation: &Expectation, inferred: Inferred, attempts: &[Attempt]) -> Result<ExpectationResult, String> {
+fn worst_outcome(
+    expectation: &Expectation,
+    inferred: Inferred,
+    attempts: &[Attempt],
+) -> Result<ExpectationResult, String> {
     let of_run = |attempt: &Attempt| {
         let report = attempt.outcome.as_ref().ok()?;
-        Some(expectation.evaluate_with(report, inferred).map_err(|error| error.message()))
+        Some(
+            expectation
+                .evaluate_with(report, inferred)
+                .map_err(|error| error.message()),
+        )
     };
-    let outcomes: Vec<Outcome> = attempts.iter().filter_map(of_run).collect::<Result<_, _>>()?;
+    let outcomes: Vec<Outcome> = attempts
+        .iter()
+        .filter_map(of_run)
+        .collect::<Result<_, _>>()?;
     let rank = |verdict| match verdict {
         Verdict::Fails => 0,
         Verdict::Inconclusive => 1,
         Verdict::Holds => 2,
     };
-    let numbered = (1..).zip(outcomes).min_by_key(|(run, outcome): &(usize, Outcome)| (rank(outcome.verdict), *run));
-    numbered.map(|(run, outcome)| ExpectationResult { outcome, run }).ok_or_else(|| "it was not run".to_owned())
+    let numbered = (1..)
+        .zip(outcomes)
+        .min_by_key(|(run, outcome): &(usize, Outcome)| (rank(outcome.verdict), *run));
+    numbered
+        .map(|(run, outcome)| ExpectationResult { outcome, run })
+        .ok_or_else(|| "it was not run".to_owned())
 }
 
 /// The differences of the run with the most figures beyond their tolerance.
 fn most_different(baseline: &Baseline, reports: &[&Report]) -> Vec<Difference> {
-    let Some(before) = &baseline.report else { return Vec::new() };
-    let all = reports.iter().map(|now| differences(before, now, &baseline.tolerances));
+    let Some(before) = &baseline.report else {
+        return Vec::new();
+    };
+    let all = reports
+        .iter()
+        .map(|now| differences(before, now, &baseline.tolerances));
     let weight = |found: &Vec<Difference>| {
-        let of = |state| found.iter().filter(|difference| difference.state == state).count();
+        let of = |state| {
+            found
+                .iter()
+                .filter(|difference| difference.state == state)
+                .count()
+        };
         (of(State::Beyond), of(State::Unknown), found.len())
     };
     all.max_by_key(weight).unwrap_or_default()
@@ -254,7 +348,13 @@ fn show(check: &Check) -> String {
         }
         ReportCommand::Check(file) => {
             let file = file.display().to_string();
-            vec!["zctrace".to_owned(), "check".to_owned(), file, glob::Pattern::escape(&check.name), "--report".to_owned()]
+            vec![
+                "zctrace".to_owned(),
+                "check".to_owned(),
+                file,
+                glob::Pattern::escape(&check.name),
+                "--report".to_owned(),
+            ]
         }
     };
     command_line(&words)
@@ -277,10 +377,27 @@ mod tests {
         let runs = [1, 2, 1].map(|calls| attempt(Ok(of_writes(calls))));
         let result = judge(&check(&["write.calls == 1", "write.calls >= 1"]), &runs);
         assert_eq!(result.status, Status::Failed);
-        let found: Vec<_> = result.expectations.iter().map(|result| (result.outcome.verdict, result.run)).collect();
+        let found: Vec<_> = result
+            .expectations
+            .iter()
+            .map(|result| (result.outcome.verdict, result.run))
+            .collect();
         assert_eq!(found, [(Verdict::Fails, 2), (Verdict::Holds, 1)]);
-        assert_eq!(result.figures.expect("of three").varying[0].name, "write.bytes");
-        assert_eq!(result.report.expect("the one that fails").totals.syscalls.iter().map(|row| row.calls).max(), Some(2));
+        assert_eq!(
+            result.figures.expect("of three").varying[0].name,
+            "write.bytes"
+        );
+        assert_eq!(
+            result
+                .report
+                .expect("the one that fails")
+                .totals
+                .syscalls
+                .iter()
+                .map(|row| row.calls)
+                .max(),
+            Some(2)
+        );
         assert_eq!(result.stderr.len(), 1);
     }
 
@@ -289,22 +406,45 @@ mod tests {
         let mut report = crate::check::sample::of_reads("in");
         report.directory = Some("/work".to_owned());
         let run = attempt(Ok(report.clone()));
-        let verdict = |run: &Attempt, text: &str| judge(&check(&[text]), std::slice::from_ref(run)).status;
+        let verdict =
+            |run: &Attempt, text: &str| judge(&check(&[text]), std::slice::from_ref(run)).status;
         for same in ["in", "./in", "/work/in", "../work/in", "/**/in"] {
-            assert_eq!(verdict(&run, &format!("read[file=\"{same}\"].calls == 0")), Status::Failed, "{same}");
+            assert_eq!(
+                verdict(&run, &format!("read[file=\"{same}\"].calls == 0")),
+                Status::Failed,
+                "{same}"
+            );
         }
-        assert_eq!(verdict(&run, "read[file=\"/etc/in\"].calls == 0"), Status::Passed);
+        assert_eq!(
+            verdict(&run, "read[file=\"/etc/in\"].calls == 0"),
+            Status::Passed
+        );
         report.directory = None;
         let run = attempt(Ok(report));
-        assert_eq!(verdict(&run, "read[file=\"/etc/in\"].calls == 0"), Status::Inconclusive);
-        assert_eq!(verdict(&run, "read[file=\"/etc/out\"].calls == 0"), Status::Passed);
+        assert_eq!(
+            verdict(&run, "read[file=\"/etc/in\"].calls == 0"),
+            Status::Inconclusive
+        );
+        assert_eq!(
+            verdict(&run, "read[file=\"/etc/out\"].calls == 0"),
+            Status::Passed
+        );
     }
 
     #[test]
     fn a_failure_outranks_a_run_that_was_not_possible() {
-        let failed = judge(&check(&["write.calls == 1"]), &[attempt(Ok(of_writes(2))), attempt(Err("timeout"))]);
-        assert_eq!((failed.status, failed.error.as_deref()), (Status::Failed, Some("timeout")));
-        let not_run = judge(&check(&["write.calls == 1"]), &[attempt(Ok(of_writes(1))), attempt(Err("timeout"))]);
+        let failed = judge(
+            &check(&["write.calls == 1"]),
+            &[attempt(Ok(of_writes(2))), attempt(Err("timeout"))],
+        );
+        assert_eq!(
+            (failed.status, failed.error.as_deref()),
+            (Status::Failed, Some("timeout"))
+        );
+        let not_run = judge(
+            &check(&["write.calls == 1"]),
+            &[attempt(Ok(of_writes(1))), attempt(Err("timeout"))],
+        );
         assert_eq!(not_run.status, Status::CouldNotRun);
         let mut bound = of_writes(1);
         bound.exact = false;
@@ -314,7 +454,12 @@ mod tests {
         assert_eq!((passed.status, passed.stderr.len()), (Status::Passed, 0));
         let exit = |checks: &[&CheckResult]| {
             let checks = checks.iter().map(|&check| check.clone()).collect();
-            Results { schema: 1, checks, interrupted: None }.exit_status()
+            Results {
+                schema: 1,
+                checks,
+                interrupted: None,
+            }
+            .exit_status()
         };
         assert_eq!(exit(&[&passed]), 0);
         assert_eq!(exit(&[&passed, &inconclusive]), 3);
@@ -324,23 +469,53 @@ mod tests {
 
     #[test]
     fn every_run_is_compared_with_the_baseline() {
-        let baseline = |report| Some(Baseline { path: "b.json".into(), report, tolerances: Tolerances::default() });
+        let baseline = |report| {
+            Some(Baseline {
+                path: "b.json".into(),
+                report,
+                tolerances: Tolerances::default(),
+            })
+        };
         let runs = [1, 2].map(|calls| attempt(Ok(of_writes(calls))));
-        let same = Check { baseline: baseline(Some(Box::new(of_writes(1)))), ..check(&[]) };
+        let same = Check {
+            baseline: baseline(Some(Box::new(of_writes(1)))),
+            ..check(&[])
+        };
         let result = judge(&same, &runs);
-        assert_eq!((result.status, result.differences.len()), (Status::Failed, 2));
+        assert_eq!(
+            (result.status, result.differences.len()),
+            (Status::Failed, 2)
+        );
         assert_eq!(judge(&same, &runs[..1]).status, Status::Passed);
-        let written = Check { baseline: baseline(None), ..same };
-        assert_eq!(judge(&written, &runs).status, Status::Passed, "to be written");
+        let written = Check {
+            baseline: baseline(None),
+            ..same
+        };
+        assert_eq!(
+            judge(&written, &runs).status,
+            Status::Passed,
+            "to be written"
+        );
         let mut bound = of_writes(1);
         bound.exact = false;
-        assert_eq!(judge(&written, &[attempt(Ok(bound))]).status, Status::Inconclusive, "it would be a lower bound");
+        assert_eq!(
+            judge(&written, &[attempt(Ok(bound))]).status,
+            Status::Inconclusive,
+            "it would be a lower bound"
+        );
     }
 
     #[test]
     fn a_result_names_the_line_of_the_first_expectation_that_does_not_hold() {
-        let place = Place { file: "/base/zctrace.toml".into(), line: 3, expectations: vec![6, 7] };
-        let placed = Check { place: Some(place), ..check(&["write.calls == 1", "write.calls == 2"]) };
+        let place = Place {
+            file: "/base/zctrace.toml".into(),
+            line: 3,
+            expectations: vec![6, 7],
+        };
+        let placed = Check {
+            place: Some(place),
+            ..check(&["write.calls == 1", "write.calls == 2"])
+        };
         let line = |run| judge(&placed, &[attempt(run)]).line;
         assert_eq!(line(Ok(of_writes(1))), Some(7));
         assert_eq!(line(Ok(of_writes(2))), Some(6));
@@ -351,12 +526,30 @@ mod tests {
 
     #[test]
     fn a_result_names_the_command_that_shows_its_report() {
-        assert_eq!(show(&check(&["write.calls == 1"])), "zctrace -- cp in 'out file'");
-        assert_eq!(show(&check(&["fsync.calls == 1"])), "zctrace --syscalls=%data,fsync -- cp in 'out file'");
-        let chosen = Check { backend: Choice::Strace, ..check(&["write.calls == 1"]) };
-        assert_eq!(show(&chosen), "zctrace --backend=strace -- cp in 'out file'");
-        let by_file =
-            Check { report_command: ReportCommand::Check("tests/zctrace.toml".into()), name: "a [copy]".into(), ..check(&[]) };
-        assert_eq!(show(&by_file), "zctrace check tests/zctrace.toml 'a [[]copy[]]' --report");
+        assert_eq!(
+            show(&check(&["write.calls == 1"])),
+            "zctrace -- cp in 'out file'"
+        );
+        assert_eq!(
+            show(&check(&["fsync.calls == 1"])),
+            "zctrace --syscalls=%data,fsync -- cp in 'out file'"
+        );
+        let chosen = Check {
+            backend: Choice::Strace,
+            ..check(&["write.calls == 1"])
+        };
+        assert_eq!(
+            show(&chosen),
+            "zctrace --backend=strace -- cp in 'out file'"
+        );
+        let by_file = Check {
+            report_command: ReportCommand::Check("tests/zctrace.toml".into()),
+            name: "a [copy]".into(),
+            ..check(&[])
+        };
+        assert_eq!(
+            show(&by_file),
+            "zctrace check tests/zctrace.toml 'a [[]copy[]]' --report"
+        );
     }
 }

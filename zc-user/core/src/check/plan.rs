@@ -116,31 +116,48 @@ impl Check {
         match &self.selection {
             Some(Selection::All) => "all".to_owned(),
             Some(Selection::Names(names)) => names.iter().copied().collect::<Vec<_>>().join(","),
-            None => std::iter::once("%data").chain(self.named_calls()).collect::<Vec<_>>().join(","),
+            None => std::iter::once("%data")
+                .chain(self.named_calls())
+                .collect::<Vec<_>>()
+                .join(","),
         }
     }
 
     /// Whether it must run alone, because its expectations depend on the load of the machine.
     pub fn needs_quiet(&self) -> bool {
-        let compares_load = self.baseline.as_ref().is_some_and(|baseline| baseline.tolerances.depend_on_load());
+        let compares_load = self
+            .baseline
+            .as_ref()
+            .is_some_and(|baseline| baseline.tolerances.depend_on_load());
         compares_load || self.expectations.iter().any(Expectation::depends_on_load)
     }
 
     /// Whether an expectation needs the paths of calls that succeed.
     pub fn needs_succeeded_paths(&self) -> bool {
-        self.expectations.iter().any(Expectation::needs_succeeded_paths)
+        self.expectations
+            .iter()
+            .any(Expectation::needs_succeeded_paths)
     }
 
     /// Which calls must be sampled for their callers. `None`: no expectation is about callers.
     pub fn needs_callers(&self) -> Option<SampledCalls> {
-        let mut needs = self.expectations.iter().filter_map(Expectation::needs_callers);
-        needs.by_ref().reduce(|one, other| if one == SampledCalls::All { one } else { other })
+        let mut needs = self
+            .expectations
+            .iter()
+            .filter_map(Expectation::needs_callers);
+        needs
+            .by_ref()
+            .reduce(|one, other| if one == SampledCalls::All { one } else { other })
     }
 
     /// The calls that expectations name and the default set lacks.
     fn named_calls(&self) -> impl Iterator<Item = &'static str> {
         let usual = Selection::default();
-        let named: BTreeSet<&str> = self.expectations.iter().flat_map(Expectation::calls).collect();
+        let named: BTreeSet<&str> = self
+            .expectations
+            .iter()
+            .flat_map(Expectation::calls)
+            .collect();
         named.into_iter().filter(move |name| !usual.contains(name))
     }
 
@@ -148,9 +165,16 @@ impl Check {
     pub fn uncounted(&self) -> Option<(&Expectation, Vec<&'static str>)> {
         let selection = self.selection.as_ref()?;
         let uncounted = |expectation: &Expectation| -> Vec<&'static str> {
-            expectation.calls().into_iter().filter(|name| !selection.contains(name)).collect()
+            expectation
+                .calls()
+                .into_iter()
+                .filter(|name| !selection.contains(name))
+                .collect()
         };
-        let all = self.expectations.iter().map(|expectation| (expectation, uncounted(expectation)));
+        let all = self
+            .expectations
+            .iter()
+            .map(|expectation| (expectation, uncounted(expectation)));
         all.into_iter().find(|(_, uncounted)| !uncounted.is_empty())
     }
 }
@@ -158,17 +182,33 @@ impl Check {
 /// Reads a timeout such as `10s`.
 pub fn timeout(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
-    if time.is_zero() { Err(format!("a timeout of '{text}' is too short; example: 10s")) } else { Ok(time) }
+    if time.is_zero() {
+        Err(format!("a timeout of '{text}' is too short; example: 10s"))
+    } else {
+        Ok(time)
+    }
 }
 
-/// Chooses the checks whose names match one of the patterns, or all if there is no pattern. A pattern that matches no check is an error.
+/// Chooses the checks whose names match one of the patterns, or all if there is no pattern. A
+/// pattern that matches no check is an error.
 pub fn choose(checks: Vec<Check>, patterns: &[String]) -> Result<Vec<Check>, String> {
     let globs: Vec<glob::Pattern> = patterns
         .iter()
-        .map(|text| glob::Pattern::new(text).map_err(|error| format!("'{text}' is not a pattern: {}", error.msg)))
+        .map(|text| {
+            glob::Pattern::new(text)
+                .map_err(|error| format!("'{text}' is not a pattern: {}", error.msg))
+        })
         .collect::<Result<_, _>>()?;
-    if let Some(glob) = globs.iter().find(|glob| !checks.iter().any(|check| glob.matches(&check.name))) {
-        return Err(format!("no check is called '{glob}'; --list shows all names"));
+    if let Some(glob) = globs
+        .iter()
+        .find(|glob| !checks.iter().any(|check| glob.matches(&check.name)))
+    {
+        return Err(format!(
+            "no check is called '{glob}'; --list shows all names"
+        ));
     }
-    Ok(checks.into_iter().filter(|check| globs.is_empty() || globs.iter().any(|glob| glob.matches(&check.name))).collect())
+    Ok(checks
+        .into_iter()
+        .filter(|check| globs.is_empty() || globs.iter().any(|glob| glob.matches(&check.name)))
+        .collect())
 }

@@ -26,7 +26,10 @@ pub fn check(name: &str, expectations: &[&str]) -> Check {
         env: BTreeMap::new(),
         directory: None,
         files: Vec::new(),
-        expectations: expectations.iter().map(|text| text.parse().expect("an expectation")).collect(),
+        expectations: expectations
+            .iter()
+            .map(|text| text.parse().expect("an expectation"))
+            .collect(),
         repeat: 1,
         inferred: Inferred::default(),
         backend: Choice::Auto,
@@ -41,7 +44,10 @@ pub fn check(name: &str, expectations: &[&str]) -> Check {
 
 /// The report of a command that wrote this often.
 pub fn of_writes(calls: u64) -> Report {
-    report(vec![row("write").called(calls).bytes(calls), row("mmap").called(1)])
+    report(vec![
+        row("write").called(calls).bytes(calls),
+        row("mmap").called(1),
+    ])
 }
 
 /// The report of a command that read this file.
@@ -50,13 +56,23 @@ pub fn of_reads(name: &str) -> Report {
     let file = scene.regular(name);
     scene.process("cat", vec![read("read", file, 2, 10)]);
     scene.trace.counted = Some(Selection::default());
-    Report::from_trace(&scene.trace, &Options { file_calls: Files::Listed, ..Options::default() })
+    Report::from_trace(
+        &scene.trace,
+        &Options {
+            file_calls: Files::Listed,
+            ..Options::default()
+        },
+    )
 }
 
 /// A run of a check.
 pub fn attempt(outcome: Result<Report, &str>) -> Attempt {
     let stderr = vec!["said <this> & 100 %, \"that\" | #1".to_owned()];
-    Attempt { outcome: outcome.map(Box::new).map_err(str::to_owned), duration: Duration::from_millis(5), stderr }
+    Attempt {
+        outcome: outcome.map(Box::new).map_err(str::to_owned),
+        duration: Duration::from_millis(5),
+        stderr,
+    }
 }
 
 /// A check of each status, with names that need escaping in some format.
@@ -64,19 +80,45 @@ pub fn results() -> Results {
     let mut bound = of_writes(1);
     bound.exact = false;
     bound.losses = BTreeMap::from([("uncounted_calls".to_owned(), 3)]);
-    let baseline = Baseline { path: "b.json".into(), report: Some(Box::new(of_writes(1))), tolerances: Tolerances::default() };
-    let differing = Check { baseline: Some(baseline), ..check("a | \"b\" <c> & ::d,# \\e", &[]) };
+    let baseline = Baseline {
+        path: "b.json".into(),
+        report: Some(Box::new(of_writes(1))),
+        tolerances: Tolerances::default(),
+    };
+    let differing = Check {
+        baseline: Some(baseline),
+        ..check("a | \"b\" <c> & ::d,# \\e", &[])
+    };
     let checks = [
-        (check("passes", &["write.calls == 1", "exit.code == 0"]), vec![attempt(Ok(of_writes(1)))]),
         (
-            check("fails in one run", &["write.calls == 1", "read[process=\"cp\"].calls == 0"]),
+            check("passes", &["write.calls == 1", "exit.code == 0"]),
+            vec![attempt(Ok(of_writes(1)))],
+        ),
+        (
+            check(
+                "fails in one run",
+                &["write.calls == 1", "read[process=\"cp\"].calls == 0"],
+            ),
             vec![attempt(Ok(of_writes(1))), attempt(Ok(of_writes(2)))],
         ),
         (differing, vec![attempt(Ok(of_writes(3)))]),
-        (check("is not run", &["write.calls == 1"]), vec![attempt(Err("cannot run 'cp': No such file or directory"))]),
-        (check("is not known", &["write.calls == 1"]), vec![attempt(Ok(bound))]),
+        (
+            check("is not run", &["write.calls == 1"]),
+            vec![attempt(Err("cannot run 'cp': No such file or directory"))],
+        ),
+        (
+            check("is not known", &["write.calls == 1"]),
+            vec![attempt(Ok(bound))],
+        ),
     ];
-    let mut checks: Vec<_> = checks.iter().map(|(check, attempts)| judge(check, attempts)).collect();
+    let mut checks: Vec<_> = checks
+        .iter()
+        .map(|(check, attempts)| judge(check, attempts))
+        .collect();
     (checks[1].file, checks[1].line) = (Some("/work/tests/a b, c.toml".to_owned()), Some(12));
-    Results { schema: SCHEMA, checks, interrupted: Some("SIGINT".to_owned()) }
+    Results {
+        schema: SCHEMA,
+        checks,
+        interrupted: Some("SIGINT".to_owned()),
+    }
 }

@@ -1,4 +1,5 @@
-//! What was measured, and the comparison that is derived from it without I/O. JSON shows [`Comparison`] as it is.
+//! What was measured, and the comparison that is derived from it without I/O. JSON shows
+//! [`Comparison`] as it is.
 
 use std::time::Duration;
 
@@ -51,8 +52,8 @@ pub struct Timing {
     pub minor_faults: u64,
     /// Page faults that waited for I/O.
     pub major_faults: u64,
-    /// Peak resident memory of the largest process; `None` if it is too small to be told apart from that of the process that zctrace
-    /// forked.
+    /// Peak resident memory of the largest process; `None` if it is too small to be told apart from
+    /// that of the process that zctrace forked.
     pub peak_memory_bytes: Option<u64>,
     /// How it ended.
     pub exit: Exit,
@@ -85,7 +86,8 @@ pub struct Comparison {
     pub traced_at: Option<String>,
     /// Whether the commands ran in turn, instead of all runs of one before those of the next.
     pub interleaved: bool,
-    /// What a shell with an empty command takes. It is subtracted from all times. `None` without a shell.
+    /// What a shell with an empty command takes. It is subtracted from all times. `None` without a
+    /// shell.
     pub shell: Option<ShellOverhead>,
     /// Index of the command that is 100 %.
     pub reference: usize,
@@ -106,7 +108,8 @@ pub struct ShellOverhead {
     pub system_s: f64,
 }
 
-/// One command. Times, switches, faults and memory are from the untraced runs, counts and APIs from the traced one.
+/// One command. Times, switches, faults and memory are from the untraced runs, counts and APIs from
+/// the traced one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Compared {
     /// Its name.
@@ -123,21 +126,25 @@ pub struct Compared {
     pub user_s: f64,
     /// Mean CPU time in the kernel.
     pub system_s: f64,
-    /// CPU time as a share of wall time; `None` if that is 0, or small compared with the shell's, which was subtracted.
+    /// CPU time as a share of wall time; `None` if that is 0, or small compared with the shell's,
+    /// which was subtracted.
     pub cpu_percent: Option<f64>,
     /// Mean number of context switches because it waited.
     pub voluntary_switches: f64,
-    /// Mean number of context switches because its time slice ended, or a more urgent task was ready.
+    /// Mean number of context switches because its time slice ended, or a more urgent task was
+    /// ready.
     pub involuntary_switches: f64,
     /// Mean number of page faults served without I/O.
     pub minor_faults: f64,
     /// Mean number of page faults that waited for I/O.
     pub major_faults: f64,
-    /// Peak resident memory of its largest process in any run; `None` if it is too small to be told apart from zctrace's own.
+    /// Peak resident memory of its largest process in any run; `None` if it is too small to be told
+    /// apart from zctrace's own.
     pub peak_memory_bytes: Option<u64>,
     /// Its traced run.
     pub traced: Traced,
-    /// What differs from the traced run of the reference to its own; `None` for the reference itself.
+    /// What differs from the traced run of the reference to its own; `None` for the reference
+    /// itself.
     pub changes: Option<Diff>,
     /// Why its figures may be unreliable.
     pub warnings: Vec<Warning>,
@@ -150,8 +157,8 @@ pub struct Compared {
 pub struct Relative {
     /// The reference is 100.
     pub percent: f64,
-    /// Its standard deviation, in percent of it, by propagation of errors; `None` for the reference itself, and if the deviation of one
-    /// of the two times is unknown.
+    /// Its standard deviation, in percent of it, by propagation of errors; `None` for the reference
+    /// itself, and if the deviation of one of the two times is unknown.
     pub relative_error_percent: Option<f64>,
 }
 
@@ -183,13 +190,21 @@ impl Comparison {
     pub fn new(plan: &Plan, measured: &Measured) -> Self {
         let shell = ShellOverhead::of(&measured.shell);
         let reference = plan.reference.unwrap_or(0);
-        let traces: Vec<_> =
-            measured.series.iter().map(|series| Report::from_trace(&series.trace, &report::Options::default())).collect();
+        let traces: Vec<_> = measured
+            .series
+            .iter()
+            .map(|series| Report::from_trace(&series.trace, &report::Options::default()))
+            .collect();
         let first = traces.first();
         let changes: Vec<Option<Diff>> = traces
             .iter()
             .enumerate()
-            .map(|(index, report)| traces.get(reference).filter(|_| index != reference).map(|before| Diff::new(before, report)))
+            .map(|(index, report)| {
+                traces
+                    .get(reference)
+                    .filter(|_| index != reference)
+                    .map(|before| Diff::new(before, report))
+            })
             .collect();
         let mut comparison = Self {
             schema: SCHEMA,
@@ -203,9 +218,15 @@ impl Comparison {
             reference_is_chosen: plan.reference.is_some(),
             commands: Vec::new(),
         };
-        let series = plan.subjects.iter().zip(&measured.series).zip(traces.into_iter().zip(changes));
-        let compared =
-            |((subject, series), (report, changes))| Compared { changes, ..Compared::of(plan, subject, series, shell, report) };
+        let series = plan
+            .subjects
+            .iter()
+            .zip(&measured.series)
+            .zip(traces.into_iter().zip(changes));
+        let compared = |((subject, series), (report, changes))| Compared {
+            changes,
+            ..Compared::of(plan, subject, series, shell, report)
+        };
         comparison.commands = series.map(compared).collect();
         comparison.relate();
         comparison
@@ -213,13 +234,22 @@ impl Comparison {
 
     /// Fills in every time relative to that of the reference.
     fn relate(&mut self) {
-        let Some(reference) = self.commands.get(self.reference).map(|command| command.time_s) else { return };
+        let Some(reference) = self
+            .commands
+            .get(self.reference)
+            .map(|command| command.time_s)
+        else {
+            return;
+        };
         for (index, command) in self.commands.iter_mut().enumerate() {
             command.is_reference = index == self.reference;
             let is_reference = command.is_reference;
             command.relative = Ratio::of(&command.time_s, &reference).map(|ratio| Relative {
                 percent: ratio.value * 100.0,
-                relative_error_percent: ratio.relative_error.filter(|_| !is_reference).map(|error| error * 100.0),
+                relative_error_percent: ratio
+                    .relative_error
+                    .filter(|_| !is_reference)
+                    .map(|error| error * 100.0),
             });
         }
     }
@@ -227,7 +257,14 @@ impl Comparison {
 
 impl ShellOverhead {
     fn of(runs: &[Timing]) -> Option<Self> {
-        let mean = |time: fn(&Timing) -> Duration| mean(&runs.iter().map(|run| time(run).as_secs_f64()).collect::<Vec<_>>());
+        let mean = |time: fn(&Timing) -> Duration| {
+            mean(
+                &runs
+                    .iter()
+                    .map(|run| time(run).as_secs_f64())
+                    .collect::<Vec<_>>(),
+            )
+        };
         (!runs.is_empty()).then(|| Self {
             time_s: mean(|run| run.wall),
             user_s: mean(|run| run.user),
@@ -237,20 +274,40 @@ impl ShellOverhead {
 }
 
 impl Compared {
-    fn of(plan: &Plan, subject: &Subject, series: &Series, shell: Option<ShellOverhead>, report: Report) -> Self {
-        let runs: Vec<Run> = series.timings.iter().map(|timing| Run::of(timing, shell)).collect();
+    fn of(
+        plan: &Plan,
+        subject: &Subject,
+        series: &Series,
+        shell: Option<ShellOverhead>,
+        report: Report,
+    ) -> Self {
+        let runs: Vec<Run> = series
+            .timings
+            .iter()
+            .map(|timing| Run::of(timing, shell))
+            .collect();
         let times: Vec<f64> = runs.iter().map(|run| run.time_s).collect();
         let statistics = Statistics::of(&times);
         let mean = |figure: fn(&Run) -> f64| mean(&runs.iter().map(figure).collect::<Vec<_>>());
         let (user_s, system_s) = (mean(|run| run.user_s), mean(|run| run.system_s));
         let beside_shell = shell.and_then(|shell| Warning::of_shell(&times, shell.time_s));
         let is_timed = statistics.mean > 0.0 && beside_shell.is_none();
-        let precautions = Precautions { warmup: plan.warmup > 0, prepare: subject.hooks.prepare.is_some() };
-        let failures = series.timings.iter().filter(|timing| how_it_failed(timing.exit).is_some()).count();
+        let precautions = Precautions {
+            warmup: plan.warmup > 0,
+            prepare: subject.hooks.prepare.is_some(),
+        };
+        let failures = series
+            .timings
+            .iter()
+            .filter(|timing| how_it_failed(timing.exit).is_some())
+            .count();
         let warnings = [
             beside_shell,
             Warning::of_outliers(&times, statistics.median, precautions),
-            (failures > 0).then_some(Warning::IgnoredFailures { failures, runs: runs.len() }),
+            (failures > 0).then_some(Warning::IgnoredFailures {
+                failures,
+                runs: runs.len(),
+            }),
         ];
         Self {
             name: subject.name.clone(),
@@ -276,8 +333,9 @@ impl Compared {
 
 impl Run {
     fn of(timing: &Timing, shell: Option<ShellOverhead>) -> Self {
-        let net =
-            |time: Duration, overhead: fn(ShellOverhead) -> f64| (time.as_secs_f64() - shell.map_or(0.0, overhead)).max(0.0);
+        let net = |time: Duration, overhead: fn(ShellOverhead) -> f64| {
+            (time.as_secs_f64() - shell.map_or(0.0, overhead)).max(0.0)
+        };
         Self {
             time_s: net(timing.wall, |shell| shell.time_s),
             user_s: net(timing.user, |shell| shell.user_s),
@@ -288,14 +346,23 @@ impl Run {
             major_faults: timing.major_faults,
             peak_memory_bytes: timing.peak_memory_bytes,
             exit: match timing.exit {
-                Exit::Code(code) => report::Exit { code: Some(code), signal: None },
-                Exit::Signal(signal) => report::Exit { code: None, signal: Some(signal) },
+                Exit::Code(code) => report::Exit {
+                    code: Some(code),
+                    signal: None,
+                },
+                Exit::Signal(signal) => report::Exit {
+                    code: None,
+                    signal: Some(signal),
+                },
             },
         }
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a mean is not a count: an error in its 16th digit does not matter")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a mean is not a count: an error in its 16th digit does not matter"
+)]
 fn count(count: u64) -> f64 {
     count as f64
 }
@@ -303,7 +370,8 @@ fn count(count: u64) -> f64 {
 /// Which command is how much faster than the others: what users came for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// Index of the command that is compared: the reference if the user named one, else the fastest.
+    /// Index of the command that is compared: the reference if the user named one, else the
+    /// fastest.
     pub subject: usize,
     /// All others, those that it beats by most first.
     pub others: Vec<Speed>,
@@ -318,34 +386,57 @@ pub struct Speed {
     pub is_faster: bool,
     /// How many times faster or slower; at least 1.
     pub times: f64,
-    /// Its standard deviation, by propagation of errors; `None` if that of one of the times is unknown.
+    /// Its standard deviation, by propagation of errors; `None` if that of one of the times is
+    /// unknown.
     pub stddev: Option<f64>,
 }
 
 impl Summary {
-    /// `None` for a single command, and if a command took no time at all, since there are no ratios then.
+    /// `None` for a single command, and if a command took no time at all, since there are no ratios
+    /// then.
     pub fn of(comparison: &Comparison) -> Option<Self> {
-        let times: Vec<&Statistics> = comparison.commands.iter().map(|command| &command.time_s).collect();
+        let times: Vec<&Statistics> = comparison
+            .commands
+            .iter()
+            .map(|command| &command.time_s)
+            .collect();
         let by_time = |&a: &usize, &b: &usize| times[a].mean.total_cmp(&times[b].mean);
         let fastest = (0..times.len()).min_by(by_time);
-        let subject = if comparison.reference_is_chosen { comparison.reference } else { fastest? };
+        let subject = if comparison.reference_is_chosen {
+            comparison.reference
+        } else {
+            fastest?
+        };
         let mut order: Vec<usize> = (0..times.len()).filter(|&index| index != subject).collect();
         order.sort_by(by_time);
-        let others = order.into_iter().map(|other| Speed::of(other, times[other], times[subject])).collect::<Option<Vec<_>>>()?;
+        let others = order
+            .into_iter()
+            .map(|other| Speed::of(other, times[other], times[subject]))
+            .collect::<Option<Vec<_>>>()?;
         (!others.is_empty()).then_some(Self { subject, others })
     }
 }
 
 impl Speed {
-    /// Whether the times show a difference: not if the interval of one standard deviation includes the ratio 1.
+    /// Whether the times show a difference: not if the interval of one standard deviation includes
+    /// the ratio 1.
     pub fn is_difference(&self) -> bool {
         self.stddev.is_none_or(|stddev| self.times - stddev > 1.0)
     }
 
     fn of(other: usize, of_other: &Statistics, of_subject: &Statistics) -> Option<Self> {
         let is_faster = of_subject.mean <= of_other.mean;
-        let ratio = if is_faster { Ratio::of(of_other, of_subject) } else { Ratio::of(of_subject, of_other) }?;
-        Some(Self { other, is_faster, times: ratio.value, stddev: ratio.relative_error.map(|error| error * ratio.value) })
+        let ratio = if is_faster {
+            Ratio::of(of_other, of_subject)
+        } else {
+            Ratio::of(of_subject, of_other)
+        }?;
+        Some(Self {
+            other,
+            is_faster,
+            times: ratio.value,
+            stddev: ratio.relative_error.map(|error| error * ratio.value),
+        })
     }
 }
 
@@ -357,16 +448,29 @@ mod tests {
     #[test]
     fn a_failure_is_described_by_its_status_or_signal() {
         assert_eq!(how_it_failed(Exit::Code(0)), None);
-        assert_eq!(how_it_failed(Exit::Code(3)).as_deref(), Some("failed with exit status 3"));
-        assert_eq!(how_it_failed(Exit::Signal(11)).as_deref(), Some("was killed by SIGSEGV"));
-        assert_eq!(how_it_failed(Exit::Signal(40)).as_deref(), Some("was killed by signal 40"));
+        assert_eq!(
+            how_it_failed(Exit::Code(3)).as_deref(),
+            Some("failed with exit status 3")
+        );
+        assert_eq!(
+            how_it_failed(Exit::Signal(11)).as_deref(),
+            Some("was killed by SIGSEGV")
+        );
+        assert_eq!(
+            how_it_failed(Exit::Signal(40)).as_deref(),
+            Some("was killed by signal 40")
+        );
     }
 
     #[test]
     fn times_are_relative_to_the_reference() {
         let percents = |reference| -> Vec<_> {
             let comparison = sample::comparison(&[timed(&[40, 40]), timed(&[10, 10])], reference);
-            comparison.commands.iter().map(|command| command.relative.expect("no zero").percent.round()).collect()
+            comparison
+                .commands
+                .iter()
+                .map(|command| command.relative.expect("no zero").percent.round())
+                .collect()
         };
         assert_eq!(percents(None), [100.0, 25.0]);
         assert_eq!(percents(Some(1)), [400.0, 100.0]);
@@ -375,34 +479,72 @@ mod tests {
     #[test]
     fn the_reference_itself_has_no_error() {
         let comparison = sample::comparison(&[timed(&[38, 40, 42]), timed(&[10, 10, 10])], None);
-        let errors: Vec<_> =
-            comparison.commands.iter().map(|command| command.relative.expect("no zero").relative_error_percent).collect();
+        let errors: Vec<_> = comparison
+            .commands
+            .iter()
+            .map(|command| command.relative.expect("no zero").relative_error_percent)
+            .collect();
         assert_eq!(errors[0], None);
-        assert!(errors[1].is_some_and(|error| (error - 5.0).abs() < 1e-9), "{errors:?}");
+        assert!(
+            errors[1].is_some_and(|error| (error - 5.0).abs() < 1e-9),
+            "{errors:?}"
+        );
     }
 
     #[test]
     fn the_shells_time_is_subtracted_and_no_time_becomes_negative() {
         let comparison = sample::comparison_with_shell(&[timed(&[12, 1])], &[2, 2]);
-        let times: Vec<_> = comparison.commands[0].runs.iter().map(|run| run.time_s).collect();
-        assert!((times[0] - 0.010).abs() < 1e-9 && times[1] == 0.0, "{times:?}");
-        assert_eq!(comparison.commands[0].warnings, [Warning::NoTime { timeless: 1, runs: 2 }]);
+        let times: Vec<_> = comparison.commands[0]
+            .runs
+            .iter()
+            .map(|run| run.time_s)
+            .collect();
+        assert!(
+            (times[0] - 0.010).abs() < 1e-9 && times[1] == 0.0,
+            "{times:?}"
+        );
+        assert_eq!(
+            comparison.commands[0].warnings,
+            [Warning::NoTime {
+                timeless: 1,
+                runs: 2
+            }]
+        );
     }
 
     #[test]
     fn the_cpu_share_is_unknown_if_the_shells_time_dominates() {
         // The sample spends a tenth of its time in user mode, and half of it in the kernel.
-        let is_60 = |comparison: Comparison| comparison.commands[0].cpu_percent.map(|cpu| (cpu - 60.0).abs() < 1e-9);
-        assert_eq!(is_60(sample::comparison(&[timed(&[40, 60])], None)), Some(true));
+        let is_60 = |comparison: Comparison| {
+            comparison.commands[0]
+                .cpu_percent
+                .map(|cpu| (cpu - 60.0).abs() < 1e-9)
+        };
+        assert_eq!(
+            is_60(sample::comparison(&[timed(&[40, 60])], None)),
+            Some(true)
+        );
         let in_shell = |runs: &[u64]| is_60(sample::comparison_with_shell(&[timed(runs)], &[2, 2]));
-        assert_eq!([in_shell(&[52, 52]), in_shell(&[3, 3, 3]), in_shell(&[2, 2, 3])], [Some(true), None, None]);
+        assert_eq!(
+            [
+                in_shell(&[52, 52]),
+                in_shell(&[3, 3, 3]),
+                in_shell(&[2, 2, 3])
+            ],
+            [Some(true), None, None]
+        );
     }
 
     #[test]
     fn no_time_has_no_cpu_share_and_no_ratio() {
         let comparison = sample::comparison(&[timed(&[0]), timed(&[10])], None);
         assert_eq!(comparison.commands[0].cpu_percent, None);
-        assert!(comparison.commands.iter().all(|command| command.relative.is_none()));
+        assert!(
+            comparison
+                .commands
+                .iter()
+                .all(|command| command.relative.is_none())
+        );
     }
 
     #[test]
@@ -410,7 +552,13 @@ mod tests {
         let mut series = timed(&[10, 10, 10]);
         series.timings[1].exit = Exit::Code(3);
         let comparison = sample::comparison(&[series], None);
-        assert_eq!(comparison.commands[0].warnings, [Warning::IgnoredFailures { failures: 1, runs: 3 }]);
+        assert_eq!(
+            comparison.commands[0].warnings,
+            [Warning::IgnoredFailures {
+                failures: 1,
+                runs: 3
+            }]
+        );
         assert_eq!(comparison.commands[0].runs[1].exit.code, Some(3));
     }
 
@@ -418,20 +566,28 @@ mod tests {
     fn summary(comparison: &Comparison) -> Option<Vec<(usize, bool, f64)>> {
         Summary::of(comparison).map(|summary| {
             let of = |speed: &Speed| (speed.other, speed.is_faster, speed.times);
-            std::iter::once((summary.subject, true, 1.0)).chain(summary.others.iter().map(of)).collect()
+            std::iter::once((summary.subject, true, 1.0))
+                .chain(summary.others.iter().map(of))
+                .collect()
         })
     }
 
     #[test]
     fn the_summary_compares_the_fastest_with_all_others() {
         let comparison = sample::comparison(&[timed(&[40]), timed(&[10]), timed(&[25])], None);
-        assert_eq!(summary(&comparison), Some(vec![(1, true, 1.0), (2, true, 2.5), (0, true, 4.0)]));
+        assert_eq!(
+            summary(&comparison),
+            Some(vec![(1, true, 1.0), (2, true, 2.5), (0, true, 4.0)])
+        );
     }
 
     #[test]
     fn the_summary_compares_a_chosen_reference() {
         let comparison = sample::comparison(&[timed(&[40]), timed(&[10]), timed(&[20])], Some(2));
-        assert_eq!(summary(&comparison), Some(vec![(2, true, 1.0), (1, false, 2.0), (0, true, 2.0)]));
+        assert_eq!(
+            summary(&comparison),
+            Some(vec![(2, true, 1.0), (1, false, 2.0), (0, true, 2.0)])
+        );
     }
 
     #[test]
@@ -439,7 +595,12 @@ mod tests {
         let comparison = sample::comparison(&[timed(&[38, 40, 42]), timed(&[10, 10, 10])], None);
         let speed = Summary::of(&comparison).expect("two").others[0];
         // 2 of 40 are 5 %, and of 4.0 times 0.2.
-        assert!(speed.stddev.is_some_and(|stddev| (stddev - 0.2).abs() < 1e-9), "{speed:?}");
+        assert!(
+            speed
+                .stddev
+                .is_some_and(|stddev| (stddev - 0.2).abs() < 1e-9),
+            "{speed:?}"
+        );
     }
 
     #[test]
@@ -450,12 +611,18 @@ mod tests {
         };
         assert!(is_difference(&[38, 40, 42], &[10, 10, 10]));
         assert!(!is_difference(&[10, 12, 14], &[9, 11, 13]));
-        assert!(is_difference(&[11], &[10]), "without a deviation there is no interval");
+        assert!(
+            is_difference(&[11], &[10]),
+            "without a deviation there is no interval"
+        );
     }
 
     #[test]
     fn there_is_no_summary_of_one_command_or_of_no_time() {
         assert_eq!(summary(&sample::comparison(&[timed(&[40])], None)), None);
-        assert_eq!(summary(&sample::comparison(&[timed(&[40]), timed(&[0])], None)), None);
+        assert_eq!(
+            summary(&sample::comparison(&[timed(&[40]), timed(&[0])], None)),
+            None
+        );
     }
 }

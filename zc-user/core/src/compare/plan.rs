@@ -1,5 +1,5 @@
-//! The plan of a comparison: which commands run, in which shell, how often and with what around them. Every mistake in it is found
-//! before anything runs.
+//! The plan of a comparison: which commands run, in which shell, how often and with what around
+//! them. Every mistake in it is found before anything runs.
 
 use std::{ffi::OsString, path::PathBuf, str::FromStr, time::Duration};
 
@@ -48,7 +48,10 @@ pub struct Runs {
 
 impl Default for Runs {
     fn default() -> Self {
-        Self { min: Self::DEFAULT_MIN, max: None }
+        Self {
+            min: Self::DEFAULT_MIN,
+            max: None,
+        }
     }
 }
 
@@ -143,7 +146,9 @@ pub enum PlanError {
         commands: usize,
     },
     /// An option is given neither once nor once for each command.
-    #[error("{option} is given {times} times: give it once for all commands, or once for each of the {commands}")]
+    #[error(
+        "{option} is given {times} times: give it once for all commands, or once for each of the {commands}"
+    )]
     NotOneEach {
         /// The option.
         option: &'static str,
@@ -163,7 +168,11 @@ pub enum PlanError {
 }
 
 fn quoted(names: &[String]) -> String {
-    names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
+    names
+        .iter()
+        .map(|name| format!("'{name}'"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// The shell that runs the command lines.
@@ -207,16 +216,28 @@ impl Shell {
     pub fn script(&self, line: &str) -> Vec<OsString> {
         match self {
             Self::None => Self::default().script(line),
-            Self::Words(shell) => shell.iter().map(String::as_str).chain(["-c", line]).map(OsString::from).collect(),
+            Self::Words(shell) => shell
+                .iter()
+                .map(String::as_str)
+                .chain(["-c", line])
+                .map(OsString::from)
+                .collect(),
         }
     }
 }
 
 /// Splits a line into words by the rules of a shell. There is at least one.
 fn split(line: &str) -> Result<Vec<String>, PlanError> {
-    let unreadable = |why: &str| PlanError::Unreadable { line: line.to_owned(), why: why.to_owned() };
+    let unreadable = |why: &str| PlanError::Unreadable {
+        line: line.to_owned(),
+        why: why.to_owned(),
+    };
     let words = shell_words::split(line).map_err(|error| unreadable(&error.to_string()))?;
-    if words.first().is_none_or(String::is_empty) { Err(unreadable("it names no program")) } else { Ok(words) }
+    if words.first().is_none_or(String::is_empty) {
+        Err(unreadable("it names no program"))
+    } else {
+        Ok(words)
+    }
 }
 
 /// One command of a comparison.
@@ -259,42 +280,73 @@ pub struct HookLines {
 }
 
 /// Makes the commands of a plan. Those without a name are called by their command lines.
-pub fn subjects(lines: &[String], names: &[String], shell: &Shell, hooks: &HookLines) -> Result<Vec<Subject>, PlanError> {
+pub fn subjects(
+    lines: &[String],
+    names: &[String],
+    shell: &Shell,
+    hooks: &HookLines,
+) -> Result<Vec<Subject>, PlanError> {
     if names.len() > lines.len() {
-        return Err(PlanError::TooManyNames { names: names.len(), commands: lines.len() });
+        return Err(PlanError::TooManyNames {
+            names: names.len(),
+            commands: lines.len(),
+        });
     }
     let prepare = one_each("--prepare", &hooks.prepare, lines.len())?;
     let conclude = one_each("--conclude", &hooks.conclude, lines.len())?;
-    let around = prepare.into_iter().zip(conclude).map(|(prepare, conclude)| Hooks {
-        setup: hooks.setup.clone(),
-        prepare,
-        conclude,
-        cleanup: hooks.cleanup.clone(),
-    });
-    let names = names.iter().chain(lines.get(names.len()..).unwrap_or_default());
+    let around = prepare
+        .into_iter()
+        .zip(conclude)
+        .map(|(prepare, conclude)| Hooks {
+            setup: hooks.setup.clone(),
+            prepare,
+            conclude,
+            cleanup: hooks.cleanup.clone(),
+        });
+    let names = names
+        .iter()
+        .chain(lines.get(names.len()..).unwrap_or_default());
     let subject = |((line, name), hooks): ((&String, &String), Hooks)| {
-        Ok(Subject { name: name.clone(), line: line.clone(), words: shell.words_of(line)?, hooks })
+        Ok(Subject {
+            name: name.clone(),
+            line: line.clone(),
+            words: shell.words_of(line)?,
+            hooks,
+        })
     };
     lines.iter().zip(names).zip(around).map(subject).collect()
 }
 
 /// Spreads an option over the commands: it is given once for all, or once for each.
-fn one_each(option: &'static str, given: &[String], commands: usize) -> Result<Vec<Option<String>>, PlanError> {
+fn one_each(
+    option: &'static str,
+    given: &[String],
+    commands: usize,
+) -> Result<Vec<Option<String>>, PlanError> {
     match given {
         [] => Ok(vec![None; commands]),
         [for_all] => Ok(vec![Some(for_all.clone()); commands]),
         each if each.len() == commands => Ok(each.iter().cloned().map(Some).collect()),
-        other => Err(PlanError::NotOneEach { option, times: other.len(), commands }),
+        other => Err(PlanError::NotOneEach {
+            option,
+            times: other.len(),
+            commands,
+        }),
     }
 }
 
 /// Index of the command with this name or command line.
 pub fn reference_among(subjects: &[Subject], name: &str) -> Result<usize, PlanError> {
     let found = subjects.iter().position(|subject| subject.name == name);
-    found.or_else(|| subjects.iter().position(|subject| subject.line == name)).ok_or_else(|| PlanError::NoSuchReference {
-        name: name.to_owned(),
-        names: subjects.iter().map(|subject| subject.name.clone()).collect(),
-    })
+    found
+        .or_else(|| subjects.iter().position(|subject| subject.line == name))
+        .ok_or_else(|| PlanError::NoSuchReference {
+            name: name.to_owned(),
+            names: subjects
+                .iter()
+                .map(|subject| subject.name.clone())
+                .collect(),
+        })
 }
 
 #[cfg(test)]
@@ -306,13 +358,33 @@ mod tests {
         let usual = Runs::default();
         assert_eq!(usual.wanted(Duration::from_millis(10)), 300);
         assert_eq!(usual.wanted(Duration::from_secs(10)), 10);
-        assert_eq!(Runs { min: 2, max: Some(5) }.wanted(Duration::from_millis(10)), 5);
-        assert_eq!(Runs { min: 7, max: Some(7) }.wanted(Duration::ZERO), 7);
+        assert_eq!(
+            Runs {
+                min: 2,
+                max: Some(5)
+            }
+            .wanted(Duration::from_millis(10)),
+            5
+        );
+        assert_eq!(
+            Runs {
+                min: 7,
+                max: Some(7)
+            }
+            .wanted(Duration::ZERO),
+            7
+        );
     }
 
     fn words(shell: &str, line: &str) -> Vec<String> {
-        let words = shell.parse::<Shell>().and_then(|shell| shell.words_of(line)).expect("can be read");
-        words.into_iter().map(|word| word.into_string().expect("text")).collect()
+        let words = shell
+            .parse::<Shell>()
+            .and_then(|shell| shell.words_of(line))
+            .expect("can be read");
+        words
+            .into_iter()
+            .map(|word| word.into_string().expect("text"))
+            .collect()
     }
 
     #[test]
@@ -323,15 +395,24 @@ mod tests {
 
     #[test]
     fn without_a_shell_quotes_still_hold_words_together() {
-        assert_eq!(words("none", r#"a 'b c' d\ e "$F;""#), ["a", "b c", "d e", "$F;"]);
+        assert_eq!(
+            words("none", r#"a 'b c' d\ e "$F;""#),
+            ["a", "b c", "d e", "$F;"]
+        );
     }
 
     #[test]
     fn a_line_that_names_no_command_is_an_error() {
         let error = Shell::None.words_of("a 'b").expect_err("a quote is open");
-        assert_eq!(error.to_string(), "cannot read the command \"a 'b\": missing closing quote");
+        assert_eq!(
+            error.to_string(),
+            "cannot read the command \"a 'b\": missing closing quote"
+        );
         let error = Shell::None.words_of(" ").expect_err("no word");
-        assert_eq!(error.to_string(), "cannot read the command \" \": it names no program");
+        assert_eq!(
+            error.to_string(),
+            "cannot read the command \" \": it names no program"
+        );
         assert!("''".parse::<Shell>().is_err());
     }
 
@@ -339,13 +420,23 @@ mod tests {
         texts.iter().map(|&text| text.to_owned()).collect()
     }
 
-    fn planned(lines: &[&str], names: &[&str], prepare: &[&str]) -> Result<Vec<Subject>, PlanError> {
-        let hooks = HookLines { prepare: texts(prepare), ..HookLines::default() };
+    fn planned(
+        lines: &[&str],
+        names: &[&str],
+        prepare: &[&str],
+    ) -> Result<Vec<Subject>, PlanError> {
+        let hooks = HookLines {
+            prepare: texts(prepare),
+            ..HookLines::default()
+        };
         subjects(&texts(lines), &texts(names), &Shell::default(), &hooks)
     }
 
     fn names(subjects: &[Subject]) -> Vec<&str> {
-        subjects.iter().map(|subject| subject.name.as_str()).collect()
+        subjects
+            .iter()
+            .map(|subject| subject.name.as_str())
+            .collect()
     }
 
     #[test]
@@ -357,20 +448,29 @@ mod tests {
     #[test]
     fn more_names_than_commands_are_an_error() {
         let error = planned(&["a"], &["x", "y"], &[]).expect_err("too many");
-        assert_eq!(error.to_string(), "too many --name options: 2 names for 1 commands");
+        assert_eq!(
+            error.to_string(),
+            "too many --name options: 2 names for 1 commands"
+        );
     }
 
     #[test]
     fn prepare_is_one_for_all_or_one_for_each() {
         let prepares = |given: &[&str]| {
             let found = planned(&["a", "b", "c"], &[], given)?;
-            Ok(found.into_iter().map(|subject| subject.hooks.prepare.unwrap_or_default()).collect::<Vec<_>>())
+            Ok(found
+                .into_iter()
+                .map(|subject| subject.hooks.prepare.unwrap_or_default())
+                .collect::<Vec<_>>())
         };
         assert_eq!(prepares(&[]), Ok(texts(&["", "", ""])));
         assert_eq!(prepares(&["p"]), Ok(texts(&["p", "p", "p"])));
         assert_eq!(prepares(&["p", "q", "r"]), Ok(texts(&["p", "q", "r"])));
         let error: PlanError = prepares(&["p", "q"]).expect_err("neither");
-        assert_eq!(error.to_string(), "--prepare is given 2 times: give it once for all commands, or once for each of the 3");
+        assert_eq!(
+            error.to_string(),
+            "--prepare is given 2 times: give it once for all commands, or once for each of the 3"
+        );
     }
 
     #[test]
@@ -380,6 +480,9 @@ mod tests {
         assert_eq!(reference_among(&found, "cp a b"), Ok(0));
         assert_eq!(reference_among(&found, "other"), Ok(1));
         let error = reference_among(&found, "ohter").expect_err("no such name");
-        assert_eq!(error.to_string(), "--reference: no command is called 'ohter'; there are 'cat a', 'other'");
+        assert_eq!(
+            error.to_string(),
+            "--reference: no command is called 'ohter'; there are 'cat a', 'other'"
+        );
     }
 }

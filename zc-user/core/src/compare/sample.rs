@@ -37,13 +37,22 @@ pub fn timed(runs_ms: &[u64]) -> Series {
         row("write").called(256).bytes(1 << 20).requested(1 << 20),
         row("mmap").called(20).requested(9 << 20),
     ];
-    Series { timings: runs_ms.iter().map(|&ms| timing(ms)).collect(), trace: of_threads(vec![rows]) }
+    Series {
+        timings: runs_ms.iter().map(|&ms| timing(ms)).collect(),
+        trace: of_threads(vec![rows]),
+    }
 }
 
 /// A command that copied 1 MiB by `sendfile`.
 pub fn by_sendfile(runs_ms: &[u64]) -> Series {
-    let rows = vec![row("sendfile").called(2).bytes(1 << 20), row("mmap").called(20)];
-    Series { trace: of_threads(vec![rows]), ..timed(runs_ms) }
+    let rows = vec![
+        row("sendfile").called(2).bytes(1 << 20),
+        row("mmap").called(20),
+    ];
+    Series {
+        trace: of_threads(vec![rows]),
+        ..timed(runs_ms)
+    }
 }
 
 /// Makes the counts of a series lower bounds, and its memory unknown.
@@ -80,13 +89,31 @@ pub fn plan(commands: usize) -> Plan {
 
 /// A comparison of commands named `a`, `b`, ...
 pub fn comparison(series: &[Series], reference: Option<usize>) -> Comparison {
-    let plan = Plan { reference, ..plan(series.len()) };
-    Comparison::new(&plan, &Measured { shell: Vec::new(), series: series.to_vec() })
+    let plan = Plan {
+        reference,
+        ..plan(series.len())
+    };
+    Comparison::new(
+        &plan,
+        &Measured {
+            shell: Vec::new(),
+            series: series.to_vec(),
+        },
+    )
 }
 
 /// The same in a shell whose empty runs took this many milliseconds.
 pub fn comparison_with_shell(series: &[Series], shell_ms: &[u64]) -> Comparison {
-    let plan = Plan { shell: Shell::default(), ..plan(series.len()) };
+    let plan = Plan {
+        shell: Shell::default(),
+        ..plan(series.len())
+    };
     let shell = shell_ms.iter().map(|&ms| timing(ms)).collect();
-    Comparison::new(&plan, &Measured { shell, series: series.to_vec() })
+    Comparison::new(
+        &plan,
+        &Measured {
+            shell,
+            series: series.to_vec(),
+        },
+    )
 }

@@ -49,8 +49,14 @@ impl Ratio {
         if one.mean <= 0.0 || other.mean <= 0.0 {
             return None;
         }
-        let relative_error = one.relative_stddev().zip(other.relative_stddev()).map(|(one, other)| one.hypot(other));
-        Some(Self { value: one.mean / other.mean, relative_error })
+        let relative_error = one
+            .relative_stddev()
+            .zip(other.relative_stddev())
+            .map(|(one, other)| one.hypot(other));
+        Some(Self {
+            value: one.mean / other.mean,
+            relative_error,
+        })
     }
 }
 
@@ -69,7 +75,11 @@ fn median(sample: &[f64]) -> f64 {
     let mut sorted = sample.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
-    if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) }
+    if sorted.len() % 2 == 1 {
+        sorted[middle]
+    } else {
+        f64::midpoint(sorted[middle - 1], sorted[middle])
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "there are fewer than 2^52 runs")]
@@ -77,17 +87,22 @@ fn count(count: usize) -> f64 {
     count as f64
 }
 
-/// How far an outlier is from the median, in median absolute deviations (MAD): ten standard deviations. In a normal distribution a
-/// standard deviation is 1.4826 MAD. hyperfine uses the same limit.
+/// How far an outlier is from the median, in median absolute deviations (MAD): ten standard
+/// deviations. In a normal distribution a standard deviation is 1.4826 MAD. hyperfine uses the same
+/// limit.
 const OUTLIER_SCORE: f64 = 1.4826 * 10.0;
 
-/// Which values of a sample are outliers, by their modified Z-scores: Iglewicz and Hoaglin, "How to Detect and Handle Outliers", 1993.
+/// Which values of a sample are outliers, by their modified Z-scores: Iglewicz and Hoaglin, "How to
+/// Detect and Handle Outliers", 1993.
 pub(super) fn outliers(sample: &[f64]) -> Vec<bool> {
     let center = median(sample);
     let deviations: Vec<f64> = sample.iter().map(|value| (value - center).abs()).collect();
     // If most values are equal, the MAD is 0, and every other value is an outlier.
     let mad = median(&deviations).max(f64::EPSILON);
-    deviations.iter().map(|deviation| deviation / mad > OUTLIER_SCORE).collect()
+    deviations
+        .iter()
+        .map(|deviation| deviation / mad > OUTLIER_SCORE)
+        .collect()
 }
 
 #[cfg(test)]
@@ -113,25 +128,53 @@ mod tests {
     #[test]
     fn a_single_run_has_no_deviation() {
         let found = Statistics::of(&[3.5]);
-        assert_eq!(found, Statistics { mean: 3.5, stddev: None, median: 3.5, min: 3.5, max: 3.5 });
+        assert_eq!(
+            found,
+            Statistics {
+                mean: 3.5,
+                stddev: None,
+                median: 3.5,
+                min: 3.5,
+                max: 3.5
+            }
+        );
     }
 
     #[test]
     fn the_error_of_a_ratio_is_propagated() {
-        let one = Statistics { mean: 10.0, stddev: Some(0.3), ..Statistics::of(&[10.0]) };
-        let other = Statistics { mean: 4.0, stddev: Some(0.16), ..Statistics::of(&[4.0]) };
+        let one = Statistics {
+            mean: 10.0,
+            stddev: Some(0.3),
+            ..Statistics::of(&[10.0])
+        };
+        let other = Statistics {
+            mean: 4.0,
+            stddev: Some(0.16),
+            ..Statistics::of(&[4.0])
+        };
         let ratio = Ratio::of(&one, &other).expect("neither is 0");
         assert_near(ratio.value, 2.5);
         // 3 % and 4 %.
         assert_near(ratio.relative_error.expect("both are known"), 0.05);
         let single = Statistics::of(&[4.0]);
-        assert_eq!(Ratio::of(&one, &single).expect("neither is 0").relative_error, None);
+        assert_eq!(
+            Ratio::of(&one, &single)
+                .expect("neither is 0")
+                .relative_error,
+            None
+        );
     }
 
     #[test]
     fn there_is_no_ratio_to_no_time() {
-        assert_eq!(Ratio::of(&Statistics::of(&[1.0]), &Statistics::of(&[0.0, 0.0])), None);
-        assert_eq!(Ratio::of(&Statistics::of(&[0.0]), &Statistics::of(&[1.0])), None);
+        assert_eq!(
+            Ratio::of(&Statistics::of(&[1.0]), &Statistics::of(&[0.0, 0.0])),
+            None
+        );
+        assert_eq!(
+            Ratio::of(&Statistics::of(&[0.0]), &Statistics::of(&[1.0])),
+            None
+        );
     }
 
     #[test]
@@ -139,10 +182,19 @@ mod tests {
         assert_eq!(outliers(&[1.0]), [false]);
         assert_eq!(outliers(&[1000.0, 0.0]), [false; 2]);
         assert_eq!(outliers(&[0.9, 1.0, 1.1, 1.05]), [false; 4]);
-        assert_eq!(outliers(&[1.0, 1.1, 0.9, 1.05, 9.0]), [false, false, false, false, true]);
-        assert_eq!(outliers(&[9.0, 1.0, 1.1, 0.9, 1.05]), [true, false, false, false, false]);
+        assert_eq!(
+            outliers(&[1.0, 1.1, 0.9, 1.05, 9.0]),
+            [false, false, false, false, true]
+        );
+        assert_eq!(
+            outliers(&[9.0, 1.0, 1.1, 0.9, 1.05]),
+            [true, false, false, false, false]
+        );
         // If most values are equal, every other value is an outlier.
-        assert_eq!(outliers(&[5.0, 5.0, 5.0, 5.0, 5.1]), [false, false, false, false, true]);
+        assert_eq!(
+            outliers(&[5.0, 5.0, 5.0, 5.0, 5.1]),
+            [false, false, false, false, true]
+        );
         assert_eq!(outliers(&[5.0; 4]), [false; 4]);
     }
 }

@@ -30,13 +30,16 @@ pub struct Traced {
     pub counted: Option<Counted>,
     /// How many counted calls returned, over all processes.
     pub syscalls: u64,
-    /// Mean size of the calls of `apis`. For transfers it counts the calls that moved bytes at the destination, precise to less than a
-    /// byte; for bytes that were only read or only written it counts the calls that met the end of the file, too. If not all calls that
-    /// move data were counted, it is the mean of the counted calls that succeeded. `None`: unknown, or nothing was moved.
+    /// Mean size of the calls of `apis`. For transfers it counts the calls that moved bytes at the
+    /// destination, precise to less than a byte; for bytes that were only read or only written it
+    /// counts the calls that met the end of the file, too. If not all calls that move data were
+    /// counted, it is the mean of the counted calls that succeeded. `None`: unknown, or nothing was
+    /// moved.
     pub bytes_per_call: Option<f64>,
-    /// The APIs that did the work, the one that moved most first: those of the transfers, else `read` or `write` for bytes that were only
-    /// read or only written. Empty if nothing was moved. `None`: unknown, because calls that move data were not counted, or because so
-    /// little was read (64 KiB) that the loader may have read it.
+    /// The APIs that did the work, the one that moved most first: those of the transfers, else
+    /// `read` or `write` for bytes that were only read or only written. Empty if nothing was moved.
+    /// `None`: unknown, because calls that move data were not counted, or because so little was
+    /// read (64 KiB) that the loader may have read it.
     pub apis: Option<Vec<String>>,
     /// All counts of the report.
     pub totals: Totals,
@@ -45,7 +48,10 @@ pub struct Traced {
 impl Traced {
     /// Takes from a report what a comparison shows.
     pub(super) fn of(report: Report) -> Self {
-        let Work { apis, bytes_per_call } = Work::of(&report);
+        let Work {
+            apis,
+            bytes_per_call,
+        } = Work::of(&report);
         Self {
             counted: report.counted,
             syscalls: report.totals.syscalls.iter().map(|call| call.calls).sum(),
@@ -64,14 +70,15 @@ impl Traced {
 /// An API is left out if it moved less than this fraction of all known bytes (1/10).
 const NEGLIGIBLE: u64 = 10;
 
-/// Up to this many bytes that are only read or only written say nothing about the command's work: the loader reads libraries, the C
-/// library reads a locale, and the program prints a line.
+/// Up to this many bytes that are only read or only written say nothing about the command's work:
+/// the loader reads libraries, the C library reads a locale, and the program prints a line.
 const NOISE_BYTES: u64 = 64 << 10;
 
 /// By which APIs a command did its work.
 #[derive(Debug, Clone, PartialEq)]
 struct Work {
-    /// The APIs, the one that moved most first, those with unknown bytes last. Empty if nothing was moved, `None` if unknown.
+    /// The APIs, the one that moved most first, those with unknown bytes last. Empty if nothing was
+    /// moved, `None` if unknown.
     apis: Option<Vec<String>>,
     /// Mean bytes of their calls, if known for all of them.
     bytes_per_call: Option<f64>,
@@ -88,16 +95,28 @@ struct ApiBytes {
 }
 
 impl Work {
-    /// Takes the transfers, and the calls that are an API by themselves. Bytes that were only read or only written count as work if nothing
-    /// else was moved, or less.
+    /// Takes the transfers, and the calls that are an API by themselves. Bytes that were only read
+    /// or only written count as work if nothing else was moved, or less.
     fn of(report: &Report) -> Self {
-        if report.counted.as_ref().is_some_and(|counted| !counts_all_data(counted)) {
-            // A part of the calls does not tell the API, but these calls do tell how much they moved.
-            return Self { apis: None, bytes_per_call: mean_of_calls(&report.totals.syscalls) };
+        if report
+            .counted
+            .as_ref()
+            .is_some_and(|counted| !counts_all_data(counted))
+        {
+            // A part of the calls does not tell the API, but these calls do tell how much they
+            // moved.
+            return Self {
+                apis: None,
+                bytes_per_call: mean_of_calls(&report.totals.syscalls),
+            };
         }
         let (mut moved, one_sided) = moved(report);
         let is_alone = moved.is_empty();
-        let least = moved.iter().filter_map(|moved| moved.bytes).fold(0, u64::saturating_add).max(NOISE_BYTES);
+        let least = moved
+            .iter()
+            .filter_map(|moved| moved.bytes)
+            .fold(0, u64::saturating_add)
+            .max(NOISE_BYTES);
         let is_work = |side: &&OneSided<'_>| match side.bytes() {
             // The loader reads, but does not write.
             Some(bytes) => bytes > least || (is_alone && side.side == Side::Written && bytes > 0),
@@ -106,17 +125,26 @@ impl Work {
         moved.extend(one_sided.iter().filter(is_work).filter_map(OneSided::moved));
         if moved.is_empty() {
             let is_idle = one_sided.iter().all(|side| side.bytes() == Some(0));
-            return Self { apis: is_idle.then(Vec::new), bytes_per_call: None };
+            return Self {
+                apis: is_idle.then(Vec::new),
+                bytes_per_call: None,
+            };
         }
         let apis = ranked(&moved);
         moved.retain(|moved| apis.iter().any(|api| api == moved.api));
-        Self { bytes_per_call: mean_of(&moved), apis: Some(apis) }
+        Self {
+            bytes_per_call: mean_of(&moved),
+            apis: Some(apis),
+        }
     }
 }
 
 /// Whether every call that moves bytes was counted.
 fn counts_all_data(counted: &Counted) -> bool {
-    TABLE.iter().filter(|spec| moves_bytes(spec)).all(|spec| counted.contains(spec.name))
+    TABLE
+        .iter()
+        .filter(|spec| moves_bytes(spec))
+        .all(|spec| counted.contains(spec.name))
 }
 
 fn moves_bytes(spec: &Spec) -> bool {
@@ -126,8 +154,13 @@ fn moves_bytes(spec: &Spec) -> bool {
 /// What went from one end to another, and then what was only read and only written.
 fn moved(report: &Report) -> (Vec<ApiBytes>, [OneSided<'_>; 2]) {
     let mut moved: Vec<ApiBytes> = transfers(report).chain(direct_calls(report)).collect();
-    let one_sided = [OneSided::of(report, Side::Read), OneSided::of(report, Side::Written)];
-    let [read, written] = one_sided.each_ref().map(|side| side.where_file_is_known(false));
+    let one_sided = [
+        OneSided::of(report, Side::Read),
+        OneSided::of(report, Side::Written),
+    ];
+    let [read, written] = one_sided
+        .each_ref()
+        .map(|side| side.where_file_is_known(false));
     match loop_of(&read, &written) {
         None => (moved, one_sided),
         Some(relay) => {
@@ -147,21 +180,37 @@ fn transfers(report: &Report) -> impl Iterator<Item = ApiBytes> {
 
 /// The transfers within processes. Those over several consist of them.
 fn within_processes(report: &Report) -> impl Iterator<Item = &Transfer> {
-    report.transfers.iter().filter(|transfer| !transfer.crosses_processes())
+    report
+        .transfers
+        .iter()
+        .filter(|transfer| !transfer.crosses_processes())
 }
 
 /// Calls that are an API by themselves and are part of no transfer.
 fn direct_calls(report: &Report) -> impl Iterator<Item = ApiBytes> {
-    let in_transfers: HashSet<&String> = within_processes(report).flat_map(|transfer| transfer.calls_by_syscall.keys()).collect();
-    let operations_are_known = report.processes.iter().any(|process| !process.io_uring.is_empty());
-    let others = report.totals.syscalls.iter().filter(move |call| call.calls > call.errors && !in_transfers.contains(&call.name));
+    let in_transfers: HashSet<&String> = within_processes(report)
+        .flat_map(|transfer| transfer.calls_by_syscall.keys())
+        .collect();
+    let operations_are_known = report
+        .processes
+        .iter()
+        .any(|process| !process.io_uring.is_empty());
+    let others = report
+        .totals
+        .syscalls
+        .iter()
+        .filter(move |call| call.calls > call.errors && !in_transfers.contains(&call.name));
     others.filter_map(move |call| {
         let api = match call.name.as_str() {
             "io_uring_enter" => (!operations_are_known).then_some(Api::IoUring)?,
             "vmsplice" => Api::Vmsplice,
             name => api_of_call(&Call::native(name.to_owned()))?,
         };
-        Some(ApiBytes { api: api.name(), bytes: call.bytes, mean_bytes: mean_of_call(call) })
+        Some(ApiBytes {
+            api: api.name(),
+            bytes: call.bytes,
+            mean_bytes: mean_of_call(call),
+        })
     })
 }
 
@@ -171,23 +220,38 @@ fn mean_of_call(call: &Syscall) -> Option<f64> {
 
 /// Mean bytes of the successful calls; `None` if one of them does not tell how much it moved.
 fn mean_of_calls(calls: &[Syscall]) -> Option<f64> {
-    let moving = calls.iter().filter(|call| call.calls > call.errors && moves_bytes(&Spec::of(&call.name)));
-    let is_reflink = |call: &&Syscall| api_of_call(&Call::native(call.name.clone())) == Some(Api::Reflink);
+    let moving = calls
+        .iter()
+        .filter(|call| call.calls > call.errors && moves_bytes(&Spec::of(&call.name)));
+    let is_reflink =
+        |call: &&Syscall| api_of_call(&Call::native(call.name.clone())) == Some(Api::Reflink);
     let mut sum: (u64, u64) = (0, 0);
     for call in moving.filter(|call| !is_reflink(call)) {
-        sum = (sum.0.checked_add(call.bytes?)?, sum.1 + call.calls - call.errors);
+        sum = (
+            sum.0.checked_add(call.bytes?)?,
+            sum.1 + call.calls - call.errors,
+        );
     }
     mean(sum.0, sum.1)
 }
 
-/// Where the files are unknown, roughly equal bytes in and out are taken as a loop through user memory. They need not be equal, since a
-/// program also reads its libraries and writes messages.
+/// Where the files are unknown, roughly equal bytes in and out are taken as a loop through user
+/// memory. They need not be equal, since a program also reads its libraries and writes messages.
 fn loop_of(read: &OneSided<'_>, written: &OneSided<'_>) -> Option<ApiBytes> {
     let (from, to) = (read.bytes()?, written.bytes()?);
-    let calls = read.calls().zip(written.calls()).map(|(reads, writes)| reads + writes);
-    let mean_bytes = calls.zip(from.checked_add(to)).and_then(|(calls, bytes)| mean(bytes, calls));
+    let calls = read
+        .calls()
+        .zip(written.calls())
+        .map(|(reads, writes)| reads + writes);
+    let mean_bytes = calls
+        .zip(from.checked_add(to))
+        .and_then(|(calls, bytes)| mean(bytes, calls));
     let is_loop = from > 0 && to > 0 && from / 2 <= to && to / 2 <= from;
-    is_loop.then(|| ApiBytes { api: Api::ReadWrite.name(), bytes: Some(from.min(to)), mean_bytes })
+    is_loop.then(|| ApiBytes {
+        api: Api::ReadWrite.name(),
+        bytes: Some(from.min(to)),
+        mean_bytes,
+    })
 }
 
 /// The names of the APIs that moved more than a negligible share.
@@ -197,10 +261,17 @@ fn ranked(all: &[ApiBytes]) -> Vec<String> {
         let sum = sums.entry(moved.api).or_default();
         *sum = sum.saturating_add(moved.bytes.unwrap_or(0));
     }
-    let total = sums.values().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
-    let is_unknown = |api: &str| all.iter().any(|moved| moved.api == api && moved.bytes.is_none());
-    let mut ranked: Vec<(&str, u64)> =
-        sums.into_iter().filter(|&(api, bytes)| is_unknown(api) || is_worth_it(Some(bytes), total)).collect();
+    let total = sums
+        .values()
+        .fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+    let is_unknown = |api: &str| {
+        all.iter()
+            .any(|moved| moved.api == api && moved.bytes.is_none())
+    };
+    let mut ranked: Vec<(&str, u64)> = sums
+        .into_iter()
+        .filter(|&(api, bytes)| is_unknown(api) || is_worth_it(Some(bytes), total))
+        .collect();
     ranked.sort_by_key(|&(_, bytes)| Reverse(bytes));
     ranked.into_iter().map(|(api, _)| api.to_owned()).collect()
 }
@@ -210,9 +281,13 @@ fn is_worth_it(bytes: Option<u64>, all: u64) -> bool {
     bytes.is_none_or(|bytes| bytes > 0 && bytes >= all / NEGLIGIBLE)
 }
 
-/// Mean bytes of all these calls; `None` if unknown for one of them. A reflink shares blocks and moves no bytes.
+/// Mean bytes of all these calls; `None` if unknown for one of them. A reflink shares blocks and
+/// moves no bytes.
 fn mean_of(all: &[ApiBytes]) -> Option<f64> {
-    let telling = || all.iter().filter(|moved| moved.api != Api::Reflink.name() && moved.bytes != Some(0));
+    let telling = || {
+        all.iter()
+            .filter(|moved| moved.api != Api::Reflink.name() && moved.bytes != Some(0))
+    };
     let mut sum = (0, 0.0);
     for moved in telling() {
         let bytes = moved.bytes?;
@@ -221,7 +296,10 @@ fn mean_of(all: &[ApiBytes]) -> Option<f64> {
     (sum.0 > 0).then(|| mean(sum.0, 1).map(|bytes| bytes / sum.1))?
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a mean is not a count: an error in its 16th digit does not matter")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a mean is not a count: an error in its 16th digit does not matter"
+)]
 fn mean(bytes: u64, calls: u64) -> Option<f64> {
     (calls > 0).then(|| bytes as f64 / calls as f64)
 }
@@ -238,7 +316,8 @@ enum Side {
 struct OneSided<'a> {
     side: Side,
     shares: Vec<&'a Share>,
-    /// Whether a call of this side failed: a share counts failed calls, too, but does not say how many.
+    /// Whether a call of this side failed: a share counts failed calls, too, but does not say how
+    /// many.
     some_failed: bool,
 }
 
@@ -258,27 +337,50 @@ impl Side {
     }
 
     fn is_of(self, call: &Syscall) -> bool {
-        matches!((self, Spec::of(&call.name).fds), (Self::Read, Fds::Reads(_)) | (Self::Written, Fds::Writes(_)))
+        matches!(
+            (self, Spec::of(&call.name).fds),
+            (Self::Read, Fds::Reads(_)) | (Self::Written, Fds::Writes(_))
+        )
     }
 }
 
 impl<'a> OneSided<'a> {
     /// One side of a report.
     fn of(report: &'a Report, side: Side) -> Self {
-        let some_failed = report.totals.syscalls.iter().any(|call| side.is_of(call) && call.errors > 0);
-        let shares = report.processes.iter().flat_map(|process| side.shares(&process.unattributed)).collect();
-        Self { side, shares, some_failed }
+        let some_failed = report
+            .totals
+            .syscalls
+            .iter()
+            .any(|call| side.is_of(call) && call.errors > 0);
+        let shares = report
+            .processes
+            .iter()
+            .flat_map(|process| side.shares(&process.unattributed))
+            .collect();
+        Self {
+            side,
+            shares,
+            some_failed,
+        }
     }
 
     /// The part with known files, or the part without.
     fn where_file_is_known(&self, is_known: bool) -> Self {
-        let shares = self.shares.iter().copied().filter(|share| share.file.is_some() == is_known).collect();
+        let shares = self
+            .shares
+            .iter()
+            .copied()
+            .filter(|share| share.file.is_some() == is_known)
+            .collect();
         Self { shares, ..*self }
     }
 
     /// Sum of its bytes; `None` if unknown for some calls.
     fn bytes(&self) -> Option<u64> {
-        self.shares.iter().map(|share| share.bytes).try_fold(0, |sum: u64, bytes| sum.checked_add(bytes?))
+        self.shares
+            .iter()
+            .map(|share| share.bytes)
+            .try_fold(0, |sum: u64, bytes| sum.checked_add(bytes?))
     }
 
     /// Its calls, including those that met the end of a file; `None`: unknown.
@@ -286,17 +388,28 @@ impl<'a> OneSided<'a> {
         (!self.some_failed).then(|| self.shares.iter().map(|share| share.calls).sum())
     }
 
-    /// The same as an API, called `read` or `write`; `None` if there is nothing. The mean size leaves out files with a negligible share of
-    /// the bytes, such as a library from which the loader reads a header.
+    /// The same as an API, called `read` or `write`; `None` if there is nothing. The mean size
+    /// leaves out files with a negligible share of the bytes, such as a library from which the
+    /// loader reads a header.
     fn moved(&self) -> Option<ApiBytes> {
         if self.shares.is_empty() {
             return None;
         }
         let bytes = self.bytes();
         let is_large = |share: &&&Share| is_worth_it(share.bytes, bytes.unwrap_or(0));
-        let large = Self { shares: self.shares.iter().filter(is_large).copied().collect(), ..*self };
-        let mean_bytes = large.bytes().zip(large.calls()).and_then(|(bytes, calls)| mean(bytes, calls));
-        Some(ApiBytes { api: self.side.name(), bytes, mean_bytes })
+        let large = Self {
+            shares: self.shares.iter().filter(is_large).copied().collect(),
+            ..*self
+        };
+        let mean_bytes = large
+            .bytes()
+            .zip(large.calls())
+            .and_then(|(bytes, calls)| mean(bytes, calls));
+        Some(ApiBytes {
+            api: self.side.name(),
+            bytes,
+            mean_bytes,
+        })
     }
 }
 
@@ -330,35 +443,85 @@ mod tests {
 
     #[test]
     fn the_api_is_the_call_that_moved_nearly_all_bytes() {
-        assert_eq!(apis(vec![moved("read", 832), moved("sendfile", 1 << 20), moved("write", 20)]), ["sendfile"]);
-        assert_eq!(apis(vec![moved("pread64", 832), moved("copy_file_range", 1 << 20)]), ["copy_file_range"]);
+        assert_eq!(
+            apis(vec![
+                moved("read", 832),
+                moved("sendfile", 1 << 20),
+                moved("write", 20)
+            ]),
+            ["sendfile"]
+        );
+        assert_eq!(
+            apis(vec![
+                moved("pread64", 832),
+                moved("copy_file_range", 1 << 20)
+            ]),
+            ["copy_file_range"]
+        );
     }
 
     #[test]
     fn equal_bytes_in_and_out_are_a_read_write_loop_whatever_the_calls() {
-        assert_eq!(apis(vec![moved("read", 1 << 20), moved("sendto", 1 << 20)]), ["read+write"]);
-        assert_eq!(apis(vec![moved("recvfrom", 600), moved("readv", 400), moved("write", 1000)]), ["read+write"]);
+        assert_eq!(
+            apis(vec![moved("read", 1 << 20), moved("sendto", 1 << 20)]),
+            ["read+write"]
+        );
+        assert_eq!(
+            apis(vec![
+                moved("recvfrom", 600),
+                moved("readv", 400),
+                moved("write", 1000)
+            ]),
+            ["read+write"]
+        );
     }
 
     #[test]
     fn bytes_of_one_side_only_are_read_or_write() {
-        assert_eq!(apis(vec![moved("read", 832), moved("write", 1 << 20)]), ["write"]);
-        assert_eq!(apis(vec![moved("read", 1 << 20), moved("write", 10)]), ["read"]);
+        assert_eq!(
+            apis(vec![moved("read", 832), moved("write", 1 << 20)]),
+            ["write"]
+        );
+        assert_eq!(
+            apis(vec![moved("read", 1 << 20), moved("write", 10)]),
+            ["read"]
+        );
     }
 
     #[test]
     fn apis_that_moved_a_tenth_or_more_are_listed() {
-        let rows = vec![moved("read", 300), moved("write", 300), moved("sendfile", 600), moved("splice", 20)];
+        let rows = vec![
+            moved("read", 300),
+            moved("write", 300),
+            moved("sendfile", 600),
+            moved("splice", 20),
+        ];
         assert_eq!(apis(rows), ["sendfile", "read+write"]);
     }
 
     #[test]
     fn an_api_with_unknown_bytes_is_listed_last() {
         assert_eq!(apis(vec![row("ioctl(FICLONE)").called(1)]), ["reflink"]);
-        assert_eq!(apis(vec![moved("read", 9), moved("write", 9), row("ioctl(FICLONE)").called(1)]), ["read+write", "reflink"]);
-        assert_eq!(Work::of(&report(vec![row("ioctl(FICLONE)").called(1)])).bytes_per_call, None);
+        assert_eq!(
+            apis(vec![
+                moved("read", 9),
+                moved("write", 9),
+                row("ioctl(FICLONE)").called(1)
+            ]),
+            ["read+write", "reflink"]
+        );
+        assert_eq!(
+            Work::of(&report(vec![row("ioctl(FICLONE)").called(1)])).bytes_per_call,
+            None
+        );
         // A failed call moved nothing.
-        assert_eq!(apis(vec![row("ioctl(FICLONE)").failed(libc::EXDEV, 1), moved("sendfile", 9)]), ["sendfile"]);
+        assert_eq!(
+            apis(vec![
+                row("ioctl(FICLONE)").failed(libc::EXDEV, 1),
+                moved("sendfile", 9)
+            ]),
+            ["sendfile"]
+        );
     }
 
     const MIB: u64 = 1 << 20;
@@ -389,7 +552,10 @@ mod tests {
         assert_eq!(found, ["copy_file_range"]);
         let found = apis_with_files(|scene| {
             let (from, to) = (scene.regular("in"), scene.regular("out"));
-            vec![read("read", from, 257, MIB), written_after("write", from, to, 256, MIB, MIB)]
+            vec![
+                read("read", from, 257, MIB),
+                written_after("write", from, to, 256, MIB, MIB),
+            ]
         });
         assert_eq!(found, ["read+write"]);
     }
@@ -398,7 +564,10 @@ mod tests {
     fn reading_one_file_and_writing_another_is_not_a_loop() {
         let found = apis_with_files(|scene| {
             let (data, stdout) = (scene.regular("data"), scene.regular("tty"));
-            vec![read("read", data, 1, MIB), write("write", stdout, 1, MIB / 2)]
+            vec![
+                read("read", data, 1, MIB),
+                write("write", stdout, 1, MIB / 2),
+            ]
         });
         assert_eq!(found, ["read", "write"]);
     }
@@ -406,21 +575,47 @@ mod tests {
     #[test]
     fn the_loaders_reads_do_not_hide_a_small_copy() {
         let report = with_files(|scene| {
-            let (libc, from, to) = (scene.regular("libc.so.6"), scene.regular("in"), scene.regular("out"));
-            vec![read("read", libc, 9, 7520), copy("copy_file_range", from, to, 1, 18).zero(1)]
+            let (libc, from, to) = (
+                scene.regular("libc.so.6"),
+                scene.regular("in"),
+                scene.regular("out"),
+            );
+            vec![
+                read("read", libc, 9, 7520),
+                copy("copy_file_range", from, to, 1, 18).zero(1),
+            ]
         });
-        assert_eq!(Work::of(&report), Work { apis: Some(vec!["copy_file_range".to_owned()]), bytes_per_call: Some(18.0) });
+        assert_eq!(
+            Work::of(&report),
+            Work {
+                apis: Some(vec!["copy_file_range".to_owned()]),
+                bytes_per_call: Some(18.0)
+            }
+        );
     }
 
     #[test]
     fn the_loaders_reads_are_not_the_commands_work() {
-        let libc_alone = with_files(|scene| vec![read("read", scene.regular("libc.so.6"), 3, 2400)]);
-        assert_eq!(Work::of(&libc_alone), Work { apis: None, bytes_per_call: None });
+        let libc_alone =
+            with_files(|scene| vec![read("read", scene.regular("libc.so.6"), 3, 2400)]);
+        assert_eq!(
+            Work::of(&libc_alone),
+            Work {
+                apis: None,
+                bytes_per_call: None
+            }
+        );
         let with_a_line = with_files(|scene| {
             let (libc, stdout) = (scene.regular("libc.so.6"), scene.regular("tty"));
             vec![read("read", libc, 3, 2400), write("write", stdout, 1, 3)]
         });
-        assert_eq!(Work::of(&with_a_line), Work { apis: Some(vec!["write".to_owned()]), bytes_per_call: Some(3.0) });
+        assert_eq!(
+            Work::of(&with_a_line),
+            Work {
+                apis: Some(vec!["write".to_owned()]),
+                bytes_per_call: Some(3.0)
+            }
+        );
     }
 
     #[test]
@@ -429,14 +624,27 @@ mod tests {
             let (libc, data) = (scene.regular("libc.so.6"), scene.regular("data"));
             vec![read("read", libc, 3, 2400), read("read", data, 4, MIB)]
         });
-        assert_eq!(Work::of(&report), Work { apis: Some(vec!["read".to_owned()]), bytes_per_call: Some(262_144.0) });
+        assert_eq!(
+            Work::of(&report),
+            Work {
+                apis: Some(vec!["read".to_owned()]),
+                bytes_per_call: Some(262_144.0)
+            }
+        );
     }
 
     #[test]
     fn a_small_copy_does_not_hide_larger_writes() {
         let found = apis_with_files(|scene| {
-            let (from, to, log) = (scene.regular("in"), scene.regular("out"), scene.regular("log"));
-            vec![copy("sendfile", from, to, 1, 18), write("write", log, 4, MIB)]
+            let (from, to, log) = (
+                scene.regular("in"),
+                scene.regular("out"),
+                scene.regular("log"),
+            );
+            vec![
+                copy("sendfile", from, to, 1, 18),
+                write("write", log, 4, MIB),
+            ]
         });
         assert_eq!(found, ["write"]);
     }
@@ -447,7 +655,13 @@ mod tests {
             let data = scene.regular("data");
             vec![read("read", data, 4, MIB).failed(libc::EAGAIN, 3)]
         });
-        assert_eq!(Work::of(&report), Work { apis: Some(vec!["read".to_owned()]), bytes_per_call: None });
+        assert_eq!(
+            Work::of(&report),
+            Work {
+                apis: Some(vec!["read".to_owned()]),
+                bytes_per_call: None
+            }
+        );
     }
 
     #[test]
@@ -457,21 +671,48 @@ mod tests {
             trace.counted = Some(selection.parse().expect("a selection"));
             Work::of(&Report::from_trace(&trace, &Options::default()))
         };
-        assert_eq!(of_part("mmap", vec![row("mmap").called(9)]), Work { apis: None, bytes_per_call: None });
+        assert_eq!(
+            of_part("mmap", vec![row("mmap").called(9)]),
+            Work {
+                apis: None,
+                bytes_per_call: None
+            }
+        );
         let writes = vec![row("write").called(4).bytes(1 << 20)];
-        assert_eq!(of_part("write", writes.clone()), Work { apis: None, bytes_per_call: Some(262_144.0) });
-        assert_eq!(of_part("%data", writes).apis, Some(vec!["write".to_owned()]));
+        assert_eq!(
+            of_part("write", writes.clone()),
+            Work {
+                apis: None,
+                bytes_per_call: Some(262_144.0)
+            }
+        );
+        assert_eq!(
+            of_part("%data", writes).apis,
+            Some(vec!["write".to_owned()])
+        );
     }
 
     #[test]
     fn io_uring_is_named_even_if_its_operations_are_unseen() {
         let report = report(vec![moved("read", 832), row("io_uring_enter").called(3)]);
-        assert_eq!(Work::of(&report), Work { apis: Some(vec!["io_uring".to_owned()]), bytes_per_call: None });
+        assert_eq!(
+            Work::of(&report),
+            Work {
+                apis: Some(vec!["io_uring".to_owned()]),
+                bytes_per_call: None
+            }
+        );
     }
 
     #[test]
     fn without_moved_bytes_there_is_no_api() {
-        assert!(apis(vec![row("mmap").called(3), row("sendfile").failed(libc::EINVAL, 1)]).is_empty());
+        assert!(
+            apis(vec![
+                row("mmap").called(3),
+                row("sendfile").failed(libc::EINVAL, 1)
+            ])
+            .is_empty()
+        );
     }
 
     fn traced(rows: Vec<Row>) -> Traced {
@@ -493,6 +734,9 @@ mod tests {
     #[test]
     fn without_bytes_there_is_no_mean() {
         assert_eq!(traced(vec![row("mmap").called(7)]).bytes_per_call, None);
-        assert_eq!(traced(vec![row("read").bytes(0).failed(libc::EIO, 1)]).bytes_per_call, None);
+        assert_eq!(
+            traced(vec![row("read").bytes(0).failed(libc::EIO, 1)]).bytes_per_call,
+            None
+        );
     }
 }

@@ -62,12 +62,24 @@ const SHORT_S: f64 = 0.005;
 
 impl Warning {
     /// Warns of outliers among the times of a command's runs.
-    pub(super) fn of_outliers(times_s: &[f64], median_s: f64, precautions: Precautions) -> Option<Self> {
+    pub(super) fn of_outliers(
+        times_s: &[f64],
+        median_s: f64,
+        precautions: Precautions,
+    ) -> Option<Self> {
         let found = outliers(times_s);
         let count = found.iter().filter(|is_outlier| **is_outlier).count();
         match (found.first(), times_s.first()) {
-            (Some(true), Some(&first_s)) if first_s > median_s => Some(Self::SlowFirstRun { first_s, median_s, precautions }),
-            _ => (count > 0).then_some(Self::Outliers { outliers: count, runs: times_s.len(), precautions }),
+            (Some(true), Some(&first_s)) if first_s > median_s => Some(Self::SlowFirstRun {
+                first_s,
+                median_s,
+                precautions,
+            }),
+            _ => (count > 0).then_some(Self::Outliers {
+                outliers: count,
+                runs: times_s.len(),
+                precautions,
+            }),
         }
     }
 
@@ -75,9 +87,15 @@ impl Warning {
     pub(super) fn of_shell(times_s: &[f64], shell_s: f64) -> Option<Self> {
         let timeless = times_s.iter().filter(|time| **time <= 0.0).count();
         if timeless > 0 {
-            Some(Self::NoTime { timeless, runs: times_s.len() })
+            Some(Self::NoTime {
+                timeless,
+                runs: times_s.len(),
+            })
         } else {
-            times_s.iter().any(|time| *time < SHORT_S).then_some(Self::ShellTooSlow { shell_s })
+            times_s
+                .iter()
+                .any(|time| *time < SHORT_S)
+                .then_some(Self::ShellTooSlow { shell_s })
         }
     }
 }
@@ -86,9 +104,16 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |seconds: f64| seconds * 1e3;
         match *self {
-            Self::SlowFirstRun { first_s, median_s, precautions } => {
+            Self::SlowFirstRun {
+                first_s,
+                median_s,
+                precautions,
+            } => {
                 let (first, median) = (ms(first_s), ms(median_s));
-                write!(f, "the first run took {first:.1} ms, the others {median:.1} ms: something was not cached yet; ")?;
+                write!(
+                    f,
+                    "the first run took {first:.1} ms, the others {median:.1} ms: something was not cached yet; "
+                )?;
                 f.write_str(match precautions {
                     Precautions { warmup: false, prepare: false } => {
                         "use --warmup 3 to fill the caches first, or --prepare to empty them before every run"
@@ -99,8 +124,15 @@ impl fmt::Display for Warning {
                     Precautions { warmup: true, .. } => "use a larger --warmup, or measure again when the machine is quiet",
                 })
             }
-            Self::Outliers { outliers, runs, precautions } => {
-                write!(f, "{outliers} of {runs} runs are outliers: something else may have kept the machine busy; ")?;
+            Self::Outliers {
+                outliers,
+                runs,
+                precautions,
+            } => {
+                write!(
+                    f,
+                    "{outliers} of {runs} runs are outliers: something else may have kept the machine busy; "
+                )?;
                 f.write_str(if precautions.warmup || precautions.prepare {
                     "measure again when it is quiet"
                 } else {
@@ -119,7 +151,10 @@ impl fmt::Display for Warning {
                 "{timeless} of {runs} runs took no longer than the shell alone, so their time is shown as 0; use -N if it needs no shell"
             ),
             Self::IgnoredFailures { failures, runs } => {
-                write!(f, "{failures} of {runs} runs failed; --ignore-failure counts them like the others")
+                write!(
+                    f,
+                    "{failures} of {runs} runs failed; --ignore-failure counts them like the others"
+                )
             }
         }
     }
@@ -135,7 +170,10 @@ impl Serialize for Warning {
 mod tests {
     use super::*;
 
-    const CARELESS: Precautions = Precautions { warmup: false, prepare: false };
+    const CARELESS: Precautions = Precautions {
+        warmup: false,
+        prepare: false,
+    };
 
     fn of_outliers(times_s: &[f64], precautions: Precautions) -> Option<String> {
         Warning::of_outliers(times_s, 0.010, precautions).map(|warning| warning.to_string())
@@ -151,10 +189,30 @@ mod tests {
                  first, or --prepare to empty them before every run"
             )
         );
-        let warmed = of_outliers(&times, Precautions { warmup: true, prepare: false }).expect("still slow");
-        assert!(warmed.ends_with("use a larger --warmup, or measure again when the machine is quiet"), "{warmed}");
-        let prepared = of_outliers(&times, Precautions { warmup: false, prepare: true }).expect("still slow");
-        assert!(prepared.ends_with("or let --prepare empty them"), "{prepared}");
+        let warmed = of_outliers(
+            &times,
+            Precautions {
+                warmup: true,
+                prepare: false,
+            },
+        )
+        .expect("still slow");
+        assert!(
+            warmed.ends_with("use a larger --warmup, or measure again when the machine is quiet"),
+            "{warmed}"
+        );
+        let prepared = of_outliers(
+            &times,
+            Precautions {
+                warmup: false,
+                prepare: true,
+            },
+        )
+        .expect("still slow");
+        assert!(
+            prepared.ends_with("or let --prepare empty them"),
+            "{prepared}"
+        );
     }
 
     #[test]
@@ -169,13 +227,15 @@ mod tests {
         );
         assert_eq!(of_outliers(&times[..4], CARELESS), None);
         // A first run that is too fast is not a matter of caches.
-        let fast = of_outliers(&[0.001, 0.010, 0.0101, 0.0099, 0.0102], CARELESS).expect("an outlier");
+        let fast =
+            of_outliers(&[0.001, 0.010, 0.0101, 0.0099, 0.0102], CARELESS).expect("an outlier");
         assert!(fast.starts_with("1 of 5"), "{fast}");
     }
 
     #[test]
     fn a_command_that_is_short_beside_the_shell_suggests_running_without_one() {
-        let of_shell = |times_s: &[f64]| Warning::of_shell(times_s, 0.0012).map(|warning| warning.to_string());
+        let of_shell =
+            |times_s: &[f64]| Warning::of_shell(times_s, 0.0012).map(|warning| warning.to_string());
         assert_eq!(
             of_shell(&[0.006, 0.004]).as_deref(),
             Some(
@@ -185,7 +245,9 @@ mod tests {
         );
         assert_eq!(
             of_shell(&[0.006, 0.0]).as_deref(),
-            Some("1 of 2 runs took no longer than the shell alone, so their time is shown as 0; use -N if it needs no shell")
+            Some(
+                "1 of 2 runs took no longer than the shell alone, so their time is shown as 0; use -N if it needs no shell"
+            )
         );
         assert_eq!(of_shell(&[0.006, 0.005]), None);
     }

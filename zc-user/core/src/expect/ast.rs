@@ -1,4 +1,5 @@
-//! The tree of an expectation, and how it is written. What is printed is read as the same tree again.
+//! The tree of an expectation, and how it is written. What is printed is read as the same tree
+//! again.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -119,7 +120,10 @@ pub(super) struct Selectors {
 impl Figure {
     /// The same for a report whose relative paths start in this directory.
     pub(super) fn below(&self, directory: &str) -> Self {
-        let end = |end: &EndPattern| EndPattern { path: end.path.as_ref().map(|glob| glob.below(directory)), ..end.clone() };
+        let end = |end: &EndPattern| EndPattern {
+            path: end.path.as_ref().map(|glob| glob.below(directory)),
+            ..end.clone()
+        };
         let mut figure = self.clone();
         figure.selectors.file = figure.selectors.file.map(|glob| glob.below(directory));
         figure.selectors.path = figure.selectors.path.map(|glob| glob.below(directory));
@@ -157,19 +161,34 @@ impl Display for Expr {
                 f.write_str("not ")?;
                 inner.fmt_within(f, |inner| matches!(inner, Self::All(_) | Self::Any(_)))
             }
-            Self::All(parts) => join(f, parts, " and ", |part| matches!(part, Self::All(_) | Self::Any(_))),
+            Self::All(parts) => join(f, parts, " and ", |part| {
+                matches!(part, Self::All(_) | Self::Any(_))
+            }),
             Self::Any(parts) => join(f, parts, " or ", |part| matches!(part, Self::Any(_))),
         }
     }
 }
 
 impl Expr {
-    fn fmt_within(&self, f: &mut Formatter<'_>, needs_parentheses: impl Fn(&Self) -> bool) -> fmt::Result {
-        if needs_parentheses(self) { write!(f, "({self})") } else { self.fmt(f) }
+    fn fmt_within(
+        &self,
+        f: &mut Formatter<'_>,
+        needs_parentheses: impl Fn(&Self) -> bool,
+    ) -> fmt::Result {
+        if needs_parentheses(self) {
+            write!(f, "({self})")
+        } else {
+            self.fmt(f)
+        }
     }
 }
 
-fn join(f: &mut Formatter<'_>, parts: &[Expr], word: &str, needs_parentheses: fn(&Expr) -> bool) -> fmt::Result {
+fn join(
+    f: &mut Formatter<'_>,
+    parts: &[Expr],
+    word: &str,
+    needs_parentheses: fn(&Expr) -> bool,
+) -> fmt::Result {
     for (index, part) in parts.iter().enumerate() {
         f.write_str(if index > 0 { word } else { "" })?;
         part.fmt_within(f, needs_parentheses)?;
@@ -208,13 +227,22 @@ impl Op {
     ];
 
     fn sign(self) -> &'static str {
-        Self::ALL.iter().find(|(_, op)| *op == self).map_or("", |(sign, _)| sign)
+        Self::ALL
+            .iter()
+            .find(|(_, op)| *op == self)
+            .map_or("", |(sign, _)| sign)
     }
 }
 
 impl Display for Range {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}..{}{}", self.first, if self.is_inclusive { "=" } else { "" }, self.last)
+        write!(
+            f,
+            "{}..{}{}",
+            self.first,
+            if self.is_inclusive { "=" } else { "" },
+            self.last
+        )
     }
 }
 
@@ -222,19 +250,39 @@ impl Display for Figure {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let field = self.subject.line(self.field).map_or("", |line| line.name);
         write!(f, "{}{}.{field}", self.subject, self.selectors)?;
-        self.errno.iter().try_for_each(|errno| write!(f, ".{errno}"))
+        self.errno
+            .iter()
+            .try_for_each(|errno| write!(f, ".{errno}"))
     }
 }
 
 impl Display for Selectors {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let quoted = |key: Selector, glob: &Glob| format!("{}={}", key.name(), quote(glob.text()));
-        let process = self.process.as_ref().map(|glob| quoted(Selector::Process, glob));
+        let process = self
+            .process
+            .as_ref()
+            .map(|glob| quoted(Selector::Process, glob));
         let file = self.file.as_ref().map(|glob| quoted(Selector::File, glob));
-        let kind = self.kind.map(|kind| format!("{}={}", Selector::Kind.name(), kind.name()));
+        let kind = self
+            .kind
+            .map(|kind| format!("{}={}", Selector::Kind.name(), kind.name()));
         let path = self.path.as_ref().map(|glob| quoted(Selector::Path, glob));
-        let caller = self.caller.as_ref().map(|pattern| format!("{}={}", Selector::Caller.name(), quote(pattern.text())));
-        let all: Vec<String> = process.into_iter().chain(file).chain(kind).chain(path).chain(caller).collect();
-        if all.is_empty() { Ok(()) } else { write!(f, "[{}]", all.join(", ")) }
+        let caller = self
+            .caller
+            .as_ref()
+            .map(|pattern| format!("{}={}", Selector::Caller.name(), quote(pattern.text())));
+        let all: Vec<String> = process
+            .into_iter()
+            .chain(file)
+            .chain(kind)
+            .chain(path)
+            .chain(caller)
+            .collect();
+        if all.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "[{}]", all.join(", "))
+        }
     }
 }

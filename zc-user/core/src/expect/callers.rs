@@ -1,5 +1,6 @@
-//! Figures of calls by the function that made them, and the library functions that made transfers. Both rest on samples of stacks: what was
-//! not sampled, or is hidden in a stack, makes a figure a range.
+//! Figures of calls by the function that made them, and the library functions that made transfers.
+//! Both rest on samples of stacks: what was not sampled, or is hidden in a stack, makes a figure a
+//! range.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +29,9 @@ impl Stacks {
     /// Those of a report. The error says why it has none.
     pub(super) fn of(report: &Report) -> Result<Self, String> {
         match &report.stacks {
-            Some(stacks) => Ok(Self { all: stacks.iter().map(report::Stack::to_trace).collect() }),
+            Some(stacks) => Ok(Self {
+                all: stacks.iter().map(report::Stack::to_trace).collect(),
+            }),
             None => Err(why_unknown(report)),
         }
     }
@@ -40,14 +43,21 @@ impl Stacks {
 
     /// The stacks of some samples, and how many samples each has.
     fn sampled<'a>(&'a self, callers: &'a Callers) -> impl Iterator<Item = (&'a Stack, u64)> {
-        callers.stacks.iter().filter_map(|of| Some((self.all.get(of.stack)?, of.samples)))
+        callers
+            .stacks
+            .iter()
+            .filter_map(|of| Some((self.all.get(of.stack)?, of.samples)))
     }
 }
 
 /// Why a report has no callers.
 fn why_unknown(report: &Report) -> String {
-    let note = report.notes.iter().find(|note| note.starts_with("callers are unknown"));
-    note.cloned().unwrap_or_else(|| "callers were not sampled: --callers samples them".to_owned())
+    let note = report
+        .notes
+        .iter()
+        .find(|note| note.starts_with("callers are unknown"));
+    note.cloned()
+        .unwrap_or_else(|| "callers were not sampled: --callers samples them".to_owned())
 }
 
 /// What the samples of calls say about a pattern.
@@ -67,18 +77,29 @@ struct Sum {
 }
 
 /// Reads the number of calls that a function matching this pattern made, or had made for it.
-pub(super) fn measure(figure: &Figure, pattern: &FunctionPattern, names: &Names<'_>, report: &Report) -> Measured {
+pub(super) fn measure(
+    figure: &Figure,
+    pattern: &FunctionPattern,
+    names: &Names<'_>,
+    report: &Report,
+) -> Measured {
     let (processes, open) = match Processes::of(figure, report) {
         Processes::None(why) => return Measured::plain(Known::Missing(why)),
         Processes::Unknown(why) => return Measured::unknown(why),
         Processes::Chosen(chosen, open) => (chosen, open),
         Processes::All => {
             let open = (report.processes_left_out() > 0).then(|| not_listed(report));
-            (report.processes.iter().collect(), why_inexact(report).or(open))
+            (
+                report.processes.iter().collect(),
+                why_inexact(report).or(open),
+            )
         }
     };
     let open = open.or_else(|| names.may_be_uncounted(report));
-    let rows = processes.iter().flat_map(|process| &process.syscalls).filter(|row| names.contains(&row.name));
+    let rows = processes
+        .iter()
+        .flat_map(|process| &process.syscalls)
+        .filter(|row| names.contains(&row.name));
     let stacks = match Stacks::of(report) {
         Ok(stacks) => stacks,
         Err(why) => return without_stacks(rows.map(|row| row.calls).sum(), open, why),
@@ -89,26 +110,45 @@ pub(super) fn measure(figure: &Figure, pattern: &FunctionPattern, names: &Names<
     let most = sum.calls.saturating_sub(sum.others).max(sum.matched);
     let known = Known::Between(sum.matched.into(), open.is_none().then(|| most.into()));
     let reason = open.or_else(|| sum.why_unclear(report).filter(|_| most > sum.matched));
-    Measured { reason, facts: sum.facts(), ..Measured::plain(known) }
+    Measured {
+        reason,
+        facts: sum.facts(),
+        ..Measured::plain(known)
+    }
 }
 
 /// Without callers, all calls may be meant. If there are none, none is.
 fn without_stacks(calls: u64, open: Option<String>, why: String) -> Measured {
     let known = Known::Between(0.into(), open.is_none().then(|| calls.into()));
-    Measured { reason: (calls > 0 || open.is_some()).then(|| open.unwrap_or(why)), ..Measured::plain(known) }
+    Measured {
+        reason: (calls > 0 || open.is_some()).then(|| open.unwrap_or(why)),
+        ..Measured::plain(known)
+    }
 }
 
 impl Sum {
-    fn add(&mut self, row: &Syscall, pattern: &FunctionPattern, stacks: &Stacks, crates: &Crates, report: &Report) {
+    fn add(
+        &mut self,
+        row: &Syscall,
+        pattern: &FunctionPattern,
+        stacks: &Stacks,
+        crates: &Crates,
+        report: &Report,
+    ) {
         self.calls += row.calls;
         let Some(callers) = &row.callers else { return };
         self.samples += callers.samples.min(row.calls);
         for (stack, samples) in stacks.sampled(callers) {
             let shown = shown(pattern, stack, crates, || remedy(std::iter::once(stack)));
-            let sites = self.sites.entry(format!("{}, {}", row.name, caller(stack, report))).or_default();
+            let sites = self
+                .sites
+                .entry(format!("{}, {}", row.name, caller(stack, report)))
+                .or_default();
             let [matched, unclear, others] = sites;
             match shown {
-                Shown::Yes => (self.matched, *matched) = (self.matched + samples, *matched + samples),
+                Shown::Yes => {
+                    (self.matched, *matched) = (self.matched + samples, *matched + samples)
+                }
                 Shown::No => (self.others, *others) = (self.others + samples, *others + samples),
                 Shown::Unclear(why) => {
                     *unclear += samples;
@@ -126,21 +166,39 @@ impl Sum {
         } else {
             "--callers=all samples each"
         };
-        let missing = (unsampled > 0)
-            .then(|| format!("{unsampled} of {} were not sampled for their callers; {remedy}", plural(self.calls, "call")));
-        missing.into_iter().chain(self.unclear.clone()).reduce(|one, other| format!("{one}; {other}"))
+        let missing = (unsampled > 0).then(|| {
+            format!(
+                "{unsampled} of {} were not sampled for their callers; {remedy}",
+                plural(self.calls, "call")
+            )
+        });
+        missing
+            .into_iter()
+            .chain(self.unclear.clone())
+            .reduce(|one, other| format!("{one}; {other}"))
     }
 
-    /// Who made the calls that match. If there are none, who made those that may match, and if there are none of these, the others.
+    /// Who made the calls that match. If there are none, who made those that may match, and if
+    /// there are none of these, the others.
     fn facts(&self) -> Vec<String> {
         let lines = |which: usize| {
-            let mut lines: Vec<(u64, &String)> =
-                self.sites.iter().map(|(site, counts)| (counts[which], site)).filter(|(count, _)| *count > 0).collect();
+            let mut lines: Vec<(u64, &String)> = self
+                .sites
+                .iter()
+                .map(|(site, counts)| (counts[which], site))
+                .filter(|(count, _)| *count > 0)
+                .collect();
             lines.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-            let line = |(count, site)| format!("{site}: {count} of {}", plural(self.samples, "sample"));
+            let line =
+                |(count, site)| format!("{site}: {count} of {}", plural(self.samples, "sample"));
             lines.into_iter().map(line).collect::<Vec<_>>()
         };
-        shorten((0..3).map(lines).find(|lines| !lines.is_empty()).unwrap_or_default())
+        shorten(
+            (0..3)
+                .map(lines)
+                .find(|lines| !lines.is_empty())
+                .unwrap_or_default(),
+        )
     }
 }
 
@@ -149,14 +207,25 @@ fn caller(stack: &Stack, report: &Report) -> String {
     Site::of(stack, 1).map_or_else(
         || "caller unknown".to_owned(),
         |site| {
-            let via = site.via.as_deref().map(|via| format!(" via {via}")).unwrap_or_default();
-            format!("caller: {}{via}", site.at.place(report.directory.as_deref()))
+            let via = site
+                .via
+                .as_deref()
+                .map(|via| format!(" via {via}"))
+                .unwrap_or_default();
+            format!(
+                "caller: {}{via}",
+                site.at.place(report.directory.as_deref())
+            )
         },
     )
 }
 
 /// The library functions that made these transfers, by their samples, and why that is not all.
-pub(super) fn via(transfers: &[&Transfer], is_open: bool, report: &Report) -> (Known, Option<String>) {
+pub(super) fn via(
+    transfers: &[&Transfer],
+    is_open: bool,
+    report: &Report,
+) -> (Known, Option<String>) {
     let stacks = match Stacks::of(report) {
         Ok(stacks) => stacks,
         Err(why) => return (Known::Words(Vec::new(), Completeness::AtLeast), Some(why)),
@@ -182,32 +251,62 @@ pub(super) fn via(transfers: &[&Transfer], is_open: bool, report: &Report) -> (K
     words.sort_unstable();
     words.dedup();
     let is_all = !is_open && unclear.is_none();
-    (Known::Words(words, if is_all { Completeness::All } else { Completeness::AtLeast }), unclear)
+    (
+        Known::Words(
+            words,
+            if is_all {
+                Completeness::All
+            } else {
+                Completeness::AtLeast
+            },
+        ),
+        unclear,
+    )
 }
 
 /// The library function that made the call of this stack. The error says what would tell.
 fn library_of(stack: &Stack) -> Result<String, String> {
     match library_in(&stack.frames) {
-        Some(EITHER_COPY) => {
-            Err(format!("stacks show what {EITHER_COPY} works with, but not which of them: line tables would tell"))
-        }
+        Some(EITHER_COPY) => Err(format!(
+            "stacks show what {EITHER_COPY} works with, but not which of them: line tables would tell"
+        )),
         Some(library) => Ok(library.to_owned()),
         None if !is_telling(stack) => Err(remedy(std::iter::once(stack))),
-        None => Ok(Site::of(stack, 1).and_then(|site| site.via).unwrap_or_else(|| ITSELF.to_owned())),
+        None => Ok(Site::of(stack, 1)
+            .and_then(|site| site.via)
+            .unwrap_or_else(|| ITSELF.to_owned())),
     }
 }
 
 /// Who made transfers, as lines.
 pub(super) fn facts_of_via(transfers: &[&Transfer], report: &Report) -> Vec<String> {
-    let Ok(stacks) = Stacks::of(report) else { return Vec::new() };
-    let Some(callers) = Callers::sum(transfers.iter().filter_map(|transfer| transfer.callers.as_ref())) else {
+    let Ok(stacks) = Stacks::of(report) else {
+        return Vec::new();
+    };
+    let Some(callers) = Callers::sum(
+        transfers
+            .iter()
+            .filter_map(|transfer| transfer.callers.as_ref()),
+    ) else {
         return Vec::new();
     };
     let mut sites: BTreeMap<String, u64> = BTreeMap::new();
-    stacks.sampled(&callers).for_each(|(stack, samples)| *sites.entry(caller(stack, report)).or_default() += samples);
-    let mut lines: Vec<(u64, String)> = sites.into_iter().map(|(site, count)| (count, site)).collect();
+    stacks
+        .sampled(&callers)
+        .for_each(|(stack, samples)| *sites.entry(caller(stack, report)).or_default() += samples);
+    let mut lines: Vec<(u64, String)> = sites
+        .into_iter()
+        .map(|(site, count)| (count, site))
+        .collect();
     lines.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-    shorten(lines.into_iter().map(|(count, site)| format!("{site}: {count} of {}", plural(callers.samples, "sample"))).collect())
+    shorten(
+        lines
+            .into_iter()
+            .map(|(count, site)| {
+                format!("{site}: {count} of {}", plural(callers.samples, "sample"))
+            })
+            .collect(),
+    )
 }
 
 #[cfg(test)]
@@ -225,29 +324,59 @@ mod tests {
     use Verdict::{Fails, Holds, Inconclusive};
 
     fn frame(function: &str, file: &str) -> Frame {
-        Frame { function: Some(function.into()), file: Some(file.into()), module: Some("/bin/app".into()), ..Frame::default() }
+        Frame {
+            function: Some(function.into()),
+            file: Some(file.into()),
+            module: Some("/bin/app".into()),
+            ..Frame::default()
+        }
     }
 
-    /// The stack of a call that `app::load` made, of one that `std::io::copy` made for `app::save`, and of one whose end is unknown.
+    /// The stack of a call that `app::load` made, of one that `std::io::copy` made for `app::save`,
+    /// and of one whose end is unknown.
     fn stacks() -> Vec<Stack> {
-        let read = || frame("<std::fs::File as std::io::Read>::read", "/rustc/1/library/std/src/fs.rs");
-        let copy = || frame("std::io::copy::stack_buffer_copy<A, B>", "/rustc/1/library/std/src/io/copy.rs");
+        let read = || {
+            frame(
+                "<std::fs::File as std::io::Read>::read",
+                "/rustc/1/library/std/src/fs.rs",
+            )
+        };
+        let copy = || {
+            frame(
+                "std::io::copy::stack_buffer_copy<A, B>",
+                "/rustc/1/library/std/src/io/copy.rs",
+            )
+        };
         let main = || frame("app::main", "src/main.rs");
         let stack = |frames, end| Stack { frames, end };
         vec![
-            stack(vec![read(), frame("app::load", "src/load.rs"), main()], StackEnd::Root),
-            stack(vec![read(), copy(), frame("app::save", "src/save.rs"), main()], StackEnd::Root),
+            stack(
+                vec![read(), frame("app::load", "src/load.rs"), main()],
+                StackEnd::Root,
+            ),
+            stack(
+                vec![read(), copy(), frame("app::save", "src/save.rs"), main()],
+                StackEnd::Root,
+            ),
             stack(vec![read()], StackEnd::TooDeep),
         ]
     }
 
-    /// A program that reads 8 times and writes 8 times. `samples` of the reads and of the writes have these stacks.
+    /// A program that reads 8 times and writes 8 times. `samples` of the reads and of the writes
+    /// have these stacks.
     fn trace(samples: &[(u32, u64)]) -> Trace {
         let mut scene = Scene::new();
         let (from, to) = (scene.file(Regular, "in"), scene.file(UnixStream, "out"));
-        let mut rows = vec![read("read", from, 8, 1 << 16).at(1), written_held("write", from, to, 8, 1 << 16, 1 << 16).at(2)];
+        let mut rows = vec![
+            read("read", from, 8, 1 << 16).at(1),
+            written_held("write", from, to, 8, 1 << 16, 1 << 16).at(2),
+        ];
         for row in &mut rows {
-            row.callers.extend(samples.iter().map(|&(stack, count)| (StackId(stack), count)));
+            row.callers.extend(
+                samples
+                    .iter()
+                    .map(|&(stack, count)| (StackId(stack), count)),
+            );
         }
         scene.process("app", rows);
         scene.trace.stacks = Some(stacks());
@@ -257,7 +386,9 @@ mod tests {
     fn outcome(trace: &Trace, text: &str) -> Outcome {
         let report = Report::from_trace(trace, &Options::default());
         let expectation: Expectation = text.parse().unwrap_or_else(|error| panic!("{error}"));
-        expectation.evaluate_with(&report, Inferred::Inconclusive).expect("is counted")
+        expectation
+            .evaluate_with(&report, Inferred::Inconclusive)
+            .expect("is counted")
     }
 
     #[track_caller]
@@ -279,7 +410,10 @@ mod tests {
                 (r#"read[caller="std::io::Read::read"].calls == 8"#, Holds),
                 (r#"read[caller="other::**"].calls == 0"#, Holds),
                 (r#"read[caller="app::load"].calls == 0"#, Fails),
-                (r#"syscalls[caller="save", process="app"].calls == 4"#, Holds),
+                (
+                    r#"syscalls[caller="save", process="app"].calls == 4"#,
+                    Holds,
+                ),
                 (r#"%data[caller="load"].calls in 1..5"#, Fails),
                 (r#"splice[caller="load"].calls == 0"#, Holds),
                 (r#"not read[caller="app::load"].calls == 0"#, Holds),
@@ -303,11 +437,20 @@ mod tests {
             ],
         );
         let said = outcome(&some, r#"read[caller="other::**"].calls == 0"#).to_string();
-        assert!(said.contains("4 of 8 calls were not sampled for their callers; --callers=all"), "{said}");
+        assert!(
+            said.contains("4 of 8 calls were not sampled for their callers; --callers=all"),
+            "{said}"
+        );
         let said = outcome(&some, r#"read[caller="app::load"].calls == 0"#).to_string();
-        assert!(said.contains("read, caller: app::load (src/load.rs): 3 of 4 samples"), "{said}");
+        assert!(
+            said.contains("read, caller: app::load (src/load.rs): 3 of 4 samples"),
+            "{said}"
+        );
         let said = outcome(&some, r#"read[caller="save"].calls == 0"#).to_string();
-        assert!(said.contains("app::save (src/save.rs) via std::io::copy: 1 of 4 samples"), "{said}");
+        assert!(
+            said.contains("app::save (src/save.rs) via std::io::copy: 1 of 4 samples"),
+            "{said}"
+        );
     }
 
     #[test]
@@ -322,14 +465,25 @@ mod tests {
             ],
         );
         let said = outcome(&cut, r#"read[caller="other::**"].calls == 0"#).to_string();
-        assert!(said.contains("deeper than the part that was copied"), "{said}");
+        assert!(
+            said.contains("deeper than the part that was copied"),
+            "{said}"
+        );
         let mut without_lines = trace(&[(0, 8)]);
-        for frame in without_lines.stacks.iter_mut().flatten().flat_map(|stack| &mut stack.frames) {
+        for frame in without_lines
+            .stacks
+            .iter_mut()
+            .flatten()
+            .flat_map(|stack| &mut stack.frames)
+        {
             frame.file = None;
         }
         let said = outcome(&without_lines, r#"read[caller="other::**"].calls == 0"#);
         assert_eq!(said.verdict, Inconclusive);
-        assert!(said.to_string().contains("debug = \"line-tables-only\""), "{said}");
+        assert!(
+            said.to_string().contains("debug = \"line-tables-only\""),
+            "{said}"
+        );
     }
 
     #[test]
@@ -337,10 +491,17 @@ mod tests {
         let mut none = trace(&[]);
         none.stacks = None;
         none.notes = vec!["callers are unknown: the backend does not sample them".to_owned()];
-        for text in [r#"read[caller="app::**"].calls == 0"#, r#"transfer("in" -> unix).via == "std::io::copy""#] {
+        for text in [
+            r#"read[caller="app::**"].calls == 0"#,
+            r#"transfer("in" -> unix).via == "std::io::copy""#,
+        ] {
             let said = outcome(&none, text);
             assert_eq!(said.verdict, Inconclusive, "{said}");
-            assert!(said.to_string().contains("callers are unknown: the backend does not sample them"), "{said}");
+            assert!(
+                said.to_string()
+                    .contains("callers are unknown: the backend does not sample them"),
+                "{said}"
+            );
         }
         assert_verdicts(&none, &[(r#"splice[caller="app::**"].calls == 0"#, Holds)]);
     }
@@ -348,7 +509,9 @@ mod tests {
     #[test]
     fn via_is_known_if_all_samples_agree() {
         let via = r#"transfer("in" -> unix).via"#;
-        let is = |samples: &[(u32, u64)], test: &str| outcome(&trace(samples), &format!("{via} {test}")).verdict;
+        let is = |samples: &[(u32, u64)], test: &str| {
+            outcome(&trace(samples), &format!("{via} {test}")).verdict
+        };
         assert_eq!(is(&[(1, 4)], r#"== "std::io::copy""#), Holds);
         assert_eq!(is(&[(1, 4)], r#"!= "std::io::copy""#), Fails);
         assert_eq!(is(&[(1, 4)], r#"== "std::fs::copy""#), Fails);
@@ -359,31 +522,52 @@ mod tests {
         assert_eq!(is(&[(1, 2), (2, 2)], r#"!= "std::io::copy""#), Fails);
         assert_eq!(is(&[(2, 2)], r#"!= "std::io::copy""#), Inconclusive);
         assert_eq!(is(&[], r#"!= "std::io::copy""#), Inconclusive);
-        let said = outcome(&trace(&[(0, 1), (1, 3)]), &format!(r#"{via} == "std::io::copy""#)).to_string();
-        assert!(said.contains("caller: app::save (src/save.rs) via std::io::copy: 6 of 8 samples"), "{said}");
+        let said = outcome(
+            &trace(&[(0, 1), (1, 3)]),
+            &format!(r#"{via} == "std::io::copy""#),
+        )
+        .to_string();
+        assert!(
+            said.contains("caller: app::save (src/save.rs) via std::io::copy: 6 of 8 samples"),
+            "{said}"
+        );
         assert!(said.contains(".via is none, std::io::copy"), "{said}");
     }
 
     #[test]
     fn via_of_no_transfer_fails_and_that_of_an_inferred_one_is_inconclusive() {
-        assert_verdicts(&trace(&[(1, 4)]), &[(r#"transfer(pipe -> *).via == "std::io::copy""#, Fails)]);
+        assert_verdicts(
+            &trace(&[(1, 4)]),
+            &[(r#"transfer(pipe -> *).via == "std::io::copy""#, Fails)],
+        );
     }
 
     #[test]
     fn a_check_samples_what_its_expectations_need() {
         let needs = |text: &str| text.parse::<Expectation>().expect(text).needs_callers();
         assert_eq!(needs("read.calls == 0"), None);
-        assert_eq!(needs(r#"transfer(* -> *).via == "std::io::copy" and read.calls == 0"#), Some(SampledCalls::Some));
-        assert_eq!(needs(r#"not read[caller="x"].calls == 0 or transfer(* -> *).via != "x""#), Some(SampledCalls::All));
+        assert_eq!(
+            needs(r#"transfer(* -> *).via == "std::io::copy" and read.calls == 0"#),
+            Some(SampledCalls::Some)
+        );
+        assert_eq!(
+            needs(r#"not read[caller="x"].calls == 0 or transfer(* -> *).via != "x""#),
+            Some(SampledCalls::All)
+        );
     }
 
     #[test]
     fn a_pattern_that_matches_no_function_is_said_with_the_nearest() {
         let unmatched = |text: &str| {
             let outcome = outcome(&trace(&[(0, 8)]), text);
-            outcome.findings.into_iter().flat_map(|finding| finding.unmatched).collect::<Vec<_>>()
+            outcome
+                .findings
+                .into_iter()
+                .flat_map(|finding| finding.unmatched)
+                .collect::<Vec<_>>()
         };
-        let expected = r#""ap::**" matches no function of a sampled stack; the nearest is "app::load""#;
+        let expected =
+            r#""ap::**" matches no function of a sampled stack; the nearest is "app::load""#;
         assert_eq!(unmatched(r#"read[caller="ap::**"].calls == 0"#), [expected]);
         assert_eq!(
             unmatched(r#"read[caller="lod"].calls == 0"#),

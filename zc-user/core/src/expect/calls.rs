@@ -25,7 +25,11 @@ pub(super) fn measure(figure: &Figure, report: &Report) -> Result<Measured, Vec<
         return Ok(paths::measure(figure, glob, report));
     }
     let names = Names::of(&figure.subject);
-    let uncounted = report.counted.as_ref().map(|counted| names.uncounted(counted)).unwrap_or_default();
+    let uncounted = report
+        .counted
+        .as_ref()
+        .map(|counted| names.uncounted(counted))
+        .unwrap_or_default();
     if !uncounted.is_empty() {
         return Err(uncounted);
     }
@@ -37,12 +41,22 @@ pub(super) fn measure(figure: &Figure, report: &Report) -> Result<Measured, Vec<
         Rows::Unknown(why) => return Ok(Measured::unknown(why)),
         Rows::Chosen(chosen) => chosen,
     };
-    let sum = Sum { rows: &chosen.rows, is_open: chosen.open.is_some() };
+    let sum = Sum {
+        rows: &chosen.rows,
+        is_open: chosen.open.is_some(),
+    };
     let known = sum.figure(figure.field, figure.errno.as_deref());
     let is_limited = matches!(known, Known::Between(low, Some(high)) if low == high);
-    let reason = chosen.open.filter(|_| !is_limited).or_else(|| why_unknown(&known, figure.field));
+    let reason = chosen
+        .open
+        .filter(|_| !is_limited)
+        .or_else(|| why_unknown(&known, figure.field));
     let facts = facts::of_calls(figure, &names_of(&chosen.rows), report);
-    Ok(Measured { known, reason, facts })
+    Ok(Measured {
+        known,
+        reason,
+        facts,
+    })
 }
 
 fn names_of<'a>(rows: &[&'a Syscall]) -> Vec<&'a str> {
@@ -88,10 +102,20 @@ impl Sum<'_> {
     }
 
     fn errors(&self, errno: Option<&str>) -> Known {
-        let Some(errno) = errno else { return self.count(|row| row.errors) };
-        let low: u64 = self.rows.iter().filter_map(|row| row.errnos.get(errno)).sum();
+        let Some(errno) = errno else {
+            return self.count(|row| row.errors);
+        };
+        let low: u64 = self
+            .rows
+            .iter()
+            .filter_map(|row| row.errnos.get(errno))
+            .sum();
         // An error without an errno may be this one.
-        let nameless: u64 = self.rows.iter().map(|row| row.errors.saturating_sub(row.errnos.values().sum())).sum();
+        let nameless: u64 = self
+            .rows
+            .iter()
+            .map(|row| row.errors.saturating_sub(row.errnos.values().sum()))
+            .sum();
         Known::Between(low.into(), (!self.is_open).then(|| (low + nameless).into()))
     }
 
@@ -101,12 +125,20 @@ impl Sum<'_> {
         Known::Between(low.into(), (all_known && !self.is_open).then(|| low.into()))
     }
 
-    fn mean(&self, sum: impl Fn(&Syscall) -> Option<u64>, count: impl Fn(&Syscall) -> u64, if_none: &str) -> Known {
+    fn mean(
+        &self,
+        sum: impl Fn(&Syscall) -> Option<u64>,
+        count: impl Fn(&Syscall) -> u64,
+        if_none: &str,
+    ) -> Known {
         if self.is_open {
             return Known::Unknown;
         }
         let count: u64 = self.returned().map(count).sum();
-        let sum = self.returned().map(sum).try_fold(0, |all: u64, figure| all.checked_add(figure?));
+        let sum = self
+            .returned()
+            .map(sum)
+            .try_fold(0, |all: u64, figure| all.checked_add(figure?));
         match (Amount::mean(sum.unwrap_or(0), count), sum) {
             (None, _) => Known::Missing(if_none.to_owned()),
             (Some(mean), Some(_)) => Known::exactly(mean),
@@ -115,23 +147,33 @@ impl Sum<'_> {
     }
 
     fn most(&self) -> Known {
-        let Some(low) = self.returned().filter_map(|row| row.max_ns).max() else { return self.no_time() };
+        let Some(low) = self.returned().filter_map(|row| row.max_ns).max() else {
+            return self.no_time();
+        };
         let all_known = self.returned().all(|row| row.max_ns.is_some());
         Known::Between(low.into(), (all_known && !self.is_open).then(|| low.into()))
     }
 
     fn least(&self) -> Known {
-        let Some(high) = self.returned().filter_map(|row| row.min_ns).min() else { return self.no_time() };
+        let Some(high) = self.returned().filter_map(|row| row.min_ns).min() else {
+            return self.no_time();
+        };
         let is_all = !self.is_open && self.returned().all(|row| row.min_ns.is_some());
         Known::Between(if is_all { high } else { 0 }.into(), Some(high.into()))
     }
 
     /// The percentile of several rows together lies between those of the rows.
     fn percentile(&self, field: Field) -> Known {
-        let all: Option<Vec<(u64, u64)>> = self.returned().map(|row| percentile_range(row, field)).collect();
+        let all: Option<Vec<(u64, u64)>> = self
+            .returned()
+            .map(|row| percentile_range(row, field))
+            .collect();
         match all {
             _ if self.is_open => self.no_time(),
-            Some(all) => match (all.iter().map(|(low, _)| *low).min(), all.iter().map(|(_, high)| *high).max()) {
+            Some(all) => match (
+                all.iter().map(|(low, _)| *low).min(),
+                all.iter().map(|(_, high)| *high).max(),
+            ) {
                 (Some(low), Some(high)) => Known::Between(low.into(), Some(high.into())),
                 _ => self.no_time(),
             },
@@ -141,7 +183,11 @@ impl Sum<'_> {
 
     /// If no time is known.
     fn no_time(&self) -> Known {
-        if self.is_open || self.returned().next().is_some() { Known::Unknown } else { Known::Missing(NO_TIME.to_owned()) }
+        if self.is_open || self.returned().next().is_some() {
+            Known::Unknown
+        } else {
+            Known::Missing(NO_TIME.to_owned())
+        }
     }
 }
 
@@ -153,7 +199,10 @@ fn percentile_range(row: &Syscall, field: Field) -> Option<(u64, u64)> {
         _ => row.p99_ns,
     }?;
     let (low, width) = bucket_range(bucket_of(middle));
-    let (low, high) = (low.max(row.min_ns.unwrap_or(0)), (low + (width - 1)).min(row.max_ns.unwrap_or(u64::MAX)));
+    let (low, high) = (
+        low.max(row.min_ns.unwrap_or(0)),
+        (low + (width - 1)).min(row.max_ns.unwrap_or(u64::MAX)),
+    );
     Some((low.min(middle), high.max(middle)))
 }
 
@@ -163,8 +212,12 @@ fn why_unknown(known: &Known, field: Field) -> Option<String> {
         Known::Between(low, Some(high)) if low != high && field.is_percentile() => {
             Some("percentiles are known to within 6.25 %".to_owned())
         }
-        Known::Between(_, None) | Known::Unknown => Some("these calls do not tell, or the backend does not know".to_owned()),
-        Known::Between(low, Some(high)) if low != high => Some("no more is known about several calls together".to_owned()),
+        Known::Between(_, None) | Known::Unknown => {
+            Some("these calls do not tell, or the backend does not know".to_owned())
+        }
+        Known::Between(low, Some(high)) if low != high => {
+            Some("no more is known about several calls together".to_owned())
+        }
         _ => None,
     }
 }
@@ -173,7 +226,11 @@ const NO_TIME: &str = "no call was timed";
 
 /// Bytes that calls moved. If all failed that is 0, even for a call whose result does not tell.
 fn bytes(row: &Syscall) -> Option<u64> {
-    if row.calls == row.errors { Some(0) } else { row.bytes }
+    if row.calls == row.errors {
+        Some(0)
+    } else {
+        row.bytes
+    }
 }
 
 /// Rows, and why there may be more.
@@ -201,7 +258,12 @@ impl<'a> Names<'a> {
     pub(super) fn of(subject: &'a Subject) -> Self {
         let wanted = match subject {
             Subject::Call(name) => Some(BTreeSet::from([name.as_str()])),
-            Subject::Class(class) => Some(syscall::calls_of_class(class).unwrap_or_default().into_iter().collect()),
+            Subject::Class(class) => Some(
+                syscall::calls_of_class(class)
+                    .unwrap_or_default()
+                    .into_iter()
+                    .collect(),
+            ),
             _ => None,
         };
         Self { wanted }
@@ -209,19 +271,29 @@ impl<'a> Names<'a> {
 
     /// Whether they include a row of this name.
     pub(super) fn contains(&self, name: &str) -> bool {
-        self.wanted.as_ref().is_none_or(|wanted| covers(name, |name| wanted.contains(name)))
+        self.wanted
+            .as_ref()
+            .is_none_or(|wanted| covers(name, |name| wanted.contains(name)))
     }
 
     /// Those that were not counted.
     pub(super) fn uncounted(&self, counted: &Counted) -> Vec<String> {
-        self.wanted.iter().flatten().filter(|name| !counted.contains(name)).map(|&name| name.to_owned()).collect()
+        self.wanted
+            .iter()
+            .flatten()
+            .filter(|name| !counted.contains(name))
+            .map(|&name| name.to_owned())
+            .collect()
     }
 
     /// Why a report that does not say what it counted may lack some of them.
     pub(super) fn may_be_uncounted(&self, report: &Report) -> Option<String> {
         let has_row = |name: &str| report.totals.syscalls.iter().any(|row| row.name == name);
-        let lacks =
-            report.counted.is_none() && self.wanted.as_ref().is_none_or(|wanted| !wanted.iter().all(|name| has_row(name)));
+        let lacks = report.counted.is_none()
+            && self
+                .wanted
+                .as_ref()
+                .is_none_or(|wanted| !wanted.iter().all(|name| has_row(name)));
         lacks.then(|| "the report does not say which calls were counted".to_owned())
     }
 }
@@ -241,9 +313,18 @@ fn rows<'a>(figure: &Figure, names: &Names<'_>, report: &'a Report) -> Rows<'a> 
     }
     let all: Vec<&Syscall> = match &processes {
         None => report.totals.syscalls.iter().collect(),
-        Some(processes) => processes.iter().flat_map(|process| &process.syscalls).collect(),
+        Some(processes) => processes
+            .iter()
+            .flat_map(|process| &process.syscalls)
+            .collect(),
     };
-    Rows::Chosen(Chosen { rows: all.into_iter().filter(|row| names.contains(&row.name)).collect(), open })
+    Rows::Chosen(Chosen {
+        rows: all
+            .into_iter()
+            .filter(|row| names.contains(&row.name))
+            .collect(),
+        open,
+    })
 }
 
 /// The same for calls on certain files.
@@ -254,23 +335,42 @@ fn by_file<'a>(
     processes: &[&'a Process],
     mut open: Option<String>,
 ) -> Chosen<'a> {
-    let pattern = EndPattern { kind: figure.selectors.kind, path: figure.selectors.file.clone() };
+    let pattern = EndPattern {
+        kind: figure.selectors.kind,
+        path: figure.selectors.file.clone(),
+    };
     if report.calls_without_files > 0 {
-        open.get_or_insert_with(|| format!("the files of {} calls were not kept", report.calls_without_files));
+        open.get_or_insert_with(|| {
+            format!(
+                "the files of {} calls were not kept",
+                report.calls_without_files
+            )
+        });
     }
-    if processes.iter().any(|process| process.file_calls.is_none()) || report.processes_left_out() > 0 {
+    if processes.iter().any(|process| process.file_calls.is_none())
+        || report.processes_left_out() > 0
+    {
         open.get_or_insert_with(|| "the report does not say which call used which file".to_owned());
     }
-    let details = || processes.iter().filter_map(|process| process.file_calls.as_ref()).flatten();
+    let details = || {
+        processes
+            .iter()
+            .filter_map(|process| process.file_calls.as_ref())
+            .flatten()
+    };
     let knows_files = details().any(|detail| detail.from.is_some() || detail.to.is_some());
     let mut rows = Vec::new();
     for detail in details() {
-        let of_names = detail.syscalls.iter().filter(|row| names.contains(&row.name));
+        let of_names = detail
+            .syscalls
+            .iter()
+            .filter(|row| names.contains(&row.name));
         match pattern.matches_either(detail) {
             Match::Yes => rows.extend(of_names),
             Match::No => {}
             Match::Maybe => {
-                let unsure = of_names.filter(|row| detail.has_files() || may_use_file(row, knows_files));
+                let unsure =
+                    of_names.filter(|row| detail.has_files() || may_use_file(row, knows_files));
                 let calls: u64 = unsure.map(|row| row.calls).sum();
                 if calls > 0 {
                     open.get_or_insert_with(|| why_unsure(&pattern, calls));
@@ -298,7 +398,8 @@ impl FileCalls {
     }
 }
 
-/// Whether calls without a known file may have used one. They did not if their descriptor was invalid, or if they need none.
+/// Whether calls without a known file may have used one. They did not if their descriptor was
+/// invalid, or if they need none.
 fn may_use_file(row: &Syscall, knows_files: bool) -> bool {
     if !names_descriptor(&row.name) {
         return may_name_file_by_path(&row.name);

@@ -1,5 +1,6 @@
-//! Evaluates an expectation on a report: reads its figures, and says whether it holds and what was found. Figures of processes and of the run
-//! are read here, those of calls and of transfers in `calls.rs` and `transfers.rs`.
+//! Evaluates an expectation on a report: reads its figures, and says whether it holds and what was
+//! found. Figures of processes and of the run are read here, those of calls and of transfers in
+//! `calls.rs` and `transfers.rs`.
 
 use std::fmt;
 
@@ -22,10 +23,24 @@ use crate::{
 };
 
 /// Evaluates an expectation, which was written as this text, on a report.
-pub(super) fn evaluate(text: &str, expr: &Expr, report: &Report, inferred: Inferred) -> Result<Outcome, NotCounted> {
-    let mut evaluation = Evaluation { text, report, inferred, findings: Vec::new() };
+pub(super) fn evaluate(
+    text: &str,
+    expr: &Expr,
+    report: &Report,
+    inferred: Inferred,
+) -> Result<Outcome, NotCounted> {
+    let mut evaluation = Evaluation {
+        text,
+        report,
+        inferred,
+        findings: Vec::new(),
+    };
     let verdict = evaluation.expr(expr, false)?;
-    Ok(Outcome { expectation: text.to_owned(), verdict, findings: evaluation.findings })
+    Ok(Outcome {
+        expectation: text.to_owned(),
+        verdict,
+        findings: evaluation.findings,
+    })
 }
 
 struct Evaluation<'a> {
@@ -42,25 +57,48 @@ impl Evaluation<'_> {
             Expr::Comparison(comparison) => self.comparison(comparison, is_negated),
             Expr::Not(inner) => self.expr(inner, !is_negated),
             Expr::All(parts) | Expr::Any(parts) => {
-                let verdicts = parts.iter().map(|part| self.expr(part, is_negated)).collect::<Result<Vec<_>, _>>()?;
+                let verdicts = parts
+                    .iter()
+                    .map(|part| self.expr(part, is_negated))
+                    .collect::<Result<Vec<_>, _>>()?;
                 let needs_all = matches!(expr, Expr::All(_)) != is_negated;
                 let verdicts = verdicts.into_iter();
-                Ok(if needs_all { Verdict::all(verdicts) } else { Verdict::any(verdicts) })
+                Ok(if needs_all {
+                    Verdict::all(verdicts)
+                } else {
+                    Verdict::any(verdicts)
+                })
             }
         }
     }
 
-    fn comparison(&mut self, comparison: &Comparison, is_negated: bool) -> Result<Verdict, NotCounted> {
+    fn comparison(
+        &mut self,
+        comparison: &Comparison,
+        is_negated: bool,
+    ) -> Result<Verdict, NotCounted> {
         let figure = &comparison.figure;
-        let from_root = self.report.directory.as_deref().map_or_else(|| figure.clone(), |directory| figure.below(directory));
-        let Measured { known, reason, facts } = measure(&from_root, self.report, self.inferred).map_err(|calls| NotCounted {
+        let from_root = self
+            .report
+            .directory
+            .as_deref()
+            .map_or_else(|| figure.clone(), |directory| figure.below(directory));
+        let Measured {
+            known,
+            reason,
+            facts,
+        } = measure(&from_root, self.report, self.inferred).map_err(|calls| NotCounted {
             calls,
             text: self.text.to_owned(),
             at: figure.at.0,
         })?;
         let verdict = known.passes(&comparison.test, is_negated);
         self.findings.push(Finding {
-            comparison: if is_negated { format!("not {comparison}") } else { comparison.to_string() },
+            comparison: if is_negated {
+                format!("not {comparison}")
+            } else {
+                comparison.to_string()
+            },
             verdict,
             found: format!("{figure} {}", known.describe(figure.dimension())),
             reason,
@@ -95,7 +133,8 @@ pub struct Finding {
     pub reason: Option<String>,
     /// The most closely related facts of the report: rows, or transfers with their failed attempts.
     pub facts: Vec<String>,
-    /// The patterns of files and paths that match none of the report, each as a sentence that names the nearest one.
+    /// The patterns of files and paths that match none of the report, each as a sentence that names
+    /// the nearest one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unmatched: Vec<String>,
 }
@@ -103,7 +142,9 @@ pub struct Finding {
 impl Outcome {
     /// The findings that decided the verdict.
     pub fn decisive(&self) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().filter(|finding| finding.verdict == self.verdict)
+        self.findings
+            .iter()
+            .filter(|finding| finding.verdict == self.verdict)
     }
 }
 
@@ -112,8 +153,15 @@ impl fmt::Display for Outcome {
         write!(f, "{}: {}", self.verdict.name(), self.expectation)?;
         for finding in self.decisive() {
             write!(f, "\n  {}", finding.found)?;
-            finding.reason.iter().try_for_each(|reason| write!(f, " ({reason})"))?;
-            finding.facts.iter().chain(&finding.unmatched).try_for_each(|fact| write!(f, "\n    {fact}"))?;
+            finding
+                .reason
+                .iter()
+                .try_for_each(|reason| write!(f, " ({reason})"))?;
+            finding
+                .facts
+                .iter()
+                .chain(&finding.unmatched)
+                .try_for_each(|fact| write!(f, "\n    {fact}"))?;
         }
         Ok(())
     }
@@ -133,10 +181,16 @@ impl NotCounted {
     pub fn message(&self) -> String {
         /// How many calls of a class the message names.
         const MOST: usize = 3;
-        let more = if self.calls.len() > MOST { format!(" and {} more", self.calls.len() - MOST) } else { String::new() };
+        let more = if self.calls.len() > MOST {
+            format!(" and {} more", self.calls.len() - MOST)
+        } else {
+            String::new()
+        };
         let named = self.calls[..self.calls.len().min(MOST)].join(", ");
         let were = if self.calls.len() == 1 { "was" } else { "were" };
-        format!("{named}{more} {were} not counted in this run, so nothing is known about it: select it with --syscalls")
+        format!(
+            "{named}{more} {were} not counted in this run, so nothing is known about it: select it with --syscalls"
+        )
     }
 }
 
@@ -148,7 +202,8 @@ impl fmt::Display for NotCounted {
     }
 }
 
-/// Why an expectation does not hold. `Debug` is the same as `Display`, for tests that return it as an error.
+/// Why an expectation does not hold. `Debug` is the same as `Display`, for tests that return it as
+/// an error.
 #[derive(Error)]
 pub enum ExpectError {
     /// The text has a mistake.
@@ -177,22 +232,33 @@ fn measure(figure: &Figure, report: &Report, inferred: Inferred) -> Result<Measu
         Subject::Call(_) | Subject::Class(_) | Subject::AllCalls => calls::measure(figure, report),
         Subject::Transfer(from, to) => Ok(transfers::measure(figure, [from, to], report, inferred)),
         Subject::Exit => Ok(of_exit(figure.field, report)),
-        Subject::Faults | Subject::Switches | Subject::Time | Subject::Processes => Ok(of_processes_or_run(figure, report)),
+        Subject::Faults | Subject::Switches | Subject::Time | Subject::Processes => {
+            Ok(of_processes_or_run(figure, report))
+        }
     }
 }
 
 /// A figure of the whole run, or a sum over some of its processes.
 fn of_processes_or_run(figure: &Figure, report: &Report) -> Measured {
     let (sum, open) = match Processes::of(figure, report) {
-        Processes::None(_) if figure.field == Field::Count => return Measured::plain(Known::exactly(0)),
+        Processes::None(_) if figure.field == Field::Count => {
+            return Measured::plain(Known::exactly(0));
+        }
         Processes::None(why) => return Measured::plain(Known::Missing(why)),
         Processes::Unknown(why) => return Measured::unknown(why),
         Processes::All => (of_run(figure.field, report), why_inexact(report)),
         Processes::Chosen(chosen, open) => (of_processes(figure.field, &chosen), open),
     };
     match (sum, open) {
-        (Some(sum), None) => Measured { facts: shares(figure, report), ..Measured::plain(Known::exactly(sum)) },
-        (Some(sum), reason) => Measured { known: Known::Between(sum.into(), None), reason, facts: shares(figure, report) },
+        (Some(sum), None) => Measured {
+            facts: shares(figure, report),
+            ..Measured::plain(Known::exactly(sum))
+        },
+        (Some(sum), reason) => Measured {
+            known: Known::Between(sum.into(), None),
+            reason,
+            facts: shares(figure, report),
+        },
         (None, _) => Measured::unknown(format!("the backend {} does not know it", report.backend)),
     }
 }
@@ -213,12 +279,19 @@ pub(crate) fn of_run(field: Field, report: &Report) -> Option<u64> {
 fn of_processes(field: Field, processes: &[&Process]) -> Option<u64> {
     match field {
         Field::Count => u64::try_from(processes.len()).ok(),
-        field => processes.iter().map(|process| of_process(field, process)).try_fold(0, |sum: u64, part| sum.checked_add(part?)),
+        field => processes
+            .iter()
+            .map(|process| of_process(field, process))
+            .try_fold(0, |sum: u64, part| sum.checked_add(part?)),
     }
 }
 
 fn of_process(field: Field, process: &Process) -> Option<u64> {
-    if field == Field::Threads { Some(process.threads) } else { of_usage(field, &process.usage) }
+    if field == Field::Threads {
+        Some(process.threads)
+    } else {
+        of_usage(field, &process.usage)
+    }
 }
 
 fn of_usage(field: Field, usage: &Usage) -> Option<u64> {
@@ -241,26 +314,73 @@ fn shares(figure: &Figure, report: &Report) -> Vec<String> {
         return Vec::new();
     }
     if figure.field == Field::Count {
-        let names: Vec<String> = facts::processes(figure, report).take(MAX_NAMED).map(facts::name_of).collect();
-        return if names.is_empty() { Vec::new() } else { vec![format!("the first of them: {}", names.join(", "))] };
+        let names: Vec<String> = facts::processes(figure, report)
+            .take(MAX_NAMED)
+            .map(facts::name_of)
+            .collect();
+        return if names.is_empty() {
+            Vec::new()
+        } else {
+            vec![format!("the first of them: {}", names.join(", "))]
+        };
     }
-    let mut shares: Vec<(u64, &Process)> =
-        facts::processes(figure, report).filter_map(|process| Some((of_process(figure.field, process)?, process))).collect();
+    let mut shares: Vec<(u64, &Process)> = facts::processes(figure, report)
+        .filter_map(|process| Some((of_process(figure.field, process)?, process)))
+        .collect();
     shares.sort_by_key(|(share, _)| std::cmp::Reverse(*share));
     let line = |(share, process): (u64, &Process)| {
-        format!("{}: {}", facts::name_of(process), Known::exactly(share).describe(figure.dimension()).trim_start_matches("is "))
+        format!(
+            "{}: {}",
+            facts::name_of(process),
+            Known::exactly(share)
+                .describe(figure.dimension())
+                .trim_start_matches("is ")
+        )
     };
-    shares.into_iter().filter(|(share, _)| *share > 0).take(MAX_NAMED).map(line).collect()
+    shares
+        .into_iter()
+        .filter(|(share, _)| *share > 0)
+        .take(MAX_NAMED)
+        .map(line)
+        .collect()
 }
 
 /// How the command ended. That is known even if counts are not exact.
 fn of_exit(field: Field, report: &Report) -> Measured {
     let known = match (field, report.exit) {
-        (_, Exit { code: None, signal: None }) => return Measured::unknown("the report does not say how the command ended"),
-        (Field::Code, Exit { code: Some(code), .. }) => Known::exactly(u64::try_from(code).unwrap_or_default()),
-        (Field::Signal, Exit { signal: Some(signal), .. }) => Known::exactly(u64::try_from(signal).unwrap_or_default()),
-        (_, Exit { signal: Some(signal), .. }) => Known::Absent(format!("{} killed the command", signal::name(signal))),
-        (_, Exit { code: Some(code), .. }) => Known::Absent(format!("the command ended with status {code}")),
+        (
+            _,
+            Exit {
+                code: None,
+                signal: None,
+            },
+        ) => return Measured::unknown("the report does not say how the command ended"),
+        (
+            Field::Code,
+            Exit {
+                code: Some(code), ..
+            },
+        ) => Known::exactly(u64::try_from(code).unwrap_or_default()),
+        (
+            Field::Signal,
+            Exit {
+                signal: Some(signal),
+                ..
+            },
+        ) => Known::exactly(u64::try_from(signal).unwrap_or_default()),
+        (
+            _,
+            Exit {
+                signal: Some(signal),
+                ..
+            },
+        ) => Known::Absent(format!("{} killed the command", signal::name(signal))),
+        (
+            _,
+            Exit {
+                code: Some(code), ..
+            },
+        ) => Known::Absent(format!("the command ended with status {code}")),
     };
     Measured::plain(known)
 }

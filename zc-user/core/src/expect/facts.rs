@@ -1,4 +1,5 @@
-//! What was measured of a figure: what is known, why no more is known, and the facts of the report that explain it, as lines for a person.
+//! What was measured of a figure: what is known, why no more is known, and the facts of the report
+//! that explain it, as lines for a person.
 
 use std::cmp::Reverse;
 
@@ -26,12 +27,20 @@ pub(super) struct Measured {
 impl Measured {
     /// Without reason and facts.
     pub(super) fn plain(known: Known) -> Self {
-        Self { known, reason: None, facts: Vec::new() }
+        Self {
+            known,
+            reason: None,
+            facts: Vec::new(),
+        }
     }
 
     /// Unknown, for this reason.
     pub(super) fn unknown(reason: impl Into<String>) -> Self {
-        Self { known: Known::Unknown, reason: Some(reason.into()), facts: Vec::new() }
+        Self {
+            known: Known::Unknown,
+            reason: Some(reason.into()),
+            facts: Vec::new(),
+        }
     }
 }
 
@@ -40,24 +49,37 @@ pub(super) fn why_inexact(report: &Report) -> Option<String> {
     if report.exact {
         return None;
     }
-    let losses: Vec<String> = report.losses.iter().map(|(name, count)| format!("{name}: {count}")).collect();
-    Some(format!("the report is a lower bound: {}", losses.join(", ")))
+    let losses: Vec<String> = report
+        .losses
+        .iter()
+        .map(|(name, count)| format!("{name}: {count}"))
+        .collect();
+    Some(format!(
+        "the report is a lower bound: {}",
+        losses.join(", ")
+    ))
 }
 
 /// Why there may be more than the listed processes have.
 pub(super) fn not_listed(report: &Report) -> String {
     match (report.processes_left_out(), report.processes.is_empty()) {
         (_, true) => "the report has sums only, no processes".to_owned(),
-        (count, false) => format!("{count} of {} processes are not listed", report.totals.processes),
+        (count, false) => format!(
+            "{count} of {} processes are not listed",
+            report.totals.processes
+        ),
     }
 }
 
-/// The sum of the known figures, and whether it is complete: no figure is unknown, and the sum did not overflow.
+/// The sum of the known figures, and whether it is complete: no figure is unknown, and the sum did
+/// not overflow.
 pub(super) fn sum_known(figures: impl Iterator<Item = Option<u64>>) -> (u64, bool) {
-    figures.fold((0, true), |(sum, is_all), figure| match figure.map(|figure| u64::overflowing_add(sum, figure)) {
-        Some((sum, false)) => (sum, is_all),
-        Some((_, true)) => (u64::MAX, false),
-        None => (sum, false),
+    figures.fold((0, true), |(sum, is_all), figure| {
+        match figure.map(|figure| u64::overflowing_add(sum, figure)) {
+            Some((sum, false)) => (sum, is_all),
+            Some((_, true)) => (u64::MAX, false),
+            None => (sum, false),
+        }
     })
 }
 
@@ -76,9 +98,20 @@ pub(super) enum Processes<'a> {
 impl<'a> Processes<'a> {
     /// The processes that a figure is of.
     pub(super) fn of(figure: &Figure, report: &'a Report) -> Self {
-        let Some(glob) = &figure.selectors.process else { return Self::All };
-        let chosen: Vec<&Process> = report.processes.iter().filter(|process| is_called(process, glob)).collect();
-        let has_nameless = || report.processes.iter().any(|process| process.comm.is_none() && process.exe.is_none());
+        let Some(glob) = &figure.selectors.process else {
+            return Self::All;
+        };
+        let chosen: Vec<&Process> = report
+            .processes
+            .iter()
+            .filter(|process| is_called(process, glob))
+            .collect();
+        let has_nameless = || {
+            report
+                .processes
+                .iter()
+                .any(|process| process.comm.is_none() && process.exe.is_none())
+        };
         let open = match why_inexact(report) {
             Some(why) => Some(why),
             None if report.processes_left_out() > 0 => Some(not_listed(report)),
@@ -90,16 +123,27 @@ impl<'a> Processes<'a> {
             Some(why) => return Self::Unknown(why),
             None => {}
         }
-        let mut names: Vec<&str> = report.processes.iter().filter_map(|process| process.comm.as_deref()).collect();
+        let mut names: Vec<&str> = report
+            .processes
+            .iter()
+            .filter_map(|process| process.comm.as_deref())
+            .collect();
         names.sort_unstable();
         names.dedup();
-        Self::None(format!("no process is called {}; the report has {}", glob.text(), names.join(", ")))
+        Self::None(format!(
+            "no process is called {}; the report has {}",
+            glob.text(),
+            names.join(", ")
+        ))
     }
 }
 
 /// Whether a pattern matches the name of a process or of its program.
 fn is_called(process: &Process, glob: &Glob) -> bool {
-    [&process.comm, &process.exe].into_iter().flatten().any(|name| glob.matches(name))
+    [&process.comm, &process.exe]
+        .into_iter()
+        .flatten()
+        .any(|name| glob.matches(name))
 }
 
 /// Limit for the number of lines.
@@ -107,44 +151,78 @@ const MAX_LINES: usize = 5;
 
 /// `cp (1234)`.
 pub(super) fn name_of(process: &Process) -> String {
-    process.comm.as_ref().map_or_else(|| process.pid.to_string(), |comm| format!("{comm} ({})", process.pid))
+    process.comm.as_ref().map_or_else(
+        || process.pid.to_string(),
+        |comm| format!("{comm} ({})", process.pid),
+    )
 }
 
-/// The rows of these calls, by process and file if the report has them. Without such calls, the calls that were made instead.
+/// The rows of these calls, by process and file if the report has them. Without such calls, the
+/// calls that were made instead.
 pub(super) fn of_calls(figure: &Figure, names: &[&str], report: &Report) -> Vec<String> {
     if names.is_empty() {
         return instead(figure, report);
     }
     let of_many = report.processes.len() > 1;
-    let is_meant = |row: &Syscall| names.contains(&row.name.as_str()) && (figure.field != Field::Errors || row.errors > 0);
+    let is_meant = |row: &Syscall| {
+        names.contains(&row.name.as_str()) && (figure.field != Field::Errors || row.errors > 0)
+    };
     let mut lines: Vec<(u64, String)> = processes(figure, report)
         .flat_map(|process| rows(process, figure, of_many))
         .filter(|(row, _)| is_meant(row))
-        .map(|(row, line)| (if figure.field == Field::Errors { row.errors } else { row.calls }, line))
+        .map(|(row, line)| {
+            (
+                if figure.field == Field::Errors {
+                    row.errors
+                } else {
+                    row.calls
+                },
+                line,
+            )
+        })
         .collect();
     lines.sort_by_key(|(weight, _)| Reverse(*weight));
     shorten(lines.into_iter().map(|(_, line)| line).collect())
 }
 
 /// The processes that a figure is read from.
-pub(super) fn processes<'a>(figure: &'a Figure, report: &'a Report) -> impl Iterator<Item = &'a Process> {
+pub(super) fn processes<'a>(
+    figure: &'a Figure,
+    report: &'a Report,
+) -> impl Iterator<Item = &'a Process> {
     let glob = figure.selectors.process.as_ref();
-    report.processes.iter().filter(move |process| glob.is_none_or(|glob| is_called(process, glob)))
+    report
+        .processes
+        .iter()
+        .filter(move |process| glob.is_none_or(|glob| is_called(process, glob)))
 }
 
 /// The rows of a process, each with its text.
 fn rows<'a>(process: &'a Process, figure: &Figure, of_many: bool) -> Vec<(&'a Syscall, String)> {
-    let whose = if of_many { format!("{}: ", name_of(process)) } else { String::new() };
+    let whose = if of_many {
+        format!("{}: ", name_of(process))
+    } else {
+        String::new()
+    };
     let with_line = |(row, files): (_, String)| (row, format!("{whose}{}", line(row, &files)));
     match &process.file_calls {
         Some(by_file) => {
-            let pattern = EndPattern { kind: figure.selectors.kind, path: figure.selectors.file.clone() };
-            let meant =
-                by_file.iter().filter(|detail| !figure.selectors.are_by_file() || pattern.matches_either(detail) != Match::No);
-            let rows = meant.flat_map(|detail| detail.syscalls.iter().map(|row| (row, files(detail))));
+            let pattern = EndPattern {
+                kind: figure.selectors.kind,
+                path: figure.selectors.file.clone(),
+            };
+            let meant = by_file.iter().filter(|detail| {
+                !figure.selectors.are_by_file() || pattern.matches_either(detail) != Match::No
+            });
+            let rows =
+                meant.flat_map(|detail| detail.syscalls.iter().map(|row| (row, files(detail))));
             rows.map(with_line).collect()
         }
-        None => process.syscalls.iter().map(|row| with_line((row, String::new()))).collect(),
+        None => process
+            .syscalls
+            .iter()
+            .map(|row| with_line((row, String::new())))
+            .collect(),
     }
 }
 
@@ -153,17 +231,34 @@ fn line(row: &Syscall, files: &str) -> String {
     let mut parts = vec![plural(row.calls, "call")];
     if let Some(bytes) = row.bytes.filter(|_| row.calls > row.errors) {
         parts.push(units::short_bytes(bytes));
-        parts.extend(bytes.checked_div(row.calls - row.errors).map(|mean| format!("{} each", units::short_bytes(mean))));
+        parts.extend(
+            bytes
+                .checked_div(row.calls - row.errors)
+                .map(|mean| format!("{} each", units::short_bytes(mean))),
+        );
     }
     if row.errors > 0 {
-        let errnos: Vec<String> = row.errnos.iter().map(|(name, count)| format!("{name} {count}")).collect();
-        parts.push(format!("{} ({})", plural(row.errors, "error"), errnos.join(", ")));
+        let errnos: Vec<String> = row
+            .errnos
+            .iter()
+            .map(|(name, count)| format!("{name} {count}"))
+            .collect();
+        parts.push(format!(
+            "{} ({})",
+            plural(row.errors, "error"),
+            errnos.join(", ")
+        ));
     }
     if row.unfinished > 0 {
         parts.push(format!("{} never returned", row.unfinished));
     }
     if let Some(ns) = row.total_ns {
-        parts.push(format!("total {}", Known::exactly(ns).describe(Dimension::Time).trim_start_matches("is ")));
+        parts.push(format!(
+            "total {}",
+            Known::exactly(ns)
+                .describe(Dimension::Time)
+                .trim_start_matches("is ")
+        ));
     }
     format!("{}{files}: {}", row.name, parts.join(", "))
 }
@@ -178,15 +273,28 @@ fn files(detail: &FileCalls) -> String {
 }
 
 pub(super) fn plural(count: u64, thing: &str) -> String {
-    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+    if count == 1 {
+        format!("1 {thing}")
+    } else {
+        format!("{count} {thing}s")
+    }
 }
 
 /// `in.dat (regular, ext4)`.
 fn end(end: &End) -> String {
     let kind = end.kind.as_deref().unwrap_or("unknown file");
     let has_files = matches!(kind, "regular" | "directory" | "block");
-    let nature = end.fs.as_ref().filter(|_| has_files).map_or_else(|| kind.to_owned(), |fs| format!("{kind}, {fs}"));
-    match end.path.as_ref().or(end.peer.as_ref()).or(end.local.as_ref()) {
+    let nature = end
+        .fs
+        .as_ref()
+        .filter(|_| has_files)
+        .map_or_else(|| kind.to_owned(), |fs| format!("{kind}, {fs}"));
+    match end
+        .path
+        .as_ref()
+        .or(end.peer.as_ref())
+        .or(end.local.as_ref())
+    {
         Some(name) => format!("{name} ({nature})"),
         None => nature,
     }
@@ -197,9 +305,18 @@ fn instead(figure: &Figure, report: &Report) -> Vec<String> {
     if matches!(figure.subject, Subject::AllCalls) {
         return Vec::new();
     }
-    let mut rows: Vec<&Syscall> = report.totals.syscalls.iter().filter(|row| row.calls > 0).collect();
+    let mut rows: Vec<&Syscall> = report
+        .totals
+        .syscalls
+        .iter()
+        .filter(|row| row.calls > 0)
+        .collect();
     rows.sort_by_key(|row| Reverse(row.calls));
-    let named: Vec<String> = rows.iter().take(MAX_LINES).map(|row| format!("{} {}", row.name, row.calls)).collect();
+    let named: Vec<String> = rows
+        .iter()
+        .take(MAX_LINES)
+        .map(|row| format!("{} {}", row.name, row.calls))
+        .collect();
     if named.is_empty() {
         vec!["no counted call was made".to_owned()]
     } else {
@@ -215,22 +332,43 @@ pub(super) fn of_transfers(transfers: &[&Transfer], are_meant: bool) -> Vec<Stri
     match (are_meant, lines.is_empty()) {
         (true, _) => lines,
         (false, true) => vec!["there is no other transfer either".to_owned()],
-        (false, false) => lines.into_iter().map(|line| format!("there is: {line}")).collect(),
+        (false, false) => lines
+            .into_iter()
+            .map(|line| format!("there is: {line}"))
+            .collect(),
     }
 }
 
-/// `in (regular, ext4) -> out (pipe): 1 MiB, read + write, 16 calls of 64 KiB ..., after copy_file_range EXDEV (1)`.
+/// `in (regular, ext4) -> out (pipe): 1 MiB, read + write, 16 calls of 64 KiB ..., after
+/// copy_file_range EXDEV (1)`.
 fn transfer(transfer: &Transfer) -> String {
     let bytes = if let (Some(bytes), Certainty::Exact) = (transfer.bytes, transfer.certainty) {
         units::short_bytes(bytes)
     } else {
-        let amount = transfer.amount().unwrap_or_else(|| "unknown bytes".to_owned());
-        transfer.doubt().into_iter().fold(amount, |amount, doubt| format!("{amount}, {doubt}"))
+        let amount = transfer
+            .amount()
+            .unwrap_or_else(|| "unknown bytes".to_owned());
+        transfer
+            .doubt()
+            .into_iter()
+            .fold(amount, |amount, doubt| format!("{amount}, {doubt}"))
     };
-    let attempts: Vec<String> =
-        transfer.attempts.iter().map(|attempt| format!("{} {} ({})", attempt.syscall, attempt.errno, attempt.calls)).collect();
-    let after = if attempts.is_empty() { String::new() } else { format!("; attempts: {}", attempts.join(", ")) };
-    format!("{} -> {}: {bytes}, {}{after}", end(&transfer.from), end(&transfer.to), transfer.verdict)
+    let attempts: Vec<String> = transfer
+        .attempts
+        .iter()
+        .map(|attempt| format!("{} {} ({})", attempt.syscall, attempt.errno, attempt.calls))
+        .collect();
+    let after = if attempts.is_empty() {
+        String::new()
+    } else {
+        format!("; attempts: {}", attempts.join(", "))
+    };
+    format!(
+        "{} -> {}: {bytes}, {}{after}",
+        end(&transfer.from),
+        end(&transfer.to),
+        transfer.verdict
+    )
 }
 
 pub(super) fn shorten(mut lines: Vec<String>) -> Vec<String> {

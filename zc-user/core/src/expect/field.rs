@@ -1,5 +1,5 @@
-//! The list of all figures: the subjects, the fields of each, and their names. Parser, printer and evaluation read it, and so do baselines
-//! ([`crate::check`]).
+//! The list of all figures: the subjects, the fields of each, and their names. Parser, printer and
+//! evaluation read it, and so do baselines ([`crate::check`]).
 
 use std::fmt::{self, Display, Formatter};
 
@@ -133,7 +133,11 @@ pub(super) struct Line {
 }
 
 const fn line(field: Field, name: &'static str, dimension: Dimension) -> Line {
-    Line { field, name, dimension }
+    Line {
+        field,
+        name,
+        dimension,
+    }
 }
 
 const OF_CALLS: &[Line] = &[
@@ -151,16 +155,27 @@ const OF_CALLS: &[Line] = &[
     line(Field::P90, "p90", Dimension::Time),
     line(Field::P99, "p99", Dimension::Time),
 ];
-const OF_FAULTS: &[Line] = &[line(Field::Minor, "minor", Dimension::Count), line(Field::Major, "major", Dimension::Count)];
-const OF_SWITCHES: &[Line] =
-    &[line(Field::Voluntary, "voluntary", Dimension::Count), line(Field::Involuntary, "involuntary", Dimension::Count)];
+const OF_FAULTS: &[Line] = &[
+    line(Field::Minor, "minor", Dimension::Count),
+    line(Field::Major, "major", Dimension::Count),
+];
+const OF_SWITCHES: &[Line] = &[
+    line(Field::Voluntary, "voluntary", Dimension::Count),
+    line(Field::Involuntary, "involuntary", Dimension::Count),
+];
 const OF_TIME: &[Line] = &[
     line(Field::Wall, "wall", Dimension::Time),
     line(Field::User, "user", Dimension::Time),
     line(Field::System, "system", Dimension::Time),
 ];
-const OF_EXIT: &[Line] = &[line(Field::Code, "code", Dimension::Status), line(Field::Signal, "signal", Dimension::Signal)];
-const OF_PROCESSES: &[Line] = &[line(Field::Count, "count", Dimension::Count), line(Field::Threads, "threads", Dimension::Count)];
+const OF_EXIT: &[Line] = &[
+    line(Field::Code, "code", Dimension::Status),
+    line(Field::Signal, "signal", Dimension::Signal),
+];
+const OF_PROCESSES: &[Line] = &[
+    line(Field::Count, "count", Dimension::Count),
+    line(Field::Threads, "threads", Dimension::Count),
+];
 const OF_TRANSFERS: &[Line] = &[
     line(Field::Api, "api", Dimension::Api),
     line(Field::Via, "via", Dimension::Function),
@@ -177,7 +192,8 @@ const OF_TRANSFERS: &[Line] = &[
 /// The word for transfers.
 pub(super) const TRANSFER: &str = "transfer";
 
-/// The subjects that are not calls, by name. `time` and `exit` are calls as well: the figure after the dot decides.
+/// The subjects that are not calls, by name. `time` and `exit` are calls as well: the figure after
+/// the dot decides.
 const AGGREGATES: [(&str, Subject); 6] = [
     ("syscalls", Subject::AllCalls),
     ("faults", Subject::Faults),
@@ -205,21 +221,34 @@ pub(crate) enum Variation {
 
 /// The figures of a whole run that baselines compare: subject, field and name.
 pub(crate) fn run_figures() -> impl Iterator<Item = (Field, String)> {
-    let subjects = AGGREGATES.into_iter().filter(|(_, subject)| *subject != Subject::AllCalls);
-    subjects.flat_map(|(name, subject)| subject.fields().iter().map(move |line| (line.field, format!("{name}.{}", line.name))))
+    let subjects = AGGREGATES
+        .into_iter()
+        .filter(|(_, subject)| *subject != Subject::AllCalls);
+    subjects.flat_map(|(name, subject)| {
+        subject
+            .fields()
+            .iter()
+            .map(move |line| (line.field, format!("{name}.{}", line.name)))
+    })
 }
 
 /// The figures of a call that baselines compare.
-const COMPARED_OF_CALLS: [Field; 4] = [Field::Calls, Field::Errors, Field::Unfinished, Field::Bytes];
+const COMPARED_OF_CALLS: [Field; 4] =
+    [Field::Calls, Field::Errors, Field::Unfinished, Field::Bytes];
 
 /// The names of the figures of a call that baselines compare.
 pub(crate) fn call_figures(call: &str) -> impl Iterator<Item = String> {
-    COMPARED_OF_CALLS.into_iter().map(move |field| call_figure(call, field))
+    COMPARED_OF_CALLS
+        .into_iter()
+        .map(move |field| call_figure(call, field))
 }
 
 /// The name of a figure of a call: `read.calls`.
 pub(crate) fn call_figure(call: &str, field: Field) -> String {
-    let name = OF_CALLS.iter().find(|line| line.field == field).map_or("", |line| line.name);
+    let name = OF_CALLS
+        .iter()
+        .find(|line| line.field == field)
+        .map_or("", |line| line.name);
     format!("{call}.{name}")
 }
 
@@ -228,7 +257,8 @@ pub(crate) fn errno_figure(call: &str, errno: &str) -> String {
     format!("{}.{errno}", call_figure(call, Field::Errors))
 }
 
-/// The figure of a whole run with this name; `None` for one of a call. `time.wall` is of the run, but `time.calls` is of the system call.
+/// The figure of a whole run with this name; `None` for one of a call. `time.wall` is of the run,
+/// but `time.calls` is of the system call.
 fn run_figure(name: &str) -> Option<(Subject, &'static Line)> {
     let (subject, field) = name.split_once('.')?;
     let subject = Subject::aggregate(subject).filter(|subject| *subject != Subject::AllCalls)?;
@@ -238,15 +268,19 @@ fn run_figure(name: &str) -> Option<(Subject, &'static Line)> {
 
 /// How the figure of this name varies, as baselines name it.
 pub(crate) fn variation_of(name: &str) -> Variation {
-    run_figure(name).map_or(Variation::Never, |(subject, line)| subject.variation(line.dimension))
+    run_figure(name).map_or(Variation::Never, |(subject, line)| {
+        subject.variation(line.dimension)
+    })
 }
 
-/// Whether the figure of this name, as baselines name it, is of the run as a whole, and not of a call.
+/// Whether the figure of this name, as baselines name it, is of the run as a whole, and not of a
+/// call.
 pub(crate) fn is_of_run(name: &str) -> bool {
     run_figure(name).is_some()
 }
 
-/// Whether the figure of this name, as baselines name it, is the exit status or the signal of the run.
+/// Whether the figure of this name, as baselines name it, is the exit status or the signal of the
+/// run.
 pub(crate) fn is_exit(name: &str) -> bool {
     run_figure(name).is_some_and(|(subject, _)| subject == Subject::Exit)
 }
@@ -259,12 +293,18 @@ pub fn is_time(name: &str) -> bool {
 impl Subject {
     /// The aggregate of this name.
     pub(super) fn aggregate(name: &str) -> Option<Self> {
-        AGGREGATES.into_iter().find(|(known, _)| *known == name).map(|(_, subject)| subject)
+        AGGREGATES
+            .into_iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, subject)| subject)
     }
 
     /// The name of an aggregate.
     pub(super) fn aggregate_name(&self) -> Option<&'static str> {
-        AGGREGATES.into_iter().find(|(_, subject)| subject == self).map(|(name, _)| name)
+        AGGREGATES
+            .into_iter()
+            .find(|(_, subject)| subject == self)
+            .map(|(name, _)| name)
     }
 
     /// How a figure of it with this dimension varies.

@@ -83,7 +83,10 @@ impl From<u64> for Amount {
 impl Amount {
     /// A sum divided by a count; `None` for a count of 0.
     pub(super) fn mean(sum: u64, count: u64) -> Option<Self> {
-        (count > 0).then_some(Self { part: sum, of: count })
+        (count > 0).then_some(Self {
+            part: sum,
+            of: count,
+        })
     }
 }
 
@@ -103,7 +106,8 @@ impl PartialOrd for Amount {
 
 impl Ord for Amount {
     fn cmp(&self, other: &Self) -> Ordering {
-        (u128::from(self.part) * u128::from(other.of)).cmp(&(u128::from(other.part) * u128::from(self.of)))
+        (u128::from(self.part) * u128::from(other.of))
+            .cmp(&(u128::from(other.part) * u128::from(self.of)))
     }
 }
 
@@ -140,9 +144,16 @@ impl Known {
     pub(super) fn passes(&self, test: &Test, is_negated: bool) -> Verdict {
         match (self, test) {
             (Self::Unknown, _) => Verdict::Inconclusive,
-            (Self::Absent(_), Test::Word(equality, _)) => is((*equality == Equality::Equal) != is_negated),
-            (Self::Absent(_), Test::Number(op @ (Op::Equal | Op::NotEqual), _)) => is((*op == Op::NotEqual) != is_negated),
-            (Self::Words(words, completeness), Test::Word(equality, wanted) | Test::Name(equality, wanted)) => {
+            (Self::Absent(_), Test::Word(equality, _)) => {
+                is((*equality == Equality::Equal) != is_negated)
+            }
+            (Self::Absent(_), Test::Number(op @ (Op::Equal | Op::NotEqual), _)) => {
+                is((*op == Op::NotEqual) != is_negated)
+            }
+            (
+                Self::Words(words, completeness),
+                Test::Word(equality, wanted) | Test::Name(equality, wanted),
+            ) => {
                 let wants_it = (*equality == Equality::Equal) != is_negated;
                 let is_wanted = |word: &String| (word == wanted) == wants_it;
                 match completeness {
@@ -152,23 +163,42 @@ impl Known {
                 }
             }
             // A number is not `none`.
-            (Self::Between(..), Test::Word(equality, _)) => is((*equality == Equality::NotEqual) != is_negated),
-            (Self::Between(low, high), Test::Number(op, number)) => compare(*low, *high, *op, *number).negated_if(is_negated),
-            (Self::Between(low, high), Test::In(range)) => within(*low, *high, *range).negated_if(is_negated),
-            // A missing figure is neither less nor more than a number. The parser rejects comparing a word with a number.
-            (Self::Missing(_) | Self::Absent(_) | Self::Words(..) | Self::Between(..), _) => Verdict::Fails,
+            (Self::Between(..), Test::Word(equality, _)) => {
+                is((*equality == Equality::NotEqual) != is_negated)
+            }
+            (Self::Between(low, high), Test::Number(op, number)) => {
+                compare(*low, *high, *op, *number).negated_if(is_negated)
+            }
+            (Self::Between(low, high), Test::In(range)) => {
+                within(*low, *high, *range).negated_if(is_negated)
+            }
+            // A missing figure is neither less nor more than a number. The parser rejects comparing
+            // a word with a number.
+            (Self::Missing(_) | Self::Absent(_) | Self::Words(..) | Self::Between(..), _) => {
+                Verdict::Fails
+            }
         }
     }
 
     /// A clause: "is 3", "is at least 3".
     pub(super) fn describe(&self, dimension: Dimension) -> String {
         match self {
-            Self::Between(low, Some(high)) if low == high => format!("is {}", show(*low, dimension)),
-            Self::Between(low, Some(high)) => format!("is between {} and {}", show(*low, dimension), show(*high, dimension)),
+            Self::Between(low, Some(high)) if low == high => {
+                format!("is {}", show(*low, dimension))
+            }
+            Self::Between(low, Some(high)) => format!(
+                "is between {} and {}",
+                show(*low, dimension),
+                show(*high, dimension)
+            ),
             Self::Between(low, None) => format!("is at least {}", show(*low, dimension)),
             Self::Words(words, Completeness::All) => format!("is {}", words.join(", ")),
-            Self::Words(words, Completeness::AtLeast) if words.is_empty() => "is unknown".to_owned(),
-            Self::Words(words, Completeness::AtLeast) => format!("is {}, as far as is known", words.join(", ")),
+            Self::Words(words, Completeness::AtLeast) if words.is_empty() => {
+                "is unknown".to_owned()
+            }
+            Self::Words(words, Completeness::AtLeast) => {
+                format!("is {}, as far as is known", words.join(", "))
+            }
             Self::Unknown => "is unknown".to_owned(),
             Self::Absent(why) => format!("is {NONE}: {why}"),
             Self::Missing(why) => format!("does not exist: {why}"),
@@ -177,7 +207,11 @@ impl Known {
 }
 
 const fn is(holds: bool) -> Verdict {
-    if holds { Verdict::Holds } else { Verdict::Fails }
+    if holds {
+        Verdict::Holds
+    } else {
+        Verdict::Fails
+    }
 }
 
 /// Holds if that is certain, fails if the opposite is certain.
@@ -194,7 +228,10 @@ fn compare(low: Amount, high: Option<Amount>, op: Op, number: Number) -> Verdict
     let all_below = high.is_some_and(|high| high < number);
     let all_up_to = high.is_some_and(|high| high <= number);
     match op {
-        Op::Equal => verdict(low == number && high == Some(number), low > number || all_below),
+        Op::Equal => verdict(
+            low == number && high == Some(number),
+            low > number || all_below,
+        ),
         Op::NotEqual => compare_not_equal(low, high, number),
         Op::Less => verdict(all_below, low >= number),
         Op::LessOrEqual => verdict(all_up_to, low > number),
@@ -205,13 +242,28 @@ fn compare(low: Amount, high: Option<Amount>, op: Op, number: Number) -> Verdict
 
 fn compare_not_equal(low: Amount, high: Option<Amount>, number: Amount) -> Verdict {
     let all_below = high.is_some_and(|high| high < number);
-    verdict(low > number || all_below, low == number && high == Some(number))
+    verdict(
+        low > number || all_below,
+        low == number && high == Some(number),
+    )
 }
 
 fn within(low: Amount, high: Option<Amount>, range: Range) -> Verdict {
-    let (first, last) = (Amount::from(range.first.amount), Amount::from(range.last.amount));
-    let is_before_end = |amount: Amount| if range.is_inclusive { amount <= last } else { amount < last };
-    verdict(low >= first && high.is_some_and(is_before_end), !is_before_end(low) || high.is_some_and(|high| high < first))
+    let (first, last) = (
+        Amount::from(range.first.amount),
+        Amount::from(range.last.amount),
+    );
+    let is_before_end = |amount: Amount| {
+        if range.is_inclusive {
+            amount <= last
+        } else {
+            amount < last
+        }
+    };
+    verdict(
+        low >= first && high.is_some_and(is_before_end),
+        !is_before_end(low) || high.is_some_and(|high| high < first),
+    )
 }
 
 /// The figure for a person: exact, and in a readable unit.
@@ -222,7 +274,11 @@ fn show(amount: Amount, dimension: Dimension) -> String {
         Dimension::Bytes if is_whole => exact_bytes(whole),
         Dimension::Bytes => format!("{} ({:.1} B)", units::bytes(whole), fraction(amount)),
         Dimension::Time => time(fraction(amount)),
-        Dimension::Signal => Number { amount: whole, dimension }.to_string(),
+        Dimension::Signal => Number {
+            amount: whole,
+            dimension,
+        }
+        .to_string(),
         _ if is_whole => whole.to_string(),
         _ => format!("{:.2}", fraction(amount)),
     }
@@ -236,7 +292,10 @@ fn exact_bytes(bytes: u64) -> String {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "it is shown to a few digits; comparisons are exact")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "it is shown to a few digits; comparisons are exact"
+)]
 fn fraction(amount: Amount) -> f64 {
     amount.part as f64 / amount.of as f64
 }
@@ -256,9 +315,16 @@ mod tests {
     use super::*;
 
     fn passes(known: &Known, op: Op, amount: u64) -> Verdict {
-        let number = Number { amount, dimension: Dimension::Count };
+        let number = Number {
+            amount,
+            dimension: Dimension::Count,
+        };
         let verdict = known.passes(&Test::Number(op, number), false);
-        assert_eq!(known.passes(&Test::Number(op, number), true), verdict.negated_if(true), "{known:?} {op:?} {amount}");
+        assert_eq!(
+            known.passes(&Test::Number(op, number), true),
+            verdict.negated_if(true),
+            "{known:?} {op:?} {amount}"
+        );
         verdict
     }
 
@@ -279,22 +345,51 @@ mod tests {
         let at_least_three = Known::Between(3.into(), None);
         let verdicts = |amount| Op::ALL.map(|(_, op)| passes(&at_least_three, op, amount));
         assert_eq!(verdicts(2), [Fails, Holds, Fails, Fails, Holds, Holds]);
-        assert_eq!(verdicts(3), [Inconclusive, Inconclusive, Inconclusive, Fails, Holds, Inconclusive]);
+        assert_eq!(
+            verdicts(3),
+            [
+                Inconclusive,
+                Inconclusive,
+                Inconclusive,
+                Fails,
+                Holds,
+                Inconclusive
+            ]
+        );
         assert_eq!(verdicts(4), [Inconclusive; 6]);
     }
 
     #[test]
     fn a_range_includes_its_last_number_or_not() {
-        let number = |amount| Number { amount, dimension: Dimension::Count };
+        let number = |amount| Number {
+            amount,
+            dimension: Dimension::Count,
+        };
         let within = |known: &Known, is_inclusive| {
-            known.passes(&Test::In(Range { first: number(3), last: number(5), is_inclusive }), false)
+            known.passes(
+                &Test::In(Range {
+                    first: number(3),
+                    last: number(5),
+                    is_inclusive,
+                }),
+                false,
+            )
         };
         assert_eq!(within(&Known::exactly(5), true), Verdict::Holds);
         assert_eq!(within(&Known::exactly(5), false), Verdict::Fails);
         assert_eq!(within(&Known::exactly(2), true), Verdict::Fails);
-        assert_eq!(within(&Known::Between(4.into(), None), true), Verdict::Inconclusive);
-        assert_eq!(within(&Known::Between(6.into(), None), true), Verdict::Fails);
-        assert_eq!(within(&Known::Between(3.into(), Some(4.into())), false), Verdict::Holds);
+        assert_eq!(
+            within(&Known::Between(4.into(), None), true),
+            Verdict::Inconclusive
+        );
+        assert_eq!(
+            within(&Known::Between(6.into(), None), true),
+            Verdict::Fails
+        );
+        assert_eq!(
+            within(&Known::Between(3.into(), Some(4.into())), false),
+            Verdict::Holds
+        );
     }
 
     #[test]
@@ -306,22 +401,46 @@ mod tests {
 
     #[test]
     fn a_missing_figure_fails_even_behind_not() {
-        let test = Test::Number(Op::Equal, Number { amount: 0, dimension: Dimension::Bytes });
+        let test = Test::Number(
+            Op::Equal,
+            Number {
+                amount: 0,
+                dimension: Dimension::Bytes,
+            },
+        );
         let missing = Known::Missing("no call".into());
-        assert_eq!([missing.passes(&test, false), missing.passes(&test, true)], [Verdict::Fails; 2]);
+        assert_eq!(
+            [missing.passes(&test, false), missing.passes(&test, true)],
+            [Verdict::Fails; 2]
+        );
     }
 
     #[test]
     fn an_api_must_be_that_of_all_transfers_or_of_none() {
         let test = |equality| Test::Word(equality, "sendfile".to_owned());
-        let both = Known::Words(["sendfile", "splice"].map(str::to_owned).to_vec(), Completeness::All);
+        let both = Known::Words(
+            ["sendfile", "splice"].map(str::to_owned).to_vec(),
+            Completeness::All,
+        );
         for is_negated in [false, true] {
-            assert_eq!(both.passes(&test(Equality::Equal), is_negated), Verdict::Fails);
-            assert_eq!(both.passes(&test(Equality::NotEqual), is_negated), Verdict::Fails);
+            assert_eq!(
+                both.passes(&test(Equality::Equal), is_negated),
+                Verdict::Fails
+            );
+            assert_eq!(
+                both.passes(&test(Equality::NotEqual), is_negated),
+                Verdict::Fails
+            );
         }
         let some = Known::Words(vec!["sendfile".to_owned()], Completeness::AtLeast);
-        assert_eq!(some.passes(&test(Equality::Equal), false), Verdict::Inconclusive);
-        assert_eq!(some.passes(&test(Equality::NotEqual), false), Verdict::Fails);
+        assert_eq!(
+            some.passes(&test(Equality::Equal), false),
+            Verdict::Inconclusive
+        );
+        assert_eq!(
+            some.passes(&test(Equality::NotEqual), false),
+            Verdict::Fails
+        );
     }
 
     #[test]
@@ -331,16 +450,27 @@ mod tests {
         assert_eq!(shown(65000, Dimension::Bytes), "65000 B (63.5 KiB)");
         assert_eq!(shown(12_345_678, Dimension::Time), "12.346 ms");
         assert_eq!(shown(9, Dimension::Signal), "SIGKILL");
-        assert_eq!(show(Amount::mean(10_001, 2).expect("of two"), Dimension::Bytes), "4.9 KiB (5000.5 B)");
+        assert_eq!(
+            show(Amount::mean(10_001, 2).expect("of two"), Dimension::Bytes),
+            "4.9 KiB (5000.5 B)"
+        );
     }
 
     #[test]
     fn and_and_or_join_three_values() {
         use Verdict::{Fails, Holds, Inconclusive};
-        let joined = |a, b| (Verdict::all([a, b].into_iter()), Verdict::any([a, b].into_iter()));
+        let joined = |a, b| {
+            (
+                Verdict::all([a, b].into_iter()),
+                Verdict::any([a, b].into_iter()),
+            )
+        };
         assert_eq!(joined(Holds, Inconclusive), (Inconclusive, Holds));
         assert_eq!(joined(Fails, Inconclusive), (Fails, Inconclusive));
-        assert_eq!(joined(Inconclusive, Inconclusive), (Inconclusive, Inconclusive));
+        assert_eq!(
+            joined(Inconclusive, Inconclusive),
+            (Inconclusive, Inconclusive)
+        );
         assert_eq!(joined(Holds, Fails), (Fails, Holds));
     }
 }

@@ -28,7 +28,10 @@ pub(super) enum Kind {
 }
 
 /// The signs. A longer one comes before its prefixes.
-const SIGNS: [&str; 18] = ["..=", "..", "==", "!=", "<=", ">=", "->", ".", "[", "]", "(", ")", ",", "=", "<", ">", "*", ":"];
+const SIGNS: [&str; 18] = [
+    "..=", "..", "==", "!=", "<=", ">=", "->", ".", "[", "]", "(", ")", ",", "=", "<", ">", "*",
+    ":",
+];
 
 /// Signs of other languages, and what to write here instead.
 const FOREIGN: [(&str, &str); 4] = [("&&", "and"), ("||", "or"), ("!", "not"), ("~", "==")];
@@ -56,11 +59,22 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Problem> {
             at += first.len_utf8();
             continue;
         }
-        let (kind, length) = token(&text[at..], first).map_err(|problem| Problem { at: at + problem.at, ..problem })?;
-        tokens.push(Token { kind, at, end: at + length });
+        let (kind, length) = token(&text[at..], first).map_err(|problem| Problem {
+            at: at + problem.at,
+            ..problem
+        })?;
+        tokens.push(Token {
+            kind,
+            at,
+            end: at + length,
+        });
         at += length;
     }
-    tokens.push(Token { kind: Kind::End, at, end: at });
+    tokens.push(Token {
+        kind: Kind::End,
+        at,
+        end: at,
+    });
     Ok(tokens)
 }
 
@@ -93,8 +107,13 @@ fn word(text: &str) -> &str {
     let mut end = 0;
     let mut chars = text.char_indices().peekable();
     while let Some((index, c)) = chars.next() {
-        let goes_on = |next: Option<&(usize, char)>| next.is_some_and(|(_, next)| next.is_ascii_alphanumeric());
-        if !(is_letter(c) || c.is_ascii_digit() || (matches!(c, '+' | '-') && goes_on(chars.peek()))) {
+        let goes_on = |next: Option<&(usize, char)>| {
+            next.is_some_and(|(_, next)| next.is_ascii_alphanumeric())
+        };
+        if !(is_letter(c)
+            || c.is_ascii_digit()
+            || (matches!(c, '+' | '-') && goes_on(chars.peek())))
+        {
             break;
         }
         end = index + c.len_utf8();
@@ -105,8 +124,12 @@ fn word(text: &str) -> &str {
 fn number(text: &str) -> &str {
     let is_digit = |c: char| c.is_ascii_digit() || c == '_';
     let whole = text.find(|c| !is_digit(c)).unwrap_or(text.len());
-    let fraction = text[whole..].strip_prefix('.').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    let end = fraction.map_or(whole, |rest| whole + 1 + rest.find(|c| !is_digit(c)).unwrap_or(rest.len()));
+    let fraction = text[whole..]
+        .strip_prefix('.')
+        .filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let end = fraction.map_or(whole, |rest| {
+        whole + 1 + rest.find(|c| !is_digit(c)).unwrap_or(rest.len())
+    });
     &text[..end]
 }
 
@@ -131,7 +154,9 @@ fn sign(text: &str, first: char) -> Result<(Kind, usize), Problem> {
     if let Some(sign) = SIGNS.into_iter().find(|sign| text.starts_with(sign)) {
         return Ok((Kind::Sign(sign), sign.len()));
     }
-    let foreign = FOREIGN.iter().find(|(foreign, _)| text.starts_with(foreign));
+    let foreign = FOREIGN
+        .iter()
+        .find(|(foreign, _)| text.starts_with(foreign));
     Err(Problem::at(
         0,
         match foreign {
@@ -141,7 +166,8 @@ fn sign(text: &str, first: char) -> Result<(Kind, usize), Problem> {
     ))
 }
 
-/// A mistake in the text of an expectation. It shows a message, then the line with a mark below the place.
+/// A mistake in the text of an expectation. It shows a message, then the line with a mark below the
+/// place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxError {
     message: String,
@@ -153,7 +179,11 @@ impl std::error::Error for SyntaxError {}
 
 impl SyntaxError {
     pub(super) fn new(text: &str, problem: Problem) -> Self {
-        Self { message: problem.message, text: text.to_owned(), at: problem.at.min(text.len()) }
+        Self {
+            message: problem.message,
+            text: text.to_owned(),
+            at: problem.at.min(text.len()),
+        }
     }
 
     /// What is wrong, in one line.
@@ -184,7 +214,10 @@ pub(crate) fn pointer(text: &str, at: usize) -> String {
     let start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let line = text[start..].lines().next().unwrap_or_default();
     // A control character could move the mark, so it becomes a space.
-    let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line: String = line
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     let column = before[start..].chars().count();
     format!("  {}\n  {}^", line.trim_end(), " ".repeat(column))
 }
@@ -198,7 +231,10 @@ pub(super) struct Problem {
 
 impl Problem {
     pub(super) fn at(at: usize, message: impl Into<String>) -> Self {
-        Self { message: message.into(), at }
+        Self {
+            message: message.into(),
+            at,
+        }
     }
 }
 
@@ -209,7 +245,10 @@ mod tests {
     #[test]
     fn the_mark_is_below_the_character() {
         let error = SyntaxError::new("réad.cals == 0", Problem::at(6, "what is 'cals'?"));
-        assert_eq!(error.to_string(), "what is 'cals'?\n  réad.cals == 0\n       ^");
+        assert_eq!(
+            error.to_string(),
+            "what is 'cals'?\n  réad.cals == 0\n       ^"
+        );
     }
 
     #[test]

@@ -19,7 +19,10 @@ pub(super) use figure::{why_not_by_caller, why_not_by_file, why_not_by_path};
 
 /// Whether figures of this dimension are words, which are only equal or not.
 const fn is_of_words(dimension: Dimension) -> bool {
-    matches!(dimension, Dimension::Api | Dimension::Function | Dimension::Signal)
+    matches!(
+        dimension,
+        Dimension::Api | Dimension::Function | Dimension::Signal
+    )
 }
 
 /// Limit for the nesting of parentheses and `not`.
@@ -27,14 +30,21 @@ const MAX_DEPTH: usize = 64;
 
 /// Parses a text.
 pub(super) fn parse(text: &str) -> Result<Expr, Problem> {
-    let mut parser = Parser { tokens: tokens(text)?, next: 0, depth: 0 };
+    let mut parser = Parser {
+        tokens: tokens(text)?,
+        next: 0,
+        depth: 0,
+    };
     let expr = parser.any()?;
     match parser.peek() {
         Kind::End => Ok(expr),
-        Kind::Sign("=" | "==" | "!=" | "<" | "<=" | ">" | ">=") => {
-            Err(parser.problem("one comparison at a time: join two with 'and', or write a range: 'in 1..=10'"))
-        }
-        other => Err(parser.problem(format!("expected 'and', 'or' or the end, not {}", other.describe()))),
+        Kind::Sign("=" | "==" | "!=" | "<" | "<=" | ">" | ">=") => Err(parser.problem(
+            "one comparison at a time: join two with 'and', or write a range: 'in 1..=10'",
+        )),
+        other => Err(parser.problem(format!(
+            "expected 'and', 'or' or the end, not {}",
+            other.describe()
+        ))),
     }
 }
 
@@ -65,7 +75,11 @@ impl Parser {
         while self.take_word(word) {
             rest.push(part(self)?);
         }
-        Ok(if rest.is_empty() { first } else { join(std::iter::once(first).chain(rest).collect()) })
+        Ok(if rest.is_empty() {
+            first
+        } else {
+            join(std::iter::once(first).chain(rest).collect())
+        })
     }
 
     fn not(&mut self) -> Result<Expr, Problem> {
@@ -133,7 +147,10 @@ impl Parser {
         if self.take_if_sign(sign) {
             return Ok(());
         }
-        Err(self.problem(format!("'{sign}' is expected here, not {}", self.peek().describe())))
+        Err(self.problem(format!(
+            "'{sign}' is expected here, not {}",
+            self.peek().describe()
+        )))
     }
 
     /// A problem with the next token.
@@ -156,7 +173,10 @@ impl Parser {
         let dimension = figure.dimension();
         if self.take_word("in") {
             if is_of_words(dimension) {
-                return Err(self.problem(format!("{figure} is {}: it cannot be compared with a range", dimension.name())));
+                return Err(self.problem(format!(
+                    "{figure} is {}: it cannot be compared with a range",
+                    dimension.name()
+                )));
             }
             return self.range(dimension).map(Test::In);
         }
@@ -168,11 +188,19 @@ impl Parser {
         };
         if is_of_words(dimension) && equality.is_none() {
             let at = self.tokens[self.next - 1].at;
-            return Err(Problem::at(at, format!("{figure} is {}: only == and != compare it", dimension.name())));
+            return Err(Problem::at(
+                at,
+                format!(
+                    "{figure} is {}: only == and != compare it",
+                    dimension.name()
+                ),
+            ));
         }
         match (dimension, equality) {
             (Dimension::Api, Some(equality)) => self.api().map(|api| Test::Word(equality, api)),
-            (Dimension::Function, Some(equality)) => self.function().map(|name| Test::Name(equality, name)),
+            (Dimension::Function, Some(equality)) => {
+                self.function().map(|name| Test::Name(equality, name))
+            }
             (Dimension::Status | Dimension::Signal, Some(equality)) if self.take_word(NONE) => {
                 Ok(Test::Word(equality, NONE.to_owned()))
             }
@@ -186,7 +214,10 @@ impl Parser {
                     return Err(Problem::at(at, "a range needs 'in' instead of an operator"));
                 }
                 if let Some(most) = dimension.most().filter(|most| number.amount > *most) {
-                    return Err(Problem::at(at, format!("{} is at most {most}", dimension.name())));
+                    return Err(Problem::at(
+                        at,
+                        format!("{} is at most {most}", dimension.name()),
+                    ));
                 }
                 Ok(Test::Number(op, number))
             }
@@ -197,13 +228,22 @@ impl Parser {
         let Kind::Sign(sign) = *self.peek() else {
             let found = self.peek().describe();
             let example = figure.dimension().example();
-            return Err(self.problem(format!("expected a comparison, as in '{figure} == {example}', not {found}")));
+            return Err(self.problem(format!(
+                "expected a comparison, as in '{figure} == {example}', not {found}"
+            )));
         };
         if sign == "=" {
             return Err(self.problem("to compare, write '=='"));
         }
-        let op = Op::ALL.iter().find(|(known, _)| *known == sign).map(|(_, op)| *op);
-        let op = op.ok_or_else(|| self.problem(format!("'{sign}' is not an operator: write one of == != < <= > >= in")))?;
+        let op = Op::ALL
+            .iter()
+            .find(|(known, _)| *known == sign)
+            .map(|(_, op)| *op);
+        let op = op.ok_or_else(|| {
+            self.problem(format!(
+                "'{sign}' is not an operator: write one of == != < <= > >= in"
+            ))
+        })?;
         self.advance();
         Ok(op)
     }
@@ -220,28 +260,61 @@ impl Parser {
         }
         let last = self.number(dimension)?;
         if first.amount > last.amount || (first.amount == last.amount && !is_inclusive) {
-            return Err(Problem::at(at, format!("the range {} is empty", Range { first, last, is_inclusive })));
+            return Err(Problem::at(
+                at,
+                format!(
+                    "the range {} is empty",
+                    Range {
+                        first,
+                        last,
+                        is_inclusive
+                    }
+                ),
+            ));
         }
-        Ok(Range { first, last, is_inclusive })
+        Ok(Range {
+            first,
+            last,
+            is_inclusive,
+        })
     }
 
     fn number(&mut self, dimension: Dimension) -> Result<Number, Problem> {
         let token = self.advance();
         let Kind::Number(digits) = token.kind else {
             let (needs, example) = (dimension.name(), dimension.example());
-            return Err(Problem::at(token.at, format!("{needs} is needed here, like {example}, not {}", token.kind.describe())));
+            return Err(Problem::at(
+                token.at,
+                format!(
+                    "{needs} is needed here, like {example}, not {}",
+                    token.kind.describe()
+                ),
+            ));
         };
         let unit = match self.peek() {
-            Kind::Word(word) if KEYWORDS.contains(&word.to_lowercase().as_str()) && !KEYWORDS.contains(&word.as_str()) => {
-                return Err(self.problem(format!("'{word}' must be in lower case: '{}'", word.to_lowercase())));
+            Kind::Word(word)
+                if KEYWORDS.contains(&word.to_lowercase().as_str())
+                    && !KEYWORDS.contains(&word.as_str()) =>
+            {
+                return Err(self.problem(format!(
+                    "'{word}' must be in lower case: '{}'",
+                    word.to_lowercase()
+                )));
             }
-            Kind::Word(word) if !KEYWORDS.contains(&word.as_str()) => Some((word.clone(), self.at())),
+            Kind::Word(word) if !KEYWORDS.contains(&word.as_str()) => {
+                Some((word.clone(), self.at()))
+            }
             _ => None,
         };
         if unit.is_some() {
             self.advance();
         }
-        value::number(&digits, token.at, unit.as_ref().map(|(unit, at)| (unit.as_str(), *at)), dimension)
+        value::number(
+            &digits,
+            token.at,
+            unit.as_ref().map(|(unit, at)| (unit.as_str(), *at)),
+            dimension,
+        )
     }
 
     fn api(&mut self) -> Result<String, Problem> {
@@ -249,13 +322,19 @@ impl Parser {
         let token = self.advance();
         let all = names().collect::<Vec<_>>().join(", ");
         let Kind::Word(word) = token.kind else {
-            return Err(Problem::at(token.at, format!("the name of an API is needed here: one of {all}")));
+            return Err(Problem::at(
+                token.at,
+                format!("the name of an API is needed here: one of {all}"),
+            ));
         };
         if names().any(|name| name == word) {
             return Ok(word);
         }
         let near = nearest(&word, names());
-        let hint = near.map_or_else(|| format!("; APIs are {all}"), |near| did_you_mean(Some(near)));
+        let hint = near.map_or_else(
+            || format!("; APIs are {all}"),
+            |near| did_you_mean(Some(near)),
+        );
         Err(Problem::at(token.at, format!("unknown API '{word}'{hint}")))
     }
 
@@ -263,25 +342,48 @@ impl Parser {
     fn function(&mut self) -> Result<String, Problem> {
         let token = self.advance();
         match token.kind {
-            Kind::Quoted(name) | Kind::Word(name) if !name.is_empty() && self.peek() != &Kind::Sign(":") => Ok(name),
+            Kind::Quoted(name) | Kind::Word(name)
+                if !name.is_empty() && self.peek() != &Kind::Sign(":") =>
+            {
+                Ok(name)
+            }
             Kind::Word(_) | Kind::Quoted(_) => {
                 let example = Dimension::Function.example();
-                Err(Problem::at(token.at, format!("the name of a library function is needed here, in quotes, like {example}")))
+                Err(Problem::at(
+                    token.at,
+                    format!(
+                        "the name of a library function is needed here, in quotes, like {example}"
+                    ),
+                ))
             }
             other => {
                 let (needs, example) = (Dimension::Function.name(), Dimension::Function.example());
-                Err(Problem::at(token.at, format!("{needs} is needed here, like {example}, not {}", other.describe())))
+                Err(Problem::at(
+                    token.at,
+                    format!(
+                        "{needs} is needed here, like {example}, not {}",
+                        other.describe()
+                    ),
+                ))
             }
         }
     }
 
     fn signal(&mut self) -> Result<Number, Problem> {
         let token = self.advance();
-        let Kind::Word(word) = token.kind else { return Err(Problem::at(token.at, "a signal is needed here")) };
+        let Kind::Word(word) = token.kind else {
+            return Err(Problem::at(token.at, "a signal is needed here"));
+        };
         if let Some(signal) = signal::number(&word) {
-            return Ok(Number { amount: u64::from(signal.unsigned_abs()), dimension: Dimension::Signal });
+            return Ok(Number {
+                amount: u64::from(signal.unsigned_abs()),
+                dimension: Dimension::Signal,
+            });
         }
         let near = nearest(&word, signal::names().chain([NONE]));
-        Err(Problem::at(token.at, format!("unknown signal '{word}'{}", did_you_mean(near))))
+        Err(Problem::at(
+            token.at,
+            format!("unknown signal '{word}'{}", did_you_mean(near)),
+        ))
     }
 }

@@ -1,4 +1,5 @@
-//! Figures of calls by the path that they were given. The paths of failed calls are known, those of others only if they were recorded.
+//! Figures of calls by the path that they were given. The paths of failed calls are known, those of
+//! others only if they were recorded.
 
 use crate::{
     expect::{
@@ -26,22 +27,65 @@ pub(super) struct OnPath<'a> {
 }
 
 impl<'a> OnPath<'a> {
-    /// The calls whose paths the report has and that a figure is about: those that failed, and for [`Field::Calls`] those that succeeded.
-    /// `None`: it has no paths.
+    /// The calls whose paths the report has and that a figure is about: those that failed, and for
+    /// [`Field::Calls`] those that succeeded. `None`: it has no paths.
     pub(super) fn all_of(figure: &Figure, report: &'a Report) -> Option<Vec<Self>> {
-        let failed = report.totals.failed_paths.as_ref()?.iter().map(Self::failed);
-        let succeeded = report.totals.succeeded_paths.iter().flatten().map(Self::succeeded);
-        Some(failed.chain(succeeded.filter(|_| figure.field == Field::Calls)).collect())
+        let failed = report
+            .totals
+            .failed_paths
+            .as_ref()?
+            .iter()
+            .map(Self::failed);
+        let succeeded = report
+            .totals
+            .succeeded_paths
+            .iter()
+            .flatten()
+            .map(Self::succeeded);
+        Some(
+            failed
+                .chain(succeeded.filter(|_| figure.field == Field::Calls))
+                .collect(),
+        )
     }
 
     fn failed(one: &'a FailedPath) -> Self {
-        let FailedPath { syscall, abi: _, errno, path, base, path_cut, calls } = one;
-        Self { syscall, errno: Some(errno), path: path.as_deref(), base: *base, is_cut: *path_cut, calls: *calls }
+        let FailedPath {
+            syscall,
+            abi: _,
+            errno,
+            path,
+            base,
+            path_cut,
+            calls,
+        } = one;
+        Self {
+            syscall,
+            errno: Some(errno),
+            path: path.as_deref(),
+            base: *base,
+            is_cut: *path_cut,
+            calls: *calls,
+        }
     }
 
     fn succeeded(one: &'a SucceededPath) -> Self {
-        let SucceededPath { syscall, abi: _, path, base, path_cut, calls } = one;
-        Self { syscall, errno: None, path: path.as_deref(), base: *base, is_cut: *path_cut, calls: *calls }
+        let SucceededPath {
+            syscall,
+            abi: _,
+            path,
+            base,
+            path_cut,
+            calls,
+        } = one;
+        Self {
+            syscall,
+            errno: None,
+            path: path.as_deref(),
+            base: *base,
+            is_cut: *path_cut,
+            calls: *calls,
+        }
     }
 }
 
@@ -51,13 +95,25 @@ pub(super) fn measure(figure: &Figure, glob: &Glob, report: &Report) -> Measured
         return Measured::unknown("the report does not have the paths of failed calls");
     };
     let names = Names::of(&figure.subject);
-    let has_errno = |one: &&OnPath<'_>| figure.errno.is_none() || figure.errno.as_deref() == one.errno;
-    let meant: Vec<&OnPath<'_>> = all.iter().filter(|one| names.contains(one.syscall)).filter(has_errno).collect();
-    let of = |wanted: Match| meant.iter().copied().filter(move |one| matches(glob, one) == wanted);
+    let has_errno =
+        |one: &&OnPath<'_>| figure.errno.is_none() || figure.errno.as_deref() == one.errno;
+    let meant: Vec<&OnPath<'_>> = all
+        .iter()
+        .filter(|one| names.contains(one.syscall))
+        .filter(has_errno)
+        .collect();
+    let of = |wanted: Match| {
+        meant
+            .iter()
+            .copied()
+            .filter(move |one| matches(glob, one) == wanted)
+    };
     let (sure, unsure) = (sum(of(Match::Yes)), sum(of(Match::Maybe)));
     let open = why_open(figure, report).or_else(|| names.may_be_uncounted(report));
     let more = match figure.field {
-        Field::Calls => returned(&names, report).and_then(|calls| calls.checked_sub(sum(meant.iter().copied()))),
+        Field::Calls => {
+            returned(&names, report).and_then(|calls| calls.checked_sub(sum(meant.iter().copied())))
+        }
         _ => Some(0),
     };
     let reason = match (open.clone(), more) {
@@ -71,15 +127,28 @@ pub(super) fn measure(figure: &Figure, glob: &Glob, report: &Report) -> Measured
             Some("it is not known how many of these calls a signal interrupted; their paths are not recorded".to_owned())
         }
     };
-    let high = more.filter(|_| open.is_none()).and_then(|more| sure.checked_add(unsure)?.checked_add(more));
+    let high = more
+        .filter(|_| open.is_none())
+        .and_then(|more| sure.checked_add(unsure)?.checked_add(more));
     let facts = shorten(of(Match::Yes).chain(of(Match::Maybe)).map(line).collect());
-    Measured { reason, facts, ..Measured::plain(Known::Between(sure.into(), high.map(Into::into))) }
+    Measured {
+        reason,
+        facts,
+        ..Measured::plain(Known::Between(sure.into(), high.map(Into::into)))
+    }
 }
 
 /// Why calls may be missing.
 fn why_open(figure: &Figure, report: &Report) -> Option<String> {
-    let which = if figure.field == Field::Calls { "calls" } else { "failed calls" };
-    let incomplete = || (!report.totals.failed_paths_complete).then(|| format!("the paths of some {which} were not kept"));
+    let which = if figure.field == Field::Calls {
+        "calls"
+    } else {
+        "failed calls"
+    };
+    let incomplete = || {
+        (!report.totals.failed_paths_complete)
+            .then(|| format!("the paths of some {which} were not kept"))
+    };
     why_inexact(report).or_else(incomplete)
 }
 
@@ -87,14 +156,23 @@ fn why_open(figure: &Figure, report: &Report) -> Option<String> {
 fn returned(names: &Names<'_>, report: &Report) -> Option<u64> {
     let totals = &report.totals;
     let is_meant = |name: &str| names.contains(name) && path_calls().any(|known| known == name);
-    let others = totals.other_syscalls.iter().flatten().map(|call| (&call.name, call.sums.calls));
+    let others = totals
+        .other_syscalls
+        .iter()
+        .flatten()
+        .map(|call| (&call.name, call.sums.calls));
     let rows = totals.syscalls.iter().map(|call| (&call.name, call.calls));
-    let sum = rows.chain(others).filter(|(name, _)| is_meant(name)).map(|(_, calls)| calls).sum();
+    let sum = rows
+        .chain(others)
+        .filter(|(name, _)| is_meant(name))
+        .map(|(_, calls)| calls)
+        .sum();
     let are_counted = || {
-        report
-            .counted
-            .as_ref()
-            .is_some_and(|counted| path_calls().filter(|name| names.contains(name)).all(|name| counted.contains(name)))
+        report.counted.as_ref().is_some_and(|counted| {
+            path_calls()
+                .filter(|name| names.contains(name))
+                .all(|name| counted.contains(name))
+        })
     };
     (totals.other_syscalls.is_some() || are_counted()).then_some(sum)
 }
@@ -107,7 +185,9 @@ fn sum<'a>(all: impl Iterator<Item = &'a OnPath<'a>>) -> u64 {
 pub(super) fn matches(glob: &Glob, one: &OnPath<'_>) -> Match {
     match one.path {
         // As the report shows files. Where `..` leads is not known: it may follow a symbolic link.
-        Some(path) if one.base == PathBase::Directory && !one.is_cut && !path.contains("..") => glob.matches_path(path),
+        Some(path) if one.base == PathBase::Directory && !one.is_cut && !path.contains("..") => {
+            glob.matches_path(path)
+        }
         Some(path) if one.is_cut => glob.matches_beginning(path),
         Some(path) => glob.matches_given(path),
         None => Match::Maybe,
@@ -116,20 +196,43 @@ pub(super) fn matches(glob: &Glob, one: &OnPath<'_>) -> Match {
 
 /// Why it is not known whether these calls were given such a path.
 fn why_unsure<'a>(unsure: impl Iterator<Item = &'a OnPath<'a>> + Clone) -> String {
-    let which = if unsure.clone().all(|one| one.errno.is_some()) { "failed calls" } else { "calls" };
+    let which = if unsure.clone().all(|one| one.errno.is_some()) {
+        "failed calls"
+    } else {
+        "calls"
+    };
     let unknown = sum(unsure.clone().filter(|one| one.path.is_none()));
     let others = sum(unsure) - unknown;
     let unknown = (unknown > 0).then(|| format!("the paths of {unknown} {which} are not known"));
-    let others = (others > 0).then(|| format!("{others} {which} gave a path that may be this one, such as a relative path"));
-    unknown.into_iter().chain(others).collect::<Vec<_>>().join("; ")
+    let others = (others > 0).then(|| {
+        format!("{others} {which} gave a path that may be this one, such as a relative path")
+    });
+    unknown
+        .into_iter()
+        .chain(others)
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// `openat "/etc/app.conf": 3 calls failed (ENOENT)`.
 fn line(one: &OnPath<'_>) -> String {
-    let path = one.path.map_or_else(|| "of an unknown path".to_owned(), quote);
-    let calls = if one.calls == 1 { "1 call".to_owned() } else { format!("{} calls", one.calls) };
-    let how = one.errno.map_or_else(|| "succeeded".to_owned(), |errno| format!("failed ({errno})"));
-    format!("{} {path}{}: {calls} {how}", one.syscall, if one.is_cut { "..." } else { "" })
+    let path = one
+        .path
+        .map_or_else(|| "of an unknown path".to_owned(), quote);
+    let calls = if one.calls == 1 {
+        "1 call".to_owned()
+    } else {
+        format!("{} calls", one.calls)
+    };
+    let how = one.errno.map_or_else(
+        || "succeeded".to_owned(),
+        |errno| format!("failed ({errno})"),
+    );
+    format!(
+        "{} {path}{}: {calls} {how}",
+        one.syscall,
+        if one.is_cut { "..." } else { "" }
+    )
 }
 
 #[cfg(test)]
@@ -146,8 +249,16 @@ mod tests {
     use Verdict::{Fails, Holds, Inconclusive};
 
     fn failed(call: &'static str, errno: u32, path: Option<&str>) -> FailedPath {
-        let path = path.map(|path| GivenPath { text: path.to_owned(), is_cut: false, is_below_descriptor: false });
-        FailedPath { call: Call::native(call), errno, path }
+        let path = path.map(|path| GivenPath {
+            text: path.to_owned(),
+            is_cut: false,
+            is_below_descriptor: false,
+        });
+        FailedPath {
+            call: Call::native(call),
+            errno,
+            path,
+        }
     }
 
     /// A trace in which 5 of 7 `openat` and all of 2 `stat` failed.
@@ -156,24 +267,43 @@ mod tests {
         let file = scene.regular("in");
         scene.process("cp", vec![read("read", file, 1, 10)]);
         let mut trace = scene.trace;
-        let mut paths = FailedPaths { directory_may_change: true, ..FailedPaths::default() };
-        for (errno, path) in
-            [(2, "/etc/app.conf"), (2, "/etc/app.d/one"), (13, "/etc/app.d/one"), (2, "data/x"), (2, "/usr/../etc/y")]
-        {
+        let mut paths = FailedPaths {
+            directory_may_change: true,
+            ..FailedPaths::default()
+        };
+        for (errno, path) in [
+            (2, "/etc/app.conf"),
+            (2, "/etc/app.d/one"),
+            (13, "/etc/app.d/one"),
+            (2, "data/x"),
+            (2, "/usr/../etc/y"),
+        ] {
             paths.add(failed("openat", errno, Some(path)));
         }
         (0..2).for_each(|_| paths.add(failed("stat", 2, Some("/srv"))));
         trace.failed_paths = Some(paths);
         trace.counted = Some(Selection::default());
-        let sums = |calls, errors| trace::OtherCalls { calls, errors, ..trace::OtherCalls::NONE };
-        trace.other_calls = Some([(Call::native("openat"), sums(7, 5)), (Call::native("stat"), sums(2, 2))].into());
+        let sums = |calls, errors| trace::OtherCalls {
+            calls,
+            errors,
+            ..trace::OtherCalls::NONE
+        };
+        trace.other_calls = Some(
+            [
+                (Call::native("openat"), sums(7, 5)),
+                (Call::native("stat"), sums(2, 2)),
+            ]
+            .into(),
+        );
         trace
     }
 
     fn outcome(trace: &Trace, text: &str) -> Outcome {
         let report = Report::from_trace(trace, &Options::default());
         let expectation: Expectation = text.parse().unwrap_or_else(|error| panic!("{error}"));
-        expectation.evaluate(&report).expect("paths are known for all calls")
+        expectation
+            .evaluate(&report)
+            .expect("paths are known for all calls")
     }
 
     #[track_caller]
@@ -213,10 +343,16 @@ mod tests {
             ],
         );
         let mut unknown = trace();
-        unknown.failed_paths.get_or_insert_default().add(failed("openat", 14, None));
+        unknown
+            .failed_paths
+            .get_or_insert_default()
+            .add(failed("openat", 14, None));
         assert_verdicts(
             &unknown,
-            &[(r#"openat[path="/no"].errors == 0"#, Inconclusive), (r#"stat[path="/no"].errors == 0"#, Holds)],
+            &[
+                (r#"openat[path="/no"].errors == 0"#, Inconclusive),
+                (r#"stat[path="/no"].errors == 0"#, Holds),
+            ],
         );
     }
 
@@ -236,11 +372,18 @@ mod tests {
             ],
         );
         let below = FailedPath {
-            path: Some(GivenPath { text: "data/x".to_owned(), is_cut: false, is_below_descriptor: true }),
+            path: Some(GivenPath {
+                text: "data/x".to_owned(),
+                is_cut: false,
+                is_below_descriptor: true,
+            }),
             ..failed("openat", 2, None)
         };
         trace.failed_paths.get_or_insert_default().add(below);
-        assert_verdicts(&trace, &[(r#"openat[path="/work/data/x"].errors == 1"#, Inconclusive)]);
+        assert_verdicts(
+            &trace,
+            &[(r#"openat[path="/work/data/x"].errors == 1"#, Inconclusive)],
+        );
     }
 
     #[test]
@@ -249,7 +392,13 @@ mod tests {
         assert_eq!(said, Fails);
         let found = outcome(&trace(), r#"openat[path="/no/z"].calls == 0"#);
         assert_eq!(found.verdict, Inconclusive);
-        assert!(found.findings[0].reason.as_ref().is_some_and(|why| why.contains("succeed")), "{found}");
+        assert!(
+            found.findings[0]
+                .reason
+                .as_ref()
+                .is_some_and(|why| why.contains("succeed")),
+            "{found}"
+        );
         assert_verdicts(
             &trace(),
             &[
@@ -287,27 +436,56 @@ mod tests {
                 (r#"openat[path="/no/**"].calls <= 2"#, Holds),
             ],
         );
-        let found = outcome(&with_successes(), r#"openat[path="/etc/hosts"].calls == 0"#).to_string();
-        assert!(found.contains(r#"openat "/etc/hosts": 1 call succeeded"#), "{found}");
+        let found =
+            outcome(&with_successes(), r#"openat[path="/etc/hosts"].calls == 0"#).to_string();
+        assert!(
+            found.contains(r#"openat "/etc/hosts": 1 call succeeded"#),
+            "{found}"
+        );
     }
 
     #[test]
     fn calls_whose_paths_are_missing_make_the_number_a_range() {
         let mut unknown = with_successes();
-        unknown.failed_paths.get_or_insert_default().add(failed("execve", 0, None));
-        let sums = trace::OtherCalls { calls: 1, ..trace::OtherCalls::NONE };
-        unknown.other_calls.get_or_insert_default().insert(Call::native("execve"), sums);
+        unknown
+            .failed_paths
+            .get_or_insert_default()
+            .add(failed("execve", 0, None));
+        let sums = trace::OtherCalls {
+            calls: 1,
+            ..trace::OtherCalls::NONE
+        };
+        unknown
+            .other_calls
+            .get_or_insert_default()
+            .insert(Call::native("execve"), sums);
         assert_verdicts(
             &unknown,
-            &[(r#"execve[path="/no/z"].calls == 0"#, Inconclusive), (r#"openat[path="/no/z"].calls == 0"#, Holds)],
+            &[
+                (r#"execve[path="/no/z"].calls == 0"#, Inconclusive),
+                (r#"openat[path="/no/z"].calls == 0"#, Holds),
+            ],
         );
         // A signal interrupted one.
         let mut interrupted = with_successes();
-        let sums = trace::OtherCalls { calls: 8, errors: 6, ..trace::OtherCalls::NONE };
-        interrupted.other_calls.get_or_insert_default().insert(Call::native("openat"), sums);
+        let sums = trace::OtherCalls {
+            calls: 8,
+            errors: 6,
+            ..trace::OtherCalls::NONE
+        };
+        interrupted
+            .other_calls
+            .get_or_insert_default()
+            .insert(Call::native("openat"), sums);
         let found = outcome(&interrupted, r#"openat[path="/no/z"].calls == 0"#);
         assert_eq!(found.verdict, Inconclusive);
-        assert!(found.findings[0].reason.as_ref().is_some_and(|why| why.contains("signal")), "{found}");
+        assert!(
+            found.findings[0]
+                .reason
+                .as_ref()
+                .is_some_and(|why| why.contains("signal")),
+            "{found}"
+        );
         let mut full = with_successes();
         full.failed_paths.get_or_insert_default().left_out = 1;
         let mut uncounted = with_successes();
@@ -315,16 +493,27 @@ mod tests {
         for trace in [full, uncounted] {
             assert_verdicts(
                 &trace,
-                &[(r#"syscalls[path="/no/z"].calls == 0"#, Inconclusive), (r#"syscalls[path="/etc/hosts"].calls == 0"#, Fails)],
+                &[
+                    (r#"syscalls[path="/no/z"].calls == 0"#, Inconclusive),
+                    (r#"syscalls[path="/etc/hosts"].calls == 0"#, Fails),
+                ],
             );
         }
     }
 
     #[test]
     fn only_calls_by_path_need_the_paths_of_calls_that_succeed() {
-        let needs = |text: &str| text.parse::<Expectation>().expect(text).needs_succeeded_paths();
-        assert!(needs(r#"read.calls == 1 or not openat[path="/etc/**"].calls > 0"#));
-        assert!(!needs(r#"openat[path="/etc/**"].errors == 0 and openat.calls == 0"#));
+        let needs = |text: &str| {
+            text.parse::<Expectation>()
+                .expect(text)
+                .needs_succeeded_paths()
+        };
+        assert!(needs(
+            r#"read.calls == 1 or not openat[path="/etc/**"].calls > 0"#
+        ));
+        assert!(!needs(
+            r#"openat[path="/etc/**"].errors == 0 and openat.calls == 0"#
+        ));
     }
 
     #[test]
@@ -336,25 +525,48 @@ mod tests {
         for trace in [full, lossy] {
             assert_verdicts(
                 &trace,
-                &[(r#"openat[path="/no/z"].errors == 0"#, Inconclusive), (r#"openat[path="/etc/**"].errors >= 2"#, Holds)],
+                &[
+                    (r#"openat[path="/no/z"].errors == 0"#, Inconclusive),
+                    (r#"openat[path="/etc/**"].errors >= 2"#, Holds),
+                ],
             );
         }
         let mut none = trace();
         none.failed_paths = None;
-        assert_verdicts(&none, &[(r#"openat[path="/no/z"].errors == 0"#, Inconclusive)]);
+        assert_verdicts(
+            &none,
+            &[(r#"openat[path="/no/z"].errors == 0"#, Inconclusive)],
+        );
     }
 
     #[test]
     fn a_path_selects_errors_and_calls_of_calls_that_take_one() {
-        let wrong = |text: &str| text.parse::<Expectation>().expect_err(text).message().to_owned();
+        let wrong = |text: &str| {
+            text.parse::<Expectation>()
+                .expect_err(text)
+                .message()
+                .to_owned()
+        };
         assert_eq!(
             wrong(r#"read[path="x"].errors == 0"#),
             "read takes no path; file= selects calls by the file of their descriptor"
         );
-        assert_eq!(wrong(r#"openat[path="x"].total == 0"#), "openat.total is not known by path; only errors and calls are");
-        assert!(wrong(r#"openat[path="x", process="cp"].errors == 0"#).starts_with("path= cannot be combined"));
-        assert!(wrong(r#"openat[file="x"].errors == 0"#).ends_with("path= selects its errors by the path that it was given"));
+        assert_eq!(
+            wrong(r#"openat[path="x"].total == 0"#),
+            "openat.total is not known by path; only errors and calls are"
+        );
+        assert!(
+            wrong(r#"openat[path="x", process="cp"].errors == 0"#)
+                .starts_with("path= cannot be combined")
+        );
+        assert!(
+            wrong(r#"openat[file="x"].errors == 0"#)
+                .ends_with("path= selects its errors by the path that it was given")
+        );
         let text = r#"openat[path="/etc/**"].errors.ENOENT == 0"#;
-        assert_eq!(text.parse::<Expectation>().expect("is right").to_string(), text);
+        assert_eq!(
+            text.parse::<Expectation>().expect("is right").to_string(),
+            text
+        );
     }
 }

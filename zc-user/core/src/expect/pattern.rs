@@ -7,7 +7,8 @@ use crate::{
     trace::FileKind,
 };
 
-/// A pattern of names or paths: `*` and `?` match within one part of a path, `**` across parts, `[a-z]` one of these.
+/// A pattern of names or paths: `*` and `?` match within one part of a path, `**` across parts,
+/// `[a-z]` one of these.
 #[derive(Debug, Clone)]
 pub(super) struct Glob {
     text: String,
@@ -33,18 +34,28 @@ impl PartialEq for Glob {
 impl Eq for Glob {}
 
 /// How patterns match.
-const OPTIONS: glob::MatchOptions =
-    glob::MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: false };
+const OPTIONS: glob::MatchOptions = glob::MatchOptions {
+    case_sensitive: true,
+    require_literal_separator: true,
+    require_literal_leading_dot: false,
+};
 
 impl Glob {
     /// Parses a pattern. The error has a message and an offset.
     pub(super) fn new(text: &str) -> Result<Self, (String, usize)> {
         let written = glob::Pattern::new(text).map_err(|error| {
-            let at = text.char_indices().nth(error.pos).map_or(text.len(), |(index, _)| index);
+            let at = text
+                .char_indices()
+                .nth(error.pos)
+                .map_or(text.len(), |(index, _)| index);
             (error.msg.to_owned(), at)
         })?;
         let pattern = glob::Pattern::new(&normal(text)).unwrap_or(written);
-        Ok(Self { text: text.to_owned(), pattern, from_root: None })
+        Ok(Self {
+            text: text.to_owned(),
+            pattern,
+            from_root: None,
+        })
     }
 
     /// The same for a report whose relative paths start in this directory.
@@ -52,10 +63,22 @@ impl Glob {
         let whole = if self.is_absolute() {
             self.pattern.as_str().to_owned()
         } else {
-            normal(&format!("{}/{}", glob::Pattern::escape(directory), self.pattern.as_str()))
+            normal(&format!(
+                "{}/{}",
+                glob::Pattern::escape(directory),
+                self.pattern.as_str()
+            ))
         };
         let pattern = glob::Pattern::new(&whole).ok();
-        Self { from_root: pattern.map(|pattern| Box::new(FromRoot { directory: directory.to_owned(), pattern })), ..self.clone() }
+        Self {
+            from_root: pattern.map(|pattern| {
+                Box::new(FromRoot {
+                    directory: directory.to_owned(),
+                    pattern,
+                })
+            }),
+            ..self.clone()
+        }
     }
 
     /// As it was written.
@@ -75,11 +98,17 @@ impl Glob {
     /// Whether it matches a name, or a path as it is written.
     pub(super) fn matches(&self, path: &str) -> bool {
         let path = path.strip_prefix("./").unwrap_or(path);
-        let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or(path);
-        self.pattern.matches_with(path, OPTIONS) || (self.is_of_names() && self.pattern.matches_with(name, OPTIONS))
+        let name = path
+            .trim_end_matches('/')
+            .rsplit('/')
+            .next()
+            .unwrap_or(path);
+        self.pattern.matches_with(path, OPTIONS)
+            || (self.is_of_names() && self.pattern.matches_with(name, OPTIONS))
     }
 
-    /// Whether it matches the path of a file. Reports have paths relative to the working directory for files below it.
+    /// Whether it matches the path of a file. Reports have paths relative to the working directory
+    /// for files below it.
     pub(super) fn matches_path(&self, path: &str) -> Match {
         let leads_out = self.pattern.as_str().starts_with("..");
         let is_comparable = self.is_absolute() == path.starts_with('/') && !leads_out;
@@ -91,17 +120,25 @@ impl Glob {
         }
         match self.from_root.as_deref() {
             Some(FromRoot { directory, pattern }) => {
-                let from_root =
-                    if path.starts_with('/') { path.to_owned() } else { format!("{}/{path}", directory.trim_end_matches('/')) };
-                if pattern.matches_with(&from_root, OPTIONS) { Match::Yes } else { Match::No }
+                let from_root = if path.starts_with('/') {
+                    path.to_owned()
+                } else {
+                    format!("{}/{path}", directory.trim_end_matches('/'))
+                };
+                if pattern.matches_with(&from_root, OPTIONS) {
+                    Match::Yes
+                } else {
+                    Match::No
+                }
             }
             None if self.may_end_as(path) => Match::Maybe,
             None => Match::No,
         }
     }
 
-    /// Whether it matches a path that a program gave to a call. Where a relative one starts is not known: the process may have changed its
-    /// directory, or the call has one of its own. Where `..` leads is not known, either: it may follow a symbolic link.
+    /// Whether it matches a path that a program gave to a call. Where a relative one starts is not
+    /// known: the process may have changed its directory, or the call has one of its own. Where
+    /// `..` leads is not known, either: it may follow a symbolic link.
     pub(super) fn matches_given(&self, path: &str) -> Match {
         let is_absolute = path.starts_with('/');
         let goes_back = path.split('/').any(|part| part == "..");
@@ -110,7 +147,8 @@ impl Glob {
         } else if self.is_of_names() {
             Match::No
         } else if is_absolute {
-            self.matches_path(&normal(path)).min(if goes_back { Match::Maybe } else { Match::Yes })
+            self.matches_path(&normal(path))
+                .min(if goes_back { Match::Maybe } else { Match::Yes })
         } else if self.may_end_as(path) {
             Match::Maybe
         } else {
@@ -121,19 +159,28 @@ impl Glob {
     /// Whether it matches a path of which this is the beginning.
     pub(super) fn matches_beginning(&self, path: &str) -> Match {
         let covers_rest = self.text.ends_with("/**");
-        if covers_rest && self.matches(path) { Match::Yes } else { Match::Maybe }
+        if covers_rest && self.matches(path) {
+            Match::Yes
+        } else {
+            Match::Maybe
+        }
     }
 
     /// Whether one path could be a longer form of the other.
     fn may_end_as(&self, path: &str) -> bool {
-        let parts = self.pattern.as_str().rsplit('/').filter(|part| !part.is_empty());
+        let parts = self
+            .pattern
+            .as_str()
+            .rsplit('/')
+            .filter(|part| !part.is_empty());
         let mut pairs = parts.zip(path.rsplit('/').filter(|part| !part.is_empty()));
         let decides = |part: &str| matches!(part, "**" | "..");
         // Anything can be before these.
         let mut open = false;
         pairs.all(|(part, name)| {
             open |= decides(part);
-            open || glob::Pattern::new(part).is_ok_and(|pattern| pattern.matches_with(name, OPTIONS))
+            open || glob::Pattern::new(part)
+                .is_ok_and(|pattern| pattern.matches_with(name, OPTIONS))
         })
     }
 
@@ -151,7 +198,12 @@ fn normal(path: &str) -> String {
         match part {
             "" | "." => {}
             ".." if parts.is_empty() && !root.is_empty() => {}
-            ".." if parts.last().is_some_and(|last| !matches!(*last, ".." | "**")) => drop(parts.pop()),
+            ".." if parts
+                .last()
+                .is_some_and(|last| !matches!(*last, ".." | "**")) =>
+            {
+                drop(parts.pop())
+            }
             part => parts.push(part),
         }
     }
@@ -164,7 +216,14 @@ pub(super) struct KindPattern(&'static str);
 
 /// The groups of kinds.
 const GROUPS: [(&str, &[FileKind]); 2] = [
-    ("unix", &[FileKind::UnixStream, FileKind::UnixDatagram, FileKind::UnixSeqpacket]),
+    (
+        "unix",
+        &[
+            FileKind::UnixStream,
+            FileKind::UnixDatagram,
+            FileKind::UnixSeqpacket,
+        ],
+    ),
     (
         "socket",
         &[
@@ -184,7 +243,10 @@ impl KindPattern {
     pub(super) fn names() -> impl Iterator<Item = &'static str> {
         let groups = GROUPS.iter().map(|(name, _)| *name);
         // "socket" is both a group and a kind.
-        let kinds = FileKind::ALL.into_iter().map(FileKind::name).filter(|name| *name != "socket");
+        let kinds = FileKind::ALL
+            .into_iter()
+            .map(FileKind::name)
+            .filter(|name| *name != "socket");
         groups.chain(kinds).chain([End::MEMORY])
     }
 
@@ -201,7 +263,10 @@ impl KindPattern {
     /// Whether it matches a kind, by its name in reports.
     pub(super) fn matches(self, kind: &str) -> bool {
         let in_group = |kinds: &[FileKind]| kinds.iter().any(|member| member.name() == kind);
-        GROUPS.iter().find(|(name, _)| *name == self.0).map_or(self.0 == kind, |(_, kinds)| in_group(kinds))
+        GROUPS
+            .iter()
+            .find(|(name, _)| *name == self.0)
+            .map_or(self.0 == kind, |(_, kinds)| in_group(kinds))
     }
 }
 
@@ -229,23 +294,38 @@ impl EndPattern {
             Some(_) => Match::No,
             None => Match::Maybe,
         });
-        let path = self.path.as_ref().map_or(Match::Yes, |glob| matches_path(glob, end));
+        let path = self
+            .path
+            .as_ref()
+            .map_or(Match::Yes, |glob| matches_path(glob, end));
         kind.min(path)
     }
 
     /// Whether it matches one of the files of these calls. If none is known, it may.
     pub(super) fn matches_either(&self, calls: &FileCalls) -> Match {
-        [&calls.from, &calls.to].into_iter().flatten().map(|end| self.matches(end)).max().unwrap_or(Match::Maybe)
+        [&calls.from, &calls.to]
+            .into_iter()
+            .flatten()
+            .map(|end| self.matches(end))
+            .max()
+            .unwrap_or(Match::Maybe)
     }
 }
 
 /// Whether a pattern matches the path or an address of an end.
 fn matches_path(glob: &Glob, end: &End) -> Match {
-    if [&end.peer, &end.local].into_iter().flatten().any(|name| glob.matches(name)) {
+    if [&end.peer, &end.local]
+        .into_iter()
+        .flatten()
+        .any(|name| glob.matches(name))
+    {
         return Match::Yes;
     }
     // A file in a filesystem has a path, even if it is not known.
-    let has_path = matches!(end.kind.as_deref(), None | Some("regular" | "directory" | "block" | "char"));
+    let has_path = matches!(
+        end.kind.as_deref(),
+        None | Some("regular" | "directory" | "block" | "char")
+    );
     match &end.path {
         Some(path) => glob.matches_path(path),
         None if has_path => Match::Maybe,
@@ -285,27 +365,56 @@ mod tests {
 
     #[test]
     fn a_pattern_of_paths_matches_the_whole_path() {
-        assert!(glob("data/*.dat").matches("data/in.dat") && glob("./data/*").matches("data/in.dat"));
-        assert!(!glob("data/*").matches("data/a/in.dat") && glob("data/**/in.dat").matches("data/a/b/in.dat"));
+        assert!(
+            glob("data/*.dat").matches("data/in.dat") && glob("./data/*").matches("data/in.dat")
+        );
+        assert!(
+            !glob("data/*").matches("data/a/in.dat")
+                && glob("data/**/in.dat").matches("data/a/b/in.dat")
+        );
     }
 
     #[test]
     fn a_path_can_be_written_in_several_ways() {
         let (known, unknown) = (|text: &str| glob(text).below("/w[1]"), glob);
-        for same in ["in", "./in", "/w[[]1]/in", "../w[[]1]/in", "a/../in", "/w[[]1]/a/..//in", "/**/in", "/*/in", "../*/in"] {
+        for same in [
+            "in",
+            "./in",
+            "/w[[]1]/in",
+            "../w[[]1]/in",
+            "a/../in",
+            "/w[[]1]/a/..//in",
+            "/**/in",
+            "/*/in",
+            "../*/in",
+        ] {
             assert_eq!(known(same).matches_path("in"), Match::Yes, "{same}");
         }
-        for other in ["a/in", "/in", "/etc/in", "../in", "/w1/in", "../w/in", "/w[[]1]/out"] {
+        for other in [
+            "a/in",
+            "/in",
+            "/etc/in",
+            "../in",
+            "/w1/in",
+            "../w/in",
+            "/w[[]1]/out",
+        ] {
             assert_eq!(known(other).matches_path("in"), Match::No, "{other}");
         }
         assert_eq!(known("../x/in").matches_path("/x/in"), Match::Yes);
         assert_eq!(known("../x/in").matches_path("/y/in"), Match::No);
-        assert_eq!(glob("etc/in").below("/").matches_path("/etc/in"), Match::Yes);
+        assert_eq!(
+            glob("etc/in").below("/").matches_path("/etc/in"),
+            Match::Yes
+        );
         // Without the working directory, these may match.
         for maybe in ["/w/in", "../w/in", "/**", "/*/*"] {
             assert_eq!(unknown(maybe).matches_path("in"), Match::Maybe, "{maybe}");
         }
-        assert_eq!(["/w/out", "../out", "./out", "x/in"].map(|text| unknown(text).matches_path("in")), [Match::No; 4]);
+        assert_eq!(
+            ["/w/out", "../out", "./out", "x/in"].map(|text| unknown(text).matches_path("in")),
+            [Match::No; 4]
+        );
     }
 
     #[test]
@@ -317,7 +426,11 @@ mod tests {
     fn groups_of_kinds_have_names() {
         let unix = KindPattern::find("unix").expect("a group");
         assert!(unix.matches("unix-stream") && !unix.matches("tcp"));
-        assert!(KindPattern::find("socket").expect("a group").matches("socket"));
+        assert!(
+            KindPattern::find("socket")
+                .expect("a group")
+                .matches("socket")
+        );
         let names: std::collections::BTreeSet<_> = KindPattern::names().collect();
         assert_eq!(names.len(), KindPattern::names().count(), "each name once");
     }
@@ -329,8 +442,14 @@ mod tests {
             path: path.map(Into::into),
             ..End::default()
         };
-        let pattern = EndPattern { kind: KindPattern::find("regular"), path: Some(glob("in")) };
-        assert_eq!(pattern.matches(&end(Some("regular"), Some("in"))), Match::Yes);
+        let pattern = EndPattern {
+            kind: KindPattern::find("regular"),
+            path: Some(glob("in")),
+        };
+        assert_eq!(
+            pattern.matches(&end(Some("regular"), Some("in"))),
+            Match::Yes
+        );
         assert_eq!(pattern.matches(&end(Some("regular"), None)), Match::Maybe);
         assert_eq!(pattern.matches(&end(None, Some("in"))), Match::Maybe);
         assert_eq!(pattern.matches(&end(Some("pipe"), None)), Match::No);

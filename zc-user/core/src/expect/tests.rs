@@ -1,4 +1,5 @@
-//! Tests of the whole language: every form that holds and that fails, with its message, and every mistake.
+//! Tests of the whole language: every form that holds and that fails, with its message, and every
+//! mistake.
 
 mod properties;
 mod three_values;
@@ -14,20 +15,33 @@ use crate::{
     trace::{Exit, FileKind, Trace},
 };
 
-/// A copier and the shell that started it. It copies `in.dat` by `sendfile` to a Unix socket after `copy_file_range` failed, and `log` by
-/// a loop to a pipe. The source of the datagram that it sends is unknown.
+/// A copier and the shell that started it. It copies `in.dat` by `sendfile` to a Unix socket after
+/// `copy_file_range` failed, and `log` by a loop to a pipe. The source of the datagram that it
+/// sends is unknown.
 pub(super) fn scene() -> Trace {
     let mut scene = Scene::new();
-    let [source, library, log] = ["in.dat", "libc.so.6", "data/log"].map(|name| scene.regular(name));
+    let [source, library, log] =
+        ["in.dat", "libc.so.6", "data/log"].map(|name| scene.regular(name));
     let socket = scene.file(FileKind::UnixStream, "s.sock");
     let pipe = scene.pipe();
     let datagrams = scene.file(FileKind::Udp, "datagrams");
-    scene.process("sh", vec![read("read", library, 2, 832), map(library, 4096)]);
+    scene.process(
+        "sh",
+        vec![read("read", library, 2, 832), map(library, 4096)],
+    );
     let copier = vec![
-        copy("copy_file_range", source, socket, 0, 0).at(1).failed(libc::EXDEV, 1),
-        copy("sendfile", source, socket, 0, 1 << 20).at(2).each(1 << 20).took(&[2000, 3000, 1_500_000]).failed(libc::EAGAIN, 2),
+        copy("copy_file_range", source, socket, 0, 0)
+            .at(1)
+            .failed(libc::EXDEV, 1),
+        copy("sendfile", source, socket, 0, 1 << 20)
+            .at(2)
+            .each(1 << 20)
+            .took(&[2000, 3000, 1_500_000])
+            .failed(libc::EAGAIN, 2),
         read("read", log, 16, 1 << 16).at(3).each(4096).zero(1),
-        written_held("write", log, pipe, 16, 1 << 16, 1 << 16).at(4).each(4096),
+        written_held("write", log, pipe, 16, 1 << 16, 1 << 16)
+            .at(4)
+            .each(4096),
         write("sendto", datagrams, 1, 100).at(5),
     ];
     scene.process("copier", copier);
@@ -38,7 +52,13 @@ pub(super) fn scene() -> Trace {
 
 /// The report of a trace, with calls by file.
 pub(super) fn report_of(trace: &Trace) -> Report {
-    Report::from_trace(trace, &Options { file_calls: Files::Listed, ..Options::default() })
+    Report::from_trace(
+        trace,
+        &Options {
+            file_calls: Files::Listed,
+            ..Options::default()
+        },
+    )
 }
 
 /// Pairs of expectations: one that holds, and a similar one that fails.
@@ -49,7 +69,10 @@ const FORMS: &[[&str; 2]] = &[
     ["sendfile.avg_size > 300KiB", "splice.avg_size > 1KiB"],
     ["sendfile.errors.EAGAIN == 2", "sendfile.errors.EAGAIN == 0"],
     ["sendfile.errors == 2", "copy_file_range.errors == 0"],
-    ["sendfile.errors.EWOULDBLOCK in 1..3", "sendfile.errors.EPIPE != 0"],
+    [
+        "sendfile.errors.EWOULDBLOCK in 1..3",
+        "sendfile.errors.EPIPE != 0",
+    ],
     ["syscalls.calls < 500", "syscalls.calls < 5"],
     ["%data.calls == 43", "%data.calls != 43"],
     ["syscalls.errors <= 3", "syscalls.errors < 3"],
@@ -63,9 +86,15 @@ const FORMS: &[[&str; 2]] = &[
     ["sendfile.total < 1s", "sendfile.total in 1s..2s"],
     ["splice.total == 0", "splice.p99 < 10us"],
     ["faults.major == 2", "faults.major == 0"],
-    ["faults[process=\"copier\"].minor > 0", "faults[process=\"copier\"].minor == 0"],
+    [
+        "faults[process=\"copier\"].minor > 0",
+        "faults[process=\"copier\"].minor == 0",
+    ],
     ["switches.involuntary <= 20", "switches.involuntary < 20"],
-    ["switches.voluntary > 100", "switches[process=\"copier\"].voluntary > 240"],
+    [
+        "switches.voluntary > 100",
+        "switches[process=\"copier\"].voluntary > 240",
+    ],
     ["time.wall < 2s", "time.wall < 1s"],
     ["time.user < 1s", "time.user == 0"],
     ["time.system < 1s", "time.system < 1ms"],
@@ -74,31 +103,100 @@ const FORMS: &[[&str; 2]] = &[
     ["exit.signal == none", "exit.signal == SIGKILL"],
     ["exit.signal != SIGSEGV", "exit.code == none"],
     ["processes.count == 2", "processes.count == 1"],
-    ["processes[process=\"cp\"].count == 0", "processes[process=\"copier\"].count == 0"],
+    [
+        "processes[process=\"cp\"].count == 0",
+        "processes[process=\"copier\"].count == 0",
+    ],
     ["processes.threads in 2..=2", "processes.threads >= 3"],
-    ["transfer(\"*.dat\" -> unix).api == sendfile", "transfer(\"*.dat\" -> unix).api == splice"],
-    ["transfer(* -> pipe).api == read+write", "transfer(* -> pipe).api != read+write"],
-    ["transfer(* -> *).bytes >= 1MiB", "transfer(* -> *).bytes >= 1GiB"],
-    ["transfer(regular:\"data/*\" -> pipe).calls == 33", "transfer(regular:\"data/*\" -> pipe).calls < 33"],
-    ["transfer(* -> tcp).count == 0", "transfer(* -> tcp).api == sendfile"],
-    ["transfer(* -> unix).avg_size > 1KiB", "transfer(* -> unix).avg_size < 1KiB"],
-    ["transfer(* -> unix).attempts.EXDEV == 1", "transfer(* -> unix).attempts.EXDEV == 0"],
-    ["transfer(* -> unix).attempts < 2", "transfer(* -> unix).attempts < 1"],
-    ["transfer(* -> unix).user_memory == 0", "transfer(* -> pipe).user_memory == 0"],
-    ["transfer(* -> unix).crossings < 10", "transfer(* -> pipe).crossings < 10"],
-    ["transfer(* -> unix).total < 1s", "transfer(* -> unix).total < 1us"],
-    ["transfer(* -> unix)[process=\"copier\"].count == 1", "transfer(* -> unix)[process=\"sh\"].count == 1"],
-    ["read[process=\"copier\"].calls == 17", "read[process=\"copier\"].calls == 19"],
-    ["read[process=\"/usr/bin/*\"].calls == 19", "read[process=\"cp\"].calls == 0"],
-    ["read[file=\"in.dat\"].calls == 0", "read[file=\"log\"].calls == 0"],
-    ["read[file=\"libc*\"].calls == 2", "read[file=\"data/*\"].calls <= 16"],
-    ["write[kind=pipe].calls == 16", "write[kind=pipe].calls == 0"],
-    ["syscalls[kind=socket, process=\"copier\"].errors.EXDEV == 1", "syscalls[kind=unix].bytes == 0"],
-    ["%network[file=\"datagrams\"].calls == 1", "sendfile[file=\"s.sock\"].calls == 0"],
-    ["write.calls == 0 or exit.code == 3", "write.calls == 0 or exit.code == 0"],
-    ["write.calls > 0 and exit.code == 3", "write.calls > 0 and exit.code == 0"],
+    [
+        "transfer(\"*.dat\" -> unix).api == sendfile",
+        "transfer(\"*.dat\" -> unix).api == splice",
+    ],
+    [
+        "transfer(* -> pipe).api == read+write",
+        "transfer(* -> pipe).api != read+write",
+    ],
+    [
+        "transfer(* -> *).bytes >= 1MiB",
+        "transfer(* -> *).bytes >= 1GiB",
+    ],
+    [
+        "transfer(regular:\"data/*\" -> pipe).calls == 33",
+        "transfer(regular:\"data/*\" -> pipe).calls < 33",
+    ],
+    [
+        "transfer(* -> tcp).count == 0",
+        "transfer(* -> tcp).api == sendfile",
+    ],
+    [
+        "transfer(* -> unix).avg_size > 1KiB",
+        "transfer(* -> unix).avg_size < 1KiB",
+    ],
+    [
+        "transfer(* -> unix).attempts.EXDEV == 1",
+        "transfer(* -> unix).attempts.EXDEV == 0",
+    ],
+    [
+        "transfer(* -> unix).attempts < 2",
+        "transfer(* -> unix).attempts < 1",
+    ],
+    [
+        "transfer(* -> unix).user_memory == 0",
+        "transfer(* -> pipe).user_memory == 0",
+    ],
+    [
+        "transfer(* -> unix).crossings < 10",
+        "transfer(* -> pipe).crossings < 10",
+    ],
+    [
+        "transfer(* -> unix).total < 1s",
+        "transfer(* -> unix).total < 1us",
+    ],
+    [
+        "transfer(* -> unix)[process=\"copier\"].count == 1",
+        "transfer(* -> unix)[process=\"sh\"].count == 1",
+    ],
+    [
+        "read[process=\"copier\"].calls == 17",
+        "read[process=\"copier\"].calls == 19",
+    ],
+    [
+        "read[process=\"/usr/bin/*\"].calls == 19",
+        "read[process=\"cp\"].calls == 0",
+    ],
+    [
+        "read[file=\"in.dat\"].calls == 0",
+        "read[file=\"log\"].calls == 0",
+    ],
+    [
+        "read[file=\"libc*\"].calls == 2",
+        "read[file=\"data/*\"].calls <= 16",
+    ],
+    [
+        "write[kind=pipe].calls == 16",
+        "write[kind=pipe].calls == 0",
+    ],
+    [
+        "syscalls[kind=socket, process=\"copier\"].errors.EXDEV == 1",
+        "syscalls[kind=unix].bytes == 0",
+    ],
+    [
+        "%network[file=\"datagrams\"].calls == 1",
+        "sendfile[file=\"s.sock\"].calls == 0",
+    ],
+    [
+        "write.calls == 0 or exit.code == 3",
+        "write.calls == 0 or exit.code == 0",
+    ],
+    [
+        "write.calls > 0 and exit.code == 3",
+        "write.calls > 0 and exit.code == 0",
+    ],
     ["not write.calls == 0", "not write.calls > 0"],
-    ["not (write.calls == 0 or splice.calls > 0)", "not (write.calls > 0 and splice.calls == 0)"],
+    [
+        "not (write.calls == 0 or splice.calls > 0)",
+        "not (write.calls > 0 and splice.calls == 0)",
+    ],
     ["not splice.calls > 0", "not splice.avg_size < 1KiB"],
     ["ioctl(FICLONE).calls == 0", "ioctl(FICLONE).calls == 1"],
 ];
@@ -110,7 +208,9 @@ fn every_form_can_hold_and_fail() {
     for [holds, fails] in FORMS {
         wrong.extend(report.expect(holds).err());
         match report.expect(fails) {
-            Err(error @ ExpectError::Fails(_)) => writeln!(text, "{error}\n").expect("memory takes it"),
+            Err(error @ ExpectError::Fails(_)) => {
+                writeln!(text, "{error}\n").expect("memory takes it")
+            }
             other => panic!("{fails}: {other:?}"),
         }
     }
@@ -127,24 +227,54 @@ fn the_debug_form_of_an_error_is_its_message() {
 
 #[test]
 fn every_comparison_has_a_finding() {
-    let expectation: Expectation = "write.calls == 0 or not read.calls == 0".parse().expect("an expectation");
-    let outcome = expectation.evaluate(&report_of(&scene())).expect("was counted");
-    let found: Vec<_> = outcome.findings.iter().map(|finding| (finding.comparison.as_str(), finding.verdict)).collect();
-    assert_eq!(found, [("write.calls == 0", Verdict::Fails), ("not read.calls == 0", Verdict::Holds)]);
+    let expectation: Expectation = "write.calls == 0 or not read.calls == 0"
+        .parse()
+        .expect("an expectation");
+    let outcome = expectation
+        .evaluate(&report_of(&scene()))
+        .expect("was counted");
+    let found: Vec<_> = outcome
+        .findings
+        .iter()
+        .map(|finding| (finding.comparison.as_str(), finding.verdict))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("write.calls == 0", Verdict::Fails),
+            ("not read.calls == 0", Verdict::Holds)
+        ]
+    );
 }
 
 #[test]
 fn an_expectation_says_what_a_run_must_count_and_list() {
     let parsed = |text: &str| text.parse::<Expectation>().expect("an expectation");
-    let calls = parsed("fsync.calls == 0 and not (%signal.calls > 1 or ioctl(FICLONE).calls == 0)").calls();
-    assert!(["fsync", "kill", "ioctl(FICLONE)"].iter().all(|name| calls.contains(name)), "{calls:?}");
+    let calls =
+        parsed("fsync.calls == 0 and not (%signal.calls > 1 or ioctl(FICLONE).calls == 0)").calls();
+    assert!(
+        ["fsync", "kill", "ioctl(FICLONE)"]
+            .iter()
+            .all(|name| calls.contains(name)),
+        "{calls:?}"
+    );
     assert!(parsed("time.wall < 1s or read[kind=pipe].calls == 0").needs_file_calls());
     assert!(!parsed("read[process=\"cp\"].calls == 0").needs_file_calls());
-    for quiet in ["time.wall < 1s", "not read.p99 > 1us", "exit.code == 0 or switches.voluntary < 5"] {
+    for quiet in [
+        "time.wall < 1s",
+        "not read.p99 > 1us",
+        "exit.code == 0 or switches.voluntary < 5",
+    ] {
         assert!(parsed(quiet).depends_on_load(), "{quiet}");
     }
     assert!(!parsed("read.calls == 0 and faults.major == 0").depends_on_load());
-    assert_eq!(parsed("exit.calls == 0 and time.wall < 1s").calls().into_iter().collect::<Vec<_>>(), ["exit"]);
+    assert_eq!(
+        parsed("exit.calls == 0 and time.wall < 1s")
+            .calls()
+            .into_iter()
+            .collect::<Vec<_>>(),
+        ["exit"]
+    );
 }
 
 const MISTAKES: &[&str] = &[
@@ -254,26 +384,40 @@ fn every_mistake_has_a_message_and_a_place() {
         writeln!(text, "{error}\n").expect("memory takes it");
     }
     // The snapshot was made on x86_64; messages name the machine's own table of calls.
-    insta::assert_snapshot!("mistakes", text.replace(syscall::Abi::NATIVE.name(), syscall::Abi::X86_64.name()));
+    insta::assert_snapshot!(
+        "mistakes",
+        text.replace(syscall::Abi::NATIVE.name(), syscall::Abi::X86_64.name())
+    );
 }
 
 #[test]
 fn an_expectation_nested_too_deeply_is_refused() {
     for deep in ["(".repeat(100_000), "not ".repeat(100_000)] {
-        assert_eq!(deep.parse::<Expectation>().expect_err("too deep").message(), "nested too deeply");
+        assert_eq!(
+            deep.parse::<Expectation>().expect_err("too deep").message(),
+            "nested too deeply"
+        );
     }
 }
 
 #[test]
 fn a_call_that_was_not_counted_is_an_error_instead_of_0() {
     let report = report_of(&scene());
-    let error = report.expect("exit.code == 3 and fsync.calls == 0").expect_err("not counted");
+    let error = report
+        .expect("exit.code == 3 and fsync.calls == 0")
+        .expect_err("not counted");
     assert!(matches!(error, ExpectError::NotCounted(_)), "{error}");
     assert_eq!(
         error.to_string(),
         "fsync was not counted in this run, so nothing is known about it: select it with --syscalls\n  \
          exit.code == 3 and fsync.calls == 0\n                     ^"
     );
-    let error = report.expect("%signal.calls == 0").expect_err("not counted").to_string();
-    assert!(error.starts_with("kill, ") && error.contains(" more were not counted"), "{error}");
+    let error = report
+        .expect("%signal.calls == 0")
+        .expect_err("not counted")
+        .to_string();
+    assert!(
+        error.starts_with("kill, ") && error.contains(" more were not counted"),
+        "{error}"
+    );
 }

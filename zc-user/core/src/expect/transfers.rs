@@ -17,23 +17,39 @@ use crate::{
 };
 
 /// A figure of all transfers between two ends.
-pub(super) fn measure(figure: &Figure, ends: [&EndPattern; 2], report: &Report, inferred: Inferred) -> Measured {
+pub(super) fn measure(
+    figure: &Figure,
+    ends: [&EndPattern; 2],
+    report: &Report,
+    inferred: Inferred,
+) -> Measured {
     let (processes, all, open) = match Processes::of(figure, report) {
         Processes::None(why) => return Measured::plain(Known::Missing(why)),
         Processes::Unknown(why) => return Measured::unknown(why),
         // A transfer through several processes belongs to none of them alone.
         Processes::Chosen(chosen, open) => {
             let within = chosen.iter().flat_map(|process| &process.transfers);
-            let all = within.filter_map(|&index| Some((index, report.transfers.get(index)?))).collect();
+            let all = within
+                .filter_map(|&index| Some((index, report.transfers.get(index)?)))
+                .collect();
             (chosen, all, open)
         }
-        Processes::All => (report.processes.iter().collect(), report.transfers.iter().enumerate().collect::<Vec<_>>(), None),
+        Processes::All => (
+            report.processes.iter().collect(),
+            report.transfers.iter().enumerate().collect::<Vec<_>>(),
+            None,
+        ),
     };
     let (chosen, has_maybe) = choose(&all, ends);
     let chosen = without_hops(&chosen);
-    let open = open.or_else(|| why_open(report)).or_else(|| has_maybe.then(|| "not all of their ends are known".to_owned()));
+    let open = open
+        .or_else(|| why_open(report))
+        .or_else(|| has_maybe.then(|| "not all of their ends are known".to_owned()));
     let all: Vec<&Transfer> = all.into_iter().map(|(_, transfer)| transfer).collect();
-    let facts = facts::of_transfers(if chosen.is_empty() { &all } else { &chosen }, !chosen.is_empty());
+    let facts = facts::of_transfers(
+        if chosen.is_empty() { &all } else { &chosen },
+        !chosen.is_empty(),
+    );
     let unproven = match inferred {
         Inferred::Accept => Unproven::NONE,
         Inferred::Inconclusive => Unproven::of(&chosen, ends[1], &processes, report),
@@ -43,22 +59,54 @@ pub(super) fn measure(figure: &Figure, ends: [&EndPattern; 2], report: &Report, 
     }
     let known = known(figure, &chosen, open.is_some(), unproven);
     let is_exact = matches!(known, Known::Between(low, Some(high)) if low == high);
-    let is_sure = is_exact || matches!(known, Known::Missing(_) | Known::Words(_, Completeness::All));
-    let own = matches!(&known, Known::Between(..) | Known::Unknown).then(|| "not all of it is known of each transfer".to_owned());
-    Measured { reason: open.or_else(|| unproven.why()).or(own).filter(|_| !is_sure), known, facts }
+    let is_sure = is_exact
+        || matches!(
+            known,
+            Known::Missing(_) | Known::Words(_, Completeness::All)
+        );
+    let own = matches!(&known, Known::Between(..) | Known::Unknown)
+        .then(|| "not all of it is known of each transfer".to_owned());
+    Measured {
+        reason: open.or_else(|| unproven.why()).or(own).filter(|_| !is_sure),
+        known,
+        facts,
+    }
 }
 
 /// The library functions that made transfers.
-fn measure_via(chosen: &[&Transfer], open: Option<String>, unproven: Unproven, facts: Vec<String>, report: &Report) -> Measured {
-    let sure: Vec<&Transfer> = chosen.iter().copied().filter(|transfer| unproven.is_sure_of(transfer)).collect();
+fn measure_via(
+    chosen: &[&Transfer],
+    open: Option<String>,
+    unproven: Unproven,
+    facts: Vec<String>,
+    report: &Report,
+) -> Measured {
+    let sure: Vec<&Transfer> = chosen
+        .iter()
+        .copied()
+        .filter(|transfer| unproven.is_sure_of(transfer))
+        .collect();
     let is_open = open.is_some() || unproven.may_hide_transfers() || sure.len() < chosen.len();
     if sure.is_empty() && !is_open {
-        return Measured { facts, ..Measured::plain(Known::Missing(NONE.to_owned())) };
+        return Measured {
+            facts,
+            ..Measured::plain(Known::Missing(NONE.to_owned()))
+        };
     }
     let (known, unclear) = callers::via(&sure, is_open, report);
-    let reason = unclear.or(open).or_else(|| unproven.why()).filter(|_| !matches!(known, Known::Words(_, Completeness::All)));
-    let facts = facts.into_iter().chain(callers::facts_of_via(chosen, report)).collect();
-    Measured { known, reason, facts }
+    let reason = unclear
+        .or(open)
+        .or_else(|| unproven.why())
+        .filter(|_| !matches!(known, Known::Words(_, Completeness::All)));
+    let facts = facts
+        .into_iter()
+        .chain(callers::facts_of_via(chosen, report))
+        .collect();
+    Measured {
+        known,
+        reason,
+        facts,
+    }
 }
 
 /// A transfer, and its index in the report.
@@ -68,35 +116,63 @@ type Indexed<'a> = (usize, &'a Transfer);
 fn without_hops<'a>(chosen: &[Indexed<'a>]) -> Vec<&'a Transfer> {
     let indices: BTreeSet<usize> = chosen.iter().map(|(index, _)| *index).collect();
     let is_hop = |transfer: &Transfer| transfer.part_of.iter().any(|way| indices.contains(way));
-    chosen.iter().map(|(_, transfer)| *transfer).filter(|transfer| !is_hop(transfer)).collect()
+    chosen
+        .iter()
+        .map(|(_, transfer)| *transfer)
+        .filter(|transfer| !is_hop(transfer))
+        .collect()
 }
 
 /// The transfers between these ends, and whether there may be more.
 fn choose<'a>(all: &[Indexed<'a>], [from, to]: [&EndPattern; 2]) -> (Vec<Indexed<'a>>, bool) {
     let is_meant = |transfer: &Transfer| from.matches(&transfer.from).min(to.matches(&transfer.to));
-    let matched: Vec<(Match, Indexed<'a>)> = all.iter().map(|&one| (is_meant(one.1), one)).collect();
+    let matched: Vec<(Match, Indexed<'a>)> =
+        all.iter().map(|&one| (is_meant(one.1), one)).collect();
     let has_maybe = matched.iter().any(|(matched, _)| *matched == Match::Maybe);
-    (matched.into_iter().filter(|(matched, _)| *matched == Match::Yes).map(|(_, one)| one).collect(), has_maybe)
+    (
+        matched
+            .into_iter()
+            .filter(|(matched, _)| *matched == Match::Yes)
+            .map(|(_, one)| one)
+            .collect(),
+        has_maybe,
+    )
 }
 
 /// Why there may be more transfers than the report has.
 fn why_open(report: &Report) -> Option<String> {
-    let sides = || report.processes.iter().flat_map(|process| [&process.unattributed.read, &process.unattributed.written]);
-    let is_unidentified = || sides().flatten().any(|share| share.file.is_none() && share.bytes != Some(0));
+    let sides = || {
+        report
+            .processes
+            .iter()
+            .flat_map(|process| [&process.unattributed.read, &process.unattributed.written])
+    };
+    let is_unidentified = || {
+        sides()
+            .flatten()
+            .any(|share| share.file.is_none() && share.bytes != Some(0))
+    };
     match why_inexact(report) {
         Some(why) => Some(why),
-        None if report.calls_without_files > 0 => {
-            Some(format!("the files of {} calls were not kept", report.calls_without_files))
-        }
+        None if report.calls_without_files > 0 => Some(format!(
+            "the files of {} calls were not kept",
+            report.calls_without_files
+        )),
         None if report.processes_left_out() > 0 => Some(facts::not_listed(report)),
-        None if is_unidentified() => Some("not all files that bytes came from or went to are known".to_owned()),
+        None if is_unidentified() => {
+            Some("not all files that bytes came from or went to are known".to_owned())
+        }
         None => None,
     }
 }
 
 fn known(figure: &Figure, chosen: &[&Transfer], is_open: bool, unproven: Unproven) -> Known {
     // An inferred transfer may not exist.
-    let sure: Vec<&Transfer> = chosen.iter().copied().filter(|transfer| unproven.is_sure_of(transfer)).collect();
+    let sure: Vec<&Transfer> = chosen
+        .iter()
+        .copied()
+        .filter(|transfer| unproven.is_sure_of(transfer))
+        .collect();
     let may_be_more = is_open || unproven.may_hide_transfers();
     let sum = |may_be_more: bool, part: &dyn Fn(&Transfer) -> Option<u64>| {
         let (low, all_known) = sum_known(sure.iter().map(|transfer| part(transfer)));
@@ -110,7 +186,9 @@ fn known(figure: &Figure, chosen: &[&Transfer], is_open: bool, unproven: Unprove
         _ if sure.is_empty() => Known::Missing(NONE.to_owned()),
         Field::Bytes => bytes(&sure, is_open, unproven),
         Field::AvgSize => mean(&sure, is_open || sure.len() < chosen.len()),
-        Field::Attempts => sum(is_open, &|transfer| Some(attempts(transfer, figure.errno.as_deref()))),
+        Field::Attempts => sum(is_open, &|transfer| {
+            Some(attempts(transfer, figure.errno.as_deref()))
+        }),
         Field::Crossings => sum(may_be_more, &|transfer| transfer.crossings),
         Field::UserMemory => sum(may_be_more, &|transfer| transfer.user_memory_bytes),
         Field::Total => sum(may_be_more, &|transfer| transfer.total_ns),
@@ -119,13 +197,17 @@ fn known(figure: &Figure, chosen: &[&Transfer], is_open: bool, unproven: Unprove
     }
 }
 
-/// At least the proven bytes; at most these and all bytes of unknown source that were written there.
+/// At least the proven bytes; at most these and all bytes of unknown source that were written
+/// there.
 fn bytes(sure: &[&Transfer], is_open: bool, unproven: Unproven) -> Known {
     let of = |transfer: &&Transfer| unproven.bytes_of(transfer);
     let low = sure.iter().filter_map(of).fold(0, u64::saturating_add);
     let all_known = sure.iter().all(|transfer| of(transfer).is_some());
     let high = unproven.more_bytes().and_then(|more| low.checked_add(more));
-    Known::Between(low.into(), high.filter(|_| all_known && !is_open).map(Amount::from))
+    Known::Between(
+        low.into(),
+        high.filter(|_| all_known && !is_open).map(Amount::from),
+    )
 }
 
 const NONE: &str = "there is no such transfer";
@@ -137,31 +219,55 @@ fn apis(chosen: &[&Transfer], is_open: bool) -> Known {
     if apis.is_empty() && !is_open {
         return Known::Missing(NONE.to_owned());
     }
-    let completeness = if is_open { Completeness::AtLeast } else { Completeness::All };
-    Known::Words(apis.into_iter().map(|api| api.name().to_owned()).collect(), completeness)
+    let completeness = if is_open {
+        Completeness::AtLeast
+    } else {
+        Completeness::All
+    };
+    Known::Words(
+        apis.into_iter().map(|api| api.name().to_owned()).collect(),
+        completeness,
+    )
 }
 
 /// The mean of several transfers together lies between those of the transfers.
 fn mean(chosen: &[&Transfer], is_open: bool) -> Known {
     let moving = || chosen.iter().filter(|transfer| transfer.bytes != Some(0));
-    let means: Option<Vec<(Amount, Amount)>> =
-        moving().map(|transfer| mean_range(transfer.bytes?, transfer.mean_bytes?)).collect();
-    let Some(means) = means.filter(|_| !is_open) else { return Known::Unknown };
-    match (means.iter().map(|(low, _)| *low).min(), means.iter().map(|(_, high)| *high).max()) {
+    let means: Option<Vec<(Amount, Amount)>> = moving()
+        .map(|transfer| mean_range(transfer.bytes?, transfer.mean_bytes?))
+        .collect();
+    let Some(means) = means.filter(|_| !is_open) else {
+        return Known::Unknown;
+    };
+    match (
+        means.iter().map(|(low, _)| *low).min(),
+        means.iter().map(|(_, high)| *high).max(),
+    ) {
         (Some(low), Some(high)) => Known::Between(low, Some(high)),
         _ => Known::Missing("no call to average".to_owned()),
     }
 }
 
-/// The range of a mean that the report has in whole bytes. It follows from the possible numbers of calls.
+/// The range of a mean that the report has in whole bytes. It follows from the possible numbers of
+/// calls.
 fn mean_range(bytes: u64, whole: u64) -> Option<(Amount, Amount)> {
     let fewest = bytes / whole.checked_add(1)? + 1;
     let high = Amount::mean(bytes, fewest)?;
-    Some((bytes.checked_div(whole).map_or(Some(0.into()), |most| Amount::mean(bytes, most))?, high))
+    Some((
+        bytes
+            .checked_div(whole)
+            .map_or(Some(0.into()), |most| Amount::mean(bytes, most))?,
+        high,
+    ))
 }
 
 fn attempts(transfer: &Transfer, errno: Option<&str>) -> u64 {
-    transfer.attempts.iter().filter(|attempt| errno.is_none_or(|errno| attempt.errno == errno)).map(|attempt| attempt.calls).sum()
+    transfer
+        .attempts
+        .iter()
+        .filter(|attempt| errno.is_none_or(|errno| attempt.errno == errno))
+        .map(|attempt| attempt.calls)
+        .sum()
 }
 
 /// What is not proven about the transfers of an expectation.
@@ -177,12 +283,22 @@ struct Unproven {
 
 impl Unproven {
     /// Everything that the report says counts as a fact.
-    const NONE: Self = Self { accepts: true, has_inferred: false, bytes: Some(0) };
+    const NONE: Self = Self {
+        accepts: true,
+        has_inferred: false,
+        bytes: Some(0),
+    };
 
     /// For the chosen transfers, and others within these processes to the same destination.
     fn of(chosen: &[&Transfer], to: &EndPattern, processes: &[&Process], report: &Report) -> Self {
-        let has_inferred = chosen.iter().any(|transfer| transfer.certainty == Certainty::Inferred);
-        Self { accepts: false, has_inferred, bytes: unproven_bytes(chosen, to, processes, report) }
+        let has_inferred = chosen
+            .iter()
+            .any(|transfer| transfer.certainty == Certainty::Inferred);
+        Self {
+            accepts: false,
+            has_inferred,
+            bytes: unproven_bytes(chosen, to, processes, report),
+        }
     }
 
     /// Whether some of this transfer is proven.
@@ -192,7 +308,11 @@ impl Unproven {
 
     /// Its bytes, as far as they are proven.
     fn bytes_of(self, transfer: &Transfer) -> Option<u64> {
-        if self.accepts || transfer.certainty == Certainty::Exact { transfer.bytes } else { transfer.proven_bytes }
+        if self.accepts || transfer.certainty == Certainty::Exact {
+            transfer.bytes
+        } else {
+            transfer.proven_bytes
+        }
     }
 
     /// Whether there may be transfers that the report does not have.
@@ -208,49 +328,96 @@ impl Unproven {
     /// Why a figure is not known for sure, if it is not.
     fn why(self) -> Option<String> {
         match self.bytes {
-            _ if self.has_inferred => Some("inferred, not proven; inferred = \"accept\" accepts it".to_owned()),
+            _ if self.has_inferred => {
+                Some("inferred, not proven; inferred = \"accept\" accepts it".to_owned())
+            }
             Some(0) => None,
-            Some(bytes) => Some(format!("{} that were written there are in no exact transfer", short_bytes(bytes))),
+            Some(bytes) => Some(format!(
+                "{} that were written there are in no exact transfer",
+                short_bytes(bytes)
+            )),
             None => Some("the bytes that were written there are unknown".to_owned()),
         }
     }
 }
 
 /// Bytes of unproven source that arrived at such an end; `None`: unknown.
-fn unproven_bytes(chosen: &[&Transfer], to: &EndPattern, processes: &[&Process], report: &Report) -> Option<u64> {
+fn unproven_bytes(
+    chosen: &[&Transfer],
+    to: &EndPattern,
+    processes: &[&Process],
+    report: &Report,
+) -> Option<u64> {
     let destinations = || processes.iter().flat_map(|process| &process.destinations);
     // A report of an older version has no accounts.
     let mut all = report.processes.iter();
-    let has_accounts = report.transfers_exact || all.any(|process| !process.destinations.is_empty()) || wrote_nothing(report);
+    let has_accounts = report.transfers_exact
+        || all.any(|process| !process.destinations.is_empty())
+        || wrote_nothing(report);
     let is_meant = |file: Option<&End>| match file {
         Some(end) => carries_bytes(end) && to.matches(end) != Match::No,
         None => true,
     };
-    let unproven = destinations().filter(|one| is_meant(one.file.as_ref())).map(|one| {
-        let attributed = one.attributed_bytes.saturating_sub(one.proven_bytes);
-        Some(one.unattributed_bytes?.saturating_sub(one.memory_bytes).saturating_add(attributed))
-    });
-    // Bytes from a pipe or a connection that another process of the trace wrote to come from the source of that process.
+    let unproven = destinations()
+        .filter(|one| is_meant(one.file.as_ref()))
+        .map(|one| {
+            let attributed = one.attributed_bytes.saturating_sub(one.proven_bytes);
+            Some(
+                one.unattributed_bytes?
+                    .saturating_sub(one.memory_bytes)
+                    .saturating_add(attributed),
+            )
+        });
+    // Bytes from a pipe or a connection that another process of the trace wrote to come from the
+    // source of that process.
     let is_told = |transfer: &Transfer| {
-        let passes = |way: &Transfer| way.hops.iter().any(|hop| hop.to == transfer.to && hop.from == transfer.from);
-        chosen.iter().any(|way| std::ptr::eq(*way, transfer) || passes(way))
+        let passes = |way: &Transfer| {
+            way.hops
+                .iter()
+                .any(|hop| hop.to == transfer.to && hop.from == transfer.from)
+        };
+        chosen
+            .iter()
+            .any(|way| std::ptr::eq(*way, transfer) || passes(way))
     };
-    let is_fed = |transfer: &&&Transfer| is_meant(Some(&transfer.to)) && !is_told(transfer) && is_fed(&transfer.from, report);
-    let transfers: Vec<&Transfer> = processes.iter().flat_map(|process| report.transfers_of(process)).collect();
-    let fed = transfers.iter().filter(is_fed).map(|transfer| transfer.bytes);
-    unproven.chain(fed).try_fold(0_u64, |sum, bytes| sum.checked_add(bytes?)).filter(|_| has_accounts)
+    let is_fed = |transfer: &&&Transfer| {
+        is_meant(Some(&transfer.to)) && !is_told(transfer) && is_fed(&transfer.from, report)
+    };
+    let transfers: Vec<&Transfer> = processes
+        .iter()
+        .flat_map(|process| report.transfers_of(process))
+        .collect();
+    let fed = transfers
+        .iter()
+        .filter(is_fed)
+        .map(|transfer| transfer.bytes);
+    unproven
+        .chain(fed)
+        .try_fold(0_u64, |sum, bytes| sum.checked_add(bytes?))
+        .filter(|_| has_accounts)
 }
 
 fn wrote_nothing(report: &Report) -> bool {
-    let mut calls = report.processes.iter().flat_map(|process| process.syscalls.iter().chain(&process.io_uring));
+    let mut calls = report
+        .processes
+        .iter()
+        .flat_map(|process| process.syscalls.iter().chain(&process.io_uring));
     calls.all(|call| call.bytes == Some(0) || call.calls == 0)
 }
 
 /// Whether a process of the trace wrote to the other side of this end.
 fn is_fed(end: &End, report: &Report) -> bool {
     let is = |kind: FileKind| end.kind.as_deref() == Some(kind.name());
-    let unix = [FileKind::UnixStream, FileKind::UnixSeqpacket, FileKind::UnixDatagram];
-    let mut written = report.processes.iter().flat_map(|process| &process.destinations).filter_map(|one| one.file.as_ref());
+    let unix = [
+        FileKind::UnixStream,
+        FileKind::UnixSeqpacket,
+        FileKind::UnixDatagram,
+    ];
+    let mut written = report
+        .processes
+        .iter()
+        .flat_map(|process| &process.destinations)
+        .filter_map(|one| one.file.as_ref());
     if is(FileKind::Pipe) {
         written.any(|file| file == end)
     } else if is(FileKind::Tcp) {
@@ -261,7 +428,10 @@ fn is_fed(end: &End, report: &Report) -> bool {
 }
 
 fn carries_bytes(end: &End) -> bool {
-    end.kind.as_deref().and_then(FileKind::from_name).is_none_or(FileKind::carries_bytes)
+    end.kind
+        .as_deref()
+        .and_then(FileKind::from_name)
+        .is_none_or(FileKind::carries_bytes)
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub struct FileUses {
     used: HashSet<FileId>,
-    /// Files that a row names together with another file, or in a call that neither reads nor writes bytes.
+    /// Files that a row names together with another file, or in a call that neither reads nor
+    /// writes bytes.
     entangled: HashSet<FileId>,
     /// Bytes that all other rows wrote and read, by file.
     moved: HashMap<FileId, [Option<u64>; 2]>,
@@ -24,15 +25,22 @@ impl FileUses {
     /// Adds a row.
     pub fn add(&mut self, row: &Row) {
         self.used.extend(row.files());
-        let Some((file, side)) = plain(row) else { return self.entangled.extend(row.files()) };
+        let Some((file, side)) = plain(row) else {
+            return self.entangled.extend(row.files());
+        };
         let sums = self.moved.entry(file).or_insert([Some(0); 2]);
         sums[side] = sum_known(sums[side], row.bytes);
-        self.ended.extend((side == READ && row.zero_calls > 0).then_some(file));
+        self.ended
+            .extend((side == READ && row.zero_calls > 0).then_some(file));
     }
 
     /// Adds what a row says about ends, and nothing else: of a process whose files are kept anyway.
     pub fn add_end(&mut self, row: &Row) {
-        self.ended.extend(plain(row).filter(|(_, side)| *side == READ && row.zero_calls > 0).map(|(file, _)| file));
+        self.ended.extend(
+            plain(row)
+                .filter(|(_, side)| *side == READ && row.zero_calls > 0)
+                .map(|(file, _)| file),
+        );
     }
 
     /// Adds a part.
@@ -46,26 +54,53 @@ impl FileUses {
         &self.used
     }
 
-    /// Unnamed pipes that were read to the end: nothing goes through them any more. `settled` has what merged processes saw.
+    /// Unnamed pipes that were read to the end: nothing goes through them any more. `settled` has
+    /// what merged processes saw.
     pub fn ended_pipes(&self, files: &[File], settled: &Settled) -> HashSet<FileId> {
-        let file = |id: FileId| usize::try_from(id.0).ok().and_then(|index| files.get(index));
-        let is_pipe = |file: &File| file.kind == Some(FileKind::Pipe) && file.path.is_none() && file.identity.is_some();
+        let file = |id: FileId| {
+            usize::try_from(id.0)
+                .ok()
+                .and_then(|index| files.get(index))
+        };
+        let is_pipe = |file: &File| {
+            file.kind == Some(FileKind::Pipe) && file.path.is_none() && file.identity.is_some()
+        };
         let by_settled = settled.conduits().filter(|id| settled.saw_end(*id));
-        self.ended.iter().copied().chain(by_settled).filter(|id| file(*id).is_some_and(is_pipe)).collect()
+        self.ended
+            .iter()
+            .copied()
+            .chain(by_settled)
+            .filter(|id| file(*id).is_some_and(is_pipe))
+            .collect()
     }
 
-    /// Whether everything written into the pipe was read, and no row connects it with another file. `settled` has what merged processes moved.
+    /// Whether everything written into the pipe was read, and no row connects it with another file.
+    /// `settled` has what merged processes moved.
     pub fn is_used_up(&self, pipe: FileId, settled: &Settled) -> bool {
-        let [written, read] = [WRITTEN, READ].map(|side| sum_known(self.moved.get(&pipe)?[side], settled.moved(pipe)[side]));
+        let [written, read] = [WRITTEN, READ]
+            .map(|side| sum_known(self.moved.get(&pipe)?[side], settled.moved(pipe)[side]));
         written.is_some() && written == read && !self.entangled.contains(&pipe)
     }
 }
 
-/// The file of calls that only read it, or only write it from memory of unknown content, and the side.
+/// The file of calls that only read it, or only write it from memory of unknown content, and the
+/// side.
 fn plain(row: &Row) -> Option<(FileId, usize)> {
     match (row.call.spec().fds, row.ends) {
-        (Fds::Reads(_), Ends { input: Some(Input::Named(file)), output: None }) => Some((file, READ)),
-        (Fds::Writes(_), Ends { input: None, output: Some(file) }) => Some((file, WRITTEN)),
+        (
+            Fds::Reads(_),
+            Ends {
+                input: Some(Input::Named(file)),
+                output: None,
+            },
+        ) => Some((file, READ)),
+        (
+            Fds::Writes(_),
+            Ends {
+                input: None,
+                output: Some(file),
+            },
+        ) => Some((file, WRITTEN)),
         _ => None,
     }
 }
@@ -74,7 +109,9 @@ impl Ends {
     /// The same ends, with this file in place of those.
     #[must_use]
     pub fn replaced(self, files: &HashSet<FileId>, by: FileId) -> Self {
-        let output = self.output.map(|file| if files.contains(&file) { by } else { file });
+        let output = self
+            .output
+            .map(|file| if files.contains(&file) { by } else { file });
         let input = match self.input {
             Some(Input::Named(file)) if files.contains(&file) => Some(Input::Named(by)),
             input => input,
@@ -105,7 +142,11 @@ mod tests {
             uses.add(row);
         }
         let settled = Settled::default();
-        [uses.ended_pipes(&scene.trace.files, &settled).contains(&pipe), uses.is_used_up(pipe, &settled)]
+        [
+            uses.ended_pipes(&scene.trace.files, &settled)
+                .contains(&pipe),
+            uses.is_used_up(pipe, &settled),
+        ]
     }
 
     #[test]
@@ -115,12 +156,45 @@ mod tests {
         let written = || write("write", pipe, 2, 20);
         let at_end = || read("read", pipe, 3, 20).zero(1);
         assert_eq!(of(&scene, pipe, &[written(), at_end()]), [true, true]);
-        assert_eq!(of(&scene, pipe, &[written(), read("read", pipe, 3, 20)]), [false, true], "more may come");
-        assert_eq!(of(&scene, pipe, &[written(), read("read", pipe, 3, 10).zero(1)]), [true, false], "something is in it");
-        let rows = [written(), at_end(), written_after("write", pipe, other, 1, 20, 20)];
+        assert_eq!(
+            of(&scene, pipe, &[written(), read("read", pipe, 3, 20)]),
+            [false, true],
+            "more may come"
+        );
+        assert_eq!(
+            of(
+                &scene,
+                pipe,
+                &[written(), read("read", pipe, 3, 10).zero(1)]
+            ),
+            [true, false],
+            "something is in it"
+        );
+        let rows = [
+            written(),
+            at_end(),
+            written_after("write", pipe, other, 1, 20, 20),
+        ];
         assert_eq!(of(&scene, pipe, &rows), [true, false], "it was written on");
-        assert_eq!(of(&scene, pipe, &[copy("splice", other, pipe, 1, 20), at_end()]), [true, false]);
-        assert_eq!(of(&scene, other, &[write("write", other, 1, 1), read("read", other, 1, 1).zero(1)]), [false, true]);
+        assert_eq!(
+            of(
+                &scene,
+                pipe,
+                &[copy("splice", other, pipe, 1, 20), at_end()]
+            ),
+            [true, false]
+        );
+        assert_eq!(
+            of(
+                &scene,
+                other,
+                &[
+                    write("write", other, 1, 1),
+                    read("read", other, 1, 1).zero(1)
+                ]
+            ),
+            [false, true]
+        );
     }
 
     #[test]
@@ -128,11 +202,18 @@ mod tests {
         let mut scene = Scene::new();
         let (pipe, other) = (scene.pipe(), scene.pipe());
         let mut uses = FileUses::default();
-        for row in [read("read", pipe, 3, 20).zero(1), read("read", other, 3, 20), write("write", other, 1, 0).zero(1)] {
+        for row in [
+            read("read", pipe, 3, 20).zero(1),
+            read("read", other, 3, 20),
+            write("write", other, 1, 0).zero(1),
+        ] {
             uses.add_end(&row);
         }
         let settled = Settled::default();
-        assert_eq!(uses.ended_pipes(&scene.trace.files, &settled), HashSet::from([pipe]));
+        assert_eq!(
+            uses.ended_pipes(&scene.trace.files, &settled),
+            HashSet::from([pipe])
+        );
         assert!(uses.used().is_empty() && !uses.is_used_up(pipe, &settled));
     }
 
@@ -142,8 +223,16 @@ mod tests {
         let [one, other] = scene.socketpair();
         let [client, server] = scene.connection("127.0.0.1:1000", "[::ffff:127.0.0.1]:80");
         let alone = scene.regular("file");
-        for (used, both) in [(one, [one, other]), (other, [one, other]), (client, [client, server]), (server, [client, server])] {
-            assert_eq!(used_connections(&scene.trace.files, |file| file == used), HashSet::from(both));
+        for (used, both) in [
+            (one, [one, other]),
+            (other, [one, other]),
+            (client, [client, server]),
+            (server, [client, server]),
+        ] {
+            assert_eq!(
+                used_connections(&scene.trace.files, |file| file == used),
+                HashSet::from(both)
+            );
         }
         assert!(used_connections(&scene.trace.files, |file| file == alone).is_empty());
     }

@@ -1,4 +1,5 @@
-//! Who made the calls, as a report shows it: stacks, and for each call and each transfer the samples that came from them.
+//! Who made the calls, as a report shows it: stacks, and for each call and each transfer the
+//! samples that came from them.
 
 mod place;
 mod site;
@@ -10,14 +11,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::trace;
 
-pub(crate) use site::{EITHER_COPY, is_of_c_library, is_recognised, library_in, named, split_implementation, without_generics};
+pub(crate) use site::{
+    EITHER_COPY, is_of_c_library, is_recognised, library_in, named, split_implementation,
+    without_generics,
+};
 
 /// The functions that were active when a sampled call was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stack {
     /// The functions, from the one that made the call to the one that the thread began with.
     pub frames: Vec<Frame>,
-    /// Whether the last function is the one that the process or the thread began with. If not, functions are missing there.
+    /// Whether the last function is the one that the process or the thread began with. If not,
+    /// functions are missing there.
     pub complete: bool,
     /// Why functions are missing, as a clause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,7 +43,8 @@ pub struct Frame {
     /// Whether the compiler has put its code into that of the next frame.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub inlined: bool,
-    /// Whether the next function was found by the frame pointer, because there is no unwind table for this one.
+    /// Whether the next function was found by the frame pointer, because there is no unwind table
+    /// for this one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_frame_pointer: bool,
     /// The program or library that it is in.
@@ -47,7 +53,8 @@ pub struct Frame {
     pub address: u64,
 }
 
-/// The sampled calls among some calls, and who made them. Nothing is extrapolated to the calls that were not sampled.
+/// The sampled calls among some calls, and who made them. Nothing is extrapolated to the calls that
+/// were not sampled.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Callers {
     /// How many calls were sampled.
@@ -73,15 +80,20 @@ pub struct Site {
     /// The function of the program itself, and where in it.
     #[serde(flatten)]
     pub at: Frame,
-    /// The library function that it called, which made the calls: `std::io::copy`. `None`: it made them itself, or that is unknown.
+    /// The library function that it called, which made the calls: `std::io::copy`. `None`: it made
+    /// them itself, or that is unknown.
     pub via: Option<String>,
     /// How many calls.
     pub samples: u64,
 }
 
 impl Callers {
-    /// The callers of rows, whose stacks are among the known ones. `None` if no call of theirs was sampled.
-    pub(crate) fn of<'a>(rows: impl Iterator<Item = &'a trace::Row>, known: &[trace::Stack]) -> Option<Self> {
+    /// The callers of rows, whose stacks are among the known ones. `None` if no call of theirs was
+    /// sampled.
+    pub(crate) fn of<'a>(
+        rows: impl Iterator<Item = &'a trace::Row>,
+        known: &[trace::Stack],
+    ) -> Option<Self> {
         let mut by_stack: BTreeMap<usize, u64> = BTreeMap::new();
         for (&stack, samples) in rows.flat_map(|row| &row.callers) {
             *by_stack.entry(stack.0 as usize).or_default() += samples;
@@ -90,7 +102,11 @@ impl Callers {
         let samples = stacks.iter().map(|of| of.samples).sum();
         let site = |of: &StackSamples| Site::of(known.get(of.stack)?, of.samples);
         let sites = Site::summed(stacks.iter().filter_map(site));
-        (samples > 0).then_some(Self { samples, sites, stacks })
+        (samples > 0).then_some(Self {
+            samples,
+            sites,
+            stacks,
+        })
     }
 
     /// The callers of several transfers together. `None` if none of them has any.
@@ -99,17 +115,27 @@ impl Callers {
         for callers in all {
             samples += callers.samples;
             sites.extend(callers.sites.iter().cloned());
-            callers.stacks.iter().for_each(|of| *by_stack.entry(of.stack).or_insert(0) += of.samples);
+            callers
+                .stacks
+                .iter()
+                .for_each(|of| *by_stack.entry(of.stack).or_insert(0) += of.samples);
         }
         let stacks = StackSamples::most_frequent_first(by_stack);
-        (samples > 0).then(|| Self { samples, sites: Site::summed(sites.into_iter()), stacks })
+        (samples > 0).then(|| Self {
+            samples,
+            sites: Site::summed(sites.into_iter()),
+            stacks,
+        })
     }
 }
 
 impl StackSamples {
     /// Numbers of samples by stack, the largest first.
     fn most_frequent_first(by_stack: BTreeMap<usize, u64>) -> Vec<Self> {
-        let mut all: Vec<Self> = by_stack.into_iter().map(|(stack, samples)| Self { stack, samples }).collect();
+        let mut all: Vec<Self> = by_stack
+            .into_iter()
+            .map(|(stack, samples)| Self { stack, samples })
+            .collect();
         all.sort_by_key(|of| (Reverse(of.samples), of.stack));
         all
     }
@@ -118,19 +144,37 @@ impl StackSamples {
 impl Stack {
     /// The stacks of a trace.
     pub(crate) fn all_of(trace: &trace::Trace) -> Option<Vec<Self>> {
-        trace.stacks.as_ref().map(|stacks| stacks.iter().map(Self::of).collect())
+        trace
+            .stacks
+            .as_ref()
+            .map(|stacks| stacks.iter().map(Self::of).collect())
     }
 
     fn of(stack: &trace::Stack) -> Self {
         let incomplete_because = stack.end.why();
-        Self { frames: stack.frames.iter().map(Frame::of).collect(), complete: incomplete_because.is_none(), incomplete_because }
+        Self {
+            frames: stack.frames.iter().map(Frame::of).collect(),
+            complete: incomplete_because.is_none(),
+            incomplete_because,
+        }
     }
 
     /// As a trace has it.
     pub(crate) fn to_trace(&self) -> trace::Stack {
-        let why = || self.incomplete_because.clone().unwrap_or_else(|| "functions are missing".to_owned());
-        let end = if self.complete { trace::StackEnd::Root } else { trace::StackEnd::Other(why()) };
-        trace::Stack { frames: self.frames.iter().map(Frame::to_trace).collect(), end }
+        let why = || {
+            self.incomplete_because
+                .clone()
+                .unwrap_or_else(|| "functions are missing".to_owned())
+        };
+        let end = if self.complete {
+            trace::StackEnd::Root
+        } else {
+            trace::StackEnd::Other(why())
+        };
+        trace::Stack {
+            frames: self.frames.iter().map(Frame::to_trace).collect(),
+            end,
+        }
     }
 }
 
@@ -165,20 +209,55 @@ mod tests {
     use super::*;
 
     fn site(function: &str, samples: u64) -> Site {
-        Site { at: Frame { function: Some(function.into()), ..Frame::default() }, via: None, samples }
+        Site {
+            at: Frame {
+                function: Some(function.into()),
+                ..Frame::default()
+            },
+            via: None,
+            samples,
+        }
     }
 
     #[test]
     fn callers_of_several_transfers_are_summed_by_place_and_by_stack() {
-        let one = Callers { samples: 3, sites: vec![site("load", 3)], stacks: vec![StackSamples { stack: 4, samples: 3 }] };
+        let one = Callers {
+            samples: 3,
+            sites: vec![site("load", 3)],
+            stacks: vec![StackSamples {
+                stack: 4,
+                samples: 3,
+            }],
+        };
         let other = Callers {
             samples: 7,
             sites: vec![site("save", 5), site("load", 2)],
-            stacks: vec![StackSamples { stack: 1, samples: 5 }, StackSamples { stack: 4, samples: 2 }],
+            stacks: vec![
+                StackSamples {
+                    stack: 1,
+                    samples: 5,
+                },
+                StackSamples {
+                    stack: 4,
+                    samples: 2,
+                },
+            ],
         };
         let sum = Callers::sum([&one, &other].into_iter()).expect("there are some");
-        assert_eq!((sum.samples, sum.sites), (10, vec![site("load", 5), site("save", 5)]));
-        let stacks = [StackSamples { stack: 1, samples: 5 }, StackSamples { stack: 4, samples: 5 }];
+        assert_eq!(
+            (sum.samples, sum.sites),
+            (10, vec![site("load", 5), site("save", 5)])
+        );
+        let stacks = [
+            StackSamples {
+                stack: 1,
+                samples: 5,
+            },
+            StackSamples {
+                stack: 4,
+                samples: 5,
+            },
+        ];
         assert_eq!(sum.stacks, stacks);
         assert_eq!(Callers::sum(std::iter::empty()), None);
     }

@@ -1,4 +1,5 @@
-//! Calls that take a path and failed or succeeded, by that path; and how those that failed are summed up for a person.
+//! Calls that take a path and failed or succeeded, by that path; and how those that failed are
+//! summed up for a person.
 
 use std::{
     cmp::Reverse,
@@ -53,7 +54,15 @@ pub struct SucceededPath {
 impl SucceededPath {
     /// All of a trace, the most frequent first; `None`: they were not recorded.
     pub(super) fn all_of(paths: &trace::FailedPaths) -> Option<Vec<Self>> {
-        let without_errno = |FailedPath { syscall, abi, errno: _, path, base, path_cut, calls }| Self {
+        let without_errno = |FailedPath {
+                                 syscall,
+                                 abi,
+                                 errno: _,
+                                 path,
+                                 base,
+                                 path_cut,
+                                 calls,
+                             }| Self {
             syscall,
             abi,
             path,
@@ -61,7 +70,12 @@ impl SucceededPath {
             path_cut,
             calls,
         };
-        paths.has_successes.then(|| by_path(paths, |errno| errno == 0).into_iter().map(without_errno).collect())
+        paths.has_successes.then(|| {
+            by_path(paths, |errno| errno == 0)
+                .into_iter()
+                .map(without_errno)
+                .collect()
+        })
     }
 }
 
@@ -71,8 +85,9 @@ impl SucceededPath {
 pub enum PathBase {
     /// At the root: the path is absolute.
     Root,
-    /// In the directory where the command was launched ([`Report::directory`](super::Report::directory)): no process changed its own, and
-    /// the call named no other.
+    /// In the directory where the command was launched
+    /// ([`Report::directory`](super::Report::directory)): no process changed its own, and the call
+    /// named no other.
     Directory,
     /// In a directory that is not known.
     #[default]
@@ -95,16 +110,26 @@ impl FailedPath {
         by_path(paths, |errno| errno != 0)
     }
 
-    /// Whether a program looked for a library, a locale or `SELinux` that need not exist: most programs do when they start.
+    /// Whether a program looked for a library, a locale or `SELinux` that need not exist: most
+    /// programs do when they start.
     fn is_search(&self) -> bool {
-        /// Parts of the paths of the C library's locales, character sets and builds for better processors, and of libselinux.
-        const OF_LIBRARIES: [&str; 6] =
-            ["/locale/", "/locale-archive", "/gconv/", "/charset.alias", "/glibc-hwcaps/", "/selinux"];
-        let is_looked_for = |path: &str| is_library(path) || OF_LIBRARIES.iter().any(|part| path.contains(part));
+        /// Parts of the paths of the C library's locales, character sets and builds for better
+        /// processors, and of libselinux.
+        const OF_LIBRARIES: [&str; 6] = [
+            "/locale/",
+            "/locale-archive",
+            "/gconv/",
+            "/charset.alias",
+            "/glibc-hwcaps/",
+            "/selinux",
+        ];
+        let is_looked_for =
+            |path: &str| is_library(path) || OF_LIBRARIES.iter().any(|part| path.contains(part));
         self.errno == "ENOENT" && self.path.as_deref().is_some_and(is_looked_for)
     }
 
-    /// Whether the error is an answer: that a path is no symbolic link. Programs ask that of every part of a path to resolve it.
+    /// Whether the error is an answer: that a path is no symbolic link. Programs ask that of every
+    /// part of a path to resolve it.
     fn is_answer(&self) -> bool {
         self.errno == "EINVAL" && matches!(self.syscall.as_str(), "readlink" | "readlinkat")
     }
@@ -121,19 +146,39 @@ fn by_path(paths: &trace::FailedPaths, is_meant: impl Fn(u32) -> bool) -> Vec<Fa
         path_cut: one.path.as_ref().is_some_and(|path| path.is_cut),
         calls,
     };
-    let mut all: Vec<FailedPath> = paths.calls.iter().filter(|(one, _)| is_meant(one.errno)).map(one).collect();
+    let mut all: Vec<FailedPath> = paths
+        .calls
+        .iter()
+        .filter(|(one, _)| is_meant(one.errno))
+        .map(one)
+        .collect();
     all.sort_by_key(|one| Reverse(one.calls));
     all
 }
 
-/// Splits off what is only a search for libraries, locales and the like, and returns it first. The loader also asks for the directories in
-/// which it then looks for a library. Where the error only says that a path is no symbolic link, it is in neither.
+/// Splits off what is only a search for libraries, locales and the like, and returns it first. The
+/// loader also asks for the directories in which it then looks for a library. Where the error only
+/// says that a path is no symbolic link, it is in neither.
 pub fn split_searches(failed: &[FailedPath]) -> (Vec<&FailedPath>, Vec<&FailedPath>) {
-    let libraries = failed.iter().filter(|one| one.is_search()).filter_map(|one| one.path.as_deref());
-    let directories: BTreeSet<&str> = libraries.filter(|path| is_library(path)).map(directory).collect();
-    let is_of_library =
-        |one: &FailedPath| one.errno == "ENOENT" && one.path.as_deref().is_some_and(|path| directories.contains(path));
-    failed.iter().filter(|one| !one.is_answer()).partition(|one| one.is_search() || is_of_library(one))
+    let libraries = failed
+        .iter()
+        .filter(|one| one.is_search())
+        .filter_map(|one| one.path.as_deref());
+    let directories: BTreeSet<&str> = libraries
+        .filter(|path| is_library(path))
+        .map(directory)
+        .collect();
+    let is_of_library = |one: &FailedPath| {
+        one.errno == "ENOENT"
+            && one
+                .path
+                .as_deref()
+                .is_some_and(|path| directories.contains(path))
+    };
+    failed
+        .iter()
+        .filter(|one| !one.is_answer())
+        .partition(|one| one.is_search() || is_of_library(one))
 }
 
 /// Failed calls with the same error, on one path or in one directory.
@@ -160,29 +205,44 @@ pub enum Place<'a> {
     Unknown,
 }
 
-/// A directory stands for its paths if calls failed on at least so many of them, with the same error.
+/// A directory stands for its paths if calls failed on at least so many of them, with the same
+/// error.
 const MANY_PATHS: usize = 3;
 
-/// Sums up failed calls by error and path, or by directory if there are many paths in it. The most frequent come first.
+/// Sums up failed calls by error and path, or by directory if there are many paths in it. The most
+/// frequent come first.
 pub fn failed_groups<'a>(failed: &[&'a FailedPath]) -> Vec<FailedGroup<'a>> {
     let mut paths: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for one in failed {
         if let Some(path) = &one.path {
-            paths.entry((&one.errno, directory(path))).or_default().insert(path);
+            paths
+                .entry((&one.errno, directory(path)))
+                .or_default()
+                .insert(path);
         }
     }
     let stands_for_paths = |errno: &str, directory: &str| {
-        directory != "/" && paths.get(&(errno, directory)).is_some_and(|paths| paths.len() >= MANY_PATHS)
+        directory != "/"
+            && paths
+                .get(&(errno, directory))
+                .is_some_and(|paths| paths.len() >= MANY_PATHS)
     };
     let place = |one: &'a FailedPath| match one.path.as_deref() {
         None => Place::Unknown,
-        Some(path) if stands_for_paths(&one.errno, directory(path)) => Place::Directory(directory(path)),
+        Some(path) if stands_for_paths(&one.errno, directory(path)) => {
+            Place::Directory(directory(path))
+        }
         Some(path) => Place::Path(path),
     };
     let mut groups: BTreeMap<(&str, Place<'_>), FailedGroup<'_>> = BTreeMap::new();
     for one in failed.iter().copied() {
         let place = place(one);
-        let empty = || FailedGroup { errno: &one.errno, place, syscalls: BTreeSet::new(), calls: 0 };
+        let empty = || FailedGroup {
+            errno: &one.errno,
+            place,
+            syscalls: BTreeSet::new(),
+            calls: 0,
+        };
         let group = groups.entry((&one.errno, place)).or_insert_with(empty);
         group.calls += one.calls;
         group.syscalls.insert(&one.syscall);
@@ -220,15 +280,29 @@ mod tests {
 
     fn shown(all: &[FailedPath]) -> Vec<String> {
         let all: Vec<&FailedPath> = all.iter().collect();
-        let line = |group: &FailedGroup<'_>| format!("{} {} {:?} {:?}", group.calls, group.errno, group.place, group.syscalls);
+        let line = |group: &FailedGroup<'_>| {
+            format!(
+                "{} {} {:?} {:?}",
+                group.calls, group.errno, group.place, group.syscalls
+            )
+        };
         failed_groups(&all).iter().map(line).collect()
     }
 
     #[test]
     fn few_paths_are_listed_with_their_calls() {
-        let all =
-            [failed("openat", "ENOENT", Some("a"), 2), failed("stat", "ENOENT", Some("a"), 3), failed("open", "EIO", None, 9)];
-        assert_eq!(shown(&all), [r#"9 EIO Unknown {"open"}"#, r#"5 ENOENT Path("a") {"openat", "stat"}"#]);
+        let all = [
+            failed("openat", "ENOENT", Some("a"), 2),
+            failed("stat", "ENOENT", Some("a"), 3),
+            failed("open", "EIO", None, 9),
+        ];
+        assert_eq!(
+            shown(&all),
+            [
+                r#"9 EIO Unknown {"open"}"#,
+                r#"5 ENOENT Path("a") {"openat", "stat"}"#
+            ]
+        );
     }
 
     #[test]
@@ -265,19 +339,28 @@ mod tests {
             failed("stat", "EACCES", Some("/opt/tls"), 1),
         ];
         let (searches, others) = split_searches(&all);
-        assert_eq!((searches, others), (vec![&all[0], &all[1]], vec![&all[2], &all[3]]));
+        assert_eq!(
+            (searches, others),
+            (vec![&all[0], &all[1]], vec![&all[2], &all[3]])
+        );
     }
 
     #[test]
     fn what_the_loader_and_the_locale_look_for_is_a_search() {
-        let is_search = |errno: &str, path: &str| failed("openat", errno, Some(path), 1).is_search();
-        for path in ["/etc/ld.so.preload", "/lib/glibc-hwcaps/x86-64-v3/libc.so.6", "/usr/share/locale/de/LC_MESSAGES/git.mo"] {
+        let is_search =
+            |errno: &str, path: &str| failed("openat", errno, Some(path), 1).is_search();
+        for path in [
+            "/etc/ld.so.preload",
+            "/lib/glibc-hwcaps/x86-64-v3/libc.so.6",
+            "/usr/share/locale/de/LC_MESSAGES/git.mo",
+        ] {
             assert!(is_search("ENOENT", path), "{path}");
             assert!(!is_search("EACCES", path), "{path}");
         }
         assert!(!is_search("ENOENT", "/etc/app.conf") && !is_search("ENOENT", "locale"));
         assert!(
-            failed("readlink", "EINVAL", Some("/usr"), 1).is_answer() && !failed("openat", "EINVAL", Some("/usr"), 1).is_answer()
+            failed("readlink", "EINVAL", Some("/usr"), 1).is_answer()
+                && !failed("openat", "EINVAL", Some("/usr"), 1).is_answer()
         );
     }
 }

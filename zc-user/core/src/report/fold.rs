@@ -1,5 +1,6 @@
-//! Derives a [`Report`] from a [`Trace`]: sums rows to calls, threads to processes and processes to totals. A sum is unknown if one of
-//! its parts is. In debug builds the bytes of the report must add up, whatever was traced.
+//! Derives a [`Report`] from a [`Trace`]: sums rows to calls, threads to processes and processes to
+//! totals. A sum is unknown if one of its parts is. In debug builds the bytes of the report must
+//! add up, whatever was traced.
 
 use std::{
     cmp::Reverse,
@@ -14,8 +15,8 @@ use super::{
     callers::Stack,
     failed_paths::{FailedPath, SucceededPath},
     model::{
-        ContextSwitches, Counted, Exit, Loading, OtherCalls, OtherSyscall, PageFaults, Process, Program, Report, SCHEMA, SortKey,
-        State, Syscall, Thread, Tool, Totals, Usage, name_of,
+        ContextSwitches, Counted, Exit, Loading, OtherCalls, OtherSyscall, PageFaults, Process,
+        Program, Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Usage, name_of,
     },
     sums::{self, add_callers, fold_rows, fold_totals},
     timeline::Timeline,
@@ -75,20 +76,38 @@ impl Report {
     /// In debug builds, if the sums of its transfers do not add up: that is a bug of the analysis.
     pub fn from_trace(trace: &Trace, options: &Options) -> Self {
         let without_files = (Loss::CallsWithoutFiles, trace.calls_without_files);
-        let losses =
-            || trace.losses.iter().map(|(loss, count)| (*loss, *count)).chain([without_files]).filter(|(_, count)| *count > 0);
+        let losses = || {
+            trace
+                .losses
+                .iter()
+                .map(|(loss, count)| (*loss, *count))
+                .chain([without_files])
+                .filter(|(_, count)| *count > 0)
+        };
         let is_exact = !losses().any(|(loss, _)| loss.touches_counts());
         let mut analysis = transfer::analyse(trace);
         let within = trace.processes.iter().zip(&mut analysis.processes);
-        let within = within.map(|(process, moved)| (process.pid, mem::take(&mut moved.transfers))).collect();
+        let within = within
+            .map(|(process, moved)| (process.pid, mem::take(&mut moved.transfers)))
+            .collect();
         let all_transfers = AllTransfers::new(within, analysis.across, analysis.merged_transfers);
         let processes = match options.detail {
             Detail::Total => Vec::new(),
             Detail::Process | Detail::Thread | Detail::Program => {
                 let ends = EndTable::new(trace);
-                let moved = analysis.processes.into_iter().zip(all_transfers.of_processes);
+                let moved = analysis
+                    .processes
+                    .into_iter()
+                    .zip(all_transfers.of_processes);
                 let fold = |(process, (moved, transfers))| {
-                    fold_process(process, moved, transfers, &ends, *options, trace.stacks.as_deref())
+                    fold_process(
+                        process,
+                        moved,
+                        transfers,
+                        &ends,
+                        *options,
+                        trace.stacks.as_deref(),
+                    )
                 };
                 trace.processes.iter().zip(moved).map(fold).collect()
             }
@@ -107,9 +126,15 @@ impl Report {
             exit: exit(trace.exit),
             exact: is_exact,
             transfers_exact: analysis.is_exact,
-            losses: losses().map(|(loss, count)| (loss.name().to_owned(), count)).collect(),
+            losses: losses()
+                .map(|(loss, count)| (loss.name().to_owned(), count))
+                .collect(),
             notes: notes(trace),
-            programs: if processes.is_empty() { Vec::new() } else { programs(trace, options.sort) },
+            programs: if processes.is_empty() {
+                Vec::new()
+            } else {
+                programs(trace, options.sort)
+            },
             processes,
             transfers: all_transfers.list,
             merged: analysis.merged,
@@ -124,7 +149,11 @@ impl Report {
         };
         if cfg!(any(debug_assertions, test)) {
             let broken = violations(&report);
-            assert!(broken.is_empty(), "the sums of this report do not add up:\n{}", broken.join("\n"));
+            assert!(
+                broken.is_empty(),
+                "the sums of this report do not add up:\n{}",
+                broken.join("\n")
+            );
         }
         report
     }
@@ -138,8 +167,19 @@ fn notes(trace: &Trace) -> Vec<String> {
             trace.calls_without_files
         )
     });
-    let without_paths = trace.failed_paths.as_ref().map_or(0, |failed| failed.left_out);
-    let which = if trace.failed_paths.as_ref().is_some_and(|paths| paths.has_successes) { "calls" } else { "failed calls" };
+    let without_paths = trace
+        .failed_paths
+        .as_ref()
+        .map_or(0, |failed| failed.left_out);
+    let which = if trace
+        .failed_paths
+        .as_ref()
+        .is_some_and(|paths| paths.has_successes)
+    {
+        "calls"
+    } else {
+        "failed calls"
+    };
     let without_paths = (without_paths > 0).then(|| {
         format!(
             "there was no room for the paths of {without_paths} {which}: the list of them is a lower bound; raise --max-files"
@@ -152,21 +192,40 @@ fn notes(trace: &Trace) -> Vec<String> {
     let poked = transfer::may_be_poked(trace).then(|| POKED.to_owned());
     let cut_off = cut_off_note(trace).into_iter().chain(poked);
     let merged = merged_notes(trace);
-    trace.notes.iter().cloned().chain(without_files).chain(without_paths).chain(unknown).chain(cut_off).chain(merged).collect()
+    trace
+        .notes
+        .iter()
+        .cloned()
+        .chain(without_files)
+        .chain(without_paths)
+        .chain(unknown)
+        .chain(cut_off)
+        .chain(merged)
+        .collect()
 }
 
 /// Why nothing is proven by memory.
 const POKED: &str = "processes may have changed each other's memory (process_vm_writev, ptrace, or a write to /proc/PID/mem): \
                      that bytes were written from where they had been read to proves nothing";
 
-/// Why some destinations may have more bytes than their transfers say, if a call was cut off that wrote to them.
+/// Why some destinations may have more bytes than their transfers say, if a call was cut off that
+/// wrote to them.
 fn cut_off_note(trace: &Trace) -> Option<String> {
     let carries_bytes = |to: FileId| {
-        let file = usize::try_from(to.0).ok().and_then(|index| trace.files.get(index));
-        file.and_then(|file| file.kind).is_none_or(FileKind::carries_bytes)
+        let file = usize::try_from(to.0)
+            .ok()
+            .and_then(|index| trace.files.get(index));
+        file.and_then(|file| file.kind)
+            .is_none_or(FileKind::carries_bytes)
     };
-    let is_cut_off = |row: &&Row| transfer::was_cut_off(row) && row.ends.output.is_none_or(carries_bytes);
-    let calls: u64 = trace.all_processes().flat_map(rows).filter(is_cut_off).map(|row| row.unfinished).sum();
+    let is_cut_off =
+        |row: &&Row| transfer::was_cut_off(row) && row.ends.output.is_none_or(carries_bytes);
+    let calls: u64 = trace
+        .all_processes()
+        .flat_map(rows)
+        .filter(is_cut_off)
+        .map(|row| row.unfinished)
+        .sum();
     (calls > 0).then(|| {
         let were = if calls == 1 { "1 call was".to_owned() } else { format!("{calls} calls were") };
         format!(
@@ -192,7 +251,11 @@ fn merged_notes(trace: &Trace) -> impl Iterator<Item = String> {
 }
 
 /// The entries of rows, with those who made the calls.
-fn with_callers<'a>(rows: impl Iterator<Item = &'a Row> + Clone, sort: SortKey, stacks: Option<&[trace::Stack]>) -> Vec<Syscall> {
+fn with_callers<'a>(
+    rows: impl Iterator<Item = &'a Row> + Clone,
+    sort: SortKey,
+    stacks: Option<&[trace::Stack]>,
+) -> Vec<Syscall> {
     let mut syscalls = fold_rows(rows.clone(), sort);
     add_callers(&mut syscalls, rows, stacks);
     syscalls
@@ -210,15 +273,27 @@ fn totals(trace: &Trace, is_exact: bool, sort: SortKey) -> Totals {
         loading: loading(trace),
         failed_paths: trace.failed_paths.as_ref().map(FailedPath::all_of),
         succeeded_paths: trace.failed_paths.as_ref().and_then(SucceededPath::all_of),
-        failed_paths_complete: is_exact && trace.failed_paths.as_ref().is_some_and(|failed| failed.left_out == 0),
+        failed_paths_complete: is_exact
+            && trace
+                .failed_paths
+                .as_ref()
+                .is_some_and(|failed| failed.left_out == 0),
         usage: sum_usage(&trace.all_processes().map(|process| usage(process.counters))),
     }
 }
 
 /// All processes, each with the number of processes and threads that it stands for.
 fn all(trace: &Trace) -> impl Iterator<Item = (u64, u64, &trace::Process)> {
-    let each = trace.processes.iter().map(|process| (1, count(process.threads.len()), process));
-    each.chain(trace.merged.iter().map(|merged| (merged.processes, merged.threads, &merged.sums)))
+    let each = trace
+        .processes
+        .iter()
+        .map(|process| (1, count(process.threads.len()), process));
+    each.chain(
+        trace
+            .merged
+            .iter()
+            .map(|merged| (merged.processes, merged.threads, &merged.sums)),
+    )
 }
 
 fn fold_process(
@@ -230,7 +305,11 @@ fn fold_process(
     stacks: Option<&[trace::Stack]>,
 ) -> Process {
     let by_thread = match options.detail {
-        Detail::Thread => process.threads.iter().map(|thread| fold_thread(thread, options.sort, stacks)).collect(),
+        Detail::Thread => process
+            .threads
+            .iter()
+            .map(|thread| fold_thread(thread, options.sort, stacks))
+            .collect(),
         Detail::Process | Detail::Program | Detail::Total => Vec::new(),
     };
     Process {
@@ -247,7 +326,10 @@ fn fold_process(
         usage: usage(process.counters),
         syscalls: with_callers(rows(process), options.sort, stacks),
         other_calls: sum_other_calls(&process.threads),
-        io_uring: fold_rows(process.threads.iter().flat_map(|thread| &thread.ring_rows), options.sort),
+        io_uring: fold_rows(
+            process.threads.iter().flat_map(|thread| &thread.ring_rows),
+            options.sort,
+        ),
         transfers,
         sources: moved.sources,
         destinations: moved.destinations,
@@ -290,7 +372,11 @@ fn programs(trace: &Trace, sort: SortKey) -> Vec<Program> {
 
 /// As [`Process::name`].
 fn name(process: &trace::Process) -> Option<&str> {
-    name_of(process.comm.as_deref(), process.exe.as_deref(), process.command.as_deref())
+    name_of(
+        process.comm.as_deref(),
+        process.exe.as_deref(),
+        process.command.as_deref(),
+    )
 }
 
 /// The calls without rows, the one with the most time first.
@@ -306,8 +392,18 @@ fn other_syscalls(by_call: &BTreeMap<Call, trace::OtherCalls>) -> Vec<OtherSysca
 }
 
 fn other_calls(sums: trace::OtherCalls) -> OtherCalls {
-    let trace::OtherCalls { calls, errors, unfinished, total_ns } = sums;
-    OtherCalls { calls, errors, unfinished, total_ns }
+    let trace::OtherCalls {
+        calls,
+        errors,
+        unfinished,
+        total_ns,
+    } = sums;
+    OtherCalls {
+        calls,
+        errors,
+        unfinished,
+        total_ns,
+    }
 }
 
 /// `None` if those of one thread were not counted.
@@ -323,25 +419,39 @@ fn sum_other_calls<'a>(threads: impl IntoIterator<Item = &'a trace::Thread>) -> 
 fn loading(trace: &Trace) -> Option<Loading> {
     const CALLS: [&str; 3] = ["read", "pread64", "mmap"];
     let selection = trace.counted.as_ref()?;
-    if trace.files.is_empty() || trace.calls_without_files > 0 || !CALLS.iter().all(|name| selection.contains(name)) {
+    if trace.files.is_empty()
+        || trace.calls_without_files > 0
+        || !CALLS.iter().all(|name| selection.contains(name))
+    {
         return None;
     }
     let is_library = |file: FileId| {
-        let path = usize::try_from(file.0).ok().and_then(|index| trace.files.get(index)?.path.as_deref());
+        let path = usize::try_from(file.0)
+            .ok()
+            .and_then(|index| trace.files.get(index)?.path.as_deref());
         path.is_some_and(is_library)
     };
-    let loads =
-        |row: &&Row| CALLS.contains(&row.call.name.as_ref()) && row.ends.input.is_some_and(|from| is_library(from.file()));
+    let loads = |row: &&Row| {
+        CALLS.contains(&row.call.name.as_ref())
+            && row.ends.input.is_some_and(|from| is_library(from.file()))
+    };
     let rows = trace.all_processes().flat_map(rows).filter(loads);
-    let mut sum = Loading { calls: 0, total_ns: Some(0) };
+    let mut sum = Loading {
+        calls: 0,
+        total_ns: Some(0),
+    };
     for row in rows {
         sum.calls += row.calls;
-        sum.total_ns = sum.total_ns.zip(row.times.as_ref()).and_then(|(sum, times)| sum.checked_add(times.total_ns));
+        sum.total_ns = sum
+            .total_ns
+            .zip(row.times.as_ref())
+            .and_then(|(sum, times)| sum.checked_add(times.total_ns));
     }
     Some(sum)
 }
 
-/// Whether this is the path of a shared library (`libc.so.6`, `codec.so`), or of the loader's cache of their places (`ld.so.cache`).
+/// Whether this is the path of a shared library (`libc.so.6`, `codec.so`), or of the loader's cache
+/// of their places (`ld.so.cache`).
 pub(crate) fn is_library(path: &str) -> bool {
     file_name(path).split('.').skip(1).any(|part| part == "so")
 }
@@ -377,7 +487,12 @@ fn usage(counters: Option<Counters>) -> Usage {
 
 /// `None` if any addend is unknown, or if there are none.
 fn sum_usage(all: &(impl Iterator<Item = Usage> + Clone)) -> Usage {
-    let sum = |figure: fn(Usage) -> Option<u64>| all.clone().map(figure).reduce(|a, b| a?.checked_add(b?)).flatten();
+    let sum = |figure: fn(Usage) -> Option<u64>| {
+        all.clone()
+            .map(figure)
+            .reduce(|a, b| a?.checked_add(b?))
+            .flatten()
+    };
     Usage {
         user_ns: sum(|usage| usage.user_ns),
         system_ns: sum(|usage| usage.system_ns),
@@ -385,14 +500,23 @@ fn sum_usage(all: &(impl Iterator<Item = Usage> + Clone)) -> Usage {
             voluntary: sum(|usage| usage.context_switches.voluntary),
             involuntary: sum(|usage| usage.context_switches.involuntary),
         },
-        page_faults: PageFaults { minor: sum(|usage| usage.page_faults.minor), major: sum(|usage| usage.page_faults.major) },
+        page_faults: PageFaults {
+            minor: sum(|usage| usage.page_faults.minor),
+            major: sum(|usage| usage.page_faults.major),
+        },
     }
 }
 
 fn exit(exit: Option<trace::Exit>) -> Exit {
     match exit {
-        Some(trace::Exit::Code(code)) => Exit { code: Some(code), signal: None },
-        Some(trace::Exit::Signal(signal)) => Exit { code: None, signal: Some(signal) },
+        Some(trace::Exit::Code(code)) => Exit {
+            code: Some(code),
+            signal: None,
+        },
+        Some(trace::Exit::Signal(signal)) => Exit {
+            code: None,
+            signal: Some(signal),
+        },
         None => Exit::default(),
     }
 }
@@ -400,7 +524,10 @@ fn exit(exit: Option<trace::Exit>) -> Exit {
 /// In UTC. `None` for a time that RFC 3339 cannot express.
 fn rfc3339(time: SystemTime) -> Option<String> {
     let since_epoch = time::Duration::try_from(time.duration_since(UNIX_EPOCH).ok()?).ok()?;
-    OffsetDateTime::UNIX_EPOCH.checked_add(since_epoch)?.format(&Rfc3339).ok()
+    OffsetDateTime::UNIX_EPOCH
+        .checked_add(since_epoch)?
+        .format(&Rfc3339)
+        .ok()
 }
 
 /// A length as a number of the report.
@@ -413,8 +540,9 @@ mod tests;
 
 /// The rules that a report violates, each a sentence.
 ///
-/// For each destination, attributed and unattributed bytes add up to the written bytes, and so do the calls. The attributed bytes are the
-/// sum of the transfers to it, so that no written byte has two sources. All bytes of an exact transfer are proven.
+/// For each destination, attributed and unattributed bytes add up to the written bytes, and so do
+/// the calls. The attributed bytes are the sum of the transfers to it, so that no written byte has
+/// two sources. All bytes of an exact transfer are proven.
 fn violations(report: &Report) -> Vec<String> {
     let mut violations = Vec::new();
     for process in &report.processes {
@@ -423,11 +551,21 @@ fn violations(report: &Report) -> Vec<String> {
     }
     of_transfers(&report.transfers, &mut violations);
     of_merged(report, &mut violations);
-    let chains = report.transfers.iter().filter(|transfer| transfer.crosses_processes());
+    let chains = report
+        .transfers
+        .iter()
+        .filter(|transfer| transfer.crosses_processes());
     for chain in chains.filter(|chain| chain.hops.iter().any(|hop| hop.bytes < chain.bytes)) {
-        violations.push(format!("more bytes arrived than passed through a hop: {chain:?}"));
+        violations.push(format!(
+            "more bytes arrived than passed through a hop: {chain:?}"
+        ));
     }
-    let destinations = || report.processes.iter().flat_map(|process| &process.destinations);
+    let destinations = || {
+        report
+            .processes
+            .iter()
+            .flat_map(|process| &process.destinations)
+    };
     if report.transfers_exact && destinations().any(|one| one.proven_bytes < one.attributed_bytes) {
         violations.push("transfers are marked as exact, but some bytes are not proven".to_owned());
     }
@@ -437,17 +575,27 @@ fn violations(report: &Report) -> Vec<String> {
 fn of_merged(report: &Report, violations: &mut Vec<String>) {
     let destinations = || report.merged.iter().flat_map(|merged| &merged.destinations);
     for destination in destinations().filter(|one| !balances(one)) {
-        violations.push(format!("merged: attributed and unattributed do not add up to written: {destination:?}"));
+        violations.push(format!(
+            "merged: attributed and unattributed do not add up to written: {destination:?}"
+        ));
     }
-    let within = report.transfers.iter().filter(|transfer| transfer.merged.is_some() && !transfer.crosses_processes());
-    let brought = within.filter(|transfer| transfer.api != Api::Reflink).flat_map(|transfer| {
-        let own = transfer.hops.is_empty().then_some(transfer.bytes);
-        transfer.hops.iter().map(|hop| hop.bytes).chain(own)
-    });
+    let within = report
+        .transfers
+        .iter()
+        .filter(|transfer| transfer.merged.is_some() && !transfer.crosses_processes());
+    let brought = within
+        .filter(|transfer| transfer.api != Api::Reflink)
+        .flat_map(|transfer| {
+            let own = transfer.hops.is_empty().then_some(transfer.bytes);
+            transfer.hops.iter().map(|hop| hop.bytes).chain(own)
+        });
     let brought = brought.fold(0_u64, |sum, bytes| sum.saturating_add(bytes.unwrap_or(0)));
-    let attributed = destinations().fold(0_u64, |sum, one| sum.saturating_add(one.attributed_bytes));
+    let attributed =
+        destinations().fold(0_u64, |sum, one| sum.saturating_add(one.attributed_bytes));
     if brought != attributed {
-        violations.push(format!("merged transfers add up to {brought}, but {attributed} is attributed"));
+        violations.push(format!(
+            "merged transfers add up to {brought}, but {attributed} is attributed"
+        ));
     }
 }
 
@@ -458,7 +606,9 @@ fn of_transfers(transfers: &[Transfer], violations: &mut Vec<String>) {
             Certainty::Inferred => transfer.proven_bytes <= transfer.bytes,
         };
         if !holds {
-            violations.push(format!("the proven bytes contradict the certainty: {transfer:?}"));
+            violations.push(format!(
+                "the proven bytes contradict the certainty: {transfer:?}"
+            ));
         }
     }
 }
@@ -468,9 +618,16 @@ type Brought<'a> = BTreeMap<&'a End, [u64; 2]>;
 
 fn of_destinations(process: &Process, report: &Report, violations: &mut Vec<String>) {
     let mut brought = Brought::new();
-    for transfer in report.transfers_of(process).filter(|transfer| transfer.api != Api::Reflink) {
+    for transfer in report
+        .transfers_of(process)
+        .filter(|transfer| transfer.api != Api::Reflink)
+    {
         if transfer.hops.is_empty() {
-            add(&mut brought, &transfer.to, [transfer.bytes, transfer.proven_bytes]);
+            add(
+                &mut brought,
+                &transfer.to,
+                [transfer.bytes, transfer.proven_bytes],
+            );
         }
         for hop in &transfer.hops {
             add(&mut brought, &hop.to, [hop.bytes, hop.proven_bytes]);
@@ -479,17 +636,28 @@ fn of_destinations(process: &Process, report: &Report, violations: &mut Vec<Stri
     let mut attributed = Brought::new();
     for destination in &process.destinations {
         if !balances(destination) {
-            violations.push(format!("attributed and unattributed do not add up to written: {destination:?}"));
+            violations.push(format!(
+                "attributed and unattributed do not add up to written: {destination:?}"
+            ));
         }
         if let Some(file) = &destination.file {
-            add(&mut attributed, file, [Some(destination.attributed_bytes), Some(destination.proven_bytes)]);
+            add(
+                &mut attributed,
+                file,
+                [
+                    Some(destination.attributed_bytes),
+                    Some(destination.proven_bytes),
+                ],
+            );
         }
     }
     for sums in [&mut brought, &mut attributed] {
         sums.retain(|_, [bytes, _]| *bytes > 0);
     }
     if brought != attributed {
-        violations.push(format!("transfers add up to {brought:?}, but {attributed:?} is attributed"));
+        violations.push(format!(
+            "transfers add up to {brought:?}, but {attributed:?} is attributed"
+        ));
     }
 }
 
@@ -506,13 +674,23 @@ fn balances(one: &DestinationTotals) -> bool {
         _ => false,
     };
     let calls = one.attributed_calls.checked_add(one.unattributed_calls) == Some(one.written_calls);
-    bytes && calls && one.proven_bytes <= one.attributed_bytes && one.memory_bytes <= one.unattributed_bytes.unwrap_or(0)
+    bytes
+        && calls
+        && one.proven_bytes <= one.attributed_bytes
+        && one.memory_bytes <= one.unattributed_bytes.unwrap_or(0)
 }
 
 fn of_sources(process: &Process, violations: &mut Vec<String>) {
-    let of_more = process.sources.iter().filter(|source| source.written_on_bytes > source.read_bytes);
-    violations.extend(of_more.map(|source| format!("more was passed on than was read: {source:?}")));
+    let of_more = process
+        .sources
+        .iter()
+        .filter(|source| source.written_on_bytes > source.read_bytes);
+    violations
+        .extend(of_more.map(|source| format!("more was passed on than was read: {source:?}")));
     let sides = [&process.unattributed.read, &process.unattributed.written];
-    let unmoved = sides.into_iter().flatten().filter(|share| share.calls + share.partly_attributed_calls == 0);
+    let unmoved = sides
+        .into_iter()
+        .flatten()
+        .filter(|share| share.calls + share.partly_attributed_calls == 0);
     violations.extend(unmoved.map(|share| format!("no call moved these bytes: {share:?}")));
 }

@@ -5,13 +5,16 @@ use std::{cmp::Reverse, collections::BTreeSet};
 use super::{Process, Report};
 
 impl Report {
-    /// How many processes there were that `processes` lacks: all of them if only sums were asked for. Their figures are in the sums.
+    /// How many processes there were that `processes` lacks: all of them if only sums were asked
+    /// for. Their figures are in the sums.
     pub fn processes_left_out(&self) -> u64 {
-        self.totals.processes.saturating_sub(u64::try_from(self.processes.len()).unwrap_or(u64::MAX))
+        self.totals
+            .processes
+            .saturating_sub(u64::try_from(self.processes.len()).unwrap_or(u64::MAX))
     }
 
-    /// Lists at most so many processes: the launched one, and those with the most CPU time, as programs are ordered. If any is left out,
-    /// a note says how many.
+    /// Lists at most so many processes: the launched one, and those with the most CPU time, as
+    /// programs are ordered. If any is left out, a note says how many.
     pub fn limit_processes(&mut self, most: usize) {
         let listed = self.processes.len();
         // The trace may already lack some.
@@ -20,9 +23,14 @@ impl Report {
         }
         let mut others: Vec<usize> = (1..listed).collect();
         others.sort_by_cached_key(|&index| Reverse(rank(&self.processes[index])));
-        let kept: BTreeSet<usize> = others.into_iter().take(most.saturating_sub(1)).chain([0]).collect();
+        let kept: BTreeSet<usize> = others
+            .into_iter()
+            .take(most.saturating_sub(1))
+            .chain([0])
+            .collect();
         let mut index = 0..listed;
-        self.processes.retain(|_| index.next().is_some_and(|index| kept.contains(&index)));
+        self.processes
+            .retain(|_| index.next().is_some_and(|index| kept.contains(&index)));
         let (left_out, all) = (self.processes_left_out(), self.totals.processes);
         self.notes.push(format!(
             "{left_out} of {all} processes are not listed, those with the least CPU time: they are in the sums by program and in the \
@@ -33,7 +41,10 @@ impl Report {
 
 /// CPU time, then calls, for a backend that does not know CPU times.
 fn rank(process: &Process) -> (Option<u64>, u64) {
-    (process.usage.cpu_ns(), process.syscalls.iter().map(|call| call.calls).sum())
+    (
+        process.usage.cpu_ns(),
+        process.syscalls.iter().map(|call| call.calls).sum(),
+    )
 }
 
 #[cfg(test)]
@@ -46,15 +57,38 @@ mod tests {
         let whole = Report::from_trace(&sample::make(50), &Options::default());
         let mut report = whole.clone();
         report.limit_processes(4);
-        assert_eq!((report.processes.len(), report.processes_left_out()), (4, 46));
+        assert_eq!(
+            (report.processes.len(), report.processes_left_out()),
+            (4, 46)
+        );
         assert_eq!(report.processes[0], whole.processes[0]);
-        let pids = |report: &Report| report.processes.iter().map(|process| process.pid).collect::<Vec<_>>();
-        assert!(pids(&report).is_sorted_by_key(|pid| pids(&whole).iter().position(|other| other == pid)));
-        let busiest = whole.processes[1..].iter().max_by_key(|process| rank(process)).expect("there are others");
+        let pids = |report: &Report| {
+            report
+                .processes
+                .iter()
+                .map(|process| process.pid)
+                .collect::<Vec<_>>()
+        };
+        assert!(
+            pids(&report)
+                .is_sorted_by_key(|pid| pids(&whole).iter().position(|other| other == pid))
+        );
+        let busiest = whole.processes[1..]
+            .iter()
+            .max_by_key(|process| rank(process))
+            .expect("there are others");
         assert!(pids(&report).contains(&busiest.pid));
-        let [note] = report.notes.as_slice() else { panic!("{:?}", report.notes) };
-        assert!(note.starts_with("46 of 50 processes are not listed"), "{note}");
-        assert_eq!((&report.programs, &report.totals), (&whole.programs, &whole.totals));
+        let [note] = report.notes.as_slice() else {
+            panic!("{:?}", report.notes)
+        };
+        assert!(
+            note.starts_with("46 of 50 processes are not listed"),
+            "{note}"
+        );
+        assert_eq!(
+            (&report.programs, &report.totals),
+            (&whole.programs, &whole.totals)
+        );
     }
 
     #[test]

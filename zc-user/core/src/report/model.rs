@@ -48,10 +48,12 @@ pub struct Report {
     pub wall_ns: Option<u64>,
     /// How the command ended.
     pub exit: Exit,
-    /// Whether every count is exact. If not, counts are lower bounds, and `losses` says why. For transfers see `transfers_exact`.
+    /// Whether every count is exact. If not, counts are lower bounds, and `losses` says why. For
+    /// transfers see `transfers_exact`.
     pub exact: bool,
-    /// Whether every byte that counted calls wrote is in an exact transfer, or is known to come from the program's own memory, and no loss
-    /// touches transfers. Always false in reports of older versions.
+    /// Whether every byte that counted calls wrote is in an exact transfer, or is known to come
+    /// from the program's own memory, and no loss touches transfers. Always false in reports of
+    /// older versions.
     #[serde(default)]
     pub transfers_exact: bool,
     /// How numbers were lost, and how often. Losses that did not happen are left out.
@@ -63,24 +65,27 @@ pub struct Report {
     /// The same by program, the one with the most CPU time first. Empty for a single process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<Program>,
-    /// All transfers, those with the most bytes first ([`Transfer::weight`]), as the table shows them: the first one answers most questions.
-    /// At equal size those over several processes come first, then those within a process in the order of the processes.
+    /// All transfers, those with the most bytes first ([`Transfer::weight`]), as the table shows
+    /// them: the first one answers most questions. At equal size those over several processes come
+    /// first, then those within a process in the order of the processes.
     #[serde(default)]
     pub transfers: Vec<Transfer>,
-    /// Counted calls on files for whose files there was no room. If there are any, transfers and files are lower bounds.
+    /// Counted calls on files for whose files there was no room. If there are any, transfers and
+    /// files are lower bounds.
     #[serde(default)]
     pub calls_without_files: u64,
     /// Which calls have rows. Such a call without a row was not made. `None`: unknown.
     #[serde(default)]
     pub counted: Option<Counted>,
-    /// The stacks of the calls whose callers were sampled, each once. `None`: no callers were sampled.
+    /// The stacks of the calls whose callers were sampled, each once. `None`: no callers were
+    /// sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stacks: Option<Vec<Stack>>,
     /// When the sampled calls were made. `None`: it was not kept. JSON does not have it.
     #[serde(skip)]
     pub timeline: Option<Timeline>,
-    /// Processes that had ended and of which only sums were kept, if there are any. Their transfers are sums in `transfers`
-    /// ([`Transfer::merged`]); their calls are in `programs` and `totals`.
+    /// Processes that had ended and of which only sums were kept, if there are any. Their transfers
+    /// are sums in `transfers` ([`Transfer::merged`]); their calls are in `programs` and `totals`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<MergedProcesses>,
     /// Every file, those with the most bytes first, if that was asked for.
@@ -103,7 +108,10 @@ impl Tool {
     /// This one.
     pub(crate) fn zctrace() -> Self {
         // All packages of the workspace have the same version.
-        Self { name: "zctrace".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
+        Self {
+            name: "zctrace".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
     }
 }
 
@@ -144,8 +152,8 @@ pub struct Process {
     /// What io_uring did for it, by operation. These are not system calls, and have no times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub io_uring: Vec<Syscall>,
-    /// The transfers within it, as indices into [`Report::transfers`]. One over several processes is in no such list: it has their ids in
-    /// its `pids`.
+    /// The transfers within it, as indices into [`Report::transfers`]. One over several processes
+    /// is in no such list: it has their ids in its `pids`.
     #[serde(default)]
     pub transfers: Vec<usize>,
     /// Every file that it read, and how much of that it passed on.
@@ -168,12 +176,20 @@ pub struct Process {
 impl Process {
     /// Its name; if that is unknown, the file name of its program.
     pub fn name(&self) -> Option<&str> {
-        name_of(self.comm.as_deref(), self.exe.as_deref(), self.command.as_deref())
+        name_of(
+            self.comm.as_deref(),
+            self.exe.as_deref(),
+            self.command.as_deref(),
+        )
     }
 }
 
 /// The name of a process: that of its first thread, or else of its program.
-pub(super) fn name_of<'a>(comm: Option<&'a str>, exe: Option<&'a str>, command: Option<&'a [String]>) -> Option<&'a str> {
+pub(super) fn name_of<'a>(
+    comm: Option<&'a str>,
+    exe: Option<&'a str>,
+    command: Option<&'a [String]>,
+) -> Option<&'a str> {
     let program = || exe.or(command?.first().map(String::as_str));
     comm.or_else(|| program().map(file_name))
 }
@@ -298,7 +314,8 @@ pub struct Syscall {
     pub p90_ns: Option<u64>,
     /// 99th percentile, likewise.
     pub p99_ns: Option<u64>,
-    /// How many of the timed calls took how long, the shortest first; intervals without calls are left out. Only the totals have it.
+    /// How many of the timed calls took how long, the shortest first; intervals without calls are
+    /// left out. Only the totals have it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,
     /// Who made the calls that were sampled.
@@ -322,7 +339,11 @@ impl Bucket {
     pub(super) fn all_of(histogram: &Histogram) -> Vec<Self> {
         let bucket = |(index, calls)| {
             let (from_ns, width) = bucket_range(index);
-            Self { from_ns, below_ns: (index + 1 < BUCKETS).then_some(from_ns + width), calls }
+            Self {
+                from_ns,
+                below_ns: (index + 1 < BUCKETS).then_some(from_ns + width),
+                calls,
+            }
         };
         histogram.buckets().map(bucket).collect()
     }
@@ -360,7 +381,8 @@ pub struct OtherSyscall {
     pub sums: OtherCalls,
 }
 
-/// The calls that read shared libraries and the loader's cache, or map them into memory. They are among the other figures, too.
+/// The calls that read shared libraries and the loader's cache, or map them into memory. They are
+/// among the other figures, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Loading {
     /// How many returned.
@@ -378,22 +400,23 @@ pub struct Totals {
     pub threads: u64,
     /// The calls of all processes.
     pub syscalls: Vec<Syscall>,
-    /// The calls that have no rows, the one with the most time first; `None`: they were not counted.
+    /// The calls that have no rows, the one with the most time first; `None`: they were not
+    /// counted.
     #[serde(default)]
     pub other_syscalls: Option<Vec<OtherSyscall>>,
     /// The calls that read or map shared libraries; `None`: unknown.
     #[serde(default)]
     pub loading: Option<Loading>,
-    /// The calls that take a path and failed, by call, error and path, the most frequent first. Calls that a signal interrupted are not
-    /// among them. `None`: unknown.
+    /// The calls that take a path and failed, by call, error and path, the most frequent first.
+    /// Calls that a signal interrupted are not among them. `None`: unknown.
     #[serde(default)]
     pub failed_paths: Option<Vec<FailedPath>>,
-    /// The calls that take a path and succeeded, by call and path, the most frequent first. `None`: they were not recorded; only `check`
-    /// records them, for expectations that need them.
+    /// The calls that take a path and succeeded, by call and path, the most frequent first. `None`:
+    /// they were not recorded; only `check` records them, for expectations that need them.
     #[serde(default)]
     pub succeeded_paths: Option<Vec<SucceededPath>>,
-    /// Whether `failed_paths`, and `succeeded_paths` if it is known, have every such call, so that their counts are exact. If not, they are
-    /// lower bounds.
+    /// Whether `failed_paths`, and `succeeded_paths` if it is known, have every such call, so that
+    /// their counts are exact. If not, they are lower bounds.
     #[serde(default)]
     pub failed_paths_complete: bool,
     /// CPU time, switches and faults; `None` if those of one process are unknown.
@@ -416,7 +439,9 @@ impl Counted {
     pub(super) fn of(selection: &Selection) -> Self {
         match selection {
             Selection::All => Self::All,
-            Selection::Names(names) => Self::Names(names.iter().map(|&name| name.to_owned()).collect()),
+            Selection::Names(names) => {
+                Self::Names(names.iter().map(|&name| name.to_owned()).collect())
+            }
         }
     }
 
@@ -451,10 +476,12 @@ pub struct FileTotals {
     pub total_ns: Option<u64>,
 }
 
-/// The calls of a process on the same files. Without a file: calls that name none, or whose files were not identified.
+/// The calls of a process on the same files. Without a file: calls that name none, or whose files
+/// were not identified.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FileCalls {
-    /// The file that bytes came from; for calls that move none (`fstat`, `mmap`), the file that they are about.
+    /// The file that bytes came from; for calls that move none (`fstat`, `mmap`), the file that
+    /// they are about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<End>,
     /// The file that bytes went to.
@@ -464,15 +491,23 @@ pub struct FileCalls {
     pub syscalls: Vec<Syscall>,
 }
 
-/// The JSON Schema (draft 2020-12) of a report as this version writes it. It lets fields pass that it does not know: new ones may come.
+/// The JSON Schema (draft 2020-12) of a report as this version writes it. It lets fields pass that
+/// it does not know: new ones may come.
 pub fn schema() -> Schema {
-    let mut schema = SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<Report>();
-    schema.insert("title".to_owned(), format!("zctrace report, schema {SCHEMA}").into());
+    let mut schema = SchemaSettings::draft2020_12()
+        .for_serialize()
+        .into_generator()
+        .into_root_schema_for::<Report>();
+    schema.insert(
+        "title".to_owned(),
+        format!("zctrace report, schema {SCHEMA}").into(),
+    );
     schema
 }
 
 words! {
-    /// What the calls of a table are sorted by: figures from high to low with the unknown ones last, names from A to Z.
+    /// What the calls of a table are sorted by: figures from high to low with the unknown ones
+    /// last, names from A to Z.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum SortKey {
         /// Total time.
@@ -495,7 +530,8 @@ words! {
 }
 
 impl SortKey {
-    /// Sorts the calls of a table. Ties are broken by calls, then by name, so that the order is unique.
+    /// Sorts the calls of a table. Ties are broken by calls, then by name, so that the order is
+    /// unique.
     pub fn sort(self, syscalls: &mut [Syscall]) {
         syscalls.sort_by(|a, b| self.compare(a, b).then_with(|| by_calls_and_name(a, b)));
     }
@@ -548,8 +584,10 @@ mod tests {
 
     #[test]
     fn counted_calls_are_all_or_a_list_in_json() {
-        let json =
-            |selection: &str| serde_json::to_string(&Counted::of(&selection.parse().expect("a selection"))).expect("is data");
+        let json = |selection: &str| {
+            serde_json::to_string(&Counted::of(&selection.parse().expect("a selection")))
+                .expect("is data")
+        };
         assert_eq!(json("all"), r#""all""#);
         assert_eq!(json("write,read"), r#"{"names":["read","write"]}"#);
     }
@@ -561,15 +599,21 @@ mod tests {
         assert!(counted("%data").contains("ioctl(FICLONE)") && !counted("%data").contains("ioctl"));
     }
 
-    /// `ZC_UPDATE_GOLDEN=1 cargo test -p zctrace-core schema` updates it. Removing or changing a field needs a new version.
+    /// `ZC_UPDATE_GOLDEN=1 cargo test -p zctrace-core schema` updates it. Removing or changing a
+    /// field needs a new version.
     #[test]
     fn the_schema_is_the_published_one() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/report.schema.json");
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/report.schema.json");
         let found = serde_json::to_string_pretty(&schema()).expect("every key is a string") + "\n";
         if std::env::var_os("ZC_UPDATE_GOLDEN").is_some() {
             fs::write(&path, &found).expect("can be written");
         }
-        assert!(fs::read_to_string(&path).expect("is there") == found, "{} is out of date", path.display());
+        assert!(
+            fs::read_to_string(&path).expect("is there") == found,
+            "{} is out of date",
+            path.display()
+        );
     }
 
     use crate::report::{Options, sample};
@@ -578,32 +622,60 @@ mod tests {
     fn order(key: SortKey) -> Vec<String> {
         let mut report = Report::from_trace(&sample::copier(), &Options::default());
         report.sort(key);
-        report.totals.syscalls.into_iter().map(|syscall| syscall.name).collect()
+        report
+            .totals
+            .syscalls
+            .into_iter()
+            .map(|syscall| syscall.name)
+            .collect()
     }
 
     #[test]
     fn figures_are_sorted_from_high_to_low_with_unknown_ones_last() {
-        assert_eq!(order(SortKey::Time), ["read", "write", "mmap", "exit_group"]);
-        assert_eq!(order(SortKey::Bytes), ["write", "read", "mmap", "exit_group"]);
-        assert_eq!(order(SortKey::Errors), ["write", "read", "mmap", "exit_group"]);
+        assert_eq!(
+            order(SortKey::Time),
+            ["read", "write", "mmap", "exit_group"]
+        );
+        assert_eq!(
+            order(SortKey::Bytes),
+            ["write", "read", "mmap", "exit_group"]
+        );
+        assert_eq!(
+            order(SortKey::Errors),
+            ["write", "read", "mmap", "exit_group"]
+        );
     }
 
     #[test]
     fn calls_by_file_and_operations_of_io_uring_are_sorted_too() {
-        let mut report =
-            Report::from_trace(&sample::copier(), &Options { file_calls: crate::report::Files::Listed, ..Options::default() });
+        let mut report = Report::from_trace(
+            &sample::copier(),
+            &Options {
+                file_calls: crate::report::Files::Listed,
+                ..Options::default()
+            },
+        );
         let is_sorted = |calls: &[Syscall]| calls.is_sorted_by_key(|call| call.name.clone());
         report.processes[0].io_uring = report.processes[0].syscalls.clone();
         for key in [SortKey::Time, SortKey::Name] {
             report.sort(key);
             let process = &report.processes[0];
             assert_eq!(is_sorted(&process.io_uring), key == SortKey::Name);
-            assert!(process.file_calls.iter().flatten().all(|calls| key != SortKey::Name || is_sorted(&calls.syscalls)));
+            assert!(
+                process
+                    .file_calls
+                    .iter()
+                    .flatten()
+                    .all(|calls| key != SortKey::Name || is_sorted(&calls.syscalls))
+            );
         }
     }
 
     #[test]
     fn names_are_sorted_from_a_to_z() {
-        assert_eq!(order(SortKey::Name), ["exit_group", "mmap", "read", "write"]);
+        assert_eq!(
+            order(SortKey::Name),
+            ["exit_group", "mmap", "read", "write"]
+        );
     }
 }

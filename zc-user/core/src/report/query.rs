@@ -32,7 +32,9 @@ pub enum QueryError {
         reason: String,
     },
     /// Calls of this name were not counted, so that their number is unknown.
-    #[error("calls of '{name}' were not counted; count them with syscalls(\"{name}\".parse()?), or 'all'")]
+    #[error(
+        "calls of '{name}' were not counted; count them with syscalls(\"{name}\".parse()?), or 'all'"
+    )]
     NotCounted {
         /// The call.
         name: String,
@@ -65,13 +67,19 @@ pub struct Processes<'a> {
     processes: Vec<&'a Process>,
 }
 
-/// The name of a system call: a [`Sysno`], or text for a variant without a number of its own, like `ioctl(FICLONE)`.
+/// The name of a system call: a [`Sysno`], or text for a variant without a number of its own, like
+/// `ioctl(FICLONE)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SyscallName<'a>(&'a str);
 
 impl From<Sysno> for SyscallName<'_> {
     fn from(number: Sysno) -> Self {
-        Self(u32::try_from(number.id()).ok().and_then(|id| Abi::NATIVE.call_name(id)).unwrap_or(number.name()))
+        Self(
+            u32::try_from(number.id())
+                .ok()
+                .and_then(|id| Abi::NATIVE.call_name(id))
+                .unwrap_or(number.name()),
+        )
     }
 }
 
@@ -84,17 +92,34 @@ impl<'a> From<&'a str> for SyscallName<'a> {
 impl Report {
     /// The processes with this name (`comm`), or whose names match this pattern: `cp`, `worker-*`.
     pub fn process(&self, name: &str) -> Result<Processes<'_>, QueryError> {
-        let pattern =
-            Pattern::new(name).map_err(|error| QueryError::Pattern { pattern: name.to_owned(), reason: error.to_string() })?;
-        let is_wanted = |process: &&Process| process.comm.as_deref().is_some_and(|comm| comm == name || pattern.matches(comm));
+        let pattern = Pattern::new(name).map_err(|error| QueryError::Pattern {
+            pattern: name.to_owned(),
+            reason: error.to_string(),
+        })?;
+        let is_wanted = |process: &&Process| {
+            process
+                .comm
+                .as_deref()
+                .is_some_and(|comm| comm == name || pattern.matches(comm))
+        };
         let processes: Vec<&Process> = self.processes.iter().filter(is_wanted).collect();
         if processes.is_empty() {
-            let mut known: Vec<String> = self.processes.iter().filter_map(|process| process.comm.clone()).collect();
+            let mut known: Vec<String> = self
+                .processes
+                .iter()
+                .filter_map(|process| process.comm.clone())
+                .collect();
             known.sort_unstable();
             known.dedup();
-            return Err(QueryError::NoProcess { wanted: name.to_owned(), known });
+            return Err(QueryError::NoProcess {
+                wanted: name.to_owned(),
+                known,
+            });
         }
-        Ok(Processes { report: self, processes })
+        Ok(Processes {
+            report: self,
+            processes,
+        })
     }
 
     /// The sums of a call over all processes and ABIs; 0 if there is no such call.
@@ -105,14 +130,29 @@ impl Report {
     /// The transfers within a process.
     pub fn transfers_of<'a>(&'a self, process: &'a Process) -> impl Iterator<Item = &'a Transfer> {
         // `from_json` has refused indices that are out of range.
-        process.transfers.iter().filter_map(|&index| self.transfers.get(index))
+        process
+            .transfers
+            .iter()
+            .filter_map(|&index| self.transfers.get(index))
     }
 
-    fn sum<'a>(&self, name: &str, rows: impl IntoIterator<Item = &'a Syscall>) -> Result<Calls, QueryError> {
+    fn sum<'a>(
+        &self,
+        name: &str,
+        rows: impl IntoIterator<Item = &'a Syscall>,
+    ) -> Result<Calls, QueryError> {
         let rows: Vec<&Syscall> = rows.into_iter().filter(|row| row.name == name).collect();
-        // A recorded log does not say which calls it leaves out, but a call that is in it was counted.
-        if rows.is_empty() && !self.counted.as_ref().is_some_and(|counted| counted.contains(name)) {
-            return Err(QueryError::NotCounted { name: name.to_owned() });
+        // A recorded log does not say which calls it leaves out, but a call that is in it was
+        // counted.
+        if rows.is_empty()
+            && !self
+                .counted
+                .as_ref()
+                .is_some_and(|counted| counted.contains(name))
+        {
+            return Err(QueryError::NotCounted {
+                name: name.to_owned(),
+            });
         }
         Ok(rows.into_iter().fold(Calls::none_of(name), Calls::plus))
     }
@@ -121,12 +161,17 @@ impl Report {
 impl<'a> Processes<'a> {
     /// The sums of a call over these processes; 0 if there is no such call.
     pub fn syscall<'n>(&self, name: impl Into<SyscallName<'n>>) -> Result<Calls, QueryError> {
-        self.report.sum(name.into().0, self.processes.iter().flat_map(|process| &process.syscalls))
+        self.report.sum(
+            name.into().0,
+            self.processes.iter().flat_map(|process| &process.syscalls),
+        )
     }
 
     /// The transfers within these processes.
     pub fn transfers(&self) -> impl Iterator<Item = &'a Transfer> {
-        self.processes.iter().flat_map(|process| self.report.transfers_of(process))
+        self.processes
+            .iter()
+            .flat_map(|process| self.report.transfers_of(process))
     }
 
     /// The processes themselves, in the order in which they were created.
@@ -163,7 +208,11 @@ impl Calls {
 }
 
 fn list(names: &[String]) -> String {
-    if names.is_empty() { "no process with a name".to_owned() } else { names.join(", ") }
+    if names.is_empty() {
+        "no process with a name".to_owned()
+    } else {
+        names.join(", ")
+    }
 }
 
 #[cfg(test)]
@@ -182,11 +231,27 @@ mod tests {
     fn a_process_is_found_by_its_name_or_a_pattern() {
         let report = Report::from_trace(&sample::make(5), &Options::default());
         let name = report.processes[1].comm.clone().expect("has a name");
-        assert!(report.process(&name).expect("is there").iter().all(|process| process.comm.as_deref() == Some(name.as_str())));
+        assert!(
+            report
+                .process(&name)
+                .expect("is there")
+                .iter()
+                .all(|process| process.comm.as_deref() == Some(name.as_str()))
+        );
         assert_eq!(report.process("*").expect("is there").iter().count(), 5);
-        let error = report.process("nobody").expect_err("is not there").to_string();
-        assert!(error.starts_with("no process is called 'nobody'; the report has ") && error.contains(&name), "{error}");
-        assert!(matches!(report.process("[a"), Err(QueryError::Pattern { .. })));
+        let error = report
+            .process("nobody")
+            .expect_err("is not there")
+            .to_string();
+        assert!(
+            error.starts_with("no process is called 'nobody'; the report has ")
+                && error.contains(&name),
+            "{error}"
+        );
+        assert!(matches!(
+            report.process("[a"),
+            Err(QueryError::Pattern { .. })
+        ));
     }
 
     #[test]
@@ -194,39 +259,91 @@ mod tests {
         let mut trace = sample::copier();
         trace.counted = Some(Selection::default());
         let report = Report::from_trace(&trace, &Options::default());
-        let read = report.process("copier").expect("is there").syscall(Sysno::read).expect("was counted");
-        assert_eq!(read.calls, report.totals.syscalls.iter().find(|row| row.name == "read").expect("is there").calls);
+        let read = report
+            .process("copier")
+            .expect("is there")
+            .syscall(Sysno::read)
+            .expect("was counted");
+        assert_eq!(
+            read.calls,
+            report
+                .totals
+                .syscalls
+                .iter()
+                .find(|row| row.name == "read")
+                .expect("is there")
+                .calls
+        );
         let none = report.syscall(Sysno::sendfile).expect("was counted");
-        assert_eq!((none.calls, none.bytes, none.total_ns), (0, Some(0), Some(0)));
-        assert_eq!(report.syscall("ioctl(FICLONE)").expect("was counted").bytes, None, "the bytes that it moves are unknown");
-        assert_eq!(report.syscall(Sysno::getpid), Err(QueryError::NotCounted { name: "getpid".into() }));
+        assert_eq!(
+            (none.calls, none.bytes, none.total_ns),
+            (0, Some(0), Some(0))
+        );
+        assert_eq!(
+            report.syscall("ioctl(FICLONE)").expect("was counted").bytes,
+            None,
+            "the bytes that it moves are unknown"
+        );
+        assert_eq!(
+            report.syscall(Sysno::getpid),
+            Err(QueryError::NotCounted {
+                name: "getpid".into()
+            })
+        );
     }
 
     #[test]
     fn a_call_in_a_log_was_counted() {
         let report = Report::from_trace(&sample::from_strace(), &Options::default());
         let row = &report.totals.syscalls[0];
-        assert_eq!(report.syscall(row.name.as_str()).expect("is in it").calls, row.calls);
+        assert_eq!(
+            report.syscall(row.name.as_str()).expect("is in it").calls,
+            row.calls
+        );
         assert!(report.syscall(Sysno::sendfile).is_err());
     }
 
     #[test]
     fn one_unknown_figure_makes_the_sum_unknown() {
-        let row = |bytes, calls| Syscall { calls, bytes, ..copier().totals.syscalls[0].clone() };
+        let row = |bytes, calls| Syscall {
+            calls,
+            bytes,
+            ..copier().totals.syscalls[0].clone()
+        };
         let sum = |rows: &[Syscall]| rows.iter().fold(Calls::none_of("read"), Calls::plus).bytes;
         assert_eq!(sum(&[row(Some(5), 1), row(Some(6), 1)]), Some(11));
         assert_eq!(sum(&[row(Some(5), 1), row(None, 1)]), None);
-        assert_eq!(sum(&[row(Some(5), 1), row(None, 0)]), Some(5), "without a call nothing is unknown");
+        assert_eq!(
+            sum(&[row(Some(5), 1), row(None, 0)]),
+            Some(5),
+            "without a call nothing is unknown"
+        );
     }
 
     #[test]
     fn a_process_has_the_transfers_within_it() {
         let mut scene = sample::files::Scene::new();
         let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-        scene.process("copier", vec![sample::files::copy("sendfile", from, to, 1, 100)]);
-        scene.process("other", vec![sample::files::copy("splice", from, to, 1, 200)]);
+        scene.process(
+            "copier",
+            vec![sample::files::copy("sendfile", from, to, 1, 100)],
+        );
+        scene.process(
+            "other",
+            vec![sample::files::copy("splice", from, to, 1, 200)],
+        );
         let report = Report::from_trace(&scene.trace, &Options::default());
-        let of = |name| report.process(name).expect("is there").transfers().map(|transfer| transfer.bytes).collect::<Vec<_>>();
-        assert_eq!((of("copier"), of("other"), of("*")), (vec![Some(100)], vec![Some(200)], vec![Some(100), Some(200)]));
+        let of = |name| {
+            report
+                .process(name)
+                .expect("is there")
+                .transfers()
+                .map(|transfer| transfer.bytes)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (of("copier"), of("other"), of("*")),
+            (vec![Some(100)], vec![Some(200)], vec![Some(100), Some(200)])
+        );
     }
 }

@@ -18,7 +18,11 @@ use crate::{
 
 /// A row without calls. The methods below fill it.
 pub fn row(name: &'static str) -> Row {
-    Row { bytes: None, requested_bytes: None, ..Row::new(Call::new(name, Abi::X86_64), Ends::default()) }
+    Row {
+        bytes: None,
+        requested_bytes: None,
+        ..Row::new(Call::new(name, Abi::X86_64), Ends::default())
+    }
 }
 
 impl Row {
@@ -135,8 +139,18 @@ pub fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
 /// A read-write loop over 1 GiB in two threads, with every kind of entry.
 pub fn copier() -> Trace {
     let half = 1 << 29;
-    let read = || row("read").bytes(half).requested(half).took_mostly(65536, 4200, 251, 457_333_000);
-    let write = || row("write").bytes(half).requested(half).took_mostly(65536, 2900, 310, 1_268_689);
+    let read = || {
+        row("read")
+            .bytes(half)
+            .requested(half)
+            .took_mostly(65536, 4200, 251, 457_333_000)
+    };
+    let write = || {
+        row("write")
+            .bytes(half)
+            .requested(half)
+            .took_mostly(65536, 2900, 310, 1_268_689)
+    };
     of_threads(vec![
         vec![
             read().failed(libc::EINTR, 1),
@@ -160,12 +174,23 @@ fn built(index: u32) -> Process {
     let (comm, command) = match index {
         0 => ("make", vec!["make".into(), "-j8".into()]),
         _ if index % 4 == 3 => ("true", vec!["true".into()]),
-        _ => ("cc1", vec!["/usr/lib/gcc/cc1".into(), "-quiet".into(), format!("file {index}.c"), "-o".into(), "-".into()]),
+        _ => (
+            "cc1",
+            vec![
+                "/usr/lib/gcc/cc1".into(),
+                "-quiet".into(),
+                format!("file {index}.c"),
+                "-o".into(),
+                "-".into(),
+            ],
+        ),
     };
     let rows = match comm {
         "true" => Vec::new(),
         _ => vec![
-            row("read").bytes(4096 * u64::from(index + 1)).took(&vec![1500; index as usize % 50 + 2]),
+            row("read")
+                .bytes(4096 * u64::from(index + 1))
+                .took(&vec![1500; index as usize % 50 + 2]),
             row("write").bytes(700).took(&[90_000]),
         ],
     };
@@ -176,7 +201,11 @@ fn built(index: u32) -> Process {
         exe: None,
         command: Some(command),
         toolchain: None,
-        state: if index == 0 { State::Running } else { State::Exited },
+        state: if index == 0 {
+            State::Running
+        } else {
+            State::Exited
+        },
         counters: Some(counters(index % 7)),
         threads: vec![Thread {
             tid: 2000 + index,
@@ -196,7 +225,13 @@ pub fn from_strace() -> Trace {
         row("write").i386().bytes(20).requested(20).called(1),
     ]]);
     trace.backend = "strace";
-    (trace.kernel, trace.arch, trace.started_at, trace.wall_ns, trace.exit) = (None, None, None, None, None);
+    (
+        trace.kernel,
+        trace.arch,
+        trace.started_at,
+        trace.wall_ns,
+        trace.exit,
+    ) = (None, None, None, None, None);
     trace.command.clear();
     trace.counted = None;
     trace.notes = vec!["The log has no times: record it with -T.".into()];
@@ -211,12 +246,15 @@ pub fn nothing() -> Trace {
     of_threads(vec![Vec::new()])
 }
 
-/// Random processes, threads and rows with some unknown figures. The same seed gives the same trace.
+/// Random processes, threads and rows with some unknown figures. The same seed gives the same
+/// trace.
 pub fn random(seed: u64) -> Trace {
     // Knuth's MMIX generator. Its low bits are not random enough.
     let mut state = seed;
     let mut below = move |limit: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % limit
     };
     let mut trace = of_threads(Vec::new());
@@ -228,15 +266,22 @@ fn random_process(below: &mut impl FnMut(u64) -> u64) -> Process {
     let mut process = built(0);
     process.counters = (below(8) > 0).then(|| counters(7));
     process.threads = (0..=below(3))
-        .map(|_| Thread { rows: (0..below(6)).map(|_| random_row(below)).collect(), ..Thread::default() })
+        .map(|_| Thread {
+            rows: (0..below(6)).map(|_| random_row(below)).collect(),
+            ..Thread::default()
+        })
         .collect();
     process
 }
 
 fn random_row(below: &mut impl FnMut(u64) -> u64) -> Row {
-    let mut row = row(["read", "write", "mmap", "splice"][usize::try_from(below(4)).expect("fits")]).unfinished(below(2));
+    let mut row =
+        row(["read", "write", "mmap", "splice"][usize::try_from(below(4)).expect("fits")])
+            .unfinished(below(2));
     if below(3) > 0 {
-        row = row.took(&[below(1 << 20), below(1 << 30), below(99)]).bytes(below(1 << 40));
+        row = row
+            .took(&[below(1 << 20), below(1 << 30), below(99)])
+            .bytes(below(1 << 40));
     }
     if below(20) == 0 {
         row = row.called(3 + below(5)).requested(below(1 << 20));

@@ -1,4 +1,5 @@
-//! When the sampled calls were made, thread by thread. JSON does not have it: it is for profiles and for stacks weighed by bytes or time.
+//! When the sampled calls were made, thread by thread. JSON does not have it: it is for profiles
+//! and for stacks weighed by bytes or time.
 
 use std::{borrow::Cow, time::SystemTime};
 
@@ -67,9 +68,16 @@ impl Timeline {
         if trace.stacks.is_none() || threads().all(|thread| thread.timed_calls.is_empty()) {
             return None;
         }
-        let begun_ns = threads().filter_map(|thread| thread.started_ns).min().unwrap_or(0);
+        let begun_ns = threads()
+            .filter_map(|thread| thread.started_ns)
+            .min()
+            .unwrap_or(0);
         let of_process = |process: &trace::Process| {
-            let name = super::model::name_of(process.comm.as_deref(), process.exe.as_deref(), process.command.as_deref());
+            let name = super::model::name_of(
+                process.comm.as_deref(),
+                process.exe.as_deref(),
+                process.command.as_deref(),
+            );
             let name = name.map(str::to_owned);
             let thread = |(index, thread): (usize, &trace::Thread)| TimedThread {
                 pid: process.pid,
@@ -77,16 +85,28 @@ impl Timeline {
                 is_first: index == 0,
                 ..TimedThread::of(thread, &trace.files, begun_ns)
             };
-            process.threads.iter().enumerate().map(thread).collect::<Vec<_>>()
+            process
+                .threads
+                .iter()
+                .enumerate()
+                .map(thread)
+                .collect::<Vec<_>>()
         };
-        Some(Self { started_at: trace.started_at, threads: processes().flat_map(of_process).collect() })
+        Some(Self {
+            started_at: trace.started_at,
+            threads: processes().flat_map(of_process).collect(),
+        })
     }
 }
 
 impl TimedThread {
     fn of(thread: &trace::Thread, files: &[File], begun_ns: u64) -> Self {
         let since = |ns: Option<u64>| ns.map(|ns| ns.saturating_sub(begun_ns));
-        let mut calls: Vec<TimedCall> = thread.timed_calls.iter().map(|call| TimedCall::of(call, files, begun_ns)).collect();
+        let mut calls: Vec<TimedCall> = thread
+            .timed_calls
+            .iter()
+            .map(|call| TimedCall::of(call, files, begun_ns))
+            .collect();
         calls.sort_by_key(|call| call.at_ns);
         Self {
             tid: thread.tid,
@@ -103,10 +123,15 @@ impl TimedCall {
     fn of(timed: &trace::TimedCall, files: &[File], begun_ns: u64) -> Self {
         let spec = timed.call.spec();
         let returns_bytes = spec.returned == Returned::Bytes;
-        let errno = timed.result.checked_neg().and_then(|errno| u32::try_from(errno).ok()).filter(|&errno| errno > 0);
+        let errno = timed
+            .result
+            .checked_neg()
+            .and_then(|errno| u32::try_from(errno).ok())
+            .filter(|&errno| errno > 0);
         Self {
             syscall: timed.call.name.clone(),
-            moves_data: returns_bytes || matches!(spec.fds, Fds::Copies { .. } | Fds::ClonesRange { .. }),
+            moves_data: returns_bytes
+                || matches!(spec.fds, Fds::Copies { .. } | Fds::ClonesRange { .. }),
             stack: usize::try_from(timed.stack.0).unwrap_or(usize::MAX),
             // A call that failed moved nothing.
             bytes: returns_bytes.then(|| u64::try_from(timed.result).unwrap_or(0)),
@@ -122,10 +147,18 @@ impl TimedCall {
 fn files_of(ends: trace::Ends, files: &[File]) -> Option<String> {
     let name = |id: FileId| {
         let file = files.get(usize::try_from(id.0).ok()?)?;
-        let address = || file.path.clone().or_else(|| file.peer.clone()).or_else(|| file.local.clone());
+        let address = || {
+            file.path
+                .clone()
+                .or_else(|| file.peer.clone())
+                .or_else(|| file.local.clone())
+        };
         address().or_else(|| file.kind.map(|kind| format!("({})", kind.name())))
     };
-    match (ends.input.and_then(|input| name(input.file())), ends.output.and_then(name)) {
+    match (
+        ends.input.and_then(|input| name(input.file())),
+        ends.output.and_then(name),
+    ) {
         (Some(from), Some(to)) => Some(format!("{from} -> {to}")),
         (one, other) => one.or(other),
     }
@@ -142,34 +175,86 @@ mod tests {
 
     fn timed(call: &'static str, result: i64, at_ns: u64) -> trace::TimedCall {
         let (ends, stack) = (Ends::default(), StackId(0));
-        trace::TimedCall { call: Call::native(call), ends, stack, result, entered_ns: Some(at_ns), duration_ns: Some(5) }
+        trace::TimedCall {
+            call: Call::native(call),
+            ends,
+            stack,
+            result,
+            entered_ns: Some(at_ns),
+            duration_ns: Some(5),
+        }
     }
 
     fn timeline_of(calls: Vec<trace::TimedCall>) -> Option<Timeline> {
         let mut trace = sample::of_threads(vec![vec![], vec![]]);
-        trace.stacks = Some(vec![Stack { frames: Vec::new(), end: StackEnd::Root }]);
-        let [first, second] = trace.processes[0].threads.as_mut_slice() else { panic!("two threads") };
+        trace.stacks = Some(vec![Stack {
+            frames: Vec::new(),
+            end: StackEnd::Root,
+        }]);
+        let [first, second] = trace.processes[0].threads.as_mut_slice() else {
+            panic!("two threads")
+        };
         (first.started_ns, first.ended_ns) = (Some(1000), Some(9000));
-        *second = Thread { timed_calls: calls, started_ns: Some(1500), ..second.clone() };
+        *second = Thread {
+            timed_calls: calls,
+            started_ns: Some(1500),
+            ..second.clone()
+        };
         Report::from_trace(&trace, &Options::default()).timeline
     }
 
     #[test]
     fn times_count_from_the_first_thread_and_calls_are_in_order() {
-        let timeline = timeline_of(vec![timed("write", 7, 4000), timed("read", 0, 3000)]).expect("there are calls");
-        let [first, second] = timeline.threads.as_slice() else { panic!("two threads: {timeline:?}") };
-        assert_eq!((first.started_ns, first.ended_ns, first.is_first, first.calls.len()), (Some(0), Some(8000), true, 0));
-        assert_eq!((second.pid, second.tid, second.is_first, second.ended_ns), (1234, 1235, false, None));
-        let calls: Vec<_> = second.calls.iter().map(|call| (call.syscall.as_ref(), call.at_ns, call.bytes)).collect();
-        assert_eq!(calls, [("read", Some(2000), Some(0)), ("write", Some(3000), Some(7))]);
+        let timeline = timeline_of(vec![timed("write", 7, 4000), timed("read", 0, 3000)])
+            .expect("there are calls");
+        let [first, second] = timeline.threads.as_slice() else {
+            panic!("two threads: {timeline:?}")
+        };
+        assert_eq!(
+            (
+                first.started_ns,
+                first.ended_ns,
+                first.is_first,
+                first.calls.len()
+            ),
+            (Some(0), Some(8000), true, 0)
+        );
+        assert_eq!(
+            (second.pid, second.tid, second.is_first, second.ended_ns),
+            (1234, 1235, false, None)
+        );
+        let calls: Vec<_> = second
+            .calls
+            .iter()
+            .map(|call| (call.syscall.as_ref(), call.at_ns, call.bytes))
+            .collect();
+        assert_eq!(
+            calls,
+            [
+                ("read", Some(2000), Some(0)),
+                ("write", Some(3000), Some(7))
+            ]
+        );
     }
 
     #[test]
     fn a_call_that_failed_moved_no_bytes_and_one_that_returns_none_is_unknown() {
-        let timeline = timeline_of(vec![timed("write", -32, 1), timed("mmap", 0x7f00_0000_0000, 2)]).expect("there are calls");
-        let [write, mmap] = timeline.threads[1].calls.as_slice() else { panic!("two calls: {timeline:?}") };
-        assert_eq!((write.bytes, write.error.as_deref(), write.moves_data), (Some(0), Some("EPIPE"), true));
-        assert_eq!((mmap.bytes, mmap.error.as_deref(), mmap.moves_data), (None, None, false));
+        let timeline = timeline_of(vec![
+            timed("write", -32, 1),
+            timed("mmap", 0x7f00_0000_0000, 2),
+        ])
+        .expect("there are calls");
+        let [write, mmap] = timeline.threads[1].calls.as_slice() else {
+            panic!("two calls: {timeline:?}")
+        };
+        assert_eq!(
+            (write.bytes, write.error.as_deref(), write.moves_data),
+            (Some(0), Some("EPIPE"), true)
+        );
+        assert_eq!(
+            (mmap.bytes, mmap.error.as_deref(), mmap.moves_data),
+            (None, None, false)
+        );
     }
 
     #[test]

@@ -14,14 +14,34 @@ pub(super) struct AllTransfers {
 }
 
 impl AllTransfers {
-    /// Joins the transfers within each process, given with its id, those over several processes, and the sums over transfers of merged
-    /// processes, whose `part_of` are indices into `merged`.
-    pub fn new(within: Vec<(u32, Vec<Transfer>)>, across: Vec<Transfer>, merged: Vec<Transfer>) -> Self {
+    /// Joins the transfers within each process, given with its id, those over several processes,
+    /// and the sums over transfers of merged processes, whose `part_of` are indices into `merged`.
+    pub fn new(
+        within: Vec<(u32, Vec<Transfer>)>,
+        across: Vec<Transfer>,
+        merged: Vec<Transfer>,
+    ) -> Self {
         let mut of_processes = vec![Vec::new(); within.len()];
-        let mut all: Vec<(Origin, Transfer)> = across.into_iter().map(|way| (Origin::Across, way)).collect();
-        all.extend(merged.into_iter().enumerate().map(|(index, sum)| (Origin::Merged(index), sum)));
+        let mut all: Vec<(Origin, Transfer)> = across
+            .into_iter()
+            .map(|way| (Origin::Across, way))
+            .collect();
+        all.extend(
+            merged
+                .into_iter()
+                .enumerate()
+                .map(|(index, sum)| (Origin::Merged(index), sum)),
+        );
         for (process, (pid, transfers)) in within.into_iter().enumerate() {
-            let with_pid = |transfer| (Origin::Within(process), Transfer { pids: vec![pid], ..transfer });
+            let with_pid = |transfer| {
+                (
+                    Origin::Within(process),
+                    Transfer {
+                        pids: vec![pid],
+                        ..transfer
+                    },
+                )
+            };
             all.extend(transfers.into_iter().map(with_pid));
         }
         all.sort_by_key(|(_, transfer)| Reverse(transfer.weight()));
@@ -33,8 +53,15 @@ impl AllTransfers {
                 Origin::Across => {}
             }
         }
-        for (_, sum) in all.iter_mut().filter(|(origin, _)| matches!(origin, Origin::Merged(_))) {
-            sum.part_of = sum.part_of.iter().filter_map(|place| places.get(place).copied()).collect();
+        for (_, sum) in all
+            .iter_mut()
+            .filter(|(origin, _)| matches!(origin, Origin::Merged(_)))
+        {
+            sum.part_of = sum
+                .part_of
+                .iter()
+                .filter_map(|place| places.get(place).copied())
+                .collect();
             sum.part_of.sort_unstable();
         }
         let mut list: Vec<Transfer> = all.into_iter().map(|(_, transfer)| transfer).collect();
@@ -57,7 +84,11 @@ enum Origin {
 /// Lets each transfer within a process name those that it is a step of.
 fn name_steps(list: &mut [Transfer]) {
     let mut ways: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    for (index, way) in list.iter().enumerate().filter(|(_, way)| way.crosses_processes() && way.merged.is_none()) {
+    for (index, way) in list
+        .iter()
+        .enumerate()
+        .filter(|(_, way)| way.crosses_processes() && way.merged.is_none())
+    {
         for &pid in &way.pids {
             let of_pid = ways.entry(pid).or_default();
             // A process may do several steps.
@@ -68,13 +99,17 @@ fn name_steps(list: &mut [Transfer]) {
     }
     for index in 0..list.len() {
         let step = &list[index];
-        let &[pid] = step.pids.as_slice() else { continue };
+        let &[pid] = step.pids.as_slice() else {
+            continue;
+        };
         // Sums know already what they are a part of; the ids in them are only examples.
         if step.merged.is_some() {
             continue;
         }
         let candidates = ways.get(&pid).into_iter().flatten().copied();
-        let part_of = candidates.filter(|&way| step.is_hop_of(pid, &list[way])).collect();
+        let part_of = candidates
+            .filter(|&way| step.is_hop_of(pid, &list[way]))
+            .collect();
         list[index].part_of = part_of;
     }
 }
@@ -95,7 +130,10 @@ mod tests {
         let [a, b, c] = ["a", "b", "c"].map(|name| scene.regular(name));
         let pipe = scene.pipe();
         let through = |from, to| -> Vec<Row> {
-            vec![read("read", from, 8, 1 << 20), written_after("write", from, to, 8, 1 << 20, 1 << 20)]
+            vec![
+                read("read", from, 8, 1 << 20),
+                written_after("write", from, to, 8, 1 << 20, 1 << 20),
+            ]
         };
         scene.process("small", vec![copy("sendfile", a, b, 1, 100)]);
         scene.process("cat", through(a, pipe));
@@ -107,18 +145,43 @@ mod tests {
     #[test]
     fn all_transfers_are_in_one_list_largest_first() {
         let report = report();
-        let bytes: Vec<_> = report.transfers.iter().map(|transfer| transfer.bytes.expect("is known")).collect();
+        let bytes: Vec<_> = report
+            .transfers
+            .iter()
+            .map(|transfer| transfer.bytes.expect("is known"))
+            .collect();
         assert_eq!(bytes, [1 << 30, 1 << 20, 1 << 20, 1 << 20, 100]);
         let pids = |index: usize| report.processes[index].pid;
-        let expected = [vec![pids(3)], vec![pids(1), pids(2)], vec![pids(1)], vec![pids(2)], vec![pids(0)]];
-        assert!(report.transfers.iter().map(|transfer| &transfer.pids).eq(&expected), "{report:?}");
-        let of_processes: Vec<_> = report.processes.iter().map(|process| process.transfers.as_slice()).collect();
+        let expected = [
+            vec![pids(3)],
+            vec![pids(1), pids(2)],
+            vec![pids(1)],
+            vec![pids(2)],
+            vec![pids(0)],
+        ];
+        assert!(
+            report
+                .transfers
+                .iter()
+                .map(|transfer| &transfer.pids)
+                .eq(&expected),
+            "{report:?}"
+        );
+        let of_processes: Vec<_> = report
+            .processes
+            .iter()
+            .map(|process| process.transfers.as_slice())
+            .collect();
         assert_eq!(of_processes, [[4], [2], [3], [0]]);
     }
 
     #[test]
     fn a_step_names_the_transfer_that_it_is_a_part_of() {
-        let part_of: Vec<_> = report().transfers.into_iter().map(|transfer| transfer.part_of).collect();
+        let part_of: Vec<_> = report()
+            .transfers
+            .into_iter()
+            .map(|transfer| transfer.part_of)
+            .collect();
         assert_eq!(part_of, [vec![], vec![], vec![1], vec![1], vec![]]);
     }
 }

@@ -1,10 +1,12 @@
-//! What the arguments of calls outside of [`TABLE`](super::TABLE) mean: which calls use a file, and which fill memory of their caller.
+//! What the arguments of calls outside of [`TABLE`](super::TABLE) mean: which calls use a file, and
+//! which fill memory of their caller.
 
 use zc_ebpf::{CallSpec, fills};
 
 use super::{Fds, Spec};
 
-/// Index of the argument that is the descriptor of the file that the call uses; `None`: it has none.
+/// Index of the argument that is the descriptor of the file that the call uses; `None`: it has
+/// none.
 pub(super) fn descriptor(name: &str) -> Option<u8> {
     ON_FIRST.contains(&name).then_some(0)
 }
@@ -14,13 +16,15 @@ pub(crate) fn names_descriptor(call: &str) -> bool {
     Spec::of(call).fds != Fds::None
 }
 
-/// Whether calls of this name may use a file that no descriptor identifies, but a path, a mapping or a set of descriptors.
+/// Whether calls of this name may use a file that no descriptor identifies, but a path, a mapping
+/// or a set of descriptors.
 pub(crate) fn may_name_file_by_path(call: &str) -> bool {
     !names_descriptor(call) && !FILELESS.contains(&call)
 }
 
-/// Calls that use the open file of their first argument and move no bytes of it. Source: the manual page of each. Calls that resolve a path
-/// from a directory's descriptor, such as `openat`, use another file, so they are not here.
+/// Calls that use the open file of their first argument and move no bytes of it. Source: the manual
+/// page of each. Calls that resolve a path from a directory's descriptor, such as `openat`, use
+/// another file, so they are not here.
 const ON_FIRST: &[&str] = &[
     "accept",
     "accept4",
@@ -69,8 +73,8 @@ const ON_FIRST: &[&str] = &[
     "syncfs",
 ];
 
-/// Calls that use no file, whatever their arguments are. Source: the manual page of each. A call that is not here and has no descriptor may
-/// use any file.
+/// Calls that use no file, whatever their arguments are. Source: the manual page of each. A call
+/// that is not here and has no descriptor may use any file.
 const FILELESS: &[&str] = &[
     "alarm",
     "arch_prctl",
@@ -137,13 +141,22 @@ const FILELESS: &[&str] = &[
     "waitid",
 ];
 
-/// Calls that bring bytes of other processes into the memory of their caller and read no file: from queues of messages, or from memory.
-/// `ipc` is the 32-bit call that stands for several of them. What a process receives with its command line, its environment or extended
-/// attributes of files is not among it. `keyctl` reads keys that another process may have filled from a file.
-pub const BRINGING: &[&str] =
-    &["ipc", "keyctl", "mq_timedreceive", "mq_timedreceive_time64", "msgrcv", "process_vm_readv", "shmat"];
+/// Calls that bring bytes of other processes into the memory of their caller and read no file: from
+/// queues of messages, or from memory. `ipc` is the 32-bit call that stands for several of them.
+/// What a process receives with its command line, its environment or extended attributes of files
+/// is not among it. `keyctl` reads keys that another process may have filled from a file.
+pub const BRINGING: &[&str] = &[
+    "ipc",
+    "keyctl",
+    "mq_timedreceive",
+    "mq_timedreceive_time64",
+    "msgrcv",
+    "process_vm_readv",
+    "shmat",
+];
 
-/// Calls by which a process can change the memory of another one. So can a write to `/proc/PID/mem`.
+/// Calls by which a process can change the memory of another one. So can a write to
+/// `/proc/PID/mem`.
 pub const POKING: &[&str] = &["process_vm_writev", "ptrace"];
 
 /// All calls of [`BRINGING`] and [`POKING`].
@@ -151,8 +164,9 @@ pub fn passing_memory() -> impl Iterator<Item = &'static str> {
     [BRINGING, POKING].into_iter().flatten().copied()
 }
 
-// A call that overwrites memory ends what is known of its bytes: a write from there is not a copy of what was read before. Only results that
-// are large enough to lie in a buffer are listed. Where a line is missing, the sample of the bytes detects the change.
+// A call that overwrites memory ends what is known of its bytes: a write from there is not a copy
+// of what was read before. Only results that are large enough to lie in a buffer are listed. Where
+// a line is missing, the sample of the bytes detects the change.
 
 /// Memory that a call fills. Arguments count from 0.
 struct Fill {
@@ -171,14 +185,27 @@ enum Size {
     Elements(u8, u16),
 }
 
-/// Calls after which nothing is known of the caller's memory, since what they fill is described by structures that zctrace does not read.
-const UNKNOWN: &[&str] = &["io_getevents", "io_pgetevents", "io_submit", "process_vm_readv", "shmat", "shmdt"];
+/// Calls after which nothing is known of the caller's memory, since what they fill is described by
+/// structures that zctrace does not read.
+const UNKNOWN: &[&str] = &[
+    "io_getevents",
+    "io_pgetevents",
+    "io_submit",
+    "process_vm_readv",
+    "shmat",
+    "shmdt",
+];
 
 const fn of(name: &'static str, pointer: u8, size: Size) -> Fill {
-    Fill { name, pointer, size }
+    Fill {
+        name,
+        pointer,
+        size,
+    }
 }
 
-/// Source: the manual page of each call, section 2, and the sizes of the structures on 64-bit machines in the kernel's include/uapi.
+/// Source: the manual page of each call, section 2, and the sizes of the structures on 64-bit
+/// machines in the kernel's include/uapi.
 const FILLS: &[Fill] = {
     use Size::{Bytes, Elements};
     &[
@@ -256,17 +283,30 @@ const FILLS: &[Fill] = {
 /// Adds the memory that the call of this name fills.
 pub(super) fn with_filled_memory(name: &str, spec: CallSpec) -> CallSpec {
     if UNKNOWN.contains(&name) {
-        return CallSpec { fills: fills::ALL, ..spec };
+        return CallSpec {
+            fills: fills::ALL,
+            ..spec
+        };
     }
     if name == "brk" {
-        return CallSpec { fills: fills::ABOVE, ..spec };
+        return CallSpec {
+            fills: fills::ABOVE,
+            ..spec
+        };
     }
-    let Some(fill) = FILLS.iter().find(|fill| fill.name == name) else { return spec };
+    let Some(fill) = FILLS.iter().find(|fill| fill.name == name) else {
+        return spec;
+    };
     let (fills_count, fills_bytes) = match fill.size {
         Size::Bytes(bytes) => (0, bytes),
         Size::Elements(argument, bytes) => (argument + 1, bytes),
     };
-    CallSpec { fills: fill.pointer + 1, fills_count, fills_bytes, ..spec }
+    CallSpec {
+        fills: fill.pointer + 1,
+        fills_count,
+        fills_bytes,
+        ..spec
+    }
 }
 
 #[cfg(test)]
@@ -284,8 +324,16 @@ mod tests {
 
     #[test]
     fn a_path_may_name_any_file() {
-        assert!(["openat", "unlinkat", "statx", "utimensat", "msync", "poll"].into_iter().all(may_name_file_by_path));
-        assert!(!["read", "mmap", "munmap", "getpid"].into_iter().any(may_name_file_by_path));
+        assert!(
+            ["openat", "unlinkat", "statx", "utimensat", "msync", "poll"]
+                .into_iter()
+                .all(may_name_file_by_path)
+        );
+        assert!(
+            !["read", "mmap", "munmap", "getpid"]
+                .into_iter()
+                .any(may_name_file_by_path)
+        );
     }
 
     #[test]
@@ -300,7 +348,12 @@ mod tests {
     fn calls_that_read_a_file_are_not_listed() {
         // The kernel side knows what these fill.
         for fill in FILLS {
-            assert_ne!(Spec::of(fill.name).returned, Returned::Bytes, "{}", fill.name);
+            assert_ne!(
+                Spec::of(fill.name).returned,
+                Returned::Bytes,
+                "{}",
+                fill.name
+            );
         }
     }
 
@@ -309,9 +362,21 @@ mod tests {
         let spec = with_filled_memory("getrandom", CallSpec::default());
         assert_eq!((spec.fills, spec.fills_count, spec.fills_bytes), (1, 2, 1));
         let spec = with_filled_memory("fstat", CallSpec::default());
-        assert_eq!((spec.fills, spec.fills_count, spec.fills_bytes), (2, 0, 144));
-        assert_eq!(with_filled_memory("process_vm_readv", CallSpec::default()).fills, fills::ALL);
-        assert_eq!(with_filled_memory("brk", CallSpec::default()).fills, fills::ABOVE);
-        assert_eq!(with_filled_memory("read", CallSpec::default()), CallSpec::default());
+        assert_eq!(
+            (spec.fills, spec.fills_count, spec.fills_bytes),
+            (2, 0, 144)
+        );
+        assert_eq!(
+            with_filled_memory("process_vm_readv", CallSpec::default()).fills,
+            fills::ALL
+        );
+        assert_eq!(
+            with_filled_memory("brk", CallSpec::default()).fills,
+            fills::ABOVE
+        );
+        assert_eq!(
+            with_filled_memory("read", CallSpec::default()),
+            CallSpec::default()
+        );
     }
 }

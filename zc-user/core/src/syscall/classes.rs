@@ -1,6 +1,7 @@
 //! Classes of calls, which select many at once. They are named as in strace: `%network`.
 
-/// Each class by its name without `%`, with its calls. Some of these exist on other architectures only.
+/// Each class by its name without `%`, with its calls. Some of these exist on other architectures
+/// only.
 pub const CLASSES: &[(&str, &[&str])] = &[
     ("network", NETWORK),
     ("file", FILE),

@@ -4,14 +4,20 @@ use super::covers;
 
 /// Index of the argument with the path that the call of this name looks up; `None`: it takes none.
 pub fn path_argument(name: &str) -> Option<u8> {
-    PATHS.iter().find(|(known, _)| *known == name).map(|(_, index)| *index)
+    PATHS
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, index)| *index)
 }
 
-/// Index of the argument with the descriptor of the directory in which a relative path starts; `None`: it is the working directory.
+/// Index of the argument with the descriptor of the directory in which a relative path starts;
+/// `None`: it is the working directory.
 pub fn directory_argument(name: &str) -> Option<u8> {
     /// Calls with another argument before their path.
     const OTHERS: [&str; 4] = ["inotify_add_watch", "mount", "quotactl", "symlink"];
-    path_argument(name).filter(|_| !OTHERS.contains(&name))?.checked_sub(1)
+    path_argument(name)
+        .filter(|_| !OTHERS.contains(&name))?
+        .checked_sub(1)
 }
 
 /// The calls that may change the directory in which relative paths start.
@@ -27,8 +33,9 @@ pub(crate) fn takes_path(name: &str) -> bool {
     path_calls().any(|known| covers(name, |name| name == known))
 }
 
-/// Every call that takes a path, with the index of that argument from 0. Of two paths, as of `rename`, it is the first that the kernel looks up;
-/// the target of a symbolic link is not looked up. Source: the manual page of each, and the kernel's `SYSCALL_DEFINE` of those without one.
+/// Every call that takes a path, with the index of that argument from 0. Of two paths, as of
+/// `rename`, it is the first that the kernel looks up; the target of a symbolic link is not looked
+/// up. Source: the manual page of each, and the kernel's `SYSCALL_DEFINE` of those without one.
 /// `fanotify_mark` is not here, because its path is another argument in 32-bit programs.
 const PATHS: &[(&str, u8)] = &[
     ("access", 0),
@@ -126,7 +133,10 @@ mod tests {
 
     #[test]
     fn the_calls_of_the_class_file_take_paths() {
-        let class: BTreeSet<_> = calls_of_class("file").expect("a class").into_iter().collect();
+        let class: BTreeSet<_> = calls_of_class("file")
+            .expect("a class")
+            .into_iter()
+            .collect();
         let paths: BTreeSet<_> = path_calls().collect();
         let others: Vec<_> = class.symmetric_difference(&paths).copied().collect();
         assert_eq!(others, ["fanotify_mark", "getcwd"]);
@@ -135,9 +145,20 @@ mod tests {
 
     #[test]
     fn calls_relative_to_a_directory_have_their_path_behind_it() {
-        assert_eq!(["open", "openat", "symlinkat", "read"].map(path_argument), [Some(0), Some(1), Some(2), None]);
+        assert_eq!(
+            ["open", "openat", "symlinkat", "read"].map(path_argument),
+            [Some(0), Some(1), Some(2), None]
+        );
         assert!(takes_path("openat") && !takes_path("read"));
-        let directories = ["open", "openat", "symlinkat", "symlink", "mount", "renameat2"].map(directory_argument);
+        let directories = [
+            "open",
+            "openat",
+            "symlinkat",
+            "symlink",
+            "mount",
+            "renameat2",
+        ]
+        .map(directory_argument);
         assert_eq!(directories, [None, Some(0), Some(1), None, None, Some(0)]);
     }
 }

@@ -20,13 +20,19 @@ const ON: Fds = Fds::On(0);
 const NONE: Fds = Fds::None;
 
 const fn line(name: &'static str, fds: Fds, returned: Returned) -> Spec {
-    Spec { name, requested: Requested::Nowhere, returned, fds }
+    Spec {
+        name,
+        requested: Requested::Nowhere,
+        returned,
+        fds,
+    }
 }
 
 /// Every operation, by opcode. Requested sizes are not known.
 ///
-/// Source: `enum io_uring_op` of the kernel's `include/uapi/linux/io_uring.h`, and `io_issue_defs` of its `io_uring/opdef.c` for those that
-/// need a file; the results are those of the system calls of the same name, see `io_uring_enter(2)`.
+/// Source: `enum io_uring_op` of the kernel's `include/uapi/linux/io_uring.h`, and `io_issue_defs`
+/// of its `io_uring/opdef.c` for those that need a file; the results are those of the system calls
+/// of the same name, see `io_uring_enter(2)`.
 static TABLE: &[Spec] = &[
     line("nop", NONE, Other),
     line("readv", READS, Bytes),
@@ -93,10 +99,12 @@ static TABLE: &[Spec] = &[
     line("pipe", NONE, Other),
 ];
 
-/// Name of an operation that the kernel does not identify: it completes several times (multishot), or its completion overflowed the queue.
+/// Name of an operation that the kernel does not identify: it completes several times (multishot),
+/// or its completion overflowed the queue.
 pub(super) const UNKNOWN: &str = "unknown";
 
-/// Name of an operation that the kernel refused as invalid. It does not keep opcodes that it does not know.
+/// Name of an operation that the kernel refused as invalid. It does not keep opcodes that it does
+/// not know.
 const INVALID: &str = "invalid";
 
 /// The name of the operation with this opcode. One that is not in the table becomes `op_N`.
@@ -106,7 +114,9 @@ pub(super) fn name(opcode: u32) -> String {
         INVALID_OPERATION => return INVALID.to_owned(),
         _ => {}
     }
-    let spec = usize::try_from(opcode).ok().and_then(|opcode| TABLE.get(opcode));
+    let spec = usize::try_from(opcode)
+        .ok()
+        .and_then(|opcode| TABLE.get(opcode));
     spec.map_or_else(|| format!("op_{opcode}"), |spec| spec.name.to_owned())
 }
 
@@ -126,8 +136,16 @@ mod tests {
 
     /// The names in the machine's own header, in their order.
     fn names_in(header: &str) -> Vec<String> {
-        let lines = header.lines().map(str::trim).filter_map(|line| line.strip_prefix("IORING_OP_"));
-        let names = lines.map(|rest| rest.split([',', ' ', '=']).next().unwrap_or(rest).to_ascii_lowercase());
+        let lines = header
+            .lines()
+            .map(str::trim)
+            .filter_map(|line| line.strip_prefix("IORING_OP_"));
+        let names = lines.map(|rest| {
+            rest.split([',', ' ', '='])
+                .next()
+                .unwrap_or(rest)
+                .to_ascii_lowercase()
+        });
         names.take_while(|name| name != "last").collect()
     }
 
@@ -135,8 +153,8 @@ mod tests {
     fn opcodes_are_those_of_the_header() {
         let header = "enum io_uring_op {\n\tIORING_OP_NOP,\n\tIORING_OP_READV,\n\n\t/* this goes last */\n\tIORING_OP_LAST,\n};";
         assert_eq!(names_in(header), ["nop", "readv"]);
-        let header =
-            std::fs::read_to_string("/usr/include/linux/io_uring.h").expect("the C library's headers are needed to build");
+        let header = std::fs::read_to_string("/usr/include/linux/io_uring.h")
+            .expect("the C library's headers are needed to build");
         let names = names_in(&header);
         assert!(names.len() > 40, "{names:?}");
         for (opcode, name) in (0..).zip(&names).take(TABLE.len()) {
@@ -146,7 +164,10 @@ mod tests {
 
     #[test]
     fn an_opcode_outside_the_table_has_a_name() {
-        assert_eq!([200, UNKNOWN_OPERATION, INVALID_OPERATION].map(name), ["op_200", "unknown", "invalid"]);
+        assert_eq!(
+            [200, UNKNOWN_OPERATION, INVALID_OPERATION].map(name),
+            ["op_200", "unknown", "invalid"]
+        );
     }
 
     #[test]

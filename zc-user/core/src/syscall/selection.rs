@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use thiserror::Error;
-use zc_ebpf::{CallSpec, SOCKET_CALLS, TABLE_SLOTS, operation_slot, requested, selected, socket_slot, spec_slot};
+use zc_ebpf::{
+    CallSpec, SOCKET_CALLS, TABLE_SLOTS, operation_slot, requested, selected, socket_slot,
+    spec_slot,
+};
 
 use super::{
     Abi, CLASSES, FICLONE, FICLONERANGE, Fds, Spec, TABLE,
@@ -44,20 +47,35 @@ impl Default for Selection {
 impl std::str::FromStr for Selection {
     type Err = UnknownSyscall;
 
-    /// A comma-separated list of names and classes (`read,write,%network`), or `all`. With a `!` before it: all calls but these.
+    /// A comma-separated list of names and classes (`read,write,%network`), or `all`. With a `!`
+    /// before it: all calls but these.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Some(others) = text.trim().strip_prefix('!') {
             let excluded: Self = others.parse()?;
-            let names: BTreeSet<&'static str> = known_names().filter(|name| !excluded.contains(name)).collect();
-            return if names.is_empty() { Err(unknown(text)) } else { Ok(Self::Names(names)) };
+            let names: BTreeSet<&'static str> = known_names()
+                .filter(|name| !excluded.contains(name))
+                .collect();
+            return if names.is_empty() {
+                Err(unknown(text))
+            } else {
+                Ok(Self::Names(names))
+            };
         }
         let mut names = BTreeSet::new();
-        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        for word in text
+            .split(',')
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+        {
             match word.strip_prefix('%') {
                 _ if word == "all" || word == "%all" => return Ok(Self::All),
                 Some(class) => names.extend(calls_of_class(class).ok_or_else(|| unknown(word))?),
                 None => {
-                    names.insert(known_names().find(|name| *name == word).ok_or_else(|| unknown(word))?);
+                    names.insert(
+                        known_names()
+                            .find(|name| *name == word)
+                            .ok_or_else(|| unknown(word))?,
+                    );
                 }
             }
         }
@@ -77,7 +95,8 @@ impl Selection {
         }
     }
 
-    /// Whether the operations of `io_uring` are counted. They are selected by the call that submits them.
+    /// Whether the operations of `io_uring` are counted. They are selected by the call that submits
+    /// them.
     pub fn contains_rings(&self) -> bool {
         self.contains("io_uring_enter")
     }
@@ -89,14 +108,25 @@ impl Selection {
             for number in 0..TABLE_SLOTS {
                 // The last slot is for all numbers beyond the table.
                 let name = abi.call_name(number);
-                let spec = self.kernel_spec(name).map(|spec| if compat { in_memory(name, spec) } else { spec });
+                let spec = self
+                    .kernel_spec(name)
+                    .map(|spec| if compat { in_memory(name, spec) } else { spec });
                 // A call that is not counted may overwrite memory, too.
                 let spec = with_filled_memory(name.unwrap_or_default(), spec.unwrap_or_default());
                 // It is counted by its path, whether it is counted or not.
-                let path = name.and_then(path_argument).map_or(0, |argument| argument + 1);
-                let directory = name.and_then(directory_argument).map_or(0, |argument| argument + 1);
+                let path = name
+                    .and_then(path_argument)
+                    .map_or(0, |argument| argument + 1);
+                let directory = name
+                    .and_then(directory_argument)
+                    .map_or(0, |argument| argument + 1);
                 let replaces_memory = matches!(name, Some("execve" | "execveat")).into();
-                let spec = CallSpec { path, directory, replaces_memory, ..spec };
+                let spec = CallSpec {
+                    path,
+                    directory,
+                    replaces_memory,
+                    ..spec
+                };
                 if spec != CallSpec::default() {
                     specs.push((spec_slot(number, compat), spec));
                 }
@@ -104,7 +134,9 @@ impl Selection {
         }
         specs.extend(socketcall_specs(self));
         if self.contains_rings() {
-            specs.extend(ring::operations().map(|(opcode, spec)| (operation_slot(opcode), spec.to_kernel())));
+            specs.extend(
+                ring::operations().map(|(opcode, spec)| (operation_slot(opcode), spec.to_kernel())),
+            );
         }
         specs
     }
@@ -114,7 +146,8 @@ impl Selection {
             return (*self == Self::All).then(|| Spec::of("").to_kernel());
         };
         if name == SOCKETCALL {
-            // Its first argument says which call it is; the kernel side then looks up whether that is selected.
+            // Its first argument says which call it is; the kernel side then looks up whether that
+            // is selected.
             let is_any = socketcall_specs(self).next().is_some();
             return is_any.then(|| CallSpec {
                 selected: selected::VARIANTS,
@@ -131,7 +164,8 @@ impl Selection {
             } else {
                 return None;
             };
-            // Its arguments are the file, the command, and the command's argument. All variants have the same.
+            // Its arguments are the file, the command, and the command's argument. All variants
+            // have the same.
             let fds = zc_ebpf::fds::IOCTL;
             return Some(CallSpec {
                 selected,
@@ -147,11 +181,12 @@ impl Selection {
     }
 }
 
-/// `socketcall`, the 32-bit call that multiplexes the calls on sockets: its first argument is their number, and their arguments are in
-/// memory.
+/// `socketcall`, the 32-bit call that multiplexes the calls on sockets: its first argument is their
+/// number, and their arguments are in memory.
 const SOCKETCALL: &str = "socketcall";
 
-/// The calls that it makes, by its first argument: `SYS_SOCKET` to `SYS_SENDMMSG` of the kernel's include/uapi/linux/net.h.
+/// The calls that it makes, by its first argument: `SYS_SOCKET` to `SYS_SENDMMSG` of the kernel's
+/// include/uapi/linux/net.h.
 const SOCKETCALLS: [&str; 21] = [
     SOCKETCALL,
     "socket",
@@ -178,22 +213,46 @@ const SOCKETCALLS: [&str; 21] = [
 
 /// The name of the call that it makes with this first argument.
 pub(super) fn socketcall_name(argument: u32) -> &'static str {
-    usize::try_from(argument).ok().and_then(|argument| SOCKETCALLS.get(argument)).copied().unwrap_or(SOCKETCALL)
+    usize::try_from(argument)
+        .ok()
+        .and_then(|argument| SOCKETCALLS.get(argument))
+        .copied()
+        .unwrap_or(SOCKETCALL)
 }
 
-/// Slots and specs of the selected calls. Sizes and files are unknown, since they are in memory; the result means the same as that of the
-/// call itself.
+/// Slots and specs of the selected calls. Sizes and files are unknown, since they are in memory;
+/// the result means the same as that of the call itself.
 fn socketcall_specs(selection: &Selection) -> impl Iterator<Item = (u32, CallSpec)> + '_ {
     let is_selected = |name: &str| selection.contains(name) || selection.contains(SOCKETCALL);
-    (0..SOCKET_CALLS).filter(move |&argument| is_selected(socketcall_name(argument))).map(|argument| {
-        let spec = Spec { fds: Fds::None, ..Spec::of(socketcall_name(argument)) }.to_kernel();
-        (socket_slot(argument), CallSpec { requested: requested::UNKNOWN, ..spec })
-    })
+    (0..SOCKET_CALLS)
+        .filter(move |&argument| is_selected(socketcall_name(argument)))
+        .map(|argument| {
+            let spec = Spec {
+                fds: Fds::None,
+                ..Spec::of(socketcall_name(argument))
+            }
+            .to_kernel();
+            (
+                socket_slot(argument),
+                CallSpec {
+                    requested: requested::UNKNOWN,
+                    ..spec
+                },
+            )
+        })
 }
 
 /// The old 32-bit `mmap` has its arguments in memory, unlike the other calls of that name.
 fn in_memory(name: Option<&str>, spec: CallSpec) -> CallSpec {
-    if name == Some("mmap") { CallSpec { requested: requested::UNKNOWN, fds: zc_ebpf::fds::NONE, ..spec } } else { spec }
+    if name == Some("mmap") {
+        CallSpec {
+            requested: requested::UNKNOWN,
+            fds: zc_ebpf::fds::NONE,
+            ..spec
+        }
+    } else {
+        spec
+    }
 }
 
 fn hint(suggestion: Option<&str>) -> String {
@@ -216,36 +275,56 @@ pub(crate) fn calls_of_class(class: &str) -> Option<Vec<&'static str>> {
     if class == DATA {
         return Some(TABLE.iter().map(|spec| spec.name).collect());
     }
-    CLASSES.iter().find(|(name, _)| *name == class).map(|(_, calls)| calls.to_vec())
+    CLASSES
+        .iter()
+        .find(|(name, _)| *name == class)
+        .map(|(_, calls)| calls.to_vec())
 }
 
 /// The name of every call of this machine, 64-bit or 32-bit.
 pub(crate) fn known_names() -> impl Iterator<Item = &'static str> {
-    let numbered =
-        [Abi::NATIVE, Abi::COMPAT].into_iter().flat_map(|abi| (0..TABLE_SLOTS).filter_map(move |number| abi.call_name(number)));
+    let numbered = [Abi::NATIVE, Abi::COMPAT]
+        .into_iter()
+        .flat_map(|abi| (0..TABLE_SLOTS).filter_map(move |number| abi.call_name(number)));
     TABLE.iter().map(|spec| spec.name).chain(numbered)
 }
 
 fn unknown(word: &str) -> UnknownSyscall {
-    UnknownSyscall { name: word.to_owned(), suggestion: nearest(word, known_names()) }
+    UnknownSyscall {
+        name: word.to_owned(),
+        suggestion: nearest(word, known_names()),
+    }
 }
 
 /// The call of this machine that another name stands for.
 pub(crate) fn meant_by(name: &str) -> Option<&'static str> {
-    let stripped = ["_time64", "64", "32"].into_iter().filter_map(|suffix| name.strip_suffix(suffix)).map(str::to_owned);
+    let stripped = ["_time64", "64", "32"]
+        .into_iter()
+        .filter_map(|suffix| name.strip_suffix(suffix))
+        .map(str::to_owned);
     let spelled = [format!("{name}64"), format!("rt_{name}")];
-    let native = |candidate: &str| known_names().find(|known| *known == candidate && Abi::is_native(known));
-    let mut candidates = renamed(name).map(str::to_owned).into_iter().chain(stripped).chain(spelled);
-    candidates.find_map(|candidate| native(&candidate).or_else(|| renamed(&candidate).and_then(native)))
+    let native =
+        |candidate: &str| known_names().find(|known| *known == candidate && Abi::is_native(known));
+    let mut candidates = renamed(name)
+        .map(str::to_owned)
+        .into_iter()
+        .chain(stripped)
+        .chain(spelled);
+    candidates
+        .find_map(|candidate| native(&candidate).or_else(|| renamed(&candidate).and_then(native)))
 }
 
 /// The call that replaces this one on 64-bit machines.
 fn renamed(name: &str) -> Option<&'static str> {
-    RENAMED.iter().chain(REPLACED).find(|(other, _)| *other == name).map(|(_, native)| *native)
+    RENAMED
+        .iter()
+        .chain(REPLACED)
+        .find(|(other, _)| *other == name)
+        .map(|(_, native)| *native)
 }
 
-/// Calls that arm64 never had, and those that its C libraries use instead. Source: the kernel's include/uapi/asm-generic/unistd.h, which
-/// leaves out calls that a newer one replaces.
+/// Calls that arm64 never had, and those that its C libraries use instead. Source: the kernel's
+/// include/uapi/asm-generic/unistd.h, which leaves out calls that a newer one replaces.
 const REPLACED: &[(&str, &str)] = if cfg!(target_arch = "aarch64") {
     &[
         ("access", "faccessat"),
@@ -325,16 +404,30 @@ mod tests {
     #[test]
     fn an_exclamation_mark_selects_all_other_calls() {
         let selection = parse("!read,%network").expect("parses");
-        assert!(["write", "openat", "ioctl(FICLONE)"].into_iter().all(|name| selection.contains(name)));
-        assert!(["read", "recvfrom", "accept4"].into_iter().all(|name| !selection.contains(name)));
+        assert!(
+            ["write", "openat", "ioctl(FICLONE)"]
+                .into_iter()
+                .all(|name| selection.contains(name))
+        );
+        assert!(
+            ["read", "recvfrom", "accept4"]
+                .into_iter()
+                .all(|name| !selection.contains(name))
+        );
         assert!(!parse("!ioctl").expect("parses").contains("ioctl(FICLONE)"));
         assert!(parse("!all").is_err() && parse("!raed").is_err());
     }
 
     #[test]
     fn an_unknown_name_is_an_error_that_suggests_the_nearest_name() {
-        assert_eq!(parse("raed").expect_err("is no call").suggestion, Some("read"));
-        assert_eq!(parse("copy_file_rang").expect_err("is no call").suggestion, Some("copy_file_range"));
+        assert_eq!(
+            parse("raed").expect_err("is no call").suggestion,
+            Some("read")
+        );
+        assert_eq!(
+            parse("copy_file_rang").expect_err("is no call").suggestion,
+            Some("copy_file_range")
+        );
         assert_eq!(parse("qqqqqqqq").expect_err("is no call").suggestion, None);
         assert!(parse("%netwrk").is_err());
         assert!(parse("").is_err());
@@ -344,7 +437,10 @@ mod tests {
     fn every_name_in_a_class_is_a_call() {
         for (class, names) in CLASSES {
             for name in *names {
-                assert!(crate::syscall::is_in_some_table(name), "%{class} has {name}");
+                assert!(
+                    crate::syscall::is_in_some_table(name),
+                    "%{class} has {name}"
+                );
             }
         }
     }
@@ -354,20 +450,40 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     fn the_sizes_of_the_old_mmap_and_of_socketcalls_are_in_memory() {
         let specs = |text: &str| parse(text).expect("parses").kernel_specs();
-        let slot = |text: &str, slot: u32| specs(text).into_iter().find(|(other, _)| *other == slot).map(|(_, spec)| spec);
+        let slot = |text: &str, slot: u32| {
+            specs(text)
+                .into_iter()
+                .find(|(other, _)| *other == slot)
+                .map(|(_, spec)| spec)
+        };
         let mmap = |slot_number: u32| slot("mmap", slot_number).expect("is selected").requested;
-        assert_eq!((mmap(spec_slot(9, false)), mmap(spec_slot(90, true))), (requested::SIZE, requested::UNKNOWN));
+        assert_eq!(
+            (mmap(spec_slot(9, false)), mmap(spec_slot(90, true))),
+            (requested::SIZE, requested::UNKNOWN)
+        );
         let socketcall = spec_slot(102, true);
-        assert_eq!(slot("send", socketcall).map(|spec| spec.requested), Some(requested::SOCKETCALL));
+        assert_eq!(
+            slot("send", socketcall).map(|spec| spec.requested),
+            Some(requested::SOCKETCALL)
+        );
         assert_eq!(slot("read", socketcall), None);
-        let returns_bytes = |argument: u32| slot("%data", socket_slot(argument)).map(|spec| spec.returns_bytes);
-        assert_eq!([returns_bytes(9), returns_bytes(20), returns_bytes(3)], [Some(1), Some(0), None]);
+        let returns_bytes =
+            |argument: u32| slot("%data", socket_slot(argument)).map(|spec| spec.returns_bytes);
+        assert_eq!(
+            [returns_bytes(9), returns_bytes(20), returns_bytes(3)],
+            [Some(1), Some(0), None]
+        );
     }
 
     #[test]
     fn other_ioctls_are_selected_by_their_own_name_only() {
         let spec = |text: &str| parse(text).expect("parses").kernel_spec(Some("ioctl"));
-        assert_eq!(Selection::default().kernel_spec(Some("ioctl")).map(|s| s.selected), Some(selected::VARIANTS));
+        assert_eq!(
+            Selection::default()
+                .kernel_spec(Some("ioctl"))
+                .map(|s| s.selected),
+            Some(selected::VARIANTS)
+        );
         assert_eq!(spec("ioctl").map(|s| s.selected), Some(selected::ALWAYS));
         assert_eq!(spec("read"), None);
     }
@@ -378,19 +494,60 @@ mod tests {
 
     #[test]
     fn a_name_of_another_table_is_translated() {
-        let meant = ["sendfile64", "stat64", "mmap2", "recvmmsg_time64", "chown32", "_llseek", "sigaction", "send"].map(meant_by);
-        let (stat, chown) = if cfg!(target_arch = "aarch64") { ("newfstatat", "fchownat") } else { ("stat", "chown") };
-        let native = ["sendfile", stat, "mmap", "recvmmsg", chown, "lseek", "rt_sigaction", "sendto"];
+        let meant = [
+            "sendfile64",
+            "stat64",
+            "mmap2",
+            "recvmmsg_time64",
+            "chown32",
+            "_llseek",
+            "sigaction",
+            "send",
+        ]
+        .map(meant_by);
+        let (stat, chown) = if cfg!(target_arch = "aarch64") {
+            ("newfstatat", "fchownat")
+        } else {
+            ("stat", "chown")
+        };
+        let native = [
+            "sendfile",
+            stat,
+            "mmap",
+            "recvmmsg",
+            chown,
+            "lseek",
+            "rt_sigaction",
+            "sendto",
+        ];
         assert_eq!(meant, native.map(Some));
-        assert_eq!(["pread", "pwrite", "fstatat"].map(meant_by), ["pread64", "pwrite64", "newfstatat"].map(Some));
+        assert_eq!(
+            ["pread", "pwrite", "fstatat"].map(meant_by),
+            ["pread64", "pwrite64", "newfstatat"].map(Some)
+        );
         assert_eq!(meant_by("socketcall"), None);
     }
 
     #[test]
     fn a_call_of_this_machines_table_is_native() {
-        assert!(["read", "pread64", "getdents64", "ioctl(FICLONE)"].into_iter().all(is_native));
-        assert!(!["sendfile64", "mmap2", "socketcall", "pread"].into_iter().any(is_native));
-        assert!(RENAMED.iter().all(|(other, native)| !is_native(other) && (is_native(native) || renamed(native).is_some())));
-        assert!(REPLACED.iter().all(|(other, native)| !is_native(other) && is_native(native)));
+        assert!(
+            ["read", "pread64", "getdents64", "ioctl(FICLONE)"]
+                .into_iter()
+                .all(is_native)
+        );
+        assert!(
+            !["sendfile64", "mmap2", "socketcall", "pread"]
+                .into_iter()
+                .any(is_native)
+        );
+        assert!(
+            RENAMED.iter().all(|(other, native)| !is_native(other)
+                && (is_native(native) || renamed(native).is_some()))
+        );
+        assert!(
+            REPLACED
+                .iter()
+                .all(|(other, native)| !is_native(other) && is_native(native))
+        );
     }
 }

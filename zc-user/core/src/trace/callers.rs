@@ -56,7 +56,8 @@ pub struct Frame {
     pub line: Option<u32>,
     /// Whether the compiler has put its code into that of the next frame.
     pub is_inlined: bool,
-    /// Whether the next frame was found by the frame pointer, because there is no unwind table for this function.
+    /// Whether the next frame was found by the frame pointer, because there is no unwind table for
+    /// this function.
     pub is_by_frame_pointer: bool,
     /// Path of the program or library that it is in. `None`: unknown.
     pub module: Option<String>,
@@ -92,7 +93,8 @@ pub enum StackEnd {
 }
 
 impl StackEnd {
-    /// Why the stack is incomplete, as a clause: `it ends in code without a file`. `None`: it is complete.
+    /// Why the stack is incomplete, as a clause: `it ends in code without a file`. `None`: it is
+    /// complete.
     pub fn why(&self) -> Option<String> {
         Some(match self {
             Self::Root => return None,

@@ -1,10 +1,12 @@
-//! Calls that failed, by the path that they were given; and those that succeeded, if they are asked for.
+//! Calls that failed, by the path that they were given; and those that succeeded, if they are asked
+//! for.
 
 use std::collections::BTreeMap;
 
 use crate::syscall::Call;
 
-/// How often calls returned that take a path, by call, error and path. Calls that a signal interrupted are not among them.
+/// How often calls returned that take a path, by call, error and path. Calls that a signal
+/// interrupted are not among them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FailedPaths {
     /// The number of calls for each.
@@ -59,10 +61,19 @@ mod tests {
 
     #[test]
     fn paths_for_which_there_is_no_room_are_counted() {
-        let failed = |errno| FailedPath { call: Call::native("open"), errno, path: None };
+        let failed = |errno| FailedPath {
+            call: Call::native("open"),
+            errno,
+            path: None,
+        };
         let mut paths = FailedPaths::default();
         let most = u32::try_from(FailedPaths::MOST).expect("is small");
-        (0..most + 3).chain([0]).for_each(|errno| paths.add(failed(errno)));
-        assert_eq!((paths.calls.len(), paths.left_out, paths.calls[&failed(0)]), (FailedPaths::MOST, 3, 2));
+        (0..most + 3)
+            .chain([0])
+            .for_each(|errno| paths.add(failed(errno)));
+        assert_eq!(
+            (paths.calls.len(), paths.left_out, paths.calls[&failed(0)]),
+            (FailedPaths::MOST, 3, 2)
+        );
     }
 }

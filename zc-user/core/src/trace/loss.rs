@@ -3,7 +3,8 @@
 /// Which figures of a report a loss touches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    /// Counts are lower bounds, but all transfers are known: only times, names of errors or counters of tasks are missing.
+    /// Counts are lower bounds, but all transfers are known: only times, names of errors or
+    /// counters of tasks are missing.
     Counts,
     /// Counts and transfers are as they are: only callers are missing.
     Callers,
@@ -25,11 +26,11 @@ struct Facts {
 
 /// Declares [`Loss`] and its facts from one list.
 macro_rules! losses {
-    ($(#[doc = $doc:literal] $loss:ident: $name:literal, $effect:ident, $what:literal, $remedy:literal;)+) => {
+    ($($(#[doc = $doc:literal])+ $loss:ident: $name:literal, $effect:ident, $what:literal, $remedy:literal;)+) => {
         /// A way to lose or merge a number. [`Loss::name`] is its name in reports.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Loss {
-            $(#[doc = $doc] $loss,)+
+            $($(#[doc = $doc])+ $loss,)+
         }
 
         impl Loss {
@@ -55,7 +56,8 @@ losses! {
     /// Failed calls that were counted without their errno.
     UncountedErrnos: "uncounted_errnos", Counts,
         "errors counted without their errno", "the table of errnos was full; raise --max-rows";
-    /// Messages from the kernel that did not fit into the buffer. Names, starts and ends of processes are missing.
+    /// Messages from the kernel that did not fit into the buffer. Names, starts and ends of
+    /// processes are missing.
     LostEvents: "lost_events", CountsAndTransfers,
         "messages from the kernel lost", "names and ends of processes are missing; raise --max-tasks";
     /// Calls whose entry was not seen. They are counted, without time.
@@ -70,10 +72,12 @@ losses! {
     /// Lines of a log that were not understood.
     UnparsedLines: "unparsed_lines", CountsAndTransfers,
         "lines of the log not understood", "-v shows them";
-    /// Operations of `io_uring` that were asked not to report success. The bytes that they moved are missing.
+    /// Operations of `io_uring` that were asked not to report success. The bytes that they moved
+    /// are missing.
     SilentOperations: "silent_operations", CountsAndTransfers,
         "operations of io_uring that do not report success", "the bytes that they moved are missing";
-    /// Completions of `io_uring` that overflowed its queue. It is not known which operations they belong to.
+    /// Completions of `io_uring` that overflowed its queue. It is not known which operations they
+    /// belong to.
     OverflowedOperations: "overflowed_operations", CountsAndTransfers,
         "completions of io_uring that overflowed its queue", "they are missing from their operations; give the ring a larger queue";
     /// The tracer ended before the command did, or its log is cut off. What came after is missing.
@@ -83,7 +87,8 @@ losses! {
     UnshownCalls: "unshown_calls", CountsAndTransfers,
         "signs that the log leaves calls out",
         "no exec at its beginning, or a process that ends without exit_group: record it from the start, without -z, -Z, -P and -e trace";
-    /// Calls that other threads of the process made while a closure was traced. They may be its work.
+    /// Calls that other threads of the process made while a closure was traced. They may be its
+    /// work.
     OtherThreads: "other_threads", CountsAndTransfers,
         "calls that other threads of this process made meanwhile",
         "they are not counted, and may be work of the closure: start its threads within it, or trace it in a process of its own";
@@ -91,7 +96,8 @@ losses! {
     ReadWhileRunning: "read_while_running", CountsAndTransfers,
         "figures read while the command ran",
         "an interim report: a call that returned meanwhile may be in only some of its figures";
-    /// Calls that were counted without their files, because there was no room. Their bytes are in no transfer.
+    /// Calls that were counted without their files, because there was no room. Their bytes are in
+    /// no transfer.
     CallsWithoutFiles: "calls_without_files", Transfers,
         "calls without their files", "their bytes are in no transfer; raise --max-files and --max-rows";
     /// Calls whose callers were to be sampled, but were not.
@@ -115,15 +121,22 @@ impl Loss {
 
     /// Whether transfers may be missing.
     pub const fn touches_transfers(self) -> bool {
-        matches!(self.facts().effect, Effect::Transfers | Effect::CountsAndTransfers)
+        matches!(
+            self.facts().effect,
+            Effect::Transfers | Effect::CountsAndTransfers
+        )
     }
 
     /// Whether counts are lower bounds.
     pub const fn touches_counts(self) -> bool {
-        matches!(self.facts().effect, Effect::Counts | Effect::CountsAndTransfers)
+        matches!(
+            self.facts().effect,
+            Effect::Counts | Effect::CountsAndTransfers
+        )
     }
 
-    /// Names what was lost and how often, then, in parentheses, what that means and what helps. It follows "lower bound: ".
+    /// Names what was lost and how often, then, in parentheses, what that means and what helps. It
+    /// follows "lower bound: ".
     pub fn explain(self, count: u64) -> String {
         let Facts { what, remedy, .. } = self.facts();
         format!("{what}: {count} ({remedy})")

@@ -39,11 +39,14 @@ pub(super) struct Flow<'a> {
     pub(super) bytes: Option<u64>,
     /// The part of `bytes` that is proven. A flow can be exact only if this is all of them.
     pub(super) proven_bytes: Option<u64>,
-    /// The part of `proven_bytes` that may have been written to the destination before, so that it may be the same bytes of the source twice.
+    /// The part of `proven_bytes` that may have been written to the destination before, so that it
+    /// may be the same bytes of the source twice.
     pub(super) again_bytes: u64,
-    /// Whether some of its bytes were not sampled, or may have been changed by another process, so that nobody knows whether they were changed.
+    /// Whether some of its bytes were not sampled, or may have been changed by another process, so
+    /// that nobody knows whether they were changed.
     pub(super) is_partly_unsampled: bool,
-    /// Whether more bytes may have gone from this source to this destination. Then `bytes` is a lower bound.
+    /// Whether more bytes may have gone from this source to this destination. Then `bytes` is a
+    /// lower bound.
     pub(super) may_be_more: bool,
     /// What happened to the bytes in the program's memory.
     pub(super) condition: Condition,
@@ -51,11 +54,13 @@ pub(super) struct Flow<'a> {
     pub(super) reading: Vec<&'a Row>,
     /// Calls at the destination. Calls that name both ends are here.
     pub(super) writing: Vec<&'a Row>,
-    /// What calls wrote together with bytes of other sources. The rows of these calls are in other flows.
+    /// What calls wrote together with bytes of other sources. The rows of these calls are in other
+    /// flows.
     pub(super) parts: Vec<&'a Part>,
     /// Calls that failed or moved nothing before these calls were tried, in order.
     pub(super) attempts: Vec<&'a Row>,
-    /// The steps from the source through pipes to the destination. Empty if no pipe lies between them.
+    /// The steps from the source through pipes to the destination. Empty if no pipe lies between
+    /// them.
     pub(super) hops: Vec<Leg>,
 }
 
@@ -74,14 +79,38 @@ pub(super) struct Leg {
 impl Leg {
     /// The flow as a leg of a longer one.
     pub(super) fn of(flow: &Flow<'_>) -> Self {
-        let Flow { from, to, api, evidence, bytes, proven_bytes, .. } = *flow;
-        Self { from, to, api, evidence, certainty: flow.certainty(), bytes, proven_bytes }
+        let Flow {
+            from,
+            to,
+            api,
+            evidence,
+            bytes,
+            proven_bytes,
+            ..
+        } = *flow;
+        Self {
+            from,
+            to,
+            api,
+            evidence,
+            certainty: flow.certainty(),
+            bytes,
+            proven_bytes,
+        }
     }
 
     /// The same leg with another number of bytes.
     pub(super) fn with_bytes(self, bytes: u64) -> Self {
-        let proven_bytes = if self.certainty == Certainty::Exact { bytes } else { 0 };
-        Self { bytes: Some(bytes), proven_bytes: Some(proven_bytes), ..self }
+        let proven_bytes = if self.certainty == Certainty::Exact {
+            bytes
+        } else {
+            0
+        };
+        Self {
+            bytes: Some(bytes),
+            proven_bytes: Some(proven_bytes),
+            ..self
+        }
     }
 }
 
@@ -91,18 +120,30 @@ pub(super) enum Condition {
     /// No sample of them differs.
     #[default]
     AsRead,
-    /// They were changed, or others were put in their place: of the bytes in sampled calls, most are in calls with a sample that differs; or
-    /// the two streams differ.
+    /// They were changed, or others were put in their place: of the bytes in sampled calls, most
+    /// are in calls with a sample that differs; or the two streams differ.
     Changed,
-    /// Of the bytes in sampled calls, at least half are in calls whose samples all agree. The other calls wrote something else.
+    /// Of the bytes in sampled calls, at least half are in calls whose samples all agree. The other
+    /// calls wrote something else.
     Replaced,
 }
 
 impl<'a> Flow<'a> {
     /// A flow of which nothing is proven.
-    pub(super) fn inferred(from: FileId, to: FileId, api: Api, evidence: Evidence, bytes: u64) -> Self {
+    pub(super) fn inferred(
+        from: FileId,
+        to: FileId,
+        api: Api,
+        evidence: Evidence,
+        bytes: u64,
+    ) -> Self {
         let (bytes, proven_bytes) = (Some(bytes), Some(0));
-        Self { evidence, bytes, proven_bytes, ..Self::direct(Source::File(from), to, api, Vec::new()) }
+        Self {
+            evidence,
+            bytes,
+            proven_bytes,
+            ..Self::direct(Source::File(from), to, api, Vec::new())
+        }
     }
 
     /// A flow of calls that name both ends.
@@ -134,7 +175,13 @@ impl<'a> Flow<'a> {
     }
 
     /// Adds bytes that are inferred.
-    pub(super) fn infer(&mut self, bytes: u64, evidence: Evidence, reading: &[&'a Row], writing: &[&'a Row]) {
+    pub(super) fn infer(
+        &mut self,
+        bytes: u64,
+        evidence: Evidence,
+        reading: &[&'a Row],
+        writing: &[&'a Row],
+    ) {
         self.bytes = self.bytes.and_then(|known| known.checked_add(bytes));
         self.evidence = self.evidence.max(evidence);
         for (rows, more) in [(&mut self.reading, reading), (&mut self.writing, writing)] {
@@ -145,10 +192,15 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// How sure it is. Calls that do not say how many bytes they moved (a reflink) still prove that they moved them.
+    /// How sure it is. Calls that do not say how many bytes they moved (a reflink) still prove that
+    /// they moved them.
     pub(super) fn certainty(&self) -> Certainty {
         let is_weak = matches!(self.evidence, Evidence::Order | Evidence::Totals);
-        if is_weak || self.may_be_more || self.condition != Condition::AsRead || self.bytes != self.proven_bytes {
+        if is_weak
+            || self.may_be_more
+            || self.condition != Condition::AsRead
+            || self.bytes != self.proven_bytes
+        {
             Certainty::Inferred
         } else {
             Certainty::Exact
@@ -160,7 +212,8 @@ impl<'a> Flow<'a> {
         self.reading.iter().chain(&self.writing).copied()
     }
 
-    /// Whether the bytes were read into memory and written from there, by calls or io_uring operations that name one end each.
+    /// Whether the bytes were read into memory and written from there, by calls or io_uring
+    /// operations that name one end each.
     pub(super) fn is_loop(&self) -> bool {
         match self.api {
             Api::ReadWrite => true,
@@ -192,22 +245,32 @@ impl<'a> Flow<'a> {
 
 /// The last order of these rows. `None` if one is unknown.
 fn last_order(rows: &[&Row]) -> Option<u64> {
-    rows.iter().map(|row| row.last_order).reduce(|a, b| Some(a?.max(b?))).flatten()
+    rows.iter()
+        .map(|row| row.last_order)
+        .reduce(|a, b| Some(a?.max(b?)))
+        .flatten()
 }
 
-/// A sum with one more figure. `None`: unknown, as it is if either is unknown, or if it does not fit.
+/// A sum with one more figure. `None`: unknown, as it is if either is unknown, or if it does not
+/// fit.
 pub(crate) fn sum_known(sum: Option<u64>, figure: Option<u64>) -> Option<u64> {
     sum?.checked_add(figure?)
 }
 
 /// The bytes that these rows moved. `None` if one of them does not say.
 pub(super) fn sum_bytes(rows: &[&Row]) -> Option<u64> {
-    rows.iter().filter(|row| row.calls > row.errors).map(|row| row.bytes).fold(Some(0), sum_known)
+    rows.iter()
+        .filter(|row| row.calls > row.errors)
+        .map(|row| row.bytes)
+        .fold(Some(0), sum_known)
 }
 
 /// The first order of these rows. `None` if one is unknown.
 pub(super) fn first_order(rows: &[&Row]) -> Option<u64> {
-    rows.iter().map(|row| row.order).reduce(|a, b| Some(a?.min(b?))).flatten()
+    rows.iter()
+        .map(|row| row.order)
+        .reduce(|a, b| Some(a?.min(b?)))
+        .flatten()
 }
 
 /// When the first call of these rows that moved bytes had returned. `None` if unknown.
@@ -226,7 +289,9 @@ pub(super) fn is_by_ring(row: &Row) -> bool {
 }
 
 fn moving(row: &Row) -> u64 {
-    row.calls.saturating_sub(row.errors).saturating_sub(row.zero_calls)
+    row.calls
+        .saturating_sub(row.errors)
+        .saturating_sub(row.zero_calls)
 }
 
 /// Whether all calls of the row failed, and not only with errnos that mean "try again".
@@ -234,7 +299,8 @@ pub(super) fn only_failed(row: &Row) -> bool {
     row.errors > 0 && row.calls == row.errors && row.errnos.keys().any(|&errno| !is_retry(errno))
 }
 
-/// Whether programs simply repeat a call that failed with this errno: `EAGAIN`, `EINTR`, and the restarts that only tracers see.
+/// Whether programs simply repeat a call that failed with this errno: `EAGAIN`, `EINTR`, and the
+/// restarts that only tracers see.
 pub(super) fn is_retry(errno: u32) -> bool {
     errno == libc::EAGAIN.unsigned_abs() || errno == libc::EINTR.unsigned_abs() || is_restart(errno)
 }

@@ -16,17 +16,20 @@ const LARGE_CALL_BYTES: u64 = 128 << 10;
 /// The default capacity of a pipe: `pipe(7)`.
 const PIPE_BYTES: u64 = 64 << 10;
 
-/// Filesystems that store their files. A read gets as many bytes as it asks for, and `sendfile` and `splice` work. Filesystems that
-/// generate their bytes, such as procfs and sysfs, give one page at a time.
+/// Filesystems that store their files. A read gets as many bytes as it asks for, and `sendfile` and
+/// `splice` work. Filesystems that generate their bytes, such as procfs and sysfs, give one page at
+/// a time.
 const STORING_FILESYSTEMS: &[&str] = &[
-    "bcachefs", "btrfs", "ceph", "cifs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "gfs2", "iso9660", "jfs", "nfs",
-    "nfs4", "nilfs2", "ntfs3", "ocfs2", "overlay", "ramfs", "smb3", "squashfs", "tmpfs", "ubifs", "udf", "vfat", "xfs", "zfs",
+    "bcachefs", "btrfs", "ceph", "cifs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "gfs2",
+    "iso9660", "jfs", "nfs", "nfs4", "nilfs2", "ntfs3", "ocfs2", "overlay", "ramfs", "smb3",
+    "squashfs", "tmpfs", "ubifs", "udf", "vfat", "xfs", "zfs",
 ];
 
 const STORED: &[FileKind] = &[Regular, Memfd, Block];
 const CONNECTION: &[FileKind] = &[Tcp, UnixStream];
 
-/// A program that changes the bytes, or needs to see them, has to keep its loop. A trace does not show that.
+/// A program that changes the bytes, or needs to see them, has to keep its loop. A trace does not
+/// show that.
 const IF_IT_ONLY_COPIES: &str = "if the program neither inspects nor changes the bytes";
 
 /// An interface that needs fewer copies.
@@ -41,14 +44,27 @@ struct Cheaper {
     cost: &'static str,
 }
 
-const fn cheaper([from, to]: [&'static [FileKind]; 2], syscall: &'static str, gain: &'static str, cost: &'static str) -> Cheaper {
-    Cheaper { from, to, syscall, within_one_filesystem: false, gain, cost }
+const fn cheaper(
+    [from, to]: [&'static [FileKind]; 2],
+    syscall: &'static str,
+    gain: &'static str,
+    cost: &'static str,
+) -> Cheaper {
+    Cheaper {
+        from,
+        to,
+        syscall,
+        within_one_filesystem: false,
+        gain,
+        cost,
+    }
 }
 
-/// What can replace a loop through user memory. A trace does not show whether a file was opened with `O_APPEND`, so the hints mention it.
+/// What can replace a loop through user memory. A trace does not show whether a file was opened
+/// with `O_APPEND`, so the hints mention it.
 ///
-/// Source: the manual pages `sendfile(2)`, `splice(2)`, `copy_file_range(2)`. For later changes to the file: `safe_kernel_copy` in
-/// rust-lang/rust `library/std/src/sys/io/kernel_copy/linux.rs`.
+/// Source: the manual pages `sendfile(2)`, `splice(2)`, `copy_file_range(2)`. For later changes to
+/// the file: `safe_kernel_copy` in rust-lang/rust `library/std/src/sys/io/kernel_copy/linux.rs`.
 const CHEAPER: &[Cheaper] = &[
     cheaper(
         [STORED, CONNECTION],
@@ -83,8 +99,18 @@ const CHEAPER: &[Cheaper] = &[
         "splice would avoid copying through user memory",
         "keep this loop as a fallback, since not every filesystem supports it, and none does with O_APPEND",
     ),
-    cheaper([&[Pipe], &[Pipe, Tcp, UnixStream]], "splice", "splice would avoid copying through user memory", "none"),
-    cheaper([CONNECTION, &[Pipe]], "splice", "splice would avoid copying through user memory", "none"),
+    cheaper(
+        [&[Pipe], &[Pipe, Tcp, UnixStream]],
+        "splice",
+        "splice would avoid copying through user memory",
+        "none",
+    ),
+    cheaper(
+        [CONNECTION, &[Pipe]],
+        "splice",
+        "splice would avoid copying through user memory",
+        "none",
+    ),
     cheaper(
         [&[Tcp], CONNECTION],
         "splice",
@@ -101,19 +127,28 @@ const CHEAPER: &[Cheaper] = &[
 
 /// A hint, if there is something to gain.
 pub(super) fn hint(case: &Case<'_>) -> Option<String> {
-    // A program that copies or changes the bytes itself needs them in its memory, in pieces that suit it.
-    let bytes = case
-        .bytes
-        .filter(|&bytes| bytes >= LEAST_BYTES && matches!(case.handling, Handling::AsRead | Handling::PartlyUnchecked))?;
+    // A program that copies or changes the bytes itself needs them in its memory, in pieces that
+    // suit it.
+    let bytes = case.bytes.filter(|&bytes| {
+        bytes >= LEAST_BYTES
+            && matches!(case.handling, Handling::AsRead | Handling::PartlyUnchecked)
+    })?;
     instead_of_a_loop(case).or_else(|| in_larger_pieces(bytes, case))
 }
 
 fn instead_of_a_loop(case: &Case<'_>) -> Option<String> {
     let (from, to) = (case.from, case.to);
-    let is_loop = matches!(case.api, Api::ReadWrite | Api::MmapWrite) && case.handling == Handling::AsRead;
-    // A program that adds bytes of its own needs user memory. So does one that moves bytes within one file.
-    let may_only_copy = !case.summary.has_other_bytes && (from.inode.is_none() || from.inode != to.inode);
-    if !is_loop || !may_only_copy || has_generated_bytes(from) || (is_one_of(STORED, to) && seems_to_append(case)) {
+    let is_loop =
+        matches!(case.api, Api::ReadWrite | Api::MmapWrite) && case.handling == Handling::AsRead;
+    // A program that adds bytes of its own needs user memory. So does one that moves bytes within
+    // one file.
+    let may_only_copy =
+        !case.summary.has_other_bytes && (from.inode.is_none() || from.inode != to.inode);
+    if !is_loop
+        || !may_only_copy
+        || has_generated_bytes(from)
+        || (is_one_of(STORED, to) && seems_to_append(case))
+    {
         return None;
     }
     let found = CHEAPER.iter().find(|cheaper| {
@@ -122,20 +157,32 @@ fn instead_of_a_loop(case: &Case<'_>) -> Option<String> {
             && (!cheaper.within_one_filesystem || may_be_on_one_filesystem(from, to))
             && !was_refused(&case.summary.attempts, cheaper.syscall)
     });
-    found.map(|cheaper| format!("{}, {IF_IT_ONLY_COPIES}; cost: {}", cheaper.gain, cheaper.cost))
+    found.map(|cheaper| {
+        format!(
+            "{}, {IF_IT_ONLY_COPIES}; cost: {}",
+            cheaper.gain, cheaper.cost
+        )
+    })
 }
 
-/// Suggests larger pieces, if they are small because the program asks for no more. From a pipe or a socket comes as much as was sent, and
-/// what is written to a socket that keeps message boundaries is a message, so these get no hint.
+/// Suggests larger pieces, if they are small because the program asks for no more. From a pipe or a
+/// socket comes as much as was sent, and what is written to a socket that keeps message boundaries
+/// is a message, so these get no hint.
 fn in_larger_pieces(bytes: u64, case: &Case<'_>) -> Option<String> {
     let pieces = case.summary.moving_calls;
-    let is_small = bytes.checked_div(pieces)? < SMALL_CALL_BYTES && case.summary.asked_at_source()? < SMALL_CALL_BYTES;
-    let takes_more =
-        is_one_of(STORED, case.to) || is_one_of(CONNECTION, case.to) || (is_one_of(&[Pipe], case.to) && case.api == Api::Splice);
+    let is_small = bytes.checked_div(pieces)? < SMALL_CALL_BYTES
+        && case.summary.asked_at_source()? < SMALL_CALL_BYTES;
+    let takes_more = is_one_of(STORED, case.to)
+        || is_one_of(CONNECTION, case.to)
+        || (is_one_of(&[Pipe], case.to) && case.api == Api::Splice);
     if !is_small || !takes_more || !is_one_of(STORED, case.from) || has_generated_bytes(case.from) {
         return None;
     }
-    let each = if case.api == Api::Splice { PIPE_BYTES } else { LARGE_CALL_BYTES };
+    let each = if case.api == Api::Splice {
+        PIPE_BYTES
+    } else {
+        LARGE_CALL_BYTES
+    };
     let uses_memory = matches!(case.api, Api::ReadWrite | Api::IoUring);
     let cost = if uses_memory {
         ", if the program can handle that much at once; cost: memory for the larger buffer"
@@ -143,16 +190,25 @@ fn in_larger_pieces(bytes: u64, case: &Case<'_>) -> Option<String> {
         "; cost: none"
     };
     let (name, few) = (case.api.in_words(), bytes.div_ceil(each));
-    Some(format!("{name} with {} at a time could need as few as {few} pieces instead of {pieces}{cost}", short_bytes(each)))
+    Some(format!(
+        "{name} with {} at a time could need as few as {few} pieces instead of {pieces}{cost}",
+        short_bytes(each)
+    ))
 }
 
 fn is_one_of(kinds: &[FileKind], end: &End) -> bool {
-    kinds.iter().any(|kind| end.kind.as_deref() == Some(kind.name()))
+    kinds
+        .iter()
+        .any(|kind| end.kind.as_deref() == Some(kind.name()))
 }
 
 /// Whether the kernel or another program may generate the bytes of this file when they are read.
 fn has_generated_bytes(end: &End) -> bool {
-    let is_stored = end.size != Some(0) && end.fs.as_deref().is_some_and(|name| STORING_FILESYSTEMS.contains(&name));
+    let is_stored = end.size != Some(0)
+        && end
+            .fs
+            .as_deref()
+            .is_some_and(|name| STORING_FILESYSTEMS.contains(&name));
     is_one_of(&[Regular], end) && !is_stored
 }
 

@@ -21,24 +21,27 @@ pub struct Transfer {
     pub to: End,
     /// The kernel interface that did it.
     pub api: Api,
-    /// How it is known that these bytes went from one end to the other: the weakest evidence for any of [`bytes`](Self::bytes). `None`: a
-    /// report of an older version.
+    /// How it is known that these bytes went from one end to the other: the weakest evidence for
+    /// any of [`bytes`](Self::bytes). `None`: a report of an older version.
     #[serde(default)]
     pub evidence: Option<Evidence>,
     /// How sure that is. Reports of older versions do not say, and are read as inferred.
     #[serde(default)]
     pub certainty: Certainty,
-    /// Bytes that arrived. Of an exact transfer, this is what moved. Of an inferred one, so many bytes were written and are attributed to the
-    /// source by inference: how many of them really are its bytes is not known, so only `proven_bytes` is a lower bound. `None`: the calls do
+    /// Bytes that arrived. Of an exact transfer, this is what moved. Of an inferred one, so many
+    /// bytes were written and are attributed to the source by inference: how many of them really
+    /// are its bytes is not known, so only `proven_bytes` is a lower bound. `None`: the calls do
     /// not say.
     pub bytes: Option<u64>,
-    /// The part of `bytes` that calls, memory or a mapping prove: all of them if the transfer is exact. It is always a lower bound. `None`:
-    /// the calls do not say.
+    /// The part of `bytes` that calls, memory or a mapping prove: all of them if the transfer is
+    /// exact. It is always a lower bound. `None`: the calls do not say.
     #[serde(default)]
     pub proven_bytes: Option<u64>,
-    /// Calls that took part, including those that failed or found the end of the source, but not those of `attempts`. Calls that served
-    /// several transfers, such as the reads of a source with several destinations, are divided among these by their bytes and rounded
-    /// down. So are the other figures. A call that wrote bytes of several files at once counts in each of their transfers.
+    /// Calls that took part, including those that failed or found the end of the source, but not
+    /// those of `attempts`. Calls that served several transfers, such as the reads of a source with
+    /// several destinations, are divided among these by their bytes and rounded down. So are the
+    /// other figures. A call that wrote bytes of several files at once counts in each of their
+    /// transfers.
     pub calls: u64,
     /// The same, by name of the call. An io_uring operation is named `io_uring:read`.
     pub calls_by_syscall: BTreeMap<String, u64>,
@@ -46,10 +49,12 @@ pub struct Transfer {
     pub attempts: Vec<Attempt>,
     /// Mean bytes of the calls that moved some at the destination.
     pub mean_bytes: Option<u64>,
-    /// How often the program entered the kernel for this transfer: its system calls and those of `attempts`. `None` for io_uring: a call
-    /// of `io_uring_enter` may submit operations of several transfers.
+    /// How often the program entered the kernel for this transfer: its system calls and those of
+    /// `attempts`. `None` for io_uring: a call of `io_uring_enter` may submit operations of several
+    /// transfers.
     pub crossings: Option<u64>,
-    /// Bytes that were copied to or from the program's own memory. A byte that is read and then written counts twice.
+    /// Bytes that were copied to or from the program's own memory. A byte that is read and then
+    /// written counts twice.
     pub user_memory_bytes: Option<u64>,
     /// Calls that moved less than they asked for.
     pub short_calls: u64,
@@ -74,17 +79,18 @@ pub struct Transfer {
     /// The processes that took part: one if all happened within it, otherwise one for each step.
     #[serde(default)]
     pub pids: Vec<u32>,
-    /// The transfers over several processes that this one, within a process, is a step of: indices into
-    /// [`Report::transfers`](crate::report::Report::transfers). Its bytes are in those, too: add up only transfers that are part of no
-    /// other one.
+    /// The transfers over several processes that this one, within a process, is a step of: indices
+    /// into [`Report::transfers`](crate::report::Report::transfers). Its bytes are in those, too:
+    /// add up only transfers that are part of no other one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub part_of: Vec<usize>,
-    /// The steps by which the bytes went through pipes or connections. Hops within one process are in no other transfer. Hops over
-    /// several processes are also transfers of these processes, which have this one in their `part_of`.
+    /// The steps by which the bytes went through pipes or connections. Hops within one process are
+    /// in no other transfer. Hops over several processes are also transfers of these processes,
+    /// which have this one in their `part_of`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<Hop>,
-    /// If this is the sum over several transfers of the same shape, of processes that were merged: what they have in common. `pids` and the
-    /// ids in `hops` are then those of the first of them.
+    /// If this is the sum over several transfers of the same shape, of processes that were merged:
+    /// what they have in common. `pids` and the ids in `hops` are then those of the first of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<Merged>,
 }
@@ -94,9 +100,11 @@ pub struct Transfer {
 pub struct Merged {
     /// How many transfers these are.
     pub transfers: u64,
-    /// The name of their process; of a way over several processes, that of each step. `None`: unknown.
+    /// The name of their process; of a way over several processes, that of each step. `None`:
+    /// unknown.
     pub programs: Vec<Option<String>>,
-    /// Whether they all have the ends that the sum names. If not, the sum says only of what kind they are.
+    /// Whether they all have the ends that the sum names. If not, the sum says only of what kind
+    /// they are.
     pub same_ends: bool,
 }
 
@@ -135,7 +143,8 @@ pub struct Hop {
 }
 
 impl Transfer {
-    /// Its bytes as text: `5.0 MiB`, `at least 4.7 MiB` or `probably 4.7 MiB`. `None`: the calls do not say.
+    /// Its bytes as text: `5.0 MiB`, `at least 4.7 MiB` or `probably 4.7 MiB`. `None`: the calls do
+    /// not say.
     pub fn amount(&self) -> Option<String> {
         Some(self.figure().amount(self.bytes?))
     }
@@ -145,22 +154,36 @@ impl Transfer {
         Figure::of(self.certainty, self.bytes, self.proven_bytes)
     }
 
-    /// The parts of the verdict: what did the work, whether the failed attempts are told apart from it, and why.
+    /// The parts of the verdict: what did the work, whether the failed attempts are told apart from
+    /// it, and why.
     pub fn verdict_parts(&self) -> VerdictParts<'_> {
         let reason = self.reason.as_ref().map(|reason| reason.text.as_str());
-        let facts = reason.and_then(|reason| self.verdict.strip_suffix(reason)?.strip_suffix(": ")).unwrap_or(&self.verdict);
+        let facts = reason
+            .and_then(|reason| self.verdict.strip_suffix(reason)?.strip_suffix(": "))
+            .unwrap_or(&self.verdict);
         let work = facts.strip_suffix(describe::after_attempts(&self.attempts).as_str());
         // The reason ends with what the last failure means, which belongs to the attempt.
-        let meaning = self.attempts.last().filter(|_| work.is_some()).and_then(Attempt::meaning);
-        let why = reason.map(|reason| meaning.and_then(|meaning| reason.strip_suffix(meaning)).unwrap_or(reason));
+        let meaning = self
+            .attempts
+            .last()
+            .filter(|_| work.is_some())
+            .and_then(Attempt::meaning);
+        let why = reason.map(|reason| {
+            meaning
+                .and_then(|meaning| reason.strip_suffix(meaning))
+                .unwrap_or(reason)
+        });
         VerdictParts {
             work: work.unwrap_or(facts),
             attempts: if work.is_some() { &self.attempts } else { &[] },
-            why: why.map(|why| why.trim_end_matches("; ")).filter(|why| !why.is_empty()),
+            why: why
+                .map(|why| why.trim_end_matches("; "))
+                .filter(|why| !why.is_empty()),
         }
     }
 
-    /// The bytes by which transfers are ordered; for a reflink, which moves none, the length of its source.
+    /// The bytes by which transfers are ordered; for a reflink, which moves none, the length of its
+    /// source.
     pub fn weight(&self) -> u64 {
         self.bytes.or(self.from.size).unwrap_or(0)
     }
@@ -175,19 +198,25 @@ impl Transfer {
         self.pids.len() > 1
     }
 
-    /// Whether this transfer, within the process `pid`, is a step of the transfer `way` over several processes.
+    /// Whether this transfer, within the process `pid`, is a step of the transfer `way` over
+    /// several processes.
     pub(crate) fn is_hop_of(&self, pid: u32, way: &Self) -> bool {
         let hops = || way.hops.iter().filter(|hop| hop.pid == pid);
-        let is_hop = |from: &End, to: &End, api| hops().any(|hop| hop.from == *from && hop.to == *to && hop.api == api);
+        let is_hop = |from: &End, to: &End, api| {
+            hops().any(|hop| hop.from == *from && hop.to == *to && hop.api == api)
+        };
         if self.hops.is_empty() {
             is_hop(&self.from, &self.to, self.api)
         } else {
-            self.hops.iter().all(|hop| is_hop(&hop.from, &hop.to, hop.api))
+            self.hops
+                .iter()
+                .all(|hop| is_hop(&hop.from, &hop.to, hop.api))
         }
     }
 
-    /// What an inferred transfer rests on: `3.6 MiB of it proven, the rest inferred from the order of calls`. It also says that the bytes may
-    /// be other ones than those of the source, unless the verdict does. If all bytes are proven, there may only be more. `None`: it is exact.
+    /// What an inferred transfer rests on: `3.6 MiB of it proven, the rest inferred from the order
+    /// of calls`. It also says that the bytes may be other ones than those of the source, unless
+    /// the verdict does. If all bytes are proven, there may only be more. `None`: it is exact.
     pub fn doubt(&self) -> Option<String> {
         figure::doubt(self)
     }
@@ -205,13 +234,16 @@ pub struct VerdictParts<'a> {
 }
 
 /// One end of a transfer. `None` (`null`): the backend cannot know.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub struct End {
     /// The kind of file, see [`FileKind::name`](crate::trace::FileKind::name).
     pub kind: Option<String>,
     /// The type of its filesystem.
     pub fs: Option<String>,
-    /// Its path, relative to the directory that the command was launched in if it is below it. For a Unix socket, the address.
+    /// Its path, relative to the directory that the command was launched in if it is below it. For
+    /// a Unix socket, the address.
     pub path: Option<String>,
     /// Length in bytes when it was first used.
     pub size: Option<u64>,
@@ -221,7 +253,8 @@ pub struct End {
     /// For a socket, the `HOST:PORT` of the other end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    /// Device and inode, as in `stat`. On btrfs, eBPF gives the device of the filesystem, and `stat` that of the subvolume.
+    /// Device and inode, as in `stat`. On btrfs, eBPF gives the device of the filesystem, and
+    /// `stat` that of the subvolume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inode: Option<Inode>,
 }
@@ -232,7 +265,9 @@ impl End {
 }
 
 /// Identifies a file independently of its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub struct Inode {
     /// Device number of the filesystem.
     pub device: u64,
@@ -241,17 +276,21 @@ pub struct Inode {
 }
 
 /// How it is known that bytes went from one end to another, the strongest evidence first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Evidence {
     /// One call names both ends.
     #[serde(alias = "calls")]
     Call,
-    /// The bytes were written from the memory that they had been read to, and nothing was seen to fill that memory in between.
+    /// The bytes were written from the memory that they had been read to, and nothing was seen to
+    /// fill that memory in between.
     Memory,
     /// The bytes were written from a mapping of the source.
     Mapping,
-    /// A thread read and then wrote as much, in turn. The backend does not see memory, or the program copied the bytes there.
+    /// A thread read and then wrote as much, in turn. The backend does not see memory, or the
+    /// program copied the bytes there.
     Order,
     /// As many bytes were read as written.
     Totals,
@@ -271,7 +310,20 @@ impl Evidence {
 }
 
 /// How sure it is that bytes went from one end to another.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Certainty {
     /// The bytes went there, as many as the figure says.
@@ -292,7 +344,9 @@ impl Certainty {
 }
 
 /// A kernel interface that moves bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub enum Api {
     /// A loop through user memory, with any calls that read and write.
     #[serde(rename = "read+write")]
@@ -363,7 +417,8 @@ impl Api {
 pub struct Attempt {
     /// The call.
     pub syscall: String,
-    /// How it failed: the name of the errno, or [`NOTHING_MOVED`](Self::NOTHING_MOVED) if it returned 0 although there was something to move.
+    /// How it failed: the name of the errno, or [`NOTHING_MOVED`](Self::NOTHING_MOVED) if it
+    /// returned 0 although there was something to move.
     pub errno: String,
     /// How often.
     pub calls: u64,
@@ -406,7 +461,8 @@ pub struct Share {
     pub bytes: Option<u64>,
     /// Calls that moved some of these bytes and took part in no transfer.
     pub calls: u64,
-    /// Calls that took part in transfers and may also have moved some of these bytes, such as a header before copied bytes.
+    /// Calls that took part in transfers and may also have moved some of these bytes, such as a
+    /// header before copied bytes.
     #[serde(default)]
     pub partly_attributed_calls: u64,
 }
@@ -420,12 +476,14 @@ pub struct SourceTotals {
     pub read_bytes: Option<u64>,
     /// Calls that read some bytes.
     pub read_calls: u64,
-    /// Upper bound of the bytes read that were written on, as far as transfers show: bytes that were written twice count twice, up to
-    /// `read_bytes`. The rest of `read_bytes` is in no transfer.
+    /// Upper bound of the bytes read that were written on, as far as transfers show: bytes that
+    /// were written twice count twice, up to `read_bytes`. The rest of `read_bytes` is in no
+    /// transfer.
     pub written_on_bytes: Option<u64>,
 }
 
-/// What a process wrote to one file. In bytes and in calls, `written` is `attributed` plus `unattributed`.
+/// What a process wrote to one file. In bytes and in calls, `written` is `attributed` plus
+/// `unattributed`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DestinationTotals {
     /// The file; `None`: it was not identified.

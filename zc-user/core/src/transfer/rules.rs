@@ -1,8 +1,11 @@
-//! Reasons: why a program used an interface, and why another one failed. The rules are data, each with its source.
+//! Reasons: why a program used an interface, and why another one failed. The rules are data, each
+//! with its source.
 //!
-//! A rule applies only if the program is recognised, by its name or by what it was built with, and if its calls look like those of the
-//! rule's library. For most rules that includes the sizes that the calls ask for. An unknown program gets no reason. If other code could
-//! make the same calls, the reason begins with "if this is", unless the callers were sampled and show which function it was.
+//! A rule applies only if the program is recognised, by its name or by what it was built with, and
+//! if its calls look like those of the rule's library. For most rules that includes the sizes that
+//! the calls ask for. An unknown program gets no reason. If other code could make the same calls,
+//! the reason begins with "if this is", unless the callers were sampled and show which function it
+//! was.
 
 mod shown;
 mod table;
@@ -40,13 +43,17 @@ pub(super) struct Case<'a> {
 pub(super) enum Handling {
     /// It wrote them as it had read them, or the backend does not see memory.
     AsRead,
-    /// It wrote them from other memory than it had read them to, and the contents have much in common: it copied them.
+    /// It wrote them from other memory than it had read them to, and the contents have much in
+    /// common: it copied them.
     Copied,
-    /// It changed them between read and write, or put others in their place: their memory then had other values.
+    /// It changed them between read and write, or put others in their place: their memory then had
+    /// other values.
     Changed,
-    /// It changed or replaced other bytes in the same memory, so it may have changed these where nobody looked.
+    /// It changed or replaced other bytes in the same memory, so it may have changed these where
+    /// nobody looked.
     PerhapsChanged,
-    /// It wrote them from the memory that it had read them to, but not all of them were checked for changes.
+    /// It wrote them from the memory that it had read them to, but not all of them were checked for
+    /// changes.
     PartlyUnchecked,
     /// Only the number of bytes says that they are the same.
     Unknown,
@@ -58,7 +65,9 @@ impl Handling {
         match flow.evidence {
             _ if flow.condition == Condition::Changed => Self::Changed,
             _ if flow.condition == Condition::Replaced => Self::PerhapsChanged,
-            _ if flow.is_partly_unsampled && flow.bytes != flow.proven_bytes => Self::PartlyUnchecked,
+            _ if flow.is_partly_unsampled && flow.bytes != flow.proven_bytes => {
+                Self::PartlyUnchecked
+            }
             Evidence::Order if sees_memory => Self::Copied,
             Evidence::Totals if sees_memory && flow.api == Api::ReadWrite => Self::Copied,
             Evidence::Call | Evidence::Memory | Evidence::Mapping | Evidence::Order => Self::AsRead,
@@ -105,7 +114,8 @@ enum Proof {
 enum Program {
     /// Built with this language, by a compiler of at least this version.
     Built(Language, [u32; 2]),
-    /// Has this name, and is not built with one of those languages: there are other programs of the same name.
+    /// Has this name, and is not built with one of those languages: there are other programs of the
+    /// same name.
     Named(&'static str),
     /// Has this name, perhaps followed by a version.
     Interpreter(&'static str),
@@ -131,36 +141,60 @@ struct Meaning {
     source: &'static str,
 }
 
-/// Why this interface was used, if a rule says so, and what the failure of the last attempt means, if that is known.
+/// Why this interface was used, if a rule says so, and what the failure of the last attempt means,
+/// if that is known.
 pub(super) fn reason(case: &Case<'_>) -> Option<Reason> {
     let did_something = case.summary.moving_calls + case.summary.zero_calls > 0;
     // The rules are about copies. A program that changes the bytes does more than that.
-    let is_copy = did_something && !matches!(case.handling, Handling::Changed | Handling::PerhapsChanged);
+    let is_copy =
+        did_something && !matches!(case.handling, Handling::Changed | Handling::PerhapsChanged);
     let mut fitting = RULES.iter().filter(|rule| is_copy && rule.applies(case));
     let clause = fitting.find_map(|rule| Some((shown::clause(rule, case)?, rule.source)));
-    let refused = case.summary.attempts.last().and_then(|attempt| meaning_of(&attempt.syscall, &attempt.errno));
+    let refused = case
+        .summary
+        .attempts
+        .last()
+        .and_then(|attempt| meaning_of(&attempt.syscall, &attempt.errno));
     let failed = || refusal(case.summary);
-    let clauses = clause.into_iter().chain(refused.or_else(failed).map(|meaning| (meaning.text.to_owned(), meaning.source)));
+    let clauses = clause.into_iter().chain(
+        refused
+            .or_else(failed)
+            .map(|meaning| (meaning.text.to_owned(), meaning.source)),
+    );
     let (texts, sources): (Vec<String>, Vec<&str>) = clauses.unzip();
-    (!texts.is_empty()).then(|| Reason { text: texts.join("; "), source: sources.join("; ") })
+    (!texts.is_empty()).then(|| Reason {
+        text: texts.join("; "),
+        source: sources.join("; "),
+    })
 }
 
-/// What the failure of the interface itself means, if nothing was tried before and nothing was moved.
+/// What the failure of the interface itself means, if nothing was tried before and nothing was
+/// moved.
 fn refusal(summary: &Summary) -> Option<&'static Meaning> {
-    let (syscall, errno) = (summary.by_syscall.keys().next()?, summary.errors.keys().next()?);
+    let (syscall, errno) = (
+        summary.by_syscall.keys().next()?,
+        summary.errors.keys().next()?,
+    );
     meaning_of(syscall, errno).filter(|_| summary.attempts.is_empty() && summary.moving_calls == 0)
 }
 
 impl Rule {
     fn applies(&self, case: &Case<'_>) -> bool {
-        let kinds =
-            |kinds: &[FileKind], end: &End| kinds.is_empty() || kinds.iter().any(|kind| end.kind.as_deref() == Some(kind.name()));
+        let kinds = |kinds: &[FileKind], end: &End| {
+            kinds.is_empty()
+                || kinds
+                    .iter()
+                    .any(|kind| end.kind.as_deref() == Some(kind.name()))
+        };
         self.api == case.api
             && self.program.matches(case.process)
             && kinds(self.from, case.from)
             && kinds(self.to, case.to)
             && (!self.only_without_length || case.from.size == Some(0))
-            && self.after.iter().all(|syscall| was_refused(&case.summary.attempts, syscall))
+            && self
+                .after
+                .iter()
+                .all(|syscall| was_refused(&case.summary.attempts, syscall))
             && self.asked.fits(case)
     }
 
@@ -175,11 +209,15 @@ impl Rule {
 
 impl Program {
     fn matches(self, process: &Process) -> bool {
-        let name = process.exe.as_deref().map(file_name).or(process.comm.as_deref());
+        let name = process
+            .exe
+            .as_deref()
+            .map(file_name)
+            .or(process.comm.as_deref());
         match self {
-            Self::Built(language, since) => {
-                process.toolchain.as_ref().is_some_and(|built| built.language == language && version(&built.version) >= since)
-            }
+            Self::Built(language, since) => process.toolchain.as_ref().is_some_and(|built| {
+                built.language == language && version(&built.version) >= since
+            }),
             Self::Named(wanted) => process.toolchain.is_none() && name == Some(wanted),
             Self::Interpreter(wanted) => name
                 .and_then(|name| name.strip_prefix(wanted))
@@ -190,7 +228,9 @@ impl Program {
 
 /// The first two numbers of a version.
 fn version(text: &str) -> [u32; 2] {
-    let mut numbers = text.split(['.', '-', ' ']).map(|number| number.parse().unwrap_or(0));
+    let mut numbers = text
+        .split(['.', '-', ' '])
+        .map(|number| number.parse().unwrap_or(0));
     [numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)]
 }
 
@@ -215,14 +255,17 @@ pub(super) fn meaning(syscall: &str, errno: &str) -> Option<&'static str> {
     meaning_of(syscall, errno).map(|meaning| meaning.text)
 }
 
-/// What the failure of this call with this errno means, if known. `sendfile64` is treated as `sendfile`, and `FICLONERANGE` as `FICLONE`.
+/// What the failure of this call with this errno means, if known. `sendfile64` is treated as
+/// `sendfile`, and `FICLONERANGE` as `FICLONE`.
 fn meaning_of(syscall: &str, errno: &str) -> Option<&'static Meaning> {
     let syscall = match syscall {
         "sendfile64" => "sendfile",
         "ioctl(FICLONERANGE)" => "ioctl(FICLONE)",
         other => other,
     };
-    MEANINGS.iter().find(|meaning| meaning.syscall == syscall && meaning.errno == errno)
+    MEANINGS
+        .iter()
+        .find(|meaning| meaning.syscall == syscall && meaning.errno == errno)
 }
 
 #[cfg(test)]

@@ -19,22 +19,74 @@ pub(super) struct Figure {
 
 /// The figures in the order in which they are shown.
 pub(super) const FIGURES: [Figure; 16] = [
-    Figure { title: "time (mean ± σ)", cell: |command, format| format.time_with_deviation(command) },
-    Figure { title: "time (min)", cell: |command, format| format.unit.show(command.time_s.min) },
-    Figure { title: "diff", cell: |command, _| known(command.relative, |relative| format!("{:.1} %", relative.percent)) },
-    Figure { title: "relative error", cell: |command, _| relative_error(command) },
-    Figure { title: "user", cell: |command, format| format.unit.show(command.user_s) },
-    Figure { title: "system", cell: |command, format| format.unit.show(command.system_s) },
-    Figure { title: "CPU", cell: |command, _| known(command.cpu_percent, |percent| format!("{percent:.0} %")) },
-    Figure { title: "counted calls", cell: |command, _| format!("{}{}", at_least(command), command.traced.syscalls) },
-    Figure { title: "bytes per call", cell: |command, _| bytes_per_call(command) },
-    Figure { title: "voluntary switches", cell: |command, _| mean(command.voluntary_switches) },
-    Figure { title: "involuntary switches", cell: |command, _| mean(command.involuntary_switches) },
-    Figure { title: "minor faults", cell: |command, _| mean(command.minor_faults) },
-    Figure { title: "major faults", cell: |command, _| mean(command.major_faults) },
-    Figure { title: "peak memory", cell: |command, _| known(command.peak_memory_bytes, units::bytes) },
-    Figure { title: "runs", cell: |command, _| command.runs.len().to_string() },
-    Figure { title: "API", cell: |command, _| api(command) },
+    Figure {
+        title: "time (mean ± σ)",
+        cell: |command, format| format.time_with_deviation(command),
+    },
+    Figure {
+        title: "time (min)",
+        cell: |command, format| format.unit.show(command.time_s.min),
+    },
+    Figure {
+        title: "diff",
+        cell: |command, _| {
+            known(command.relative, |relative| {
+                format!("{:.1} %", relative.percent)
+            })
+        },
+    },
+    Figure {
+        title: "relative error",
+        cell: |command, _| relative_error(command),
+    },
+    Figure {
+        title: "user",
+        cell: |command, format| format.unit.show(command.user_s),
+    },
+    Figure {
+        title: "system",
+        cell: |command, format| format.unit.show(command.system_s),
+    },
+    Figure {
+        title: "CPU",
+        cell: |command, _| known(command.cpu_percent, |percent| format!("{percent:.0} %")),
+    },
+    Figure {
+        title: "counted calls",
+        cell: |command, _| format!("{}{}", at_least(command), command.traced.syscalls),
+    },
+    Figure {
+        title: "bytes per call",
+        cell: |command, _| bytes_per_call(command),
+    },
+    Figure {
+        title: "voluntary switches",
+        cell: |command, _| mean(command.voluntary_switches),
+    },
+    Figure {
+        title: "involuntary switches",
+        cell: |command, _| mean(command.involuntary_switches),
+    },
+    Figure {
+        title: "minor faults",
+        cell: |command, _| mean(command.minor_faults),
+    },
+    Figure {
+        title: "major faults",
+        cell: |command, _| mean(command.major_faults),
+    },
+    Figure {
+        title: "peak memory",
+        cell: |command, _| known(command.peak_memory_bytes, units::bytes),
+    },
+    Figure {
+        title: "runs",
+        cell: |command, _| command.runs.len().to_string(),
+    },
+    Figure {
+        title: "API",
+        cell: |command, _| api(command),
+    },
 ];
 
 impl Figure {
@@ -45,7 +97,11 @@ impl Figure {
 
 /// The name of a command. An empty one is quoted, so that it can be seen.
 pub(super) fn name(command: &Compared) -> String {
-    if command.name.is_empty() { "''".to_owned() } else { text::escape(&command.name) }
+    if command.name.is_empty() {
+        "''".to_owned()
+    } else {
+        text::escape(&command.name)
+    }
 }
 
 /// How figures are shown: the same for all commands.
@@ -55,21 +111,34 @@ pub(super) struct FigureFormat {
 
 impl FigureFormat {
     pub(super) fn of(comparison: &Comparison) -> Self {
-        let shortest = comparison.commands.iter().map(|command| command.time_s.mean).fold(f64::INFINITY, f64::min);
-        Self { unit: Unit::for_time(shortest) }
+        let shortest = comparison
+            .commands
+            .iter()
+            .map(|command| command.time_s.mean)
+            .fold(f64::INFINITY, f64::min);
+        Self {
+            unit: Unit::for_time(shortest),
+        }
     }
 
     pub(super) fn time_with_deviation(&self, command: &Compared) -> String {
         let mean = self.unit.show(command.time_s.mean);
         match command.time_s.stddev {
-            Some(stddev) => format!("{} ± {}", self.unit.number(command.time_s.mean), self.unit.show(stddev)),
+            Some(stddev) => format!(
+                "{} ± {}",
+                self.unit.number(command.time_s.mean),
+                self.unit.show(stddev)
+            ),
             None => mean,
         }
     }
 }
 
 fn relative_error(command: &Compared) -> String {
-    match command.relative.and_then(|relative| relative.relative_error_percent) {
+    match command
+        .relative
+        .and_then(|relative| relative.relative_error_percent)
+    {
         Some(error) => format!("± {error:.1} %"),
         None if command.is_reference => "reference".to_owned(),
         None => UNKNOWN.to_owned(),
@@ -87,9 +156,17 @@ struct Unit {
 impl Unit {
     /// The unit in which the shortest of all times has three digits.
     fn for_time(seconds: f64) -> Self {
-        let milliseconds = |decimals| Self { name: "ms", per_second: 1e3, decimals };
+        let milliseconds = |decimals| Self {
+            name: "ms",
+            per_second: 1e3,
+            decimals,
+        };
         match seconds {
-            1.0.. => Self { name: "s", per_second: 1.0, decimals: 3 },
+            1.0.. => Self {
+                name: "s",
+                per_second: 1.0,
+                decimals: 3,
+            },
             0.01.. => milliseconds(1),
             0.001.. => milliseconds(2),
             _ => milliseconds(3),
@@ -111,7 +188,11 @@ fn known<T>(figure: Option<T>, show: impl Fn(T) -> String) -> String {
 
 /// A mean of counts. Large ones need no decimals.
 fn mean(mean: f64) -> String {
-    if mean < 100.0 { format!("{mean:.1}") } else { format!("{mean:.0}") }
+    if mean < 100.0 {
+        format!("{mean:.1}")
+    } else {
+        format!("{mean:.0}")
+    }
 }
 
 /// The prefix of a count that is a lower bound.
@@ -126,32 +207,61 @@ fn at_least(command: &Compared) -> &'static str {
 )]
 fn bytes_per_call(command: &Compared) -> String {
     let about = if command.traced.exact { "" } else { "~ " };
-    known(command.traced.bytes_per_call, |bytes| format!("{about}{}", units::bytes(bytes.round() as u64)))
+    known(command.traced.bytes_per_call, |bytes| {
+        format!("{about}{}", units::bytes(bytes.round() as u64))
+    })
 }
 
 fn api(command: &Compared) -> String {
-    known(command.traced.apis.as_ref(), |apis| if apis.is_empty() { "none".to_owned() } else { apis.join(", ") })
+    known(command.traced.apis.as_ref(), |apis| {
+        if apis.is_empty() {
+            "none".to_owned()
+        } else {
+            apis.join(", ")
+        }
+    })
 }
 
 /// Why a peak may be unknown.
-const NO_PEAK: &str =
-    "peak memory \"-\": the kernel's peak includes zctrace itself before its exec, and the command needed no more than that";
+const NO_PEAK: &str = "peak memory \"-\": the kernel's peak includes zctrace itself before its exec, and the command needed no more than that";
 
 /// Where the figures come from and how far to trust them: a sentence each.
 pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
-    let order = if comparison.interleaved { "in turn" } else { "one command after the other" };
-    let mut backends: Vec<&str> = comparison.commands.iter().map(|command| command.traced.backend.as_str()).collect();
+    let order = if comparison.interleaved {
+        "in turn"
+    } else {
+        "one command after the other"
+    };
+    let mut backends: Vec<&str> = comparison
+        .commands
+        .iter()
+        .map(|command| command.traced.backend.as_str())
+        .collect();
     backends.dedup();
-    let exact = if comparison.commands.iter().all(|command| command.traced.exact) { "exact" } else { "not exact" };
+    let exact = if comparison
+        .commands
+        .iter()
+        .all(|command| command.traced.exact)
+    {
+        "exact"
+    } else {
+        "not exact"
+    };
     let mut remarks = vec![
-        format!("times, CPU, switches, faults: means of untraced runs, {order}; peak memory: the largest process of any run"),
+        format!(
+            "times, CPU, switches, faults: means of untraced runs, {order}; peak memory: the largest process of any run"
+        ),
         format!(
             "counted calls, bytes per call, API: one traced run (backend {}, {exact}) of {}",
             text::escape(&backends.join(", ")),
             counted(comparison)
         ),
     ];
-    if comparison.commands.iter().any(|command| command.peak_memory_bytes.is_none()) {
+    if comparison
+        .commands
+        .iter()
+        .any(|command| command.peak_memory_bytes.is_none())
+    {
         remarks.push(NO_PEAK.to_owned());
     }
     if let Some(shell) = comparison.shell {
@@ -160,8 +270,12 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
             shell.time_s * 1e3
         ));
     }
-    let mut notes: Vec<String> =
-        comparison.commands.iter().flat_map(|command| &command.traced.notes).map(|note| text::escape(note)).collect();
+    let mut notes: Vec<String> = comparison
+        .commands
+        .iter()
+        .flat_map(|command| &command.traced.notes)
+        .map(|note| text::escape(note))
+        .collect();
     notes.dedup();
     remarks.extend(notes.into_iter().map(|note| format!("note: {note}")));
     remarks
@@ -169,14 +283,24 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
 
 /// Which calls were counted.
 fn counted(comparison: &Comparison) -> String {
-    let counted = comparison.commands.first().and_then(|command| command.traced.counted.as_ref());
+    let counted = comparison
+        .commands
+        .first()
+        .and_then(|command| command.traced.counted.as_ref());
     match counted {
         None | Some(Counted::All) => "all calls".to_owned(),
         Some(Counted::Names(_)) if head::counts_data(counted) => {
             "the calls that move data (--syscalls all counts all)".to_owned()
         }
         Some(Counted::Names(names)) if names.len() <= FEW_NAMES => {
-            format!("{} alone", names.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
+            format!(
+                "{} alone",
+                names
+                    .iter()
+                    .map(String::as_str)
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )
         }
         Some(Counted::Names(names)) => format!("{} chosen calls", names.len()),
     }
@@ -185,10 +309,17 @@ fn counted(comparison: &Comparison) -> String {
 /// Losses and warnings, each with the name of its command.
 pub(super) fn doubts(comparison: &Comparison) -> Vec<String> {
     let of_command = |command: &Compared| {
-        let losses = command.traced.losses.iter().map(|(name, &count)| head::loss(name, count));
+        let losses = command
+            .traced
+            .losses
+            .iter()
+            .map(|(name, &count)| head::loss(name, count));
         let warnings = command.warnings.iter().map(ToString::to_string);
         let name = name(command);
-        losses.chain(warnings).map(|doubt| format!("{name}: {doubt}")).collect::<Vec<_>>()
+        losses
+            .chain(warnings)
+            .map(|doubt| format!("{name}: {doubt}"))
+            .collect::<Vec<_>>()
     };
     comparison.commands.iter().flat_map(of_command).collect()
 }

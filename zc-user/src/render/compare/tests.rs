@@ -1,20 +1,35 @@
 //! Snapshots of comparisons.
 
-use zctrace_core::compare::sample::{by_sendfile, comparison, comparison_with_shell, timed, with_losses};
+use zctrace_core::compare::sample::{
+    by_sendfile, comparison, comparison_with_shell, timed, with_losses,
+};
 
 use super::*;
 use crate::render::tests::{assert_fits, assert_snapshot};
 
 /// Two commands, the second twice as fast.
 fn two() -> Comparison {
-    named(comparison(&[timed(&[40, 42, 38]), by_sendfile(&[20, 21, 19])], None), &["read and write", "sendfile"])
+    named(
+        comparison(&[timed(&[40, 42, 38]), by_sendfile(&[20, 21, 19])], None),
+        &["read and write", "sendfile"],
+    )
 }
 
 /// Four commands in a shell, one of them slow at first, one with a trace that is not exact.
 fn four() -> Comparison {
     let lossy = with_losses(by_sendfile(&[20, 21, 19]));
-    let series = [timed(&[400, 42, 38, 41, 40]), lossy, timed(&[12, 12, 12]), timed(&[30])];
-    let names = ["copier read-write --from in --to unix:/tmp/socket --buffer 4k", "copier | tee", "c", "d"];
+    let series = [
+        timed(&[400, 42, 38, 41, 40]),
+        lossy,
+        timed(&[12, 12, 12]),
+        timed(&[30]),
+    ];
+    let names = [
+        "copier read-write --from in --to unix:/tmp/socket --buffer 4k",
+        "copier | tee",
+        "c",
+        "d",
+    ];
     named(comparison_with_shell(&series, &[2, 2]), &names)
 }
 
@@ -27,7 +42,14 @@ fn named(mut comparison: Comparison, names: &[&str]) -> Comparison {
 }
 
 fn table_page(comparison: &Comparison, width: Option<usize>) -> String {
-    compare(comparison, CompareFormat::Table, &Options { width, ..Options::default() })
+    compare(
+        comparison,
+        CompareFormat::Table,
+        &Options {
+            width,
+            ..Options::default()
+        },
+    )
 }
 
 #[test]
@@ -56,14 +78,24 @@ fn every_figure_of_every_command_is_on_a_narrow_page() {
     let (wide, narrow) = (table_page(&four(), None), table_page(&four(), Some(40)));
     for row in ["\nAPI  ", "\npeak memory  ", "\ncounted calls  "] {
         assert_eq!(wide.matches(row).count(), 1, "{row}: {wide}");
-        assert_eq!(narrow.matches(row).count(), 4, "{row}, one block for each command: {narrow}");
+        assert_eq!(
+            narrow.matches(row).count(),
+            4,
+            "{row}, one block for each command: {narrow}"
+        );
     }
 }
 
 #[test]
 fn one_command_is_compared_with_nothing() {
-    let text = table_page(&named(comparison(&[timed(&[40, 42])], None), &["alone"]), None);
-    assert!(text.starts_with("alone: 41.0 ± 1.4 ms\n\n") && !text.contains(" times "), "{text}");
+    let text = table_page(
+        &named(comparison(&[timed(&[40, 42])], None), &["alone"]),
+        None,
+    );
+    assert!(
+        text.starts_with("alone: 41.0 ± 1.4 ms\n\n") && !text.contains(" times "),
+        "{text}"
+    );
 }
 
 #[test]
@@ -74,8 +106,14 @@ fn without_measurable_times_there_are_no_speeds() {
 
 #[test]
 fn an_empty_command_has_a_visible_name() {
-    let text = table_page(&named(comparison_with_shell(&[timed(&[1])], &[2]), &[""]), None);
-    assert!(text.starts_with("'': ") && text.contains("warning: '': 1 of 1 runs"), "{text}");
+    let text = table_page(
+        &named(comparison_with_shell(&[timed(&[1])], &[2]), &[""]),
+        None,
+    );
+    assert!(
+        text.starts_with("'': ") && text.contains("warning: '': 1 of 1 runs"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -87,60 +125,114 @@ fn the_page_says_which_calls_are_counted_and_what_is_unknown() {
     };
     for (selection, words) in [
         ("all", "exact) of all calls\n"),
-        ("%data", "exact) of the calls that move data (--syscalls all counts all)\n"),
+        (
+            "%data",
+            "exact) of the calls that move data (--syscalls all counts all)\n",
+        ),
         ("mmap,read", "exact) of mmap, read alone\n"),
         ("%network", " chosen calls\n"),
     ] {
-        assert!(of_selection(selection).contains(words), "{selection}: {}", of_selection(selection));
+        assert!(
+            of_selection(selection).contains(words),
+            "{selection}: {}",
+            of_selection(selection)
+        );
     }
-    let api = |text: &str| text.lines().find_map(|line| line.strip_prefix("API")).expect("a row").trim().to_owned();
-    assert_eq!((api(&of_selection("%data")), api(&of_selection("mmap"))), ("read+write".into(), "-".into()));
+    let api = |text: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix("API"))
+            .expect("a row")
+            .trim()
+            .to_owned()
+    };
+    assert_eq!(
+        (api(&of_selection("%data")), api(&of_selection("mmap"))),
+        ("read+write".into(), "-".into())
+    );
 }
 
 #[test]
 fn speeds_are_relative_to_the_chosen_reference() {
-    let text = table_page(&comparison(&[timed(&[40]), timed(&[20]), timed(&[80])], Some(0)), None);
-    assert!(text.starts_with("a ran\n  2.00 times slower than b\n  2.00 times faster than c\n"), "{text}");
+    let text = table_page(
+        &comparison(&[timed(&[40]), timed(&[20]), timed(&[80])], Some(0)),
+        None,
+    );
+    assert!(
+        text.starts_with("a ran\n  2.00 times slower than b\n  2.00 times faster than c\n"),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_ratio_whose_interval_includes_1_is_no_difference() {
-    let text = table_page(&comparison(&[timed(&[10, 12, 14]), timed(&[9, 11, 13]), timed(&[30, 30, 31])], Some(0)), None);
+    let text = table_page(
+        &comparison(
+            &[
+                timed(&[10, 12, 14]),
+                timed(&[9, 11, 13]),
+                timed(&[30, 30, 31]),
+            ],
+            Some(0),
+        ),
+        None,
+    );
     let expected = "a ran\n  2.53 ± 0.42 times faster than c\nno difference found between a and b (a 1.09 ± 0.27 times slower)\n";
     assert!(text.starts_with(expected), "{text}");
 }
 
 #[test]
 fn the_page_in_colour() {
-    let options = Options { width: Some(80), colour: true, ..Options::default() };
-    assert_snapshot("compare-colour", &compare(&four(), CompareFormat::Table, &options).replace('\x1b', "^["));
+    let options = Options {
+        width: Some(80),
+        colour: true,
+        ..Options::default()
+    };
+    assert_snapshot(
+        "compare-colour",
+        &compare(&four(), CompareFormat::Table, &options).replace('\x1b', "^["),
+    );
 }
 
 #[test]
 fn markdown_is_a_line_for_each_command() {
-    assert_snapshot("compare-markdown", &compare(&four(), CompareFormat::Markdown, &Options::default()));
+    assert_snapshot(
+        "compare-markdown",
+        &compare(&four(), CompareFormat::Markdown, &Options::default()),
+    );
 }
 
 #[test]
 fn csv_is_a_line_for_each_command() {
-    assert_snapshot("compare-csv", &compare(&four(), CompareFormat::Csv, &Options::default()));
+    assert_snapshot(
+        "compare-csv",
+        &compare(&four(), CompareFormat::Csv, &Options::default()),
+    );
 }
 
 #[test]
 fn json_has_every_figure_of_every_run() {
-    assert_snapshot("compare-json", &compare(&two(), CompareFormat::Json, &Options::default()));
+    assert_snapshot(
+        "compare-json",
+        &compare(&two(), CompareFormat::Json, &Options::default()),
+    );
 }
 
 #[test]
 fn names_wrap_between_words() {
-    assert_eq!(wrap("dd if=/dev/zero of=/dev/null bs=4k", 16), ["dd if=/dev/zero", "of=/dev/null", "bs=4k"]);
+    assert_eq!(
+        wrap("dd if=/dev/zero of=/dev/null bs=4k", 16),
+        ["dd if=/dev/zero", "of=/dev/null", "bs=4k"]
+    );
     assert_eq!(wrap("sendfile", 16), ["sendfile"]);
     assert_eq!(wrap("", 16), [""]);
 }
 
 #[test]
 fn long_words_are_broken() {
-    assert_eq!(wrap("cp /a/very/long/path b", 8), ["cp", "/a/very/", "long/pat", "h b"]);
+    assert_eq!(
+        wrap("cp /a/very/long/path b", 8),
+        ["cp", "/a/very/", "long/pat", "h b"]
+    );
     assert_eq!(wrap("漢字漢", 4), ["漢字", "漢"]);
 }
 

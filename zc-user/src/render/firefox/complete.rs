@@ -1,6 +1,7 @@
-//! Completes what the crate `fxprof-processed-profile` writes. Up to 0.8, its frames are either addresses that somebody else gives names
-//! to, or labels: without lines, source files and libraries. Its weights are 32-bit integers. So frames are labels that stand for an entry
-//! of [`Details`], weights are places in a list, and both are replaced in the JSON.
+//! Completes what the crate `fxprof-processed-profile` writes. Up to 0.8, its frames are either
+//! addresses that somebody else gives names to, or labels: without lines, source files and
+//! libraries. Its weights are 32-bit integers. So frames are labels that stand for an entry of
+//! [`Details`], weights are places in a list, and both are replaced in the JSON.
 //!
 //! The format is that of version 55 of firefox-devtools/profiler, `src/types/profile.js`.
 
@@ -13,7 +14,8 @@ use crate::report::Frame;
 
 /// What a label begins with that stands for a frame.
 const MARK: char = '\u{1}';
-/// The type of a resource that is a library (`resourceTypes.library` of `src/profile-logic/data-structures.js`).
+/// The type of a resource that is a library (`resourceTypes.library` of
+/// `src/profile-logic/data-structures.js`).
 const LIBRARY: u32 = 1;
 
 /// What labels and weights stand for.
@@ -31,20 +33,35 @@ struct Detail {
     file: Option<String>,
     line: Option<u32>,
     module: Option<String>,
-    /// How many functions are inlined into each other, from the one that has code of its own to this one.
+    /// How many functions are inlined into each other, from the one that has code of its own to
+    /// this one.
     inlined: u32,
 }
 
 impl Details {
     /// The label of a function.
     pub fn frame(&mut self, name: String, frame: &Frame, inlined: u32) -> String {
-        let Frame { file, line, module, .. } = frame.clone();
-        self.add(Detail { name, file, line, module, inlined })
+        let Frame {
+            file, line, module, ..
+        } = frame.clone();
+        self.add(Detail {
+            name,
+            file,
+            line,
+            module,
+            inlined,
+        })
     }
 
     /// The label of what is no function.
     pub fn label(&mut self, name: String) -> String {
-        self.add(Detail { name, file: None, line: None, module: None, inlined: 0 })
+        self.add(Detail {
+            name,
+            file: None,
+            line: None,
+            module: None,
+            inlined: 0,
+        })
     }
 
     /// What stands for this weight.
@@ -63,7 +80,8 @@ impl Details {
     }
 }
 
-/// The profile in JSON, with what its labels and weights stand for, and what its information panel shows.
+/// The profile in JSON, with what its labels and weights stand for, and what its information panel
+/// shows.
 pub fn json(profile: &Profile, details: &Details, about: &[(&str, String)]) -> String {
     let mut root = serde_json::to_value(profile).unwrap_or_default();
     let entry = |(label, value): &(&str, String)| json!({"label": label, "format": "string", "value": value});
@@ -87,19 +105,34 @@ fn remove(object: &mut Value, key: &str) {
 
 /// A number that is a place in a list.
 fn place(value: &Value) -> usize {
-    value.as_u64().and_then(|number| usize::try_from(number).ok()).unwrap_or(usize::MAX)
+    value
+        .as_u64()
+        .and_then(|number| usize::try_from(number).ok())
+        .unwrap_or(usize::MAX)
 }
 
 fn complete_weights(thread: &mut Value, weights: &[f64]) {
-    for weight in thread["samples"]["weight"].as_array_mut().into_iter().flatten() {
+    for weight in thread["samples"]["weight"]
+        .as_array_mut()
+        .into_iter()
+        .flatten()
+    {
         *weight = number(weights.get(place(weight)).copied().unwrap_or(0.0));
     }
 }
 
 /// A whole number as such: `1` for `1.0`.
 fn number(value: f64) -> Value {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, and not negative")]
-    if value.fract() == 0.0 && value >= 0.0 { json!(value as u64) } else { json!(value) }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "whole, and not negative"
+    )]
+    if value.fract() == 0.0 && value >= 0.0 {
+        json!(value as u64)
+    } else {
+        json!(value)
+    }
 }
 
 /// The libraries of a profile.
@@ -144,10 +177,13 @@ struct Tables<'a> {
 
 impl<'a> Tables<'a> {
     fn string(&mut self, text: &str) -> usize {
-        *self.string_places.entry(text.to_owned()).or_insert_with(|| {
-            self.strings.push(text.into());
-            self.strings.len() - 1
-        })
+        *self
+            .string_places
+            .entry(text.to_owned())
+            .or_insert_with(|| {
+                self.strings.push(text.into());
+                self.strings.len() - 1
+            })
     }
 
     fn resource(&mut self, path: &'a str, libraries: &mut Libraries) -> usize {
@@ -162,14 +198,21 @@ impl<'a> Tables<'a> {
 
     /// The place of the function that a frame is in.
     fn function(&mut self, detail: &'a Detail, libraries: &mut Libraries) -> usize {
-        let key = (detail.name.as_str(), detail.file.as_deref(), detail.module.as_deref());
+        let key = (
+            detail.name.as_str(),
+            detail.file.as_deref(),
+            detail.module.as_deref(),
+        );
         if let Some(&place) = self.function_places.get(&key) {
             return place;
         }
         let function = (
             self.string(&detail.name),
             detail.file.as_deref().map(|file| self.string(file)),
-            detail.module.as_deref().map(|path| self.resource(path, libraries)),
+            detail
+                .module
+                .as_deref()
+                .map(|path| self.resource(path, libraries)),
         );
         self.functions.push(function);
         self.function_places.insert(key, self.functions.len() - 1);
@@ -204,12 +247,20 @@ impl<'a> Tables<'a> {
 
 /// Replaces the labels of a thread by the functions that they stand for.
 fn complete_frames<'a>(thread: &mut Value, frames: &'a [Detail], libraries: &mut Libraries) {
-    let mut tables =
-        Tables { strings: thread["stringArray"].as_array_mut().map(std::mem::take).unwrap_or_default(), ..Tables::default() };
-    let detail = |name: &Value| frames.get(name.as_str()?.strip_prefix(MARK)?.parse::<usize>().ok()?);
+    let mut tables = Tables {
+        strings: thread["stringArray"]
+            .as_array_mut()
+            .map(std::mem::take)
+            .unwrap_or_default(),
+        ..Tables::default()
+    };
+    let detail =
+        |name: &Value| frames.get(name.as_str()?.strip_prefix(MARK)?.parse::<usize>().ok()?);
     let details: Vec<Option<&'a Detail>> = {
         let names = thread["funcTable"]["name"].as_array().into_iter().flatten();
-        names.map(|name| tables.strings.get(place(name)).and_then(detail)).collect()
+        names
+            .map(|name| tables.strings.get(place(name)).and_then(detail))
+            .collect()
     };
     // Labels are no names: nothing uses them any more.
     for (place, text) in tables.strings.iter_mut().enumerate() {
@@ -220,10 +271,21 @@ fn complete_frames<'a>(thread: &mut Value, frames: &'a [Detail], libraries: &mut
     let table = &mut thread["frameTable"];
     let of_frames: Vec<Option<&Detail>> = {
         let functions = table["func"].as_array().into_iter().flatten();
-        functions.map(|function| details.get(place(function)).copied().flatten()).collect()
+        functions
+            .map(|function| details.get(place(function)).copied().flatten())
+            .collect()
     };
-    table["func"] = of_frames.iter().map(|detail| detail.map_or(0, |detail| tables.function(detail, libraries))).collect();
-    table["line"] = of_frames.iter().map(|detail| json!(detail.and_then(|detail| detail.line))).collect();
-    table["inlineDepth"] = of_frames.iter().map(|detail| json!(detail.map_or(0, |detail| detail.inlined))).collect();
+    table["func"] = of_frames
+        .iter()
+        .map(|detail| detail.map_or(0, |detail| tables.function(detail, libraries)))
+        .collect();
+    table["line"] = of_frames
+        .iter()
+        .map(|detail| json!(detail.and_then(|detail| detail.line)))
+        .collect();
+    table["inlineDepth"] = of_frames
+        .iter()
+        .map(|detail| json!(detail.map_or(0, |detail| detail.inlined)))
+        .collect();
     tables.write_to(thread);
 }

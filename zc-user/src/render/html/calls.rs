@@ -55,18 +55,29 @@ fn bars(report: &Report) -> Markup {
     let mut calls: Vec<ReturnedCall> = head::returned_calls(report).into_iter().flatten().collect();
     calls.sort_by_key(|call| Reverse(call.total_ns));
     let rest = calls.split_off(calls.len().min(MOST_BARS));
-    let row =
-        |call: ReturnedCall| Row { name: call.name, ns: call.total_ns, note: plural(call.calls, "call", "calls"), class: "call" };
+    let row = |call: ReturnedCall| Row {
+        name: call.name,
+        ns: call.total_ns,
+        note: plural(call.calls, "call", "calls"),
+        class: "call",
+    };
     let mut rows: Vec<Row> = calls.into_iter().map(row).collect();
     if !rest.is_empty() {
         rows.push(Row {
             name: plural(rest.len() as u64, "other kind", "other kinds"),
-            ns: rest.iter().try_fold(0_u64, |sum, call| sum.checked_add(call.total_ns?)),
+            ns: rest
+                .iter()
+                .try_fold(0_u64, |sum, call| sum.checked_add(call.total_ns?)),
             note: plural(rest.iter().map(|call| call.calls).sum(), "call", "calls"),
             class: "call",
         });
     }
-    rows.extend(head::rest(report).map(|(ns, what)| Row { name: what, ns: Some(ns), note: String::new(), class: "rest" }));
+    rows.extend(head::rest(report).map(|(ns, what)| Row {
+        name: what,
+        ns: Some(ns),
+        note: String::new(),
+        class: "rest",
+    }));
     let most = rows.iter().filter_map(|row| row.ns).max().unwrap_or(0);
     let is_partly_unknown = rows.iter().any(|row| row.ns.is_none());
     html! {

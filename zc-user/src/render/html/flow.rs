@@ -1,5 +1,5 @@
-//! The transfers as a picture: sources on the left, destinations on the right, and between them bands that are as thick as their bytes.
-//! Below it the same transfers in the words of the table.
+//! The transfers as a picture: sources on the left, destinations on the right, and between them
+//! bands that are as thick as their bytes. Below it the same transfers in the words of the table.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -52,7 +52,9 @@ pub(super) fn section(report: &Report, options: &Options) -> Markup {
 
 /// Which colour stands for which interface.
 fn legend(bands: &[Band<'_>]) -> Markup {
-    let apis = Api::ALL.into_iter().filter(|api| bands.iter().any(|band| band.api == *api));
+    let apis = Api::ALL
+        .into_iter()
+        .filter(|api| bands.iter().any(|band| band.api == *api));
     let has = |style: Line| bands.iter().any(|band| Line::of(band) == style);
     html! {
         ul.legend {
@@ -122,9 +124,19 @@ struct Layout<'a> {
 
 impl<'a> Layout<'a> {
     fn of(bands: &'a [Band<'a>]) -> Self {
-        let all = bands.iter().filter_map(|band| band.bytes).fold(0_u64, u64::saturating_add).max(1);
-        let share = |bytes: u64| u64::try_from(u128::from(bytes) * u128::from(THICKNESS) / u128::from(all)).unwrap_or(THICKNESS);
-        let thickness: Vec<u64> = bands.iter().map(|band| LEAST_THICKNESS + band.bytes.map_or(0, share)).collect();
+        let all = bands
+            .iter()
+            .filter_map(|band| band.bytes)
+            .fold(0_u64, u64::saturating_add)
+            .max(1);
+        let share = |bytes: u64| {
+            u64::try_from(u128::from(bytes) * u128::from(THICKNESS) / u128::from(all))
+                .unwrap_or(THICKNESS)
+        };
+        let thickness: Vec<u64> = bands
+            .iter()
+            .map(|band| LEAST_THICKNESS + band.bytes.map_or(0, share))
+            .collect();
         let mut nodes = [0, 1].map(|side| nodes(bands, side));
         let mut middles = vec![[0, 0]; bands.len()];
         let slot = |band: usize| (thickness[band] + 2).max(LEAST_SLOT);
@@ -132,7 +144,12 @@ impl<'a> Layout<'a> {
             let mut bottom = 0;
             for node in nodes {
                 node.top = bottom;
-                node.height = node.bands.iter().map(|&band| slot(band)).sum::<u64>().max(LEAST_NODE);
+                node.height = node
+                    .bands
+                    .iter()
+                    .map(|&band| slot(band))
+                    .sum::<u64>()
+                    .max(LEAST_NODE);
                 bottom += node.height + GAP;
             }
             bottom
@@ -150,7 +167,12 @@ impl<'a> Layout<'a> {
                 }
             }
         }
-        Self { thickness, nodes, middles, height }
+        Self {
+            thickness,
+            nodes,
+            middles,
+            height,
+        }
     }
 }
 
@@ -160,13 +182,19 @@ fn nodes<'a>(bands: &'a [Band<'a>], side: usize) -> Vec<Node<'a>> {
     for (index, band) in bands.iter().enumerate() {
         match nodes.iter_mut().find(|node| *node.side == band.sides[side]) {
             Some(node) => node.bands.push(index),
-            None => nodes.push(Node { side: &band.sides[side], bands: vec![index], top: 0, height: 0 }),
+            None => nodes.push(Node {
+                side: &band.sides[side],
+                bands: vec![index],
+                top: 0,
+                height: 0,
+            }),
         }
     }
     nodes
 }
 
-/// The picture. Names and amounts keep their size on every screen; the bands become as long as there is room.
+/// The picture. Names and amounts keep their size on every screen; the bands become as long as
+/// there is room.
 fn picture(bands: &[Band<'_>]) -> Markup {
     let layout = Layout::of(bands);
     let height = layout.height;
@@ -186,14 +214,21 @@ fn picture(bands: &[Band<'_>]) -> Markup {
 }
 
 fn amount<'a>(band: &'a Band<'_>) -> &'a str {
-    if band.amount == units::UNKNOWN { "unknown" } else { &band.amount }
+    if band.amount == units::UNKNOWN {
+        "unknown"
+    } else {
+        &band.amount
+    }
 }
 
 /// A band from its source to its destination.
 fn path(band: &Band<'_>, layout: &Layout<'_>, index: usize) -> Markup {
     let [left, right] = layout.middles[index];
     let width = layout.thickness[index];
-    let ends = band.sides.each_ref().map(|side| text::shorten_middle(&sentence(&side.label), LONGEST_NAME).into_owned());
+    let ends = band
+        .sides
+        .each_ref()
+        .map(|side| text::shorten_middle(&sentence(&side.label), LONGEST_NAME).into_owned());
     html! {
         path class={ "band " (class(band.api)) " " (Line::of(band).class()) } stroke-width=(width)
             d=(PreEscaped(format!("M0 {left} C50 {left} 50 {right} 100 {right}"))) {
@@ -204,7 +239,11 @@ fn path(band: &Band<'_>, layout: &Layout<'_>, index: usize) -> Markup {
 
 /// The name of an end beside the bands, and a bar between the two.
 fn name(node: &Node<'_>, side: usize) -> Markup {
-    let (x, bar, class) = if side == 0 { ("0", "32.4%", "from") } else { ("67.8%", "67%", "to") };
+    let (x, bar, class) = if side == 0 {
+        ("0", "32.4%", "from")
+    } else {
+        ("67.8%", "67%", "to")
+    };
     html! {
         rect.end x=(bar) y=(node.top) width="0.6%" height=(node.height) {}
         foreignObject x=(x) y=(node.top) width="32%" height=(node.height) {

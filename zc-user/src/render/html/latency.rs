@@ -53,9 +53,17 @@ struct Scale {
 
 impl Scale {
     fn of(calls: &[&Syscall]) -> Self {
-        let times = || calls.iter().flat_map(|call| [call.min_ns, call.max_ns]).flatten();
+        let times = || {
+            calls
+                .iter()
+                .flat_map(|call| [call.min_ns, call.max_ns])
+                .flatten()
+        };
         let first = times().min().map_or(0, latency::octave);
-        Self { first, last: times().max().map_or(0, latency::octave) + 1 }
+        Self {
+            first,
+            last: times().max().map_or(0, latency::octave) + 1,
+        }
     }
 
     /// Where a time is, from 0 to 100.
@@ -78,8 +86,15 @@ fn log2(ns: u64) -> f64 {
 
 fn chart(call: &Syscall, scale: Scale) -> Markup {
     let known = |ns: Option<u64>| ns.map_or_else(|| UNKNOWN.to_owned(), units::duration);
-    let marks = [("p50", call.p50_ns), ("p90", call.p90_ns), ("p99", call.p99_ns)];
-    let timed = call.histogram.iter().fold(0_u64, |sum, bucket| sum.saturating_add(bucket.calls));
+    let marks = [
+        ("p50", call.p50_ns),
+        ("p90", call.p90_ns),
+        ("p99", call.p99_ns),
+    ];
+    let timed = call
+        .histogram
+        .iter()
+        .fold(0_u64, |sum, bucket| sum.saturating_add(bucket.calls));
     let bottom = BARS_HEIGHT;
     html! {
         figure.latency {
@@ -135,24 +150,38 @@ const fn anchor(scale: Scale, power: u32) -> &'static str {
     }
 }
 
-/// A bar for each interval. Its width is that of the interval on the scale, its area the number of calls.
+/// A bar for each interval. Its width is that of the interval on the scale, its area the number of
+/// calls.
 fn bars(call: &Syscall, scale: Scale) -> Vec<Markup> {
     let sides = |bucket: &Bucket| {
-        let end = bucket.below_ns.or(call.max_ns).unwrap_or(bucket.from_ns).max(bucket.from_ns.saturating_add(1));
+        let end = bucket
+            .below_ns
+            .or(call.max_ns)
+            .unwrap_or(bucket.from_ns)
+            .max(bucket.from_ns.saturating_add(1));
         [scale.place(bucket.from_ns), scale.place(end)]
     };
-    #[expect(clippy::cast_precision_loss, reason = "it is for a height in a picture")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "it is for a height in a picture"
+    )]
     let density = |bucket: &Bucket| {
         let [left, right] = sides(bucket);
         bucket.calls as f64 / (right - left).max(0.01)
     };
-    let most = call.histogram.iter().map(density).fold(f64::MIN_POSITIVE, f64::max);
+    let most = call
+        .histogram
+        .iter()
+        .map(density)
+        .fold(f64::MIN_POSITIVE, f64::max);
     let bar = |bucket: &Bucket| {
         let [left, right] = sides(bucket);
         let room = f64::from(BARS_HEIGHT - 4);
         let height = (density(bucket) / most * room).max(LEAST_HEIGHT);
         let top = f64::from(BARS_HEIGHT) - height;
-        let below = bucket.below_ns.map_or_else(|| "longer".to_owned(), units::duration);
+        let below = bucket
+            .below_ns
+            .map_or_else(|| "longer".to_owned(), units::duration);
         html! {
             rect x=(format!("{left:.2}")) y=(format!("{top:.1}")) width=(format!("{:.2}", right - left)) height=(format!("{height:.1}")) {
                 title { (units::duration(bucket.from_ns)) " to " (below) ": " (plural(bucket.calls, "call", "calls")) }

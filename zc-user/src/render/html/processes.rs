@@ -23,8 +23,18 @@ const MOST_TABLES: usize = 10;
 const LONGEST_NAME: usize = 28;
 const LONGEST_COMMAND: usize = 60;
 /// The columns of the processes.
-const TITLES: [&str; 10] =
-    ["process", "calls", "errors", "in calls", "CPU", "% CPU", "threads", "state", "started by", "command"];
+const TITLES: [&str; 10] = [
+    "process",
+    "calls",
+    "errors",
+    "in calls",
+    "CPU",
+    "% CPU",
+    "threads",
+    "state",
+    "started by",
+    "command",
+];
 
 pub(super) fn section(report: &Report) -> Markup {
     let count = report.totals.processes;
@@ -77,8 +87,15 @@ fn row(process: &Process, report: &Report) -> Vec<String> {
         State::Exited => "exited",
         State::Running => "still running",
     };
-    let ppid = process.ppid.map_or_else(|| UNKNOWN.to_owned(), |ppid| ppid.to_string());
-    let figures = programs::figures(&process.syscalls, process.other_calls, &process.usage, report.totals.usage.cpu_ns());
+    let ppid = process
+        .ppid
+        .map_or_else(|| UNKNOWN.to_owned(), |ppid| ppid.to_string());
+    let figures = programs::figures(
+        &process.syscalls,
+        process.other_calls,
+        &process.usage,
+        report.totals.usage.cpu_ns(),
+    );
     let command = command(process).unwrap_or_else(|| UNKNOWN.to_owned());
     let command = text::shorten_middle(&command, LONGEST_COMMAND).into_owned();
     let rest = [process.threads.to_string(), state.to_owned(), ppid, command];
@@ -86,7 +103,11 @@ fn row(process: &Process, report: &Report) -> Vec<String> {
 }
 
 fn command(process: &Process) -> Option<String> {
-    process.command.as_deref().filter(|command| !command.is_empty()).map(text::command_line)
+    process
+        .command
+        .as_deref()
+        .filter(|command| !command.is_empty())
+        .map(text::command_line)
 }
 
 fn with_calls(process: &Process) -> Markup {

@@ -7,7 +7,12 @@ use crate::report::Syscall;
 
 fn samples() -> [(&'static str, Report); 4] {
     let files = transfers::with_files(&transfers::several());
-    [("copier", report(&sample::copier())), ("make", report(&sample::make(3))), ("lossy", report(&lossy())), ("transfers", files)]
+    [
+        ("copier", report(&sample::copier())),
+        ("make", report(&sample::make(3))),
+        ("lossy", report(&lossy())),
+        ("transfers", files),
+    ]
 }
 
 fn in_format(report: &Report, format: Format) -> String {
@@ -17,10 +22,19 @@ fn in_format(report: &Report, format: Format) -> String {
 #[test]
 fn every_format_has_a_snapshot() {
     for (name, report) in samples() {
-        assert_snapshot(&format!("{name}-markdown"), &in_format(&report, Format::Markdown));
-        assert_snapshot(&format!("{name}-openmetrics"), &in_format(&report, Format::Openmetrics));
+        assert_snapshot(
+            &format!("{name}-markdown"),
+            &in_format(&report, Format::Markdown),
+        );
+        assert_snapshot(
+            &format!("{name}-openmetrics"),
+            &in_format(&report, Format::Openmetrics),
+        );
         // Its lines end as RFC 4180 has it; those of the snapshots as all others here.
-        assert_snapshot(&format!("{name}-csv"), &in_format(&report, Format::Csv).replace("\r\n", "\n"));
+        assert_snapshot(
+            &format!("{name}-csv"),
+            &in_format(&report, Format::Csv).replace("\r\n", "\n"),
+        );
     }
 }
 
@@ -30,7 +44,10 @@ fn hostile() -> Report {
     let name = "a,\"b\"|*c*\r\n`d`\\ <br> | x";
     report.command = vec![name.into()];
     report.processes[0].comm = Some(name.into());
-    for rows in [&mut report.totals.syscalls, &mut report.processes[0].syscalls] {
+    for rows in [
+        &mut report.totals.syscalls,
+        &mut report.processes[0].syscalls,
+    ] {
         rows[0].name = name.into();
         rows[0].errnos = BTreeMap::from([(name.to_owned(), 1)]);
     }
@@ -39,22 +56,44 @@ fn hostile() -> Report {
 
 #[test]
 fn csv_has_every_figure() {
-    for report in samples().map(|(_, report)| report).into_iter().chain([hostile()]) {
+    for report in samples()
+        .map(|(_, report)| report)
+        .into_iter()
+        .chain([hostile()])
+    {
         let text = in_format(&report, Format::Csv);
         assert!(text.lines().count() > 1 && text.ends_with("\r\n"));
         let mut reader = ::csv::Reader::from_reader(text.as_bytes());
-        let lines: Vec<BTreeMap<String, String>> = reader.deserialize().collect::<Result<_, _>>().expect("is CSV");
+        let lines: Vec<BTreeMap<String, String>> = reader
+            .deserialize()
+            .collect::<Result<_, _>>()
+            .expect("is CSV");
         let expected: Vec<(&str, &Syscall)> = report
             .processes
             .iter()
-            .flat_map(|process| process.syscalls.iter().map(|call| (process.comm.as_deref().unwrap_or_default(), call)))
+            .flat_map(|process| {
+                process
+                    .syscalls
+                    .iter()
+                    .map(|call| (process.comm.as_deref().unwrap_or_default(), call))
+            })
             .collect();
         assert_eq!(lines.len(), expected.len());
-        let text = |figure: Option<u64>| figure.map(|figure| figure.to_string()).unwrap_or_default();
+        let text =
+            |figure: Option<u64>| figure.map(|figure| figure.to_string()).unwrap_or_default();
         for (line, (comm, call)) in lines.iter().zip(expected) {
-            assert_eq!((line["comm"].as_str(), &line["syscall"]), (comm, &call.name));
-            assert_eq!((&line["calls"], &line["errors"]), (&call.calls.to_string(), &call.errors.to_string()));
-            assert_eq!([&line["bytes"], &line["max_ns"]], [&text(call.bytes), &text(call.max_ns)]);
+            assert_eq!(
+                (line["comm"].as_str(), &line["syscall"]),
+                (comm, &call.name)
+            );
+            assert_eq!(
+                (&line["calls"], &line["errors"]),
+                (&call.calls.to_string(), &call.errors.to_string())
+            );
+            assert_eq!(
+                [&line["bytes"], &line["max_ns"]],
+                [&text(call.bytes), &text(call.max_ns)]
+            );
             assert_eq!(line["exact"], report.exact.to_string());
         }
     }
@@ -63,29 +102,50 @@ fn csv_has_every_figure() {
 #[test]
 fn csv_counts_a_call_once() {
     let calls = |detail| {
-        let report = Report::from_trace(&sample::copier(), &report::Options { detail, ..report::Options::default() });
+        let report = Report::from_trace(
+            &sample::copier(),
+            &report::Options {
+                detail,
+                ..report::Options::default()
+            },
+        );
         let text = in_format(&report, Format::Csv);
         let mut reader = ::csv::Reader::from_reader(text.as_bytes());
-        let lines: Vec<BTreeMap<String, String>> = reader.deserialize().collect::<Result<_, _>>().expect("is CSV");
-        lines.iter().map(|line| line["calls"].parse::<u64>().expect("a number")).sum::<u64>()
+        let lines: Vec<BTreeMap<String, String>> = reader
+            .deserialize()
+            .collect::<Result<_, _>>()
+            .expect("is CSV");
+        lines
+            .iter()
+            .map(|line| line["calls"].parse::<u64>().expect("a number"))
+            .sum::<u64>()
     };
-    let [by_process, by_thread, total] = [Detail::Process, Detail::Thread, Detail::Total].map(calls);
+    let [by_process, by_thread, total] =
+        [Detail::Process, Detail::Thread, Detail::Total].map(calls);
     assert!(by_process > 0 && by_process == by_thread && by_process == total);
 }
 
 #[test]
 fn csv_without_calls_has_a_header() {
     let text = in_format(&report(&sample::nothing()), Format::Csv);
-    assert!(text.starts_with("pid,tid,comm,syscall,") && text.lines().count() == 1, "{text}");
+    assert!(
+        text.starts_with("pid,tid,comm,syscall,") && text.lines().count() == 1,
+        "{text}"
+    );
 }
 
 /// The tables of a document, cell by cell; and all its other text.
 fn read_markdown(text: &str) -> (Vec<Vec<Vec<String>>>, String) {
     let (mut tables, mut rest, mut in_cell) = (Vec::new(), String::new(), false);
-    for event in Parser::new_ext(text, Extensions::ENABLE_TABLES | Extensions::ENABLE_STRIKETHROUGH) {
+    for event in Parser::new_ext(
+        text,
+        Extensions::ENABLE_TABLES | Extensions::ENABLE_STRIKETHROUGH,
+    ) {
         match event {
             Event::Start(Tag::Table(_)) => tables.push(Vec::new()),
-            Event::Start(Tag::TableHead | Tag::TableRow) => tables.last_mut().expect("in a table").push(Vec::new()),
+            Event::Start(Tag::TableHead | Tag::TableRow) => {
+                tables.last_mut().expect("in a table").push(Vec::new())
+            }
             Event::Start(Tag::TableCell) => {
                 in_cell = true;
                 tables
@@ -96,13 +156,22 @@ fn read_markdown(text: &str) -> (Vec<Vec<Vec<String>>>, String) {
             }
             Event::End(TagEnd::TableCell) => in_cell = false,
             Event::Text(text) | Event::Code(text) if in_cell => {
-                let cell = tables.last_mut().and_then(|table| table.last_mut()).and_then(|row| row.last_mut());
+                let cell = tables
+                    .last_mut()
+                    .and_then(|table| table.last_mut())
+                    .and_then(|row| row.last_mut());
                 cell.expect("in a cell").push_str(&text);
             }
             Event::Text(text) | Event::Code(text) => rest.push_str(&text),
             Event::SoftBreak | Event::HardBreak | Event::End(_) => rest.push('\n'),
             Event::Html(_) | Event::InlineHtml(_) => panic!("no HTML: {event:?}"),
-            Event::Start(Tag::Emphasis | Tag::Link { .. } | Tag::Image { .. } | Tag::CodeBlock(_) | Tag::Strikethrough) => {
+            Event::Start(
+                Tag::Emphasis
+                | Tag::Link { .. }
+                | Tag::Image { .. }
+                | Tag::CodeBlock(_)
+                | Tag::Strikethrough,
+            ) => {
                 panic!("unexpected markup: {event:?} in {text}")
             }
             _ => {}
@@ -113,27 +182,64 @@ fn read_markdown(text: &str) -> (Vec<Vec<Vec<String>>>, String) {
 
 #[test]
 fn markdown_has_every_table() {
-    for report in samples().map(|(_, report)| report).into_iter().chain([hostile()]) {
+    for report in samples()
+        .map(|(_, report)| report)
+        .into_iter()
+        .chain([hostile()])
+    {
         let text = in_format(&report, Format::Markdown);
         let (tables, rest) = read_markdown(&text);
-        let (programs, tables): (Vec<_>, Vec<_>) = tables.into_iter().partition(|table| table[0][0] == "program");
-        let names: Vec<&str> = programs.iter().flat_map(|table| &table[1..]).map(|row| row[0].as_str()).collect();
-        assert_eq!(names, report.programs.iter().filter_map(|program| program.name.as_deref()).collect::<Vec<_>>());
+        let (programs, tables): (Vec<_>, Vec<_>) = tables
+            .into_iter()
+            .partition(|table| table[0][0] == "program");
+        let names: Vec<&str> = programs
+            .iter()
+            .flat_map(|table| &table[1..])
+            .map(|row| row[0].as_str())
+            .collect();
+        assert_eq!(
+            names,
+            report
+                .programs
+                .iter()
+                .filter_map(|program| program.name.as_deref())
+                .collect::<Vec<_>>()
+        );
         let total = (report.processes.len() != 1).then_some(&report.totals.syscalls);
-        let expected: Vec<&Vec<Syscall>> =
-            total.into_iter().chain(report.processes.iter().map(|process| &process.syscalls)).collect();
+        let expected: Vec<&Vec<Syscall>> = total
+            .into_iter()
+            .chain(report.processes.iter().map(|process| &process.syscalls))
+            .collect();
         assert_eq!(tables.len(), expected.len(), "{text}");
         for (table, syscalls) in tables.iter().zip(expected) {
             assert_eq!(table[0][..2], ["syscall", "calls"]);
-            let found: Vec<(&str, &str)> = table[1..].iter().map(|row| (row[0].as_str(), row[1].as_str())).collect();
+            let found: Vec<(&str, &str)> = table[1..]
+                .iter()
+                .map(|row| (row[0].as_str(), row[1].as_str()))
+                .collect();
             let returned = syscalls.iter().filter(|call| call.calls > 0);
-            let expected: Vec<(String, String)> = returned.map(|call| (columns::name(call), call.calls.to_string())).collect();
-            assert_eq!(found, expected.iter().map(|(name, calls)| (name.as_str(), calls.as_str())).collect::<Vec<_>>());
+            let expected: Vec<(String, String)> = returned
+                .map(|call| (columns::name(call), call.calls.to_string()))
+                .collect();
+            assert_eq!(
+                found,
+                expected
+                    .iter()
+                    .map(|(name, calls)| (name.as_str(), calls.as_str()))
+                    .collect::<Vec<_>>()
+            );
             assert!(table.iter().all(|row| row.len() == table[0].len()));
         }
-        assert!(rest.contains(&head::command(&report)) && rest.contains(&format!("backend {}", report.backend)), "{rest}");
+        assert!(
+            rest.contains(&head::command(&report))
+                && rest.contains(&format!("backend {}", report.backend)),
+            "{rest}"
+        );
         for transfer in &report.transfers {
-            assert!(rest.contains(&escape(transfer.from.path.as_deref().unwrap_or_default())), "{rest}");
+            assert!(
+                rest.contains(&escape(transfer.from.path.as_deref().unwrap_or_default())),
+                "{rest}"
+            );
         }
     }
 }
@@ -144,8 +250,14 @@ fn samples_with_hostile_names_are_one_line_each() {
     let is_sample = |line: &&str| {
         line.starts_with("zctrace_")
             && line.contains('{')
-            && line.rsplit(' ').next().is_some_and(|value| value.parse::<f64>().is_ok())
+            && line
+                .rsplit(' ')
+                .next()
+                .is_some_and(|value| value.parse::<f64>().is_ok())
     };
-    let odd: Vec<&str> = text.lines().filter(|line| !line.starts_with("# ") && !is_sample(line)).collect();
+    let odd: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with("# ") && !is_sample(line))
+        .collect();
     assert!(odd.is_empty() && text.ends_with("\n# EOF\n"), "{odd:?}");
 }

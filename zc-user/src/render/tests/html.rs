@@ -1,4 +1,5 @@
-//! The page of `--html`: as a snapshot, as an XML parser reads it, with hostile names, and with more than it draws.
+//! The page of `--html`: as a snapshot, as an XML parser reads it, with hostile names, and with
+//! more than it draws.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +12,30 @@ use crate::report::{Bucket, Certainty};
 /// A parser's view of a page, which checks that the page is well formed.
 #[track_caller]
 fn read<T>(page: &str, look: impl FnOnce(&Document<'_>) -> T) -> T {
-    let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
-    let document = Document::parse_with_options(page, options).unwrap_or_else(|error| panic!("{error}: {page}"));
+    let options = ParsingOptions {
+        allow_dtd: true,
+        ..ParsingOptions::default()
+    };
+    let document = Document::parse_with_options(page, options)
+        .unwrap_or_else(|error| panic!("{error}: {page}"));
     look(&document)
 }
 
 /// The text of a page, element by element.
 fn texts(page: &str) -> Vec<String> {
-    let text = |node: Node<'_, '_>| node.text().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
-    read(page, |document| document.descendants().filter(Node::is_text).filter_map(text).collect())
+    let text = |node: Node<'_, '_>| {
+        node.text()
+            .map(str::trim)
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned)
+    };
+    read(page, |document| {
+        document
+            .descendants()
+            .filter(Node::is_text)
+            .filter_map(text)
+            .collect()
+    })
 }
 
 /// The text of a page in one piece.
@@ -30,7 +46,13 @@ fn text(page: &str) -> String {
 /// The names of the elements of a page.
 fn elements(page: &str) -> BTreeSet<String> {
     let name = |node: Node<'_, '_>| node.tag_name().name().to_owned();
-    read(page, |document| document.descendants().filter(Node::is_element).map(name).collect())
+    read(page, |document| {
+        document
+            .descendants()
+            .filter(Node::is_element)
+            .map(name)
+            .collect()
+    })
 }
 
 fn samples() -> [(&'static str, Report); 6] {
@@ -47,7 +69,10 @@ fn samples() -> [(&'static str, Report); 6] {
 #[test]
 fn pages_have_snapshots() {
     let style = include_str!("../html/page.css");
-    for (name, report) in samples().into_iter().filter(|(name, _)| ["copier", "transfers"].contains(name)) {
+    for (name, report) in samples()
+        .into_iter()
+        .filter(|(name, _)| ["copier", "transfers"].contains(name))
+    {
         // An element on each line, so that a difference can be read.
         let page = html(&report).replace(style, "").replace("><", ">\n<");
         assert_snapshot(&format!("{name}-html"), &page);
@@ -59,10 +84,16 @@ fn a_page_loads_and_runs_nothing() {
     for (name, report) in samples() {
         let page = html(&report);
         let found = elements(&page);
-        for element in ["script", "link", "img", "iframe", "object", "embed", "base", "form", "a", "image", "use"] {
+        for element in [
+            "script", "link", "img", "iframe", "object", "embed", "base", "form", "a", "image",
+            "use",
+        ] {
             assert!(!found.contains(element), "{name} has {element}");
         }
-        assert!(!page.contains("://") && !page.contains("url(") && !page.contains("@import"), "{name}");
+        assert!(
+            !page.contains("://") && !page.contains("url(") && !page.contains("@import"),
+            "{name}"
+        );
         assert!(page.contains("default-src 'none'"), "{name}");
     }
 }
@@ -95,7 +126,8 @@ const HOSTILE: [&str; 6] = [
 
 /// A report in which every text is hostile, also those that only a forged report can have.
 fn hostile(name: &str) -> Report {
-    let mut json = serde_json::to_value(report(&transfers::several())).expect("every key is a string");
+    let mut json =
+        serde_json::to_value(report(&transfers::several())).expect("every key is a string");
     poison(&mut json, name);
     serde_json::from_value(json).expect("it is still a report")
 }
@@ -106,10 +138,17 @@ fn poison(value: &mut Value, name: &str) {
         Value::Array(values) => values.iter_mut().for_each(|value| poison(value, name)),
         Value::Object(fields) => {
             // These are words of the schema.
-            let is_free = |field: &str| !["api", "certainty", "counted", "evidence", "state"].contains(&field);
-            fields.iter_mut().filter(|(field, _)| is_free(field)).for_each(|(_, value)| poison(value, name));
+            let is_free = |field: &str| {
+                !["api", "certainty", "counted", "evidence", "state"].contains(&field)
+            };
+            fields
+                .iter_mut()
+                .filter(|(field, _)| is_free(field))
+                .for_each(|(_, value)| poison(value, name));
             for counts in ["errnos", "losses", "retries"] {
-                fields.entry(counts).and_modify(|counts| *counts = serde_json::json!({ name: 1 }));
+                fields
+                    .entry(counts)
+                    .and_modify(|counts| *counts = serde_json::json!({ name: 1 }));
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -119,17 +158,30 @@ fn poison(value: &mut Value, name: &str) {
 #[test]
 fn hostile_names_are_harmless_and_can_be_read() {
     let usual = elements(&html(&hostile("name")));
-    for name in HOSTILE.into_iter().map(str::to_owned).chain([HOSTILE.concat(), "x".repeat(4096), "<".repeat(4096)]) {
+    for name in HOSTILE.into_iter().map(str::to_owned).chain([
+        HOSTILE.concat(),
+        "x".repeat(4096),
+        "<".repeat(4096),
+    ]) {
         let page = html(&hostile(&name));
         assert!(elements(&page).is_subset(&usual), "{name:?} adds elements");
-        assert!(page.chars().all(|c| c == '\n' || escape(&c.to_string()) == c.to_string()), "{name:?} is not escaped");
+        assert!(
+            page.chars()
+                .all(|c| c == '\n' || escape(&c.to_string()) == c.to_string()),
+            "{name:?} is not escaped"
+        );
         let shown = escape(&name);
         let start: String = shown.chars().take(8).collect();
-        assert!(texts(&page).iter().any(|text| text.contains(&start)), "{name:?} cannot be read");
+        assert!(
+            texts(&page).iter().any(|text| text.contains(&start)),
+            "{name:?} cannot be read"
+        );
         read(&page, |document| {
             let attributes = document.descendants().flat_map(|node| node.attributes());
-            let handlers: Vec<&str> =
-                attributes.map(|attribute| attribute.name()).filter(|name| name.starts_with("on")).collect();
+            let handlers: Vec<&str> = attributes
+                .map(|attribute| attribute.name())
+                .filter(|name| name.starts_with("on"))
+                .collect();
             assert!(handlers.is_empty(), "{handlers:?}");
         });
         assert!(page.len() < 2_000_000, "{} bytes", page.len());
@@ -142,7 +194,11 @@ fn a_page_is_small_however_many_processes_there_are() {
     let page = html(&report);
     assert!(page.len() < 200_000, "{} bytes", page.len());
     let text = text(&page);
-    assert!(text.contains("and 19950 more processes with ") && text.contains("The 50 processes with the most calls"), "{text}");
+    assert!(
+        text.contains("and 19950 more processes with ")
+            && text.contains("The 50 processes with the most calls"),
+        "{text}"
+    );
     assert_eq!(page.matches("<details").count(), 10);
 }
 
@@ -166,15 +222,30 @@ fn an_inferred_transfer_is_dashed() {
         (text(&page), page)
     };
     let (exact, _) = with(Certainty::Exact, true, true);
-    assert!(!exact.contains("at least") && !exact.contains("dashed") && !exact.contains("dotted"), "{exact}");
+    assert!(
+        !exact.contains("at least") && !exact.contains("dashed") && !exact.contains("dotted"),
+        "{exact}"
+    );
     let (inferred, page) = with(Certainty::Inferred, true, true);
-    assert!(page.contains(" at-least\"") && inferred.contains("dashed: at least so many bytes"), "{inferred}");
+    assert!(
+        page.contains(" at-least\"") && inferred.contains("dashed: at least so many bytes"),
+        "{inferred}"
+    );
     assert!(inferred.contains("at least 1.0 MiB"), "{inferred}");
     let (probable, page) = with(Certainty::Inferred, true, false);
-    assert!(page.contains(" probable\"") && probable.contains("dash-dotted: probably so many bytes"), "{probable}");
-    assert!(probable.contains("probably 1.0 MiB") && !probable.contains("at least"), "{probable}");
+    assert!(
+        page.contains(" probable\"") && probable.contains("dash-dotted: probably so many bytes"),
+        "{probable}"
+    );
+    assert!(
+        probable.contains("probably 1.0 MiB") && !probable.contains("at least"),
+        "{probable}"
+    );
     let (unknown, page) = with(Certainty::Inferred, false, true);
-    assert!(page.contains(" unknown\"") && unknown.contains("dotted: bytes unknown"), "{unknown}");
+    assert!(
+        page.contains(" unknown\"") && unknown.contains("dotted: bytes unknown"),
+        "{unknown}"
+    );
 }
 
 #[test]
@@ -185,16 +256,26 @@ fn an_old_report_has_no_distribution_and_the_page_says_so() {
         call.histogram = Vec::new();
     }
     let old = text(&html(&report));
-    assert!(old.contains("the distribution is not in this report: an older zctrace saved it") && old.contains("p50"), "{old}");
+    assert!(
+        old.contains("the distribution is not in this report: an older zctrace saved it")
+            && old.contains("p50"),
+        "{old}"
+    );
     let untimed = text(&html(&super::report(&sample::from_strace())));
     assert!(untimed.contains("no call was timed"), "{untimed}");
 }
 
 #[test]
 fn sums_without_processes_keep_the_transfers() {
-    let options = report::Options { detail: Detail::Total, ..report::Options::default() };
+    let options = report::Options {
+        detail: Detail::Total,
+        ..report::Options::default()
+    };
     let page = text(&html(&Report::from_trace(&transfers::several(), &options)));
-    assert!(page.contains("TRANSFERS, 3") && page.contains("made with --by total"), "{page}");
+    assert!(
+        page.contains("TRANSFERS, 3") && page.contains("made with --by total"),
+        "{page}"
+    );
 }
 
 #[test]
@@ -202,14 +283,40 @@ fn extreme_figures_do_not_break_the_page() {
     let mut report = report(&sample::copier());
     let top = u64::MAX;
     report.totals.syscalls[0].histogram = vec![
-        Bucket { from_ns: 0, below_ns: Some(1), calls: 1 },
-        Bucket { from_ns: top, below_ns: Some(0), calls: top },
-        Bucket { from_ns: top, below_ns: None, calls: top },
+        Bucket {
+            from_ns: 0,
+            below_ns: Some(1),
+            calls: 1,
+        },
+        Bucket {
+            from_ns: top,
+            below_ns: Some(0),
+            calls: top,
+        },
+        Bucket {
+            from_ns: top,
+            below_ns: None,
+            calls: top,
+        },
     ];
-    (report.totals.syscalls[0].min_ns, report.totals.syscalls[0].max_ns) = (Some(0), Some(top));
+    (
+        report.totals.syscalls[0].min_ns,
+        report.totals.syscalls[0].max_ns,
+    ) = (Some(0), Some(top));
     let page = html(&report);
-    assert!(!page.contains("NaN") && !page.contains("inf%") && !page.contains("\"inf\""), "{page}");
+    assert!(
+        !page.contains("NaN") && !page.contains("inf%") && !page.contains("\"inf\""),
+        "{page}"
+    );
     for bars in [Bars::Blocks, Bars::Ascii] {
-        render(&report, Format::Table, &Options { histogram: Some(bars), width: Some(80), ..Options::default() });
+        render(
+            &report,
+            Format::Table,
+            &Options {
+                histogram: Some(bars),
+                width: Some(80),
+                ..Options::default()
+            },
+        );
     }
 }

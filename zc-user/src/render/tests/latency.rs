@@ -3,26 +3,50 @@
 use super::*;
 
 fn with_histogram(trace: &Trace, bars: Bars, width: usize) -> String {
-    let options = Options { histogram: Some(bars), width: Some(width), ..Options::default() };
+    let options = Options {
+        histogram: Some(bars),
+        width: Some(width),
+        ..Options::default()
+    };
     render(&report(trace), Format::Table, &options)
 }
 
 /// The part of the table.
 fn part(table: &str) -> String {
-    let lines = table.lines().skip_while(|line| !line.starts_with("LATENCY"));
-    lines.take_while(|line| !line.is_empty()).flat_map(|line| [line, "\n"]).collect()
+    let lines = table
+        .lines()
+        .skip_while(|line| !line.starts_with("LATENCY"));
+    lines
+        .take_while(|line| !line.is_empty())
+        .flat_map(|line| [line, "\n"])
+        .collect()
 }
 
 #[test]
 fn bars_have_snapshots() {
-    assert_snapshot("histogram-80", &part(&with_histogram(&sample::copier(), Bars::Blocks, 80)));
-    assert_snapshot("histogram-ascii", &part(&with_histogram(&sample::copier(), Bars::Ascii, 80)));
-    assert_snapshot("histogram-40", &part(&with_histogram(&sample::copier(), Bars::Blocks, 40)));
+    assert_snapshot(
+        "histogram-80",
+        &part(&with_histogram(&sample::copier(), Bars::Blocks, 80)),
+    );
+    assert_snapshot(
+        "histogram-ascii",
+        &part(&with_histogram(&sample::copier(), Bars::Ascii, 80)),
+    );
+    assert_snapshot(
+        "histogram-40",
+        &part(&with_histogram(&sample::copier(), Bars::Blocks, 40)),
+    );
 }
 
 #[test]
 fn bars_fit_every_width() {
-    for trace in [sample::copier(), sample::make(30), sample::from_strace(), sample::nothing(), lossy()] {
+    for trace in [
+        sample::copier(),
+        sample::make(30),
+        sample::from_strace(),
+        sample::nothing(),
+        lossy(),
+    ] {
         for width in 40..130 {
             assert_fits(&with_histogram(&trace, Bars::Blocks, width), width);
         }
@@ -40,11 +64,20 @@ fn ascii_bars_are_ascii() {
 
 #[test]
 fn a_report_without_a_distribution_says_why() {
-    assert!(with_histogram(&sample::from_strace(), Bars::Blocks, 80).contains("  no call was timed\n"));
-    let mut old = report(&sample::copier());
-    old.totals.syscalls.iter_mut().for_each(|call| call.histogram = Vec::new());
-    let options = Options { histogram: Some(Bars::Blocks), ..Options::default() };
     assert!(
-        render(&old, Format::Table, &options).contains("  the distribution is not in this report: an older zctrace saved it\n")
+        with_histogram(&sample::from_strace(), Bars::Blocks, 80).contains("  no call was timed\n")
+    );
+    let mut old = report(&sample::copier());
+    old.totals
+        .syscalls
+        .iter_mut()
+        .for_each(|call| call.histogram = Vec::new());
+    let options = Options {
+        histogram: Some(Bars::Blocks),
+        ..Options::default()
+    };
+    assert!(
+        render(&old, Format::Table, &options)
+            .contains("  the distribution is not in this report: an older zctrace saved it\n")
     );
 }

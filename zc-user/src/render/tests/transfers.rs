@@ -18,29 +18,65 @@ fn std_io_copy() -> Trace {
     let socket = scene.file(FileKind::UnixStream, "run/sink.sock");
     let rows = vec![
         read("read", libc, 0, 832).took(&[600]),
-        read("read", from, 131_071, GIB).zero(1).took(&[457_333_000]).each(8192),
-        written_after("sendto", from, socket, 131_071, GIB, GIB).failed(libc::EAGAIN, 12).took(&[268_689_000]),
+        read("read", from, 131_071, GIB)
+            .zero(1)
+            .took(&[457_333_000])
+            .each(8192),
+        written_after("sendto", from, socket, 131_071, GIB, GIB)
+            .failed(libc::EAGAIN, 12)
+            .took(&[268_689_000]),
         write("write", stdout, 0, 23).took(&[4000]),
     ];
     let process = scene.process("copier", rows);
-    process.toolchain = Some(Toolchain { language: Language::Rust, version: "1.95.0".into() });
+    process.toolchain = Some(Toolchain {
+        language: Language::Rust,
+        version: "1.95.0".into(),
+    });
     scene.trace
 }
 
 /// A pipeline, a reflink with its fallback, and a server.
 pub(super) fn several() -> Trace {
     let mut scene = Scene::new();
-    let [from, to, copied, mapped] =
-        ["data/in", "data/out", "copied", "a file with a rather long name in it.iso"].map(|name| scene.regular(name));
-    let (pipe, socket) = (scene.pipe(), scene.connection("10.0.0.1:5000", "10.0.0.2:80")[0]);
-    scene.process("cat", vec![read("read", from, 8, GIB), written_after("write", from, pipe, 8, GIB, GIB)]);
-    scene.process("dd", vec![read("read", pipe, 16, GIB), written_after("write", pipe, to, 16, GIB, GIB)]);
+    let [from, to, copied, mapped] = [
+        "data/in",
+        "data/out",
+        "copied",
+        "a file with a rather long name in it.iso",
+    ]
+    .map(|name| scene.regular(name));
+    let (pipe, socket) = (
+        scene.pipe(),
+        scene.connection("10.0.0.1:5000", "10.0.0.2:80")[0],
+    );
+    scene.process(
+        "cat",
+        vec![
+            read("read", from, 8, GIB),
+            written_after("write", from, pipe, 8, GIB, GIB),
+        ],
+    );
+    scene.process(
+        "dd",
+        vec![
+            read("read", pipe, 16, GIB),
+            written_after("write", pipe, to, 16, GIB, GIB),
+        ],
+    );
     let rows = vec![
-        copy("ioctl(FICLONE)", from, copied, 0, 0).failed(libc::EOPNOTSUPP, 1).at(1),
-        copy("copy_file_range", from, copied, 1, 1 << 20).zero(1).at(2),
+        copy("ioctl(FICLONE)", from, copied, 0, 0)
+            .failed(libc::EOPNOTSUPP, 1)
+            .at(1),
+        copy("copy_file_range", from, copied, 1, 1 << 20)
+            .zero(1)
+            .at(2),
     ];
     scene.process("cp", rows);
-    let rows = vec![map(mapped, 3 << 20), written_from("sendto", mapped, socket, 3, 3 << 20), read("read", to, 5, 1 << 22)];
+    let rows = vec![
+        map(mapped, 3 << 20),
+        written_from("sendto", mapped, socket, 3, 3 << 20),
+        read("read", to, 5, 1 << 22),
+    ];
     scene.process("server", rows);
     scene.trace
 }
@@ -49,11 +85,18 @@ pub(super) fn several() -> Trace {
 fn many(files: u64) -> Trace {
     let mut scene = Scene::new();
     let rows = (0..files).flat_map(|index| {
-        let (from, to) = (scene.regular(&format!("src/file-{index}")), scene.regular(&format!("dst/file-{index}")));
+        let (from, to) = (
+            scene.regular(&format!("src/file-{index}")),
+            scene.regular(&format!("dst/file-{index}")),
+        );
         let bytes = 4096 + index % 5000;
         [
-            copy("ioctl(FICLONE)", from, to, 0, 0).failed(libc::EOPNOTSUPP, 1).at(3 * index),
-            copy("copy_file_range", from, to, 1, bytes).zero(1).at(3 * index + 1),
+            copy("ioctl(FICLONE)", from, to, 0, 0)
+                .failed(libc::EOPNOTSUPP, 1)
+                .at(3 * index),
+            copy("copy_file_range", from, to, 1, bytes)
+                .zero(1)
+                .at(3 * index + 1),
         ]
     });
     let rows = rows.collect();
@@ -64,17 +107,39 @@ fn many(files: u64) -> Trace {
 /// Twenty processes that each copy a file, all of another name.
 pub(super) fn many_sizes() -> Trace {
     let mut scene = Scene::new();
-    for (index, name) in
-        ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t"].iter().enumerate()
+    for (index, name) in [
+        "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r",
+        "s", "t",
+    ]
+    .iter()
+    .enumerate()
     {
-        let (from, to) = (scene.regular(&format!("src/{name}")), scene.regular(&format!("dst/{name}")));
-        scene.process(name, vec![copy("copy_file_range", from, to, 1, (1 << 20) + index as u64)]);
+        let (from, to) = (
+            scene.regular(&format!("src/{name}")),
+            scene.regular(&format!("dst/{name}")),
+        );
+        scene.process(
+            name,
+            vec![copy(
+                "copy_file_range",
+                from,
+                to,
+                1,
+                (1 << 20) + index as u64,
+            )],
+        );
     }
     scene.trace
 }
 
 pub(super) fn with_files(trace: &Trace) -> Report {
-    Report::from_trace(trace, &report::Options { files: Files::Listed, ..report::Options::default() })
+    Report::from_trace(
+        trace,
+        &report::Options {
+            files: Files::Listed,
+            ..report::Options::default()
+        },
+    )
 }
 
 #[test]
@@ -95,9 +160,20 @@ fn transfers_of_several_processes_name_them() {
 
 #[test]
 fn sums_over_all_processes_keep_the_transfers() {
-    let options = report::Options { detail: Detail::Total, ..report::Options::default() };
-    let text = render(&Report::from_trace(&several(), &options), Format::Table, &Options::default());
-    assert!(text.contains("\nTRANSFERS, 3\n") && text.contains("copied (regular, ext4): 1.0 MiB by process "), "{text}");
+    let options = report::Options {
+        detail: Detail::Total,
+        ..report::Options::default()
+    };
+    let text = render(
+        &Report::from_trace(&several(), &options),
+        Format::Table,
+        &Options::default(),
+    );
+    assert!(
+        text.contains("\nTRANSFERS, 3\n")
+            && text.contains("copied (regular, ext4): 1.0 MiB by process "),
+        "{text}"
+    );
 }
 
 #[test]
@@ -106,8 +182,16 @@ fn transfers_of_the_same_shape_are_shown_as_one() {
     let text = table(&trace, Some(100));
     assert!(text.lines().count() < 30, "{} lines", text.lines().count());
     assert_snapshot("transfers-many", &text);
-    let options = Options { all_transfers: true, ..Options::default() };
-    assert!(render(&report(&trace), Format::Table, &options).lines().count() > 30_000);
+    let options = Options {
+        all_transfers: true,
+        ..Options::default()
+    };
+    assert!(
+        render(&report(&trace), Format::Table, &options)
+            .lines()
+            .count()
+            > 30_000
+    );
 }
 
 /// A server that sends a file to many clients.
@@ -126,8 +210,14 @@ fn server(clients: u64) -> Trace {
 #[test]
 fn a_group_names_its_common_end_and_its_sum() {
     let text = table(&server(300), Some(80));
-    assert!(text.contains("\n  in.dat (regular, ext4) -> 300 tcp connections: 300.0 MiB\n"), "{text}");
-    assert!(text.contains("\n    300 transfers of 1.0 MiB each: sendfile, 5100 calls"), "{text}");
+    assert!(
+        text.contains("\n  in.dat (regular, ext4) -> 300 tcp connections: 300.0 MiB\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("\n    300 transfers of 1.0 MiB each: sendfile, 5100 calls"),
+        "{text}"
+    );
     assert!(text.lines().count() <= 24, "{text}");
 }
 
@@ -141,20 +231,46 @@ fn a_group_is_as_sure_as_its_least_sure_member() {
             (transfer.certainty, transfer.proven_bytes) = (Certainty::Inferred, Some(proven_bytes));
         }
         let text = render(&report, Format::Table, &Options::default());
-        assert!(text.contains(&format!("300 tcp connections: {sum}")) && !text.contains(" MiB each"), "{text}");
+        assert!(
+            text.contains(&format!("300 tcp connections: {sum}")) && !text.contains(" MiB each"),
+            "{text}"
+        );
     }
     // Without any bytes there is no sum.
-    report.transfers.iter_mut().for_each(|transfer| transfer.bytes = None);
+    report
+        .transfers
+        .iter_mut()
+        .for_each(|transfer| transfer.bytes = None);
     let text = render(&report, Format::Table, &Options::default());
-    assert!(text.contains("300 tcp connections: -, 12 of 300 inferred"), "{text}");
+    assert!(
+        text.contains("300 tcp connections: -, 12 of 300 inferred"),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_few_transfers_of_one_shape_are_shown_each() {
     let text = table(&server(3), Some(80));
-    assert_eq!(text.matches("\n  in.dat (regular, ext4) -> 10.0.0.2:").count(), 3, "{text}");
-    let all = render(&report(&server(5)), Format::Table, &Options { all_transfers: true, ..Options::default() });
-    assert_eq!(all.matches("\n  in.dat (regular, ext4) -> 10.0.0.2:").count(), 5, "{all}");
+    assert_eq!(
+        text.matches("\n  in.dat (regular, ext4) -> 10.0.0.2:")
+            .count(),
+        3,
+        "{text}"
+    );
+    let all = render(
+        &report(&server(5)),
+        Format::Table,
+        &Options {
+            all_transfers: true,
+            ..Options::default()
+        },
+    );
+    assert_eq!(
+        all.matches("\n  in.dat (regular, ext4) -> 10.0.0.2:")
+            .count(),
+        5,
+        "{all}"
+    );
 }
 
 #[test]
@@ -168,17 +284,34 @@ fn different_shapes_that_are_too_many_are_summed() {
         );
     }
     let text = table(&scene.trace, Some(80));
-    assert!(text.contains("\n  and 14 more with 14.0 MiB: 14 by sendfile (regular -> regular);"), "{text}");
+    assert!(
+        text.contains("\n  and 14 more with 14.0 MiB: 14 by sendfile (regular -> regular);"),
+        "{text}"
+    );
 }
 
 #[test]
 fn files_are_listed_on_request() {
     for (name, width) in [("files", 100), ("files-40", 40)] {
-        let text = render(&with_files(&several()), Format::Table, &Options { width: Some(width), ..Options::default() });
+        let text = render(
+            &with_files(&several()),
+            Format::Table,
+            &Options {
+                width: Some(width),
+                ..Options::default()
+            },
+        );
         assert_fits(&text, width);
         assert_snapshot(name, text.split_once("\nFILES").expect("lists files").1);
     }
-    let text = render(&with_files(&many(3000)), Format::Table, &Options { width: Some(100), ..Options::default() });
+    let text = render(
+        &with_files(&many(3000)),
+        Format::Table,
+        &Options {
+            width: Some(100),
+            ..Options::default()
+        },
+    );
     assert!(text.contains("\n  and 5980 more files with "), "{text}");
     assert!(text.lines().count() < 100, "{} lines", text.lines().count());
 }
@@ -199,7 +332,10 @@ fn unattributed(processes: &[&[(&str, u64)]]) -> String {
         scene.process("tar", rows);
     }
     let text = table(&scene.trace, None);
-    let line = text.lines().find(|line| line.contains("unattributed: ")).unwrap_or_else(|| panic!("{text}"));
+    let line = text
+        .lines()
+        .find(|line| line.contains("unattributed: "))
+        .unwrap_or_else(|| panic!("{text}"));
     line.trim().to_owned()
 }
 
@@ -209,8 +345,13 @@ fn most_of_the_unattributed_bytes_means_more_than_half() {
     assert_eq!(unattributed(&[&[("a", 200), ("b", 100)]]), most);
     assert_eq!(unattributed(&[&[("a", 300)]]), most);
     // By several processes, none of which wrote most of it.
-    assert_eq!(unattributed(&[&[("a", 90), ("b", 100)], &[("a", 110)]]), most);
-    let of_ten: Vec<(&str, u64)> = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"].map(|name| (name, 1024)).to_vec();
+    assert_eq!(
+        unattributed(&[&[("a", 90), ("b", 100)], &[("a", 110)]]),
+        most
+    );
+    let of_ten: Vec<(&str, u64)> = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]
+        .map(|name| (name, 1024))
+        .to_vec();
     let part = "unattributed: 10.0 MiB written, 1.0 MiB of it to a (regular, ext4), at most as much to each of 9 others";
     assert_eq!(unattributed(&[&of_ten]), part);
     assert_eq!(
@@ -224,7 +365,10 @@ fn a_note_says_that_the_files_of_some_calls_were_not_kept() {
     let mut trace = std_io_copy();
     trace.calls_without_files = 77;
     let text = table(&trace, None);
-    assert!(text.contains("note: There was no room for the files of 77 calls"), "{text}");
+    assert!(
+        text.contains("note: There was no room for the files of 77 calls"),
+        "{text}"
+    );
     assert!(text.contains("TRANSFERS, 1, a lower bound\n"), "{text}");
 }
 
@@ -233,10 +377,27 @@ fn transfers_and_files_fit_every_width() {
     for trace in [std_io_copy(), several(), many(30)] {
         let report = with_files(&trace);
         for width in 40..160 {
-            assert_fits(&render(&report, Format::Table, &Options { width: Some(width), ..Options::default() }), width);
+            assert_fits(
+                &render(
+                    &report,
+                    Format::Table,
+                    &Options {
+                        width: Some(width),
+                        ..Options::default()
+                    },
+                ),
+                width,
+            );
         }
         for width in 0..40 {
-            render(&report, Format::Table, &Options { width: Some(width), ..Options::default() });
+            render(
+                &report,
+                Format::Table,
+                &Options {
+                    width: Some(width),
+                    ..Options::default()
+                },
+            );
         }
     }
 }
@@ -245,10 +406,24 @@ fn transfers_and_files_fit_every_width() {
 fn hostile_paths_cannot_drive_the_terminal() {
     let mut trace = several();
     for file in &mut trace.files {
-        file.path = file.path.as_ref().map(|path| format!("{path}\x1b[2J\n\u{202e}"));
+        file.path = file
+            .path
+            .as_ref()
+            .map(|path| format!("{path}\x1b[2J\n\u{202e}"));
     }
-    let text = render(&with_files(&trace), Format::Table, &Options { width: Some(80), ..Options::default() });
-    assert!(text.chars().all(|c| c == '\n' || !(c.is_control() || c == '\u{202e}')), "{text}");
+    let text = render(
+        &with_files(&trace),
+        Format::Table,
+        &Options {
+            width: Some(80),
+            ..Options::default()
+        },
+    );
+    assert!(
+        text.chars()
+            .all(|c| c == '\n' || !(c.is_control() || c == '\u{202e}')),
+        "{text}"
+    );
 }
 
 #[test]
@@ -256,6 +431,9 @@ fn transfers_survive_json() {
     let report = with_files(&several());
     let json = render(&report, Format::Json, &Options::default());
     assert_eq!(Report::from_json(&json).expect("is read"), report);
-    let one = report.transfers_of(&report.processes[2]).next().expect("cp copies");
+    let one = report
+        .transfers_of(&report.processes[2])
+        .next()
+        .expect("cp copies");
     assert_snapshot("transfer-json", &super::json(one));
 }

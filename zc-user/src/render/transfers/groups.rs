@@ -1,4 +1,5 @@
-//! Transfers of the same shape as one item: 300 downloads of a file are one thing that happened, not 300.
+//! Transfers of the same shape as one item: 300 downloads of a file are one thing that happened,
+//! not 300.
 
 use std::{
     cmp::Reverse,
@@ -24,14 +25,17 @@ const LEAST_ALIKE: u64 = 4;
 #[derive(Debug)]
 pub(super) enum Entry<'a> {
     One(Line<'a>),
-    /// At least [`LEAST_ALIKE`] transfers of the same shape, the largest first; of some, only sums are known.
+    /// At least [`LEAST_ALIKE`] transfers of the same shape, the largest first; of some, only sums
+    /// are known.
     Alike(Vec<Line<'a>>),
 }
 
 impl<'a> Entry<'a> {
     /// The bytes by which entries are ordered.
     pub(super) fn weight(&self) -> u64 {
-        self.lines().iter().fold(0, |sum, line| sum.saturating_add(line.transfer.weight()))
+        self.lines()
+            .iter()
+            .fold(0, |sum, line| sum.saturating_add(line.transfer.weight()))
     }
 
     /// What a picture shows of it.
@@ -39,11 +43,17 @@ impl<'a> Entry<'a> {
         let transfers: Vec<&'a Transfer> = self.lines().iter().map(|line| line.transfer).collect();
         let side = |end: fn(&'a Transfer) -> &'a End| {
             let all: BTreeSet<&End> = transfers.iter().map(|transfer| end(transfer)).collect();
-            Side { label: ends(&transfers, end, ""), ends: all }
+            Side {
+                label: ends(&transfers, end, ""),
+                ends: all,
+            }
         };
         let known = transfers.iter().filter_map(|transfer| transfer.bytes);
         Band {
-            sides: [side(|transfer| &transfer.from), side(|transfer| &transfer.to)],
+            sides: [
+                side(|transfer| &transfer.from),
+                side(|transfer| &transfer.to),
+            ],
             api: transfers[0].api,
             bytes: known.reduce(u64::saturating_add),
             figure: figure(&transfers),
@@ -80,14 +90,23 @@ impl<'a> Shape<'a> {
             api: transfer.api,
             kinds: [end_kind(&transfer.from), end_kind(&transfer.to)],
             way: [transfer.hops.len(), transfer.pids.len()],
-            attempts: transfer.attempts.iter().map(|attempt| [attempt.syscall.as_str(), attempt.errno.as_str()]).collect(),
+            attempts: transfer
+                .attempts
+                .iter()
+                .map(|attempt| [attempt.syscall.as_str(), attempt.errno.as_str()])
+                .collect(),
         }
     }
 }
 
 /// The name of the process that it lies within.
 fn program<'a>(line: &Line<'a>) -> Option<&'a str> {
-    match line.transfer.merged.as_ref().map(|merged| merged.programs.as_slice()) {
+    match line
+        .transfer
+        .merged
+        .as_ref()
+        .map(|merged| merged.programs.as_slice())
+    {
         Some([program]) => program.as_deref(),
         Some(_) => None,
         None => line.process.and_then(Process::name),
@@ -110,13 +129,20 @@ pub(super) fn group(lines: Vec<Line<'_>>) -> Vec<Entry<'_>> {
     for line in lines {
         shapes.entry(Shape::of(&line)).or_default().push(line);
     }
-    let is_many = |lines: &Vec<Line<'_>>| lines.iter().map(|line| line.transfer.count()).sum::<u64>() >= LEAST_ALIKE;
+    let is_many = |lines: &Vec<Line<'_>>| {
+        lines.iter().map(|line| line.transfer.count()).sum::<u64>() >= LEAST_ALIKE
+    };
     let (alike, few): (Vec<_>, Vec<_>) = shapes.into_values().partition(is_many);
     let single = few.into_iter().flatten().map(Entry::One);
     let mut entries: Vec<Entry<'_>> = alike.into_iter().map(Entry::Alike).chain(single).collect();
     // At equal size, those across processes come first, as without groups.
-    entries
-        .sort_by_key(|entry| (Reverse(entry.weight()), !entry.lines()[0].transfer.crosses_processes(), entry.lines()[0].order));
+    entries.sort_by_key(|entry| {
+        (
+            Reverse(entry.weight()),
+            !entry.lines()[0].transfer.crosses_processes(),
+            entry.lines()[0].order,
+        )
+    });
     entries
 }
 
@@ -131,41 +157,81 @@ pub(super) fn item<'a>(
     let mut title = ends(&transfers, |transfer| &transfer.from, "");
     title.push(Piece::new("->", Style::Plain));
     title.extend(ends(&transfers, |transfer| &transfer.to, ":"));
-    let by = by_whom(lines).filter(|_| of_many).map(|who| format!(" by {who}")).unwrap_or_default();
-    title.extend(words(&format!("{}{by}{}", amount(&transfers), doubt(&transfers)), Style::Plain));
+    let by = by_whom(lines)
+        .filter(|_| of_many)
+        .map(|who| format!(" by {who}"))
+        .unwrap_or_default();
+    title.extend(words(
+        &format!("{}{by}{}", amount(&transfers), doubt(&transfers)),
+        Style::Plain,
+    ));
     let mut item = vec![title, words(&work(&transfers), Style::Plain)];
     if let Some(stops @ 1..) = transfers[0].hops.len().checked_sub(1) {
-        item.push(words(&format!("each by way of {}: --all shows them", plural(stops as u64, "stop", "stops")), Style::Plain));
+        item.push(words(
+            &format!(
+                "each by way of {}: --all shows them",
+                plural(stops as u64, "stop", "stops")
+            ),
+            Style::Plain,
+        ));
     }
-    item.extend(callers::sites(Callers::sum(transfers.iter().filter_map(|of| of.callers.as_ref())).as_ref(), directory));
+    item.extend(callers::sites(
+        Callers::sum(transfers.iter().filter_map(|of| of.callers.as_ref())).as_ref(),
+        directory,
+    ));
     item.extend(shown_texts.tried_first(&attempts(&transfers)));
     // The reason of the largest; those of the others differ only if they say more than that.
     item.extend(shown_texts.why(transfers[0]));
     item.push(list(&cost(&transfers), Style::Faint));
-    let hint = transfers.iter().find_map(|&transfer| shown_texts.hint(transfer));
-    item.extend(hint.map(|hint| words(&format!("hint, for one of them: {}", text::escape(hint)), Style::Good)));
+    let hint = transfers
+        .iter()
+        .find_map(|&transfer| shown_texts.hint(transfer));
+    item.extend(hint.map(|hint| {
+        words(
+            &format!("hint, for one of them: {}", text::escape(hint)),
+            Style::Good,
+        )
+    }));
     item
 }
 
-/// The one end that all have, or their number: `in (regular, ext4)`, `300 tcp connections`, `9990 files in src/`. Sums do not tell how many
-/// they are: `many files`.
-fn ends<'a>(transfers: &[&'a Transfer], end: fn(&'a Transfer) -> &'a End, suffix: &str) -> Vec<Piece> {
+/// The one end that all have, or their number: `in (regular, ext4)`, `300 tcp connections`, `9990
+/// files in src/`. Sums do not tell how many they are: `many files`.
+fn ends<'a>(
+    transfers: &[&'a Transfer],
+    end: fn(&'a Transfer) -> &'a End,
+    suffix: &str,
+) -> Vec<Piece> {
     let all: BTreeSet<&End> = transfers.iter().map(|transfer| end(transfer)).collect();
-    let Some(&first) = all.first() else { return Vec::new() };
-    let are_unnamed = |transfer: &&&'a Transfer| transfer.count() > 1 && end(transfer).path.is_none();
+    let Some(&first) = all.first() else {
+        return Vec::new();
+    };
+    let are_unnamed =
+        |transfer: &&&'a Transfer| transfer.count() > 1 && end(transfer).path.is_none();
     let some_unnamed = transfers.iter().any(|transfer| are_unnamed(&transfer));
     if all.len() == 1 && !some_unnamed {
         return end_pieces(first, suffix);
     }
-    let folder = common_folder(&all).map(|folder| format!(" in {}", text::escape(folder))).unwrap_or_default();
+    let folder = common_folder(&all)
+        .map(|folder| format!(" in {}", text::escape(folder)))
+        .unwrap_or_default();
     let name = match end_kind(first) {
         "regular" => "files".to_owned(),
         kind @ ("tcp" | "unix-stream") => format!("{kind} connections"),
-        kind @ ("pipe" | "directory" | "socket") => format!("{kind}s").replace("directorys", "directories"),
+        kind @ ("pipe" | "directory" | "socket") => {
+            format!("{kind}s").replace("directorys", "directories")
+        }
         kind => format!("{} ends", text::escape(kind)),
     };
-    let number = if has_sums(transfers) { "many".to_owned() } else { all.len().to_string() };
-    vec![Piece::new(format!("{number} {name}{folder}{suffix}"), Style::Heading)]
+    let number = if has_sums(transfers) {
+        "many".to_owned()
+    } else {
+        all.len().to_string()
+    };
+    vec![Piece::new(
+        format!("{number} {name}{folder}{suffix}"),
+        Style::Heading,
+    )]
 }
 
 /// The folder that all paths lie in, with a slash at its end, if it is not the root.
@@ -194,34 +260,71 @@ fn by_whom(lines: &[Line<'_>]) -> Option<String> {
         return program(&lines[0]).map(|name| format!("processes called {}", text::escape(name)));
     }
     let first = lines[0].process?;
-    let pids: BTreeSet<u32> = lines.iter().filter_map(|line| Some(line.process?.pid)).collect();
-    let name = || first.name().map_or_else(|| units::UNKNOWN.to_owned(), text::escape);
-    Some(if pids.len() == 1 { process_name(first) } else { format!("{} x {}", pids.len(), name()) })
+    let pids: BTreeSet<u32> = lines
+        .iter()
+        .filter_map(|line| Some(line.process?.pid))
+        .collect();
+    let name = || {
+        first
+            .name()
+            .map_or_else(|| units::UNKNOWN.to_owned(), text::escape)
+    };
+    Some(if pids.len() == 1 {
+        process_name(first)
+    } else {
+        format!("{} x {}", pids.len(), name())
+    })
 }
 
 /// What the sum of their bytes stands for. It is a lower bound if a part of it is unknown.
 fn figure(transfers: &[&Transfer]) -> Figure {
-    let of = |transfer: &&Transfer| if transfer.bytes.is_some() { transfer.figure() } else { Figure::AtLeast };
+    let of = |transfer: &&Transfer| {
+        if transfer.bytes.is_some() {
+            transfer.figure()
+        } else {
+            Figure::AtLeast
+        }
+    };
     transfers.iter().map(of).max().unwrap_or_default()
 }
 
 /// The sum of their bytes: `858.3 MiB`, `at least 858.2 MiB`.
 fn amount(transfers: &[&Transfer]) -> String {
-    let sum = transfers.iter().filter_map(|transfer| transfer.bytes).reduce(u64::saturating_add);
-    sum.map_or_else(|| units::UNKNOWN.to_owned(), |sum| figure(transfers).amount(sum))
+    let sum = transfers
+        .iter()
+        .filter_map(|transfer| transfer.bytes)
+        .reduce(u64::saturating_add);
+    sum.map_or_else(
+        || units::UNKNOWN.to_owned(),
+        |sum| figure(transfers).amount(sum),
+    )
 }
 
-/// `, 12 of 300 inferred, 3.6 MiB proven, the rest perhaps changed or replaced on the way`; empty if all are exact.
+/// `, 12 of 300 inferred, 3.6 MiB proven, the rest perhaps changed or replaced on the way`; empty
+/// if all are exact.
 fn doubt(transfers: &[&Transfer]) -> String {
-    let inferred = transfers.iter().filter(|transfer| transfer.certainty == Certainty::Inferred);
+    let inferred = transfers
+        .iter()
+        .filter(|transfer| transfer.certainty == Certainty::Inferred);
     let inferred: u64 = inferred.map(|transfer| transfer.count()).sum();
     if inferred == 0 {
         return String::new();
     }
-    let proven = transfers.iter().filter_map(|transfer| transfer.proven_bytes).fold(0_u64, u64::saturating_add);
+    let proven = transfers
+        .iter()
+        .filter_map(|transfer| transfer.proven_bytes)
+        .fold(0_u64, u64::saturating_add);
     let all = count(transfers);
-    let inferred = if inferred == all { "all".to_owned() } else { format!("{inferred} of {all}") };
-    format!(", {inferred} inferred, {} proven{}", units::least_bytes(proven), figure(transfers).doubt_of_sum(proven))
+    let inferred = if inferred == all {
+        "all".to_owned()
+    } else {
+        format!("{inferred} of {all}")
+    };
+    format!(
+        ", {inferred} inferred, {} proven{}",
+        units::least_bytes(proven),
+        figure(transfers).doubt_of_sum(proven)
+    )
 }
 
 /// `300 transfers of 2.9 MiB each: read + write, 13800 calls of 64 KiB on average`.
@@ -230,33 +333,63 @@ fn work(transfers: &[&Transfer]) -> String {
         let figures = figures?;
         Some((*figures.iter().min()?, *figures.iter().max()?))
     };
-    let is_exact = transfers.iter().all(|transfer| transfer.certainty == Certainty::Exact);
+    let is_exact = transfers
+        .iter()
+        .all(|transfer| transfer.certainty == Certainty::Exact);
     let are_known = is_exact && !has_sums(transfers);
-    let bytes = range(transfers.iter().map(|transfer| transfer.bytes.filter(|_| are_known)).collect());
+    let bytes = range(
+        transfers
+            .iter()
+            .map(|transfer| transfer.bytes.filter(|_| are_known))
+            .collect(),
+    );
     let of_each = match bytes {
         Some((least, most)) if least == most => format!(" of {} each", units::bytes(most)),
         Some((least, most)) => format!(" of {} to {}", units::bytes(least), units::bytes(most)),
         None => String::new(),
     };
-    let calls = transfers.iter().map(|transfer| transfer.calls).fold(0, u64::saturating_add);
-    let pieces = match range(transfers.iter().map(|transfer| transfer.mean_bytes).collect()) {
-        Some((least, most)) if least == most => format!(", {} at a time on average", units::short_bytes(most)),
+    let calls = transfers
+        .iter()
+        .map(|transfer| transfer.calls)
+        .fold(0, u64::saturating_add);
+    let pieces = match range(
+        transfers
+            .iter()
+            .map(|transfer| transfer.mean_bytes)
+            .collect(),
+    ) {
+        Some((least, most)) if least == most => {
+            format!(", {} at a time on average", units::short_bytes(most))
+        }
         Some((least, most)) => {
-            format!(", {} to {} at a time on average", units::short_bytes(least), units::short_bytes(most))
+            format!(
+                ", {} to {} at a time on average",
+                units::short_bytes(least),
+                units::short_bytes(most)
+            )
         }
         None => String::new(),
     };
     let api = transfers[0].api.in_words();
-    format!("{} transfers{of_each}: {api}, {}{pieces}", count(transfers), plural(calls, "call", "calls"))
+    format!(
+        "{} transfers{of_each}: {api}, {}{pieces}",
+        count(transfers),
+        plural(calls, "call", "calls")
+    )
 }
 
 /// The failed attempts of all, each call and errno once.
 fn attempts(transfers: &[&Transfer]) -> Vec<crate::report::Attempt> {
     let mut sums = transfers[0].verdict_parts().attempts.to_vec();
     for sum in &mut sums {
-        let same = transfers[1..].iter().flat_map(|transfer| &transfer.attempts);
-        let same = same.filter(|attempt| attempt.syscall == sum.syscall && attempt.errno == sum.errno);
-        sum.calls = same.fold(sum.calls, |calls, attempt| calls.saturating_add(attempt.calls));
+        let same = transfers[1..]
+            .iter()
+            .flat_map(|transfer| &transfer.attempts);
+        let same =
+            same.filter(|attempt| attempt.syscall == sum.syscall && attempt.errno == sum.errno);
+        sum.calls = same.fold(sum.calls, |calls, attempt| {
+            calls.saturating_add(attempt.calls)
+        });
     }
     sums
 }
@@ -264,12 +397,17 @@ fn attempts(transfers: &[&Transfer]) -> Vec<crate::report::Attempt> {
 /// What they cost together.
 fn cost(transfers: &[&Transfer]) -> Vec<String> {
     let sum = |figure: fn(&Transfer) -> Option<u64>| {
-        transfers.iter().try_fold(0_u64, |sum, transfer| sum.checked_add(figure(transfer)?))
+        transfers
+            .iter()
+            .try_fold(0_u64, |sum, transfer| sum.checked_add(figure(transfer)?))
     };
     super::costs(
         sum(|transfer| transfer.crossings),
         sum(|transfer| transfer.user_memory_bytes),
         sum(|transfer| transfer.total_ns),
-        transfers.iter().map(|transfer| transfer.short_calls).fold(0, u64::saturating_add),
+        transfers
+            .iter()
+            .map(|transfer| transfer.short_calls)
+            .fold(0, u64::saturating_add),
     )
 }

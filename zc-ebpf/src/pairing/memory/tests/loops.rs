@@ -21,15 +21,28 @@ fn samples(space: &mut Space, reads: usize, writes: usize) -> Vec<u32> {
 fn a_loop_that_lasts_is_sampled_less_and_less() {
     let mut space = Space::new(4096);
     let samples = samples(&mut space, 1100, 1);
-    assert!(samples[..32].iter().all(|&samples| samples == 8), "{samples:?}");
-    assert!(samples[32..1024].iter().all(|&samples| samples == 3), "{samples:?}");
-    assert!(samples[1024..].iter().all(|&samples| samples == 1), "{samples:?}");
+    assert!(
+        samples[..32].iter().all(|&samples| samples == 8),
+        "{samples:?}"
+    );
+    assert!(
+        samples[32..1024].iter().all(|&samples| samples == 3),
+        "{samples:?}"
+    );
+    assert!(
+        samples[1024..].iter().all(|&samples| samples == 1),
+        "{samples:?}"
+    );
 }
 
 #[test]
 fn of_bytes_that_are_written_twice_more_than_one_word_is_sampled() {
     let mut space = Space::new(4096);
-    assert!(samples(&mut space, 1100, 2).iter().all(|&samples| samples >= 3));
+    assert!(
+        samples(&mut space, 1100, 2)
+            .iter()
+            .all(|&samples| samples >= 3)
+    );
 }
 
 #[test]
@@ -44,7 +57,10 @@ fn a_change_of_one_word_at_the_beginning_is_noticed_within_four_reads_of_a_long_
             space.write(0, 4096)
         })
         .collect();
-    assert!(found.contains(&vec![(1 | crate::CHANGED, 4096)]), "{found:?}");
+    assert!(
+        found.contains(&vec![(1 | crate::CHANGED, 4096)]),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -80,14 +96,27 @@ struct Twins {
 
 impl Twins {
     fn new(size: usize) -> Self {
-        Self { with_loop: Space::new(size), without: Space { copy_loop: None, ..Space::new(size) } }
+        Self {
+            with_loop: Space::new(size),
+            without: Space {
+                copy_loop: None,
+                ..Space::new(size)
+            },
+        }
     }
 
     fn both<T: PartialEq + std::fmt::Debug>(&mut self, act: impl Fn(&mut Space) -> T) {
         assert_eq!(act(&mut self.with_loop), act(&mut self.without));
         let mut memory = self.with_loop.memory.clone();
-        self.with_loop.copy_loop.expect("keeps one").end(&mut memory);
-        assert!(memory == self.without.memory, "with the loop: {memory:?}\nwithout: {:?}", self.without.memory);
+        self.with_loop
+            .copy_loop
+            .expect("keeps one")
+            .end(&mut memory);
+        assert!(
+            memory == self.without.memory,
+            "with the loop: {memory:?}\nwithout: {:?}",
+            self.without.memory
+        );
     }
 }
 
@@ -96,8 +125,10 @@ fn a_loop_of_a_task_finds_the_same_as_the_memory_and_leaves_it_the_same() {
     let mut twins = Twins::new(60_000);
     let mut random = Space::new(0);
     for _ in 0..3_000 {
-        let (start, length) =
-            (random.below(3) * 6000, [1, 7, 15, 16, 100, 512, 4096, 20_000][usize::try_from(random.below(8)).expect("fits")]);
+        let (start, length) = (
+            random.below(3) * 6000,
+            [1, 7, 15, 16, 100, 512, 4096, 20_000][usize::try_from(random.below(8)).expect("fits")],
+        );
         let file = 1 + u32::from(random.below(20) == 0);
         twins.both(|space| {
             // As if the loop had lasted, so that one word of each read is enough.
@@ -123,7 +154,11 @@ fn a_loop_of_a_task_finds_the_same_as_the_memory_and_leaves_it_the_same() {
             twins.both(|space| space.write(start, length));
         }
     }
-    assert!(twins.with_loop.rounds > 10_000, "{}", twins.with_loop.rounds);
+    assert!(
+        twins.with_loop.rounds > 10_000,
+        "{}",
+        twins.with_loop.rounds
+    );
 }
 
 #[test]
@@ -135,7 +170,11 @@ fn nearly_all_reads_and_writes_of_a_long_copy_go_on_with_the_loop() {
     }
     // All but the first 1024 of each, and one of 64 of the others, which has a checksum.
     let most = 2 * (10_000 - 1024);
-    assert!((most - most / 32..most - most / 128).contains(&space.rounds), "{} of {most}", space.rounds);
+    assert!(
+        (most - most / 32..most - most / 128).contains(&space.rounds),
+        "{} of {most}",
+        space.rounds
+    );
 }
 
 #[test]
@@ -146,6 +185,9 @@ fn bytes_that_a_long_loop_begins_to_change_are_marked_as_changed() {
         if read >= 1500 {
             space.store(0, 512);
         }
-        assert_eq!(space.write(0, 512), [(if read < 1500 { 1 } else { 1 | crate::CHANGED }, 512)]);
+        assert_eq!(
+            space.write(0, 512),
+            [(if read < 1500 { 1 } else { 1 | crate::CHANGED }, 512)]
+        );
     }
 }

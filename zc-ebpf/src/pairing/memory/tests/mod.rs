@@ -1,4 +1,5 @@
-//! Tests the ranges of the kernel side, and the loops that tasks keep of them, against memory in which the owner of each byte is known.
+//! Tests the ranges of the kernel side, and the loops that tasks keep of them, against memory in
+//! which the owner of each byte is known.
 
 extern crate std;
 
@@ -31,7 +32,8 @@ struct Space {
     rounds: usize,
 }
 
-/// The sources of a write: `(file, bytes)`. The file may have [`CHANGED`](crate::CHANGED) or [`UNSAMPLED`](crate::UNSAMPLED).
+/// The sources of a write: `(file, bytes)`. The file may have [`CHANGED`](crate::CHANGED) or
+/// [`UNSAMPLED`](crate::UNSAMPLED).
 type Found = Vec<(FileNumber, u64)>;
 
 impl Space {
@@ -50,14 +52,18 @@ impl Space {
 
     /// A random number below the limit.
     fn below(&mut self, limit: u64) -> u64 {
-        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.random >> 33) % limit
     }
 
     /// The program itself stores random bytes, which the kernel side does not see.
     fn store(&mut self, start: u64, length: u64) {
         for at in start..start + length {
-            self.bytes[usize::try_from(at).expect("fits")] = 1 + u8::try_from(self.below(255)).expect("a byte");
+            self.bytes[usize::try_from(at).expect("fits")] =
+                1 + u8::try_from(self.below(255)).expect("a byte");
         }
     }
 
@@ -100,7 +106,13 @@ impl Space {
     /// As `fill` of the kernel side.
     fn fill(&mut self, file: FileNumber, start: u64, length: u64, wanted: u64) {
         let (plan, is_summed) = self.memory.plan(file, length);
-        let index = fill_range(&raw mut *self.memory, self.last_range, file, start, start + length);
+        let index = fill_range(
+            &raw mut *self.memory,
+            self.last_range,
+            file,
+            start,
+            start + length,
+        );
         self.last_range = u32::try_from(index).expect("fits");
         let mut range = self.memory.ranges[self.last_range as usize];
         range.wanted_to = start + wanted;
@@ -125,12 +137,18 @@ impl Space {
         self.memory.ranges[self.last_range as usize] = range;
     }
 
-    /// For each segment, a checksum of its bytes: of all of them, also where the kernel side takes only blocks.
+    /// For each segment, a checksum of its bytes: of all of them, also where the kernel side takes
+    /// only blocks.
     fn sums(&self, range: &Range) -> [u16; SEGMENTS] {
         let mut sums = [7; SEGMENTS];
         for place in 0..u64::from(range.summed_bytes) {
-            let sum = &mut sums[range.summed_blocks.segment(range.summed_bytes.into(), place) as usize];
-            *sum = (*sum ^ u16::from(self.bytes[usize::try_from(range.origin + place).expect("fits")])).wrapping_mul(0x79b1);
+            let sum = &mut sums[range
+                .summed_blocks
+                .segment(range.summed_bytes.into(), place)
+                as usize];
+            *sum = (*sum
+                ^ u16::from(self.bytes[usize::try_from(range.origin + place).expect("fits")]))
+            .wrapping_mul(0x79b1);
         }
         sums
     }
@@ -144,7 +162,9 @@ impl Space {
         if range.summed_bytes == 0 {
             return Sum::Unknown;
         }
-        let Some((first, last)) = range.segments(start, end) else { return Sum::Lost };
+        let Some((first, last)) = range.segments(start, end) else {
+            return Sum::Lost;
+        };
         let segments = first as usize..=last as usize;
         if self.sums(&range)[segments.clone()] == range.sums[segments] {
             return Sum::Same;
@@ -199,16 +219,22 @@ impl Space {
             let judged_end = (written + wanted).clamp(end, range.end);
             let is_rest = range.is_rest(start, judged_end);
             let lies_in = |index: &u32| range.sample_lies_in(*index, start, judged_end);
-            let words = (0..range.samples)
-                .filter(lies_in)
-                .map(|index| compared(range.words[index as usize], self.word(range.sampled_at(index)), range.mask()));
+            let words = (0..range.samples).filter(lies_in).map(|index| {
+                compared(
+                    range.words[index as usize],
+                    self.word(range.sampled_at(index)),
+                    range.mask(),
+                )
+            });
             let mut compared = Comparison::unpack(words.sum());
             compared.sum = self.compare_sum(index, start, judged_end);
             let range = &mut self.memory.ranges[index];
             let is_whole = start == written && end == written + length;
             let verdict = range.judge(start, judged_end, is_whole, compared);
             let (file, bytes) = match verdict {
-                Verdict::Same if range.writes_again(start, self.output) => (range.file | crate::AGAIN, end - start),
+                Verdict::Same if range.writes_again(start, self.output) => {
+                    (range.file | crate::AGAIN, end - start)
+                }
                 Verdict::Same => (range.file, end - start),
                 Verdict::Changed => (range.file | crate::CHANGED, end - start),
                 Verdict::Unsampled => (range.file | crate::UNSAMPLED, end - start),

@@ -17,9 +17,15 @@ fn a_loop_over_one_buffer_finds_the_source_of_every_byte() {
 fn a_second_write_of_the_same_memory_to_the_same_file_is_told_apart() {
     let mut space = Space::new(10_000);
     space.read(7, 0, 8192);
-    assert_eq!([space.write(0, 4096), space.write(4096, 4096)], [[(7, 4096)], [(7, 4096)]]);
+    assert_eq!(
+        [space.write(0, 4096), space.write(4096, 4096)],
+        [[(7, 4096)], [(7, 4096)]]
+    );
     space.output = 101;
-    assert_eq!([space.write(0, 8192), space.write(4096, 4096)], [[(7, 8192)], [(7 | crate::AGAIN, 4096)]]);
+    assert_eq!(
+        [space.write(0, 8192), space.write(4096, 4096)],
+        [[(7, 8192)], [(7 | crate::AGAIN, 4096)]]
+    );
     space.read(7, 0, 8192);
     assert_eq!(space.write(0, 8192), [(7, 8192)]);
 }
@@ -48,7 +54,11 @@ fn a_change_anywhere_in_what_several_reads_filled_is_noticed() {
         space.read_of(2, 0, all - length, all);
         space.store(all / 3, 1);
         space.read_of(2, all - length, length, length);
-        assert_eq!(space.write(0, all), [(2 | crate::CHANGED, all)], "{reads} reads of {length} bytes");
+        assert_eq!(
+            space.write(0, all),
+            [(2 | crate::CHANGED, all)],
+            "{reads} reads of {length} bytes"
+        );
     }
 }
 
@@ -71,7 +81,10 @@ fn two_copies_in_turn_are_told_apart() {
     for _ in 0..3 {
         space.read(7, 1000, 100);
         space.read(8, 2000, 100);
-        assert_eq!((space.write(1000, 100), space.write(2000, 100)), (vec![(7, 100)], vec![(8, 100)]));
+        assert_eq!(
+            (space.write(1000, 100), space.write(2000, 100)),
+            (vec![(7, 100)], vec![(8, 100)])
+        );
     }
 }
 
@@ -91,7 +104,15 @@ fn a_read_that_completes_a_short_read_shares_its_range() {
         space.read_of(7, start, length, 10_240 - start);
     }
     assert_eq!(space.write(0, 10_240), [(7, 10_240)]);
-    assert_eq!(space.memory.ranges.iter().filter(|range| range.end > 0).count(), 1);
+    assert_eq!(
+        space
+            .memory
+            .ranges
+            .iter()
+            .filter(|range| range.end > 0)
+            .count(),
+        1
+    );
 }
 
 #[test]
@@ -111,7 +132,11 @@ fn buffers_side_by_side_are_told_apart() {
             space.read(7, buffer * 16_384, 16_384);
         }
         for buffer in [3, 0, 1, 5, 2, 4] {
-            assert_eq!(space.write(buffer * 16_384, 16_384), [(7, 16_384)], "round {round}, buffer {buffer}");
+            assert_eq!(
+                space.write(buffer * 16_384, 16_384),
+                [(7, 16_384)],
+                "round {round}, buffer {buffer}"
+            );
         }
     }
 }
@@ -139,7 +164,10 @@ fn adjacent_reads_share_a_range_when_there_is_no_room() {
 fn a_write_may_continue_a_short_write() {
     let mut space = Space::new(20_000);
     space.read(7, 0, 8192);
-    assert_eq!([space.write(0, 4000), space.write(4000, 4192)], [[(7, 4000)], [(7, 4192)]]);
+    assert_eq!(
+        [space.write(0, 4000), space.write(4000, 4192)],
+        [[(7, 4000)], [(7, 4192)]]
+    );
 }
 
 #[test]
@@ -177,7 +205,10 @@ fn zeroes_in_memory_that_was_written_before_prove_nothing() {
     space.bytes.fill(0);
     space.memory.ranges[0].words.fill(0);
     space.memory.ranges[0].summed_bytes = 0;
-    assert_eq!([space.write(0, 512), space.write(0, 512)], [[(7, 512)], [(7 | crate::UNSAMPLED, 0)]]);
+    assert_eq!(
+        [space.write(0, 512), space.write(0, 512)],
+        [[(7, 512)], [(7 | crate::UNSAMPLED, 0)]]
+    );
 }
 
 #[test]
@@ -197,7 +228,10 @@ fn a_shorter_record_in_the_same_buffer_is_not_the_files_although_it_begins_alike
         }
         space.store(8, 218);
         let found = space.write(0, 226);
-        assert!(found.iter().all(|&(file, _)| file == 1 | crate::UNSAMPLED), "{reads} reads: {found:?}");
+        assert!(
+            found.iter().all(|&(file, _)| file == 1 | crate::UNSAMPLED),
+            "{reads} reads: {found:?}"
+        );
     }
 }
 
@@ -209,7 +243,11 @@ fn pieces_of_records_that_were_changed_between_the_samples_are_not_proven() {
         space.store(record * 512 + 222, 68);
     }
     for piece in 0..4 {
-        assert_eq!(space.write(piece * 16_384, 16_384), [(1 | crate::UNSAMPLED, 0)], "{piece}");
+        assert_eq!(
+            space.write(piece * 16_384, 16_384),
+            [(1 | crate::UNSAMPLED, 0)],
+            "{piece}"
+        );
     }
 }
 
@@ -231,7 +269,11 @@ fn pieces_are_proven_up_to_the_first_segment_that_was_changed() {
     // In the fifth segment, between the sampled words.
     space.store(40_000, 1);
     for piece in 0..64 {
-        let expected = if piece < 32 { (1, 1024) } else { (1 | crate::UNSAMPLED, 0) };
+        let expected = if piece < 32 {
+            (1, 1024)
+        } else {
+            (1 | crate::UNSAMPLED, 0)
+        };
         assert_eq!(space.write(piece * 1024, 1024), [expected], "piece {piece}");
     }
 }
@@ -244,10 +286,19 @@ fn a_write_that_moves_a_part_is_judged_by_all_that_it_wanted() {
         assert_eq!(space.write_of(0, 3000, 8192), [(1, 3000)]);
         assert_eq!(space.write_of(3000, 5192, 5192), [(1, 5192)]);
     }
-    assert_eq!(space.memory.reads, 500, "such writes are no reason to sample densely");
+    assert_eq!(
+        space.memory.reads, 500,
+        "such writes are no reason to sample densely"
+    );
     space.read(1, 0, 8192);
     space.store(4000, 4192);
-    assert!(space.write_of(0, 3000, 8192).iter().all(|&(file, _)| file != 1), "the end has changed");
+    assert!(
+        space
+            .write_of(0, 3000, 8192)
+            .iter()
+            .all(|&(file, _)| file != 1),
+        "the end has changed"
+    );
 }
 
 #[test]
@@ -281,10 +332,18 @@ fn a_piece_without_a_sample_is_marked_and_the_next_reads_are_sampled_densely() {
     }
     space.read(7, 0, 12_000);
     assert_eq!(space.memory.ranges[0].samples, 3);
-    let at = (100..11_000).find(|&at| (0..3).all(|index| !space.memory.ranges[0].sample_lies_in(index, at, at + 100)));
-    assert_eq!(space.write(at.expect("has one"), 100), [(7 | crate::UNSAMPLED, 100)]);
+    let at = (100..11_000).find(|&at| {
+        (0..3).all(|index| !space.memory.ranges[0].sample_lies_in(index, at, at + 100))
+    });
+    assert_eq!(
+        space.write(at.expect("has one"), 100),
+        [(7 | crate::UNSAMPLED, 100)]
+    );
     space.read(7, 0, 12_000);
-    assert_eq!(space.memory.ranges[0].samples, u32::try_from(SAMPLES).expect("fits"));
+    assert_eq!(
+        space.memory.ranges[0].samples,
+        u32::try_from(SAMPLES).expect("fits")
+    );
 }
 
 #[test]
@@ -294,28 +353,39 @@ fn the_oldest_range_is_given_up_when_there_is_no_room() {
     for piece in 0..=last {
         space.read(1 + u32::try_from(piece).expect("fits"), piece * 100, 50);
     }
-    assert_eq!((space.write(0, 50), space.write(last * 100, 50)), (vec![], vec![(1 + u32::try_from(last).expect("fits"), 50)]));
+    assert_eq!(
+        (space.write(0, 50), space.write(last * 100, 50)),
+        (vec![], vec![(1 + u32::try_from(last).expect("fits"), 50)])
+    );
 }
 
 #[test]
 fn of_memory_that_no_read_filled_everything_is_unknown() {
     let mut space = Space::new(3000);
-    let is_unknown = |space: &mut Space, start, end| is_unknown(&raw mut *space.memory, start, end) != 0;
+    let is_unknown =
+        |space: &mut Space, start, end| is_unknown(&raw mut *space.memory, start, end) != 0;
     assert!(is_unknown(&mut space, 0, 3000));
     space.read(1, 1000, 100);
     space.read(2, 2000, 100);
     for (start, end) in [(0, 1000), (1100, 2000), (2100, 3000)] {
         assert!(is_unknown(&mut space, start, end), "{start}");
-        assert!(!is_unknown(&mut space, start, end + 1) || end == 3000, "{start}");
+        assert!(
+            !is_unknown(&mut space, start, end + 1) || end == 3000,
+            "{start}"
+        );
     }
     for (start, end) in [(0, 3000), (1050, 1051), (1099, 2001), (2099, 2100)] {
         assert!(!is_unknown(&mut space, start, end), "{start}");
     }
     space.clear(1000, 100);
-    assert!(is_unknown(&mut space, 0, 2000), "what the kernel overwrites is in no range");
+    assert!(
+        is_unknown(&mut space, 0, 2000),
+        "what the kernel overwrites is in no range"
+    );
 }
 
-/// Random reads, clears and writes: a write never credits a file with more bytes than it owns there.
+/// Random reads, clears and writes: a write never credits a file with more bytes than it owns
+/// there.
 #[test]
 fn random_operations_never_credit_a_wrong_file() {
     let mut space = Space::new(400);
@@ -323,7 +393,8 @@ fn random_operations_never_credit_a_wrong_file() {
     let mut found_bytes = 0;
     for _ in 0..100_000 {
         let (start, length) = (space.below(300), 1 + space.below(100));
-        let range = usize::try_from(start).expect("fits")..usize::try_from(start + length).expect("fits");
+        let range =
+            usize::try_from(start).expect("fits")..usize::try_from(start + length).expect("fits");
         match space.below(8) {
             0..=2 => {
                 let file = 1 + u32::try_from(space.below(3)).expect("fits");
@@ -337,29 +408,55 @@ fn random_operations_never_credit_a_wrong_file() {
             _ => {
                 for (file, bytes) in space.write(start, length) {
                     let file = file & !crate::AGAIN;
-                    let there = owners[range.clone()].iter().filter(|&&owner| owner == file).count();
-                    assert!(bytes <= u64::try_from(there).expect("fits"), "{bytes} of {file} in {:?}", &owners[range.clone()]);
+                    let there = owners[range.clone()]
+                        .iter()
+                        .filter(|&&owner| owner == file)
+                        .count();
+                    assert!(
+                        bytes <= u64::try_from(there).expect("fits"),
+                        "{bytes} of {file} in {:?}",
+                        &owners[range.clone()]
+                    );
                     found_bytes += bytes;
                 }
             }
         }
-        let mut extents: Vec<_> = space.memory.ranges.iter().filter(|range| range.start < range.end).collect();
+        let mut extents: Vec<_> = space
+            .memory
+            .ranges
+            .iter()
+            .filter(|range| range.start < range.end)
+            .collect();
         extents.sort_unstable_by_key(|range| range.low);
-        assert!(extents.windows(2).all(|pair| pair[0].high <= pair[1].low), "{extents:?}");
+        assert!(
+            extents.windows(2).all(|pair| pair[0].high <= pair[1].low),
+            "{extents:?}"
+        );
     }
     assert!(found_bytes > 300_000, "{found_bytes}");
 }
 
-/// As above, but the program overwrites whole buffers: none of their bytes is credited to a file as unchanged.
+/// As above, but the program overwrites whole buffers: none of their bytes is credited to a file as
+/// unchanged.
 #[test]
 fn stores_over_whole_buffers_are_noticed() {
     let mut space = Space::new(10_000);
     for _ in 0..5_000 {
         let (start, length) = (space.below(1000), 8 + space.below(8000));
         space.read(7, start, length);
-        assert!(space.write(start, length).iter().all(|&(file, _)| file == 7));
+        assert!(
+            space
+                .write(start, length)
+                .iter()
+                .all(|&(file, _)| file == 7)
+        );
         space.store(start, length);
         let found = space.write(start, length);
-        assert!(found.iter().all(|&(file, _)| file & crate::AGAIN == crate::CHANGED), "{found:?}");
+        assert!(
+            found
+                .iter()
+                .all(|&(file, _)| file & crate::AGAIN == crate::CHANGED),
+            "{found:?}"
+        );
     }
 }

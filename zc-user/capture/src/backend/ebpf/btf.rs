@@ -1,9 +1,10 @@
-//! The kernel's types (BTF): a minimal reader, which finds the offsets of fields and nothing else; and the fields that zctrace needs, by the list
-//! [`GROUPS`].
+//! The kernel's types (BTF): a minimal reader, which finds the offsets of fields and nothing else;
+//! and the fields that zctrace needs, by the list [`GROUPS`].
 //!
-//! The reader runs at every start, so it goes through the types once. It notes where some of them begin, and where the structs and
-//! tracepoints are whose names zctrace looks up; it parses only those.
-//! Format: the kernel's Documentation/bpf/btf.rst. Tests compare it with the crate `btf` on the running kernel.
+//! The reader runs at every start, so it goes through the types once. It notes where some of them
+//! begin, and where the structs and tracepoints are whose names zctrace looks up; it parses only
+//! those. Format: the kernel's Documentation/bpf/btf.rst. Tests compare it with the crate `btf` on
+//! the running kernel.
 
 use std::{collections::BTreeMap, ffi::CStr};
 
@@ -31,7 +32,8 @@ const KIND_POINTER: u32 = 2;
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
 const KIND_TYPEDEF: u32 = 8;
-/// How deep anonymous members may be nested. The kernel nests three; the work grows exponentially with the depth.
+/// How deep anonymous members may be nested. The kernel nests three; the work grows exponentially
+/// with the depth.
 const MAX_DEPTH: u32 = 4;
 /// How many typedefs and qualifiers may stand between a member and its struct.
 const MAX_ALIASES: u32 = 8;
@@ -58,8 +60,8 @@ pub struct Btf<'a> {
     tracepoints: HashMap<&'a [u8], u32>,
 }
 
-/// The names of the structs and tracepoints that are looked up. Keeping all names of a kernel would take longer than
-/// the rest of the reading.
+/// The names of the structs and tracepoints that are looked up. Keeping all names of a kernel would
+/// take longer than the rest of the reading.
 #[derive(Debug)]
 struct Names {
     /// The [`beginning`] of each: most other names differ there already.
@@ -69,24 +71,53 @@ struct Names {
 
 impl Names {
     /// Those of these structs, and of the types of these tracepoints.
-    fn new<'n>(structures: impl IntoIterator<Item = &'n str>, tracepoints: impl IntoIterator<Item = &'n str>) -> Self {
-        let tracepoints = tracepoints.into_iter().map(|name| [TRACEPOINT, name.as_bytes()].concat());
-        let whole: HashSet<Vec<u8>> = structures.into_iter().map(|name| name.as_bytes().to_vec()).chain(tracepoints).collect();
-        Self { beginnings: whole.iter().map(|name| beginning(name)).collect(), whole }
+    fn new<'n>(
+        structures: impl IntoIterator<Item = &'n str>,
+        tracepoints: impl IntoIterator<Item = &'n str>,
+    ) -> Self {
+        let tracepoints = tracepoints
+            .into_iter()
+            .map(|name| [TRACEPOINT, name.as_bytes()].concat());
+        let whole: HashSet<Vec<u8>> = structures
+            .into_iter()
+            .map(|name| name.as_bytes().to_vec())
+            .chain(tracepoints)
+            .collect();
+        Self {
+            beginnings: whole.iter().map(|name| beginning(name)).collect(),
+            whole,
+        }
     }
 
     /// All that zctrace ever looks up.
     fn of_zctrace() -> Self {
-        let places = GROUPS.iter().flat_map(|group| group.fields).flat_map(|field| field.places);
-        let places =
-            places.flat_map(|place| looked_up(*place)).map(|name| name.split_once('.').map_or(name, |(structure, _)| structure));
-        let sites = programs::NOT_PREEMPTED.iter().filter_map(|(_, _, site)| match site {
-            Site::Tracepoint(name) => Some(*name),
-            Site::Event { .. } => None,
+        let places = GROUPS
+            .iter()
+            .flat_map(|group| group.fields)
+            .flat_map(|field| field.places);
+        let places = places.flat_map(|place| looked_up(*place)).map(|name| {
+            name.split_once('.')
+                .map_or(name, |(structure, _)| structure)
         });
-        let rings = programs::RING.iter().flat_map(|(_, tracepoints)| *tracepoints).copied();
-        let tracepoints = programs::ALL.iter().map(|(_, tracepoint)| *tracepoint).chain(rings).chain(sites);
-        Self::new(places.chain(records::ALL.iter().map(|field| field.structure)), tracepoints)
+        let sites = programs::NOT_PREEMPTED
+            .iter()
+            .filter_map(|(_, _, site)| match site {
+                Site::Tracepoint(name) => Some(*name),
+                Site::Event { .. } => None,
+            });
+        let rings = programs::RING
+            .iter()
+            .flat_map(|(_, tracepoints)| *tracepoints)
+            .copied();
+        let tracepoints = programs::ALL
+            .iter()
+            .map(|(_, tracepoint)| *tracepoint)
+            .chain(rings)
+            .chain(sites);
+        Self::new(
+            places.chain(records::ALL.iter().map(|field| field.structure)),
+            tracepoints,
+        )
     }
 }
 
@@ -127,12 +158,19 @@ impl<'a> Btf<'a> {
         };
         let types = section(word(8)?, word(12)?).ok_or(BtfError::Damaged)?;
         let strings = section(word(16)?, word(20)?).ok_or(BtfError::Damaged)?;
-        let mut btf =
-            Self { types, strings, starts: Vec::new(), count: 0, structures: HashMap::new(), tracepoints: HashMap::new() };
+        let mut btf = Self {
+            types,
+            strings,
+            starts: Vec::new(),
+            count: 0,
+            structures: HashMap::new(),
+            tracepoints: HashMap::new(),
+        };
         let mut at = 0;
         while at < types.len() {
             if btf.count.is_multiple_of(NOTED) {
-                btf.starts.push(u32::try_from(at).map_err(|_| BtfError::Damaged)?);
+                btf.starts
+                    .push(u32::try_from(at).map_err(|_| BtfError::Damaged)?);
             }
             let found = btf.type_at(at).ok_or(BtfError::Damaged)?;
             btf.count += 1;
@@ -144,8 +182,9 @@ impl<'a> Btf<'a> {
         Ok(btf)
     }
 
-    /// The offset in bytes of a field; `path` names a field of the struct, then a field of that field's struct, and so on. Members of
-    /// anonymous structs and unions count as members of the struct around them. `None` if there is no such field.
+    /// The offset in bytes of a field; `path` names a field of the struct, then a field of that
+    /// field's struct, and so on. Members of anonymous structs and unions count as members of the
+    /// struct around them. `None` if there is no such field.
     pub fn offset_of(&self, structure: &str, path: &[&str]) -> Option<u32> {
         let mut current = self.structure(structure)?;
         let mut offset = 0_u32;
@@ -164,20 +203,31 @@ impl<'a> Btf<'a> {
         self.structure(structure).map(|found| found.payload)
     }
 
-    /// Whether the kernel has a tracepoint of this name for programs with typed arguments (`tp_btf`).
+    /// Whether the kernel has a tracepoint of this name for programs with typed arguments
+    /// (`tp_btf`).
     pub fn has_tracepoint(&self, name: &str) -> bool {
         self.tracepoints.contains_key(name.as_bytes())
     }
 
     /// The ids of the types of these tracepoints; missing ones are left out.
     pub fn tracepoints(&self, names: impl IntoIterator<Item = &'static str>) -> Tracepoints {
-        Tracepoints(names.into_iter().filter_map(|name| Some((*self.tracepoints.get(name.as_bytes())?, name))).collect())
+        Tracepoints(
+            names
+                .into_iter()
+                .filter_map(|name| Some((*self.tracepoints.get(name.as_bytes())?, name)))
+                .collect(),
+        )
     }
 
-    /// Notes the type that was found last if it is a struct with members or that of a tracepoint, and has one of these names. If there are
-    /// several of a name, the first counts.
+    /// Notes the type that was found last if it is a struct with members or that of a tracepoint,
+    /// and has one of these names. If there are several of a name, the first counts.
     fn note(&mut self, found: Type, names: &Names) {
-        let Some(tail) = self.tail(found.name).filter(|tail| names.beginnings.contains(&beginning(tail))) else { return };
+        let Some(tail) = self
+            .tail(found.name)
+            .filter(|tail| names.beginnings.contains(&beginning(tail)))
+        else {
+            return;
+        };
         let name = until_nul(tail);
         if !names.whole.contains(name) {
             return;
@@ -192,7 +242,9 @@ impl<'a> Btf<'a> {
     }
 
     fn structure(&self, name: &str) -> Option<Type> {
-        self.structures.get(name.as_bytes()).and_then(|&start| self.type_at(start))
+        self.structures
+            .get(name.as_bytes())
+            .and_then(|&start| self.type_at(start))
     }
 
     fn member(&self, of: Type, name: &str, depth: u32) -> Option<(u32, u32)> {
@@ -215,8 +267,16 @@ impl<'a> Btf<'a> {
         let at = of.start + TYPE_HEADER + 12 * usize::try_from(index).ok()?;
         let offset = read_u32(self.types, at + 8)?;
         // With bitfields, the upper byte is the width of the field.
-        let offset_bits = if of.has_bitfields { offset & 0x00ff_ffff } else { offset };
-        Some(Member { name: read_u32(self.types, at)?, type_id: read_u32(self.types, at + 4)?, offset_bytes: offset_bits / 8 })
+        let offset_bits = if of.has_bitfields {
+            offset & 0x00ff_ffff
+        } else {
+            offset
+        };
+        Some(Member {
+            name: read_u32(self.types, at)?,
+            type_id: read_u32(self.types, at + 4)?,
+            offset_bytes: offset_bits / 8,
+        })
     }
 
     /// The struct or union behind typedefs and qualifiers.
@@ -270,7 +330,11 @@ fn until_nul(bytes: &[u8]) -> &[u8] {
 /// The first eight bytes of the string that the bytes begin with, and zeroes if it is shorter.
 fn beginning(bytes: &[u8]) -> u64 {
     let mut first = [0; 8];
-    for (to, &from) in first.iter_mut().zip(bytes).take_while(|(_, from)| **from != 0) {
+    for (to, &from) in first
+        .iter_mut()
+        .zip(bytes)
+        .take_while(|(_, from)| **from != 0)
+    {
         *to = from;
     }
     u64::from_ne_bytes(first)
@@ -281,12 +345,14 @@ fn beginning(bytes: &[u8]) -> u64 {
 pub struct Tracepoints(BTreeMap<u32, &'static str>);
 
 impl Tracepoints {
-    /// The kernel's types as far as aya needs them: aya builds a value for every type that it reads, but looks up only those of tracepoints.
+    /// The kernel's types as far as aya needs them: aya builds a value for every type that it
+    /// reads, but looks up only those of tracepoints.
     pub(super) fn to_types(&self) -> Result<aya::Btf, aya::BtfError> {
         aya::Btf::parse(&self.to_btf(), aya::Endianness::default())
     }
 
-    /// Type information in which these tracepoints have these ids. All other types are pointers without a name.
+    /// Type information in which these tracepoints have these ids. All other types are pointers
+    /// without a name.
     fn to_btf(&self) -> Vec<u8> {
         let count = self.0.last_key_value().map_or(0, |(&id, _)| id);
         let bytes = |words: [u32; 3]| words.map(u32::to_ne_bytes).as_flattened().to_vec();
@@ -294,11 +360,23 @@ impl Tracepoints {
         let mut strings = vec![0];
         for (&id, name) in &self.0 {
             let begin = TYPE_HEADER * (id as usize - 1);
-            types[begin..begin + TYPE_HEADER].copy_from_slice(&bytes([offset(&strings), KIND_TYPEDEF << 24, 0]));
+            types[begin..begin + TYPE_HEADER].copy_from_slice(&bytes([
+                offset(&strings),
+                KIND_TYPEDEF << 24,
+                0,
+            ]));
             strings.extend([TRACEPOINT, name.as_bytes(), b"\0"].concat());
         }
-        let header = [24, 0, offset(&types), offset(&types), offset(&strings)].map(u32::to_ne_bytes);
-        [&MAGIC.to_ne_bytes(), &[1, 0], header.as_flattened(), &types, &strings].concat()
+        let header =
+            [24, 0, offset(&types), offset(&types), offset(&strings)].map(u32::to_ne_bytes);
+        [
+            &MAGIC.to_ne_bytes(),
+            &[1, 0],
+            header.as_flattened(),
+            &types,
+            &strings,
+        ]
+        .concat()
     }
 }
 
@@ -306,7 +384,9 @@ impl Type {
     /// The one that begins here; `None` if it does not end within the types.
     fn at(types: &[u8], start: usize) -> Option<Self> {
         let header: &[u8; TYPE_HEADER] = types.get(start..)?.first_chunk()?;
-        let word = |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let word = |at: usize| {
+            u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+        };
         let info = word(4);
         Some(Self {
             start,
@@ -360,11 +440,18 @@ pub struct MissingField(pub &'static str);
 pub(crate) fn kernel_fields(btf: &Btf<'_>) -> Result<(KernelFields, Vec<String>), MissingField> {
     let mut fields = KernelFields::NONE;
     let mut notes = Vec::new();
-    for group in GROUPS.iter().filter(|group| ["", std::env::consts::ARCH].contains(&group.only_on)) {
+    for group in GROUPS
+        .iter()
+        .filter(|group| ["", std::env::consts::ARCH].contains(&group.only_on))
+    {
         match group.need {
             Need::Required => fill(btf, group, &mut fields)?,
             Need::Optional => drop(fill(btf, group, &mut fields)),
-            Need::All(unknown) => notes.extend(fill(btf, group, &mut fields).err().map(|missing| missing_note(unknown, missing))),
+            Need::All(unknown) => notes.extend(
+                fill(btf, group, &mut fields)
+                    .err()
+                    .map(|missing| missing_note(unknown, missing)),
+            ),
             Need::Each(unknown) => {
                 for field in group.fields {
                     match find_field(btf, field) {
@@ -390,7 +477,10 @@ fn fill(btf: &Btf<'_>, group: &Group, fields: &mut KernelFields) -> Result<(), M
 
 /// Looks a field up. If it is missing, the error has the name that it has on most kernels.
 fn find_field(btf: &Btf<'_>, field: &Field) -> Result<u32, MissingField> {
-    let found = field.places.iter().find_map(|place| find_place(btf, *place));
+    let found = field
+        .places
+        .iter()
+        .find_map(|place| find_place(btf, *place));
     found.ok_or_else(|| MissingField(field.places.first().map_or("", name_of)))
 }
 
@@ -413,7 +503,9 @@ fn find_place(btf: &Btf<'_>, place: Place) -> Option<u32> {
 fn looked_up(place: Place) -> impl Iterator<Item = &'static str> {
     let (one, other) = match place {
         Place::Offset(name) | Place::Size(name) => (Some(name), None),
-        Place::OffsetIf(one, other) | Place::Sum(one, other) | Place::Distance(one, other) => (Some(one), Some(other)),
+        Place::OffsetIf(one, other) | Place::Sum(one, other) | Place::Distance(one, other) => {
+            (Some(one), Some(other))
+        }
         Place::Absent => (None, None),
     };
     one.into_iter().chain(other)
@@ -422,9 +514,11 @@ fn looked_up(place: Place) -> impl Iterator<Item = &'static str> {
 /// The kernel's name of what is looked up.
 fn name_of(place: &Place) -> &'static str {
     match *place {
-        Place::Offset(name) | Place::OffsetIf(name, _) | Place::Size(name) | Place::Sum(_, name) | Place::Distance(name, _) => {
-            name
-        }
+        Place::Offset(name)
+        | Place::OffsetIf(name, _)
+        | Place::Size(name)
+        | Place::Sum(_, name)
+        | Place::Distance(name, _) => name,
         Place::Absent => "",
     }
 }
@@ -434,7 +528,8 @@ fn missing_note(unknown: &str, MissingField(field): MissingField) -> String {
     format!("{unknown} unknown: this kernel has no field {field}")
 }
 
-/// Whether this kernel has all fields that the counters of a task come from; if not, they are unknown.
+/// Whether this kernel has all fields that the counters of a task come from; if not, they are
+/// unknown.
 pub(super) fn has_counters(fields: &KernelFields) -> bool {
     [
         fields.task_utime,

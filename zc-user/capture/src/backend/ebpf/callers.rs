@@ -6,7 +6,10 @@ use std::{collections::HashMap, io, mem};
 use aya::maps::{MapData, RingBuf};
 use rustix::time::ClockId;
 use tokio::io::unix::AsyncFd;
-use zc_ebpf::{CHUNK_BYTES, CodeMapped, FileNumber, RowKey, SampleHeader, SampledCall, SpaceCopied, sample_kind};
+use zc_ebpf::{
+    CHUNK_BYTES, CodeMapped, FileNumber, RowKey, SampleHeader, SampledCall, SpaceCopied,
+    sample_kind,
+};
 use zctrace_callers::{
     CodeFile, Mapping, RawStack, Spaces,
     cfi::{Registers, StackCopy},
@@ -50,8 +53,9 @@ pub struct Samples {
     left_in_batch: usize,
 }
 
-/// The most bytes of messages in a batch. The command may make calls faster than their stacks are unwound, and signals and time limits must
-/// not wait for ever. The ring buffer has no more than this, so a batch has every message that was there when it began.
+/// The most bytes of messages in a batch. The command may make calls faster than their stacks are
+/// unwound, and signals and time limits must not wait for ever. The ring buffer has no more than
+/// this, so a batch has every message that was there when it began.
 const BATCH_BYTES: usize = SAMPLES_BYTES as usize;
 
 /// The most samples whose times are kept. Writing a profile takes about 1 kB of memory for each.
@@ -62,9 +66,22 @@ impl Samples {
     pub fn open(loaded: &mut Loaded, recorded: Recorded) -> io::Result<Self> {
         // No batch was read yet, so none was full.
         let ring = loaded.take_samples().map(watch_readable).transpose()?;
-        let most_timed = if recorded.has_caller_times() { MOST_TIMED } else { 0 };
-        let table = CallerTable { left_to_time: most_timed, is_timed: most_timed > 0, ..CallerTable::default() };
-        Ok(Self { ring, table, left_in_batch: BATCH_BYTES, ..Self::default() })
+        let most_timed = if recorded.has_caller_times() {
+            MOST_TIMED
+        } else {
+            0
+        };
+        let table = CallerTable {
+            left_to_time: most_timed,
+            is_timed: most_timed > 0,
+            ..CallerTable::default()
+        };
+        Ok(Self {
+            ring,
+            table,
+            left_in_batch: BATCH_BYTES,
+            ..Self::default()
+        })
     }
 
     /// Waits until there are messages; never ready if no callers are sampled.
@@ -72,7 +89,9 @@ impl Samples {
         if self.has_more() {
             return Ok(());
         }
-        let Some(ring) = &mut self.ring else { return std::future::pending().await };
+        let Some(ring) = &mut self.ring else {
+            return std::future::pending().await;
+        };
         ring.readable_mut().await?.clear_ready();
         Ok(())
     }
@@ -87,8 +106,8 @@ impl Samples {
         self.ring.is_some() && self.left_in_batch == 0
     }
 
-    /// Reads messages up to the next change of an address space, which is to be passed to [`change`](Self::change). `None`: the batch ends
-    /// here.
+    /// Reads messages up to the next change of an address space, which is to be passed to
+    /// [`change`](Self::change). `None`: the batch ends here.
     pub fn until_change(&mut self) -> Option<Change> {
         let ring = self.ring.as_mut()?.get_mut();
         while self.left_in_batch > 0 {
@@ -193,8 +212,17 @@ impl CallerTable {
     /// Notes a change of an address space.
     fn change(&mut self, change: Change, file: Option<&File>) {
         match change {
-            Change::Copied(SpaceCopied { header, from, .. }) => self.spaces.copy(from, header.space),
-            Change::Mapped(CodeMapped { header, start, end, page, time_ns, .. }) => {
+            Change::Copied(SpaceCopied { header, from, .. }) => {
+                self.spaces.copy(from, header.space)
+            }
+            Change::Mapped(CodeMapped {
+                header,
+                start,
+                end,
+                page,
+                time_ns,
+                ..
+            }) => {
                 let page_bytes = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
                 let mapping = Mapping {
                     start,
@@ -209,12 +237,32 @@ impl CallerTable {
     }
 
     fn add(&mut self, call: &SampledCall, stack: &[u8]) {
-        let copy = StackCopy { start: call.stack_start, bytes: stack, piece_bytes: CHUNK_BYTES, filled: call.filled };
-        let stack = self.spaces.unwind(call.header.space, Registers::sampled(&call.registers), &copy);
+        let copy = StackCopy {
+            start: call.stack_start,
+            bytes: stack,
+            piece_bytes: CHUNK_BYTES,
+            filled: call.filled,
+        };
+        let stack = self.spaces.unwind(
+            call.header.space,
+            Registers::sampled(&call.registers),
+            &copy,
+        );
         let next = StackId(u32::try_from(self.stacks.len()).unwrap_or(u32::MAX));
         let id = *self.stacks.entry(stack).or_insert(next);
-        let key = RowKey { task: call.task, call: call.call, ends: call.ends };
-        *self.by_task.entry(call.task).or_default().entry(key).or_default().entry(id).or_default() += 1;
+        let key = RowKey {
+            task: call.task,
+            call: call.call,
+            ends: call.ends,
+        };
+        *self
+            .by_task
+            .entry(call.task)
+            .or_default()
+            .entry(key)
+            .or_default()
+            .entry(id)
+            .or_default() += 1;
         self.keep(call, id);
     }
 
@@ -223,7 +271,10 @@ impl CallerTable {
         match self.left_to_time.checked_sub(1) {
             Some(left) => {
                 self.left_to_time = left;
-                self.timed_by_task.entry(call.task).or_default().push((*call, stack));
+                self.timed_by_task
+                    .entry(call.task)
+                    .or_default()
+                    .push((*call, stack));
             }
             None => self.untimed += u64::from(self.is_timed),
         }
@@ -249,9 +300,14 @@ impl CallerTable {
         }
     }
 
-    /// The stacks, in the order of their ids, with the names of their functions. It reads the symbols of all files in them.
+    /// The stacks, in the order of their ids, with the names of their functions. It reads the
+    /// symbols of all files in them.
     fn into_stacks(self) -> Vec<Stack> {
-        let mut stacks: Vec<(StackId, RawStack)> = self.stacks.into_iter().map(|(stack, id)| (id, stack)).collect();
+        let mut stacks: Vec<(StackId, RawStack)> = self
+            .stacks
+            .into_iter()
+            .map(|(stack, id)| (id, stack))
+            .collect();
         stacks.sort_by_key(|(id, _)| *id);
         let stacks: Vec<RawStack> = stacks.into_iter().map(|(_, stack)| stack).collect();
         symbols::name(&stacks, self.spaces.files())
@@ -271,5 +327,10 @@ fn since_1970(monotonic_ns: u64) -> i128 {
 fn code_file(file: &File) -> Option<CodeFile> {
     let path = file.path.clone().filter(|path| path.starts_with('/'))?;
     let identity = file.identity?;
-    Some(CodeFile { path, device: identity.device, inode: identity.inode, filesystem: file.filesystem.clone() })
+    Some(CodeFile {
+        path,
+        device: identity.device,
+        inode: identity.inode,
+        filesystem: file.filesystem.clone(),
+    })
 }

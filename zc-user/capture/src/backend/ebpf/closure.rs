@@ -1,12 +1,13 @@
-//! Traces a closure in this process: its thread enters the scope before the closure runs and leaves it afterwards.
+//! Traces a closure in this process: its thread enters the scope before the closure runs and leaves
+//! it afterwards.
 //!
 //! ```text
 //! caller   load ── ENTER ── closure ── PAUSE ── LEAVE ──┐
 //! helper        └─ watches the events of all tasks ─────┴─ concludes
 //! ```
 //!
-//! Nothing that zctrace itself does is counted: the helper thread exists before the caller enters the scope, and between entering and
-//! pausing the caller only runs the closure.
+//! Nothing that zctrace itself does is counted: the helper thread exists before the caller enters
+//! the scope, and between entering and pausing the caller only runs the closure.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
@@ -32,11 +33,16 @@ use crate::{
     trace::{State, Trace},
 };
 
-/// Runs the closure in this thread. Returns its value, and the trace of this thread and of all tasks that it created meanwhile. The
-/// option `command` is what the trace names this process. A panic in the closure continues after the trace has ended.
+/// Runs the closure in this thread. Returns its value, and the trace of this thread and of all
+/// tasks that it created meanwhile. The option `command` is what the trace names this process. A
+/// panic in the closure continues after the trace has ended.
 pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, Trace), RunError> {
-    let settings =
-        Settings { selection: &options.selection, limits: options.limits, recorded: options.recorded, verbose: options.verbose };
+    let settings = Settings {
+        selection: &options.selection,
+        limits: options.limits,
+        recorded: options.recorded,
+        verbose: options.verbose,
+    };
     let (mut loaded, events) = rehearsal::load(&settings, TypesFile::find()?)?;
     loaded.await_thread()?;
     let trace = new_trace(Ebpf.name(), options, SystemTime::now())?;
@@ -45,7 +51,8 @@ pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, T
         let (ready, is_ready) = mpsc::channel();
         let watcher = thread::Builder::new().name(watcher_name());
         let helper = watcher.spawn_scoped(scope, move || {
-            // The thread has its name by now; the kernel side knows it by that. If nobody waits, the caller has failed and reports why.
+            // The thread has its name by now; the kernel side knows it by that. If nobody waits,
+            // the caller has failed and reports why.
             let _ = ready.send(());
             watch(events, concluded)
         })?;
@@ -66,15 +73,23 @@ pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, T
 
 /// The name of the helper thread.
 fn watcher_name() -> String {
-    String::from_utf8_lossy(&zc_ebpf::WATCHER_COMM).trim_end_matches('\0').to_owned()
+    String::from_utf8_lossy(&zc_ebpf::WATCHER_COMM)
+        .trim_end_matches('\0')
+        .to_owned()
 }
 
 /// What the helper needs when the closure has returned.
 type End = (Loaded, Trace);
 
 /// Reads events until the closure has returned, and then makes the trace.
-fn watch(events: RingBuf<MapData>, mut concluded: oneshot::Receiver<End>) -> Result<Trace, RunError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+fn watch(
+    events: RingBuf<MapData>,
+    mut concluded: oneshot::Receiver<End>,
+) -> Result<Trace, RunError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()?;
     runtime.block_on(async {
         let mut watch = TaskWatcher::new(events)?;
         let (mut loaded, mut trace) = loop {
@@ -87,7 +102,9 @@ fn watch(events: RingBuf<MapData>, mut concluded: oneshot::Receiver<End>) -> Res
                 },
             }
         };
-        watch.conclude(Until::RootEnds, &mut loaded, &mut trace).await?;
+        watch
+            .conclude(Until::RootEnds, &mut loaded, &mut trace)
+            .await?;
         Ok(trace)
     })
 }
@@ -120,7 +137,9 @@ fn describe_root(trace: &mut Trace) {
     let command = trace.command.clone();
     if let Some(root) = trace.processes.first_mut() {
         root.ppid = Some(std::os::unix::process::parent_id());
-        root.exe = std::env::current_exe().ok().map(|path| path.to_string_lossy().into_owned());
+        root.exe = std::env::current_exe()
+            .ok()
+            .map(|path| path.to_string_lossy().into_owned());
         root.command = Some(command);
         root.state = State::Running;
     }

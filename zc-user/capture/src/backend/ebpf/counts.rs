@@ -45,14 +45,18 @@ pub struct TaskCounts {
 }
 
 impl Counts {
-    /// Adds a row of the kernel side. `row` has its figures, and no files; of its calls, so many lack their files.
+    /// Adds a row of the kernel side. `row` has its figures, and no files; of its calls, so many
+    /// lack their files.
     pub fn add_row(&mut self, key: RowKey, row: Row, without_files: u64) {
         self.calls_without_files += without_files;
         let (calls, bytes) = &mut self.calls_and_bytes;
         *calls += calls_of(key.call, row.calls);
         *bytes = bytes.saturating_add(row.bytes.unwrap_or(0));
         let ends = self.files.ends(&row.call, key.ends);
-        self.by_task.entry(key.task).or_default().add(key.call, Row { ends, ..row });
+        self.by_task
+            .entry(key.task)
+            .or_default()
+            .add(key.call, Row { ends, ..row });
     }
 
     /// How many calls the rows that were added have, and their bytes.
@@ -63,8 +67,21 @@ impl Counts {
     /// Adds a part. Two numbers may stand for the same file, so parts are summed like rows.
     pub fn add_part(&mut self, key: RowKey, part: &zc_ebpf::Part) {
         let call = Call::from_id(key.call);
-        let Ends { input: Some(from), output: Some(to) } = self.files.ends(&call, key.ends) else { return };
-        let empty = || Part { call, from, to, bytes: 0, calls: 0, checked_calls: 0 };
+        let Ends {
+            input: Some(from),
+            output: Some(to),
+        } = self.files.ends(&call, key.ends)
+        else {
+            return;
+        };
+        let empty = || Part {
+            call,
+            from,
+            to,
+            bytes: 0,
+            calls: 0,
+            checked_calls: 0,
+        };
         let parts = &mut self.by_task.entry(key.task).or_default().parts;
         let sum = parts.entry((key.call, from, to)).or_insert_with(empty);
         sum.bytes += part.bytes;
@@ -75,7 +92,11 @@ impl Counts {
     /// Adds failed calls of a row.
     pub fn add_errno(&mut self, key: ErrnoKey, count: u64) {
         if count > 0 {
-            *self.row(key.task, key.call, key.ends).errnos.entry(key.errno).or_default() += count;
+            *self
+                .row(key.task, key.call, key.ends)
+                .errnos
+                .entry(key.errno)
+                .or_default() += count;
         }
     }
 
@@ -98,17 +119,30 @@ impl Counts {
             entered_ns: (sampled.entered_ns != 0).then_some(sampled.entered_ns),
             duration_ns,
         };
-        self.by_task.entry(sampled.task).or_default().timed_calls.push(timed);
+        self.by_task
+            .entry(sampled.task)
+            .or_default()
+            .timed_calls
+            .push(timed);
     }
 
     /// Counts the calls that live tasks are in as unfinished.
     pub fn add_unfinished(&mut self, live: &[Task]) {
         for task in live {
-            // A call that a signal interrupted and that has not been restarted yet has not returned, either.
-            let call = if task.call == NO_CALL { task.interrupted } else { task.call };
+            // A call that a signal interrupted and that has not been restarted yet has not
+            // returned, either.
+            let call = if task.call == NO_CALL {
+                task.interrupted
+            } else {
+                task.call
+            };
             if call != NO_CALL {
                 self.calls_without_files += u64::from(task.ends.lack_room());
-                let ends = if task.ends.lack_room() { NumberedEnds::NONE } else { task.ends };
+                let ends = if task.ends.lack_room() {
+                    NumberedEnds::NONE
+                } else {
+                    task.ends
+                };
                 let row = self.row(task.serial, call, ends);
                 row.unfinished += 1;
                 row.order = row.order.or(Some(task.entered_ns));
@@ -125,29 +159,48 @@ impl Counts {
     /// The rows of a task so far.
     pub fn rows_of(&self, task: u32) -> Vec<Row> {
         let sums = self.by_task.get(&task);
-        sums.into_iter().flat_map(|sums| &sums.rows).map(|(_, row)| row.clone()).collect()
+        sums.into_iter()
+            .flat_map(|sums| &sums.rows)
+            .map(|(_, row)| row.clone())
+            .collect()
     }
 
     /// Adds the rows of all tasks.
     pub fn add_uses(&self, uses: &mut FileUses) {
-        self.by_task.values().flat_map(|sums| &sums.rows).for_each(|(_, row)| uses.add(row));
-        self.by_task.values().flat_map(|sums| sums.parts.values()).for_each(|part| uses.add_part(part));
+        self.by_task
+            .values()
+            .flat_map(|sums| &sums.rows)
+            .for_each(|(_, row)| uses.add(row));
+        self.by_task
+            .values()
+            .flat_map(|sums| sums.parts.values())
+            .for_each(|part| uses.add_part(part));
     }
 
-    /// Replaces these files by another one, and sums the rows that become equal. No part may name them.
+    /// Replaces these files by another one, and sums the rows that become equal. No part may name
+    /// them.
     pub fn replace(&mut self, files: &HashSet<FileId>, by: FileId) {
-        self.by_task.values_mut().for_each(|sums| sums.replace(files, by));
+        self.by_task
+            .values_mut()
+            .for_each(|sums| sums.replace(files, by));
     }
 
     /// Gives the counts of a task away for which nothing is counted any more.
     pub fn take_task(&mut self, serial: u32) -> TaskCounts {
-        self.by_task.remove(&serial).map(TaskSums::finish).unwrap_or_default()
+        self.by_task
+            .remove(&serial)
+            .map(TaskSums::finish)
+            .unwrap_or_default()
     }
 
-    /// Gives the counts of each task away, by its serial number. `live` are the tasks that are still alive.
+    /// Gives the counts of each task away, by its serial number. `live` are the tasks that are
+    /// still alive.
     pub fn take_tasks(&mut self, live: &[Task]) -> HashMap<u32, TaskCounts> {
         let all = mem::take(&mut self.by_task);
-        let mut by_task: HashMap<u32, TaskCounts> = all.into_iter().map(|(task, sums)| (task, sums.finish())).collect();
+        let mut by_task: HashMap<u32, TaskCounts> = all
+            .into_iter()
+            .map(|(task, sums)| (task, sums.finish()))
+            .collect();
         for task in live {
             let mut sum = sum_of(&task.other_calls);
             if task.other != other::NONE {
@@ -192,14 +245,23 @@ impl TaskSums {
         if self.rows.iter().any(|(_, row)| row.names_one_of(files)) {
             self.places.clear();
             for (id, row) in mem::take(&mut self.rows) {
-                self.add(id, Row { ends: row.ends.replaced(files, by), ..row });
+                self.add(
+                    id,
+                    Row {
+                        ends: row.ends.replaced(files, by),
+                        ..row
+                    },
+                );
             }
         }
     }
 
     fn place(&self, id: CallId, ends: Ends) -> Option<usize> {
         if self.rows.len() <= FEW {
-            return self.rows.iter().position(|(known, row)| *known == id && row.ends == ends);
+            return self
+                .rows
+                .iter()
+                .position(|(known, row)| *known == id && row.ends == ends);
         }
         self.places.get(&(id, ends)).copied()
     }
@@ -220,7 +282,12 @@ impl TaskSums {
     fn finish(self) -> TaskCounts {
         let rows = self.rows.into_iter().map(|(_, row)| row).collect();
         let parts = self.parts.into_values().collect();
-        TaskCounts { rows, parts, other_calls: None, timed_calls: self.timed_calls }
+        TaskCounts {
+            rows,
+            parts,
+            other_calls: None,
+            timed_calls: self.timed_calls,
+        }
     }
 }
 
@@ -230,7 +297,11 @@ mod tests {
 
     /// The rows of task 1 by the number of their only file: the file, and the calls.
     fn rows(counts: &Counts) -> Vec<(Vec<FileId>, u64)> {
-        counts.rows_of(1).iter().map(|row| (row.files().collect(), row.calls)).collect()
+        counts
+            .rows_of(1)
+            .iter()
+            .map(|row| (row.files().collect(), row.calls))
+            .collect()
     }
 
     fn read(counts: &mut Counts, file: u32) {
@@ -238,9 +309,15 @@ mod tests {
         let key = RowKey {
             task: 1,
             call: CallId::try_from(libc::SYS_read).expect("fits"),
-            ends: NumberedEnds { input: file, output: 0 },
+            ends: NumberedEnds {
+                input: file,
+                output: 0,
+            },
         };
-        let row = Row { calls: 1, ..Row::new(read, Ends::default()) };
+        let row = Row {
+            calls: 1,
+            ..Row::new(read, Ends::default())
+        };
         counts.add_row(key, row, 0);
     }
 
@@ -252,10 +329,16 @@ mod tests {
             let sum = counts.files.insert(crate::trace::File::default());
             let last = FileId(count - 1);
             counts.replace(&(0..count - 1).map(FileId).collect(), sum);
-            assert_eq!(rows(&counts), [(vec![sum], u64::from(count - 1)), (vec![last], 1)]);
+            assert_eq!(
+                rows(&counts),
+                [(vec![sum], u64::from(count - 1)), (vec![last], 1)]
+            );
             read(&mut counts, count);
             read(&mut counts, count + 1);
-            assert_eq!(rows(&counts)[1..], [(vec![last], 2), (vec![FileId(count + 1)], 1)]);
+            assert_eq!(
+                rows(&counts)[1..],
+                [(vec![last], 2), (vec![FileId(count + 1)], 1)]
+            );
         }
     }
 }

@@ -1,14 +1,14 @@
 //! Reads the sums of the kernel side from its maps.
 //!
-//! That happens while tasks count, too, so that what they did does not fill the maps ([`Maps::take`]), and once more in the end
-//! ([`Maps::read`]).
+//! That happens while tasks count, too, so that what they did does not fill the maps
+//! ([`Maps::take`]), and once more in the end ([`Maps::read`]).
 
 use std::{collections::BTreeMap, io};
 
 use aya::maps::{Array, HashMap as KernelHashMap, MapData, MapError, PerCpuArray};
 use zc_ebpf::{
-    CallId, ErrnoKey, FileNumber, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallsBlock, RowKey, STREAM_FILES,
-    Task, TaskSlot, other,
+    CallId, ErrnoKey, FileNumber, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK,
+    OtherCallsBlock, RowKey, STREAM_FILES, Task, TaskSlot, other,
     pairing::marks::{Window, windows_reached},
     phase, stream_slot,
 };
@@ -21,7 +21,9 @@ use super::{
 use crate::{
     histogram::Histogram,
     syscall::Call,
-    trace::{Ends, FailedPath, FailedPaths, GivenPath, Loss, OtherCalls, Row, Stream, Streams, Times},
+    trace::{
+        Ends, FailedPath, FailedPaths, GivenPath, Loss, OtherCalls, Row, Stream, Streams, Times,
+    },
 };
 
 /// The maps that are read.
@@ -29,7 +31,8 @@ pub struct Maps {
     pub tasks: Array<MapData, TaskSlot>,
     /// Address of a `task_struct` -> index in `tasks`.
     pub task_slots: KernelHashMap<MapData, u64, u32>,
-    /// The first rows of an epoch, those of further calls without files, and those of further calls with files.
+    /// The first rows of an epoch, those of further calls without files, and those of further calls
+    /// with files.
     pub rows: [Table<RowKey, zc_ebpf::Row>; 3],
     /// Further calls of rows that have many, for the first such rows of an epoch.
     pub near_busy_rows: ArrayTable<zc_ebpf::NearBusyRow>,
@@ -51,7 +54,10 @@ pub struct Maps {
 }
 
 /// A call that has not returned.
-pub const UNFINISHED: OtherCalls = OtherCalls { unfinished: 1, ..OtherCalls::NONE };
+pub const UNFINISHED: OtherCalls = OtherCalls {
+    unfinished: 1,
+    ..OtherCalls::NONE
+};
 
 impl Maps {
     /// The live tasks that are in scope.
@@ -75,17 +81,34 @@ impl Maps {
             table.for_each(|key, row| rows.extend(NewRow::of_new(key, row)))?;
         }
         self.for_each_near_busy(|key, busy| rows.extend(NewRow::of_busy(key, busy)))?;
-        self.busy_rows.for_each(|key, busy| rows.extend(NewRow::of_busy(key, busy)))?;
+        self.busy_rows
+            .for_each(|key, busy| rows.extend(NewRow::of_busy(key, busy)))?;
         add_rows(counts, rows);
-        self.parts.for_each(|key, part| counts.add_part(RowKey { call: without_epoch(key.call), ..key }, part))?;
+        self.parts.for_each(|key, part| {
+            counts.add_part(
+                RowKey {
+                    call: without_epoch(key.call),
+                    ..key
+                },
+                part,
+            )
+        })?;
         for table in &self.errnos {
-            table.for_each(|key, count| counts.add_errno(ErrnoKey { call: without_epoch(key.call), ..key }, *count))?;
+            table.for_each(|key, count| {
+                counts.add_errno(
+                    ErrnoKey {
+                        call: without_epoch(key.call),
+                        ..key
+                    },
+                    *count,
+                )
+            })?;
         }
         Ok(())
     }
 
-    /// Moves what the maps have of this epoch, 0 or [`ODD_EPOCH`], to the counts. Returns the number of rows, including empty ones. The
-    /// epoch must be over, see [`zc_ebpf::maps::EPOCH`].
+    /// Moves what the maps have of this epoch, 0 or [`ODD_EPOCH`], to the counts. Returns the
+    /// number of rows, including empty ones. The epoch must be over, see [`zc_ebpf::maps::EPOCH`].
     pub fn take(&self, epoch: CallId, counts: &mut Counts) -> io::Result<usize> {
         let is_of_epoch = |call: CallId| call & ODD_EPOCH == epoch;
         let (mut rows, mut count) = (Vec::new(), 0);
@@ -107,12 +130,28 @@ impl Maps {
         add_rows(counts, rows);
         self.parts.take(
             |key| is_of_epoch(key.call),
-            |key, part| counts.add_part(RowKey { call: without_epoch(key.call), ..key }, part),
+            |key, part| {
+                counts.add_part(
+                    RowKey {
+                        call: without_epoch(key.call),
+                        ..key
+                    },
+                    part,
+                )
+            },
         )?;
         for table in &self.errnos {
             table.take(
                 |key| is_of_epoch(key.call),
-                |key, errors| counts.add_errno(ErrnoKey { call: without_epoch(key.call), ..key }, *errors),
+                |key, errors| {
+                    counts.add_errno(
+                        ErrnoKey {
+                            call: without_epoch(key.call),
+                            ..key
+                        },
+                        *errors,
+                    )
+                },
             )?;
         }
         Ok(count)
@@ -128,7 +167,11 @@ impl Maps {
     }
 
     /// Calls the function with every near busy row of this epoch, and leaves its place to others.
-    fn take_near_busy(&self, epoch: CallId, mut row: impl FnMut(RowKey, &zc_ebpf::BusyRow)) -> io::Result<()> {
+    fn take_near_busy(
+        &self,
+        epoch: CallId,
+        mut row: impl FnMut(RowKey, &zc_ebpf::BusyRow),
+    ) -> io::Result<()> {
         let mut places = Vec::new();
         self.near_busy_rows.for_each(|place, near| {
             if near.is_taken != 0 && near.key.call & ODD_EPOCH == epoch {
@@ -136,10 +179,13 @@ impl Maps {
                 places.push(place);
             }
         })?;
-        places.into_iter().try_for_each(|place| self.near_busy_rows.set(place, &zc_ebpf::NearBusyRow::FREE))
+        places
+            .into_iter()
+            .try_for_each(|place| self.near_busy_rows.set(place, &zc_ebpf::NearBusyRow::FREE))
     }
 
-    /// How many calls returned so far, and the bytes that they moved. `taken` has what was moved out of the maps.
+    /// How many calls returned so far, and the bytes that they moved. `taken` has what was moved
+    /// out of the maps.
     pub fn calls_and_bytes(&self, taken: &Counts) -> io::Result<(u64, u64)> {
         let (mut calls, mut bytes) = taken.calls_and_bytes();
         let mut add = |key: RowKey, row: &zc_ebpf::Row| {
@@ -152,7 +198,10 @@ impl Maps {
         self.for_each_near_busy(|key, busy| add(key, &busy.row))?;
         self.busy_rows.for_each(|key, busy| add(key, &busy.row))?;
         let others = self.other_calls(&[])?;
-        Ok((calls + others.values().map(|sums| sums.calls).sum::<u64>(), bytes))
+        Ok((
+            calls + others.values().map(|sums| sums.calls).sum::<u64>(),
+            bytes,
+        ))
     }
 
     /// The calls that have no rows. One that a live task is in counts as unfinished.
@@ -160,7 +209,10 @@ impl Maps {
         let mut by_call = BTreeMap::new();
         for block in 0..OTHER_CALLS_BLOCKS {
             let on_cpus = self.other_calls.get(&block, 0).map_err(io::Error::other)?;
-            for (place, slot) in (block * OTHER_CALLS_IN_BLOCK..).take(OTHER_CALLS_IN_BLOCK as usize).enumerate() {
+            for (place, slot) in (block * OTHER_CALLS_IN_BLOCK..)
+                .take(OTHER_CALLS_IN_BLOCK as usize)
+                .enumerate()
+            {
                 let mut sum = OtherCalls::NONE;
                 for on_cpu in on_cpus.iter() {
                     sum += sum_of(&on_cpu.calls[place]);
@@ -171,14 +223,19 @@ impl Maps {
             }
         }
         for task in live.iter().filter(|task| task.other != other::NONE) {
-            *by_call.entry(Call::from_slot(task.slot)).or_insert(OtherCalls::NONE) += UNFINISHED;
+            *by_call
+                .entry(Call::from_slot(task.slot))
+                .or_insert(OtherCalls::NONE) += UNFINISHED;
         }
         Ok(by_call)
     }
 
     /// The calls that take a path and failed, and those that succeeded if they were recorded.
     pub fn failed_paths(&self) -> Result<FailedPaths, MapError> {
-        let mut failed = FailedPaths { left_out: self.lost(zc_ebpf::Loss::UncountedPath)?, ..FailedPaths::default() };
+        let mut failed = FailedPaths {
+            left_out: self.lost(zc_ebpf::Loss::UncountedPath)?,
+            ..FailedPaths::default()
+        };
         let add = |key: zc_ebpf::FailedPath, calls: &u64| {
             // The kernel side may have created an entry and not used it.
             if *calls > 0 {
@@ -197,10 +254,25 @@ impl Maps {
         let stream = |is_written| {
             let slot = stream_slot(number, is_written);
             let stream = self.streams.get(&slot, 0)?;
-            let zc_ebpf::Stream { bytes, sum, telling, gaps, .. } = stream;
-            Ok::<_, MapError>((bytes > 0).then_some(Stream { bytes, sum, telling, windows: self.windows(slot, &stream)?, gaps }))
+            let zc_ebpf::Stream {
+                bytes,
+                sum,
+                telling,
+                gaps,
+                ..
+            } = stream;
+            Ok::<_, MapError>((bytes > 0).then_some(Stream {
+                bytes,
+                sum,
+                telling,
+                windows: self.windows(slot, &stream)?,
+                gaps,
+            }))
         };
-        Ok(Streams { read: stream(false)?, written: stream(true)? })
+        Ok(Streams {
+            read: stream(false)?,
+            written: stream(true)?,
+        })
     }
 
     /// The marks of the windows that a stream reached.
@@ -235,10 +307,15 @@ impl Maps {
         .collect()
     }
 
-    /// A note on calls that were counted without their times, if there are any. They do not make any figure a lower bound.
+    /// A note on calls that were counted without their times, if there are any. They do not make
+    /// any figure a lower bound.
     pub fn untimed_note(&self) -> Result<Option<String>, MapError> {
         let count = self.lost(zc_ebpf::Loss::UntimedCall)?;
-        Ok((count > 0).then(|| format!("seccomp answered {count} calls before the kernel ran them; their times are unknown")))
+        Ok((count > 0).then(|| {
+            format!(
+                "seccomp answered {count} calls before the kernel ran them; their times are unknown"
+            )
+        }))
     }
 
     /// How often this was lost.
@@ -249,13 +326,19 @@ impl Maps {
 
 /// What the key of the kernel side says.
 fn failed_path(key: &zc_ebpf::FailedPath) -> FailedPath {
-    let text = usize::try_from(key.length).ok().and_then(|length| key.path.get(..length));
+    let text = usize::try_from(key.length)
+        .ok()
+        .and_then(|length| key.path.get(..length));
     let path = text.map(|text| GivenPath {
         text: String::from_utf8_lossy(text).into_owned(),
         is_cut: text.len() + 1 >= zc_ebpf::PATH_BYTES,
         is_below_descriptor: key.below_descriptor != 0,
     });
-    FailedPath { call: Call::from_slot(key.slot), errno: key.errno, path }
+    FailedPath {
+        call: Call::from_slot(key.slot),
+        errno: key.errno,
+        path,
+    }
 }
 
 /// A row of the kernel side, in the form that takes less memory.
@@ -271,23 +354,36 @@ impl NewRow {
     /// A row with few calls.
     fn of_new(key: RowKey, row: &zc_ebpf::Row) -> Option<Self> {
         Self::of(key, row, |histogram| {
-            let places = row.few.iter().filter_map(|&few| usize::from(few).checked_sub(1));
+            let places = row
+                .few
+                .iter()
+                .filter_map(|&few| usize::from(few).checked_sub(1));
             places.for_each(|place| histogram.add_to_bucket(place, 1));
         })
     }
 
     /// A row with many calls.
     fn of_busy(key: RowKey, busy: &zc_ebpf::BusyRow) -> Option<Self> {
-        Self::of(key, &busy.row, |histogram| histogram.add_buckets(&busy.histogram))
+        Self::of(key, &busy.row, |histogram| {
+            histogram.add_buckets(&busy.histogram)
+        })
     }
 
     /// `None` if the kernel side has created the row and not used it.
     fn of(key: RowKey, row: &zc_ebpf::Row, add_times: impl FnOnce(&mut Histogram)) -> Option<Self> {
         let is_used = row.calls > 0 || row.unfinished > 0;
-        let key = RowKey { call: without_epoch(key.call), ..key };
+        let key = RowKey {
+            call: without_epoch(key.call),
+            ..key
+        };
         let new = || {
             let sums = counted(&Call::from_id(key.call), row, add_times);
-            Self { key, first_ns: row.first_ns, row: sums, without_files: row.without_files }
+            Self {
+                key,
+                first_ns: row.first_ns,
+                row: sums,
+                without_files: row.without_files,
+            }
         };
         is_used.then(new)
     }
@@ -300,21 +396,37 @@ fn counted(call: &Call, row: &zc_ebpf::Row, add_times: impl FnOnce(&mut Histogra
     (sum.paired_bytes, sum.checked_calls) = (row.paired_bytes, row.checked_calls);
     (sum.zero_calls, sum.short_calls) = (row.zero_calls, row.short_calls);
     let time = |ns: u64| (ns > 0).then_some(ns);
-    (sum.order, sum.last_order, sum.moved_order) = (time(row.first_ns), time(row.last_ns), time(row.moved_ns));
+    (sum.order, sum.last_order, sum.moved_order) =
+        (time(row.first_ns), time(row.last_ns), time(row.moved_ns));
     sum.bytes = sum.bytes.map(|_| row.bytes);
-    sum.requested_bytes = sum.requested_bytes.filter(|_| row.requested_unknown == 0).map(|_| row.requested_bytes);
+    sum.requested_bytes = sum
+        .requested_bytes
+        .filter(|_| row.requested_unknown == 0)
+        .map(|_| row.requested_bytes);
     if row.min_ns != u64::MAX {
         let mut histogram = Histogram::default();
         add_times(&mut histogram);
-        sum.times = Some(Times { total_ns: row.total_ns, min_ns: row.min_ns, max_ns: row.max_ns, histogram });
+        sum.times = Some(Times {
+            total_ns: row.total_ns,
+            min_ns: row.min_ns,
+            max_ns: row.max_ns,
+            histogram,
+        });
     }
     sum
 }
 
-/// Adds rows in the order of their first calls: the files of the trace are in the order of their first use.
+/// Adds rows in the order of their first calls: the files of the trace are in the order of their
+/// first use.
 fn add_rows(counts: &mut Counts, mut rows: Vec<NewRow>) {
     rows.sort_unstable_by_key(|new| new.first_ns);
-    for NewRow { key, row, without_files, .. } in rows {
+    for NewRow {
+        key,
+        row,
+        without_files,
+        ..
+    } in rows
+    {
         counts.add_row(key, row, without_files);
     }
 }
@@ -330,19 +442,35 @@ mod tests {
 
     use super::*;
 
-    const KEY: RowKey = RowKey { task: 1, call: ODD_EPOCH, ends: zc_ebpf::Ends::NONE };
+    const KEY: RowKey = RowKey {
+        task: 1,
+        call: ODD_EPOCH,
+        ends: zc_ebpf::Ends::NONE,
+    };
 
     #[test]
     fn the_times_of_the_first_calls_are_in_the_histogram() {
-        let mut row = zc_ebpf::Row { calls: 3, min_ns: 100, max_ns: 900, total_ns: 1100, ..zc_ebpf::Row::EMPTY };
+        let mut row = zc_ebpf::Row {
+            calls: 3,
+            min_ns: 100,
+            max_ns: 900,
+            total_ns: 1100,
+            ..zc_ebpf::Row::EMPTY
+        };
         // The second call has no time.
         let place = |ns| u16::try_from(bucket_of(ns) + 1).expect("small");
         (row.few[0], row.few[2]) = (place(100), place(900));
         let found = NewRow::of_new(KEY, &row).expect("it is used");
         let histogram = found.row.times.expect("it has times").histogram;
-        assert_eq!(histogram.buckets().collect::<Vec<_>>(), [(bucket_of(100), 1), (bucket_of(900), 1)]);
+        assert_eq!(
+            histogram.buckets().collect::<Vec<_>>(),
+            [(bucket_of(100), 1), (bucket_of(900), 1)]
+        );
         assert_eq!((found.key.call, found.row.calls), (0, 3));
-        assert!(NewRow::of_new(KEY, &zc_ebpf::Row::EMPTY).is_none(), "a row that nobody has used");
+        assert!(
+            NewRow::of_new(KEY, &zc_ebpf::Row::EMPTY).is_none(),
+            "a row that nobody has used"
+        );
     }
 
     #[test]
@@ -351,6 +479,9 @@ mod tests {
         (busy.row.calls, busy.row.min_ns, busy.histogram[7]) = (5, 7, 5);
         let found = NewRow::of_busy(KEY, &busy).expect("it is used");
         assert_eq!(found.row.times.expect("it has times").histogram.count(), 5);
-        assert!(found.row.calls < FEW_CALLS as u64, "its first calls are in another row");
+        assert!(
+            found.row.calls < FEW_CALLS as u64,
+            "its first calls are in another row"
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! [`Epochs`]: moves what was counted out of the kernel's maps while tasks count, so that what has ended does not fill them.
 //!
-//! An epoch ends when user space changes the global of [`zc_ebpf::maps::EPOCH`]: from then on, programs count in other rows. Programs that
-//! ran at that moment may still write to the old ones. They have ended after a grace period of RCU, which every program runs under, so the
-//! rows are final then, also those of tasks that go on.
+//! An epoch ends when user space changes the global of [`zc_ebpf::maps::EPOCH`]: from then on,
+//! programs count in other rows. Programs that ran at that moment may still write to the old ones.
+//! They have ended after a grace period of RCU, which every program runs under, so the rows are
+//! final then, also those of tasks that go on.
 
 use std::io;
 
@@ -32,14 +33,23 @@ pub struct Epochs {
 }
 
 impl Epochs {
-    /// The first one. `None` if this machine does not say when the programs of an epoch have ended; then rows stay in the maps until the
-    /// trace ends.
+    /// The first one. `None` if this machine does not say when the programs of an epoch have ended;
+    /// then rows stay in the maps until the trace ends.
     pub fn new(map: Array<MapData, Epoch>) -> Option<Self> {
         // On a machine with one CPU, the barrier does not wait for a grace period.
-        let has_several = sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten().is_some_and(|count| count > 1);
-        // Only asks: to wait once takes some milliseconds. The kernel leaves the command out if it refuses it (`nohz_full`).
+        let has_several = sysconf(SysconfVar::_NPROCESSORS_ONLN)
+            .ok()
+            .flatten()
+            .is_some_and(|count| count > 1);
+        // Only asks: to wait once takes some milliseconds. The kernel leaves the command out if it
+        // refuses it (`nohz_full`).
         let can_wait = membarrier_query().contains_command(MembarrierCommand::Global);
-        (has_several && can_wait).then_some(Self { map, current: 0, occasions: 0, most: FEWEST })
+        (has_several && can_wait).then_some(Self {
+            map,
+            current: 0,
+            occasions: 0,
+            most: FEWEST,
+        })
     }
 
     /// Notes that so many tasks have ended or files were seen: then there may be new rows.
@@ -56,13 +66,25 @@ impl Epochs {
     pub fn end(&mut self) -> Result<EndedEpoch, RunError> {
         let ended = self.current;
         self.current ^= ODD_EPOCH;
-        self.map.set(0, Epoch { current: self.current, is_near_full: 0 }, 0)?;
+        self.map.set(
+            0,
+            Epoch {
+                current: self.current,
+                is_near_full: 0,
+            },
+            0,
+        )?;
         wait_for_programs()?;
         Ok(EndedEpoch(ended))
     }
 
     /// Moves the rows of an ended epoch to the counts.
-    pub fn take(&mut self, EndedEpoch(epoch): EndedEpoch, maps: &Maps, counts: &mut Counts) -> io::Result<()> {
+    pub fn take(
+        &mut self,
+        EndedEpoch(epoch): EndedEpoch,
+        maps: &Maps,
+        counts: &mut Counts,
+    ) -> io::Result<()> {
         let rows = maps.take(epoch, counts)?;
         self.most = (ROWS * self.occasions / rows.max(1)).clamp(FEWEST, MOST);
         self.occasions = 0;
@@ -74,8 +96,8 @@ impl Epochs {
 #[derive(Debug)]
 pub struct EndedEpoch(CallId);
 
-/// Waits until all programs that run now have ended: `MEMBARRIER_CMD_GLOBAL` waits for a grace period (`synchronize_rcu` in the kernel's
-/// kernel/sched/membarrier.c).
+/// Waits until all programs that run now have ended: `MEMBARRIER_CMD_GLOBAL` waits for a grace
+/// period (`synchronize_rcu` in the kernel's kernel/sched/membarrier.c).
 pub fn wait_for_programs() -> io::Result<()> {
     Ok(membarrier(MembarrierCommand::Global)?)
 }

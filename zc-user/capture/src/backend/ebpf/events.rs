@@ -5,7 +5,9 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
-use zc_ebpf::{COMM_BYTES, Counters, EventHeader, FileNumber, FileSeen, event_kind, hook, path_end};
+use zc_ebpf::{
+    COMM_BYTES, Counters, EventHeader, FileNumber, FileSeen, event_kind, hook, path_end,
+};
 
 use crate::trace::{File, FileIdentity, FileKind, OtherCalls, Streams};
 
@@ -75,7 +77,8 @@ pub enum Kind {
         counters: Counters,
         /// Its calls that have no rows.
         other_calls: OtherCalls,
-        /// Whether it made an `io_uring`. If a thread of the kernel polls that, operations may be counted for the task after its end.
+        /// Whether it made an `io_uring`. If a thread of the kernel polls that, operations may be
+        /// counted for the task after its end.
         made_ring: bool,
     },
 }
@@ -86,11 +89,21 @@ impl Event {
         let kind = match header.kind {
             event_kind::STARTED => Kind::Started { ppid: header.extra },
             event_kind::EXEC => exec(bytes, header.extra)?,
-            event_kind::ENTERED => Kind::Entered { counters: read::<zc_ebpf::Ended>(bytes)?.counters },
+            event_kind::ENTERED => Kind::Entered {
+                counters: read::<zc_ebpf::Ended>(bytes)?.counters,
+            },
             event_kind::ENDED => {
-                let zc_ebpf::Ended { counters, other_calls, .. } = read(bytes)?;
+                let zc_ebpf::Ended {
+                    counters,
+                    other_calls,
+                    ..
+                } = read(bytes)?;
                 let made_ring = header.extra & hook::RING_CREATE != 0;
-                Kind::Ended { counters, other_calls: sum_of(&other_calls), made_ring }
+                Kind::Ended {
+                    counters,
+                    other_calls: sum_of(&other_calls),
+                    made_ring,
+                }
             }
             _ => return None,
         };
@@ -122,14 +135,20 @@ fn exec(bytes: &[u8], filled: u32) -> Option<Kind> {
     let filled = usize::try_from(filled).ok()?.min(event.args.len());
     let cut = event.args_length > event.args.len() as u64;
     let command = (filled > 0).then(|| arguments(&event.args[..filled], cut));
-    Some(Kind::Exec { exe, command, counters: event.counters })
+    Some(Kind::Exec {
+        exe,
+        command,
+        counters: event.counters,
+    })
 }
 
 /// Splits arguments, each of which ends with a NUL.
 fn arguments(bytes: &[u8], cut: bool) -> Vec<String> {
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
-    let mut arguments: Vec<String> =
-        bytes.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    let mut arguments: Vec<String> = bytes
+        .split(|&byte| byte == 0)
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect();
     if cut && let Some(last) = arguments.last_mut() {
         last.push('…');
     }
@@ -138,7 +157,10 @@ fn arguments(bytes: &[u8], cut: bool) -> Vec<String> {
 
 /// The text before the first NUL.
 pub fn text(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    let end = bytes
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
@@ -147,15 +169,21 @@ pub fn read<T: EventPart>(bytes: &[u8]) -> Option<T> {
     read_start(bytes, size_of::<T>())
 }
 
-/// Copies a value out of the ring buffer. At least the first `least` bytes must be there; what is missing is zero.
+/// Copies a value out of the ring buffer. At least the first `least` bytes must be there; what is
+/// missing is zero.
 pub fn read_start<T: EventPart>(bytes: &[u8], least: usize) -> Option<T> {
     if bytes.len() < least {
         return None;
     }
     let mut value = MaybeUninit::<T>::zeroed();
-    // SAFETY: copies no more bytes than both sides have; T is valid for all bit patterns, as EventPart promises.
+    // SAFETY: copies no more bytes than both sides have; T is valid for all bit patterns, as
+    // EventPart promises.
     unsafe {
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), value.as_mut_ptr().cast(), bytes.len().min(size_of::<T>()));
+        std::ptr::copy_nonoverlapping(
+            bytes.as_ptr(),
+            value.as_mut_ptr().cast(),
+            bytes.len().min(size_of::<T>()),
+        );
         Some(value.assume_init())
     }
 }
@@ -175,24 +203,42 @@ unsafe impl EventPart for zc_ebpf::Ended {}
 // SAFETY: integers and arrays of them.
 unsafe impl EventPart for FileSeen {}
 
-const _: () = assert!(COMM_BYTES == 16, "TASK_COMM_LEN of the kernel's include/linux/sched.h");
+const _: () = assert!(
+    COMM_BYTES == 16,
+    "TASK_COMM_LEN of the kernel's include/linux/sched.h"
+);
 
-/// The filesystem of `eventfd`, `epoll` and the like. Its files share one inode, so the inode does not identify them.
+/// The filesystem of `eventfd`, `epoll` and the like. Its files share one inode, so the inode does
+/// not identify them.
 const ANON_INODES: &str = "anon_inodefs";
 
 /// Parses a message about a file; `None` if it is cut.
 fn parse_file(bytes: &[u8]) -> Option<(FileNumber, File)> {
     let seen: FileSeen = read_start(bytes, offset_of!(FileSeen, names))?;
-    let names = bytes.get(offset_of!(FileSeen, names)..)?.get(..usize::try_from(seen.names_length).ok()?)?;
+    let names = bytes
+        .get(offset_of!(FileSeen, names)..)?
+        .get(..usize::try_from(seen.names_length).ok()?)?;
     Some((seen.number, file(&seen, names)))
 }
 
 fn file(seen: &FileSeen, names: &[u8]) -> File {
     let filesystem = filesystem(seen);
     let is_anonymous = filesystem == ANON_INODES;
-    let path = if seen.family == 0 { path(seen.path_end, names) } else { unix_address(names) };
-    let path = if is_anonymous { path.map(|name| format!("anon_inode:{name}")) } else { path };
-    let kind = if is_anonymous { anonymous_kind(path.as_deref()) } else { kind(seen, path.as_deref()) };
+    let path = if seen.family == 0 {
+        path(seen.path_end, names)
+    } else {
+        unix_address(names)
+    };
+    let path = if is_anonymous {
+        path.map(|name| format!("anon_inode:{name}"))
+    } else {
+        path
+    };
+    let kind = if is_anonymous {
+        anonymous_kind(path.as_deref())
+    } else {
+        kind(seen, path.as_deref())
+    };
     let has_length = matches!(kind, FileKind::Regular | FileKind::Memfd);
     File {
         kind: Some(kind),
@@ -210,22 +256,37 @@ fn file(seen: &FileSeen, names: &[u8]) -> File {
 fn identity(seen: &FileSeen) -> FileIdentity {
     // `MINORBITS` of the kernel's include/linux/kdev_t.h is 20.
     let device = libc::makedev(seen.device >> 20, seen.device & 0xf_ffff);
-    FileIdentity { device, inode: seen.inode, generation: Some(seen.generation) }
+    FileIdentity {
+        device,
+        inode: seen.inode,
+        generation: Some(seen.generation),
+    }
 }
 
 /// The type of the filesystem with its subtype, as in `/proc/mounts`: `fuse.sshfs`.
 fn filesystem(seen: &FileSeen) -> String {
     let (name, subtype) = (text(&seen.filesystem), text(&seen.subtype));
-    if subtype.is_empty() { name } else { format!("{name}.{subtype}") }
+    if subtype.is_empty() {
+        name
+    } else {
+        format!("{name}.{subtype}")
+    }
 }
 
 fn anonymous_kind(name: Option<&str>) -> FileKind {
-    if name == Some("anon_inode:[eventfd]") { FileKind::Eventfd } else { FileKind::Anonymous }
+    if name == Some("anon_inode:[eventfd]") {
+        FileKind::Eventfd
+    } else {
+        FileKind::Anonymous
+    }
 }
 
 fn kind(seen: &FileSeen, path: Option<&str>) -> FileKind {
     match seen.mode & libc::S_IFMT {
-        libc::S_IFREG if seen.path_end == path_end::DETACHED && path.is_some_and(|name| name.starts_with("memfd:")) => {
+        libc::S_IFREG
+            if seen.path_end == path_end::DETACHED
+                && path.is_some_and(|name| name.starts_with("memfd:")) =>
+        {
             FileKind::Memfd
         }
         libc::S_IFREG => FileKind::Regular,
@@ -239,13 +300,21 @@ fn kind(seen: &FileSeen, path: Option<&str>) -> FileKind {
 }
 
 fn socket_kind(seen: &FileSeen) -> FileKind {
-    let numbers = (i32::from(seen.family), i32::from(seen.socket_type), i32::from(seen.protocol));
+    let numbers = (
+        i32::from(seen.family),
+        i32::from(seen.socket_type),
+        i32::from(seen.protocol),
+    );
     match numbers {
         (libc::AF_UNIX, libc::SOCK_STREAM, _) => FileKind::UnixStream,
         (libc::AF_UNIX, libc::SOCK_DGRAM, _) => FileKind::UnixDatagram,
         (libc::AF_UNIX, libc::SOCK_SEQPACKET, _) => FileKind::UnixSeqpacket,
         // To its user, TCP over several paths is TCP.
-        (libc::AF_INET | libc::AF_INET6, libc::SOCK_STREAM, libc::IPPROTO_TCP | libc::IPPROTO_MPTCP) => FileKind::Tcp,
+        (
+            libc::AF_INET | libc::AF_INET6,
+            libc::SOCK_STREAM,
+            libc::IPPROTO_TCP | libc::IPPROTO_MPTCP,
+        ) => FileKind::Tcp,
         (libc::AF_INET | libc::AF_INET6, libc::SOCK_DGRAM, libc::IPPROTO_UDP) => FileKind::Udp,
         (libc::AF_NETLINK, ..) => FileKind::Netlink,
         _ => FileKind::Socket,
@@ -263,7 +332,8 @@ fn address(family: u16, host: [u8; 16], port: u16) -> Option<String> {
     Some(SocketAddr::new(host, port).to_string())
 }
 
-/// Joins the names of a path, which are in the order from the file up to the root; `None` for a file without a name.
+/// Joins the names of a path, which are in the order from the file up to the root; `None` for a
+/// file without a name.
 fn path(end: u32, names: &[u8]) -> Option<String> {
     let mut names: Vec<String> = names
         .split_inclusive(|&byte| byte == 0)
@@ -279,11 +349,15 @@ fn path(end: u32, names: &[u8]) -> Option<String> {
     Some(path).filter(|path| !path.is_empty())
 }
 
-/// The address in a `sun_path`. An abstract one begins with a NUL, which is written as `@` by convention.
+/// The address in a `sun_path`. An abstract one begins with a NUL, which is written as `@` by
+/// convention.
 fn unix_address(bytes: &[u8]) -> Option<String> {
     match bytes {
         [] => None,
-        [0, name @ ..] => Some(format!("@{}", String::from_utf8_lossy(name).replace('\0', "@"))),
+        [0, name @ ..] => Some(format!(
+            "@{}",
+            String::from_utf8_lossy(name).replace('\0', "@")
+        )),
         path => Some(text(path)),
     }
 }
@@ -294,7 +368,10 @@ mod tests {
 
     #[test]
     fn arguments_end_with_a_nul_each() {
-        assert_eq!(arguments(b"dd\0if=/dev/zero\0\0", false), ["dd", "if=/dev/zero", ""]);
+        assert_eq!(
+            arguments(b"dd\0if=/dev/zero\0\0", false),
+            ["dd", "if=/dev/zero", ""]
+        );
     }
 
     #[test]
@@ -314,14 +391,23 @@ mod tests {
     #[test]
     fn the_names_of_a_path_are_joined_from_the_last_to_the_first() {
         let names = b"file\0deep\0tmp\0";
-        assert_eq!(path(path_end::ROOT, names).as_deref(), Some("/tmp/deep/file"));
-        assert_eq!(path(path_end::CUT, names).as_deref(), Some("…/tmp/deep/file"));
+        assert_eq!(
+            path(path_end::ROOT, names).as_deref(),
+            Some("/tmp/deep/file")
+        );
+        assert_eq!(
+            path(path_end::CUT, names).as_deref(),
+            Some("…/tmp/deep/file")
+        );
         assert_eq!(path(path_end::ROOT, b"").as_deref(), Some("/"));
     }
 
     #[test]
     fn a_file_outside_of_all_directories_has_the_kernels_name_for_it_or_none() {
-        assert_eq!(path(path_end::DETACHED, b"memfd:x y\0").as_deref(), Some("memfd:x y"));
+        assert_eq!(
+            path(path_end::DETACHED, b"memfd:x y\0").as_deref(),
+            Some("memfd:x y")
+        );
         assert_eq!(path(path_end::DETACHED, b"\0"), None, "a pipe");
         assert_eq!(path(path_end::NONE, b""), None);
     }
@@ -332,33 +418,59 @@ mod tests {
         host[..4].copy_from_slice(&[127, 0, 0, 1]);
         assert_eq!(address(2, host, 80).as_deref(), Some("127.0.0.1:80"));
         assert_eq!(address(2, host, 0), None);
-        assert_eq!(address(10, Ipv6Addr::LOCALHOST.octets(), 443).as_deref(), Some("[::1]:443"));
+        assert_eq!(
+            address(10, Ipv6Addr::LOCALHOST.octets(), 443).as_deref(),
+            Some("[::1]:443")
+        );
         assert_eq!(address(16, host, 80), None, "netlink has none");
     }
 
     #[test]
     fn a_unix_socket_has_a_path_or_an_abstract_name() {
-        assert_eq!(unix_address(b"/run/x.sock\0").as_deref(), Some("/run/x.sock"));
+        assert_eq!(
+            unix_address(b"/run/x.sock\0").as_deref(),
+            Some("/run/x.sock")
+        );
         assert_eq!(unix_address(b"\0name").as_deref(), Some("@name"));
         assert_eq!(unix_address(b""), None);
     }
 
     #[test]
     fn a_truncated_message_about_a_file_is_refused() {
-        let seen = FileSeen { names_length: 5, ..example() };
+        let seen = FileSeen {
+            names_length: 5,
+            ..example()
+        };
         let mut bytes = as_bytes(&seen)[..offset_of!(FileSeen, names)].to_vec();
         assert_eq!(parse_file(&bytes), None);
         bytes.extend(b"file\0");
         let (number, file) = parse_file(&bytes).expect("is whole");
-        assert_eq!((number, file.path.as_deref(), file.kind), (7, Some("/file"), Some(FileKind::Regular)));
-        assert_eq!(file.identity, Some(FileIdentity { device: libc::makedev(8, 1), inode: 12, generation: Some(34) }));
-        assert_eq!((file.filesystem.as_deref(), file.size_bytes), (Some("fuse.sshfs"), Some(56)));
+        assert_eq!(
+            (number, file.path.as_deref(), file.kind),
+            (7, Some("/file"), Some(FileKind::Regular))
+        );
+        assert_eq!(
+            file.identity,
+            Some(FileIdentity {
+                device: libc::makedev(8, 1),
+                inode: 12,
+                generation: Some(34)
+            })
+        );
+        assert_eq!(
+            (file.filesystem.as_deref(), file.size_bytes),
+            (Some("fuse.sshfs"), Some(56))
+        );
         assert_eq!(parse_file(&bytes[..20]), None);
     }
 
     #[test]
     fn files_that_share_an_inode_have_no_identity() {
-        let mut seen = FileSeen { names_length: 10, path_end: path_end::DETACHED, ..example() };
+        let mut seen = FileSeen {
+            names_length: 10,
+            path_end: path_end::DETACHED,
+            ..example()
+        };
         (seen.filesystem, seen.subtype) = (*b"anon_inodefs\0\0\0\0", [0; 16]);
         let file = file(&seen, b"[eventfd]\0");
         assert_eq!((file.kind, file.identity), (Some(FileKind::Eventfd), None));
@@ -393,6 +505,8 @@ mod tests {
 
     fn as_bytes(seen: &FileSeen) -> &[u8] {
         // SAFETY: integers and arrays of them, without padding.
-        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(seen).cast(), size_of::<FileSeen>()) }
+        unsafe {
+            std::slice::from_raw_parts(std::ptr::from_ref(seen).cast(), size_of::<FileSeen>())
+        }
     }
 }

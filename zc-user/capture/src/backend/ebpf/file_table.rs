@@ -47,7 +47,8 @@ enum GivenUp {
 }
 
 impl FileTable {
-    /// Records a message about a file. It replaces an earlier one about the same number: a socket may have got an address since.
+    /// Records a message about a file. It replaces an earlier one about the same number: a socket
+    /// may have got an address since.
     pub fn record(&mut self, number: FileNumber, file: File) {
         self.last_number = self.last_number.max(number);
         match self.by_number.get(&number) {
@@ -63,29 +64,36 @@ impl FileTable {
 
     /// The files at the ends of a call. They become part of the trace.
     pub fn ends(&mut self, call: &Call, ends: NumberedEnds) -> Ends {
-        let input = self.id(ends.input & !(MAPPED | FROM_BUFFER | AGAIN)).map(|file| {
-            if ends.input & MAPPED != 0 {
-                Input::ByMapping(file)
-            } else if ends.input & AGAIN == AGAIN {
-                Input::ByBufferAgain(file)
-            } else if ends.input & CHANGED != 0 {
-                Input::ByChangedBuffer(file)
-            } else if ends.input & UNSAMPLED != 0 {
-                Input::ByUnsampledBuffer(file)
-            } else if ends.input & FROM_BUFFER != 0 {
-                Input::ByBuffer(file)
-            } else if matches!(call.spec().fds, Fds::Writes(_)) {
-                Input::ByOrder(file)
-            } else {
-                Input::Named(file)
-            }
-        });
-        Ends { input, output: self.id(ends.output) }
+        let input = self
+            .id(ends.input & !(MAPPED | FROM_BUFFER | AGAIN))
+            .map(|file| {
+                if ends.input & MAPPED != 0 {
+                    Input::ByMapping(file)
+                } else if ends.input & AGAIN == AGAIN {
+                    Input::ByBufferAgain(file)
+                } else if ends.input & CHANGED != 0 {
+                    Input::ByChangedBuffer(file)
+                } else if ends.input & UNSAMPLED != 0 {
+                    Input::ByUnsampledBuffer(file)
+                } else if ends.input & FROM_BUFFER != 0 {
+                    Input::ByBuffer(file)
+                } else if matches!(call.spec().fds, Fds::Writes(_)) {
+                    Input::ByOrder(file)
+                } else {
+                    Input::Named(file)
+                }
+            });
+        Ends {
+            input,
+            output: self.id(ends.output),
+        }
     }
 
     /// What is known of the file with this number. `None`: there was no message about it.
     pub fn known(&self, number: FileNumber) -> Option<&File> {
-        self.seen.get(&number).or_else(|| self.placed.get(index_of(*self.by_number.get(&number)?)))
+        self.seen
+            .get(&number)
+            .or_else(|| self.placed.get(index_of(*self.by_number.get(&number)?)))
     }
 
     /// The files of the trace so far.
@@ -98,10 +106,13 @@ impl FileTable {
         mem::take(&mut self.placed)
     }
 
-    /// Takes the files back that [`lend`](Self::lend) gave, without what was read and written of them.
+    /// Takes the files back that [`lend`](Self::lend) gave, without what was read and written of
+    /// them.
     pub fn take_back(&mut self, files: Vec<File>) {
         self.placed = files;
-        self.placed.iter_mut().for_each(|file| file.streams = Streams::default());
+        self.placed
+            .iter_mut()
+            .for_each(|file| file.streams = Streams::default());
     }
 
     /// The files of the trace.
@@ -115,7 +126,8 @@ impl FileTable {
         (count > 0).then(|| format!("nothing is known of {count} files: the kernel's messages did not fit into the buffer"))
     }
 
-    /// Fills in what was read and written of each file that is `wanted`; `streams` looks it up by number.
+    /// Fills in what was read and written of each file that is `wanted`; `streams` looks it up by
+    /// number.
     pub fn set_streams<E>(
         &mut self,
         wanted: impl Fn(FileId) -> bool,
@@ -123,10 +135,16 @@ impl FileTable {
     ) -> Result<(), E> {
         let mut seen = HashSet::new();
         for (&number, id) in self.by_number.iter().filter(|(_, id)| wanted(**id)) {
-            let Some(file) = self.placed.get_mut(index_of(*id)) else { continue };
+            let Some(file) = self.placed.get_mut(index_of(*id)) else {
+                continue;
+            };
             // If a file has two numbers, the order of their bytes is unknown.
             let has_one = seen.insert(id) && !self.split.contains(id);
-            file.streams = if has_one { streams(number)? } else { Streams::default() };
+            file.streams = if has_one {
+                streams(number)?
+            } else {
+                Streams::default()
+            };
         }
         Ok(())
     }
@@ -146,10 +164,11 @@ impl FileTable {
         Some(id)
     }
 
-    /// Adds a file, unless it is in the trace already under another number: the kernel may have dropped it from memory and read it again.
-    /// It is the same file if path, device, inode and generation are the same. Without the path that is not certain: layers of an overlay,
-    /// or a btrfs snapshot and its original, have the same numbers. So a file that comes back by another of its names counts as another
-    /// file.
+    /// Adds a file, unless it is in the trace already under another number: the kernel may have
+    /// dropped it from memory and read it again. It is the same file if path, device, inode and
+    /// generation are the same. Without the path that is not certain: layers of an overlay, or a
+    /// btrfs snapshot and its original, have the same numbers. So a file that comes back by another
+    /// of its names counts as another file.
     fn place(&mut self, number: FileNumber) -> FileId {
         let next = self.next();
         let file = self.seen.remove(&number).unwrap_or_else(|| {
@@ -157,7 +176,10 @@ impl FileTable {
             File::default()
         });
         if let Some(identity) = file.identity {
-            let id = *self.by_identity.entry((identity, file.path.clone())).or_insert(next);
+            let id = *self
+                .by_identity
+                .entry((identity, file.path.clone()))
+                .or_insert(next);
             if id != next {
                 return id;
             }
@@ -177,7 +199,10 @@ impl FileTable {
 
     /// The next place.
     fn next(&self) -> FileId {
-        self.free.last().copied().unwrap_or(FileId(u32::try_from(self.placed.len()).unwrap_or(u32::MAX)))
+        self.free
+            .last()
+            .copied()
+            .unwrap_or(FileId(u32::try_from(self.placed.len()).unwrap_or(u32::MAX)))
     }
 }
 
@@ -200,31 +225,50 @@ impl FileTable {
 
     /// The kernel side no longer finds these numbers.
     pub fn give_up(&mut self, numbers: Vec<FileNumber>) {
-        self.given_up.extend(numbers.into_iter().map(|number| (number, GivenUp::Lingering)));
+        self.given_up.extend(
+            numbers
+                .into_iter()
+                .map(|number| (number, GivenUp::Lingering)),
+        );
     }
 
-    /// `mentioned` are the numbers that tasks and memory name. Of the others that were given up, only rows in the maps can still name some.
+    /// `mentioned` are the numbers that tasks and memory name. Of the others that were given up,
+    /// only rows in the maps can still name some.
     pub fn retain_mentioned(&mut self, mentioned: &HashSet<FileNumber>) {
-        for (_, given_up) in self.given_up.iter_mut().filter(|(number, _)| !mentioned.contains(number)) {
+        for (_, given_up) in self
+            .given_up
+            .iter_mut()
+            .filter(|(number, _)| !mentioned.contains(number))
+        {
             if *given_up == GivenUp::Lingering {
                 *given_up = GivenUp::Unmentioned;
             }
         }
     }
 
-    /// All rows that were in the maps at the last [`retain_mentioned`](Self::retain_mentioned) have been taken: a number that none of them
-    /// named is dead.
+    /// All rows that were in the maps at the last [`retain_mentioned`](Self::retain_mentioned) have
+    /// been taken: a number that none of them named is dead.
     pub fn bury_unmentioned(&mut self) {
-        for given_up in self.given_up.values_mut().filter(|given_up| **given_up == GivenUp::Unmentioned) {
+        for given_up in self
+            .given_up
+            .values_mut()
+            .filter(|given_up| **given_up == GivenUp::Unmentioned)
+        {
             *given_up = GivenUp::Dead;
         }
     }
 
-    /// Forgets dead numbers, and files that have no other number and are not `used`. Returns the used files that have only dead numbers.
+    /// Forgets dead numbers, and files that have no other number and are not `used`. Returns the
+    /// used files that have only dead numbers.
     pub fn forget(&mut self, used: impl Fn(FileId) -> bool) -> HashSet<FileId> {
         let is_dead = |number: &FileNumber| self.given_up.get(number) == Some(&GivenUp::Dead);
         self.seen.retain(|number, _| !is_dead(number));
-        let living: HashSet<FileId> = self.by_number.iter().filter(|(number, _)| !is_dead(number)).map(|(_, id)| *id).collect();
+        let living: HashSet<FileId> = self
+            .by_number
+            .iter()
+            .filter(|(number, _)| !is_dead(number))
+            .map(|(_, id)| *id)
+            .collect();
         let (mut unused, mut nameless) = (HashSet::new(), HashSet::new());
         self.by_number.retain(|number, id| {
             if !is_dead(number) {
@@ -241,7 +285,9 @@ impl FileTable {
             }
             is_last
         });
-        self.given_up.retain(|number, given_up| *given_up != GivenUp::Dead || self.by_number.contains_key(number));
+        self.given_up.retain(|number, given_up| {
+            *given_up != GivenUp::Dead || self.by_number.contains_key(number)
+        });
         self.remove(&unused);
         nameless
     }
@@ -284,7 +330,11 @@ mod tests {
 
     fn on(filesystem: &str, inode: u64, path: &str) -> File {
         File {
-            identity: Some(FileIdentity { device: 1, inode, generation: Some(3) }),
+            identity: Some(FileIdentity {
+                device: 1,
+                inode,
+                generation: Some(3),
+            }),
             filesystem: Some(filesystem.to_owned()),
             path: Some(path.to_owned()),
             ..File::default()
@@ -302,16 +352,49 @@ mod tests {
         files.record(2, on("ext4", 20, "/b"));
         let (a, b) = (FileId(0), FileId(1));
         let copy = files.ends(&Call::native("sendfile"), ends(1, 2));
-        assert_eq!(copy, Ends { input: Some(Input::Named(a)), output: Some(b) });
+        assert_eq!(
+            copy,
+            Ends {
+                input: Some(Input::Named(a)),
+                output: Some(b)
+            }
+        );
         let write = files.ends(&Call::native("write"), ends(1, 2));
-        assert_eq!(write, Ends { input: Some(Input::ByOrder(a)), output: Some(b) });
+        assert_eq!(
+            write,
+            Ends {
+                input: Some(Input::ByOrder(a)),
+                output: Some(b)
+            }
+        );
         let held = files.ends(&Call::native("write"), ends(1 | FROM_BUFFER, 2));
-        assert_eq!(held, Ends { input: Some(Input::ByBuffer(a)), output: Some(b) });
+        assert_eq!(
+            held,
+            Ends {
+                input: Some(Input::ByBuffer(a)),
+                output: Some(b)
+            }
+        );
         let changed = files.ends(&Call::native("write"), ends(1 | FROM_BUFFER | CHANGED, 2));
-        assert_eq!(changed, Ends { input: Some(Input::ByChangedBuffer(a)), output: Some(b) });
+        assert_eq!(
+            changed,
+            Ends {
+                input: Some(Input::ByChangedBuffer(a)),
+                output: Some(b)
+            }
+        );
         let mapped = files.ends(&Call::native("write"), ends(1 | MAPPED, 2));
-        assert_eq!(mapped, Ends { input: Some(Input::ByMapping(a)), output: Some(b) });
-        assert_eq!(files.ends(&Call::native("write"), ends(0, 0)), Ends::default());
+        assert_eq!(
+            mapped,
+            Ends {
+                input: Some(Input::ByMapping(a)),
+                output: Some(b)
+            }
+        );
+        assert_eq!(
+            files.ends(&Call::native("write"), ends(0, 0)),
+            Ends::default()
+        );
     }
 
     #[test]
@@ -338,8 +421,16 @@ mod tests {
                 files.record(number, on(filesystem, 257, path));
             }
             let read = Call::native("read");
-            assert_ne!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(2, 0)), "{filesystem}");
-            assert_eq!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(3, 0)), "{filesystem}");
+            assert_ne!(
+                files.ends(&read, ends(1, 0)),
+                files.ends(&read, ends(2, 0)),
+                "{filesystem}"
+            );
+            assert_eq!(
+                files.ends(&read, ends(1, 0)),
+                files.ends(&read, ends(3, 0)),
+                "{filesystem}"
+            );
         }
     }
 
@@ -350,7 +441,10 @@ mod tests {
         let before = files.ends(&read, ends(1, 0));
         files.record(1, on("ext4", 10, "/a"));
         assert_eq!(files.ends(&read, ends(1, 0)), before);
-        assert_eq!((files.unknown_note(), files.into_placed()), (None, vec![on("ext4", 10, "/a")]));
+        assert_eq!(
+            (files.unknown_note(), files.into_placed()),
+            (None, vec![on("ext4", 10, "/a")])
+        );
     }
 
     #[test]
@@ -358,11 +452,16 @@ mod tests {
         let mut files = FileTable::default();
         let read = Call::native("read");
         assert_ne!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(2, 0)));
-        assert!(files.unknown_note().is_some_and(|note| note.contains(" 2 files")));
+        assert!(
+            files
+                .unknown_note()
+                .is_some_and(|note| note.contains(" 2 files"))
+        );
         assert_eq!(files.into_placed(), vec![File::default(); 2]);
     }
 
-    /// The file /a, which a call read under number 1 before that was given up. Only rows may still name it.
+    /// The file /a, which a call read under number 1 before that was given up. Only rows may still
+    /// name it.
     fn given_up() -> (FileTable, Ends) {
         let mut files = FileTable::default();
         files.record(1, on("ext4", 10, "/a"));
@@ -372,7 +471,8 @@ mod tests {
         (files, a)
     }
 
-    /// Forgets what is dead once all rows have been taken. Returns the used files that have only dead numbers.
+    /// Forgets what is dead once all rows have been taken. Returns the used files that have only
+    /// dead numbers.
     fn take_and_forget(files: &mut FileTable, is_used: bool) -> HashSet<FileId> {
         files.bury_unmentioned();
         files.forget(|_| is_used)
@@ -389,22 +489,37 @@ mod tests {
         files.record(2, on("ext4", 20, "/b"));
         assert_eq!(files.ends(&read, ends(2, 0)), a, "the place is free");
         files.record(3, on("ext4", 10, "/a"));
-        assert_ne!(files.ends(&read, ends(3, 0)), a, "the first file is another one now");
-        assert_eq!(files.into_placed(), [on("ext4", 20, "/b"), on("ext4", 10, "/a")]);
+        assert_ne!(
+            files.ends(&read, ends(3, 0)),
+            a,
+            "the first file is another one now"
+        );
+        assert_eq!(
+            files.into_placed(),
+            [on("ext4", 20, "/b"), on("ext4", 10, "/a")]
+        );
     }
 
     #[test]
     fn a_number_that_something_names_is_not_forgotten() {
         let (mut files, a) = given_up();
         let read = Call::native("read");
-        assert_eq!(files.ends(&read, ends(1, 0)), a, "of a row that was still in the maps");
+        assert_eq!(
+            files.ends(&read, ends(1, 0)),
+            a,
+            "of a row that was still in the maps"
+        );
         take_and_forget(&mut files, false);
         assert_eq!(files.len(), 1);
         files.retain_mentioned(&HashSet::from([1]));
         take_and_forget(&mut files, false);
         assert_eq!(files.len(), 1, "memory holds bytes of it");
         files.retain_mentioned(&HashSet::new());
-        assert_eq!(take_and_forget(&mut files, true), HashSet::from([FileId(0)]), "a report names it");
+        assert_eq!(
+            take_and_forget(&mut files, true),
+            HashSet::from([FileId(0)]),
+            "a report names it"
+        );
         assert_eq!((files.len(), files.ends(&read, ends(1, 0))), (1, a));
     }
 
@@ -413,10 +528,32 @@ mod tests {
         let (mut files, a) = given_up();
         files.record(2, on("ext4", 10, "/a"));
         assert_eq!(files.ends(&Call::native("read"), ends(2, 0)), a);
-        assert!(take_and_forget(&mut files, true).is_empty(), "it has a number");
-        assert_eq!((files.placed_as(1), files.placed_as(2)), (None, Some(FileId(0))));
-        let some = || Stream { bytes: 1, sum: 2, telling: 3, windows: Vec::new(), gaps: 0 };
-        files.set_streams(|_| true, |_| Ok::<_, ()>(Streams { read: Some(some()), written: None })).expect("no error");
+        assert!(
+            take_and_forget(&mut files, true).is_empty(),
+            "it has a number"
+        );
+        assert_eq!(
+            (files.placed_as(1), files.placed_as(2)),
+            (None, Some(FileId(0)))
+        );
+        let some = || Stream {
+            bytes: 1,
+            sum: 2,
+            telling: 3,
+            windows: Vec::new(),
+            gaps: 0,
+        };
+        files
+            .set_streams(
+                |_| true,
+                |_| {
+                    Ok::<_, ()>(Streams {
+                        read: Some(some()),
+                        written: None,
+                    })
+                },
+            )
+            .expect("no error");
         assert_eq!(files.placed()[0].streams, Streams::default());
     }
 
@@ -428,6 +565,10 @@ mod tests {
         files.retain_mentioned(&HashSet::new());
         take_and_forget(&mut files, false);
         assert_eq!(files.len(), 0);
-        assert!(files.unknown_note().is_some_and(|note| note.contains(" 1 files")));
+        assert!(
+            files
+                .unknown_note()
+                .is_some_and(|note| note.contains(" 1 files"))
+        );
     }
 }

@@ -1,20 +1,29 @@
 //! [`Forgetting`]: gives up the numbers of files that nothing needs any more, so that the room for files is for those in use.
 //!
-//! The kernel side finds the number of a file in a map. To take entries out of it, this side begins a new generation of the map
-//! ([`zc_ebpf::maps::FILE_ROOM`]), which has only the entries that are kept. No number is given out twice: a file that is used again gets
-//! another one, and [`FileTable`] knows by its identity that it is the same.
+//! The kernel side finds the number of a file in a map. To take entries out of it, this side begins
+//! a new generation of the map ([`zc_ebpf::maps::FILE_ROOM`]), which has only the entries that are
+//! kept. No number is given out twice: a file that is used again gets another one, and
+//! [`FileTable`] knows by its identity that it is the same.
 //!
-//! No other entry may name a number that was given up, unless something in the kernel still has it: a task's state (descriptors, mapping, last
-//! read), memory that a read filled, or the row of a call under way. From there it spreads only by calls, and their rows name it. So a number
-//! is dead if neither tasks nor memory had it when they were read, and no row that was taken out afterwards names it.
+//! No other entry may name a number that was given up, unless something in the kernel still has it:
+//! a task's state (descriptors, mapping, last read), memory that a read filled, or the row of a
+//! call under way. From there it spreads only by calls, and their rows name it. So a number is dead
+//! if neither tasks nor memory had it when they were read, and no row that was taken out afterwards
+//! names it.
 
 use std::{collections::HashSet, io};
 
 use aya::maps::{Array, MapData};
-use zc_ebpf::{FileKey, FileNumber, FileRoom, KnownFile, Memory, NO_ROOM, ODD_GENERATION, Task, UNSAMPLED, hook, is_room_low};
+use zc_ebpf::{
+    FileKey, FileNumber, FileRoom, KnownFile, Memory, NO_ROOM, ODD_GENERATION, Task, UNSAMPLED,
+    hook, is_room_low,
+};
 use zctrace_core::merge::{FileUses, used_connections};
 
-use super::{counts::Counts, drain::Maps, ended::EndedProcesses, epochs::wait_for_programs, file_table::FileTable, table::Table};
+use super::{
+    counts::Counts, drain::Maps, ended::EndedProcesses, epochs::wait_for_programs,
+    file_table::FileTable, table::Table,
+};
 use crate::{
     backend::{Limits, RunError},
     trace::{File, FileId, FileKind},
@@ -25,7 +34,8 @@ const FEWEST: u32 = 512;
 /// If room is low, it begins after at least so many new files and ended tasks.
 const FEWEST_OCCASIONS: usize = 8;
 
-/// With so many known files (and at least `most`), files that only ended processes used keep their numbers. That limits how many become known.
+/// With so many known files (and at least `most`), files that only ended processes used keep their
+/// numbers. That limits how many become known.
 const MOST_KNOWN: usize = 65_536;
 
 /// Begins the generations of the map of files.
@@ -47,7 +57,14 @@ impl Forgetting {
         limits: Limits,
     ) -> Self {
         let now = FileRoom::default();
-        Self { room, files, memories, now, most: limits.max_files, schedule: Schedule::default() }
+        Self {
+            room,
+            files,
+            memories,
+            now,
+            most: limits.max_files,
+            schedule: Schedule::default(),
+        }
     }
 
     /// Notes that so many tasks have ended or files were seen.
@@ -62,11 +79,12 @@ impl Forgetting {
 
     /// Whether room for files is low, and enough has happened that some may have become free.
     pub fn is_urgent(&self, files: &FileTable) -> bool {
-        is_room_low(files.last_number(), self.now.given_up, self.most) && self.schedule.may_have_room()
+        is_room_low(files.last_number(), self.now.given_up, self.most)
+            && self.schedule.may_have_room()
     }
 
-    /// Forgets files that nothing needs, and gives up their numbers. The rows of files up to `last_number` are out of `maps`, except those of
-    /// calls that were under way.
+    /// Forgets files that nothing needs, and gives up their numbers. The rows of files up to
+    /// `last_number` are out of `maps`, except those of calls that were under way.
     pub fn forget(
         &mut self,
         counts: &mut Counts,
@@ -78,8 +96,12 @@ impl Forgetting {
         counts.files.bury_unmentioned();
         let (living, used) = forget_unused(counts, ended, pipes);
         let tasks = maps.live_tasks()?;
-        // An io_uring operation finds its files by their keys when it completes, which may be long after it was submitted.
-        if tasks.iter().any(|task| task.has_ring != 0 || task.hooks & hook::RING_CREATE != 0) {
+        // An io_uring operation finds its files by their keys when it completes, which may be long
+        // after it was submitted.
+        if tasks
+            .iter()
+            .any(|task| task.has_ring != 0 || task.hooks & hook::RING_CREATE != 0)
+        {
             self.schedule.begin(counts.files.last_number());
             return Ok(());
         }
@@ -89,7 +111,9 @@ impl Forgetting {
         let under_way = self.mentioned(&tasks)?;
         let is_kept = |number| {
             let file = counts.files.placed_as(number);
-            number > last_number || under_way.contains(&number) || file.is_some_and(|file| kept.contains(&file))
+            number > last_number
+                || under_way.contains(&number)
+                || file.is_some_and(|file| kept.contains(&file))
         };
         let given_up = self.begin(counts.files.last_number(), is_kept)?;
         counts.files.give_up(given_up);
@@ -98,10 +122,18 @@ impl Forgetting {
         Ok(())
     }
 
-    /// Begins the next generation with the files that are kept. Returns the numbers of all others; no program finds them from now on.
-    fn begin(&mut self, last_number: FileNumber, keeps: impl Fn(FileNumber) -> bool) -> Result<Vec<FileNumber>, RunError> {
+    /// Begins the next generation with the files that are kept. Returns the numbers of all others;
+    /// no program finds them from now on.
+    fn begin(
+        &mut self,
+        last_number: FileNumber,
+        keeps: impl Fn(FileNumber) -> bool,
+    ) -> Result<Vec<FileNumber>, RunError> {
         let old = self.now.generation;
-        let next = |key: FileKey| FileKey { shared: key.shared ^ ODD_GENERATION, ..key };
+        let next = |key: FileKey| FileKey {
+            shared: key.shared ^ ODD_GENERATION,
+            ..key
+        };
         let is_old = |key: &FileKey| key.shared & ODD_GENERATION == old;
         let (mut kept, mut last) = (Vec::new(), 0);
         self.files.for_each(|key, known| {
@@ -124,9 +156,13 @@ impl Forgetting {
                 numbers.insert(known.number);
             }
         }
-        let given_up =
-            last.saturating_sub(u32::try_from(numbers.len()).unwrap_or(u32::MAX)).min((NO_ROOM - 1).saturating_sub(self.most));
-        self.now = FileRoom { generation: old ^ ODD_GENERATION, given_up: given_up.max(self.now.given_up) };
+        let given_up = last
+            .saturating_sub(u32::try_from(numbers.len()).unwrap_or(u32::MAX))
+            .min((NO_ROOM - 1).saturating_sub(self.most));
+        self.now = FileRoom {
+            generation: old ^ ODD_GENERATION,
+            given_up: given_up.max(self.now.given_up),
+        };
         self.room.set(0, self.now, 0)?;
         wait_for_programs()?;
         let (mut late, mut given_up) = (Vec::new(), Vec::new());
@@ -150,12 +186,30 @@ impl Forgetting {
     fn mentioned(&self, tasks: &[Task]) -> io::Result<HashSet<FileNumber>> {
         let mut mentioned = HashSet::new();
         for task in tasks {
-            let of_calls = [task.ends.input, task.ends.output, task.unwritten_read.file, task.mapping.file];
-            mentioned.extend(of_calls.into_iter().chain([task.last_input.file, task.last_output.file]).map(without_marks));
+            let of_calls = [
+                task.ends.input,
+                task.ends.output,
+                task.unwritten_read.file,
+                task.mapping.file,
+            ];
+            mentioned.extend(
+                of_calls
+                    .into_iter()
+                    .chain([task.last_input.file, task.last_output.file])
+                    .map(without_marks),
+            );
         }
         self.memories.for_each(|_, memory| {
-            let ranges = memory.ranges.iter().filter(|range| range.end != 0).map(|range| range.file);
-            mentioned.extend(ranges.chain(memory.sources.iter().map(|source| source.file)).map(without_marks));
+            let ranges = memory
+                .ranges
+                .iter()
+                .filter(|range| range.end != 0)
+                .map(|range| range.file);
+            mentioned.extend(
+                ranges
+                    .chain(memory.sources.iter().map(|source| source.file))
+                    .map(without_marks),
+            );
         })?;
         Ok(mentioned)
     }
@@ -179,7 +233,8 @@ impl Schedule {
     }
 
     fn has_many_new(&self, last: FileNumber) -> bool {
-        last.saturating_sub(self.last_then) >= FEWEST.max(u32::try_from(self.kept / 2).unwrap_or(u32::MAX))
+        last.saturating_sub(self.last_then)
+            >= FEWEST.max(u32::try_from(self.kept / 2).unwrap_or(u32::MAX))
     }
 
     fn may_have_room(&self) -> bool {
@@ -201,8 +256,17 @@ impl SummedPipes {
     pub fn note(&self) -> Option<String> {
         let (pipes, them) = match self.count {
             0 => return None,
-            1 => ("1 pipe that was closed and empty before a process that had used it ended is".to_owned(), "it"),
-            count => (format!("{count} pipes that were closed and empty before a process that had used them ended are"), "them"),
+            1 => (
+                "1 pipe that was closed and empty before a process that had used it ended is"
+                    .to_owned(),
+                "it",
+            ),
+            count => (
+                format!(
+                    "{count} pipes that were closed and empty before a process that had used them ended are"
+                ),
+                "them",
+            ),
         };
         Some(format!(
             "{pipes} shown as one pipe; if that process moved bytes between {them} and other files through other memory, the report may miss it, \
@@ -215,7 +279,11 @@ impl SummedPipes {
         if pipes.is_empty() {
             return;
         }
-        let sum = || File { kind: Some(FileKind::Pipe), filesystem: Some("pipefs".to_owned()), ..File::default() };
+        let sum = || File {
+            kind: Some(FileKind::Pipe),
+            filesystem: Some("pipefs".to_owned()),
+            ..File::default()
+        };
         let file = *self.file.get_or_insert_with(|| counts.files.insert(sum()));
         counts.replace(pipes, file);
         ended.replace(pipes, file);
@@ -224,9 +292,13 @@ impl SummedPipes {
     }
 }
 
-/// Forgets the files that nothing names. Returns the files in rows of live processes, without pipes that have ended, and all files that
-/// something names.
-fn forget_unused(counts: &mut Counts, ended: &mut EndedProcesses, pipes: &mut SummedPipes) -> (HashSet<FileId>, HashSet<FileId>) {
+/// Forgets the files that nothing names. Returns the files in rows of live processes, without pipes
+/// that have ended, and all files that something names.
+fn forget_unused(
+    counts: &mut Counts,
+    ended: &mut EndedProcesses,
+    pipes: &mut SummedPipes,
+) -> (HashSet<FileId>, HashSet<FileId>) {
     let mut rows = FileUses::default();
     counts.add_uses(&mut rows);
     let mut living = rows.used().clone();
@@ -234,9 +306,16 @@ fn forget_unused(counts: &mut Counts, ended: &mut EndedProcesses, pipes: &mut Su
     let ended_pipes = rows.ended_pipes(counts.files.placed(), ended.settled());
     living.retain(|file| !ended_pipes.contains(file));
     let mut used = ended.files();
-    let is_used_up = |pipe: &FileId| pipes.is_wanted && !used.contains(pipe) && rows.is_used_up(*pipe, ended.settled());
+    let is_used_up = |pipe: &FileId| {
+        pipes.is_wanted && !used.contains(pipe) && rows.is_used_up(*pipe, ended.settled())
+    };
     let used_up: HashSet<FileId> = ended_pipes.into_iter().filter(is_used_up).collect();
-    used.extend(rows.used().iter().copied().chain(ended.settled().conduits()));
+    used.extend(
+        rows.used()
+            .iter()
+            .copied()
+            .chain(ended.settled().conduits()),
+    );
     let connected = used_connections(counts.files.placed(), |file| used.contains(&file));
     used.extend(connected);
     let nameless = counts.files.forget(|file| used.contains(&file));
@@ -266,7 +345,10 @@ mod tests {
 
     #[test]
     fn room_can_only_come_from_what_has_happened_since() {
-        let mut schedule = Schedule { occasions: FEWEST_OCCASIONS, ..Schedule::default() };
+        let mut schedule = Schedule {
+            occasions: FEWEST_OCCASIONS,
+            ..Schedule::default()
+        };
         assert!(schedule.may_have_room());
         schedule.begin(100);
         assert!(!schedule.may_have_room());
@@ -274,7 +356,13 @@ mod tests {
 
     #[test]
     fn a_note_counts_the_pipes_that_are_shown_as_one() {
-        let note = |count| SummedPipes { count, ..SummedPipes::default() }.note();
+        let note = |count| {
+            SummedPipes {
+                count,
+                ..SummedPipes::default()
+            }
+            .note()
+        };
         assert_eq!(note(0), None);
         assert!(note(1).is_some_and(|note| note.starts_with("1 pipe that was closed")));
         assert!(note(2).is_some_and(|note| note.starts_with("2 pipes that were closed")));

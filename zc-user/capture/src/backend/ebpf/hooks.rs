@@ -20,18 +20,24 @@ use super::{
     unavailable::{self, EbpfUnavailable, is_interrupted, program_refused},
 };
 
-/// The first version, major and minor, that is assumed to preempt the programs of its tracepoints. Before commit a46023d5616e of January
-/// 2026, the kernel disabled preemption around them (`__DECLARE_TRACE` of its include/linux/tracepoint.h). 6.18 was seen not to preempt
-/// them and 7.3 to do so; the versions in between were not tried.
+/// The first version, major and minor, that is assumed to preempt the programs of its tracepoints.
+/// Before commit a46023d5616e of January 2026, the kernel disabled preemption around them
+/// (`__DECLARE_TRACE` of its include/linux/tracepoint.h). 6.18 was seen not to preempt them and 7.3
+/// to do so; the versions in between were not tried.
 const FIRST_WITH_PREEMPTION: (u32, u32) = (7, 0);
 
 /// The directories that list perf's events.
-const EVENTS: [&str; 2] = ["/sys/kernel/tracing/events", "/sys/kernel/debug/tracing/events"];
+const EVENTS: [&str; 2] = [
+    "/sys/kernel/tracing/events",
+    "/sys/kernel/debug/tracing/events",
+];
 
-/// How often loading a program is tried if signals interrupt it. libbpf tries five times; our largest program takes longer to verify than most.
+/// How often loading a program is tried if signals interrupt it. libbpf tries five times; our
+/// largest program takes longer to verify than most.
 const ATTEMPTS: u32 = 20;
 
-/// The programs that take the verifier longest, by the instructions that it processes (`tests/golden/verifier`).
+/// The programs that take the verifier longest, by the instructions that it processes
+/// (`tests/golden/verifier`).
 const LONGEST: [&str; 4] = ["sys_exit", "ring_complete", "sys_enter", "ring_submit"];
 
 /// Whether this kernel may preempt programs, and whether others can take their place.
@@ -48,7 +54,9 @@ pub(super) enum Preemption {
 impl Preemption {
     /// Finds it out for the running kernel, which has these types.
     pub(super) fn find(types: &btf::Btf<'_>) -> Self {
-        if unavailable::version(&unavailable::release()).is_none_or(|version| version < FIRST_WITH_PREEMPTION) {
+        if unavailable::version(&unavailable::release())
+            .is_none_or(|version| version < FIRST_WITH_PREEMPTION)
+        {
             Self::Never
         } else if has_expected_events(types) && has_readable_events() {
             Self::Avoided
@@ -67,7 +75,9 @@ impl Preemption {
 
 fn has_expected_events(types: &btf::Btf<'_>) -> bool {
     let is_expected = |field: &RecordField| {
-        types.offset_of(field.structure, &[field.name]).is_some_and(|offset| offset as usize == field.offset)
+        types
+            .offset_of(field.structure, &[field.name])
+            .is_some_and(|offset| offset as usize == field.offset)
     };
     records::ALL.iter().all(is_expected)
 }
@@ -79,7 +89,10 @@ fn has_readable_events() -> bool {
         Site::Tracepoint(_) => None,
     };
     let is_readable = |events: &str| {
-        programs::NOT_PREEMPTED.iter().filter_map(path).all(|path| fs::File::open(Path::new(events).join(path)).is_ok())
+        programs::NOT_PREEMPTED
+            .iter()
+            .filter_map(path)
+            .all(|path| fs::File::open(Path::new(events).join(path)).is_ok())
     };
     EVENTS.into_iter().any(is_readable)
 }
@@ -97,14 +110,32 @@ pub(super) struct Hook {
 }
 
 impl Hook {
-    /// The programs for a kernel in the order in which they are attached, those for `io_uring` last.
-    pub(super) fn choose(rings: &[(&'static str, &'static str)], preemption: Preemption) -> Vec<Self> {
-        let substitute = |program| programs::NOT_PREEMPTED.into_iter().find(|&(replaced, _, _)| replaced == program);
+    /// The programs for a kernel in the order in which they are attached, those for `io_uring`
+    /// last.
+    pub(super) fn choose(
+        rings: &[(&'static str, &'static str)],
+        preemption: Preemption,
+    ) -> Vec<Self> {
+        let substitute = |program| {
+            programs::NOT_PREEMPTED
+                .into_iter()
+                .find(|&(replaced, _, _)| replaced == program)
+        };
         let hook = |&(role, tracepoint): &(&'static str, &'static str)| {
             let watches_ends = ["sched_switch", "sched_process_exit"].contains(&role);
             match substitute(role).filter(|_| preemption == Preemption::Avoided) {
-                Some((_, program, site)) => Self { program, role, watches_ends, site },
-                None => Self { program: role, role, watches_ends, site: Site::Tracepoint(tracepoint) },
+                Some((_, program, site)) => Self {
+                    program,
+                    role,
+                    watches_ends,
+                    site,
+                },
+                None => Self {
+                    program: role,
+                    role,
+                    watches_ends,
+                    site: Site::Tracepoint(tracepoint),
+                },
             }
         };
         programs::ALL.iter().chain(rings).map(hook).collect()
@@ -119,7 +150,9 @@ impl Hook {
 
     /// Whether it counts operations of `io_uring`.
     pub(super) fn is_for_rings(&self) -> bool {
-        programs::RING.iter().any(|(program, _)| *program == self.role)
+        programs::RING
+            .iter()
+            .any(|(program, _)| *program == self.role)
     }
 
     /// The tracepoint; `None` for a perf event.
@@ -130,9 +163,13 @@ impl Hook {
         }
     }
 
-    /// Its place in the order of loading: those that take the verifier longest come first, so that no thread has only them left.
+    /// Its place in the order of loading: those that take the verifier longest come first, so that
+    /// no thread has only them left.
     pub(super) fn rank(&self) -> usize {
-        LONGEST.iter().position(|&role| role == self.role).unwrap_or(LONGEST.len())
+        LONGEST
+            .iter()
+            .position(|&role| role == self.role)
+            .unwrap_or(LONGEST.len())
     }
 
     /// Loads the program, which has the kernel verify it.
@@ -143,7 +180,8 @@ impl Hook {
                 loaded => return loaded.map_err(|error| program_refused(self.program, &error)),
             }
         }
-        self.load(program, types).map_err(|error| program_refused(self.program, &error))
+        self.load(program, types)
+            .map_err(|error| program_refused(self.program, &error))
     }
 
     fn load(self, program: &mut Program, types: &Btf) -> Result<(), ProgramError> {
@@ -156,7 +194,8 @@ impl Hook {
 
     /// Attaches the program, until the link is dropped.
     pub(super) fn attach(self, program: &mut Program) -> Result<Link, EbpfUnavailable> {
-        self.try_to_attach(program).map_err(|error| program_refused(self.program, &error))
+        self.try_to_attach(program)
+            .map_err(|error| program_refused(self.program, &error))
     }
 
     fn try_to_attach(self, program: &mut Program) -> Result<Link, ProgramError> {
@@ -182,22 +221,29 @@ impl Hook {
 /// Keeps a program attached: one of aya's links.
 pub(super) type Link = Box<dyn Send>;
 
-/// The tracepoints that this kernel lacks and without which the programs cannot follow tasks and count calls.
+/// The tracepoints that this kernel lacks and without which the programs cannot follow tasks and
+/// count calls.
 pub(crate) fn missing_tracepoints(types: &btf::Btf<'_>) -> impl Iterator<Item = &'static str> {
     let hooks = Hook::choose(&[], Preemption::find(types)).into_iter();
-    hooks.filter_map(|hook| hook.tracepoint()).filter(|name| !types.has_tracepoint(name))
+    hooks
+        .filter_map(|hook| hook.tracepoint())
+        .filter(|name| !types.has_tracepoint(name))
 }
 
 /// How often the kernel skipped this program; 0 if it is not loaded.
 pub(super) fn misses(program: &Program) -> io::Result<u64> {
     let Ok(fd) = program.fd() else { return Ok(0) };
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd()))?;
-    recursion_misses(&info).ok_or_else(|| io::Error::other("the kernel does not report how often it skipped a program"))
+    recursion_misses(&info).ok_or_else(|| {
+        io::Error::other("the kernel does not report how often it skipped a program")
+    })
 }
 
-/// Parses the number in `/proc/self/fdinfo` (`bpf_prog_show_fdinfo` of the kernel's kernel/bpf/syscall.c, since 5.12).
+/// Parses the number in `/proc/self/fdinfo` (`bpf_prog_show_fdinfo` of the kernel's
+/// kernel/bpf/syscall.c, since 5.12).
 fn recursion_misses(info: &str) -> Option<u64> {
-    info.lines().find_map(|line| line.strip_prefix("recursion_misses:")?.trim().parse().ok())
+    info.lines()
+        .find_map(|line| line.strip_prefix("recursion_misses:")?.trim().parse().ok())
 }
 
 #[cfg(test)]
@@ -207,7 +253,11 @@ mod tests {
     #[test]
     fn programs_that_may_be_preempted_are_replaced() {
         let rings = [("ring_submit", "io_uring_submit_sqe")];
-        let programs = |preemption| Hook::choose(&rings, preemption).into_iter().map(|hook| (hook.program, hook.tracepoint()));
+        let programs = |preemption| {
+            Hook::choose(&rings, preemption)
+                .into_iter()
+                .map(|hook| (hook.program, hook.tracepoint()))
+        };
         let not_preempted = [
             ("sched_switch", Some("sched_switch")),
             ("exit_event", None),
@@ -217,16 +267,27 @@ mod tests {
             ("sys_enter_event", None),
             ("ring_submit_event", None),
         ];
-        assert_eq!(programs(Preemption::Avoided).collect::<Vec<_>>(), not_preempted);
+        assert_eq!(
+            programs(Preemption::Avoided).collect::<Vec<_>>(),
+            not_preempted
+        );
         for preemption in [Preemption::Never, Preemption::Possible] {
-            let own = programs::ALL.iter().chain(&rings).map(|&(program, tracepoint)| (program, Some(tracepoint)));
+            let own = programs::ALL
+                .iter()
+                .chain(&rings)
+                .map(|&(program, tracepoint)| (program, Some(tracepoint)));
             assert!(programs(preemption).eq(own), "{preemption:?}");
         }
     }
 
     #[test]
     fn only_programs_that_are_attached_are_replaced() {
-        let attached = || programs::ALL.iter().map(|(name, _)| *name).chain(programs::RING.iter().map(|(name, _)| *name));
+        let attached = || {
+            programs::ALL
+                .iter()
+                .map(|(name, _)| *name)
+                .chain(programs::RING.iter().map(|(name, _)| *name))
+        };
         for (replaced, _, _) in programs::NOT_PREEMPTED {
             assert!(attached().any(|name| name == replaced), "{replaced}");
         }
@@ -243,7 +304,12 @@ mod tests {
 
     #[test]
     fn a_kernel_that_does_not_report_skipped_runs_is_an_error() {
-        for info in ["", "pos:\t0\nrun_cnt:\t0\n", "recursion_misses:\tmany\n", "recursion_misses:\t-1\n"] {
+        for info in [
+            "",
+            "pos:\t0\nrun_cnt:\t0\n",
+            "recursion_misses:\tmany\n",
+            "recursion_misses:\t-1\n",
+        ] {
             assert_eq!(recursion_misses(info), None, "{info:?}");
         }
     }

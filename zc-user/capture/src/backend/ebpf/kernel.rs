@@ -1,4 +1,5 @@
-//! What has to be known of the running kernel before the programs are loaded: its types and fields, and which programs suit it.
+//! What has to be known of the running kernel before the programs are loaded: its types and fields,
+//! and which programs suit it.
 
 use std::{
     ffi::c_void,
@@ -27,10 +28,12 @@ use crate::privileges;
 
 /// The kernel's own type information.
 pub(crate) const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
-/// The environment variable that names another file of type information. It is ignored if zctrace has more privileges than its caller:
-/// whoever chooses the offsets of kernel fields chooses which kernel memory the programs read.
+/// The environment variable that names another file of type information. It is ignored if zctrace
+/// has more privileges than its caller: whoever chooses the offsets of kernel fields chooses which
+/// kernel memory the programs read.
 pub const BTF_PATH_VARIABLE: &str = "ZCTRACE_BTF";
-/// The longest file of type information that is read. Those of distribution kernels have 5 to 15 MB.
+/// The longest file of type information that is read. Those of distribution kernels have 5 to 15
+/// MB.
 const MAX_BTF_BYTES: u64 = 64 << 20;
 
 /// The file that the environment names, unless it is ignored.
@@ -58,7 +61,9 @@ pub(crate) enum TypesFile {
 impl TypesFile {
     /// Finds the file, and reads it unless it is the kernel's own.
     pub(crate) fn find() -> Result<Self, EbpfUnavailable> {
-        let Some(path) = named_file() else { return Ok(Self::Kernel) };
+        let Some(path) = named_file() else {
+            return Ok(Self::Kernel);
+        };
         match read_file(&path) {
             Ok(content) => Ok(Self::Named(path, content)),
             Err(cause) => Err(EbpfUnavailable::NoBtf { path, cause }),
@@ -85,7 +90,8 @@ enum Content {
 }
 
 impl Content {
-    /// The kernel's own file at this path. It can be mapped since 6.16 (the kernel's commit a539e2a6d51d); else it is read, a page at a time.
+    /// The kernel's own file at this path. It can be mapped since 6.16 (the kernel's commit
+    /// a539e2a6d51d); else it is read, a page at a time.
     fn of_kernel(path: &Path) -> io::Result<Self> {
         let file = open(path)?;
         match Self::map(&file) {
@@ -94,15 +100,28 @@ impl Content {
         }
     }
 
-    /// Maps the file if it is in sysfs. One that is mounted in its place could be shortened while it is mapped.
+    /// Maps the file if it is in sysfs. One that is mounted in its place could be shortened while
+    /// it is mapped.
     fn map(file: &File) -> Option<Self> {
         const SYSFS_MAGIC: i64 = 0x6265_6572;
-        let length = usize::try_from(file.metadata().ok()?.len()).ok().filter(|&length| length > 0)?;
+        let length = usize::try_from(file.metadata().ok()?.len())
+            .ok()
+            .filter(|&length| length > 0)?;
         if fstatfs(file).ok()?.f_type != SYSFS_MAGIC {
             return None;
         }
         // SAFETY: a new mapping, at an address that the kernel chooses.
-        let start = unsafe { mmap(ptr::null_mut(), length, ProtFlags::READ, MapFlags::PRIVATE, file, 0) }.ok()?;
+        let start = unsafe {
+            mmap(
+                ptr::null_mut(),
+                length,
+                ProtFlags::READ,
+                MapFlags::PRIVATE,
+                file,
+                0,
+            )
+        }
+        .ok()?;
         NonNull::new(start).map(|start| Self::Mapped(start, length))
     }
 }
@@ -113,7 +132,9 @@ impl Deref for Content {
     fn deref(&self) -> &[u8] {
         match self {
             // SAFETY: mapped with this length until it is dropped; nobody writes these pages.
-            Self::Mapped(start, length) => unsafe { slice::from_raw_parts(start.as_ptr().cast(), *length) },
+            Self::Mapped(start, length) => unsafe {
+                slice::from_raw_parts(start.as_ptr().cast(), *length)
+            },
             Self::Read(content) => content,
         }
     }
@@ -128,13 +149,17 @@ impl Drop for Content {
     }
 }
 
-/// Reads a file of type information. Refuses anything but a regular file of limited length, and does not wait for the writer of a FIFO.
+/// Reads a file of type information. Refuses anything but a regular file of limited length, and
+/// does not wait for the writer of a FIFO.
 pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     read(open(path)?)
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)?;
     let found = file.metadata()?;
     if found.is_dir() {
         return Err(io::Error::from_raw_os_error(libc::EISDIR));
@@ -147,17 +172,22 @@ fn open(path: &Path) -> io::Result<File> {
 
 fn read(file: File) -> io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
-    let mut content = Vec::with_capacity(usize::try_from(length.min(MAX_BTF_BYTES)).unwrap_or(0) + 1);
+    let mut content =
+        Vec::with_capacity(usize::try_from(length.min(MAX_BTF_BYTES)).unwrap_or(0) + 1);
     file.take(MAX_BTF_BYTES + 1).read_to_end(&mut content)?;
     if content.len() as u64 > MAX_BTF_BYTES {
-        return Err(io::Error::other(format!("it is longer than {} MiB", MAX_BTF_BYTES >> 20)));
+        return Err(io::Error::other(format!(
+            "it is longer than {} MiB",
+            MAX_BTF_BYTES >> 20
+        )));
     }
     Ok(content)
 }
 
 /// What has to be known of the running kernel.
 pub struct Kernel {
-    /// The tracepoints that programs are attached to directly. aya looks up those of programs with typed arguments.
+    /// The tracepoints that programs are attached to directly. aya looks up those of programs with
+    /// typed arguments.
     pub tracepoints: Tracepoints,
     /// The offsets of its fields.
     pub fields: KernelFields,
@@ -172,25 +202,57 @@ pub struct Kernel {
 /// Finds out what has to be known of the kernel from this file of type information.
 pub(crate) fn describe(file: TypesFile) -> Result<Kernel, EbpfUnavailable> {
     let (path, data) = file.into_content()?;
-    let bad = |cause| EbpfUnavailable::BadBtf { path: path.clone(), cause };
+    let bad = |cause| EbpfUnavailable::BadBtf {
+        path: path.clone(),
+        cause,
+    };
     let types = btf::Btf::parse(&data).map_err(bad)?;
     let (fields, mut notes) = btf::kernel_fields(&types)?;
-    let rings = if fields.request_file == ABSENT { Vec::new() } else { ring_programs(&types, &mut notes) };
+    let rings = if fields.request_file == ABSENT {
+        Vec::new()
+    } else {
+        ring_programs(&types, &mut notes)
+    };
     let preemption = Preemption::find(&types);
     notes.extend(preemption.note());
-    let tracepoints = types.tracepoints(Hook::choose(&rings, preemption).iter().filter_map(Hook::tracepoint));
-    Ok(Kernel { tracepoints, fields, rings, preemption, notes })
+    let tracepoints = types.tracepoints(
+        Hook::choose(&rings, preemption)
+            .iter()
+            .filter_map(Hook::tracepoint),
+    );
+    Ok(Kernel {
+        tracepoints,
+        fields,
+        rings,
+        preemption,
+        notes,
+    })
 }
 
 /// The programs for `io_uring`, all or none; adds a note if none.
-fn ring_programs(types: &btf::Btf<'_>, notes: &mut Vec<String>) -> Vec<(&'static str, &'static str)> {
+fn ring_programs(
+    types: &btf::Btf<'_>,
+    notes: &mut Vec<String>,
+) -> Vec<(&'static str, &'static str)> {
     let found = |(program, tracepoints): (&'static str, &'static [&'static str])| {
-        Some((program, *tracepoints.iter().find(|tracepoint| types.has_tracepoint(tracepoint))?))
+        Some((
+            program,
+            *tracepoints
+                .iter()
+                .find(|tracepoint| types.has_tracepoint(tracepoint))?,
+        ))
     };
-    programs::RING.into_iter().map(found).collect::<Option<_>>().unwrap_or_else(|| {
-        notes.push("what io_uring operations move is unknown: this kernel lacks a tracepoint for it".to_owned());
-        Vec::new()
-    })
+    programs::RING
+        .into_iter()
+        .map(found)
+        .collect::<Option<_>>()
+        .unwrap_or_else(|| {
+            notes.push(
+                "what io_uring operations move is unknown: this kernel lacks a tracepoint for it"
+                    .to_owned(),
+            );
+            Vec::new()
+        })
 }
 
 #[cfg(test)]
@@ -204,19 +266,32 @@ mod tests {
     fn only_a_regular_file_of_limited_length_is_read() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("types");
-        let why = |path: &Path| read_file(path).map_err(|error| error.to_string()).expect_err("refused");
-        assert!(Command::new("mkfifo").arg(&path).status().is_ok_and(|status| status.success()));
+        let why = |path: &Path| {
+            read_file(path)
+                .map_err(|error| error.to_string())
+                .expect_err("refused")
+        };
+        assert!(
+            Command::new("mkfifo")
+                .arg(&path)
+                .status()
+                .is_ok_and(|status| status.success())
+        );
         assert_eq!(why(&path), "it is not a regular file");
         assert_eq!(why(Path::new("/dev/zero")), "it is not a regular file");
         assert_eq!(why(folder.path()), "Is a directory (os error 21)");
         fs::remove_file(&path).expect("ours");
         let file = File::create(&path).expect("ours");
-        file.set_len(MAX_BTF_BYTES + 1).expect("a hole needs no room");
+        file.set_len(MAX_BTF_BYTES + 1)
+            .expect("a hole needs no room");
         assert_eq!(why(&path), "it is longer than 64 MiB");
         file.set_len(3).expect("shorter");
         assert_eq!(read_file(&path).expect("readable"), [0; 3]);
         let content = Content::of_kernel(&path).expect("readable");
-        assert!(matches!(&content, Content::Read(content) if *content == [0; 3]), "a file outside of sysfs is not mapped");
+        assert!(
+            matches!(&content, Content::Read(content) if *content == [0; 3]),
+            "a file outside of sysfs is not mapped"
+        );
     }
 
     #[test]

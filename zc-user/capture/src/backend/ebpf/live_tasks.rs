@@ -1,8 +1,9 @@
 //! [`LiveTasks`]: the tasks that are still running, and their counters.
 //!
-//! The kernel side reports the counters of a task when it ends. Those of tasks that are still running when the trace ends are read from
-//! `/proc`: not by the crate `procfs`, since this runs for every live task, every few milliseconds while tasks are ending, and that crate
-//! parses all 50 lines of `status` into a map for the two that are needed.
+//! The kernel side reports the counters of a task when it ends. Those of tasks that are still
+//! running when the trace ends are read from `/proc`: not by the crate `procfs`, since this runs
+//! for every live task, every few milliseconds while tasks are ending, and that crate parses all 50
+//! lines of `status` into a map for the two that are needed.
 
 use std::{collections::HashMap, fs};
 
@@ -14,7 +15,8 @@ use crate::backend::RunError;
 /// The tasks that are alive at some moment.
 pub struct LiveTasks {
     pub tasks: Vec<Task>,
-    /// The counters of those that are not about to end, by serial number; `None` if they cannot be read.
+    /// The counters of those that are not about to end, by serial number; `None` if they cannot be
+    /// read.
     pub counters: HashMap<u32, Option<RawCounters>>,
 }
 
@@ -26,7 +28,12 @@ impl LiveTasks {
         let counters = tasks
             .iter()
             .filter(|task| task.exited_ns == 0)
-            .map(|task| (task.serial, is_proc_ours.then(|| counters(task.pid, task.tid)).flatten()))
+            .map(|task| {
+                (
+                    task.serial,
+                    is_proc_ours.then(|| counters(task.pid, task.tid)).flatten(),
+                )
+            })
             .collect();
         Ok(Self { tasks, counters })
     }
@@ -35,13 +42,15 @@ impl LiveTasks {
 /// `PF_EXITING` of the kernel's include/linux/sched.h.
 const EXITING: u64 = 4;
 
-/// Whether `/proc` belongs to the PID namespace of this process. If not, its ids are those of other processes.
+/// Whether `/proc` belongs to the PID namespace of this process. If not, its ids are those of other
+/// processes.
 pub fn is_proc_ours() -> bool {
-    fs::read_link("/proc/self").is_ok_and(|own| own.to_str() == Some(&std::process::id().to_string()))
+    fs::read_link("/proc/self")
+        .is_ok_and(|own| own.to_str() == Some(&std::process::id().to_string()))
 }
 
-/// The counters of a live task so far; `None` if it is gone or about to end. A thread that was joined may still be about to end: the kernel
-/// finishes it a little later.
+/// The counters of a live task so far; `None` if it is gone or about to end. A thread that was
+/// joined may still be about to end: the kernel finishes it a little later.
 fn counters(pid: u32, tid: u32) -> Option<RawCounters> {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).ok();
     let stat = Stat::parse(&read("stat")?)?;
@@ -49,7 +58,8 @@ fn counters(pid: u32, tid: u32) -> Option<RawCounters> {
         return None;
     }
     let status = read("status")?;
-    let runtime_ns = read("schedstat").and_then(|text| text.split_ascii_whitespace().next()?.parse().ok());
+    let runtime_ns =
+        read("schedstat").and_then(|text| text.split_ascii_whitespace().next()?.parse().ok());
     Some(RawCounters {
         user_ns: stat.user_ns,
         system_ns: stat.system_ns,
@@ -63,7 +73,9 @@ fn counters(pid: u32, tid: u32) -> Option<RawCounters> {
 }
 
 fn field(status: &str, name: &str) -> Option<u64> {
-    status.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -77,7 +89,8 @@ struct Stat {
 }
 
 impl Stat {
-    /// Parses `/proc/PID/stat` (`man 5 proc_pid_stat`). The name, in parentheses, may contain any of the separators.
+    /// Parses `/proc/PID/stat` (`man 5 proc_pid_stat`). The name, in parentheses, may contain any
+    /// of the separators.
     fn parse(text: &str) -> Option<Self> {
         let (_, after_name) = text.rsplit_once(')')?;
         let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();
@@ -102,7 +115,13 @@ mod tests {
     #[test]
     fn a_name_that_looks_like_fields_is_skipped() {
         let text = "12 (a) 1 (b)) R 1 2 3 4 5 6 70 8 90 10 110 120 13 14";
-        let stat = Stat { flags: 6, minor_faults: 70, major_faults: 90, user_ns: 1_100_000_000, system_ns: 1_200_000_000 };
+        let stat = Stat {
+            flags: 6,
+            minor_faults: 70,
+            major_faults: 90,
+            user_ns: 1_100_000_000,
+            system_ns: 1_200_000_000,
+        };
         assert_eq!(Stat::parse(text), Some(stat));
     }
 

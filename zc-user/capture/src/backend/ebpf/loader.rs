@@ -1,16 +1,17 @@
 //! Creates aya's loader without the types of the whole kernel.
 //!
-//! In aya 0.14, a new loader reads and parses `/sys/kernel/btf/vmlinux`, for relocations that our programs do not have. That takes 35 ms of
-//! a start, and cannot be switched off. Later versions do it when it is needed (pull requests 1639 and 1644 of aya); then this module is
-//! no longer needed. If the file cannot be opened, aya does without. So the loader is created in a thread that cannot open files: a
-//! seccomp filter of this thread alone lets these calls fail.
+//! In aya 0.14, a new loader reads and parses `/sys/kernel/btf/vmlinux`, for relocations that our
+//! programs do not have. That takes 35 ms of a start, and cannot be switched off. Later versions do
+//! it when it is needed (pull requests 1639 and 1644 of aya); then this module is no longer needed.
+//! If the file cannot be opened, aya does without. So the loader is created in a thread that cannot
+//! open files: a seccomp filter of this thread alone lets these calls fail.
 
 use std::{io, mem::offset_of};
 
 use aya::EbpfLoader;
 use libc::{
-    BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, SECCOMP_RET_ALLOW,
-    SECCOMP_RET_ERRNO, seccomp_data, sock_filter, sock_fprog,
+    BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, PR_SET_SECCOMP, SECCOMP_MODE_FILTER,
+    SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, seccomp_data, sock_filter, sock_fprog,
 };
 
 /// The calls that open files.
@@ -21,8 +22,8 @@ const OPEN: &[libc::c_long] = &[
     libc::SYS_openat2,
 ];
 
-/// Probes the kernel's features for aya, and makes a loader. Call it in a thread of its own, which can then open no more files. If the filter
-/// cannot be installed, loading only takes longer.
+/// Probes the kernel's features for aya, and makes a loader. Call it in a thread of its own, which
+/// can then open no more files. If the filter cannot be installed, loading only takes longer.
 pub(super) fn new() -> EbpfLoader<'static> {
     // aya probes them at the first use, and opens files for it.
     let _ = aya::features();
@@ -34,10 +35,18 @@ pub(super) fn new() -> EbpfLoader<'static> {
 fn forbid_open() -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     let filter = filter();
-    let program = sock_fprog { len: u16::try_from(filter.len()).unwrap_or(0), filter: filter.as_ptr().cast_mut() };
-    // SAFETY: the kernel copies the filter. It is for the calls of this thread, which makes none of another architecture.
+    let program = sock_fprog {
+        len: u16::try_from(filter.len()).unwrap_or(0),
+        filter: filter.as_ptr().cast_mut(),
+    };
+    // SAFETY: the kernel copies the filter. It is for the calls of this thread, which makes none of
+    // another architecture.
     let outcome = unsafe { libc::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &raw const program) };
-    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if outcome == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// `ENOENT` for the calls of [`OPEN`]; all others are allowed.
@@ -47,7 +56,11 @@ fn filter() -> Vec<sock_filter> {
     for &call in OPEN {
         // The next instruction is skipped if it is not this call.
         filter.push(instruction(BPF_JMP | BPF_JEQ | BPF_K, call, 1));
-        filter.push(instruction(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | libc::ENOENT.unsigned_abs(), 0));
+        filter.push(instruction(
+            BPF_RET | BPF_K,
+            SECCOMP_RET_ERRNO | libc::ENOENT.unsigned_abs(),
+            0,
+        ));
     }
     filter.push(instruction(BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0));
     filter
@@ -55,7 +68,12 @@ fn filter() -> Vec<sock_filter> {
 
 /// An instruction; it skips so many after it if its comparison fails.
 fn instruction(code: u32, value: impl TryInto<u32>, skipped: u8) -> sock_filter {
-    sock_filter { code: u16::try_from(code).unwrap_or(0), jt: 0, jf: skipped, k: value.try_into().unwrap_or(u32::MAX) }
+    sock_filter {
+        code: u16::try_from(code).unwrap_or(0),
+        jt: 0,
+        jf: skipped,
+        k: value.try_into().unwrap_or(u32::MAX),
+    }
 }
 
 #[cfg(test)]
@@ -68,9 +86,14 @@ mod tests {
     fn only_the_thread_of_the_loader_cannot_open_files() {
         let within = thread::spawn(|| {
             forbid_open().expect("seccomp is allowed here");
-            fs::read("/sys/kernel/btf/vmlinux").map_err(|error| error.kind()).map(|_| ())
+            fs::read("/sys/kernel/btf/vmlinux")
+                .map_err(|error| error.kind())
+                .map(|_| ())
         });
-        assert_eq!(within.join().expect("no panic"), Err(io::ErrorKind::NotFound));
+        assert_eq!(
+            within.join().expect("no panic"),
+            Err(io::ErrorKind::NotFound)
+        );
         assert!(fs::metadata("/").is_ok() && fs::File::open("/proc/self/status").is_ok());
     }
 

@@ -1,4 +1,5 @@
-//! The eBPF backend: programs in the kernel count, and this side launches the command, waits for it and reads the counts.
+//! The eBPF backend: programs in the kernel count, and this side launches the command, waits for it
+//! and reads the counts.
 
 pub mod btf;
 #[cfg_attr(not(feature = "callers"), path = "no_callers.rs")]
@@ -30,7 +31,8 @@ use super::{Backend, RunError, RunOptions};
 pub use kernel::BTF_PATH_VARIABLE;
 pub use unavailable::{EbpfUnavailable, TooOld};
 
-/// The eBPF object that is embedded in this program, as ELF; empty if this program was built without it.
+/// The eBPF object that is embedded in this program, as ELF; empty if this program was built
+/// without it.
 pub fn embedded_object() -> &'static [u8] {
     object::OBJECT
 }
@@ -46,7 +48,10 @@ impl Backend for Ebpf {
 
     fn run(&self, options: &RunOptions) -> Result<Trace, RunError> {
         // One thread: the kernel side takes the next fork of this process for the command.
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()?;
         runtime.block_on(run::run(self.name(), options))
     }
 }

@@ -1,5 +1,6 @@
-//! Hides the programs from aya that are not loaded on this kernel. aya links every program of the object with all functions that it calls, at
-//! every start, and the programs for kernels that may preempt them are half of the object.
+//! Hides the programs from aya that are not loaded on this kernel. aya links every program of the
+//! object with all functions that it calls, at every start, and the programs for kernels that may
+//! preempt them are half of the object.
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind, SymbolKind};
 
@@ -13,8 +14,8 @@ const EXECUTABLE: u8 = 4;
 /// The section of the functions that programs call.
 const FUNCTIONS: &str = ".text";
 
-/// Makes the sections of an object that have none of these programs not executable, so that aya ignores them. If the object cannot be
-/// parsed, it stays as it is: aya says what is wrong with it.
+/// Makes the sections of an object that have none of these programs not executable, so that aya
+/// ignores them. If the object cannot be parsed, it stays as it is: aya says what is wrong with it.
 pub(super) fn keep_programs(object: &mut [u8], programs: &[&str]) {
     for flags in flags_of_others(object, programs).unwrap_or_default() {
         if let Some(flags) = object.get_mut(flags) {
@@ -26,14 +27,28 @@ pub(super) fn keep_programs(object: &mut [u8], programs: &[&str]) {
 /// Where the object has the flags of its sections without any of these programs.
 fn flags_of_others(object: &[u8], programs: &[&str]) -> Option<Vec<usize>> {
     let file = object::File::parse(object).ok()?;
-    let headers = usize::try_from(u64::from_le_bytes(*object.get(SECTION_HEADERS..)?.first_chunk()?)).ok()?;
+    let headers = usize::try_from(u64::from_le_bytes(
+        *object.get(SECTION_HEADERS..)?.first_chunk()?,
+    ))
+    .ok()?;
     let has_one = |section: &object::Section<'_, '_>| {
-        let mut symbols = file.symbols().filter(|symbol| symbol.section_index() == Some(section.index()));
-        symbols.any(|symbol| symbol.kind() == SymbolKind::Text && symbol.name().is_ok_and(|name| programs.contains(&name)))
+        let mut symbols = file
+            .symbols()
+            .filter(|symbol| symbol.section_index() == Some(section.index()));
+        symbols.any(|symbol| {
+            symbol.kind() == SymbolKind::Text
+                && symbol.name().is_ok_and(|name| programs.contains(&name))
+        })
     };
-    let others = file.sections().filter(|section| section.kind() == SectionKind::Text && section.name() != Ok(FUNCTIONS));
+    let others = file
+        .sections()
+        .filter(|section| section.kind() == SectionKind::Text && section.name() != Ok(FUNCTIONS));
     let others = others.filter(|section| !has_one(section));
-    Some(others.map(|section| headers + section.index().0 * SECTION_HEADER_BYTES + FLAGS).collect())
+    Some(
+        others
+            .map(|section| headers + section.index().0 * SECTION_HEADER_BYTES + FLAGS)
+            .collect(),
+    )
 }
 
 #[cfg(test)]
@@ -44,8 +59,12 @@ mod tests {
     /// The executable sections of an object.
     fn executable(object: &[u8]) -> Vec<String> {
         let file = object::File::parse(object).expect("an object");
-        let sections = file.sections().filter(|section| section.kind() == SectionKind::Text);
-        sections.map(|section| section.name().expect("it has a name").to_owned()).collect()
+        let sections = file
+            .sections()
+            .filter(|section| section.kind() == SectionKind::Text);
+        sections
+            .map(|section| section.name().expect("it has a name").to_owned())
+            .collect()
     }
 
     #[test]
@@ -55,8 +74,16 @@ mod tests {
         let mut sections = executable(&kept);
         sections.sort_unstable();
         assert_eq!(sections, [".text", "raw_tp", "tp_btf/sys_exit"]);
-        let changed = OBJECT.iter().zip(&kept).filter(|(before, after)| before != after).count();
-        assert_eq!(changed, executable(OBJECT).len() - sections.len(), "only flags are changed");
+        let changed = OBJECT
+            .iter()
+            .zip(&kept)
+            .filter(|(before, after)| before != after)
+            .count();
+        assert_eq!(
+            changed,
+            executable(OBJECT).len() - sections.len(),
+            "only flags are changed"
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Takes the place of `callers.rs` if this zctrace is built without the feature `callers`: then no caller is ever sampled, and
-//! `backend::run` says so if they are asked for.
+//! Takes the place of `callers.rs` if this zctrace is built without the feature `callers`: then no
+//! caller is ever sampled, and `backend::run` says so if they are asked for.
 #![expect(
     clippy::unused_self,
     clippy::unnecessary_wraps,

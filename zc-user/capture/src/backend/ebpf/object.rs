@@ -1,4 +1,5 @@
-//! The eBPF object: embedded in this program, loaded with what this kernel needs, attached and detached.
+//! The eBPF object: embedded in this program, loaded with what this kernel needs, attached and
+//! detached.
 
 use std::{
     fs, io,
@@ -13,7 +14,9 @@ use aya::{
     programs::{Program, RawTracePoint, RawTracePointRunOptions, TestRun as _},
 };
 use nix::unistd::gettid;
-use zc_ebpf::{ABSENT, CallSpec, Control, Epoch, KernelFields, SPEC_SLOTS, globals, maps, programs};
+use zc_ebpf::{
+    ABSENT, CallSpec, Control, Epoch, KernelFields, SPEC_SLOTS, globals, maps, programs,
+};
 
 use super::{
     btf,
@@ -23,7 +26,9 @@ use super::{
     hooks::{Hook, Link, misses},
     kernel::{self, Kernel, TypesFile},
     loader, needed,
-    unavailable::{self, EbpfUnavailable, TooOld, no_thread, object_refused, program_refused, refused},
+    unavailable::{
+        self, EbpfUnavailable, TooOld, no_thread, object_refused, program_refused, refused,
+    },
 };
 use crate::{
     backend::{Limits, Recorded, RunError},
@@ -31,7 +36,8 @@ use crate::{
 };
 
 /// The compiled kernel side; empty if this zctrace was built without a BPF toolchain.
-pub(crate) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/zctrace-bpf"));
+pub(crate) static OBJECT: &[u8] =
+    aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/zctrace-bpf"));
 
 /// What could not be tried on this machine, each a sentence.
 #[derive(Debug, Default)]
@@ -105,20 +111,41 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Loads the programs for a kernel with these types and attaches them. Also returns the events of the kernel side.
-    pub(super) fn new(settings: &Settings<'_>, types: TypesFile) -> Result<(Self, RingBuf<MapData>), EbpfUnavailable> {
+    /// Loads the programs for a kernel with these types and attaches them. Also returns the events
+    /// of the kernel side.
+    pub(super) fn new(
+        settings: &Settings<'_>,
+        types: TypesFile,
+    ) -> Result<(Self, RingBuf<MapData>), EbpfUnavailable> {
         if OBJECT.is_empty() {
             return Err(EbpfUnavailable::NotBuilt);
         }
         TooOld::check(&unavailable::release())?;
         make_room_for_descriptors();
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
-        let (kernel, Prepared { mut loader, specs, mut object }) = prepare(types, settings.selection)?;
+        let (
+            kernel,
+            Prepared {
+                mut loader,
+                specs,
+                mut object,
+            },
+        ) = prepare(types, settings.selection)?;
         let tracepoints = kernel.tracepoints;
-        let types = thread::Builder::new().spawn(move || tracepoints.to_types()).map_err(|error| no_thread(&error))?;
-        let rings = if settings.selection.contains_rings() { kernel.rings.as_slice() } else { &[] };
+        let types = thread::Builder::new()
+            .spawn(move || tracepoints.to_types())
+            .map_err(|error| no_thread(&error))?;
+        let rings = if settings.selection.contains_rings() {
+            kernel.rings.as_slice()
+        } else {
+            &[]
+        };
         let hooks = Hook::choose(rings, kernel.preemption);
-        let programs: Vec<&str> = hooks.iter().map(|hook| hook.program).chain([programs::SCOPE]).collect();
+        let programs: Vec<&str> = hooks
+            .iter()
+            .map(|hook| hook.program)
+            .chain([programs::SCOPE])
+            .collect();
         needed::keep_programs(&mut object, &programs);
         let globals = Globals {
             fields: kernel.fields,
@@ -135,11 +162,18 @@ impl Loaded {
             maps: Maps {
                 tasks: take(&mut ebpf, maps::TASKS)?,
                 task_slots: take(&mut ebpf, maps::TASK_SLOTS)?,
-                rows: [take(&mut ebpf, maps::NEAR_ROWS)?, take(&mut ebpf, maps::ROWS)?, take(&mut ebpf, maps::FILE_ROWS)?],
+                rows: [
+                    take(&mut ebpf, maps::NEAR_ROWS)?,
+                    take(&mut ebpf, maps::ROWS)?,
+                    take(&mut ebpf, maps::FILE_ROWS)?,
+                ],
                 near_busy_rows: take(&mut ebpf, maps::NEAR_BUSY_ROWS)?,
                 busy_rows: take(&mut ebpf, maps::BUSY_ROWS)?,
                 parts: take(&mut ebpf, maps::PARTS)?,
-                errnos: [take(&mut ebpf, maps::ERRNOS)?, take(&mut ebpf, maps::FILE_ERRNOS)?],
+                errnos: [
+                    take(&mut ebpf, maps::ERRNOS)?,
+                    take(&mut ebpf, maps::FILE_ERRNOS)?,
+                ],
                 other_calls: take(&mut ebpf, maps::OTHER_CALLS)?,
                 failed_paths: take(&mut ebpf, maps::FAILED_PATHS)?,
                 losses: take(&mut ebpf, maps::LOSSES)?,
@@ -150,10 +184,16 @@ impl Loaded {
             is_over: take(&mut ebpf, maps::IS_OVER)?,
             is_awaited: Some(take(&mut ebpf, maps::IS_AWAITED)?),
             epoch: Some(take(&mut ebpf, maps::EPOCH)?),
-            forgetting: (!settings.recorded.has_callers()).then(|| forgetting(&mut ebpf, settings.limits)).transpose()?,
+            forgetting: (!settings.recorded.has_callers())
+                .then(|| forgetting(&mut ebpf, settings.limits))
+                .transpose()?,
             max_files: settings.limits.max_files,
             max_samples: settings.recorded.most_samples(),
-            samples: settings.recorded.has_callers().then(|| take(&mut ebpf, maps::SAMPLES)).transpose()?,
+            samples: settings
+                .recorded
+                .has_callers()
+                .then(|| take(&mut ebpf, maps::SAMPLES))
+                .transpose()?,
             counters_known: btf::has_counters(&kernel.fields),
             has_succeeded_paths: settings.recorded.has_paths(),
             sees_memory: settings.recorded.has_files() && kernel.fields.vma_file != ABSENT,
@@ -178,17 +218,20 @@ impl Loaded {
         self.samples.take()
     }
 
-    /// The epochs, for the one that ends them. `None` if rows stay in the maps until the trace ends.
+    /// The epochs, for the one that ends them. `None` if rows stay in the maps until the trace
+    /// ends.
     pub fn take_epochs(&mut self) -> Option<Epochs> {
         Epochs::new(self.epoch.take()?)
     }
 
-    /// What gives up files, for the one that has it do so. `None` if callers are sampled: their samples name files long after the calls.
+    /// What gives up files, for the one that has it do so. `None` if callers are sampled: their
+    /// samples name files long after the calls.
     pub fn take_forgetting(&mut self) -> Option<Forgetting> {
         self.forgetting.take()
     }
 
-    /// Says what the next task that this thread creates is, by a constant of [`armed`](zc_ebpf::armed): the root of the trace, for example.
+    /// Says what the next task that this thread creates is, by a constant of
+    /// [`armed`](zc_ebpf::armed): the root of the trace, for example.
     pub fn arm(&mut self, armed: u32) -> Result<(), EbpfUnavailable> {
         use std::os::unix::fs::MetadataExt as _;
         let namespace = fs::metadata("/proc/self/ns/pid").map_err(|error| refused(&error))?;
@@ -203,7 +246,9 @@ impl Loaded {
             max_samples: self.max_samples,
             ..Control::default()
         };
-        self.control.set(0, control, 0).map_err(|error| refused(&error))
+        self.control
+            .set(0, control, 0)
+            .map_err(|error| refused(&error))
     }
 
     /// Which events wake their reader, for the one that changes it.
@@ -213,7 +258,12 @@ impl Loaded {
 
     /// Whether the task that [`arm`](Self::arm) waits for has not been created yet.
     pub fn is_armed(&self) -> Result<bool, EbpfUnavailable> {
-        Ok(self.control.get(&0, 0).map_err(|error| refused(&error))?.armed != zc_ebpf::armed::OFF)
+        Ok(self
+            .control
+            .get(&0, 0)
+            .map_err(|error| refused(&error))?
+            .armed
+            != zc_ebpf::armed::OFF)
     }
 
     /// Ends the trace for all programs at once.
@@ -223,8 +273,8 @@ impl Loaded {
         Ok(())
     }
 
-    /// Detaches the programs in a thread, because it takes some tenths of a millisecond for each. Those that watch the end of tasks stay
-    /// attached. Without a thread it detaches them at once.
+    /// Detaches the programs in a thread, because it takes some tenths of a millisecond for each.
+    /// Those that watch the end of tasks stay attached. Without a thread it detaches them at once.
     pub fn detach(&mut self) {
         let links = std::mem::take(&mut self.links.of_counting);
         self.detaching = thread::Builder::new().spawn(move || drop(links)).ok();
@@ -236,14 +286,18 @@ impl Loaded {
         let _ = self.detaching.take().map(JoinHandle::join);
     }
 
-    /// How often the kernel skipped a program because it was already running on that CPU. Sums all programs; most of them count until
-    /// counting ended.
+    /// How often the kernel skipped a program because it was already running on that CPU. Sums all
+    /// programs; most of them count until counting ended.
     pub fn missed(&self) -> io::Result<u64> {
         Ok(self.missed + self.misses(|hook| hook.watches_ends)?)
     }
 
     fn misses(&self, is_wanted: impl Fn(&Hook) -> bool) -> io::Result<u64> {
-        let mut programs = self.hooks.iter().filter(|hook| is_wanted(hook)).filter_map(|hook| self.ebpf.program(hook.program));
+        let mut programs = self
+            .hooks
+            .iter()
+            .filter(|hook| is_wanted(hook))
+            .filter_map(|hook| self.ebpf.program(hook.program));
         programs.try_fold(0, |sum, program| Ok(sum + misses(program)?))
     }
 
@@ -267,8 +321,9 @@ struct Links {
     of_ends: Vec<Link>,
 }
 
-/// Has the kernel enlarge this process's table of descriptors before there are threads. Maps, programs and links take about 60, and once there
-/// are threads, the kernel waits for a grace period of RCU when the table grows, some 10 ms (`expand_fdtable` of its fs/file.c).
+/// Has the kernel enlarge this process's table of descriptors before there are threads. Maps,
+/// programs and links take about 60, and once there are threads, the kernel waits for a grace
+/// period of RCU when the table grows, some 10 ms (`expand_fdtable` of its fs/file.c).
 fn make_room_for_descriptors() {
     /// The kernel's tables have 64 places, then 256.
     const LAST: i32 = 255;
@@ -285,14 +340,21 @@ struct Prepared {
     object: Vec<u8>,
 }
 
-/// Finds out what has to be known of the kernel with these types, and meanwhile prepares what does not depend on it.
+/// Finds out what has to be known of the kernel with these types, and meanwhile prepares what does
+/// not depend on it.
 fn prepare(types: TypesFile, selection: &Selection) -> Result<(Kernel, Prepared), EbpfUnavailable> {
     thread::scope(|scope| {
         let prepare = || {
             let (specs, object) = (specs(selection), OBJECT.to_vec());
-            Prepared { specs, object, loader: loader::new() }
+            Prepared {
+                specs,
+                object,
+                loader: loader::new(),
+            }
         };
-        let prepared = thread::Builder::new().spawn_scoped(scope, prepare).map_err(|error| no_thread(&error))?;
+        let prepared = thread::Builder::new()
+            .spawn_scoped(scope, prepare)
+            .map_err(|error| no_thread(&error))?;
         Ok((kernel::describe(types)?, joined(prepared.join())?))
     })
 }
@@ -335,7 +397,15 @@ fn load<'a>(
         .override_global(globals::RECORDED, &globals.recorded, true)
         .override_global(globals::LAST_SLOT, &globals.last_slot, true)
         .override_global(globals::USES_NEAR_ROWS, &globals.uses_near_rows, true)
-        .override_global(aya_log::LEVEL, if settings.verbose { &DEBUG_LEVEL } else { &SILENT_LEVEL }, true)
+        .override_global(
+            aya_log::LEVEL,
+            if settings.verbose {
+                &DEBUG_LEVEL
+            } else {
+                &SILENT_LEVEL
+            },
+            true,
+        )
         .map_max_entries(maps::TASKS, task_slots(limits))
         .map_max_entries(maps::TASK_SLOTS, limits.max_tasks)
         .map_max_entries(maps::NEAR_ROWS, near_rows(limits.max_rows).max(1))
@@ -350,7 +420,8 @@ fn load<'a>(
         .map_max_entries(maps::FAILED_PATHS, limits.max_files)
         .map_max_entries(maps::EVENTS, events_bytes(limits.max_tasks, processors))
         .map_max_entries(maps::SAMPLES, samples_bytes(settings.recorded))
-        // If the verifier refuses, its log has the reason, without the megabytes of states that led there.
+        // If the verifier refuses, its log has the reason, without the megabytes of states that led
+        // there.
         .verifier_log_level(VerifierLogLevel::STATS)
         .load(object)
         .map_err(|error| object_refused(&error))
@@ -360,28 +431,35 @@ fn load<'a>(
 static DEBUG_LEVEL: u8 = aya_log::Level::Debug as u8;
 static SILENT_LEVEL: u8 = 0;
 
-/// Room for the events of as many tasks as may be alive at once, and as much again for messages about files: at most 4 MiB, or 8 MiB with more
-/// than two processors. A process sends about 1.6 KB and a processor starts fewer than 2,000 processes a second, so user space has more than
-/// half a second to read them. It is no larger because the kernel clears it at the start, and a fork copies its page tables.
+/// Room for the events of as many tasks as may be alive at once, and as much again for messages
+/// about files: at most 4 MiB, or 8 MiB with more than two processors. A process sends about 1.6 KB
+/// and a processor starts fewer than 2,000 processes a second, so user space has more than half a
+/// second to read them. It is no larger because the kernel clears it at the start, and a fork
+/// copies its page tables.
 fn events_bytes(max_tasks: u32, processors: usize) -> u32 {
     let most = if processors > 2 { 1 << 23 } else { 1 << 22 };
-    max_tasks.saturating_mul(512).clamp(1 << 14, most).next_power_of_two()
+    max_tasks
+        .saturating_mul(512)
+        .clamp(1 << 14, most)
+        .next_power_of_two()
 }
 
-/// Room for the first rows of an epoch, twice as many as there mostly are. It comes on top of the limit, so there is none where the limit
-/// is small.
+/// Room for the first rows of an epoch, twice as many as there mostly are. It comes on top of the
+/// limit, so there is none where the limit is small.
 const fn near_rows(max_rows: u32) -> u32 {
     const MOST: u32 = 8192;
     if max_rows < 4 * MOST { 0 } else { MOST }
 }
 
-/// Room for what few rows have: errors by errno, and more than one source. A quarter of the rows if they are many, because the kernel clears
-/// the whole table of a hash map at the start, and goes through it at the end.
+/// Room for what few rows have: errors by errno, and more than one source. A quarter of the rows if
+/// they are many, because the kernel clears the whole table of a hash map at the start, and goes
+/// through it at the end.
 fn rare_entries(max_rows: u32) -> u32 {
     (max_rows / 4).max(max_rows.min(16_384))
 }
 
-/// Size of the ring buffer of samples: room for about a thousand stacks, each of which user space unwinds in some 50 us.
+/// Size of the ring buffer of samples: room for about a thousand stacks, each of which user space
+/// unwinds in some 50 us.
 pub const SAMPLES_BYTES: u32 = 1 << 24;
 
 /// How many slots there are for tasks: a power of two, as the programs expect.
@@ -391,22 +469,38 @@ const fn task_slots(limits: Limits) -> u32 {
 
 /// Room for samples, if there are any.
 const fn samples_bytes(recorded: Recorded) -> u32 {
-    if recorded.has_callers() { SAMPLES_BYTES } else { 1 << 12 }
+    if recorded.has_callers() {
+        SAMPLES_BYTES
+    } else {
+        1 << 12
+    }
 }
 
-/// While a generation of the map of files begins, it has those that are kept twice. The inode that all `anon_inode` files share has an entry,
-/// too.
+/// While a generation of the map of files begins, it has those that are kept twice. The inode that
+/// all `anon_inode` files share has an entry, too.
 fn files_entries(max_files: u32) -> u32 {
     max_files.saturating_mul(2).max(64)
 }
 
 /// Loads the programs and attaches them in their order.
-fn attach(ebpf: &mut Ebpf, types: &Btf, hooks: &[Hook], processors: usize) -> Result<Links, EbpfUnavailable> {
+fn attach(
+    ebpf: &mut Ebpf,
+    types: &Btf,
+    hooks: &[Hook],
+    processors: usize,
+) -> Result<Links, EbpfUnavailable> {
     let mut loads: Vec<_> = ebpf
         .programs_mut()
         .filter_map(|(name, program)| {
-            let (place, &hook) = hooks.iter().enumerate().find(|(_, hook)| hook.program == name)?;
-            Some(Load { place, hook, program })
+            let (place, &hook) = hooks
+                .iter()
+                .enumerate()
+                .find(|(_, hook)| hook.program == name)?;
+            Some(Load {
+                place,
+                hook,
+                program,
+            })
         })
         .collect();
     loads.sort_by_key(|load| load.hook.rank());
@@ -417,9 +511,15 @@ fn attach(ebpf: &mut Ebpf, types: &Btf, hooks: &[Hook], processors: usize) -> Re
     }
     let mut links = Links::default();
     for hook in hooks {
-        let absent = || EbpfUnavailable::Refused(format!("the object has no program {}", hook.program));
+        let absent =
+            || EbpfUnavailable::Refused(format!("the object has no program {}", hook.program));
         let link = hook.attach(ebpf.program_mut(hook.program).ok_or_else(absent)?)?;
-        if hook.watches_ends { &mut links.of_ends } else { &mut links.of_counting }.push(link);
+        if hook.watches_ends {
+            &mut links.of_ends
+        } else {
+            &mut links.of_counting
+        }
+        .push(link);
     }
     Ok(links)
 }
@@ -432,57 +532,103 @@ struct Load<'a> {
     program: &'a mut Program,
 }
 
-/// Loads the programs, each in the first thread that is free: most of the start-up time is the verifier's. There are as many threads as
-/// processors. Returns why programs were refused, with their places.
-fn load_in_parallel(loads: Vec<Load<'_>>, types: &Btf, processors: usize) -> io::Result<Vec<(usize, EbpfUnavailable)>> {
+/// Loads the programs, each in the first thread that is free: most of the start-up time is the
+/// verifier's. There are as many threads as processors. Returns why programs were refused, with
+/// their places.
+fn load_in_parallel(
+    loads: Vec<Load<'_>>,
+    types: &Btf,
+    processors: usize,
+) -> io::Result<Vec<(usize, EbpfUnavailable)>> {
     let threads = processors.min(loads.len());
     let queue = Mutex::new(loads.into_iter());
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || -> Vec<_> {
-        let refusal = |load: Load<'_>| load.hook.verify(load.program, types).err().map(|refusal| (load.place, refusal));
+        let refusal = |load: Load<'_>| {
+            load.hook
+                .verify(load.program, types)
+                .err()
+                .map(|refusal| (load.place, refusal))
+        };
         std::iter::from_fn(next).filter_map(refusal).collect()
     };
     thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| thread::Builder::new().spawn_scoped(scope, work)).collect::<io::Result<_>>()?;
+        let others: Vec<_> = (1..threads)
+            .map(|_| thread::Builder::new().spawn_scoped(scope, work))
+            .collect::<io::Result<_>>()?;
         let mut refusals = work();
         for thread in others {
-            refusals.extend(thread.join().map_err(|_| io::Error::other("a thread that loads programs panicked"))?);
+            refusals.extend(
+                thread
+                    .join()
+                    .map_err(|_| io::Error::other("a thread that loads programs panicked"))?,
+            );
         }
         Ok(refusals)
     })
 }
 
 fn forgetting(ebpf: &mut Ebpf, limits: Limits) -> Result<Forgetting, EbpfUnavailable> {
-    let (room, files, memories) = (take(ebpf, maps::FILE_ROOM)?, take(ebpf, maps::FILES)?, take(ebpf, maps::MEMORIES)?);
+    let (room, files, memories) = (
+        take(ebpf, maps::FILE_ROOM)?,
+        take(ebpf, maps::FILES)?,
+        take(ebpf, maps::MEMORIES)?,
+    );
     Ok(Forgetting::new(room, files, memories, limits))
 }
 
-fn take<T: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &str) -> Result<T, EbpfUnavailable> {
-    let map = ebpf.take_map(name).ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no map {name}")))?;
+fn take<T: TryFrom<Map, Error = MapError>>(
+    ebpf: &mut Ebpf,
+    name: &str,
+) -> Result<T, EbpfUnavailable> {
+    let map = ebpf
+        .take_map(name)
+        .ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no map {name}")))?;
     T::try_from(map).map_err(|error| refused(&error))
 }
 
-/// The program that brings a thread of this process into scope. It is loaded only for closures, and attached to nothing.
+/// The program that brings a thread of this process into scope. It is loaded only for closures, and
+/// attached to nothing.
 impl Loaded {
     /// Prepares for a thread of this process to enter the scope by [`step`](Self::step).
     pub fn await_thread(&mut self) -> Result<(), EbpfUnavailable> {
         let program: &mut RawTracePoint = self
             .ebpf
             .program_mut(programs::SCOPE)
-            .ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no program {}", programs::SCOPE)))?
+            .ok_or_else(|| {
+                EbpfUnavailable::Refused(format!("the object has no program {}", programs::SCOPE))
+            })?
             .try_into()
             .map_err(|error| program_refused(programs::SCOPE, &error))?;
-        program.load().map_err(|error| program_refused(programs::SCOPE, &error))?;
-        self.control.set(0, Control { max_files: self.max_files, ..Control::default() }, 0).map_err(|error| refused(&error))
+        program
+            .load()
+            .map_err(|error| program_refused(programs::SCOPE, &error))?;
+        self.control
+            .set(
+                0,
+                Control {
+                    max_files: self.max_files,
+                    ..Control::default()
+                },
+                0,
+            )
+            .map_err(|error| refused(&error))
     }
 
-    /// Has the kernel side bring this thread into or out of the scope, by a constant of [`scope`](zc_ebpf::scope).
+    /// Has the kernel side bring this thread into or out of the scope, by a constant of
+    /// [`scope`](zc_ebpf::scope).
     pub fn step(&self, wanted: u64) -> Result<(), EbpfUnavailable> {
-        let program: Option<Result<&RawTracePoint, _>> = self.ebpf.program(programs::SCOPE).map(TryInto::try_into);
-        let Some(Ok(program)) = program else { return Err(EbpfUnavailable::Refused("a trace that is not ready".into())) };
+        let program: Option<Result<&RawTracePoint, _>> =
+            self.ebpf.program(programs::SCOPE).map(TryInto::try_into);
+        let Some(Ok(program)) = program else {
+            return Err(EbpfUnavailable::Refused("a trace that is not ready".into()));
+        };
         let mut options = RawTracePointRunOptions::new();
         options.args[0] = wanted;
-        program.test_run(options).map(drop).map_err(|error| program_refused(programs::SCOPE, &error))
+        program
+            .test_run(options)
+            .map(drop)
+            .map_err(|error| program_refused(programs::SCOPE, &error))
     }
 }
 
@@ -505,7 +651,12 @@ mod tests {
     #[test]
     fn by_default_no_table_is_rounded_up_to_twice_its_entries() {
         let limits = Limits::default();
-        for entries in [limits.max_rows, files_entries(limits.max_files), limits.max_tasks, rare_entries(limits.max_rows)] {
+        for entries in [
+            limits.max_rows,
+            files_entries(limits.max_files),
+            limits.max_tasks,
+            rare_entries(limits.max_rows),
+        ] {
             assert!(entries.is_power_of_two(), "{entries}");
         }
     }

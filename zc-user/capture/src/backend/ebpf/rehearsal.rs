@@ -1,9 +1,10 @@
-//! A rehearsal before each trace: the kernel runs each program once for a task of zctrace's own. So a program that is attached but does
-//! not run is an error, and not a report of zeroes.
+//! A rehearsal before each trace: the kernel runs each program once for a task of zctrace's own. So
+//! a program that is attached but does not run is an error, and not a report of zeroes.
 //!
-//! It has two steps. A thread makes a call and uses an `io_uring`; a process with the smallest possible program triggers
-//! `sched_process_exec`, which a thread cannot. Both are followed in a phase of their own in which nothing is counted. The kernel side
-//! notes which programs ran for a task and reports it when the task ends.
+//! It has two steps. A thread makes a call and uses an `io_uring`; a process with the smallest
+//! possible program triggers `sched_process_exec`, which a thread cannot. Both are followed in a
+//! phase of their own in which nothing is counted. The kernel side notes which programs ran for a
+//! task and reports it when the task ends.
 
 use std::{
     fs::File,
@@ -39,7 +40,8 @@ const OF_A_TASK: u32 = hook::FORK | hook::SYS_ENTER | hook::SYS_EXIT | hook::EXI
 /// The programs that run for an `io_uring`.
 const OF_A_RING: u32 = hook::RING_CREATE | hook::RING_SUBMIT | hook::RING_COMPLETE;
 
-/// The bit of each program of [`programs`](zc_ebpf::programs), and its name. A program that replaces one has the same bit.
+/// The bit of each program of [`programs`](zc_ebpf::programs), and its name. A program that
+/// replaces one has the same bit.
 const NAMES: [(u32, &str); 9] = [
     (hook::FORK, "sched_process_fork"),
     (hook::EXEC, "sched_process_exec"),
@@ -52,30 +54,47 @@ const NAMES: [(u32, &str); 9] = [
     (hook::RING_COMPLETE, "ring_complete"),
 ];
 
-/// Loads the programs for a kernel with these types, attaches them, and has the kernel run each once. Also returns the events of the kernel
-/// side.
-pub fn load(settings: &Settings<'_>, types: TypesFile) -> Result<(Loaded, RingBuf<MapData>), EbpfUnavailable> {
+/// Loads the programs for a kernel with these types, attaches them, and has the kernel run each
+/// once. Also returns the events of the kernel side.
+pub fn load(
+    settings: &Settings<'_>,
+    types: TypesFile,
+) -> Result<(Loaded, RingBuf<MapData>), EbpfUnavailable> {
     let (mut loaded, mut events) = Loaded::new(settings, types)?;
     loaded.untested = rehearse(&mut loaded, &mut events)?;
     Ok((loaded, events))
 }
 
 /// Has the kernel run each program; those of `io_uring` if they are attached.
-fn rehearse(loaded: &mut Loaded, events: &mut RingBuf<MapData>) -> Result<Untested, EbpfUnavailable> {
+fn rehearse(
+    loaded: &mut Loaded,
+    events: &mut RingBuf<MapData>,
+) -> Result<Untested, EbpfUnavailable> {
     let with_rings = loaded.hooks().iter().any(Hook::is_for_rings);
     let (rings, by_thread) = act(loaded, events, || run_thread(with_rings))?;
     let rings = rings.map_err(|error| refused(&error))?;
     let (exec, by_process) = act(loaded, events, run_process)?;
     let mut wanted = OF_A_TASK;
-    wanted |= if with_rings && rings.is_ok() { OF_A_RING } else { 0 };
+    wanted |= if with_rings && rings.is_ok() {
+        OF_A_RING
+    } else {
+        0
+    };
     wanted |= if exec.is_ok() { hook::EXEC } else { 0 };
     let silent = silent(wanted, by_thread | by_process, loaded.hooks());
     if !silent.is_empty() {
-        return Err(EbpfUnavailable::Silent { tracepoints: silent.join(", "), release: unavailable::release() });
+        return Err(EbpfUnavailable::Silent {
+            tracepoints: silent.join(", "),
+            release: unavailable::release(),
+        });
     }
     Ok(Untested {
-        exec: exec.err().map(|error| format!("zctrace could not try whether it sees the start of programs: {error}")),
-        rings: rings.err().map(|error| format!("zctrace could not try whether it sees operations of io_uring: {error}")),
+        exec: exec.err().map(|error| {
+            format!("zctrace could not try whether it sees the start of programs: {error}")
+        }),
+        rings: rings.err().map(|error| {
+            format!("zctrace could not try whether it sees operations of io_uring: {error}")
+        }),
     })
 }
 
@@ -87,8 +106,16 @@ fn silent(wanted: u32, seen: u32, attached: &[Hook]) -> Vec<&'static str> {
         missing if missing & hook::SWITCH != 0 => hook::SWITCH,
         missing => missing,
     };
-    let names = NAMES.iter().filter(|(hook, _)| missing & hook != 0).map(|(_, name)| *name);
-    let tracepoint = |name| attached.iter().find(|hook| hook.role == name).map_or(name, Hook::attached_to);
+    let names = NAMES
+        .iter()
+        .filter(|(hook, _)| missing & hook != 0)
+        .map(|(_, name)| *name);
+    let tracepoint = |name| {
+        attached
+            .iter()
+            .find(|hook| hook.role == name)
+            .map_or(name, Hook::attached_to)
+    };
     names.map(tracepoint).collect()
 }
 
@@ -109,18 +136,21 @@ fn act<T>(
     Ok((created, seen))
 }
 
-/// Runs a thread that makes a call, and uses an `io_uring` if asked to; the inner result says whether it could.
+/// Runs a thread that makes a call, and uses an `io_uring` if asked to; the inner result says
+/// whether it could.
 fn run_thread(with_rings: bool) -> io::Result<io::Result<()>> {
     let act = move || {
         let _ = std::os::unix::process::parent_id();
         if with_rings { use_ring() } else { Ok(()) }
     };
     let thread = thread::Builder::new().name("zctrace".into()).spawn(act)?;
-    thread.join().map_err(|_| io::Error::other("the thread of a rehearsal panicked"))
+    thread
+        .join()
+        .map_err(|_| io::Error::other("the thread of a rehearsal panicked"))
 }
 
-/// Completes an operation that does nothing. `ring_overflow` is not tried: an operation without room for its completion would be a loss
-/// in a trace of this zctrace.
+/// Completes an operation that does nothing. `ring_overflow` is not tried: an operation without
+/// room for its completion would be a loss in a trace of this zctrace.
 fn use_ring() -> io::Result<()> {
     let mut ring = IoUring::new(1)?;
     // SAFETY: the operation has no memory and no descriptor.
@@ -132,7 +162,10 @@ fn use_ring() -> io::Result<()> {
 fn run_process() -> io::Result<()> {
     let file = program()?;
     let mut command = Command::new(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    command
+        .stdin(Stdio::inherit())
+        .stdout(Stdio::inherit())
+        .stderr(Stdio::inherit());
     let mut process = command.spawn()?;
     // This fails if this process ignores SIGCHLD: then the kernel reaps its children.
     let _ = process.wait();
@@ -164,9 +197,14 @@ const EXIT: &[u8] = &[
     0x01, 0x00, 0x00, 0xd4, // svc #0
 ];
 /// `EM_X86_64`, `EM_AARCH64` of elf(5).
-const MACHINE: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
+const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
+    62
+} else {
+    183
+};
 
-/// An executable of one segment with [`EXIT`] in it: the structures `Elf64_Ehdr` and `Elf64_Phdr` of elf(5), then the instructions.
+/// An executable of one segment with [`EXIT`] in it: the structures `Elf64_Ehdr` and `Elf64_Phdr`
+/// of elf(5), then the instructions.
 fn elf() -> Vec<u8> {
     const HEADERS: u64 = 64 + 56;
     const ADDRESS: u64 = 0x40_0000;
@@ -179,9 +217,14 @@ fn elf() -> Vec<u8> {
     elf.extend(0_u32.to_le_bytes());
     // e_ehsize, e_phentsize, e_phnum, e_shentsize, e_shnum, e_shstrndx
     elf.extend([64_u16, 56, 1, 64, 0, 0].map(u16::to_le_bytes).concat());
-    // p_type (PT_LOAD), p_flags (PF_R | PF_X), p_offset, p_vaddr, p_paddr, p_filesz, p_memsz, p_align
+    // p_type (PT_LOAD), p_flags (PF_R | PF_X), p_offset, p_vaddr, p_paddr, p_filesz, p_memsz,
+    // p_align
     elf.extend([1_u32, 5].map(u32::to_le_bytes).concat());
-    elf.extend([0, ADDRESS, ADDRESS, size, size, 0x1_0000].map(u64::to_le_bytes).concat());
+    elf.extend(
+        [0, ADDRESS, ADDRESS, size, size, 0x1_0000]
+            .map(u64::to_le_bytes)
+            .concat(),
+    );
     elf.extend(EXIT);
     elf
 }
@@ -192,7 +235,9 @@ fn until_ended(events: &mut RingBuf<MapData>, limit: Duration) -> io::Result<u32
     let mut seen = 0;
     loop {
         while let Some(bytes) = events.next() {
-            let Some(header) = events::read::<EventHeader>(&bytes) else { continue };
+            let Some(header) = events::read::<EventHeader>(&bytes) else {
+                continue;
+            };
             match header.kind {
                 event_kind::STARTED => seen |= hook::FORK,
                 event_kind::ENDED => return Ok(seen | header.extra | hook::SWITCH),
@@ -225,21 +270,37 @@ mod tests {
         let silent = |wanted, seen| silent(wanted, seen, &attached);
         assert_eq!(silent(all, all), [""; 0]);
         for (hook, name) in NAMES {
-            let role = attached.iter().find(|hook| hook.role == name).expect("it is attached");
+            let role = attached
+                .iter()
+                .find(|hook| hook.role == name)
+                .expect("it is attached");
             assert_eq!(silent(all, all & !hook), [role.attached_to()]);
         }
-        assert_eq!(silent(all, all & !(hook::SYS_ENTER | hook::RING_SUBMIT)), ["sys_enter", "io_uring_submit_req"]);
-        assert_eq!(silent(OF_A_TASK, OF_A_TASK), [""; 0], "programs that were not tried are not missing");
+        assert_eq!(
+            silent(all, all & !(hook::SYS_ENTER | hook::RING_SUBMIT)),
+            ["sys_enter", "io_uring_submit_req"]
+        );
+        assert_eq!(
+            silent(OF_A_TASK, OF_A_TASK),
+            [""; 0],
+            "programs that were not tried are not missing"
+        );
     }
 
     #[test]
     fn a_program_that_replaces_another_is_named_by_its_own_tracepoint() {
-        assert_eq!(silent(OF_A_TASK, 0, &attached(Preemption::Avoided)), ["sched_wakeup_new"]);
+        assert_eq!(
+            silent(OF_A_TASK, 0, &attached(Preemption::Avoided)),
+            ["sched_wakeup_new"]
+        );
     }
 
     /// The programs that are attached to a kernel with `io_uring`.
     fn attached(preemption: Preemption) -> Vec<Hook> {
-        Hook::choose(&programs::RING.map(|(program, tracepoints)| (program, tracepoints[0])), preemption)
+        Hook::choose(
+            &programs::RING.map(|(program, tracepoints)| (program, tracepoints[0])),
+            preemption,
+        )
     }
 
     #[test]

@@ -41,7 +41,8 @@ use crate::{
     trace::{Exit, FailedPaths, Loss, Process, Trace},
 };
 
-/// How long a task may take to end after its process was reaped. It takes microseconds; on a loaded machine, more.
+/// How long a task may take to end after its process was reaped. It takes microseconds; on a loaded
+/// machine, more.
 const EXIT_LIMIT: Duration = Duration::from_secs(2);
 /// How often to check whether a task has ended, in case its message is lost.
 const EXIT_CHECK: Duration = Duration::from_millis(5);
@@ -64,25 +65,52 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     };
     let (mut loaded, events) = rehearsal::load(&settings, types)?;
     let mut log = Log::open(options.verbose, &mut loaded);
-    let mut watch = TaskWatcher { epochs: loaded.take_epochs(), wakeups: loaded.take_wakeups(), ..TaskWatcher::new(events)? };
+    let mut watch = TaskWatcher {
+        epochs: loaded.take_epochs(),
+        wakeups: loaded.take_wakeups(),
+        ..TaskWatcher::new(events)?
+    };
     watch.forgetting = loaded.take_forgetting();
-    watch.seen.pipes.is_wanted = loaded.sees_memory && matches!(options.listed, Listed::Busiest { files: Files::Omitted, .. });
+    watch.seen.pipes.is_wanted = loaded.sees_memory
+        && matches!(
+            options.listed,
+            Listed::Busiest {
+                files: Files::Omitted,
+                ..
+            }
+        );
     watch.wakeups.as_mut().map_or(Ok(()), Wakeups::await_many)?;
     watch.samples = Samples::open(&mut loaded, options.recorded)?;
     loaded.arm(armed::ROOT)?;
     let _lowered = privileges::lower(options.privileges, || loaded.maps.losses().is_ok())?;
-    let mut trace = Trace { sees_memory: loaded.sees_memory, ..new_trace(backend, options, SystemTime::now())? };
+    let mut trace = Trace {
+        sees_memory: loaded.sees_memory,
+        ..new_trace(backend, options, SystemTime::now())?
+    };
     let child = Child::start(&program, &options.command, &options.launch, &signals)?;
     let ticker = Ticker::new(options.on_progress.as_ref());
-    let current_run = CurrentRun { options, begun: &trace, child: &child, loaded: &loaded, signals: &signals };
-    let Some(exit) = within(options.timeout, watch.until_over(&current_run, &mut log, ticker)).await else {
+    let current_run = CurrentRun {
+        options,
+        begun: &trace,
+        child: &child,
+        loaded: &loaded,
+        signals: &signals,
+    };
+    let Some(exit) = within(
+        options.timeout,
+        watch.until_over(&current_run, &mut log, ticker),
+    )
+    .await
+    else {
         kill_all(&loaded).await?;
         child.wait().await?;
         return Err(RunError::timed_out(options));
     };
     let exit = exit?;
     trace.exit = Some(exit);
-    watch.conclude(options.until, &mut loaded, &mut trace).await?;
+    watch
+        .conclude(options.until, &mut loaded, &mut trace)
+        .await?;
     log.flush();
     Ok(trace)
 }
@@ -95,7 +123,11 @@ async fn kill_all(loaded: &Loaded) -> Result<(), RunError> {
         if live.is_empty() || Instant::now() >= deadline {
             return Ok(());
         }
-        for pid in live.iter().filter_map(|task| i32::try_from(task.pid).ok()).filter(|&pid| pid > 0) {
+        for pid in live
+            .iter()
+            .filter_map(|task| i32::try_from(task.pid).ok())
+            .filter(|&pid| pid > 0)
+        {
             // It may have ended meanwhile.
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
@@ -109,14 +141,24 @@ const IO_WORKERS: &str = "CPU time, switches and faults of a process do not incl
 const FOREIGN_PROC: &str = "switches, faults and CPU time of processes that are still running are unknown: /proc belongs to another PID namespace; mount it again in this one";
 
 fn uses_io_uring(processes: &[Process]) -> bool {
-    let mut rows = processes.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.rows);
+    let mut rows = processes
+        .iter()
+        .flat_map(|process| &process.threads)
+        .flat_map(|thread| &thread.rows);
     rows.any(|row| row.call.name == "io_uring_enter")
 }
 
-/// A note on operations of `io_uring` that the kernel does not report, if there are any. Overflowed ones are a loss of their own.
+/// A note on operations of `io_uring` that the kernel does not report, if there are any. Overflowed
+/// ones are a loss of their own.
 fn unknown_operations_note(processes: &[Process], overflowed: u64) -> Option<String> {
-    let rows = processes.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.ring_rows);
-    let unknown: u64 = rows.filter(|row| row.call.is_unknown_operation()).map(|row| row.calls).sum();
+    let rows = processes
+        .iter()
+        .flat_map(|process| &process.threads)
+        .flat_map(|thread| &thread.ring_rows);
+    let unknown: u64 = rows
+        .filter(|row| row.call.is_unknown_operation())
+        .map(|row| row.calls)
+        .sum();
     let count = unknown.saturating_sub(overflowed);
     (count > 0)
         .then(|| format!("the kernel does not say what {count} completions of io_uring moved: they are of multishot operations"))
@@ -169,8 +211,14 @@ impl TaskWatcher {
         })
     }
 
-    /// Ends the trace: stops counting, waits for the tasks that are about to end, and fills in everything that was seen and counted.
-    pub async fn conclude(mut self, until: Until, loaded: &mut Loaded, trace: &mut Trace) -> Result<(), RunError> {
+    /// Ends the trace: stops counting, waits for the tasks that are about to end, and fills in
+    /// everything that was seen and counted.
+    pub async fn conclude(
+        mut self,
+        until: Until,
+        loaded: &mut Loaded,
+        trace: &mut Trace,
+    ) -> Result<(), RunError> {
         let stopped_ns = now_ns();
         loaded.stop_counting()?;
         let mut live = self.settle(loaded).await?;
@@ -186,25 +234,37 @@ impl TaskWatcher {
         }
         trace.wall_ns = self.seen.task_table.wall_ns(until, stopped_ns);
         let has_seen_exec = self.seen.task_table.has_seen_exec();
-        self.seen.describe(loaded, &live, trace, Some(self.samples))?;
+        self.seen
+            .describe(loaded, &live, trace, Some(self.samples))?;
         // A closure has no exec, and a command that the kernel kills during its exec never starts.
-        if !has_seen_exec && matches!(trace.exit, Some(Exit::Code(_))) && trace.losses[&Loss::LostEvents] == 0 {
+        if !has_seen_exec
+            && matches!(trace.exit, Some(Exit::Code(_)))
+            && trace.losses[&Loss::LostEvents] == 0
+        {
             return Err(RunError::UnseenExec);
         }
         Ok(())
     }
 
-    /// The trace so far. Counting continues meanwhile, so the figures of a row may be of different moments.
+    /// The trace so far. Counting continues meanwhile, so the figures of a row may be of different
+    /// moments.
     fn interim_trace(&mut self, loaded: &Loaded, begun: &Trace) -> Result<Trace, RunError> {
         self.drain();
         let mut trace = begun.clone();
         trace.wall_ns = self.seen.task_table.wall_ns(Until::AllEnd, now_ns());
-        self.seen.clone().describe(loaded, &LiveTasks::now(loaded)?, &mut trace, None)?;
+        self.seen
+            .clone()
+            .describe(loaded, &LiveTasks::now(loaded)?, &mut trace, None)?;
         trace.losses.insert(Loss::ReadWhileRunning, 1);
         Ok(trace)
     }
 
-    async fn until_over(&mut self, run: &CurrentRun<'_>, log: &mut Log, mut ticker: Ticker) -> Result<Exit, RunError> {
+    async fn until_over(
+        &mut self,
+        run: &CurrentRun<'_>,
+        log: &mut Log,
+        mut ticker: Ticker,
+    ) -> Result<Exit, RunError> {
         let exit = self.until_root_ends(run, log, &mut ticker).await?;
         // What is left to wait for are the ends of tasks.
         self.wakeups.as_mut().map_or(Ok(()), Wakeups::await_each)?;
@@ -215,7 +275,12 @@ impl TaskWatcher {
         Ok(exit)
     }
 
-    async fn until_root_ends(&mut self, run: &CurrentRun<'_>, log: &mut Log, ticker: &mut Ticker) -> Result<Exit, RunError> {
+    async fn until_root_ends(
+        &mut self,
+        run: &CurrentRun<'_>,
+        log: &mut Log,
+        ticker: &mut Ticker,
+    ) -> Result<Exit, RunError> {
         loop {
             tokio::select! {
                 // Its end comes first: a signal after that is for zctrace.
@@ -240,11 +305,21 @@ impl TaskWatcher {
     fn progress(&mut self, loaded: &Loaded, elapsed: Duration) -> std::io::Result<Progress> {
         self.drain();
         let (calls, bytes) = loaded.maps.calls_and_bytes(&self.seen.counts)?;
-        Ok(Progress { elapsed, processes: self.seen.task_table.processes(), calls, bytes })
+        Ok(Progress {
+            elapsed,
+            processes: self.seen.task_table.processes(),
+            calls,
+            bytes,
+        })
     }
 
     /// Waits until the last descendant has ended, or a signal ends the trace.
-    async fn until_all_end(&mut self, run: &CurrentRun<'_>, log: &mut Log, ticker: &mut Ticker) -> Result<(), RunError> {
+    async fn until_all_end(
+        &mut self,
+        run: &CurrentRun<'_>,
+        log: &mut Log,
+        ticker: &mut Ticker,
+    ) -> Result<(), RunError> {
         self.drain();
         while self.seen.task_table.not_ended().next().is_some() {
             tokio::select! {
@@ -268,14 +343,20 @@ impl TaskWatcher {
 
     /// Shows the trace so far if this signal asks for it; returns whether it does.
     fn sends_interim_trace(&mut self, signal: i32, run: &CurrentRun<'_>) -> bool {
-        let Some(on_interim_trace) = run.options.on_interim_trace.as_ref().filter(|_| signal == libc::SIGUSR1) else {
+        let Some(on_interim_trace) = run
+            .options
+            .on_interim_trace
+            .as_ref()
+            .filter(|_| signal == libc::SIGUSR1)
+        else {
             return false;
         };
         on_interim_trace.call(self.interim_trace(run.loaded, run.begun), run.options);
         true
     }
 
-    /// Waits for the tasks that are about to end, so that their counters are final. Returns the tasks that are still alive.
+    /// Waits for the tasks that are about to end, so that their counters are final. Returns the
+    /// tasks that are still alive.
     async fn settle(&mut self, loaded: &Loaded) -> Result<LiveTasks, RunError> {
         let deadline = Instant::now() + EXIT_LIMIT;
         let is_proc_ours = is_proc_ours();
@@ -284,7 +365,8 @@ impl TaskWatcher {
             self.drain();
             let alive = &live.counters;
             // A task whose counters can no longer be read is just ending.
-            let all_live = alive.len() == live.tasks.len() && (!is_proc_ours || alive.values().all(Option::is_some));
+            let all_live = alive.len() == live.tasks.len()
+                && (!is_proc_ours || alive.values().all(Option::is_some));
             if (all_live && !self.waits_for_an_end(alive)) || Instant::now() >= deadline {
                 return Ok(live);
             }
@@ -297,7 +379,10 @@ impl TaskWatcher {
 
     /// Whether a task is neither alive nor known to have ended: its last event is still to come.
     fn waits_for_an_end(&self, alive: &HashMap<u32, Option<RawCounters>>) -> bool {
-        self.seen.task_table.not_ended().any(|serial| !alive.contains_key(&serial))
+        self.seen
+            .task_table
+            .not_ended()
+            .any(|serial| !alive.contains_key(&serial))
     }
 
     /// Waits for events and records them.
@@ -331,11 +416,16 @@ impl TaskWatcher {
                 None => self.seen.unreadable += 1,
             }
         }
-        self.epochs.iter_mut().for_each(|epochs| epochs.note_occasions(occasions));
-        self.forgetting.iter_mut().for_each(|forgetting| forgetting.note_occasions(occasions));
+        self.epochs
+            .iter_mut()
+            .for_each(|epochs| epochs.note_occasions(occasions));
+        self.forgetting
+            .iter_mut()
+            .for_each(|forgetting| forgetting.note_occasions(occasions));
     }
 
-    /// Reads a batch of the messages about callers. They name files, whose own messages have come before.
+    /// Reads a batch of the messages about callers. They name files, whose own messages have come
+    /// before.
     fn read_samples(&mut self) {
         self.drain();
         self.samples.begin_batch();
@@ -343,14 +433,16 @@ impl TaskWatcher {
             if let Some(number) = change.file() {
                 self.await_file(number);
             }
-            let file = change.file().and_then(|number| self.seen.counts.files.known(number));
+            let file = change
+                .file()
+                .and_then(|number| self.seen.counts.files.known(number));
             self.samples.change(change, file);
         }
         self.seen.unreadable += self.samples.take_unreadable();
     }
 
-    /// Reads messages until a file is known. Its own message has been sent, but may be behind one that a program on another processor has not
-    /// finished.
+    /// Reads messages until a file is known. Its own message has been sent, but may be behind one
+    /// that a program on another processor has not finished.
     fn await_file(&mut self, number: FileNumber) {
         for _ in 0..FILE_ATTEMPTS {
             if self.seen.counts.files.known(number).is_some() {
@@ -363,8 +455,17 @@ impl TaskWatcher {
 
     /// Moves what was counted out of the maps, if there may be much in them.
     fn empty_maps(&mut self, run: &CurrentRun<'_>) -> Result<(), RunError> {
-        let needs_room = self.forgetting.as_ref().is_some_and(|forgetting| forgetting.is_urgent(&self.seen.counts.files));
-        let Some(epochs) = self.epochs.as_mut().filter(|epochs| epochs.is_due() || needs_room) else { return Ok(()) };
+        let needs_room = self
+            .forgetting
+            .as_ref()
+            .is_some_and(|forgetting| forgetting.is_urgent(&self.seen.counts.files));
+        let Some(epochs) = self
+            .epochs
+            .as_mut()
+            .filter(|epochs| epochs.is_due() || needs_room)
+        else {
+            return Ok(());
+        };
         // Of these, all rows are in this epoch or in earlier ones.
         let just_ended = self.seen.task_table.take_just_ended();
         let last_number = self.seen.counts.files.last_number();
@@ -376,9 +477,20 @@ impl TaskWatcher {
         }
         self.read_samples();
         self.seen.settle(just_ended, run, &mut self.samples)?;
-        let Seen { counts, ended, pipes, .. } = &mut self.seen;
-        match self.forgetting.as_mut().filter(|forgetting| forgetting.is_due(&counts.files)) {
-            Some(forgetting) => forgetting.forget(counts, ended, &run.loaded.maps, last_number, pipes),
+        let Seen {
+            counts,
+            ended,
+            pipes,
+            ..
+        } = &mut self.seen;
+        match self
+            .forgetting
+            .as_mut()
+            .filter(|forgetting| forgetting.is_due(&counts.files))
+        {
+            Some(forgetting) => {
+                forgetting.forget(counts, ended, &run.loaded.maps, last_number, pipes)
+            }
             None => Ok(()),
         }
     }
@@ -386,8 +498,18 @@ impl TaskWatcher {
 
 impl Seen {
     /// Puts the processes aside all of whose tasks have ended, and merges them if there are many.
-    fn settle(&mut self, just_ended: Vec<u32>, run: &CurrentRun<'_>, samples: &mut Samples) -> Result<(), RunError> {
-        let Self { task_table, counts, ended, .. } = self;
+    fn settle(
+        &mut self,
+        just_ended: Vec<u32>,
+        run: &CurrentRun<'_>,
+        samples: &mut Samples,
+    ) -> Result<(), RunError> {
+        let Self {
+            task_table,
+            counts,
+            ended,
+            ..
+        } = self;
         let mut counted = |task| {
             samples.take_task(task, counts);
             counts.take_task(task)
@@ -408,11 +530,25 @@ impl Seen {
         Ok(())
     }
 
-    /// Analyses the transfers of processes that have ended, and merges those that need not be told apart any more.
-    fn settle_transfers(&mut self, most: usize, files: Files, run: &CurrentRun<'_>) -> Result<(), RunError> {
-        let Self { task_table, counts, ended, .. } = self;
+    /// Analyses the transfers of processes that have ended, and merges those that need not be told
+    /// apart any more.
+    fn settle_transfers(
+        &mut self,
+        most: usize,
+        files: Files,
+        run: &CurrentRun<'_>,
+    ) -> Result<(), RunError> {
+        let Self {
+            task_table,
+            counts,
+            ended,
+            ..
+        } = self;
         let (loaded, used) = (run.loaded, ended.files_of_transfers());
-        counts.files.set_streams(|file| used.contains(&file), |number| loaded.maps.streams(number))?;
+        counts.files.set_streams(
+            |file| used.contains(&file),
+            |number| loaded.maps.streams(number),
+        )?;
         let mut trace = Trace {
             processes: task_table.living(|task| counts.rows_of(task)),
             files: counts.files.lend(),
@@ -425,7 +561,8 @@ impl Seen {
         Ok(())
     }
 
-    /// Fills in everything that was seen and counted. Callers are only named when the command has ended.
+    /// Fills in everything that was seen and counted. Callers are only named when the command has
+    /// ended.
     fn describe(
         self,
         loaded: &Loaded,
@@ -440,7 +577,9 @@ impl Seen {
             samples.take_all(&mut counts);
         }
         counts.add_unfinished(&live.tasks);
-        counts.files.set_streams(|_| true, |number| loaded.maps.streams(number))?;
+        counts
+            .files
+            .set_streams(|_| true, |number| loaded.maps.streams(number))?;
         let counted = counts.take_tasks(&live.tasks);
         trace.notes.clone_from(&loaded.notes);
         trace.notes.extend(counts.files.unknown_note());
@@ -460,19 +599,32 @@ impl Seen {
             trace.notes.extend(loaded.untested.exec.clone());
         }
         let (ended, merged, settled) = self.ended.into_parts();
-        let (processes, unseen_ends) = self.task_table.into_processes(counted, alive, loaded.counters_known, ended);
+        let (processes, unseen_ends) =
+            self.task_table
+                .into_processes(counted, alive, loaded.counters_known, ended);
         trace.losses.insert(Loss::UnseenEnds, unseen_ends);
-        let overflowed = trace.losses.get(&Loss::OverflowedOperations).copied().unwrap_or(0);
+        let overflowed = trace
+            .losses
+            .get(&Loss::OverflowedOperations)
+            .copied()
+            .unwrap_or(0);
         if uses_io_uring(&processes) {
             trace.notes.push(IO_WORKERS.to_owned());
             trace.notes.extend(loaded.untested.rings.clone());
-            trace.notes.extend(unknown_operations_note(&processes, overflowed));
+            trace
+                .notes
+                .extend(unknown_operations_note(&processes, overflowed));
         }
         (trace.processes, trace.merged, trace.settled) = (processes, merged, settled);
         trace.notes.extend(samples.as_ref().and_then(Samples::note));
         trace.stacks = samples.and_then(Samples::into_stacks);
-        let (directory_may_change, has_successes) = (changes_directory(trace), loaded.has_succeeded_paths);
-        trace.failed_paths = Some(FailedPaths { directory_may_change, has_successes, ..loaded.maps.failed_paths()? });
+        let (directory_may_change, has_successes) =
+            (changes_directory(trace), loaded.has_succeeded_paths);
+        trace.failed_paths = Some(FailedPaths {
+            directory_may_change,
+            has_successes,
+            ..loaded.maps.failed_paths()?
+        });
         Ok(())
     }
 }
@@ -484,9 +636,18 @@ fn calls_without_files(counts: &Counts, loaded: &Loaded) -> Result<u64, RunError
 
 /// Whether a process may have changed the directory in which its relative paths start.
 fn changes_directory(trace: &Trace) -> bool {
-    let rows = trace.all_processes().flat_map(|process| &process.threads).flat_map(|thread| &thread.rows);
+    let rows = trace
+        .all_processes()
+        .flat_map(|process| &process.threads)
+        .flat_map(|thread| &thread.rows);
     rows.map(|row| (&row.call, row.calls, row.errors))
-        .chain(trace.other_calls.iter().flatten().map(|(call, sums)| (call, sums.calls, sums.errors)))
+        .chain(
+            trace
+                .other_calls
+                .iter()
+                .flatten()
+                .map(|(call, sums)| (call, sums.calls, sums.errors)),
+        )
         .any(|(call, calls, errors)| is_changing_directory(call) && calls > errors)
 }
 
@@ -505,13 +666,17 @@ struct Log(Option<AsyncFd<EbpfLogger<&'static dyn log::Log>>>);
 
 impl Log {
     fn open(verbose: bool, loaded: &mut Loaded) -> Self {
-        let logger = verbose.then(|| EbpfLogger::init(loaded.ebpf_mut()).ok()).flatten();
+        let logger = verbose
+            .then(|| EbpfLogger::init(loaded.ebpf_mut()).ok())
+            .flatten();
         Self(logger.and_then(|logger| watch_readable(logger).ok()))
     }
 
     /// Waits for log messages and shows them; never ready without a logger.
     async fn more(&mut self) -> std::io::Result<()> {
-        let Some(logger) = &mut self.0 else { return std::future::pending().await };
+        let Some(logger) = &mut self.0 else {
+            return std::future::pending().await;
+        };
         logger.readable_mut().await?.clear_ready();
         logger.get_mut().flush();
         Ok(())

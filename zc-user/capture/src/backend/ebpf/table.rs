@@ -1,8 +1,8 @@
-//! Reads many entries of a map with one system call, those of a hash ([`Table`]) or of an array ([`ArrayTable`]), and removes those of a
-//! hash. aya 0.14 has no function for that.
+//! Reads many entries of a map with one system call, those of a hash ([`Table`]) or of an array
+//! ([`ArrayTable`]), and removes those of a hash. aya 0.14 has no function for that.
 //!
-//! Source: `bpf_map_do_batch` and `generic_map_lookup_batch` of the kernel's kernel/bpf/syscall.c and `__htab_map_lookup_and_delete_batch` of
-//! its kernel/bpf/hashtab.c.
+//! Source: `bpf_map_do_batch` and `generic_map_lookup_batch` of the kernel's kernel/bpf/syscall.c
+//! and `__htab_map_lookup_and_delete_batch` of its kernel/bpf/hashtab.c.
 
 use std::{
     ffi::c_int,
@@ -23,7 +23,8 @@ const DELETE_BATCH: c_int = 27;
 const UPDATE: c_int = 2;
 /// `BPF_NOEXIST` of the same file: an entry that is there stays as it is.
 const ONLY_NEW: u64 = 1;
-/// Why an entry may not be added although nothing is wrong: there is one, there is no room or memory, or its bucket is in use.
+/// Why an entry may not be added although nothing is wrong: there is one, there is no room or
+/// memory, or its bucket is in use.
 const REFUSED: [c_int; 4] = [libc::EEXIST, libc::E2BIG, libc::ENOMEM, libc::EBUSY];
 
 /// How many entries are read at once.
@@ -42,8 +43,13 @@ impl<K: Pod, V: Pod> TryFrom<Map> for Table<K, V> {
     fn try_from(map: Map) -> Result<Self, MapError> {
         // Compares the sizes of keys and values with those of the map.
         HashMap::<&MapData, K, V>::try_from(&map)?;
-        let Map::HashMap(map) = map else { return Err(MapError::InvalidMapType { map_type: 0 }) };
-        Ok(Self { map, entries: PhantomData })
+        let Map::HashMap(map) = map else {
+            return Err(MapError::InvalidMapType { map_type: 0 });
+        };
+        Ok(Self {
+            map,
+            entries: PhantomData,
+        })
     }
 }
 
@@ -57,8 +63,13 @@ impl<V: Pod> TryFrom<Map> for ArrayTable<V> {
     fn try_from(map: Map) -> Result<Self, MapError> {
         // Compares the size of values with that of the map.
         Array::<&MapData, V>::try_from(&map)?;
-        let Map::Array(map) = map else { return Err(MapError::InvalidMapType { map_type: 0 }) };
-        Ok(Self(Table { map, entries: PhantomData }))
+        let Map::Array(map) = map else {
+            return Err(MapError::InvalidMapType { map_type: 0 });
+        };
+        Ok(Self(Table {
+            map,
+            entries: PhantomData,
+        }))
     }
 }
 
@@ -98,16 +109,24 @@ struct Update {
 }
 
 impl<K: Pod, V: Pod> Table<K, V> {
-    /// Calls the function with every entry. An entry that is there all the time is seen once, whatever is inserted or removed meanwhile.
+    /// Calls the function with every entry. An entry that is there all the time is seen once,
+    /// whatever is inserted or removed meanwhile.
     pub fn for_each(&self, mut entry: impl FnMut(K, &V)) -> io::Result<()> {
         self.for_each_batch(|keys, values| {
-            keys.iter().zip(values).for_each(|(key, value)| entry(*key, value));
+            keys.iter()
+                .zip(values)
+                .for_each(|(key, value)| entry(*key, value));
             Ok(())
         })
     }
 
-    /// Calls the function with every entry whose key is wanted, and removes it. Nobody may write to these entries any more.
-    pub fn take(&self, is_wanted: impl Fn(&K) -> bool, mut entry: impl FnMut(K, &V)) -> io::Result<()> {
+    /// Calls the function with every entry whose key is wanted, and removes it. Nobody may write to
+    /// these entries any more.
+    pub fn take(
+        &self,
+        is_wanted: impl Fn(&K) -> bool,
+        mut entry: impl FnMut(K, &V),
+    ) -> io::Result<()> {
         let mut taken = Vec::new();
         self.for_each_batch(|keys, values| {
             taken.clear();
@@ -119,7 +138,8 @@ impl<K: Pod, V: Pod> Table<K, V> {
         })
     }
 
-    /// Adds an entry. If there is one with its key, or no room or memory, nothing changes, and the result is `false`.
+    /// Adds an entry. If there is one with its key, or no room or memory, nothing changes, and the
+    /// result is `false`.
     pub fn insert(&self, key: &K, value: &V) -> io::Result<bool> {
         is_added(self.update(key, value, ONLY_NEW))
     }
@@ -135,12 +155,18 @@ impl<K: Pod, V: Pod> Table<K, V> {
         bpf(UPDATE, &mut attributes)
     }
 
-    fn for_each_batch(&self, mut batch: impl FnMut(&[K], &[V]) -> io::Result<()>) -> io::Result<()> {
+    fn for_each_batch(
+        &self,
+        mut batch: impl FnMut(&[K], &[V]) -> io::Result<()>,
+    ) -> io::Result<()> {
         let (mut keys, mut values) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
         let mut position = None;
         loop {
             let next = self.read(position, &mut keys, &mut values);
-            if next.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ENOSPC)) {
+            if next
+                .as_ref()
+                .is_err_and(|error| error.raw_os_error() == Some(libc::ENOSPC))
+            {
                 // The entries of one bucket are read together.
                 keys.reserve(2 * keys.capacity());
                 values.reserve(keys.capacity());
@@ -153,8 +179,14 @@ impl<K: Pod, V: Pod> Table<K, V> {
         }
     }
 
-    /// Reads as many entries as there is room for, from this position on. Returns the position after them; `None` at the end.
-    fn read(&self, position: Option<u32>, keys: &mut Vec<K>, values: &mut Vec<V>) -> io::Result<Option<u32>> {
+    /// Reads as many entries as there is room for, from this position on. Returns the position
+    /// after them; `None` at the end.
+    fn read(
+        &self,
+        position: Option<u32>,
+        keys: &mut Vec<K>,
+        values: &mut Vec<V>,
+    ) -> io::Result<Option<u32>> {
         // SAFETY: a map of these types, see `try_from`.
         unsafe { read_batch(&self.map, position, keys, values) }
     }
@@ -176,7 +208,8 @@ impl<K: Pod, V: Pod> Table<K, V> {
     }
 }
 
-/// Reads as many entries as there is room for, from this position on. Returns the position after them; `None` at the end.
+/// Reads as many entries as there is room for, from this position on. Returns the position after
+/// them; `None` at the end.
 ///
 /// # Safety
 ///
@@ -192,7 +225,9 @@ unsafe fn read_batch<K: Pod, V: Pod>(
     let mut next = 0_u32;
     let room = keys.capacity().min(values.capacity());
     let mut attributes = Attributes {
-        in_batch: position.as_ref().map_or(0, |position| std::ptr::from_ref(position).expose_provenance() as u64),
+        in_batch: position.as_ref().map_or(0, |position| {
+            std::ptr::from_ref(position).expose_provenance() as u64
+        }),
         out_batch: (&raw mut next).expose_provenance() as u64,
         keys: keys.as_mut_ptr().expose_provenance() as u64,
         values: values.as_mut_ptr().expose_provenance() as u64,
@@ -200,7 +235,9 @@ unsafe fn read_batch<K: Pod, V: Pod>(
         ..Attributes::of(map)
     };
     let result = bpf(LOOKUP_BATCH, &mut attributes);
-    let is_end = result.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ENOENT));
+    let is_end = result
+        .as_ref()
+        .is_err_and(|error| error.raw_os_error() == Some(libc::ENOENT));
     if !is_end {
         result?;
     }
@@ -216,24 +253,50 @@ unsafe fn read_batch<K: Pod, V: Pod>(
 impl Attributes {
     fn of(map: &MapData) -> Self {
         let map_fd = u32::try_from(map.fd().as_fd().as_raw_fd()).unwrap_or(u32::MAX);
-        Self { in_batch: 0, out_batch: 0, keys: 0, values: 0, count: 0, map_fd, elem_flags: 0, flags: 0 }
+        Self {
+            in_batch: 0,
+            out_batch: 0,
+            keys: 0,
+            values: 0,
+            count: 0,
+            map_fd,
+            elem_flags: 0,
+            flags: 0,
+        }
     }
 }
 
 /// Whether an entry was added, from the result of the call that should do so.
 fn is_added(result: io::Result<()>) -> io::Result<bool> {
     match result {
-        Err(error) if error.raw_os_error().is_some_and(|errno| REFUSED.contains(&errno)) => Ok(false),
+        Err(error)
+            if error
+                .raw_os_error()
+                .is_some_and(|errno| REFUSED.contains(&errno)) =>
+        {
+            Ok(false)
+        }
         result => result.map(|()| true),
     }
 }
 
 /// `T` is the member of the kernel's `union bpf_attr` that the command takes.
 fn bpf<T>(command: c_int, attributes: &mut T) -> io::Result<()> {
-    // SAFETY: the pointers in the attributes are valid for as many keys and values as `count` says, or for one of each, and the kernel writes
-    // no further.
-    let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size_of::<T>()) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    // SAFETY: the pointers in the attributes are valid for as many keys and values as `count` says,
+    // or for one of each, and the kernel writes no further.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            std::ptr::from_mut(attributes),
+            size_of::<T>(),
+        )
+    };
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -244,10 +307,18 @@ mod tests {
     fn an_entry_for_which_there_is_no_room_is_no_error() {
         assert!(is_added(Ok(())).expect("was added"));
         for errno in REFUSED {
-            assert!(!is_added(Err(io::Error::from_raw_os_error(errno))).expect("was refused"), "{errno}");
+            assert!(
+                !is_added(Err(io::Error::from_raw_os_error(errno))).expect("was refused"),
+                "{errno}"
+            );
         }
         for errno in [libc::EPERM, libc::EINVAL] {
-            assert_eq!(is_added(Err(io::Error::from_raw_os_error(errno))).expect_err("is wrong").raw_os_error(), Some(errno));
+            assert_eq!(
+                is_added(Err(io::Error::from_raw_os_error(errno)))
+                    .expect_err("is wrong")
+                    .raw_os_error(),
+                Some(errno)
+            );
         }
     }
 }

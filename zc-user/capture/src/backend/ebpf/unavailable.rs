@@ -40,7 +40,9 @@ pub enum EbpfUnavailable {
     #[error("{0}: use another kernel, or --backend strace")]
     MissingField(#[from] MissingField),
     /// This process may not load programs.
-    #[error("not allowed to load eBPF programs: run zctrace with sudo, or give it CAP_BPF and CAP_PERFMON")]
+    #[error(
+        "not allowed to load eBPF programs: run zctrace with sudo, or give it CAP_BPF and CAP_PERFMON"
+    )]
     NotPermitted,
     /// The kernel's verifier refuses a program, whatever the privileges.
     #[error(
@@ -73,7 +75,11 @@ pub enum EbpfUnavailable {
 
 /// What to do if the kernel has no type information.
 fn if_missing(cause: &io::Error) -> &'static str {
-    if cause.kind() == io::ErrorKind::NotFound { "; the kernel must be built with CONFIG_DEBUG_INFO_BTF" } else { "" }
+    if cause.kind() == io::ErrorKind::NotFound {
+        "; the kernel must be built with CONFIG_DEBUG_INFO_BTF"
+    } else {
+        ""
+    }
 }
 
 /// The kernel is older than the oldest that is supported.
@@ -87,10 +93,15 @@ pub struct TooOld {
 }
 
 impl TooOld {
-    /// Whether the kernel of this release is too old. If the release does not say, loading the programs is tried.
+    /// Whether the kernel of this release is too old. If the release does not say, loading the
+    /// programs is tried.
     pub fn check(release: &str) -> Result<(), Self> {
-        if version(release).is_some_and(|version| version < OLDEST_KERNEL) && !has_backports(release) {
-            return Err(Self { release: release.to_owned() });
+        if version(release).is_some_and(|version| version < OLDEST_KERNEL)
+            && !has_backports(release)
+        {
+            return Err(Self {
+                release: release.to_owned(),
+            });
         }
         Ok(())
     }
@@ -99,41 +110,59 @@ impl TooOld {
 /// Major and minor version in a kernel's release; `None` if it does not begin with them.
 pub(super) fn version(release: &str) -> Option<(u32, u32)> {
     let (major, rest) = release.split_once('.')?;
-    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
     Some((major.parse().ok()?, rest[..end].parse().ok()?))
 }
 
-/// Whether the distribution backports BPF to old kernels: Red Hat and its derivatives, as in `5.14.0-503.11.1.el9_5.x86_64`.
+/// Whether the distribution backports BPF to old kernels: Red Hat and its derivatives, as in
+/// `5.14.0-503.11.1.el9_5.x86_64`.
 fn has_backports(release: &str) -> bool {
-    release.split('.').any(|part| part.strip_prefix("el").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())))
+    release.split('.').any(|part| {
+        part.strip_prefix("el")
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    })
 }
 
 /// The running kernel's release, as `uname -r` shows it; empty if it cannot be read.
 pub(super) fn release() -> String {
-    uname().map(|system| system.release().to_string_lossy().into_owned()).unwrap_or_default()
+    uname()
+        .map(|system| system.release().to_string_lossy().into_owned())
+        .unwrap_or_default()
 }
 
-/// The kernel refuses to create a map, load the object's types or something else that is not a program.
+/// The kernel refuses to create a map, load the object's types or something else that is not a
+/// program.
 pub(super) fn object_refused(error: &EbpfError) -> EbpfUnavailable {
-    if is_denied(error) { EbpfUnavailable::NotPermitted } else { refused(error) }
+    if is_denied(error) {
+        EbpfUnavailable::NotPermitted
+    } else {
+        refused(error)
+    }
 }
 
 /// The kernel refuses to load or attach this program.
 pub(super) fn program_refused(program: &str, error: &ProgramError) -> EbpfUnavailable {
     match error {
-        ProgramError::LoadError { io_error, verifier_log } => load_refused(program, io_error, &verifier_log.to_string()),
+        ProgramError::LoadError {
+            io_error,
+            verifier_log,
+        } => load_refused(program, io_error, &verifier_log.to_string()),
         error if is_denied(error) => EbpfUnavailable::NotPermitted,
         error => refused(error),
     }
 }
 
-/// Whether the verifier gave up because a signal came: `do_check` of the kernel's kernel/bpf/verifier.c returns EAGAIN then.
+/// Whether the verifier gave up because a signal came: `do_check` of the kernel's
+/// kernel/bpf/verifier.c returns EAGAIN then.
 pub(super) fn is_interrupted(error: &ProgramError) -> bool {
     matches!(error, ProgramError::LoadError { io_error, .. } if io_error.raw_os_error() == Some(libc::EAGAIN))
 }
 
-/// Why `BPF_PROG_LOAD` fails. A lack of capabilities is EPERM. The verifier refuses with EACCES, EINVAL, E2BIG and others, and says why in
-/// its log. A security module refuses with `EACCES` as well (`SELinux` does), before the verifier runs: then there is no log.
+/// Why `BPF_PROG_LOAD` fails. A lack of capabilities is EPERM. The verifier refuses with EACCES,
+/// EINVAL, E2BIG and others, and says why in its log. A security module refuses with `EACCES` as
+/// well (`SELinux` does), before the verifier runs: then there is no log.
 fn load_refused(program: &str, error: &io::Error, log: &str) -> EbpfUnavailable {
     match (error.raw_os_error(), verifier_reason(log)) {
         (Some(libc::EPERM), _) | (Some(libc::EACCES), None) => EbpfUnavailable::NotPermitted,
@@ -154,7 +183,8 @@ pub(super) fn refused(error: &(dyn error::Error + 'static)) -> EbpfUnavailable {
     EbpfUnavailable::Refused(one_line(error))
 }
 
-/// A thread that loads programs cannot be started. `pthread_create(3)` fails with EAGAIN if memory is short, too.
+/// A thread that loads programs cannot be started. `pthread_create(3)` fails with EAGAIN if memory
+/// is short, too.
 pub(super) fn no_thread(error: &io::Error) -> EbpfUnavailable {
     EbpfUnavailable::Refused(format!(
         "cannot start a thread, because of a limit on memory (ulimit -v) or on tasks (ulimit -u): {error}"
@@ -164,7 +194,9 @@ pub(super) fn no_thread(error: &io::Error) -> EbpfUnavailable {
 /// The error with its causes, without the verifier's log.
 fn one_line(error: &(dyn error::Error + 'static)) -> String {
     let chain = std::iter::successors(Some(error), |&error| error.source());
-    let parts: Vec<String> = chain.filter_map(|error| error.to_string().lines().next().map(str::to_owned)).collect();
+    let parts: Vec<String> = chain
+        .filter_map(|error| error.to_string().lines().next().map(str::to_owned))
+        .collect();
     parts.join(": ")
 }
 
@@ -175,15 +207,31 @@ fn is_denied(error: &(dyn error::Error + 'static)) -> bool {
         .any(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
-/// Why the verifier refuses a program: the first line of its log that is neither a progress note nor a statistic. If there are several,
-/// the first is the most specific. `None` if there is none. The log is that of `BPF_LOG_STATS`, without instructions.
+/// Why the verifier refuses a program: the first line of its log that is neither a progress note
+/// nor a statistic. If there are several, the first is the most specific. `None` if there is none.
+/// The log is that of `BPF_LOG_STATS`, without instructions.
 fn verifier_reason(log: &str) -> Option<String> {
     // 6.1 writes the last one for every program with a typed argument.
-    const NOTES: [&str; 5] = ["Validating ", "func#", "Func#", "func '", "reg type unsupported for arg#0 function"];
+    const NOTES: [&str; 5] = [
+        "Validating ",
+        "func#",
+        "Func#",
+        "func '",
+        "reg type unsupported for arg#0 function",
+    ];
     // `print_verification_stats` of the kernel's kernel/bpf/verifier.c.
     const STATISTICS: [&str; 3] = ["verification time ", "stack depth ", "processed "];
-    let is_reason = |line: &&str| !line.is_empty() && !NOTES.iter().chain(&STATISTICS).any(|start| line.starts_with(start));
-    log.lines().map(str::trim).find(is_reason).map(str::to_owned)
+    let is_reason = |line: &&str| {
+        !line.is_empty()
+            && !NOTES
+                .iter()
+                .chain(&STATISTICS)
+                .any(|start| line.starts_with(start))
+    };
+    log.lines()
+        .map(str::trim)
+        .find(is_reason)
+        .map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -205,24 +253,48 @@ mod tests {
             let too_old = TooOld::check(release).expect_err(release);
             assert_eq!(
                 too_old.to_string(),
-                format!("Linux {release} is too old for the eBPF programs: use Linux 6.1 or newer, or --backend strace")
+                format!(
+                    "Linux {release} is too old for the eBPF programs: use Linux 6.1 or newer, or --backend strace"
+                )
             );
         }
     }
 
     #[test]
     fn kernels_that_are_new_enough_or_unknown_are_tried() {
-        for release in ["6.1.0-41-cloud-amd64", "6.1", "6.1-rc1", "6.12.63+deb13-arm64", "6.18.44-fc-v669", "7.0.0", "10.2"] {
+        for release in [
+            "6.1.0-41-cloud-amd64",
+            "6.1",
+            "6.1-rc1",
+            "6.12.63+deb13-arm64",
+            "6.18.44-fc-v669",
+            "7.0.0",
+            "10.2",
+        ] {
             assert_eq!(TooOld::check(release), Ok(()), "{release}");
         }
-        for odd in ["", "6", "five.ten", ".", "5.", "99999999999.1", "-1.0", "custom-5.10", "v5.10"] {
+        for odd in [
+            "",
+            "6",
+            "five.ten",
+            ".",
+            "5.",
+            "99999999999.1",
+            "-1.0",
+            "custom-5.10",
+            "v5.10",
+        ] {
             assert_eq!(TooOld::check(odd), Ok(()), "{odd:?}");
         }
     }
 
     #[test]
     fn kernels_with_backports_are_tried() {
-        for release in ["5.14.0-503.11.1.el9_5.x86_64", "4.18.0-553.el8_10.aarch64", "5.14.0-362.8.1.el9_3.x86_64+rt"] {
+        for release in [
+            "5.14.0-503.11.1.el9_5.x86_64",
+            "4.18.0-553.el8_10.aarch64",
+            "5.14.0-362.8.1.el9_3.x86_64+rt",
+        ] {
             assert_eq!(TooOld::check(release), Ok(()), "{release}");
         }
         assert!(TooOld::check("5.10.0-elastic").is_err() && TooOld::check("5.10.el").is_err());
@@ -271,11 +343,20 @@ processed 48148 insns (limit 1000000) max_states_per_insn 21 total_states 2297 p
     fn the_reason_is_the_first_line_that_is_neither_a_note_nor_a_statistic() {
         for (log, reason) in [
             (STACK, "combined stack size of 4 calls is 544. Too large"),
-            (MEMBER, "access beyond the end of member flags (mend:48) in struct task_struct with off 44 size 8"),
-            (VALUE, "invalid access to map value, value_size=8 off=8 size=8"),
+            (
+                MEMBER,
+                "access beyond the end of member flags (mend:48) in struct task_struct with off 44 size 8",
+            ),
+            (
+                VALUE,
+                "invalid access to map value, value_size=8 off=8 size=8",
+            ),
             (LONG, "BPF program is too large. Processed 1000001 insn"),
             (SCALAR, "R3 invalid mem access 'scalar'"),
-            ("invalid func unknown#9999\nprocessed 1 insns (limit 1000000)", "invalid func unknown#9999"),
+            (
+                "invalid func unknown#9999\nprocessed 1 insns (limit 1000000)",
+                "invalid func unknown#9999",
+            ),
         ] {
             assert_eq!(verifier_reason(log).as_deref(), Some(reason));
         }
@@ -283,14 +364,20 @@ processed 48148 insns (limit 1000000) max_states_per_insn 21 total_states 2297 p
 
     #[test]
     fn a_log_without_a_reason_has_none() {
-        for log in ["", "\n", "Validating file_behind() func#7...\n", "stack depth 0\nprocessed 1 insns (limit 1000000)\n"] {
+        for log in [
+            "",
+            "\n",
+            "Validating file_behind() func#7...\n",
+            "stack depth 0\nprocessed 1 insns (limit 1000000)\n",
+        ] {
             assert_eq!(verifier_reason(log), None, "{log:?}");
         }
     }
 
     /// The message about a program that cannot be loaded, without the kernel's release.
     fn message(errno: i32, log: &str) -> String {
-        let message = load_refused("sys_enter", &io::Error::from_raw_os_error(errno), log).to_string();
+        let message =
+            load_refused("sys_enter", &io::Error::from_raw_os_error(errno), log).to_string();
         assert!(!message.contains('\n'), "one line: {message}");
         message.replace(&release(), "RELEASE")
     }
@@ -303,9 +390,16 @@ processed 48148 insns (limit 1000000) max_states_per_insn 21 total_states 2297 p
              use another kernel from Linux 6.1 on or --backend strace, and please report this"
         );
         for errno in [libc::EACCES, libc::EINVAL, libc::E2BIG, libc::EFAULT] {
-            assert!(message(errno, VALUE).contains("sys_enter: invalid access to map value, value_size=8 off=8 size=8; "));
+            assert!(
+                message(errno, VALUE).contains(
+                    "sys_enter: invalid access to map value, value_size=8 off=8 size=8; "
+                )
+            );
         }
-        assert!(message(libc::E2BIG, "").contains("sys_enter: Argument list too long"), "without a log, the error is the reason");
+        assert!(
+            message(libc::E2BIG, "").contains("sys_enter: Argument list too long"),
+            "without a log, the error is the reason"
+        );
     }
 
     #[test]
@@ -314,7 +408,8 @@ processed 48148 insns (limit 1000000) max_states_per_insn 21 total_states 2297 p
         let log = "subprog 0 (sys_enter) main insns_self 253 insns_total 253 stack 112\n";
         let short_of_descriptors = message(libc::EMFILE, log);
         assert!(
-            short_of_descriptors.contains("cannot load the eBPF program sys_enter: Too many open files"),
+            short_of_descriptors
+                .contains("cannot load the eBPF program sys_enter: Too many open files"),
             "{short_of_descriptors}"
         );
         assert!(message(libc::ENOMEM, log).contains("memory"));

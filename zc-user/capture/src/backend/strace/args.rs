@@ -1,4 +1,5 @@
-//! The syntax of a call's arguments: how they are split, and how strace prints structures, arrays and descriptors.
+//! The syntax of a call's arguments: how they are split, and how strace prints structures, arrays
+//! and descriptors.
 
 use super::syntax::{annotation_end, find_top_level, unsigned};
 
@@ -36,7 +37,11 @@ impl<'a> Args<'a> {
     /// Splits `args`, which is what stands between the brackets of a call.
     pub fn new(args: &'a [u8]) -> Self {
         let mut split = Self::default();
-        split.0.iter_mut().zip(SplitArgs::new(args)).for_each(|(argument, text)| *argument = Some(text));
+        split
+            .0
+            .iter_mut()
+            .zip(SplitArgs::new(args))
+            .for_each(|(argument, text)| *argument = Some(text));
         split
     }
 
@@ -61,7 +66,8 @@ impl<'a> Args<'a> {
     }
 }
 
-/// Parses an argument that is a number. With `-X verbose` a comment may follow: `0x3 /* PROT_READ|PROT_WRITE */`.
+/// Parses an argument that is a number. With `-X verbose` a comment may follow: `0x3 /*
+/// PROT_READ|PROT_WRITE */`.
 pub fn number(argument: &[u8]) -> Option<u64> {
     let (number, rest) = unsigned(argument)?;
     (rest.is_empty() || rest.starts_with(b" /*")).then_some(number)
@@ -69,7 +75,9 @@ pub fn number(argument: &[u8]) -> Option<u64> {
 
 /// The elements of an array.
 pub fn elements(array: &[u8]) -> impl Iterator<Item = &[u8]> {
-    inside(array, b'[', b']').into_iter().flat_map(SplitArgs::new)
+    inside(array, b'[', b']')
+        .into_iter()
+        .flat_map(SplitArgs::new)
 }
 
 /// What stands between the brackets of an array or a structure.
@@ -84,10 +92,12 @@ pub fn field<'a>(structure: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     SplitArgs::new(structure).find_map(|field| field.strip_prefix(name))
 }
 
-/// What strace prints after the name of a deleted file (before 5.19: ` (deleted)` within the brackets).
+/// What strace prints after the name of a deleted file (before 5.19: ` (deleted)` within the
+/// brackets).
 pub const DELETED: &[u8] = b">(deleted)";
 
-/// A descriptor as strace prints it under `-y`: a number, and in angle brackets the name of its file.
+/// A descriptor as strace prints it under `-y`: a number, and in angle brackets the name of its
+/// file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Descriptor<'a> {
     /// The number.
@@ -99,14 +109,22 @@ pub struct Descriptor<'a> {
 }
 
 impl<'a> Descriptor<'a> {
-    /// Parses an argument. `None` if it is not a descriptor (`-1`, `AT_FDCWD</tmp>`) or has no name.
+    /// Parses an argument. `None` if it is not a descriptor (`-1`, `AT_FDCWD</tmp>`) or has no
+    /// name.
     pub fn whole(argument: &'a [u8]) -> Option<Self> {
         let (number, rest) = unsigned(argument)?;
         let name = rest.strip_prefix(b"<")?;
-        // The argument ends with its bracket, so there is no need to search for the end of the name.
-        let name = name.strip_suffix(b">").or_else(|| name.ends_with(DELETED).then_some(name));
+        // The argument ends with its bracket, so there is no need to search for the end of the
+        // name.
+        let name = name
+            .strip_suffix(b">")
+            .or_else(|| name.ends_with(DELETED).then_some(name));
         match name {
-            Some(name) => Some(Self { number: u32::try_from(number).ok()?, text: argument, name }),
+            Some(name) => Some(Self {
+                number: u32::try_from(number).ok()?,
+                text: argument,
+                name,
+            }),
             None => Self::leading(argument),
         }
     }
@@ -123,7 +141,11 @@ impl<'a> Descriptor<'a> {
         } else {
             (&text[..end], &text[angle + 1..end - 1])
         };
-        Some(Self { number: u32::try_from(number).ok()?, text, name })
+        Some(Self {
+            number: u32::try_from(number).ok()?,
+            text,
+            name,
+        })
     }
 }
 
@@ -132,7 +154,9 @@ mod tests {
     use super::*;
 
     fn split(text: &str) -> Vec<&str> {
-        SplitArgs::new(text.as_bytes()).map(|argument| std::str::from_utf8(argument).expect("is a piece of a str")).collect()
+        SplitArgs::new(text.as_bytes())
+            .map(|argument| std::str::from_utf8(argument).expect("is a piece of a str"))
+            .collect()
     }
 
     #[test]
@@ -148,7 +172,13 @@ mod tests {
 
     fn parts(descriptor: Option<Descriptor<'_>>) -> Option<(u32, &str, &str)> {
         let text = |bytes| std::str::from_utf8(bytes).expect("is a piece of a str");
-        descriptor.map(|descriptor| (descriptor.number, text(descriptor.text), text(descriptor.name)))
+        descriptor.map(|descriptor| {
+            (
+                descriptor.number,
+                text(descriptor.text),
+                text(descriptor.name),
+            )
+        })
     }
 
     #[test]
@@ -158,22 +188,50 @@ mod tests {
             ("3</tmp/a>(deleted)", 3, "/tmp/a>(deleted)"),
             ("3</tmp/a->", 3, "/tmp/a-"),
             ("0</dev/pts/1<char 136:1>>", 0, "/dev/pts/1<char 136:1>"),
-            ("12<TCP:[127.0.0.1:1->127.0.0.1:2]>", 12, "TCP:[127.0.0.1:1->127.0.0.1:2]"),
-            ("5<UNIX-STREAM:[1->2,\"/tmp/)>\"]>", 5, "UNIX-STREAM:[1->2,\"/tmp/)>\"]"),
+            (
+                "12<TCP:[127.0.0.1:1->127.0.0.1:2]>",
+                12,
+                "TCP:[127.0.0.1:1->127.0.0.1:2]",
+            ),
+            (
+                "5<UNIX-STREAM:[1->2,\"/tmp/)>\"]>",
+                5,
+                "UNIX-STREAM:[1->2,\"/tmp/)>\"]",
+            ),
         ] {
             let found = Some((number, argument, name));
             assert_eq!(parts(Descriptor::whole(argument.as_bytes())), found);
             assert_eq!(parts(Descriptor::leading(argument.as_bytes())), found);
-            assert_eq!(parts(Descriptor::leading(format!("{argument} <0.000012>").as_bytes())), found);
-            assert_eq!(parts(Descriptor::whole(format!("{argument} [user_u:role_r]").as_bytes())), found);
+            assert_eq!(
+                parts(Descriptor::leading(
+                    format!("{argument} <0.000012>").as_bytes()
+                )),
+                found
+            );
+            assert_eq!(
+                parts(Descriptor::whole(
+                    format!("{argument} [user_u:role_r]").as_bytes()
+                )),
+                found
+            );
         }
     }
 
     #[test]
     fn an_argument_without_a_number_or_a_name_is_not_a_descriptor() {
-        for argument in
-            ["", "3", "-1", "-1</x>", "AT_FDCWD</tmp>", "3 /* x */", "3<", "3</tmp", "99999999999</x>", "NULL", "{3</x>}"]
-        {
+        for argument in [
+            "",
+            "3",
+            "-1",
+            "-1</x>",
+            "AT_FDCWD</tmp>",
+            "3 /* x */",
+            "3<",
+            "3</tmp",
+            "99999999999</x>",
+            "NULL",
+            "{3</x>}",
+        ] {
             assert_eq!(Descriptor::whole(argument.as_bytes()), None, "{argument}");
         }
     }

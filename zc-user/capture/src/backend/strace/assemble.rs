@@ -1,8 +1,10 @@
-//! Makes the [`Trace`] of what was collected: tasks become processes with threads, and only files that rows use are kept.
+//! Makes the [`Trace`] of what was collected: tasks become processes with threads, and only files
+//! that rows use are kept.
 //!
-//! It also looks for signs that a recorded log is incomplete. strace leaves calls out if it is told to (`-e trace`,
-//! `-z`, `-Z`, `-P`), and the log does not say so. Two signs show it: the first line of the command is not its exec, or a process
-//! exited without `exit_group`, which strace does not take for a successful call. A filter that lets both through leaves no sign, so every
+//! It also looks for signs that a recorded log is incomplete. strace leaves calls out if it is told
+//! to (`-e trace`, `-z`, `-Z`, `-P`), and the log does not say so. Two signs show it: the first
+//! line of the command is not its exec, or a process exited without `exit_group`, which strace does
+//! not take for a successful call. A filter that lets both through leaves no sign, so every
 //! recorded log gets a note.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -18,12 +20,17 @@ use super::{
 };
 use crate::{
     syscall::Fds,
-    trace::{Ends, Exit, FailedPaths, File, FileId, Input, Loss, Process, Row, State, Thread, Trace},
+    trace::{
+        Ends, Exit, FailedPaths, File, FileId, Input, Loss, Process, Row, State, Thread, Trace,
+    },
 };
 
 /// What is known of the log as a whole.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact about the log")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an independent fact about the log"
+)]
 pub struct LogFacts {
     /// What was lost.
     pub losses: BTreeMap<Loss, u64>,
@@ -53,7 +60,13 @@ impl LogFacts {
 }
 
 /// Makes the trace. `files` are all files, by their ids.
-pub fn trace(tasks: Tasks, files: Vec<File>, mut failed_paths: FailedPaths, names: &CallNames, mut log: LogFacts) -> Trace {
+pub fn trace(
+    tasks: Tasks,
+    files: Vec<File>,
+    mut failed_paths: FailedPaths,
+    names: &CallNames,
+    mut log: LogFacts,
+) -> Trace {
     let (mut tasks, unseen) = tasks.into_parts();
     let root = root(&tasks, log.is_ordered);
     let is_recorded = log.is_recorded;
@@ -94,7 +107,8 @@ pub fn trace(tasks: Tasks, files: Vec<File>, mut failed_paths: FailedPaths, name
     trace.processes = processes(tasks, is_recorded);
     if !log.is_ordered {
         // Logs of one thread each do not show the order of calls in different threads.
-        rows(&mut trace).for_each(|row| (row.order, row.moved_order, row.last_order) = (None, None, None));
+        rows(&mut trace)
+            .for_each(|row| (row.order, row.moved_order, row.last_order) = (None, None, None));
     }
     trace.files = keep_used_files(files, rows(&mut trace));
     if rows(&mut trace).any(|row| row.is_unseen_submission()) {
@@ -108,21 +122,34 @@ pub fn trace(tasks: Tasks, files: Vec<File>, mut failed_paths: FailedPaths, name
 }
 
 fn rows(trace: &mut Trace) -> impl Iterator<Item = &mut Row> {
-    trace.processes.iter_mut().flat_map(|process| &mut process.threads).flat_map(|thread| &mut thread.rows)
+    trace
+        .processes
+        .iter_mut()
+        .flat_map(|process| &mut process.threads)
+        .flat_map(|thread| &mut thread.rows)
 }
 
-/// The task of the launched command: the first one; with several logs, one without a creator, preferably one that begins with an exec.
+/// The task of the launched command: the first one; with several logs, one without a creator,
+/// preferably one that begins with an exec.
 fn root(tasks: &[Task], is_ordered: bool) -> Option<TaskId> {
     let mut orphans = (0..tasks.len()).filter(|&id| is_ordered || tasks[id].creator.is_none());
     let first = orphans.next()?;
     if is_ordered || first_exec(&tasks[first]).is_some() {
         return Some(first);
     }
-    Some(orphans.find(|&id| first_exec(&tasks[id]).is_some()).unwrap_or(first))
+    Some(
+        orphans
+            .find(|&id| first_exec(&tasks[id]).is_some())
+            .unwrap_or(first),
+    )
 }
 
 fn first_exec(task: &Task) -> Option<&FirstExec> {
-    if let FirstCall::Exec(exec) = &task.first_call { Some(exec) } else { None }
+    if let FirstCall::Exec(exec) = &task.first_call {
+        Some(exec)
+    } else {
+        None
+    }
 }
 
 /// Counts the exec that each task began with, except a failed exec of the command.
@@ -134,7 +161,16 @@ fn count_first_execs(
     log: &mut LogFacts,
 ) {
     for (id, task) in tasks.iter_mut().enumerate() {
-        let Some(FirstExec { name, abi, ended, path, .. }) = first_exec(task) else { continue };
+        let Some(FirstExec {
+            name,
+            abi,
+            ended,
+            path,
+            ..
+        }) = first_exec(task)
+        else {
+            continue;
+        };
         let (name, abi, ended) = (*name, *abi, *ended);
         // The trace begins with the command's successful exec; a failed one comes before it.
         if Some(id) == root && ended.how != Ending::Value(0) {
@@ -153,13 +189,17 @@ fn count_first_execs(
 
 fn describe_root(trace: &mut Trace, root: &Task, log: &LogFacts) {
     let exec = first_exec(root).filter(|exec| exec.ended.how == Ending::Value(0));
-    trace.command = exec.and_then(|exec| exec.program.command.clone()).unwrap_or_default();
+    trace.command = exec
+        .and_then(|exec| exec.program.command.clone())
+        .unwrap_or_default();
     if let TaskState::Ended(exit) = root.state {
         trace.exit = exit;
     }
     let start = exec.map_or(log.first_moment.filter(|_| log.is_ordered), |exec| exec.at);
     trace.started_at = start.and_then(Moment::date);
-    trace.wall_ns = start.zip(root.ended_at).and_then(|(start, end)| end.since(start));
+    trace.wall_ns = start
+        .zip(root.ended_at)
+        .and_then(|(start, end)| end.since(start));
 }
 
 /// Notes on what the log does not say. Children without a line are a loss.
@@ -169,12 +209,16 @@ fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, log: &mut LogFacts
         notes.push(UNKNOWN_FILTER.to_owned());
     }
     if !log.has_durations {
-        notes.push("the log has no durations, so times are unknown: record it with strace -T".to_owned());
+        notes.push(
+            "the log has no durations, so times are unknown: record it with strace -T".to_owned(),
+        );
     }
     if log.guessed_abi {
         notes.push("the log does not mark 32-bit calls; they are recognised by names that only 32-bit programs use".to_owned());
     }
-    let orphans = (0..tasks.len()).filter(|&id| Some(id) != root && tasks[id].creator.is_none()).count();
+    let orphans = (0..tasks.len())
+        .filter(|&id| Some(id) != root && tasks[id].creator.is_none())
+        .count();
     if orphans > 0 {
         notes.push(format!(
             "the log does not show who created {orphans} of the tasks: threads among them are listed as processes"
@@ -183,7 +227,10 @@ fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, log: &mut LogFacts
     // A child in another PID namespace has one id for its parent and another for strace.
     let unfollowed = unseen.saturating_sub(orphans);
     if unfollowed > 0 {
-        log.losses.insert(Loss::UnfollowedTasks, u64::try_from(unfollowed).unwrap_or(u64::MAX));
+        log.losses.insert(
+            Loss::UnfollowedTasks,
+            u64::try_from(unfollowed).unwrap_or(u64::MAX),
+        );
         notes.push(format!("the log has no line of {unfollowed} of the tasks that were created: record it with strace -f; tasks created with CLONE_UNTRACED are never shown"));
     }
     notes
@@ -193,14 +240,20 @@ fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, log: &mut LogFacts
 fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
     let leaders: Vec<TaskId> = (0..tasks.len()).map(|id| leader(&tasks, id)).collect();
     let pids: Vec<u32> = tasks.iter().map(tid).collect();
-    let parents: Vec<Option<u32>> =
-        leaders.iter().map(|&leader| parent(&tasks, &leaders, leader).map(|parent| pids[parent])).collect();
+    let parents: Vec<Option<u32>> = leaders
+        .iter()
+        .map(|&leader| parent(&tasks, &leaders, leader).map(|parent| pids[parent]))
+        .collect();
     let mut processes: Vec<Process> = Vec::new();
     let mut by_leader: HashMap<TaskId, usize> = HashMap::new();
     for (id, task) in tasks.into_iter().enumerate() {
         let leader = leaders[id];
         let index = *by_leader.entry(leader).or_insert_with(|| {
-            processes.push(Process { pid: pids[leader], ppid: parents[id], ..Process::default() });
+            processes.push(Process {
+                pid: pids[leader],
+                ppid: parents[id],
+                ..Process::default()
+            });
             processes.len() - 1
         });
         let process = &mut processes[index];
@@ -208,18 +261,32 @@ fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
         let shown = || String::from_utf8_lossy(&unescape(&task.comm)).into_owned();
         let comm = (!task.comm.is_empty()).then(|| task.executed_as.clone().unwrap_or_else(shown));
         if id == leader {
-            let Program { exe, command, is_cut } = task.program.unwrap_or_default();
+            let Program {
+                exe,
+                command,
+                is_cut,
+            } = task.program.unwrap_or_default();
             process.comm.clone_from(&comm);
             process.exe = exe;
             process.command = command.filter(|_| is_recorded || !is_cut);
-            process.state = if task.state == TaskState::Alive { State::Running } else { State::Exited };
+            process.state = if task.state == TaskState::Alive {
+                State::Running
+            } else {
+                State::Exited
+            };
         }
-        process.threads.push(Thread { tid: pids[id], comm, rows: task.rows.into_rows(), ..Thread::default() });
+        process.threads.push(Thread {
+            tid: pids[id],
+            comm,
+            rows: task.rows.into_rows(),
+            ..Thread::default()
+        });
     }
     processes
 }
 
-/// The id of a task: that of its lines, or the one that its own calls returned; 0 if there is neither.
+/// The id of a task: that of its lines, or the one that its own calls returned; 0 if there is
+/// neither.
 fn tid(task: &Task) -> u32 {
     task.tid.or(task.own_tid).unwrap_or(0)
 }
@@ -243,8 +310,7 @@ fn parent(tasks: &[Task], leaders: &[TaskId], leader: TaskId) -> Option<TaskId> 
 }
 
 /// The note on every recorded log.
-const UNKNOWN_FILTER: &str =
-    "a log does not say which calls strace was told to leave out: calls that are not listed may have been made";
+const UNKNOWN_FILTER: &str = "a log does not say which calls strace was told to leave out: calls that are not listed may have been made";
 
 /// Counts the signs that calls were left out, and notes if the log ends too early.
 fn find_gaps(tasks: &[Task], root: Option<TaskId>, log: &mut LogFacts) {
@@ -253,9 +319,11 @@ fn find_gaps(tasks: &[Task], root: Option<TaskId>, log: &mut LogFacts) {
     let late = usize::from(begins_late && !log.was_detached);
     let gaps = late + exits_without_call(tasks);
     if gaps > 0 {
-        log.losses.insert(Loss::UnshownCalls, u64::try_from(gaps).unwrap_or(u64::MAX));
+        log.losses
+            .insert(Loss::UnshownCalls, u64::try_from(gaps).unwrap_or(u64::MAX));
     }
-    let goes_on = root.is_some_and(|root| tasks[root].state == TaskState::Alive && !tasks[root].has_exited);
+    let goes_on =
+        root.is_some_and(|root| tasks[root].state == TaskState::Alive && !tasks[root].has_exited);
     if log.is_cut_off || (goes_on && !log.was_detached) {
         log.losses.insert(Loss::TracerEnded, 1);
     }
@@ -269,12 +337,19 @@ fn exits_without_call(tasks: &[Task]) -> usize {
         *ended |= matches!(task.state, TaskState::Ended(Some(Exit::Code(_))));
         *called |= task.has_exited;
     }
-    by_process.values().filter(|(ended, called)| *ended && !called).count()
+    by_process
+        .values()
+        .filter(|(ended, called)| *ended && !called)
+        .count()
 }
 
 /// A note on a log that does not name the files that its calls use.
 fn unnamed_files_note(trace: &Trace) -> Option<String> {
-    let mut rows = trace.processes.iter().flat_map(|process| &process.threads).flat_map(|thread| &thread.rows);
+    let mut rows = trace
+        .processes
+        .iter()
+        .flat_map(|process| &process.threads)
+        .flat_map(|thread| &thread.rows);
     let uses_files = rows.any(|row| row.calls > row.errors && row.call.spec().fds != Fds::None);
     (uses_files && trace.files.is_empty())
         .then(|| "the log names no files, so which bytes went where is unknown: record it with strace -yy".to_owned())
@@ -303,7 +378,10 @@ fn keep_used_files<'a>(all: Vec<File>, rows: impl Iterator<Item = &'a mut Row>) 
             Input::ByUnsampledBuffer(file) => Input::ByUnsampledBuffer(place(file)),
             Input::ByMapping(file) => Input::ByMapping(place(file)),
         });
-        row.ends = Ends { input, output: output.map(&mut place) };
+        row.ends = Ends {
+            input,
+            output: output.map(&mut place),
+        };
     }
     used
 }
@@ -315,12 +393,28 @@ mod tests {
 
     #[test]
     fn only_files_that_rows_use_are_kept() {
-        let file = |path: &str| File { path: Some(path.to_owned()), ..File::default() };
+        let file = |path: &str| File {
+            path: Some(path.to_owned()),
+            ..File::default()
+        };
         let row = |input, output| Row::new(Call::native("write"), Ends { input, output });
-        let mut rows = [row(Some(Input::ByOrder(FileId(3))), Some(FileId(1))), row(None, Some(FileId(3))), row(None, None)];
+        let mut rows = [
+            row(Some(Input::ByOrder(FileId(3))), Some(FileId(1))),
+            row(None, Some(FileId(3))),
+            row(None, None),
+        ];
         let used = keep_used_files(["/0", "/1", "/2", "/3"].map(file).to_vec(), rows.iter_mut());
         assert_eq!(used, [file("/3"), file("/1")]);
-        assert_eq!(rows[0].ends, Ends { input: Some(Input::ByOrder(FileId(0))), output: Some(FileId(1)) });
-        assert_eq!((rows[1].ends.output, rows[2].ends), (Some(FileId(0)), Ends::default()));
+        assert_eq!(
+            rows[0].ends,
+            Ends {
+                input: Some(Input::ByOrder(FileId(0))),
+                output: Some(FileId(1))
+            }
+        );
+        assert_eq!(
+            (rows[1].ends.output, rows[2].ends),
+            (Some(FileId(0)), Ends::default())
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! From lines to a [`Trace`]: every line is added to the sums at once and forgotten.
 //!
-//! A line may be cut in two because something else was printed in between. In a log on stderr this is common: what the traced program
-//! writes there stands inside the line of its `write`, and messages of strace itself stand inside that of a `clone`. What stands in between
-//! is never a line of strace: strace would have ended the first line with `<unfinished ...>`.
+//! A line may be cut in two because something else was printed in between. In a log on stderr this
+//! is common: what the traced program writes there stands inside the line of its `write`, and
+//! messages of strace itself stand inside that of a `clone`. What stands in between is never a line
+//! of strace: strace would have ended the first line with `<unfinished ...>`.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +25,8 @@ use crate::{
     trace::{Exit, Loss, Trace},
 };
 
-/// Sums up the lines of a log. Its memory grows with threads, names of calls and files, not with lines.
+/// Sums up the lines of a log. Its memory grows with threads, names of calls and files, not with
+/// lines.
 pub struct Collector<'a> {
     counter: Counter<'a>,
     cut: Cut,
@@ -50,8 +52,8 @@ pub struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    /// Collects the calls of `selection`, `until` the command ends or the whole log is read. Passes every line that is not understood to
-    /// `on_unparsed`.
+    /// Collects the calls of `selection`, `until` the command ends or the whole log is read. Passes
+    /// every line that is not understood to `on_unparsed`.
     pub fn new(selection: &Selection, until: Until, on_unparsed: &'a mut dyn FnMut(&str)) -> Self {
         Self {
             counter: Counter::new(selection),
@@ -128,7 +130,11 @@ impl<'a> Collector<'a> {
                 self.counter.tasks.attached(tid);
                 true
             }
-            Event::Cut { name, length, attached } => self.open_cut(&parsed, name, &line[..length], attached),
+            Event::Cut {
+                name,
+                length,
+                attached,
+            } => self.open_cut(&parsed, name, &line[..length], attached),
             _ => self.add_event(&parsed, true),
         };
         if !understood && !self.close_cut(line) {
@@ -171,17 +177,30 @@ impl<'a> Collector<'a> {
         for id in 0..self.counter.tasks.len() {
             let task = self.counter.tasks.get(id);
             // The exec of a renamed task belongs to the task whose id it got.
-            let left = if task.state == TaskState::Renamed { None } else { task.pending.leave() };
+            let left = if task.state == TaskState::Renamed {
+                None
+            } else {
+                task.pending.leave()
+            };
             task.rows.settle(AfterSignal::Ended);
             self.counter.settle_uncertain_call(id, Verdict::Made);
             self.counter.never_returned(id, left);
         }
         if self.is_over {
-            self.counter.tasks.add_unseen(&self.followed, self.counter.lines);
+            self.counter
+                .tasks
+                .add_unseen(&self.followed, self.counter.lines);
         }
         self.counter.log.is_ordered = self.counter.logs <= 1;
         self.counter.log.is_recorded = self.counter.logs > 0;
-        let Counter { tasks, files, failed_paths, names, log, .. } = self.counter;
+        let Counter {
+            tasks,
+            files,
+            failed_paths,
+            names,
+            log,
+            ..
+        } = self.counter;
         let mut trace = assemble::trace(tasks, files.into_all(), failed_paths, &names, log);
         if self.unwinder.is_some() || self.stacks.are_there() {
             trace.stacks = callers::name(self.stacks, self.unwinder);
@@ -201,8 +220,12 @@ impl<'a> Collector<'a> {
     /// Adds what a whole line says. `false` if it is not understood after all.
     fn add_event(&mut self, line: &Line<'_>, has_all_args: bool) -> bool {
         let name = match line.event {
-            Event::Call { name, .. } | Event::Unfinished { name, .. } | Event::Resumed { name, .. } => {
-                let Some(name) = self.counter.names.find(name) else { return false };
+            Event::Call { name, .. }
+            | Event::Unfinished { name, .. }
+            | Event::Resumed { name, .. } => {
+                let Some(name) = self.counter.names.find(name) else {
+                    return false;
+                };
                 Some(name)
             }
             _ => None,
@@ -211,9 +234,11 @@ impl<'a> Collector<'a> {
         let resumes = name.filter(|_| matches!(line.event, Event::Resumed { .. }));
         let id = self.task_of(line, resumes);
         if !matches!(line.event, Event::Mode { .. } | Event::Superseded { .. }) {
-            self.counter.settle_uncertain_call(id, Verdict::of(&line.event));
+            self.counter
+                .settle_uncertain_call(id, Verdict::of(&line.event));
         }
-        self.completed = matches!(line.event, Event::Call { .. } | Event::Resumed { .. }).then_some(id);
+        self.completed =
+            matches!(line.event, Event::Call { .. } | Event::Resumed { .. }).then_some(id);
         let at = line.prefix.stamp.map(|stamp| self.stamps.next(stamp));
         self.counter.log.first_moment = self.counter.log.first_moment.or(at);
         match (line.event, name) {
@@ -222,13 +247,31 @@ impl<'a> Collector<'a> {
                 self.counter.never_returned(id, abandoned);
                 // The timestamp of a call is that of its entry.
                 let at = at.map(|at| at.plus(outcome.duration_ns.unwrap_or(0)));
-                self.counter.returned(id, &Call { name, args, has_all_args, entered: self.counter.lines, outcome, at });
+                self.counter.returned(
+                    id,
+                    &Call {
+                        name,
+                        args,
+                        has_all_args,
+                        entered: self.counter.lines,
+                        outcome,
+                        at,
+                    },
+                );
             }
-            (Event::Unfinished { args, pause, .. }, Some(name)) => self.counter.enter(id, name, args, pause, has_all_args),
-            (Event::Resumed { args, outcome, .. }, Some(name)) => self.counter.resume(id, name, args, outcome, at),
-            (Event::StillUnfinished { args, .. }, _) => self.counter.tasks.get(id).pending.extend(args),
+            (Event::Unfinished { args, pause, .. }, Some(name)) => {
+                self.counter.enter(id, name, args, pause, has_all_args)
+            }
+            (Event::Resumed { args, outcome, .. }, Some(name)) => {
+                self.counter.resume(id, name, args, outcome, at)
+            }
+            (Event::StillUnfinished { args, .. }, _) => {
+                self.counter.tasks.get(id).pending.extend(args)
+            }
             (Event::Exited { code }, _) => self.end(id, Some(Exit::Code(code)), at),
-            (Event::Killed { signal }, _) => self.end(id, names::signal(signal).map(Exit::Signal), at),
+            (Event::Killed { signal }, _) => {
+                self.end(id, names::signal(signal).map(Exit::Signal), at)
+            }
             (Event::Superseded { by }, _) => {
                 let abandoned = self.counter.tasks.superseded(id, by);
                 self.counter.never_returned(id, abandoned);
@@ -245,11 +288,19 @@ impl<'a> Collector<'a> {
     }
 
     /// Begins a cut line; `false` if it does not begin with the name of a call.
-    fn open_cut(&mut self, line: &Line<'_>, name: &[u8], head: &[u8], attached: Option<u32>) -> bool {
+    fn open_cut(
+        &mut self,
+        line: &Line<'_>,
+        name: &[u8],
+        head: &[u8],
+        attached: Option<u32>,
+    ) -> bool {
         if !self.counter.names.has(name) {
             return false;
         }
-        let Some(name) = self.counter.names.find(name) else { return false };
+        let Some(name) = self.counter.names.find(name) else {
+            return false;
+        };
         self.give_up_cut();
         let id = self.task_of(line, None);
         if let Some(tid) = attached {
@@ -274,7 +325,8 @@ impl<'a> Collector<'a> {
         self.unparsed(shortened(beginning));
     }
 
-    /// If there is a cut line: completes it if `tail` is its rest, or keeps `tail` as a line in between.
+    /// If there is a cut line: completes it if `tail` is its rest, or keeps `tail` as a line in
+    /// between.
     fn close_cut(&mut self, tail: &[u8]) -> bool {
         if !self.cut.is_open() {
             return false;
@@ -292,7 +344,8 @@ impl<'a> Collector<'a> {
         is_closed || self.cut.keep(tail)
     }
 
-    /// Gives up the cut line, if there is one: its call never returned, and its lines are not understood.
+    /// Gives up the cut line, if there is one: its call never returned, and its lines are not
+    /// understood.
     fn give_up_cut(&mut self) {
         if !self.cut.is_open() {
             return;
@@ -301,8 +354,18 @@ impl<'a> Collector<'a> {
         cut.give_up(|line| self.unparsed(line));
         self.cut = cut;
         if let Some((id, name)) = self.cut_call.take() {
-            let entry = CallEntry { name, line: self.counter.lines, has_all_args: false };
-            self.counter.never_returned(id, Some(LeftCall { entry, args: Vec::new() }));
+            let entry = CallEntry {
+                name,
+                line: self.counter.lines,
+                has_all_args: false,
+            };
+            self.counter.never_returned(
+                id,
+                Some(LeftCall {
+                    entry,
+                    args: Vec::new(),
+                }),
+            );
         }
     }
 
@@ -312,7 +375,11 @@ impl<'a> Collector<'a> {
     }
 
     fn task_of(&mut self, line: &Line<'_>, resumes: Option<NameId>) -> TaskId {
-        let id = self.counter.tasks.of_line(line.prefix.tid.or(self.log_tid), resumes, self.counter.lines);
+        let id = self.counter.tasks.of_line(
+            line.prefix.tid.or(self.log_tid),
+            resumes,
+            self.counter.lines,
+        );
         if let Some(comm) = line.prefix.comm {
             let task = self.counter.tasks.get(id);
             if task.comm != comm {
@@ -326,7 +393,11 @@ impl<'a> Collector<'a> {
     fn end(&mut self, id: TaskId, exit: Option<Exit>, at: Option<Moment>) {
         let abandoned = self.counter.tasks.end(id, TaskState::Ended(exit), at);
         let exited = matches!(exit, Some(Exit::Code(_)));
-        self.counter.tasks.get(id).rows.settle(if exited { AfterSignal::KeptRunning } else { AfterSignal::Ended });
+        self.counter.tasks.get(id).rows.settle(if exited {
+            AfterSignal::KeptRunning
+        } else {
+            AfterSignal::Ended
+        });
         self.counter.never_returned(id, abandoned);
         self.is_over = self.until == Until::RootEnds && self.counter.logs <= 1 && id == 0;
     }
@@ -355,7 +426,8 @@ impl Collector<'_> {
 
     /// Whether the command has ended.
     pub fn has_root_ended(&self) -> bool {
-        self.root().is_some_and(|root| matches!(root.state, TaskState::Ended(_)))
+        self.root()
+            .is_some_and(|root| matches!(root.state, TaskState::Ended(_)))
     }
 
     /// The thread id of the command, once it was seen.
@@ -363,7 +435,8 @@ impl Collector<'_> {
         self.root()?.tid
     }
 
-    /// How many processes there were so far, how many of the counted calls returned, and the bytes that they moved.
+    /// How many processes there were so far, how many of the counted calls returned, and the bytes
+    /// that they moved.
     pub fn processes_calls_and_bytes(&self) -> [u64; 3] {
         self.counter.tasks.processes_calls_and_bytes()
     }
@@ -449,7 +522,9 @@ impl Cut {
     pub fn give_up(&mut self, mut on_line: impl FnMut(&[u8])) {
         if self.is_open() {
             on_line(&self.head);
-            self.between.split_inclusive(|&byte| byte == b'\n').for_each(|line| on_line(&line[..line.len() - 1]));
+            self.between
+                .split_inclusive(|&byte| byte == b'\n')
+                .for_each(|line| on_line(&line[..line.len() - 1]));
         }
         self.close();
     }

@@ -10,14 +10,16 @@ use super::{
 };
 use crate::trace::{File, FileId, FileIdentity, FileKind};
 
-/// What identifies a file, even if another one had its inode number before: device, inode, time of birth.
+/// What identifies a file, even if another one had its inode number before: device, inode, time of
+/// birth.
 type Birth = (u64, u64, Option<SystemTime>);
 
 /// All files of a log.
 ///
-/// A recorded log only has names: there a path is one file, whatever happens to it, and so is a connection between two addresses. During a
-/// live run, an inspector can look at the file when a path is opened. That happens a moment later, so a file that is gone by then only has
-/// its name, too.
+/// A recorded log only has names: there a path is one file, whatever happens to it, and so is a
+/// connection between two addresses. During a live run, an inspector can look at the file when a
+/// path is opened. That happens a moment later, so a file that is gone by then only has its name,
+/// too.
 #[derive(Default)]
 pub struct FileTable<'a> {
     all: Vec<File>,
@@ -31,7 +33,11 @@ pub struct FileTable<'a> {
 impl<'a> FileTable<'a> {
     /// Files that can be inspected.
     pub fn with_inspector(inspector: &'a mut dyn Inspector) -> Self {
-        Self { devices: inspector.devices(), inspector: Some(inspector), ..Self::default() }
+        Self {
+            devices: inspector.devices(),
+            inspector: Some(inspector),
+            ..Self::default()
+        }
     }
 
     /// The file behind a descriptor of this thread.
@@ -41,24 +47,48 @@ impl<'a> FileTable<'a> {
             return id;
         }
         let parsed = file_name::parse(descriptor.name);
-        let id = self.same(tid, descriptor, &parsed).or_else(|| self.before_it_was_deleted(descriptor, &parsed));
+        let id = self
+            .same(tid, descriptor, &parsed)
+            .or_else(|| self.before_it_was_deleted(descriptor, &parsed));
         let id = id.unwrap_or_else(|| self.add(parsed));
         self.by_name.insert(key.into(), id);
         id
     }
 
     /// The file by its identity instead of its name, if that can be found; adds it if it is new.
-    fn same(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>, parsed: &ParsedName) -> Option<FileId> {
+    fn same(
+        &mut self,
+        tid: Option<u32>,
+        descriptor: Descriptor<'_>,
+        parsed: &ParsedName,
+    ) -> Option<FileId> {
         let (file, born) = if let Some(inode) = parsed.inode {
-            let device = if parsed.file.kind == Some(FileKind::Pipe) { self.devices.pipes } else { self.devices.sockets };
-            (File { identity: Some(FileIdentity { device, inode, generation: None }), ..parsed.file.clone() }, None)
+            let device = if parsed.file.kind == Some(FileKind::Pipe) {
+                self.devices.pipes
+            } else {
+                self.devices.sockets
+            };
+            (
+                File {
+                    identity: Some(FileIdentity {
+                        device,
+                        inode,
+                        generation: None,
+                    }),
+                    ..parsed.file.clone()
+                },
+                None,
+            )
         } else {
             let seen = self.inspect(tid, descriptor, parsed)?;
             (seen.describe(parsed.file.clone()), seen.born)
         };
         let identity = file.identity?;
         let next = FileId(u32::try_from(self.all.len()).unwrap_or(u32::MAX));
-        let id = *self.by_birth.entry((identity.device, identity.inode, born)).or_insert(next);
+        let id = *self
+            .by_birth
+            .entry((identity.device, identity.inode, born))
+            .or_insert(next);
         if id == next {
             self.all.push(file);
         } else {
@@ -67,14 +97,31 @@ impl<'a> FileTable<'a> {
         Some(id)
     }
 
-    fn inspect(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>, parsed: &ParsedName) -> Option<Inspected> {
+    fn inspect(
+        &mut self,
+        tid: Option<u32>,
+        descriptor: Descriptor<'_>,
+        parsed: &ParsedName,
+    ) -> Option<Inspected> {
         let path = parsed.path.as_deref()?;
-        self.inspector.as_mut()?.inspect(&Target { tid, descriptor: descriptor.number, path, is_deleted: parsed.is_deleted })
+        self.inspector.as_mut()?.inspect(&Target {
+            tid,
+            descriptor: descriptor.number,
+            path,
+            is_deleted: parsed.is_deleted,
+        })
     }
 
     /// The file that had this path before it was deleted.
-    fn before_it_was_deleted(&self, descriptor: Descriptor<'_>, parsed: &ParsedName) -> Option<FileId> {
-        let path = descriptor.name.strip_suffix(DELETED).filter(|_| parsed.file.kind != Some(FileKind::Memfd))?;
+    fn before_it_was_deleted(
+        &self,
+        descriptor: Descriptor<'_>,
+        parsed: &ParsedName,
+    ) -> Option<FileId> {
+        let path = descriptor
+            .name
+            .strip_suffix(DELETED)
+            .filter(|_| parsed.file.kind != Some(FileKind::Memfd))?;
         self.by_name.get(path).copied()
     }
 
@@ -85,11 +132,16 @@ impl<'a> FileTable<'a> {
 
     /// All files, by their ids. A Unix socket without an address gets that of its peer.
     pub fn into_all(mut self) -> Vec<File> {
-        let is_unix = |file: &File| file.filesystem.as_deref() == Some("sockfs") && file.path.is_some();
+        let is_unix =
+            |file: &File| file.filesystem.as_deref() == Some("sockfs") && file.path.is_some();
         let bound = self.all.iter().filter(|file| is_unix(file));
-        let addresses: HashMap<u64, String> = bound.filter_map(|file| Some((file.identity?.inode, file.path.clone()?))).collect();
+        let addresses: HashMap<u64, String> = bound
+            .filter_map(|file| Some((file.identity?.inode, file.path.clone()?)))
+            .collect();
         for file in self.all.iter_mut().filter(|file| file.path.is_none()) {
-            file.path = file.peer_inode.and_then(|peer| addresses.get(&peer).cloned());
+            file.path = file
+                .peer_inode
+                .and_then(|peer| addresses.get(&peer).cloned());
         }
         self.all
     }
@@ -101,7 +153,17 @@ fn index(id: FileId) -> usize {
 
 /// Fills in what was unknown of a file.
 fn complete(file: &mut File, more: File) {
-    let File { kind, identity, filesystem, path, size_bytes, local, peer, peer_inode, streams } = more;
+    let File {
+        kind,
+        identity,
+        filesystem,
+        path,
+        size_bytes,
+        local,
+        peer,
+        peer_inode,
+        streams,
+    } = more;
     *file = File {
         kind: file.kind.or(kind),
         identity: file.identity.or(identity),
@@ -137,7 +199,10 @@ pub enum FileEffect {
 impl FileEffect {
     /// What the call of this name does to files; `None` if nothing.
     pub fn of(name: &str) -> Option<Self> {
-        FILE_CALLS.iter().find(|(call, _)| *call == name).map(|(_, effect)| *effect)
+        FILE_CALLS
+            .iter()
+            .find(|(call, _)| *call == name)
+            .map(|(_, effect)| *effect)
     }
 }
 
@@ -159,13 +224,16 @@ pub const FILE_CALLS: [(&str, FileEffect); 13] = [
 ];
 
 impl FileTable<'_> {
-    /// Records what a successful call did to files. `result` is the descriptor that it returned, if that has a name.
+    /// Records what a successful call did to files. `result` is the descriptor that it returned, if
+    /// that has a name.
     pub fn apply(&mut self, effect: FileEffect, tid: Option<u32>, args: &[u8], result: &[u8]) {
         let result = Descriptor::leading(result);
         match (effect, result) {
             (FileEffect::Open, Some(opened)) => self.opened(tid, opened),
             (FileEffect::Memfd, Some(made)) => self.made(tid, made),
-            (FileEffect::Socket, Some(socket)) => self.is_of_kind(tid, Some(socket), unix_kind(&Args::new(args))),
+            (FileEffect::Socket, Some(socket)) => {
+                self.is_of_kind(tid, Some(socket), unix_kind(&Args::new(args)))
+            }
             (FileEffect::SocketPair, _) => {
                 let args = Args::new(args);
                 for socket in args.elements(3) {
@@ -173,7 +241,9 @@ impl FileTable<'_> {
                 }
             }
             (FileEffect::Accept, Some(_)) => {
-                let listener = Args::new(args).descriptor(0).map(|listener| self.find(tid, listener));
+                let listener = Args::new(args)
+                    .descriptor(0)
+                    .map(|listener| self.find(tid, listener));
                 let kind = listener.and_then(|id| self.all[index(id)].kind);
                 self.is_of_kind(tid, result, kind);
             }
@@ -195,17 +265,29 @@ impl FileTable<'_> {
     /// The name now stands for a new file.
     fn made(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>) {
         let parsed = file_name::parse(descriptor.name);
-        let id = self.same(tid, descriptor, &parsed).unwrap_or_else(|| self.add(parsed));
+        let id = self
+            .same(tid, descriptor, &parsed)
+            .unwrap_or_else(|| self.add(parsed));
         self.name(descriptor, id);
     }
 
     fn name(&mut self, descriptor: Descriptor<'_>, id: FileId) {
-        self.by_name.insert(file_name::stable_key(descriptor.text, descriptor.name).into(), id);
+        self.by_name.insert(
+            file_name::stable_key(descriptor.text, descriptor.name).into(),
+            id,
+        );
     }
 
     /// Records the kind of a Unix socket, which its name may not say.
-    fn is_of_kind(&mut self, tid: Option<u32>, socket: Option<Descriptor<'_>>, kind: Option<FileKind>) {
-        let Some(socket) = socket.filter(|socket| socket.name.starts_with(b"UNIX:[")) else { return };
+    fn is_of_kind(
+        &mut self,
+        tid: Option<u32>,
+        socket: Option<Descriptor<'_>>,
+        kind: Option<FileKind>,
+    ) {
+        let Some(socket) = socket.filter(|socket| socket.name.starts_with(b"UNIX:[")) else {
+            return;
+        };
         let id = self.find(tid, socket);
         let file = &mut self.all[index(id)];
         file.kind = kind.or(file.kind);
@@ -213,8 +295,12 @@ impl FileTable<'_> {
 
     /// `connect(3<UNIX-STREAM:[11]>, {sa_family=AF_UNIX, sun_path="/run/x"}, 22)`
     fn connected(&mut self, tid: Option<u32>, args: &Args<'_>) {
-        let Some(address) = args.field(1, b"sun_path=").and_then(sun_path) else { return };
-        let Some(socket) = args.descriptor(0) else { return };
+        let Some(address) = args.field(1, b"sun_path=").and_then(sun_path) else {
+            return;
+        };
+        let Some(socket) = args.descriptor(0) else {
+            return;
+        };
         let id = self.find(tid, socket);
         self.all[index(id)].path.get_or_insert(address);
     }
@@ -224,11 +310,21 @@ impl FileTable<'_> {
 fn unix_kind(args: &Args<'_>) -> Option<FileKind> {
     let kind = args.nth(1)?;
     // Numbers: `SOCK_TYPE_MASK` and the types of the kernel's include/linux/net.h.
-    let names = [(b"SOCK_STREAM".as_slice(), 1), (b"SOCK_DGRAM", 2), (b"SOCK_SEQPACKET", 5)];
+    let names = [
+        (b"SOCK_STREAM".as_slice(), 1),
+        (b"SOCK_DGRAM", 2),
+        (b"SOCK_SEQPACKET", 5),
+    ];
     let number = number(kind).map(|number| number & 0xf);
-    match number.or_else(|| names.iter().find(|(name, _)| kind.starts_with(name)).map(|(_, number)| *number))? {
+    match number.or_else(|| {
+        names
+            .iter()
+            .find(|(name, _)| kind.starts_with(name))
+            .map(|(_, number)| *number)
+    })? {
         1 => Some(FileKind::UnixStream),
-        // For Unix sockets, SOCK_RAW is SOCK_DGRAM: `unix_create` of the kernel's net/unix/af_unix.c.
+        // For Unix sockets, SOCK_RAW is SOCK_DGRAM: `unix_create` of the kernel's
+        // net/unix/af_unix.c.
         2 | 3 => Some(FileKind::UnixDatagram),
         5 => Some(FileKind::UnixSeqpacket),
         _ => None,
@@ -247,18 +343,31 @@ mod tests {
         fn put(&mut self, path: &str, inode: u64, born: u64) {
             let born = Some(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(born));
             let kind = Some(FileKind::Regular);
-            let seen = Inspected { kind, device: 9, inode, born, size_bytes: Some(5), filesystem: Some("ext4".to_owned()) };
+            let seen = Inspected {
+                kind,
+                device: 9,
+                inode,
+                born,
+                size_bytes: Some(5),
+                filesystem: Some("ext4".to_owned()),
+            };
             self.0.insert(path.as_bytes().to_vec(), seen);
         }
     }
 
     impl Inspector for Fake {
         fn devices(&self) -> Devices {
-            Devices { pipes: 7, sockets: 8 }
+            Devices {
+                pipes: 7,
+                sockets: 8,
+            }
         }
 
         fn inspect(&mut self, target: &Target<'_>) -> Option<Inspected> {
-            self.0.get(target.path).filter(|_| !target.is_deleted).cloned()
+            self.0
+                .get(target.path)
+                .filter(|_| !target.is_deleted)
+                .cloned()
         }
     }
 
@@ -271,7 +380,12 @@ mod tests {
     }
 
     fn opened(files: &mut FileTable<'_>, result: &str) {
-        files.apply(FileEffect::Open, Some(10), b"AT_FDCWD</tmp>, \"x\", O_RDONLY", result.as_bytes());
+        files.apply(
+            FileEffect::Open,
+            Some(10),
+            b"AT_FDCWD</tmp>, \"x\", O_RDONLY",
+            result.as_bytes(),
+        );
     }
 
     #[test]
@@ -290,7 +404,11 @@ mod tests {
         fake.put("/a", 1, 0);
         let mut files = FileTable::with_inspector(&mut fake);
         find(&mut files, "3</a>");
-        let identity = Some(FileIdentity { device: 9, inode: 1, generation: None });
+        let identity = Some(FileIdentity {
+            device: 9,
+            inode: 1,
+            generation: None,
+        });
         let path = Some("/a".to_owned());
         let expected = File {
             kind: Some(FileKind::Regular),
@@ -312,7 +430,11 @@ mod tests {
         let mut files = FileTable::with_inspector(&mut fake);
         let a = find(&mut files, "3</a>");
         assert_eq!(find(&mut files, "4</link>"), a);
-        assert_ne!(find(&mut files, "5</later>"), a, "the inode number was used again");
+        assert_ne!(
+            find(&mut files, "5</later>"),
+            a,
+            "the inode number was used again"
+        );
     }
 
     #[test]
@@ -348,16 +470,34 @@ mod tests {
         let three = find(&mut files, "3</memfd:x>(deleted)");
         assert_ne!(find(&mut files, "4</memfd:x>(deleted)"), three);
         assert_eq!(find(&mut files, "3</memfd:x>(deleted)"), three);
-        files.apply(FileEffect::Memfd, None, b"\"x\", 0", b"3</memfd:x>(deleted)");
+        files.apply(
+            FileEffect::Memfd,
+            None,
+            b"\"x\", 0",
+            b"3</memfd:x>(deleted)",
+        );
         assert_ne!(find(&mut files, "3</memfd:x>(deleted)"), three);
     }
 
     #[test]
     fn both_ends_of_a_pipe_are_one_file() {
         let mut fake = Fake::default();
-        for (mut files, device) in [(FileTable::default(), 0), (FileTable::with_inspector(&mut fake), 7)] {
-            assert_eq!(find(&mut files, "3<pipe:[12]>"), find(&mut files, "4<pipe:[12]>"));
-            assert_eq!(files.into_all()[0].identity, Some(FileIdentity { device, inode: 12, generation: None }));
+        for (mut files, device) in [
+            (FileTable::default(), 0),
+            (FileTable::with_inspector(&mut fake), 7),
+        ] {
+            assert_eq!(
+                find(&mut files, "3<pipe:[12]>"),
+                find(&mut files, "4<pipe:[12]>")
+            );
+            assert_eq!(
+                files.into_all()[0].identity,
+                Some(FileIdentity {
+                    device,
+                    inode: 12,
+                    generation: None
+                })
+            );
         }
     }
 
@@ -365,10 +505,18 @@ mod tests {
     fn a_socket_stays_the_same_file_when_it_is_connected() {
         let mut files = FileTable::default();
         let client = find(&mut files, "3<UNIX-STREAM:[11]>");
-        files.apply(FileEffect::Connect, None, br#"3<UNIX-STREAM:[11]>, {sa_family=AF_UNIX, sun_path="/run/x"}, 22"#, b"");
+        files.apply(
+            FileEffect::Connect,
+            None,
+            br#"3<UNIX-STREAM:[11]>, {sa_family=AF_UNIX, sun_path="/run/x"}, 22"#,
+            b"",
+        );
         assert_eq!(find(&mut files, "3<UNIX-STREAM:[11->12]>"), client);
         let file = &files.into_all()[0];
-        assert_eq!((file.path.as_deref(), file.peer_inode), (Some("/run/x"), Some(12)));
+        assert_eq!(
+            (file.path.as_deref(), file.peer_inode),
+            (Some("/run/x"), Some(12))
+        );
     }
 
     #[test]
@@ -377,29 +525,72 @@ mod tests {
         find(&mut files, "3<UNIX-STREAM:[11->12]>");
         find(&mut files, r#"4<UNIX-STREAM:[12->11,"/run/x"]>"#);
         find(&mut files, "5<UNIX-STREAM:[21->22]>");
-        let paths: Vec<Option<String>> = files.into_all().into_iter().map(|file| file.path).collect();
-        assert_eq!(paths, [Some("/run/x".to_owned()), Some("/run/x".to_owned()), None]);
+        let paths: Vec<Option<String>> =
+            files.into_all().into_iter().map(|file| file.path).collect();
+        assert_eq!(
+            paths,
+            [Some("/run/x".to_owned()), Some("/run/x".to_owned()), None]
+        );
     }
 
     #[test]
     fn the_kind_of_a_unix_socket_is_known_from_the_call_that_created_it() {
         let mut files = FileTable::default();
-        files.apply(FileEffect::Socket, None, b"AF_UNIX, SOCK_SEQPACKET|SOCK_CLOEXEC, 0", b"3<UNIX:[11]>");
-        files.apply(FileEffect::Accept, None, br#"3<UNIX:[11,"/x"]>, NULL, NULL"#, br#"4<UNIX:[12->13,"/x"]>"#);
-        files.apply(FileEffect::Socket, None, b"0x1, 0x80002, 0", b"5<UNIX:[14]>");
-        files.apply(FileEffect::SocketPair, None, b"AF_UNIX, SOCK_DGRAM, 0, [6<UNIX:[15->16]>, 7<UNIX:[16->15]>]", b"");
-        files.apply(FileEffect::Socket, None, b"AF_UNIX, SOCK_STREAM, 0", b"8<UNIX-STREAM:[17]>");
-        files.apply(FileEffect::Socket, None, b"AF_INET, SOCK_DGRAM, IPPROTO_IP", b"9<UDP:[18]>");
+        files.apply(
+            FileEffect::Socket,
+            None,
+            b"AF_UNIX, SOCK_SEQPACKET|SOCK_CLOEXEC, 0",
+            b"3<UNIX:[11]>",
+        );
+        files.apply(
+            FileEffect::Accept,
+            None,
+            br#"3<UNIX:[11,"/x"]>, NULL, NULL"#,
+            br#"4<UNIX:[12->13,"/x"]>"#,
+        );
+        files.apply(
+            FileEffect::Socket,
+            None,
+            b"0x1, 0x80002, 0",
+            b"5<UNIX:[14]>",
+        );
+        files.apply(
+            FileEffect::SocketPair,
+            None,
+            b"AF_UNIX, SOCK_DGRAM, 0, [6<UNIX:[15->16]>, 7<UNIX:[16->15]>]",
+            b"",
+        );
+        files.apply(
+            FileEffect::Socket,
+            None,
+            b"AF_UNIX, SOCK_STREAM, 0",
+            b"8<UNIX-STREAM:[17]>",
+        );
+        files.apply(
+            FileEffect::Socket,
+            None,
+            b"AF_INET, SOCK_DGRAM, IPPROTO_IP",
+            b"9<UDP:[18]>",
+        );
         let of = |files: &mut FileTable<'_>, text| {
             let id = find(files, text);
             files.all[index(id)].kind
         };
         let (packets, datagrams) = (Some(FileKind::UnixSeqpacket), Some(FileKind::UnixDatagram));
-        assert_eq!([of(&mut files, "3<UNIX:[11]>"), of(&mut files, "4<UNIX:[12->13]>")], [packets; 2]);
+        assert_eq!(
+            [
+                of(&mut files, "3<UNIX:[11]>"),
+                of(&mut files, "4<UNIX:[12->13]>")
+            ],
+            [packets; 2]
+        );
         for text in ["5<UNIX:[14]>", "6<UNIX:[15->16]>", "7<UNIX:[16->15]>"] {
             assert_eq!(of(&mut files, text), datagrams, "{text}");
         }
-        assert_eq!(of(&mut files, "8<UNIX-STREAM:[17]>"), Some(FileKind::UnixStream));
+        assert_eq!(
+            of(&mut files, "8<UNIX-STREAM:[17]>"),
+            Some(FileKind::UnixStream)
+        );
         assert_eq!(of(&mut files, "9<UDP:[18]>"), Some(FileKind::Udp));
         assert_eq!(of(&mut files, "10<UNIX:[19]>"), Some(FileKind::Socket));
     }
@@ -408,7 +599,10 @@ mod tests {
     fn names_that_change_with_every_call_take_no_memory() {
         let mut files = FileTable::default();
         for count in 0..1000 {
-            find(&mut files, &format!("3<{{eventfd-count={count:#x}, eventfd-id=2, eventfd-semaphore=0}}>"));
+            find(
+                &mut files,
+                &format!("3<{{eventfd-count={count:#x}, eventfd-id=2, eventfd-semaphore=0}}>"),
+            );
         }
         assert_eq!((files.all.len(), files.by_name.len()), (1, 1));
     }

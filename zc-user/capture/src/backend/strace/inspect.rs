@@ -74,7 +74,11 @@ impl Inspected {
     pub fn describe(&self, file: File) -> File {
         File {
             kind: file.kind.or(self.kind),
-            identity: Some(FileIdentity { device: self.device, inode: self.inode, generation: None }),
+            identity: Some(FileIdentity {
+                device: self.device,
+                inode: self.inode,
+                generation: None,
+            }),
             filesystem: self.filesystem.clone(),
             size_bytes: self.size_bytes,
             ..file
@@ -82,7 +86,8 @@ impl Inspected {
     }
 }
 
-/// How much earlier than the change its timestamp may be: a tick of the slowest kernel clock (100 Hz).
+/// How much earlier than the change its timestamp may be: a tick of the slowest kernel clock (100
+/// Hz).
 const TICK: Duration = Duration::from_millis(10);
 
 /// Inspects the files of processes on this machine.
@@ -97,20 +102,31 @@ impl ProcInspector {
     pub fn new() -> io::Result<Self> {
         let (pipe, _) = io::pipe()?;
         let (socket, _) = UnixStream::pair()?;
-        let device = |fd: i32| fs::metadata(format!("/proc/self/fd/{fd}")).map(|metadata| metadata.dev());
-        let devices = Devices { pipes: device(pipe.as_raw_fd())?, sockets: device(socket.as_fd().as_raw_fd())? };
-        Ok(Self { began_at: SystemTime::now(), devices, mounts: Mounts::open()? })
+        let device =
+            |fd: i32| fs::metadata(format!("/proc/self/fd/{fd}")).map(|metadata| metadata.dev());
+        let devices = Devices {
+            pipes: device(pipe.as_raw_fd())?,
+            sockets: device(socket.as_fd().as_raw_fd())?,
+        };
+        Ok(Self {
+            began_at: SystemTime::now(),
+            devices,
+            mounts: Mounts::open()?,
+        })
     }
 
     fn seen(&mut self, stat: &Statx) -> Inspected {
         let kind = kind(stat);
         let has_length = matches!(kind, Some(FileKind::Regular));
-        let is_as_before = time(stat.stx_ctime).is_some_and(|changed| changed + TICK < self.began_at);
+        let is_as_before =
+            time(stat.stx_ctime).is_some_and(|changed| changed + TICK < self.began_at);
         Inspected {
             kind,
             device: libc::makedev(stat.stx_dev_major, stat.stx_dev_minor),
             inode: stat.stx_ino,
-            born: has(stat, StatxFlags::BTIME).then(|| time(stat.stx_btime)).flatten(),
+            born: has(stat, StatxFlags::BTIME)
+                .then(|| time(stat.stx_btime))
+                .flatten(),
             size_bytes: (has_length && is_as_before).then_some(stat.stx_size),
             filesystem: has(stat, StatxFlags::MNT_ID)
                 .then(|| self.mounts.filesystem(stat.stx_mnt_id).map(str::to_owned))
@@ -124,16 +140,31 @@ impl Inspector for ProcInspector {
         self.devices
     }
 
-    /// The descriptor leads to the file itself until it is closed, even if the file was deleted or is in another mount namespace. The path may
-    /// belong to another file by now, or to another namespace.
+    /// The descriptor leads to the file itself until it is closed, even if the file was deleted or
+    /// is in another mount namespace. The path may belong to another file by now, or to another
+    /// namespace.
     fn inspect(&mut self, target: &Target<'_>) -> Option<Inspected> {
         let link = link(target);
-        let behind = link.as_deref().and_then(|link| stat(link, AtFlags::empty()));
-        let by_path = || stat(Path::new(OsStr::from_bytes(target.path)), AtFlags::SYMLINK_NOFOLLOW);
-        let stat = if target.is_deleted { behind? } else { behind.or_else(by_path)? };
+        let behind = link
+            .as_deref()
+            .and_then(|link| stat(link, AtFlags::empty()));
+        let by_path = || {
+            stat(
+                Path::new(OsStr::from_bytes(target.path)),
+                AtFlags::SYMLINK_NOFOLLOW,
+            )
+        };
+        let stat = if target.is_deleted {
+            behind?
+        } else {
+            behind.or_else(by_path)?
+        };
         let seen = self.seen(&stat);
         let is_memfd = target.is_deleted && target.path.starts_with(MEMFD);
-        let filesystem = seen.filesystem.or_else(|| link.filter(|_| is_memfd).and_then(|link| filesystem_in_memory(&link)));
+        let filesystem = seen.filesystem.or_else(|| {
+            link.filter(|_| is_memfd)
+                .and_then(|link| filesystem_in_memory(&link))
+        });
         Some(Inspected { filesystem, ..seen })
     }
 }
@@ -142,7 +173,11 @@ impl Inspector for ProcInspector {
 fn link(target: &Target<'_>) -> Option<PathBuf> {
     let link = PathBuf::from(format!("/proc/{}/fd/{}", target.tid?, target.descriptor));
     let name = fs::read_link(&link).ok()?;
-    let suffix: &[u8] = if target.is_deleted { b" (deleted)" } else { b"" };
+    let suffix: &[u8] = if target.is_deleted {
+        b" (deleted)"
+    } else {
+        b""
+    };
     (name.as_os_str().as_bytes().strip_prefix(target.path) == Some(suffix)).then_some(link)
 }
 
@@ -180,7 +215,8 @@ fn kind(stat: &Statx) -> Option<FileKind> {
     }
 }
 
-/// The types of mounted filesystems, from `/proc/self/mountinfo`. Polling that file reports changes (proc(5)).
+/// The types of mounted filesystems, from `/proc/self/mountinfo`. Polling that file reports changes
+/// (proc(5)).
 struct Mounts {
     file: OpenFile,
     types: HashMap<u64, String>,
@@ -188,12 +224,16 @@ struct Mounts {
 
 impl Mounts {
     fn open() -> io::Result<Self> {
-        let mut mounts = Self { file: OpenFile::open("/proc/self/mountinfo")?, types: HashMap::new() };
+        let mut mounts = Self {
+            file: OpenFile::open("/proc/self/mountinfo")?,
+            types: HashMap::new(),
+        };
         mounts.read()?;
         Ok(mounts)
     }
 
-    /// The type of the filesystem with this mount id; `None` if this mount namespace does not have it.
+    /// The type of the filesystem with this mount id; `None` if this mount namespace does not have
+    /// it.
     fn filesystem(&mut self, id: u64) -> Option<&str> {
         if self.has_changed() {
             self.read().ok()?;
@@ -202,24 +242,35 @@ impl Mounts {
     }
 
     fn has_changed(&self) -> bool {
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut [PollFd::new(&self.file, PollFlags::PRI)], Some(&now)).is_ok_and(|changed| changed > 0)
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        poll(&mut [PollFd::new(&self.file, PollFlags::PRI)], Some(&now))
+            .is_ok_and(|changed| changed > 0)
     }
 
     fn read(&mut self) -> io::Result<()> {
         let mut text = Vec::new();
         self.file.rewind()?;
         self.file.read_to_end(&mut text)?;
-        self.types = String::from_utf8_lossy(&text).lines().filter_map(mount).collect();
+        self.types = String::from_utf8_lossy(&text)
+            .lines()
+            .filter_map(mount)
+            .collect();
         Ok(())
     }
 }
 
-/// Parses `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`: the id, and the type after the hyphen.
+/// Parses `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`: the id, and the type
+/// after the hyphen.
 fn mount(line: &str) -> Option<(u64, String)> {
     let (id, rest) = line.split_once(' ')?;
     let (_, after_options) = rest.split_once(" - ")?;
-    Some((id.parse().ok()?, after_options.split(' ').next()?.to_owned()))
+    Some((
+        id.parse().ok()?,
+        after_options.split(' ').next()?.to_owned(),
+    ))
 }
 
 #[cfg(test)]
@@ -230,9 +281,13 @@ mod tests {
 
     use super::*;
 
-    /// An inspector of a run that began this long after now, so that all existing files are older; zero: they may have changed since.
+    /// An inspector of a run that began this long after now, so that all existing files are older;
+    /// zero: they may have changed since.
     fn proc(began_after: Duration) -> ProcInspector {
-        ProcInspector { began_at: SystemTime::now() + began_after, ..ProcInspector::new().expect("has /proc") }
+        ProcInspector {
+            began_at: SystemTime::now() + began_after,
+            ..ProcInspector::new().expect("has /proc")
+        }
     }
 
     fn target(path: &Path, descriptor: i32) -> Target<'_> {
@@ -253,19 +308,37 @@ mod tests {
         file.write_all(b"12345").expect("has room");
         let metadata = file.as_file().metadata().expect("is there");
         let mut proc = proc(Duration::from_secs(1));
-        let behind = proc.inspect(&target(file.path(), file.as_raw_fd())).expect("is open");
-        assert_eq!(Some(&behind), proc.inspect(&target(file.path(), CLOSED)).as_ref());
-        assert_eq!((behind.kind, behind.device, behind.inode), (Some(FileKind::Regular), metadata.dev(), metadata.ino()));
-        assert_eq!((behind.born, behind.size_bytes), (metadata.created().ok(), Some(5)));
+        let behind = proc
+            .inspect(&target(file.path(), file.as_raw_fd()))
+            .expect("is open");
+        assert_eq!(
+            Some(&behind),
+            proc.inspect(&target(file.path(), CLOSED)).as_ref()
+        );
+        assert_eq!(
+            (behind.kind, behind.device, behind.inode),
+            (Some(FileKind::Regular), metadata.dev(), metadata.ino())
+        );
+        assert_eq!(
+            (behind.born, behind.size_bytes),
+            (metadata.created().ok(), Some(5))
+        );
         let mounts = fs::read_to_string("/proc/mounts").expect("has mounts");
         let filesystem = behind.filesystem.expect("is mounted");
-        assert!(mounts.lines().any(|mount| mount.split(' ').nth(2) == Some(&filesystem)), "{filesystem}");
+        assert!(
+            mounts
+                .lines()
+                .any(|mount| mount.split(' ').nth(2) == Some(&filesystem)),
+            "{filesystem}"
+        );
     }
 
     #[test]
     fn a_file_that_may_have_changed_has_no_size() {
         let file = tempfile::NamedTempFile::new().expect("has room");
-        let seen = proc(Duration::ZERO).inspect(&target(file.path(), CLOSED)).expect("is there");
+        let seen = proc(Duration::ZERO)
+            .inspect(&target(file.path(), CLOSED))
+            .expect("is there");
         assert_eq!(seen.size_bytes, None);
     }
 
@@ -277,7 +350,10 @@ mod tests {
         fs::remove_file(&path).expect("is ours");
         File::create(&path).expect("another file of this name");
         let mut proc = proc(Duration::ZERO);
-        let deleted = |descriptor| Target { is_deleted: true, ..target(&path, descriptor) };
+        let deleted = |descriptor| Target {
+            is_deleted: true,
+            ..target(&path, descriptor)
+        };
         let seen = proc.inspect(&deleted(file.as_raw_fd())).expect("is open");
         assert_eq!(seen.inode, file.metadata().expect("is open").ino());
         assert_eq!(proc.inspect(&deleted(CLOSED)), None);
@@ -288,24 +364,41 @@ mod tests {
     fn another_file_behind_the_descriptor_is_not_used() {
         let file = tempfile::NamedTempFile::new().expect("has room");
         let mut proc = proc(Duration::ZERO);
-        assert_eq!(proc.inspect(&target(Path::new("/no/such/file"), file.as_raw_fd())), None);
+        assert_eq!(
+            proc.inspect(&target(Path::new("/no/such/file"), file.as_raw_fd())),
+            None
+        );
         let directory = file.path().parent().expect("is in one");
-        let seen = proc.inspect(&target(directory, file.as_raw_fd())).expect("is there");
-        assert_eq!((seen.kind, seen.size_bytes), (Some(FileKind::Directory), None));
+        let seen = proc
+            .inspect(&target(directory, file.as_raw_fd()))
+            .expect("is there");
+        assert_eq!(
+            (seen.kind, seen.size_bytes),
+            (Some(FileKind::Directory), None)
+        );
     }
 
     #[test]
     fn a_file_of_memfd_create_is_in_a_filesystem_that_is_not_mounted() {
         let file = memfd_create("x", MemfdFlags::empty()).expect("has memory");
-        let target = Target { is_deleted: true, ..target(Path::new("/memfd:x"), file.as_raw_fd()) };
+        let target = Target {
+            is_deleted: true,
+            ..target(Path::new("/memfd:x"), file.as_raw_fd())
+        };
         let seen = proc(Duration::ZERO).inspect(&target).expect("is open");
-        assert_eq!((seen.kind, seen.filesystem.as_deref()), (Some(FileKind::Regular), Some("tmpfs")));
+        assert_eq!(
+            (seen.kind, seen.filesystem.as_deref()),
+            (Some(FileKind::Regular), Some("tmpfs"))
+        );
     }
 
     #[test]
     fn pipes_and_sockets_have_their_own_devices() {
         let devices = proc(Duration::ZERO).devices();
-        assert!(devices.pipes != 0 && devices.sockets != 0 && devices.pipes != devices.sockets, "{devices:?}");
+        assert!(
+            devices.pipes != 0 && devices.sockets != 0 && devices.pipes != devices.sockets,
+            "{devices:?}"
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Runs the command under strace. The log comes through a private FIFO and is read while the command runs.
+//! Runs the command under strace. The log comes through a private FIFO and is read while the
+//! command runs.
 
 use std::{
     convert::Infallible,
@@ -28,12 +29,16 @@ use tempfile::TempDir;
 use tokio::{io::unix::AsyncFd, time::sleep};
 
 use super::{
-    Collector, StraceError, callers::Unwinder, file_table::FILE_CALLS, inspect::ProcInspector, names::FILLING, read::Lines,
+    Collector, StraceError, callers::Unwinder, file_table::FILE_CALLS, inspect::ProcInspector,
+    names::FILLING, read::Lines,
 };
 use crate::{
     async_fd::watch_readable,
     backend::{Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
-    launch::{Child, Environment, Identity, LaunchError, LaunchOptions, OnTracerExit, Received, Signals, find_program, send},
+    launch::{
+        Child, Environment, Identity, LaunchError, LaunchOptions, OnTracerExit, Received, Signals,
+        find_program, send,
+    },
     syscall::{CHANGING_DIRECTORY, Selection, passing_memory, path_calls},
     trace::{Exit, FirstBytes, Loss, State, Trace},
 };
@@ -46,17 +51,30 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     let signals = Signals::hold(options.launch.on_tracer_exit)?;
     // strace would notice a missing program, too, but with its own message and status 1.
     let program = find_program(&options.command, &options.launch)?;
-    let shell = shell_of(&options.launch.locate(&program)).map_err(|cause| LaunchError::new(&options.command[0], cause))?;
+    let shell = shell_of(&options.launch.locate(&program))
+        .map_err(|cause| LaunchError::new(&options.command[0], cause))?;
     let fifo = Fifo::create(options.launch.identity)?;
-    // If strace is killed, the command becomes a child of zctrace, which can still report its end and status.
+    // If strace is killed, the command becomes a child of zctrace, which can still report its end
+    // and status.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
-    let unwinder = options.recorded.has_callers().then(|| Unwinder::of(strace)).flatten();
-    let with_stacks = if unwinder.is_some() { Stacks::Printed } else { Stacks::None };
+    let unwinder = options
+        .recorded
+        .has_callers()
+        .then(|| Unwinder::of(strace))
+        .flatten();
+    let with_stacks = if unwinder.is_some() {
+        Stacks::Printed
+    } else {
+        Stacks::None
+    };
     let command = command_line(strace, fifo.path(), shell, &program, with_stacks, options);
     let mut trace = new_trace(super::NAME, options, SystemTime::now())?;
     // strace itself keeps the environment of zctrace; by its options it gives the command its own.
-    let launch =
-        LaunchOptions { on_tracer_exit: OnTracerExit::Kill, environment: Environment::default(), ..options.launch.clone() };
+    let launch = LaunchOptions {
+        on_tracer_exit: OnTracerExit::Kill,
+        environment: Environment::default(),
+        ..options.launch.clone()
+    };
     let child = Child::start(strace, &command, &launch, &signals)?;
     let mut show = |line: &str| {
         if options.verbose {
@@ -71,7 +89,14 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     if let Some(proc) = &mut proc {
         collector = collector.with_inspector(proc);
     }
-    let mut session = Session { fifo, lines: Lines::default(), collector, early: Vec::new(), began: None, ended: None };
+    let mut session = Session {
+        fifo,
+        lines: Lines::default(),
+        collector,
+        early: Vec::new(),
+        began: None,
+        ended: None,
+    };
     let over = session.until_over(&child, &signals, options);
     let Some(over) = within(options.timeout, over).await else {
         session.kill_all(&child).await?;
@@ -83,24 +108,28 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     }
     let strace_exit = over?;
     let orphan_exit = session.wait_for_orphan(&signals).await?;
-    session.into_trace(strace_exit, orphan_exit, options).map(|collected| {
-        trace.wall_ns = collected.wall_ns;
-        trace.exit = collected.exit;
-        trace.losses = collected.losses;
-        trace.notes = collected.notes;
-        trace.files = collected.files;
-        trace.uncounted = collected.uncounted;
-        trace.failed_paths = collected.failed_paths;
-        trace.stacks = collected.stacks;
-        trace.processes = collected.processes;
-        trace
-    })
+    session
+        .into_trace(strace_exit, orphan_exit, options)
+        .map(|collected| {
+            trace.wall_ns = collected.wall_ns;
+            trace.exit = collected.exit;
+            trace.losses = collected.losses;
+            trace.notes = collected.notes;
+            trace.files = collected.files;
+            trace.uncounted = collected.uncounted;
+            trace.failed_paths = collected.failed_paths;
+            trace.stacks = collected.stacks;
+            trace.processes = collected.processes;
+            trace
+        })
 }
 
 /// The tracer of a task, by `/proc`.
 fn tracer(tid: u32) -> Option<Pid> {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
+    let tracer = status
+        .lines()
+        .find_map(|line| line.strip_prefix("TracerPid:"))?;
     tracer.trim().parse().ok().map(Pid::from_raw)
 }
 
@@ -118,8 +147,14 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Waits until the trace is over or strace has ended. Returns how strace ended by itself; `None` if it was stopped.
-    async fn until_over(&mut self, child: &Child, signals: &Signals, options: &RunOptions) -> Result<Option<Exit>, RunError> {
+    /// Waits until the trace is over or strace has ended. Returns how strace ended by itself;
+    /// `None` if it was stopped.
+    async fn until_over(
+        &mut self,
+        child: &Child,
+        signals: &Signals,
+        options: &RunOptions,
+    ) -> Result<Option<Exit>, RunError> {
         let mut is_enough = false;
         let mut ticker = Ticker::new(options.on_progress.as_ref());
         loop {
@@ -127,7 +162,8 @@ impl Session<'_> {
                 exit = child.wait() => {
                     let exit = exit?;
                     while self.take_chunk()? {}
-                    // If strace was killed, the last line is cut; it is missing like all that comes after it.
+                    // If strace was killed, the last line is cut; it is missing like all that comes
+                    // after it.
                     if matches!(exit, Exit::Code(_)) {
                         self.lines.end(&mut self.collector);
                     }
@@ -148,7 +184,9 @@ impl Session<'_> {
                     is_enough |= self.forward(signal);
                 }
             }
-            if self.collector.is_over() || (is_enough && options.until == Until::AllEnd && self.ended.is_some()) {
+            if self.collector.is_over()
+                || (is_enough && options.until == Until::AllEnd && self.ended.is_some())
+            {
                 return self.stop_strace(child).await;
             }
         }
@@ -157,10 +195,16 @@ impl Session<'_> {
     /// How far the run is, as far as its log was read.
     fn progress(&self, elapsed: Duration) -> Progress {
         let [processes, calls, bytes] = self.collector.processes_calls_and_bytes();
-        Progress { elapsed, processes, calls, bytes }
+        Progress {
+            elapsed,
+            processes,
+            calls,
+            bytes,
+        }
     }
 
-    /// Forwards a signal to the command, now or when its id is known. Returns `true` if it ends the trace because the command has ended.
+    /// Forwards a signal to the command, now or when its id is known. Returns `true` if it ends the
+    /// trace because the command has ended.
     fn forward(&mut self, signal: Received) -> bool {
         if self.ended.is_some() {
             return signal.is_ending();
@@ -172,7 +216,9 @@ impl Session<'_> {
         match signal {
             Received::FromTerminal | Received::Own => false,
             // The command may have ended, and its last line is still to come.
-            Received::ToForward(number) => send(root, number) == Err(Errno::ESRCH) && signal.is_ending(),
+            Received::ToForward(number) => {
+                send(root, number) == Err(Errno::ESRCH) && signal.is_ending()
+            }
         }
     }
 
@@ -186,13 +232,17 @@ impl Session<'_> {
         Ok(None)
     }
 
-    /// Finds out which of the tasks without a line strace follows; it does not follow those created with `CLONE_UNTRACED`.
+    /// Finds out which of the tasks without a line strace follows; it does not follow those created
+    /// with `CLONE_UNTRACED`.
     async fn find_followed_tasks(&mut self, child: &Child) -> io::Result<()> {
         let unseen = self.collector.unseen_tids();
         if unseen.is_empty() {
             return Ok(());
         }
-        for tid in unseen.into_iter().filter(|&tid| tracer(tid) == Some(child.id())) {
+        for tid in unseen
+            .into_iter()
+            .filter(|&tid| tracer(tid) == Some(child.id()))
+        {
             self.collector.mark_followed(tid);
         }
         // A followed task that has ended meanwhile has a line.
@@ -201,10 +251,15 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Kills all traced tasks; strace ends with the last one. Tasks that were created meanwhile are in the log by then.
+    /// Kills all traced tasks; strace ends with the last one. Tasks that were created meanwhile are
+    /// in the log by then.
     async fn kill_all(&mut self, child: &Child) -> Result<(), RunError> {
         loop {
-            for pid in self.collector.live_tids().filter_map(|tid| i32::try_from(tid).ok()) {
+            for pid in self
+                .collector
+                .live_tids()
+                .filter_map(|tid| i32::try_from(tid).ok())
+            {
                 // It may have ended meanwhile.
                 let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
             }
@@ -217,8 +272,12 @@ impl Session<'_> {
 
     /// If somebody killed strace, the command may still run: waits for its end.
     async fn wait_for_orphan(&self, signals: &Signals) -> Result<Option<Exit>, RunError> {
-        let Some(root) = self.root().filter(|_| self.ended.is_none()) else { return Ok(None) };
-        let Ok(orphan) = Child::adopt(root) else { return Ok(None) };
+        let Some(root) = self.root().filter(|_| self.ended.is_none()) else {
+            return Ok(None);
+        };
+        let Ok(orphan) = Child::adopt(root) else {
+            return Ok(None);
+        };
         loop {
             tokio::select! {
                 exit = orphan.wait() => return Ok(exit.ok()),
@@ -228,12 +287,17 @@ impl Session<'_> {
     }
 
     fn root(&self) -> Option<Pid> {
-        self.collector.root_tid().and_then(|tid| i32::try_from(tid).ok()).map(Pid::from_raw)
+        self.collector
+            .root_tid()
+            .and_then(|tid| i32::try_from(tid).ok())
+            .map(Pid::from_raw)
     }
 
     /// Reads what there is of the log, without waiting; returns whether there was anything.
     fn take_chunk(&mut self) -> io::Result<bool> {
-        let Some(chunk) = self.fifo.read()? else { return Ok(false) };
+        let Some(chunk) = self.fifo.read()? else {
+            return Ok(false);
+        };
         self.began.get_or_insert_with(Instant::now);
         self.lines.push(chunk, &mut self.collector);
         if self.ended.is_none() && self.collector.has_root_ended() {
@@ -242,14 +306,35 @@ impl Session<'_> {
         Ok(true)
     }
 
-    fn into_trace(self, strace: Option<Exit>, orphan: Option<Exit>, options: &RunOptions) -> Result<Trace, RunError> {
-        let Some(began) = self.began else { return Err(StraceError::Silent(strace).into()) };
-        if let Some(errno) = self.collector.launch_errno().and_then(|errno| i32::try_from(errno).ok()) {
-            let program = options.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
-            return Err(LaunchError { program, cause: io::Error::from_raw_os_error(errno) }.into());
+    fn into_trace(
+        self,
+        strace: Option<Exit>,
+        orphan: Option<Exit>,
+        options: &RunOptions,
+    ) -> Result<Trace, RunError> {
+        let Some(began) = self.began else {
+            return Err(StraceError::Silent(strace).into());
+        };
+        if let Some(errno) = self
+            .collector
+            .launch_errno()
+            .and_then(|errno| i32::try_from(errno).ok())
+        {
+            let program = options
+                .command
+                .first()
+                .map(|word| word.to_string_lossy().into_owned())
+                .unwrap_or_default();
+            return Err(LaunchError {
+                program,
+                cause: io::Error::from_raw_os_error(errno),
+            }
+            .into());
         }
         let ended = self.ended.filter(|_| options.until == Until::RootEnds);
-        let wall = ended.unwrap_or_else(Instant::now).saturating_duration_since(began);
+        let wall = ended
+            .unwrap_or_else(Instant::now)
+            .saturating_duration_since(began);
         let mut trace = self.collector.finish();
         trace.wall_ns = u64::try_from(Duration::as_nanos(&wall)).ok();
         if self.ended.is_none() {
@@ -263,12 +348,14 @@ impl Session<'_> {
     }
 }
 
-/// The capacity of the FIFO, so that strace rarely has to wait: the most that an unprivileged user may have.
+/// The capacity of the FIFO, so that strace rarely has to wait: the most that an unprivileged user
+/// may have.
 const CAPACITY_BYTES: i32 = 1 << 20;
 /// How much is read at a time.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// The private FIFO that strace writes its log to, in a folder that is removed once strace has opened it. The command never sees it.
+/// The private FIFO that strace writes its log to, in a folder that is removed once strace has
+/// opened it. The command never sees it.
 struct Fifo {
     reader: File,
     ready: AsyncFd<OwnedFd>,
@@ -291,12 +378,22 @@ impl Fifo {
                 chown(part, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
             }
         }
-        let reader = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path)?;
+        let reader = File::options()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&path)?;
         let writer = File::options().write(true).open(&path)?;
         // A smaller capacity does no harm.
         let _ = fcntl(reader.as_fd(), FcntlArg::F_SETPIPE_SZ(CAPACITY_BYTES));
         let ready = watch_readable(reader.as_fd().try_clone_to_owned()?)?;
-        Ok(Self { reader, ready, _writer: writer, path, folder: Some(folder), chunk: vec![0; CHUNK_BYTES] })
+        Ok(Self {
+            reader,
+            ready,
+            _writer: writer,
+            path,
+            folder: Some(folder),
+            chunk: vec![0; CHUNK_BYTES],
+        })
     }
 
     /// Its path, for strace.
@@ -324,7 +421,8 @@ impl Fifo {
     }
 }
 
-/// Calls that show which task created which, and which program runs. They are always traced, as are those that show files.
+/// Calls that show which task created which, and which program runs. They are always traced, as are
+/// those that show files.
 const TASK_CALLS: [&str; 6] = ["execve", "execveat", "clone", "clone3", "fork", "vfork"];
 
 /// Whether strace prints stacks.
@@ -335,10 +433,11 @@ enum Stacks {
     Printed,
 }
 
-/// The command line that runs the command under strace with its log in `log`, through `shell` if the program is a script that needs one.
+/// The command line that runs the command under strace with its log in `log`, through `shell` if
+/// the program is a script that needs one.
 ///
-/// It has no `--seccomp-bpf`: a process that outlives strace, or whose strace is killed, keeps the filter without its tracer, and then
-/// every traced call fails with ENOSYS.
+/// It has no `--seccomp-bpf`: a process that outlives strace, or whose strace is killed, keeps the
+/// filter without its tracer, and then every traced call fails with ENOSYS.
 fn command_line(
     strace: &Path,
     log: &Path,
@@ -348,13 +447,30 @@ fn command_line(
     options: &RunOptions,
 ) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec![strace.into()];
-    // Follow children; print durations, the name of each process and its id in strace's PID namespace, the file behind each descriptor,
-    // and the first of the bytes that are read and written.
-    words.extend(["--follow-forks", "-T", "--decode-pids=comm,pidns", "--decode-fds=all"].map(Into::into));
+    // Follow children; print durations, the name of each process and its id in strace's PID
+    // namespace, the file behind each descriptor, and the first of the bytes that are read and
+    // written.
+    words.extend(
+        [
+            "--follow-forks",
+            "-T",
+            "--decode-pids=comm,pidns",
+            "--decode-fds=all",
+        ]
+        .map(Into::into),
+    );
     words.push(format!("--string-limit={}", FirstBytes::MOST_BYTES).into());
-    // Print vectors whole, since their sizes count, and say which process is in 32-bit mode. If a signal is not shown, strace does not show
-    // that it killed a process, either; so all are shown but SIGCHLD, which is frequent and cannot kill.
-    words.extend(["--abbrev=execve,execveat", "--signal=!SIGCHLD", "--quiet=attach"].map(Into::into));
+    // Print vectors whole, since their sizes count, and say which process is in 32-bit mode. If a
+    // signal is not shown, strace does not show that it killed a process, either; so all are shown
+    // but SIGCHLD, which is frequent and cannot kill.
+    words.extend(
+        [
+            "--abbrev=execve,execveat",
+            "--signal=!SIGCHLD",
+            "--quiet=attach",
+        ]
+        .map(Into::into),
+    );
     words.push(format!("--trace={}", trace_set(&options.selection)).into());
     if stacks == Stacks::Printed {
         words.push("-k".into());
@@ -372,20 +488,30 @@ fn command_line(
     }
     words.push("--".into());
     words.extend(shell.map(OsString::from));
-    let (name, arguments) = options.command.split_first().map_or((None, &[][..]), |(name, rest)| (Some(name), rest));
+    let (name, arguments) = options
+        .command
+        .split_first()
+        .map_or((None, &[][..]), |(name, rest)| (Some(name), rest));
     // strace looks for the program in the PATH of its own environment.
-    let found = options.launch.environment.changes_path().then(|| program.as_os_str().to_owned());
+    let found = options
+        .launch
+        .environment
+        .changes_path()
+        .then(|| program.as_os_str().to_owned());
     words.extend(found.or_else(|| name.cloned()));
     words.extend(arguments.iter().cloned());
     words
 }
 
-/// The set of calls in strace's syntax. With the `?`, strace accepts calls that this machine does not have.
+/// The set of calls in strace's syntax. With the `?`, strace accepts calls that this machine does
+/// not have.
 fn trace_set(selection: &Selection) -> String {
     match selection {
         Selection::All => "all".into(),
         Selection::Names(names) => {
-            let bare = names.iter().map(|name| name.split('(').next().unwrap_or_default());
+            let bare = names
+                .iter()
+                .map(|name| name.split('(').next().unwrap_or_default());
             let of_files = FILE_CALLS.iter().map(|(name, _)| *name);
             let mut words: Vec<String> = bare
                 .chain(TASK_CALLS)
@@ -405,19 +531,30 @@ fn trace_set(selection: &Selection) -> String {
 
 /// The shell that runs a script without a `#!` line, as with `execvp`.
 const SHELL: &str = "/bin/sh";
-/// How much of a file the kernel reads to find its format: `BINPRM_BUF_SIZE` of its include/uapi/linux/binfmts.h.
+/// How much of a file the kernel reads to find its format: `BINPRM_BUF_SIZE` of its
+/// include/uapi/linux/binfmts.h.
 const HEAD_BYTES: u64 = 256;
 
-/// The shell that a program needs; `None` if the kernel can run it. strace only calls exec, while a shell (or libc's `execvp`) runs a script
-/// without a `#!` line in a shell; so that is done here. It is an error if the interpreter of a script is missing.
+/// The shell that a program needs; `None` if the kernel can run it. strace only calls exec, while a
+/// shell (or libc's `execvp`) runs a script without a `#!` line in a shell; so that is done here.
+/// It is an error if the interpreter of a script is missing.
 fn shell_of(program: &Path) -> io::Result<Option<&'static str>> {
     let mut head = Vec::new();
     // A program may be executable without being readable.
-    let Ok(file) = File::open(program) else { return Ok(None) };
+    let Ok(file) = File::open(program) else {
+        return Ok(None);
+    };
     file.take(HEAD_BYTES).read_to_end(&mut head)?;
     if let Some(line) = head.strip_prefix(b"#!") {
-        let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii_start();
-        let interpreter = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+        let line = line
+            .split(|&byte| byte == b'\n')
+            .next()
+            .unwrap_or_default()
+            .trim_ascii_start();
+        let interpreter = line
+            .split(u8::is_ascii_whitespace)
+            .next()
+            .unwrap_or_default();
         fs::metadata(OsStr::from_bytes(interpreter))?;
         return Ok(None);
     }
@@ -437,14 +574,25 @@ mod tests {
     #[test]
     fn calls_that_create_tasks_show_files_or_take_paths_are_always_traced() {
         let set = trace_set(&"read".parse().expect("a call"));
-        for name in ["clone", "clone3", "execve", "execveat", "fork", "read", "vfork", "openat", "connect", "stat"] {
-            assert!(set.split(',').any(|word| word.strip_prefix('?') == Some(name)), "{name}: {set}");
+        for name in [
+            "clone", "clone3", "execve", "execveat", "fork", "read", "vfork", "openat", "connect",
+            "stat",
+        ] {
+            assert!(
+                set.split(',')
+                    .any(|word| word.strip_prefix('?') == Some(name)),
+                "{name}: {set}"
+            );
         }
     }
 
     #[test]
     fn variants_of_ioctl_are_traced_as_ioctl() {
-        assert!(trace_set(&Selection::default()).split(',').any(|name| name == "?ioctl"));
+        assert!(
+            trace_set(&Selection::default())
+                .split(',')
+                .any(|name| name == "?ioctl")
+        );
     }
 
     fn shell_of_file(content: &[u8]) -> io::Result<Option<&'static str>> {
@@ -455,7 +603,10 @@ mod tests {
 
     #[test]
     fn a_script_without_an_interpreter_needs_the_shell() {
-        assert_eq!(shell_of_file(b"echo hello\n").expect("is read"), Some(SHELL));
+        assert_eq!(
+            shell_of_file(b"echo hello\n").expect("is read"),
+            Some(SHELL)
+        );
         assert_eq!(shell_of_file(b"").expect("is read"), Some(SHELL));
     }
 
@@ -468,6 +619,9 @@ mod tests {
 
     #[test]
     fn a_missing_interpreter_is_an_error() {
-        assert_eq!(shell_of_file(b"#! /no/such/thing x\n").map_err(|error| error.kind()), Err(io::ErrorKind::NotFound));
+        assert_eq!(
+            shell_of_file(b"#! /no/such/thing x\n").map_err(|error| error.kind()),
+            Err(io::ErrorKind::NotFound)
+        );
     }
 }

@@ -4,9 +4,10 @@
 //! bytes ──read──▶ line ──line──▶ Line ──collect: tasks──▶ a whole call ──count: rows──▶ sums ──assemble──▶ Trace
 //! ```
 //!
-//! [`mod@line`] parses single lines and keeps no state. [`Collector`] joins the lines of a call that was interrupted, tracks tasks from
-//! their creation to their end, and adds every call to the sums of its thread. What a log does not say is `None`, and lines that are not
-//! understood are counted in [`Loss::UnparsedLines`](crate::trace::Loss::UnparsedLines).
+//! [`mod@line`] parses single lines and keeps no state. [`Collector`] joins the lines of a call
+//! that was interrupted, tracks tasks from their creation to their end, and adds every call to the
+//! sums of its thread. What a log does not say is `None`, and lines that are not understood are
+//! counted in [`Loss::UnparsedLines`](crate::trace::Loss::UnparsedLines).
 
 mod args;
 mod assemble;
@@ -75,7 +76,8 @@ pub struct Strace;
 impl Strace {
     /// Finds strace.
     pub fn find() -> Result<PathBuf, StraceError> {
-        find_program(&["strace".into()], &LaunchOptions::default()).map_err(|_| StraceError::Missing)
+        find_program(&["strace".into()], &LaunchOptions::default())
+            .map_err(|_| StraceError::Missing)
     }
 }
 
@@ -89,7 +91,10 @@ impl Backend for Strace {
         if let Some(why) = unavailable::why_unavailable() {
             return Err(StraceError::Unavailable(why).into());
         }
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()?;
         runtime.block_on(live::run(&strace, options))
     }
 }

@@ -1,5 +1,5 @@
-//! The names that strace prints: what this backend knows of a call by its name, found without an allocation per line, and the numbers
-//! of errnos and signals.
+//! The names that strace prints: what this backend knows of a call by its name, found without an
+//! allocation per line, and the numbers of errnos and signals.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -10,12 +10,13 @@ use super::{file_table::FileEffect, syntax::unsigned};
 use crate::{
     errno,
     syscall::{
-        Abi, BEYOND, CHANGING_DIRECTORY, Call, FICLONE, FICLONERANGE, Selection, Spec, directory_argument, passing_memory,
-        path_argument,
+        Abi, BEYOND, CHANGING_DIRECTORY, Call, FICLONE, FICLONERANGE, Selection, Spec,
+        directory_argument, passing_memory, path_argument,
     },
 };
 
-/// How many names that are in no table are counted. A log may come from a newer kernel, but garbage must not fill the memory.
+/// How many names that are in no table are counted. A log may come from a newer kernel, but garbage
+/// must not fill the memory.
 const MAX_FOREIGN: usize = 256;
 
 /// What is known of a call.
@@ -37,8 +38,8 @@ pub struct KnownCall {
     pub is_selected: bool,
     /// What it does to tasks and files.
     pub role: Role,
-    /// The table, 64-bit or 32-bit, if only one of them has a call of this name. A log may have been recorded on another architecture,
-    /// so the tables of all architectures count.
+    /// The table, 64-bit or 32-bit, if only one of them has a call of this name. A log may have
+    /// been recorded on another architecture, so the tables of all architectures count.
     pub only_in: Option<Abi>,
 }
 
@@ -79,7 +80,12 @@ pub struct CallNames {
 impl CallNames {
     /// The calls of all tables.
     pub fn new(selection: &Selection) -> Self {
-        let mut names = Self { by_name: HashMap::default(), known: Vec::new(), native: 0, selection: selection.clone() };
+        let mut names = Self {
+            by_name: HashMap::default(),
+            known: Vec::new(),
+            native: 0,
+            selection: selection.clone(),
+        };
         for number in 0..TABLE_SLOTS {
             names.add_from_table(Call::from_id(number));
         }
@@ -143,8 +149,8 @@ impl CallNames {
         id
     }
 
-    /// The call of this name. `None` if it cannot be the name of a call: where a log has output of the program in it, a word may precede the
-    /// name.
+    /// The call of this name. `None` if it cannot be the name of a call: where a log has output of
+    /// the program in it, a word may precede the name.
     pub fn find(&mut self, name: &[u8]) -> Option<NameId> {
         if let Some(&id) = self.by_name.get(name) {
             return Some(id);
@@ -157,7 +163,8 @@ impl CallNames {
         }
         let is_plausible = is_nameless(name) || !self.ends_with_a_name(name);
         let has_room = self.known.len() < self.native + MAX_FOREIGN;
-        (has_room && is_plausible && name.len() <= 64).then(|| self.add(String::from_utf8_lossy(name).into_owned().into(), None))
+        (has_room && is_plausible && name.len() <= 64)
+            .then(|| self.add(String::from_utf8_lossy(name).into_owned().into(), None))
     }
 
     /// Whether a table has a call of this name.
@@ -171,21 +178,27 @@ impl CallNames {
     }
 
     fn ends_with_a_name(&self, name: &[u8]) -> bool {
-        self.known.iter().any(|known| name.ends_with(known.name.as_bytes()))
+        self.known
+            .iter()
+            .any(|known| name.ends_with(known.name.as_bytes()))
     }
 }
 
-/// A call that strace had no name for, but that the table here has: `syscall_0x1c4`.
-/// From 424 on (Linux 5.1) a number means the same call in every table of the kernel's arch/*/entry/syscalls.
+/// A call that strace had no name for, but that the table here has: `syscall_0x1c4`. From 424 on
+/// (Linux 5.1) a number means the same call in every table of the kernel's arch/*/entry/syscalls.
 fn newer_than_strace(name: &[u8]) -> Option<Call> {
     const SAME_FROM: u64 = 424;
     let (number, rest) = unsigned(name.strip_prefix(b"syscall_")?)?;
-    let number = u32::try_from(number).ok().filter(|&number| number < TABLE_SLOTS)?;
+    let number = u32::try_from(number)
+        .ok()
+        .filter(|&number| number < TABLE_SLOTS)?;
     let call = Call::from_id(number);
-    (rest.is_empty() && u64::from(number) >= SAME_FROM && !is_nameless(call.name.as_bytes())).then_some(call)
+    (rest.is_empty() && u64::from(number) >= SAME_FROM && !is_nameless(call.name.as_bytes()))
+        .then_some(call)
 }
 
-/// Whether this is a number that no table can have: `syscall_0xffffffff`. The kernel side has one name for all of them.
+/// Whether this is a number that no table can have: `syscall_0xffffffff`. The kernel side has one
+/// name for all of them.
 fn is_beyond(name: &[u8]) -> bool {
     let number = name.strip_prefix(b"syscall_").and_then(unsigned);
     number.is_some_and(|(number, rest)| rest.is_empty() && number >= FIRST_BEYOND.into())
@@ -206,7 +219,12 @@ pub struct Errnos(HashMap<String, u32>);
 impl Errnos {
     /// All that have a name.
     pub fn new() -> Self {
-        Self((1..=1024).map(|number| (errno::name(number), number)).filter(|(name, _)| name.starts_with('E')).collect())
+        Self(
+            (1..=1024)
+                .map(|number| (errno::name(number), number))
+                .filter(|(name, _)| name.starts_with('E'))
+                .collect(),
+        )
     }
 
     /// The number; `None` if the name is unknown.
@@ -221,7 +239,10 @@ pub fn signal(name: &[u8]) -> Option<i32> {
     const FIRST_REAL_TIME: i32 = 32;
     let name = std::str::from_utf8(name).ok()?;
     if let Some(number) = name.strip_prefix("SIGRT_") {
-        return number.parse().ok().and_then(|number: i32| FIRST_REAL_TIME.checked_add(number));
+        return number
+            .parse()
+            .ok()
+            .and_then(|number: i32| FIRST_REAL_TIME.checked_add(number));
     }
     if name == "SIGRTMIN" {
         return Some(FIRST_REAL_TIME);
@@ -237,7 +258,14 @@ mod tests {
     fn calls_of_both_tables_are_known() {
         let mut names = CallNames::new(&Selection::default());
         let read = names.find(b"read").expect("is a call");
-        assert_eq!((names.get(read).name.as_ref(), names.get(read).only_in, names.get(read).is_selected), ("read", None, true));
+        assert_eq!(
+            (
+                names.get(read).name.as_ref(),
+                names.get(read).only_in,
+                names.get(read).is_selected
+            ),
+            ("read", None, true)
+        );
         let close = names.find(b"close").expect("is a call");
         assert!(!names.get(close).is_selected);
         let mmap2 = names.find(b"mmap2").expect("is a call");
@@ -246,7 +274,8 @@ mod tests {
         assert_eq!(names.get(newfstatat).only_in, Some(Abi::NATIVE));
     }
 
-    /// On arm64 only 32-bit programs have `open`, on `x86_64` others have it, too: a log from there must not look like one of 32-bit programs.
+    /// On arm64 only 32-bit programs have `open`, on `x86_64` others have it, too: a log from there
+    /// must not look like one of 32-bit programs.
     #[test]
     fn a_call_that_64_bit_programs_of_another_machine_make_is_not_taken_for_a_32_bit_one() {
         let mut names = CallNames::new(&Selection::default());
@@ -262,17 +291,35 @@ mod tests {
         let new = names.find(b"quantum_leap").expect("may be a call");
         assert_eq!(names.find(b"quantum_leap"), Some(new));
         assert!(names.find(b"syscall_0x3fe").is_some());
-        let beyond =
-            ["syscall_0xffff", "syscall_0xffffffff", "syscall_0xffffffffffffffff"].map(|name| names.find(name.as_bytes()));
-        assert!(beyond.iter().all(|id| *id == Some(names.by_name[BEYOND.as_bytes()])), "{beyond:?}");
-        assert_eq!(names.find(b"syscall_0x1c4"), Some(names.by_name[b"fchmodat2".as_slice()]));
+        let beyond = [
+            "syscall_0xffff",
+            "syscall_0xffffffff",
+            "syscall_0xffffffffffffffff",
+        ]
+        .map(|name| names.find(name.as_bytes()));
+        assert!(
+            beyond
+                .iter()
+                .all(|id| *id == Some(names.by_name[BEYOND.as_bytes()])),
+            "{beyond:?}"
+        );
+        assert_eq!(
+            names.find(b"syscall_0x1c4"),
+            Some(names.by_name[b"fchmodat2".as_slice()])
+        );
         assert_eq!(names.find(b"helloread"), None);
     }
 
     #[test]
     fn garbage_does_not_fill_the_memory() {
         let mut names = CallNames::new(&Selection::All);
-        let found = (0..10_000).filter(|number| names.find(format!("new_call_{number}").as_bytes()).is_some()).count();
+        let found = (0..10_000)
+            .filter(|number| {
+                names
+                    .find(format!("new_call_{number}").as_bytes())
+                    .is_some()
+            })
+            .count();
         assert_eq!(found, MAX_FOREIGN);
     }
 
@@ -295,9 +342,13 @@ mod tests {
 
     #[test]
     fn signals_have_numbers() {
-        for (name, number) in
-            [("SIGKILL", Some(9)), ("SIGTERM", Some(15)), ("SIGRTMIN", Some(32)), ("SIGRT_2", Some(34)), ("SIGX", None)]
-        {
+        for (name, number) in [
+            ("SIGKILL", Some(9)),
+            ("SIGTERM", Some(15)),
+            ("SIGRTMIN", Some(32)),
+            ("SIGRT_2", Some(34)),
+            ("SIGX", None),
+        ] {
             assert_eq!(signal(name.as_bytes()), number, "{name}");
         }
     }

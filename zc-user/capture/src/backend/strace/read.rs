@@ -1,11 +1,13 @@
-//! Splits logs into lines, with bounded memory: recorded logs, and the chunks of one that is being written.
+//! Splits logs into lines, with bounded memory: recorded logs, and the chunks of one that is being
+//! written.
 
 use std::io::{self, BufRead, Read};
 
 use super::Collector;
 use crate::{backend::Until, syscall::Selection, trace::Trace};
 
-/// The longest line that is kept. Real ones are far shorter, but a file that is not a log may have no line breaks at all.
+/// The longest line that is kept. Real ones are far shorter, but a file that is not a log may have
+/// no line breaks at all.
 const MAX_LINE: usize = 1 << 20;
 
 /// One log, or one of the files of `strace -ff`.
@@ -13,18 +15,28 @@ const MAX_LINE: usize = 1 << 20;
 pub struct Log<R> {
     /// The source of the log.
     pub reader: R,
-    /// The thread whose calls it has; `None` if the lines have thread ids, or if there is only one thread. See [`tid_of_file`].
+    /// The thread whose calls it has; `None` if the lines have thread ids, or if there is only one
+    /// thread. See [`tid_of_file`].
     pub tid: Option<u32>,
 }
 
 /// The thread id at the end of the name of a file of `strace -ff -o log`: `log.1234`.
 pub fn tid_of_file(name: &str) -> Option<u32> {
     let (_, suffix) = name.rsplit_once('.')?;
-    suffix.bytes().all(|byte| byte.is_ascii_digit()).then(|| suffix.parse().ok()).flatten()
+    suffix
+        .bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| suffix.parse().ok())
+        .flatten()
 }
 
-/// Reads recorded logs: one, or all files of one `strace -ff`. `on_unparsed` gets every line that is not understood.
-pub fn read_logs<R: BufRead>(logs: Vec<Log<R>>, selection: &Selection, on_unparsed: &mut dyn FnMut(&str)) -> io::Result<Trace> {
+/// Reads recorded logs: one, or all files of one `strace -ff`. `on_unparsed` gets every line that
+/// is not understood.
+pub fn read_logs<R: BufRead>(
+    logs: Vec<Log<R>>,
+    selection: &Selection,
+    on_unparsed: &mut dyn FnMut(&str),
+) -> io::Result<Trace> {
     let mut collector = Collector::new(selection, Until::AllEnd, on_unparsed);
     for log in logs {
         read_log(log, &mut collector)?;

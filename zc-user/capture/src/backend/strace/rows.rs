@@ -56,7 +56,8 @@ pub struct Rows {
     unwritten_read: UnwrittenRead,
     /// The first bytes of it.
     unwritten_first_bytes: FirstBytes,
-    /// A call that a signal interrupted, and its row. The caller does not see the result: the call is restarted, or the caller dies.
+    /// A call that a signal interrupted, and its row. The caller does not see the result: the call
+    /// is restarted, or the caller dies.
     interrupted: Option<(usize, FinishedCall)>,
     /// The row of the last call, if it was counted and has returned.
     last: Option<usize>,
@@ -77,7 +78,8 @@ impl Rows {
         self.last = None;
     }
 
-    /// Records who made the last call. The caller of one that a signal interrupted, and that may never return, is recorded when it is counted.
+    /// Records who made the last call. The caller of one that a signal interrupted, and that may
+    /// never return, is recorded when it is counted.
     pub fn add_caller(&mut self, caller: StackId) {
         match (&mut self.interrupted, self.last) {
             (Some((_, ended)), _) => ended.caller = Some(caller),
@@ -93,13 +95,20 @@ impl Rows {
         let ends = self.ends(&known.spec, &ended, is_other);
         let index = *self.places.entry((id, abi, ends)).or_insert_with(|| {
             let call = Call::new(known.name.clone(), abi);
-            self.sums.push(Row { order: Some(ended.entered), ..Row::new(call, ends) });
+            self.sums.push(Row {
+                order: Some(ended.entered),
+                ..Row::new(call, ends)
+            });
             self.sums.len() - 1
         });
         if matches!(ended.how, Ending::Error(Some(errno)) if is_restart(errno)) {
             self.interrupted = Some((index, ended));
         } else {
-            let paired_bytes = if is_other { self.replace(&ended) } else { self.pair(&known.spec, &ended) };
+            let paired_bytes = if is_other {
+                self.replace(&ended)
+            } else {
+                self.pair(&known.spec, &ended)
+            };
             let row = &mut self.sums[index];
             add(row, ended);
             row.paired_bytes += paired_bytes;
@@ -107,32 +116,52 @@ impl Rows {
         }
     }
 
-    /// The files at the ends of a call. `is_other` says that it writes other bytes than were read before.
+    /// The files at the ends of a call. `is_other` says that it writes other bytes than were read
+    /// before.
     fn ends(&self, spec: &Spec, ended: &FinishedCall, is_other: bool) -> Ends {
-        let last_read = || file(self.unwritten_read.source()).filter(|_| !is_other).map(Input::ByOrder);
-        let input = if writes_bytes(spec) { last_read() } else { ended.from.map(Input::Named) };
-        Ends { input, output: ended.to }
+        let last_read = || {
+            file(self.unwritten_read.source())
+                .filter(|_| !is_other)
+                .map(Input::ByOrder)
+        };
+        let input = if writes_bytes(spec) {
+            last_read()
+        } else {
+            ended.from.map(Input::Named)
+        };
+        Ends {
+            input,
+            output: ended.to,
+        }
     }
 
     /// Whether the first bytes that a call wrote differ from the first that were read before.
     fn writes_something_else(&self, ended: &FinishedCall) -> bool {
-        self.unwritten_read.source() != 0 && self.unwritten_first_bytes.differs_from(&ended.first_bytes)
+        self.unwritten_read.source() != 0
+            && self.unwritten_first_bytes.differs_from(&ended.first_bytes)
     }
 
-    /// Records that other bytes were written. If they are as many as were read, they replaced those. Returns 0: none of them was read before.
+    /// Records that other bytes were written. If they are as many as were read, they replaced
+    /// those. Returns 0: none of them was read before.
     fn replace(&mut self, ended: &FinishedCall) -> u64 {
-        if matches!(ended.how, Ending::Value(moved) if u64::try_from(moved) == Ok(self.unwritten_read.bytes)) {
+        if matches!(ended.how, Ending::Value(moved) if u64::try_from(moved) == Ok(self.unwritten_read.bytes))
+        {
             self.forget_what_was_read();
         }
         0
     }
 
-    /// Records what a call moved. Returns how many of the bytes that it wrote were read before from a known file.
+    /// Records what a call moved. Returns how many of the bytes that it wrote were read before from
+    /// a known file.
     fn pair(&mut self, spec: &Spec, ended: &FinishedCall) -> u64 {
-        let Ending::Value(moved) = ended.how else { return 0 };
+        let Ending::Value(moved) = ended.how else {
+            return 0;
+        };
         let moved = u64::try_from(moved).unwrap_or(0);
-        // What it puts into memory, and how much, is unknown: what was read before may be overwritten.
-        let fills_memory = matches!(spec.fds, Fds::Reads(_)) && (spec.returned != Returned::Bytes || ended.is_peek);
+        // What it puts into memory, and how much, is unknown: what was read before may be
+        // overwritten.
+        let fills_memory = matches!(spec.fds, Fds::Reads(_))
+            && (spec.returned != Returned::Bytes || ended.is_peek);
         if fills_memory && moved > 0 {
             self.forget_what_was_read();
             return 0;
@@ -151,15 +180,23 @@ impl Rows {
         0
     }
 
-    /// Forgets what was read: it may be gone from memory, because another program runs or something else filled it.
+    /// Forgets what was read: it may be gone from memory, because another program runs or something
+    /// else filled it.
     pub fn forget_what_was_read(&mut self) {
-        (self.unwritten_read, self.unwritten_first_bytes) = (UnwrittenRead::default(), FirstBytes::default());
+        (self.unwritten_read, self.unwritten_first_bytes) =
+            (UnwrittenRead::default(), FirstBytes::default());
     }
 
     /// Counts the call that a signal interrupted, if there is one, now that its outcome is known.
     pub fn settle(&mut self, after: AfterSignal) {
-        let Some((index, ended)) = self.interrupted.take() else { return };
-        let how = if after == AfterSignal::KeptRunning { ended.how } else { Ending::Never };
+        let Some((index, ended)) = self.interrupted.take() else {
+            return;
+        };
+        let how = if after == AfterSignal::KeptRunning {
+            ended.how
+        } else {
+            Ending::Never
+        };
         add(&mut self.sums[index], FinishedCall { how, ..ended });
     }
 
@@ -209,7 +246,12 @@ fn add(row: &mut Row, ended: FinishedCall) {
                     (row.moved_order, row.first_bytes) = (Some(ended.left), ended.first_bytes);
                 }
                 row.zero_calls += u64::from(moved == 0);
-                row.short_calls += u64::from(moved > 0 && ended.requested_bytes.is_some_and(|requested| moved < requested));
+                row.short_calls += u64::from(
+                    moved > 0
+                        && ended
+                            .requested_bytes
+                            .is_some_and(|requested| moved < requested),
+                );
             }
         }
     }
@@ -218,10 +260,17 @@ fn add(row: &mut Row, ended: FinishedCall) {
         *row.callers.entry(caller).or_default() += 1;
     }
     row.last_order = row.last_order.max(Some(ended.left));
-    row.requested_bytes = row.requested_bytes.zip(ended.requested_bytes).and_then(|(sum, bytes)| sum.checked_add(bytes));
+    row.requested_bytes = row
+        .requested_bytes
+        .zip(ended.requested_bytes)
+        .and_then(|(sum, bytes)| sum.checked_add(bytes));
     if let Some(ns) = ended.duration_ns {
-        let times =
-            row.times.get_or_insert_with(|| Times { total_ns: 0, min_ns: u64::MAX, max_ns: 0, histogram: Histogram::default() });
+        let times = row.times.get_or_insert_with(|| Times {
+            total_ns: 0,
+            min_ns: u64::MAX,
+            max_ns: 0,
+            histogram: Histogram::default(),
+        });
         times.total_ns = times.total_ns.saturating_add(ns);
         times.min_ns = times.min_ns.min(ns);
         times.max_ns = times.max_ns.max(ns);

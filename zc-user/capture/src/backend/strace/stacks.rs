@@ -1,6 +1,7 @@
 //! The stacks that `strace -k` prints below calls: parses their lines, and keeps each stack once.
 //!
-//! The lines of a stack directly follow the line that completes its call. Those below a signal or the end of a process belong to no call.
+//! The lines of a stack directly follow the line that completes its call. Those below a signal or
+//! the end of a process belong to no call.
 
 use std::{collections::HashMap, fs, os::unix::fs::MetadataExt as _, path::PathBuf};
 
@@ -10,7 +11,8 @@ use crate::trace::{FileIdentity, StackId};
 /// A line of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StackLine<'a> {
-    /// A function: ` > /path/to/file(function+0x1f) [0x4f2a]`, with `-kk` and line tables followed by ` source.c:12`.
+    /// A function: ` > /path/to/file(function+0x1f) [0x4f2a]`, with `-kk` and line tables followed
+    /// by ` source.c:12`.
     Frame {
         /// The path of the file.
         file: &'a [u8],
@@ -30,7 +32,8 @@ impl<'a> StackLine<'a> {
     }
 }
 
-/// `FILE(SYMBOL+0xOFFSET) [0xPLACE]`. Both the file and the symbol may have brackets in their names.
+/// `FILE(SYMBOL+0xOFFSET) [0xPLACE]`. Both the file and the symbol may have brackets in their
+/// names.
 fn read_frame(text: &[u8]) -> Option<StackLine<'_>> {
     const DELETED: &[u8] = b" (deleted)(";
     let close = find_last(text, b") [0x")?;
@@ -47,15 +50,21 @@ fn read_frame(text: &[u8]) -> Option<StackLine<'_>> {
             rest.is_empty().then_some(Some(offset))?
         }
     };
-    (!file.is_empty()).then_some(StackLine::Frame { file, from_symbol, place })
+    (!file.is_empty()).then_some(StackLine::Frame {
+        file,
+        from_symbol,
+        place,
+    })
 }
 
 fn find_first(text: &[u8], wanted: &[u8]) -> Option<usize> {
-    text.windows(wanted.len()).position(|window| window == wanted)
+    text.windows(wanted.len())
+        .position(|window| window == wanted)
 }
 
 fn find_last(text: &[u8], wanted: &[u8]) -> Option<usize> {
-    text.windows(wanted.len()).rposition(|window| window == wanted)
+    text.windows(wanted.len())
+        .rposition(|window| window == wanted)
 }
 
 /// A function of a stack.
@@ -109,11 +118,21 @@ impl Stacks {
             return;
         }
         match line {
-            StackLine::Frame { file, from_symbol, place } => {
+            StackLine::Frame {
+                file,
+                from_symbol,
+                place,
+            } => {
                 let file = self.file(file, tid);
-                self.open.frames.push(StackFrame { file, from_symbol, place });
+                self.open.frames.push(StackFrame {
+                    file,
+                    from_symbol,
+                    place,
+                });
             }
-            StackLine::Message(message) => self.open.message = Some(String::from_utf8_lossy(message).into_owned()),
+            StackLine::Message(message) => {
+                self.open.message = Some(String::from_utf8_lossy(message).into_owned())
+            }
         }
     }
 
@@ -124,7 +143,12 @@ impl Stacks {
             return None;
         }
         let next = StackId(u32::try_from(self.ids.len()).unwrap_or(u32::MAX));
-        Some(*self.ids.entry(std::mem::take(&mut self.open)).or_insert(next))
+        Some(
+            *self
+                .ids
+                .entry(std::mem::take(&mut self.open))
+                .or_insert(next),
+        )
     }
 
     /// Whether there is any.
@@ -134,16 +158,26 @@ impl Stacks {
 
     /// The stacks by their ids, and the files of their functions.
     pub fn into_parts(self) -> (Vec<LoggedStack>, Vec<StackFile>) {
-        let mut stacks: Vec<(StackId, LoggedStack)> = self.ids.into_iter().map(|(stack, id)| (id, stack)).collect();
+        let mut stacks: Vec<(StackId, LoggedStack)> = self
+            .ids
+            .into_iter()
+            .map(|(stack, id)| (id, stack))
+            .collect();
         stacks.sort_by_key(|(id, _)| *id);
-        (stacks.into_iter().map(|(_, stack)| stack).collect(), self.files)
+        (
+            stacks.into_iter().map(|(_, stack)| stack).collect(),
+            self.files,
+        )
     }
 
     fn file(&mut self, path: &[u8], tid: Option<u32>) -> usize {
         if let Some(&index) = self.by_path.get(path) {
             return index;
         }
-        self.files.push(StackFile::look_at(String::from_utf8_lossy(path).into_owned(), tid));
+        self.files.push(StackFile::look_at(
+            String::from_utf8_lossy(path).into_owned(),
+            tid,
+        ));
         self.by_path.insert(path.to_owned(), self.files.len() - 1);
         self.files.len() - 1
     }
@@ -153,12 +187,24 @@ impl StackFile {
     fn look_at(path: String, tid: Option<u32>) -> Self {
         let identity = |path: PathBuf| {
             let metadata = fs::metadata(path).ok()?;
-            Some(FileIdentity { device: metadata.dev(), inode: metadata.ino(), generation: None })
+            Some(FileIdentity {
+                device: metadata.dev(),
+                inode: metadata.ino(),
+                generation: None,
+            })
         };
-        let own = path.starts_with('/').then(|| identity(PathBuf::from(&path))).flatten();
-        let of_process = tid.and_then(|tid| identity(PathBuf::from(format!("/proc/{tid}/root{path}"))));
+        let own = path
+            .starts_with('/')
+            .then(|| identity(PathBuf::from(&path)))
+            .flatten();
+        let of_process =
+            tid.and_then(|tid| identity(PathBuf::from(format!("/proc/{tid}/root{path}"))));
         let is_known = own.is_some() && own == of_process;
-        Self { path, identity: own, is_known }
+        Self {
+            path,
+            identity: own,
+            is_known,
+        }
     }
 }
 
@@ -168,35 +214,79 @@ mod tests {
 
     fn frame(line: &str) -> (&str, Option<u64>, u64) {
         match StackLine::parse(line.as_bytes()) {
-            StackLine::Frame { file, from_symbol, place } => (std::str::from_utf8(file).expect("plain"), from_symbol, place),
+            StackLine::Frame {
+                file,
+                from_symbol,
+                place,
+            } => (
+                std::str::from_utf8(file).expect("plain"),
+                from_symbol,
+                place,
+            ),
             StackLine::Message(_) => panic!("no frame: {line}"),
         }
     }
 
     #[test]
     fn a_function_has_a_file_a_symbol_and_a_place() {
-        assert_eq!(frame("/usr/lib/libc.so.6(__write+0x10) [0xf8350]"), ("/usr/lib/libc.so.6", Some(0x10), 0xf_8350));
-        assert_eq!(frame("/bin/x(a::b(int, char (*)[3])+0x1f) [0x10]"), ("/bin/x", Some(0x1f), 0x10));
-        assert_eq!(frame("/bin/x(<A as B>::{{closure}}+0x0) [0x10]"), ("/bin/x", Some(0), 0x10));
+        assert_eq!(
+            frame("/usr/lib/libc.so.6(__write+0x10) [0xf8350]"),
+            ("/usr/lib/libc.so.6", Some(0x10), 0xf_8350)
+        );
+        assert_eq!(
+            frame("/bin/x(a::b(int, char (*)[3])+0x1f) [0x10]"),
+            ("/bin/x", Some(0x1f), 0x10)
+        );
+        assert_eq!(
+            frame("/bin/x(<A as B>::{{closure}}+0x0) [0x10]"),
+            ("/bin/x", Some(0), 0x10)
+        );
         assert_eq!(frame("/bin/x() [0x40063d]"), ("/bin/x", None, 0x40_063d));
-        assert_eq!(frame("/bin/x (deleted)(main+0x2) [0x10]"), ("/bin/x (deleted)", Some(2), 0x10));
-        assert_eq!(frame("[vdso](clock_gettime+0x2) [0x10]"), ("[vdso]", Some(2), 0x10));
+        assert_eq!(
+            frame("/bin/x (deleted)(main+0x2) [0x10]"),
+            ("/bin/x (deleted)", Some(2), 0x10)
+        );
+        assert_eq!(
+            frame("[vdso](clock_gettime+0x2) [0x10]"),
+            ("[vdso]", Some(2), 0x10)
+        );
     }
 
     #[test]
     fn the_source_line_after_a_function_is_left_out() {
-        assert_eq!(frame("/bin/x(main+0x1f) [0x10] /src/x.c:12"), ("/bin/x", Some(0x1f), 0x10));
+        assert_eq!(
+            frame("/bin/x(main+0x1f) [0x10] /src/x.c:12"),
+            ("/bin/x", Some(0x1f), 0x10)
+        );
     }
 
     #[test]
     fn what_is_no_function_is_a_message() {
-        for line in
-            ["unexpected_backtracing_error [0x7f00]", "too many stack frames", "no matching address range", "x(y", "BUG IN f", ""]
-        {
-            assert_eq!(StackLine::parse(line.as_bytes()), StackLine::Message(line.as_bytes()), "{line}");
+        for line in [
+            "unexpected_backtracing_error [0x7f00]",
+            "too many stack frames",
+            "no matching address range",
+            "x(y",
+            "BUG IN f",
+            "",
+        ] {
+            assert_eq!(
+                StackLine::parse(line.as_bytes()),
+                StackLine::Message(line.as_bytes()),
+                "{line}"
+            );
         }
-        for line in ["(a+0x1) [0x10]", "/x(a) [0x10]", "/x(a+0xg) [0x10]", "/x(a+0x1) [0x10", "/x(a+0x11111111111111111) [0x1]"] {
-            assert!(matches!(StackLine::parse(line.as_bytes()), StackLine::Message(_)), "{line}");
+        for line in [
+            "(a+0x1) [0x10]",
+            "/x(a) [0x10]",
+            "/x(a+0xg) [0x10]",
+            "/x(a+0x1) [0x10",
+            "/x(a+0x11111111111111111) [0x1]",
+        ] {
+            assert!(
+                matches!(StackLine::parse(line.as_bytes()), StackLine::Message(_)),
+                "{line}"
+            );
         }
     }
 
@@ -210,19 +300,35 @@ mod tests {
             stacks.close()
         };
         let one = ["/x(a+0x1) [0x10]", "/x(b+0x1) [0x20]"];
-        assert_eq!([stack(&one), stack(&one[1..]), stack(&one)], [0, 1, 0].map(|id| Some(StackId(id))));
+        assert_eq!(
+            [stack(&one), stack(&one[1..]), stack(&one)],
+            [0, 1, 0].map(|id| Some(StackId(id)))
+        );
         assert_eq!(stack(&[]), None);
-        assert_eq!(stack(&["unexpected_backtracing_error [0x7f00]"]), None, "no function is known");
+        assert_eq!(
+            stack(&["unexpected_backtracing_error [0x7f00]"]),
+            None,
+            "no function is known"
+        );
         let (stacks, files) = stacks.into_parts();
-        assert_eq!((stacks.len(), files.len(), stacks[0].frames.len()), (2, 1, 2));
+        assert_eq!(
+            (stacks.len(), files.len(), stacks[0].frames.len()),
+            (2, 1, 2)
+        );
     }
 
     #[test]
     fn a_file_is_known_if_it_is_the_one_of_the_traced_process() {
-        let own = std::env::current_exe().expect("this test").to_string_lossy().into_owned();
+        let own = std::env::current_exe()
+            .expect("this test")
+            .to_string_lossy()
+            .into_owned();
         assert!(StackFile::look_at(own.clone(), Some(std::process::id())).is_known);
         let of_a_log = StackFile::look_at(own, None);
         assert!(!of_a_log.is_known && of_a_log.identity.is_some());
-        assert_eq!(StackFile::look_at("/no/such/file".to_owned(), Some(std::process::id())).identity, None);
+        assert_eq!(
+            StackFile::look_at("/no/such/file".to_owned(), Some(std::process::id())).identity,
+            None
+        );
     }
 }

@@ -1,35 +1,53 @@
-//! The syntax that all of strace's output shares: numbers, escaped strings, and the nesting of brackets and annotations.
+//! The syntax that all of strace's output shares: numbers, escaped strings, and the nesting of
+//! brackets and annotations.
 
 /// Nanoseconds of a second.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
-/// Parses a decimal number at the beginning of `text`; also returns the rest. `None` without a digit, or if it is too large.
+/// Parses a decimal number at the beginning of `text`; also returns the rest. `None` without a
+/// digit, or if it is too large.
 pub fn decimal(text: &[u8]) -> Option<(u64, &[u8])> {
-    let digits = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .iter()
+        .position(|byte| !byte.is_ascii_digit())
+        .unwrap_or(text.len());
     if digits == 0 {
         return None;
     }
     let mut number = 0_u64;
     for byte in &text[..digits] {
-        number = number.checked_mul(10)?.checked_add(u64::from(byte - b'0'))?;
+        number = number
+            .checked_mul(10)?
+            .checked_add(u64::from(byte - b'0'))?;
     }
     Some((number, &text[digits..]))
 }
 
 /// Parses a number at the beginning of `text`: decimal, or hexadecimal after `0x`.
 pub fn unsigned(text: &[u8]) -> Option<(u64, &[u8])> {
-    let Some(hexadecimal) = text.strip_prefix(b"0x") else { return decimal(text) };
-    let digits = hexadecimal.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(hexadecimal.len());
+    let Some(hexadecimal) = text.strip_prefix(b"0x") else {
+        return decimal(text);
+    };
+    let digits = hexadecimal
+        .iter()
+        .position(|byte| !byte.is_ascii_hexdigit())
+        .unwrap_or(hexadecimal.len());
     if digits == 0 || digits > 16 {
         return None;
     }
-    let number = hexadecimal[..digits].iter().fold(0_u64, |sum, &byte| sum << 4 | u64::from(hexadecimal_value(byte)));
+    let number = hexadecimal[..digits].iter().fold(0_u64, |sum, &byte| {
+        sum << 4 | u64::from(hexadecimal_value(byte))
+    });
     Some((number, &hexadecimal[digits..]))
 }
 
-/// A hexadecimal number without its `0x`, and the rest. `None` if there is no digit, or if it does not fit.
+/// A hexadecimal number without its `0x`, and the rest. `None` if there is no digit, or if it does
+/// not fit.
 pub fn hex(text: &[u8]) -> Option<(u64, &[u8])> {
-    let end = text.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(text.len());
+    let end = text
+        .iter()
+        .position(|byte| !byte.is_ascii_hexdigit())
+        .unwrap_or(text.len());
     let digits = std::str::from_utf8(&text[..end]).ok()?;
     Some((u64::from_str_radix(digits, 16).ok()?, &text[end..]))
 }
@@ -40,11 +58,14 @@ pub fn tid(text: &[u8]) -> Option<(u32, &[u8])> {
     Some((u32::try_from(number).ok()?, rest))
 }
 
-/// Parses seconds with a fraction of up to nine digits, like `0.000012`, as ns; also returns the rest.
+/// Parses seconds with a fraction of up to nine digits, like `0.000012`, as ns; also returns the
+/// rest.
 pub fn seconds(text: &[u8]) -> Option<(u64, &[u8])> {
     let (seconds, rest) = decimal(text)?;
     let seconds_ns = seconds.checked_mul(SECOND_NS)?;
-    let Some(fraction) = rest.strip_prefix(b".") else { return Some((seconds_ns, rest)) };
+    let Some(fraction) = rest.strip_prefix(b".") else {
+        return Some((seconds_ns, rest));
+    };
     let (fraction_ns, rest) = fraction_ns(fraction)?;
     Some((seconds_ns.checked_add(fraction_ns)?, rest))
 }
@@ -86,9 +107,14 @@ pub fn unescaped_length(text: &[u8]) -> usize {
 
 /// The address of a Unix socket: `"/run/x"`, or `@"x"` for an abstract one.
 pub fn sun_path(text: &[u8]) -> Option<String> {
-    let (before, quoted) = text.strip_prefix(b"@").map_or(("", text), |quoted| ("@", quoted));
+    let (before, quoted) = text
+        .strip_prefix(b"@")
+        .map_or(("", text), |quoted| ("@", quoted));
     let name = quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-    Some(format!("{before}{}", String::from_utf8_lossy(&unescape(name))))
+    Some(format!(
+        "{before}{}",
+        String::from_utf8_lossy(&unescape(name))
+    ))
 }
 
 struct Bytes<'a> {
@@ -100,7 +126,11 @@ impl Iterator for Bytes<'_> {
 
     fn next(&mut self) -> Option<u8> {
         let (&first, after) = self.rest.split_first()?;
-        let (byte, after) = if first == b'\\' { escaped(after) } else { (first, after) };
+        let (byte, after) = if first == b'\\' {
+            escaped(after)
+        } else {
+            (first, after)
+        };
         self.rest = after;
         Some(byte)
     }
@@ -108,7 +138,9 @@ impl Iterator for Bytes<'_> {
 
 /// Parses what follows a backslash: the byte, and the rest.
 fn escaped(text: &[u8]) -> (u8, &[u8]) {
-    let Some((&first, after)) = text.split_first() else { return (b'\\', text) };
+    let Some((&first, after)) = text.split_first() else {
+        return (b'\\', text);
+    };
     let byte = match first {
         b'n' => b'\n',
         b't' => b'\t',
@@ -117,11 +149,22 @@ fn escaped(text: &[u8]) -> (u8, &[u8]) {
         b'f' => 0x0c,
         b'x' => {
             let (digits, after) = after.split_at(count(after, 2, u8::is_ascii_hexdigit));
-            return (digits.iter().fold(0, |sum, &digit| sum << 4 | hexadecimal_value(digit)), after);
+            return (
+                digits
+                    .iter()
+                    .fold(0, |sum, &digit| sum << 4 | hexadecimal_value(digit)),
+                after,
+            );
         }
         b'0'..=b'7' => {
-            let (digits, after) = text.split_at(count(text, 3, |digit| matches!(digit, b'0'..=b'7')));
-            return (digits.iter().fold(0, |sum, &digit| sum << 3 | (digit - b'0')), after);
+            let (digits, after) =
+                text.split_at(count(text, 3, |digit| matches!(digit, b'0'..=b'7')));
+            return (
+                digits
+                    .iter()
+                    .fold(0, |sum, &digit| sum << 3 | (digit - b'0')),
+                after,
+            );
         }
         itself => itself,
     };
@@ -130,7 +173,10 @@ fn escaped(text: &[u8]) -> (u8, &[u8]) {
 
 /// How many digits are at the beginning, up to `most`.
 fn count(text: &[u8], most: usize, is_digit: impl Fn(&u8) -> bool) -> usize {
-    text.iter().take(most).take_while(|byte| is_digit(byte)).count()
+    text.iter()
+        .take(most)
+        .take_while(|byte| is_digit(byte))
+        .count()
 }
 
 /// What a byte means to the scanner.
@@ -158,8 +204,9 @@ const CLASSES: [Class; 256] = {
     classes
 };
 
-/// The index of the first `stop` (a comma or a closing bracket) at the level where `text` begins; strings, brackets and annotations of
-/// descriptors are skipped. `None` if there is none, or if another bracket closes that level first.
+/// The index of the first `stop` (a comma or a closing bracket) at the level where `text` begins;
+/// strings, brackets and annotations of descriptors are skipped. `None` if there is none, or if
+/// another bracket closes that level first.
 pub fn find_top_level(text: &[u8], stop: u8) -> Option<usize> {
     find_stop(text, stop).filter(|&at| text[at] == stop)
 }
@@ -169,14 +216,19 @@ pub fn find_closing(text: &[u8]) -> Option<usize> {
     find_stop(text, b')')
 }
 
-/// The index of the first `stop` at the level where `text` begins, or of the bracket that closes that level.
+/// The index of the first `stop` at the level where `text` begins, or of the bracket that closes
+/// that level.
 fn find_stop(text: &[u8], stop: u8) -> Option<usize> {
     let mut depth = 0_usize;
     let mut at = 0;
-    // The end of an annotation is searched in vain only once, so that a line full of `<` takes linear time.
+    // The end of an annotation is searched in vain only once, so that a line full of `<` takes
+    // linear time.
     let mut annotations_end = true;
     loop {
-        at += text.get(at..)?.iter().position(|&byte| CLASSES[usize::from(byte)] != Class::Plain)?;
+        at += text
+            .get(at..)?
+            .iter()
+            .position(|&byte| CLASSES[usize::from(byte)] != Class::Plain)?;
         let byte = text[at];
         match CLASSES[usize::from(byte)] {
             Class::Quote => {
@@ -231,9 +283,13 @@ pub fn annotation_end(text: &[u8], angle: usize) -> Option<usize> {
     }
 }
 
-/// Finds out what the `<` at `angle` begins: `3</path>`, `3<TCP:[127.0.0.1:1->127.0.0.1:2]>`, `3</dev/null<char 1:3>>`, `<... resuming ...>`.
+/// Finds out what the `<` at `angle` begins: `3</path>`, `3<TCP:[127.0.0.1:1->127.0.0.1:2]>`,
+/// `3</dev/null<char 1:3>>`, `<... resuming ...>`.
 fn end_of_annotation(text: &[u8], angle: usize) -> Annotation {
-    if matches!(text.get(angle + 1), Some(b'<' | b'=' | b' ')) || angle.checked_sub(1).is_some_and(|before| text[before] == b'<')
+    if matches!(text.get(angle + 1), Some(b'<' | b'=' | b' '))
+        || angle
+            .checked_sub(1)
+            .is_some_and(|before| text[before] == b'<')
     {
         return Annotation::IsNone;
     }
@@ -261,9 +317,14 @@ fn end_of_annotation(text: &[u8], angle: usize) -> Annotation {
     Annotation::NeverEnds
 }
 
-/// Whether this `>` is part of the `->` between two sockets, and not the end of a path that ends with `-`.
+/// Whether this `>` is part of the `->` between two sockets, and not the end of a path that ends
+/// with `-`.
 fn is_arrow(text: &[u8], at: usize) -> bool {
-    text[at - 1] == b'-' && !matches!(text.get(at + 1), None | Some(b',' | b')' | b']' | b'}' | b'(' | b' ' | b'>'))
+    text[at - 1] == b'-'
+        && !matches!(
+            text.get(at + 1),
+            None | Some(b',' | b')' | b']' | b'}' | b'(' | b' ' | b'>')
+        )
 }
 
 #[cfg(test)]
@@ -274,9 +335,22 @@ mod tests {
     fn numbers_are_parsed_and_the_rest_returned() {
         assert_eq!(unsigned(b"131072, 0"), Some((131_072, b", 0".as_slice())));
         assert_eq!(unsigned(b"0xfF)"), Some((255, b")".as_slice())));
-        assert_eq!(unsigned(b"18446744073709551615"), Some((u64::MAX, b"".as_slice())));
-        assert_eq!(unsigned(b"0xffffffffffffffff"), Some((u64::MAX, b"".as_slice())));
-        for text in ["", "x", "0x", "18446744073709551616", "0x10000000000000000", "-1"] {
+        assert_eq!(
+            unsigned(b"18446744073709551615"),
+            Some((u64::MAX, b"".as_slice()))
+        );
+        assert_eq!(
+            unsigned(b"0xffffffffffffffff"),
+            Some((u64::MAX, b"".as_slice()))
+        );
+        for text in [
+            "",
+            "x",
+            "0x",
+            "18446744073709551616",
+            "0x10000000000000000",
+            "-1",
+        ] {
             assert_eq!(unsigned(text.as_bytes()), None, "{text}");
         }
     }
@@ -286,7 +360,10 @@ mod tests {
         assert_eq!(seconds(b"0.000012>"), Some((12_000, b">".as_slice())));
         assert_eq!(seconds(b"2"), Some((2 * SECOND_NS, b"".as_slice())));
         assert_eq!(seconds(b"1.5"), Some((1_500_000_000, b"".as_slice())));
-        assert_eq!(seconds(b"1.000000001"), Some((1_000_000_001, b"".as_slice())));
+        assert_eq!(
+            seconds(b"1.000000001"),
+            Some((1_000_000_001, b"".as_slice()))
+        );
         for text in ["", ".5", "1.", "1.0000000001", "99999999999999.0"] {
             assert_eq!(seconds(text.as_bytes()), None, "{text}");
         }
@@ -294,7 +371,10 @@ mod tests {
 
     #[test]
     fn escapes_stand_for_bytes() {
-        assert_eq!(unescape(br#"a\n\t\"\\\177ELF\2\0011\x2fz"#), b"a\n\t\"\\\x7fELF\x02\x011/z");
+        assert_eq!(
+            unescape(br#"a\n\t\"\\\177ELF\2\0011\x2fz"#),
+            b"a\n\t\"\\\x7fELF\x02\x011/z"
+        );
         assert_eq!(unescaped_length(br"a\n\177\x2f"), 4);
         assert_eq!(unescape(b"\\"), b"\\");
         assert_eq!(unescape(b"\\x"), [0]);
@@ -307,12 +387,18 @@ mod tests {
 
     #[test]
     fn brackets_in_strings_are_ignored() {
-        assert_eq!(arguments(r#"1, "a) = 1\") b", 3) = 3"#), r#"1, "a) = 1\") b", 3"#);
+        assert_eq!(
+            arguments(r#"1, "a) = 1\") b", 3) = 3"#),
+            r#"1, "a) = 1\") b", 3"#
+        );
     }
 
     #[test]
     fn nested_brackets_are_skipped() {
-        assert_eq!(arguments("{a=f(1), b=[(2)]}, 3) = (x)"), "{a=f(1), b=[(2)]}, 3");
+        assert_eq!(
+            arguments("{a=f(1), b=[(2)]}, 3) = (x)"),
+            "{a=f(1), b=[(2)]}, 3"
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Tracks the threads of a log: who created them, which one a line without a thread id belongs to, and which call each is in if the line
-//! of its entry ended before the call returned.
+//! Tracks the threads of a log: who created them, which one a line without a thread id belongs to,
+//! and which call each is in if the line of its entry ended before the call returned.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -67,8 +67,8 @@ pub enum TaskState {
     Renamed,
 }
 
-/// The first call of a task. An exec is counted at the end: a failed exec of the command does not count, and with several logs it is known
-/// only then which task is the command's.
+/// The first call of a task. An exec is counted at the end: a failed exec of the command does not
+/// count, and with several logs it is known only then which task is the command's.
 #[derive(Debug)]
 pub enum FirstCall {
     /// There has been none yet.
@@ -131,7 +131,9 @@ pub struct Tasks {
 impl Tasks {
     /// The task of a line. `resumes` is the call that the line continues.
     pub fn of_line(&mut self, tid: Option<u32>, resumes: Option<NameId>, line: u64) -> TaskId {
-        let Some(tid) = tid else { return self.nameless(line) };
+        let Some(tid) = tid else {
+            return self.nameless(line);
+        };
         if let Some((last, id)) = self.last
             && last == tid
             && self.all[id].is_alive()
@@ -155,34 +157,51 @@ impl Tasks {
     /// The task of a line without an id. strace prints no id while it follows a single task.
     fn nameless(&mut self, line: u64) -> TaskId {
         let is_alive = |id: TaskId| self.all[id].is_alive();
-        if let Some(id) = self.last_nameless.filter(|&id| is_alive(id) && (self.alive == 1 || id == 0)) {
+        if let Some(id) = self
+            .last_nameless
+            .filter(|&id| is_alive(id) && (self.alive == 1 || id == 0))
+        {
             return id;
         }
-        let id = (0..self.all.len()).find(|&id| is_alive(id)).unwrap_or_else(|| {
-            // The thread that strace attached to, if it is the only one.
-            let is_only = self.all.is_empty() && self.attached.len() == 1;
-            let only = self.attached.iter().next().copied().filter(|_| is_only);
-            self.add(only, line)
-        });
+        let id = (0..self.all.len())
+            .find(|&id| is_alive(id))
+            .unwrap_or_else(|| {
+                // The thread that strace attached to, if it is the only one.
+                let is_only = self.all.is_empty() && self.attached.len() == 1;
+                let only = self.attached.iter().next().copied().filter(|_| is_only);
+                self.add(only, line)
+            });
         self.last_nameless = Some(id);
         id
     }
 
     /// Whether a new id is that of the first task, whose lines had no id while it was alone.
     fn is_first(&self, tid: u32, resumes: Option<NameId>) -> bool {
-        let Some(first) = self.all.first().filter(|first| first.tid.is_none() && first.is_alive()) else { return false };
+        let Some(first) = self
+            .all
+            .first()
+            .filter(|first| first.tid.is_none() && first.is_alive())
+        else {
+            return false;
+        };
         if self.attached.contains(&tid) || self.unseen_children.contains_key(&tid) {
             return false;
         }
         // If the first task is in a call, its next line must continue that call.
-        first.own_tid == Some(tid) || first.pending.entry().is_none_or(|entry| Some(entry.name) == resumes)
+        first.own_tid == Some(tid)
+            || first
+                .pending
+                .entry()
+                .is_none_or(|entry| Some(entry.name) == resumes)
     }
 
     fn add(&mut self, tid: Option<u32>, line: u64) -> TaskId {
         let id = self.all.len();
         let creator = tid.and_then(|tid| self.unseen_children.remove(&tid));
         // strace does not announce that the child of a 32-bit task is a 32-bit one, too.
-        let model = creator.map(|(creator, _)| creator).or(self.creating.filter(|&id| self.all[id].pending.entry().is_some()));
+        let model = creator.map(|(creator, _)| creator).or(self
+            .creating
+            .filter(|&id| self.all[id].pending.entry().is_some()));
         self.all.push(Task {
             tid,
             own_tid: None,
@@ -221,8 +240,16 @@ impl Tasks {
         self.creating = Some(id);
     }
 
-    /// A call that began in line `entered` created a task. `is_ordered` says that the order of lines is that of events.
-    pub fn task_created(&mut self, creator: TaskId, tid: u32, child: ChildKind, entered: u64, is_ordered: bool) {
+    /// A call that began in line `entered` created a task. `is_ordered` says that the order of
+    /// lines is that of events.
+    pub fn task_created(
+        &mut self,
+        creator: TaskId,
+        tid: u32,
+        child: ChildKind,
+        entered: u64,
+        is_ordered: bool,
+    ) {
         if let Some(&id) = self.by_tid.get(&tid) {
             let task = &self.all[id];
             let is_its_child = task.creator.is_none() && (!is_ordered || task.first_line > entered);
@@ -274,18 +301,21 @@ impl Tasks {
         abandoned
     }
 
-    /// An exec gives the thread `id` another id, which has its own log. If that log was read before, returns its task, which lacks the
-    /// arguments of the exec.
+    /// An exec gives the thread `id` another id, which has its own log. If that log was read
+    /// before, returns its task, which lacks the arguments of the exec.
     pub fn renamed(&mut self, id: TaskId, to: u32) -> Option<TaskId> {
         self.alive -= usize::from(self.all[id].is_alive());
         self.all[id].state = TaskState::Renamed;
         let leader = self.by_tid.get(&to).copied()?;
         self.set_thread_of(id, leader);
-        (self.all[leader].superseded_by.is_some() && self.all[leader].superseded_by == self.all[id].tid).then_some(leader)
+        (self.all[leader].superseded_by.is_some()
+            && self.all[leader].superseded_by == self.all[id].tid)
+            .then_some(leader)
     }
 
-    /// Records that a task is a thread of this process, as an exec shows. The exec ends the other threads, so the thread that created this
-    /// task may never return from its call, and no other line shows it.
+    /// Records that a task is a thread of this process, as an exec shows. The exec ends the other
+    /// threads, so the thread that created this task may never return from its call, and no other
+    /// line shows it.
     fn set_thread_of(&mut self, id: TaskId, leader: TaskId) {
         if self.all[id].creator.is_none() && !self.descends(leader, id) {
             self.all[id].creator = Some((leader, ChildKind::Thread));
@@ -299,7 +329,11 @@ impl Tasks {
 
     /// Adds those of them that are `followed`: the trace ends before their first call returns.
     pub fn add_unseen(&mut self, followed: &BTreeSet<u32>, line: u64) {
-        for &tid in followed.iter().filter(|tid| self.unseen_children.contains_key(tid)).collect::<Vec<_>>() {
+        for &tid in followed
+            .iter()
+            .filter(|tid| self.unseen_children.contains_key(tid))
+            .collect::<Vec<_>>()
+        {
             self.add(Some(tid), line);
         }
     }
@@ -319,17 +353,32 @@ impl Tasks {
         self.all.first()
     }
 
-    /// How many processes there were so far, how many of the counted calls returned, and the bytes that they moved.
+    /// How many processes there were so far, how many of the counted calls returned, and the bytes
+    /// that they moved.
     pub fn processes_calls_and_bytes(&self) -> [u64; 3] {
-        let is_process = |task: &&Task| !matches!(task.creator, Some((_, ChildKind::Thread))) && task.state != TaskState::Renamed;
+        let is_process = |task: &&Task| {
+            !matches!(task.creator, Some((_, ChildKind::Thread)))
+                && task.state != TaskState::Renamed
+        };
         let rows = || self.all.iter().flat_map(|task| task.rows.so_far());
-        let bytes = rows().filter_map(|row| row.bytes).fold(0, u64::saturating_add);
-        [self.all.iter().filter(is_process).count() as u64, rows().map(|row| row.calls).sum(), bytes]
+        let bytes = rows()
+            .filter_map(|row| row.bytes)
+            .fold(0, u64::saturating_add);
+        [
+            self.all.iter().filter(is_process).count() as u64,
+            rows().map(|row| row.calls).sum(),
+            bytes,
+        ]
     }
 
-    /// The ids of all tasks that are alive as far as the log shows, including those without a line so far.
+    /// The ids of all tasks that are alive as far as the log shows, including those without a line
+    /// so far.
     pub fn live_tids(&self) -> impl Iterator<Item = u32> + '_ {
-        let alive = self.all.iter().filter(|task| task.is_alive()).filter_map(|task| task.tid);
+        let alive = self
+            .all
+            .iter()
+            .filter(|task| task.is_alive())
+            .filter_map(|task| task.tid);
         alive.chain(self.unseen_tids())
     }
 
@@ -381,7 +430,8 @@ impl LeftCall {
     }
 }
 
-/// How many bytes of arguments are kept. strace cuts strings and arrays, so real ones are far shorter.
+/// How many bytes of arguments are kept. strace cuts strings and arrays, so real ones are far
+/// shorter.
 const MAX_ARGS: usize = 1 << 20;
 
 fn extend(all: &mut Vec<u8>, args: &[u8]) {
@@ -395,7 +445,8 @@ impl Pending {
         self.entry
     }
 
-    /// The thread enters a call. Returns the one that it was in before, if the log does not show its return.
+    /// The thread enters a call. Returns the one that it was in before, if the log does not show
+    /// its return.
     pub fn enter(&mut self, entry: CallEntry, args: &[u8]) -> Option<LeftCall> {
         let left = self.leave();
         self.args.clear();
@@ -416,7 +467,10 @@ impl Pending {
 
     /// The call returns, or never will: the thread is no longer in it.
     pub fn leave(&mut self) -> Option<LeftCall> {
-        self.entry.take().map(|entry| LeftCall { entry, args: std::mem::take(&mut self.args) })
+        self.entry.take().map(|entry| LeftCall {
+            entry,
+            args: std::mem::take(&mut self.args),
+        })
     }
 
     /// Gives the memory of the arguments back for the next call.
@@ -432,23 +486,47 @@ mod tests {
     #[test]
     fn arguments_before_and_after_the_pause_are_one_list() {
         let mut pending = Pending::default();
-        let entry = CallEntry { name: 7, line: 1, has_all_args: true };
+        let entry = CallEntry {
+            name: 7,
+            line: 1,
+            has_all_args: true,
+        };
         assert_eq!(pending.enter(entry, b"3, "), None);
         pending.extend(b"\"ab\", 10");
         assert_eq!(pending.args(), b"3, \"ab\", 10");
         let mut left = pending.leave().expect("is in a call");
         left.extend(b", 0");
-        assert_eq!((left.entry, left.args.as_slice()), (entry, b"3, \"ab\", 10, 0".as_slice()));
+        assert_eq!(
+            (left.entry, left.args.as_slice()),
+            (entry, b"3, \"ab\", 10, 0".as_slice())
+        );
         assert_eq!(pending.leave(), None);
     }
 
     #[test]
     fn a_call_without_a_return_is_given_back() {
         let mut pending = Pending::default();
-        let first = CallEntry { name: 7, line: 1, has_all_args: true };
+        let first = CallEntry {
+            name: 7,
+            line: 1,
+            has_all_args: true,
+        };
         pending.enter(first, b"3");
-        let left = pending.enter(CallEntry { name: 8, line: 2, has_all_args: true }, b"4");
-        assert_eq!(left, Some(LeftCall { entry: first, args: b"3".to_vec() }));
+        let left = pending.enter(
+            CallEntry {
+                name: 8,
+                line: 2,
+                has_all_args: true,
+            },
+            b"4",
+        );
+        assert_eq!(
+            left,
+            Some(LeftCall {
+                entry: first,
+                args: b"3".to_vec()
+            })
+        );
         assert_eq!(pending.args(), b"4");
     }
 }

@@ -1,5 +1,6 @@
-//! Why the strace backend cannot run, in one sentence that says what to do. Two short-lived child processes find it out, each with a deadline:
-//! one is strace, which prints its version; the other asks whether ptrace(2) is allowed.
+//! Why the strace backend cannot run, in one sentence that says what to do. Two short-lived child
+//! processes find it out, each with a deadline: one is strace, which prints its version; the other
+//! asks whether ptrace(2) is allowed.
 
 use std::{
     io::{self, PipeWriter, Read},
@@ -29,7 +30,8 @@ use crate::{
 /// How long strace may take to print its version, and a child to answer whether it may be traced.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The oldest strace with all options that the backend uses: `--decode-pids=comm` came with 5.15 (strace's NEWS).
+/// The oldest strace with all options that the backend uses: `--decode-pids=comm` came with 5.15
+/// (strace's NEWS).
 pub const MIN_STRACE: Version = Version(5, 15);
 
 /// Why the strace backend cannot run, and what to do about it, in one line.
@@ -60,7 +62,9 @@ pub enum Obstacle {
         found: Version,
     },
     /// `kernel.yama.ptrace_scope` is 3.
-    #[error("kernel.yama.ptrace_scope is 3: no process may be traced, and this cannot be changed until the next boot")]
+    #[error(
+        "kernel.yama.ptrace_scope is 3: no process may be traced, and this cannot be changed until the next boot"
+    )]
     YamaNobody,
     /// `kernel.yama.ptrace_scope` is 2.
     #[error("kernel.yama.ptrace_scope is 2: tracing a process requires CAP_SYS_PTRACE")]
@@ -83,7 +87,8 @@ pub enum Obstacle {
 
 /// Why the strace backend cannot run where these facts hold; `None` if it can. Pure.
 pub fn strace_unavailable(system: &System, strace: &StraceFacts) -> Option<StraceUnavailable> {
-    let obstacle = program_obstacle(&strace.program).or_else(|| ptrace_obstacle(system, &strace.ptrace))?;
+    let obstacle =
+        program_obstacle(&strace.program).or_else(|| ptrace_obstacle(system, &strace.ptrace))?;
     let remedy = remedy(system, &obstacle);
     Some(StraceUnavailable { obstacle, remedy })
 }
@@ -94,14 +99,21 @@ pub(crate) fn program_obstacle(program: &Reading<Option<Program>>) -> Option<Obs
         Reading::Unknown { unknown } => Some(Obstacle::Unusable(unknown.clone())),
         Reading::Known(None) => Some(Obstacle::Missing),
         Reading::Known(Some(Program { path, version })) => match version {
-            Reading::Unknown { unknown } => Some(Obstacle::Unusable(format!("'{} --version' failed: {unknown}", path.display()))),
-            Reading::Known(Some(found)) if *found < MIN_STRACE => Some(Obstacle::TooOld { path: path.clone(), found: *found }),
+            Reading::Unknown { unknown } => Some(Obstacle::Unusable(format!(
+                "'{} --version' failed: {unknown}",
+                path.display()
+            ))),
+            Reading::Known(Some(found)) if *found < MIN_STRACE => Some(Obstacle::TooOld {
+                path: path.clone(),
+                found: *found,
+            }),
             Reading::Known(_) => None,
         },
     }
 }
 
-/// What denies ptrace(2), the most certain cause first. A setting is only blamed if the trial failed.
+/// What denies ptrace(2), the most certain cause first. A setting is only blamed if the trial
+/// failed.
 pub(crate) fn ptrace_obstacle(system: &System, trial: &Trial) -> Option<Obstacle> {
     let status = &system.status;
     match trial {
@@ -109,14 +121,23 @@ pub(crate) fn ptrace_obstacle(system: &System, trial: &Trial) -> Option<Obstacle
         Trial::Failed(reason) => return Some(Obstacle::NoPtrace(reason.clone())),
         Trial::Denied => {}
     }
-    let may_trace = status.effective.known().is_some_and(|held| held.has(Capability::SysPtrace));
-    Some(match (&system.yama_ptrace_scope, &status.tracer_pid, &status.seccomp) {
-        (Reading::Known(Some(3..)), ..) => Obstacle::YamaNobody,
-        (Reading::Known(Some(2)), ..) if !may_trace => Obstacle::YamaPrivileged,
-        (_, Reading::Known(Some(tracer)), _) => Obstacle::Traced(*tracer),
-        (.., Reading::Known(Seccomp::Filter | Seccomp::Strict)) => Obstacle::Seccomp,
-        _ => Obstacle::Refused,
-    })
+    let may_trace = status
+        .effective
+        .known()
+        .is_some_and(|held| held.has(Capability::SysPtrace));
+    Some(
+        match (
+            &system.yama_ptrace_scope,
+            &status.tracer_pid,
+            &status.seccomp,
+        ) {
+            (Reading::Known(Some(3..)), ..) => Obstacle::YamaNobody,
+            (Reading::Known(Some(2)), ..) if !may_trace => Obstacle::YamaPrivileged,
+            (_, Reading::Known(Some(tracer)), _) => Obstacle::Traced(*tracer),
+            (.., Reading::Known(Seccomp::Filter | Seccomp::Strict)) => Obstacle::Seccomp,
+            _ => Obstacle::Refused,
+        },
+    )
 }
 
 /// The command that removes an obstacle.
@@ -127,13 +148,19 @@ pub(crate) fn remedy(system: &System, obstacle: &Obstacle) -> Option<String> {
         Obstacle::YamaNobody if in_container => None,
         Obstacle::YamaNobody => {
             let tee = as_root(system, "tee /etc/sysctl.d/zz-ptrace.conf");
-            Some(format!("echo kernel.yama.ptrace_scope=1 | {tee} && {}", as_root(system, "reboot")))
+            Some(format!(
+                "echo kernel.yama.ptrace_scope=1 | {tee} && {}",
+                as_root(system, "reboot")
+            ))
         }
-        Obstacle::YamaPrivileged if in_container => Some("docker run --cap-add SYS_PTRACE IMAGE COMMAND".into()),
+        Obstacle::YamaPrivileged if in_container => {
+            Some("docker run --cap-add SYS_PTRACE IMAGE COMMAND".into())
+        }
         Obstacle::YamaPrivileged => Some(as_root(system, "sysctl kernel.yama.ptrace_scope=1")),
-        Obstacle::Seccomp if in_container => {
-            Some("docker run --cap-add SYS_PTRACE --security-opt seccomp=unconfined IMAGE COMMAND".into())
-        }
+        Obstacle::Seccomp if in_container => Some(
+            "docker run --cap-add SYS_PTRACE --security-opt seccomp=unconfined IMAGE COMMAND"
+                .into(),
+        ),
         _ => None,
     }
 }
@@ -159,7 +186,10 @@ pub struct Program {
 impl StraceFacts {
     /// Looks for strace, runs `strace --version`, and tries ptrace(2). It takes a few milliseconds.
     pub(crate) fn probe() -> Self {
-        Self { program: find_program(), ptrace: try_ptrace(LIMIT) }
+        Self {
+            program: find_program(),
+            ptrace: try_ptrace(LIMIT),
+        }
     }
 }
 
@@ -167,8 +197,13 @@ impl StraceFacts {
 pub(crate) fn find_program() -> Reading<Option<Program>> {
     let program = match launch::find_program(&["strace".into()], &LaunchOptions::default()) {
         Ok(path) => {
-            let version = about(&path).map(|output| parse_version(&output)).map_err(|error| reason(&error));
-            Ok(Some(Program { version: version.into(), path }))
+            let version = about(&path)
+                .map(|output| parse_version(&output))
+                .map_err(|error| reason(&error));
+            Ok(Some(Program {
+                version: version.into(),
+                path,
+            }))
         }
         Err(error) if error.cause.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(reason(&error.cause)),
@@ -181,16 +216,20 @@ pub(crate) fn about(strace: &Path) -> io::Result<String> {
     output_of(Command::new(strace).arg("--version"), LIMIT)
 }
 
-/// Why the strace backend cannot run on this machine; `None` if it can. It takes a few milliseconds.
+/// Why the strace backend cannot run on this machine; `None` if it can. It takes a few
+/// milliseconds.
 pub(crate) fn why_unavailable() -> Option<StraceUnavailable> {
     strace_unavailable(&System::read(), &StraceFacts::probe())
 }
 
-/// Parses the output of `strace --version`, such as `strace -- version 6.1`; `None` if it has no version.
+/// Parses the output of `strace --version`, such as `strace -- version 6.1`; `None` if it has no
+/// version.
 fn parse_version(output: &str) -> Option<Version> {
     let version = output.lines().next()?.strip_prefix("strace -- version ")?;
     let (major, rest) = version.split_once('.')?;
-    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let digits = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
     Some(Version(major.parse().ok()?, rest[..digits].parse().ok()?))
 }
 
@@ -199,7 +238,11 @@ const MAX_BYTES: usize = 1 << 16;
 
 /// What a program writes to stdout within the time limit. It gets no input.
 fn output_of(command: &mut Command, limit: Duration) -> io::Result<String> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
     let said = match child.stdout.take() {
         Some(mut stdout) => read_answer(&mut stdout, limit),
         None => Err(io::ErrorKind::BrokenPipe.into()),
@@ -210,14 +253,21 @@ fn output_of(command: &mut Command, limit: Duration) -> io::Result<String> {
     said.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Reads a pipe to its end, or its first [`MAX_BYTES`] bytes. It is an error if that takes longer than the limit.
+/// Reads a pipe to its end, or its first [`MAX_BYTES`] bytes. It is an error if that takes longer
+/// than the limit.
 fn read_answer(pipe: &mut (impl Read + AsFd), limit: Duration) -> io::Result<Vec<u8>> {
     let deadline = Instant::now() + limit;
     let mut all = Vec::new();
     let mut chunk = [0; 4096];
     while all.len() < MAX_BYTES {
-        if !is_readable(pipe.as_fd(), deadline.saturating_duration_since(Instant::now()))? {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {limit:?}")));
+        if !is_readable(
+            pipe.as_fd(),
+            deadline.saturating_duration_since(Instant::now()),
+        )? {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("no answer within {limit:?}"),
+            ));
         }
         match pipe.read(&mut chunk) {
             Ok(0) => break,
@@ -229,12 +279,17 @@ fn read_answer(pipe: &mut (impl Read + AsFd), limit: Duration) -> io::Result<Vec
     Ok(all)
 }
 
-/// Waits until there is something to read, or the end of the pipe; `false` if neither comes in time.
+/// Waits until there is something to read, or the end of the pipe; `false` if neither comes in
+/// time.
 fn is_readable(fd: BorrowedFd<'_>, within: Duration) -> io::Result<bool> {
     let deadline = Instant::now() + within;
     loop {
-        let left = Timespec::try_from(deadline.saturating_duration_since(Instant::now())).map_err(io::Error::other)?;
-        match poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&left)) {
+        let left = Timespec::try_from(deadline.saturating_duration_since(Instant::now()))
+            .map_err(io::Error::other)?;
+        match poll(
+            &mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)],
+            Some(&left),
+        ) {
             Ok(ready) => return Ok(ready > 0),
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -242,7 +297,8 @@ fn is_readable(fd: BorrowedFd<'_>, within: Duration) -> io::Result<bool> {
     }
 }
 
-/// Whether a child of this process may be traced. It only asks: it neither stops nor executes a program.
+/// Whether a child of this process may be traced. It only asks: it neither stops nor executes a
+/// program.
 fn try_ptrace(limit: Duration) -> Trial {
     match ask_child(limit) {
         Ok(Some(0)) => Trial::Works,
@@ -258,7 +314,8 @@ fn try_ptrace(limit: Duration) -> Trial {
 /// The errno that the child got, 0 if none; `None` if it died before it could answer.
 fn ask_child(limit: Duration) -> io::Result<Option<u8>> {
     let (mut answer, question) = io::pipe()?;
-    // SAFETY: other threads may hold locks, so the child only makes async-signal-safe calls, and never returns.
+    // SAFETY: other threads may hold locks, so the child only makes async-signal-safe calls, and
+    // never returns.
     match unsafe { fork() }? {
         ForkResult::Child => ask_to_be_traced(&question),
         ForkResult::Parent { child } => {
@@ -275,16 +332,23 @@ fn ask_to_be_traced(answer: &PipeWriter) -> ! {
     // SAFETY: this request takes no arguments.
     let refused = unsafe { libc::ptrace(libc::PTRACE_TRACEME) } < 0;
     // All errnos of ptrace(2) are below 134.
-    let errno = if refused { u8::try_from(Errno::last_raw()).unwrap_or(u8::MAX) } else { 0 };
-    // SAFETY: writes one byte of ours to an open descriptor. An error does not matter: nobody reads it then.
+    let errno = if refused {
+        u8::try_from(Errno::last_raw()).unwrap_or(u8::MAX)
+    } else {
+        0
+    };
+    // SAFETY: writes one byte of ours to an open descriptor. An error does not matter: nobody reads
+    // it then.
     let _ = unsafe { libc::write(answer.as_raw_fd(), (&raw const errno).cast(), 1) };
     // SAFETY: ends this process at once, so that nothing inherited is flushed or dropped twice.
     unsafe { libc::_exit(0) }
 }
 
-/// Kills the child and waits for it, even if a signal has stopped it for its tracer, which is this process.
+/// Kills the child and waits for it, even if a signal has stopped it for its tracer, which is this
+/// process.
 fn kill_and_wait(child: Pid) {
-    // The pid is valid until somebody waits for the child. If SIGCHLD is ignored, the kernel does; then both calls fail.
+    // The pid is valid until somebody waits for the child. If SIGCHLD is ignored, the kernel does;
+    // then both calls fail.
     let _ = kill(child, Signal::SIGKILL);
     loop {
         match waitpid(child, None) {
@@ -302,9 +366,18 @@ mod tests {
     #[test]
     fn the_version_of_strace_is_parsed() {
         let version = |said: &str| parse_version(said).map(|version| version.to_string());
-        assert_eq!(version("strace -- version 6.1\nCopyright").as_deref(), Some("6.1"));
-        assert_eq!(version("strace -- version 5.15.0.12.abcd-dirty").as_deref(), Some("5.15"));
-        assert_eq!(version("strace -- version 6.16+ds1").as_deref(), Some("6.16"));
+        assert_eq!(
+            version("strace -- version 6.1\nCopyright").as_deref(),
+            Some("6.1")
+        );
+        assert_eq!(
+            version("strace -- version 5.15.0.12.abcd-dirty").as_deref(),
+            Some("5.15")
+        );
+        assert_eq!(
+            version("strace -- version 6.16+ds1").as_deref(),
+            Some("6.16")
+        );
         for odd in [
             "",
             "strace -- version UNKNOWN",
@@ -325,13 +398,17 @@ mod tests {
     fn the_output_of_a_program_is_read() {
         let said = output_of(Command::new("cat").arg("--version"), LONG).expect("cat answers");
         assert!(said.contains("cat"), "{said}");
-        assert_eq!(output_of(&mut Command::new("false"), LONG).expect("it ends"), "");
+        assert_eq!(
+            output_of(&mut Command::new("false"), LONG).expect("it ends"),
+            ""
+        );
     }
 
     #[test]
     fn a_program_that_writes_nothing_times_out() {
         let began = Instant::now();
-        let error = output_of(Command::new("sleep").arg("600"), SHORT).expect_err("sleep says nothing");
+        let error =
+            output_of(Command::new("sleep").arg("600"), SHORT).expect_err("sleep says nothing");
         assert_eq!(error.to_string(), "no answer within 50ms");
         assert!(began.elapsed() < LONG);
     }
@@ -339,13 +416,24 @@ mod tests {
     #[test]
     fn endless_output_is_cut() {
         let said = output_of(&mut Command::new("yes"), LONG).expect("yes answers");
-        assert!((MAX_BYTES..2 * MAX_BYTES).contains(&said.len()), "{}", said.len());
+        assert!(
+            (MAX_BYTES..2 * MAX_BYTES).contains(&said.len()),
+            "{}",
+            said.len()
+        );
     }
 
     #[test]
     fn a_program_that_closes_stdout_is_not_waited_for() {
         let began = Instant::now();
-        assert_eq!(output_of(Command::new("sh").args(["-c", "exec >&-; exec sleep 600"]), LONG).expect("an end"), "");
+        assert_eq!(
+            output_of(
+                Command::new("sh").args(["-c", "exec >&-; exec sleep 600"]),
+                LONG
+            )
+            .expect("an end"),
+            ""
+        );
         assert!(began.elapsed() < LONG);
     }
 
@@ -355,7 +443,11 @@ mod tests {
         let began = Instant::now();
         for _ in 0..20 {
             // This machine may deny it; but the child must answer.
-            assert!(!matches!(try_ptrace(limit), Trial::Failed(_)), "{:?}", try_ptrace(limit));
+            assert!(
+                !matches!(try_ptrace(limit), Trial::Failed(_)),
+                "{:?}",
+                try_ptrace(limit)
+            );
         }
         assert!(began.elapsed() < limit);
     }

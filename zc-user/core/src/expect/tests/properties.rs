@@ -19,10 +19,15 @@ use crate::{
 };
 
 fn subject() -> impl Strategy<Value = Subject> {
-    let is_plain = |name: &&str| *name != "ioctl" && Subject::aggregate(name).is_none() && Abi::is_native(name);
+    let is_plain = |name: &&str| {
+        *name != "ioctl" && Subject::aggregate(name).is_none() && Abi::is_native(name)
+    };
     let calls: Vec<&str> = syscall::known_names().filter(is_plain).collect();
     // These have the names of aggregates, or a syntax of their own.
-    let special: Vec<&str> = ["time", "exit", "ioctl"].into_iter().filter(|name| Abi::is_native(name)).collect();
+    let special: Vec<&str> = ["time", "exit", "ioctl"]
+        .into_iter()
+        .filter(|name| Abi::is_native(name))
+        .collect();
     let classes: Vec<&str> = syscall::class_names().collect();
     prop_oneof![
         4 => select(calls).prop_map(|name| Subject::Call(name.to_owned())),
@@ -38,15 +43,18 @@ fn glob() -> impl Strategy<Value = Glob> {
 }
 
 fn function() -> impl Strategy<Value = FunctionPattern> {
-    "[a-z*?_{}&: \"\\\\]{1,12}".prop_filter_map("a pattern", |text| FunctionPattern::new(&text).ok())
+    "[a-z*?_{}&: \"\\\\]{1,12}"
+        .prop_filter_map("a pattern", |text| FunctionPattern::new(&text).ok())
 }
 
 fn kind() -> impl Strategy<Value = KindPattern> {
-    select(KindPattern::names().collect::<Vec<_>>()).prop_map(|name| KindPattern::find(name).expect("is one"))
+    select(KindPattern::names().collect::<Vec<_>>())
+        .prop_map(|name| KindPattern::find(name).expect("is one"))
 }
 
 fn end() -> impl Strategy<Value = EndPattern> {
-    (proptest::option::of(kind()), proptest::option::of(glob())).prop_map(|(kind, path)| EndPattern { kind, path })
+    (proptest::option::of(kind()), proptest::option::of(glob()))
+        .prop_map(|(kind, path)| EndPattern { kind, path })
 }
 
 fn selectors(subject: &Subject, field: Field) -> impl Strategy<Value = Selectors> + use<> {
@@ -54,8 +62,12 @@ fn selectors(subject: &Subject, field: Field) -> impl Strategy<Value = Selectors
     let by_file = why_not_by_file(subject).is_none();
     let globs = [(); 3].map(|()| proptest::option::of(glob()));
     let subject = subject.clone();
-    (globs, proptest::option::of(kind()), proptest::option::of(function())).prop_map(
-        move |([process, file, path], kind, caller)| {
+    (
+        globs,
+        proptest::option::of(kind()),
+        proptest::option::of(function()),
+    )
+        .prop_map(move |([process, file, path], kind, caller)| {
             let others = Selectors {
                 process: process.filter(|_| by_process),
                 file: file.filter(|_| by_file),
@@ -67,8 +79,7 @@ fn selectors(subject: &Subject, field: Field) -> impl Strategy<Value = Selectors
             let others = Selectors { path, ..others };
             let caller = caller.filter(|_| why_not_by_caller(&subject, &others, field).is_none());
             Selectors { caller, ..others }
-        },
-    )
+        })
 }
 
 fn figure() -> impl Strategy<Value = Figure> {
@@ -83,7 +94,13 @@ fn figure() -> impl Strategy<Value = Figure> {
     });
     (with_selectors, errno).prop_map(|((subject, field, selectors), errno)| {
         let errno = errno.filter(|_| matches!(field, Field::Errors | Field::Attempts));
-        Figure { subject, selectors, field, errno, at: At(0) }
+        Figure {
+            subject,
+            selectors,
+            field,
+            errno,
+            at: At(0),
+        }
     })
 }
 
@@ -100,28 +117,36 @@ fn number(dimension: Dimension) -> BoxedStrategy<Number> {
         ]
         .boxed(),
     };
-    amount.prop_map(move |amount| Number { amount, dimension }).boxed()
+    amount
+        .prop_map(move |amount| Number { amount, dimension })
+        .boxed()
 }
 
 fn test_of(dimension: Dimension) -> BoxedStrategy<Test> {
     let equality = select(vec![Equality::Equal, Equality::NotEqual]);
     let word = |words: Vec<&'static str>| {
-        (equality.clone(), select(words)).prop_map(|(equality, word)| Test::Word(equality, word.to_owned()))
+        (equality.clone(), select(words))
+            .prop_map(|(equality, word)| Test::Word(equality, word.to_owned()))
     };
     let op = match dimension {
         Dimension::Signal => select(vec![Op::Equal, Op::NotEqual]),
         _ => select(Op::ALL.map(|(_, op)| op).to_vec()),
     };
     let compared = (op, number(dimension)).prop_map(|(op, number)| Test::Number(op, number));
-    let range = (number(dimension), number(dimension), any::<bool>()).prop_map(|(a, b, is_inclusive)| {
-        let (first, last) = if a.amount <= b.amount { (a, b) } else { (b, a) };
-        Test::In(Range { is_inclusive: is_inclusive || first == last, first, last })
-    });
+    let range =
+        (number(dimension), number(dimension), any::<bool>()).prop_map(|(a, b, is_inclusive)| {
+            let (first, last) = if a.amount <= b.amount { (a, b) } else { (b, a) };
+            Test::In(Range {
+                is_inclusive: is_inclusive || first == last,
+                first,
+                last,
+            })
+        });
     match dimension {
         Dimension::Api => word(Api::ALL.map(Api::name).to_vec()).boxed(),
-        Dimension::Function => {
-            (equality, "[a-z:<> \"\\\\]{1,12}").prop_map(|(equality, name)| Test::Name(equality, name)).boxed()
-        }
+        Dimension::Function => (equality, "[a-z:<> \"\\\\]{1,12}")
+            .prop_map(|(equality, name)| Test::Name(equality, name))
+            .boxed(),
         Dimension::Signal => prop_oneof![compared, word(vec![NONE])].boxed(),
         Dimension::Status => prop_oneof![compared, range, word(vec![NONE])].boxed(),
         _ => prop_oneof![compared, range].boxed(),
@@ -131,7 +156,8 @@ fn test_of(dimension: Dimension) -> BoxedStrategy<Test> {
 fn expr() -> impl Strategy<Value = Expr> {
     let comparison = figure().prop_flat_map(|figure| {
         let test = test_of(figure.dimension());
-        (Just(figure), test).prop_map(|(figure, test)| Expr::Comparison(Box::new(Comparison { figure, test })))
+        (Just(figure), test)
+            .prop_map(|(figure, test)| Expr::Comparison(Box::new(Comparison { figure, test })))
     });
     comparison.prop_recursive(4, 12, 3, |inner| {
         prop_oneof![
@@ -143,7 +169,11 @@ fn expr() -> impl Strategy<Value = Expr> {
 }
 
 fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
 }
 
 #[test]
@@ -151,7 +181,9 @@ fn expectations_are_read_as_they_are_printed() {
     TestRunner::new(config(10_000))
         .run(&expr(), |expr| {
             let text = expr.to_string();
-            let read: Expectation = text.parse().map_err(|error| TestCaseError::fail(format!("{error}")))?;
+            let read: Expectation = text
+                .parse()
+                .map_err(|error| TestCaseError::fail(format!("{error}")))?;
             prop_assert_eq!(&read.expr, &expr, "{}", text);
             prop_assert_eq!(read.to_string(), text);
             Ok(())
@@ -165,9 +197,17 @@ fn a_lower_bound_never_contradicts_the_exact_report() {
     bound.exact = false;
     TestRunner::new(config(4000))
         .run(&expr(), |expr| {
-            let expectation = Expectation { text: expr.to_string(), expr };
-            let (Ok(sure), Ok(unsure)) = (expectation.evaluate(&exact), expectation.evaluate(&bound)) else { return Ok(()) };
-            let agrees = unsure.verdict == sure.verdict || unsure.verdict == super::Verdict::Inconclusive;
+            let expectation = Expectation {
+                text: expr.to_string(),
+                expr,
+            };
+            let (Ok(sure), Ok(unsure)) =
+                (expectation.evaluate(&exact), expectation.evaluate(&bound))
+            else {
+                return Ok(());
+            };
+            let agrees =
+                unsure.verdict == sure.verdict || unsure.verdict == super::Verdict::Inconclusive;
             prop_assert!(agrees, "{}\n{}", sure, unsure);
             Ok(())
         })
@@ -176,29 +216,46 @@ fn a_lower_bound_never_contradicts_the_exact_report() {
 
 /// An expectation with a part of it replaced by something else.
 fn mutated() -> impl Strategy<Value = String> {
-    (expr(), any::<(prop::sample::Index, prop::sample::Index)>(), "\\PC{0,4}").prop_map(|(expr, (from, to), with)| {
-        let chars: Vec<char> = expr.to_string().chars().collect();
-        let (from, to) = (from.index(chars.len()), to.index(chars.len()));
-        let (from, to) = (from.min(to), from.max(to).min(from + 8).max(from.min(to)));
-        chars[..from].iter().copied().chain(with.chars()).chain(chars[to..].iter().copied()).collect()
-    })
+    (
+        expr(),
+        any::<(prop::sample::Index, prop::sample::Index)>(),
+        "\\PC{0,4}",
+    )
+        .prop_map(|(expr, (from, to), with)| {
+            let chars: Vec<char> = expr.to_string().chars().collect();
+            let (from, to) = (from.index(chars.len()), to.index(chars.len()));
+            let (from, to) = (from.min(to), from.max(to).min(from + 8).max(from.min(to)));
+            chars[..from]
+                .iter()
+                .copied()
+                .chain(with.chars())
+                .chain(chars[to..].iter().copied())
+                .collect()
+        })
 }
 
 #[test]
 fn no_text_makes_the_parser_panic() {
     let words = vec(
         select(vec![
-            "read", ".", "calls", "==", "0", "(", ")", "[", "]", "transfer", "->", "*", "\"", "not", "and", "in", "..", "5s",
-            "%", ",",
+            "read", ".", "calls", "==", "0", "(", ")", "[", "]", "transfer", "->", "*", "\"",
+            "not", "and", "in", "..", "5s", "%", ",",
         ]),
         0..20,
     );
-    let text = prop_oneof![any::<String>(), "\\PC{0,60}", words.prop_map(|words| words.join(" ")), mutated()];
+    let text = prop_oneof![
+        any::<String>(),
+        "\\PC{0,60}",
+        words.prop_map(|words| words.join(" ")),
+        mutated()
+    ];
     TestRunner::new(config(10_000))
         .run(&text, |text| {
             if let Err(error) = text.parse::<Expectation>() {
                 prop_assert!(
-                    error.offset() <= text.len() && !error.message().is_empty() && !error.message().contains('\n'),
+                    error.offset() <= text.len()
+                        && !error.message().is_empty()
+                        && !error.message().contains('\n'),
                     "{error}"
                 );
                 prop_assert!(error.pointer().ends_with('^'));

@@ -1,4 +1,5 @@
-//! An expectation is inconclusive if the report does not know enough, or if it rests on inferred transfers.
+//! An expectation is inconclusive if the report does not know enough, or if it rests on inferred
+//! transfers.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,10 @@ use crate::{
 
 fn verdict(report: &Report, text: &str) -> Verdict {
     let expectation: Expectation = text.parse().unwrap_or_else(|error| panic!("{error}"));
-    expectation.evaluate(report).unwrap_or_else(|error| panic!("{error}")).verdict
+    expectation
+        .evaluate(report)
+        .unwrap_or_else(|error| panic!("{error}"))
+        .verdict
 }
 
 #[track_caller]
@@ -67,7 +71,10 @@ fn a_lower_bound_can_be_enough() {
     let error = report.expect("read.calls == 19").expect_err("not known");
     assert_eq!(
         error.to_string().lines().take(2).collect::<Vec<_>>(),
-        ["inconclusive: read.calls == 19", "  read.calls is at least 19 (the report is a lower bound: uncounted_calls: 7)"]
+        [
+            "inconclusive: read.calls == 19",
+            "  read.calls is at least 19 (the report is a lower bound: uncounted_calls: 7)"
+        ]
     );
 }
 
@@ -76,9 +83,21 @@ fn percentiles_are_known_to_the_precision_of_the_histogram() {
     let mut scene = Scene::new();
     let file = scene.regular("in");
     let durations: Vec<u64> = (0..100).map(|n| 100_000 + n).collect();
-    scene.process("cat", vec![read("read", file, 0, 1000).took(&durations), read("pread64", file, 0, 10).took(&[100_050])]);
+    scene.process(
+        "cat",
+        vec![
+            read("read", file, 0, 1000).took(&durations),
+            read("pread64", file, 0, 10).took(&[100_050]),
+        ],
+    );
     let report = report_of(&scene.trace);
-    let p50 = report.totals.syscalls.iter().find(|row| row.name == "read").and_then(|row| row.p50_ns).expect("was timed");
+    let p50 = report
+        .totals
+        .syscalls
+        .iter()
+        .find(|row| row.name == "read")
+        .and_then(|row| row.p50_ns)
+        .expect("was timed");
     assert_verdicts(
         &report,
         &[
@@ -100,10 +119,23 @@ fn figures_that_a_backend_cannot_know_are_inconclusive() {
         process.counters = None;
     }
     let report = report_of(&trace);
-    for text in ["faults.major == 0", "switches.voluntary >= 0", "time.user < 1s", "write.p99 < 1s", "not faults.major == 0"] {
+    for text in [
+        "faults.major == 0",
+        "switches.voluntary >= 0",
+        "time.user < 1s",
+        "write.p99 < 1s",
+        "not faults.major == 0",
+    ] {
         assert_eq!(verdict(&report, text), Inconclusive, "{text}");
     }
-    assert_verdicts(&report, &[("mmap.bytes == 0", Inconclusive), ("mmap.bytes >= 0", Holds), ("read.calls == 19", Holds)]);
+    assert_verdicts(
+        &report,
+        &[
+            ("mmap.bytes == 0", Inconclusive),
+            ("mmap.bytes >= 0", Holds),
+            ("read.calls == 19", Holds),
+        ],
+    );
 }
 
 #[test]
@@ -121,8 +153,20 @@ fn calls_without_files_make_selections_by_file_inconclusive() {
         ],
     );
     let plain = Report::from_trace(&scene(), &Options::default());
-    assert_verdicts(&plain, &[("read[kind=pipe].calls == 0", Inconclusive), ("read.calls == 19", Holds)]);
-    let totals = Report::from_trace(&scene(), &Options { detail: Detail::Total, ..Options::default() });
+    assert_verdicts(
+        &plain,
+        &[
+            ("read[kind=pipe].calls == 0", Inconclusive),
+            ("read.calls == 19", Holds),
+        ],
+    );
+    let totals = Report::from_trace(
+        &scene(),
+        &Options {
+            detail: Detail::Total,
+            ..Options::default()
+        },
+    );
     assert_verdicts(
         &totals,
         &[
@@ -138,7 +182,10 @@ fn calls_without_files_make_selections_by_file_inconclusive() {
 
 #[test]
 fn what_is_said_of_processes_is_a_lower_bound_if_some_are_not_listed() {
-    let options = Options { file_calls: Files::Listed, ..Options::default() };
+    let options = Options {
+        file_calls: Files::Listed,
+        ..Options::default()
+    };
     let mut report = Report::from_trace(&sample::make(50), &options);
     report.limit_processes(4);
     assert_verdicts(
@@ -161,7 +208,13 @@ fn a_call_that_takes_a_path_may_be_about_any_file() {
     let rows = &mut trace.processes[0].threads[0].rows;
     rows.push(sample::row("munmap").called(1));
     let report = report_of(&trace);
-    assert_verdicts(&report, &[("syscalls[file=\"in\"].calls == 0", Holds), ("%memory[kind=pipe].calls == 0", Holds)]);
+    assert_verdicts(
+        &report,
+        &[
+            ("syscalls[file=\"in\"].calls == 0", Holds),
+            ("%memory[kind=pipe].calls == 0", Holds),
+        ],
+    );
     // A failed call named a file, too.
     let rows = &mut trace.processes[0].threads[0].rows;
     rows.push(sample::row("unlinkat").failed(libc::ENOENT, 1));
@@ -172,7 +225,10 @@ fn a_call_that_takes_a_path_may_be_about_any_file() {
             ("syscalls[file=\"in\"].calls == 0", Inconclusive),
             ("syscalls[file=\"log\"].calls >= 17", Holds),
             ("read[file=\"in\"].calls == 0", Holds),
-            ("syscalls[process=\"copier\", file=\"in\"].calls == 0", Holds),
+            (
+                "syscalls[process=\"copier\", file=\"in\"].calls == 0",
+                Holds,
+            ),
         ],
     );
 }
@@ -200,9 +256,19 @@ fn a_log_without_files_makes_figures_by_file_inconclusive() {
 fn an_older_report_that_does_not_say_what_it_counted_is_inconclusive_about_0() {
     let mut report = report_of(&scene());
     report.counted = None;
-    assert_verdicts(&report, &[("splice.calls == 0", Inconclusive), ("read.calls == 19", Holds), ("syscalls.calls < 5", Fails)]);
+    assert_verdicts(
+        &report,
+        &[
+            ("splice.calls == 0", Inconclusive),
+            ("read.calls == 19", Holds),
+            ("syscalls.calls < 5", Fails),
+        ],
+    );
     report.counted = Some(Counted::All);
-    assert_verdicts(&report, &[("splice.calls == 0", Holds), ("fsync.calls == 0", Holds)]);
+    assert_verdicts(
+        &report,
+        &[("splice.calls == 0", Holds), ("fsync.calls == 0", Holds)],
+    );
 }
 
 #[test]
@@ -234,15 +300,21 @@ fn report_of_rows(rows: impl Fn(FileId, FileId) -> Vec<Row>) -> Report {
 fn assert_verdicts_with(report: &Report, inferred: Inferred, cases: &[(&str, Verdict)]) {
     for &(text, expected) in cases {
         let expectation: Expectation = text.parse().expect("an expectation");
-        let outcome = expectation.evaluate_with(report, inferred).expect("was counted");
+        let outcome = expectation
+            .evaluate_with(report, inferred)
+            .expect("was counted");
         assert_eq!(outcome.verdict, expected, "{outcome}");
     }
 }
 
 #[test]
 fn an_inferred_transfer_is_inconclusive_unless_it_is_accepted() {
-    let report =
-        report_of_rows(|from, to| vec![read("read", from, 16, 65536), written_after("write", from, to, 16, 65536, 65536)]);
+    let report = report_of_rows(|from, to| {
+        vec![
+            read("read", from, 16, 65536),
+            written_after("write", from, to, 16, 65536, 65536),
+        ]
+    });
     let cases = [
         "transfer(in -> out).bytes == 64KiB",
         "transfer(in -> out).bytes >= 1KiB",
@@ -254,13 +326,22 @@ fn an_inferred_transfer_is_inconclusive_unless_it_is_accepted() {
         "transfer(in -> out).attempts == 0",
         "transfer(in -> out).user_memory == 128KiB",
     ];
-    let cases = cases.map(|text| text.replace("in ->", "\"in\" ->").replace("-> out", "-> \"out\""));
+    let cases = cases.map(|text| {
+        text.replace("in ->", "\"in\" ->")
+            .replace("-> out", "-> \"out\"")
+    });
     for text in &cases {
         assert_verdicts_with(&report, Inferred::Inconclusive, &[(text, Inconclusive)]);
         assert_verdicts_with(&report, Inferred::Accept, &[(text, Holds)]);
     }
-    assert_verdicts_with(&report, Inferred::Inconclusive, &[("transfer(pipe -> pipe).count == 0", Holds)]);
-    let expectation: Expectation = "transfer(* -> *).bytes == 64KiB".parse().expect("an expectation");
+    assert_verdicts_with(
+        &report,
+        Inferred::Inconclusive,
+        &[("transfer(pipe -> pipe).count == 0", Holds)],
+    );
+    let expectation: Expectation = "transfer(* -> *).bytes == 64KiB"
+        .parse()
+        .expect("an expectation");
     let outcome = expectation.evaluate(&report).expect("was counted");
     assert_eq!(
         outcome.to_string(),
@@ -303,7 +384,11 @@ fn that_there_is_no_transfer_is_sure_only_if_every_byte_is_explained() {
     ];
     assert_verdicts_with(&exact, Inferred::Inconclusive, &cases);
     let with_more = report_of_rows(|from, to| {
-        vec![read("read", from, 1, 10), copy("sendfile", from, to, 1, 65536), write("write", to, 1, 100)]
+        vec![
+            read("read", from, 1, 10),
+            copy("sendfile", from, to, 1, 65536),
+            write("write", to, 1, 100),
+        ]
     });
     let cases = [
         ("transfer(pipe -> *).count == 0", Inconclusive),
@@ -320,7 +405,10 @@ fn that_there_is_no_transfer_is_sure_only_if_every_byte_is_explained() {
     assert_verdicts_with(
         &with_more,
         Inferred::Accept,
-        &[("transfer(* -> *).api == sendfile", Holds), ("transfer(pipe -> *).count == 0", Holds)],
+        &[
+            ("transfer(* -> *).api == sendfile", Holds),
+            ("transfer(pipe -> *).count == 0", Holds),
+        ],
     );
 }
 
@@ -343,9 +431,17 @@ fn a_transfer_through_several_processes_counts_once() {
     // With two sources, the bytes from the first are a lower bound, and may be 0.
     let other = scene.regular("other");
     for (bytes, is_none) in [(100, Fails), (65536, Inconclusive)] {
-        let mut scene = Scene { trace: scene.trace.clone() };
-        scene.trace.processes[0].threads[0].rows.push(copy("sendfile", other, pipe, 1, bytes));
+        let mut scene = Scene {
+            trace: scene.trace.clone(),
+        };
+        scene.trace.processes[0].threads[0]
+            .rows
+            .push(copy("sendfile", other, pipe, 1, bytes));
         let apart = report_of(&scene.trace);
-        assert_verdicts_with(&apart, Inferred::Inconclusive, &[("transfer(regular -> regular).count == 0", is_none)]);
+        assert_verdicts_with(
+            &apart,
+            Inferred::Inconclusive,
+            &[("transfer(regular -> regular).count == 0", is_none)],
+        );
     }
 }

@@ -10,7 +10,8 @@ use crate::{
     trace::{FileKind, Process, Settled},
 };
 
-/// A shell that runs commands one after the other. Their rows have their places in one order of time.
+/// A shell that runs commands one after the other. Their rows have their places in one order of
+/// time.
 struct Shell {
     scene: Scene,
     program: FileId,
@@ -31,8 +32,22 @@ impl Shell {
         scene.trace.sees_memory = true;
         let [program, data] = ["tool", "data"].map(|name| scene.regular(name));
         let (null, own_pipe) = (scene.file(FileKind::Char, "null"), scene.pipe());
-        scene.process("sh", if reads_pipe { vec![read("read", own_pipe, 1, 1)] } else { Vec::new() });
-        Self { scene, program, data, null, own_pipe, time: 0 }
+        scene.process(
+            "sh",
+            if reads_pipe {
+                vec![read("read", own_pipe, 1, 1)]
+            } else {
+                Vec::new()
+            },
+        );
+        Self {
+            scene,
+            program,
+            data,
+            null,
+            own_pipe,
+            time: 0,
+        }
     }
 
     /// A copy by a loop of so many bytes.
@@ -76,10 +91,18 @@ impl Shell {
                 let into = self.copy(data, pipe, 8192, false);
                 self.run("cat", into);
                 // The reader sees the end, or it does not, or it leaves something in the pipe.
-                let out = self.copy(pipe, null, if command == 4 { 4096 } else { 8192 }, command == 2);
+                let out = self.copy(
+                    pipe,
+                    null,
+                    if command == 4 { 4096 } else { 8192 },
+                    command == 2,
+                );
                 self.run("tee", out);
             }
-            5 => drop(self.run("ls", vec![read("read", data, 3, 900), write("write", null, 3, 9000)])),
+            5 => drop(self.run(
+                "ls",
+                vec![read("read", data, 3, 900), write("write", null, 3, 9000)],
+            )),
             6 => {
                 let rows = self.copy(data, own_pipe, 4096, false);
                 self.run("cat", rows);
@@ -90,7 +113,11 @@ impl Shell {
                 self.run("log", rows);
             }
             8 => {
-                let rows = vec![map(self.program, 4096), copy("sendfile", data, null, 1, 500), write("write", null, 1, 20)];
+                let rows = vec![
+                    map(self.program, 4096),
+                    copy("sendfile", data, null, 1, 500),
+                    write("write", null, 1, 20),
+                ];
                 self.run("tool", rows);
             }
             9 => {
@@ -100,7 +127,9 @@ impl Shell {
             _ => {
                 let pipe = self.scene.pipe();
                 let into = self.copy(data, pipe, 8192, false);
-                let cut_off = write("write", pipe, 0, 0).at(self.time * 1000 + 900).unfinished(1);
+                let cut_off = write("write", pipe, 0, 0)
+                    .at(self.time * 1000 + 900)
+                    .unfinished(1);
                 self.run("cat", [into, vec![cut_off]].concat());
                 let out = self.copy(pipe, null, 8192, true);
                 self.run("tee", out);
@@ -109,7 +138,8 @@ impl Shell {
     }
 }
 
-/// The trace of these commands, and the same with what can be merged after each few of them. At most `most_waiting` wait.
+/// The trace of these commands, and the same with what can be merged after each few of them. At
+/// most `most_waiting` wait.
 fn traces(commands: &[u8], each: usize, most_waiting: usize) -> [Trace; 2] {
     let mut shell = Shell::new(commands.contains(&6));
     let mut settled = Settled::default();
@@ -121,11 +151,20 @@ fn traces(commands: &[u8], each: usize, most_waiting: usize) -> [Trace; 2] {
             let all = &shell.scene.trace;
             kept.extend(all.processes[seen..].iter().cloned());
             seen = all.processes.len();
-            let mut trace = Trace { processes: mem::take(&mut kept), settled, ..all.clone() };
+            let mut trace = Trace {
+                processes: mem::take(&mut kept),
+                settled,
+                ..all.clone()
+            };
             let stays = vec![false; trace.processes.len()];
             trace.processes.push(all.processes[0].clone());
             trace.merged = sums.lend();
-            let merged = Round { trace: &mut trace, stays: &stays, most_waiting }.settle();
+            let merged = Round {
+                trace: &mut trace,
+                stays: &stays,
+                most_waiting,
+            }
+            .settle();
             sums.take_back(mem::take(&mut trace.merged));
             settled = mem::take(&mut trace.settled);
             trace.processes.pop();
@@ -140,7 +179,12 @@ fn traces(commands: &[u8], each: usize, most_waiting: usize) -> [Trace; 2] {
     }
     let whole = shell.scene.trace;
     let mut few = whole.clone();
-    few.processes = few.processes.drain(..1).chain(kept).chain(whole.processes[seen..].iter().cloned()).collect();
+    few.processes = few
+        .processes
+        .drain(..1)
+        .chain(kept)
+        .chain(whole.processes[seen..].iter().cloned())
+        .collect();
     (few.merged, few.settled) = (sums.into_sums(), settled);
     [whole, few]
 }
@@ -149,38 +193,84 @@ fn reports(traces: &[Trace; 2]) -> [Report; 2] {
     [&traces[0], &traces[1]].map(|trace| Report::from_trace(trace, &Options::default()))
 }
 
-/// By interface, kinds of the ends, number of processes and certainty: transfers, bytes, proven bytes, calls.
+/// By interface, kinds of the ends, number of processes and certainty: transfers, bytes, proven
+/// bytes, calls.
 type Sums = BTreeMap<(Api, Option<String>, Option<String>, usize, Certainty), [u64; 4]>;
 
 fn sums(report: &Report, wanted: impl Fn(&Transfer) -> bool) -> Sums {
     let mut sums = Sums::new();
     for one in report.transfers.iter().filter(|transfer| wanted(transfer)) {
-        let key = (one.api, one.from.kind.clone(), one.to.kind.clone(), one.pids.len(), one.certainty);
-        let figures = [one.count(), one.bytes.unwrap_or(0), one.proven_bytes.unwrap_or(0), one.calls];
-        sums.entry(key).or_default().iter_mut().zip(figures).for_each(|(sum, figure)| *sum += figure);
+        let key = (
+            one.api,
+            one.from.kind.clone(),
+            one.to.kind.clone(),
+            one.pids.len(),
+            one.certainty,
+        );
+        let figures = [
+            one.count(),
+            one.bytes.unwrap_or(0),
+            one.proven_bytes.unwrap_or(0),
+            one.calls,
+        ];
+        sums.entry(key)
+            .or_default()
+            .iter_mut()
+            .zip(figures)
+            .for_each(|(sum, figure)| *sum += figure);
     }
     sums
 }
 
-/// Written, attributed, proven, unattributed and own bytes; bytes read and written on; bytes of shares.
+/// Written, attributed, proven, unattributed and own bytes; bytes read and written on; bytes of
+/// shares.
 fn attributed(report: &Report) -> [u64; 9] {
     let merged = || report.merged.iter();
     let mut sums = [0; 9];
-    for one in report.processes.iter().flat_map(|one| &one.destinations).chain(merged().flat_map(|one| &one.destinations)) {
+    for one in report
+        .processes
+        .iter()
+        .flat_map(|one| &one.destinations)
+        .chain(merged().flat_map(|one| &one.destinations))
+    {
         let rest = one.unattributed_bytes.expect("is known");
-        let figures = [one.written_bytes.expect("is known"), one.attributed_bytes, one.proven_bytes, rest, one.memory_bytes];
-        sums.iter_mut().zip(figures).for_each(|(sum, figure)| *sum += figure);
+        let figures = [
+            one.written_bytes.expect("is known"),
+            one.attributed_bytes,
+            one.proven_bytes,
+            rest,
+            one.memory_bytes,
+        ];
+        sums.iter_mut()
+            .zip(figures)
+            .for_each(|(sum, figure)| *sum += figure);
     }
-    for one in report.processes.iter().flat_map(|one| &one.sources).chain(merged().flat_map(|one| &one.sources)) {
+    for one in report
+        .processes
+        .iter()
+        .flat_map(|one| &one.sources)
+        .chain(merged().flat_map(|one| &one.sources))
+    {
         sums[5] += one.read_bytes.expect("is known");
         sums[6] += one.written_on_bytes.expect("is known");
     }
     for (sum, side) in [(7, 0), (8, 1)] {
         let of = |shares: &crate::report::Unattributed| {
-            let shares = if side == 0 { &shares.read } else { &shares.written };
-            shares.iter().map(|share| share.bytes.expect("is known")).sum::<u64>()
+            let shares = if side == 0 {
+                &shares.read
+            } else {
+                &shares.written
+            };
+            shares
+                .iter()
+                .map(|share| share.bytes.expect("is known"))
+                .sum::<u64>()
         };
-        let listed: u64 = report.processes.iter().map(|one| of(&one.unattributed)).sum();
+        let listed: u64 = report
+            .processes
+            .iter()
+            .map(|one| of(&one.unattributed))
+            .sum();
         sums[sum] += listed + merged().map(|one| of(&one.unattributed)).sum::<u64>();
     }
     sums
@@ -189,7 +279,10 @@ fn attributed(report: &Report) -> [u64; 9] {
 /// Compares both reports; returns how many processes were merged.
 fn compare_settled(commands: &[u8], each: usize, most_waiting: usize) -> u64 {
     let [all, few] = reports(&traces(commands, each, most_waiting));
-    assert_eq!((&few.totals, &few.programs, few.exact), (&all.totals, &all.programs, all.exact));
+    assert_eq!(
+        (&few.totals, &few.programs, few.exact),
+        (&all.totals, &all.programs, all.exact)
+    );
     let is_within = |transfer: &Transfer| !transfer.crosses_processes();
     assert_eq!(sums(&few, is_within), sums(&all, is_within), "{commands:?}");
     assert_eq!(attributed(&few)[..4], attributed(&all)[..4], "{commands:?}");
@@ -200,36 +293,71 @@ fn compare_settled(commands: &[u8], each: usize, most_waiting: usize) -> u64 {
     if most_waiting == usize::MAX {
         assert!(!is_unfollowed);
         assert_eq!(sums(&few, |_| true), sums(&all, |_| true), "{commands:?}");
-        assert_eq!((attributed(&few), few.transfers_exact), (attributed(&all), all.transfers_exact), "{commands:?}");
+        assert_eq!(
+            (attributed(&few), few.transfers_exact),
+            (attributed(&all), all.transfers_exact),
+            "{commands:?}"
+        );
     }
     let bytes = |report: &Report, certainty| {
-        let ways = report.transfers.iter().filter(|one| one.crosses_processes() && one.certainty == certainty);
+        let ways = report
+            .transfers
+            .iter()
+            .filter(|one| one.crosses_processes() && one.certainty == certainty);
         ways.map(|way| way.bytes.unwrap_or(0)).sum::<u64>()
     };
-    assert!(bytes(&few, Certainty::Exact) <= bytes(&all, Certainty::Exact), "{commands:?}");
+    assert!(
+        bytes(&few, Certainty::Exact) <= bytes(&all, Certainty::Exact),
+        "{commands:?}"
+    );
     few.processes_left_out()
 }
 
 #[test]
 fn processes_with_transfers_are_merged_when_nothing_more_can_happen_to_them() {
     for command in [0, 1, 5, 7] {
-        assert!(compare_settled(&[command; 300], 100, usize::MAX) >= 200, "{command}");
+        assert!(
+            compare_settled(&[command; 300], 100, usize::MAX) >= 200,
+            "{command}"
+        );
     }
 }
 
 #[test]
 fn a_pipeline_is_merged_with_its_way_from_end_to_end() {
     for command in [2, 3] {
-        assert!(compare_settled(&[command; 300], 100, usize::MAX) >= 300, "{command}");
+        assert!(
+            compare_settled(&[command; 300], 100, usize::MAX) >= 300,
+            "{command}"
+        );
     }
     let [_, few] = reports(&traces(&[2; 300], 100, usize::MAX));
-    let way = few.transfers.iter().find(|one| one.crosses_processes() && one.merged.is_some()).expect("was merged");
-    assert_eq!((way.bytes, way.certainty), (Some(way.count() * 8192), Certainty::Exact));
+    let way = few
+        .transfers
+        .iter()
+        .find(|one| one.crosses_processes() && one.merged.is_some())
+        .expect("was merged");
+    assert_eq!(
+        (way.bytes, way.certainty),
+        (Some(way.count() * 8192), Certainty::Exact)
+    );
     let merged = way.merged.as_ref().expect("was merged");
     let names = [Some("cat".to_owned()), Some("tee".to_owned())];
-    assert_eq!((merged.programs.as_slice(), merged.same_ends), (names.as_slice(), true));
-    let place = few.transfers.iter().position(|one| std::ptr::eq(one, way)).expect("is there");
-    let steps = few.transfers.iter().filter(|one| one.part_of == [place]).map(Transfer::count).sum::<u64>();
+    assert_eq!(
+        (merged.programs.as_slice(), merged.same_ends),
+        (names.as_slice(), true)
+    );
+    let place = few
+        .transfers
+        .iter()
+        .position(|one| std::ptr::eq(one, way))
+        .expect("is there");
+    let steps = few
+        .transfers
+        .iter()
+        .filter(|one| one.part_of == [place])
+        .map(Transfer::count)
+        .sum::<u64>();
     assert_eq!(steps, way.count() * 2);
 }
 
@@ -239,20 +367,38 @@ fn of_many_files_only_some_keep_their_names() {
     let merged = few.transfers.iter().filter(|one| one.merged.is_some());
     let (named, others): (Vec<&Transfer>, Vec<&Transfer>) =
         merged.partition(|one| one.merged.as_ref().is_some_and(|merged| merged.same_ends));
-    assert!(!named.is_empty() && named.len() <= 32 && named.iter().all(|one| one.to.path.is_some()), "{named:?}");
-    assert!(!others.is_empty() && others.len() <= 2 && others.iter().all(|one| one.to.path.is_none()), "{others:?}");
+    assert!(
+        !named.is_empty() && named.len() <= 32 && named.iter().all(|one| one.to.path.is_some()),
+        "{named:?}"
+    );
+    assert!(
+        !others.is_empty() && others.len() <= 2 && others.iter().all(|one| one.to.path.is_none()),
+        "{others:?}"
+    );
     assert_eq!(few.transfers.iter().map(Transfer::count).sum::<u64>(), 300);
 }
 
 #[test]
 fn what_may_still_go_through_a_pipe_waits_for_it() {
-    // Something is left in the pipe; the shell reads it; what is its own depends on later processes.
+    // Something is left in the pipe; the shell reads it; what is its own depends on later
+    // processes.
     for command in [4, 6, 8] {
-        assert_eq!(compare_settled(&[command; 300], 100, usize::MAX), 0, "{command}");
-        assert!(compare_settled(&[command; 300], 100, 50) >= 100, "{command}");
+        assert_eq!(
+            compare_settled(&[command; 300], 100, usize::MAX),
+            0,
+            "{command}"
+        );
+        assert!(
+            compare_settled(&[command; 300], 100, 50) >= 100,
+            "{command}"
+        );
     }
     let [_, few] = reports(&traces(&[6; 300], 100, 50));
-    assert!(few.notes.iter().any(|note| note.contains("still open")), "{:?}", few.notes);
+    assert!(
+        few.notes.iter().any(|note| note.contains("still open")),
+        "{:?}",
+        few.notes
+    );
 }
 
 #[test]
@@ -264,19 +410,37 @@ fn a_pipe_of_a_live_writer_is_used_up_if_a_merged_process_read_it_to_the_end() {
         // The processes with the 64 largest transfers stay apart.
         for _ in 0..=64 {
             pipe = shell.scene.pipe();
-            shell.scene.trace.processes[0].threads[0].rows.push(write("write", pipe, 1, 8192));
+            shell.scene.trace.processes[0].threads[0]
+                .rows
+                .push(write("write", pipe, 1, 8192));
             let rows = shell.copy(pipe, null, 8192, sees_end);
             shell.run("cat", rows);
         }
         let mut trace = shell.scene.trace;
         trace.processes.rotate_left(1);
-        let merged = Round { trace: &mut trace, stays: &[false; 65], most_waiting: 0 }.settle();
+        let merged = Round {
+            trace: &mut trace,
+            stays: &[false; 65],
+            most_waiting: 0,
+        }
+        .settle();
         assert_eq!(merged, [64]);
         let mut uses = FileUses::default();
-        trace.processes[65].threads[0].rows.iter().for_each(|row| uses.add(row));
-        let has_ended = uses.ended_pipes(&trace.files, &trace.settled).contains(&pipe);
-        assert_eq!((has_ended, uses.is_used_up(pipe, &trace.settled)), (sees_end, true));
-        assert!(!uses.is_used_up(pipe, &Settled::default()), "the others have read nothing");
+        trace.processes[65].threads[0]
+            .rows
+            .iter()
+            .for_each(|row| uses.add(row));
+        let has_ended = uses
+            .ended_pipes(&trace.files, &trace.settled)
+            .contains(&pipe);
+        assert_eq!(
+            (has_ended, uses.is_used_up(pipe, &trace.settled)),
+            (sees_end, true)
+        );
+        assert!(
+            !uses.is_used_up(pipe, &Settled::default()),
+            "the others have read nothing"
+        );
     }
 }
 
@@ -285,9 +449,21 @@ fn what_is_kept_does_not_grow_with_what_has_ended() {
     let sizes = |count: usize| {
         let commands: Vec<u8> = (0..COMMANDS).cycle().take(count).collect();
         let [_, few] = traces(&commands, 200, 100);
-        let rows = few.merged.iter().flat_map(|merged| &merged.sums.threads).map(|thread| thread.rows.len()).max();
-        let json = serde_json::to_string(&Report::from_trace(&few, &Options::default())).expect("is data").len();
-        (few.processes.len(), rows.expect("some were merged"), few.settled.sums()[0], json)
+        let rows = few
+            .merged
+            .iter()
+            .flat_map(|merged| &merged.sums.threads)
+            .map(|thread| thread.rows.len())
+            .max();
+        let json = serde_json::to_string(&Report::from_trace(&few, &Options::default()))
+            .expect("is data")
+            .len();
+        (
+            few.processes.len(),
+            rows.expect("some were merged"),
+            few.settled.sums()[0],
+            json,
+        )
     };
     let (few, many) = (sizes(2000), sizes(6000));
     assert!(few.0 < 700 && many.0 <= few.0 + 20, "{few:?} {many:?}");

@@ -4,12 +4,17 @@ use super::Frame;
 use crate::text::file_name;
 
 impl Frame {
-    /// `copier::run (src/run.rs:41)`; without a line `copier::run (copier)`, without a name `copier+0x4f2a`. Paths of sources are shown
-    /// relative to the directory that the command was launched in.
+    /// `copier::run (src/run.rs:41)`; without a line `copier::run (copier)`, without a name
+    /// `copier+0x4f2a`. Paths of sources are shown relative to the directory that the command was
+    /// launched in.
     pub fn place(&self, directory: Option<&str>) -> String {
         let module = self.module.as_deref().map(file_name);
         match (&self.function, &self.file, module) {
-            (Some(function), Some(file), _) => format!("{function} ({}{})", short_path(file, directory), self.line_suffix()),
+            (Some(function), Some(file), _) => format!(
+                "{function} ({}{})",
+                short_path(file, directory),
+                self.line_suffix()
+            ),
             (Some(function), None, Some(module)) => format!("{function} ({module})"),
             (Some(function), None, None) => function.clone(),
             (None, _, Some(module)) => format!("{module}+{:#x}", self.address),
@@ -22,11 +27,16 @@ impl Frame {
     }
 }
 
-/// The path of a source, below the directory that the command was launched in. One of Rust's library without what says only where that was
-/// built: `library/std/src/io/copy.rs`.
+/// The path of a source, below the directory that the command was launched in. One of Rust's
+/// library without what says only where that was built: `library/std/src/io/copy.rs`.
 fn short_path<'a>(path: &'a str, directory: Option<&str>) -> &'a str {
-    let of_rust = path.strip_prefix("/rustc/").and_then(|rest| Some(rest.split_once('/')?.1));
-    let below = || path.strip_prefix(directory?.trim_end_matches('/'))?.strip_prefix('/');
+    let of_rust = path
+        .strip_prefix("/rustc/")
+        .and_then(|rest| Some(rest.split_once('/')?.1));
+    let below = || {
+        path.strip_prefix(directory?.trim_end_matches('/'))?
+            .strip_prefix('/')
+    };
     of_rust.or_else(below).unwrap_or(path)
 }
 
@@ -36,13 +46,34 @@ mod tests {
 
     #[test]
     fn a_place_has_the_most_useful_parts_that_are_known() {
-        let frame = Frame { module: Some("/bin/copier".into()), address: 0x4f2a, ..Frame::default() };
+        let frame = Frame {
+            module: Some("/bin/copier".into()),
+            address: 0x4f2a,
+            ..Frame::default()
+        };
         assert_eq!(frame.place(None), "copier+0x4f2a");
-        let named = Frame { function: Some("copier::run".into()), ..frame };
+        let named = Frame {
+            function: Some("copier::run".into()),
+            ..frame
+        };
         assert_eq!(named.place(None), "copier::run (copier)");
-        let with_line = Frame { file: Some("/work/src/run.rs".into()), line: Some(41), ..named };
-        assert_eq!(with_line.place(Some("/work/")), "copier::run (src/run.rs:41)");
-        let of_rust = Frame { file: Some("/rustc/59807616/library/std/src/io/copy.rs".into()), line: None, ..with_line };
-        assert_eq!(of_rust.place(Some("/work")), "copier::run (library/std/src/io/copy.rs)");
+        let with_line = Frame {
+            file: Some("/work/src/run.rs".into()),
+            line: Some(41),
+            ..named
+        };
+        assert_eq!(
+            with_line.place(Some("/work/")),
+            "copier::run (src/run.rs:41)"
+        );
+        let of_rust = Frame {
+            file: Some("/rustc/59807616/library/std/src/io/copy.rs".into()),
+            line: None,
+            ..with_line
+        };
+        assert_eq!(
+            of_rust.place(Some("/work")),
+            "copier::run (library/std/src/io/copy.rs)"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Finds the place in the program itself that a call came from, and the library function in between.
+//! Finds the place in the program itself that a call came from, and the library function in
+//! between.
 
 use std::cmp::Reverse;
 
@@ -17,21 +18,38 @@ struct Copying {
     functions: &'static [&'static str],
 }
 
-/// The functions that reasons speak of, the outer ones first: `std::fs::copy` works with the same functions as `std::io::copy`.
+/// The functions that reasons speak of, the outer ones first: `std::fs::copy` works with the same
+/// functions as `std::io::copy`.
 ///
-/// Sources: rust-lang/rust `library/std/src/{io/copy.rs, fs.rs, sys/fs/unix.rs, sys/io/kernel_copy/linux.rs}`, 1.70 to 1.95;
-/// tokio-rs/tokio `tokio/src/io/util/{copy.rs, copy_buf.rs, copy_bidirectional.rs}`, 1.0 to 1.48; golang/go `src/io/io.go`, 1.21 to 1.26.
+/// Sources: rust-lang/rust `library/std/src/{io/copy.rs, fs.rs, sys/fs/unix.rs,
+/// sys/io/kernel_copy/linux.rs}`, 1.70 to 1.95; tokio-rs/tokio `tokio/src/io/util/{copy.rs,
+/// copy_buf.rs, copy_bidirectional.rs}`, 1.0 to 1.48; golang/go `src/io/io.go`, 1.21 to 1.26.
 const COPYING: &[Copying] = &[
     Copying {
         library: "std::fs::copy",
-        functions: &["std::fs::copy", "std::sys::fs::copy", "std::sys::fs::unix::copy", "std::sys::pal::unix::fs::copy"],
+        functions: &[
+            "std::fs::copy",
+            "std::sys::fs::copy",
+            "std::sys::fs::unix::copy",
+            "std::sys::pal::unix::fs::copy",
+        ],
     },
-    Copying { library: "std::io::copy", functions: &["std::io::copy"] },
-    Copying { library: "tokio::io::copy", functions: &["tokio::io::util::copy", "<tokio::io::util::copy"] },
-    Copying { library: "io.Copy", functions: &["io.Copy", "io.copyBuffer", "io.CopyN", "io.CopyBuffer"] },
+    Copying {
+        library: "std::io::copy",
+        functions: &["std::io::copy"],
+    },
+    Copying {
+        library: "tokio::io::copy",
+        functions: &["tokio::io::util::copy", "<tokio::io::util::copy"],
+    },
+    Copying {
+        library: "io.Copy",
+        functions: &["io.Copy", "io.copyBuffer", "io.CopyN", "io.CopyBuffer"],
+    },
 ];
 
-/// What both of Rust's functions work with. It is not generic, so it has a name even without debug information.
+/// What both of Rust's functions work with. It is not generic, so it has a name even without debug
+/// information.
 const KERNEL_COPY: &[&str] = &[
     "std::sys::io::kernel_copy",
     "std::sys_common::kernel_copy",
@@ -53,21 +71,52 @@ pub(crate) fn is_recognised(library: &str) -> bool {
 }
 
 /// Files of the C library and the loader.
-const C_LIBRARIES: &[&str] = &["libc.so", "libc-", "libc.musl", "libpthread", "ld-linux", "ld-musl", "ld-2", "ld.so", "libgcc_s"];
+const C_LIBRARIES: &[&str] = &[
+    "libc.so",
+    "libc-",
+    "libc.musl",
+    "libpthread",
+    "ld-linux",
+    "ld-musl",
+    "ld-2",
+    "ld.so",
+    "libgcc_s",
+];
 /// Packages of Go's standard library that stand between a program and the kernel.
-const GO_PACKAGES: &[&str] = &["runtime", "syscall", "internal", "os", "io", "net", "bufio", "golang"];
+const GO_PACKAGES: &[&str] = &[
+    "runtime", "syscall", "internal", "os", "io", "net", "bufio", "golang",
+];
 
 impl Site {
-    /// The place of samples with this stack. `None`: the stack is empty, or it ends before the program.
+    /// The place of samples with this stack. `None`: the stack is empty, or it ends before the
+    /// program.
     pub(crate) fn of(stack: &Stack, samples: u64) -> Option<Self> {
         let frames = &stack.frames;
-        let place = frames.iter().enumerate().position(|(index, frame)| !is_library(frame, index));
+        let place = frames
+            .iter()
+            .enumerate()
+            .position(|(index, frame)| !is_library(frame, index));
         // If the stack ends early, in a library, the program's own part is unknown.
-        let last = || frames.len().checked_sub(1).filter(|_| stack.end.why().is_none());
+        let last = || {
+            frames
+                .len()
+                .checked_sub(1)
+                .filter(|_| stack.end.why().is_none())
+        };
         let at = frames.get(place.or_else(last)?)?;
         let between = &frames[..place.unwrap_or(0)];
-        let called = || between.last().filter(|_| between.len() > 1).and_then(|frame| frame.function.as_deref()).map(short_name);
-        Some(Self { at: Frame::of(at), via: library_in(between).map(str::to_owned).or_else(called), samples })
+        let called = || {
+            between
+                .last()
+                .filter(|_| between.len() > 1)
+                .and_then(|frame| frame.function.as_deref())
+                .map(short_name)
+        };
+        Some(Self {
+            at: Frame::of(at),
+            via: library_in(between).map(str::to_owned).or_else(called),
+            samples,
+        })
     }
 
     /// The places, each once with the samples of all, the most frequent first.
@@ -87,70 +136,131 @@ impl Site {
     fn is_same(&self, other: &Self) -> bool {
         let key = |site: &Self| {
             let address = site.at.function.is_none().then_some(site.at.address);
-            (site.at.function.clone(), site.at.file.clone(), site.at.line, site.at.module.clone(), address, site.via.clone())
+            (
+                site.at.function.clone(),
+                site.at.file.clone(),
+                site.at.line,
+                site.at.module.clone(),
+                address,
+                site.via.clone(),
+            )
         };
         key(self) == key(other)
     }
 }
 
-/// The function that copies and that these frames are in: the outermost one. `None`: they show none.
+/// The function that copies and that these frames are in: the outermost one. `None`: they show
+/// none.
 pub(crate) fn library_in(frames: &[trace::Frame]) -> Option<&'static str> {
-    let names = || frames.iter().rev().filter_map(|frame| frame.function.as_deref());
-    let is_in = |name: &str, functions: &[&str]| functions.iter().any(|function| is_function(name, function));
-    let by_name = |name: &str| COPYING.iter().find(|copying| is_in(name, copying.functions)).map(|copying| copying.library);
-    names().find_map(by_name).or_else(|| names().any(|name| is_in(name, KERNEL_COPY)).then_some(EITHER_COPY))
+    let names = || {
+        frames
+            .iter()
+            .rev()
+            .filter_map(|frame| frame.function.as_deref())
+    };
+    let is_in = |name: &str, functions: &[&str]| {
+        functions.iter().any(|function| is_function(name, function))
+    };
+    let by_name = |name: &str| {
+        COPYING
+            .iter()
+            .find(|copying| is_in(name, copying.functions))
+            .map(|copying| copying.library)
+    };
+    names().find_map(by_name).or_else(|| {
+        names()
+            .any(|name| is_in(name, KERNEL_COPY))
+            .then_some(EITHER_COPY)
+    })
 }
 
-/// Whether this is the name of the function, of one within it, or of one in the module of that name.
+/// Whether this is the name of the function, of one within it, or of one in the module of that
+/// name.
 fn is_function(name: &str, function: &str) -> bool {
-    name.strip_prefix(function).is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_'))
+    name.strip_prefix(function)
+        .is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_'))
 }
 
 /// Whether a frame belongs to the C library or the loader.
 pub(crate) fn is_of_c_library(frame: &trace::Frame) -> bool {
     let module = frame.module.as_deref().map_or("", file_name);
-    C_LIBRARIES.iter().any(|library| module.starts_with(library))
+    C_LIBRARIES
+        .iter()
+        .any(|library| module.starts_with(library))
 }
 
-/// Whether a frame belongs to a library that programs use to reach the kernel. `index` is its place in the stack.
+/// Whether a frame belongs to a library that programs use to reach the kernel. `index` is its place
+/// in the stack.
 fn is_library(frame: &trace::Frame, index: usize) -> bool {
     if is_of_c_library(frame) {
         return true;
     }
     let is_of_rust = |file: &str| file.starts_with("/rustc/") && file.contains("/library/");
-    if frame.file.as_deref().is_some_and(|file| is_of_rust(file) || file.contains("/.cargo/registry/")) {
+    if frame
+        .file
+        .as_deref()
+        .is_some_and(|file| is_of_rust(file) || file.contains("/.cargo/registry/"))
+    {
         return true;
     }
-    frame.function.as_deref().is_some_and(|name| is_library_name(name) || (index == 0 && is_wrapper(name)))
+    frame
+        .function
+        .as_deref()
+        .is_some_and(|name| is_library_name(name) || (index == 0 && is_wrapper(name)))
 }
 
 fn is_library_name(name: &str) -> bool {
-    let path = name.trim_start_matches(['<', '&', '*']).trim_start_matches("mut ").trim_start_matches("dyn ");
-    let of_rust = ["std::", "core::", "alloc::", "tokio::"].iter().any(|root| path.starts_with(root));
-    let package = path.split(['.', '/']).next().filter(|package| package.len() < path.len());
-    of_rust || package.is_some_and(|package| !path.contains("::") && GO_PACKAGES.contains(&package) && !is_clone_of_c(path))
+    let path = name
+        .trim_start_matches(['<', '&', '*'])
+        .trim_start_matches("mut ")
+        .trim_start_matches("dyn ");
+    let of_rust = ["std::", "core::", "alloc::", "tokio::"]
+        .iter()
+        .any(|root| path.starts_with(root));
+    let package = path
+        .split(['.', '/'])
+        .next()
+        .filter(|package| package.len() < path.len());
+    of_rust
+        || package.is_some_and(|package| {
+            !path.contains("::") && GO_PACKAGES.contains(&package) && !is_clone_of_c(path)
+        })
 }
 
 /// Whether a name with a dot is one that a C compiler has made: `read.part.0`.
 fn is_clone_of_c(name: &str) -> bool {
-    [".part.", ".constprop.", ".isra.", ".cold", ".llvm."].iter().any(|mark| name.contains(mark))
+    [".part.", ".constprop.", ".isra.", ".cold", ".llvm."]
+        .iter()
+        .any(|mark| name.contains(mark))
 }
 
-/// Whether a function of a statically linked program does nothing but make the call that it is named after: `__libc_read`.
+/// Whether a function of a statically linked program does nothing but make the call that it is
+/// named after: `__libc_read`.
 fn is_wrapper(name: &str) -> bool {
     let name = name.trim_start_matches('_');
-    let name = ["GI___libc_", "GI___", "libc_"].iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
+    let name = ["GI___libc_", "GI___", "libc_"]
+        .iter()
+        .find_map(|prefix| name.strip_prefix(prefix))
+        .unwrap_or(name);
     TABLE.iter().any(|call| call.name == name)
 }
 
-/// A name as people write it: without generic arguments, and `File::read` instead of `<std::fs::File as std::io::Read>::read`.
+/// A name as people write it: without generic arguments, and `File::read` instead of
+/// `<std::fs::File as std::io::Read>::read`.
 fn short_name(name: &str) -> String {
-    let name = name.trim_start_matches("__GI_").trim_start_matches("_IO_new_").trim_start_matches("_IO_");
+    let name = name
+        .trim_start_matches("__GI_")
+        .trim_start_matches("_IO_new_")
+        .trim_start_matches("_IO_");
     if let Some((implementer, rest)) = name.strip_prefix('<').and_then(split_implementation) {
         let implementer = implementer.split(" as ").next().unwrap_or(implementer);
         return format!(
             "{}{}",
-            without_generics(implementer.trim_start_matches(['&', '*']).trim_start_matches("mut ")),
+            without_generics(
+                implementer
+                    .trim_start_matches(['&', '*'])
+                    .trim_start_matches("mut ")
+            ),
             without_generics(rest)
         );
     }
@@ -196,11 +306,22 @@ mod tests {
     use crate::trace::StackEnd;
 
     fn frame(function: &str, module: &str) -> trace::Frame {
-        trace::Frame { function: Some(function.into()), module: Some(module.into()), ..trace::Frame::default() }
+        trace::Frame {
+            function: Some(function.into()),
+            module: Some(module.into()),
+            ..trace::Frame::default()
+        }
     }
 
     fn site(frames: Vec<trace::Frame>) -> (Option<String>, Option<String>) {
-        let site = Site::of(&Stack { frames, end: StackEnd::Root }, 1).expect("there are frames");
+        let site = Site::of(
+            &Stack {
+                frames,
+                end: StackEnd::Root,
+            },
+            1,
+        )
+        .expect("there are frames");
         (site.at.function, site.via)
     }
 
@@ -212,8 +333,14 @@ mod tests {
     fn the_site_is_the_first_function_of_the_program_itself() {
         let frames = vec![
             frame("__libc_write", "/lib/libc.so.6"),
-            frame("<std::os::unix::net::stream::UnixStream as std::io::Write>::write", "/bin/copier"),
-            frame("std::io::copy::copy::<std::fs::File, std::os::unix::net::stream::UnixStream>", "/bin/copier"),
+            frame(
+                "<std::os::unix::net::stream::UnixStream as std::io::Write>::write",
+                "/bin/copier",
+            ),
+            frame(
+                "std::io::copy::copy::<std::fs::File, std::os::unix::net::stream::UnixStream>",
+                "/bin/copier",
+            ),
             frame("copier::run", "/bin/copier"),
             frame("std::rt::lang_start_internal", "/bin/copier"),
         ];
@@ -224,9 +351,18 @@ mod tests {
     fn a_library_function_in_between_is_named() {
         let libc = |name| frame(name, "/lib/x86_64-linux-gnu/libc.so.6");
         let own = || frame("print_page", "/usr/bin/tool");
-        assert_eq!(site(vec![libc("__GI___libc_write"), own()]), named("print_page", None), "it made the call itself");
         assert_eq!(
-            site(vec![libc("__GI___libc_write"), libc("_IO_new_file_write"), libc("_IO_fwrite"), own()]),
+            site(vec![libc("__GI___libc_write"), own()]),
+            named("print_page", None),
+            "it made the call itself"
+        );
+        assert_eq!(
+            site(vec![
+                libc("__GI___libc_write"),
+                libc("_IO_new_file_write"),
+                libc("_IO_fwrite"),
+                own()
+            ]),
             named("print_page", Some("fwrite"))
         );
         let read = frame("<&std::fs::File as std::io::Read>::read", "/bin/tool");
@@ -249,31 +385,61 @@ mod tests {
             go("main.serve"),
         ];
         assert_eq!(site(frames), named("main.serve", Some("io.Copy")));
-        assert_eq!(site(vec![go("__libc_read"), go("load")]), named("load", None));
-        assert_eq!(site(vec![go("io.part.0"), go("main")]), named("io.part.0", None), "the C compiler named it");
+        assert_eq!(
+            site(vec![go("__libc_read"), go("load")]),
+            named("load", None)
+        );
+        assert_eq!(
+            site(vec![go("io.part.0"), go("main")]),
+            named("io.part.0", None),
+            "the C compiler named it"
+        );
     }
 
     #[test]
     fn without_functions_of_the_program_the_site_is_where_the_stack_ends() {
         assert_eq!(
-            site(vec![frame("mmap64", "/lib/ld-linux-x86-64.so.2"), frame("_dl_start", "/lib/ld-linux-x86-64.so.2")]),
+            site(vec![
+                frame("mmap64", "/lib/ld-linux-x86-64.so.2"),
+                frame("_dl_start", "/lib/ld-linux-x86-64.so.2")
+            ]),
             named("_dl_start", None)
         );
     }
 
     #[test]
     fn kernel_copy_may_be_either_function_unless_the_outer_one_is_there() {
-        let kernel = || frame("std::sys::io::kernel_copy::linux::copy_regular_files", "/bin/copier");
+        let kernel = || {
+            frame(
+                "std::sys::io::kernel_copy::linux::copy_regular_files",
+                "/bin/copier",
+            )
+        };
         assert_eq!(library_in(&[kernel()]), Some(EITHER_COPY));
-        assert_eq!(library_in(&[kernel(), frame("std::fs::copy::<&str, &str>", "/bin/copier")]), Some("std::fs::copy"));
-        assert_eq!(library_in(&[frame("std::io::copying", "/bin/copier")]), None);
+        assert_eq!(
+            library_in(&[
+                kernel(),
+                frame("std::fs::copy::<&str, &str>", "/bin/copier")
+            ]),
+            Some("std::fs::copy")
+        );
+        assert_eq!(
+            library_in(&[frame("std::io::copying", "/bin/copier")]),
+            None
+        );
     }
 
     #[test]
     fn names_are_short() {
         for (name, short) in [
-            ("copier::run::<alloc::vec::Vec<u8>>::{closure#0}", "copier::run::{closure#0}"),
-            ("<alloc::boxed::Box<dyn FnOnce() -> i32> as core::ops::FnOnce<()>>::call_once", "alloc::boxed::Box::call_once"),
+            (
+                "copier::run::<alloc::vec::Vec<u8>>::{closure#0}",
+                "copier::run::{closure#0}",
+            ),
+            (
+                "<alloc::boxed::Box<dyn FnOnce() -> i32> as core::ops::FnOnce<()>>::call_once",
+                "alloc::boxed::Box::call_once",
+            ),
             ("copy<std::fs::File, std::fs::File>", "copy"),
             ("<copier::Ends>::open", "copier::Ends::open"),
             ("main", "main"),

@@ -7,7 +7,10 @@ use zc_ebpf::{UnwrittenRead, pairing::marks::MARKS};
 use super::of_threads;
 use crate::{
     syscall::{Call, Fds},
-    trace::{Ends, File, FileId, FileIdentity, FileKind, Input, OpenBefore, Part, Process, Row, Streams, Thread, Trace},
+    trace::{
+        Ends, File, FileId, FileIdentity, FileKind, Input, OpenBefore, Part, Process, Row, Streams,
+        Thread, Trace,
+    },
 };
 
 impl Row {
@@ -45,12 +48,19 @@ impl Row {
 
 fn call(name: &'static str, calls: u64, bytes: u64) -> Row {
     let row = Row::new(Call::from_report(name), Ends::default());
-    Row { calls, bytes: row.bytes.map(|_| bytes), ..row }
+    Row {
+        calls,
+        bytes: row.bytes.map(|_| bytes),
+        ..row
+    }
 }
 
 /// Calls that read from a file.
 pub fn read(name: &'static str, from: FileId, calls: u64, bytes: u64) -> Row {
-    call(name, calls, bytes).ends(Ends { input: Some(Input::Named(from)), output: None })
+    call(name, calls, bytes).ends(Ends {
+        input: Some(Input::Named(from)),
+        output: None,
+    })
 }
 
 /// Calls that read another process's memory.
@@ -60,41 +70,94 @@ pub fn peek(bytes: u64) -> Row {
 
 /// Calls that write to a file. The source of the bytes is unknown.
 pub fn write(name: &'static str, to: FileId, calls: u64, bytes: u64) -> Row {
-    call(name, calls, bytes).ends(Ends { input: None, output: Some(to) })
+    call(name, calls, bytes).ends(Ends {
+        input: None,
+        output: Some(to),
+    })
 }
 
 /// Calls that write to a file, `paired` bytes of which the thread had read before.
-pub fn written_after(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64, paired: u64) -> Row {
-    let row = call(name, calls, bytes).ends(Ends { input: Some(Input::ByOrder(from)), output: Some(to) });
-    Row { paired_bytes: paired, ..row }
+pub fn written_after(
+    name: &'static str,
+    from: FileId,
+    to: FileId,
+    calls: u64,
+    bytes: u64,
+    paired: u64,
+) -> Row {
+    let row = call(name, calls, bytes).ends(Ends {
+        input: Some(Input::ByOrder(from)),
+        output: Some(to),
+    });
+    Row {
+        paired_bytes: paired,
+        ..row
+    }
 }
 
-/// Calls that write to a file from buffers with `held` bytes that the process had read. Each call was sampled.
-pub fn written_held(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64, held: u64) -> Row {
-    let row = call(name, calls, bytes).ends(Ends { input: Some(Input::ByBuffer(from)), output: Some(to) });
-    Row { paired_bytes: held, checked_calls: calls, ..row }
+/// Calls that write to a file from buffers with `held` bytes that the process had read. Each call
+/// was sampled.
+pub fn written_held(
+    name: &'static str,
+    from: FileId,
+    to: FileId,
+    calls: u64,
+    bytes: u64,
+    held: u64,
+) -> Row {
+    let row = call(name, calls, bytes).ends(Ends {
+        input: Some(Input::ByBuffer(from)),
+        output: Some(to),
+    });
+    Row {
+        paired_bytes: held,
+        checked_calls: calls,
+        ..row
+    }
 }
 
 /// The same, but the sampled bytes have changed.
-pub fn written_changed(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64, held: u64) -> Row {
+pub fn written_changed(
+    name: &'static str,
+    from: FileId,
+    to: FileId,
+    calls: u64,
+    bytes: u64,
+    held: u64,
+) -> Row {
     let row = written_held(name, from, to, calls, bytes, held);
-    row.ends(Ends { input: Some(Input::ByChangedBuffer(from)), output: Some(to) })
+    row.ends(Ends {
+        input: Some(Input::ByChangedBuffer(from)),
+        output: Some(to),
+    })
 }
 
 /// Calls that write from a mapping to a file.
 pub fn written_from(name: &'static str, mapped: FileId, to: FileId, calls: u64, bytes: u64) -> Row {
-    let row = call(name, calls, bytes).ends(Ends { input: Some(Input::ByMapping(mapped)), output: Some(to) });
-    Row { paired_bytes: bytes, ..row }
+    let row = call(name, calls, bytes).ends(Ends {
+        input: Some(Input::ByMapping(mapped)),
+        output: Some(to),
+    });
+    Row {
+        paired_bytes: bytes,
+        ..row
+    }
 }
 
 /// A call that maps a file.
 pub fn map(file: FileId, bytes: u64) -> Row {
-    call("mmap", 1, 0).requested(bytes).ends(Ends { input: Some(Input::Named(file)), output: None })
+    call("mmap", 1, 0).requested(bytes).ends(Ends {
+        input: Some(Input::Named(file)),
+        output: None,
+    })
 }
 
 /// Calls that name both ends.
 pub fn copy(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64) -> Row {
-    call(name, calls, bytes).ends(Ends { input: Some(Input::Named(from)), output: Some(to) })
+    call(name, calls, bytes).ends(Ends {
+        input: Some(Input::Named(from)),
+        output: Some(to),
+    })
 }
 
 /// A trace with files.
@@ -114,8 +177,15 @@ impl Scene {
 
     fn add(&mut self, file: File) -> FileId {
         let id = u32::try_from(self.trace.files.len()).expect("fits");
-        let identity = FileIdentity { device: 1, inode: 100 + u64::from(id), generation: None };
-        self.trace.files.push(File { identity: Some(identity), ..file });
+        let identity = FileIdentity {
+            device: 1,
+            inode: 100 + u64::from(id),
+            generation: None,
+        };
+        self.trace.files.push(File {
+            identity: Some(identity),
+            ..file
+        });
         FileId(id)
     }
 
@@ -135,7 +205,8 @@ impl Scene {
         self.file(FileKind::Regular, name)
     }
 
-    /// Sets the windows of what was read from one file and written to another. Each number stands for contents; 0: one byte repeated.
+    /// Sets the windows of what was read from one file and written to another. Each number stands
+    /// for contents; 0: one byte repeated.
     pub fn set_windows(&mut self, [from, to]: [FileId; 2], [read, written]: [&[u32]; 2]) {
         let windows = |contents: &[u32]| contents.iter().map(|&content| [content; MARKS]).collect();
         self.streams(from).read.get_or_insert_default().windows = windows(read);
@@ -149,26 +220,40 @@ impl Scene {
 
     /// The pipe or socket as one that was open before the launch.
     pub fn open_before(&self, file: FileId) -> OpenBefore {
-        let FileIdentity { device, inode, .. } = self.trace.files[file.0 as usize].identity.expect("has one");
+        let FileIdentity { device, inode, .. } =
+            self.trace.files[file.0 as usize].identity.expect("has one");
         OpenBefore { device, inode }
     }
 
     /// Adds a pipe.
     pub fn pipe(&mut self) -> FileId {
-        self.add(File { kind: Some(FileKind::Pipe), ..File::default() })
+        self.add(File {
+            kind: Some(FileKind::Pipe),
+            ..File::default()
+        })
     }
 
     /// Adds both ends of a connection of Unix sockets.
     pub fn socketpair(&mut self) -> [FileId; 2] {
         let first = u64::try_from(self.trace.files.len()).expect("fits") + 100;
-        [first + 1, first]
-            .map(|peer| self.add(File { kind: Some(FileKind::UnixStream), peer_inode: Some(peer), ..File::default() }))
+        [first + 1, first].map(|peer| {
+            self.add(File {
+                kind: Some(FileKind::UnixStream),
+                peer_inode: Some(peer),
+                ..File::default()
+            })
+        })
     }
 
     /// Adds both ends of a TCP connection.
     pub fn connection(&mut self, client: &str, server: &str) -> [FileId; 2] {
         [(client, server), (server, client)].map(|(local, peer)| {
-            self.add(File { kind: Some(FileKind::Tcp), local: Some(local.into()), peer: Some(peer.into()), ..File::default() })
+            self.add(File {
+                kind: Some(FileKind::Tcp),
+                local: Some(local.into()),
+                peer: Some(peer.into()),
+                ..File::default()
+            })
         })
     }
 
@@ -206,9 +291,17 @@ impl Memory {
     /// Bytes of a file (`None`: of anything else) are stored here.
     pub fn fill(&mut self, from: Option<FileId>, start: u64, bytes: u64) {
         let end = start + bytes;
-        let around = |(from, to, file): (u64, u64, FileId)| [(from, to.min(start), file), (from.max(end), to, file)];
-        let kept = self.ranges.drain(..).flat_map(around).filter(|(from, to, _)| from < to);
-        self.ranges = kept.chain(from.filter(|_| bytes > 0).map(|file| (start, end, file))).collect();
+        let around = |(from, to, file): (u64, u64, FileId)| {
+            [(from, to.min(start), file), (from.max(end), to, file)]
+        };
+        let kept = self
+            .ranges
+            .drain(..)
+            .flat_map(around)
+            .filter(|(from, to, _)| from < to);
+        self.ranges = kept
+            .chain(from.filter(|_| bytes > 0).map(|file| (start, end, file)))
+            .collect();
     }
 
     /// How many bytes of which files are here, the most first.
@@ -247,7 +340,10 @@ impl Loop {
 
     /// A thread that shares an address space, under a backend that sees memory.
     pub fn sharing(memory: &Rc<RefCell<Memory>>) -> Self {
-        Self { memory: Some(Rc::clone(memory)), ..Self::default() }
+        Self {
+            memory: Some(Rc::clone(memory)),
+            ..Self::default()
+        }
     }
 
     /// Reads into the buffer.
@@ -258,8 +354,14 @@ impl Loop {
     /// Reads into memory from `start`.
     pub fn read_to(&mut self, start: u64, from: FileId, bytes: u64) {
         let order = self.order();
-        let ends = Ends { input: Some(Input::Named(from)), output: None };
-        let row = self.rows.entry(("read", ends)).or_insert_with(|| read("read", from, 0, 0).at(order));
+        let ends = Ends {
+            input: Some(Input::Named(from)),
+            output: None,
+        };
+        let row = self
+            .rows
+            .entry(("read", ends))
+            .or_insert_with(|| read("read", from, 0, 0).at(order));
         count(row, bytes);
         self.unwritten_read.read(from.0 + 1, bytes);
         if let Some(memory) = &self.memory {
@@ -275,18 +377,40 @@ impl Loop {
     /// Writes from memory at `start`.
     pub fn write_from(&mut self, start: u64, to: FileId, bytes: u64) {
         let order = self.order();
-        let by_order = self.unwritten_read.source().checked_sub(1).map(|file| Input::ByOrder(FileId(file)));
-        let found = self.memory.as_ref().map(|memory| memory.borrow().find(start, bytes)).unwrap_or_default();
+        let by_order = self
+            .unwritten_read
+            .source()
+            .checked_sub(1)
+            .map(|file| Input::ByOrder(FileId(file)));
+        let found = self
+            .memory
+            .as_ref()
+            .map(|memory| memory.borrow().find(start, bytes))
+            .unwrap_or_default();
         let covered = self.unwritten_read.write(bytes, to.0 + 1);
-        let (input, paired) = found.first().map_or((by_order, covered), |&(file, held)| (Some(Input::ByBuffer(file)), held));
-        let ends = Ends { input, output: Some(to) };
-        let row = self.rows.entry(("write", ends)).or_insert_with(|| write("write", to, 0, 0).ends(ends).at(order));
+        let (input, paired) = found.first().map_or((by_order, covered), |&(file, held)| {
+            (Some(Input::ByBuffer(file)), held)
+        });
+        let ends = Ends {
+            input,
+            output: Some(to),
+        };
+        let row = self
+            .rows
+            .entry(("write", ends))
+            .or_insert_with(|| write("write", to, 0, 0).ends(ends).at(order));
         count(row, bytes);
         row.paired_bytes += paired;
         row.checked_calls += u64::from(!found.is_empty());
         for &(from, bytes) in found.iter().skip(1) {
-            let none =
-                Part { call: Call::native("write"), from: Input::ByBuffer(from), to, bytes: 0, calls: 0, checked_calls: 0 };
+            let none = Part {
+                call: Call::native("write"),
+                from: Input::ByBuffer(from),
+                to,
+                bytes: 0,
+                calls: 0,
+                checked_calls: 0,
+            };
             let part = self.parts.entry((from, to)).or_insert(none);
             part.bytes += bytes;
             part.calls += 1;
@@ -305,12 +429,19 @@ impl Loop {
 
     /// The thread that did this.
     pub fn thread(self) -> Thread {
-        Thread { rows: self.rows.into_values().collect(), parts: self.parts.into_values().collect(), ..Thread::default() }
+        Thread {
+            rows: self.rows.into_values().collect(),
+            parts: self.parts.into_values().collect(),
+            ..Thread::default()
+        }
     }
 }
 
 fn count(row: &mut Row, bytes: u64) {
-    assert!(matches!(row.call.spec().fds, Fds::Reads(_) | Fds::Writes(_)));
+    assert!(matches!(
+        row.call.spec().fds,
+        Fds::Reads(_) | Fds::Writes(_)
+    ));
     row.calls += 1;
     row.zero_calls += u64::from(bytes == 0);
     row.bytes = row.bytes.map(|sum| sum + bytes);

@@ -19,7 +19,10 @@ fn between(from: FileKind, to: FileKind) -> Copy {
     let mut scene = Scene::new();
     scene.file(from, "in");
     scene.file(to, "out");
-    Copy { scene, before: None }
+    Copy {
+        scene,
+        before: None,
+    }
 }
 
 impl Copy {
@@ -32,20 +35,28 @@ impl Copy {
 
     fn devices(mut self, from: u64, to: u64) -> Self {
         for (file, device) in self.scene.trace.files.iter_mut().zip([from, to]) {
-            file.identity = file.identity.map(|identity| FileIdentity { device, ..identity });
+            file.identity = file
+                .identity
+                .map(|identity| FileIdentity { device, ..identity });
         }
         self
     }
 
     fn after(self, name: &'static str, errno: i32) -> Self {
-        Self { before: Some((name, errno)), ..self }
+        Self {
+            before: Some((name, errno)),
+            ..self
+        }
     }
 
     /// The hint for a program with these rows.
     fn hint(mut self, rows: impl Fn(FileId, FileId) -> Vec<Row>) -> Option<String> {
         let (from, to) = (FileId(0), FileId(1));
-        let before = self.before.map(|(name, errno)| copy(name, from, to, 0, 0).failed(errno, 1).at(1));
-        self.scene.process("copier", before.into_iter().chain(rows(from, to)).collect());
+        let before = self
+            .before
+            .map(|(name, errno)| copy(name, from, to, 0, 0).failed(errno, 1).at(1));
+        self.scene
+            .process("copier", before.into_iter().chain(rows(from, to)).collect());
         let transfers = analyse(&self.scene.trace).processes.remove(0).transfers;
         assert_eq!(transfers.len(), 1, "{transfers:?}");
         transfers.into_iter().next()?.hint
@@ -53,7 +64,9 @@ impl Copy {
 
     #[track_caller]
     fn hints_at(self, rows: impl Fn(FileId, FileId) -> Vec<Row>, expected: &str) {
-        let hint = self.hint(rows).unwrap_or_else(|| panic!("no hint, expected {expected}"));
+        let hint = self
+            .hint(rows)
+            .unwrap_or_else(|| panic!("no hint, expected {expected}"));
         assert!(hint.starts_with(expected), "{hint}");
     }
 }
@@ -63,7 +76,10 @@ fn pieces(moved: u64, asked: u64) -> impl Fn(FileId, FileId) -> Vec<Row> {
     move |from, to| {
         let calls = 4 * MIB / moved;
         let writes = written_after("write", from, to, calls, 4 * MIB, 4 * MIB).at(9);
-        vec![read("read", from, calls, 4 * MIB).zero(1).each(asked).at(8), writes]
+        vec![
+            read("read", from, calls, 4 * MIB).zero(1).each(asked).at(8),
+            writes,
+        ]
     }
 }
 
@@ -78,13 +94,33 @@ fn small_calls(name: &'static str) -> impl Fn(FileId, FileId) -> Vec<Row> {
 
 #[test]
 fn every_hint_to_replace_a_loop_says_that_the_program_must_only_copy() {
-    for (from, to) in [(Regular, Tcp), (Regular, Pipe), (Regular, Regular), (Block, Regular), (Pipe, Regular), (Tcp, Tcp)] {
+    for (from, to) in [
+        (Regular, Tcp),
+        (Regular, Pipe),
+        (Regular, Regular),
+        (Block, Regular),
+        (Pipe, Regular),
+        (Tcp, Tcp),
+    ] {
         let hint = between(from, to).hint(large_pieces()).expect("is a loop");
-        assert!(hint.contains(", if the program neither inspects nor changes the bytes; cost: "), "{hint}");
+        assert!(
+            hint.contains(", if the program neither inspects nor changes the bytes; cost: "),
+            "{hint}"
+        );
     }
-    let mapped = |from, to| vec![map(from, 4 * MIB), written_from("sendto", from, to, 4, 4 * MIB)];
-    let hint = between(Regular, Tcp).hint(mapped).expect("copies through user memory");
-    assert!(hint.contains(", if the program neither inspects nor changes the bytes; "), "{hint}");
+    let mapped = |from, to| {
+        vec![
+            map(from, 4 * MIB),
+            written_from("sendto", from, to, 4, 4 * MIB),
+        ]
+    };
+    let hint = between(Regular, Tcp)
+        .hint(mapped)
+        .expect("copies through user memory");
+    assert!(
+        hint.contains(", if the program neither inspects nor changes the bytes; "),
+        "{hint}"
+    );
 }
 
 #[test]
@@ -106,19 +142,50 @@ fn each_pair_of_kinds_gets_its_hint() {
 
 #[test]
 fn copy_file_range_is_for_one_filesystem() {
-    between(Regular, Regular).devices(7, 7).hints_at(large_pieces(), "copy_file_range");
-    between(Regular, Regular).devices(7, 8).filesystems("ext4", "tmpfs").hints_at(large_pieces(), "sendfile");
-    between(Regular, Regular).devices(7, 8).hints_at(large_pieces(), "sendfile");
-    between(Regular, Regular).after("copy_file_range", libc::EXDEV).hints_at(large_pieces(), "sendfile");
+    between(Regular, Regular)
+        .devices(7, 7)
+        .hints_at(large_pieces(), "copy_file_range");
+    between(Regular, Regular)
+        .devices(7, 8)
+        .filesystems("ext4", "tmpfs")
+        .hints_at(large_pieces(), "sendfile");
+    between(Regular, Regular)
+        .devices(7, 8)
+        .hints_at(large_pieces(), "sendfile");
+    between(Regular, Regular)
+        .after("copy_file_range", libc::EXDEV)
+        .hints_at(large_pieces(), "sendfile");
 }
 
 #[test]
 fn no_hint_replaces_a_loop_that_appends() {
-    assert_eq!(between(Regular, Regular).after("copy_file_range", libc::EBADF).hint(large_pieces()), None);
-    assert_eq!(between(Block, Regular).after("sendfile", libc::EINVAL).hint(large_pieces()), None);
-    assert_eq!(between(Pipe, Regular).after("splice", libc::EINVAL).hint(large_pieces()), None);
-    for (from, to) in [(Regular, Regular), (Block, Regular), (Pipe, Regular), (Tcp, Regular)] {
-        let hint = between(from, to).hint(large_pieces()).expect("may not append");
+    assert_eq!(
+        between(Regular, Regular)
+            .after("copy_file_range", libc::EBADF)
+            .hint(large_pieces()),
+        None
+    );
+    assert_eq!(
+        between(Block, Regular)
+            .after("sendfile", libc::EINVAL)
+            .hint(large_pieces()),
+        None
+    );
+    assert_eq!(
+        between(Pipe, Regular)
+            .after("splice", libc::EINVAL)
+            .hint(large_pieces()),
+        None
+    );
+    for (from, to) in [
+        (Regular, Regular),
+        (Block, Regular),
+        (Pipe, Regular),
+        (Tcp, Regular),
+    ] {
+        let hint = between(from, to)
+            .hint(large_pieces())
+            .expect("may not append");
         assert!(hint.contains("O_APPEND"), "{hint}");
     }
 }
@@ -132,27 +199,52 @@ fn moving_bytes_within_a_file_needs_the_loop() {
 
 #[test]
 fn larger_pieces_are_suggested_if_the_program_asks_for_small_ones() {
-    let expected =
-        "read + write with 128 KiB at a time could need as few as 32 pieces instead of 1024, if the program can handle that much";
-    between(Regular, Regular).after("copy_file_range", libc::EBADF).hints_at(pieces(4096, 4096), expected);
-    assert_eq!(between(Regular, Regular).after("copy_file_range", libc::EBADF).hint(pieces(4096, MIB)), None);
+    let expected = "read + write with 128 KiB at a time could need as few as 32 pieces instead of 1024, if the program can handle that much";
+    between(Regular, Regular)
+        .after("copy_file_range", libc::EBADF)
+        .hints_at(pieces(4096, 4096), expected);
+    assert_eq!(
+        between(Regular, Regular)
+            .after("copy_file_range", libc::EBADF)
+            .hint(pieces(4096, MIB)),
+        None
+    );
 }
 
 #[test]
 fn messages_and_streams_get_no_hint_about_pieces() {
     // Datagrams; what a peer sends; what a terminal or a device gives.
-    for (from, to) in
-        [(Udp, Udp), (Regular, Udp), (Regular, UnixDatagram), (UnixSeqpacket, Regular), (UnixStream, Regular), (Char, Tcp)]
-    {
-        assert_eq!(between(from, to).hint(pieces(4096, 4096)), None, "{from:?} -> {to:?}");
-        assert_eq!(between(from, to).hint(pieces(8192, MIB)), None, "{from:?} -> {to:?}");
+    for (from, to) in [
+        (Udp, Udp),
+        (Regular, Udp),
+        (Regular, UnixDatagram),
+        (UnixSeqpacket, Regular),
+        (UnixStream, Regular),
+        (Char, Tcp),
+    ] {
+        assert_eq!(
+            between(from, to).hint(pieces(4096, 4096)),
+            None,
+            "{from:?} -> {to:?}"
+        );
+        assert_eq!(
+            between(from, to).hint(pieces(8192, MIB)),
+            None,
+            "{from:?} -> {to:?}"
+        );
     }
 }
 
 #[test]
 fn generated_files_get_no_hint() {
     for filesystem in ["proc", "sysfs", "fuse.sshfs"] {
-        assert_eq!(between(Regular, Regular).filesystems(filesystem, "ext4").hint(pieces(4096, 4096)), None, "{filesystem}");
+        assert_eq!(
+            between(Regular, Regular)
+                .filesystems(filesystem, "ext4")
+                .hint(pieces(4096, 4096)),
+            None,
+            "{filesystem}"
+        );
     }
     let mut empty = between(Regular, Tcp);
     empty.scene.trace.files[0].size_bytes = Some(0);
@@ -164,7 +256,8 @@ fn larger_calls_that_name_both_ends_cost_nothing() {
     let expected = "sendfile with 128 KiB at a time could need as few as 32 pieces instead of 1024; cost: none";
     between(Regular, Tcp).hints_at(small_calls("sendfile"), expected);
     // A pipe holds no more.
-    let expected = "splice with 64 KiB at a time could need as few as 64 pieces instead of 1024; cost: none";
+    let expected =
+        "splice with 64 KiB at a time could need as few as 64 pieces instead of 1024; cost: none";
     between(Regular, Pipe).hints_at(small_calls("splice"), expected);
     assert_eq!(between(Pipe, Regular).hint(small_calls("splice")), None);
 }

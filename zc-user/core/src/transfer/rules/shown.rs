@@ -1,4 +1,5 @@
-//! What the callers of a transfer show about the library that a rule is about: that it made the calls, that it did not, or nothing.
+//! What the callers of a transfer show about the library that a rule is about: that it made the
+//! calls, that it did not, or nothing.
 
 use super::{Case, Proof, Rule};
 use crate::{
@@ -21,7 +22,8 @@ enum Shown {
     Unclear(String),
 }
 
-/// The clause of a rule that fits the case otherwise. `None`: the library that it is about did not make these calls.
+/// The clause of a rule that fits the case otherwise. `None`: the library that it is about did not
+/// make these calls.
 pub(super) fn clause(rule: &Rule, case: &Case<'_>) -> Option<String> {
     let (library, text) = (rule.library, rule.text);
     let stated = || (rule.proof != Proof::OnlyIfShown).then(|| rule.clause());
@@ -29,7 +31,9 @@ pub(super) fn clause(rule: &Rule, case: &Case<'_>) -> Option<String> {
         Shown::Nothing => stated(),
         Shown::Never => None,
         Shown::Always(found) => Some(format!("{found} {text}")),
-        Shown::Partly(found, samples, all) => Some(format!("{found}, which made {samples} of {all} sampled calls, {text}")),
+        Shown::Partly(found, samples, all) => Some(format!(
+            "{found}, which made {samples} of {all} sampled calls, {text}"
+        )),
         Shown::Unclear(_) if rule.proof == Proof::Sure => stated(),
         Shown::Unclear(remedy) => stated().map(|clause| format!("{clause}; {remedy}")),
     }
@@ -41,13 +45,26 @@ fn shown(library: &str, case: &Case<'_>) -> Shown {
     };
     let known = |of: &StackSamples| Some((stacks.get(of.stack)?, of.samples));
     let samples: Vec<(&Stack, u64)> = callers.stacks.iter().filter_map(known).collect();
-    let by =
-        |wanted: &dyn Fn(&Stack) -> bool| samples.iter().filter(|(stack, _)| wanted(stack)).map(|(_, count)| count).sum::<u64>();
-    let is_library = |found: &str| named(found).any(|name| named(library).any(|wanted| wanted == name));
-    let found = samples.iter().filter_map(|(stack, _)| library_in(&stack.frames)).find(|found| is_library(found));
+    let by = |wanted: &dyn Fn(&Stack) -> bool| {
+        samples
+            .iter()
+            .filter(|(stack, _)| wanted(stack))
+            .map(|(_, count)| count)
+            .sum::<u64>()
+    };
+    let is_library =
+        |found: &str| named(found).any(|name| named(library).any(|wanted| wanted == name));
+    let found = samples
+        .iter()
+        .filter_map(|(stack, _)| library_in(&stack.frames))
+        .find(|found| is_library(found));
     if let Some(found) = found {
         let count = by(&|stack| library_in(&stack.frames).is_some_and(&is_library));
-        return if count == callers.samples { Shown::Always(found) } else { Shown::Partly(found, count, callers.samples) };
+        return if count == callers.samples {
+            Shown::Always(found)
+        } else {
+            Shown::Partly(found, count, callers.samples)
+        };
     }
     if by(&|stack| library_in(&stack.frames).is_some() || is_telling(stack)) == callers.samples {
         return Shown::Never;
@@ -55,26 +72,39 @@ fn shown(library: &str, case: &Case<'_>) -> Shown {
     Shown::Unclear(remedy(samples.iter().map(|(stack, _)| *stack)))
 }
 
-/// Whether the stack shows every function, also those that were inlined into others: it is complete, and there are line tables.
+/// Whether the stack shows every function, also those that were inlined into others: it is
+/// complete, and there are line tables.
 pub(crate) fn is_telling(stack: &Stack) -> bool {
     stack.end.why().is_none() && !stack.frames.iter().any(may_hide_functions)
 }
 
-/// Whether functions may have been inlined into this one without anyone knowing. The C library has none of those that rules are about,
-/// and neither have the functions of Rust's library that are compiled before any program is: those without type parameters.
+/// Whether functions may have been inlined into this one without anyone knowing. The C library has
+/// none of those that rules are about, and neither have the functions of Rust's library that are
+/// compiled before any program is: those without type parameters.
 pub(crate) fn may_hide_functions(frame: &Frame) -> bool {
-    let is_compiled_before = |name: &str| !name.contains('<') && ["std::", "core::"].iter().any(|root| name.starts_with(root));
+    let is_compiled_before = |name: &str| {
+        !name.contains('<')
+            && ["std::", "core::"]
+                .iter()
+                .any(|root| name.starts_with(root))
+    };
     let is_known = |name: &str| matches!(name, "main" | "_start") || is_compiled_before(name);
-    frame.file.is_none() && !is_of_c_library(frame) && !frame.function.as_deref().is_some_and(is_known)
+    frame.file.is_none()
+        && !is_of_c_library(frame)
+        && !frame.function.as_deref().is_some_and(is_known)
 }
 
 /// What would settle it.
 pub(crate) fn remedy<'a>(mut stacks: impl Iterator<Item = &'a Stack> + Clone) -> String {
     let cut = stacks.clone().find_map(|stack| stack.end.why());
     if stacks.any(|stack| stack.frames.iter().any(may_hide_functions)) {
-        return "line tables would tell: debug = \"line-tables-only\" in the profile, and no strip".to_owned();
+        return "line tables would tell: debug = \"line-tables-only\" in the profile, and no strip"
+            .to_owned();
     }
-    format!("sampled stacks do not tell, since {}", cut.unwrap_or_else(|| "they are incomplete".to_owned()))
+    format!(
+        "sampled stacks do not tell, since {}",
+        cut.unwrap_or_else(|| "they are incomplete".to_owned())
+    )
 }
 
 #[cfg(test)]
@@ -99,33 +129,56 @@ mod tests {
     }
 
     fn stack(names: &[&str], file: Option<&str>, end: StackEnd) -> Stack {
-        Stack { frames: names.iter().map(|name| frame(name, file)).collect(), end }
+        Stack {
+            frames: names.iter().map(|name| frame(name, file)).collect(),
+            end,
+        }
     }
 
-    /// The verdict on what `std::io::copy` does from a file to a socket, if its two calls were sampled with these stacks.
+    /// The verdict on what `std::io::copy` does from a file to a socket, if its two calls were
+    /// sampled with these stacks.
     fn verdict(stacks: Vec<Stack>) -> String {
         let mut scene = Scene::new();
         let (from, to) = (scene.file(Regular, "in"), scene.file(UnixStream, "out"));
-        let mut rows =
-            vec![read("read", from, 128, MIB).zero(1).each(8192).at(8), written_after("write", from, to, 128, MIB, MIB).at(9)];
+        let mut rows = vec![
+            read("read", from, 128, MIB).zero(1).each(8192).at(8),
+            written_after("write", from, to, 128, MIB, MIB).at(9),
+        ];
         for (index, row) in rows.iter_mut().enumerate().take(stacks.len()) {
-            row.callers.insert(StackId(u32::try_from(index).expect("a small number")), 4);
+            row.callers
+                .insert(StackId(u32::try_from(index).expect("a small number")), 4);
         }
-        scene.process("copier", rows).toolchain = Some(Toolchain { language: Language::Rust, version: "1.95.0".into() });
+        scene.process("copier", rows).toolchain = Some(Toolchain {
+            language: Language::Rust,
+            version: "1.95.0".into(),
+        });
         scene.trace.stacks = Some(stacks);
-        Report::from_trace(&scene.trace, &crate::report::Options::default()).transfers.remove(0).verdict
+        Report::from_trace(&scene.trace, &crate::report::Options::default())
+            .transfers
+            .remove(0)
+            .verdict
     }
 
-    const COPY: &[&str] =
-        &["std::io::copy::stack_buffer_copy<File, UnixStream>", "std::io::copy::copy<File, UnixStream>", "copier::run", "main"];
-    const OWN: &[&str] = &["<std::fs::File as std::io::Read>::read", "copier::run", "main"];
+    const COPY: &[&str] = &[
+        "std::io::copy::stack_buffer_copy<File, UnixStream>",
+        "std::io::copy::copy<File, UnixStream>",
+        "copier::run",
+        "main",
+    ];
+    const OWN: &[&str] = &[
+        "<std::fs::File as std::io::Read>::read",
+        "copier::run",
+        "main",
+    ];
 
     #[test]
     fn a_reason_is_a_fact_if_every_stack_has_the_library() {
         let copy = || stack(COPY, Some("x.rs"), StackEnd::Root);
         let verdict = verdict(vec![copy(), copy()]);
         assert!(
-            verdict.ends_with(" on the way: std::io::copy does not use sendfile or splice from a file to a socket"),
+            verdict.ends_with(
+                " on the way: std::io::copy does not use sendfile or splice from a file to a socket"
+            ),
             "{verdict}"
         );
     }
@@ -134,14 +187,18 @@ mod tests {
     fn no_reason_is_given_if_complete_stacks_do_not_have_the_library() {
         let own = || stack(OWN, Some("x.rs"), StackEnd::Root);
         let verdict = verdict(vec![own(), own()]);
-        assert!(verdict.ends_with("perhaps changed or replaced on the way"), "{verdict}");
+        assert!(
+            verdict.ends_with("perhaps changed or replaced on the way"),
+            "{verdict}"
+        );
     }
 
     #[test]
     fn without_line_tables_the_reason_stays_a_guess_and_says_what_would_settle_it() {
         let verdict = verdict(vec![stack(OWN, None, StackEnd::Root)]);
         assert!(
-            verdict.contains("if this is std::io::copy, it does not") && verdict.contains("debug = \"line-tables-only\""),
+            verdict.contains("if this is std::io::copy, it does not")
+                && verdict.contains("debug = \"line-tables-only\""),
             "{verdict}"
         );
     }
@@ -149,27 +206,59 @@ mod tests {
     #[test]
     fn an_incomplete_stack_does_not_show_that_the_library_is_not_there() {
         let verdict = verdict(vec![stack(&OWN[..1], Some("x.rs"), StackEnd::TooDeep)]);
-        assert!(verdict.contains("if this is std::io::copy, it does not") && verdict.contains("deeper than"), "{verdict}");
+        assert!(
+            verdict.contains("if this is std::io::copy, it does not")
+                && verdict.contains("deeper than"),
+            "{verdict}"
+        );
     }
 
     #[test]
     fn if_only_some_stacks_have_the_library_it_says_how_many() {
-        let verdict = verdict(vec![stack(COPY, Some("x.rs"), StackEnd::Root), stack(OWN, Some("x.rs"), StackEnd::Root)]);
-        assert!(verdict.contains("std::io::copy, which made 4 of 8 sampled calls, does not use sendfile"), "{verdict}");
+        let verdict = verdict(vec![
+            stack(COPY, Some("x.rs"), StackEnd::Root),
+            stack(OWN, Some("x.rs"), StackEnd::Root),
+        ]);
+        assert!(
+            verdict
+                .contains("std::io::copy, which made 4 of 8 sampled calls, does not use sendfile"),
+            "{verdict}"
+        );
     }
 
     #[test]
     fn what_both_of_rusts_copies_work_with_is_not_taken_for_tokios() {
-        let attempt = || stack(&["std::sys::io::kernel_copy::linux::sendfile_splice", "main"], None, StackEnd::Root);
+        let attempt = || {
+            stack(
+                &["std::sys::io::kernel_copy::linux::sendfile_splice", "main"],
+                None,
+                StackEnd::Root,
+            )
+        };
         let verdict = verdict(vec![attempt(), attempt()]);
-        assert!(verdict.contains(": std::io::copy or std::fs::copy does not use sendfile"), "{verdict}");
+        assert!(
+            verdict.contains(": std::io::copy or std::fs::copy does not use sendfile"),
+            "{verdict}"
+        );
     }
 
     #[test]
     fn tokios_copy_is_recognised_only_by_its_stack() {
-        let tokio =
-            || stack(&["<tokio::io::util::copy::CopyBuffer>::poll_copy", "copier::run", "main"], Some("x.rs"), StackEnd::Root);
+        let tokio = || {
+            stack(
+                &[
+                    "<tokio::io::util::copy::CopyBuffer>::poll_copy",
+                    "copier::run",
+                    "main",
+                ],
+                Some("x.rs"),
+                StackEnd::Root,
+            )
+        };
         let verdict = verdict(vec![tokio(), tokio()]);
-        assert!(verdict.contains(": tokio::io::copy always reads and writes"), "{verdict}");
+        assert!(
+            verdict.contains(": tokio::io::copy always reads and writes"),
+            "{verdict}"
+        );
     }
 }

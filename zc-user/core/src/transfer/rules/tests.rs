@@ -1,4 +1,5 @@
-//! One test for each rule: a program that does what the library does gets the reason, and an unknown program that does the same does not.
+//! One test for each rule: a program that does what the library does gets the reason, and an
+//! unknown program that does the same does not.
 
 use super::*;
 use crate::{
@@ -22,7 +23,10 @@ const CP: (&str, Option<Language>) = ("cp", None);
 fn reads_and_writes(each: u64) -> impl Fn(FileId, FileId) -> Vec<Row> {
     move |from, to| {
         let calls = MIB / each;
-        vec![read("read", from, calls, MIB).zero(1).each(each).at(8), written_after("write", from, to, calls, MIB, MIB).at(9)]
+        vec![
+            read("read", from, calls, MIB).zero(1).each(each).at(8),
+            written_after("write", from, to, calls, MIB, MIB).at(9),
+        ]
     }
 }
 
@@ -32,8 +36,16 @@ fn copies(name: &'static str, each: u64) -> impl Fn(FileId, FileId) -> Vec<Row> 
 }
 
 /// The same after a call that failed.
-fn after(name: &'static str, errno: i32, rows: impl Fn(FileId, FileId) -> Vec<Row>) -> impl Fn(FileId, FileId) -> Vec<Row> {
-    move |from, to| std::iter::once(copy(name, from, to, 0, 0).failed(errno, 1).at(1)).chain(rows(from, to)).collect()
+fn after(
+    name: &'static str,
+    errno: i32,
+    rows: impl Fn(FileId, FileId) -> Vec<Row>,
+) -> impl Fn(FileId, FileId) -> Vec<Row> {
+    move |from, to| {
+        std::iter::once(copy(name, from, to, 0, 0).failed(errno, 1).at(1))
+            .chain(rows(from, to))
+            .collect()
+    }
 }
 
 /// The transfer of a program with these rows between files of these kinds.
@@ -46,13 +58,17 @@ fn transfer(
     let mut scene = Scene::new();
     let (from, to) = (scene.file(from, "in"), scene.file(to, "out"));
     let process = scene.process(name, rows(from, to));
-    process.toolchain = language.map(|language| Toolchain { language, version: "1.95.0".into() });
+    process.toolchain = language.map(|language| Toolchain {
+        language,
+        version: "1.95.0".into(),
+    });
     let mut transfers = analyse(&scene.trace).processes.remove(0).transfers;
     assert_eq!(transfers.len(), 1, "{transfers:?}");
     transfers.remove(0)
 }
 
-/// Asserts that the program gets this reason, and that an unknown program with the same rows does not.
+/// Asserts that the program gets this reason, and that an unknown program with the same rows does
+/// not.
 fn assert_reason(
     program: (&str, Option<Language>),
     from: FileKind,
@@ -60,7 +76,9 @@ fn assert_reason(
     rows: impl Fn(FileId, FileId) -> Vec<Row>,
     expected: &str,
 ) {
-    let reason = transfer(program, from, to, &rows).reason.unwrap_or_else(|| panic!("no reason, expected: {expected}"));
+    let reason = transfer(program, from, to, &rows)
+        .reason
+        .unwrap_or_else(|| panic!("no reason, expected: {expected}"));
     assert!(reason.text.starts_with(expected), "{reason:?}");
     assert!(!reason.source.is_empty());
     let unknown = transfer(("unknown", None), from, to, &rows).reason;
@@ -69,8 +87,14 @@ fn assert_reason(
 
 #[test]
 fn rust_file_to_socket() {
-    for (from, to) in [(Regular, UnixStream), (Regular, Tcp), (Block, Tcp), (Memfd, UnixStream)] {
-        let expected = "if this is std::io::copy, it does not use sendfile or splice from a file to a socket";
+    for (from, to) in [
+        (Regular, UnixStream),
+        (Regular, Tcp),
+        (Block, Tcp),
+        (Memfd, UnixStream),
+    ] {
+        let expected =
+            "if this is std::io::copy, it does not use sendfile or splice from a file to a socket";
         assert_reason(RUST, from, to, reads_and_writes(8192), expected);
     }
 }
@@ -92,9 +116,16 @@ fn rust_file_without_length() {
     let (from, to) = (scene.regular("cpuinfo"), scene.regular("out"));
     scene.trace.files[0].size_bytes = Some(0);
     let process = scene.process("copier", reads_and_writes(8192)(from, to));
-    process.toolchain = Some(Toolchain { language: Language::Rust, version: "1.95.0".into() });
+    process.toolchain = Some(Toolchain {
+        language: Language::Rust,
+        version: "1.95.0".into(),
+    });
     let verdict = &analyse(&scene.trace).processes[0].transfers[0].verdict;
-    assert!(verdict.contains(": if this is std::io::copy, it uses its 8 KiB buffer for files of length 0"), "{verdict}");
+    assert!(
+        verdict
+            .contains(": if this is std::io::copy, it uses its 8 KiB buffer for files of length 0"),
+        "{verdict}"
+    );
 }
 
 #[test]
@@ -121,7 +152,11 @@ fn rust_from_a_character_device() {
 
 #[test]
 fn rust_where_sendfile_or_splice_fails() {
-    let rows = after("copy_file_range", libc::EBADF, after("sendfile", libc::EINVAL, reads_and_writes(8192)));
+    let rows = after(
+        "copy_file_range",
+        libc::EBADF,
+        after("sendfile", libc::EINVAL, reads_and_writes(8192)),
+    );
     assert_reason(
         RUST,
         Regular,
@@ -130,20 +165,43 @@ fn rust_where_sendfile_or_splice_fails() {
         "std::io::copy falls back to its 8 KiB buffer when copy_file_range and sendfile fail",
     );
     let rows = after("sendfile", libc::EINVAL, reads_and_writes(8192));
-    assert_reason(RUST, Block, Regular, rows, "if this is std::io::copy, it falls back to its 8 KiB buffer when sendfile fails;");
+    assert_reason(
+        RUST,
+        Block,
+        Regular,
+        rows,
+        "if this is std::io::copy, it falls back to its 8 KiB buffer when sendfile fails;",
+    );
     let rows = after("splice", libc::EINVAL, reads_and_writes(8192));
-    assert_reason(RUST, Pipe, Regular, rows, "if this is std::io::copy, it falls back to its 8 KiB buffer when splice fails");
+    assert_reason(
+        RUST,
+        Pipe,
+        Regular,
+        rows,
+        "if this is std::io::copy, it falls back to its 8 KiB buffer when splice fails",
+    );
 }
 
 #[test]
 fn rust_file_to_file() {
-    let expected = "if this is std::io::copy or std::fs::copy, it uses copy_file_range between regular files";
-    assert_reason(RUST, Regular, Regular, copies("copy_file_range", 1 << 30), expected);
+    let expected =
+        "if this is std::io::copy or std::fs::copy, it uses copy_file_range between regular files";
+    assert_reason(
+        RUST,
+        Regular,
+        Regular,
+        copies("copy_file_range", 1 << 30),
+        expected,
+    );
 }
 
 #[test]
 fn rust_where_copy_file_range_fails() {
-    let rows = after("copy_file_range", libc::EXDEV, copies("sendfile", 0x7fff_f000));
+    let rows = after(
+        "copy_file_range",
+        libc::EXDEV,
+        copies("sendfile", 0x7fff_f000),
+    );
     let expected = "std::io::copy falls back to sendfile when copy_file_range fails; copy_file_range does not work between these";
     assert_reason(RUST, Regular, Regular, rows, expected);
 }
@@ -165,13 +223,25 @@ fn rust_file_to_device() {
         "if this is std::io::copy, it uses sendfile from a block device to",
     );
     // std::io::copy does not do that unless something else failed.
-    assert_eq!(transfer(RUST, Regular, Regular, copies("sendfile", 0x7fff_f000)).reason, None);
-    assert_eq!(transfer(RUST, Regular, Tcp, copies("sendfile", 0x7fff_f000)).reason, None);
+    assert_eq!(
+        transfer(RUST, Regular, Regular, copies("sendfile", 0x7fff_f000)).reason,
+        None
+    );
+    assert_eq!(
+        transfer(RUST, Regular, Tcp, copies("sendfile", 0x7fff_f000)).reason,
+        None
+    );
 }
 
 #[test]
 fn rust_from_a_pipe_and_into_one() {
-    assert_reason(RUST, Pipe, Regular, copies("splice", 0x7fff_f000), "if this is std::io::copy, it uses splice from a pipe");
+    assert_reason(
+        RUST,
+        Pipe,
+        Regular,
+        copies("splice", 0x7fff_f000),
+        "if this is std::io::copy, it uses splice from a pipe",
+    );
     assert_reason(
         RUST,
         Tcp,
@@ -216,7 +286,13 @@ fn go_between_connections() {
 
 #[test]
 fn go_in_general() {
-    assert_reason(GO, Regular, Pipe, reads_and_writes(32768), "if this is io.Copy, it uses its 32 KiB buffer when neither");
+    assert_reason(
+        GO,
+        Regular,
+        Pipe,
+        reads_and_writes(32768),
+        "if this is io.Copy, it uses its 32 KiB buffer when neither",
+    );
 }
 
 #[test]
@@ -233,11 +309,27 @@ fn python_copies_with_sendfile() {
 #[test]
 fn cp_shares_blocks_or_copies_ranges_or_reads_and_writes() {
     let reflink = |from, to| vec![copy("ioctl(FICLONE)", from, to, 1, 0).at(1)];
-    assert_reason(CP, Regular, Regular, reflink, "cp shares blocks if the filesystem can");
+    assert_reason(
+        CP,
+        Regular,
+        Regular,
+        reflink,
+        "cp shares blocks if the filesystem can",
+    );
     let range = || copies("copy_file_range", 0x7fff_ffff_c000_0000 / 2);
     let expected = "cp uses copy_file_range if the files cannot share blocks; the filesystem cannot share blocks";
-    assert_reason(CP, Regular, Regular, after("ioctl(FICLONE)", libc::EOPNOTSUPP, range()), expected);
-    let rows = after("ioctl(FICLONE)", libc::EXDEV, after("copy_file_range", libc::EXDEV, reads_and_writes(131_072)));
+    assert_reason(
+        CP,
+        Regular,
+        Regular,
+        after("ioctl(FICLONE)", libc::EOPNOTSUPP, range()),
+        expected,
+    );
+    let rows = after(
+        "ioctl(FICLONE)",
+        libc::EXDEV,
+        after("copy_file_range", libc::EXDEV, reads_and_writes(131_072)),
+    );
     assert_reason(
         CP,
         Regular,
@@ -249,7 +341,13 @@ fn cp_shares_blocks_or_copies_ranges_or_reads_and_writes() {
 
 #[test]
 fn cp_reads_and_writes_with_reflink_never() {
-    assert_reason(CP, Regular, Regular, reads_and_writes(131_072), "cp reads and writes with --reflink=never, and");
+    assert_reason(
+        CP,
+        Regular,
+        Regular,
+        reads_and_writes(131_072),
+        "cp reads and writes with --reflink=never, and",
+    );
 }
 
 #[test]
@@ -263,16 +361,34 @@ fn cp_reads_and_writes_a_source_with_holes() {
 
 #[test]
 fn sizes_other_than_those_of_the_library_get_no_reason() {
-    assert_eq!(transfer(RUST, Regular, Tcp, reads_and_writes(65536)).reason, None);
-    assert_eq!(transfer(RUST, Regular, Regular, copies("copy_file_range", MIB)).reason, None);
-    assert_eq!(transfer(GO, Regular, Pipe, reads_and_writes(8192)).reason, None);
-    assert_eq!(transfer(PYTHON, Regular, Regular, copies("sendfile", 65536)).reason, None);
+    assert_eq!(
+        transfer(RUST, Regular, Tcp, reads_and_writes(65536)).reason,
+        None
+    );
+    assert_eq!(
+        transfer(RUST, Regular, Regular, copies("copy_file_range", MIB)).reason,
+        None
+    );
+    assert_eq!(
+        transfer(GO, Regular, Pipe, reads_and_writes(8192)).reason,
+        None
+    );
+    assert_eq!(
+        transfer(PYTHON, Regular, Regular, copies("sendfile", 65536)).reason,
+        None
+    );
 }
 
 #[test]
 fn a_rust_program_named_cp_is_not_that_of_coreutils() {
-    let rows = after("ioctl(FICLONE)", libc::EOPNOTSUPP, copies("copy_file_range", MIB));
-    let reason = transfer(("cp", Some(Language::Rust)), Regular, Regular, rows).reason.expect("knows the errno");
+    let rows = after(
+        "ioctl(FICLONE)",
+        libc::EOPNOTSUPP,
+        copies("copy_file_range", MIB),
+    );
+    let reason = transfer(("cp", Some(Language::Rust)), Regular, Regular, rows)
+        .reason
+        .expect("knows the errno");
     assert!(!reason.text.contains("cp "), "{reason:?}");
 }
 
@@ -280,29 +396,53 @@ fn a_rust_program_named_cp_is_not_that_of_coreutils() {
 fn rules_need_a_recent_enough_compiler() {
     let program = Program::Built(Language::Rust, [1, 70]);
     let built = |version: &str| Process {
-        toolchain: Some(Toolchain { language: Language::Rust, version: version.into() }),
+        toolchain: Some(Toolchain {
+            language: Language::Rust,
+            version: version.into(),
+        }),
         ..Process::default()
     };
-    assert!(program.matches(&built("1.70.0")) && program.matches(&built("1.95.0-nightly")) && program.matches(&built("2.0")));
-    assert!(!program.matches(&built("1.69.9")) && !program.matches(&built("")) && !program.matches(&Process::default()));
+    assert!(
+        program.matches(&built("1.70.0"))
+            && program.matches(&built("1.95.0-nightly"))
+            && program.matches(&built("2.0"))
+    );
+    assert!(
+        !program.matches(&built("1.69.9"))
+            && !program.matches(&built(""))
+            && !program.matches(&Process::default())
+    );
 }
 
-/// Other code in the same language may ask for the same sizes: 8 KiB, 32 KiB, the length of the file, the most that the kernel moves at
-/// once. It must not be taken for the library.
+/// Other code in the same language may ask for the same sizes: 8 KiB, 32 KiB, the length of the
+/// file, the most that the kernel moves at once. It must not be taken for the library.
 #[test]
 fn only_attempts_together_with_sizes_tell_a_library_from_other_code() {
-    for rule in RULES.iter().filter(|rule| rule.proof != Proof::OnlyIfShown && !matches!(rule.program, Program::Named(_))) {
-        let told_apart = rule.after.contains(&"copy_file_range") && matches!(rule.asked, Asked::Exactly(_));
+    for rule in RULES.iter().filter(|rule| {
+        rule.proof != Proof::OnlyIfShown && !matches!(rule.program, Program::Named(_))
+    }) {
+        let told_apart =
+            rule.after.contains(&"copy_file_range") && matches!(rule.asked, Asked::Exactly(_));
         assert_eq!(rule.proof == Proof::Sure, told_apart, "{rule:?}");
-        assert_eq!(rule.clause().starts_with("if this is "), !told_apart, "{rule:?}");
+        assert_eq!(
+            rule.clause().starts_with("if this is "),
+            !told_apart,
+            "{rule:?}"
+        );
     }
 }
 
 #[test]
 fn every_rule_names_its_source() {
     for rule in RULES {
-        assert!(rule.source.contains('/') && rule.source.contains(", ") && !rule.source.contains("://"), "{rule:?}");
-        assert!(!rule.text.ends_with('.') && !rule.library.is_empty(), "{rule:?}");
+        assert!(
+            rule.source.contains('/') && rule.source.contains(", ") && !rule.source.contains("://"),
+            "{rule:?}"
+        );
+        assert!(
+            !rule.text.ends_with('.') && !rule.library.is_empty(),
+            "{rule:?}"
+        );
     }
 }
 
@@ -310,8 +450,15 @@ fn every_rule_names_its_source() {
 fn every_meaning_has_an_existing_call_and_errno() {
     let errnos: Vec<String> = (1..=133).map(errno::name).collect();
     for meaning in MEANINGS {
-        assert!(TABLE.iter().any(|spec| spec.name == meaning.syscall), "{meaning:?}");
-        assert!(meaning.errno == Attempt::NOTHING_MOVED || errnos.iter().any(|name| name == meaning.errno), "{meaning:?}");
+        assert!(
+            TABLE.iter().any(|spec| spec.name == meaning.syscall),
+            "{meaning:?}"
+        );
+        assert!(
+            meaning.errno == Attempt::NOTHING_MOVED
+                || errnos.iter().any(|name| name == meaning.errno),
+            "{meaning:?}"
+        );
         let found = meaning_of(meaning.syscall, meaning.errno).expect("is found");
         assert_eq!(found.text, meaning.text, "two for one errno");
     }
@@ -320,16 +467,31 @@ fn every_meaning_has_an_existing_call_and_errno() {
 /// Container runtimes let denied calls fail as if the kernel did not have them.
 #[test]
 fn enosys_may_come_from_a_sandbox() {
-    let missing: Vec<_> = MEANINGS.iter().filter(|meaning| meaning.errno == "ENOSYS").collect();
+    let missing: Vec<_> = MEANINGS
+        .iter()
+        .filter(|meaning| meaning.errno == "ENOSYS")
+        .collect();
     assert_eq!(missing.len(), 3);
     for meaning in missing {
-        assert!(meaning.text.starts_with(&format!("a sandbox denies {}, or the kernel ", meaning.syscall)), "{meaning:?}");
+        assert!(
+            meaning.text.starts_with(&format!(
+                "a sandbox denies {}, or the kernel ",
+                meaning.syscall
+            )),
+            "{meaning:?}"
+        );
     }
 }
 
 #[test]
 fn variants_of_a_call_mean_the_same() {
-    assert_eq!(meaning_of("sendfile64", "EINVAL").map(|meaning| meaning.syscall), Some("sendfile"));
-    assert_eq!(meaning_of("ioctl(FICLONERANGE)", "EXDEV").map(|meaning| meaning.syscall), Some("ioctl(FICLONE)"));
+    assert_eq!(
+        meaning_of("sendfile64", "EINVAL").map(|meaning| meaning.syscall),
+        Some("sendfile")
+    );
+    assert_eq!(
+        meaning_of("ioctl(FICLONERANGE)", "EXDEV").map(|meaning| meaning.syscall),
+        Some("ioctl(FICLONE)")
+    );
     assert!(meaning_of("read", "EIO").is_none());
 }

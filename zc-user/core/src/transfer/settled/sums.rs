@@ -1,4 +1,5 @@
-//! Sums over transfers of the same shape, and over what was done with files. Both keep only a limited number of files apart.
+//! Sums over transfers of the same shape, and over what was done with files. Both keep only a
+//! limited number of files apart.
 
 use std::{
     cmp::Reverse,
@@ -7,11 +8,12 @@ use std::{
 };
 
 use crate::transfer::{
-    Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, InProcess, Merged, Share, SourceTotals, Transfer, describe,
-    flow::sum_known,
+    Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, InProcess, Merged, Share,
+    SourceTotals, Transfer, describe, flow::sum_known,
 };
 
-/// So many ends of transfers are told apart for each program and interface, and so many files of everything that was read or written.
+/// So many ends of transfers are told apart for each program and interface, and so many files of
+/// everything that was read or written.
 const MOST_NAMED: usize = 16;
 
 /// How far files are told apart. Each is used until there are too many of it.
@@ -29,12 +31,19 @@ impl Level {
     const ALL: [Self; 3] = [Self::File, Self::Path, Self::Kind];
 
     fn end(self, end: &End) -> End {
-        let of_kind = || End { kind: end.kind.clone(), fs: end.fs.clone(), ..End::default() };
+        let of_kind = || End {
+            kind: end.kind.clone(),
+            fs: end.fs.clone(),
+            ..End::default()
+        };
         match self {
             // Pipes and connections have no names that tell anything.
             _ if end.path.is_none() => of_kind(),
             Self::File => end.clone(),
-            Self::Path => End { path: end.path.clone(), ..of_kind() },
+            Self::Path => End {
+                path: end.path.clone(),
+                ..of_kind()
+            },
             Self::Kind => of_kind(),
         }
     }
@@ -97,7 +106,13 @@ impl Shape {
         let attempt = |attempt: &Attempt| [attempt.syscall.clone(), attempt.errno.clone()];
         let hop = |hop: &Hop| {
             let ends = [&hop.from, &hop.to].map(|end| level.end(end));
-            (hop.api, hop.evidence, hop.certainty, hop.bytes.is_some(), ends)
+            (
+                hop.api,
+                hop.evidence,
+                hop.certainty,
+                hop.bytes.is_some(),
+                ends,
+            )
         };
         Self {
             group: (programs.to_vec(), transfer.api),
@@ -107,7 +122,11 @@ impl Shape {
             ends: [&transfer.from, &transfer.to].map(|end| level.end(end)),
             attempts: transfer.attempts.iter().map(attempt).collect(),
             hops: transfer.hops.iter().map(hop).collect(),
-            reason: transfer.reason.as_ref().map(|reason| reason.text.clone()).filter(|_| level != Level::Kind),
+            reason: transfer
+                .reason
+                .as_ref()
+                .map(|reason| reason.text.clone())
+                .filter(|_| level != Level::Kind),
             part_of: transfer.part_of.clone(),
         }
     }
@@ -118,7 +137,13 @@ impl TransferSums {
     pub(super) fn add(&mut self, transfer: Transfer, programs: &[Option<String>]) -> usize {
         let shape = |level| Shape::of(&transfer, programs, level);
         let group = || (programs.to_vec(), transfer.api);
-        let (level, place) = place(&mut self.places, &mut self.named, shape, group, self.sums.len());
+        let (level, place) = place(
+            &mut self.places,
+            &mut self.named,
+            shape,
+            group,
+            self.sums.len(),
+        );
         match self.sums.get_mut(place) {
             Some(sum) => add(sum, transfer),
             None => self.sums.push(first(transfer, programs, level)),
@@ -128,7 +153,13 @@ impl TransferSums {
 
     /// The sums.
     pub(super) fn described(&self) -> Vec<Transfer> {
-        self.sums.iter().map(|sum| Transfer { verdict: describe::verdict_of_many(sum), ..sum.clone() }).collect()
+        self.sums
+            .iter()
+            .map(|sum| Transfer {
+                verdict: describe::verdict_of_many(sum),
+                ..sum.clone()
+            })
+            .collect()
     }
 
     /// How many there are.
@@ -141,7 +172,11 @@ impl TransferSums {
 /// The sum over one transfer.
 fn first(transfer: Transfer, programs: &[Option<String>], level: Level) -> Transfer {
     let is_exact_kind = level != Level::Kind || transfer.ends_without_paths();
-    let hops = transfer.hops.into_iter().map(|hop| Hop { from: level.end(&hop.from), to: level.end(&hop.to), ..hop });
+    let hops = transfer.hops.into_iter().map(|hop| Hop {
+        from: level.end(&hop.from),
+        to: level.end(&hop.to),
+        ..hop
+    });
     Transfer {
         from: level.end(&transfer.from),
         to: level.end(&transfer.to),
@@ -150,7 +185,11 @@ fn first(transfer: Transfer, programs: &[Option<String>], level: Level) -> Trans
         hint: transfer.hint.filter(|_| level != Level::Kind),
         verdict: String::new(),
         callers: None,
-        merged: Some(Merged { transfers: 1, programs: programs.to_vec(), same_ends: is_exact_kind }),
+        merged: Some(Merged {
+            transfers: 1,
+            programs: programs.to_vec(),
+            same_ends: is_exact_kind,
+        }),
         ..transfer
     }
 }
@@ -206,10 +245,24 @@ pub(super) struct FileSums {
 impl FileSums {
     /// Adds those of a process.
     pub(super) fn add(&mut self, process: InProcess) {
-        process.sources.into_iter().for_each(|one| self.sources.add(one));
-        process.destinations.into_iter().for_each(|one| self.destinations.add(one));
-        process.unattributed.read.into_iter().for_each(|one| self.unattributed_read.add(one));
-        process.unattributed.written.into_iter().for_each(|one| self.unattributed_written.add(one));
+        process
+            .sources
+            .into_iter()
+            .for_each(|one| self.sources.add(one));
+        process
+            .destinations
+            .into_iter()
+            .for_each(|one| self.destinations.add(one));
+        process
+            .unattributed
+            .read
+            .into_iter()
+            .for_each(|one| self.unattributed_read.add(one));
+        process
+            .unattributed
+            .written
+            .into_iter()
+            .for_each(|one| self.unattributed_written.add(one));
     }
 }
 
@@ -223,7 +276,11 @@ pub(super) struct ByFile<T> {
 
 impl<T> Default for ByFile<T> {
     fn default() -> Self {
-        Self { sums: Vec::new(), places: HashMap::new(), named: HashMap::new() }
+        Self {
+            sums: Vec::new(),
+            places: HashMap::new(),
+            named: HashMap::new(),
+        }
     }
 }
 
@@ -231,7 +288,13 @@ impl<T: OfFile> ByFile<T> {
     fn add(&mut self, mut one: T) {
         let file = one.file().clone();
         let key = |level: Level| file.as_ref().map(|file| level.end(file));
-        let (level, place) = place(&mut self.places, &mut self.named, key, || (), self.sums.len());
+        let (level, place) = place(
+            &mut self.places,
+            &mut self.named,
+            key,
+            || (),
+            self.sums.len(),
+        );
         *one.file() = key(level);
         match self.sums.get_mut(place) {
             Some(sum) => sum.add(one),
@@ -290,7 +353,9 @@ impl OfFile for DestinationTotals {
         self.unattributed_bytes = sum_known(self.unattributed_bytes, more.unattributed_bytes);
         self.unattributed_calls += more.unattributed_calls;
         // 0 if the whole is unknown, as for a single process.
-        self.memory_bytes = self.unattributed_bytes.map_or(0, |_| self.memory_bytes.saturating_add(more.memory_bytes));
+        self.memory_bytes = self
+            .unattributed_bytes
+            .map_or(0, |_| self.memory_bytes.saturating_add(more.memory_bytes));
     }
 }
 

@@ -1,4 +1,5 @@
-//! Properties that hold whatever a program does: no transfer is invented, and no byte is counted twice.
+//! Properties that hold whatever a program does: no transfer is invented, and no byte is counted
+//! twice.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +41,15 @@ type Totals = BTreeMap<u64, [u64; 2]>;
 /// A scene with several files. Those with odd numbers are pipes.
 fn scene() -> (Scene, Vec<FileId>) {
     let mut scene = Scene::new();
-    let files = (0..FILES).map(|index| if index % 2 == 1 { scene.pipe() } else { scene.regular(&index.to_string()) }).collect();
+    let files = (0..FILES)
+        .map(|index| {
+            if index % 2 == 1 {
+                scene.pipe()
+            } else {
+                scene.regular(&index.to_string())
+            }
+        })
+        .collect();
     (scene, files)
 }
 
@@ -48,10 +57,16 @@ fn run(threads: &[Vec<Step>], sees_memory: bool) -> (Scene, Totals) {
     let (mut scene, files) = scene();
     let file = |index: u32| files[usize::try_from(index).expect("fits")];
     let mut totals = Totals::new();
-    let mut moved = |index: u32, way: usize, bytes: u64| totals.entry(100 + u64::from(index)).or_default()[way] += bytes;
+    let mut moved = |index: u32, way: usize, bytes: u64| {
+        totals.entry(100 + u64::from(index)).or_default()[way] += bytes
+    };
     let mut rows = Vec::new();
     for steps in threads {
-        let mut thread = if sees_memory { Loop::seen() } else { Loop::default() };
+        let mut thread = if sees_memory {
+            Loop::seen()
+        } else {
+            Loop::default()
+        };
         let mut copies = Vec::new();
         for (order, &step) in (100..).zip(steps) {
             match step {
@@ -102,15 +117,17 @@ proptest! {
             let all = totals[file];
             prop_assert!(found[1] <= all[1], "{file}: {found:?} of {all:?}");
         }
-        // All bytes of a regular file are in a transfer or unattributed; those of a source several times if they were written several times.
-        // The bytes of a pipe may be inside a transfer, as a hop.
+        // All bytes of a regular file are in a transfer or unattributed; those of a source several
+        // times if they were written several times. The bytes of a pipe may be inside a transfer,
+        // as a hop.
         for (file, all) in totals.iter().filter(|(file, _)| *file % 2 == 0) {
             let found = found.get(file).copied().unwrap_or_default();
             prop_assert!(found[0] >= all[0] && found[1] == all[1], "{file}: {found:?} of {all:?}");
         }
     }
 
-    /// Every write is at most half as long as the read before it, and no sum of writes equals a sum of reads.
+    /// Every write is at most half as long as the read before it, and no sum of writes equals a sum
+    /// of reads.
     #[test]
     fn unbalanced_reads_and_writes_are_not_a_transfer(steps in vec((0..FILES, 0..FILES, 1_u64..100), 1..80)) {
         let (mut scene, files) = scene();

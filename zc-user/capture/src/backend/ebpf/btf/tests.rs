@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, fs};
 
 use zc_ebpf::{GROUPS, KernelFields};
 
-use super::{Btf, BtfError, KIND_POINTER, KIND_STRUCT, KIND_TYPEDEF, KIND_UNION, NOTED, Names, TYPE_HEADER, Type, looked_up};
+use super::{
+    Btf, BtfError, KIND_POINTER, KIND_STRUCT, KIND_TYPEDEF, KIND_UNION, NOTED, Names, TYPE_HEADER,
+    Type, looked_up,
+};
 
 const KERNEL: &str = "/sys/kernel/btf/vmlinux";
 const KIND_INT: u32 = 1;
@@ -17,15 +20,21 @@ mod oracle {
 
     /// The struct of this name.
     pub fn structure<'a>(kernel: &'a Btf, name: &str) -> &'a Struct {
-        let structures = kernel.get_types().iter().filter(|found| found.name.as_deref() == Some(name) && found.num_refs == 0);
+        let structures = kernel
+            .get_types()
+            .iter()
+            .filter(|found| found.name.as_deref() == Some(name) && found.num_refs == 0);
         let mut structures = structures.filter_map(|found| match &found.base_type {
             Type::Struct(structure) if !structure.members.is_empty() => Some(structure),
             _ => None,
         });
-        structures.next().unwrap_or_else(|| panic!("this kernel has no struct {name}"))
+        structures
+            .next()
+            .unwrap_or_else(|| panic!("this kernel has no struct {name}"))
     }
 
-    /// All named members with their offsets in bytes, those of anonymous structs and unions within included.
+    /// All named members with their offsets in bytes, those of anonymous structs and unions within
+    /// included.
     pub fn members(kernel: &Btf, structure: &Struct) -> Vec<(String, u32)> {
         let mut all = Vec::new();
         for member in &structure.members {
@@ -57,7 +66,10 @@ const MAY_BE_ABSENT: [&str; 5] = ["pt_regs", "io_kiocb", "io_uring_task", "io_sp
 fn parse(data: &[u8]) -> Result<Btf<'_>, BtfError> {
     Btf::find(
         data,
-        &Names::new(["outer", "inner", "matryoshka", "hole", "no_such_struct", ""], ["sys_enter", "sys_exit", "no such"]),
+        &Names::new(
+            ["outer", "inner", "matryoshka", "hole", "no_such_struct", ""],
+            ["sys_enter", "sys_exit", "no such"],
+        ),
     )
 }
 
@@ -68,9 +80,14 @@ fn all<'b>(btf: &'b Btf<'_>) -> impl Iterator<Item = Type> + 'b {
 
 /// The structs that the list of fields names.
 fn structures() -> BTreeSet<&'static str> {
-    let places = GROUPS.iter().flat_map(|group| group.fields).flat_map(|field| field.places);
+    let places = GROUPS
+        .iter()
+        .flat_map(|group| group.fields)
+        .flat_map(|field| field.places);
     let names = places.flat_map(|place| looked_up(*place));
-    names.map(|name| name.split('.').next().unwrap_or(name)).collect()
+    names
+        .map(|name| name.split('.').next().unwrap_or(name))
+        .collect()
 }
 
 #[test]
@@ -78,8 +95,12 @@ fn the_list_has_each_field_once_and_in_the_order_of_the_struct() {
     let mut fields = KernelFields::NONE;
     let begin = std::ptr::from_ref(&fields).addr();
     let all = GROUPS.iter().flat_map(|group| group.fields);
-    let places: Vec<usize> = all.map(|field| std::ptr::from_mut((field.of)(&mut fields)).addr() - begin).collect();
-    let expected: Vec<usize> = (0..size_of::<KernelFields>()).step_by(size_of::<u32>()).collect();
+    let places: Vec<usize> = all
+        .map(|field| std::ptr::from_mut((field.of)(&mut fields)).addr() - begin)
+        .collect();
+    let expected: Vec<usize> = (0..size_of::<KernelFields>())
+        .step_by(size_of::<u32>())
+        .collect();
     assert_eq!(places, expected);
 }
 
@@ -93,8 +114,18 @@ fn offsets_are_those_of_the_crate_btf() {
         assert!(members.len() > 1, "{structure} has members");
         for (member, offset) in members {
             let path: Vec<&str> = path.iter().copied().chain([member.as_str()]).collect();
-            let before = if path.len() > 1 { lean.offset_of(root, &path[..path.len() - 1]).expect("it leads there") } else { 0 };
-            assert_eq!(lean.offset_of(root, &path), Some(before + offset), "{root}.{}", path.join("."));
+            let before = if path.len() > 1 {
+                lean.offset_of(root, &path[..path.len() - 1])
+                    .expect("it leads there")
+            } else {
+                0
+            };
+            assert_eq!(
+                lean.offset_of(root, &path),
+                Some(before + offset),
+                "{root}.{}",
+                path.join(".")
+            );
         }
     };
     // All structs that zctrace reads, by the list that it reads them by.
@@ -129,15 +160,23 @@ fn tracepoints_keep_their_ids_where_nothing_else_has_a_name() {
     let data = fs::read(KERNEL).expect("needs a kernel with BTF");
     let whole = Btf::parse(&data).expect("the kernel's own BTF is sound");
     let names = zc_ebpf::programs::ALL.map(|(_, tracepoint)| tracepoint);
-    let data = whole.tracepoints(names.into_iter().chain(["no_such_tracepoint"])).to_btf();
+    let data = whole
+        .tracepoints(names.into_iter().chain(["no_such_tracepoint"]))
+        .to_btf();
     let cut = Btf::parse(&data).expect("sound");
     for name in names {
         let id = whole.tracepoints[name.as_bytes()];
         let found = whole.type_of(id).expect("it is there");
-        assert_eq!(whole.name_bytes(found.name), Some(format!("btf_trace_{name}").as_bytes()));
+        assert_eq!(
+            whole.name_bytes(found.name),
+            Some(format!("btf_trace_{name}").as_bytes())
+        );
         assert_eq!(cut.tracepoints[name.as_bytes()], id, "{name}");
     }
-    assert_eq!((cut.tracepoints.len(), cut.structures.len()), (names.len(), 0));
+    assert_eq!(
+        (cut.tracepoints.len(), cut.structures.len()),
+        (names.len(), 0)
+    );
     assert!(aya::Btf::parse(&data, aya::Endianness::default()).is_ok());
 }
 
@@ -146,10 +185,17 @@ fn type_information_without_tracepoints_is_empty() {
     let data = small();
     let btf = parse(&data).expect("sound");
     let none = btf.tracepoints(["sys_exit"]).to_btf();
-    assert!(aya::Btf::parse(&none, aya::Endianness::default()).is_ok() && Btf::parse(&none).is_ok_and(|btf| btf.count == 0));
+    assert!(
+        aya::Btf::parse(&none, aya::Endianness::default()).is_ok()
+            && Btf::parse(&none).is_ok_and(|btf| btf.count == 0)
+    );
     let one = btf.tracepoints(["sys_enter", "sys_exit"]).to_btf();
     let one = parse(&one).expect("sound");
-    assert!(one.has_tracepoint("sys_enter") && !one.has_tracepoint("sys_exit") && one.size_of("outer").is_none());
+    assert!(
+        one.has_tracepoint("sys_enter")
+            && !one.has_tracepoint("sys_exit")
+            && one.size_of("outer").is_none()
+    );
     assert_eq!(one.count, btf.count, "it is the last type");
 }
 
@@ -162,7 +208,11 @@ struct Blob {
 
 impl Blob {
     fn new() -> Self {
-        Self { types: Vec::new(), strings: vec![0], count: 0 }
+        Self {
+            types: Vec::new(),
+            strings: vec![0],
+            count: 0,
+        }
     }
 
     fn name(&mut self, name: &str) -> u32 {
@@ -174,7 +224,8 @@ impl Blob {
         u32::try_from(at).expect("small")
     }
 
-    /// Adds a type and returns its id. `payload` is its size or the type it refers to; `more` is what its kind adds.
+    /// Adds a type and returns its id. `payload` is its size or the type it refers to; `more` is
+    /// what its kind adds.
     fn add(&mut self, kind: u32, name: &str, payload: u32, more: &[u32]) -> u32 {
         let name = self.name(name);
         for word in [name, kind << 24, payload].iter().chain(more) {
@@ -184,13 +235,25 @@ impl Blob {
         self.count
     }
 
-    /// Adds a struct or union with members of this name, type and offset in bits (bitfields have their width above).
-    fn add_members(&mut self, kind: u32, name: &str, size: u32, members: &[(&str, u32, u32)]) -> u32 {
-        let words: Vec<u32> = members.iter().flat_map(|(name, id, offset)| [self.name(name), *id, *offset]).collect();
+    /// Adds a struct or union with members of this name, type and offset in bits (bitfields have
+    /// their width above).
+    fn add_members(
+        &mut self,
+        kind: u32,
+        name: &str,
+        size: u32,
+        members: &[(&str, u32, u32)],
+    ) -> u32 {
+        let words: Vec<u32> = members
+            .iter()
+            .flat_map(|(name, id, offset)| [self.name(name), *id, *offset])
+            .collect();
         let has_bitfields = members.iter().any(|(.., offset)| offset >> 24 != 0);
         let start = self.types.len();
         let id = self.add(kind, name, size, &words);
-        let info = kind << 24 | u32::try_from(members.len()).expect("few") | u32::from(has_bitfields) << 31;
+        let info = kind << 24
+            | u32::try_from(members.len()).expect("few")
+            | u32::from(has_bitfields) << 31;
         self.types[start + 4..start + 8].copy_from_slice(&info.to_ne_bytes());
         id
     }
@@ -198,7 +261,13 @@ impl Blob {
     fn finish(&self) -> Vec<u8> {
         let length = |part: &[u8]| u32::try_from(part.len()).expect("small");
         let mut data = [super::MAGIC.to_ne_bytes(), [1, 0]].concat();
-        for word in [24, 0, length(&self.types), length(&self.types), length(&self.strings)] {
+        for word in [
+            24,
+            0,
+            length(&self.types),
+            length(&self.types),
+            length(&self.strings),
+        ] {
             data.extend(word.to_ne_bytes());
         }
         data.extend(&self.types);
@@ -224,8 +293,13 @@ fn small() -> Vec<u8> {
     let either = blob.add_members(KIND_UNION, "", 12, &[("b", int, 0), ("", nameless, 0)]);
     let pointer = blob.add(KIND_POINTER, "", int + 7, &[]);
     let bits = |offset: u32, width: u32| width << 24 | offset;
-    let members =
-        [("a", int, 0), ("", either, 32), ("flags", int, bits(128, 3)), ("more", int, bits(131, 5)), ("next", pointer, 192)];
+    let members = [
+        ("a", int, 0),
+        ("", either, 32),
+        ("flags", int, bits(128, 3)),
+        ("more", int, bits(131, 5)),
+        ("next", pointer, 192),
+    ];
     blob.add_members(KIND_STRUCT, "outer", 32, &members);
     blob.add(KIND_TYPEDEF, "btf_trace_sys_enter", pointer, &[]);
     blob.finish()
@@ -234,10 +308,15 @@ fn small() -> Vec<u8> {
 #[test]
 fn types_between_the_noted_ones_are_found() {
     let mut blob = Blob::new();
-    let ids: Vec<u32> = (0..3 * NOTED).map(|at| blob.add(1 + at % 2, "", at, &vec![0; ((at + 1) % 2) as usize])).collect();
+    let ids: Vec<u32> = (0..3 * NOTED)
+        .map(|at| blob.add(1 + at % 2, "", at, &vec![0; ((at + 1) % 2) as usize]))
+        .collect();
     let data = blob.finish();
     let btf = parse(&data).expect("sound");
-    let payloads: Vec<u32> = ids.iter().map(|&id| btf.type_of(id).expect("it is there").payload).collect();
+    let payloads: Vec<u32> = ids
+        .iter()
+        .map(|&id| btf.type_of(id).expect("it is there").payload)
+        .collect();
     assert_eq!(payloads, (0..3 * NOTED).collect::<Vec<_>>());
     assert!(btf.type_of(0).is_none() && btf.type_of(3 * NOTED + 1).is_none());
 }
@@ -246,9 +325,14 @@ fn types_between_the_noted_ones_are_found() {
 fn names_differ_after_their_beginning_and_may_begin_within_others() {
     let mut blob = Blob::new();
     let int = blob.add(KIND_INT, "int", 4, &[32]);
-    for (name, size) in
-        [("task_structure", 1), ("task_struc", 2), ("task_str", 3), ("task_struct", 4), ("task_struct", 5), ("rq", 6)]
-    {
+    for (name, size) in [
+        ("task_structure", 1),
+        ("task_struc", 2),
+        ("task_str", 3),
+        ("task_struct", 4),
+        ("task_struct", 5),
+        ("rq", 6),
+    ] {
         blob.add_members(KIND_STRUCT, name, size, &[("a", int, 0)]);
     }
     // A forward declaration, and a name that is the end of another.
@@ -258,10 +342,18 @@ fn names_differ_after_their_beginning_and_may_begin_within_others() {
     blob.add_members(KIND_STRUCT, "", 8, &[("a", int, 0)]);
     blob.types[start..start + 4].copy_from_slice(&(at + 3).to_ne_bytes());
     let data = blob.finish();
-    let btf = Btf::find(&data, &Names::new(["task_struct", "rq", "cred", "task"], [])).expect("sound");
+    let btf = Btf::find(
+        &data,
+        &Names::new(["task_struct", "rq", "cred", "task"], []),
+    )
+    .expect("sound");
     let sizes = ["task_struct", "rq", "cred", "task", "task_str"].map(|name| btf.size_of(name));
     assert_eq!(sizes, [Some(4), Some(6), Some(8), None, None]);
-    assert_eq!(btf.structures.len(), 3, "what is not looked up is not noted");
+    assert_eq!(
+        btf.structures.len(),
+        3,
+        "what is not looked up is not noted"
+    );
 }
 
 #[test]
@@ -269,32 +361,83 @@ fn members_of_anonymous_structs_and_unions_are_found() {
     let data = small();
     let btf = parse(&data).expect("sound");
     let offset = |path: &[&str]| btf.offset_of("outer", path);
-    assert_eq!([offset(&["a"]), offset(&["b"]), offset(&["c"]), offset(&["d"])], [Some(0), Some(4), Some(4), Some(8)]);
-    assert_eq!([offset(&["d", "x"]), offset(&["d", "y"])], [Some(8), Some(12)], "through const and typedef");
-    assert_eq!([offset(&["flags"]), offset(&["more"]), offset(&["next"])], [Some(16), Some(16), Some(24)], "bitfields");
-    assert_eq!([offset(&["e"]), offset(&["a", "x"]), offset(&["next", "a"]), offset(&[""])], [None; 4]);
-    assert_eq!((btf.size_of("outer"), btf.size_of("inner_t")), (Some(32), None));
+    assert_eq!(
+        [
+            offset(&["a"]),
+            offset(&["b"]),
+            offset(&["c"]),
+            offset(&["d"])
+        ],
+        [Some(0), Some(4), Some(4), Some(8)]
+    );
+    assert_eq!(
+        [offset(&["d", "x"]), offset(&["d", "y"])],
+        [Some(8), Some(12)],
+        "through const and typedef"
+    );
+    assert_eq!(
+        [offset(&["flags"]), offset(&["more"]), offset(&["next"])],
+        [Some(16), Some(16), Some(24)],
+        "bitfields"
+    );
+    assert_eq!(
+        [
+            offset(&["e"]),
+            offset(&["a", "x"]),
+            offset(&["next", "a"]),
+            offset(&[""])
+        ],
+        [None; 4]
+    );
+    assert_eq!(
+        (btf.size_of("outer"), btf.size_of("inner_t")),
+        (Some(32), None)
+    );
     assert!(btf.has_tracepoint("sys_enter") && !btf.has_tracepoint("sys_exit"));
 }
 
 #[test]
 fn circular_and_dangling_types_are_not_followed_for_ever() {
     let mut blob = Blob::new();
-    // Type 1 refers to itself, type 2 contains itself twice, type 3 has a member of a type that is not there.
+    // Type 1 refers to itself, type 2 contains itself twice, type 3 has a member of a type that is
+    // not there.
     blob.add(KIND_TYPEDEF, "circle", 1, &[]);
-    blob.add_members(KIND_STRUCT, "matryoshka", 4, &[("", 2, 0), ("", 2, 32), ("", 1, 0)]);
-    blob.add_members(KIND_STRUCT, "hole", 4, &[("", 99, 0), ("far", 99, 0), ("circle", 1, 0)]);
+    blob.add_members(
+        KIND_STRUCT,
+        "matryoshka",
+        4,
+        &[("", 2, 0), ("", 2, 32), ("", 1, 0)],
+    );
+    blob.add_members(
+        KIND_STRUCT,
+        "hole",
+        4,
+        &[("", 99, 0), ("far", 99, 0), ("circle", 1, 0)],
+    );
     let data = blob.finish();
     let btf = parse(&data).expect("sound as far as its lengths go");
     assert_eq!(btf.offset_of("matryoshka", &["x"]), None);
     assert_eq!(btf.offset_of("hole", &["x"]), None);
-    assert_eq!((btf.offset_of("hole", &["far"]), btf.offset_of("hole", &["far", "x"])), (Some(0), None));
+    assert_eq!(
+        (
+            btf.offset_of("hole", &["far"]),
+            btf.offset_of("hole", &["far", "x"])
+        ),
+        (Some(0), None)
+    );
     assert_eq!(btf.offset_of("hole", &["circle", "x"]), None);
 }
 
 #[test]
 fn data_that_is_not_btf_is_refused() {
-    for data in [&b""[..], b"\x9f", b"\x9f\xeb", b"\x7fELF and so on", &[0; 100], &[0xff; 100]] {
+    for data in [
+        &b""[..],
+        b"\x9f",
+        b"\x9f\xeb",
+        b"\x7fELF and so on",
+        &[0; 100],
+        &[0xff; 100],
+    ] {
         assert_eq!(Btf::parse(data).err(), Some(BtfError::NotBtf), "{data:?}");
     }
 }
@@ -303,7 +446,11 @@ fn data_that_is_not_btf_is_refused() {
 fn truncated_btf_is_refused() {
     let data = small();
     for length in 0..data.len() {
-        assert!(Btf::parse(&data[..length]).is_err(), "{length} of {} bytes", data.len());
+        assert!(
+            Btf::parse(&data[..length]).is_err(),
+            "{length} of {} bytes",
+            data.len()
+        );
     }
 }
 
@@ -312,12 +459,24 @@ fn exercise(data: &[u8]) {
     let Ok(btf) = parse(data) else { return };
     for structure in ["outer", "inner", "matryoshka", "no_such_struct", ""] {
         btf.size_of(structure);
-        for path in [&["a"][..], &["c"], &["d", "y"], &["flags"], &["next", "a"], &["no such"], &[""], &[]] {
+        for path in [
+            &["a"][..],
+            &["c"],
+            &["d", "y"],
+            &["flags"],
+            &["next", "a"],
+            &["no such"],
+            &[""],
+            &[],
+        ] {
             btf.offset_of(structure, path);
         }
     }
     let _ = btf.tracepoints(["sys_enter", "no such"]).to_btf();
-    for structure in all(&btf).filter(|found| matches!(found.kind, KIND_STRUCT | KIND_UNION)).take(20) {
+    for structure in all(&btf)
+        .filter(|found| matches!(found.kind, KIND_STRUCT | KIND_UNION))
+        .take(20)
+    {
         btf.member(structure, "no such", super::MAX_DEPTH);
     }
 }
@@ -345,7 +504,10 @@ fn read_damaged(sound: &[u8], rounds: usize) {
                 0 => data[at] ^= 1 << random.below(8),
                 1 => data[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5)],
                 // A whole word, since most values are words.
-                2 => data[at & !3..].iter_mut().take(4).for_each(|byte| *byte = 0xff),
+                2 => data[at & !3..]
+                    .iter_mut()
+                    .take(4)
+                    .for_each(|byte| *byte = 0xff),
                 _ => data.truncate(at.max(1)),
             }
         }
@@ -363,7 +525,11 @@ fn damaged_btf_of_this_kernel_never_panics() {
     let data = fs::read(KERNEL).expect("needs a kernel with BTF");
     let whole = Btf::parse(&data).expect("the kernel's own BTF is sound");
     // The first types and the strings that they may name.
-    let types = all(&whole).map(|found| found.start).take_while(|&start| start < 20_000).last().expect("there are types");
+    let types = all(&whole)
+        .map(|found| found.start)
+        .take_while(|&start| start < 20_000)
+        .last()
+        .expect("there are types");
     let mut blob = Blob::new();
     blob.types = whole.types[..types].to_vec();
     blob.strings = whole.strings[..20_000].to_vec();

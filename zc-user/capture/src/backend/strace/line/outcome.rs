@@ -9,7 +9,8 @@ pub struct Outcome<'a> {
     pub result: CallResult<'a>,
     /// Time from entry to exit; `None` without `-T`.
     pub duration_ns: Option<u64>,
-    /// The result and all that follows, if it is a descriptor with a name: `3</tmp/x> <0.000012>`. Empty otherwise.
+    /// The result and all that follows, if it is a descriptor with a name: `3</tmp/x> <0.000012>`.
+    /// Empty otherwise.
     pub descriptor: &'a [u8],
 }
 
@@ -27,14 +28,18 @@ pub enum CallResult<'a> {
 }
 
 impl<'a> Outcome<'a> {
-    /// Parses what follows the closing bracket of a call: `  = -1 ENOENT (No such file or directory) <0.000012>`.
-    /// `None` if it is something else, or cut off before the result.
+    /// Parses what follows the closing bracket of a call: ` = -1 ENOENT (No such file or directory)
+    /// <0.000012>`. `None` if it is something else, or cut off before the result.
     pub fn read(text: &'a [u8]) -> Option<Self> {
         let spaces = text.iter().position(|&byte| byte != b' ')?;
         let text = text[spaces..].strip_prefix(b"= ")?;
         let result = CallResult::read(text)?;
         let is_named = matches!(result, CallResult::Value(_)) && is_descriptor(text);
-        Some(Self { result, duration_ns: duration(text), descriptor: if is_named { text } else { b"" } })
+        Some(Self {
+            result,
+            duration_ns: duration(text),
+            descriptor: if is_named { text } else { b"" },
+        })
     }
 }
 
@@ -43,7 +48,9 @@ impl<'a> CallResult<'a> {
         if let Some(rest) = text.strip_prefix(b"?") {
             return Some(errno_name(rest).map_or(Self::Never, Self::Error));
         }
-        let (is_negative, digits) = text.strip_prefix(b"-").map_or((false, text), |digits| (true, digits));
+        let (is_negative, digits) = text
+            .strip_prefix(b"-")
+            .map_or((false, text), |digits| (true, digits));
         let (magnitude, rest) = unsigned(digits)?;
         if is_negative && magnitude == 1 {
             if let Some(name) = errno_name(rest) {
@@ -57,7 +64,11 @@ impl<'a> CallResult<'a> {
             return Some(Self::Value(id));
         }
         let value = magnitude.cast_signed();
-        Some(Self::Value(if is_negative { value.wrapping_neg() } else { value }))
+        Some(Self::Value(if is_negative {
+            value.wrapping_neg()
+        } else {
+            value
+        }))
     }
 }
 
@@ -73,14 +84,20 @@ fn errno_name(text: &[u8]) -> Option<&[u8]> {
     if text.first() != Some(&b'E') {
         return None;
     }
-    let end = text.iter().position(|byte| !matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_')).unwrap_or(text.len());
+    let end = text
+        .iter()
+        .position(|byte| !matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_'))
+        .unwrap_or(text.len());
     Some(&text[..end])
 }
 
-/// ` /* 123 in strace's PID NS */` at the beginning (`--decode-pids=pidns`), or after the name of a task (`<sh>`): the id that all
-/// other lines use.
+/// ` /* 123 in strace's PID NS */` at the beginning (`--decode-pids=pidns`), or after the name of a
+/// task (`<sh>`): the id that all other lines use.
 fn translated_id(text: &[u8]) -> Option<i64> {
-    let comment = text.starts_with(b"<").then(|| text.windows(5).position(|window| window == b"> /* ")).flatten();
+    let comment = text
+        .starts_with(b"<")
+        .then(|| text.windows(5).position(|window| window == b"> /* "))
+        .flatten();
     let text = comment.map_or(text, |angle| &text[angle + 1..]);
     let (id, rest) = tid(text.strip_prefix(b" /* ")?)?;
     rest.starts_with(b" in strace").then_some(i64::from(id))
@@ -90,7 +107,10 @@ fn translated_id(text: &[u8]) -> Option<i64> {
 fn duration(text: &[u8]) -> Option<u64> {
     let inside = text.strip_suffix(b">")?;
     let angle = inside.iter().rposition(|&byte| byte == b'<')?;
-    if angle.checked_sub(1).is_none_or(|before| inside[before] != b' ') {
+    if angle
+        .checked_sub(1)
+        .is_none_or(|before| inside[before] != b' ')
+    {
         return None;
     }
     let (ns, rest) = seconds(&inside[angle + 1..])?;
@@ -128,11 +148,21 @@ mod tests {
     fn errors_are_parsed() {
         for (text, name) in [
             (" = -1 ENOENT (No such file or directory)", "ENOENT"),
-            (" = ? ERESTARTSYS (To be restarted if SA_RESTART is set)", "ERESTARTSYS"),
-            (" = ? ERESTART_RESTARTBLOCK (Interrupted by signal) <1.0>", "ERESTART_RESTARTBLOCK"),
+            (
+                " = ? ERESTARTSYS (To be restarted if SA_RESTART is set)",
+                "ERESTARTSYS",
+            ),
+            (
+                " = ? ERESTART_RESTARTBLOCK (Interrupted by signal) <1.0>",
+                "ERESTART_RESTARTBLOCK",
+            ),
             (" = -1 E2BIG (Argument list too long)", "E2BIG"),
         ] {
-            assert_eq!(result(text), Some(CallResult::Error(name.as_bytes())), "{text}");
+            assert_eq!(
+                result(text),
+                Some(CallResult::Error(name.as_bytes())),
+                "{text}"
+            );
         }
         assert_eq!(result(" = -1 (errno 530)"), Some(CallResult::Errno(530)));
     }
@@ -153,15 +183,28 @@ mod tests {
             (" = 3", None),
             (" = 3 <unavailable>", None),
         ] {
-            assert_eq!(Outcome::read(text.as_bytes()).map(|outcome| outcome.duration_ns), Some(ns), "{text}");
+            assert_eq!(
+                Outcome::read(text.as_bytes()).map(|outcome| outcome.duration_ns),
+                Some(ns),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn a_descriptor_with_a_name_is_kept() {
-        let descriptor = |text: &'static str| Outcome::read(text.as_bytes()).map(|outcome| outcome.descriptor);
-        assert_eq!(descriptor(" = 3</tmp/x> <1.5>"), Some(b"3</tmp/x> <1.5>".as_slice()));
-        for text in [" = 3 <1.5>", " = 0", " = -1 EBADF (Bad file descriptor)", " = ?"] {
+        let descriptor =
+            |text: &'static str| Outcome::read(text.as_bytes()).map(|outcome| outcome.descriptor);
+        assert_eq!(
+            descriptor(" = 3</tmp/x> <1.5>"),
+            Some(b"3</tmp/x> <1.5>".as_slice())
+        );
+        for text in [
+            " = 3 <1.5>",
+            " = 0",
+            " = -1 EBADF (Bad file descriptor)",
+            " = ?",
+        ] {
             assert_eq!(descriptor(text), Some(b"".as_slice()), "{text}");
         }
     }

@@ -1,4 +1,5 @@
-//! What stands before the event: who (`[pid 123] `, `123 `), when (`-t`, `-tt`, `-ttt`, `-r`), where (`-i`, `-n`).
+//! What stands before the event: who (`[pid 123] `, `123 `), when (`-t`, `-tt`, `-ttt`, `-r`),
+//! where (`-i`, `-n`).
 
 use std::time::{Duration, SystemTime};
 
@@ -37,8 +38,8 @@ pub struct Prefix<'a> {
     pub stamp: Option<Stamp>,
 }
 
-/// A number at the beginning of a line is a thread id up to this value (`PID_MAX_LIMIT` of the kernel's include/linux/threads.h), and a
-/// time beyond it.
+/// A number at the beginning of a line is a thread id up to this value (`PID_MAX_LIMIT` of the
+/// kernel's include/linux/threads.h), and a time beyond it.
 const PID_MAX: u64 = 4 << 20;
 /// From this value on (30 years), a time counts from the epoch; below, from the line before.
 const EPOCH_FROM_NS: u64 = 1_000_000_000 * SECOND_NS;
@@ -61,7 +62,11 @@ impl<'a> Prefix<'a> {
             self.comm = Some(&comm[..end]);
             rest = &comm[end + 1..];
         }
-        let rest = if bracketed.is_some() { rest.strip_prefix(b"] ")? } else { rest.strip_prefix(b" ")? };
+        let rest = if bracketed.is_some() {
+            rest.strip_prefix(b"] ")?
+        } else {
+            rest.strip_prefix(b" ")?
+        };
         self.tid = Some(tid);
         Some(skip_spaces(rest))
     }
@@ -70,8 +75,10 @@ impl<'a> Prefix<'a> {
         let (stamp, rest) = clock_time(text).or_else(|| plain_seconds(skip_spaces(text)))?;
         self.stamp = Some(stamp);
         // If `-r` is combined with another option, the absolute time is enough.
-        let relative =
-            rest.strip_prefix(b"(+").and_then(|rest| seconds(skip_spaces(rest))).and_then(|(_, rest)| rest.strip_prefix(b") "));
+        let relative = rest
+            .strip_prefix(b"(+")
+            .and_then(|rest| seconds(skip_spaces(rest)))
+            .and_then(|(_, rest)| rest.strip_prefix(b") "));
         Some(relative.unwrap_or(rest))
     }
 }
@@ -92,32 +99,58 @@ fn clock_time(text: &[u8]) -> Option<(Stamp, &[u8])> {
         return None;
     }
     let ns = (hours * 3600 + minutes * 60 + second) * SECOND_NS + fraction.unwrap_or(0);
-    Some((Stamp { clock: Clock::Midnight, ns, has_fraction: fraction.is_some() }, rest.strip_prefix(b" ")?))
+    Some((
+        Stamp {
+            clock: Clock::Midnight,
+            ns,
+            has_fraction: fraction.is_some(),
+        },
+        rest.strip_prefix(b" ")?,
+    ))
 }
 
 /// `1795243962.014612 ` or `0.000123 `
 fn plain_seconds(text: &[u8]) -> Option<(Stamp, &[u8])> {
     let (ns, rest) = seconds(text)?;
     let number = &text[..text.len() - rest.len()];
-    let clock = if ns >= EPOCH_FROM_NS { Clock::Epoch } else { Clock::LineBefore };
-    Some((Stamp { clock, ns, has_fraction: number.contains(&b'.') }, rest.strip_prefix(b" ")?))
+    let clock = if ns >= EPOCH_FROM_NS {
+        Clock::Epoch
+    } else {
+        Clock::LineBefore
+    };
+    Some((
+        Stamp {
+            clock,
+            ns,
+            has_fraction: number.contains(&b'.'),
+        },
+        rest.strip_prefix(b" ")?,
+    ))
 }
 
 /// Skips the instruction pointer of `-i` and the number of `-n`: `[00007fc79db9ead7] `, `[  59] `.
 fn skip_position(text: &[u8]) -> &[u8] {
     let mut text = text;
     while let Some(inside) = text.strip_prefix(b"[") {
-        let Some(end) = inside.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b' ' | b'?')) else {
+        let Some(end) = inside
+            .iter()
+            .position(|byte| !matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b' ' | b'?'))
+        else {
             return text;
         };
-        let Some(rest) = inside[end..].strip_prefix(b"] ") else { return text };
+        let Some(rest) = inside[end..].strip_prefix(b"] ") else {
+            return text;
+        };
         text = rest;
     }
     text
 }
 
 fn skip_spaces(text: &[u8]) -> &[u8] {
-    let spaces = text.iter().position(|&byte| byte != b' ').unwrap_or(text.len());
+    let spaces = text
+        .iter()
+        .position(|&byte| byte != b' ')
+        .unwrap_or(text.len());
     &text[spaces..]
 }
 
@@ -130,10 +163,14 @@ pub struct Moment(Stamp);
 impl Moment {
     /// The moment `ns` later.
     pub fn plus(self, ns: u64) -> Self {
-        Self(Stamp { ns: self.0.ns.saturating_add(ns), ..self.0 })
+        Self(Stamp {
+            ns: self.0.ns.saturating_add(ns),
+            ..self.0
+        })
     }
 
-    /// The time from `start` to this moment in ns. `None` if the timestamps do not say, as with whole seconds.
+    /// The time from `start` to this moment in ns. `None` if the timestamps do not say, as with
+    /// whole seconds.
     pub fn since(self, start: Self) -> Option<u64> {
         let (start, end) = (start.0, self.0);
         if start.clock != end.clock || !start.has_fraction || !end.has_fraction {
@@ -146,7 +183,9 @@ impl Moment {
     /// The moment as a date; `None` without `-ttt`.
     pub fn date(self) -> Option<SystemTime> {
         let is_date = self.0.clock == Clock::Epoch;
-        is_date.then(|| SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(self.0.ns))).flatten()
+        is_date
+            .then(|| SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(self.0.ns)))
+            .flatten()
     }
 }
 
@@ -163,7 +202,10 @@ impl Stamps {
             return Moment(stamp);
         }
         self.elapsed_ns = self.elapsed_ns.saturating_add(stamp.ns);
-        Moment(Stamp { ns: self.elapsed_ns, ..stamp })
+        Moment(Stamp {
+            ns: self.elapsed_ns,
+            ..stamp
+        })
     }
 }
 
@@ -173,19 +215,45 @@ mod tests {
 
     fn read(line: &str) -> (Prefix<'_>, &str) {
         let (prefix, rest) = Prefix::read(line.as_bytes());
-        (prefix, std::str::from_utf8(rest).expect("is a piece of a str"))
+        (
+            prefix,
+            std::str::from_utf8(rest).expect("is a piece of a str"),
+        )
     }
 
     fn stamp(clock: Clock, ns: u64) -> Stamp {
-        Stamp { clock, ns, has_fraction: true }
+        Stamp {
+            clock,
+            ns,
+            has_fraction: true,
+        }
     }
 
     #[test]
     fn the_thread_is_parsed() {
-        for line in ["123 read(", "123   read(", "[pid 123] read(", "[pid   123] read("] {
-            assert_eq!(read(line), (Prefix { tid: Some(123), ..Prefix::default() }, "read("), "{line}");
+        for line in [
+            "123 read(",
+            "123   read(",
+            "[pid 123] read(",
+            "[pid   123] read(",
+        ] {
+            assert_eq!(
+                read(line),
+                (
+                    Prefix {
+                        tid: Some(123),
+                        ..Prefix::default()
+                    },
+                    "read("
+                ),
+                "{line}"
+            );
         }
-        let named = Prefix { tid: Some(123), comm: Some(b"a b"), stamp: None };
+        let named = Prefix {
+            tid: Some(123),
+            comm: Some(b"a b"),
+            stamp: None,
+        };
         assert_eq!(read("123<a b> read("), (named, "read("));
         assert_eq!(read("[pid   123<a b>] read("), (named, "read("));
         assert_eq!(read("read("), (Prefix::default(), "read("));
@@ -194,30 +262,63 @@ mod tests {
     #[test]
     fn the_time_is_parsed() {
         let noon = 12 * 3600 * SECOND_NS;
-        assert_eq!(read("12:00:00.000001 read(").0.stamp, Some(stamp(Clock::Midnight, noon + 1000)));
-        assert_eq!(read("12:00:00 read(").0.stamp, Some(Stamp { clock: Clock::Midnight, ns: noon, has_fraction: false }));
-        assert_eq!(read("1795243962.014612 read(").0.stamp, Some(stamp(Clock::Epoch, 1_795_243_962_014_612_000)));
-        assert_eq!(read("     0.000123 read(").0.stamp, Some(stamp(Clock::LineBefore, 123_000)));
+        assert_eq!(
+            read("12:00:00.000001 read(").0.stamp,
+            Some(stamp(Clock::Midnight, noon + 1000))
+        );
+        assert_eq!(
+            read("12:00:00 read(").0.stamp,
+            Some(Stamp {
+                clock: Clock::Midnight,
+                ns: noon,
+                has_fraction: false
+            })
+        );
+        assert_eq!(
+            read("1795243962.014612 read(").0.stamp,
+            Some(stamp(Clock::Epoch, 1_795_243_962_014_612_000))
+        );
+        assert_eq!(
+            read("     0.000123 read(").0.stamp,
+            Some(stamp(Clock::LineBefore, 123_000))
+        );
         assert_eq!(
             read("1795243962 read(").0,
             Prefix {
-                stamp: Some(Stamp { clock: Clock::Epoch, ns: 1_795_243_962 * SECOND_NS, has_fraction: false }),
+                stamp: Some(Stamp {
+                    clock: Clock::Epoch,
+                    ns: 1_795_243_962 * SECOND_NS,
+                    has_fraction: false
+                }),
                 ..Prefix::default()
             }
         );
         assert_eq!(
             read("12:00:00 (+     0.000437) read("),
-            (Prefix { stamp: read("12:00:00 x").0.stamp, ..Prefix::default() }, "read(")
+            (
+                Prefix {
+                    stamp: read("12:00:00 x").0.stamp,
+                    ..Prefix::default()
+                },
+                "read("
+            )
         );
     }
 
     #[test]
     fn thread_time_and_position_are_parsed_together() {
         let (prefix, rest) = read("[pid   123] 12:00:00.5 [00007fc79db9ead7] [  59] read(");
-        assert_eq!((prefix.tid, prefix.stamp.map(|stamp| stamp.ns), rest), (Some(123), Some(43_200_500_000_000), "read("));
+        assert_eq!(
+            (prefix.tid, prefix.stamp.map(|stamp| stamp.ns), rest),
+            (Some(123), Some(43_200_500_000_000), "read(")
+        );
         assert_eq!(
             read("123        0.000012 read(").0,
-            Prefix { tid: Some(123), stamp: Some(stamp(Clock::LineBefore, 12_000)), ..Prefix::default() }
+            Prefix {
+                tid: Some(123),
+                stamp: Some(stamp(Clock::LineBefore, 12_000)),
+                ..Prefix::default()
+            }
         );
         assert_eq!(read("[????????????????] +++").1, "+++");
     }
@@ -238,27 +339,45 @@ mod tests {
     }
 
     fn moment(clock: Clock, ns: u64) -> Moment {
-        Moment(Stamp { clock, ns, has_fraction: true })
+        Moment(Stamp {
+            clock,
+            ns,
+            has_fraction: true,
+        })
     }
 
     #[test]
     fn a_time_of_day_may_pass_midnight() {
-        let (before, after) = (moment(Clock::Midnight, DAY_NS - 5), moment(Clock::Midnight, 7));
+        let (before, after) = (
+            moment(Clock::Midnight, DAY_NS - 5),
+            moment(Clock::Midnight, 7),
+        );
         assert_eq!(after.since(before), Some(12));
     }
 
     #[test]
     fn whole_seconds_and_different_clocks_give_no_duration() {
-        let whole = Moment(Stamp { clock: Clock::Midnight, ns: SECOND_NS, has_fraction: false });
+        let whole = Moment(Stamp {
+            clock: Clock::Midnight,
+            ns: SECOND_NS,
+            has_fraction: false,
+        });
         assert_eq!(whole.since(whole), None);
-        assert_eq!(moment(Clock::Epoch, 7).since(moment(Clock::Midnight, 5)), None);
+        assert_eq!(
+            moment(Clock::Epoch, 7).since(moment(Clock::Midnight, 5)),
+            None
+        );
         assert_eq!(moment(Clock::Epoch, 5).since(moment(Clock::Epoch, 7)), None);
     }
 
     #[test]
     fn relative_timestamps_are_summed() {
         let mut stamps = Stamps::default();
-        let stamp = |ns| Stamp { clock: Clock::LineBefore, ns, has_fraction: true };
+        let stamp = |ns| Stamp {
+            clock: Clock::LineBefore,
+            ns,
+            has_fraction: true,
+        };
         let first = stamps.next(stamp(0));
         stamps.next(stamp(5));
         assert_eq!(stamps.next(stamp(6)).since(first), Some(11));
@@ -266,7 +385,10 @@ mod tests {
 
     #[test]
     fn only_a_time_since_the_epoch_is_a_date() {
-        assert_eq!(moment(Clock::Epoch, SECOND_NS).date(), Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1)));
+        assert_eq!(
+            moment(Clock::Epoch, SECOND_NS).date(),
+            Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1))
+        );
         assert_eq!(moment(Clock::Midnight, SECOND_NS).date(), None);
     }
 }

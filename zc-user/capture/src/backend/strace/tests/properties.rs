@@ -31,23 +31,46 @@ struct Printed {
 
 impl Printed {
     fn outcome(&self) -> String {
-        let duration = self.duration_us.map_or_else(String::new, |us| format!(" <{}.{:06}>", us / 1_000_000, us % 1_000_000));
+        let duration = self.duration_us.map_or_else(String::new, |us| {
+            format!(" <{}.{:06}>", us / 1_000_000, us % 1_000_000)
+        });
         format!(")  = {}{duration}", self.result)
     }
 
     fn whole(&self) -> String {
-        format!("{} {}({}{}\n", self.tid, self.name, self.args.join(", "), self.outcome())
+        format!(
+            "{} {}({}{}\n",
+            self.tid,
+            self.name,
+            self.args.join(", "),
+            self.outcome()
+        )
     }
 
     fn entry(&self) -> String {
         let known = self.known.min(self.args.len());
-        let comma = if known > 0 && known < self.args.len() { ", " } else { "" };
-        format!("{} {}({}{comma} <unfinished ...>\n", self.tid, self.name, self.args[..known].join(", "))
+        let comma = if known > 0 && known < self.args.len() {
+            ", "
+        } else {
+            ""
+        };
+        format!(
+            "{} {}({}{comma} <unfinished ...>\n",
+            self.tid,
+            self.name,
+            self.args[..known].join(", ")
+        )
     }
 
     fn rest(&self) -> String {
         let known = self.known.min(self.args.len());
-        format!("{} <... {} resumed>{}{}\n", self.tid, self.name, self.args[known..].join(", "), self.outcome())
+        format!(
+            "{} <... {} resumed>{}{}\n",
+            self.tid,
+            self.name,
+            self.args[known..].join(", "),
+            self.outcome()
+        )
     }
 }
 
@@ -81,14 +104,18 @@ fn argument() -> impl Strategy<Value = String> {
     ];
     plain.prop_recursive(2, 12, 3, |inner| {
         prop_oneof![
-            prop::collection::vec(inner.clone(), 0..3).prop_map(|list| format!("[{}]", list.join(", "))),
-            prop::collection::vec(inner, 1..3).prop_map(|list| format!("{{iov_base={}}}", list.join(", iov_len="))),
+            prop::collection::vec(inner.clone(), 0..3)
+                .prop_map(|list| format!("[{}]", list.join(", "))),
+            prop::collection::vec(inner, 1..3)
+                .prop_map(|list| format!("{{iov_base={}}}", list.join(", iov_len="))),
         ]
     })
 }
 
 fn call() -> impl Strategy<Value = Printed> {
-    let name = prop::sample::select(vec!["read", "write", "readv", "sendmsg", "close", "mmap", "splice", "ioctl", "futex"]);
+    let name = prop::sample::select(vec![
+        "read", "write", "readv", "sendmsg", "close", "mmap", "splice", "ioctl", "futex",
+    ]);
     let result = prop_oneof![
         (0..1_000_000_u32).prop_map(|value| value.to_string()),
         Just("0x7f0000001000".to_owned()),
@@ -99,8 +126,22 @@ fn call() -> impl Strategy<Value = Printed> {
         Just("? ERESTARTSYS (To be restarted if SA_RESTART is set)".to_owned()),
         Just("?".to_owned()),
     ];
-    (10..14_u32, name, prop::collection::vec(argument(), 0..5), result, prop::option::of(0..5_000_000_u32), 0..5_usize)
-        .prop_map(|(tid, name, args, result, duration_us, known)| Printed { tid, name, args, result, duration_us, known })
+    (
+        10..14_u32,
+        name,
+        prop::collection::vec(argument(), 0..5),
+        result,
+        prop::option::of(0..5_000_000_u32),
+        0..5_usize,
+    )
+        .prop_map(|(tid, name, args, result, duration_us, known)| Printed {
+            tid,
+            name,
+            args,
+            result,
+            duration_us,
+            known,
+        })
 }
 
 /// Everything that does not depend on the order of lines of different threads.
@@ -111,7 +152,17 @@ fn sums(trace: &Trace) -> BTreeMap<u32, Vec<String>> {
             let mut rows: Vec<String> = thread
                 .rows
                 .iter()
-                .map(|row| format!("{:?}", Row { order: None, moved_order: None, last_order: None, ..row.clone() }))
+                .map(|row| {
+                    format!(
+                        "{:?}",
+                        Row {
+                            order: None,
+                            moved_order: None,
+                            last_order: None,
+                            ..row.clone()
+                        }
+                    )
+                })
                 .collect();
             rows.sort();
             (thread.tid, rows)
@@ -177,7 +228,8 @@ proptest! {
     #[test]
     fn interrupted_lines_give_the_same_sums(calls in prop::collection::vec(call(), 0..30)) {
         let whole: String = calls.iter().map(Printed::whole).collect();
-        // A call ends when its thread enters the next one, or at the end, so that each thread has one unfinished call.
+        // A call ends when its thread enters the next one, or at the end, so that each thread has
+        // one unfinished call.
         let mut interrupted = String::new();
         let mut under_way: BTreeMap<u32, &Printed> = BTreeMap::new();
         for call in &calls {
@@ -254,16 +306,30 @@ impl Random {
             1 => drop(line.drain(at..end)),
             2 => line.extend_from_within(at..end),
             3 => drop(line.splice(at..at, TOKENS[self.below(TOKENS.len())].bytes())),
-            4 => drop(line.splice(at..end, other[self.below(other.len() + 1)..].iter().copied())),
-            _ => line.iter_mut().skip(at).take(1).for_each(|byte| *byte = u8::try_from(self.below(256)).expect("is below 256")),
+            4 => drop(line.splice(
+                at..end,
+                other[self.below(other.len() + 1)..].iter().copied(),
+            )),
+            _ => line
+                .iter_mut()
+                .skip(at)
+                .take(1)
+                .for_each(|byte| *byte = u8::try_from(self.below(256)).expect("is below 256")),
         }
     }
 }
 
 #[test]
 fn a_million_damaged_lines_are_read_without_a_panic() {
-    let texts: Vec<&[u8]> = logs().iter().flat_map(|log| files(log)).map(|log| log.reader).collect();
-    let lines: Vec<&[u8]> = texts.iter().flat_map(|text| text.split(|&byte| byte == b'\n')).collect();
+    let texts: Vec<&[u8]> = logs()
+        .iter()
+        .flat_map(|log| files(log))
+        .map(|log| log.reader)
+        .collect();
+    let lines: Vec<&[u8]> = texts
+        .iter()
+        .flat_map(|text| text.split(|&byte| byte == b'\n'))
+        .collect();
     let unparsed: usize = thread::scope(|scope| {
         let halves = [0x5eed, 0xf00d].map(|seed| {
             scope.spawn({
@@ -271,9 +337,15 @@ fn a_million_damaged_lines_are_read_without_a_panic() {
                 move || read_damaged(lines, LINES / 2, Random(seed))
             })
         });
-        halves.into_iter().map(|half| half.join().expect("does not panic")).sum()
+        halves
+            .into_iter()
+            .map(|half| half.join().expect("does not panic"))
+            .sum()
     });
-    assert!((LINES / 20..LINES).contains(&unparsed), "{unparsed} lines are not understood");
+    assert!(
+        (LINES / 20..LINES).contains(&unparsed),
+        "{unparsed} lines are not understood"
+    );
 }
 
 /// Reads `count` damaged lines; returns how many are not understood.
@@ -305,7 +377,14 @@ fn a_log_may_be_cut_off_anywhere() {
     for end in (0..text.len()).step_by(7) {
         let mut ignore = |_: &str| {};
         let mut collector = Collector::new(&Selection::default(), Until::AllEnd, &mut ignore);
-        read_log(Log { reader: &text[..end], tid: None }, &mut collector).expect("memory can be read");
+        read_log(
+            Log {
+                reader: &text[..end],
+                tid: None,
+            },
+            &mut collector,
+        )
+        .expect("memory can be read");
         let trace = collector.finish();
         assert!(trace.processes.len() <= 1, "no process is made up at {end}");
     }

@@ -18,7 +18,8 @@ fn launched(rest: &str) -> Trace {
     read_text(&format!("{LAUNCH}{rest}"))
 }
 
-/// Checks that nothing is lost. That made-up processes do not end, or not by `exit_group`, is tested in [`a_log_that_leaves_calls_out_says_so`].
+/// Checks that nothing is lost. That made-up processes do not end, or not by `exit_group`, is
+/// tested in [`a_log_that_leaves_calls_out_says_so`].
 #[track_caller]
 fn assert_whole(trace: &Trace) {
     let is_about_ends = |loss: &Loss| matches!(loss, Loss::UnshownCalls | Loss::TracerEnded);
@@ -26,7 +27,11 @@ fn assert_whole(trace: &Trace) {
 }
 
 fn process(trace: &Trace, pid: u32) -> &Process {
-    trace.processes.iter().find(|process| process.pid == pid).unwrap_or_else(|| panic!("no process {pid} in {trace:?}"))
+    trace
+        .processes
+        .iter()
+        .find(|process| process.pid == pid)
+        .unwrap_or_else(|| panic!("no process {pid} in {trace:?}"))
 }
 
 #[test]
@@ -35,9 +40,18 @@ fn the_command_starts_with_its_exec() {
     assert_eq!(trace.command, ["x", "y"]);
     assert_eq!(trace.exit, Some(Exit::Code(3)));
     let root = process(&trace, 10);
-    assert_eq!((root.exe.as_deref(), root.ppid, root.state), (Some("/bin/x"), None, State::Exited));
     assert_eq!(
-        (row(&trace, "execve").calls, row(&trace, "execve").times.as_ref().map(|times| times.total_ns)),
+        (root.exe.as_deref(), root.ppid, root.state),
+        (Some("/bin/x"), None, State::Exited)
+    );
+    assert_eq!(
+        (
+            row(&trace, "execve").calls,
+            row(&trace, "execve")
+                .times
+                .as_ref()
+                .map(|times| times.total_ns)
+        ),
         (1, Some(100_000))
     );
     assert_whole(&trace);
@@ -45,7 +59,9 @@ fn the_command_starts_with_its_exec() {
 
 #[test]
 fn a_failed_exec_of_the_command_is_not_counted() {
-    let trace = read_text("10 execve(\"/bin/x\", [\"x\"], 0x7ffe) = -1 EACCES (Permission denied)\n10 +++ exited with 1 +++\n");
+    let trace = read_text(
+        "10 execve(\"/bin/x\", [\"x\"], 0x7ffe) = -1 EACCES (Permission denied)\n10 +++ exited with 1 +++\n",
+    );
     assert!(rows(&trace).next().is_none());
     assert_eq!((trace.command.len(), trace.exit), (0, Some(Exit::Code(1))));
 }
@@ -54,9 +70,22 @@ fn a_failed_exec_of_the_command_is_not_counted() {
 fn a_process_has_the_name_of_its_last_program_although_strace_keeps_the_one_before() {
     let name = |log: &str| process(&read_text(log), 10).comm.clone();
     let exec = "10<strace> execve(\"/bin/sh\", [\"sh\"], 0x7f) = 0\n10<sh> execve(\"/opt/a-name-of-more-than-15\", [], 0) = 0\n";
-    assert_eq!(name(&format!("{exec}10<sh> getuid() = 0\n")).as_deref(), Some("a-name-of-more-"));
-    assert_eq!(name(&format!("{exec}10<sh> getuid() = 0\n10<itself> getuid() = 0\n")).as_deref(), Some("itself"));
-    assert_eq!(name("10 execve(\"/bin/sh\", [\"sh\"], 0x7f) = 0\n10 getuid() = 0\n"), None, "the log has no names");
+    assert_eq!(
+        name(&format!("{exec}10<sh> getuid() = 0\n")).as_deref(),
+        Some("a-name-of-more-")
+    );
+    assert_eq!(
+        name(&format!(
+            "{exec}10<sh> getuid() = 0\n10<itself> getuid() = 0\n"
+        ))
+        .as_deref(),
+        Some("itself")
+    );
+    assert_eq!(
+        name("10 execve(\"/bin/sh\", [\"sh\"], 0x7f) = 0\n10 getuid() = 0\n"),
+        None,
+        "the log has no names"
+    );
 }
 
 #[test]
@@ -65,8 +94,14 @@ fn the_exec_of_a_child_is_counted() {
         "10 vfork() = 11\n11 execve(\"/bin/z\", [\"z\"], 0x7f) = 0\n11 +++ exited with 0 +++\n10 execve(\"/bin/q\", [], 0) = 0\n",
     );
     assert_eq!(process(&trace, 11).threads[0].rows[0].call.name, "execve");
-    assert_eq!((process(&trace, 11).ppid, process(&trace, 11).exe.as_deref()), (Some(10), Some("/bin/z")));
-    assert_eq!((process(&trace, 10).exe.as_deref(), trace.command.len()), (Some("/bin/q"), 2));
+    assert_eq!(
+        (process(&trace, 11).ppid, process(&trace, 11).exe.as_deref()),
+        (Some(10), Some("/bin/z"))
+    );
+    assert_eq!(
+        (process(&trace, 10).exe.as_deref(), trace.command.len()),
+        (Some("/bin/q"), 2)
+    );
 }
 
 #[test]
@@ -75,13 +110,34 @@ fn bytes_are_positive_results_of_calls_that_return_bytes() {
         "10 read(3, \"ab\", 10) = 2 <0.000002>\n10 read(3, 0x7f, 10) = -1 EAGAIN (x) <0.000004>\n10 mmap(NULL, 4096, 0, 0, 3, 0) = 0x7f0000000000\n10 close(3) = 0\n",
     );
     let read = row(&trace, "read");
-    assert_eq!((read.calls, read.errors, &read.errnos), (2, 1, &BTreeMap::from([(11, 1)])));
+    assert_eq!(
+        (read.calls, read.errors, &read.errnos),
+        (2, 1, &BTreeMap::from([(11, 1)]))
+    );
     assert_eq!((read.bytes, read.requested_bytes), (Some(2), Some(20)));
     let times = read.times.as_ref().expect("has -T");
-    assert_eq!((times.total_ns, times.min_ns, times.max_ns, times.histogram.count()), (6000, 2000, 4000, 2));
-    assert_eq!((row(&trace, "mmap").bytes, row(&trace, "mmap").requested_bytes), (None, Some(4096)));
     assert_eq!(
-        (row(&trace, "close").bytes, row(&trace, "close").requested_bytes, &row(&trace, "close").times),
+        (
+            times.total_ns,
+            times.min_ns,
+            times.max_ns,
+            times.histogram.count()
+        ),
+        (6000, 2000, 4000, 2)
+    );
+    assert_eq!(
+        (
+            row(&trace, "mmap").bytes,
+            row(&trace, "mmap").requested_bytes
+        ),
+        (None, Some(4096))
+    );
+    assert_eq!(
+        (
+            row(&trace, "close").bytes,
+            row(&trace, "close").requested_bytes,
+            &row(&trace, "close").times
+        ),
         (None, None, &None)
     );
 }
@@ -91,15 +147,29 @@ fn one_unknown_size_makes_the_sum_unknown() {
     let trace = launched(
         "10 readv(3, [{iov_base=\"a\", iov_len=5}], 1) = 1\n10 readv(3, 0x7f, 2) = -1 EAGAIN (x)\n10 readv(3, [{iov_base=\"a\", iov_len=5}], 1) = 1\n",
     );
-    assert_eq!((row(&trace, "readv").bytes, row(&trace, "readv").requested_bytes), (Some(2), None));
+    assert_eq!(
+        (
+            row(&trace, "readv").bytes,
+            row(&trace, "readv").requested_bytes
+        ),
+        (Some(2), None)
+    );
 }
 
 #[test]
 fn an_interrupted_call_is_counted_once() {
-    let trace = launched("10 read(3,  <unfinished ...>\n11 getuid() = 0\n10 <... read resumed>\"ab\", 10) = 2 <1.5>\n");
+    let trace = launched(
+        "10 read(3,  <unfinished ...>\n11 getuid() = 0\n10 <... read resumed>\"ab\", 10) = 2 <1.5>\n",
+    );
     let read = row(&trace, "read");
-    assert_eq!((read.calls, read.bytes, read.requested_bytes), (1, Some(2), Some(10)));
-    assert_eq!(read.times.as_ref().map(|times| times.total_ns), Some(1_500_000_000));
+    assert_eq!(
+        (read.calls, read.bytes, read.requested_bytes),
+        (1, Some(2), Some(10))
+    );
+    assert_eq!(
+        read.times.as_ref().map(|times| times.total_ns),
+        Some(1_500_000_000)
+    );
 }
 
 #[test]
@@ -108,7 +178,10 @@ fn a_restart_is_an_error_and_then_another_call() {
         "10 read(3, 0x7f, 10) = ? ERESTARTSYS (To be restarted if SA_RESTART is set)\n10 --- SIGALRM {si_signo=SIGALRM} ---\n10 read(3, \"a\", 10) = 1\n",
     );
     let read = row(&trace, "read");
-    assert_eq!((read.calls, read.errors, &read.errnos), (2, 1, &BTreeMap::from([(512, 1)])));
+    assert_eq!(
+        (read.calls, read.errors, &read.errnos),
+        (2, 1, &BTreeMap::from([(512, 1)]))
+    );
 }
 
 #[test]
@@ -130,19 +203,30 @@ fn a_call_that_seccomp_traps_was_not_made() {
     );
     for name in ["write", "read", "sendto"] {
         let row = row(&trace, name);
-        assert_eq!((row.calls, row.unfinished, row.bytes, row.requested_bytes), (0, 1, Some(0), Some(0)), "{name}");
+        assert_eq!(
+            (row.calls, row.unfinished, row.bytes, row.requested_bytes),
+            (0, 1, Some(0), Some(0)),
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn a_call_may_return_its_own_number_or_its_first_argument() {
-    for after in
-        ["10 --- SIGTERM {x} ---\n10 +++ killed by SIGTERM +++\n", "10 write(1, \"a\", 1) = 1\n", "10 getuid() = 0\n", ""]
-    {
+    for after in [
+        "10 --- SIGTERM {x} ---\n10 +++ killed by SIGTERM +++\n",
+        "10 write(1, \"a\", 1) = 1\n",
+        "10 getuid() = 0\n",
+        "",
+    ] {
         let trace = launched(&format!("10 write(1, \"a\", 1) = 1\n{after}"));
         let row = row(&trace, "write");
         let writes = if after.contains("write") { 2 } else { 1 };
-        assert_eq!((row.calls, row.unfinished, row.bytes), (writes, 0, Some(writes)), "{after}");
+        assert_eq!(
+            (row.calls, row.unfinished, row.bytes),
+            (writes, 0, Some(writes)),
+            "{after}"
+        );
     }
 }
 
@@ -152,7 +236,11 @@ fn a_call_that_does_not_return_is_unfinished() {
         "10 exit_group(0) = ?\n10 +++ exited with 0 +++\n11 read(0,  <unfinished ...>\n11 +++ killed by SIGKILL +++\n12 write(1, \"\", 0 <unfinished ...>\n",
     );
     for name in ["exit_group", "read", "write"] {
-        assert_eq!((row(&trace, name).calls, row(&trace, name).unfinished), (0, 1), "{name}");
+        assert_eq!(
+            (row(&trace, name).calls, row(&trace, name).unfinished),
+            (0, 1),
+            "{name}"
+        );
     }
     assert_eq!(process(&trace, 12).state, State::Running);
     assert_whole(&trace);
@@ -160,10 +248,21 @@ fn a_call_that_does_not_return_is_unfinished() {
 
 #[test]
 fn a_return_without_an_entry_is_counted_and_is_a_loss() {
-    let trace =
-        launched("10 <... read resumed>\"ab\", 10) = 2 <0.1>\n10 write(1,  <unfinished ...>\n10 <... close resumed>) = 0\n");
-    assert_eq!((row(&trace, "read").calls, row(&trace, "read").bytes, row(&trace, "read").requested_bytes), (1, Some(2), None));
-    assert_eq!((row(&trace, "write").unfinished, row(&trace, "close").calls), (1, 1));
+    let trace = launched(
+        "10 <... read resumed>\"ab\", 10) = 2 <0.1>\n10 write(1,  <unfinished ...>\n10 <... close resumed>) = 0\n",
+    );
+    assert_eq!(
+        (
+            row(&trace, "read").calls,
+            row(&trace, "read").bytes,
+            row(&trace, "read").requested_bytes
+        ),
+        (1, Some(2), None)
+    );
+    assert_eq!(
+        (row(&trace, "write").unfinished, row(&trace, "close").calls),
+        (1, 1)
+    );
     assert_eq!(lost(&trace, Loss::ExitsWithoutEntry), 2);
 }
 
@@ -173,9 +272,16 @@ fn threads_belong_to_the_process_of_their_creator() {
         "10 clone3({flags=CLONE_VM|CLONE_THREAD, x} => {parent_tid=[11]}, 88) = 11\n11 clone3({flags=CLONE_VM|CLONE_THREAD, x}, 88 <unfinished ...>\n12 getuid() = 0\n11 <... clone3 resumed>) = 12\n12 clone(child_stack=NULL, flags=SIGCHLD) = 13\n13 getuid() = 0\n13 clone(child_stack=NULL, flags=CLONE_PARENT|SIGCHLD) = 14\n14 getuid() = 0\n",
     );
     assert_eq!(trace.processes.len(), 3);
-    let tids: Vec<u32> = process(&trace, 10).threads.iter().map(|thread| thread.tid).collect();
+    let tids: Vec<u32> = process(&trace, 10)
+        .threads
+        .iter()
+        .map(|thread| thread.tid)
+        .collect();
     assert_eq!(tids, [10, 11, 12]);
-    assert_eq!((process(&trace, 13).ppid, process(&trace, 14).ppid), (Some(10), Some(10)));
+    assert_eq!(
+        (process(&trace, 13).ppid, process(&trace, 14).ppid),
+        (Some(10), Some(10))
+    );
     assert_whole(&trace);
 }
 
@@ -184,8 +290,12 @@ fn a_reused_id_is_another_process() {
     let trace = launched(
         "10 fork() = 11\n11 +++ exited with 0 +++\n10 fork( <unfinished ...>\n11 getuid() = 0\n11 +++ exited with 0 +++\n10 <... fork resumed>) = 11\n",
     );
-    let children: Vec<Option<u32>> =
-        trace.processes.iter().filter(|process| process.pid == 11).map(|process| process.ppid).collect();
+    let children: Vec<Option<u32>> = trace
+        .processes
+        .iter()
+        .filter(|process| process.pid == 11)
+        .map(|process| process.ppid)
+        .collect();
     assert_eq!(children, [Some(10), Some(10)]);
     assert_whole(&trace);
 }
@@ -202,24 +312,45 @@ fn the_trace_ends_with_the_command_if_asked_to() {
         "{LAUNCH}10 fork() = 11\n10 fork() = 12\n11 read(0,  <unfinished ...>\n10 +++ exited with 0 +++\n11 <... read resumed>\"\", 1) = 0\n11 +++ exited with 0 +++\n12 +++ exited with 0 +++\n"
     );
     let trace = read_until(&log, Until::RootEnds);
-    assert_eq!((row(&trace, "read").calls, row(&trace, "read").unfinished), (0, 1));
-    assert_eq!((process(&trace, 11).state, process(&trace, 12).state), (State::Running, State::Running));
+    assert_eq!(
+        (row(&trace, "read").calls, row(&trace, "read").unfinished),
+        (0, 1)
+    );
+    assert_eq!(
+        (process(&trace, 11).state, process(&trace, 12).state),
+        (State::Running, State::Running)
+    );
     assert_whole(&trace);
     assert_eq!(row(&read_until(&log, Until::AllEnd), "read").calls, 1);
 }
 
 #[test]
 fn a_child_that_is_not_known_to_be_followed_is_a_loss() {
-    let trace = read_until(&format!("{LAUNCH}10 fork() = 11\n10 +++ exited with 0 +++\n"), Until::RootEnds);
-    assert_eq!((trace.processes.len(), lost(&trace, Loss::UnfollowedTasks)), (1, 1));
+    let trace = read_until(
+        &format!("{LAUNCH}10 fork() = 11\n10 +++ exited with 0 +++\n"),
+        Until::RootEnds,
+    );
+    assert_eq!(
+        (trace.processes.len(), lost(&trace, Loss::UnfollowedTasks)),
+        (1, 1)
+    );
 }
 
 #[test]
 fn a_child_in_another_namespace_has_the_id_that_strace_sees() {
-    let trace = launched("10 clone(flags=SIGCHLD) = 2<sh> /* 11 in strace's PID NS */\n11 +++ exited with 0 +++\n");
-    assert_eq!((trace.processes.len(), process(&trace, 11).ppid), (2, Some(10)));
+    let trace = launched(
+        "10 clone(flags=SIGCHLD) = 2<sh> /* 11 in strace's PID NS */\n11 +++ exited with 0 +++\n",
+    );
+    assert_eq!(
+        (trace.processes.len(), process(&trace, 11).ppid),
+        (2, Some(10))
+    );
     assert_whole(&trace);
-    assert!(trace.notes.iter().all(|note| !note.contains("who created")), "{:?}", trace.notes);
+    assert!(
+        trace.notes.iter().all(|note| !note.contains("who created")),
+        "{:?}",
+        trace.notes
+    );
 }
 
 #[test]
@@ -230,7 +361,14 @@ fn an_exec_in_another_thread_takes_over_the_process() {
     assert_eq!(trace.processes.len(), 1);
     assert_eq!(trace.processes[0].exe.as_deref(), Some("/bin/z"));
     // The one that launched the command, and the thread's.
-    assert_eq!((row(&trace, "execve").calls, row(&trace, "execve").unfinished, row(&trace, "pause").unfinished), (2, 0, 1));
+    assert_eq!(
+        (
+            row(&trace, "execve").calls,
+            row(&trace, "execve").unfinished,
+            row(&trace, "pause").unfinished
+        ),
+        (2, 0, 1)
+    );
     assert_whole(&trace);
 }
 
@@ -239,10 +377,24 @@ fn an_exec_may_end_the_thread_that_has_just_created_its_thread() {
     let trace = launched(
         "10 clone3({flags=CLONE_THREAD, x} <unfinished ...>\n11 getuid() = 0\n11 execve(\"/bin/z\", [\"z\"], 0x7f <unfinished ...>\n10 <... clone3 resumed> <unfinished ...>) = ?\n10 +++ superseded by execve in pid 11 +++\n10 <... execve resumed>) = 0\n10 +++ exited with 0 +++\n",
     );
-    let tids: Vec<u32> = process(&trace, 10).threads.iter().map(|thread| thread.tid).collect();
+    let tids: Vec<u32> = process(&trace, 10)
+        .threads
+        .iter()
+        .map(|thread| thread.tid)
+        .collect();
     assert_eq!((trace.processes.len(), tids), (1, vec![10, 11]));
-    assert!(trace.notes.iter().all(|note| !note.contains("who created")), "{:?}", trace.notes);
-    assert_eq!((row(&trace, "clone3").unfinished, row(&trace, "getuid").calls), (1, 1));
+    assert!(
+        trace.notes.iter().all(|note| !note.contains("who created")),
+        "{:?}",
+        trace.notes
+    );
+    assert_eq!(
+        (
+            row(&trace, "clone3").unfinished,
+            row(&trace, "getuid").calls
+        ),
+        (1, 1)
+    );
     assert_whole(&trace);
 }
 
@@ -254,13 +406,36 @@ fn logs_of_one_thread_each_are_one_trace_in_any_order() {
     let mut logs = [(10, root), (11, child), (12, thread)];
     for _ in 0..3 {
         logs.rotate_left(1);
-        let logs = logs.iter().map(|&(tid, text)| Log { reader: text.as_bytes(), tid: Some(tid) }).collect();
-        let trace = read_logs(logs, &Selection::All, &mut |line| panic!("{line}")).expect("memory can be read");
-        assert_eq!((trace.exit, &trace.command[..]), (Some(Exit::Code(7)), &["x".to_owned()][..]));
-        assert_eq!((process(&trace, 11).ppid, process(&trace, 11).threads[0].rows[0].calls), (Some(10), 1));
-        let mut tids: Vec<u32> = process(&trace, 10).threads.iter().map(|thread| thread.tid).collect();
+        let logs = logs
+            .iter()
+            .map(|&(tid, text)| Log {
+                reader: text.as_bytes(),
+                tid: Some(tid),
+            })
+            .collect();
+        let trace = read_logs(logs, &Selection::All, &mut |line| panic!("{line}"))
+            .expect("memory can be read");
+        assert_eq!(
+            (trace.exit, &trace.command[..]),
+            (Some(Exit::Code(7)), &["x".to_owned()][..])
+        );
+        assert_eq!(
+            (
+                process(&trace, 11).ppid,
+                process(&trace, 11).threads[0].rows[0].calls
+            ),
+            (Some(10), 1)
+        );
+        let mut tids: Vec<u32> = process(&trace, 10)
+            .threads
+            .iter()
+            .map(|thread| thread.tid)
+            .collect();
         tids.sort_unstable();
-        assert_eq!((tids, process(&trace, 10).exe.as_deref()), (vec![10, 12], Some("/bin/t")));
+        assert_eq!(
+            (tids, process(&trace, 10).exe.as_deref()),
+            (vec![10, 12], Some("/bin/t"))
+        );
         assert_whole(&trace);
     }
 }
@@ -270,9 +445,19 @@ fn logs_of_one_thread_each_show_an_exec_before_the_return_of_a_clone() {
     let leader = "execve(\"/bin/x\", [\"x\"], 0x7f) = 0\nclone3({flags=CLONE_THREAD, x} <unfinished ...>) = ?\n+++ superseded by execve in pid 12 +++\n<... execve resumed>) = 0\n+++ exited with 7 +++\n";
     let thread = "getuid() = 0\nexecve(\"/bin/t\", [\"t\"], 0x7f <pid changed to 10 ...>\n";
     for logs in [[(10, leader), (12, thread)], [(12, thread), (10, leader)]] {
-        let logs = logs.into_iter().map(|(tid, text)| Log { reader: text.as_bytes(), tid: Some(tid) }).collect();
-        let trace = read_logs(logs, &Selection::All, &mut |line| panic!("{line}")).expect("memory can be read");
-        assert_eq!((trace.processes.len(), trace.processes[0].pid, trace.exit), (1, 10, Some(Exit::Code(7))));
+        let logs = logs
+            .into_iter()
+            .map(|(tid, text)| Log {
+                reader: text.as_bytes(),
+                tid: Some(tid),
+            })
+            .collect();
+        let trace = read_logs(logs, &Selection::All, &mut |line| panic!("{line}"))
+            .expect("memory can be read");
+        assert_eq!(
+            (trace.processes.len(), trace.processes[0].pid, trace.exit),
+            (1, 10, Some(Exit::Code(7)))
+        );
         assert_eq!(trace.processes[0].exe.as_deref(), Some("/bin/t"));
     }
 }
@@ -282,22 +467,44 @@ fn lines_without_an_id_are_those_of_the_only_task() {
     let trace = read_text(
         "execve(\"/bin/x\", [\"x\"], 0x7f) = 0\nvfork(strace: Process 11 attached\n <unfinished ...>\n[pid    11] getuid() = 0\n[pid    10] <... vfork resumed>) = 11\n[pid    10] wait4(-1,  <unfinished ...>\n[pid    11] +++ exited with 0 +++\n<... wait4 resumed>[{x}], 0, NULL) = 11\n+++ exited with 0 +++\n",
     );
-    assert_eq!((trace.processes.len(), process(&trace, 11).ppid, row(&trace, "wait4").calls), (2, Some(10), 1));
-    assert_eq!((process(&trace, 10).state, process(&trace, 11).state), (State::Exited, State::Exited));
+    assert_eq!(
+        (
+            trace.processes.len(),
+            process(&trace, 11).ppid,
+            row(&trace, "wait4").calls
+        ),
+        (2, Some(10), 1)
+    );
+    assert_eq!(
+        (process(&trace, 10).state, process(&trace, 11).state),
+        (State::Exited, State::Exited)
+    );
     assert_whole(&trace);
 }
 
 #[test]
 fn a_task_without_an_id_gets_the_one_that_its_calls_return() {
-    assert_eq!(read_text("execve(\"/bin/x\", [\"x\"], 0x7f) = 0\nset_tid_address(0x7f) = 10\n").processes[0].pid, 10);
-    assert_eq!(read_text("execve(\"/bin/x\", [\"x\"], 0x7f) = 0\n").processes[0].pid, 0);
+    assert_eq!(
+        read_text("execve(\"/bin/x\", [\"x\"], 0x7f) = 0\nset_tid_address(0x7f) = 10\n").processes
+            [0]
+        .pid,
+        10
+    );
+    assert_eq!(
+        read_text("execve(\"/bin/x\", [\"x\"], 0x7f) = 0\n").processes[0].pid,
+        0
+    );
 }
 
 #[test]
 fn output_inside_a_line_does_not_hide_the_call_and_is_not_taken_for_its_size() {
     let trace = launched("10 write(2, \"23\\n4\\n\", 523\n4\n) = 5\n10 write(2, \"a\", 1a) = 1\n");
     assert_eq!(
-        (row(&trace, "write").calls, row(&trace, "write").bytes, row(&trace, "write").requested_bytes),
+        (
+            row(&trace, "write").calls,
+            row(&trace, "write").bytes,
+            row(&trace, "write").requested_bytes
+        ),
         (2, Some(6), None)
     );
     assert_whole(&trace);
@@ -311,14 +518,31 @@ fn output_between_lines_is_not_understood() {
 
 #[test]
 fn a_call_that_is_cut_off_is_unfinished() {
-    for (rest, lost_lines) in [("10 read(3, \"ab", 1), ("10 read(3, \"ab\", 2) = 2", 1), ("10 read(3,  <unfinished ...>", 0)] {
+    for (rest, lost_lines) in [
+        ("10 read(3, \"ab", 1),
+        ("10 read(3, \"ab\", 2) = 2", 1),
+        ("10 read(3,  <unfinished ...>", 0),
+    ] {
         let trace = launched(rest);
-        assert_eq!((row(&trace, "read").calls, row(&trace, "read").unfinished), (0, 1), "{rest}");
+        assert_eq!(
+            (row(&trace, "read").calls, row(&trace, "read").unfinished),
+            (0, 1),
+            "{rest}"
+        );
         assert_eq!(lost(&trace, Loss::UnparsedLines), lost_lines, "{rest}");
     }
     let resumed = launched("10 read(3,  <unfinished ...>\n10 <... read resumed>\"ab\", 2) = 2");
-    assert_eq!((row(&resumed, "read").unfinished, lost(&resumed, Loss::UnparsedLines)), (1, 1));
-    assert_eq!(launched("10 +++ exited with 0 +++").exit, Some(Exit::Code(0)));
+    assert_eq!(
+        (
+            row(&resumed, "read").unfinished,
+            lost(&resumed, Loss::UnparsedLines)
+        ),
+        (1, 1)
+    );
+    assert_eq!(
+        launched("10 +++ exited with 0 +++").exit,
+        Some(Exit::Code(0))
+    );
 }
 
 /// A line of a stack.
@@ -336,12 +560,26 @@ fn a_stack_belongs_to_the_call_that_the_line_before_completes() {
          10 <... read resumed>\"\", 2) = 0\n{FRAME}10 write(1, \"a\", 1) = -1 EPIPE (Broken pipe)\n{FRAME}\
          10 --- SIGPIPE {{si_signo=SIGPIPE}} ---\n{FRAME}10 getpid() = 10\n"
     ));
-    assert_eq!((samples(&trace, "read"), row(&trace, "read").callers.len()), (2, 2), "two stacks, one of two functions");
-    assert_eq!((samples(&trace, "getuid"), samples(&trace, "write"), samples(&trace, "getpid")), (1, 1, 0));
+    assert_eq!(
+        (samples(&trace, "read"), row(&trace, "read").callers.len()),
+        (2, 2),
+        "two stacks, one of two functions"
+    );
+    assert_eq!(
+        (
+            samples(&trace, "getuid"),
+            samples(&trace, "write"),
+            samples(&trace, "getpid")
+        ),
+        (1, 1, 0)
+    );
     assert_eq!(samples(&trace, "execve"), 0, "its caller is gone");
     assert_eq!(lost(&trace, Loss::UnparsedLines), 0);
     // The file that the log names is not there.
-    assert_eq!(trace.stacks.as_ref().map(Vec::len), cfg!(feature = "callers").then_some(2));
+    assert_eq!(
+        trace.stacks.as_ref().map(Vec::len),
+        cfg!(feature = "callers").then_some(2)
+    );
 }
 
 #[test]
@@ -349,7 +587,10 @@ fn a_call_that_never_returns_has_no_caller() {
     let trace = launched(&format!(
         "10 exit_group(2) = ?\n10 +++ exited with 2 +++\n{FRAME}11 read(3,  <unfinished ...>\n{FRAME}11 +++ killed by SIGKILL +++\n{FRAME}"
     ));
-    assert_eq!((samples(&trace, "exit_group"), samples(&trace, "read")), (0, 0));
+    assert_eq!(
+        (samples(&trace, "exit_group"), samples(&trace, "read")),
+        (0, 0)
+    );
     assert_eq!(trace.stacks, None, "no call has one");
 }
 
@@ -360,9 +601,13 @@ fn a_call_that_is_counted_later_keeps_its_caller() {
         "10 getuid() = 102\n{FRAME}10 read(3, 0x7f, 1) = ? ERESTARTSYS (To be restarted)\n{FRAME}10 getpid() = 10\n"
     ));
     assert_eq!((samples(&trace, "getuid"), samples(&trace, "read")), (1, 1));
-    let killed =
-        launched(&format!("10 read(3, 0x7f, 1) = ? ERESTARTSYS (To be restarted)\n{FRAME}10 +++ killed by SIGKILL +++\n"));
-    assert_eq!((row(&killed, "read").unfinished, samples(&killed, "read")), (1, 0));
+    let killed = launched(&format!(
+        "10 read(3, 0x7f, 1) = ? ERESTARTSYS (To be restarted)\n{FRAME}10 +++ killed by SIGKILL +++\n"
+    ));
+    assert_eq!(
+        (row(&killed, "read").unfinished, samples(&killed, "read")),
+        (1, 0)
+    );
 }
 
 #[test]
@@ -374,22 +619,45 @@ fn a_log_without_stacks_has_no_callers() {
 fn a_sum_that_overflows_is_unknown() {
     let all = i64::MAX;
     let line = |call: &str| format!("10 {call}(3, \"\", {all}) = {all} <9999999999.0>\n");
-    let trace = launched(&[line("read"), line("read"), line("read"), line("write"), line("write")].concat());
+    let trace = launched(
+        &[
+            line("read"),
+            line("read"),
+            line("read"),
+            line("write"),
+            line("write"),
+        ]
+        .concat(),
+    );
     let (read, write) = (row(&trace, "read"), row(&trace, "write"));
-    assert_eq!((read.calls, read.bytes, read.requested_bytes), (3, None, None));
+    assert_eq!(
+        (read.calls, read.bytes, read.requested_bytes),
+        (3, None, None)
+    );
     assert_eq!(write.bytes, Some(u64::MAX - 1));
     let report = crate::report::Report::from_trace(&trace, &crate::report::Options::default());
-    let read = report.totals.syscalls.iter().find(|row| row.name == "read").expect("counted");
-    assert_eq!((read.bytes, read.total_ns, read.mean_ns, read.min_ns), (None, None, None, Some(9_999_999_999_000_000_000)));
+    let read = report
+        .totals
+        .syscalls
+        .iter()
+        .find(|row| row.name == "read")
+        .expect("counted");
+    assert_eq!(
+        (read.bytes, read.total_ns, read.mean_ns, read.min_ns),
+        (None, None, None, Some(9_999_999_999_000_000_000))
+    );
 }
 
 #[test]
 fn lines_that_are_too_long_are_a_loss() {
     let long = "[1, ".repeat(1 << 19);
-    // Cut where it is too long to be kept, with and without an end; and one that is shorter, but not whole.
-    for line in
-        [format!("10 poll({long}) = 1\n10 getuid() = 0\n"), format!("10 poll({long}"), format!("10 poll({}", &long[..100_000])]
-    {
+    // Cut where it is too long to be kept, with and without an end; and one that is shorter, but
+    // not whole.
+    for line in [
+        format!("10 poll({long}) = 1\n10 getuid() = 0\n"),
+        format!("10 poll({long}"),
+        format!("10 poll({}", &long[..100_000]),
+    ] {
         let trace = launched(&line);
         assert_eq!(lost(&trace, Loss::UnparsedLines), 1);
     }
@@ -402,26 +670,55 @@ fn a_log_that_leaves_calls_out_says_so() {
     let read = "read(0, \"\", 1) = 0\n";
     let gaps = |parts: &[&str]| {
         let trace = read_text(&parts.concat());
-        assert!(trace.notes.iter().any(|note| note.contains("may have been made")), "every log has the note: {:?}", trace.notes);
-        (lost(&trace, Loss::UnshownCalls), lost(&trace, Loss::TracerEnded))
+        assert!(
+            trace
+                .notes
+                .iter()
+                .any(|note| note.contains("may have been made")),
+            "every log has the note: {:?}",
+            trace.notes
+        );
+        (
+            lost(&trace, Loss::UnshownCalls),
+            lost(&trace, Loss::TracerEnded),
+        )
     };
     assert_eq!(gaps(&[exec, read, exit, end]), (0, 0));
-    assert_eq!(gaps(&[exec, read, end]), (1, 0), "-z: exit_group does not succeed");
+    assert_eq!(
+        gaps(&[exec, read, end]),
+        (1, 0),
+        "-z: exit_group does not succeed"
+    );
     assert_eq!(gaps(&[read, end]), (2, 0), "-e trace=read, -Z, -P");
     assert_eq!(gaps(&[exec, read, exit]), (0, 0), "-qq");
     assert_eq!(gaps(&[exec, read, "+++ killed by SIGKILL +++\n"]), (0, 0));
     assert_eq!(gaps(&[exec, read]), (0, 1), "cut off between two lines");
-    assert_eq!(gaps(&[exec, "read(0, \"\""]), (0, 1), "cut off within a line");
-    assert_eq!(gaps(&[read, "read(0,  <detached ...>\n"]), (0, 0), "-p until Ctrl-C");
+    assert_eq!(
+        gaps(&[exec, "read(0, \"\""]),
+        (0, 1),
+        "cut off within a line"
+    );
+    assert_eq!(
+        gaps(&[read, "read(0,  <detached ...>\n"]),
+        (0, 0),
+        "-p until Ctrl-C"
+    );
 }
 
 #[test]
 fn a_log_without_names_of_files_says_that_transfers_are_unknown() {
-    let says_so = |text: &str| launched(text).notes.iter().any(|note| note.contains("strace -yy"));
+    let says_so = |text: &str| {
+        launched(text)
+            .notes
+            .iter()
+            .any(|note| note.contains("strace -yy"))
+    };
     assert!(says_so("10 read(3, \"\", 1) = 0\n"));
     assert!(!says_so("10 read(3</x>, \"\", 1) = 0\n"));
     assert!(!says_so("10 getuid() = 0\n"));
-    assert!(!says_so("10 read(3, 0, 1) = -1 EBADF (Bad file descriptor)\n"));
+    assert!(!says_so(
+        "10 read(3, 0, 1) = -1 EBADF (Bad file descriptor)\n"
+    ));
 }
 
 #[test]
@@ -437,10 +734,19 @@ fn calls_of_another_table_are_rows_of_their_own() {
 #[test]
 fn timestamps_give_the_duration_of_the_run() {
     let wall = |start: &str, end: &str| {
-        read_text(&format!("{start} execve(\"/x\", [], 0) = 0 <0.25>\n{end} +++ exited with 0 +++\n")).wall_ns
+        read_text(&format!(
+            "{start} execve(\"/x\", [], 0) = 0 <0.25>\n{end} +++ exited with 0 +++\n"
+        ))
+        .wall_ns
     };
-    assert_eq!(wall("1700000000.000000", "1700000002.000000"), Some(1_750_000_000));
-    assert_eq!(wall("23:59:59.000000", "00:00:01.000000"), Some(1_750_000_000));
+    assert_eq!(
+        wall("1700000000.000000", "1700000002.000000"),
+        Some(1_750_000_000)
+    );
+    assert_eq!(
+        wall("23:59:59.000000", "00:00:01.000000"),
+        Some(1_750_000_000)
+    );
     assert_eq!(wall("     0.000000", "     2.000000"), Some(1_750_000_000));
     assert_eq!(wall("12:00:00", "12:00:02"), None);
     assert_eq!(launched("10 +++ exited with 0 +++\n").wall_ns, None);
@@ -449,8 +755,17 @@ fn timestamps_give_the_duration_of_the_run() {
 #[test]
 fn lines_of_any_length_and_line_breaks_of_any_system() {
     let long = format!("{}\n", "x".repeat(3 << 20));
-    let trace = launched(&format!("{long}10 getuid() = 0\r\n\n10 +++ exited with 0 +++\r\n"));
-    assert_eq!((row(&trace, "getuid").calls, trace.exit, lost(&trace, Loss::UnparsedLines)), (1, Some(Exit::Code(0)), 1));
+    let trace = launched(&format!(
+        "{long}10 getuid() = 0\r\n\n10 +++ exited with 0 +++\r\n"
+    ));
+    assert_eq!(
+        (
+            row(&trace, "getuid").calls,
+            trace.exit,
+            lost(&trace, Loss::UnparsedLines)
+        ),
+        (1, Some(Exit::Code(0)), 1)
+    );
 }
 
 #[test]
@@ -467,7 +782,10 @@ fn failed_calls_are_counted_by_the_path_that_they_were_given() {
     ));
     let failed = trace.failed_paths.expect("a log has them");
     let line = |(failed, calls): (&FailedPath, &u64)| {
-        let path = failed.path.as_ref().map(|path| (path.text.clone(), path.is_cut, path.is_below_descriptor));
+        let path = failed
+            .path
+            .as_ref()
+            .map(|path| (path.text.clone(), path.is_cut, path.is_below_descriptor));
         (failed.call.name.to_string(), failed.errno, path, *calls)
     };
     let lines: Vec<_> = failed.calls.iter().map(line).collect();
@@ -478,5 +796,8 @@ fn failed_calls_are_counted_by_the_path_that_they_were_given() {
         ("openat".to_owned(), 2, path("below", false), 1),
         ("stat".to_owned(), 14, None, 1),
     ];
-    assert_eq!((lines.as_slice(), failed.left_out), (expected.as_slice(), 0));
+    assert_eq!(
+        (lines.as_slice(), failed.left_out),
+        (expected.as_slice(), 0)
+    );
 }

@@ -5,13 +5,14 @@ use std::{
     ffi::OsString,
     num::NonZero,
     process::{Command, ExitCode},
+    thread,
     time::Instant,
 };
 
 use anyhow::{Result, bail};
 
 use crate::{
-    command::{as_root, cargo, check, nightly_cargo, release_dir, root, show},
+    command::{Words as _, as_root, cargo, check, nightly_cargo, release_dir, root, show},
     setup::{self, Need},
     vm,
 };
@@ -108,56 +109,25 @@ impl Outcome {
             Self::Failed => ("FAILED", ""),
             Self::NotRun(reason) => ("NOT RUN", reason.as_str()),
         };
-        format!(
-            "{state:7} {name:20} {:6.1} s  {reason}",
-            start.elapsed().as_secs_f64()
-        )
-        .trim_end()
-        .to_owned()
+        let seconds = start.elapsed().as_secs_f64();
+        let line = format!("{state:7} {name:20} {seconds:6.1} s  {reason}");
+        line.trim_end().to_owned()
     }
 }
 
 /// The steps after set-up: first those that fail quickly, last the checks, which need the programs
 /// that the tests build.
 fn steps() -> Result<[Step; 9]> {
-    let mut format = cargo();
-    format.args(["fmt", "--all", "--check"]);
-
-    let mut lint = cargo();
-    lint.args([
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ]);
-
-    // The library as others depend on it, without the program.
-    let mut lint_library = cargo();
-    lint_library.args([
-        "clippy",
-        "--package",
-        "zctrace",
-        "--no-default-features",
-        "--",
-        "-D",
-        "warnings",
-    ]);
-
-    let mut document = cargo();
-    document
-        .args(["doc", "--no-deps", "--workspace"])
-        .env("RUSTDOCFLAGS", "-Dwarnings");
-
-    // As the README has it.
-    let mut test = cargo();
-    test.args(["xtask", "test"]);
-
+    let mut document = cargo("doc --no-deps --workspace");
+    document.env("RUSTDOCFLAGS", "-Dwarnings");
     Ok([
-        Step::new("format", format),
-        Step::new("lint", lint),
-        Step::new("lint the library", lint_library),
+        Step::new("format", cargo("fmt --all --check")),
+        Step::new("lint", lint("--workspace --all-targets")),
+        // As others depend on it, without the program.
+        Step::new(
+            "lint the library",
+            lint("--package zctrace --no-default-features"),
+        ),
         Step::new("lint the eBPF side for x86_64", lint_ebpf("x86_64")),
         Step::new("lint the eBPF side for aarch64", lint_ebpf("aarch64")),
         Step::new("documentation", document),
@@ -166,48 +136,34 @@ fn steps() -> Result<[Step; 9]> {
             command: fuzz_targets()?,
             prepare: || setup::install_only(Need::Fuzzing),
         },
-        Step::new("test", test),
+        // As the README has it.
+        Step::new("test", cargo("xtask test")),
         Step::new("checks", checks()?),
     ])
+}
+
+/// clippy for these packages; no warning passes.
+fn lint(packages: &str) -> Command {
+    cargo(&format!("clippy {packages} -- -D warnings"))
 }
 
 /// Lints the eBPF programs for kernels of this architecture, as the host's compiler sees them: BPF
 /// toolchains come without clippy. There is no unwinding in the kernel, and without the standard
 /// library the host cannot do it either.
 fn lint_ebpf(arch: &str) -> Command {
-    let mut lint = cargo();
-    lint.args([
-        "clippy",
-        "--package",
-        "zc-ebpf",
-        "--bins",
-        "--features",
-        "kernel",
-        "--",
-        "-D",
-        "warnings",
-    ]);
+    let mut lint = lint("--package zc-ebpf --bins --features kernel");
     lint.env("CARGO_PROFILE_DEV_PANIC", "abort");
-    lint.env(
-        "CARGO_ENCODED_RUSTFLAGS",
-        format!("--cfg=bpf_target_arch=\"{arch}\""),
-    );
+    let flags = format!("--cfg=bpf_target_arch=\"{arch}\"");
+    lint.env("CARGO_ENCODED_RUSTFLAGS", flags);
     lint
 }
 
 /// Compiles the fuzz targets without linking them: neither libFuzzer, which is C++, nor the eBPF
 /// programs are built for that.
 fn fuzz_targets() -> Result<Command> {
-    let mut check = nightly_cargo();
-    check.args([
-        "check",
-        "--offline",
-        "--manifest-path",
-        "tests/fuzz/Cargo.toml",
-    ]);
-    check
-        .arg("--target-dir")
-        .arg(release_dir()?.with_file_name("fuzz"));
+    let mut check = nightly_cargo("check --offline --manifest-path tests/fuzz/Cargo.toml");
+    let target = release_dir()?.with_file_name("fuzz");
+    check.arg("--target-dir").arg(target);
     check.env("AYA_BUILD_SKIP", "1");
     // Read by libfuzzer-sys: where to link it from, instead of compiling it. Nothing looks there
     // before the link.
@@ -220,20 +176,17 @@ fn fuzz_targets() -> Result<Command> {
 /// there are processors.
 fn checks() -> Result<Command> {
     let programs = release_dir()?;
-    let mut path = programs.clone().into_os_string();
+    let mut path = OsString::from("PATH=");
+    path.push(&programs);
     path.push(":");
     path.push(env::var_os("PATH").unwrap_or_default());
-    let mut variable = OsString::from("PATH=");
-    variable.push(path);
     // sudo would replace the PATH.
     let mut checks = as_root("env")?;
-    let jobs = std::thread::available_parallelism().map_or(1, NonZero::get);
-    checks.arg(variable).arg(programs.join("zctrace")).args([
-        "check",
-        "tests/zctrace.toml",
-        "--jobs",
-        &jobs.to_string(),
-    ]);
+    checks.arg(path).arg(programs.join("zctrace"));
+    let jobs = thread::available_parallelism().map_or(1, NonZero::get);
+    checks
+        .words("check tests/zctrace.toml --jobs")
+        .arg(jobs.to_string());
     checks.current_dir(root());
     Ok(checks)
 }
@@ -243,26 +196,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_whose_preparation_fails_is_not_run_and_its_line_says_why() {
-        let prepare = || bail!("no registry");
-        let outcome = Step {
-            name: "fuzz targets",
-            command: Command::new("false"),
-            prepare,
-        }
-        .run();
+    fn a_step_ends_as_its_command_does_or_is_not_run_for_a_reason() {
+        let mut step = Step::new("a", Command::new("true"));
+        assert_eq!(step.run(), Outcome::Passed);
+        assert!(!Outcome::Passed.line("a", Instant::now()).ends_with(' '));
+        step.command = Command::new("false");
+        assert_eq!(step.run(), Outcome::Failed);
+        step.prepare = || bail!("no registry");
+        let outcome = step.run();
         assert_eq!(outcome, Outcome::NotRun("no registry".to_owned()));
         let line = outcome.line("fuzz targets", Instant::now());
-        assert!(
-            line.starts_with("NOT RUN fuzz targets ") && line.ends_with(" s  no registry"),
-            "{line}"
-        );
-    }
-
-    #[test]
-    fn a_step_passes_or_fails_as_its_command_does() {
-        assert_eq!(Step::new("a", Command::new("true")).run(), Outcome::Passed);
-        assert_eq!(Step::new("b", Command::new("false")).run(), Outcome::Failed);
-        assert!(!Outcome::Passed.line("a", Instant::now()).ends_with(' '));
+        assert!(line.starts_with("NOT RUN fuzz targets ") && line.ends_with(" s  no registry"));
     }
 }

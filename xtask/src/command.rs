@@ -25,24 +25,35 @@ pub(crate) fn root() -> PathBuf {
     PathBuf::from(package).join("..")
 }
 
-/// The cargo that started xtask, to be run in the repository's root.
-pub(crate) fn cargo() -> Command {
+/// Adds arguments that are written as one text.
+pub(crate) trait Words {
+    /// Adds what stands between the spaces of `line`.
+    fn words(&mut self, line: &str) -> &mut Self;
+}
+
+impl Words for Command {
+    fn words(&mut self, line: &str) -> &mut Self {
+        self.args(line.split_ascii_whitespace())
+    }
+}
+
+/// The cargo that started xtask with these arguments, to be run in the repository's root.
+pub(crate) fn cargo(line: &str) -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root());
+    cargo.words(line).current_dir(root());
     cargo
 }
 
 /// rustup's nightly cargo, as cargo-fuzz uses it; if there is none, the cargo that started xtask.
-pub(crate) fn nightly_cargo() -> Command {
+pub(crate) fn nightly_cargo(line: &str) -> Command {
     let Ok(nightly) = Toolchain::from(Source::Rustup("nightly".into()), u32::MAX) else {
-        return cargo();
+        return cargo(line);
     };
     let mut cargo = Command::new(nightly.sysroot.join("bin/cargo"));
+    cargo.words(line).current_dir(root());
     // rustup's proxy would run the compiler that the variable RUSTUP_TOOLCHAIN of our own cargo
     // names.
-    cargo
-        .current_dir(root())
-        .env("RUSTC", nightly.sysroot.join("bin/rustc"));
+    cargo.env("RUSTC", nightly.sysroot.join("bin/rustc"));
     cargo
 }
 
@@ -50,11 +61,10 @@ pub(crate) fn nightly_cargo() -> Command {
 pub(crate) fn release_dir() -> Result<PathBuf> {
     // xtask itself is in the target directory, however that was chosen.
     let own = env::current_exe().context("cannot find the path of xtask")?;
-    let target = own
-        .ancestors()
-        .nth(2)
-        .context("xtask is not in a target directory")?;
-    Ok(target.join("release"))
+    let target = own.ancestors().nth(2);
+    Ok(target
+        .context("xtask is not in a target directory")?
+        .join("release"))
 }
 
 /// Runs a command to its end. An error names the command, if it did not succeed.
@@ -76,7 +86,7 @@ static ASKED: AtomicI32 = AtomicI32::new(0);
 
 /// A signal handler that sends the signal on to the program in [`run_to_end`], and to every program
 /// started after it.
-pub(crate) extern "C" fn pass_on(signal: libc::c_int) {
+extern "C" fn pass_on(signal: libc::c_int) {
     ASKED.store(signal, Ordering::SeqCst);
     send_on();
 }
@@ -93,18 +103,7 @@ fn send_on() {
 /// Runs a program to its end. It gets the signals that are passed on, and SIGTERM if xtask is
 /// killed.
 pub(crate) fn run_to_end(command: &mut Command) -> io::Result<ExitStatus> {
-    let ask_to_end_with_us = || {
-        // SAFETY: plain numbers.
-        let refused = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) } != 0;
-        if refused {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(())
-        }
-    };
-    // SAFETY: between fork and exec only one system call is made.
-    unsafe { command.pre_exec(ask_to_end_with_us) };
-    let mut program = command.spawn()?;
+    let mut program = end_with_us(command).spawn()?;
     RUNNING.store(i32::try_from(program.id()).unwrap_or(0), Ordering::SeqCst);
     // A signal may have come before RUNNING was set.
     send_on();
@@ -112,6 +111,19 @@ pub(crate) fn run_to_end(command: &mut Command) -> io::Result<ExitStatus> {
     let ended = wait_unreaped(&program);
     RUNNING.store(0, Ordering::SeqCst);
     ended.and_then(|()| program.wait())
+}
+
+/// Asks the kernel to send SIGTERM to the program if xtask ends before it.
+pub(crate) fn end_with_us(command: &mut Command) -> &mut Command {
+    let ask = || {
+        // SAFETY: plain numbers.
+        match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: between fork and exec only one system call is made.
+    unsafe { command.pre_exec(ask) }
 }
 
 fn wait_unreaped(program: &Child) -> io::Result<()> {
@@ -138,14 +150,11 @@ fn wait_unreaped(program: &Child) -> io::Result<()> {
 /// A command as a person would type it.
 pub(crate) fn show(command: &Command) -> String {
     let program = command.get_program().to_string_lossy();
-    let name = program.rsplit('/').next().unwrap_or_default().to_owned();
-    let args = command
-        .get_args()
-        .map(|arg| arg.to_string_lossy().into_owned());
-    std::iter::once(name)
-        .chain(args)
-        .collect::<Vec<_>>()
-        .join(" ")
+    let mut line = program.rsplit('/').next().unwrap_or_default().to_owned();
+    for arg in command.get_args() {
+        line = line + " " + &arg.to_string_lossy();
+    }
+    line
 }
 
 /// A status as a shell shows it: 128+N for a command that signal N ended.
@@ -216,17 +225,14 @@ impl Drop for Scratch {
 /// programs that xtask starts.
 fn outlive_signals() {
     extern "C" fn nothing(_signal: libc::c_int) {}
-    let (nothing, pass_on): (extern "C" fn(libc::c_int), extern "C" fn(libc::c_int)) =
-        (nothing, pass_on);
-    for (signal, handler) in [
-        (libc::SIGINT, nothing),
-        (libc::SIGTERM, pass_on),
-        (libc::SIGHUP, pass_on),
-    ] {
+    let handle = |signal, handler: extern "C" fn(libc::c_int)| {
         // SAFETY: what the handlers do, an atomic load and kill(2), is safe at any point of the
         // program.
         unsafe { libc::signal(signal, handler as libc::sighandler_t) };
-    }
+    };
+    handle(libc::SIGINT, nothing);
+    handle(libc::SIGTERM, pass_on);
+    handle(libc::SIGHUP, pass_on);
 }
 
 #[cfg(test)]
@@ -239,30 +245,18 @@ mod tests {
     fn a_signal_ends_the_running_programs_and_the_files_are_deleted() {
         let scratch = Scratch::new("test").expect("a directory");
         let (directory, started) = (scratch.directory().to_owned(), scratch.path("started"));
-        let running = thread::spawn({
-            let started = started.clone();
-            move || {
-                run_to_end(
-                    Command::new("sh")
-                        .arg("-c")
-                        .arg(r#": > "$0"; exec sleep 100"#)
-                        .arg(started),
-                )
-            }
-        });
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", r#": > "$0"; exec sleep 100"#])
+            .arg(&started);
+        let running = thread::spawn(move || run_to_end(&mut shell));
         while !started.exists() {
             thread::yield_now();
         }
         // SAFETY: the signal has a handler.
         unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
-        assert_eq!(
-            running
-                .join()
-                .expect("no panic")
-                .expect("it started")
-                .signal(),
-            Some(libc::SIGTERM)
-        );
+        let ended = running.join().expect("no panic").expect("it started");
+        assert_eq!(ended.signal(), Some(libc::SIGTERM));
         let next = run_to_end(Command::new("sleep").arg("100")).expect("it starts");
         assert_eq!(next.signal(), Some(libc::SIGTERM));
         drop(scratch);

@@ -13,7 +13,7 @@ mod vm;
 
 use std::{env, ffi::OsString, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 /// Set-up, runs, tests, measurements and releases of this repository
 #[derive(Parser)]
@@ -40,11 +40,7 @@ enum Task {
         command: Vec<OsString>,
     },
     /// Run all tests
-    Test {
-        /// Passed on to `cargo test`
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<OsString>,
-    },
+    Test(PassedOn),
     /// Everything that must hold before a change goes in
     Ci,
     /// Run the tests in guests with the kernels that people run, each booted in QEMU
@@ -57,15 +53,7 @@ enum Task {
     /// Repeat published measurements, and show their figures beside those of this machine (see
     /// `reference --help`)
     #[command(disable_help_flag = true)]
-    Reference {
-        /// Its own options, and the runs
-        #[arg(
-            trailing_var_arg = true,
-            allow_hyphen_values = true,
-            value_name = "ARGS"
-        )]
-        args: Vec<OsString>,
-    },
+    Reference(PassedOn),
     /// Show how much stack each eBPF program takes, and the calls that take it; fails above the
     /// limit
     Stack {
@@ -76,15 +64,15 @@ enum Task {
     },
     /// Show which kernel interface `std::io::copy` uses between which ends (see `matrix --help`)
     #[command(disable_help_flag = true)]
-    Matrix {
-        /// Its own options
-        #[arg(
-            trailing_var_arg = true,
-            allow_hyphen_values = true,
-            value_name = "ARGS"
-        )]
-        args: Vec<OsString>,
-    },
+    Matrix(PassedOn),
+}
+
+/// Arguments for another program.
+#[derive(Args)]
+struct PassedOn {
+    /// Its own options and arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<OsString>,
 }
 
 fn main() -> ExitCode {
@@ -92,24 +80,18 @@ fn main() -> ExitCode {
     // panic. SAFETY: nothing else has been started yet.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let done = match Cli::parse().task {
-        Task::Setup { print: true } => {
-            setup::print();
-            Ok(ExitCode::SUCCESS)
-        }
-        Task::Setup { print: false } => {
-            setup::install(setup::Need::Fuzzing).map(|()| ExitCode::SUCCESS)
-        }
+        Task::Setup { print } => setup::run(print),
         Task::Run { command } if command.is_empty() => run::demo(),
         Task::Run { command } => run::run(&command),
         // As they were typed: clap would drop a leading `--`, which is meant for cargo.
-        Task::Test { .. } => run::test(&env::args_os().skip(2).collect::<Vec<_>>()),
+        Task::Test(_) => run::test(&env::args_os().skip(2).collect::<Vec<_>>()),
         Task::Ci => ci::run(),
         Task::Vm(options) => vm::run(&options),
         Task::Dist => dist::run(),
         Task::Bench(options) => bench::run(&options),
-        Task::Reference { args } => run::reference(&args),
+        Task::Reference(PassedOn { args }) => run::series("reference", &args),
         Task::Stack { record } => run::stack(record),
-        Task::Matrix { args } => run::matrix(&args),
+        Task::Matrix(PassedOn { args }) => run::series("matrix", &args),
     };
     done.unwrap_or_else(|error| {
         eprintln!("xtask: {error:#}");

@@ -2,15 +2,16 @@
 //! release. `run` without a command shows what `std::io::copy` does, seen by zctrace.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::File,
-    io::{BufRead as _, BufReader, Write as _},
-    os::unix::process::CommandExt as _,
+    io::{self, Write as _},
+    os::unix::{net::UnixListener, process::CommandExt as _},
     path::Path,
-    process::{Child, Command, ExitCode, ExitStatus, Stdio},
+    process::{Command, ExitCode, ExitStatus},
+    thread,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 
 use crate::{
     command::{Scratch, as_root, cargo, check, exit_code, is_root, release_dir, root, run_to_end},
@@ -21,8 +22,7 @@ use crate::{
 /// Installs what is missing and builds these packages for release.
 pub(crate) fn build(packages: &[&str]) -> Result<()> {
     setup::install(Need::Building)?;
-    let mut build = cargo();
-    build.args(["build", "--release"]);
+    let mut build = cargo("build --release");
     build.args(packages.iter().flat_map(|package| ["--package", package]));
     check(&mut build)
 }
@@ -46,8 +46,8 @@ pub(crate) fn run(command: &[OsString]) -> Result<ExitCode> {
 pub(crate) fn test(args: &[OsString]) -> Result<ExitCode> {
     setup::install(Need::Testing)?;
     build(&["zctrace", "zc-tests"])?;
-    let mut test = cargo();
-    test.args(["test", "--workspace"]).args(args);
+    let mut test = cargo("test --workspace");
+    test.args(args);
     // The integration tests test the program that people run, not a debug build of it.
     test.env("ZCTRACE_BIN", release_dir()?.join("zctrace"));
     if !is_root() {
@@ -72,51 +72,33 @@ fn runner_variable() -> Result<String> {
     ))
 }
 
-/// Runs what others have published.
-pub(crate) fn reference(args: &[OsString]) -> Result<ExitCode> {
-    run_series(
-        "reference",
-        &["--scenarios".into(), root().join("tests/scenarios").into()],
-        args,
-    )
-}
-
-/// Every pair of ends that `std::io::copy` can copy between.
-pub(crate) fn matrix(args: &[OsString]) -> Result<ExitCode> {
-    run_series("matrix", &[], args)
-}
-
 /// Shows how much stack the eBPF programs take. It only reads the object, so it needs no root.
 pub(crate) fn stack(record: bool) -> Result<ExitCode> {
     build(&["zctrace", "zc-tests"])?;
     let mut runs = Command::new(release_dir()?.join("runs"));
     runs.arg("stack");
     if record {
-        runs.arg("--record")
-            .arg(root().join("tests/golden/verifier/kernels.md"));
+        let table = root().join("tests/golden/verifier/kernels.md");
+        runs.arg("--record").arg(table);
     }
-    Ok(exit_code(
-        run_to_end(&mut runs).context("cannot start the program `runs`")?,
-    ))
+    let ended = run_to_end(&mut runs).context("cannot start the program `runs`")?;
+    Ok(exit_code(ended))
 }
 
-/// Builds the programs, and starts the one that runs the series.
-fn run_series(series: &str, own: &[OsString], args: &[OsString]) -> Result<ExitCode> {
+/// Builds the programs, and starts the one that runs a series: what others have published, or
+/// every pair of ends that `std::io::copy` can copy between.
+pub(crate) fn series(name: &str, args: &[OsString]) -> Result<ExitCode> {
     setup::install(Need::Testing)?;
     build(&["zctrace", "zc-tests"])?;
-    let scratch = Scratch::new(series)?;
-    let programs = release_dir()?;
+    let (scratch, programs) = (Scratch::new(name)?, release_dir()?);
     let mut runs = as_root(programs.join("runs"))?;
-    runs.arg("--programs")
-        .arg(&programs)
-        .arg("--scratch")
-        .arg(scratch.directory())
-        .arg(series)
-        .args(own)
-        .args(args);
-    Ok(exit_code(
-        run_to_end(&mut runs).context("cannot start the program `runs`")?,
-    ))
+    runs.arg("--programs").arg(&programs);
+    runs.arg("--scratch").arg(scratch.directory()).arg(name);
+    if name == "reference" {
+        runs.arg("--scenarios").arg(root().join("tests/scenarios"));
+    }
+    let ended = run_to_end(runs.args(args)).context("cannot start the program `runs`")?;
+    Ok(exit_code(ended))
 }
 
 /// How much is copied, in MiB.
@@ -125,19 +107,17 @@ const FILE_MIB: usize = 256;
 /// Traces the project's copier twice: to a file, and to a Unix socket.
 pub(crate) fn demo() -> Result<ExitCode> {
     build(&["zctrace", "zc-tests"])?;
-    let copier = release_dir()?.join("copier");
     let directory = Scratch::new("demo")?;
     let input = directory.path("in");
     write_input(&input).context("cannot write the file to copy")?;
+    let to_file = trace_copy(&input, directory.path("out").as_os_str())?;
 
-    let to_file = trace_copy(&copier, &input, directory.path("out").into())?;
     let socket = directory.path("socket");
-    let address = unix_address(&socket);
-    let mut sink = Sink::start(&copier, &address)?;
-    let to_socket = trace_copy(&copier, &input, address)?;
-    if to_socket.success() {
-        sink.0.wait()?;
-    }
+    let listener = UnixListener::bind(&socket).context("cannot make a socket")?;
+    thread::spawn(move || io::copy(&mut listener.accept()?.0, &mut io::sink()));
+    let mut address = OsString::from("unix:");
+    address.push(&socket);
+    let to_socket = trace_copy(&input, &address)?;
     Ok(exit_code(if to_file.success() {
         to_socket
     } else {
@@ -146,27 +126,14 @@ pub(crate) fn demo() -> Result<ExitCode> {
 }
 
 /// Prints what is copied, and traces one copy.
-fn trace_copy(copier: &Path, input: &Path, output: OsString) -> Result<ExitStatus> {
-    eprintln!(
-        "\n== std::io::copy of {FILE_MIB} MiB, {} to {}\n",
-        input.display(),
-        output.display()
-    );
+fn trace_copy(input: &Path, output: &OsStr) -> Result<ExitStatus> {
+    let (from, to) = (input.display(), output.display());
+    eprintln!("\n== std::io::copy of {FILE_MIB} MiB, {from} to {to}\n");
     let mut zctrace = zctrace()?;
-    zctrace
-        .arg(copier)
-        .args(["std-io-copy", "--from"])
-        .arg(input)
-        .arg("--to")
-        .arg(output);
+    zctrace.arg(release_dir()?.join("copier"));
+    zctrace.args(["std-io-copy", "--from"]).arg(input);
+    zctrace.arg("--to").arg(output);
     run_to_end(&mut zctrace).context("cannot start zctrace")
-}
-
-/// The copier's notation for a socket.
-fn unix_address(socket: &Path) -> OsString {
-    let mut address = OsString::from("unix:");
-    address.push(socket);
-    address
 }
 
 /// Writes data that no filesystem stores as a hole.
@@ -177,37 +144,4 @@ fn write_input(path: &Path) -> Result<()> {
         file.write_all(&block)?;
     }
     Ok(())
-}
-
-/// The process that reads the socket; killed with the value if it still runs.
-struct Sink(Child);
-
-impl Sink {
-    /// Starts it and returns once it listens.
-    fn start(copier: &Path, address: &OsString) -> Result<Self> {
-        let mut sink = Command::new(copier);
-        sink.arg("sink")
-            .arg(address)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped());
-        let mut sink = Self(sink.spawn().context("cannot start the copier's sink")?);
-        let stdout = sink.0.stdout.as_mut().context("the sink has no output")?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        if !line.starts_with("listening") {
-            bail!(
-                "the copier's sink did not start to listen on {}",
-                address.display()
-            );
-        }
-        Ok(sink)
-    }
-}
-
-impl Drop for Sink {
-    fn drop(&mut self) {
-        // Both fail if it has ended already, which is fine.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

@@ -3,14 +3,14 @@
 
 use std::{
     env,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
+    path::Path,
+    process::{Command, ExitCode, Stdio},
 };
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 
 use crate::{
-    command::{is_root, nightly_cargo, root},
+    command::{Words as _, is_root, nightly_cargo, root},
     toolchain::{LLVM_MAJOR, Linker, Source, TOOLCHAIN_VAR, Toolchain, Unusable, on_path, output},
 };
 
@@ -31,17 +31,9 @@ pub(crate) enum Need {
     Fuzzing,
 }
 
-/// One thing that has to be on the machine.
-struct Step {
-    /// What it is.
-    name: &'static str,
-    /// What it is for.
-    need: Need,
-    /// Looks whether it is there, without changing anything.
-    check: fn(&Host) -> State,
-    /// What to do by hand if none of the routes works.
-    by_hand: &'static str,
-}
+/// One thing that has to be on the machine: what it is; what it is for; what looks whether it is
+/// there, without changing anything; and what to do by hand if none of the routes works.
+struct Step(&'static str, Need, fn(&Host) -> State, &'static str);
 
 /// Result of a check.
 enum State {
@@ -56,14 +48,24 @@ enum State {
     },
 }
 
+/// Installs everything, or only prints what would be done.
+pub(crate) fn run(only_print: bool) -> Result<ExitCode> {
+    if only_print {
+        print();
+    } else {
+        install(Need::Fuzzing)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Does all steps up to a need. It is quick and prints nothing if nothing is missing.
 pub(crate) fn install(need: Need) -> Result<()> {
-    install_steps(|step| step.need <= need)
+    install_steps(|step| step.1 <= need)
 }
 
 /// Does only the steps for this need, and not those for the needs before it.
 pub(crate) fn install_only(need: Need) -> Result<()> {
-    install_steps(|step| step.need == need)
+    install_steps(|step| step.1 == need)
 }
 
 fn install_steps(is_wanted: impl Fn(&Step) -> bool) -> Result<()> {
@@ -71,51 +73,47 @@ fn install_steps(is_wanted: impl Fn(&Step) -> bool) -> Result<()> {
     let mut missing = Vec::new();
     for step in STEPS.iter().filter(|step| is_wanted(step)) {
         if !step.install(&host) {
-            eprintln!("setup: {} by hand: {}", step.name, step.by_hand);
-            missing.push(step.name);
+            let Step(name, .., by_hand) = step;
+            eprintln!("setup: {name} by hand: {by_hand}");
+            missing.push(*name);
         }
     }
-    if !missing.is_empty() {
-        bail!(
-            "set-up lacks {}: do what the lines above say, then start again",
-            missing.join(", ")
-        );
-    }
+    let names = missing.join(", ");
+    ensure!(
+        missing.is_empty(),
+        "set-up lacks {names}: do what the lines above say, then start again"
+    );
     Ok(())
 }
 
 /// Shows the state of every step and what would be done, and does nothing.
-pub(crate) fn print() {
+fn print() {
     let host = Host::examine();
-    for step in &STEPS {
-        match (step.check)(&host) {
-            State::Ready(which) => println!("ok       {:16} {which}", step.name),
-            State::Missing { found, routes } => {
-                println!("missing  {:16} {found}", step.name);
-                for (position, route) in routes.iter().enumerate() {
-                    println!(
-                        "{:26}{} {route}",
-                        "",
-                        if position == 0 {
-                            "would run:"
-                        } else {
-                            "or else:  "
-                        }
-                    );
-                }
-                println!("{:26}by hand:   {}", "", step.by_hand);
+    for Step(name, _, check, by_hand) in &STEPS {
+        let (found, routes) = match check(&host) {
+            State::Ready(which) => {
+                println!("ok       {name:16} {which}");
+                continue;
             }
+            State::Missing { found, routes } => (found, routes),
+        };
+        println!("missing  {name:16} {found}");
+        let mut what = "would run:";
+        for route in routes {
+            println!("{:26}{what} {route}", "");
+            what = "or else:  ";
         }
+        println!("{:26}by hand:   {by_hand}", "");
     }
 }
 
 impl Step {
     /// Tries the routes until the check passes; returns whether it does.
     fn install(&self, host: &Host) -> bool {
-        let State::Missing { found, routes } = (self.check)(host) else {
+        let State::Missing { found, routes } = (self.2)(host) else {
             return true;
         };
-        eprintln!("setup: {}: {found}", self.name);
+        eprintln!("setup: {}: {found}", self.0);
         routes.iter().any(|route| {
             eprintln!("setup: $ {route}");
             // No route may wait for input, and its output does not belong on the stdout of xtask.
@@ -125,8 +123,7 @@ impl Step {
                 .current_dir(root())
                 .status();
             // Success counts only if the check now passes.
-            status.is_ok_and(|status| status.success())
-                && matches!((self.check)(host), State::Ready(_))
+            status.is_ok_and(|status| status.success()) && matches!((self.2)(host), State::Ready(_))
         })
     }
 }
@@ -171,91 +168,128 @@ impl Host {
 /// The compiler of the distribution's packages.
 pub(crate) const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 
-/// All steps. A step may need those before it.
-const STEPS: [Step; 12] = [
-    Step {
-        name: "C compiler",
-        need: Need::Building,
-        check: c_compiler,
-        by_hand: "install gcc",
-    },
-    Step {
-        name: "LLVM",
-        need: Need::Building,
-        check: llvm,
-        by_hand: "install llvm-22-dev, libzstd-dev and zlib1g-dev (a release without LLVM 22: from LLVM's own apt archive), \
-                  or put a released bpf-linker on the PATH",
-    },
-    Step {
-        name: "bpf-linker",
-        need: Need::Building,
-        check: bpf_linker,
-        by_hand: "build bpf-linker 0.13.0 against LLVM 22 or newer, or put a released one on the PATH",
-    },
-    Step {
-        name: "BPF toolchain",
-        need: Need::Building,
-        check: bpf_toolchain,
-        by_hand: "`rustup component add rust-src`, or a rustup nightly with rust-src, named in ZCTRACE_BPF_TOOLCHAIN if it is \
-                  not called nightly; its LLVM must not be newer than bpf-linker's",
-    },
-    Step {
-        name: "strace",
-        need: Need::Testing,
-        check: strace,
-        by_hand: "install strace",
-    },
-    Step {
-        name: "traced programs",
-        need: Need::Testing,
-        check: traced_programs,
-        by_hand: "install rsync, socat, nginx, btrfs-progs, Perl, Python 3, Go, Node and a JDK of version 11 or newer",
-    },
-    Step {
-        name: "readers",
-        need: Need::Testing,
-        check: readers,
-        by_hand: "install man, groff, bash, and for /usr/bin/python3 the modules prometheus_client and junitparser",
-    },
-    Step {
-        name: "rustfmt, clippy",
-        need: Need::Checking,
-        check: rustfmt_and_clippy,
-        by_hand: "`rustup component add rustfmt clippy`, or your distribution's packages of them",
-    },
-    Step {
-        name: "guests",
-        need: Need::Booting,
-        check: guests,
-        by_hand: "install QEMU for this architecture, cpio, kmod, xz and e2fsprogs, on a machine with apt and dpkg",
-    },
-    Step {
-        name: "arm64 guests",
-        need: Need::BootingForeign,
-        check: arm64_guests,
-        by_hand: "install QEMU for arm64 (qemu-system-aarch64), and gcc and the C library for aarch64-linux-gnu",
-    },
-    Step {
-        name: "Rust for arm64",
-        need: Need::BootingForeign,
-        check: rust_for_arm64,
-        by_hand: "`rustup target add aarch64-unknown-linux-gnu`",
-    },
-    Step {
-        name: "fuzz crates",
-        need: Need::Fuzzing,
-        check: fuzz_crates,
-        by_hand: "`cargo fetch --manifest-path tests/fuzz/Cargo.toml` where the registry can be reached",
-    },
+/// All steps, each with what to do by hand. A step may need those before it.
+const STEPS: [Step; 11] = [
+    Step(
+        "C compiler",
+        Need::Building,
+        |host| all_of(host, &[("cc", "gcc libc6-dev")]),
+        "install gcc",
+    ),
+    Step(
+        "LLVM",
+        Need::Building,
+        llvm,
+        "install llvm-22-dev, libzstd-dev and zlib1g-dev (a release without LLVM 22: from LLVM's \
+         own apt archive), or put a released bpf-linker on the PATH",
+    ),
+    Step(
+        "bpf-linker",
+        Need::Building,
+        bpf_linker,
+        "build bpf-linker 0.13.0 against LLVM 22 or newer, or put a released one on the PATH",
+    ),
+    Step(
+        "BPF toolchain",
+        Need::Building,
+        bpf_toolchain,
+        "`rustup component add rust-src`, or a rustup nightly with rust-src, named in \
+         ZCTRACE_BPF_TOOLCHAIN if it is not called nightly; its LLVM must not be newer than \
+         bpf-linker's",
+    ),
+    Step(
+        "traced programs",
+        Need::Testing,
+        |host| all_of(host, &TRACED_PROGRAMS),
+        "install strace, rsync, socat, nginx, btrfs-progs, Perl, Python 3, Go, Node and a JDK of \
+         version 11 or newer",
+    ),
+    Step(
+        "readers",
+        Need::Testing,
+        |host| all_of(host, &READERS),
+        "install man, groff, bash, and for /usr/bin/python3 the module junitparser",
+    ),
+    Step(
+        "rustfmt, clippy",
+        Need::Checking,
+        rustfmt_and_clippy,
+        "`rustup component add rustfmt clippy`, or your distribution's packages of them",
+    ),
+    Step(
+        "guests",
+        Need::Booting,
+        |host| all_of(host, &GUESTS),
+        "install QEMU for this architecture, cpio, kmod, xz and e2fsprogs, where apt and dpkg are",
+    ),
+    Step(
+        "arm64 guests",
+        Need::BootingForeign,
+        |host| all_of(host, &ARM64_GUESTS),
+        "install QEMU for arm64, and gcc and the C library for aarch64-linux-gnu",
+    ),
+    Step(
+        "Rust for arm64",
+        Need::BootingForeign,
+        rust_for_arm64,
+        "`rustup target add aarch64-unknown-linux-gnu`",
+    ),
+    Step(
+        "fuzz crates",
+        Need::Fuzzing,
+        fuzz_crates,
+        "`cargo fetch --manifest-path tests/fuzz/Cargo.toml` where the registry can be reached",
+    ),
 ];
 
-/// Builds the C workloads, and links everything.
-fn c_compiler(host: &Host) -> State {
-    match first_line("cc", "--version") {
-        Some(version) => State::Ready(version),
-        None => missing("no cc on the PATH", host.packages("gcc libc6-dev")),
-    }
-}
+/// Programs that are not ours: the tests trace with them, or trace them, or they read what zctrace
+/// writes. Each with its package.
+const TRACED_PROGRAMS: [(&str, &str); 10] = [
+    ("strace", "strace"),
+    ("rsync", "rsync"),
+    ("socat", "socat"),
+    ("nginx", "nginx-light"),
+    ("mkfs.btrfs", "btrfs-progs"),
+    ("python3", "python3"),
+    ("go", "golang-go"),
+    ("node", "nodejs"),
+    ("javac", "default-jdk-headless"),
+    ("prove", "perl"),
+];
+
+/// Programs that are not ours and read what zctrace writes, and a module of Debian's Python that
+/// does the same.
+const READERS: [(&str, &str); 5] = [
+    ("man", "man-db"),
+    ("lexgrog", "man-db"),
+    ("groff", "groff-base"),
+    ("bash", "bash"),
+    ("python3: junitparser", "python3-junitparser"),
+];
+
+/// Boot other kernels, and make the disks that these start from.
+const GUESTS: [(&str, &str); 7] = [
+    if cfg!(target_arch = "aarch64") {
+        ("qemu-system-aarch64", "qemu-system-arm")
+    } else {
+        ("qemu-system-x86_64", "qemu-system-x86")
+    },
+    ("cpio", "cpio"),
+    ("xz", "xz-utils"),
+    ("/sbin/depmod", "kmod"),
+    ("/sbin/mkfs.ext4", "e2fsprogs"),
+    ("apt-get", "apt"),
+    ("dpkg-deb", "dpkg"),
+];
+
+/// Boot arm64 kernels, and build programs for them.
+const ARM64_GUESTS: [(&str, &str); 2] = [
+    ("qemu-system-aarch64", "qemu-system-arm"),
+    (
+        "aarch64-linux-gnu-gcc",
+        "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+    ),
+];
 
 /// bpf-linker is built against it; it is not needed once bpf-linker runs.
 fn llvm(host: &Host) -> State {
@@ -264,23 +298,21 @@ fn llvm(host: &Host) -> State {
     }
     // llvm-config may be there without the library that bpf-linker is linked with, which is in
     // another package.
-    let library =
-        first_line(&llvm_config(), "--libdir").map(|folder| Path::new(&folder).join("libLLVM.so"));
-    match first_line(&llvm_config(), "--version")
-        .filter(|_| library.is_some_and(|library| library.exists()))
-    {
-        Some(version) => State::Ready(version),
-        None => missing(
-            format!("no {} with its libLLVM.so", llvm_config()),
-            host.packages(&format!("llvm-{LLVM_MAJOR}-dev libzstd-dev zlib1g-dev")),
-        ),
+    let folder = first_line(&llvm_config(), "--libdir");
+    let has_library = folder.is_some_and(|folder| Path::new(&folder).join("libLLVM.so").exists());
+    if let Some(version) = first_line(&llvm_config(), "--version").filter(|_| has_library) {
+        return State::Ready(version);
     }
+    let packages = format!("llvm-{LLVM_MAJOR}-dev libzstd-dev zlib1g-dev");
+    let found = format!("no {} with its libLLVM.so", llvm_config());
+    missing(found, host.packages(&packages))
 }
 
 /// Links the eBPF programs.
 fn bpf_linker(_host: &Host) -> State {
     let install = format!(
-        "LLVM_PREFIX=\"$({} --prefix)\" cargo install bpf-linker --version 0.13.0 --locked --no-default-features --features llvm-{LLVM_MAJOR}",
+        "LLVM_PREFIX=\"$({} --prefix)\" cargo install bpf-linker --version 0.13.0 --locked \
+         --no-default-features --features llvm-{LLVM_MAJOR}",
         llvm_config(),
     );
     match linker_in_order() {
@@ -302,216 +334,82 @@ fn bpf_toolchain(host: &Host) -> State {
     }
     let mut routes = Vec::new();
     if host.rustup {
-        // Behind some proxies a download hangs for ever, so each has a time limit.
         let nightly = Toolchain::from(Source::Rustup("nightly".into()), llvm_max).err();
         if nightly == Some(Unusable::NoSources) {
-            routes.push(
-                "timeout --foreground -k 5 90 rustup component add rust-src --toolchain nightly"
-                    .into(),
-            );
+            let add = "rustup component add rust-src --toolchain nightly";
+            routes.push(within(90, add));
         }
         // A stable compiler works too, because build.rs sets RUSTC_BOOTSTRAP, and it needs the
         // smaller download.
         if Toolchain::from(Source::Current, llvm_max).err() == Some(Unusable::NoSources) {
-            routes.push("timeout --foreground -k 5 90 rustup component add rust-src".into());
+            routes.push(within(90, "rustup component add rust-src"));
         }
         if nightly == Some(Unusable::NotInstalled) {
-            routes.push(
-                "timeout --foreground -k 5 300 rustup toolchain install nightly --profile minimal --component rust-src --no-self-update".into(),
-            );
+            let install = "rustup toolchain install nightly --profile minimal --component rust-src \
+                           --no-self-update";
+            routes.push(within(300, install));
         }
     }
     routes.extend(host.packages("rustc-web cargo-web rust-web-src"));
     missing(found, routes)
 }
 
-/// The backend for machines without eBPF; the tests compare counts with it.
-fn strace(host: &Host) -> State {
-    match first_line("strace", "-V") {
-        Some(version) => State::Ready(version),
-        None => missing("no strace on the PATH", host.packages("strace")),
-    }
-}
-
-/// Programs that are not ours: the tests trace them, or they read what zctrace writes. Each with
-/// its package.
-const TRACED_PROGRAMS: [(&str, &str); 9] = [
-    ("rsync", "rsync"),
-    ("socat", "socat"),
-    ("nginx", "nginx-light"),
-    ("mkfs.btrfs", "btrfs-progs"),
-    ("python3", "python3"),
-    ("go", "golang-go"),
-    ("node", "nodejs"),
-    ("javac", "default-jdk-headless"),
-    ("prove", "perl"),
-];
-
-fn traced_programs(host: &Host) -> State {
-    let (mut found, mut missing_programs, mut packages) = (Vec::new(), Vec::new(), Vec::new());
-    for (program, package) in TRACED_PROGRAMS {
-        if on_path(program).is_some() {
-            found.push(program);
-        } else {
-            missing_programs.push(program);
-            packages.push(package);
-        }
-    }
-    if packages.is_empty() {
-        return State::Ready(found.join(", "));
-    }
-    missing(
-        format!("no {}", missing_programs.join(", ")),
-        host.packages(&packages.join(" ")),
-    )
-}
-
-/// Programs that are not ours and read what zctrace writes, each with its package.
-const READERS: [(&str, &str); 4] = [
-    ("man", "man-db"),
-    ("lexgrog", "man-db"),
-    ("groff", "groff-base"),
-    ("bash", "bash"),
-];
-/// Modules of Debian's Python that do the same. Of Prometheus only its parsers, because the package
-/// of Prometheus itself starts a server.
-const READING_MODULES: [(&str, &str); 3] = [
-    ("prometheus_client.parser", "python3-prometheus-client"),
-    (
-        "prometheus_client.openmetrics.parser",
-        "python3-prometheus-client",
-    ),
-    ("junitparser", "python3-junitparser"),
-];
-
-fn readers(host: &Host) -> State {
-    let imports = |module: &str| {
-        output(Command::new("/usr/bin/python3").args(["-c", &format!("import {module}")])).is_some()
-    };
-    let missing_programs = READERS
-        .into_iter()
-        .filter(|(program, _)| on_path(program).is_none());
-    let missing_modules = READING_MODULES
-        .into_iter()
-        .filter(|(module, _)| !imports(module));
-    let packages: Vec<&str> = missing_programs
-        .chain(missing_modules)
-        .map(|(_, package)| package)
-        .collect();
-    if packages.is_empty() {
-        let names = READERS
-            .into_iter()
-            .chain(READING_MODULES)
-            .map(|(name, _)| name);
-        return State::Ready(names.collect::<Vec<_>>().join(", "));
-    }
-    missing(
-        format!("no {}", packages.join(", ")),
-        host.packages(&packages.join(" ")),
-    )
-}
-
 /// `cargo xtask ci` checks the sources with them.
 fn rustfmt_and_clippy(host: &Host) -> State {
-    match (
-        first_line("rustfmt", "--version"),
-        first_line("cargo-clippy", "--version"),
-    ) {
-        (Some(rustfmt), Some(clippy)) => State::Ready(format!("{rustfmt}, {clippy}")),
-        _ if host.rustup => missing(
-            "not both there",
-            vec!["timeout --foreground -k 5 90 rustup component add rustfmt clippy".into()],
-        ),
-        _ => missing(
-            "not both there",
-            host.packages("rustfmt-web rust-web-clippy"),
-        ),
+    let programs = ["rustfmt", "cargo-clippy"].map(|program| first_line(program, "--version"));
+    if let [Some(rustfmt), Some(clippy)] = programs {
+        return State::Ready(format!("{rustfmt}, {clippy}"));
     }
-}
-
-/// Boot other kernels, and make the disks that these start from.
-fn guests(host: &Host) -> State {
-    let qemu = format!("qemu-system-{}", env::consts::ARCH);
-    let package = if env::consts::ARCH == "aarch64" {
-        "qemu-system-arm"
+    let routes = if host.rustup {
+        vec![within(90, "rustup component add rustfmt clippy")]
     } else {
-        "qemu-system-x86"
+        host.packages("rustfmt-web rust-web-clippy")
     };
-    let programs = [
-        (qemu.as_str(), package),
-        ("cpio", "cpio"),
-        ("xz", "xz-utils"),
-        ("/sbin/depmod", "kmod"),
-        ("/sbin/mkfs.ext4", "e2fsprogs"),
-        ("apt-get", "apt"),
-        ("dpkg-deb", "dpkg"),
-    ];
-    all_of(host, &programs)
+    missing("not both there", routes)
 }
 
-/// Boot arm64 kernels, and build programs for them.
-fn arm64_guests(host: &Host) -> State {
-    all_of(
-        host,
-        &[
-            ("qemu-system-aarch64", "qemu-system-arm"),
-            (
-                "aarch64-linux-gnu-gcc",
-                "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
-            ),
-        ],
-    )
-}
-
-/// Checks for these programs, each with its packages.
+/// Checks for these programs and modules of Python, each with its packages.
 fn all_of(host: &Host, programs: &[(&str, &str)]) -> State {
-    // A name may be a path: for a plain user /sbin is not on the PATH.
-    let is_there = |program: &str| Path::new(program).is_file() || on_path(program).is_some();
-    let missing_ones: Vec<_> = programs
+    let (there, lacking): (Vec<_>, Vec<_>) = programs
         .iter()
-        .filter(|(program, _)| !is_there(program))
-        .collect();
-    if missing_ones.is_empty() {
-        return State::Ready(
-            programs
-                .iter()
-                .map(|&(program, _)| program)
-                .collect::<Vec<_>>()
-                .join(", "),
-        );
+        .copied()
+        .partition(|(name, _)| is_there(name));
+    let (names, packages): (Vec<_>, Vec<_>) = lacking.into_iter().unzip();
+    if names.is_empty() {
+        let (names, _): (Vec<_>, Vec<_>) = there.into_iter().unzip();
+        return State::Ready(names.join(", "));
     }
-    let names: Vec<&str> = missing_ones.iter().map(|&&(program, _)| program).collect();
-    let packages: Vec<&str> = missing_ones.iter().map(|&&(_, package)| package).collect();
-    missing(
-        format!("no {}", names.join(", ")),
-        host.packages(&packages.join(" ")),
-    )
+    let found = format!("no {}", names.join(", "));
+    missing(found, host.packages(&packages.join(" ")))
+}
+
+/// Whether there is such a program, or such a module of Debian's Python (`python3: NAME`).
+fn is_there(name: &str) -> bool {
+    if let Some(module) = name.strip_prefix("python3: ") {
+        let import = format!("import {module}");
+        return output(Command::new("/usr/bin/python3").args(["-c", &import])).is_some();
+    }
+    // A name may be a path: for a plain user /sbin is not on the PATH.
+    Path::new(name).is_file() || on_path(name).is_some()
 }
 
 /// Builds programs for arm64: rustup's compiler with the library for it, or the distribution's,
 /// whose library is fetched together with the packages of the guests.
 fn rust_for_arm64(host: &Host) -> State {
-    const TARGET: &str = "aarch64-unknown-linux-gnu";
-    let library =
-        output(Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]));
-    if let Some(path) = library
-        .map(|path| PathBuf::from(path.trim()))
-        .filter(|path| path.is_dir())
-    {
-        return State::Ready(path.display().to_string());
+    let target = "aarch64-unknown-linux-gnu";
+    let mut rustc = Command::new("rustc");
+    let library = output(rustc.words("--print target-libdir --target").arg(target));
+    if let Some(path) = library.filter(|path| Path::new(path.trim()).is_dir()) {
+        return State::Ready(path.trim().to_owned());
     }
-    if Path::new(DEBIAN_RUSTC).is_file()
-        && Path::new(DEBIAN_RUSTC).with_file_name("cargo").is_file()
-    {
-        return State::Ready(format!(
-            "{DEBIAN_RUSTC}, and a library from the packages of arm64"
-        ));
+    let debians = Path::new(DEBIAN_RUSTC);
+    if debians.is_file() && debians.with_file_name("cargo").is_file() {
+        let which = format!("{DEBIAN_RUSTC}, and a library from the packages of arm64");
+        return State::Ready(which);
     }
     let mut routes = Vec::new();
     if host.rustup {
-        routes.push(format!(
-            "timeout --foreground -k 5 120 rustup target add {TARGET}"
-        ));
+        routes.push(within(120, &format!("rustup target add {target}")));
     }
     routes.extend(host.packages("rustc-web cargo-web"));
     missing("no standard library for it", routes)
@@ -520,34 +418,29 @@ fn rust_for_arm64(host: &Host) -> State {
 /// The crates that the fuzz targets depend on. They are a workspace of their own, so that building
 /// the rest does not fetch them.
 fn fuzz_crates(_host: &Host) -> State {
-    let fetch = format!(
-        "fetch --manifest-path tests/fuzz/Cargo.toml --target {}-unknown-linux-gnu",
-        env::consts::ARCH
-    );
+    let arch = env::consts::ARCH;
+    let fetch =
+        format!("fetch --manifest-path tests/fuzz/Cargo.toml --target {arch}-unknown-linux-gnu");
     // It writes a lock file, which git ignores.
-    match output(
-        nightly_cargo()
-            .args(fetch.split(' '))
-            .arg("--offline")
-            .stderr(Stdio::null()),
-    ) {
-        Some(_) => State::Ready("in cargo's cache".into()),
-        None => missing(
-            "not in cargo's cache",
-            vec![format!("timeout --foreground -k 5 180 cargo {fetch}")],
-        ),
+    let mut cargo = nightly_cargo(&fetch);
+    if output(cargo.arg("--offline").stderr(Stdio::null())).is_some() {
+        return State::Ready("in cargo's cache".into());
     }
+    let route = within(180, &format!("cargo {fetch}"));
+    missing("not in cargo's cache", vec![route])
+}
+
+/// A shell line with a time limit in seconds: behind some proxies a download hangs for ever.
+fn within(seconds: u32, line: &str) -> String {
+    format!("timeout --foreground -k 5 {seconds} {line}")
 }
 
 /// bpf-linker, if its LLVM is new enough.
 fn linker_in_order() -> Result<Linker, String> {
     let linker = Linker::find()?;
     if linker.llvm_major < LLVM_MAJOR {
-        return Err(format!(
-            "{} is built with LLVM {}",
-            linker.path.display(),
-            linker.llvm_major
-        ));
+        let (path, major) = (linker.path.display(), linker.llvm_major);
+        return Err(format!("{path} is built with LLVM {major}"));
     }
     Ok(linker)
 }

@@ -23,20 +23,12 @@ impl Subject {
     pub(super) fn new(
         name: &'static str,
         rounds: u32,
-        prefix: Vec<String>,
+        mut prefix: Vec<String>,
         command: &[String],
     ) -> Self {
-        // bpftrace takes the command as one word, all others as many.
-        let command = if prefix.last().is_some_and(|word| word == "-c") {
-            vec![command.join(" ")]
-        } else {
-            command.to_vec()
-        };
-        Self {
-            name,
-            rounds,
-            argv: [prefix, command].concat(),
-        }
+        prefix.extend_from_slice(command);
+        let argv = prefix;
+        Self { name, rounds, argv }
     }
 }
 
@@ -52,33 +44,73 @@ pub(super) struct Sample {
     pub(super) max_rss_kib: i64,
 }
 
+/// All runs of a subject.
+pub(super) struct Samples {
+    /// The subject's name.
+    pub(super) name: &'static str,
+    /// One for each round.
+    pub(super) samples: Vec<Sample>,
+}
+
+impl Samples {
+    /// The median of the wall times.
+    pub(super) fn wall(&self) -> Duration {
+        self.median(|sample| sample.wall)
+    }
+
+    /// The median of the CPU times.
+    pub(super) fn cpu(&self) -> Duration {
+        self.median(|sample| sample.cpu)
+    }
+
+    /// The least of the wall times.
+    pub(super) fn least_wall(&self) -> Duration {
+        let times = self.samples.iter().map(|sample| sample.wall);
+        times.min().unwrap_or_default()
+    }
+
+    /// The largest resident set.
+    pub(super) fn resident_kib(&self) -> i64 {
+        let sets = self.samples.iter().map(|sample| sample.max_rss_kib);
+        sets.max().unwrap_or_default()
+    }
+
+    fn median(&self, time: fn(&Sample) -> Duration) -> Duration {
+        let mut times: Vec<_> = self.samples.iter().map(time).collect();
+        times.sort();
+        times.get(times.len() / 2).copied().unwrap_or_default()
+    }
+}
+
 /// Runs every subject in every round, so that a slow moment of the machine affects all of them.
-/// Samples are in the subjects' order.
-pub(super) fn interleaved(subjects: &[Subject]) -> Result<Vec<Vec<Sample>>> {
-    let mut samples = vec![Vec::new(); subjects.len()];
-    let rounds = subjects
-        .iter()
-        .map(|subject| subject.rounds)
-        .max()
-        .unwrap_or(0);
-    for round in 0..rounds {
-        for (subject, samples) in subjects.iter().zip(&mut samples) {
+pub(super) fn interleaved(subjects: &[Subject]) -> Result<Vec<Samples>> {
+    let new = |subject: &Subject| Samples {
+        name: subject.name,
+        samples: Vec::new(),
+    };
+    let mut rows: Vec<Samples> = subjects.iter().map(new).collect();
+    let rounds = subjects.iter().map(|subject| subject.rounds).max();
+    for round in 0..rounds.unwrap_or(0) {
+        for (subject, row) in subjects.iter().zip(&mut rows) {
             if round < subject.rounds {
-                samples.push(start(&subject.argv)?);
+                row.samples.push(start(&subject.argv)?);
             }
         }
     }
-    Ok(samples)
+    Ok(rows)
+}
+
+/// A command line without input, and with its output dropped.
+pub(super) fn quiet(argv: &[String]) -> Command {
+    let mut command = Command::new(&argv[0]);
+    command.args(&argv[1..]).stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command
 }
 
 /// Runs a command line once; its output is dropped.
 pub(super) fn start(argv: &[String]) -> Result<Sample> {
-    let mut command = Command::new(&argv[0]);
-    command
-        .args(&argv[1..])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    let mut command = quiet(argv);
     let start = Instant::now();
     let child = command
         .spawn()
@@ -111,19 +143,7 @@ fn duration(time: libc::timeval) -> Duration {
     Duration::from_secs(whole(time.tv_sec)) + Duration::from_micros(whole(time.tv_usec))
 }
 
-/// The median of one of the times.
-pub(super) fn median(samples: &[Sample], of: impl Fn(&Sample) -> Duration) -> Duration {
-    let mut times: Vec<_> = samples.iter().map(of).collect();
-    times.sort();
-    times.get(times.len() / 2).copied().unwrap_or_default()
-}
-
-/// Owned words of a command line.
-pub(super) fn words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|&word| word.to_owned()).collect()
-}
-
-/// A time in milliseconds.
-pub(super) fn milliseconds(time: Duration) -> String {
-    format!("{:.1}", time.as_secs_f64() * 1e3)
+/// The words of a command line.
+pub(super) fn words(line: &str) -> Vec<String> {
+    line.split_ascii_whitespace().map(str::to_owned).collect()
 }

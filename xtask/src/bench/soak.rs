@@ -1,16 +1,17 @@
 //! Whether memory grows while a mixed load runs for minutes.
 
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Child,
     thread::sleep,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context as _, Result, bail};
 
-use super::zctrace_reporting_to;
+use super::{measure::quiet, zctrace_reporting_to};
+use crate::command::Scratch;
 
 /// Copies, pipelines, archives and substitutions. Each turn has a file of a new name. `$1` is how
 /// long it runs, in seconds.
@@ -39,36 +40,22 @@ const FIRST: u64 = 10;
 /// Runs the load for so many minutes under zctrace, prints its memory meanwhile, and in the end
 /// what it has counted.
 pub(super) fn measure(minutes: u64) -> Result<()> {
-    let directory = env::temp_dir().join(format!("zctrace-soak-{}", std::process::id()));
-    fs::create_dir(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
-    let measured = measure_in(&directory, minutes);
-    let _ = fs::remove_dir_all(&directory);
-    measured
-}
-
-fn measure_in(directory: &Path, minutes: u64) -> Result<()> {
+    let scratch = Scratch::new("soak")?;
+    let directory = scratch.directory();
     let seconds = minutes * 60;
     let report = directory.join("report");
-    let argv = zctrace_reporting_to(&report.display().to_string(), &[])?;
-    let mut zctrace = Command::new(&argv[0]);
+    let argv = zctrace_reporting_to(&report.display().to_string(), "")?;
+    let mut zctrace = quiet(&argv);
     fs::write(directory.join("load.sh"), LOAD)?;
-    zctrace
-        .args(&argv[1..])
-        .args(["sh", "load.sh", &seconds.to_string()])
-        .current_dir(directory);
-    zctrace
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    zctrace.args(["sh", "load.sh", &seconds.to_string()]);
     let start = Instant::now();
     let mut zctrace = zctrace
+        .current_dir(directory)
         .spawn()
         .with_context(|| format!("cannot start {}", argv[0]))?;
     println!("## Soak: {seconds} s\n\n| after, s | private memory of zctrace, MiB |\n|--:|--:|");
-    for at in [FIRST]
-        .into_iter()
-        .chain((1..minutes).map(|minute| minute * 60))
-    {
+    let each_minute = (1..minutes).map(|minute| minute * 60);
+    for at in std::iter::once(FIRST).chain(each_minute) {
         sleep(Duration::from_secs(at).saturating_sub(start.elapsed()));
         println!("| {at} | {:.1} |", private_mib(&zctrace)?);
     }

@@ -2,15 +2,13 @@
 //! the system's sources, lists and packages stay as they are.
 
 use std::{
-    env,
-    fmt::Write as _,
-    fs,
+    env, fs,
     path::{Path, PathBuf},
     process::Command,
     time::{Duration, SystemTime},
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, ensure};
 
 use super::arch::Arch;
 use crate::{
@@ -29,7 +27,7 @@ const LISTS_ARE_FRESH: Duration = Duration::from_hours(24);
 
 /// Where packages come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mirrors {
+struct Mirrors {
     /// Debian's archive.
     main: String,
     /// The archive of its security updates, if the system uses one.
@@ -38,22 +36,22 @@ pub(super) struct Mirrors {
 
 impl Mirrors {
     /// The mirrors that this machine's own apt uses.
-    pub(super) fn of_this_machine() -> Result<Self> {
+    fn of_this_machine() -> Result<Self> {
         if let Ok(main) = env::var(MIRROR_VARIABLE) {
             return Ok(Self {
                 main,
                 security: None,
             });
         }
-        let targets = output(Command::new("apt-get").args([
-            "indextargets",
-            "--format",
-            "$(REPO_URI) $(RELEASE)",
-            "Created-By: Packages",
-        ]))
-        .context("there is no apt-get that lists its sources")?;
+        let mut targets = Command::new("apt-get");
+        targets.args(["indextargets", "--format", "$(REPO_URI) $(RELEASE)"]);
+        let targets = output(targets.arg("Created-By: Packages"))
+            .context("there is no apt-get that lists its sources")?;
         Self::among(&targets, &codename()?).with_context(|| {
-            format!("the sources of this machine's apt have no archive of Debian: name a mirror of it in {MIRROR_VARIABLE}")
+            format!(
+                "the sources of this machine's apt have no archive of Debian: name a mirror of it \
+                 in {MIRROR_VARIABLE}"
+            )
         })
     }
 
@@ -78,18 +76,16 @@ impl Mirrors {
 
     /// The `sources.list` for these suites.
     fn sources(&self, suites: &[&str], options: &str) -> String {
-        let mut sources = String::new();
-        for suite in suites {
-            let archive = if suite.ends_with("-security") {
-                self.security.as_ref()
+        let line = |suite: &&str| {
+            let is_security = suite.ends_with("-security");
+            let archive = if is_security {
+                self.security.as_ref()?
             } else {
-                Some(&self.main)
+                &self.main
             };
-            if let Some(archive) = archive {
-                let _ = writeln!(sources, "deb [{options}] {archive} {suite} main");
-            }
-        }
-        sources
+            Some(format!("deb [{options}] {archive} {suite} main\n"))
+        };
+        suites.iter().filter_map(line).collect()
     }
 }
 
@@ -97,19 +93,11 @@ impl Mirrors {
 /// release's libraries.
 fn codename() -> Result<String> {
     let about = fs::read_to_string("/etc/os-release").context("cannot read /etc/os-release")?;
-    let name = about
-        .lines()
-        .find_map(|line| line.strip_prefix("VERSION_CODENAME="));
-    Ok(name
-        .context("/etc/os-release has no VERSION_CODENAME")?
-        .trim_matches('"')
-        .to_owned())
-}
-
-/// The suites that guests get their programs from.
-pub(super) fn guest_suites() -> Result<[String; 2]> {
-    let codename = codename()?;
-    Ok([codename.clone(), format!("{codename}-security")])
+    let mut lines = about.lines();
+    let name = lines
+        .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
+        .context("/etc/os-release has no VERSION_CODENAME")?;
+    Ok(name.trim_matches('"').to_owned())
 }
 
 /// An apt with its own sources, for one architecture.
@@ -128,35 +116,29 @@ impl Apt {
         }
         fs::write(apt.path("status"), "")?;
         fs::write(apt.path("apt.conf"), apt.configuration(arch))?;
-        let signed = if Path::new(KEYRING).exists() {
-            format!("signed-by={KEYRING}")
-        } else {
-            String::new()
-        };
-        let sources = Mirrors::of_this_machine()?.sources(
-            suites,
-            &format!("target=Packages arch={} {signed}", arch.debian()),
-        );
-        apt.refresh(&sources)?;
+        let mut options = format!("target=Packages arch={}", arch.debian());
+        if Path::new(KEYRING).exists() {
+            options = options + " signed-by=" + KEYRING;
+        }
+        apt.refresh(&Mirrors::of_this_machine()?.sources(suites, &options))?;
         Ok(apt)
     }
 
-    /// One that was set up before, with its package lists as they are.
-    pub(super) fn known(directory: PathBuf) -> Option<Self> {
-        let apt = Self { directory };
-        apt.path("fetched").exists().then_some(apt)
+    /// The one that guests get their programs from: this machine's own release.
+    pub(super) fn of_guests(cache: &Path, arch: Arch) -> Result<Self> {
+        let codename = codename()?;
+        let suites = [codename.as_str(), &format!("{codename}-security")];
+        Self::new(cache.join("apt/guest"), arch, &suites)
     }
 
     /// Fetches the lists of packages, unless they are fresh.
     fn refresh(&self, sources: &str) -> Result<()> {
         let (list, stamp) = (self.path("sources.list"), self.path("fetched"));
         let fetched = fs::read_to_string(&stamp).is_ok_and(|fetched| fetched == sources);
-        let age = fs::metadata(&stamp)
-            .and_then(|about| about.modified())
-            .ok()
-            .and_then(|at| SystemTime::now().duration_since(at).ok());
+        let written = fs::metadata(&stamp).and_then(|about| about.modified());
         fs::write(&list, sources)?;
-        if fetched && age.is_some_and(|age| age < LISTS_ARE_FRESH) {
+        let is_fresh = |at: SystemTime| at.elapsed().is_ok_and(|age| age < LISTS_ARE_FRESH);
+        if fetched && written.is_ok_and(is_fresh) {
             return Ok(());
         }
         match check(self.get("180").args(["-q", "update"])) {
@@ -199,17 +181,11 @@ Debug::NoLocking "true";
 
     /// Names of the packages with this prefix.
     pub(super) fn names(&self, prefix: &str) -> Result<Vec<String>> {
-        let names = output(
-            Command::new("apt-cache")
-                .arg("-c")
-                .arg(self.path("apt.conf"))
-                .args(["pkgnames", prefix]),
-        );
-        Ok(names
-            .context("apt-cache does not list packages")?
-            .lines()
-            .map(str::to_owned)
-            .collect())
+        let mut apt = Command::new("apt-cache");
+        apt.arg("-c").arg(self.path("apt.conf"));
+        let names = output(apt.args(["pkgnames", prefix]));
+        let names = names.context("apt-cache does not list packages")?;
+        Ok(names.lines().map(str::to_owned).collect())
     }
 
     /// These packages and all that they depend on, each as `NAME=VERSION`.
@@ -219,14 +195,12 @@ Debug::NoLocking "true";
         let plan = simulation
             .output()
             .with_context(|| format!("cannot run {}", show(&simulation)))?;
-        let text = String::from_utf8_lossy(&plan.stdout);
-        if !plan.status.success() {
-            bail!(
-                "apt finds no way to install all of {}: {}{text}",
-                packages.join(" "),
-                String::from_utf8_lossy(&plan.stderr)
-            );
-        }
+        let [text, errors] = [&plan.stdout, &plan.stderr].map(|text| String::from_utf8_lossy(text));
+        let packages = packages.join(" ");
+        ensure!(
+            plan.status.success(),
+            "apt finds no way to install all of {packages}: {errors}{text}"
+        );
         Ok(installed(&text))
     }
 
@@ -240,13 +214,9 @@ Debug::NoLocking "true";
             fs::remove_dir_all(into)?;
         }
         fs::create_dir_all(into)?;
-        check(
-            self.get("300")
-                .args(["-q", "download"])
-                .args(packages)
-                .current_dir(into),
-        )
-        .context("cannot fetch packages")?;
+        let mut download = self.get("300");
+        download.args(["-q", "download"]).args(packages);
+        check(download.current_dir(into)).context("cannot fetch packages")?;
         fs::write(&stamp, packages.join("\n"))?;
         archives(into)
     }
@@ -277,10 +247,9 @@ fn installed(simulation: &str) -> Vec<String> {
 
 /// The package files in a directory.
 fn archives(directory: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        found.push(entry?.path());
-    }
+    let mut found = fs::read_dir(directory)?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<Vec<_>>>()?;
     found.retain(|path| path.extension().is_some_and(|extension| extension == "deb"));
     found.sort();
     Ok(found)
@@ -296,31 +265,19 @@ mod tests {
                            http://mirror.example/debian-security/ bookworm-security\n";
 
     #[test]
-    fn mirrors_are_those_of_the_release() {
-        let mirrors = Mirrors::among(TARGETS, "bookworm").expect("Debian's are among them");
-        assert_eq!(mirrors.main, "http://mirror.example/debian/");
-        assert_eq!(
-            mirrors.security.as_deref(),
-            Some("http://mirror.example/debian-security/")
-        );
-        assert_eq!(Mirrors::among(TARGETS, "noble"), None);
-    }
-
-    #[test]
-    fn a_suite_of_security_updates_has_its_own_archive_or_none() {
-        let mut mirrors = Mirrors {
-            main: "M".to_owned(),
-            security: Some("S".to_owned()),
-        };
+    fn mirrors_are_those_of_the_release_and_security_updates_have_their_own_or_none() {
+        let mut mirrors = Mirrors::among(TARGETS, "bookworm").expect("Debian's are among them");
         assert_eq!(
             mirrors.sources(&["a", "a-security"], "o"),
-            "deb [o] M a main\ndeb [o] S a-security main\n"
+            "deb [o] http://mirror.example/debian/ a main\n\
+             deb [o] http://mirror.example/debian-security/ a-security main\n"
         );
         mirrors.security = None;
         assert_eq!(
             mirrors.sources(&["a", "a-security"], "o"),
-            "deb [o] M a main\n"
+            "deb [o] http://mirror.example/debian/ a main\n"
         );
+        assert_eq!(Mirrors::among(TARGETS, "noble"), None);
     }
 
     #[test]

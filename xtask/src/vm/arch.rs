@@ -49,35 +49,23 @@ impl Arch {
         self.name() == env::consts::ARCH
     }
 
-    /// The emulator.
-    pub(super) fn qemu(self) -> String {
-        format!("qemu-system-{}", self.name())
-    }
-
-    /// Options for the emulated machine. Its processor has every feature of QEMU except some that
+    /// Options of QEMU for the emulated machine. Its processor has every feature of QEMU except some that
     /// are slow to emulate and not needed: without pointer authentication and SVE, an arm64 guest
     /// takes a third less time.
-    pub(super) fn machine(self) -> &'static [&'static str] {
+    pub(super) fn machine(self) -> &'static str {
         match self {
-            Self::X86_64 => &["-machine", "pc", "-cpu", "max"],
-            Self::Aarch64 => &["-machine", "virt", "-cpu", "max,pauth=off,sve=off"],
+            Self::X86_64 => "-machine pc -cpu max",
+            Self::Aarch64 => "-machine virt -cpu max,pauth=off,sve=off",
         }
     }
 
-    /// More options for the kernel. The dynamic loader of arm64 unmaps the excess around a library,
-    /// if its address leaves any: at random addresses, runs of the same program differ by a call.
+    /// Options for the kernel, with its name of the first serial port. The dynamic loader of arm64
+    /// unmaps the excess around a library, if its address leaves any: at random addresses, runs of
+    /// the same program differ by a call.
     pub(super) fn kernel_options(self) -> &'static str {
         match self {
-            Self::X86_64 => "",
-            Self::Aarch64 => " norandmaps",
-        }
-    }
-
-    /// The kernel's name of the first serial port.
-    pub(super) fn console(self) -> &'static str {
-        match self {
-            Self::X86_64 => "ttyS0",
-            Self::Aarch64 => "ttyAMA0",
+            Self::X86_64 => "console=ttyS0",
+            Self::Aarch64 => "console=ttyAMA0 norandmaps",
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result};
 
 use super::{
     arch::Arch,
@@ -18,7 +18,7 @@ use super::{
     programs::{Compiler, Programs},
     qemu::Machine,
     selection::Selection,
-    transcript::{NotPassed, Transcript},
+    transcript::{State, Transcript, Verdict},
 };
 use crate::{
     command::release_dir,
@@ -34,47 +34,20 @@ pub(super) struct Guest {
     pub(super) series: &'static Series,
 }
 
-/// How a guest ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    /// It showed what it must show.
-    Passed,
-    /// It did not.
-    Failed,
-    /// Something that it needs could not be installed or fetched, or there was not enough time.
-    NotRun,
-}
-
-/// How a guest ended, and a sentence about it.
-pub(super) struct Verdict {
-    /// How it ended.
-    pub(super) state: State,
-    /// What a person should know of it.
-    pub(super) sentence: String,
-}
-
-impl Verdict {
-    /// Something that a guest needs could not be installed or fetched.
-    fn not_run(error: &anyhow::Error) -> Self {
-        Self {
-            state: State::NotRun,
-            sentence: format!("{error:#}"),
-        }
-    }
-
-    /// Something in this repository is wrong.
-    fn failed(error: &anyhow::Error) -> Self {
-        Self {
-            state: State::Failed,
-            sentence: format!("{error:#}"),
-        }
-    }
-}
-
 impl fmt::Display for Guest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:7} {:7}", self.series.name, self.arch.name())
     }
+}
+
+/// Something that a guest needs could not be installed or fetched.
+fn not_run(error: impl Into<anyhow::Error>) -> Verdict {
+    Verdict(State::NotRun, format!("{:#}", error.into()))
+}
+
+/// Something in this repository is wrong.
+fn failed(error: impl Into<anyhow::Error>) -> Verdict {
+    Verdict(State::Failed, format!("{:#}", error.into()))
 }
 
 /// What the guests of an architecture share.
@@ -91,7 +64,7 @@ struct Base {
     tree: Tree,
     disk: PathBuf,
     work: PathBuf,
-    kernels: BTreeMap<&'static str, Result<Kernel, String>>,
+    kernels: BTreeMap<&'static str, Result<Kernel, Verdict>>,
     /// Keeps other processes out of the working directory.
     _lock: File,
 }
@@ -115,29 +88,13 @@ impl Shared {
     ) -> (Option<String>, Verdict) {
         let base = match &self.base {
             Ok(base) => base,
-            Err(Verdict { state, sentence }) => {
-                return (
-                    None,
-                    Verdict {
-                        state: *state,
-                        sentence: sentence.clone(),
-                    },
-                );
-            }
+            Err(verdict) => return (None, verdict.clone()),
         };
         match &base.kernels[guest.series.name] {
-            Err(reason) => (
-                None,
-                Verdict {
-                    state: State::NotRun,
-                    sentence: reason.clone(),
-                },
-            ),
+            Err(verdict) => (None, verdict.clone()),
             Ok(kernel) => {
-                let verdict = base
-                    .boot(guest, kernel, selection, limit)
-                    .unwrap_or_else(|error| Verdict::failed(&error));
-                (Some(kernel.release.clone()), verdict)
+                let verdict = base.boot(guest, kernel, selection, limit);
+                (Some(kernel.release.clone()), verdict.unwrap_or_else(failed))
             }
         }
     }
@@ -151,12 +108,9 @@ impl Base {
         series: &[&'static Series],
         selection: &Selection,
     ) -> Result<Self, Verdict> {
-        let not_run = |error| Verdict::not_run(&error);
-        let failed = |error| Verdict::failed(&error);
         if arch == Arch::X86_64 && !arch.is_host() {
-            return Err(not_run(anyhow!(
-                "guests of x86_64 run on machines of x86_64 alone"
-            )));
+            let sentence = "guests of x86_64 run on machines of x86_64 alone";
+            return Err(Verdict(State::NotRun, sentence.to_owned()));
         }
         let need = if arch.is_host() {
             Need::Booting
@@ -164,17 +118,14 @@ impl Base {
             Need::BootingForeign
         };
         setup::install(need).map_err(not_run)?;
-        let (cache, work) = (cache(arch).map_err(failed)?, work(arch).map_err(failed)?);
+        let cache = cache(arch).map_err(failed)?;
+        let work = work(arch).map_err(failed)?;
         let own = lock(&work).map_err(failed)?;
         let fetching = lock(&cache).map_err(failed)?;
         let tree = Tree::unpack(&cache, &work, arch).map_err(not_run)?;
         let kernel = |series: &&'static Series| {
-            (
-                series.name,
-                series
-                    .fetch(&cache, arch)
-                    .map_err(|error| format!("{error:#}")),
-            )
+            let kernel = series.fetch(&cache, arch).map_err(not_run);
+            (series.name, kernel)
         };
         let kernels: BTreeMap<_, _> = series.iter().map(kernel).collect();
         // CI has just built everything for its own tests. A whole run is worth a build: emulated,
@@ -219,12 +170,8 @@ impl Base {
         let mut plan = selection.plan();
         plan.push(("variables", self.variables(guest.series)));
         self.tree.initramfs(kernel, &plan, &initramfs)?;
-        println!(
-            "== {} on {}: boots, within {} s",
-            kernel.release,
-            guest.arch.name(),
-            limit.as_secs()
-        );
+        let (release, arch, seconds) = (&kernel.release, guest.arch.name(), limit.as_secs());
+        println!("== {release} on {arch}: boots, within {seconds} s");
         let (mut transcript, start) = (Transcript::default(), Instant::now());
         let machine = Machine {
             arch: guest.arch,
@@ -232,27 +179,12 @@ impl Base {
             initramfs: &initramfs,
             disk: &self.disk,
         };
-        let prefix = format!("{} {}", guest.series.name, guest.arch.name());
+        let prefix = format!("{} {arch}", guest.series.name);
         let end = machine.boot(limit, |line| {
             println!("{prefix} {:6.1} | {line}", start.elapsed().as_secs_f64());
             transcript.read_line(line);
         })?;
-        Ok(
-            match transcript.judge(end, guest.series.expected, selection) {
-                Ok(sentence) => Verdict {
-                    state: State::Passed,
-                    sentence,
-                },
-                Err(NotPassed::Failed(sentence)) => Verdict {
-                    state: State::Failed,
-                    sentence,
-                },
-                Err(NotPassed::TooSlow(sentence)) => Verdict {
-                    state: State::NotRun,
-                    sentence,
-                },
-            },
-        )
+        Ok(transcript.judge(end, guest.series.expected, selection))
     }
 
     /// Variables for the guest's script.
@@ -261,29 +193,24 @@ impl Base {
             Expected::Works => "works",
             Expected::Refused => "refused",
         };
-        let Programs {
-            test,
-            zctrace,
-            workloads,
-            package,
-        } = &self.programs;
+        let programs = &self.programs;
         let paths = [
-            ("test", test),
-            ("zctrace", zctrace),
-            ("workloads", workloads),
-            ("package", package),
+            ("test", &programs.test),
+            ("zctrace", &programs.zctrace),
+            ("workloads", &programs.workloads),
+            ("package", &programs.package),
         ];
         let paths = paths.map(|(name, path)| format!("{name}='{}'\n", path.display()));
         format!(
             "expected={expected}\njobs={}\n{}",
-            series.jobs,
+            series.jobs(),
             paths.concat()
         )
     }
 }
 
 /// Where packages are kept between runs, outside the repository.
-pub(super) fn cache(arch: Arch) -> Result<PathBuf> {
+fn cache(arch: Arch) -> Result<PathBuf> {
     let chosen = env::var_os("XDG_CACHE_HOME")
         .filter(|path| !path.is_empty())
         .map(PathBuf::from);

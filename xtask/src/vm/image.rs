@@ -3,70 +3,31 @@
 
 use std::{
     fs::{self, File},
-    io,
     os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
 };
 
 use anyhow::{Context as _, Result, bail};
 
 use super::{
-    apt::{Apt, guest_suites},
+    apt::Apt,
     arch::Arch,
     kernels::{Kernel, beside},
     programs::Programs,
 };
-use crate::command::check;
+use crate::command::{Words as _, check};
 
 /// Packages with programs that the tests use. Their dependencies are installed, too.
-const PACKAGES: [&str; 29] = [
-    "base-files",
-    "base-passwd",
-    "bash",
-    "bsdutils",
-    "btrfs-progs",
-    "busybox-static",
-    "coreutils",
-    "dash",
-    "diffutils",
-    "e2fsprogs",
-    "findutils",
-    "grep",
-    "groff-base",
-    "gzip",
-    "kmod",
-    "libc-bin",
-    "man-db",
-    "mount",
-    "nginx-light",
-    "perl",
-    "procps",
-    "python3-junitparser",
-    "python3-prometheus-client",
-    "rsync",
-    "sed",
-    "socat",
-    "strace",
-    "tar",
-    "util-linux",
-];
+const PACKAGES: &str = "base-files base-passwd bash bsdutils btrfs-progs busybox-static coreutils \
+    dash diffutils e2fsprogs findutils grep groff-base gzip kmod libc-bin man-db mount nginx-light \
+    perl procps python3 rsync sed socat strace tar util-linux";
 
 /// Directories that are links into /usr.
 const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
 
 /// Directories that no package has.
-const PLACES: [&str; 9] = [
-    "dev",
-    "proc",
-    "sys",
-    "run",
-    "tmp",
-    "root",
-    "mnt",
-    "var/tmp",
-    "var/log/nginx",
-];
+const PLACES: &str = "dev proc sys run tmp root mnt var/tmp var/log/nginx";
 
 /// Size of the disk; it is sparse.
 const DISK_BYTES: u64 = 4 << 30;
@@ -82,13 +43,8 @@ impl Tree {
     /// Unpacks packages of this machine's own release of Debian, so that programs built here find
     /// their libraries.
     pub(super) fn unpack(cache: &Path, work: &Path, arch: Arch) -> Result<Self> {
-        let suites = guest_suites()?;
-        let apt = Apt::new(
-            cache.join("apt/guest"),
-            arch,
-            &suites.each_ref().map(String::as_str),
-        )?;
-        let packages = apt.closure(&PACKAGES)?;
+        let apt = Apt::of_guests(cache, arch)?;
+        let packages = apt.closure(&PACKAGES.split(' ').collect::<Vec<_>>())?;
         let archives = apt.download(&packages, &cache.join("guest"))?;
         let tree = Self(work.join("root"));
         let (stamp, wanted) = (work.join("root.packages"), packages.join("\n"));
@@ -111,15 +67,11 @@ impl Tree {
             // dpkg-deb's own -x would put directories in place of the links.
             let script =
                 r#"dpkg-deb --fsys-tarfile "$0" | tar -x --keep-directory-symlink -C "$1""#;
-            check(
-                Command::new("sh")
-                    .args(["-c", script])
-                    .arg(archive)
-                    .arg(&self.0),
-            )
-            .context("cannot unpack a package")?;
+            let mut shell = Command::new("sh");
+            shell.args(["-c", script]).arg(archive).arg(&self.0);
+            check(&mut shell).context("cannot unpack a package")?;
         }
-        for place in PLACES {
+        for place in PLACES.split(' ') {
             fs::create_dir_all(self.0.join(place))?;
         }
         fs::set_permissions(self.0.join("tmp"), fs::Permissions::from_mode(0o1777))?;
@@ -146,10 +98,7 @@ impl Tree {
         for path in programs.files() {
             self.add(&path)?;
         }
-        let guest = self.0.join("usr/sbin/guest");
-        fs::write(&guest, include_str!("guest.sh"))?;
-        fs::set_permissions(guest, fs::Permissions::from_mode(0o755))?;
-        Ok(())
+        write_script(&self.0.join("usr/sbin/guest"), include_str!("guest.sh"))
     }
 
     /// Adds a file or a directory at the same path as on this machine.
@@ -172,10 +121,8 @@ impl Tree {
     }
 
     fn inside(&self, path: &Path) -> Result<PathBuf> {
-        Ok(self.0.join(
-            path.strip_prefix("/")
-                .with_context(|| format!("{} is no absolute path", path.display()))?,
-        ))
+        let path = path.strip_prefix("/");
+        Ok(self.0.join(path.context("a path is not absolute")?))
     }
 
     /// Adds the modules of a kernel.
@@ -183,18 +130,10 @@ impl Tree {
         let place = self.0.join("lib/modules").join(&kernel.release);
         if !place.exists() {
             fs::create_dir_all(place.parent().context("it has a directory")?)?;
-            check(
-                Command::new("cp")
-                    .arg("-a")
-                    .arg(kernel.modules()?)
-                    .arg(&place),
-            )?;
-            check(
-                Command::new("/sbin/depmod")
-                    .arg("-b")
-                    .arg(&self.0)
-                    .arg(&kernel.release),
-            )?;
+            let mut cp = Command::new("cp");
+            check(cp.arg("-a").arg(kernel.modules()?).arg(&place))?;
+            let mut depmod = Command::new("/sbin/depmod");
+            check(depmod.arg("-b").arg(&self.0).arg(&kernel.release))?;
         }
         Ok(())
     }
@@ -205,13 +144,11 @@ impl Tree {
             fs::remove_file(path)?;
         }
         File::create(path)?.set_len(DISK_BYTES)?;
-        check(
-            Command::new("/sbin/mkfs.ext4")
-                .args(["-q", "-F", "-E", "root_owner=0:0", "-d"])
-                .arg(&self.0)
-                .arg(path),
-        )
-        .context("cannot make a disk")
+        let mut mkfs = Command::new("/sbin/mkfs.ext4");
+        mkfs.words("-q -F -E root_owner=0:0 -d")
+            .arg(&self.0)
+            .arg(path);
+        check(&mut mkfs).context("cannot make a disk")
     }
 
     /// Makes the initramfs, which mounts the disk and has the plan.
@@ -229,24 +166,22 @@ impl Tree {
             fs::create_dir_all(start.join(place))?;
         }
         fs::copy(self.0.join("bin/busybox"), start.join("bin/busybox"))?;
-        fs::write(start.join("init"), include_str!("init"))?;
-        fs::set_permissions(start.join("init"), fs::Permissions::from_mode(0o755))?;
+        write_script(&start.join("init"), include_str!("init"))?;
         for (name, text) in plan {
             fs::write(start.join("plan").join(name), text)?;
         }
         let modules = self.0.join("lib/modules").join(&kernel.release);
         let dependencies = fs::read_to_string(modules.join("modules.dep"))
             .context("depmod has not listed the modules")?;
-        for (position, module) in load_order(&dependencies, &DISK_MODULES)
-            .into_iter()
-            .enumerate()
-        {
-            write_module(
-                &modules.join(module),
-                &start.join(format!("modules/{position:02}.ko")),
-            )?;
+        let order = load_order(&dependencies, &DISK_MODULES);
+        for (position, module) in order.into_iter().enumerate() {
+            let to = start.join(format!("modules/{position:02}.ko"));
+            write_module(&modules.join(module), &to)?;
         }
-        pack(&start, path)?;
+        let mut cpio = Command::new("sh");
+        cpio.args(["-c", "find . | cpio --quiet -o -H newc -R 0:0"]);
+        check(cpio.current_dir(&start).stdout(File::create(path)?))
+            .context("cannot make the initramfs")?;
         fs::remove_dir_all(start)?;
         Ok(())
     }
@@ -256,16 +191,11 @@ impl Tree {
 /// A line of `modules.dep` has a module, a colon and its dependencies, the last of which is loaded
 /// first (`man 5 modules.dep`). A module without a line is built into the kernel.
 fn load_order<'a>(dependencies: &'a str, names: &[&str]) -> Vec<&'a str> {
-    let stem = |path: &'a str| {
-        path.rsplit('/')
-            .next()
-            .and_then(|file| file.split_once(".ko"))
-            .map(|(stem, _)| stem)
-    };
     let lines = || dependencies.lines().filter_map(|line| line.split_once(':'));
     let mut order = Vec::new();
     for name in names {
-        let Some((module, below)) = lines().find(|(module, _)| stem(module) == Some(name)) else {
+        let file = format!("/{name}.ko");
+        let Some((module, below)) = lines().find(|(module, _)| module.contains(&file)) else {
             continue;
         };
         for file in below.split_ascii_whitespace().rev().chain([module]) {
@@ -283,32 +213,18 @@ fn write_module(module: &Path, to: &Path) -> Result<()> {
         Some("ko") => fs::copy(module, to)
             .map(drop)
             .context("cannot copy a module"),
-        Some("xz") => check(
-            Command::new("xz")
-                .arg("-dc")
-                .arg(module)
-                .stdout(File::create(to)?),
-        ),
+        Some("xz") => {
+            let mut xz = Command::new("xz");
+            check(xz.arg("-dc").arg(module).stdout(File::create(to)?))
+        }
         _ => bail!("{} is compressed in an unknown way", module.display()),
     }
 }
 
-/// Packs a directory as an initramfs.
-fn pack(directory: &Path, into: &Path) -> Result<()> {
-    let script = "find . | cpio --quiet -o -H newc -R 0:0";
-    let mut cpio = Command::new("sh")
-        .args(["-c", script])
-        .current_dir(directory)
-        .stdout(Stdio::piped())
-        .spawn()?;
-    io::copy(
-        &mut cpio.stdout.take().context("it has a pipe")?,
-        &mut File::create(into)?,
-    )?;
-    let ended = cpio.wait()?;
-    if !ended.success() {
-        bail!("cannot make the initramfs: cpio ended with {ended}");
-    }
+/// Writes a file that can be run.
+fn write_script(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
     Ok(())
 }
 
@@ -331,10 +247,5 @@ mod tests {
             "block/virtio_blk",
         ];
         assert_eq!(order, names.map(|name| format!("kernel/{name}.ko.xz")));
-    }
-
-    #[test]
-    fn packages_are_unique_and_sorted() {
-        assert!(PACKAGES.is_sorted_by(|one, next| one < next));
     }
 }

@@ -25,9 +25,10 @@ use std::{
 use anyhow::{Context as _, Result};
 use arch::Arch;
 use clap::Args;
-use guests::{Guest, Shared, State, Verdict, cache};
-use kernels::{Expected, SUBSET, Series, chosen};
+use guests::{Guest, Shared};
+use kernels::{Expected, SUBSET, chosen};
 use selection::Selection;
+use transcript::{State, Verdict};
 
 /// The exit status if a guest could not be run at all, and none failed.
 const NOT_RUN: u8 = 3;
@@ -35,15 +36,6 @@ const NOT_RUN: u8 = 3;
 /// How long all guests of CI together may take. On two idle processors they take less than 8
 /// minutes.
 const CI_LIMIT: Duration = Duration::from_mins(12);
-
-/// How long guests may take.
-#[derive(Clone, Copy)]
-enum Limit {
-    /// Each of them.
-    Each(Duration),
-    /// All of them together.
-    All(Duration),
-}
 
 /// What to boot, and what to run there.
 #[derive(Args)]
@@ -84,14 +76,11 @@ pub(crate) struct GuestResult {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let (guests, selection) = (options.guests()?, options.selection());
     if options.list {
-        return list(&guests, &selection);
+        list(&guests, &selection);
+        return Ok(ExitCode::SUCCESS);
     }
-    let results = boot_all(
-        &guests,
-        &selection,
-        Limit::Each(Duration::from_mins(options.limit)),
-        options.jobs,
-    );
+    let limit = Duration::from_mins(options.limit);
+    let results = boot_all(&guests, &selection, |_| limit, options.jobs);
     println!();
     for result in &results {
         println!("{result}");
@@ -101,21 +90,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 
 /// Boots the guests of CI.
 pub(crate) fn ci() -> Result<Vec<GuestResult>> {
-    Ok(boot_all(
-        &subset()?,
-        &Selection::subset(),
-        Limit::All(CI_LIMIT),
-        processors(),
-    ))
+    let left = |since: Instant| CI_LIMIT.saturating_sub(since.elapsed());
+    let (guests, selection) = (subset()?, Selection::subset());
+    Ok(boot_all(&guests, &selection, left, processors()))
 }
 
 /// The guests of CI.
 fn subset() -> Result<Vec<Guest>> {
     let guest = |(arch, name): (Arch, &str)| {
-        Ok(Guest {
-            arch,
-            series: chosen(&[name.to_owned()])?[0],
-        })
+        let series = chosen(&[name.to_owned()])?[0];
+        Ok(Guest { arch, series })
     };
     SUBSET.into_iter().map(guest).collect()
 }
@@ -130,14 +114,10 @@ impl Options {
         if self.subset && self.kernels.is_empty() && self.arch.is_none() {
             return subset();
         }
-        let arch = self
-            .arch
-            .or_else(Arch::host)
-            .context("there are no guests for this machine's architecture: choose with --arch")?;
-        Ok(chosen(&self.kernels)?
-            .into_iter()
-            .map(|series| Guest { arch, series })
-            .collect())
+        let arch = self.arch.or_else(Arch::host);
+        let arch = arch.context("this machine's architecture has no guests: choose with --arch")?;
+        let guest = |series| Guest { arch, series };
+        Ok(chosen(&self.kernels)?.into_iter().map(guest).collect())
     }
 
     fn selection(&self) -> Selection {
@@ -150,63 +130,52 @@ impl Options {
 }
 
 /// Prints what would be run.
-fn list(guests: &[Guest], selection: &Selection) -> Result<ExitCode> {
+fn list(guests: &[Guest], selection: &Selection) {
     for guest in guests {
-        let release = guest.series.known_release(&cache(guest.arch)?, guest.arch);
-        let release = release
-            .unwrap_or_else(|| format!("not fetched yet, from {}", guest.series.suites.join(", ")));
+        let suites = guest.series.suites.join(", ");
         let expected = match guest.series.expected {
             Expected::Works => "the tests pass",
             Expected::Refused => "zctrace refuses in one line",
         };
-        println!("{guest}  {release}: {expected}");
+        println!("{guest}  from {suites}: {expected}");
     }
     println!("{}", selection.describe());
-    Ok(ExitCode::SUCCESS)
 }
 
-/// Prepares all guests, and boots `jobs` of them at a time.
+/// Prepares all guests, and boots `jobs` of them at a time. `limit` says how long a guest may take
+/// that starts now, given when the first one started.
 fn boot_all(
     guests: &[Guest],
     selection: &Selection,
-    limit: Limit,
+    limit: impl Fn(Instant) -> Duration + Sync,
     jobs: NonZero<usize>,
 ) -> Vec<GuestResult> {
-    let mut prepared: Vec<Shared> = Vec::new();
-    for arch in [Arch::X86_64, Arch::Aarch64] {
-        let series: Vec<&'static Series> = guests
-            .iter()
-            .filter(|guest| guest.arch == arch)
-            .map(|guest| guest.series)
-            .collect();
-        if !series.is_empty() {
-            prepared.push(Shared::prepare(arch, &series, selection));
-        }
-    }
+    let prepare = |arch| {
+        let of_arch = guests.iter().filter(|guest| guest.arch == arch);
+        let series: Vec<_> = of_arch.map(|guest| guest.series).collect();
+        (!series.is_empty()).then(|| Shared::prepare(arch, &series, selection))
+    };
+    let prepared = [Arch::X86_64, Arch::Aarch64].map(prepare);
     let (next, results, first) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Instant::now());
     let work = || {
         while let Some((position, guest)) = next_of(guests, &next) {
             let start = Instant::now();
-            let limit = match limit {
-                Limit::Each(limit) => limit,
-                Limit::All(limit) => limit.saturating_sub(first.elapsed()),
-            };
             let shared = prepared
                 .iter()
-                .find(|shared| shared.arch == guest.arch)
-                .expect("each architecture was prepared");
-            let (release, verdict) = shared.run(guest, selection, limit);
+                .flatten()
+                .find(|shared| shared.arch == guest.arch);
+            let shared = shared.expect("each architecture was prepared");
+            let (release, verdict) = shared.run(guest, selection, limit(first));
+            let took = start.elapsed();
             let result = GuestResult {
                 guest,
                 release,
                 verdict,
-                took: start.elapsed(),
+                took,
             };
             println!("== {result}");
-            results
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push((position, result));
+            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+            results.push((position, result));
         }
     };
     thread::scope(|scope| {
@@ -227,42 +196,34 @@ fn next_of(guests: &[Guest], next: &AtomicUsize) -> Option<(usize, Guest)> {
 
 /// Success if all guests passed.
 fn exit_code(results: &[GuestResult]) -> ExitCode {
-    if results.iter().any(GuestResult::failed) {
-        ExitCode::FAILURE
-    } else if results
-        .iter()
-        .any(|result| result.verdict.state == State::NotRun)
-    {
-        ExitCode::from(NOT_RUN)
-    } else {
-        ExitCode::SUCCESS
+    let has = |state| results.iter().any(|result| result.verdict.0 == state);
+    match (has(State::Failed), has(State::NotRun)) {
+        (true, _) => ExitCode::FAILURE,
+        (false, true) => ExitCode::from(NOT_RUN),
+        (false, false) => ExitCode::SUCCESS,
     }
 }
 
 impl GuestResult {
     /// Whether the guest failed.
     pub(crate) fn failed(&self) -> bool {
-        self.verdict.state == State::Failed
+        self.verdict.0 == State::Failed
     }
 }
 
 impl fmt::Display for GuestResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match self.verdict.state {
+        let state = match self.verdict.0 {
             State::Passed => "ok",
             State::Failed => "FAILED",
             State::NotRun => "NOT RUN",
         };
-        write!(
-            f,
-            "{state:7} vm {} {:6.1} s  ",
-            self.guest,
-            self.took.as_secs_f64()
-        )?;
+        let (guest, seconds) = (self.guest, self.took.as_secs_f64());
+        write!(f, "{state:7} vm {guest} {seconds:6.1} s  ")?;
         if let Some(release) = &self.release {
             write!(f, "{release}: ")?;
         }
-        f.write_str(&self.verdict.sentence)
+        f.write_str(&self.verdict.1)
     }
 }
 
@@ -275,10 +236,7 @@ mod tests {
             arch: Arch::X86_64,
             series: chosen(&["6.12".to_owned()]).expect("it is there")[0],
         };
-        let verdict = Verdict {
-            state,
-            sentence: "3 passed".to_owned(),
-        };
+        let verdict = Verdict(state, "3 passed".to_owned());
         GuestResult {
             guest,
             release: release.map(str::to_owned),
@@ -290,32 +248,21 @@ mod tests {
     #[test]
     fn a_closing_line_has_state_kernel_time_and_figures() {
         let line = result(State::Passed, Some("6.12.1-cloud-amd64")).to_string();
-        assert_eq!(
-            line,
-            "ok      vm 6.12    x86_64    61.5 s  6.12.1-cloud-amd64: 3 passed"
-        );
-        assert_eq!(
-            result(State::NotRun, None).to_string(),
-            "NOT RUN vm 6.12    x86_64    61.5 s  3 passed"
-        );
+        let expected = "ok      vm 6.12    x86_64    61.5 s  6.12.1-cloud-amd64: 3 passed";
+        assert_eq!(line, expected);
+        let line = result(State::NotRun, None).to_string();
+        assert_eq!(line, "NOT RUN vm 6.12    x86_64    61.5 s  3 passed");
     }
 
     #[test]
     fn a_guest_that_was_not_run_is_neither_success_nor_failure() {
-        let code = |states: &[State]| {
-            exit_code(
-                &states
-                    .iter()
-                    .map(|&state| result(state, None))
-                    .collect::<Vec<_>>(),
-            )
-        };
-        assert_eq!(code(&[State::Passed, State::Passed]), ExitCode::SUCCESS);
+        let code = |states: [State; 2]| exit_code(&states.map(|state| result(state, None)));
+        assert_eq!(code([State::Passed, State::Passed]), ExitCode::SUCCESS);
         assert_eq!(
-            code(&[State::Passed, State::NotRun]),
+            code([State::Passed, State::NotRun]),
             ExitCode::from(NOT_RUN)
         );
-        assert_eq!(code(&[State::NotRun, State::Failed]), ExitCode::FAILURE);
+        assert_eq!(code([State::NotRun, State::Failed]), ExitCode::FAILURE);
         assert!(!result(State::NotRun, None).failed());
         assert!(result(State::Failed, None).failed());
     }

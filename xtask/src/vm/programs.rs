@@ -4,37 +4,23 @@
 //! packages of that architecture.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 
-use super::{
-    apt::{Apt, guest_suites},
-    arch::Arch,
-};
+use super::{apt::Apt, arch::Arch};
 use crate::{
-    command::{cargo, check, release_dir, root, show},
+    command::{Words as _, cargo, check, release_dir, root, show},
     run,
     setup::DEBIAN_RUSTC,
     toolchain::output,
 };
 
 /// Programs of the package `zc-tests`, in Rust and in C. Some C programs exist for x86 only.
-const WORKLOADS: [&str; 10] = [
-    "copier",
-    "workload",
-    "odd-files",
-    "random-io",
-    "kernel-copy",
-    "runs",
-    "copier-c",
-    "int80",
-    "socketcall",
-    "std-copy",
-];
+const WORKLOADS: &str = "copier workload odd-files random-io kernel-copy runs copier-c int80 \
+    socketcall std-copy";
 
 /// Paths of what was built. A guest has everything at the same paths as this machine, because they
 /// are compiled into the test binary.
@@ -53,78 +39,47 @@ impl Programs {
     /// Builds them with a compiler for the architecture; without one, as `cargo xtask test` builds
     /// them for this machine.
     pub(super) fn build(arch: Arch, compiler: Option<&Compiler>) -> Result<Self> {
-        let (zctrace, test) = match compiler {
-            None => {
-                run::build(&["zctrace", "zc-tests"])?;
-                (
-                    release_dir()?.join("zctrace"),
-                    test_binary(cargo().arg("test"))?,
-                )
-            }
-            Some(compiler) => {
-                // One profile and one set of packages: every dependency is built once.
-                check(compiler.cargo("build").args(["--workspace", "--bins"]))?;
-                let target = release_dir()?.with_file_name(arch.target());
-                (
-                    target.join("release/zctrace"),
-                    test_binary(&mut compiler.cargo("test"))?,
-                )
-            }
+        let (zctrace, test) = if let Some(compiler) = compiler {
+            // One profile and one set of packages: every dependency is built once.
+            check(compiler.cargo("build").words("--workspace --bins"))?;
+            let target = release_dir()?.with_file_name(arch.target());
+            (
+                target.join("release/zctrace"),
+                test_binary(compiler.cargo("test"))?,
+            )
+        } else {
+            run::build(&["zctrace", "zc-tests"])?;
+            (release_dir()?.join("zctrace"), test_binary(cargo("test"))?)
         };
-        let workloads = test
-            .ancestors()
-            .nth(2)
-            .context("the test binary is not in a target directory")?
-            .to_owned();
+        let workloads = test.ancestors().nth(2);
         Ok(Self {
-            test,
             zctrace,
-            workloads,
+            workloads: workloads
+                .context("the test binary has no directory")?
+                .to_owned(),
             package: root().canonicalize()?.join("tests"),
+            test,
         })
     }
 
     /// Every file and directory that a guest needs.
     pub(super) fn files(&self) -> Vec<PathBuf> {
-        let workloads = WORKLOADS
-            .into_iter()
-            .map(|name| self.workloads.join(name))
-            .filter(|path| path.exists());
-        let of_the_package =
-            ["golden", "scenarios", "zctrace.toml"].map(|name| self.package.join(name));
-        [self.test.clone(), self.zctrace.clone()]
-            .into_iter()
-            .chain(workloads)
-            .chain(of_the_package)
-            .collect()
+        let mut files = vec![self.test.clone(), self.zctrace.clone()];
+        let workloads = WORKLOADS.split(' ').map(|name| self.workloads.join(name));
+        files.extend(workloads.filter(|path| path.exists()));
+        files.extend(["golden", "scenarios", "zctrace.toml"].map(|name| self.package.join(name)));
+        files
     }
 }
 
 /// Builds the integration tests and returns the path of the binary. It names the same packages as
 /// `cargo xtask test`: with others, the dependencies would have other features and be built again.
-fn test_binary(cargo: &mut Command) -> Result<PathBuf> {
-    cargo.args([
-        "--workspace",
-        "--test",
-        "all",
-        "--no-run",
-        "--message-format=json-render-diagnostics",
-    ]);
-    let built = cargo
-        .stderr(Stdio::inherit())
-        .output()
-        .with_context(|| format!("cannot run {}", show(cargo)))?;
-    ensure!(
-        built.status.success(),
-        "`{}` failed ({})",
-        show(cargo),
-        built.status
-    );
-    let messages = String::from_utf8_lossy(&built.stdout).into_owned();
-    let Some(test) = messages.lines().find_map(test_executable) else {
-        bail!("cargo does not name the test binary")
-    };
-    Ok(Path::new(test).to_owned())
+fn test_binary(mut cargo: Command) -> Result<PathBuf> {
+    cargo.words("--workspace --test all --no-run --message-format=json-render-diagnostics");
+    let messages = output(cargo.stderr(Stdio::inherit()));
+    let messages = messages.with_context(|| format!("`{}` failed", show(&cargo)))?;
+    let test = messages.lines().find_map(test_executable);
+    Ok(test.context("cargo does not name the test binary")?.into())
 }
 
 /// The executable in cargo's message about the test `all`.
@@ -155,12 +110,12 @@ enum Library {
 impl Compiler {
     /// Finds a compiler, and fetches its library if necessary.
     pub(super) fn find(arch: Arch, cache: &Path) -> Result<Self> {
-        let place = output(Command::new("rustc").args([
-            "--print",
-            "target-libdir",
-            "--target",
-            &arch.target(),
-        ]));
+        let mut rustc = Command::new("rustc");
+        let place = output(
+            rustc
+                .words("--print target-libdir --target")
+                .arg(arch.target()),
+        );
         let library = match place {
             Some(place) if Path::new(place.trim()).is_dir() => Library::OfTheToolchain,
             _ => Library::OfDebian(fetch(arch, cache)?),
@@ -175,57 +130,40 @@ impl Compiler {
         let target = self.arch.target().replace('-', "_");
         let variable = |name| format!("CARGO_TARGET_{}_{name}", target.to_uppercase());
         let mut cargo = match &self.library {
-            Library::OfTheToolchain => cargo(),
+            Library::OfTheToolchain => cargo(""),
             Library::OfDebian(library) => {
                 let mut cargo = Command::new(Path::new(DEBIAN_RUSTC).with_file_name("cargo"));
-                cargo
-                    .current_dir(root())
-                    .env("RUSTC", DEBIAN_RUSTC)
-                    .env(variable("RUSTFLAGS"), format!("-L {}", library.display()));
+                cargo.current_dir(root()).env("RUSTC", DEBIAN_RUSTC);
+                let flags = format!("-L {}", library.display());
+                cargo.env(variable("RUSTFLAGS"), flags);
                 cargo
             }
         };
-        cargo
-            .env(variable("LINKER"), &compiler)
-            .env(format!("CC_{target}"), &compiler);
+        cargo.env(variable("LINKER"), &compiler);
+        cargo.env(format!("CC_{target}"), &compiler);
         cargo.args([command, "--release", "--target", &self.arch.target()]);
         // Not as environment variables: the cargo that builds the eBPF programs would inherit them
         // and build another object.
-        cargo.args([
-            "--config",
-            r#"profile.release.lto="off""#,
-            "--config",
-            "profile.release.codegen-units=16",
-        ]);
+        cargo.words(r#"--config profile.release.lto="off""#);
+        cargo.words("--config profile.release.codegen-units=16");
         cargo
     }
 }
 
 /// Fetches the standard library of another architecture for Debian's compiler.
 fn fetch(arch: Arch, cache: &Path) -> Result<PathBuf> {
-    let version = output(Command::new("dpkg-query").args(["-W", "-f", "${Version}", "rustc-web"]));
-    let version =
-        version.context("rustc has no standard library for the architecture, and the package rustc-web is not installed")?;
-    let suites = guest_suites()?;
-    let apt = Apt::new(
-        cache.join("apt/guest"),
-        arch,
-        &suites.each_ref().map(String::as_str),
+    let version = output(Command::new("dpkg-query").words("-W -f ${Version} rustc-web")).context(
+        "rustc has no standard library for the architecture, and the package rustc-web is not \
+         installed",
     )?;
-    let packages = apt.download(
-        &[format!("libstd-rust-web-dev={version}")],
-        &cache.join("rust"),
-    )?;
-    let tree = cache.join("rust/tree");
-    for package in packages {
+    let package = format!("libstd-rust-web-dev={version}");
+    let (apt, into) = (Apt::of_guests(cache, arch)?, cache.join("rust"));
+    let tree = into.join("tree");
+    for package in apt.download(std::slice::from_ref(&package), &into)? {
         check(Command::new("dpkg-deb").arg("-x").arg(package).arg(&tree))?;
     }
     let library = tree.join("usr/lib/rustlib").join(arch.target()).join("lib");
-    ensure!(
-        fs::exists(&library)?,
-        "libstd-rust-web-dev {version} has no {}",
-        library.display()
-    );
+    ensure!(library.exists(), "{package} has no {}", library.display());
     Ok(library)
 }
 
@@ -244,36 +182,25 @@ mod tests {
     }
 
     #[test]
-    fn cargo_links_with_the_compiler_of_the_architecture() {
+    fn cargo_links_for_the_architecture_and_debians_is_told_where_the_library_is() {
+        let arch = Arch::Aarch64;
         let cargo = Compiler {
-            arch: Arch::Aarch64,
+            arch,
             library: Library::OfTheToolchain,
         }
         .cargo("build");
-        assert_eq!(
-            variable(&cargo, "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER").as_deref(),
-            Some("aarch64-linux-gnu-gcc")
-        );
-        assert_eq!(
-            variable(&cargo, "CC_aarch64_unknown_linux_gnu").as_deref(),
-            Some("aarch64-linux-gnu-gcc")
-        );
+        let linker = Some("aarch64-linux-gnu-gcc".to_owned());
+        let name = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER";
+        assert_eq!(variable(&cargo, name), linker);
+        assert_eq!(variable(&cargo, "CC_aarch64_unknown_linux_gnu"), linker);
         assert_eq!(variable(&cargo, "RUSTC"), None);
-    }
 
-    #[test]
-    fn debians_compiler_is_told_where_the_library_is() {
-        let cargo = Compiler {
-            arch: Arch::Aarch64,
-            library: Library::OfDebian("/cache/lib".into()),
-        }
-        .cargo("test");
+        let library = Library::OfDebian("/cache/lib".into());
+        let cargo = Compiler { arch, library }.cargo("test");
         assert_eq!(cargo.get_program(), "/usr/bin/cargo");
         assert_eq!(variable(&cargo, "RUSTC").as_deref(), Some(DEBIAN_RUSTC));
-        assert_eq!(
-            variable(&cargo, "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS").as_deref(),
-            Some("-L /cache/lib")
-        );
+        let name = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS";
+        assert_eq!(variable(&cargo, name).as_deref(), Some("-L /cache/lib"));
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    os::unix::process::CommandExt as _,
     path::Path,
     process::{ChildStdout, Command, Stdio},
     sync::mpsc::{self, Receiver, RecvTimeoutError},
@@ -13,6 +12,7 @@ use std::{
 use anyhow::{Context as _, Result};
 
 use super::arch::Arch;
+use crate::command::{Words as _, end_with_us};
 
 /// How a guest's machine ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,43 +45,23 @@ impl Machine<'_> {
     }
 
     fn command(&self) -> Command {
-        let mut qemu = Command::new(self.arch.qemu());
+        let mut qemu = Command::new(format!("qemu-system-{}", self.arch.name()));
         // Emulation works everywhere; KVM is missing in many containers. One thread runs both
         // processors in turn: with a thread for each, a processor may still meet the breakpoint of
         // a code patch that the other has completed, which ends the kernel with "Oops: int3" (seen
         // with QEMU 7.2 and Linux 6.18, in __schedule).
-        qemu.args(self.arch.machine()).args([
-            "-accel",
-            "tcg,thread=single",
-            "-smp",
-            "2",
-            "-m",
-            "2048",
-        ]);
-        qemu.args([
-            "-nodefaults",
-            "-no-user-config",
-            "-display",
-            "none",
-            "-no-reboot",
-            "-serial",
-            "stdio",
-        ]);
-        qemu.arg("-kernel")
-            .arg(self.kernel)
-            .arg("-initrd")
-            .arg(self.initramfs);
+        qemu.words(self.arch.machine());
+        qemu.words("-accel tcg,thread=single -smp 2 -m 2048 -nodefaults -no-user-config");
+        qemu.words("-display none -no-reboot -serial stdio");
+        qemu.arg("-kernel").arg(self.kernel);
+        qemu.arg("-initrd").arg(self.initramfs);
         // A guest whose kernel panics must end; its missing last line shows the failure.
         let options = self.arch.kernel_options();
-        let line = format!(
-            "console={} quiet loglevel=4 panic=-1 oops=panic{options}",
-            self.arch.console()
-        );
+        let line = format!("{options} quiet loglevel=4 panic=-1 oops=panic");
         qemu.args(["-append", &line]);
-        qemu.arg("-drive").arg(format!(
-            "file={},format=raw,if=virtio,snapshot=on",
-            self.disk.display()
-        ));
+        let disk = self.disk.display();
+        let drive = format!("file={disk},format=raw,if=virtio,snapshot=on");
+        qemu.args(["-drive", &drive]);
         qemu
     }
 }
@@ -90,15 +70,8 @@ impl Machine<'_> {
 /// prints.
 fn to_end_of(command: &mut Command, limit: Duration, mut on_line: impl FnMut(&str)) -> Result<End> {
     let deadline = Instant::now() + limit;
-    let end_with_us = || {
-        // SAFETY: plain numbers.
-        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
-        Ok(())
-    };
-    // SAFETY: between fork and exec only one system call is made.
-    unsafe { command.pre_exec(end_with_us) };
     let name = command.get_program().to_string_lossy().into_owned();
-    let mut program = command
+    let mut program = end_with_us(command)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
@@ -134,14 +107,12 @@ fn lines_of(stdout: ChildStdout) -> Receiver<String> {
         let mut line = Vec::new();
         // A read error ends the output like the end of the pipe: the guest's last line is then
         // missing.
-        while stdout
-            .read_until(b'\n', &mut line)
-            .is_ok_and(|bytes| bytes > 0)
-        {
-            let text = String::from_utf8_lossy(&line)
-                .trim_end_matches(['\r', '\n'])
-                .to_owned();
-            if sender.send(text).is_err() {
+        while matches!(stdout.read_until(b'\n', &mut line), Ok(1..)) {
+            let text = String::from_utf8_lossy(&line);
+            if sender
+                .send(text.trim_end_matches(['\r', '\n']).to_owned())
+                .is_err()
+            {
                 return;
             }
             line.clear();
@@ -155,26 +126,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_lines_are_read() {
+    fn all_lines_are_read_and_a_program_that_does_not_end_is_killed() {
         let mut heard = Vec::new();
-        let end = to_end_of(
-            Command::new("printf").arg(r"one\r\n\ntwo"),
-            Duration::from_mins(1),
-            |line| heard.push(line.to_owned()),
-        );
+        let mut printf = Command::new("printf");
+        printf.arg(r"one\r\n\ntwo");
+        let minute = Duration::from_mins(1);
+        let end = to_end_of(&mut printf, minute, |line| heard.push(line.to_owned()));
         assert_eq!(end.expect("it starts"), End::Off);
-        assert_eq!(heard, ["one", "", "two"]);
-    }
 
-    #[test]
-    fn a_program_that_does_not_end_is_killed() {
-        let mut heard = Vec::new();
         let mut endless = Command::new("sh");
         endless.args(["-c", "echo here; exec sleep 1000"]);
-        let end = to_end_of(&mut endless, Duration::from_secs(1), |line| {
-            heard.push(line.to_owned())
-        });
+        let second = Duration::from_secs(1);
+        let end = to_end_of(&mut endless, second, |line| heard.push(line.to_owned()));
         assert!(matches!(end, Ok(End::OutOfTime { .. })), "{end:?}");
-        assert_eq!(heard, ["here"]);
+        assert_eq!(heard, ["one", "", "two", "here"]);
     }
 }

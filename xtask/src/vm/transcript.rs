@@ -14,20 +14,21 @@ const NAMED: usize = 5;
 /// which takes up to two minutes.
 const HANGS: Duration = Duration::from_mins(5);
 
-/// Why a guest did not pass.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum NotPassed {
-    /// Something is wrong.
-    Failed(String),
-    /// Its time was over, but its tests were still running and none had failed.
-    TooSlow(String),
+/// How a guest ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It showed what it must show.
+    Passed,
+    /// It did not.
+    Failed,
+    /// Something that it needs could not be installed or fetched, or its time was over while its
+    /// tests were still running and none had failed.
+    NotRun,
 }
 
-impl From<String> for NotPassed {
-    fn from(sentence: String) -> Self {
-        Self::Failed(sentence)
-    }
-}
+/// How a guest ended, and what a person should know of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Verdict(pub(super) State, pub(super) String);
 
 /// What a guest has printed so far.
 #[derive(Debug, Default)]
@@ -44,16 +45,14 @@ pub(super) struct Transcript {
 }
 
 /// The sums under a run of tests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Figures {
-    /// Tests that passed.
-    pub(super) passed: u32,
-    /// Tests that failed.
-    pub(super) failed: u32,
+#[derive(Clone, Copy, Debug, Default)]
+struct Figures {
+    passed: u32,
+    failed: u32,
     /// Tests that were skipped by themselves.
-    pub(super) ignored: u32,
+    ignored: u32,
     /// Tests that were not asked for.
-    pub(super) left_out: u32,
+    left_out: u32,
 }
 
 impl Transcript {
@@ -61,15 +60,12 @@ impl Transcript {
     pub(super) fn read_line(&mut self, line: &str) {
         if let Some(said) = line.strip_prefix(SCRIPT_PREFIX) {
             self.read_script_line(said);
-        } else if let Some(figures) = line.strip_prefix("test result: ").and_then(Figures::of) {
-            self.figures = Some(figures);
-        } else if let Some(name) = line
-            .strip_prefix("test ")
-            .and_then(|rest| rest.strip_suffix(" ... FAILED"))
-        {
-            self.failed_tests.push(name.to_owned());
-        } else if line.starts_with("test ") && line.ends_with(" ... ok") {
-            self.passed_tests += 1;
+        } else if let Some(said) = line.strip_prefix("test result: ") {
+            self.figures = Figures::parse(said).or(self.figures);
+        } else if let Some(said) = line.strip_prefix("test ") {
+            let failed = said.strip_suffix(" ... FAILED");
+            self.failed_tests.extend(failed.map(str::to_owned));
+            self.passed_tests += u32::from(said.ends_with(" ... ok"));
         }
     }
 
@@ -85,51 +81,39 @@ impl Transcript {
         self.has_ended |= said == "end";
     }
 
-    /// A sentence for the closing line. The error says what is wrong; anything that the guest did
-    /// not print counts as wrong.
-    pub(super) fn judge(
-        &self,
-        end: End,
-        expected: Expected,
-        selection: &Selection,
-    ) -> Result<String, NotPassed> {
-        if let End::OutOfTime { silent } = end {
-            return Err(self.judge_unfinished(silent));
+    /// The verdict; anything that the guest did not print counts as wrong.
+    pub(super) fn judge(&self, end: End, expected: Expected, selection: &Selection) -> Verdict {
+        let judged = match (end, expected) {
+            (End::OutOfTime { silent }, _) => return self.judge_unfinished(silent),
+            (End::Off, _) if !self.has_ended => Err("the guest died".to_owned()),
+            (End::Off, Expected::Works) => self.judge_tests(selection),
+            (End::Off, Expected::Refused) => self.judge_refusal(),
+        };
+        match judged {
+            Ok(sentence) => Verdict(State::Passed, sentence),
+            Err(sentence) => Verdict(State::Failed, sentence),
         }
-        if !self.has_ended {
-            return Err(NotPassed::Failed("the guest died".to_owned()));
-        }
-        Ok(match expected {
-            Expected::Works => self.judge_tests(selection)?,
-            Expected::Refused => self.judge_refusal()?,
-        })
     }
 
     /// A guest that still prints something is on a slow machine; one that does not hangs.
-    fn judge_unfinished(&self, silent: Duration) -> NotPassed {
-        let so_far = format!(
-            "ran out of time: {} passed, {} failed until then",
-            self.passed_tests,
-            self.failed_tests.len()
-        );
+    fn judge_unfinished(&self, silent: Duration) -> Verdict {
+        let (passed, failed) = (self.passed_tests, self.failed_tests.len());
+        let so_far = format!("ran out of time: {passed} passed, {failed} failed until then");
         if silent >= HANGS {
-            return NotPassed::Failed(format!(
-                "{so_far}, and nothing was said for {} s",
-                silent.as_secs()
-            ));
+            let seconds = silent.as_secs();
+            let sentence = format!("{so_far}, and nothing was said for {seconds} s");
+            return Verdict(State::Failed, sentence);
         }
         match self.tests_ended_with {
-            None | Some(0) if self.failed_tests.is_empty() => NotPassed::TooSlow(so_far),
-            _ => NotPassed::Failed(so_far),
+            None | Some(0) if failed == 0 => Verdict(State::NotRun, so_far),
+            _ => Verdict(State::Failed, so_far),
         }
     }
 
     fn judge_tests(&self, selection: &Selection) -> Result<String, String> {
         if !self.names_of_no_test.is_empty() {
-            return Err(format!(
-                "no test is called {}",
-                self.names_of_no_test.join(", ")
-            ));
+            let names = self.names_of_no_test.join(", ");
+            return Err(format!("no test is called {names}"));
         }
         let Some(figures) = self.figures else {
             return Err("the tests did not come to their end".to_owned());
@@ -139,19 +123,11 @@ impl Transcript {
             figures.passed, figures.failed, figures.left_out
         );
         if !self.failed_tests.is_empty() {
-            let named = self
-                .failed_tests
-                .iter()
-                .take(NAMED)
-                .map(String::as_str)
-                .collect::<Vec<_>>()
-                .join(", ");
-            let more = if self.failed_tests.len() > NAMED {
-                ", ..."
-            } else {
-                ""
-            };
-            sentence = format!("{sentence} ({named}{more})");
+            let mut named = self.failed_tests.clone();
+            if named.len() > NAMED {
+                named.splice(NAMED.., ["...".to_owned()]);
+            }
+            sentence = format!("{sentence} ({})", named.join(", "));
         }
         if figures.ignored > 0 {
             return Err(format!("{sentence}, {} skipped", figures.ignored));
@@ -163,9 +139,7 @@ impl Transcript {
             Some(0) => Ok(format!("{sentence}, the checks hold")),
             Some(status) => Err(format!("{sentence}, but the checks ended with {status}")),
             None if !selection.has_checks() => Ok(sentence),
-            None => Err(format!(
-                "{sentence}, but the checks did not come to their end"
-            )),
+            None => Err(sentence + ", but the checks did not come to their end"),
         }
     }
 
@@ -173,11 +147,12 @@ impl Transcript {
     fn judge_refusal(&self) -> Result<String, String> {
         match (self.refused_with, self.reasons.as_slice()) {
             (Some(125), [reason]) => Ok(format!("refused, as it should be: {reason}")),
-            (status, reasons) => Err(format!(
-                "not refused in one line: status {status:?}, {} lines: {}",
-                reasons.len(),
-                reasons.join(" / ")
-            )),
+            (status, reasons) => {
+                let (lines, said) = (reasons.len(), reasons.join(" / "));
+                Err(format!(
+                    "not refused in one line: status {status:?}, {lines} lines: {said}"
+                ))
+            }
         }
     }
 }
@@ -185,7 +160,7 @@ impl Transcript {
 impl Figures {
     /// Parses the result line of a test run: `ok. 3 passed; 0 failed; 0 ignored; 0 measured; 441
     /// filtered out; finished in 0.52s`.
-    fn of(line: &str) -> Option<Self> {
+    fn parse(line: &str) -> Option<Self> {
         let mut figures = Self::default();
         for part in line.split_once(". ")?.1.split("; ") {
             let (number, what) = part.split_once(' ')?;
@@ -206,145 +181,114 @@ impl Figures {
 mod tests {
     use super::*;
 
-    const PASSED: &str = "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 432 filtered out; finished in 2.31s";
+    const OK: &str = "zctrace-vm: tests ended with 0";
+    const CHECKED: &str = "zctrace-vm: checks ended with 0";
+    const END: &str = "zctrace-vm: end";
 
-    fn judged(lines: &[&str], expected: Expected) -> Result<String, String> {
+    fn heard(lines: &[&str]) -> Transcript {
         let mut transcript = Transcript::default();
         for line in lines {
             transcript.read_line(line);
         }
         transcript
-            .judge(End::Off, expected, &Selection::all())
-            .map_err(sentence)
     }
 
-    fn sentence(shortfall: NotPassed) -> String {
-        match shortfall {
-            NotPassed::Failed(sentence) => sentence,
-            NotPassed::TooSlow(sentence) => panic!("not slow: {sentence}"),
+    /// What is said about a guest that printed these lines and went off.
+    fn judged(lines: &[&str], expected: Expected) -> Result<String, String> {
+        let Verdict(state, sentence) = heard(lines).judge(End::Off, expected, &Selection::all());
+        if state == State::Passed {
+            Ok(sentence)
+        } else {
+            Err(sentence)
         }
     }
 
-    /// The output of a guest whose tests end like this.
-    fn guest<'a>(tests: &'a [&'a str], status: &'a str, checks: &'a str) -> Vec<&'a str> {
-        [tests, &[status, checks, "zctrace-vm: end"]].concat()
-    }
-
-    const OK: &str = "zctrace-vm: tests ended with 0";
-    const CHECKED: &str = "zctrace-vm: checks ended with 0";
-
-    #[test]
-    fn passed_tests_and_checks_are_summed_up() {
-        let said = judged(
-            &guest(&["test storms::one ... ok", PASSED], OK, CHECKED),
-            Expected::Works,
-        );
-        assert_eq!(
-            said.as_deref(),
-            Ok("12 passed, 0 failed, 432 left out, the checks hold")
-        );
+    /// The closing line of a run of tests.
+    fn result(passed: u32, failed: u32, ignored: u32) -> String {
+        format!(
+            "test result: ok. {passed} passed; {failed} failed; {ignored} ignored; 0 measured; \
+             432 filtered out; finished in 2.31s"
+        )
     }
 
     #[test]
-    fn a_failed_test_is_named() {
-        let result = "test result: FAILED. 11 passed; 1 failed; 0 ignored; 0 measured; 432 filtered out; finished in 2.31s";
-        let said = judged(
-            &guest(
-                &["test storms::one ... FAILED", result],
-                "zctrace-vm: tests ended with 101",
-                CHECKED,
+    fn passed_tests_and_checks_are_summed_up_and_all_else_fails() {
+        let (passed, failed, skipped) = (&result(12, 0, 0), &result(11, 1, 0), &result(11, 0, 1));
+        let failing = "test storms::one ... FAILED";
+        let tests_failed = "zctrace-vm: tests ended with 101";
+        let checks_failed = "zctrace-vm: checks ended with 1";
+        let sums = "12 passed, 0 failed, 432 left out";
+        for (lines, said) in [
+            (
+                vec![passed, OK, CHECKED, END],
+                Ok(format!("{sums}, the checks hold")),
             ),
-            Expected::Works,
-        );
-        assert_eq!(
-            said,
-            Err("11 passed, 1 failed, 432 left out (storms::one)".to_owned())
-        );
-    }
-
-    #[test]
-    fn skipped_tests_unknown_names_and_runs_without_tests_fail() {
-        let ignored = "test result: ok. 11 passed; 0 failed; 1 ignored; 0 measured; 432 filtered out; finished in 2.31s";
-        assert!(
-            judged(&guest(&[ignored], OK, CHECKED), Expected::Works)
-                .expect_err("one was skipped")
-                .contains("1 skipped")
-        );
-        let none = "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 444 filtered out; finished in 0.01s";
-        assert!(judged(&guest(&[none], OK, CHECKED), Expected::Works).is_err());
-        let unknown = judged(
-            &guest(&["zctrace-vm: no test gone::", PASSED], OK, CHECKED),
-            Expected::Works,
-        );
-        assert_eq!(unknown, Err("no test is called gone::".to_owned()));
-    }
-
-    #[test]
-    fn missing_results_fail() {
-        assert_eq!(
-            judged(&[PASSED, OK, CHECKED], Expected::Works),
-            Err("the guest died".to_owned())
-        );
-        assert!(judged(&[OK, CHECKED, "zctrace-vm: end"], Expected::Works).is_err());
-        assert!(judged(&[PASSED, CHECKED, "zctrace-vm: end"], Expected::Works).is_err());
-        assert!(judged(&[PASSED, OK, "zctrace-vm: end"], Expected::Works).is_err());
-        let failed = judged(
-            &guest(&[PASSED], OK, "zctrace-vm: checks ended with 1"),
-            Expected::Works,
-        );
-        assert!(failed.expect_err("a check failed").contains("ended with 1"));
+            (
+                vec![failing, failed, tests_failed, CHECKED, END],
+                Err("11 passed, 1 failed, 432 left out (storms::one)".to_owned()),
+            ),
+            (
+                vec![skipped, OK, CHECKED, END],
+                Err("11 passed, 0 failed, 432 left out, 1 skipped".to_owned()),
+            ),
+            (
+                vec![&result(0, 0, 0), OK, CHECKED, END],
+                Err("0 passed, 0 failed, 432 left out".to_owned()),
+            ),
+            (
+                vec!["zctrace-vm: no test gone::", passed, OK, CHECKED, END],
+                Err("no test is called gone::".to_owned()),
+            ),
+            (vec![passed, OK, CHECKED], Err("the guest died".to_owned())),
+            (
+                vec![OK, CHECKED, END],
+                Err("the tests did not come to their end".to_owned()),
+            ),
+            (vec![passed, CHECKED, END], Err(sums.to_owned())),
+            (
+                vec![passed, OK, END],
+                Err(format!("{sums}, but the checks did not come to their end")),
+            ),
+            (
+                vec![passed, OK, checks_failed, END],
+                Err(format!("{sums}, but the checks ended with 1")),
+            ),
+        ] {
+            assert_eq!(judged(&lines, Expected::Works), said, "{lines:?}");
+        }
     }
 
     #[test]
     fn a_guest_that_runs_out_of_time_is_slow_if_its_tests_were_passing() {
         let cut_off = |lines: &[&str], silent| {
-            let mut transcript = Transcript::default();
-            for line in lines {
-                transcript.read_line(line);
-            }
-            transcript
-                .judge(
-                    End::OutOfTime { silent },
-                    Expected::Works,
-                    &Selection::all(),
-                )
-                .expect_err("it was cut off")
+            let end = End::OutOfTime { silent };
+            heard(lines).judge(end, Expected::Works, &Selection::all())
         };
         let (passed, failed) = ("test storms::one ... ok", "test storms::two ... FAILED");
         let short = Duration::from_secs(10);
-        assert_eq!(
-            cut_off(&[passed], short),
-            NotPassed::TooSlow("ran out of time: 1 passed, 0 failed until then".to_owned())
-        );
-        assert!(matches!(
-            cut_off(&[passed, failed], short),
-            NotPassed::Failed(_)
-        ));
-        assert!(matches!(
-            cut_off(&[passed, "zctrace-vm: tests ended with 101"], short),
-            NotPassed::Failed(_)
-        ));
-        assert!(matches!(cut_off(&[passed], HANGS), NotPassed::Failed(_)));
+        let slow = "ran out of time: 1 passed, 0 failed until then".to_owned();
+        assert_eq!(cut_off(&[passed], short), Verdict(State::NotRun, slow));
+        for (lines, silent) in [
+            ([passed, failed], short),
+            ([passed, "zctrace-vm: tests ended with 101"], short),
+            ([passed, passed], HANGS),
+        ] {
+            assert_eq!(cut_off(&lines, silent).0, State::Failed);
+        }
     }
 
     #[test]
     fn checks_that_were_not_requested_are_not_missed() {
-        let mut transcript = Transcript::default();
-        for line in [PASSED, OK, "zctrace-vm: end"] {
-            transcript.read_line(line);
-        }
-        let said = transcript.judge(
-            End::Off,
-            Expected::Works,
-            &Selection::named(&["storms::".to_owned()]),
-        );
-        assert_eq!(said, Ok("12 passed, 0 failed, 432 left out".to_owned()));
+        let selection = Selection::named(&["storms::".to_owned()]);
+        let transcript = heard(&[&result(12, 0, 0), OK, END]);
+        let said = transcript.judge(End::Off, Expected::Works, &selection);
+        let sums = "12 passed, 0 failed, 432 left out".to_owned();
+        assert_eq!(said, Verdict(State::Passed, sums));
     }
 
     #[test]
     fn a_refusal_must_be_one_line_with_the_right_status() {
-        let said =
-            |lines: &[&str]| judged(&[lines, &["zctrace-vm: end"]].concat(), Expected::Refused);
+        let said = |lines: &[&str]| judged(&[lines, &[END]].concat(), Expected::Refused);
         let reason = "zctrace-vm: because zctrace: Linux 5.10 is too old";
         assert_eq!(
             said(&["zctrace-vm: refused with 125", reason]).as_deref(),

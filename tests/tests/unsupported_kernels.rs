@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 
 use crate::{
     copiers::{copy, in_rust},
-    harness::{Run, TestDir, Zctrace, fifo, program, shell, workload, zctrace},
+    harness::{Refusal, Run, TestDir, Zctrace, fifo, program, shell, workload, zctrace},
 };
 
 /// The running kernel's BTF.
@@ -29,9 +29,8 @@ fn file(content: &[u8]) -> NamedTempFile {
 /// The offset of a name in BTF.
 fn offset_of(name: &str, blob: &[u8]) -> usize {
     let string = format!("\0{name}\0").into_bytes();
-    let at: Vec<usize> = blob
-        .windows(string.len())
-        .enumerate()
+    let windows = blob.windows(string.len()).enumerate();
+    let at: Vec<usize> = windows
         .filter(|(_, part)| *part == string)
         .map(|(at, _)| at)
         .collect();
@@ -58,129 +57,95 @@ fn with_swapped(one: &str, other: &str) -> NamedTempFile {
 }
 
 /// A zctrace that reads this file instead of the kernel's BTF.
-fn with_btf(path: &Path) -> Zctrace {
-    zctrace().ebpf().env("ZCTRACE_BTF", path)
+fn with_btf(path: &impl AsRef<Path>) -> Zctrace {
+    zctrace().ebpf().env("ZCTRACE_BTF", path.as_ref())
 }
 
-#[test]
-fn a_kernel_without_btf_is_refused() {
-    let refusal = with_btf(Path::new("/nonexistent"))
-        .refuses()
-        .with_status(125);
-    refusal
-        .saying("/nonexistent")
-        .saying("No such file or directory")
-        .saying("CONFIG_DEBUG_INFO_BTF");
-    with_btf(Path::new("/etc"))
-        .refuses()
-        .with_status(125)
-        .saying("Is a directory");
+/// What zctrace says when it refuses this BTF.
+#[track_caller]
+fn refusal_of(path: impl AsRef<Path>) -> Refusal {
+    with_btf(&path).refuses().with_status(125)
 }
 
-#[test]
-fn without_btf_strace_takes_over_by_default() {
-    let run = zctrace()
-        .env("ZCTRACE_BTF", "/nonexistent")
-        .run_with_any_backend(&workload("write").args(&["50", "10"]));
+/// A program that makes 50 writes of 10 bytes.
+fn fifty_writes(zctrace: Zctrace) -> Run {
+    let run = zctrace.run_with_any_backend(&workload("write").args(&["50", "10"]));
     run.finished.successful();
-    assert_eq!(run.report.backend, "strace");
-    assert!(
-        run.report
-            .notes
-            .iter()
-            .any(|note| note.contains("/nonexistent")),
-        "it says why: {:?}",
-        run.report.notes
-    );
+    run.assert_exact();
     assert_eq!(run.totals().row("write").calls, 50);
+    run
 }
 
 #[test]
-fn a_file_that_is_not_btf_is_refused() {
+fn btf_that_is_missing_or_something_else_is_refused() {
+    let missing = [
+        "/nonexistent",
+        "No such file or directory",
+        "CONFIG_DEBUG_INFO_BTF",
+    ];
+    refusal_of("/nonexistent").saying_all(&missing);
+    refusal_of("/etc").saying("Is a directory");
+    let dir = TestDir::new();
+    for path in [fifo(dir.path()), "/dev/zero".into()] {
+        refusal_of(path).saying("it is not a regular file");
+    }
     for content in [
-        b"".as_slice(),
+        &b""[..],
         b"\x9f",
         b"not BTF at all",
         &[0; 4096],
         &[0xff; 4096],
     ] {
-        with_btf(file(content).path())
-            .refuses()
-            .with_status(125)
-            .saying("it is not BTF");
+        refusal_of(file(content)).saying("it is not BTF");
     }
+    // By default, strace takes over, and the report says why.
+    let run = fifty_writes(zctrace().env("ZCTRACE_BTF", "/nonexistent"));
+    let notes = &run.report.notes;
+    assert_eq!(run.report.backend, "strace");
+    assert!(
+        notes.iter().any(|note| note.contains("/nonexistent")),
+        "{notes:?}"
+    );
 }
 
 #[test]
 fn damaged_btf_is_refused() {
-    let real = real();
+    let mut real = real();
     for length in [8, 24, 25, 1000, real.len() / 2, real.len() - 1] {
-        with_btf(file(&real[..length]).path())
-            .refuses()
-            .with_status(125);
+        refusal_of(file(&real[..length]));
     }
     // Types of an unknown kind.
-    let mut damaged = real.clone();
-    damaged[24 + 7] = 0x1f;
-    with_btf(file(&damaged).path())
-        .refuses()
-        .with_status(125)
-        .saying("it is damaged");
+    real[24 + 7] = 0x1f;
+    refusal_of(file(&real)).saying("it is damaged");
 }
 
 #[test]
 fn flipped_bits_in_btf_never_cause_a_panic() {
     // The result may be a refusal in one line or a report.
     let real = real();
-    let types = usize::try_from(u32::from_ne_bytes(
-        real[12..16].try_into().expect("4 bytes"),
-    ))
-    .expect("fits");
+    let types = u32::from_ne_bytes(real[12..16].try_into().expect("4 bytes"));
+    let types = usize::try_from(types).expect("fits");
     for round in 1_usize..=12 {
         let mut damaged = real.clone();
         for step in 0..20 {
-            damaged[24 + (round * 7_919_317 + step * 104_729 * 37) % types] ^=
-                1 << ((round + step) % 8);
+            let at = (round * 7_919_317 + step * 104_729 * 37) % types;
+            damaged[24 + at] ^= 1 << ((round + step) % 8);
         }
-        let finished = with_btf(file(&damaged).path()).show(&program("true"));
-        let is_refusal = finished.code == Some(125) && finished.stderr.lines().count() == 1;
-        assert!(
-            is_refusal || finished.code == Some(0),
-            "round {round}: {:?} {}",
-            finished.code,
-            finished.stderr
-        );
-        assert!(
-            !finished.stderr.contains("panicked"),
-            "round {round}: {}",
-            finished.stderr
-        );
-    }
-}
-
-#[test]
-fn a_kernel_without_a_required_field_is_refused() {
-    for (name, field) in [
-        ("thread_pid", "task_struct.thread_pid"),
-        ("group_leader", "task_struct.group_leader"),
-    ] {
-        with_btf(without(name).path())
-            .refuses()
-            .with_status(125)
-            .saying(field);
-    }
-    for structure in ["task_struct", "upid"] {
-        with_btf(without(structure).path())
-            .refuses()
-            .with_status(125)
-            .saying(structure);
+        let damaged = file(&damaged);
+        let finished = with_btf(&damaged).show(&program("true"));
+        println!("round {round}");
+        finished.never_says("panicked");
+        if finished.code != Some(0) {
+            finished.exits(125).in_one_line();
+        }
     }
 }
 
 /// Whether the running kernel may preempt programs on tracepoints, so that zctrace attaches most of
 /// them to perf events instead.
 fn attaches_to_events() -> bool {
-    let major = release()
+    let release = release();
+    let major = release
         .split('.')
         .next()
         .and_then(|major| major.parse().ok());
@@ -188,17 +153,22 @@ fn attaches_to_events() -> bool {
 }
 
 #[test]
-fn a_kernel_without_a_required_tracepoint_is_refused() {
+fn a_kernel_without_a_required_field_structure_or_tracepoint_is_refused() {
+    for (name, field) in [
+        ("thread_pid", "task_struct.thread_pid"),
+        ("group_leader", "task_struct.group_leader"),
+        ("task_struct", "task_struct"),
+        ("upid", "upid"),
+    ] {
+        refusal_of(without(name)).saying(field);
+    }
     let tracepoints = if attaches_to_events() {
         ["sched_switch", "sched_wakeup_new"]
     } else {
         ["sys_enter", "sched_process_exit"]
     };
     for tracepoint in tracepoints {
-        with_btf(without(&format!("btf_trace_{tracepoint}")).path())
-            .refuses()
-            .with_status(125)
-            .saying(tracepoint);
+        refusal_of(without(&format!("btf_trace_{tracepoint}"))).saying(tracepoint);
     }
 }
 
@@ -206,114 +176,83 @@ fn a_kernel_without_a_required_tracepoint_is_refused() {
 /// that `--backend=auto` uses strace and notes it.
 #[track_caller]
 fn assert_reported_everywhere(zctrace: &Zctrace, sentence: &str) {
-    zctrace
-        .clone()
-        .ebpf()
-        .refuses()
-        .with_status(125)
-        .saying(sentence);
-    let doctor = zctrace.clone().launch_with(&["doctor"]).finish();
+    let refusal = zctrace.clone().ebpf().refuses();
+    refusal.with_status(125).saying(sentence);
+    assert_doctor_says(zctrace.clone(), sentence);
+    let report = fifty_writes(zctrace.clone()).report;
+    assert_eq!(report.backend, "strace");
+    assert!(report.notes[0].ends_with(sentence), "{:?}", report.notes);
+}
+
+#[track_caller]
+fn assert_doctor_says(zctrace: Zctrace, sentence: &str) {
+    let doctor = zctrace.launch_with(&["doctor"]).finish();
     assert!(doctor.text().contains(sentence), "{}", doctor.text());
-    let run = zctrace
-        .clone()
-        .run_with_any_backend(&workload("write").args(&["50", "10"]));
-    run.finished.successful();
-    assert_eq!(run.report.backend, "strace");
-    assert!(
-        run.report.notes[0].ends_with(sentence),
-        "{:?}",
-        run.report.notes
-    );
-    assert_eq!(run.totals().row("write").calls, 50);
 }
 
 fn release() -> String {
-    fs::read_to_string("/proc/sys/kernel/osrelease")
-        .expect("/proc")
-        .trim_end()
-        .to_owned()
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("/proc");
+    release.trim_end().to_owned()
 }
 
 #[test]
 fn a_program_that_the_verifier_rejects_is_reported_everywhere_with_the_reason() {
     // The programs take the number in `flags` for a pointer.
     let btf = with_swapped("files", "flags");
-    let refused = with_btf(btf.path()).refuses().with_status(125);
+    let refused = refusal_of(&btf);
     let told = refused.sentence();
-    let start = format!(
-        "the verifier of Linux {} refuses the eBPF program sys_enter: access beyond ",
-        release()
-    );
-    assert!(
-        told.starts_with(&start) && told.ends_with("or --backend strace, and please report this"),
-        "{told}"
-    );
+    let release = release();
+    let program = "refuses the eBPF program sys_enter: access beyond ";
+    let start = format!("the verifier of Linux {release} {program}");
+    let end = "or --backend strace, and please report this";
+    assert!(told.starts_with(&start) && told.ends_with(end), "{told}");
     assert_reported_everywhere(&zctrace().env("ZCTRACE_BTF", btf.path()), told);
 }
 
 #[test]
 fn a_program_that_is_attached_but_does_not_run_is_reported_before_the_command_starts() {
-    let (btf, tracepoint) = if attaches_to_events() {
-        // The other tracepoint fires only if the scheduler's statistics are on.
-        (
-            with_swapped("btf_trace_sched_wakeup_new", "btf_trace_sched_stat_sleep"),
-            "sched_wakeup_new",
-        )
+    // The other tracepoint fires only if the scheduler's statistics are on, or for a task that
+    // hangs for minutes.
+    let (tracepoint, other) = if attaches_to_events() {
+        ("sched_wakeup_new", "sched_stat_sleep")
     } else {
-        // The other tracepoint fires only for a task that hangs for minutes.
-        (
-            with_swapped(
-                "btf_trace_sched_process_exit",
-                "btf_trace_sched_process_hang",
-            ),
-            "sched_process_exit",
-        )
+        ("sched_process_exit", "sched_process_hang")
     };
+    let [one, two] = [tracepoint, other].map(|name| format!("btf_trace_{name}"));
+    let btf = with_swapped(&one, &two);
+    let release = release();
     let told = format!(
-        "Linux {} does not run the eBPF program at the tracepoint {tracepoint}, although it is attached; ",
-        release()
+        "Linux {release} does not run the eBPF program at the tracepoint {tracepoint}, although it \
+         is attached; "
     );
-    with_btf(btf.path())
-        .refuses()
-        .with_status(125)
-        .saying(&told);
-    let doctor = zctrace()
-        .env("ZCTRACE_BTF", btf.path())
-        .launch_with(&["doctor"])
-        .finish();
-    assert!(doctor.text().contains(&told), "{}", doctor.text());
+    refusal_of(&btf).saying(&told);
+    assert_doctor_says(zctrace().env("ZCTRACE_BTF", btf.path()), &told);
 }
 
 #[test]
 fn a_kernel_that_is_too_old_is_reported_everywhere_in_the_same_sentence() {
     // For this thread, the kernel reports its release as 2.6.
-    personality::set(personality::get().expect("a personality") | Persona::UNAME26)
-        .expect("it can be set");
-    let release = uname()
-        .expect("a name")
-        .release()
-        .to_string_lossy()
-        .into_owned();
+    let persona = personality::get().expect("a personality");
+    personality::set(persona | Persona::UNAME26).expect("it can be set");
+    let system = uname().expect("a name");
+    let release = system.release().to_string_lossy();
     assert!(release.starts_with("2.6."), "{release}");
-    let told = format!(
-        "Linux {release} is too old for the eBPF programs: use Linux 6.1 or newer, or --backend strace"
-    );
+    let remedy = "use Linux 6.1 or newer, or --backend strace";
+    let told = format!("Linux {release} is too old for the eBPF programs: {remedy}");
     assert_reported_everywhere(&zctrace(), &told);
 }
 
 /// A run on a kernel that lacks this optional field. The report must have a note.
 fn run_without(name: &str) -> Run {
-    let run = with_btf(without(name).path()).run(&workload("write").args(&["50", "10"]));
-    run.finished.successful();
-    run.assert_exact();
-    assert_eq!(run.totals().row("write").calls, 50);
-    assert_eq!(run.report.notes.len(), 1, "{:?}", run.report.notes);
-    assert!(run.report.notes[0].contains(name), "{:?}", run.report.notes);
+    let btf = without(name);
+    let run = fifty_writes(with_btf(&btf));
+    let notes = &run.report.notes;
+    assert!(notes.len() == 1 && notes[0].contains(name), "{notes:?}");
     run
 }
 
 #[test]
-fn a_missing_counter_field_is_unknown_and_noted() {
+fn what_a_missing_optional_field_holds_is_unknown_and_noted() {
     let lacking = |name| run_without(name).root().usage;
     assert_eq!(lacking("nvcsw").context_switches.voluntary, None);
     assert_eq!(lacking("nivcsw").context_switches.involuntary, None);
@@ -321,24 +260,16 @@ fn a_missing_counter_field_is_unknown_and_noted() {
     assert_eq!(lacking("maj_flt").page_faults.major, None);
     let usage = lacking("sum_exec_runtime");
     assert_eq!((usage.user_ns, usage.system_ns), (None, None));
-}
-
-#[test]
-fn a_missing_argument_field_makes_command_lines_unknown_and_is_noted() {
+    // The arguments, and the table of descriptors.
     assert_eq!(run_without("arg_start").root().command, None);
-}
-
-#[test]
-fn a_missing_descriptor_table_makes_files_unknown_and_is_noted() {
     let run = run_without("files_struct");
+    let root = run.root();
+    assert!(root.transfers.is_empty());
     assert!(
-        run.root().transfers.is_empty()
-            && run
-                .root()
-                .unattributed
-                .written
-                .iter()
-                .all(|share| share.file.is_none())
+        root.unattributed
+            .written
+            .iter()
+            .all(|share| share.file.is_none())
     );
 }
 
@@ -346,68 +277,40 @@ fn a_missing_descriptor_table_makes_files_unknown_and_is_noted() {
 fn missing_io_uring_types_make_its_operations_unknown_and_are_noted() {
     let directory = TestDir::with("in", vec![7; 100_000]);
     for name in ["io_kiocb", "btf_trace_io_uring_complete"] {
-        let run = with_btf(without(name).path())
-            .dir(directory.path())
-            .run(&copy(&in_rust(), "io-uring", "in", "out"));
-        run.assert_exact();
+        let btf = without(name);
+        let zctrace = with_btf(&btf).dir(directory.path());
+        let run = zctrace.run_exactly(&copy(&in_rust(), "io-uring", "in", "out"));
+        let (root, notes) = (run.root(), &run.report.notes);
         assert!(run.totals().row("io_uring_enter").calls > 0);
         assert!(
-            run.root().io_uring.is_empty() && run.root().transfers.is_empty(),
+            root.io_uring.is_empty() && root.transfers.is_empty(),
             "{:?}",
-            run.root().transfers
+            root.transfers
         );
-        let is_said = |note: &String| {
-            note.starts_with("what io_uring operations move is unknown: this kernel")
-        };
-        assert!(
-            run.report.notes.iter().any(is_said),
-            "{:?}",
-            run.report.notes
-        );
+        let said = "what io_uring operations move is unknown: this kernel";
+        assert!(notes.iter().any(|note| note.starts_with(said)), "{notes:?}");
     }
 }
 
 #[test]
 fn the_table_shows_notes_and_marks_unknown_values() {
-    let shown = with_btf(without("nvcsw").path()).show(&shell("exit 4"));
-    assert_eq!(shown.code, Some(4));
-    assert!(
-        shown.stderr.contains("note: ") && shown.stderr.contains("task_struct.nvcsw"),
-        "{}",
-        shown.stderr
-    );
-    assert!(
-        shown.stderr.contains("\"-\": unknown, not 0"),
-        "{}",
-        shown.stderr
-    );
-}
-
-#[test]
-fn btf_in_a_fifo_or_a_device_is_refused() {
-    let dir = TestDir::new();
-    for path in [fifo(dir.path()), "/dev/zero".into()] {
-        with_btf(&path)
-            .refuses()
-            .with_status(125)
-            .saying("it is not a regular file");
-    }
+    let btf = without("nvcsw");
+    let shown = with_btf(&btf).show(&shell("exit 4"));
+    let shown = shown.exits(4).says("note: ").says("task_struct.nvcsw");
+    shown.says("\"-\": unknown, not 0");
 }
 
 #[test]
 fn low_limits_of_descriptors_or_memory_are_reported_in_one_line() {
-    for limit in ["-n 10", "-n 30", "-v 20000", "-v 23000", "-v 27000"] {
-        let limited = zctrace().ebpf().through(&[
-            "bash",
-            "-c",
-            &format!(r#"ulimit {limit}; exec "$@""#),
-            "bash",
-        ]);
-        let what = if limit.starts_with("-n") {
-            "Too many open files"
-        } else {
-            "memory"
-        };
+    for (limit, what) in [
+        ("-n 10", "Too many open files"),
+        ("-n 30", "Too many open files"),
+        ("-v 20000", "memory"),
+        ("-v 23000", "memory"),
+        ("-v 27000", "memory"),
+    ] {
+        let script = format!(r#"ulimit {limit}; exec "$@""#);
+        let limited = zctrace().ebpf().through(&["bash", "-c", &script, "bash"]);
         limited.refuses().with_status(125).saying(what);
     }
 }

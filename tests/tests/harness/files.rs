@@ -23,10 +23,8 @@ impl TestDir {
 
     /// An empty directory inside this one.
     pub fn inside(parent: &str) -> Self {
-        Self(
-            tempfile::tempdir_in(parent)
-                .unwrap_or_else(|error| panic!("no directory in {parent}: {error}")),
-        )
+        let made = tempfile::tempdir_in(parent);
+        Self(made.unwrap_or_else(|error| panic!("no directory in {parent}: {error}")))
     }
 
     /// A directory with one file.
@@ -79,16 +77,15 @@ impl TestDir {
 
     /// Sets the permissions of the directory.
     pub fn set_mode(&self, mode: u32) {
-        fs::set_permissions(self.path(), fs::Permissions::from_mode(mode))
-            .expect("the directory is ours");
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(self.path(), mode).expect("the directory is ours");
     }
 
     /// The names of its entries, in order.
     pub fn names(&self) -> Vec<OsString> {
         let entries = fs::read_dir(self.path()).expect("the directory is ours");
-        let mut names: Vec<_> = entries
-            .map(|entry| entry.expect("it can be read").file_name())
-            .collect();
+        let names = entries.map(|entry| entry.expect("it can be read").file_name());
+        let mut names: Vec<_> = names.collect();
         names.sort();
         names
     }
@@ -113,14 +110,9 @@ pub fn fifo(dir: &Path) -> PathBuf {
 
 /// Makes a FIFO at this path.
 pub fn fifo_at(path: &Path) {
-    make(
-        path.parent().expect("a directory"),
-        path.file_name()
-            .and_then(|name| name.to_str())
-            .expect("a name"),
-        FileType::Fifo,
-        0,
-    );
+    let name = path.file_name().and_then(|name| name.to_str());
+    let dir = path.parent().expect("a directory");
+    make(dir, name.expect("a name"), FileType::Fifo, 0);
 }
 
 /// Makes a `/dev/null` in this directory.
@@ -136,12 +128,12 @@ pub fn full(dir: &Path) -> PathBuf {
 fn make(dir: &Path, name: &str, kind: FileType, device: Dev) -> PathBuf {
     let path = dir.join(name);
     let made = mknodat(CWD, &path, kind, Mode::RUSR | Mode::WUSR, device);
-    made.unwrap_or_else(|error| {
-        panic!(
-            "cannot make {} (for a device it takes CAP_MKNOD): {error}",
-            path.display()
-        )
-    });
+    assert_eq!(
+        made,
+        Ok(()),
+        "{} (for a device it takes CAP_MKNOD)",
+        path.display()
+    );
     path
 }
 
@@ -149,10 +141,6 @@ fn make(dir: &Path, name: &str, kind: FileType, device: Dev) -> PathBuf {
 /// writing, a child that another test forks at that moment would have it open as well, and its
 /// execution would fail with "Text file busy".
 pub fn copy_program(from: &Path, to: &Path) {
-    let status = Command::new("cp")
-        .arg(from)
-        .arg(to)
-        .status()
-        .expect("cp is there");
-    assert!(status.success(), "room for a copy");
+    let status = Command::new("cp").arg(from).arg(to).status();
+    assert!(status.expect("cp is there").success(), "room for a copy");
 }

@@ -13,15 +13,7 @@ use std::{
 use super::{Conversation, Group};
 
 /// Variables that change the output of zctrace, strace or a C program.
-const UNWANTED: [&str; 7] = [
-    "NO_COLOR",
-    "CLICOLOR_FORCE",
-    "TERM",
-    "COLUMNS",
-    "LANG",
-    "LANGUAGE",
-    "ZCTRACE_BTF",
-];
+const UNWANTED: &str = "NO_COLOR CLICOLOR_FORCE TERM COLUMNS LANG LANGUAGE ZCTRACE_BTF";
 
 /// A program with its arguments.
 #[derive(Clone, Debug)]
@@ -124,12 +116,10 @@ impl Launch {
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]);
-        for name in UNWANTED {
+        for name in UNWANTED.split(' ') {
             command.env_remove(name);
         }
-        command
-            .env("LC_ALL", "C")
-            .envs(self.env.iter().map(|(name, value)| (name, value)));
+        command.env("LC_ALL", "C").envs(self.env.iter().cloned());
         if let Some(dir) = &self.dir {
             command.current_dir(dir);
         }
@@ -141,11 +131,11 @@ impl Launch {
         // These are files, not pipes: a process that outlives the program may keep a pipe open.
         let (stdout, stderr) = (Capture::new(), Capture::new());
         let mut command = self.command();
-        command.stdin(if self.input.is_some() {
-            Stdio::piped()
-        } else {
-            Stdio::null()
-        });
+        command.stdin(
+            self.input
+                .as_ref()
+                .map_or_else(Stdio::null, |_| Stdio::piped()),
+        );
         command.stdout(stdout.stdio()).stderr(stderr.stdio());
         let mut group = Group::start(&mut command);
         if let (Some(mut stdin), Some(input)) = (group.child().stdin.take(), self.input) {
@@ -153,10 +143,11 @@ impl Launch {
             thread::spawn(move || drop(stdin.write_all(&input)));
         }
         let code = group.wait();
+        let (stdout, stderr) = (stdout.bytes(), stderr.text());
         Finished {
             code,
-            stdout: stdout.bytes(),
-            stderr: stderr.text(),
+            stdout,
+            stderr,
             group,
         }
     }
@@ -165,10 +156,8 @@ impl Launch {
     pub fn start(self) -> Conversation {
         let stderr = Capture::new();
         let mut command = self.command();
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(stderr.stdio());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stderr(stderr.stdio());
         Conversation::new(Group::start(&mut command), stderr)
     }
 }
@@ -189,6 +178,43 @@ impl Finished {
     /// What it wrote to stdout, as text.
     pub fn text(&self) -> &str {
         str::from_utf8(&self.stdout).expect("text")
+    }
+
+    /// Makes sure that this was the exit status.
+    #[track_caller]
+    pub fn exits(&self, status: i32) -> &Self {
+        let Self { code, stderr, .. } = self;
+        assert_eq!(*code, Some(status), "exit status; stderr: {stderr}");
+        self
+    }
+
+    /// Makes sure that it wrote these words to stderr.
+    #[track_caller]
+    pub fn says(&self, words: &str) -> &Self {
+        assert!(
+            self.stderr.contains(words),
+            "no {words:?} in: {}",
+            self.stderr
+        );
+        self
+    }
+
+    /// Makes sure that it did not write these words to stderr.
+    #[track_caller]
+    pub fn never_says(&self, words: &str) -> &Self {
+        assert!(
+            !self.stderr.contains(words),
+            "{words:?} in: {}",
+            self.stderr
+        );
+        self
+    }
+
+    /// Makes sure that it wrote one line to stderr.
+    #[track_caller]
+    pub fn in_one_line(&self) -> &Self {
+        assert_eq!(self.stderr.lines().count(), 1, "lines: {}", self.stderr);
+        self
     }
 
     /// What it wrote to stdout, as text. It must have succeeded.
@@ -213,10 +239,8 @@ impl Capture {
 
     pub fn bytes(mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        self.0
-            .rewind()
-            .and_then(|()| self.0.read_to_end(&mut bytes))
-            .expect("it is a file");
+        self.0.rewind().expect("it is a file");
+        self.0.read_to_end(&mut bytes).expect("it is a file");
         bytes
     }
 
@@ -226,8 +250,8 @@ impl Capture {
 
     /// The text so far. This does not move the file position, which the writing program shares.
     pub fn text_so_far(&self) -> String {
-        let mut bytes =
-            vec![0; usize::try_from(self.0.metadata().expect("a file").len()).expect("short")];
+        let length = self.0.metadata().expect("a file").len();
+        let mut bytes = vec![0; usize::try_from(length).expect("short")];
         let read = self.0.read_at(&mut bytes, 0).expect("it is a file");
         String::from_utf8_lossy(&bytes[..read]).into_owned()
     }

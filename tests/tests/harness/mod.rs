@@ -16,4 +16,4 @@ pub use observe::{
 };
 pub use report::{Rows, Run, Transfers};
 pub use running::{Conversation, Group, Terminal};
-pub use zctrace::{BACKENDS, ReportFile, Zctrace, binary, each_backend, zctrace};
+pub use zctrace::{BACKENDS, Refusal, ReportFile, Zctrace, binary, each_backend, zctrace};

@@ -103,14 +103,8 @@ impl Zctrace {
 
     /// Starts it in a mount namespace of its own, after a script that may mount something there.
     pub fn with_mounts(self, script: &str) -> Self {
-        self.through(&[
-            "unshare",
-            "--mount",
-            "sh",
-            "-c",
-            &format!("{script} && exec \"$@\""),
-            "sh",
-        ])
+        let script = format!("{script} && exec \"$@\"");
+        self.through(&["unshare", "--mount", "sh", "-c", &script, "sh"])
     }
 
     /// Uses another copy of zctrace.
@@ -141,14 +135,21 @@ impl Zctrace {
     /// a backend, it must be eBPF, so that strace does not take over unnoticed.
     #[track_caller]
     pub fn run(self, program: &Program) -> Run {
-        let must_be_ebpf = !self.has_option("--backend");
+        let may_be_any = self.has_option("--backend");
         let run = self.run_with_any_backend(program);
+        let Report { backend, notes, .. } = &run.report;
         assert!(
-            !must_be_ebpf || run.report.backend == "ebpf",
-            "backend {}: {:?}",
-            run.report.backend,
-            run.report.notes
+            may_be_any || backend == "ebpf",
+            "backend {backend}: {notes:?}"
         );
+        run
+    }
+
+    /// The same; the report must be exact.
+    #[track_caller]
+    pub fn run_exactly(self, program: &Program) -> Run {
+        let run = self.run(program);
+        run.assert_exact();
         run
     }
 
@@ -171,17 +172,14 @@ impl Zctrace {
     /// Starts to trace the program. The report is written as JSON.
     pub fn start(self, program: &Program) -> (Conversation, ReportFile) {
         let report = ReportFile::new();
-        (
-            self.json_to(report.path()).launch_of(program).start(),
-            report,
-        )
+        let zctrace = self.json_to(report.path());
+        (zctrace.launch_of(program).start(), report)
     }
 
     /// Whether an option begins like this.
     pub(super) fn has_option(&self, name: &str) -> bool {
-        self.options
-            .iter()
-            .any(|option| option.to_string_lossy().starts_with(name))
+        let mut options = self.options.iter();
+        options.any(|option| option.to_string_lossy().starts_with(name))
     }
 
     /// The whole command line.
@@ -264,11 +262,13 @@ impl Zctrace {
     }
 
     fn with_output(self) -> Self {
-        if self.has_option("--output") {
-            self
+        let has_output = self.has_option("--output");
+        let options: &[&str] = if has_output {
+            &[]
         } else {
-            self.option("--output=report.json")
-        }
+            &["--output=report.json"]
+        };
+        self.options(options)
     }
 }
 
@@ -280,35 +280,24 @@ impl Refusal {
         dir.set_mode(0o777);
         let finished = launch.dir(dir.path()).finish();
         let message = finished.stderr;
-        assert!(
-            message.starts_with("zctrace: ") && message.lines().count() == 1,
-            "not one line of zctrace's: {message:?}"
-        );
-        assert!(
-            message.ends_with('\n') && !message.contains("panicked"),
-            "not a message: {message:?}"
-        );
+        let is_line = message.starts_with("zctrace: ") && message.ends_with('\n');
+        let is_message = is_line && message.lines().count() == 1 && !message.contains("panicked");
+        assert!(is_message, "not one line of zctrace's: {message:?}");
         assert!(finished.stdout.is_empty(), "stdout: {:?}", finished.stdout);
-        assert!(
-            dir.names().is_empty(),
-            "left behind: {:?} ({message:?})",
-            dir.names()
-        );
-        Self {
-            status: finished.code,
-            message,
-        }
+        let left = dir.names();
+        assert!(left.is_empty(), "left behind: {left:?} ({message:?})");
+        let status = finished.code;
+        Self { status, message }
     }
 
     /// Makes sure that this was the exit status.
     #[track_caller]
     pub fn with_status(self, status: i32) -> Self {
-        assert_eq!(
-            self.status,
-            Some(status),
-            "exit status of {:?}",
-            self.message
-        );
+        let Self {
+            status: found,
+            message,
+        } = &self;
+        assert_eq!(*found, Some(status), "exit status of {message:?}");
         self
     }
 
@@ -320,11 +309,14 @@ impl Refusal {
     /// Makes sure that these words are in the message, in upper or lower case.
     #[track_caller]
     pub fn saying(self, words: &str) -> Self {
-        assert!(
-            self.message.to_lowercase().contains(&words.to_lowercase()),
-            "no {words:?} in {:?}",
-            self.message
-        );
+        let is_said = self.message.to_lowercase().contains(&words.to_lowercase());
+        assert!(is_said, "no {words:?} in {:?}", self.message);
         self
+    }
+
+    /// Makes sure that all of these words are in the message.
+    #[track_caller]
+    pub fn saying_all(self, words: &[&str]) -> Self {
+        words.iter().fold(self, |this, words| this.saying(words))
     }
 }

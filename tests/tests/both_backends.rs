@@ -6,27 +6,25 @@
 //! command lines of processes, because strace is told to cut strings. Everything else must be
 //! equal, except for the calls that [`Compared`] leaves out.
 
-use std::{collections::BTreeMap, fs};
+use std::collections::BTreeMap;
 
 use Compared::{All, AllBut, Nothing, OwnProcess, OwnThread, OwnThreadAsStated};
 use serde_json::Value;
 use zc_tests::Figures;
-use zctrace::report::{Api, Process, State, Usage};
+use zctrace::report::{Api, State, Usage};
 
 use crate::harness::{
-    Program, Run, TestDir, c, counted_by_strace, moved_as_strace_logs, program, shell, untraced,
-    workload, zctrace,
+    Program, Run, TestDir, Zctrace, c, counted_by_strace, moved_as_strace_logs, program, shell,
+    untraced, workload, zctrace,
 };
 
 /// The runs of a program under eBPF and under strace.
 fn runs(program: &Program) -> [Run; 2] {
-    let runs =
-        ["ebpf", "strace"].map(|backend| zctrace().by_thread().backend(backend).run(program));
-    for (run, backend) in runs.iter().zip(["ebpf", "strace"]) {
+    ["ebpf", "strace"].map(|backend| {
+        let run = zctrace().by_thread().backend(backend).run_exactly(program);
         assert_eq!(run.report.backend, backend);
-        run.assert_exact();
-    }
-    runs
+        run
+    })
 }
 
 /// The rows of a run that are to be compared.
@@ -48,19 +46,18 @@ fn figures(run: &Run, compared: Compared) -> Figures {
     }
 }
 
-/// A process as both backends must show it.
-type Shape<'a> = (Option<&'a str>, Option<&'a str>, State);
-
-/// All processes, in an order that does not depend on their ids.
-fn shapes<'a>(run: &'a Run) -> Vec<Shape<'a>> {
-    let shape = |process: &'a Process| {
-        (
-            process.comm.as_deref(),
-            process.exe.as_deref(),
-            process.state,
-        )
-    };
-    let mut shapes: Vec<Shape<'_>> = run.report.processes.iter().map(shape).collect();
+/// All processes as both backends must show them, in an order that does not depend on their ids.
+fn shapes(run: &Run) -> Vec<(Option<&str>, Option<&str>, State)> {
+    let processes = run.report.processes.iter();
+    let mut shapes: Vec<_> = processes
+        .map(|process| {
+            (
+                process.comm.as_deref(),
+                process.exe.as_deref(),
+                process.state,
+            )
+        })
+        .collect();
     shapes.sort_by_key(|(comm, exe, _)| (*comm, *exe));
     shapes
 }
@@ -70,57 +67,40 @@ fn shapes<'a>(run: &'a Run) -> Vec<Shape<'a>> {
 fn assert_equal(program: &Program, compared: Compared) {
     let [ebpf, strace] = runs(program);
     println!("{:?}: {compared:?}", program.words());
-    assert_eq!(
-        (ebpf.finished.code, ebpf.report.exit),
-        (strace.finished.code, strace.report.exit),
-        "end of {program:?}"
-    );
-    assert_eq!(shapes(&ebpf), shapes(&strace), "processes of {program:?}");
+    let end = |run: &Run| (run.finished.code, run.report.exit);
+    assert_eq!(end(&ebpf), end(&strace), "ends");
+    assert_eq!(shapes(&ebpf), shapes(&strace), "processes");
     if !matches!(compared, AllBut(_) | Nothing) {
-        assert_eq!(
-            ebpf.report.totals.threads, strace.report.totals.threads,
-            "threads of {program:?}"
-        );
+        let [ours, theirs] = [&ebpf, &strace].map(|run| run.report.totals.threads);
+        assert_eq!(ours, theirs, "threads");
     }
     let [expected, found] = [&ebpf, &strace].map(|run| figures(run, compared));
     assert!(
         compared == Nothing || !expected.is_empty(),
-        "nothing is compared of {program:?}"
+        "nothing is compared"
     );
     if compared == OwnThreadAsStated {
-        assert_eq!(
-            expected.keys().collect::<Vec<_>>(),
-            found.keys().collect::<Vec<_>>(),
-            "calls of {program:?}"
-        );
+        assert!(expected.keys().eq(found.keys()), "{expected:?} {found:?}");
     } else {
-        assert_eq!(expected, found, "eBPF (left) and strace, of {program:?}");
+        assert_eq!(expected, found, "eBPF (left) and strace");
     }
 }
 
 /// The names that a program lists.
 fn listed(program: Program) -> Vec<String> {
     let list = untraced(&program.arg("--list")).finish();
-    list.successful()
-        .lines()
-        .filter_map(|line| Some(line.split_ascii_whitespace().next()?.to_owned()))
-        .collect()
+    let first = |line: &str| Some(line.split_ascii_whitespace().next()?.to_owned());
+    list.successful().lines().filter_map(first).collect()
 }
 
 #[test]
 fn every_workload_is_counted_the_same() {
-    assert_eq!(
-        listed(program(env!("CARGO_BIN_EXE_workload"))),
-        WORKLOADS
-            .iter()
-            .map(|(words, _)| words[0])
-            .collect::<Vec<_>>()
-    );
-    for (words, compared) in WORKLOADS
-        .iter()
-        .filter(|(_, compared)| *compared != Nothing)
-    {
-        assert_equal(&workload(words[0]).args(&words[1..]), *compared);
+    let names: Vec<_> = WORKLOADS.iter().map(|(words, _)| words[0]).collect();
+    assert_eq!(listed(program(env!("CARGO_BIN_EXE_workload"))), names);
+    for (words, compared) in WORKLOADS {
+        if *compared != Nothing {
+            assert_equal(&workload(words[0]).args(&words[1..]), *compared);
+        }
     }
 }
 
@@ -132,14 +112,8 @@ fn compare_every_case_of(copier: &Program) {
     let cases = listed(copier.clone());
     assert!(cases.len() >= 8, "{cases:?}");
     for case in cases {
-        let copy = copier
-            .clone()
-            .arg(&case)
-            .arg("--from")
-            .arg(&from)
-            .arg("--to")
-            .arg(&to)
-            .args(options_of_copier(&case));
+        let copy = copier.clone().arg(&case).arg("--from").arg(&from);
+        let copy = copy.arg("--to").arg(&to).args(options_of_copier(&case));
         assert_equal(&copy, compared_of_copier(&case));
     }
 }
@@ -164,12 +138,8 @@ fn thirty_two_bit_calls_are_counted_the_same() {
 fn selected_calls_are_counted_the_same() {
     for set in ["pread64,%network", "ioctl(FICLONE)", "write", "all"] {
         let [ebpf, strace] = ["ebpf", "strace"].map(|backend| {
-            let run = zctrace()
-                .by_thread()
-                .syscalls(set)
-                .backend(backend)
-                .run(&workload("known"));
-            run.assert_exact();
+            let zctrace = zctrace().by_thread().syscalls(set).backend(backend);
+            let run = zctrace.run_exactly(&workload("known"));
             run.thread("zc-known").figures()
         });
         assert!(!ebpf.is_empty(), "{set}");
@@ -182,41 +152,25 @@ fn values_that_strace_cannot_know_are_null() {
     let [ebpf, strace] = runs(&workload("fork-storm").arg("5"));
     let usages = |run: &Run| -> Vec<Usage> {
         let processes = run.report.processes.iter().map(|process| process.usage);
-        run.threads()
-            .map(|thread| thread.usage)
+        let threads = run.threads().map(|thread| thread.usage);
+        threads
             .chain(processes)
             .chain([run.report.totals.usage])
             .collect()
     };
-    assert!(
-        usages(&strace)
-            .iter()
-            .all(|usage| *usage == Usage::default()),
-        "{:?}",
-        usages(&strace)
-    );
-    assert!(
-        strace
-            .report
-            .processes
-            .iter()
-            .all(|process| process.command.is_none()),
-        "strace cuts their words: {:?}",
-        strace.report.processes
-    );
-    assert!(
-        usages(&ebpf)
-            .iter()
-            .all(|usage| usage.user_ns.is_some() && usage.page_faults.minor.is_some())
-    );
-    let is_timed = |run: &Run| {
-        run.report
-            .totals
-            .syscalls
-            .iter()
-            .all(|call| call.calls == 0 || call.p99_ns.is_some())
-    };
-    assert!(is_timed(&ebpf) && is_timed(&strace), "both time calls");
+    for usage in usages(&strace) {
+        assert_eq!(usage, Usage::default());
+    }
+    for usage in usages(&ebpf) {
+        assert!(usage.user_ns.is_some() && usage.page_faults.minor.is_some());
+    }
+    // strace cuts their words.
+    let mut processes = strace.report.processes.iter();
+    assert!(processes.all(|process| process.command.is_none()));
+    for run in [&ebpf, &strace] {
+        let mut calls = run.report.totals.syscalls.iter();
+        assert!(calls.all(|call| call.calls == 0 || call.p99_ns.is_some()));
+    }
     assert!(strace.report.wall_ns.is_some_and(|wall| wall > 0));
 }
 
@@ -308,26 +262,15 @@ pub fn options_of_copier(case: &str) -> &'static [&'static str] {
 /// whichever thread calls first.
 #[test]
 fn a_drained_socket_is_not_a_source() {
-    let copies = program(env!("CARGO_BIN_EXE_kernel-copy")).args(&[
-        "socket-pipe-socket",
-        "std-io-copy",
-        "--copies",
-        "20",
-    ]);
+    let copies = ["socket-pipe-socket", "std-io-copy", "--copies", "20"];
+    let copies = program(env!("CARGO_BIN_EXE_kernel-copy")).args(&copies);
     for backend in ["ebpf", "strace"] {
         for _ in 0..10 {
             let run = zctrace().backend(backend).run(&copies);
-            let found: Vec<_> = run
-                .root_transfers()
-                .into_iter()
-                .map(|transfer| (transfer.api, transfer.bytes))
-                .collect();
-            assert_eq!(
-                found,
-                [(Api::Splice, Some(20 * 128 * 1024))],
-                "{backend}: {:#?}",
-                run.root_transfers()
-            );
+            let transfers = run.root_transfers();
+            let found: Vec<_> = transfers.iter().map(|one| (one.api, one.bytes)).collect();
+            let expected = [(Api::Splice, Some(20 * 128 * 1024))];
+            assert_eq!(found, expected, "{backend}: {transfers:#?}");
         }
     }
 }
@@ -338,200 +281,103 @@ fn fickle(memory: &std::path::Path) -> Program {
     shell("echo >>$0; while read line; do echo hi; done <$0").arg(memory)
 }
 
+fn verify() -> Zctrace {
+    zctrace().option("--verify")
+}
+
 #[test]
-fn verify_succeeds_if_both_runs_are_equal() {
-    let finished =
-        zctrace()
-            .option("--verify")
-            .show(&program("head").args(&["-c", "5000", "/dev/zero"]));
-    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+fn verify_succeeds_if_both_runs_are_equal_and_shows_what_differs() {
+    let finished = verify().show(&program("head").args(&["-c", "5000", "/dev/zero"]));
+    finished.exits(0).never_says("≠");
     assert_eq!(finished.stdout, [0; 10_000], "it runs twice");
     assert!(
-        finished
-            .stderr
-            .lines()
-            .next()
-            .is_some_and(|line| line.starts_with("equal: ")),
+        finished.stderr.starts_with("equal: "),
         "{}",
         finished.stderr
     );
-    assert!(!finished.stderr.contains('≠'), "{}", finished.stderr);
-}
 
-#[test]
-fn verify_fails_and_shows_what_differs() {
     let dir = TestDir::new();
-    let finished = zctrace()
-        .option("--verify")
-        .show(&fickle(&dir.join("memory")));
-    assert_eq!(
-        (finished.code, finished.text()),
-        (Some(1), "hi\nhi\nhi\n"),
-        "{}",
-        finished.stderr
-    );
-    let first = finished.stderr.lines().next().expect("a line");
-    assert!(
-        first.starts_with("DIFFERENT: ") && first.contains("ebpf") && first.contains("strace"),
-        "{first}"
-    );
-    assert!(
-        finished
-            .stderr
-            .lines()
-            .any(|line| line.trim().starts_with("write ") && line.contains("2 ≠ 3")),
-        "{}",
-        finished.stderr
-    );
-}
+    let finished = verify().show(&fickle(&dir.join("memory")));
+    finished.exits(1);
+    assert_eq!(finished.text(), "hi\nhi\nhi\n");
+    let mut lines = finished.stderr.lines();
+    let first = lines.next().expect("a line");
+    let backends = first.contains("ebpf") && first.contains("strace");
+    assert!(first.starts_with("DIFFERENT: ") && backends, "{first}");
+    let is_write = |line: &str| line.trim().starts_with("write ") && line.contains("2 ≠ 3");
+    assert!(lines.any(is_write), "{}", finished.stderr);
 
-#[test]
-fn verify_says_that_the_first_run_read_stdin() {
-    let finished = zctrace()
-        .option("--verify")
-        .input(b"1\n2\n")
-        .show(&program("cat"));
-    assert_eq!(finished.code, Some(1), "{}", finished.stderr);
-    assert!(
-        finished.stderr.contains("needed from stdin"),
-        "{}",
-        finished.stderr
-    );
+    let read_once = verify().input(b"1\n2\n").show(&program("cat"));
+    read_once.exits(1).says("needed from stdin");
 }
 
 #[test]
 fn verify_writes_its_comparison_as_json() {
     let dir = TestDir::new();
-    let output = dir.join("verify.json");
-    let finished = zctrace()
-        .option("--verify")
-        .option("--format=json")
-        .option("--output")
-        .option(&output);
-    let finished = finished.show(&fickle(&dir.join("memory")));
+    let zctrace = verify().json_to(dir.join("verify.json"));
+    let finished = zctrace.show(&fickle(&dir.join("memory")));
     assert_eq!((finished.code, finished.stderr.as_str()), (Some(1), ""));
-    let text = fs::read_to_string(output).expect("it was written");
-    let comparison: Value = serde_json::from_str(&text).expect("JSON");
+    let comparison: Value = serde_json::from_str(&dir.read("verify.json")).expect("JSON");
     assert_eq!(
         comparison["backends"],
         serde_json::json!(["ebpf", "strace"])
     );
-    let row = |name| {
-        comparison["rows"]
-            .as_array()
-            .and_then(|rows| rows.iter().find(|row| row["name"] == name))
-            .expect("a row")
-    };
+    let rows = comparison["rows"].as_array().expect("rows");
+    let row = |name| rows.iter().find(|row| row["name"] == name).expect("a row");
     assert_eq!(row("mmap")["equal"], true);
     let write = row("write");
     assert_eq!(write["equal"], false);
-    assert_eq!(
-        [&write["figures"][0]["bytes"], &write["figures"][1]["bytes"]],
-        [4, 7]
-    );
+    let figures = &write["figures"];
+    assert_eq!([&figures[0]["bytes"], &figures[1]["bytes"]], [4, 7]);
 }
 
 #[test]
-fn verify_reports_a_command_that_cannot_be_run() {
-    zctrace()
-        .option("--verify")
-        .refuses_to_run(&program("no-such-command"))
-        .with_status(127)
-        .saying("'no-such-command'");
-}
-
-#[test]
-fn verify_refuses_the_option_backend() {
-    zctrace()
-        .option("--verify")
-        .option("--backend=strace")
-        .refuses()
-        .with_status(125)
-        .saying("--backend");
+fn verify_reports_what_it_cannot_do() {
+    let refusal = verify().refuses_to_run(&program("no-such-command"));
+    refusal.with_status(127).saying("'no-such-command'");
+    let refusal = verify().option("--backend=strace").refuses();
+    refusal.with_status(125).saying("--backend");
 }
 
 /// Copies this many blocks of 4 KiB.
 fn dd(blocks: u32) -> Program {
-    program("dd").args(&[
-        "if=/dev/zero",
-        "of=/dev/null",
-        "bs=4k",
-        &format!("count={blocks}"),
-    ])
+    let count = format!("count={blocks}");
+    program("dd").args(&["if=/dev/zero", "of=/dev/null", "bs=4k", &count])
 }
-
-/// How many blocks `dd` copies where strace traces it, which is slow.
-const FEW: u32 = 20_000;
 
 #[test]
 fn ebpf_counts_four_hundred_thousand_blocks_of_dd() {
-    let run = zctrace().run(&dd(400_000));
-    run.assert_exact();
+    let run = zctrace().run_exactly(&dd(400_000));
     for (name, own) in [("read", 2), ("write", 3)] {
         // Besides the blocks, the loader reads libc, and dd prints what it did.
         let row = run.totals().row(name);
         let blocks = row.bytes.expect("known") / 4096;
-        assert!(
-            (400_000..=400_000 + own).contains(&row.calls),
-            "{name}: {row:?}"
-        );
+        let calls = 400_000..=400_000 + own;
+        assert!(calls.contains(&row.calls), "{name}: {row:?}");
         assert_eq!((blocks, row.errors), (400_000, 0), "{name}: {row:?}");
     }
 }
 
 #[test]
-fn ebpf_counts_as_many_calls_of_dd_as_strace() {
-    let run = zctrace().run(&dd(FEW));
-    let strace = counted_by_strace(&dd(FEW));
-    run.assert_exact();
+fn ebpf_counts_as_many_calls_and_bytes_of_dd_as_strace() {
+    // Otherwise dd prints the time that it took, whose length differs from run to run.
+    let quiet = dd(20_000).arg("status=none");
+    let run = zctrace().run_exactly(&quiet);
+    let counted = counted_by_strace(&quiet);
+    let moved = moved_as_strace_logs(&quiet, &["read", "write"]);
     for name in ["read", "write"] {
         let row = run.totals().row(name);
-        assert_eq!(
-            (row.calls, row.errors),
-            strace[name],
-            "{name}: calls and errors"
-        );
+        assert_eq!((row.calls, row.errors), counted[name], "{name}");
+        assert_eq!(row.bytes, Some(moved[name]), "{name}");
     }
 }
 
-#[test]
-fn ebpf_counts_as_many_bytes_of_dd_as_strace_logs() {
-    // Otherwise dd prints the time that it took, whose length differs from run to run.
-    let quiet = dd(FEW).arg("status=none");
-    let run = zctrace().run(&quiet);
-    let strace = moved_as_strace_logs(&quiet, &["read", "write"]);
-    run.assert_exact();
-    for name in ["read", "write"] {
-        assert_eq!(
-            run.totals().row(name).bytes,
-            Some(strace[name]),
-            "{name}: bytes"
-        );
-    }
-}
-
-#[test]
-fn ebpf_counts_every_call_of_a_script_like_strace() {
-    let script = shell(
-        "/bin/true; ls /nonexistent 2>/dev/null; cat /etc/hostname >/dev/null; /bin/false; true",
-    );
-    let run = zctrace().syscalls("all").run(&script);
-    let mut strace = counted_by_strace(&script);
-    let mut counted: BTreeMap<_, _> = run
-        .totals()
-        .figures()
-        .into_iter()
-        .map(|(name, row)| (name, (row.calls, row.errors)))
-        .collect();
-    run.assert_exact();
-    // It never returns, so it is not among the calls.
-    assert_eq!(counted.remove("exit_group"), Some((0, 0)));
-    assert_eq!(
-        run.totals().row("exit_group").unfinished,
-        run.report.totals.processes
-    );
-    strace.remove("exit_group");
-    assert_eq!(counted, strace, "calls and errors");
+/// A script whose processes make calls of many kinds.
+fn script() -> Program {
+    let missing = "ls /nonexistent 2>/dev/null";
+    shell(&format!(
+        "/bin/true; {missing}; cat /etc/hostname >/dev/null; /bin/false; true"
+    ))
 }
 
 /// The calls without rows by name: how many returned, failed, and never returned.
@@ -542,153 +388,111 @@ fn other_calls(run: &Run) -> BTreeMap<&str, (u64, u64, u64)> {
         .other_syscalls
         .as_ref()
         .expect("eBPF counts them");
-    others
-        .iter()
-        .map(|call| {
-            (
-                call.name.as_str(),
-                (call.sums.calls, call.sums.errors, call.sums.unfinished),
-            )
-        })
-        .collect()
+    let mut sums = BTreeMap::new();
+    for call in others {
+        let figures = (call.sums.calls, call.sums.errors, call.sums.unfinished);
+        sums.insert(call.name.as_str(), figures);
+    }
+    sums
 }
 
 #[test]
 fn ebpf_counts_the_calls_without_rows_like_strace() {
-    let script = shell(
-        "/bin/true; ls /nonexistent 2>/dev/null; cat /etc/hostname >/dev/null; /bin/false; true",
-    );
-    let run = zctrace().run(&script);
-    run.assert_exact();
+    let run = zctrace().run_exactly(&script());
     let with_rows = run.totals().figures();
-    let strace: BTreeMap<String, (u64, u64)> = counted_by_strace(&script);
-    let others = other_calls(&run);
-    let expected = strace
-        .iter()
-        .filter(|(name, _)| !with_rows.contains_key(*name) && *name != "exit_group");
-    let mut expected: BTreeMap<&str, (u64, u64, u64)> = expected
+    let strace = counted_by_strace(&script());
+    let mut expected: BTreeMap<&str, (u64, u64, u64)> = (strace.iter())
+        .filter(|(name, _)| !with_rows.contains_key(*name))
         .map(|(name, (calls, errors))| (name.as_str(), (*calls, *errors, 0)))
         .collect();
+    // It never returns.
     expected.insert("exit_group", (0, 0, run.report.totals.processes));
+    let others = other_calls(&run);
     assert_eq!(
         others, expected,
         "calls, errors, unfinished: zctrace (left) and strace -c"
     );
-    let by_process = run
-        .report
-        .processes
-        .iter()
+    let processes = run.report.processes.iter();
+    let by_process: u64 = processes
         .map(|process| process.other_calls.expect("counted").calls)
-        .sum::<u64>();
+        .sum();
     assert_eq!(
         by_process,
-        others.values().map(|(calls, ..)| calls).sum::<u64>(),
-        "the processes add up"
+        others.values().map(|(calls, ..)| calls).sum::<u64>()
     );
 }
 
 #[test]
 fn a_sleep_is_in_the_time_of_the_calls_without_rows() {
-    let run = zctrace().run(&program("sleep").arg("0.3"));
-    let sleep = run
-        .report
-        .totals
-        .other_syscalls
-        .as_ref()
-        .and_then(|others| others.first())
-        .expect("the longest call");
+    let report = zctrace().run(&program("sleep").arg("0.3")).report;
+    let others = report.totals.other_syscalls.expect("eBPF counts them");
+    let longest = &others[0];
     assert_eq!(
-        (sleep.name.as_str(), sleep.sums.calls),
+        (longest.name.as_str(), longest.sums.calls),
         ("clock_nanosleep", 1)
     );
-    let slept = sleep.sums.total_ns.expect("known");
+    let (slept, wall) = (longest.sums.total_ns, report.wall_ns);
     assert!(
-        (300_000_000..=run.report.wall_ns.expect("known")).contains(&slept),
-        "{slept} ns"
+        slept >= Some(300_000_000) && slept <= wall,
+        "{slept:?} of {wall:?}"
     );
 }
 
 #[test]
 fn a_call_without_a_row_that_a_signal_ends_has_returned_only_if_the_task_goes_on() {
     let killed = zctrace().run(&shell("sleep 60 & sleep 0.1; kill -TERM $!; wait"));
-    let (calls, errors, unfinished) = other_calls(&killed)["clock_nanosleep"];
-    assert_eq!(
-        (calls, errors, unfinished),
-        (1, 0, 1),
-        "one slept to its end, the other one was killed"
-    );
-    let stopped = zctrace().run(&shell(
-        "sleep 0.5 & sleep 0.1; kill -STOP $!; sleep 0.05; kill -CONT $!; wait",
-    ));
+    // One slept to its end, the other one was killed.
+    assert_eq!(other_calls(&killed)["clock_nanosleep"], (1, 0, 1));
+    let stop = "sleep 0.5 & sleep 0.1; kill -STOP $!; sleep 0.05; kill -CONT $!; wait";
+    let stopped = zctrace().run(&shell(stop));
     let others = other_calls(&stopped);
-    assert_eq!(
-        others["clock_nanosleep"],
-        (3, 1, 0),
-        "the stopped one failed with ERESTART_RESTARTBLOCK"
-    );
-    assert_eq!(others["restart_syscall"], (1, 0, 0), "and was restarted");
+    // The stopped one failed with ERESTART_RESTARTBLOCK, and was restarted.
+    assert_eq!(others["clock_nanosleep"], (3, 1, 0));
+    assert_eq!(others["restart_syscall"], (1, 0, 0));
 }
 
 #[test]
 fn calls_without_rows_are_unknown_where_they_are_not_counted() {
-    let run = zctrace().backend("strace").run(&program("true"));
-    assert_eq!(
-        (
-            &run.report.totals.other_syscalls,
-            run.report.processes[0].other_calls
-        ),
-        (&None, None)
+    let report = zctrace().backend("strace").run(&program("true")).report;
+    let others = (
+        &report.totals.other_syscalls,
+        report.processes[0].other_calls,
     );
-    let all = zctrace().syscalls("all").run(&program("true"));
-    assert_eq!(
-        all.report.totals.other_syscalls,
-        Some(Vec::new()),
-        "every call has a row"
-    );
+    assert_eq!(others, (&None, None));
+    let all = zctrace().syscalls("all").run(&program("true")).report;
+    let no_others = Some(Vec::new());
+    assert_eq!(all.totals.other_syscalls, no_others, "every call has a row");
 }
 
-/// Makes sure that every row agrees in calls and errors.
-#[track_caller]
-fn assert_as_strace_counts(program: &Program) {
-    let run = zctrace().backend("strace").syscalls("all").run(program);
-    let mut summary = counted_by_strace(program);
-    run.assert_exact();
-    assert_eq!(
-        run.totals().row("exit_group").unfinished,
-        run.report.totals.processes
-    );
-    let mut counted = BTreeMap::new();
-    for (name, row) in run.totals().figures() {
-        // strace counts every kind of ioctl as `ioctl`.
-        let bare = name.split('(').next().unwrap_or_default().to_owned();
-        let (calls, errors) = counted.entry(bare).or_default();
-        *calls += row.calls;
-        *errors += row.errors;
-    }
-    for never_returns in ["exit", "exit_group"] {
-        assert!(
-            counted
-                .remove(never_returns)
-                .is_none_or(|row| row == (0, 0)),
-            "{never_returns} never returns"
+#[test]
+fn both_backends_count_every_call_like_strace() {
+    for (backend, program) in [
+        ("ebpf", script()),
+        ("strace", script()),
+        ("strace", workload("known")),
+    ] {
+        let zctrace = zctrace().backend(backend).syscalls("all");
+        let run = zctrace.run_exactly(&program);
+        let mut summary = counted_by_strace(&program);
+        let processes = run.report.totals.processes;
+        assert_eq!(run.totals().row("exit_group").unfinished, processes);
+        let mut counted = BTreeMap::new();
+        for (name, row) in run.totals().figures() {
+            // strace counts every kind of ioctl as `ioctl`.
+            let bare = name.split('(').next().unwrap_or_default().to_owned();
+            let (calls, errors) = counted.entry(bare).or_default();
+            *calls += row.calls;
+            *errors += row.errors;
+        }
+        for never_returns in ["exit", "exit_group"] {
+            let returned = counted.remove(never_returns);
+            assert!(returned.is_none_or(|row| row == (0, 0)), "{never_returns}");
+            summary.remove(never_returns);
+        }
+        assert!(summary.len() > 10, "{summary:?}");
+        assert_eq!(
+            counted, summary,
+            "calls and errors: {backend} (left) and strace -c"
         );
-        summary.remove(never_returns);
     }
-    assert!(summary.len() > 10, "{summary:?}");
-    assert_eq!(
-        counted, summary,
-        "calls and errors: zctrace (left) and strace -c"
-    );
-}
-
-#[test]
-fn the_strace_backend_counts_every_call_of_a_script_like_strace() {
-    assert_as_strace_counts(&shell(
-        "/bin/true; ls /nonexistent 2>/dev/null; cat /etc/hostname >/dev/null; /bin/false; true",
-    ));
-}
-
-#[test]
-fn the_strace_backend_counts_every_call_that_moves_data_like_strace() {
-    assert_as_strace_counts(&workload("known"));
 }

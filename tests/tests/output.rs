@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    io::Read as _,
     os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink},
     path::Path,
     thread,
@@ -10,7 +9,7 @@ use std::{
 
 use zctrace::report::Report;
 
-use crate::harness::{TestDir, Zctrace, fifo, null, program, shell, workload, zctrace};
+use crate::harness::{Program, TestDir, Zctrace, fifo, null, program, shell, workload, zctrace};
 
 /// A zctrace that writes its report to this file.
 fn to(path: impl AsRef<Path>) -> Zctrace {
@@ -20,11 +19,7 @@ fn to(path: impl AsRef<Path>) -> Zctrace {
 /// Parses a report, which must be complete.
 #[track_caller]
 fn report(text: &str) -> Report {
-    assert!(
-        text.ends_with("}\n"),
-        "the end: {:?}",
-        text.get(text.len().saturating_sub(20)..)
-    );
+    assert!(text.ends_with("}\n"), "the end: {text}");
     Report::from_json(text).expect("a report")
 }
 
@@ -33,26 +28,24 @@ fn report_in(path: &Path) -> Report {
     report(&fs::read_to_string(path).expect("it was written"))
 }
 
-/// A directory with an old report, and the path of that.
-fn old_report() -> (TestDir, std::path::PathBuf) {
-    let dir = TestDir::with("report.json", "old");
-    let path = dir.join("report.json");
-    (dir, path)
+/// The report after the line that the command wrote.
+#[track_caller]
+fn after_own(text: &str) -> Report {
+    report(text.strip_prefix("own\n").expect("the command's own"))
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("there").permissions().mode() & 0o777
 }
 
 #[test]
-fn nothing_is_written_to_stdout_by_default() {
+fn nothing_is_written_to_stdout_by_default_and_a_dash_is_stdout() {
     for format in ["table", "json"] {
-        let shown = zctrace()
-            .option(format!("--format={format}"))
-            .show(&program("true"));
+        let zctrace = zctrace().option(format!("--format={format}"));
+        let shown = zctrace.show(&program("true"));
         assert_eq!(shown.successful(), "", "{format}");
         assert!(!shown.stderr.is_empty(), "{format}");
     }
-}
-
-#[test]
-fn a_dash_as_the_output_file_is_stdout() {
     let shown = to("-").show(&program("true"));
     assert_eq!(report(shown.successful()).command, ["true"]);
     assert_eq!(shown.stderr, "");
@@ -60,85 +53,50 @@ fn a_dash_as_the_output_file_is_stdout() {
 }
 
 #[test]
-fn a_new_file_has_permissions_by_the_umask() {
+fn a_new_file_has_permissions_by_the_umask_and_an_existing_one_keeps_its_own() {
     let dir = TestDir::new();
-    let path = dir.join("new.json");
-    to(&path)
-        .through(&["sh", "-c", r#"umask 027; exec "$@""#, "sh"])
-        .show(&program("true"))
-        .successful();
-    report_in(&path);
-    assert_eq!(
-        fs::metadata(&path).expect("there").permissions().mode() & 0o777,
-        0o640
-    );
-    dir.assert_has_only(&["new.json"]);
-}
+    let new = dir.join("new.json");
+    let masked = to(&new).through(&["sh", "-c", r#"umask 027; exec "$@""#, "sh"]);
+    masked.show(&program("true")).successful();
+    report_in(&new);
+    assert_eq!(mode(&new), 0o640);
 
-#[test]
-fn an_existing_file_is_replaced_atomically_and_keeps_its_permissions() {
-    let (dir, path) = old_report();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o604)).expect("it belongs to the test");
+    let path = dir.write_with_mode("report.json", "old", 0o604);
     let old = fs::File::open(&path).expect("it belongs to the test");
     // While the command runs, the old report is still there.
-    assert_eq!(
-        to(&path).show(&program("cat").arg(&path)).successful(),
-        "old"
-    );
+    let shown = to(&path).show(&program("cat").arg(&path));
+    assert_eq!(shown.successful(), "old");
     report_in(&path);
-    assert_eq!(
-        fs::metadata(&path).expect("there").permissions().mode() & 0o777,
-        0o604
-    );
-    assert_ne!(
-        fs::metadata(&path).expect("there").ino(),
-        old.metadata().expect("open").ino(),
-        "renamed, not overwritten"
-    );
-    dir.assert_has_only(&["report.json"]);
+    assert_eq!(mode(&path), 0o604);
+    let [new, old] = [fs::metadata(&path), old.metadata()].map(|about| about.expect("there").ino());
+    assert_ne!(new, old, "renamed, not overwritten");
+    dir.assert_has_only(&["new.json", "report.json"]);
 }
 
 #[test]
-fn a_symlink_stays_a_symlink() {
-    let (dir, path) = old_report();
-    let link = dir.join("link");
-    symlink("report.json", &link).expect("it belongs to the test");
-    to(&link).show(&program("true")).successful();
-    assert_eq!(
-        fs::read_link(&link).expect("a link"),
-        Path::new("report.json")
-    );
-    report_in(&path);
-    dir.assert_has_only(&["link", "report.json"]);
-}
-
-#[test]
-fn a_dangling_symlink_stays_and_its_target_is_created() {
-    let dir = TestDir::new();
-    let link = dir.join("link");
-    symlink("later.json", &link).expect("it belongs to the test");
-    to(&link).show(&program("true")).successful();
-    assert_eq!(
-        fs::read_link(&link).expect("still a link"),
-        Path::new("later.json")
-    );
-    report_in(&dir.join("later.json"));
-    dir.assert_has_only(&["later.json", "link"]);
+fn a_symlink_stays_a_symlink_also_if_its_target_is_created() {
+    let dir = TestDir::with("old.json", "old");
+    for target in ["old.json", "later.json"] {
+        let link = dir.join(format!("to-{target}"));
+        symlink(target, &link).expect("it belongs to the test");
+        to(&link).show(&program("true")).successful();
+        assert_eq!(fs::read_link(&link).expect("a link"), Path::new(target));
+        report_in(&dir.join(target));
+    }
+    dir.assert_has_only(&["later.json", "old.json", "to-later.json", "to-old.json"]);
 }
 
 #[test]
 fn a_relative_output_file_is_in_the_working_directory() {
     let dir = TestDir::new();
-    to("here.json")
-        .dir(dir.path())
-        .show(&program("true"))
-        .successful();
-    report_in(&dir.join("here.json"));
     // The same if the command changes its own directory.
-    to("there.json")
-        .dir(dir.path())
-        .show(&shell("cd /"))
-        .successful();
+    for (name, command) in [
+        ("here.json", program("true")),
+        ("there.json", shell("cd /")),
+    ] {
+        to(name).dir(dir.path()).show(&command).successful();
+        report_in(&dir.join(name));
+    }
     dir.assert_has_only(&["here.json", "there.json"]);
 }
 
@@ -148,50 +106,28 @@ fn a_device_is_not_replaced() {
     let path = null(dir.path());
     let shown = to(&path).show(&program("true"));
     assert_eq!((shown.successful(), shown.stderr.as_str()), ("", ""));
-    assert!(
-        fs::metadata(&path)
-            .expect("still there")
-            .file_type()
-            .is_char_device()
-    );
+    let kind = fs::metadata(&path).expect("still there").file_type();
+    assert!(kind.is_char_device());
     dir.assert_has_only(&["null"]);
 }
 
 #[test]
-fn a_symlink_to_stdout_writes_to_stdout() {
-    // The link is like `/dev/stdout`. Here stdout is a file without a name.
+fn a_symlink_to_stdout_writes_to_stdout_after_what_the_command_wrote() {
+    // The link is like `/dev/stdout`. First, stdout is a file without a name.
     let dir = TestDir::new();
-    let stdout = dir.join("stdout");
-    symlink("/proc/self/fd/1", &stdout).expect("it belongs to the test");
+    let (stdout, target) = (dir.join("stdout"), "/proc/self/fd/1");
+    symlink(target, &stdout).expect("it belongs to the test");
     let shown = to(&stdout).show(&shell("echo own"));
     assert_eq!(
         fs::read_link(&stdout).expect("still a link"),
-        Path::new("/proc/self/fd/1")
+        Path::new(target)
     );
-    assert_eq!(
-        report(
-            shown
-                .successful()
-                .strip_prefix("own\n")
-                .expect("the command's own")
-        )
-        .command[0],
-        "sh"
-    );
-}
+    assert_eq!(after_own(shown.successful()).command[0], "sh");
 
-#[test]
-fn a_symlink_to_stdout_in_a_file_keeps_what_the_command_wrote() {
-    let dir = TestDir::new();
-    symlink("/proc/self/fd/1", dir.join("stdout")).expect("it belongs to the test");
     let through = ["sh", "-c", r#"exec "$@" >both"#, "sh"];
-    to("stdout")
-        .dir(dir.path())
-        .through(&through)
-        .show(&shell("echo own"))
-        .successful();
-    let both = dir.read("both");
-    report(both.strip_prefix("own\n").expect("the command's own"));
+    let redirected = to("stdout").dir(dir.path()).through(&through);
+    redirected.show(&shell("echo own")).successful();
+    after_own(&dir.read("both"));
     dir.assert_has_only(&["both", "stdout"]);
 }
 
@@ -199,15 +135,8 @@ fn a_symlink_to_stdout_in_a_file_keeps_what_the_command_wrote() {
 fn a_fifo_is_written_to() {
     let dir = TestDir::new();
     let path = fifo(dir.path());
-    let reader = thread::spawn({
-        let path = path.clone();
-        move || {
-            let mut text = String::new();
-            fs::File::open(path)
-                .and_then(|mut end| end.read_to_string(&mut text))
-                .map(|_| text)
-        }
-    });
+    let end = path.clone();
+    let reader = thread::spawn(move || fs::read_to_string(end));
     to(&path).show(&program("true")).successful();
     report(&reader.join().expect("no panic").expect("text"));
     dir.assert_has_only(&["fifo"]);
@@ -216,14 +145,8 @@ fn a_fifo_is_written_to() {
 #[test]
 fn the_report_names_what_was_run_and_where() {
     let report = zctrace().run(&program("true")).report;
-    assert_eq!(
-        (
-            report.schema,
-            report.tool.name.as_str(),
-            report.backend.as_str()
-        ),
-        (2, "zctrace", "ebpf")
-    );
+    let (tool, backend) = (report.tool.name.as_str(), report.backend.as_str());
+    assert_eq!((report.schema, tool, backend), (2, "zctrace", "ebpf"));
     assert_eq!(
         (report.command, report.exit.code),
         (vec!["true".to_owned()], Some(0))
@@ -231,11 +154,10 @@ fn the_report_names_what_was_run_and_where() {
     assert_eq!(report.arch.as_deref(), Some(std::env::consts::ARCH));
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").expect("there is /proc");
     assert_eq!(report.kernel.as_deref(), Some(kernel.trim()));
+    let started = report.started_at.expect("known");
     assert!(
-        report
-            .started_at
-            .is_some_and(|time| time.ends_with('Z') && time.starts_with("20")),
-        "RFC 3339"
+        started.ends_with('Z') && started.starts_with("20"),
+        "RFC 3339: {started}"
     );
     assert!(report.wall_ns.is_some_and(|ns| ns > 0));
 }
@@ -249,25 +171,26 @@ fn wall_time_covers_the_command() {
 
 #[test]
 fn the_environment_forces_or_forbids_colour() {
-    let is_coloured = |zctrace: Zctrace| zctrace.show(&program("true")).stderr.contains('\x1b');
-    assert!(!is_coloured(zctrace()), "not to a file");
-    assert!(
-        !is_coloured(zctrace().env("TERM", "xterm")),
-        "not to a file"
-    );
-    assert!(is_coloured(zctrace().env("CLICOLOR_FORCE", "1")));
-    assert!(!is_coloured(zctrace().env("CLICOLOR_FORCE", "0")));
-    assert!(!is_coloured(
-        zctrace().env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1")
-    ));
-    assert!(
-        is_coloured(zctrace().option("--color=always").env("NO_COLOR", "1")),
-        "the option wins"
-    );
-    assert!(
-        !is_coloured(zctrace().option("--color=never").env("CLICOLOR_FORCE", "1")),
-        "the option wins"
-    );
+    for (option, variables, expected) in [
+        // To a file.
+        ("auto", &[][..], false),
+        ("auto", &[("TERM", "xterm")], false),
+        ("auto", &[("CLICOLOR_FORCE", "1")], true),
+        ("auto", &[("CLICOLOR_FORCE", "0")], false),
+        ("auto", &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], false),
+        // The option wins.
+        ("always", &[("NO_COLOR", "1")], true),
+        ("never", &[("CLICOLOR_FORCE", "1")], false),
+    ] {
+        let zctrace = zctrace().option(format!("--color={option}"));
+        let set = |zctrace: Zctrace, &(name, value): &(&str, &str)| zctrace.env(name, value);
+        let shown = variables.iter().fold(zctrace, set).show(&program("true"));
+        assert_eq!(
+            shown.stderr.contains('\x1b'),
+            expected,
+            "{option} {variables:?}"
+        );
+    }
 }
 
 /// How many processes of the workload have a heading in the table.
@@ -281,22 +204,19 @@ fn headings(table: &str) -> usize {
 #[test]
 fn many_processes_are_summed_up_by_program_unless_they_are_requested() {
     let storm = workload("fork-storm").arg("30");
-    let summed = zctrace().show(&storm).stderr;
-    assert_eq!(headings(&summed), 0, "{summed}");
-    assert!(
-        summed.contains("PROGRAMS, 1 in 31 processes\n") && summed.contains("TOTAL, 31 processes"),
-        "{summed}"
-    );
-    let some = zctrace().option("--by=process").show(&storm).stderr;
-    assert_eq!(headings(&some), 10, "{some}");
-    assert!(
-        some.contains("and 21 more processes with 63 calls") && some.contains("--all-processes"),
-        "{some}"
-    );
+    let summed = zctrace().show(&storm);
+    summed
+        .says("PROGRAMS, 1 in 31 processes\n")
+        .says("TOTAL, 31 processes");
+    assert_eq!(headings(&summed.stderr), 0);
+    let some = zctrace().option("--by=process").show(&storm);
+    some.says("and 21 more processes with 63 calls")
+        .says("--all-processes");
+    assert_eq!(headings(&some.stderr), 10);
     for option in ["--all-processes", "--all"] {
-        let all = zctrace().option(option).show(&storm).stderr;
-        assert_eq!(headings(&all), 31, "{all}");
-        assert!(!all.contains("more processes"), "{all}");
+        let all = zctrace().option(option).show(&storm);
+        all.never_says("more processes");
+        assert_eq!(headings(&all.stderr), 31);
     }
 }
 
@@ -304,124 +224,74 @@ fn many_processes_are_summed_up_by_program_unless_they_are_requested() {
 fn a_saved_report_is_grouped_again() {
     let dir = TestDir::new();
     let path = dir.join("r.json");
-    zctrace()
-        .json_to(&path)
-        .show(&workload("fork-storm").arg("30"))
-        .successful();
-    let shown = |by: &str| {
-        zctrace()
-            .option("report")
-            .option(&path)
-            .option(format!("--by={by}"))
-            .launch()
-            .finish()
+    let save = |program: &Program| {
+        zctrace().json_to(&path).show(program).exits(0);
     };
+    let shown = |by: &str| {
+        let report = zctrace().option("report").option(&path);
+        report.option(format!("--by={by}")).launch().finish()
+    };
+    save(&workload("fork-storm").arg("30"));
     assert_eq!(headings(shown("process").successful()), 10);
+    let by_program = shown("program");
     assert!(
-        shown("program")
+        by_program
             .successful()
             .contains("\nworkload, 31 processes, 31 threads, ")
     );
     assert!(!shown("total").successful().contains("PROGRAMS"));
-    zctrace()
-        .json_to(&path)
-        .show(&workload("known"))
-        .successful();
-    let refused = shown("thread");
-    assert!(
-        refused.code == Some(125) && refused.stderr.contains("--by thread"),
-        "{}",
-        refused.stderr
-    );
+    save(&workload("known"));
+    shown("thread").exits(125).says("--by thread");
 }
 
 #[test]
 fn the_report_can_be_by_process_by_thread_or_only_totals() {
-    let of = |by: &str| {
-        zctrace()
+    for (by, processes, threads) in [("process", 1, 0), ("thread", 1, 2), ("total", 0, 0)] {
+        let run = zctrace()
             .option(format!("--by={by}"))
-            .run(&workload("known"))
-            .report
-    };
-    let (process, thread, total) = (of("process"), of("thread"), of("total"));
-    let count = |report: &Report| {
-        (
-            report.processes.len(),
-            report
-                .processes
-                .iter()
-                .map(|process| process.by_thread.len())
-                .sum(),
-        )
-    };
-    assert_eq!(
-        (count(&process), count(&thread), count(&total)),
-        ((1, 0), (1, 2), (0, 0))
-    );
-    for report in [&process, &thread, &total] {
-        assert_eq!((report.totals.processes, report.totals.threads), (1, 2));
-        assert!(
-            report
-                .totals
-                .syscalls
-                .iter()
-                .any(|row| row.name == "splice"),
-            "the sums are always there"
+            .run(&workload("known"));
+        assert_eq!(
+            (run.report.processes.len(), run.threads().count()),
+            (processes, threads)
         );
+        // The sums are always there.
+        let totals = &run.report.totals;
+        assert_eq!((totals.processes, totals.threads), (1, 2));
+        assert!(run.totals().row("splice").calls > 0);
     }
 }
 
 #[test]
 fn rows_are_sorted_by_the_requested_key() {
-    let of = |key: &str| {
-        zctrace()
+    let rows = |key: &str| {
+        let run = zctrace()
             .option(format!("--sort={key}"))
-            .run(&workload("known"))
-            .report
-            .totals
-            .syscalls
+            .run(&workload("known"));
+        run.report.totals.syscalls
     };
-    assert!(of("name").is_sorted_by_key(|row| row.name.clone()));
-    assert!(of("calls").is_sorted_by(|a, b| a.calls >= b.calls));
-    assert!(of("errors").is_sorted_by(|a, b| a.errors >= b.errors));
-    assert!(of("bytes").is_sorted_by(|a, b| a.bytes >= b.bytes));
-    assert!(of("time").is_sorted_by(|a, b| a.total_ns >= b.total_ns));
-    assert!(of("max").is_sorted_by(|a, b| a.max_ns >= b.max_ns));
-}
-
-#[test]
-fn times_are_consistent_with_each_other() {
-    for row in zctrace().run(&workload("known")).report.totals.syscalls {
-        let all = [
-            row.min_ns,
-            row.p50_ns,
-            row.p90_ns,
-            row.p99_ns,
-            row.max_ns,
-            row.total_ns,
-        ];
-        assert!(all.is_sorted() && all[0] > Some(0), "{row:?}");
-        assert_eq!(
-            row.mean_ns,
-            row.total_ns.map(|total| total / row.calls),
-            "{row:?}"
-        );
+    assert!(rows("name").is_sorted_by_key(|row| row.name.clone()));
+    assert!(rows("calls").is_sorted_by(|a, b| a.calls >= b.calls));
+    assert!(rows("errors").is_sorted_by(|a, b| a.errors >= b.errors));
+    assert!(rows("bytes").is_sorted_by(|a, b| a.bytes >= b.bytes));
+    assert!(rows("time").is_sorted_by(|a, b| a.total_ns >= b.total_ns));
+    assert!(rows("max").is_sorted_by(|a, b| a.max_ns >= b.max_ns));
+    // The times of a row are consistent with each other.
+    for row in rows("name") {
+        let quantiles = [row.min_ns, row.p50_ns, row.p90_ns, row.p99_ns, row.max_ns];
+        let is_sorted = quantiles.is_sorted() && row.max_ns <= row.total_ns;
+        assert!(is_sorted && row.min_ns > Some(0), "{row:?}");
+        let mean = row.total_ns.map(|total| total / row.calls);
+        assert_eq!(row.mean_ns, mean, "{row:?}");
     }
 }
 
 #[test]
 fn with_v_the_ebpf_programs_log_what_they_do() {
     let shown = zctrace().option("-v").run(&program("true")).finished;
+    shown.says("is followed").says("executed a program");
+    let mut lines = shown.stderr.lines();
     assert!(
-        shown
-            .stderr
-            .lines()
-            .all(|line| line.starts_with("zctrace: kernel: ")),
-        "{}",
-        shown.stderr
-    );
-    assert!(
-        shown.stderr.contains("is followed") && shown.stderr.contains("executed a program"),
+        lines.all(|line| line.starts_with("zctrace: kernel: ")),
         "{}",
         shown.stderr
     );

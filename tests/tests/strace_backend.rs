@@ -1,7 +1,7 @@
 //! The strace backend: how it starts and ends, that the command does not notice it, and what
 //! happens if strace is missing or killed.
 
-use std::{fs, io::Write as _, os::unix::fs::PermissionsExt as _, path::PathBuf};
+use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
 use zctrace::report::State;
@@ -22,13 +22,6 @@ fn strace_with_own_tmp() -> (Zctrace, TestDir) {
     (strace().env("TMPDIR", dir.path()), dir)
 }
 
-/// An executable file with this content.
-fn executable(content: &str) -> (TestDir, PathBuf) {
-    let dir = TestDir::new();
-    let path = dir.executable("command", content);
-    (dir, path)
-}
-
 #[test]
 fn the_exit_status_is_that_of_the_command() {
     for (words, status, code, signal) in [
@@ -39,81 +32,39 @@ fn the_exit_status_is_that_of_the_command() {
         (["kill-self", "KILL"], 137, None, Some(9)),
         (["kill-self", "SEGV"], 139, None, Some(11)),
     ] {
-        let run = strace().run(&workload(words[0]).arg(words[1]));
-        assert_eq!(run.finished.code, Some(status), "{words:?}");
+        let run = strace().run_exactly(&workload(words[0]).arg(words[1]));
+        run.finished.exits(status);
         assert_eq!(
             (run.report.exit.code, run.report.exit.signal),
-            (code, signal),
-            "{words:?}"
+            (code, signal)
         );
-        run.assert_exact();
     }
 }
 
 #[test]
-fn a_missing_command_ends_with_127() {
-    let refusal = strace().refuses_to_run(&program("no-such-command"));
-    refusal
-        .with_status(127)
-        .saying("'no-such-command'")
-        .saying("No such file or directory");
-}
-
-#[test]
-fn a_file_without_execute_permission_ends_with_126() {
-    let (_dir, path) = executable("#!/bin/sh\n");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("the file is ours");
-    strace()
-        .refuses_to_run(&program(path))
-        .with_status(126)
-        .saying("Permission denied");
-}
-
-#[test]
-fn a_directory_as_the_command_ends_with_126() {
-    strace()
-        .refuses_to_run(&program("/etc"))
-        .with_status(126)
-        .saying("'/etc'")
-        .saying("Is a directory");
-}
-
-#[test]
-fn a_script_with_a_missing_interpreter_leaves_no_temporary_file() {
-    let (_dir, path) = executable("#!/no/such/interpreter\n");
-    let (zctrace, tmp) = strace_with_own_tmp();
-    let finished = zctrace.show(&program(&path));
-    assert_eq!(finished.code, Some(127), "{}", finished.stderr);
-    assert!(
-        finished.stderr.ends_with("No such file or directory\n"),
-        "{}",
-        finished.stderr
-    );
-    assert!(
-        finished
-            .stderr
-            .lines()
-            .any(|line| line.starts_with("zctrace: cannot run '")),
-        "{}",
-        finished.stderr
-    );
-    tmp.assert_empty();
-}
-
-#[test]
-fn a_script_with_a_missing_interpreter_ends_with_127_and_one_line() {
-    let (_dir, path) = executable("#!/no/such/interpreter\n");
-    strace()
-        .refuses_to_run(&program(path))
-        .with_status(127)
-        .saying("No such file or directory");
-}
-
-#[test]
-fn a_script_without_a_shebang_is_run_by_the_shell() {
-    // `execvp` does the same, and so do `env` and the other backend.
-    let (_dir, path) = executable("echo hello; exit 4\n");
-    let run = strace().show(&program(path));
+fn a_command_that_cannot_be_run_ends_with_127_or_126_and_leaves_no_temporary_file() {
+    let dir = TestDir::new();
+    let plain = dir.write_with_mode("plain", "#!/bin/sh\n", 0o644);
+    let no_interpreter = dir.executable("command", "#!/no/such/interpreter\n");
+    let missing = "No such file or directory";
+    for (command, status, said) in [
+        (
+            "no-such-command".into(),
+            127,
+            &["'no-such-command'", missing][..],
+        ),
+        (plain, 126, &["Permission denied"]),
+        ("/etc".into(), 126, &["'/etc'", "Is a directory"]),
+        (no_interpreter, 127, &["cannot run '", missing]),
+    ] {
+        let (zctrace, tmp) = strace_with_own_tmp();
+        let refusal = zctrace.refuses_to_run(&program(command));
+        refusal.with_status(status).saying_all(said);
+        tmp.assert_empty();
+    }
+    // `execvp` runs a script without a shebang by the shell, and so do `env` and the other backend.
+    let script = dir.executable("script", "echo hello; exit 4\n");
+    let run = strace().show(&program(script));
     assert_eq!(
         (run.code, run.text()),
         (Some(4), "hello\n"),
@@ -123,38 +74,30 @@ fn a_script_without_a_shebang_is_run_by_the_shell() {
 }
 
 #[test]
-fn only_the_command_uses_stdin_and_stdout() {
+fn only_the_command_uses_the_standard_streams_and_then_comes_the_report() {
     let bytes: Vec<u8> = (0..=255).cycle().take(300_000).collect();
     let (zctrace, tmp) = strace_with_own_tmp();
     let run = zctrace.input(&bytes).run(&program("cat"));
-    assert_eq!(run.finished.code, Some(0));
-    assert!(run.finished.stdout == bytes, "what cat read");
-    assert_eq!(run.finished.stderr, "");
-    tmp.assert_empty();
-}
-
-#[test]
-fn stderr_has_the_commands_output_and_then_the_report() {
-    let finished = strace().show(&shell("echo 'write(1, \"x\", 1) = 1' >&2"));
-    assert!(
-        finished
-            .stderr
-            .starts_with("write(1, \"x\", 1) = 1\nzctrace: sh "),
-        "{}",
-        finished.stderr
+    assert_eq!(
+        (run.finished.code, run.finished.stderr.as_str()),
+        (Some(0), "")
     );
-    assert!(!finished.stderr.contains("strace:"), "{}", finished.stderr);
+    assert!(run.finished.stdout == bytes, "what cat read");
+    tmp.assert_empty();
+    let shown = strace().show(&shell("echo 'write(1, \"x\", 1) = 1' >&2"));
+    shown.never_says("strace:");
+    let start = "write(1, \"x\", 1) = 1\nzctrace: sh ";
+    assert!(shown.stderr.starts_with(start), "{}", shown.stderr);
 }
 
 #[test]
 fn the_command_can_run_as_another_user() {
-    let run = strace().option("--user=65534:65533").run(&program("id"));
+    let run = strace()
+        .option("--user=65534:65533")
+        .run_exactly(&program("id"));
     let id = run.finished.successful();
-    assert!(
-        id.contains("uid=65534") && id.contains("gid=65533") && !id.contains("=0("),
-        "{id}"
-    );
-    run.assert_exact();
+    let is_nobody = id.contains("uid=65534") && id.contains("gid=65533");
+    assert!(is_nobody && !id.contains("=0("), "{id}");
 }
 
 /// A script that repeats two lines and exits with a status of its own.
@@ -174,25 +117,22 @@ fn the_command_survives_a_killed_strace_and_its_status_is_passed_through() {
     let group = zctrace.pid();
     let report = report.read(&zctrace.into_stderr());
     assert_eq!((report.exit.code, report.exit.signal), (Some(5), None));
-    assert!(
-        !report.exact && report.losses.contains_key("tracer_ended"),
-        "{:?}",
-        report.losses
-    );
+    let has_ended = report.losses.contains_key("tracer_ended");
+    assert!(!report.exact && has_ended, "{:?}", report.losses);
     tmp.assert_empty();
-    assert!(
-        rustix::process::test_kill_process_group(group).is_err(),
-        "nothing of it is left"
-    );
+    let left = rustix::process::test_kill_process_group(group);
+    assert!(left.is_err(), "nothing of it is left");
 }
 
 /// The parent of a process, field 4 of `man 5 proc_pid_stat`.
 fn parent_of(process: Pid) -> Pid {
-    let stat =
-        fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).expect("it lives");
-    let parent = stat
-        .rsplit_once(") ")
-        .and_then(|(_, fields)| fields.split(' ').nth(1)?.parse().ok());
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid()));
+    let stat = stat.expect("it lives");
+    let (_, fields) = stat.rsplit_once(") ").expect("fields");
+    let parent = fields
+        .split(' ')
+        .nth(1)
+        .and_then(|parent| parent.parse().ok());
     parent
         .and_then(Pid::from_raw)
         .expect("every process here has a parent")
@@ -217,31 +157,12 @@ fn a_signal_reaches_the_command_after_strace_was_killed() {
 #[test]
 fn the_table_says_lower_bound_after_strace_was_killed() {
     // The command kills its own tracer.
-    let finished = strace().show(&shell("kill -KILL $PPID; echo on; exit 6"));
-    assert_eq!(
-        (finished.code, finished.text()),
-        (Some(6), "on\n"),
-        "{}",
-        finished.stderr
-    );
-    assert!(
-        finished.stderr.contains("lower bound") && finished.stderr.contains("tracer ended"),
-        "{}",
-        finished.stderr
-    );
-}
-
-#[test]
-fn with_wait_all_the_command_survives_a_killed_strace() {
-    let finished = strace()
-        .option("--wait-all")
-        .show(&shell("kill -KILL $PPID; echo on; exit 6"));
-    assert_eq!(
-        (finished.code, finished.text()),
-        (Some(6), "on\n"),
-        "{}",
-        finished.stderr
-    );
+    for options in [&[][..], &["--wait-all"]] {
+        let script = shell("kill -KILL $PPID; echo on; exit 6");
+        let shown = strace().options(options).show(&script);
+        shown.exits(6).says("lower bound").says("tracer ended");
+        assert_eq!(shown.text(), "on\n");
+    }
 }
 
 #[test]
@@ -266,10 +187,8 @@ fn a_signal_ends_the_command_and_the_report_is_written() {
         zctrace.signal(signal);
         assert_eq!(zctrace.wait(), Some(128 + signal.as_raw()), "{signal:?}");
         let report = report.read(&zctrace.into_stderr());
-        assert_eq!(
-            (report.exit.code, report.exit.signal),
-            (None, Some(signal.as_raw()))
-        );
+        assert_eq!(report.exit.code, None);
+        assert_eq!(report.exit.signal, Some(signal.as_raw()));
         assert!(report.exact, "{:?}", report.losses);
         tmp.assert_empty();
     }
@@ -283,15 +202,11 @@ fn a_signal_that_comes_before_strace_has_started_the_command_reaches_it() {
     );
     let dir = TestDir::new();
     dir.executable("strace", &script);
-    let (zctrace, report) = strace()
-        .env("PATH", format!("{}:{path}", dir.path().display()))
-        .start(&waiting());
-    assert_eq!(zctrace.wait(), Some(128 + Signal::TERM.as_raw()));
+    let path = format!("{}:{path}", dir.path().display());
+    let (zctrace, report) = strace().env("PATH", path).start(&waiting());
+    assert_eq!(zctrace.wait(), Some(143));
     let report = report.read(&zctrace.into_stderr());
-    assert_eq!(
-        (report.exit.code, report.exit.signal),
-        (None, Some(Signal::TERM.as_raw()))
-    );
+    assert_eq!((report.exit.code, report.exit.signal), (None, Some(15)));
 }
 
 #[test]
@@ -300,26 +215,18 @@ fn a_descendant_that_outlives_the_command_is_running_and_goes_on() {
     let (fifo, said) = (fifo(dir.path()), dir.join("said"));
     // The shell ends when the other one is inside its read.
     let is_in_read = format!("grep -q '^{} ' /proc/$!/syscall", libc::SYS_read);
-    let script =
-        &format!("exec 3<>$0; (read line <&3; echo $line >$1) & until {is_in_read}; do :; done");
+    let reader = "(read line <&3; echo $line >$1)";
+    let script = &format!("exec 3<>$0; {reader} & until {is_in_read}; do :; done");
     let (zctrace, tmp) = strace_with_own_tmp();
-    let run = zctrace.run(&shell(script).arg(&fifo).arg(&said));
+    let run = zctrace.run_exactly(&shell(script).arg(&fifo).arg(&said));
     run.finished.successful();
-    run.assert_exact();
     tmp.assert_empty();
-    let running: Vec<_> = run
-        .descendants()
-        .iter()
-        .filter(|process| process.state == State::Running)
-        .collect();
+    let mut running: Vec<_> = run.descendants().iter().collect();
+    running.retain(|process| process.state == State::Running);
     assert_eq!((running.len(), run.root().state), (1, State::Exited));
     assert_eq!(Rows::of(running[0]).row("read").unfinished, 1);
     assert!(is_alive(running[0].pid), "it lives");
-    fs::OpenOptions::new()
-        .write(true)
-        .open(&fifo)
-        .and_then(|mut end| end.write_all(b"hello\n"))
-        .expect("it reads");
+    fs::write(&fifo, "hello\n").expect("it reads");
     wait_until("its calls still work", || {
         fs::read_to_string(&said).is_ok_and(|said| said == "hello\n")
     });
@@ -330,59 +237,42 @@ fn a_busy_descendant_is_not_disturbed_by_the_end_of_the_trace() {
     // If the end of the trace made a call fail, dd would stop there.
     let dir = TestDir::new();
     let (started, end) = (dir.join("started"), dir.join("end"));
-    let script = "(dd if=/dev/zero bs=1 count=300000 2>/dev/null >$0; echo $? >$1) & until test -s $0; do :; done";
+    let script = "(dd if=/dev/zero bs=1 count=300000 2>/dev/null >$0; echo $? >$1) & \
+                  until test -s $0; do :; done";
     let run = strace().run(&shell(script).arg(&started).arg(&end));
     run.finished.successful();
     assert_eq!(run.root().state, State::Exited);
+    let mut others = run.descendants().iter();
     assert!(
-        run.descendants()
-            .iter()
-            .any(|process| process.state == State::Running),
+        others.any(|process| process.state == State::Running),
         "dd runs"
     );
     wait_until("dd has ended", || {
         fs::read_to_string(&end).is_ok_and(|end| end.ends_with('\n'))
     });
-    assert_eq!(
-        fs::read_to_string(&end).expect("it is there"),
-        "0\n",
-        "status of dd"
-    );
+    assert_eq!(dir.read("end"), "0\n", "status of dd");
     assert_eq!(fs::metadata(&started).expect("it is there").len(), 300_000);
 }
 
 #[test]
-fn a_missing_strace_is_reported_with_its_package() {
-    let refusal = strace()
-        .env("PATH", "/nonexistent")
-        .refuses_to_run(&program("/bin/true"));
-    refusal
-        .with_status(125)
-        .saying("strace is not installed")
-        .saying("package 'strace'");
-}
-
-#[test]
-fn ebpf_works_without_strace() {
-    let run = zctrace()
-        .env("PATH", "/nonexistent")
-        .run(&program("/bin/true"));
+fn an_strace_that_is_missing_or_fails_at_once_is_reported() {
+    let without = |zctrace: Zctrace| zctrace.env("PATH", "/nonexistent");
+    let refusal = without(strace()).refuses_to_run(&program("/bin/true"));
+    let said = ["strace is not installed", "package 'strace'"];
+    refusal.with_status(125).saying_all(&said);
+    // eBPF works without it.
+    let run = without(zctrace()).run(&program("/bin/true"));
     run.finished.successful();
     assert_eq!(
         (run.report.backend.as_str(), run.report.notes.len()),
         ("ebpf", 0)
     );
-}
 
-#[test]
-fn an_strace_that_fails_at_once_is_reported() {
     let dir = TestDir::new();
     dir.executable("strace", "#!/bin/sh\nexit 3\n");
-    strace()
-        .env("PATH", dir.path())
-        .refuses_to_run(&program("/bin/true"))
-        .with_status(125)
-        .saying("exit status 3");
+    let failing = strace().env("PATH", dir.path());
+    let refusal = failing.refuses_to_run(&program("/bin/true"));
+    refusal.with_status(125).saying("exit status 3");
 }
 
 #[test]
@@ -390,18 +280,17 @@ fn a_process_that_is_already_traced_cannot_be_traced_again() {
     // A process can have only one tracer, so strace does not work under strace.
     let (zctrace, tmp) = strace_with_own_tmp();
     let dir = TestDir::new();
-    let finished = zctrace
+    let zctrace = zctrace
         .dir(dir.path())
-        .through(&["strace", "-f", "-o/dev/null"])
-        .show(&program("touch").arg("it-ran"));
+        .through(&["strace", "-f", "-o/dev/null"]);
+    let finished = zctrace.show(&program("touch").arg("it-ran"));
     dir.assert_empty();
     tmp.assert_empty();
-    assert_eq!(finished.code, Some(125), "{}", finished.stderr);
+    finished.exits(125);
     // Messages of strace itself may come before.
     let last = finished.stderr.lines().last().expect("a line");
     assert!(
         last.starts_with("zctrace: ") && last.contains("trace"),
-        "{}",
-        finished.stderr
+        "{last}"
     );
 }

@@ -34,10 +34,8 @@ pub fn cases(copier: &Program) -> Vec<(String, Option<String>)> {
     let list = untraced(&copier.clone().arg("--list")).finish();
     let case = |line: &str| {
         let mut words = line.split_ascii_whitespace().map(str::to_owned);
-        (
-            words.next().expect("a name"),
-            words.next().filter(|twin| twin != "-"),
-        )
+        let name = words.next().expect("a name");
+        (name, words.next().filter(|twin| twin != "-"))
     };
     list.successful().lines().map(case).collect()
 }
@@ -52,15 +50,10 @@ pub struct Scene {
 impl Scene {
     /// A directory with a file of this size.
     pub fn new(size: u32) -> Self {
-        let bytes: Vec<u8> = (0..size / 4)
-            .flat_map(|number| number.wrapping_mul(0x9e37_79b1).to_le_bytes())
-            .collect();
-        let this = Self {
-            dir: TestDir::new(),
-            bytes,
-        };
-        fs::write(this.path("in"), &this.bytes).expect("room for it");
-        this
+        let words = (0..size / 4).map(|number| number.wrapping_mul(0x9e37_79b1));
+        let bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+        let dir = TestDir::with("in", &bytes);
+        Self { dir, bytes }
     }
 
     /// The directory.
@@ -73,6 +66,12 @@ impl Scene {
         self.dir.join(name)
     }
 
+    /// The content of a file in the directory.
+    #[track_caller]
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).expect("it is there")
+    }
+
     /// A path in the directory as an argument of a copier, after a prefix.
     pub fn spec(&self, prefix: &str, name: &str) -> String {
         format!("{prefix}{}", self.path(name).display())
@@ -80,10 +79,7 @@ impl Scene {
 
     /// Whether the directory has only the file to copy.
     pub fn is_tidy(&self) -> bool {
-        let names = fs::read_dir(self.dir())
-            .expect("it belongs to the test")
-            .map(|entry| entry.expect("ours").file_name());
-        names.collect::<Vec<_>>() == ["in"]
+        self.dir.names() == ["in"]
     }
 }
 
@@ -109,13 +105,11 @@ impl Side {
     fn start(words: &[&str]) -> Self {
         let mut talk = untraced(&in_rust().args(words)).start();
         let line = talk.hear();
-        let spec = line
-            .strip_prefix("listening ")
-            .unwrap_or_else(|| panic!("not what {words:?} says: {line}"));
-        Self {
-            spec: spec.to_owned(),
-            talk,
-        }
+        let Some(spec) = line.strip_prefix("listening ") else {
+            panic!("not what {words:?} says: {line}")
+        };
+        let spec = spec.to_owned();
+        Self { talk, spec }
     }
 
     /// Its last line, after a successful end.
@@ -137,22 +131,12 @@ pub struct LoopDevice(String);
 
 impl LoopDevice {
     pub fn of(file: &Path) -> Self {
-        let output = Command::new("losetup")
-            .args(["--find", "--show"])
-            .arg(file)
-            .output()
-            .expect("losetup is there");
-        assert!(
-            output.status.success(),
-            "losetup: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Self(
-            String::from_utf8(output.stdout)
-                .expect("a path")
-                .trim_end()
-                .to_owned(),
-        )
+        let mut losetup = Command::new("losetup");
+        let output = losetup.args(["--find", "--show"]).arg(file).output();
+        let output = output.expect("losetup is there");
+        assert!(output.status.success(), "{output:?}");
+        let path = String::from_utf8(output.stdout).expect("a path");
+        Self(path.trim_end().to_owned())
     }
 
     pub fn path(&self) -> &str {

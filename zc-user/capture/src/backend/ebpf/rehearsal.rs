@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_program_that_replaces_another_is_named_by_its_own_tracepoint() {
-        let attached = self::attached(Preemption::Avoided);
+        let attached = attached(Preemption::Avoided);
         assert_eq!(silent(OF_A_TASK, 0, &attached), ["sched_wakeup_new"]);
     }
 

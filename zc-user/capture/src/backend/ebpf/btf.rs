@@ -255,30 +255,30 @@ impl Tracepoints {
     /// Type information in which these tracepoints have these ids. All other types are pointers
     /// without a name.
     fn to_btf(&self) -> Vec<u8> {
-        let count = self.0.last_key_value().map_or(0, |(&id, _)| id);
-        let bytes = |words: [u32; 3]| words.map(u32::to_ne_bytes).as_flattened().to_vec();
-        let mut types = bytes([0, KIND_POINTER << 24, 0]).repeat(count as usize);
+        let mut types = Vec::new();
         let mut strings = vec![0];
         for (&id, name) in &self.0 {
-            let begin = TYPE_HEADER * (id as usize - 1);
-            types[begin..begin + TYPE_HEADER].copy_from_slice(&bytes([
-                length(&strings),
-                KIND_TYPEDEF << 24,
-                0,
-            ]));
+            types.resize(id as usize - 1, [0, KIND_POINTER << 24, 0]);
+            types.push([length(&strings), KIND_TYPEDEF << 24, 0]);
             strings.extend([TRACEPOINT, name.as_bytes(), b"\0"].concat());
         }
-        let header =
-            [24, 0, length(&types), length(&types), length(&strings)].map(u32::to_ne_bytes);
-        [
-            &MAGIC.to_ne_bytes(),
-            &[1, 0],
-            header.as_flattened(),
-            &types,
-            &strings,
-        ]
-        .concat()
+        encode(types.as_flattened(), &strings)
     }
+}
+
+/// Type information with these words of types and these strings.
+fn encode(types: &[u32], strings: &[u8]) -> Vec<u8> {
+    let (types_bytes, strings_bytes) = (4 * length(types), length(strings));
+    let header = [24, 0, types_bytes, types_bytes, strings_bytes];
+    let mut data = [MAGIC.to_ne_bytes(), [1, 0]].concat();
+    data.extend(
+        header
+            .iter()
+            .chain(types)
+            .flat_map(|word| word.to_ne_bytes()),
+    );
+    data.extend(strings);
+    data
 }
 
 impl Type {

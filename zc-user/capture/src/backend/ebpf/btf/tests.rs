@@ -158,37 +158,33 @@ fn sizes_and_tracepoints_of_this_kernel_are_found() {
 }
 
 /// Type information made by a test.
+#[derive(Default)]
 struct Blob {
-    types: Vec<u8>,
+    types: Vec<u32>,
     strings: Vec<u8>,
     count: u32,
 }
 
 impl Blob {
-    fn new() -> Self {
-        Self {
-            types: Vec::new(),
-            strings: vec![0],
-            count: 0,
-        }
-    }
-
     fn name(&mut self, name: &str) -> u32 {
-        if name.is_empty() {
-            return 0;
+        if self.strings.is_empty() {
+            self.strings.push(0);
         }
-        let at = self.strings.len();
+        let at = if name.is_empty() {
+            0
+        } else {
+            super::length(&self.strings)
+        };
         self.strings.extend(name.bytes().chain([0]));
-        u32::try_from(at).expect("small")
+        at
     }
 
     /// Adds a type and returns its id. `payload` is its size or the type it refers to; `more` is
     /// what its kind adds.
     fn add(&mut self, kind: u32, name: &str, payload: u32, more: &[u32]) -> u32 {
         let name = self.name(name);
-        for word in [name, kind << 24, payload].iter().chain(more) {
-            self.types.extend(word.to_ne_bytes());
-        }
+        self.types.extend([name, kind << 24, payload]);
+        self.types.extend(more);
         self.count += 1;
         self.count
     }
@@ -207,30 +203,14 @@ impl Blob {
             .flat_map(|(name, id, offset)| [self.name(name), *id, *offset])
             .collect();
         let has_bitfields = members.iter().any(|(.., offset)| offset >> 24 != 0);
-        let start = self.types.len();
+        let info = self.types.len() + 1;
         let id = self.add(kind, name, size, &words);
-        let info = kind << 24
-            | u32::try_from(members.len()).expect("few")
-            | u32::from(has_bitfields) << 31;
-        self.types[start + 4..start + 8].copy_from_slice(&info.to_ne_bytes());
+        self.types[info] |= super::length(members) | u32::from(has_bitfields) << 31;
         id
     }
 
     fn finish(&self) -> Vec<u8> {
-        let length = |part: &[u8]| u32::try_from(part.len()).expect("small");
-        let mut data = [super::MAGIC.to_ne_bytes(), [1, 0]].concat();
-        for word in [
-            24,
-            0,
-            length(&self.types),
-            length(&self.types),
-            length(&self.strings),
-        ] {
-            data.extend(word.to_ne_bytes());
-        }
-        data.extend(&self.types);
-        data.extend(&self.strings);
-        data
+        super::encode(&self.types, &self.strings)
     }
 }
 
@@ -242,7 +222,7 @@ impl Blob {
 /// struct outer { int a; union { int b; struct { int c; const inner_t d; }; }; int flags:3, more:5; struct outer *next; };
 /// ```
 fn small() -> Vec<u8> {
-    let mut blob = Blob::new();
+    let mut blob = Blob::default();
     let int = blob.add(KIND_INT, "int", 4, &[32]);
     let inner = blob.add_members(KIND_STRUCT, "inner", 8, &[("x", int, 0), ("y", int, 32)]);
     let alias = blob.add(KIND_TYPEDEF, "inner_t", inner, &[]);
@@ -303,7 +283,7 @@ fn members_of_anonymous_structs_and_unions_are_found() {
 
 #[test]
 fn the_first_struct_with_members_of_a_name_is_found() {
-    let mut blob = Blob::new();
+    let mut blob = Blob::default();
     let int = blob.add(KIND_INT, "int", 4, &[32]);
     // A forward declaration.
     blob.add_members(KIND_STRUCT, "cred", 1, &[]);
@@ -318,7 +298,7 @@ fn the_first_struct_with_members_of_a_name_is_found() {
     let at = blob.name("my_cred");
     let start = blob.types.len();
     blob.add_members(KIND_STRUCT, "", 5, &[("a", int, 0)]);
-    blob.types[start..start + 4].copy_from_slice(&(at + 3).to_ne_bytes());
+    blob.types[start] = at + 3;
     let data = blob.finish();
     let sizes = ["task_struct", "cred", "task"].map(|name| parse(&data).size_of(name));
     assert_eq!(sizes, [Some(3), Some(5), None]);
@@ -326,7 +306,7 @@ fn the_first_struct_with_members_of_a_name_is_found() {
 
 #[test]
 fn circular_and_dangling_types_are_not_followed_for_ever() {
-    let mut blob = Blob::new();
+    let mut blob = Blob::default();
     // Type 1 refers to itself, type 2 contains itself twice, type 3 has a member of a type that is
     // not there.
     blob.add(KIND_TYPEDEF, "circle", 1, &[]);
@@ -422,10 +402,11 @@ fn damaged_btf_of_this_kernel_never_panics() {
         .iter()
         .take_while(|&&start| start < 20_000)
         .last();
-    let mut blob = Blob::new();
-    blob.types = whole.types[..*types.expect("there are types") as usize].to_vec();
-    blob.strings = whole.strings[..20_000].to_vec();
-    let cut = blob.finish();
+    let types = &whole.types[..*types.expect("there are types") as usize];
+    let words = types
+        .chunks_exact(4)
+        .map(|word| u32::from_ne_bytes(word.try_into().expect("4")));
+    let cut = super::encode(&words.collect::<Vec<_>>(), &whole.strings[..20_000]);
     assert!(parse(&cut).count() > 200);
     read_damaged(&cut, 1_500);
 }

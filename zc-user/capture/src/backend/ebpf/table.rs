@@ -1,5 +1,5 @@
-//! Reads many entries of a map with one system call, those of a hash ([`Table`]) or of an array
-//! ([`ArrayTable`]), and removes those of a hash. aya 0.14 has no function for that.
+//! Reads many entries of a hash map or an array with one system call, and removes those of a hash
+//! map. aya 0.14 has no function for that.
 //!
 //! Source: `bpf_map_do_batch` and `generic_map_lookup_batch` of the kernel's kernel/bpf/syscall.c
 //! and `__htab_map_lookup_and_delete_batch` of its kernel/bpf/hashtab.c.
@@ -15,6 +15,7 @@ use aya::{
     Pod,
     maps::{Array, HashMap, Map, MapData, MapError},
 };
+use nix::errno::Errno;
 
 /// `BPF_MAP_LOOKUP_BATCH` and `BPF_MAP_DELETE_BATCH` of the kernel's include/uapi/linux/bpf.h.
 const LOOKUP_BATCH: c_int = 24;
@@ -30,20 +31,28 @@ const REFUSED: [c_int; 4] = [libc::EEXIST, libc::E2BIG, libc::ENOMEM, libc::EBUS
 /// How many entries are read at once.
 const BATCH: usize = 256;
 
-/// A hash map of the kernel side.
+/// A hash map of the kernel side, or an array, which has the key `u32`.
 #[derive(Debug)]
 pub struct Table<K, V> {
     map: MapData,
     entries: PhantomData<(K, V)>,
 }
 
+/// An array of the kernel side whose entries are read together.
+pub type ArrayTable<V> = Table<u32, V>;
+
 impl<K: Pod, V: Pod> TryFrom<Map> for Table<K, V> {
     type Error = MapError;
 
     fn try_from(map: Map) -> Result<Self, MapError> {
         // Compares the sizes of keys and values with those of the map.
-        HashMap::<&MapData, K, V>::try_from(&map)?;
-        let Map::HashMap(map) = map else {
+        match &map {
+            Map::Array(_) if size_of::<K>() == size_of::<u32>() => {
+                drop(Array::<&MapData, V>::try_from(&map)?);
+            }
+            map => drop(HashMap::<&MapData, K, V>::try_from(map)?),
+        }
+        let (Map::HashMap(map) | Map::Array(map)) = map else {
             return Err(MapError::InvalidMapType { map_type: 0 });
         };
         Ok(Self {
@@ -53,35 +62,10 @@ impl<K: Pod, V: Pod> TryFrom<Map> for Table<K, V> {
     }
 }
 
-/// An array of the kernel side whose entries are read together.
-#[derive(Debug)]
-pub struct ArrayTable<V>(Table<u32, V>);
-
-impl<V: Pod> TryFrom<Map> for ArrayTable<V> {
-    type Error = MapError;
-
-    fn try_from(map: Map) -> Result<Self, MapError> {
-        // Compares the size of values with that of the map.
-        Array::<&MapData, V>::try_from(&map)?;
-        let Map::Array(map) = map else {
-            return Err(MapError::InvalidMapType { map_type: 0 });
-        };
-        Ok(Self(Table {
-            map,
-            entries: PhantomData,
-        }))
-    }
-}
-
 impl<V: Pod> ArrayTable<V> {
-    /// Calls the function with every entry and its index.
-    pub fn for_each(&self, entry: impl FnMut(u32, &V)) -> io::Result<()> {
-        self.0.for_each(entry)
-    }
-
     /// Replaces an entry.
     pub fn set(&self, index: u32, value: &V) -> io::Result<()> {
-        self.0.update(&index, value, 0)
+        self.update(&index, value, 0)
     }
 }
 
@@ -259,11 +243,7 @@ fn bpf<T>(command: c_int, attributes: &mut T) -> io::Result<()> {
             size_of::<T>(),
         )
     };
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    Ok(Errno::result(result).map(drop)?)
 }
 
 #[cfg(test)]

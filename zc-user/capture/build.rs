@@ -60,13 +60,7 @@ fn watch_sources() {
         println!("cargo:rerun-if-env-changed={variable}");
     }
     // The workspace's manifest holds the profile, its lock file the versions.
-    for path in [
-        "build.rs",
-        "build",
-        "../../zc-ebpf",
-        "../../Cargo.toml",
-        "../../Cargo.lock",
-    ] {
+    for path in "build.rs build ../../zc-ebpf ../../Cargo.toml ../../Cargo.lock".split(' ') {
         println!("cargo:rerun-if-changed={path}");
     }
 }
@@ -108,36 +102,25 @@ fn build(toolchain: &Toolchain, linker: &Linker, out_dir: &Path) -> Result<(), S
     // `--quiet` leaves only warnings and errors. The target directory is a separate one, because
     // the outer cargo holds the lock of the usual one.
     let mut cargo = Command::new(toolchain.sysroot.join("bin/cargo"));
-    cargo.args([
-        "build",
-        "--quiet",
-        "--release",
-        "--package",
-        "zc-ebpf",
-        "--bins",
-        "--features",
-        "kernel",
-    ]);
-    cargo
-        .args(["-Z", "build-std=core", "--target", &target, "--target-dir"])
-        .arg(&target_dir);
+    let words = "build --quiet --release --package zc-ebpf --bins --features kernel \
+                 -Z build-std=core --target-dir";
+    cargo.args(words.split(' ')).arg(&target_dir);
+    cargo.args(["--target", &target]);
     cargo.env("RUSTC", toolchain.sysroot.join("bin/rustc"));
     // Allows `-Z build-std` on a stable compiler. Set for this child only: other build scripts
     // would assume a nightly compiler.
     cargo.env("RUSTC_BOOTSTRAP", "1");
     cargo.env("CARGO_ENCODED_RUSTFLAGS", rustflags.join(SEPARATOR));
-    cargo.env(
-        format!("CARGO_TARGET_{}_UNKNOWN_NONE_LINKER", endian.to_uppercase()),
-        &linker.path,
-    );
+    let linker_variable = format!("CARGO_TARGET_{}_UNKNOWN_NONE_LINKER", endian.to_uppercase());
+    cargo.env(linker_variable, &linker.path);
     // Under `cargo clippy` it names clippy's driver for the outer compiler.
     cargo.env_remove("RUSTC_WORKSPACE_WRAPPER");
     // What somebody builds zctrace with must not change the programs: the golden tables count their
     // instructions.
-    for (name, _) in
-        env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PROFILE_"))
-    {
-        cargo.env_remove(name);
+    for (name, _) in env::vars_os() {
+        if name.to_string_lossy().starts_with("CARGO_PROFILE_") {
+            cargo.env_remove(name);
+        }
     }
 
     let output = cargo
@@ -154,10 +137,8 @@ fn build(toolchain: &Toolchain, linker: &Linker, out_dir: &Path) -> Result<(), S
     }
     let built = target_dir.join(target).join("release");
     embed(out_dir, |name, target| {
-        fs::write(
-            target,
-            strip::without_debug_info(&fs::read(built.join(name))?)?,
-        )
+        let object = fs::read(built.join(name))?;
+        fs::write(target, strip::without_debug_info(&object)?)
     })
 }
 
@@ -177,15 +158,14 @@ fn embed(out_dir: &Path, put: impl Fn(&str, &Path) -> std::io::Result<()>) -> Re
 fn shared_dir(out_dir: &Path, arch: &str) -> PathBuf {
     let is_native = required("TARGET") == required("HOST");
     // cargo marks its target directory with this file.
-    let target_dir = out_dir
-        .ancestors()
-        .find(|dir| dir.join("CACHEDIR.TAG").is_file())
-        .unwrap_or(out_dir);
-    target_dir.join(if is_native {
+    let mut ancestors = out_dir.ancestors();
+    let target_dir = ancestors.find(|dir| dir.join("CACHEDIR.TAG").is_file());
+    let name = if is_native {
         "bpf".to_owned()
     } else {
         format!("bpf-{arch}")
-    })
+    };
+    target_dir.unwrap_or(out_dir).join(name)
 }
 
 /// A variable that cargo sets for every build script.

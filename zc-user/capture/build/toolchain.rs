@@ -107,44 +107,35 @@ impl Toolchain {
         let sysroot = sysroot
             .filter(|dir| dir.join("bin/cargo").is_file())
             .ok_or(Unusable::NotInstalled)?;
-        let about = output(Command::new(sysroot.join("bin/rustc")).arg("-vV"))
+        let about = output(Command::new(sysroot.join("bin/rustc")).arg("-vV"));
+        let about = about.ok_or(Unusable::NotInstalled)?;
+        let mut lines = about.lines();
+        let version = lines.next().unwrap_or_default();
+        let llvm_major = lines
+            .find_map(|line| major(line.strip_prefix("LLVM version: ")?))
             .ok_or(Unusable::NotInstalled)?;
-        let llvm_major = about
-            .lines()
-            .find_map(|line| major(line.strip_prefix("LLVM version: ")?));
-        let llvm_major = llvm_major.ok_or(Unusable::NotInstalled)?;
         if llvm_major > llvm_max {
             return Err(Unusable::LlvmTooNew(llvm_major));
         }
-        if !sysroot
-            .join("lib/rustlib/src/rust/library/Cargo.lock")
-            .is_file()
-        {
+        let sources = sysroot.join("lib/rustlib/src/rust/library/Cargo.lock");
+        if !sources.is_file() {
             return Err(Unusable::NoSources);
         }
-        let version = about
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .trim_start_matches("rustc ")
-            .to_owned();
         Ok(Self {
             source,
-            sysroot,
-            version,
+            version: version.trim_start_matches("rustc ").to_owned(),
             llvm_major,
+            sysroot,
         })
     }
 }
 
 impl fmt::Display for Toolchain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (source, version, llvm) = (&self.source, &self.version, self.llvm_major);
         write!(
             f,
-            "{}: {}, LLVM {}, {}",
-            self.source,
-            self.version,
-            self.llvm_major,
+            "{source}: {version}, LLVM {llvm}, {}",
             self.sysroot.display()
         )
     }
@@ -186,11 +177,10 @@ impl Linker {
 
 impl fmt::Display for Linker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (version, llvm) = (&self.version, self.llvm_major);
         write!(
             f,
-            "bpf-linker {}, LLVM {}, {}",
-            self.version,
-            self.llvm_major,
+            "bpf-linker {version}, LLVM {llvm}, {}",
             self.path.display()
         )
     }
@@ -208,35 +198,28 @@ pub(crate) fn output(command: &mut Command) -> Option<String> {
     // rustup must report a missing toolchain and not install it: `cargo xtask setup` does that,
     // with a time limit.
     let output = command.env("RUSTUP_AUTO_INSTALL", "0").output().ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    let text = String::from_utf8_lossy(&output.stdout);
+    output.status.success().then(|| text.into_owned())
 }
 
 /// The directory of the toolchain whose rustc this command starts.
 fn print_sysroot(rustc: &mut Command) -> Option<PathBuf> {
-    Some(PathBuf::from(
-        output(rustc.args(["--print", "sysroot"]))?.trim(),
-    ))
+    let sysroot = output(rustc.args(["--print", "sysroot"]))?;
+    Some(PathBuf::from(sysroot.trim()))
 }
 
 /// The major version of the LLVM that a program is dynamically linked with.
 fn llvm_of(program: &Path) -> Option<u32> {
     let libraries = output(Command::new("ldd").arg(program))?;
-    let library = libraries
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("libLLVM"))?;
+    let mut lines = libraries.lines();
+    let library = lines.find_map(|line| line.trim().strip_prefix("libLLVM"))?;
     major(library.trim_start_matches(".so.").trim_start_matches('-'))
 }
 
 /// The number that a version starts with.
 fn major(version: &str) -> Option<u32> {
-    version
-        .split(|c: char| !c.is_ascii_digit())
-        .next()?
-        .parse()
-        .ok()
+    let digits = version.split(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse().ok()
 }
 
 #[cfg(test)]
@@ -251,13 +234,9 @@ mod tests {
     }
 
     #[test]
-    fn a_toolchain_that_is_not_there_is_not_installed() {
+    fn a_compiler_that_is_not_there_or_newer_than_the_linker_is_refused() {
         let found = Toolchain::from(Source::Rustup("no-such-toolchain".into()), LLVM_MAJOR).err();
         assert_eq!(found, Some(Unusable::NotInstalled));
-    }
-
-    #[test]
-    fn a_compiler_newer_than_the_linker_is_refused() {
         let found = Toolchain::from(Source::Current, 0).err();
         assert!(
             matches!(found, Some(Unusable::LlvmTooNew(major)) if major > 0),

@@ -15,20 +15,14 @@ use nix::{
 
 /// The children of all threads of a process, including zombies; none if the process is gone.
 pub(crate) fn children_of(process: &str) -> Vec<Pid> {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else {
-        return Vec::new();
-    };
-    let lists = tasks
-        .flatten()
-        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    lists
-        .flat_map(|list| {
-            list.split_whitespace()
-                .filter_map(|id| id.parse().ok())
-                .map(Pid::from_raw)
-                .collect::<Vec<_>>()
-        })
-        .collect()
+    let mut children = Vec::new();
+    let tasks = fs::read_dir(format!("/proc/{process}/task"));
+    for task in tasks.into_iter().flatten().flatten() {
+        let list = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        let ids = list.split_whitespace().filter_map(|id| id.parse().ok());
+        children.extend(ids.map(Pid::from_raw));
+    }
+    children
 }
 
 /// The children of this process.
@@ -41,10 +35,8 @@ pub fn own_children() -> Vec<Pid> {
 pub fn kill_with_descendants(child: Pid) {
     // Descendants first; the next round finds those that were created meanwhile.
     loop {
-        let alive: Vec<Pid> = descendants_of(child)
-            .into_iter()
-            .filter(|&pid| !is_dead(pid))
-            .collect();
+        let mut alive = descendants_of(child);
+        alive.retain(|&pid| !is_dead(pid));
         if alive.is_empty() {
             break;
         }
@@ -82,10 +74,8 @@ fn is_dead(pid: Pid) -> bool {
 /// subreaper, the children of a child that dies become its own.
 pub fn kill_all_but(keep: &[Pid]) {
     loop {
-        let children: Vec<Pid> = own_children()
-            .into_iter()
-            .filter(|child| !keep.contains(child))
-            .collect();
+        let mut children = own_children();
+        children.retain(|child| !keep.contains(child));
         for &child in &children {
             // It may have ended meanwhile; it keeps its id until we wait for it.
             let _ = kill(child, Signal::SIGKILL);

@@ -51,13 +51,21 @@ pub fn probe() -> Facts {
     }
 }
 
+/// What is special about `aarch64` for both backends.
+const OLD_CALLS: &str = "aarch64 has no open, stat, pipe, poll, fork and other old calls: programs use openat, newfstatat, pipe2, ppoll and clone instead";
+
 /// What each backend can do on a machine with these facts. Pure.
 pub fn diagnose(facts: &Facts) -> Diagnosis {
     let mut backends = [findings::ebpf(facts), findings::strace(facts)];
-    for backend in &mut backends {
-        backend
-            .cannot
-            .extend(missing_x86_calls(&facts.system).map(str::to_owned));
+    if facts
+        .system
+        .arch
+        .known()
+        .is_some_and(|arch| arch == "aarch64")
+    {
+        for backend in &mut backends {
+            backend.cannot.push(OLD_CALLS.to_owned());
+        }
     }
     Diagnosis {
         auto: auto(&backends),
@@ -68,18 +76,15 @@ pub fn diagnose(facts: &Facts) -> Diagnosis {
 
 /// The version of strace and its path, in a few words.
 pub fn describe_strace() -> String {
-    match strace::unavailable::find_program() {
-        Reading::Known(Some(Program {
-            path,
-            version: Reading::Known(Some(version)),
-        })) => {
-            format!("{version} ({})", path.display())
-        }
-        Reading::Known(Some(Program { path, .. })) => {
-            format!("unknown version ({})", path.display())
-        }
-        Reading::Known(None) => "not found".to_owned(),
-        Reading::Unknown { unknown } => format!("cannot be used: {unknown}"),
+    let Program { path, version } = match strace::unavailable::find_program() {
+        Reading::Known(Some(program)) => program,
+        Reading::Known(None) => return "not found".to_owned(),
+        Reading::Unknown { unknown } => return format!("cannot be used: {unknown}"),
+    };
+    let path = path.display();
+    match version {
+        Reading::Known(Some(version)) => format!("{version} ({path})"),
+        _ => format!("unknown version ({path})"),
     }
 }
 
@@ -190,31 +195,29 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Nothing is wrong.
-    fn ok(what: &'static str, detail: impl Into<String>) -> Self {
+    fn new(what: &'static str, state: State, detail: impl Into<String>) -> Self {
         Self {
             what,
-            state: State::Ok,
+            state,
             detail: detail.into(),
             remedy: None,
         }
     }
 
-    /// The backend runs, but with less than it could have.
-    fn warning(what: &'static str, detail: impl Into<String>) -> Self {
-        Self {
-            state: State::Warning,
-            ..Self::ok(what, detail)
-        }
+    fn ok(what: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(what, State::Ok, detail)
     }
 
-    /// The backend cannot run.
-    fn missing(what: &'static str, detail: impl Into<String>, remedy: Option<String>) -> Self {
-        Self {
-            state: State::Missing,
-            remedy,
-            ..Self::ok(what, detail)
-        }
+    fn warning(what: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(what, State::Warning, detail)
+    }
+
+    fn missing(what: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(what, State::Missing, detail)
+    }
+
+    fn with_remedy(self, remedy: Option<String>) -> Self {
+        Self { remedy, ..self }
     }
 }
 
@@ -230,40 +233,22 @@ pub enum State {
     Missing,
 }
 
-/// Which calls of `x86_64` this machine does not have; `None` on `x86_64`.
-fn missing_x86_calls(system: &System) -> Option<&'static str> {
-    let is_arm = system.arch.known().is_some_and(|arch| arch == "aarch64");
-    is_arm.then_some(
-        "aarch64 has no open, stat, pipe, poll, fork and other old calls: programs use openat, newfstatat, pipe2, ppoll and clone instead",
-    )
-}
-
 /// Which of these backends `--backend auto` uses, and why.
 fn auto(backends: &[BackendDiagnosis; 2]) -> Auto {
     let [first, second] = backends;
-    let (backend, why) = if first.usable {
-        (
-            Some(first.name),
-            "it works here and reports the most at the lowest cost".to_owned(),
-        )
+    let (name, obstacle) = (first.name, first.obstacle());
+    let why = if first.usable {
+        "it works here and reports the most at the lowest cost".to_owned()
     } else if second.usable {
-        (
-            Some(second.name),
-            format!("{} cannot run: {}", first.name, first.obstacle()),
-        )
+        format!("{name} cannot run: {obstacle}")
     } else {
-        (
-            None,
-            format!(
-                "{}: {}. {}: {}",
-                first.name,
-                first.obstacle(),
-                second.name,
-                second.obstacle()
-            ),
-        )
+        format!("{name}: {obstacle}. {}: {}", second.name, second.obstacle())
     };
-    Auto { backend, why }
+    let usable = backends.iter().find(|backend| backend.usable);
+    Auto {
+        backend: usable.map(|backend| backend.name),
+        why,
+    }
 }
 
 fn probe_ebpf() -> EbpfFacts {
@@ -290,14 +275,12 @@ fn kernel_types(path: &Path) -> Result<KernelTypes, String> {
         Ok((_, notes)) => (None, notes),
         Err(missing) => (Some(missing.to_string()), Vec::new()),
     };
-    let missing_tracepoints = hooks::missing_tracepoints(&btf)
-        .map(str::to_owned)
-        .collect();
+    let missing_tracepoints = hooks::missing_tracepoints(&btf).map(str::to_owned);
     Ok(KernelTypes {
         bytes: data.len() as u64,
         missing_field,
         notes,
-        missing_tracepoints,
+        missing_tracepoints: missing_tracepoints.collect(),
     })
 }
 

@@ -60,20 +60,19 @@ impl LaunchError {
 
     /// The exit status, as that of `env` and `timeout`: 127 if there is no such program, else 126.
     pub fn exit_status(&self) -> u8 {
-        if self.cause.kind() == io::ErrorKind::NotFound {
-            127
-        } else {
-            126
+        match self.cause.kind() {
+            io::ErrorKind::NotFound => 127,
+            _ => 126,
         }
     }
 }
 
 /// The message of an error, without the number that std appends.
 pub fn reason(error: &io::Error) -> String {
-    error.raw_os_error().map_or_else(
-        || error.to_string(),
-        |errno| Errno::from_raw(errno).desc().to_owned(),
-    )
+    match error.raw_os_error() {
+        Some(errno) => Errno::from_raw(errno).desc().to_owned(),
+        None => error.to_string(),
+    }
 }
 
 /// The disposition of SIGPIPE when this process began. Rust's runtime ignores the signal before
@@ -191,7 +190,7 @@ pub fn prepare(
     if let Some(identity) = launch.identity {
         launched.gid(identity.gid).uid(identity.uid);
     }
-    let (mask, on_tracer_exit) = (signals.before(), launch.on_tracer_exit);
+    let (mask, on_tracer_exit) = (signals.before, launch.on_tracer_exit);
     let is_elevated = privileges::is_elevated();
     let sigpipe = SIGPIPE_BEFORE.load(Ordering::Relaxed);
     // SAFETY: the closure runs between fork and exec and only makes system calls.
@@ -224,27 +223,21 @@ pub fn find_program(command: &[OsString], launch: &LaunchOptions) -> Result<Path
     if name.is_empty() {
         return Err(LaunchError::new(name, Errno::ENOENT.into()));
     }
-    if let Some(directory) = launch
-        .directory
-        .as_ref()
-        .filter(|directory| !directory.is_dir())
+    if let Some(directory) = &launch.directory
+        && !directory.is_dir()
     {
-        let cause = io::Error::other(format!(
-            "there is no directory '{}' to run it in",
-            directory.display()
-        ));
-        return Err(LaunchError::new(name, cause));
+        let directory = directory.display();
+        let cause = format!("there is no directory '{directory}' to run it in");
+        return Err(LaunchError::new(name, io::Error::other(cause)));
     }
     let failed = |errno: Errno| LaunchError::new(name, errno.into());
     if name.as_bytes().contains(&b'/') {
-        return check_program(&launch.locate(Path::new(name)))
-            .map(|()| name.into())
-            .map_err(failed);
+        check_program(&launch.locate(Path::new(name))).map_err(failed)?;
+        return Ok(name.into());
     }
     let mut reason = Errno::ENOENT;
-    for candidate in
-        std::env::split_paths(&launch.environment.path()).map(|folder| folder.join(name))
-    {
+    for folder in std::env::split_paths(&launch.environment.path()) {
+        let candidate = folder.join(name);
         match check_program(&launch.locate(&candidate)) {
             Ok(()) => return Ok(candidate),
             Err(Errno::ENOENT | Errno::ENOTDIR) => {}
@@ -299,6 +292,7 @@ const FROM_KERNEL: i32 = 0x80;
 pub struct Signals {
     /// The descriptor that they are read from; `None` if none are blocked.
     fd: Option<AsyncFd<SignalFd>>,
+    /// The signal mask for the command.
     before: SigSet,
     on_tracer_exit: OnTracerExit,
 }
@@ -347,11 +341,6 @@ impl Signals {
         }
     }
 
-    /// The signal mask for the command.
-    fn before(&self) -> SigSet {
-        self.before
-    }
-
     /// Like [`next`](Self::next), but does not wait.
     pub fn pending(&self) -> Result<Option<Received>, SignalError> {
         let Some(fd) = &self.fd else { return Ok(None) };
@@ -359,10 +348,7 @@ impl Signals {
             return Ok(None);
         };
         let number = i32::try_from(info.ssi_signo).map_err(io::Error::other)?;
-        match ENDING_SIGNALS
-            .into_iter()
-            .find(|signal| *signal as i32 == number)
-        {
+        match ending_signal(number) {
             Some(signal) if self.on_tracer_exit != OnTracerExit::KeepRunning => {
                 Err(SignalError::Interrupted(signal))
             }
@@ -374,6 +360,11 @@ impl Signals {
             _ => Ok(Some(Received::ToForward(number))),
         }
     }
+}
+
+fn ending_signal(number: i32) -> Option<Signal> {
+    let mut signals = ENDING_SIGNALS.into_iter();
+    signals.find(|signal| *signal as i32 == number)
 }
 
 /// The signals that are blocked.
@@ -419,9 +410,7 @@ impl Received {
     pub fn is_ending(self) -> bool {
         match self {
             Self::FromTerminal => true,
-            Self::ToForward(number) => ENDING_SIGNALS
-                .into_iter()
-                .any(|signal| signal as i32 == number),
+            Self::ToForward(number) => ending_signal(number).is_some(),
             Self::Own => false,
         }
     }

@@ -74,13 +74,12 @@ pub(crate) fn lower(
         return Ok(Lowered(None));
     }
     let before = capabilities(None)?;
-    set_capabilities(
-        None,
-        CapabilitySets {
-            effective: CapabilitySet::empty(),
-            ..before
-        },
-    )?;
+    let none = CapabilitySet::empty();
+    let ineffective = CapabilitySets {
+        effective: none,
+        ..before
+    };
+    set_capabilities(None, ineffective)?;
     if !can_read_maps() {
         set_capabilities(None, before)?;
         return Ok(Lowered(None));
@@ -96,15 +95,12 @@ pub(crate) fn lower(
 /// otherwise does nothing.
 pub fn give_up() -> io::Result<()> {
     if is_elevated() {
-        let none = CapabilitySet::empty();
-        set_capabilities(
-            None,
-            CapabilitySets {
-                effective: none,
-                permitted: none,
-                ..capabilities(None)?
-            },
-        )?;
+        let given_up = CapabilitySets {
+            effective: CapabilitySet::empty(),
+            permitted: CapabilitySet::empty(),
+            ..capabilities(None)?
+        };
+        set_capabilities(None, given_up)?;
     }
     Ok(())
 }
@@ -125,10 +121,9 @@ pub(crate) fn restrained_note(trace: &Trace) -> Option<String> {
     restrained.sort_unstable();
     restrained.dedup();
     let (first, others) = restrained.split_first()?;
-    let others = if others.is_empty() {
-        String::new()
-    } else {
-        format!(" and {} more", others.len())
+    let others = match others.len() {
+        0 => String::new(),
+        count => format!(" and {count} more"),
     };
     Some(format!(
         "'{first}'{others} ran without the privileges that its file grants (no_new_privs): zctrace has file capabilities, and its \

@@ -21,14 +21,14 @@ pub fn recognise(trace: &mut Trace) {
         if let Some(exe) = &process.exe {
             let found = known
                 .entry(exe.clone())
-                .or_insert_with(|| of_file(&Path::new(&directory).join(exe)));
+                .or_insert_with(|| toolchain_of_file(&Path::new(&directory).join(exe)));
             process.toolchain.clone_from(found);
         }
     }
 }
 
 /// What the program in this file was built with.
-fn of_file(path: &Path) -> Option<Toolchain> {
+fn toolchain_of_file(path: &Path) -> Option<Toolchain> {
     // Opening a FIFO would wait for its other end.
     fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     let content = ReadCache::new(File::open(path).ok()?);
@@ -42,11 +42,10 @@ fn of_file(path: &Path) -> Option<Toolchain> {
 /// `rustc` writes its version into this section, which `strip` keeps: `rustc version 1.95.0
 /// (59807616e 2026-04-14)`.
 fn rust(comment: &[u8]) -> Option<Toolchain> {
-    let mut compilers = comment
-        .split(|&byte| byte == 0)
-        .filter_map(|text| str::from_utf8(text).ok());
-    let version = compilers
-        .find_map(|compiler| compiler.strip_prefix("rustc version ")?.split(' ').next())?;
+    let version = comment.split(|&byte| byte == 0).find_map(|text| {
+        let compiler = str::from_utf8(text).ok()?;
+        compiler.strip_prefix("rustc version ")?.split(' ').next()
+    })?;
     Some(Toolchain {
         language: Language::Rust,
         version: version.to_owned(),
@@ -68,9 +67,8 @@ fn go(buildinfo: &[u8]) -> Option<Toolchain> {
     }
     // A version is shorter than 128 bytes, so its length takes one byte.
     let length = usize::from(*buildinfo.get(32)?);
-    let version = str::from_utf8(buildinfo.get(33..33 + length)?)
-        .ok()?
-        .strip_prefix("go")?;
+    let version = str::from_utf8(buildinfo.get(33..33 + length)?).ok()?;
+    let version = version.strip_prefix("go")?;
     Some(Toolchain {
         language: Language::Go,
         version: version.to_owned(),
@@ -82,36 +80,19 @@ mod tests {
     use super::*;
     use crate::report::sample;
 
-    fn built(language: Language, version: &str) -> Toolchain {
-        Toolchain {
-            language,
-            version: version.into(),
-        }
-    }
-
-    #[test]
-    fn the_toolchain_of_a_rust_program_is_found() {
-        let found =
-            of_file(&std::env::current_exe().expect("has a path")).expect("this test is one");
-        assert_eq!(found.language, Language::Rust);
-        let [major, minor] =
-            [0, 1].map(|part| found.version.split('.').nth(part).map(str::parse::<u32>));
-        assert!(
-            matches!((major, minor), (Some(Ok(1)), Some(Ok(95..)))),
-            "{found:?}"
-        );
+    fn built(language: Language, version: &str) -> Option<Toolchain> {
+        let version = version.into();
+        Some(Toolchain { language, version })
     }
 
     #[test]
     fn rustc_is_found_among_other_compilers() {
-        let comment =
-            b"GCC: (Debian 12.2.0-14) 12.2.0\0rustc version 1.93.1 (01f6ddf75 2026-02-11)\0";
-        assert_eq!(rust(comment), Some(built(Language::Rust, "1.93.1")));
-        assert_eq!(rust(b"GCC: (Debian 12.2.0-14) 12.2.0\0"), None);
-        assert_eq!(
-            rust(b"\xff\xfe\0rustc version 1.95.0-nightly\0"),
-            Some(built(Language::Rust, "1.95.0-nightly"))
-        );
+        let gcc = "GCC: (Debian 12.2.0-14) 12.2.0\0".to_owned();
+        let both = gcc.clone() + "rustc version 1.93.1 (01f6ddf75 2026-02-11)\0";
+        assert_eq!(rust(gcc.as_bytes()), None);
+        assert_eq!(rust(both.as_bytes()), built(Language::Rust, "1.93.1"));
+        let odd = b"\xff\xfe\0rustc version 1.95.0-nightly\0";
+        assert_eq!(rust(odd), built(Language::Rust, "1.95.0-nightly"));
     }
 
     #[test]
@@ -124,45 +105,36 @@ mod tests {
             record.extend(text.as_bytes());
             record
         };
-        assert_eq!(
-            go(&record(2, "go1.26.8")),
-            Some(built(Language::Go, "1.26.8"))
-        );
-        assert_eq!(go(&record(0, "go1.17")), None);
         let whole = record(2, "go1.26.8");
+        assert_eq!(go(&whole), built(Language::Go, "1.26.8"));
+        assert_eq!(go(&record(0, "go1.17")), None);
         for length in 0..whole.len() {
             assert_eq!(go(&whole[..length]), None, "{length}");
         }
     }
 
-    #[test]
-    fn files_that_are_not_programs_have_no_toolchain() {
+    /// What is found for processes of these programs.
+    fn recognised(programs: [&str; 3]) -> Vec<Option<Toolchain>> {
         let mut trace = sample::make(3);
-        let exe = std::env::current_exe()
-            .expect("has a path")
-            .to_string_lossy()
-            .into_owned();
-        let paths = ["/dev/null", "/nowhere", "Cargo.toml"].map(|path| Some(path.to_owned()));
-        for (process, path) in trace.processes.iter_mut().zip(paths) {
-            process.exe = path;
-        }
         trace.directory = Some(env!("CARGO_MANIFEST_DIR").into());
-        recognise(&mut trace);
-        assert!(
-            trace
-                .processes
-                .iter()
-                .all(|process| process.toolchain.is_none())
-        );
-        for process in &mut trace.processes {
-            process.exe = Some(exe.clone());
+        for (process, program) in trace.processes.iter_mut().zip(programs) {
+            process.exe = Some(program.into());
         }
         recognise(&mut trace);
-        assert!(
-            trace
-                .processes
-                .iter()
-                .all(|process| process.toolchain.is_some())
-        );
+        let processes = trace.processes.into_iter();
+        processes.map(|process| process.toolchain).collect()
+    }
+
+    #[test]
+    fn only_files_that_are_programs_have_a_toolchain() {
+        let exe = std::env::current_exe().expect("has a path");
+        let exe = exe.to_string_lossy();
+        let found = recognised(["/dev/null", "/nowhere", "Cargo.toml"]);
+        assert_eq!(found, [None, None, None]);
+        let found = recognised([&exe; 3]);
+        assert!(found.iter().all(|one| *one == found[0]), "{found:?}");
+        let found = found[0].as_ref().expect("this test is a program");
+        assert_eq!(found.language, Language::Rust);
+        assert!(found.version.starts_with("1."), "{found:?}");
     }
 }

@@ -143,10 +143,9 @@ impl fmt::Debug for RunError {
 impl RunError {
     /// If the second backend cannot run, either: its error together with that of the first.
     fn after(self, ebpf: String) -> Self {
-        if let Self::Strace(strace) = self {
-            Self::NoBackend { ebpf, strace }
-        } else {
-            self
+        match self {
+            Self::Strace(strace) => Self::NoBackend { ebpf, strace },
+            other => other,
         }
     }
 
@@ -155,33 +154,27 @@ impl RunError {
     pub fn is_unavailable(&self) -> bool {
         match self {
             Self::Ebpf(_) | Self::NoBackend { .. } => true,
-            Self::Strace(error) => matches!(
-                error,
-                strace::StraceError::Missing | strace::StraceError::Unavailable(_)
-            ),
+            Self::Strace(strace::StraceError::Missing | strace::StraceError::Unavailable(_)) => {
+                true
+            }
             _ => false,
         }
     }
 
     /// The error of a run that exceeded its time limit.
     fn timed_out(options: &RunOptions) -> Self {
-        let program = options
-            .command
-            .first()
-            .map(|word| word.to_string_lossy().into_owned())
-            .unwrap_or_default();
+        let program = options.command.first().map(|word| word.to_string_lossy());
         Self::TimedOut {
-            program,
+            program: program.unwrap_or_default().into_owned(),
             limit: options.timeout.unwrap_or_default(),
         }
     }
 
     /// The exit status if the command could not be started; `None` for other errors.
     pub fn exit_status(&self) -> Option<u8> {
-        if let Self::Launch(error) = self {
-            Some(error.exit_status())
-        } else {
-            None
+        match self {
+            Self::Launch(error) => Some(error.exit_status()),
+            _ => None,
         }
     }
 }
@@ -211,10 +204,8 @@ fn run_backend(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> 
                 let mut trace = strace::Strace
                     .run(options)
                     .map_err(|error| error.after(why.to_string()))?;
-                trace.notes.insert(
-                    0,
-                    format!("backend strace, since eBPF cannot run here: {why}"),
-                );
+                let note = format!("backend strace, since eBPF cannot run here: {why}");
+                trace.notes.insert(0, note);
                 Ok(trace)
             }
             result => result,
@@ -224,33 +215,26 @@ fn run_backend(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> 
 
 /// Removes what was not to be recorded, as far as the backend could not leave it out, and says so.
 fn leave_out(mut trace: Trace, recorded: Recorded) -> Trace {
-    for thread in trace
-        .all_processes_mut()
-        .flat_map(|process| &mut process.threads)
-    {
+    let processes = trace.all_processes_mut();
+    for thread in processes.flat_map(|process| &mut process.threads) {
         if !recorded.has_times() {
             thread.rows.iter_mut().for_each(|row| row.times = None);
         }
         if !recorded.has_files() {
             thread.parts.clear();
-            thread
-                .rows
-                .iter_mut()
-                .chain(&mut thread.ring_rows)
-                .for_each(|row| row.ends = Ends::default());
+            let rows = thread.rows.iter_mut().chain(&mut thread.ring_rows);
+            rows.for_each(|row| row.ends = Ends::default());
         }
     }
     if !recorded.has_times() {
-        trace
-            .notes
-            .push("the times of calls are unknown: --counts-only leaves them out".to_owned());
+        let note = "the times of calls are unknown: --counts-only leaves them out";
+        trace.notes.push(note.to_owned());
     }
     if !recorded.has_files() {
         trace.failed_paths = None;
         trace.files.clear();
-        trace.notes.push(
-            "the files of calls, the paths of failed calls and all transfers are unknown: --no-files leaves them out".to_owned(),
-        );
+        let note = "the files of calls, the paths of failed calls and all transfers are unknown: --no-files leaves them out";
+        trace.notes.push(note.to_owned());
     }
     trace
 }
@@ -260,10 +244,9 @@ fn leave_out(mut trace: Trace, recorded: Recorded) -> Trace {
 fn complete(trace: Trace, options: &RunOptions) -> Trace {
     let mut trace = leave_out(trace, options.recorded);
     toolchain::recognise(&mut trace);
-    trace.notes.extend(privileges::restrained_note(&trace));
-    trace
-        .notes
-        .extend(unknown_callers_note(&trace, options.recorded));
+    let restrained = privileges::restrained_note(&trace);
+    let callers = unknown_callers_note(&trace, options.recorded);
+    trace.notes.extend(restrained.into_iter().chain(callers));
     trace
 }
 
@@ -292,12 +275,11 @@ async fn within<T>(limit: Option<Duration>, future: impl Future<Output = T>) -> 
 
 /// The working directory of a command; `None` if zctrace's own is gone.
 fn directory_of(launch: &LaunchOptions) -> Option<PathBuf> {
-    let own = std::env::current_dir();
-    // Paths are compared with those that the kernel reports, which have no symbolic links.
-    launch
-        .directory
-        .as_ref()
-        .map_or_else(|| own.ok(), |directory| directory.canonicalize().ok())
+    match &launch.directory {
+        // Paths are compared with those that the kernel reports, which have no symbolic links.
+        Some(directory) => directory.canonicalize().ok(),
+        None => std::env::current_dir().ok(),
+    }
 }
 
 /// The trace of a run that has just begun: the machine, the command, its directory.
@@ -307,13 +289,12 @@ fn new_trace(
     started_at: SystemTime,
 ) -> io::Result<Trace> {
     let system = nix::sys::utsname::uname()?;
+    let command = options.command.iter();
     Ok(Trace {
         backend,
         kernel: Some(system.release().to_string_lossy().into_owned()),
         arch: Some(system.machine().to_string_lossy().into_owned()),
-        command: options
-            .command
-            .iter()
+        command: command
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
         started_at: Some(started_at),
@@ -343,13 +324,9 @@ mod tests {
 
     #[test]
     fn debug_shows_the_sentence_of_an_error_with_its_causes() {
-        assert_eq!(
-            format!("{:?}", RunError::UnseenExec),
-            RunError::UnseenExec.to_string()
-        );
-        assert_eq!(
-            format!("{:?}", RunError::Io(io::Error::other("no more memory"))),
-            "cannot trace: no more memory"
-        );
+        let unseen = RunError::UnseenExec;
+        assert_eq!(format!("{unseen:?}"), unseen.to_string());
+        let error = RunError::Io(io::Error::other("no more memory"));
+        assert_eq!(format!("{error:?}"), "cannot trace: no more memory");
     }
 }

@@ -29,42 +29,29 @@ pub(super) fn ebpf(facts: &Facts) -> BackendDiagnosis {
         can: ebpf_can(),
         cannot,
     };
-    // On a kernel that is too old, nothing else matters.
-    if let Err(too_old) = too_old(system) {
-        return diagnosis(
-            vec![
-                built(ebpf.built),
-                Finding::missing("kernel", too_old.to_string(), None),
-            ],
-            Vec::new(),
-        );
+    // On a kernel that is too old, nothing else matters. One of unknown release is not too old.
+    let release = system.kernel.known();
+    if let Some(Err(too_old)) = release.map(|release| TooOld::check(release)) {
+        let too_old = Finding::missing("kernel", too_old.to_string());
+        return diagnosis(vec![built(ebpf.built), too_old], Vec::new());
     }
     let mut findings = vec![built(ebpf.built), types(ebpf)];
     if let Reading::Known(types) = &ebpf.types {
         findings.extend([fields(types), tracepoints(types)]);
     }
-    let privileges = if usable { Ok(()) } else { privileges(system) };
-    findings.push(match &privileges {
-        Ok(()) => enough(system),
-        Err(finding) => finding.clone(),
-    });
+    let lacking = missing_privileges(system).filter(|_| !usable);
+    let is_privileged = lacking.is_none();
+    findings.push(lacking.unwrap_or_else(|| enough(system)));
     findings.push(settings(system));
     findings.extend(match &ebpf.trial {
         Some(Trial::Works) => Some(Finding::ok("trial", "the programs load and attach")),
-        Some(Trial::Denied) if privileges.is_ok() => Some(denied(system)),
-        Some(Trial::Failed(reason)) => Some(Finding::missing("trial", reason.as_str(), None)),
+        Some(Trial::Denied) if is_privileged => Some(denied(system)),
+        Some(Trial::Failed(reason)) => Some(Finding::missing("trial", reason.as_str())),
         // Another finding explains it.
         Some(Trial::Denied) | None => None,
     });
-    diagnosis(findings, cannot(ebpf))
-}
-
-/// Whether the kernel is too old for the programs; one of unknown release is not.
-fn too_old(system: &System) -> Result<(), TooOld> {
-    system
-        .kernel
-        .known()
-        .map_or(Ok(()), |release| TooOld::check(release))
+    let notes = ebpf.types.known().map(|types| types.notes.clone());
+    diagnosis(findings, notes.unwrap_or_default())
 }
 
 fn ebpf_can() -> Vec<String> {
@@ -77,31 +64,23 @@ fn ebpf_can() -> Vec<String> {
     .into()
 }
 
-fn cannot(ebpf: &EbpfFacts) -> Vec<String> {
-    ebpf.types
-        .known()
-        .map(|types| types.notes.clone())
-        .unwrap_or_default()
-}
-
 fn built(built: bool) -> Finding {
-    const WHAT: &str = "programs";
     if built {
-        return Finding::ok(WHAT, "built in");
+        return Finding::ok("programs", "built in");
     }
+    let detail = "this zctrace was built without eBPF; install the BPF toolchain and rebuild";
     let remedy = "cargo xtask setup && cargo build --release".to_owned();
-    Finding::missing(
-        WHAT,
-        "this zctrace was built without eBPF; install the BPF toolchain and rebuild",
-        Some(remedy),
-    )
+    Finding::missing("programs", detail).with_remedy(Some(remedy))
 }
 
 fn types(ebpf: &EbpfFacts) -> Finding {
     const WHAT: &str = "kernel types";
     let path = ebpf.types_path.display();
-    match &ebpf.types {
-        Reading::Known(types) if let Some(ignored) = &ebpf.ignored_types_path => Finding::warning(
+    match (&ebpf.types, &ebpf.ignored_types_path) {
+        (Reading::Known(types), None) => {
+            Finding::ok(WHAT, format!("{path}, {} bytes", types.bytes))
+        }
+        (Reading::Known(types), Some(ignored)) => Finding::warning(
             WHAT,
             format!(
                 "{path}, {} bytes; {BTF_PATH_VARIABLE}={} is ignored: this zctrace has more privileges than its caller",
@@ -109,21 +88,17 @@ fn types(ebpf: &EbpfFacts) -> Finding {
                 ignored.display()
             ),
         ),
-        Reading::Known(types) => Finding::ok(WHAT, format!("{path}, {} bytes", types.bytes)),
-        Reading::Unknown { unknown } => {
-            let detail = format!("cannot use {path}: {unknown}");
-            if ebpf.types_path.as_path() == Path::new(BTF_PATH) {
-                return Finding::missing(
-                    WHAT,
-                    format!("{detail}; the kernel must be built with CONFIG_DEBUG_INFO_BTF"),
-                    None,
-                );
-            }
-            Finding::missing(
-                WHAT,
-                format!("{detail}; the path is from {BTF_PATH_VARIABLE}"),
-                Some(format!("unset {BTF_PATH_VARIABLE}")),
-            )
+        (Reading::Unknown { unknown }, _) if ebpf.types_path == Path::new(BTF_PATH) => {
+            let detail = format!(
+                "cannot use {path}: {unknown}; the kernel must be built with CONFIG_DEBUG_INFO_BTF"
+            );
+            Finding::missing(WHAT, detail)
+        }
+        (Reading::Unknown { unknown }, _) => {
+            let detail =
+                format!("cannot use {path}: {unknown}; the path is from {BTF_PATH_VARIABLE}");
+            let remedy = format!("unset {BTF_PATH_VARIABLE}");
+            Finding::missing(WHAT, detail).with_remedy(Some(remedy))
         }
     }
 }
@@ -131,7 +106,7 @@ fn types(ebpf: &EbpfFacts) -> Finding {
 fn fields(types: &KernelTypes) -> Finding {
     const WHAT: &str = "kernel fields";
     match (&types.missing_field, types.notes.as_slice()) {
-        (Some(field), _) => Finding::missing(WHAT, format!("{field}; use another kernel"), None),
+        (Some(field), _) => Finding::missing(WHAT, format!("{field}; use another kernel")),
         (None, []) => Finding::ok(WHAT, "all found"),
         (None, notes) => Finding::warning(WHAT, notes.join("; ")),
     }
@@ -142,57 +117,40 @@ fn tracepoints(types: &KernelTypes) -> Finding {
     if types.missing_tracepoints.is_empty() {
         return Finding::ok(WHAT, "all found");
     }
-    Finding::missing(
-        WHAT,
-        format!(
-            "this kernel lacks {}; use another kernel",
-            types.missing_tracepoints.join(", ")
-        ),
-        None,
-    )
+    let missing = types.missing_tracepoints.join(", ");
+    let detail = format!("this kernel lacks {missing}; use another kernel");
+    Finding::missing(WHAT, detail)
 }
+
+const PRIVILEGES: &str = "privileges";
 
 /// This process has enough privileges. File capabilities are for everybody who may run the file.
 fn enough(system: &System) -> Finding {
-    const WHAT: &str = "privileges";
     /// All users may execute it.
     const OTHERS: u32 = 0o001;
-    if system.elevated
-        && system
-            .executable_mode
-            .known()
-            .is_none_or(|mode| mode & OTHERS != 0)
-    {
+    let mode = system.executable_mode.known();
+    if system.elevated && mode.is_none_or(|mode| mode & OTHERS != 0) {
         let detail = "enough to load eBPF programs, but everybody on this machine has them; restrict them to the group zctrace";
-        return Finding {
-            remedy: Some(set_capabilities(system)),
-            ..Finding::warning(WHAT, detail)
-        };
+        return Finding::warning(PRIVILEGES, detail).with_remedy(Some(set_capabilities(system)));
     }
-    Finding::ok(WHAT, "enough to load eBPF programs")
+    Finding::ok(PRIVILEGES, "enough to load eBPF programs")
 }
 
-/// Whether this process has the capabilities for loading; if not, which it lacks and how to get
-/// them.
-fn privileges(system: &System) -> Result<(), Finding> {
-    const WHAT: &str = "privileges";
+/// Which capabilities for loading this process lacks, and how to get them; `None` if it has them.
+fn missing_privileges(system: &System) -> Option<Finding> {
     if system.container.initial_user_namespace.known() == Some(&false) {
         let detail = "in a user namespace nobody has the host's CAP_BPF and CAP_PERFMON, not even root; run zctrace outside of it";
-        return Err(Finding::missing(WHAT, detail, None));
+        return Some(Finding::missing(PRIVILEGES, detail));
     }
-    let missing = missing_capabilities(system.status.effective.known().map_or_else(
-        || if system.euid == 0 { u64::MAX } else { 0 },
-        |held| held.0,
-    ));
+    // Root is assumed to have them.
+    let assumed = Capabilities(if system.euid == 0 { u64::MAX } else { 0 });
+    let held = system.status.effective.known().unwrap_or(&assumed);
+    let missing = missing_capabilities(*held);
     if missing.is_empty() {
-        return Ok(());
+        return None;
     }
-    let missing = missing.join(" and ");
-    let reachable = system
-        .status
-        .bounding
-        .known()
-        .is_none_or(|most| missing_capabilities(most.0).is_empty());
+    let most = system.status.bounding.known();
+    let reachable = most.is_none_or(|most| missing_capabilities(*most).is_empty());
     let sealed = system.status.no_new_privs.known() == Some(&true);
     let (way, remedy) = match (reachable, sealed, system.container.is_likely()) {
         (false, _, true) => ("start the container with them", Some(DOCKER_BPF.to_owned())),
@@ -209,19 +167,15 @@ fn privileges(system: &System) -> Result<(), Finding> {
             Some(set_capabilities(system)),
         ),
     };
-    Err(Finding::missing(
-        WHAT,
-        format!("needs {missing}; {way}"),
-        remedy,
-    ))
+    let detail = format!("needs {}; {way}", missing.join(" and "));
+    Some(Finding::missing(PRIVILEGES, detail).with_remedy(remedy))
 }
 
 /// Starts a container that may load eBPF programs.
 const DOCKER_BPF: &str = "docker run --cap-add BPF --cap-add PERFMON IMAGE COMMAND";
 
 /// The names of the capabilities that loading needs and this set lacks.
-fn missing_capabilities(held: u64) -> Vec<&'static str> {
-    let held = Capabilities(held);
+fn missing_capabilities(held: Capabilities) -> Vec<&'static str> {
     let needed = [Capability::Bpf, Capability::Perfmon].into_iter();
     needed
         .filter(|one| !held.has(*one) && !held.has(Capability::SysAdmin))
@@ -265,15 +219,11 @@ fn settings(system: &System) -> Finding {
         Reading::Known(None) => format!("no {name}"),
         Reading::Unknown { unknown } => format!("{name} unknown ({unknown})"),
     };
-    let bpf = value(
-        "kernel.unprivileged_bpf_disabled",
-        &system.unprivileged_bpf_disabled,
-    );
+    let bpf = "kernel.unprivileged_bpf_disabled";
+    let bpf = value(bpf, &system.unprivileged_bpf_disabled);
     let perf = value("kernel.perf_event_paranoid", &system.perf_event_paranoid);
-    Finding::ok(
-        "settings",
-        format!("{bpf}, {perf}: neither affects zctrace"),
-    )
+    let detail = format!("{bpf}, {perf}: neither affects zctrace");
+    Finding::ok("settings", detail)
 }
 
 /// Why the kernel denies what the capabilities allow.
@@ -281,40 +231,34 @@ fn denied(system: &System) -> Finding {
     const WHAT: &str = "trial";
     if system.lockdown.known() == Some(&Some(Lockdown::Confidentiality)) {
         let detail = "kernel lockdown forbids programs to read kernel memory: boot without lockdown=confidentiality";
-        return Finding::missing(WHAT, detail, None);
+        return Finding::missing(WHAT, detail);
     }
     if system.status.seccomp.known() == Some(&Seccomp::Filter) {
+        let detail =
+            "bpf(2) is denied despite sufficient privileges, apparently by a seccomp filter";
         let remedy = "docker run --cap-add BPF --cap-add PERFMON --security-opt seccomp=unconfined IMAGE COMMAND".to_owned();
         let remedy = system.container.is_likely().then_some(remedy);
-        return Finding::missing(
-            WHAT,
-            "bpf(2) is denied despite sufficient privileges, apparently by a seccomp filter",
-            remedy,
-        );
+        return Finding::missing(WHAT, detail).with_remedy(remedy);
     }
     let detail = "bpf(2) is denied despite sufficient privileges, possibly by a security module (SELinux, AppArmor)";
-    Finding::missing(WHAT, detail, None)
+    Finding::missing(WHAT, detail)
 }
 
 /// What the facts mean for the strace backend.
 pub(super) fn strace(facts: &Facts) -> BackendDiagnosis {
     let Facts { system, strace, .. } = facts;
-    let finding = |what, found: Option<Obstacle>, otherwise: Finding| match found {
-        Some(obstacle) => Finding::missing(what, obstacle.to_string(), remedy(system, &obstacle)),
-        None => otherwise,
+    let missing = |what, obstacle: Obstacle| {
+        let remedy = remedy(system, &obstacle);
+        Finding::missing(what, obstacle.to_string()).with_remedy(remedy)
     };
-    let findings = vec![
-        finding(
-            "program",
-            program_obstacle(&strace.program),
-            program(&strace.program),
-        ),
-        finding(
-            "ptrace",
-            ptrace_obstacle(system, &strace.ptrace),
-            Finding::ok("ptrace", "a trial succeeded"),
-        ),
-    ];
+    let program = match program_obstacle(&strace.program) {
+        Some(obstacle) => missing("program", obstacle),
+        None => program(&strace.program),
+    };
+    let ptrace = match ptrace_obstacle(system, &strace.ptrace) {
+        Some(obstacle) => missing("ptrace", obstacle),
+        None => Finding::ok("ptrace", "a trial succeeded"),
+    };
     let can = [
         "calls, errors, bytes moved and requested",
         "times, including strace's own overhead",
@@ -327,26 +271,24 @@ pub(super) fn strace(facts: &Facts) -> BackendDiagnosis {
     BackendDiagnosis {
         name: "strace",
         usable: strace_unavailable(system, strace).is_none(),
-        findings,
+        findings: vec![program, ptrace],
         can: can.map(str::to_owned).into(),
         cannot: cannot.map(str::to_owned).into(),
     }
 }
 
+/// The program strace, in which nothing is wrong.
 fn program(program: &Reading<Option<Program>>) -> Finding {
+    const WHAT: &str = "program";
     let Reading::Known(Some(Program { path, version })) = program else {
-        return Finding::ok("program", "");
+        return Finding::ok(WHAT, "");
     };
+    let path = path.display();
     match version {
-        Reading::Known(Some(version)) => {
-            Finding::ok("program", format!("{}, version {version}", path.display()))
-        }
+        Reading::Known(Some(version)) => Finding::ok(WHAT, format!("{path}, version {version}")),
         _ => Finding::warning(
-            "program",
-            format!(
-                "{} does not report its version; {MIN_STRACE} or newer is needed",
-                path.display()
-            ),
+            WHAT,
+            format!("{path} does not report its version; {MIN_STRACE} or newer is needed"),
         ),
     }
 }

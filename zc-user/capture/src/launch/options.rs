@@ -46,10 +46,8 @@ pub struct LaunchOptions {
 impl LaunchOptions {
     /// Resolves a path of the command for zctrace itself.
     pub(crate) fn locate(&self, path: &Path) -> PathBuf {
-        self.directory
-            .as_deref()
-            .unwrap_or(Path::new(""))
-            .join(path)
+        let directory = self.directory.as_deref();
+        directory.unwrap_or(Path::new("")).join(path)
     }
 }
 
@@ -78,11 +76,8 @@ pub enum Stream {
 impl Stream {
     /// `/dev/null`, for reading and writing.
     pub fn null() -> io::Result<Self> {
-        Ok(File::options()
-            .read(true)
-            .write(true)
-            .open("/dev/null")?
-            .into())
+        let null = File::options().read(true).write(true).open("/dev/null")?;
+        Ok(null.into())
     }
 
     fn to_stdio(&self) -> io::Result<Stdio> {
@@ -181,20 +176,15 @@ mod tests {
     #[test]
     fn programs_are_found_by_the_path_of_the_command() {
         let mut environment = Environment::default();
-        assert_eq!(
-            (environment.path(), environment.changes_path()),
-            (env::var_os("PATH").expect("is set"), false)
-        );
+        let own = env::var_os("PATH").expect("is set");
+        assert_eq!(environment.path(), own);
+        assert!(!environment.changes_path());
         environment.set("PATH", "/opt/bin");
-        assert_eq!(
-            (environment.path(), environment.changes_path()),
-            ("/opt/bin".into(), true)
-        );
+        assert_eq!(environment.path(), "/opt/bin");
+        assert!(environment.changes_path());
         environment.clear();
-        assert_eq!(
-            (environment.path(), environment.changes_path()),
-            (USUAL_PATH.into(), true)
-        );
+        assert_eq!(environment.path(), USUAL_PATH);
+        assert!(environment.changes_path());
     }
 
     #[test]
@@ -205,10 +195,10 @@ mod tests {
         environment.set("B", "2");
         environment.remove("C");
         let differences = environment.differences();
-        let of = |name: &str| differences.get(OsStr::new(name)).cloned();
+        let found = ["A", "B", "C", "PATH"].map(|name| differences.get(OsStr::new(name)).cloned());
         assert_eq!(
-            (of("A"), of("B"), of("C"), of("PATH")),
-            (None, Some(Some("2".into())), Some(None), Some(None))
+            found,
+            [None, Some(Some("2".into())), Some(None), Some(None)]
         );
     }
 }

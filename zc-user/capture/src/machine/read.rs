@@ -240,108 +240,97 @@ mod tests {
                           NoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t1\n";
 
     #[test]
-    fn proc_status_is_parsed() {
-        let found = Status::parse(Ok(STATUS));
-        let effective = *found.effective.known().expect("a mask");
-        let held = [Capability::Bpf, Capability::Perfmon, Capability::SysPtrace]
-            .map(|capability| effective.has(capability));
-        assert_eq!(
-            (held, effective.has(Capability::SysAdmin)),
-            ([true; 3], false)
-        );
-        assert_eq!(
-            found.bounding,
-            Reading::Known(Capabilities(0x1ff_ffff_ffff))
-        );
-        assert_eq!(found.no_new_privs, Reading::Known(true));
-        assert_eq!(found.seccomp, Reading::Known(Seccomp::Filter));
-        assert_eq!(found.tracer_pid, Reading::Known(Some(77)));
-    }
-
-    #[test]
-    fn each_unexpected_line_of_proc_status_is_reported() {
-        let found = Status::parse(Ok(
-            "TracerPid:\t0\nCapEff:\txyz\nSeccomp:\t3\nNoNewPrivs:\n",
-        ));
-        assert_eq!(found.tracer_pid, Reading::Known(None));
-        assert_eq!(found.effective, Reading::unknown("it says \"xyz\""));
-        assert_eq!(found.seccomp, Reading::unknown("it says \"3\""));
-        assert_eq!(found.no_new_privs, Reading::unknown("it says \"\""));
-        assert_eq!(found.bounding, Reading::unknown("no line CapBnd"));
+    fn proc_status_is_parsed_and_each_unexpected_line_is_reported() {
+        let expected = Status {
+            effective: Reading::Known(Capabilities(0xc0_0008_0000)),
+            bounding: Reading::Known(Capabilities(0x1ff_ffff_ffff)),
+            no_new_privs: Reading::Known(true),
+            seccomp: Reading::Known(Seccomp::Filter),
+            tracer_pid: Reading::Known(Some(77)),
+        };
+        assert_eq!(Status::parse(Ok(STATUS)), expected);
+        let held = Capabilities(0xc0_0008_0000);
+        for capability in Capability::ALL {
+            let is_held = !["CAP_SYS_ADMIN", "CAP_SYS_RESOURCE"].contains(&capability.name());
+            assert_eq!(held.has(capability), is_held, "{capability:?}");
+        }
+        let odd = "TracerPid:\t0\nCapEff:\txyz\nSeccomp:\t3\nNoNewPrivs:\n";
+        let expected = Status {
+            effective: Reading::unknown("it says \"xyz\""),
+            bounding: Reading::unknown("no line CapBnd"),
+            no_new_privs: Reading::unknown("it says \"\""),
+            seccomp: Reading::unknown("it says \"3\""),
+            tracer_pid: Reading::Known(None),
+        };
+        assert_eq!(Status::parse(Ok(odd)), expected);
         let unread = Status::parse(Err("Permission denied"));
         assert_eq!(unread.seccomp, Reading::unknown("Permission denied"));
     }
 
     #[test]
-    fn kernel_settings_are_parsed() {
-        assert_eq!(parse_setting("2\n"), Ok(2));
-        assert_eq!(parse_setting("-1\n"), Ok(-1));
-        assert_eq!(parse_setting(""), Err("it says \"\"".to_owned()));
-        assert_eq!(
-            parse_setting("99999999999"),
-            Err("it says \"99999999999\"".to_owned())
-        );
-        assert_eq!(
-            parse_setting(&"x".repeat(9999)).map_err(|reason| reason.len()),
-            Err(50)
-        );
-    }
-
-    #[test]
-    fn lockdown_levels_are_parsed() {
-        assert_eq!(
-            parse_lockdown("[none] integrity confidentiality\n"),
-            Ok(Lockdown::None)
-        );
-        assert_eq!(
-            parse_lockdown("none [integrity] confidentiality\n"),
-            Ok(Lockdown::Integrity)
-        );
-        assert_eq!(
-            parse_lockdown("none integrity [confidentiality]\n"),
-            Ok(Lockdown::Confidentiality)
-        );
-        for odd in ["", "none integrity confidentiality", "[paranoia]"] {
-            assert!(parse_lockdown(odd).is_err(), "{odd:?}");
+    fn numbers_and_levels_of_the_kernel_are_parsed() {
+        let says = |text: &str| format!("it says {text:?}");
+        for (text, value) in [
+            ("2\n", Ok(2)),
+            ("-1\n", Ok(-1)),
+            ("", Err(says(""))),
+            ("99999999999", Err(says("99999999999"))),
+            (&"x".repeat(9999), Err(says(&"x".repeat(40)))),
+        ] {
+            assert_eq!(parse_setting(text), value);
         }
-    }
-
-    #[test]
-    fn namespace_links_are_parsed() {
-        assert_eq!(
-            parse_namespace("pid:[4026531836]"),
-            Ok(INITIAL_PID_NAMESPACE)
-        );
-        assert_eq!(
-            parse_namespace("user:[4026531837]"),
-            Ok(INITIAL_USER_NAMESPACE)
-        );
-        for odd in ["", "pid:[]", "pid:[1", "pid:4026531836", "pid:[-1]"] {
-            assert!(parse_namespace(odd).is_err(), "{odd:?}");
+        for (text, level) in [
+            ("[none] integrity confidentiality\n", Some(Lockdown::None)),
+            (
+                "none [integrity] confidentiality\n",
+                Some(Lockdown::Integrity),
+            ),
+            (
+                "none integrity [confidentiality]\n",
+                Some(Lockdown::Confidentiality),
+            ),
+            ("", None),
+            ("none integrity confidentiality", None),
+            ("[paranoia]", None),
+        ] {
+            assert_eq!(parse_lockdown(text).ok(), level, "{text:?}");
+        }
+        for (link, inode) in [
+            ("pid:[4026531836]", Some(INITIAL_PID_NAMESPACE)),
+            ("user:[4026531837]", Some(INITIAL_USER_NAMESPACE)),
+            ("", None),
+            ("pid:[]", None),
+            ("pid:[1", None),
+            ("pid:4026531836", None),
+            ("pid:[-1]", None),
+        ] {
+            assert_eq!(parse_namespace(link).ok(), inode, "{link:?}");
         }
     }
 
     #[test]
     fn os_release_is_parsed() {
-        let ubuntu = parse_os_release(
-            "# a comment\nPRETTY_NAME=\"Ubuntu 24.04 \\\"N\\\"\"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID='24.04'\n",
-        );
-        assert_eq!(
-            ubuntu,
-            Distribution {
-                name: "Ubuntu 24.04 \"N\"".into(),
-                ids: vec!["ubuntu".into(), "debian".into()]
-            }
-        );
-        let rocky = parse_os_release("ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n");
-        assert_eq!(rocky.ids, ["rocky", "rhel", "centos", "fedora"]);
-        assert_eq!(parse_os_release("ID=a\nID=b").ids, ["b"]);
-        let nothing = Distribution {
-            name: String::new(),
-            ids: Vec::new(),
-        };
-        for odd in ["", "=\n==\n", "ID=\n", "ID=''", "NOID=x", "\\"] {
-            assert_eq!(parse_os_release(odd), nothing, "{odd:?}");
+        let ubuntu = "# a comment\nPRETTY_NAME=\"Ubuntu 24.04 \\\"N\\\"\"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID='24.04'\n";
+        for (text, name, ids) in [
+            (ubuntu, "Ubuntu 24.04 \"N\"", "ubuntu debian"),
+            (
+                "ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n",
+                "",
+                "rocky rhel centos fedora",
+            ),
+            ("ID=a\nID=b", "", "b"),
+            ("", "", ""),
+            ("=\n==\n", "", ""),
+            ("ID=\n", "", ""),
+            ("ID=''", "", ""),
+            ("NOID=x", "", ""),
+            ("\\", "", ""),
+        ] {
+            let found = parse_os_release(text);
+            assert_eq!(
+                (found.name.as_str(), found.ids.join(" ").as_str()),
+                (name, ids)
+            );
         }
     }
 }

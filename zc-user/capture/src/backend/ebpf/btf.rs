@@ -1,20 +1,15 @@
 //! The kernel's types (BTF): a minimal reader, which finds the offsets of fields and nothing else;
 //! and the fields that zctrace needs, by the list [`GROUPS`].
 //!
-//! The reader runs at every start, so it goes through the types once. It notes where some of them
-//! begin, and where the structs and tracepoints are whose names zctrace looks up; it parses only
-//! those. Format: the kernel's Documentation/bpf/btf.rst. Tests compare it with the crate `btf` on
-//! the running kernel.
+//! The reader runs at every start, so it goes through the types once. It notes where they begin and
+//! the names of structs and tracepoints; it parses only the structs that are looked up. Format: the
+//! kernel's Documentation/bpf/btf.rst. Tests compare it with the crate `btf` on the running kernel.
 
 use std::{collections::BTreeMap, ffi::CStr};
 
-use foldhash::{HashMap, HashMapExt as _, HashSet};
+use foldhash::{HashMap, HashMapExt as _};
 use thiserror::Error;
-use zc_ebpf::{
-    ABSENT, Field, GROUPS, Group, KernelFields, Need, Place,
-    programs::{self, Site},
-    records,
-};
+use zc_ebpf::{ABSENT, Field, GROUPS, Group, KernelFields, Need, Place};
 
 /// Why type information could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -42,83 +37,17 @@ const TYPE_HEADER: usize = 12;
 /// What the name of the type of each tracepoint begins with.
 const TRACEPOINT: &[u8] = b"btf_trace_";
 
-/// Of every so many types, the first one's place is kept; the others are found from there.
-const NOTED: u32 = 32;
-
 /// The types of a kernel.
 #[derive(Debug)]
 pub struct Btf<'a> {
     types: &'a [u8],
     strings: &'a [u8],
-    /// Where in `types` the type with the id 1 begins, and each [`NOTED`]th after it.
+    /// Where in `types` each type begins; the first has the id 1.
     starts: Vec<u32>,
-    /// How many types there are.
-    count: u32,
-    /// Where in `types` the structs with members begin, by name.
+    /// Where in `types` the structs with members begin, by name. The first of a name counts.
     structures: HashMap<&'a [u8], usize>,
     /// The ids of the types of tracepoints, by the tracepoint's name.
     tracepoints: HashMap<&'a [u8], u32>,
-}
-
-/// The names of the structs and tracepoints that are looked up. Keeping all names of a kernel would
-/// take longer than the rest of the reading.
-#[derive(Debug)]
-struct Names {
-    /// The [`beginning`] of each: most other names differ there already.
-    beginnings: HashSet<u64>,
-    whole: HashSet<Vec<u8>>,
-}
-
-impl Names {
-    /// Those of these structs, and of the types of these tracepoints.
-    fn new<'n>(
-        structures: impl IntoIterator<Item = &'n str>,
-        tracepoints: impl IntoIterator<Item = &'n str>,
-    ) -> Self {
-        let tracepoints = tracepoints
-            .into_iter()
-            .map(|name| [TRACEPOINT, name.as_bytes()].concat());
-        let whole: HashSet<Vec<u8>> = structures
-            .into_iter()
-            .map(|name| name.as_bytes().to_vec())
-            .chain(tracepoints)
-            .collect();
-        Self {
-            beginnings: whole.iter().map(|name| beginning(name)).collect(),
-            whole,
-        }
-    }
-
-    /// All that zctrace ever looks up.
-    fn of_zctrace() -> Self {
-        let places = GROUPS
-            .iter()
-            .flat_map(|group| group.fields)
-            .flat_map(|field| field.places);
-        let places = places.flat_map(|place| looked_up(*place)).map(|name| {
-            name.split_once('.')
-                .map_or(name, |(structure, _)| structure)
-        });
-        let sites = programs::NOT_PREEMPTED
-            .iter()
-            .filter_map(|(_, _, site)| match site {
-                Site::Tracepoint(name) => Some(*name),
-                Site::Event { .. } => None,
-            });
-        let rings = programs::RING
-            .iter()
-            .flat_map(|(_, tracepoints)| *tracepoints)
-            .copied();
-        let tracepoints = programs::ALL
-            .iter()
-            .map(|(_, tracepoint)| *tracepoint)
-            .chain(rings)
-            .chain(sites);
-        Self::new(
-            places.chain(records::ALL.iter().map(|field| field.structure)),
-            tracepoints,
-        )
-    }
 }
 
 #[derive(Clone, Copy)]
@@ -139,13 +68,8 @@ struct Member {
 }
 
 impl<'a> Btf<'a> {
-    /// Reads the header, and finds the structs and tracepoints that zctrace may look up.
+    /// Reads the header, and finds all types.
     pub fn parse(data: &'a [u8]) -> Result<Self, BtfError> {
-        Self::find(data, &Names::of_zctrace())
-    }
-
-    /// Reads the header, and finds the structs and tracepoints of these names.
-    fn find(data: &'a [u8], names: &Names) -> Result<Self, BtfError> {
         let word = |at| read_u32(data, at).ok_or(BtfError::NotBtf);
         let magic = data.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes));
         if magic != Some(MAGIC) {
@@ -162,24 +86,42 @@ impl<'a> Btf<'a> {
             types,
             strings,
             starts: Vec::new(),
-            count: 0,
             structures: HashMap::new(),
             tracepoints: HashMap::new(),
         };
-        let mut at = 0;
-        while at < types.len() {
-            if btf.count.is_multiple_of(NOTED) {
-                btf.starts
-                    .push(u32::try_from(at).map_err(|_| BtfError::Damaged)?);
-            }
-            let found = btf.type_at(at).ok_or(BtfError::Damaged)?;
-            btf.count += 1;
-            if matches!(found.kind, KIND_STRUCT | KIND_TYPEDEF) {
-                btf.note(found, names);
-            }
-            at += found.bytes().ok_or(BtfError::Damaged)?;
-        }
+        btf.find_types().ok_or(BtfError::Damaged)?;
         Ok(btf)
+    }
+
+    /// Notes where the types begin; `None` if one is damaged.
+    fn find_types(&mut self) -> Option<()> {
+        let mut at = 0;
+        while at < self.types.len() {
+            self.starts.push(u32::try_from(at).ok()?);
+            let found = self.type_at(at)?;
+            match found.kind {
+                KIND_STRUCT if found.members > 0 => {
+                    if let Some(name) = self.name_bytes(found.name) {
+                        self.structures.entry(name).or_insert(at);
+                    }
+                }
+                KIND_TYPEDEF => {
+                    let id = self.count();
+                    let name = self.name_bytes(found.name);
+                    if let Some(name) = name.and_then(|name| name.strip_prefix(TRACEPOINT)) {
+                        self.tracepoints.entry(name).or_insert(id);
+                    }
+                }
+                _ => {}
+            }
+            at += found.bytes()?;
+        }
+        Some(())
+    }
+
+    /// How many types there are so far, which is the id of the last.
+    fn count(&self) -> u32 {
+        length(&self.starts)
     }
 
     /// The offset in bytes of a field; `path` names a field of the struct, then a field of that
@@ -219,39 +161,17 @@ impl<'a> Btf<'a> {
         )
     }
 
-    /// Notes the type that was found last if it is a struct with members or that of a tracepoint,
-    /// and has one of these names. If there are several of a name, the first counts.
-    fn note(&mut self, found: Type, names: &Names) {
-        let Some(tail) = self
-            .tail(found.name)
-            .filter(|tail| names.beginnings.contains(&beginning(tail)))
-        else {
-            return;
-        };
-        let name = until_nul(tail);
-        if !names.whole.contains(name) {
-            return;
-        }
-        if found.kind == KIND_TYPEDEF {
-            if let Some(name) = name.strip_prefix(TRACEPOINT) {
-                self.tracepoints.entry(name).or_insert(self.count);
-            }
-        } else if found.members > 0 {
-            self.structures.entry(name).or_insert(found.start);
-        }
-    }
-
     fn structure(&self, name: &str) -> Option<Type> {
         self.structures
             .get(name.as_bytes())
             .and_then(|&start| self.type_at(start))
     }
 
-    fn member(&self, of: Type, name: &str, depth: u32) -> Option<(u32, u32)> {
-        for index in 0..of.members {
-            let member = self.member_at(of, index)?;
+    fn member(&self, outer: Type, name: &str, depth: u32) -> Option<(u32, u32)> {
+        for index in 0..outer.members {
+            let member = self.member_at(outer, index)?;
             if member.name != 0 {
-                if self.is_named(member.name, name) {
+                if self.name_bytes(member.name) == Some(name.as_bytes()) {
                     return Some((member.offset_bytes, member.type_id));
                 }
             } else if let Some(inner) = self.resolve(member.type_id).filter(|_| depth > 0)
@@ -263,11 +183,11 @@ impl<'a> Btf<'a> {
         None
     }
 
-    fn member_at(&self, of: Type, index: u32) -> Option<Member> {
-        let at = of.start + TYPE_HEADER + 12 * usize::try_from(index).ok()?;
+    fn member_at(&self, outer: Type, index: u32) -> Option<Member> {
+        let at = outer.start + TYPE_HEADER + 12 * usize::try_from(index).ok()?;
         let offset = read_u32(self.types, at + 8)?;
         // With bitfields, the upper byte is the width of the field.
-        let offset_bits = if of.has_bitfields {
+        let offset_bits = if outer.has_bitfields {
             offset & 0x00ff_ffff
         } else {
             offset
@@ -296,48 +216,29 @@ impl<'a> Btf<'a> {
 
     /// The type with this id.
     fn type_of(&self, id: u32) -> Option<Type> {
-        let index = id.checked_sub(1).filter(|&index| index < self.count)?;
-        let mut found = self.type_at(*self.starts.get((index / NOTED) as usize)? as usize)?;
-        for _ in 0..index % NOTED {
-            found = self.type_at(found.start + found.bytes()?)?;
-        }
-        Some(found)
+        let start = self.starts.get(id.checked_sub(1)? as usize)?;
+        self.type_at(*start as usize)
     }
 
+    /// The type that begins here; `None` if it does not end within the types.
     fn type_at(&self, start: usize) -> Option<Type> {
-        Type::at(self.types, start)
+        let word = |at| read_u32(self.types, start + at);
+        let (name, info, payload) = (word(0)?, word(4)?, word(8)?);
+        Some(Type {
+            start,
+            name,
+            kind: (info >> 24) & 0x1f,
+            members: info & 0xffff,
+            has_bitfields: info >> 31 != 0,
+            payload,
+        })
     }
 
-    fn is_named(&self, offset: u32, name: &str) -> bool {
-        self.name_bytes(offset) == Some(name.as_bytes())
-    }
-
+    /// The string at this offset. The last one may lack its NUL.
     fn name_bytes(&self, offset: u32) -> Option<&'a [u8]> {
-        self.tail(offset).map(until_nul)
+        let tail = self.strings.get(usize::try_from(offset).ok()?..)?;
+        Some(CStr::from_bytes_until_nul(tail).map_or(tail, CStr::to_bytes))
     }
-
-    /// All strings from this one on.
-    fn tail(&self, offset: u32) -> Option<&'a [u8]> {
-        self.strings.get(usize::try_from(offset).ok()?..)
-    }
-}
-
-/// The string that the bytes begin with. The last one may lack its NUL.
-fn until_nul(bytes: &[u8]) -> &[u8] {
-    CStr::from_bytes_until_nul(bytes).map_or(bytes, CStr::to_bytes)
-}
-
-/// The first eight bytes of the string that the bytes begin with, and zeroes if it is shorter.
-fn beginning(bytes: &[u8]) -> u64 {
-    let mut first = [0; 8];
-    for (to, &from) in first
-        .iter_mut()
-        .zip(bytes)
-        .take_while(|(_, from)| **from != 0)
-    {
-        *to = from;
-    }
-    u64::from_ne_bytes(first)
 }
 
 /// Tracepoints, by the ids of their types.
@@ -354,50 +255,33 @@ impl Tracepoints {
     /// Type information in which these tracepoints have these ids. All other types are pointers
     /// without a name.
     fn to_btf(&self) -> Vec<u8> {
-        let count = self.0.last_key_value().map_or(0, |(&id, _)| id);
-        let bytes = |words: [u32; 3]| words.map(u32::to_ne_bytes).as_flattened().to_vec();
-        let mut types = bytes([0, KIND_POINTER << 24, 0]).repeat(count as usize);
+        let mut types = Vec::new();
         let mut strings = vec![0];
         for (&id, name) in &self.0 {
-            let begin = TYPE_HEADER * (id as usize - 1);
-            types[begin..begin + TYPE_HEADER].copy_from_slice(&bytes([
-                offset(&strings),
-                KIND_TYPEDEF << 24,
-                0,
-            ]));
+            types.resize(id as usize - 1, [0, KIND_POINTER << 24, 0]);
+            types.push([length(&strings), KIND_TYPEDEF << 24, 0]);
             strings.extend([TRACEPOINT, name.as_bytes(), b"\0"].concat());
         }
-        let header =
-            [24, 0, offset(&types), offset(&types), offset(&strings)].map(u32::to_ne_bytes);
-        [
-            &MAGIC.to_ne_bytes(),
-            &[1, 0],
-            header.as_flattened(),
-            &types,
-            &strings,
-        ]
-        .concat()
+        encode(types.as_flattened(), &strings)
     }
 }
 
-impl Type {
-    /// The one that begins here; `None` if it does not end within the types.
-    fn at(types: &[u8], start: usize) -> Option<Self> {
-        let header: &[u8; TYPE_HEADER] = types.get(start..)?.first_chunk()?;
-        let word = |at: usize| {
-            u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
-        };
-        let info = word(4);
-        Some(Self {
-            start,
-            name: word(0),
-            kind: (info >> 24) & 0x1f,
-            members: info & 0xffff,
-            has_bitfields: info >> 31 != 0,
-            payload: word(8),
-        })
-    }
+/// Type information with these words of types and these strings.
+fn encode(types: &[u32], strings: &[u8]) -> Vec<u8> {
+    let (types_bytes, strings_bytes) = (4 * length(types), length(strings));
+    let header = [24, 0, types_bytes, types_bytes, strings_bytes];
+    let mut data = [MAGIC.to_ne_bytes(), [1, 0]].concat();
+    data.extend(
+        header
+            .iter()
+            .chain(types)
+            .flat_map(|word| word.to_ne_bytes()),
+    );
+    data.extend(strings);
+    data
+}
 
+impl Type {
     /// The length of the type in bytes; `None` if its kind is unknown.
     fn bytes(self) -> Option<usize> {
         let members = usize::try_from(self.members).ok()?;
@@ -418,9 +302,8 @@ impl Type {
     }
 }
 
-/// The length of the bytes: the offset of what comes next.
-fn offset(bytes: &[u8]) -> u32 {
-    u32::try_from(bytes.len()).unwrap_or(u32::MAX)
+fn length<T>(list: &[T]) -> u32 {
+    u32::try_from(list.len()).unwrap_or(u32::MAX)
 }
 
 fn read_u32(data: &[u8], at: usize) -> Option<u32> {
@@ -497,18 +380,6 @@ fn find_place(btf: &Btf<'_>, place: Place) -> Option<u32> {
         Place::Distance(to, from) => Some(offset(to)?.wrapping_sub(offset(from)?)),
         Place::Absent => Some(ABSENT),
     }
-}
-
-/// All names that this place looks up.
-fn looked_up(place: Place) -> impl Iterator<Item = &'static str> {
-    let (one, other) = match place {
-        Place::Offset(name) | Place::Size(name) => (Some(name), None),
-        Place::OffsetIf(one, other) | Place::Sum(one, other) | Place::Distance(one, other) => {
-            (Some(one), Some(other))
-        }
-        Place::Absent => (None, None),
-    };
-    one.into_iter().chain(other)
 }
 
 /// The kernel's name of what is looked up.

@@ -1,5 +1,6 @@
-//! [`CallerTable`]: who made the calls that the kernel side sampled. Stacks are unwound as soon as they are read, and their bytes are
-//! dropped: they may contain secrets. Their functions get names when the command has ended.
+//! [`Samples`]: who made the calls that the kernel side sampled. Stacks are unwound as soon as they
+//! are read, and their bytes are dropped: they may contain secrets. Their functions get names when
+//! the command has ended.
 
 use std::{collections::HashMap, io, mem};
 
@@ -66,21 +67,17 @@ impl Samples {
     pub fn open(loaded: &mut Loaded, recorded: Recorded) -> io::Result<Self> {
         // No batch was read yet, so none was full.
         let ring = loaded.take_samples().map(watch_readable).transpose()?;
-        let most_timed = if recorded.has_caller_times() {
-            MOST_TIMED
-        } else {
-            0
-        };
+        let is_timed = recorded.has_caller_times();
         let table = CallerTable {
-            left_to_time: most_timed,
-            is_timed: most_timed > 0,
+            left_to_time: if is_timed { MOST_TIMED } else { 0 },
+            is_timed,
             ..CallerTable::default()
         };
         Ok(Self {
             ring,
             table,
             left_in_batch: BATCH_BYTES,
-            ..Self::default()
+            unreadable: 0,
         })
     }
 
@@ -124,7 +121,21 @@ impl Samples {
 
     /// Notes a change of an address space, and what is known of the file that it names.
     pub fn change(&mut self, change: Change, file: Option<&File>) {
-        self.table.change(change, file);
+        let spaces = &mut self.table.spaces;
+        match change {
+            Change::Copied(copied) => spaces.copy(copied.from, copied.header.space),
+            Change::Mapped(mapped) => {
+                let page_bytes = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
+                let mapping = Mapping {
+                    start: mapped.start,
+                    end: mapped.end,
+                    offset: mapped.page.saturating_mul(page_bytes),
+                    file: file.and_then(code_file),
+                    mapped_ns: Some(since_1970(mapped.time_ns)),
+                };
+                spaces.map(mapped.header.space, mapping);
+            }
+        }
     }
 
     /// How many messages could not be parsed since the last time.
@@ -134,12 +145,21 @@ impl Samples {
 
     /// Adds the callers of a task to its rows. The rows must be there.
     pub fn take_task(&mut self, task: u32, counts: &mut Counts) {
-        self.table.take_task(task, counts);
+        let sampled = self.table.by_task.remove(&task).unwrap_or_default();
+        for (key, callers) in sampled.by_row {
+            counts.add_callers(key, &callers);
+        }
+        for (call, stack) in sampled.timed {
+            counts.add_timed_call(&call, stack);
+        }
     }
 
     /// Adds the callers of all tasks to their rows.
     pub fn take_all(&mut self, counts: &mut Counts) {
-        self.table.take_all(counts);
+        let tasks: Vec<u32> = self.table.by_task.keys().copied().collect();
+        for task in tasks {
+            self.take_task(task, counts);
+        }
     }
 
     /// What is missing, as a note.
@@ -150,9 +170,14 @@ impl Samples {
         })
     }
 
-    /// The stacks with the names of their functions. `None` if no callers were sampled.
+    /// The stacks, in the order of their ids, with the names of their functions. It reads the
+    /// symbols of all files in them. `None` if no callers were sampled.
     pub fn into_stacks(self) -> Option<Vec<Stack>> {
-        self.ring.is_some().then(|| self.table.into_stacks())
+        self.ring?;
+        let mut stacks: Vec<(RawStack, StackId)> = self.table.stacks.into_iter().collect();
+        stacks.sort_by_key(|(_, id)| *id);
+        let stacks: Vec<RawStack> = stacks.into_iter().map(|(stack, _)| stack).collect();
+        Some(symbols::name(&stacks, self.table.spaces.files()))
     }
 }
 
@@ -162,16 +187,22 @@ struct CallerTable {
     spaces: Spaces,
     /// The stacks so far, each with its number.
     stacks: HashMap<RawStack, StackId>,
-    /// By the serial number of the task: the callers of its rows.
-    by_task: HashMap<u32, HashMap<RowKey, Callers>>,
+    /// By the serial number of the task.
+    by_task: HashMap<u32, SampledTask>,
     /// Whether the times of samples are kept.
     is_timed: bool,
-    /// Likewise the samples themselves, as far as they are kept.
-    timed_by_task: HashMap<u32, Vec<(SampledCall, StackId)>>,
-    /// How many more of them may be kept.
+    /// How many more samples may be kept with their times.
     left_to_time: usize,
     /// How many were not kept.
     untimed: u64,
+}
+
+/// The samples of a task.
+#[derive(Debug, Default)]
+struct SampledTask {
+    by_row: HashMap<RowKey, Callers>,
+    /// The samples themselves, as far as they are kept.
+    timed: Vec<(SampledCall, StackId)>,
 }
 
 /// A message about callers that is no sample.
@@ -209,33 +240,7 @@ impl CallerTable {
         })
     }
 
-    /// Notes a change of an address space.
-    fn change(&mut self, change: Change, file: Option<&File>) {
-        match change {
-            Change::Copied(SpaceCopied { header, from, .. }) => {
-                self.spaces.copy(from, header.space)
-            }
-            Change::Mapped(CodeMapped {
-                header,
-                start,
-                end,
-                page,
-                time_ns,
-                ..
-            }) => {
-                let page_bytes = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
-                let mapping = Mapping {
-                    start,
-                    end,
-                    offset: page.saturating_mul(page_bytes),
-                    file: file.and_then(code_file),
-                    mapped_ns: Some(since_1970(time_ns)),
-                };
-                self.spaces.map(header.space, mapping);
-            }
-        }
-    }
-
+    /// Adds a sample. When the call was made is kept if that is wanted and there is room.
     fn add(&mut self, call: &SampledCall, stack: &[u8]) {
         let copy = StackCopy {
             start: call.stack_start,
@@ -243,11 +248,8 @@ impl CallerTable {
             piece_bytes: CHUNK_BYTES,
             filled: call.filled,
         };
-        let stack = self.spaces.unwind(
-            call.header.space,
-            Registers::sampled(&call.registers),
-            &copy,
-        );
+        let registers = Registers::sampled(&call.registers);
+        let stack = self.spaces.unwind(call.header.space, registers, &copy);
         let next = StackId(u32::try_from(self.stacks.len()).unwrap_or(u32::MAX));
         let id = *self.stacks.entry(stack).or_insert(next);
         let key = RowKey {
@@ -255,62 +257,15 @@ impl CallerTable {
             call: call.call,
             ends: call.ends,
         };
-        *self
-            .by_task
-            .entry(call.task)
-            .or_default()
-            .entry(key)
-            .or_default()
-            .entry(id)
-            .or_default() += 1;
-        self.keep(call, id);
-    }
-
-    /// Keeps when a call was made and what it returned, if that is wanted and there is room.
-    fn keep(&mut self, call: &SampledCall, stack: StackId) {
-        match self.left_to_time.checked_sub(1) {
-            Some(left) => {
-                self.left_to_time = left;
-                self.timed_by_task
-                    .entry(call.task)
-                    .or_default()
-                    .push((*call, stack));
-            }
-            None => self.untimed += u64::from(self.is_timed),
+        let sampled = self.by_task.entry(call.task).or_default();
+        let callers = sampled.by_row.entry(key).or_default();
+        *callers.entry(id).or_default() += 1;
+        if let Some(left) = self.left_to_time.checked_sub(1) {
+            self.left_to_time = left;
+            sampled.timed.push((*call, id));
+        } else {
+            self.untimed += u64::from(self.is_timed);
         }
-    }
-
-    /// Adds the callers of a task to its rows. The rows must be there.
-    fn take_task(&mut self, task: u32, counts: &mut Counts) {
-        for (key, callers) in self.by_task.remove(&task).into_iter().flatten() {
-            counts.add_callers(key, &callers);
-        }
-        for (call, stack) in self.timed_by_task.remove(&task).into_iter().flatten() {
-            counts.add_timed_call(&call, stack);
-        }
-    }
-
-    /// Adds the callers of all tasks to their rows.
-    fn take_all(&mut self, counts: &mut Counts) {
-        for (key, callers) in mem::take(&mut self.by_task).into_values().flatten() {
-            counts.add_callers(key, &callers);
-        }
-        for (call, stack) in mem::take(&mut self.timed_by_task).into_values().flatten() {
-            counts.add_timed_call(&call, stack);
-        }
-    }
-
-    /// The stacks, in the order of their ids, with the names of their functions. It reads the
-    /// symbols of all files in them.
-    fn into_stacks(self) -> Vec<Stack> {
-        let mut stacks: Vec<(StackId, RawStack)> = self
-            .stacks
-            .into_iter()
-            .map(|(stack, id)| (id, stack))
-            .collect();
-        stacks.sort_by_key(|(id, _)| *id);
-        let stacks: Vec<RawStack> = stacks.into_iter().map(|(_, stack)| stack).collect();
-        symbols::name(&stacks, self.spaces.files())
     }
 }
 

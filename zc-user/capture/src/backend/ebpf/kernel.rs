@@ -2,20 +2,12 @@
 //! and which programs suit it.
 
 use std::{
-    ffi::c_void,
-    fs::{self, File},
+    fs,
     io::{self, Read as _},
-    ops::Deref,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
-    ptr::{self, NonNull},
-    slice,
 };
 
-use rustix::{
-    fs::fstatfs,
-    mm::{MapFlags, ProtFlags, mmap, munmap},
-};
 use zc_ebpf::{ABSENT, KernelFields, programs};
 
 use super::{
@@ -23,7 +15,6 @@ use super::{
     hooks::{Hook, Preemption},
     unavailable::EbpfUnavailable,
 };
-
 use crate::privileges;
 
 /// The kernel's own type information.
@@ -51,100 +42,28 @@ fn named_in_environment() -> Option<PathBuf> {
 }
 
 /// A file of type information.
-pub(crate) enum TypesFile {
-    /// The kernel's own. It is read later.
-    Kernel,
-    /// The one that the environment names, with its content.
-    Named(PathBuf, Vec<u8>),
+pub(crate) struct TypesFile {
+    path: PathBuf,
+    /// `None` for the kernel's own, which is read later.
+    content: Option<Vec<u8>>,
 }
 
 impl TypesFile {
     /// Finds the file, and reads it unless it is the kernel's own.
     pub(crate) fn find() -> Result<Self, EbpfUnavailable> {
-        let Some(path) = named_file() else {
-            return Ok(Self::Kernel);
-        };
-        match read_file(&path) {
-            Ok(content) => Ok(Self::Named(path, content)),
+        let named = named_file();
+        let path = named.clone().unwrap_or_else(|| PathBuf::from(BTF_PATH));
+        match named.map(|path| read_file(&path)).transpose() {
+            Ok(content) => Ok(Self { path, content }),
             Err(cause) => Err(EbpfUnavailable::NoBtf { path, cause }),
         }
     }
 
-    fn into_content(self) -> Result<(PathBuf, Content), EbpfUnavailable> {
-        let path = match self {
-            Self::Named(path, content) => return Ok((path, Content::Read(content))),
-            Self::Kernel => PathBuf::from(BTF_PATH),
-        };
-        match Content::of_kernel(&path) {
+    fn into_content(self) -> Result<(PathBuf, Vec<u8>), EbpfUnavailable> {
+        let Self { path, content } = self;
+        match content.map_or_else(|| read_file(&path), Ok) {
             Ok(content) => Ok((path, content)),
             Err(cause) => Err(EbpfUnavailable::NoBtf { path, cause }),
-        }
-    }
-}
-
-/// The content of a file of type information.
-enum Content {
-    /// Pages of the kernel, which are never written.
-    Mapped(NonNull<c_void>, usize),
-    Read(Vec<u8>),
-}
-
-impl Content {
-    /// The kernel's own file at this path. It can be mapped since 6.16 (the kernel's commit
-    /// a539e2a6d51d); else it is read, a page at a time.
-    fn of_kernel(path: &Path) -> io::Result<Self> {
-        let file = open(path)?;
-        match Self::map(&file) {
-            Some(mapped) => Ok(mapped),
-            None => read(file).map(Self::Read),
-        }
-    }
-
-    /// Maps the file if it is in sysfs. One that is mounted in its place could be shortened while
-    /// it is mapped.
-    fn map(file: &File) -> Option<Self> {
-        const SYSFS_MAGIC: i64 = 0x6265_6572;
-        let length = usize::try_from(file.metadata().ok()?.len())
-            .ok()
-            .filter(|&length| length > 0)?;
-        if fstatfs(file).ok()?.f_type != SYSFS_MAGIC {
-            return None;
-        }
-        // SAFETY: a new mapping, at an address that the kernel chooses.
-        let start = unsafe {
-            mmap(
-                ptr::null_mut(),
-                length,
-                ProtFlags::READ,
-                MapFlags::PRIVATE,
-                file,
-                0,
-            )
-        }
-        .ok()?;
-        NonNull::new(start).map(|start| Self::Mapped(start, length))
-    }
-}
-
-impl Deref for Content {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            // SAFETY: mapped with this length until it is dropped; nobody writes these pages.
-            Self::Mapped(start, length) => unsafe {
-                slice::from_raw_parts(start.as_ptr().cast(), *length)
-            },
-            Self::Read(content) => content,
-        }
-    }
-}
-
-impl Drop for Content {
-    fn drop(&mut self) {
-        if let Self::Mapped(start, length) = *self {
-            // SAFETY: it is mapped, and no reference to it is left. This does not fail.
-            let _ = unsafe { munmap(start.as_ptr(), length) };
         }
     }
 }
@@ -152,10 +71,6 @@ impl Drop for Content {
 /// Reads a file of type information. Refuses anything but a regular file of limited length, and
 /// does not wait for the writer of a FIFO.
 pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    read(open(path)?)
-}
-
-fn open(path: &Path) -> io::Result<File> {
     let file = fs::OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
@@ -167,19 +82,12 @@ fn open(path: &Path) -> io::Result<File> {
     if !found.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
-    Ok(file)
-}
-
-fn read(file: File) -> io::Result<Vec<u8>> {
-    let length = file.metadata()?.len();
-    let mut content =
-        Vec::with_capacity(usize::try_from(length.min(MAX_BTF_BYTES)).unwrap_or(0) + 1);
+    let room = usize::try_from(found.len().min(MAX_BTF_BYTES)).unwrap_or(0) + 1;
+    let mut content = Vec::with_capacity(room);
     file.take(MAX_BTF_BYTES + 1).read_to_end(&mut content)?;
     if content.len() as u64 > MAX_BTF_BYTES {
-        return Err(io::Error::other(format!(
-            "it is longer than {} MiB",
-            MAX_BTF_BYTES >> 20
-        )));
+        let most = MAX_BTF_BYTES >> 20;
+        return Err(io::Error::other(format!("it is longer than {most} MiB")));
     }
     Ok(content)
 }
@@ -234,49 +142,35 @@ fn ring_programs(
     types: &btf::Btf<'_>,
     notes: &mut Vec<String>,
 ) -> Vec<(&'static str, &'static str)> {
-    let found = |(program, tracepoints): (&'static str, &'static [&'static str])| {
-        Some((
-            program,
-            *tracepoints
-                .iter()
-                .find(|tracepoint| types.has_tracepoint(tracepoint))?,
-        ))
-    };
-    programs::RING
-        .into_iter()
-        .map(found)
-        .collect::<Option<_>>()
-        .unwrap_or_else(|| {
-            notes.push(
-                "what io_uring operations move is unknown: this kernel lacks a tracepoint for it"
-                    .to_owned(),
-            );
-            Vec::new()
+    let found: Option<Vec<_>> = programs::RING
+        .iter()
+        .map(|(program, tracepoints)| {
+            let mut tracepoints = tracepoints.iter();
+            let tracepoint = tracepoints.find(|tracepoint| types.has_tracepoint(tracepoint))?;
+            Some((*program, *tracepoint))
         })
+        .collect();
+    found.unwrap_or_else(|| {
+        let note =
+            "what io_uring operations move is unknown: this kernel lacks a tracepoint for it";
+        notes.push(note.to_owned());
+        Vec::new()
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::{fs::File, process::Command};
 
     use super::*;
-    use crate::backend::ebpf::unavailable;
 
     #[test]
     fn only_a_regular_file_of_limited_length_is_read() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("types");
-        let why = |path: &Path| {
-            read_file(path)
-                .map_err(|error| error.to_string())
-                .expect_err("refused")
-        };
-        assert!(
-            Command::new("mkfifo")
-                .arg(&path)
-                .status()
-                .is_ok_and(|status| status.success())
-        );
+        let why = |path: &Path| read_file(path).expect_err("refused").to_string();
+        let made = Command::new("mkfifo").arg(&path).status();
+        assert!(made.is_ok_and(|status| status.success()));
         assert_eq!(why(&path), "it is not a regular file");
         assert_eq!(why(Path::new("/dev/zero")), "it is not a regular file");
         assert_eq!(why(folder.path()), "Is a directory (os error 21)");
@@ -287,18 +181,5 @@ mod tests {
         assert_eq!(why(&path), "it is longer than 64 MiB");
         file.set_len(3).expect("shorter");
         assert_eq!(read_file(&path).expect("readable"), [0; 3]);
-        let content = Content::of_kernel(&path).expect("readable");
-        assert!(
-            matches!(&content, Content::Read(content) if *content == [0; 3]),
-            "a file outside of sysfs is not mapped"
-        );
-    }
-
-    #[test]
-    fn the_kernels_own_file_is_the_same_whether_it_is_mapped_or_read() {
-        let content = Content::of_kernel(Path::new(BTF_PATH)).expect("needs a kernel with BTF");
-        assert!(content[..] == read_file(Path::new(BTF_PATH)).expect("readable")[..]);
-        let can_be_mapped = unavailable::version(&unavailable::release()) >= Some((6, 16));
-        assert!(matches!(content, Content::Mapped(..)) || !can_be_mapped);
     }
 }

@@ -25,17 +25,15 @@ impl LiveTasks {
     pub fn now(loaded: &Loaded) -> Result<Self, RunError> {
         let is_proc_ours = is_proc_ours();
         let tasks = loaded.maps.live_tasks()?;
-        let counters = tasks
-            .iter()
-            .filter(|task| task.exited_ns == 0)
-            .map(|task| {
-                (
-                    task.serial,
-                    is_proc_ours.then(|| counters(task.pid, task.tid)).flatten(),
-                )
-            })
-            .collect();
-        Ok(Self { tasks, counters })
+        let not_exiting = tasks.iter().filter(|task| task.exited_ns == 0);
+        let counters = not_exiting.map(|task| {
+            let counters = is_proc_ours.then(|| counters(task.pid, task.tid));
+            (task.serial, counters.flatten())
+        });
+        Ok(Self {
+            counters: counters.collect(),
+            tasks,
+        })
     }
 }
 
@@ -45,8 +43,8 @@ const EXITING: u64 = 4;
 /// Whether `/proc` belongs to the PID namespace of this process. If not, its ids are those of other
 /// processes.
 pub fn is_proc_ours() -> bool {
-    fs::read_link("/proc/self")
-        .is_ok_and(|own| own.to_str() == Some(&std::process::id().to_string()))
+    let own = std::process::id().to_string();
+    fs::read_link("/proc/self").is_ok_and(|id| id.to_str() == Some(&own))
 }
 
 /// The counters of a live task so far; `None` if it is gone or about to end. A thread that was
@@ -58,8 +56,9 @@ fn counters(pid: u32, tid: u32) -> Option<RawCounters> {
         return None;
     }
     let status = read("status")?;
-    let runtime_ns =
-        read("schedstat").and_then(|text| text.split_ascii_whitespace().next()?.parse().ok());
+    let schedstat = read("schedstat").unwrap_or_default();
+    let runtime_ns = schedstat.split_ascii_whitespace().next();
+    let runtime_ns = runtime_ns.and_then(|text| text.parse().ok());
     Some(RawCounters {
         user_ns: stat.user_ns,
         system_ns: stat.system_ns,
@@ -73,9 +72,8 @@ fn counters(pid: u32, tid: u32) -> Option<RawCounters> {
 }
 
 fn field(status: &str, name: &str) -> Option<u64> {
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    let mut lines = status.lines();
+    lines.find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
 #[derive(Debug, PartialEq, Eq)]

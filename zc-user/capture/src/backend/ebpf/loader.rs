@@ -13,6 +13,7 @@ use libc::{
     BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, PR_SET_SECCOMP, SECCOMP_MODE_FILTER,
     SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, seccomp_data, sock_filter, sock_fprog,
 };
+use nix::errno::Errno;
 
 /// The calls that open files.
 const OPEN: &[libc::c_long] = &[
@@ -42,25 +43,18 @@ fn forbid_open() -> io::Result<()> {
     // SAFETY: the kernel copies the filter. It is for the calls of this thread, which makes none of
     // another architecture.
     let outcome = unsafe { libc::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &raw const program) };
-    if outcome == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    Ok(Errno::result(outcome).map(drop)?)
 }
 
 /// `ENOENT` for the calls of [`OPEN`]; all others are allowed.
 fn filter() -> Vec<sock_filter> {
+    let refusal = SECCOMP_RET_ERRNO | libc::ENOENT.unsigned_abs();
     let load_number = instruction(BPF_LD | BPF_W | BPF_ABS, offset_of!(seccomp_data, nr), 0);
     let mut filter = vec![load_number];
     for &call in OPEN {
         // The next instruction is skipped if it is not this call.
         filter.push(instruction(BPF_JMP | BPF_JEQ | BPF_K, call, 1));
-        filter.push(instruction(
-            BPF_RET | BPF_K,
-            SECCOMP_RET_ERRNO | libc::ENOENT.unsigned_abs(),
-            0,
-        ));
+        filter.push(instruction(BPF_RET | BPF_K, refusal, 0));
     }
     filter.push(instruction(BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0));
     filter
@@ -86,14 +80,10 @@ mod tests {
     fn only_the_thread_of_the_loader_cannot_open_files() {
         let within = thread::spawn(|| {
             forbid_open().expect("seccomp is allowed here");
-            fs::read("/sys/kernel/btf/vmlinux")
-                .map_err(|error| error.kind())
-                .map(|_| ())
+            let read = fs::read("/sys/kernel/btf/vmlinux");
+            read.expect_err("cannot be opened").kind()
         });
-        assert_eq!(
-            within.join().expect("no panic"),
-            Err(io::ErrorKind::NotFound)
-        );
+        assert_eq!(within.join().expect("no panic"), io::ErrorKind::NotFound);
         assert!(fs::metadata("/").is_ok() && fs::File::open("/proc/self/status").is_ok());
     }
 

@@ -30,59 +30,47 @@ pub struct Samples(());
 pub struct Change(Infallible);
 
 impl Change {
-    /// Never called.
     pub fn file(&self) -> Option<FileNumber> {
         match self.0 {}
     }
 }
 
 impl Samples {
-    /// None: `loaded` does not record any.
     pub fn open(loaded: &mut Loaded, _recorded: Recorded) -> io::Result<Self> {
         drop(loaded.take_samples());
         Ok(Self(()))
     }
 
-    /// Never ready.
     pub async fn more(&mut self) -> io::Result<()> {
         std::future::pending().await
     }
 
-    /// Does nothing.
     pub fn begin_batch(&mut self) {}
 
-    /// Never.
     pub fn has_more(&self) -> bool {
         false
     }
 
-    /// Always `None`.
     pub fn until_change(&mut self) -> Option<Change> {
         None
     }
 
-    /// Never called.
     pub fn change(&mut self, change: Change, _file: Option<&File>) {
         match change.0 {}
     }
 
-    /// Always 0.
     pub fn take_unreadable(&mut self) -> u64 {
         0
     }
 
-    /// Does nothing: no row has callers.
     pub fn take_task(&mut self, _task: u32, _counts: &mut Counts) {}
 
-    /// Does nothing: no row has callers.
     pub fn take_all(&mut self, _counts: &mut Counts) {}
 
-    /// Always `None`: nothing was to be kept.
     pub fn note(&self) -> Option<String> {
         None
     }
 
-    /// Always `None`: unknown.
     pub fn into_stacks(self) -> Option<Vec<Stack>> {
         None
     }

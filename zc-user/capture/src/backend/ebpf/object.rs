@@ -123,14 +123,12 @@ impl Loaded {
         TooOld::check(&unavailable::release())?;
         make_room_for_descriptors();
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
-        let (
-            kernel,
-            Prepared {
-                mut loader,
-                specs,
-                mut object,
-            },
-        ) = prepare(types, settings.selection)?;
+        let (kernel, prepared) = prepare(types, settings.selection)?;
+        let Prepared {
+            mut loader,
+            specs,
+            mut object,
+        } = prepared;
         let tracepoints = kernel.tracepoints;
         let types = thread::Builder::new()
             .spawn(move || tracepoints.to_types())
@@ -141,11 +139,8 @@ impl Loaded {
             &[]
         };
         let hooks = Hook::choose(rings, kernel.preemption);
-        let programs: Vec<&str> = hooks
-            .iter()
-            .map(|hook| hook.program)
-            .chain([programs::SCOPE])
-            .collect();
+        let programs = hooks.iter().map(|hook| hook.program);
+        let programs: Vec<&str> = programs.chain([programs::SCOPE]).collect();
         needed::keep_programs(&mut object, &programs);
         let globals = Globals {
             fields: kernel.fields,
@@ -258,12 +253,8 @@ impl Loaded {
 
     /// Whether the task that [`arm`](Self::arm) waits for has not been created yet.
     pub fn is_armed(&self) -> Result<bool, EbpfUnavailable> {
-        Ok(self
-            .control
-            .get(&0, 0)
-            .map_err(|error| refused(&error))?
-            .armed
-            != zc_ebpf::armed::OFF)
+        let control = self.control.get(&0, 0).map_err(|error| refused(&error))?;
+        Ok(control.armed != zc_ebpf::armed::OFF)
     }
 
     /// Ends the trace for all programs at once.
@@ -293,12 +284,9 @@ impl Loaded {
     }
 
     fn misses(&self, is_wanted: impl Fn(&Hook) -> bool) -> io::Result<u64> {
-        let mut programs = self
-            .hooks
-            .iter()
-            .filter(|hook| is_wanted(hook))
-            .filter_map(|hook| self.ebpf.program(hook.program));
-        programs.try_fold(0, |sum, program| Ok(sum + misses(program)?))
+        let hooks = self.hooks.iter().filter(|hook| is_wanted(hook));
+        let programs = hooks.filter_map(|hook| self.ebpf.program(hook.program));
+        programs.map(misses).sum()
     }
 
     /// The object itself, for the log of the programs.
@@ -344,13 +332,11 @@ struct Prepared {
 /// not depend on it.
 fn prepare(types: TypesFile, selection: &Selection) -> Result<(Kernel, Prepared), EbpfUnavailable> {
     thread::scope(|scope| {
-        let prepare = || {
-            let (specs, object) = (specs(selection), OBJECT.to_vec());
-            Prepared {
-                specs,
-                object,
-                loader: loader::new(),
-            }
+        let prepare = || Prepared {
+            specs: specs(selection),
+            object: OBJECT.to_vec(),
+            // From here on, the thread cannot open files.
+            loader: loader::new(),
         };
         let prepared = thread::Builder::new()
             .spawn_scoped(scope, prepare)
@@ -397,15 +383,7 @@ fn load<'a>(
         .override_global(globals::RECORDED, &globals.recorded, true)
         .override_global(globals::LAST_SLOT, &globals.last_slot, true)
         .override_global(globals::USES_NEAR_ROWS, &globals.uses_near_rows, true)
-        .override_global(
-            aya_log::LEVEL,
-            if settings.verbose {
-                &DEBUG_LEVEL
-            } else {
-                &SILENT_LEVEL
-            },
-            true,
-        )
+        .override_global(aya_log::LEVEL, &LEVELS[usize::from(settings.verbose)], true)
         .map_max_entries(maps::TASKS, task_slots(limits))
         .map_max_entries(maps::TASK_SLOTS, limits.max_tasks)
         .map_max_entries(maps::NEAR_ROWS, near_rows(limits.max_rows).max(1))
@@ -427,9 +405,8 @@ fn load<'a>(
         .map_err(|error| object_refused(&error))
 }
 
-/// `aya_log::Level::Debug`, and the level below all.
-static DEBUG_LEVEL: u8 = aya_log::Level::Debug as u8;
-static SILENT_LEVEL: u8 = 0;
+/// The level of messages that is below all, and that of messages for debugging.
+static LEVELS: [u8; 2] = [0, aya_log::Level::Debug as u8];
 
 /// Room for the events of as many tasks as may be alive at once, and as much again for messages
 /// about files: at most 4 MiB, or 8 MiB with more than two processors. A process sends about 1.6 KB
@@ -489,21 +466,13 @@ fn attach(
     hooks: &[Hook],
     processors: usize,
 ) -> Result<Links, EbpfUnavailable> {
-    let mut loads: Vec<_> = ebpf
-        .programs_mut()
-        .filter_map(|(name, program)| {
-            let (place, &hook) = hooks
-                .iter()
-                .enumerate()
-                .find(|(_, hook)| hook.program == name)?;
-            Some(Load {
-                place,
-                hook,
-                program,
-            })
-        })
-        .collect();
-    loads.sort_by_key(|load| load.hook.rank());
+    let mut loads: Vec<Load<'_>> = Vec::new();
+    for (name, program) in ebpf.programs_mut() {
+        if let Some(place) = hooks.iter().position(|hook| hook.program == name) {
+            loads.push((place, hooks[place], program));
+        }
+    }
+    loads.sort_by_key(|(_, hook, _)| hook.rank());
     let refusals = load_in_parallel(loads, types, processors).map_err(|error| no_thread(&error))?;
     // If several are refused, the message always names the same one.
     if let Some((_, refusal)) = refusals.into_iter().min_by_key(|(place, _)| *place) {
@@ -511,26 +480,23 @@ fn attach(
     }
     let mut links = Links::default();
     for hook in hooks {
-        let absent =
-            || EbpfUnavailable::Refused(format!("the object has no program {}", hook.program));
-        let link = hook.attach(ebpf.program_mut(hook.program).ok_or_else(absent)?)?;
+        let program = ebpf.program_mut(hook.program);
+        let link = hook.attach(program.ok_or_else(|| no_program(hook.program))?)?;
         if hook.watches_ends {
-            &mut links.of_ends
+            links.of_ends.push(link);
         } else {
-            &mut links.of_counting
+            links.of_counting.push(link);
         }
-        .push(link);
     }
     Ok(links)
 }
 
-/// A program to load.
-struct Load<'a> {
-    /// Its place among the programs that are attached.
-    place: usize,
-    hook: Hook,
-    program: &'a mut Program,
+fn no_program(name: &str) -> EbpfUnavailable {
+    EbpfUnavailable::Refused(format!("the object has no program {name}"))
 }
+
+/// A program to load, after its place among the programs that are attached.
+type Load<'a> = (usize, Hook, &'a mut Program);
 
 /// Loads the programs, each in the first thread that is free: most of the start-up time is the
 /// verifier's. There are as many threads as processors. Returns why programs were refused, with
@@ -544,13 +510,9 @@ fn load_in_parallel(
     let queue = Mutex::new(loads.into_iter());
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || -> Vec<_> {
-        let refusal = |load: Load<'_>| {
-            load.hook
-                .verify(load.program, types)
-                .err()
-                .map(|refusal| (load.place, refusal))
-        };
-        std::iter::from_fn(next).filter_map(refusal).collect()
+        std::iter::from_fn(next)
+            .filter_map(|(place, hook, program)| Some((place, hook.verify(program, types).err()?)))
+            .collect()
     };
     thread::scope(|scope| {
         let others: Vec<_> = (1..threads)
@@ -558,23 +520,22 @@ fn load_in_parallel(
             .collect::<io::Result<_>>()?;
         let mut refusals = work();
         for thread in others {
-            refusals.extend(
-                thread
-                    .join()
-                    .map_err(|_| io::Error::other("a thread that loads programs panicked"))?,
-            );
+            let panicked = |_| io::Error::other("a thread that loads programs panicked");
+            refusals.extend(thread.join().map_err(panicked)?);
         }
         Ok(refusals)
     })
 }
 
 fn forgetting(ebpf: &mut Ebpf, limits: Limits) -> Result<Forgetting, EbpfUnavailable> {
-    let (room, files, memories) = (
-        take(ebpf, maps::FILE_ROOM)?,
-        take(ebpf, maps::FILES)?,
+    let room = take(ebpf, maps::FILE_ROOM)?;
+    let files = take(ebpf, maps::FILES)?;
+    Ok(Forgetting::new(
+        room,
+        files,
         take(ebpf, maps::MEMORIES)?,
-    );
-    Ok(Forgetting::new(room, files, memories, limits))
+        limits,
+    ))
 }
 
 fn take<T: TryFrom<Map, Error = MapError>>(
@@ -592,42 +553,28 @@ fn take<T: TryFrom<Map, Error = MapError>>(
 impl Loaded {
     /// Prepares for a thread of this process to enter the scope by [`step`](Self::step).
     pub fn await_thread(&mut self) -> Result<(), EbpfUnavailable> {
-        let program: &mut RawTracePoint = self
-            .ebpf
-            .program_mut(programs::SCOPE)
-            .ok_or_else(|| {
-                EbpfUnavailable::Refused(format!("the object has no program {}", programs::SCOPE))
-            })?
-            .try_into()
+        let program = self.ebpf.program_mut(programs::SCOPE);
+        let program = program.ok_or_else(|| no_program(programs::SCOPE))?;
+        <&mut RawTracePoint>::try_from(program)
+            .and_then(RawTracePoint::load)
             .map_err(|error| program_refused(programs::SCOPE, &error))?;
-        program
-            .load()
-            .map_err(|error| program_refused(programs::SCOPE, &error))?;
-        self.control
-            .set(
-                0,
-                Control {
-                    max_files: self.max_files,
-                    ..Control::default()
-                },
-                0,
-            )
-            .map_err(|error| refused(&error))
+        let control = Control {
+            max_files: self.max_files,
+            ..Control::default()
+        };
+        let set = self.control.set(0, control, 0);
+        set.map_err(|error| refused(&error))
     }
 
     /// Has the kernel side bring this thread into or out of the scope, by a constant of
     /// [`scope`](zc_ebpf::scope).
     pub fn step(&self, wanted: u64) -> Result<(), EbpfUnavailable> {
-        let program: Option<Result<&RawTracePoint, _>> =
-            self.ebpf.program(programs::SCOPE).map(TryInto::try_into);
-        let Some(Ok(program)) = program else {
-            return Err(EbpfUnavailable::Refused("a trace that is not ready".into()));
-        };
+        let program = self.ebpf.program(programs::SCOPE);
+        let program = program.ok_or_else(|| no_program(programs::SCOPE))?;
         let mut options = RawTracePointRunOptions::new();
         options.args[0] = wanted;
-        program
-            .test_run(options)
-            .map(drop)
+        let run = <&RawTracePoint>::try_from(program).and_then(|program| program.test_run(options));
+        run.map(drop)
             .map_err(|error| program_refused(programs::SCOPE, &error))
     }
 }

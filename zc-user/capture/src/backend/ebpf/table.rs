@@ -1,5 +1,5 @@
-//! Reads many entries of a map with one system call, those of a hash ([`Table`]) or of an array
-//! ([`ArrayTable`]), and removes those of a hash. aya 0.14 has no function for that.
+//! Reads many entries of a hash map or an array with one system call, and removes those of a hash
+//! map. aya 0.14 has no function for that.
 //!
 //! Source: `bpf_map_do_batch` and `generic_map_lookup_batch` of the kernel's kernel/bpf/syscall.c
 //! and `__htab_map_lookup_and_delete_batch` of its kernel/bpf/hashtab.c.
@@ -15,6 +15,7 @@ use aya::{
     Pod,
     maps::{Array, HashMap, Map, MapData, MapError},
 };
+use nix::errno::Errno;
 
 /// `BPF_MAP_LOOKUP_BATCH` and `BPF_MAP_DELETE_BATCH` of the kernel's include/uapi/linux/bpf.h.
 const LOOKUP_BATCH: c_int = 24;
@@ -30,20 +31,28 @@ const REFUSED: [c_int; 4] = [libc::EEXIST, libc::E2BIG, libc::ENOMEM, libc::EBUS
 /// How many entries are read at once.
 const BATCH: usize = 256;
 
-/// A hash map of the kernel side.
+/// A hash map of the kernel side, or an array, which has the key `u32`.
 #[derive(Debug)]
 pub struct Table<K, V> {
     map: MapData,
     entries: PhantomData<(K, V)>,
 }
 
+/// An array of the kernel side whose entries are read together.
+pub type ArrayTable<V> = Table<u32, V>;
+
 impl<K: Pod, V: Pod> TryFrom<Map> for Table<K, V> {
     type Error = MapError;
 
     fn try_from(map: Map) -> Result<Self, MapError> {
         // Compares the sizes of keys and values with those of the map.
-        HashMap::<&MapData, K, V>::try_from(&map)?;
-        let Map::HashMap(map) = map else {
+        match &map {
+            Map::Array(_) if size_of::<K>() == size_of::<u32>() => {
+                drop(Array::<&MapData, V>::try_from(&map)?);
+            }
+            map => drop(HashMap::<&MapData, K, V>::try_from(map)?),
+        }
+        let (Map::HashMap(map) | Map::Array(map)) = map else {
             return Err(MapError::InvalidMapType { map_type: 0 });
         };
         Ok(Self {
@@ -53,40 +62,16 @@ impl<K: Pod, V: Pod> TryFrom<Map> for Table<K, V> {
     }
 }
 
-/// An array of the kernel side whose entries are read together.
-#[derive(Debug)]
-pub struct ArrayTable<V>(Table<u32, V>);
-
-impl<V: Pod> TryFrom<Map> for ArrayTable<V> {
-    type Error = MapError;
-
-    fn try_from(map: Map) -> Result<Self, MapError> {
-        // Compares the size of values with that of the map.
-        Array::<&MapData, V>::try_from(&map)?;
-        let Map::Array(map) = map else {
-            return Err(MapError::InvalidMapType { map_type: 0 });
-        };
-        Ok(Self(Table {
-            map,
-            entries: PhantomData,
-        }))
-    }
-}
-
 impl<V: Pod> ArrayTable<V> {
-    /// Calls the function with every entry and its index.
-    pub fn for_each(&self, entry: impl FnMut(u32, &V)) -> io::Result<()> {
-        self.0.for_each(entry)
-    }
-
     /// Replaces an entry.
     pub fn set(&self, index: u32, value: &V) -> io::Result<()> {
-        self.0.update(&index, value, 0)
+        self.update(&index, value, 0)
     }
 }
 
 /// The member `batch` of the kernel's `union bpf_attr`.
 #[repr(C)]
+#[derive(Default)]
 struct Attributes {
     in_batch: u64,
     out_batch: u64,
@@ -146,7 +131,7 @@ impl<K: Pod, V: Pod> Table<K, V> {
 
     fn update(&self, key: &K, value: &V, flags: u64) -> io::Result<()> {
         let mut attributes = Update {
-            map_fd: self.attributes().map_fd,
+            map_fd: self.map_fd(),
             padding: 0,
             key: std::ptr::from_ref(key).expose_provenance() as u64,
             value: std::ptr::from_ref(value).expose_provenance() as u64,
@@ -162,20 +147,20 @@ impl<K: Pod, V: Pod> Table<K, V> {
         let (mut keys, mut values) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
         let mut position = None;
         loop {
-            let next = self.read(position, &mut keys, &mut values);
-            if next
-                .as_ref()
-                .is_err_and(|error| error.raw_os_error() == Some(libc::ENOSPC))
-            {
-                // The entries of one bucket are read together.
-                keys.reserve(2 * keys.capacity());
-                values.reserve(keys.capacity());
-                continue;
+            match self.read(position, &mut keys, &mut values) {
+                Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
+                    // The entries of one bucket are read together.
+                    keys.reserve(2 * keys.capacity());
+                    values.reserve(keys.capacity());
+                }
+                next => {
+                    position = next?;
+                    batch(&keys, &values)?;
+                    if position.is_none() {
+                        return Ok(());
+                    }
+                }
             }
-            let next = next?;
-            batch(&keys, &values)?;
-            let Some(next) = next else { return Ok(()) };
-            position = Some(next);
         }
     }
 
@@ -187,8 +172,35 @@ impl<K: Pod, V: Pod> Table<K, V> {
         keys: &mut Vec<K>,
         values: &mut Vec<V>,
     ) -> io::Result<Option<u32>> {
-        // SAFETY: a map of these types, see `try_from`.
-        unsafe { read_batch(&self.map, position, keys, values) }
+        keys.clear();
+        values.clear();
+        let mut next = 0_u32;
+        let room = keys.capacity().min(values.capacity());
+        let position = position
+            .as_ref()
+            .map_or(std::ptr::null(), std::ptr::from_ref);
+        let mut attributes = Attributes {
+            in_batch: position.expose_provenance() as u64,
+            out_batch: (&raw mut next).expose_provenance() as u64,
+            keys: keys.as_mut_ptr().expose_provenance() as u64,
+            values: values.as_mut_ptr().expose_provenance() as u64,
+            count: u32::try_from(room).unwrap_or(u32::MAX),
+            map_fd: self.map_fd(),
+            ..Attributes::default()
+        };
+        let result = bpf(LOOKUP_BATCH, &mut attributes);
+        let is_end = matches!(&result, Err(error) if error.raw_os_error() == Some(libc::ENOENT));
+        if !is_end {
+            result?;
+        }
+        let filled = usize::try_from(attributes.count).unwrap_or(0).min(room);
+        // SAFETY: the kernel has filled so many. The map has keys and values of these sizes, see
+        // `try_from`, and they are valid for all bit patterns.
+        unsafe {
+            keys.set_len(filled);
+            values.set_len(filled);
+        }
+        Ok((!is_end).then_some(next))
     }
 
     fn remove(&self, keys: &[K]) -> io::Result<()> {
@@ -198,86 +210,25 @@ impl<K: Pod, V: Pod> Table<K, V> {
         let mut attributes = Attributes {
             keys: keys.as_ptr().expose_provenance() as u64,
             count: u32::try_from(keys.len()).unwrap_or(u32::MAX),
-            ..self.attributes()
+            map_fd: self.map_fd(),
+            ..Attributes::default()
         };
         bpf(DELETE_BATCH, &mut attributes)
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::of(&self.map)
-    }
-}
-
-/// Reads as many entries as there is room for, from this position on. Returns the position after
-/// them; `None` at the end.
-///
-/// # Safety
-///
-/// The keys and values of the map have these sizes and are valid for all bit patterns.
-unsafe fn read_batch<K: Pod, V: Pod>(
-    map: &MapData,
-    position: Option<u32>,
-    keys: &mut Vec<K>,
-    values: &mut Vec<V>,
-) -> io::Result<Option<u32>> {
-    keys.clear();
-    values.clear();
-    let mut next = 0_u32;
-    let room = keys.capacity().min(values.capacity());
-    let mut attributes = Attributes {
-        in_batch: position.as_ref().map_or(0, |position| {
-            std::ptr::from_ref(position).expose_provenance() as u64
-        }),
-        out_batch: (&raw mut next).expose_provenance() as u64,
-        keys: keys.as_mut_ptr().expose_provenance() as u64,
-        values: values.as_mut_ptr().expose_provenance() as u64,
-        count: u32::try_from(room).unwrap_or(u32::MAX),
-        ..Attributes::of(map)
-    };
-    let result = bpf(LOOKUP_BATCH, &mut attributes);
-    let is_end = result
-        .as_ref()
-        .is_err_and(|error| error.raw_os_error() == Some(libc::ENOENT));
-    if !is_end {
-        result?;
-    }
-    let filled = usize::try_from(attributes.count).unwrap_or(0).min(room);
-    // SAFETY: the kernel has filled so many, which are valid by the contract of this function.
-    unsafe {
-        keys.set_len(filled);
-        values.set_len(filled);
-    }
-    Ok((!is_end).then_some(next))
-}
-
-impl Attributes {
-    fn of(map: &MapData) -> Self {
-        let map_fd = u32::try_from(map.fd().as_fd().as_raw_fd()).unwrap_or(u32::MAX);
-        Self {
-            in_batch: 0,
-            out_batch: 0,
-            keys: 0,
-            values: 0,
-            count: 0,
-            map_fd,
-            elem_flags: 0,
-            flags: 0,
-        }
+    fn map_fd(&self) -> u32 {
+        // A descriptor is not negative.
+        self.map.fd().as_fd().as_raw_fd().unsigned_abs()
     }
 }
 
 /// Whether an entry was added, from the result of the call that should do so.
 fn is_added(result: io::Result<()>) -> io::Result<bool> {
-    match result {
-        Err(error)
-            if error
-                .raw_os_error()
-                .is_some_and(|errno| REFUSED.contains(&errno)) =>
-        {
-            Ok(false)
-        }
-        result => result.map(|()| true),
+    let errno = result.as_ref().err().and_then(io::Error::raw_os_error);
+    if errno.is_some_and(|errno| REFUSED.contains(&errno)) {
+        return Ok(false);
     }
+    result.map(|()| true)
 }
 
 /// `T` is the member of the kernel's `union bpf_attr` that the command takes.
@@ -292,11 +243,7 @@ fn bpf<T>(command: c_int, attributes: &mut T) -> io::Result<()> {
             size_of::<T>(),
         )
     };
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    Ok(Errno::result(result).map(drop)?)
 }
 
 #[cfg(test)]
@@ -306,19 +253,13 @@ mod tests {
     #[test]
     fn an_entry_for_which_there_is_no_room_is_no_error() {
         assert!(is_added(Ok(())).expect("was added"));
+        let failed = |errno| is_added(Err(io::Error::from_raw_os_error(errno)));
         for errno in REFUSED {
-            assert!(
-                !is_added(Err(io::Error::from_raw_os_error(errno))).expect("was refused"),
-                "{errno}"
-            );
+            assert!(!failed(errno).expect("was refused"), "{errno}");
         }
         for errno in [libc::EPERM, libc::EINVAL] {
-            assert_eq!(
-                is_added(Err(io::Error::from_raw_os_error(errno)))
-                    .expect_err("is wrong")
-                    .raw_os_error(),
-                Some(errno)
-            );
+            let error = failed(errno).expect_err("is wrong");
+            assert_eq!(error.raw_os_error(), Some(errno));
         }
     }
 }

@@ -215,7 +215,7 @@ const STEPS: [Step; 12] = [
         name: "readers",
         need: Need::Testing,
         check: readers,
-        by_hand: "install man, groff, bash, and for /usr/bin/python3 the modules prometheus_client and junitparser",
+        by_hand: "install man, groff, bash, and for /usr/bin/python3 the module junitparser",
     },
     Step {
         name: "rustfmt, clippy",
@@ -373,16 +373,8 @@ const READERS: [(&str, &str); 4] = [
     ("groff", "groff-base"),
     ("bash", "bash"),
 ];
-/// Modules of Debian's Python that do the same. Of Prometheus only its parsers, because the package
-/// of Prometheus itself starts a server.
-const READING_MODULES: [(&str, &str); 3] = [
-    ("prometheus_client.parser", "python3-prometheus-client"),
-    (
-        "prometheus_client.openmetrics.parser",
-        "python3-prometheus-client",
-    ),
-    ("junitparser", "python3-junitparser"),
-];
+/// The module of Debian's Python that does the same, with its package.
+const READING_MODULE: (&str, &str) = ("junitparser", "python3-junitparser");
 
 fn readers(host: &Host) -> State {
     let imports = |module: &str| {
@@ -391,17 +383,17 @@ fn readers(host: &Host) -> State {
     let missing_programs = READERS
         .into_iter()
         .filter(|(program, _)| on_path(program).is_none());
-    let missing_modules = READING_MODULES
+    let missing_module = [READING_MODULE]
         .into_iter()
         .filter(|(module, _)| !imports(module));
     let packages: Vec<&str> = missing_programs
-        .chain(missing_modules)
+        .chain(missing_module)
         .map(|(_, package)| package)
         .collect();
     if packages.is_empty() {
         let names = READERS
             .into_iter()
-            .chain(READING_MODULES)
+            .chain([READING_MODULE])
             .map(|(name, _)| name);
         return State::Ready(names.collect::<Vec<_>>().join(", "));
     }

@@ -20,7 +20,7 @@ use super::{
 use crate::command::check;
 
 /// Packages with programs that the tests use. Their dependencies are installed, too.
-const PACKAGES: [&str; 29] = [
+const PACKAGES: [&str; 28] = [
     "base-files",
     "base-passwd",
     "bash",
@@ -43,7 +43,6 @@ const PACKAGES: [&str; 29] = [
     "perl",
     "procps",
     "python3-junitparser",
-    "python3-prometheus-client",
     "rsync",
     "sed",
     "socat",

@@ -34,7 +34,7 @@ use clap::ValueEnum;
 
 pub use check::{CheckFormat, annotations, check, escape_workflow_commands};
 pub use compare::{CompareFormat, compare};
-pub use page::{Bars, Options, Weight};
+pub use page::{Bars, Options};
 pub use text::{command_line, escape, json};
 
 use crate::{diff::Diff, doctor::Diagnosis, report::Report, verify::Comparison};
@@ -88,8 +88,8 @@ pub fn render(report: &Report, format: Format, options: &Options) -> String {
         Format::Json => json(report),
         Format::Csv => csv::render(report),
         Format::Markdown => markdown::render(report, options),
-        Format::Folded => callers::folded(report, options.weight),
-        Format::Firefox => firefox::profile(report, options),
+        Format::Folded => callers::folded(report),
+        Format::Firefox => firefox::profile(report),
     }
 }
 

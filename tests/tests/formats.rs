@@ -51,90 +51,6 @@ fn python(script: &str, text: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Prints each sample as the parser understands it.
-const METRICS: &str = "
-import sys
-from {module} import text_string_to_metric_families as parse
-for family in parse(sys.stdin.read()):
-    assert family.type == 'gauge' and family.documentation, family
-    for sample in family.samples:
-        print(sample.name, sorted(sample.labels.items()), float(sample.value))
-";
-
-#[test]
-fn both_prometheus_parsers_read_the_metrics() {
-    for backend in ["ebpf", "strace"] {
-        let text = report_of(zctrace().backend(backend), "openmetrics", &odd());
-        let read = |module: &str| python(&METRICS.replace("{module}", module), &text);
-        // One parser is for the format that the textfile collector reads, the other for
-        // OpenMetrics, which is stricter.
-        let [old, strict] = [
-            "prometheus_client.parser",
-            "prometheus_client.openmetrics.parser",
-        ]
-        .map(read);
-        assert_eq!(old, strict);
-        assert_eq!(
-            old.lines().count(),
-            text.lines().filter(|line| !line.starts_with('#')).count()
-        );
-        assert!(
-            old.contains("zctrace_exit_status") && old.contains("\"odd\" | name, with \\\\"),
-            "{old}"
-        );
-        assert!(
-            old.lines()
-                .any(|line| line.starts_with("zctrace_syscall_calls ")
-                    && line.contains("('syscall', 'read')")),
-            "{old}"
-        );
-        // strace does not know the CPU time, so the metric is left out.
-        assert_eq!(old.contains("zctrace_cpu_seconds"), backend == "ebpf");
-    }
-}
-
-#[test]
-fn metrics_equal_the_figures_of_the_report() {
-    let run = zctrace().ebpf().run(&program("dd").args(&[
-        "if=/dev/zero",
-        "of=/dev/null",
-        "bs=4k",
-        "count=100",
-    ]));
-    let dir = TestDir::new();
-    let saved = dir.write(
-        "report.json",
-        serde_json::to_string(&run.report).expect("it can be written"),
-    );
-    let shown = zctrace()
-        .launch_with(&[
-            "report",
-            "--format",
-            "openmetrics",
-            saved.to_str().expect("text"),
-        ])
-        .finish();
-    let read = python(
-        &METRICS.replace("{module}", "prometheus_client.openmetrics.parser"),
-        shown.successful(),
-    );
-    for (metric, figure) in [
-        ("calls", run.totals().row("read").calls),
-        ("bytes", run.totals().row("read").bytes.expect("is known")),
-    ] {
-        let line = read.lines().find(|line| {
-            line.starts_with(&format!("zctrace_syscall_{metric} ")) && line.contains("'read'")
-        });
-        let value: f64 = line
-            .and_then(|line| line.rsplit(' ').next()?.parse().ok())
-            .expect("has a value");
-        assert!(
-            (value - f64::from(u32::try_from(figure).expect("is small"))).abs() < 0.5,
-            "{value} {figure}"
-        );
-    }
-}
-
 #[test]
 fn python_reads_the_csv() {
     let script = "
@@ -258,7 +174,7 @@ fn assert_is_refused(words: &[&str], end: &str) {
 
 #[test]
 fn unsupported_formats_are_refused_in_one_line() {
-    for format in ["csv", "markdown", "openmetrics"] {
+    for format in ["csv", "markdown", "folded"] {
         let refusal = zctrace()
             .option("--verify")
             .option(format!("--format={format}"))
@@ -272,7 +188,7 @@ fn unsupported_formats_are_refused_in_one_line() {
         );
     }
     assert_is_refused(
-        &["compare", "--format", "openmetrics", "true"],
+        &["compare", "--format", "folded", "true"],
         "it is one of table, json, csv, markdown\n",
     );
 }

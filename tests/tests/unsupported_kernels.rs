@@ -301,16 +301,10 @@ fn the_table_shows_notes_and_marks_unknown_values() {
 }
 
 #[test]
-fn low_limits_of_descriptors_or_memory_are_reported_in_one_line() {
-    for (limit, what) in [
-        ("-n 10", "Too many open files"),
-        ("-n 30", "Too many open files"),
-        ("-v 20000", "memory"),
-        ("-v 23000", "memory"),
-        ("-v 27000", "memory"),
-    ] {
-        let script = format!(r#"ulimit {limit}; exec "$@""#);
+fn a_low_limit_of_descriptors_is_reported_in_one_line() {
+    for limit in ["10", "30"] {
+        let script = format!(r#"ulimit -n {limit}; exec "$@""#);
         let limited = zctrace().ebpf().through(&["bash", "-c", &script, "bash"]);
-        limited.refuses().with_status(125).saying(what);
+        limited.refuses().with_status(125).saying("Too many open files");
     }
 }

@@ -13,7 +13,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint, error::Erro
 use clap_complete::Shell;
 use zctrace::{
     backend::{Choice, Recorded, SampledCalls},
-    render::{Format, PlainFormat, Weight},
+    render::{Format, PlainFormat},
     report::{Detail, SortKey},
     syscall::{Selection, class_names},
 };
@@ -213,21 +213,9 @@ pub struct DisplayArgs {
     #[arg(long)]
     pub all_transfers: bool,
 
-    /// What a sampled call counts in the formats folded and firefox.
-    #[arg(long, value_enum, default_value_t)]
-    pub weight: Weight,
-
     /// When to use colour.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub color: ColorWhen,
-}
-
-impl DisplayArgs {
-    /// Whether the output shows when each sampled call was made, or what it returned.
-    pub fn shows_sampled_calls(&self) -> bool {
-        self.format == Format::Firefox
-            || (self.format == Format::Folded && self.weight != Weight::Calls)
-    }
 }
 
 /// What the option `--syscalls` of `run` takes.
@@ -340,7 +328,7 @@ impl RunArgs {
                 with_paths.with_callers(SampledCalls::Some)
             }
         };
-        let with_callers = if self.display.shows_sampled_calls() {
+        let with_callers = if self.display.format == Format::Firefox {
             with_callers.with_caller_times()
         } else {
             with_callers

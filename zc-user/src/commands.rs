@@ -140,7 +140,7 @@ fn show(mut report: Report, display: &DisplayArgs, outputs: &Outputs) -> anyhow:
             report.processes_left_out()
         ));
     }
-    if display.shows_sampled_calls() && report.timeline.is_none() {
+    if display.format == Format::Firefox && report.timeline.is_none() {
         let why = report
             .notes
             .iter()
@@ -171,7 +171,6 @@ fn report_options(display: &DisplayArgs, output: &Output) -> render::Options {
         all_transfers,
         by: display.by,
         histogram,
-        weight: display.weight,
         ..render_options(display.color, output)
     }
 }

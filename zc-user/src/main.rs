@@ -1,7 +1,6 @@
 //! The program `zctrace`: parses the command line, runs a subcommand, prints errors, sets the exit
 //! status.
 
-mod allocator;
 mod cli;
 mod commands;
 mod output;
@@ -23,7 +22,6 @@ const FAILED: u8 = 125;
 const NOT_FOUND: u8 = 127;
 
 fn main() -> ExitCode {
-    allocator::set_exit_status(failure_status());
     let mut similar = None;
     let outcome = match Cli::read() {
         Ok(cli) => {

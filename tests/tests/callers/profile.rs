@@ -1,5 +1,4 @@
-//! Profiles for the Firefox Profiler, and stacks weighed by bytes and time. The file is checked
-//! against the format's description (firefox-devtools/profiler,
+//! Profiles for the Firefox Profiler. The file is checked against the format's description (firefox-devtools/profiler,
 //! `docs-developer/processed-profile-format.md` and `src/types/profile.js`): each table's columns
 //! have its length, and each index is in range.
 
@@ -120,14 +119,9 @@ struct Frame<'a> {
     library: Option<&'a str>,
 }
 
-/// A sample: its frames, from the call to the start of the thread, and its weight.
-struct Sample<'a> {
-    frames: Vec<Frame<'a>>,
-    weight: f64,
-}
-
-/// The samples of a thread.
-fn samples(thread: &Value) -> Vec<Sample<'_>> {
+/// The frames of each sample of a thread, from the call to the start of the thread. Each sample
+/// weighs 1.
+fn samples(thread: &Value) -> Vec<Vec<Frame<'_>>> {
     let at = |column: &Value, place: &Value| {
         column[usize::try_from(place.as_u64()?).ok()?]
             .clone()
@@ -153,13 +147,10 @@ fn samples(thread: &Value) -> Vec<Sample<'_>> {
         let next = |stack: &u64| {
             thread["stackTable"]["prefix"][usize::try_from(*stack).expect("small")].as_u64()
         };
-        let frames = std::iter::successors(stack.as_u64(), next)
+        assert_eq!(weight, 1);
+        std::iter::successors(stack.as_u64(), next)
             .map(frame)
-            .collect();
-        Sample {
-            frames,
-            weight: weight.as_f64().expect("a number"),
-        }
+            .collect()
     };
     items(&thread["samples"]["stack"])
         .iter()
@@ -172,7 +163,7 @@ fn samples(thread: &Value) -> Vec<Sample<'_>> {
 fn a_profile_has_each_call_with_its_stack_and_its_bytes() {
     let scene = Scene::new(1 << 20);
     let sink = Side::sink(&scene.spec("unix:", "socket"));
-    let zctrace = zctrace().options(&["--callers=all", "--format=firefox", "--weight=bytes"]);
+    let zctrace = zctrace().options(&["--callers=all", "--format=firefox"]);
     let profile = profile(
         zctrace,
         &copy(&in_rust(), "std-io-copy", &scene.spec("", "in"), &sink.spec),
@@ -186,18 +177,20 @@ fn a_profile_has_each_call_with_its_stack_and_its_bytes() {
             thread["name"].as_str(),
             thread["samples"]["weightType"].as_str()
         ),
-        (Some("copier"), Some("bytes"))
+        (Some("copier"), Some("samples"))
     );
     let samples = samples(thread);
     let of = |call: &str| {
         samples
             .iter()
-            .filter(|sample| sample.frames[0].function == call)
+            .zip(items(&thread["markers"]["data"]))
+            .filter(|(frames, _)| frames[0].function == call)
             .collect::<Vec<_>>()
     };
-    let sent: f64 = of("sendto").iter().map(|sample| sample.weight).sum();
+    let bytes = |(_, marker): &(_, &Value)| marker["bytes"].as_f64().expect("is known");
+    let sent: f64 = of("sendto").iter().map(bytes).sum();
     assert!((sent - f64::from(1 << 20)).abs() < 0.5, "{sent} of 1 MiB");
-    let frames = &of("sendto")[0].frames;
+    let frames = of("sendto")[0].0;
     let copier = frames
         .iter()
         .find(|frame| frame.function == "copier::library_copies::io_copy")
@@ -222,9 +215,7 @@ fn a_profile_has_each_call_with_its_stack_and_its_bytes() {
 #[test]
 fn times_lie_between_the_start_and_the_end_of_the_process() {
     let profile = profile(
-        zctrace()
-            .option("--callers=firefox")
-            .option("--weight=time"),
+        zctrace().option("--callers=firefox"),
         &workload("write").args(&["100", "10"]),
     );
     let thread = &profile["threads"][0];
@@ -243,19 +234,6 @@ fn times_lie_between_the_start_and_the_end_of_the_process() {
             "{from} to {to} in {start} to {end}"
         );
     }
-    let weights: f64 = items(&thread["samples"]["weight"]).iter().map(ms).sum();
-    assert!(
-        weights > 0.0 && weights < end - start,
-        "{weights} ms of {end}"
-    );
-    let durations = items(&markers["startTime"])
-        .iter()
-        .zip(items(&markers["endTime"]))
-        .map(|(from, to)| ms(to) - ms(from));
-    assert!(
-        (durations.sum::<f64>() - weights).abs() < 1e-3,
-        "the weights are the times of the calls"
-    );
 }
 
 #[test]
@@ -294,26 +272,9 @@ fn a_profile_says_what_is_sampled() {
     );
     let writes = samples(&profile["threads"][0])
         .iter()
-        .filter(|sample| sample.frames[0].function == "write")
+        .filter(|frames| frames[0].function == "write")
         .count();
     assert_eq!(writes, 7, "1, 2, 4, 8, 16, 32, 64");
-}
-
-#[test]
-fn folded_stacks_can_be_weighed_by_bytes() {
-    let dir = TestDir::new();
-    let zctrace = zctrace()
-        .options(&["--callers=all", "--format=folded", "--weight=bytes", "-o"])
-        .option(dir.join("folded"));
-    zctrace
-        .show(&workload("write").args(&["8", "10"]))
-        .successful();
-    let text = dir.read("folded");
-    assert!(
-        text.lines()
-            .any(|line| line.starts_with("workload;") && line.ends_with(";write 80")),
-        "{text}"
-    );
 }
 
 #[test]

@@ -488,7 +488,7 @@ fn a_missing_or_invalid_baseline_is_refused() {
     );
     refused(
         Some("{\"schema\": 99}"),
-        "cannot read 'b.json': it has schema 99; this zctrace reads schema 1 and schema 2",
+        "cannot read 'b.json': it has schema 99; this zctrace reads schema",
     );
     refused(
         Some("[1, 2]"),

@@ -11,6 +11,7 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use zctrace::{
     backend::strace::{Log, read_logs, tid_of_file},
+    render::Format,
     report::{Detail, Process, Report},
     syscall::Selection,
     trace::Trace,
@@ -22,9 +23,8 @@ use crate::{cli::ReportArgs, output::Output};
 /// Shows a saved report or strace logs.
 pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     ensure!(
-        !args.display.shows_sampled_calls(),
-        "a saved report lacks the times and the bytes of sampled calls: run the command again with --callers=firefox, or with \
-         --callers=folded and --weight"
+        args.display.format != Format::Firefox,
+        "a saved report lacks the times of sampled calls: run the command again with --callers=firefox"
     );
     let outputs = Outputs::open(&args.display, Output::Stdout)?;
     log_if(args.verbose)?;

@@ -8,7 +8,7 @@ use zctrace::{
     backend::{self, Choice, Listed, OnInterimTrace, OnProgress, RunOptions, Until},
     launch::{Environment, LaunchOptions, OnTracerExit},
     privileges::AfterAttach,
-    render,
+    render::{self, Format},
     trace::{Exit, Trace},
     verify::Comparison,
 };
@@ -26,7 +26,7 @@ use crate::{
 /// Traces a command and shows the report. The exit status is the command's own.
 pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let options = run_options(args)?;
-    if args.display.shows_sampled_calls() {
+    if args.display.format == Format::Firefox {
         ensure!(
             args.callers.is_some(),
             "the format shows sampled calls: add --callers, or --callers=all"

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    page::{Options, Page, Piece, Style, Weight, words},
+    page::{Options, Page, Piece, Style, words},
     section::{INDENT, plural},
     text,
 };
@@ -303,48 +303,22 @@ fn write_stack(page: &mut Page, stack: &Stack, directory: Option<&str>, options:
 }
 
 /// The stacks as flame graphs take them (`stackcollapse`): a line for each, from the process and
-/// its first function to the call, and the weight of its samples.
-pub(super) fn folded(report: &Report, weight: Weight) -> String {
+/// its first function to the call, and how many samples it has.
+pub(super) fn folded(report: &Report) -> String {
     let known = report.stacks.as_deref().unwrap_or_default();
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
-    let mut add = |process: Option<&str>, pid: u32, syscall: &str, stack: usize, weight: u64| {
-        let Some(stack) = known.get(stack) else {
+    each_stack(report, |process, syscall, of| {
+        let Some(stack) = known.get(of.stack) else {
             return;
         };
-        let mut parts = vec![process.map_or_else(|| pid.to_string(), part)];
+        let mut parts = vec![process.name().map_or_else(|| process.pid.to_string(), part)];
         parts.extend((!stack.complete).then(|| "[incomplete]".to_owned()));
         parts.extend(stack.frames.iter().rev().map(name_of_frame));
         parts.push(part(syscall));
-        *lines.entry(parts.join(";")).or_default() += weight;
-    };
-    if weight == Weight::Calls {
-        each_stack(report, |process, syscall, of| {
-            add(process.name(), process.pid, syscall, of.stack, of.samples)
-        });
-    } else {
-        for thread in report
-            .timeline
-            .iter()
-            .flat_map(|timeline| &timeline.threads)
-        {
-            for call in &thread.calls {
-                let weight = if weight == Weight::Bytes {
-                    call.bytes
-                } else {
-                    call.duration_ns
-                };
-                add(
-                    thread.process.as_deref(),
-                    thread.pid,
-                    &call.syscall,
-                    call.stack,
-                    weight.unwrap_or(0),
-                );
-            }
-        }
-    }
+        *lines.entry(parts.join(";")).or_default() += of.samples;
+    });
     let mut text = String::new();
-    for (line, samples) in lines.into_iter().filter(|(_, weight)| *weight > 0) {
+    for (line, samples) in lines {
         let _ = writeln!(text, "{line} {samples}");
     }
     text

@@ -9,14 +9,10 @@ use fxprof_processed_profile::{
     CategoryColor, CategoryHandle, CategoryPairHandle, CpuDelta, Frame as ProfileFrame, FrameFlags,
     FrameInfo, MarkerFieldFlags, MarkerFieldFormat, MarkerTiming, ProcessHandle, Profile,
     ReferenceTimestamp, SamplingInterval, StaticSchemaMarker, StaticSchemaMarkerField,
-    StringHandle, ThreadHandle, Timestamp, WeightType,
+    StringHandle, ThreadHandle, Timestamp,
 };
 
-use super::{
-    callers::name_of_frame,
-    page::{Options, Weight},
-    section::plural,
-};
+use super::{callers::name_of_frame, section::plural};
 use crate::report::{Report, Stack, TimedCall, TimedThread};
 use complete::Details;
 
@@ -25,8 +21,8 @@ const WHAT_IS_SAMPLED: &str = "calls 1, 2, 4, 8, ... of each thread, call and fi
     extrapolated: the calls in between are not in this profile.";
 
 /// The profile, in JSON.
-pub(super) fn profile(report: &Report, options: &Options) -> String {
-    let mut writer = Writer::new(report, options.weight);
+pub(super) fn profile(report: &Report) -> String {
+    let mut writer = Writer::new(report);
     let threads = report
         .timeline
         .as_ref()
@@ -45,27 +41,20 @@ pub(super) fn profile(report: &Report, options: &Options) -> String {
     let mut text = complete::json(
         &writer.profile,
         &writer.details,
-        &about(report, options.weight, writer.samples),
+        &about(report, writer.samples),
     );
     text.push('\n');
     text
 }
 
 /// What the profile's information panel shows: labels and values.
-fn about(report: &Report, weight: Weight, samples: u64) -> Vec<(&'static str, String)> {
+fn about(report: &Report, samples: u64) -> Vec<(&'static str, String)> {
     let calls: u64 = report
         .totals
         .syscalls
         .iter()
         .map(|syscall| syscall.calls)
         .sum();
-    let weight = match weight {
-        Weight::Calls => "the number of sampled calls",
-        Weight::Bytes => {
-            "the bytes that the sampled calls moved; 0 for a call that moves none or whose bytes are unknown"
-        }
-        Weight::Time => "the time that the sampled calls took; 0 if it is unknown",
-    };
     let share = format!(
         "{} of {}: {WHAT_IS_SAMPLED}",
         plural(samples, "call", "calls"),
@@ -82,7 +71,6 @@ fn about(report: &Report, weight: Weight, samples: u64) -> Vec<(&'static str, St
         ),
         ("Command", report.command.join(" ")),
         ("Samples", share),
-        ("Weight", weight.to_owned()),
     ]
     .into_iter()
     .chain(report.notes.iter().map(|note| ("Note", note.clone())))
@@ -94,7 +82,6 @@ fn about(report: &Report, weight: Weight, samples: u64) -> Vec<(&'static str, St
 struct Writer<'a> {
     profile: Profile,
     stacks: &'a [Stack],
-    weight: Weight,
     details: Details,
     code: CategoryHandle,
     moves_data: CategoryHandle,
@@ -103,7 +90,7 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(report: &'a Report, weight: Weight) -> Self {
+    fn new(report: &'a Report) -> Self {
         let started_at = report
             .timeline
             .as_ref()
@@ -132,7 +119,6 @@ impl<'a> Writer<'a> {
             details: Details::default(),
             samples: 0,
             profile,
-            weight,
         }
     }
 
@@ -169,13 +155,6 @@ impl<'a> Writer<'a> {
             self.profile
                 .set_thread_end_time(thread, since_start(of.ended_ns));
         }
-        let weight_type = match self.weight {
-            Weight::Calls => WeightType::Samples,
-            Weight::Bytes => WeightType::Bytes,
-            Weight::Time => WeightType::TracingMs,
-        };
-        self.profile
-            .set_thread_samples_weight_type(thread, weight_type);
         for call in &of.calls {
             self.add_call(thread, call);
         }
@@ -190,19 +169,9 @@ impl<'a> Writer<'a> {
         };
         let frames = self.frames(call, category);
         let stack = self.profile.intern_stack_frames(thread, frames.into_iter());
-        let weight = match self.weight {
-            Weight::Calls => 1.0,
-            Weight::Bytes => as_number(call.bytes),
-            Weight::Time => as_number(call.duration_ns) / NS_PER_MS,
-        };
         let at = since_start(call.at_ns);
-        self.profile.add_sample(
-            thread,
-            at,
-            stack,
-            CpuDelta::ZERO,
-            self.details.weight(weight),
-        );
+        self.profile
+            .add_sample(thread, at, stack, CpuDelta::ZERO, 1);
         let timing = match call.duration_ns {
             Some(ns) => {
                 MarkerTiming::Interval(at, since_start(call.at_ns.map(|at| at.saturating_add(ns))))
@@ -263,8 +232,6 @@ impl<'a> Writer<'a> {
         with_category.into_iter().map(frame).collect()
     }
 }
-
-const NS_PER_MS: f64 = 1_000_000.0;
 
 fn reference(time: SystemTime) -> ReferenceTimestamp {
     ReferenceTimestamp::from_duration_since_unix_epoch(
@@ -421,14 +388,8 @@ mod tests {
         }
     }
 
-    fn written(report: &Report, weight: Weight) -> Value {
-        let text = profile(
-            report,
-            &Options {
-                weight,
-                ..Options::default()
-            },
-        );
+    fn written(report: &Report) -> Value {
+        let text = profile(report);
         assert!(text.ends_with("}\n"));
         serde_json::from_str(&text).expect("it is JSON")
     }
@@ -460,7 +421,7 @@ mod tests {
 
     #[test]
     fn a_sample_has_its_functions_with_lines_and_the_call_as_its_leaf() {
-        let profile = written(&report(vec![call("write", 0, Some(8192))]), Weight::Calls);
+        let profile = written(&report(vec![call("write", 0, Some(8192))]));
         let thread = &profile["threads"][1];
         assert_eq!(
             (
@@ -486,34 +447,26 @@ mod tests {
 
     #[test]
     fn an_incomplete_stack_says_why_where_functions_are_missing() {
-        let profile = written(&report(vec![call("write", 1, None)]), Weight::Calls);
+        let profile = written(&report(vec![call("write", 1, None)]));
         let frames = frames(&profile["threads"][1]);
         let names: Vec<&str> = frames.iter().map(|(name, ..)| name.as_str()).collect();
         assert_eq!(names, ["write", "0x1234", "[incomplete: it is deep]"]);
     }
 
     #[test]
-    fn a_sample_weighs_what_was_asked_for() {
-        let report = report(vec![call("write", 0, Some(1 << 40))]);
-        let samples = |weight| written(&report, weight)["threads"][1]["samples"].clone();
-        for (weight, of_type, value) in [
-            (Weight::Calls, "samples", serde_json::json!(1)),
-            (Weight::Bytes, "bytes", serde_json::json!(1_u64 << 40)),
-            (Weight::Time, "tracing-ms", serde_json::json!(0.0025)),
-        ] {
-            let samples = samples(weight);
-            assert_eq!(
-                (samples["weightType"].as_str(), &samples["weight"][0]),
-                (Some(of_type), &value)
-            );
-        }
+    fn a_sample_weighs_one() {
+        let profile = written(&report(vec![call("write", 0, Some(1 << 40))]));
+        let samples = &profile["threads"][1]["samples"];
+        assert_eq!(
+            (samples["weightType"].as_str(), &samples["weight"][0]),
+            (Some("samples"), &serde_json::json!(1))
+        );
     }
 
     #[test]
-    fn unknown_bytes_are_null_in_the_marker_and_weigh_nothing() {
-        let profile = written(&report(vec![call("mmap", 0, None)]), Weight::Bytes);
+    fn unknown_bytes_are_null_in_the_marker() {
+        let profile = written(&report(vec![call("mmap", 0, None)]));
         let thread = &profile["threads"][1];
-        assert_eq!(thread["samples"]["weight"][0], 0);
         let markers = &thread["markers"];
         assert_eq!(markers["data"][0]["bytes"], Value::Null);
         assert_eq!(
@@ -531,9 +484,6 @@ mod tests {
             timeline: None,
             ..report(Vec::new())
         };
-        assert_eq!(
-            written(&empty, Weight::Calls)["threads"],
-            serde_json::json!([])
-        );
+        assert_eq!(written(&empty)["threads"], serde_json::json!([]));
     }
 }

@@ -2,8 +2,8 @@
 //! and colour are options, and nothing is printed here.
 //!
 //! - Reports: `table.rs` with `head.rs`, `programs.rs`, `transfers.rs`, `section.rs`, `latency.rs`
-//!   and `files.rs`; `markdown.rs`; `csv.rs`; `openmetrics.rs`; `firefox.rs`, a profile; `html.rs`
-//!   with `html/`, a page with pictures. JSON is the model.
+//!   and `files.rs`; `markdown.rs`; `csv.rs`; `firefox.rs`, a profile; `html.rs` with `html/`, a
+//!   page with pictures. JSON is the model.
 //! - `check.rs`, `compare.rs`, `diff.rs`, `doctor.rs`, `verify.rs`: what these subcommands and
 //!   `--verify` show.
 //! - `page.rs`, `columns.rs`, `text.rs`: what pages and tables are made of.
@@ -22,7 +22,6 @@ mod head;
 mod html;
 mod latency;
 mod markdown;
-mod openmetrics;
 mod page;
 mod programs;
 mod section;
@@ -35,7 +34,7 @@ use clap::ValueEnum;
 
 pub use check::{CheckFormat, annotations, check, escape_workflow_commands};
 pub use compare::{CompareFormat, compare};
-pub use page::{Bars, Options, Weight};
+pub use page::{Bars, Options};
 pub use text::{command_line, escape, json};
 
 use crate::{diff::Diff, doctor::Diagnosis, report::Report, verify::Comparison};
@@ -53,8 +52,6 @@ pub enum Format {
     Csv,
     /// GitHub's Markdown, for a comment or a job summary.
     Markdown,
-    /// Sums over all processes, for Prometheus or its textfile collector.
-    Openmetrics,
     /// With --callers: a line for each stack with its samples, for flame graphs.
     Folded,
     /// With --callers: each sampled call with its stack and its time, for the Firefox Profiler
@@ -79,7 +76,7 @@ impl Format {
         match self {
             Self::Table => Some(PlainFormat::Table),
             Self::Json => Some(PlainFormat::Json),
-            Self::Csv | Self::Markdown | Self::Openmetrics | Self::Folded | Self::Firefox => None,
+            Self::Csv | Self::Markdown | Self::Folded | Self::Firefox => None,
         }
     }
 }
@@ -91,9 +88,8 @@ pub fn render(report: &Report, format: Format, options: &Options) -> String {
         Format::Json => json(report),
         Format::Csv => csv::render(report),
         Format::Markdown => markdown::render(report, options),
-        Format::Openmetrics => openmetrics::render(report),
-        Format::Folded => callers::folded(report, options.weight),
-        Format::Firefox => firefox::profile(report, options),
+        Format::Folded => callers::folded(report),
+        Format::Firefox => firefox::profile(report),
     }
 }
 

@@ -1,6 +1,5 @@
 //! The page that text reports are written on: styled lines of limited width, and ruled tables.
 
-use clap::ValueEnum;
 use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
 
 use super::text;
@@ -21,20 +20,6 @@ pub struct Options {
     pub by: Option<Detail>,
     /// The characters of the distribution of times; `None`: it is not shown.
     pub histogram: Option<Bars>,
-    /// What a sampled call counts in stacks for flame graphs and in profiles.
-    pub weight: Weight,
-}
-
-/// What a sampled call counts in stacks for flame graphs and in profiles.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum Weight {
-    /// One.
-    #[default]
-    Calls,
-    /// The bytes that it moved.
-    Bytes,
-    /// The time that it took: ns in stacks for flame graphs, ms in profiles.
-    Time,
 }
 
 /// The characters that bars are drawn with.

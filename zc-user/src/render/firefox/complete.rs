@@ -1,7 +1,7 @@
 //! Completes what the crate `fxprof-processed-profile` writes. Up to 0.8, its frames are either
 //! addresses that somebody else gives names to, or labels: without lines, source files and
-//! libraries. Its weights are 32-bit integers. So frames are labels that stand for an entry of
-//! [`Details`], weights are places in a list, and both are replaced in the JSON.
+//! libraries. So frames are labels that stand for an entry of [`Details`], and are replaced in the
+//! JSON.
 //!
 //! The format is that of version 55 of firefox-devtools/profiler, `src/types/profile.js`.
 
@@ -18,12 +18,11 @@ const MARK: char = '\u{1}';
 /// `src/profile-logic/data-structures.js`).
 const LIBRARY: u32 = 1;
 
-/// What labels and weights stand for.
+/// What labels stand for.
 #[derive(Debug, Default)]
 pub struct Details {
     frames: Vec<Detail>,
     places: HashMap<Detail, usize>,
-    weights: Vec<f64>,
 }
 
 /// A frame.
@@ -64,12 +63,6 @@ impl Details {
         })
     }
 
-    /// What stands for this weight.
-    pub fn weight(&mut self, weight: f64) -> i32 {
-        self.weights.push(weight);
-        i32::try_from(self.weights.len() - 1).unwrap_or(i32::MAX)
-    }
-
     fn add(&mut self, detail: Detail) -> String {
         let next = self.frames.len();
         let place = *self.places.entry(detail.clone()).or_insert(next);
@@ -80,7 +73,7 @@ impl Details {
     }
 }
 
-/// The profile in JSON, with what its labels and weights stand for, and what its information panel
+/// The profile in JSON, with what its labels stand for, and what its information panel
 /// shows.
 pub fn json(profile: &Profile, details: &Details, about: &[(&str, String)]) -> String {
     let mut root = serde_json::to_value(profile).unwrap_or_default();
@@ -92,7 +85,6 @@ pub fn json(profile: &Profile, details: &Details, about: &[(&str, String)]) -> S
     let mut libraries = Libraries::default();
     for thread in root["threads"].as_array_mut().into_iter().flatten() {
         remove(&mut thread["samples"], "threadCPUDelta");
-        complete_weights(thread, &details.weights);
         complete_frames(thread, &details.frames, &mut libraries);
     }
     root["libs"] = libraries.list.into();
@@ -109,30 +101,6 @@ fn place(value: &Value) -> usize {
         .as_u64()
         .and_then(|number| usize::try_from(number).ok())
         .unwrap_or(usize::MAX)
-}
-
-fn complete_weights(thread: &mut Value, weights: &[f64]) {
-    for weight in thread["samples"]["weight"]
-        .as_array_mut()
-        .into_iter()
-        .flatten()
-    {
-        *weight = number(weights.get(place(weight)).copied().unwrap_or(0.0));
-    }
-}
-
-/// A whole number as such: `1` for `1.0`.
-fn number(value: f64) -> Value {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "whole, and not negative"
-    )]
-    if value.fract() == 0.0 && value >= 0.0 {
-        json!(value as u64)
-    } else {
-        json!(value)
-    }
 }
 
 /// The libraries of a profile.

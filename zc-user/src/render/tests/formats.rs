@@ -1,4 +1,4 @@
-//! CSV, Markdown and OpenMetrics: as snapshots, and read by independent parsers.
+//! CSV and Markdown: as snapshots, and read by independent parsers.
 
 use pulldown_cmark::{Event, Options as Extensions, Parser, Tag, TagEnd};
 
@@ -25,10 +25,6 @@ fn every_format_has_a_snapshot() {
         assert_snapshot(
             &format!("{name}-markdown"),
             &in_format(&report, Format::Markdown),
-        );
-        assert_snapshot(
-            &format!("{name}-openmetrics"),
-            &in_format(&report, Format::Openmetrics),
         );
         // Its lines end as RFC 4180 has it; those of the snapshots as all others here.
         assert_snapshot(
@@ -242,22 +238,4 @@ fn markdown_has_every_table() {
             );
         }
     }
-}
-
-#[test]
-fn samples_with_hostile_names_are_one_line_each() {
-    let text = in_format(&hostile(), Format::Openmetrics);
-    let is_sample = |line: &&str| {
-        line.starts_with("zctrace_")
-            && line.contains('{')
-            && line
-                .rsplit(' ')
-                .next()
-                .is_some_and(|value| value.parse::<f64>().is_ok())
-    };
-    let odd: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.starts_with("# ") && !is_sample(line))
-        .collect();
-    assert!(odd.is_empty() && text.ends_with("\n# EOF\n"), "{odd:?}");
 }

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Programs of the package `zc-tests`, in Rust and in C. Some C programs exist for x86 only.
-const WORKLOADS: [&str; 10] = [
+const WORKLOADS: [&str; 9] = [
     "copier",
     "workload",
     "odd-files",
@@ -33,7 +33,6 @@ const WORKLOADS: [&str; 10] = [
     "copier-c",
     "int80",
     "socketcall",
-    "std-copy",
 ];
 
 /// Paths of what was built. A guest has everything at the same paths as this machine, because they

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     syscall::{self, Abi, Selection},
-    trace::{FailedPath, FailedPaths, FirstBytes, GivenPath, Loss, StackId},
+    trace::{FailedPath, FailedPaths, FirstBytes, GivenPath, Loss},
 };
 
 /// The sums so far: the tasks with their calls, the files, and what is known of the log.
@@ -234,7 +234,6 @@ impl Counter<'_> {
     /// being made is counted later.
     pub fn returned(&mut self, id: TaskId, call: &Call<'_>) {
         let how = self.how(call.outcome.result);
-        self.tasks.get(id).rows.begin_call();
         let role = self.names.get(call.name).role;
         if let Ending::Value(value) = how {
             self.follow(id, call, role, value);
@@ -265,7 +264,6 @@ impl Counter<'_> {
             to: None,
             first_bytes: FirstBytes::default(),
             is_peek: known.name.starts_with("recv") && has_peek(call.args),
-            caller: None,
         };
         let is_wanted = match how {
             Ending::Error(_) => true,
@@ -340,15 +338,6 @@ impl Counter<'_> {
             }));
         } else {
             task.rows.add(name, known, task.abi, ended);
-        }
-    }
-
-    /// Records who made the call of a task that returned last. A call that is not counted has none.
-    pub fn add_caller(&mut self, id: TaskId, caller: StackId) {
-        let task = self.tasks.get(id);
-        match &mut task.uncertain_call {
-            Some(uncertain) => uncertain.ended.caller = Some(caller),
-            None => task.rows.add_caller(caller),
         }
     }
 

@@ -29,8 +29,8 @@ use tempfile::TempDir;
 use tokio::{io::unix::AsyncFd, time::sleep};
 
 use super::{
-    Collector, StraceError, callers::Unwinder, file_table::FILE_CALLS, inspect::ProcInspector,
-    names::FILLING, read::Lines,
+    Collector, StraceError, file_table::FILE_CALLS, inspect::ProcInspector, names::FILLING,
+    read::Lines,
 };
 use crate::{
     async_fd::watch_readable,
@@ -57,17 +57,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     // If strace is killed, the command becomes a child of zctrace, which can still report its end
     // and status.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
-    let unwinder = options
-        .recorded
-        .has_callers()
-        .then(|| Unwinder::of(strace))
-        .flatten();
-    let with_stacks = if unwinder.is_some() {
-        Stacks::Printed
-    } else {
-        Stacks::None
-    };
-    let command = command_line(strace, fifo.path(), shell, &program, with_stacks, options);
+    let command = command_line(strace, fifo.path(), shell, &program, options);
     let mut trace = new_trace(super::NAME, options, SystemTime::now())?;
     // strace itself keeps the environment of zctrace; by its options it gives the command its own.
     let launch = LaunchOptions {
@@ -84,8 +74,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     // Without /proc, nothing is known of files but what strace prints.
     let mut proc = ProcInspector::new().ok();
     let mut collector = Collector::new(&options.selection, options.until, &mut show)
-        .with_succeeded_paths(options.recorded.has_paths())
-        .with_stacks(unwinder);
+        .with_succeeded_paths(options.recorded.has_paths());
     if let Some(proc) = &mut proc {
         collector = collector.with_inspector(proc);
     }
@@ -118,7 +107,6 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
             trace.files = collected.files;
             trace.uncounted = collected.uncounted;
             trace.failed_paths = collected.failed_paths;
-            trace.stacks = collected.stacks;
             trace.processes = collected.processes;
             trace
         })
@@ -425,14 +413,6 @@ impl Fifo {
 /// those that show files.
 const TASK_CALLS: [&str; 6] = ["execve", "execveat", "clone", "clone3", "fork", "vfork"];
 
-/// Whether strace prints stacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stacks {
-    None,
-    /// Below each call.
-    Printed,
-}
-
 /// The command line that runs the command under strace with its log in `log`, through `shell` if
 /// the program is a script that needs one.
 ///
@@ -443,7 +423,6 @@ fn command_line(
     log: &Path,
     shell: Option<&'static str>,
     program: &Path,
-    stacks: Stacks,
     options: &RunOptions,
 ) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec![strace.into()];
@@ -472,9 +451,6 @@ fn command_line(
         .map(Into::into),
     );
     words.push(format!("--trace={}", trace_set(&options.selection)).into());
-    if stacks == Stacks::Printed {
-        words.push("-k".into());
-    }
     words.push("--output".into());
     words.push(log.into());
     for (name, value) in options.launch.environment.differences() {

@@ -4,8 +4,6 @@ mod builds;
 mod deep;
 mod profile;
 
-use std::fs;
-
 use zctrace::report::{Callers, Frame, Report, Stack, Transfer};
 
 use crate::{

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     backend::Until,
-    syscall::Selection,
+    syscalls::Selection,
     trace::{Exit, Loss, Trace},
 };
 

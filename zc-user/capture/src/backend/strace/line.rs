@@ -7,7 +7,7 @@ mod outcome;
 mod prefix;
 
 use super::syntax::{find_closing, find_top_level, seconds, tid, unsigned};
-use crate::syscall::Abi;
+use crate::syscalls::Abi;
 
 pub use outcome::{CallResult, Outcome};
 pub use prefix::{Clock, Prefix, Stamp};

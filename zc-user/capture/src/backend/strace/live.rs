@@ -28,10 +28,7 @@ use nix::{
 use tempfile::TempDir;
 use tokio::{io::unix::AsyncFd, time::sleep};
 
-use super::{
-    Collector, StraceError, file_table::FILE_CALLS, inspect::ProcInspector, names::FILLING,
-    read::Lines,
-};
+use super::{Collector, StraceError, inspect::ProcInspector, read::Lines};
 use crate::{
     async_fd::watch_readable,
     backend::{Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
@@ -39,7 +36,7 @@ use crate::{
         Child, Environment, Identity, LaunchError, LaunchOptions, OnTracerExit, Received, Signals,
         find_program, send,
     },
-    syscall::{CHANGING_DIRECTORY, Selection, passing_memory, path_calls},
+    syscalls::{CallEffect, Selection, Spec, known_calls},
     trace::{Exit, FirstBytes, Loss, State, Trace},
 };
 
@@ -105,7 +102,6 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
             trace.losses = collected.losses;
             trace.notes = collected.notes;
             trace.files = collected.files;
-            trace.uncounted = collected.uncounted;
             trace.failed_paths = collected.failed_paths;
             trace.processes = collected.processes;
             trace
@@ -409,10 +405,6 @@ impl Fifo {
     }
 }
 
-/// Calls that show which task created which, and which program runs. They are always traced, as are
-/// those that show files.
-const TASK_CALLS: [&str; 6] = ["execve", "execveat", "clone", "clone3", "fork", "vfork"];
-
 /// The command line that runs the command under strace with its log in `log`, through `shell` if
 /// the program is a script that needs one.
 ///
@@ -485,17 +477,14 @@ fn trace_set(selection: &Selection) -> String {
     match selection {
         Selection::All => "all".into(),
         Selection::Names(names) => {
-            let bare = names
+            let selected = names
                 .iter()
                 .map(|name| name.split('(').next().unwrap_or_default());
-            let of_files = FILE_CALLS.iter().map(|(name, _)| *name);
-            let mut words: Vec<String> = bare
-                .chain(TASK_CALLS)
-                .chain(of_files)
-                .chain(FILLING)
-                .chain(passing_memory())
-                .chain(path_calls())
-                .chain(CHANGING_DIRECTORY)
+            let others = known_calls()
+                .filter(|spec| is_always_traced(spec))
+                .map(|spec| spec.name);
+            let mut words: Vec<String> = selected
+                .chain(others)
                 .map(|name| format!("?{name}"))
                 .collect();
             words.sort_unstable();
@@ -503,6 +492,16 @@ fn trace_set(selection: &Selection) -> String {
             words.join(",")
         }
     }
+}
+
+/// Whether the call is traced even if it is not counted: it shows which task created which, which
+/// program runs, or which file is which, it overwrites what was read, or it takes a path.
+fn is_always_traced(spec: &Spec) -> bool {
+    use CallEffect::{CreatesTask, Executes, FillsMemory, Submits};
+    spec.path.is_some()
+        || spec.changes_directory
+        || spec.effect.is_about_files()
+        || matches!(spec.effect, CreatesTask | Executes | FillsMemory | Submits)
 }
 
 /// The shell that runs a script without a `#!` line, as with `execvp`.

@@ -7,7 +7,7 @@ use zc_ebpf::{UnwrittenRead, is_restart};
 use super::names::{KnownCall, NameId};
 use crate::{
     histogram::Histogram,
-    syscall::{Abi, Call, Fds, Returned, Spec},
+    syscalls::{Abi, Call, Fds, Returned, Spec},
     trace::{Ends, FileId, FirstBytes, Input, Row, Times},
 };
 

@@ -10,7 +10,7 @@ use crate::{
         Until,
         strace::line::{CallResult, Event, Line, Outcome},
     },
-    syscall::Selection,
+    syscalls::Selection,
     trace::{Row, Trace},
 };
 

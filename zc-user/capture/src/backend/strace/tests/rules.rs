@@ -8,7 +8,7 @@ use crate::{
         Until,
         strace::{Log, read_logs},
     },
-    syscall::{Abi, Selection},
+    syscalls::{Abi, Selection},
     trace::{Exit, FailedPath, Loss, Process, State, Trace},
 };
 

@@ -48,37 +48,6 @@ fn main() {
         compiler.build(&source_dir, sources, &built);
         install(&built, &profile_dir.join(name));
     }
-    if arch == "x86_64" {
-        let built = out_dir.join(STD_COPY);
-        build_std_copy(&built);
-        install(&built, &profile_dir.join(STD_COPY));
-    }
-}
-
-/// A Rust program that GNU ld links. Elsewhere than on `x86_64` it links all of them.
-const STD_COPY: &str = "std-copy";
-
-fn build_std_copy(program: &Path) {
-    let source = Path::new(&variable("CARGO_MANIFEST_DIR")).join("workloads/rust/std_copy.rs");
-    println!("cargo::rerun-if-changed={}", source.display());
-    let options = [
-        "--edition=2024",
-        "-O",
-        "-Cdebuginfo=line-tables-only",
-        "-Clinker-features=-lld",
-    ];
-    let status = Command::new(variable("RUSTC"))
-        .args(options)
-        .arg("-o")
-        .arg(program)
-        .arg(&source)
-        .status();
-    let status = status.expect("cargo runs it as well");
-    assert!(
-        status.success(),
-        "rustc failed on {}: {status}",
-        source.display()
-    );
 }
 
 /// An environment variable that Cargo sets for build scripts.

@@ -4,18 +4,11 @@ mod builds;
 mod deep;
 mod profile;
 
-use std::{fs, os::unix::fs::PermissionsExt as _};
-
 use zctrace::report::{Callers, Frame, Report, Stack, Transfer};
 
-#[cfg(target_arch = "x86_64")]
-use crate::harness::c;
 use crate::{
     copiers::{Scene, Side, copy, in_c, in_rust},
-    harness::{
-        BACKENDS, Launch, Program, TestDir, Zctrace, each_backend, program, shell, workload,
-        zctrace,
-    },
+    harness::{Launch, Program, TestDir, Zctrace, program, shell, workload, zctrace},
 };
 
 fn with_callers() -> Zctrace {
@@ -315,117 +308,16 @@ fn a_program_that_is_gone_by_the_end_is_unwound_without_names() {
     );
 }
 
-/// A place that calls were made at: its function, line and library function, and the samples.
-type Place<'a> = (Option<&'a str>, Option<u32>, Option<&'a str>, u64);
-
-/// Where the calls of transfers were made.
-fn sites(report: &Report) -> Vec<Place<'_>> {
-    let all = report
-        .transfers
-        .iter()
-        .flat_map(|transfer| &callers(transfer).sites);
-    let mut sites: Vec<_> = all
-        .map(|site| {
-            (
-                site.at.function.as_deref(),
-                site.at.line,
-                site.via.as_deref(),
-                site.samples,
-            )
-        })
-        .collect();
-    sites.sort_unstable();
-    sites
-}
-
-/// Runs a program under both backends with every call sampled.
-fn under_both(program: &Program) -> [Report; 2] {
-    each_backend().map(|zctrace| zctrace.option("--callers=all").run(program).report)
-}
-
-#[cfg(target_arch = "x86_64")]
 #[test]
-fn strace_and_ebpf_name_the_same_callers_of_a_program_that_gnu_ld_linked() {
-    let dir = TestDir::with("in", "a line\n".repeat(5000));
-    let file = dir.join("in").to_str().expect("a plain path").to_owned();
-    for (how, function, via) in [
-        ("library", "std_copy::by_library", Some("std::io::copy")),
-        ("hand", "std_copy::by_hand", Some("std::fs::File::read")),
-    ] {
-        let [ebpf, strace] = under_both(&c("std-copy").args(&[how, &file]));
-        assert_eq!(sites(&ebpf), sites(&strace));
-        assert!(
-            sites(&strace)
-                .iter()
-                .any(|site| (site.0, site.2) == (Some(function), via)),
-            "{:?}",
-            sites(&strace)
-        );
-        // Only strace does not know whether the bytes were changed.
-        let verdict = |transfer: &Transfer| {
-            transfer
-                .verdict
-                .replace(", perhaps changed or replaced on the way", "")
-        };
-        let verdicts = |report: &Report| report.transfers.iter().map(verdict).collect::<Vec<_>>();
-        assert_eq!(verdicts(&ebpf), verdicts(&strace));
-        assert_complete(&strace);
-    }
-}
-
-#[test]
-fn strace_and_ebpf_name_the_same_callers_of_a_program_in_c() {
-    let scene = Scene::new(1 << 18);
-    let [from, to] = [scene.spec("", "in"), scene.spec("", "out")];
-    let [ebpf, strace] = under_both(&copy(&in_c(), "read-write", &from, &to));
-    assert_eq!(sites(&ebpf), sites(&strace));
-    assert!(
-        sites(&strace)
-            .iter()
-            .all(|site| site.0.is_some() && site.1.is_some()),
-        "{:?}",
-        sites(&strace)
-    );
-}
-
-#[test]
-fn strace_says_nothing_of_callers_that_ebpf_contradicts() {
-    for case in ["std-io-copy", "read-write"] {
-        let [(_, ebpf), (_, strace)] = each_backend()
-            .map(|zctrace| to_a_socket(zctrace.option("--callers=all"), &in_rust(), case));
-        let known: Vec<_> = callers(&ebpf)
-            .sites
-            .iter()
-            .map(|site| (&site.at.function, &site.via))
-            .collect();
-        for site in &callers(&strace).sites {
-            assert!(
-                known.contains(&(&site.at.function, &site.via)),
-                "{site:?} {known:?}"
-            );
-        }
-        // Either the stacks show it, or it stays a guess.
-        let states = |transfer: &Transfer, words: &str| transfer.verdict.contains(words);
-        let is_settled = states(&strace, ": std::io::copy does not")
-            == states(&ebpf, ": std::io::copy does not");
-        assert!(
-            is_settled || states(&strace, "if this is std::io::copy"),
-            "{}",
-            strace.verdict
-        );
-    }
-}
-
-#[test]
-fn a_log_with_stacks_has_callers() {
+fn the_stacks_in_a_log_of_strace_are_skipped() {
     let dir = TestDir::with("in", "a line\n".repeat(5000));
     let [from, to, log] =
         ["in", "out", "log"].map(|name| dir.join(name).to_str().expect("a plain path").to_owned());
-    let program = copy(&in_c(), "read-write", &from, &to);
     let strace = Launch::default()
         .words(&["strace", "-f", "-T", "-yy", "-k", "-o", &log, "--"])
-        .words(program.words());
+        .words(copy(&in_c(), "read-write", &from, &to).words());
     strace.finish().successful();
+    assert!(dir.read("log").contains("\n > "), "it has stacks");
     let text = zctrace()
         .option("report")
         .option(&log)
@@ -433,54 +325,24 @@ fn a_log_with_stacks_has_callers() {
         .launch()
         .finish();
     let report = Report::from_json(text.successful()).expect("a report");
-    let stacks = report.stacks.as_ref().expect("the log has stacks");
-    let transfer = report.transfers.first().expect("it copies");
-    let in_log = dir
-        .read("log")
-        .lines()
-        .filter(|line| line.starts_with(" > ") && line.contains("copier-c(main+"))
-        .count();
-    assert!(
-        callers(transfer).samples == transfer.calls && in_log > 0,
-        "{transfer:?}"
-    );
-    for of in &callers(transfer).stacks {
-        let has_main = stacks[of.stack]
-            .frames
-            .iter()
-            .any(|frame| frame.function.as_deref() == Some("main"));
-        assert!(
-            has_main && stacks[of.stack].complete,
-            "{:?}",
-            stacks[of.stack]
-        );
-    }
-    let shown = zctrace().option("report").option(&log).launch().finish();
-    assert!(shown.successful().contains("caller: "), "{}", shown.text());
+    assert!(report.stacks.is_none() && report.losses.is_empty());
+    assert_eq!(report.transfers.len(), 1, "it copies");
 }
 
 #[test]
-fn a_strace_without_stacks_says_that_callers_are_unknown() {
-    let dir = TestDir::new();
-    // A strace that says nothing of stacks, and refuses to print them.
-    let script = "#!/bin/sh\nif [ \"$1\" = --version ]; then echo 'strace -- version 6.1'; exit; fi\nexec /usr/bin/strace \"$@\"\n";
-    fs::write(dir.join("strace"), script).expect("room for it");
-    fs::set_permissions(dir.join("strace"), fs::Permissions::from_mode(0o755)).expect("it is ours");
-    let path = format!("{}:/usr/bin:/bin", dir.path().display());
-    let zctrace = zctrace()
-        .env("PATH", path)
-        .backend("strace")
-        .option("--callers");
+fn callers_take_the_ebpf_backend() {
+    let zctrace = zctrace().backend("strace").option("--callers");
     let report = zctrace.run(&program("/bin/true")).report;
-    let note = report
-        .notes
-        .iter()
-        .find(|note| note.starts_with("callers are unknown: "))
-        .expect("it says so");
+    assert!(report.stacks.is_none());
+    let note = "callers are unknown: --callers takes the eBPF backend";
     assert!(
-        report.stacks.is_none() && note.contains("stack-trace="),
-        "{note}"
+        report.notes.iter().any(|said| said == note),
+        "{:?}",
+        report.notes
     );
+    let expectation = r#"read[caller="main"].calls >= 1"#;
+    let (code, shown) = check("--backend=strace", expectation, &program("/bin/true"));
+    assert!(code == Some(3) && shown.contains(note), "{shown}");
 }
 
 /// The exit status and the result of a check of this command.
@@ -495,40 +357,27 @@ fn check(backend: &str, expectation: &str, program: &Program) -> (Option<i32>, S
 
 #[test]
 fn expectations_hold_or_fail_by_caller() {
-    for backend in BACKENDS {
-        let scene = Scene::new(1 << 18);
-        let copies = copy(
-            &in_c(),
-            "read-write",
-            &scene.spec("", "in"),
-            &scene.spec("", "out"),
-        );
-        let check = |expectation: &str| check(backend, expectation, &copies);
-        let (code, shown) = check(r#"read[caller="main"].calls == 0"#);
-        assert!(code == Some(1) && shown.contains("caller: "), "{shown}");
-        assert_eq!(
-            check(r#"read[caller="main"].calls >= 1"#).0,
-            Some(0),
-            "{backend}"
-        );
-        let (code, shown) = check(r#"read[caller="no_such_crate::**"].calls == 0"#);
-        assert_eq!(code, Some(0), "{shown}");
-        let (code, shown) = check(r#"read[caller="mian"].calls == 0"#);
-        assert!(code == Some(0) || code == Some(3), "{shown}");
-        assert!(
-            shown.contains(
-                r#""mian" matches no function of a sampled stack; the nearest is "main""#
-            ),
-            "{shown}"
-        );
-        let (code, shown) = check(r#"transfer("in" -> "out").via == "std::io::copy""#);
-        // strace does not prove the transfer.
-        assert_eq!(
-            code,
-            Some(if backend == BACKENDS[0] { 1 } else { 3 }),
-            "{shown}"
-        );
-    }
+    let scene = Scene::new(1 << 18);
+    let copies = copy(
+        &in_c(),
+        "read-write",
+        &scene.spec("", "in"),
+        &scene.spec("", "out"),
+    );
+    let check = |expectation: &str| check("--backend=ebpf", expectation, &copies);
+    let (code, shown) = check(r#"read[caller="main"].calls == 0"#);
+    assert!(code == Some(1) && shown.contains("caller: "), "{shown}");
+    assert_eq!(check(r#"read[caller="main"].calls >= 1"#).0, Some(0));
+    let (code, shown) = check(r#"read[caller="no_such_crate::**"].calls == 0"#);
+    assert_eq!(code, Some(0), "{shown}");
+    let (code, shown) = check(r#"read[caller="mian"].calls == 0"#);
+    assert!(code == Some(0) || code == Some(3), "{shown}");
+    assert!(
+        shown.contains(r#""mian" matches no function of a sampled stack; the nearest is "main""#),
+        "{shown}"
+    );
+    let (code, shown) = check(r#"transfer("in" -> "out").via == "std::io::copy""#);
+    assert_eq!(code, Some(1), "{shown}");
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn every_failed_call_that_takes_a_path_is_in_the_list_whether_it_has_a_row_or_no
     };
     for zctrace in each_backend() {
         let with_rows = zctrace.clone().syscalls("all").run(&shell(script)).report;
-        let takes_path = |name: &str| zctrace::syscall::path_argument(name).is_some();
+        let takes_path = |name: &str| zctrace::syscalls::Spec::named(name).path.is_some();
         let rows = with_rows
             .totals
             .syscalls
@@ -280,7 +280,7 @@ fn paths_of_calls_that_succeed_are_recorded_only_if_asked_for_and_then_every_cal
             "{succeeded:?}"
         );
         assert!(opened("/zc-none/1").is_none());
-        let takes_path = |name: &str| zctrace::syscall::path_argument(name).is_some();
+        let takes_path = |name: &str| zctrace::syscalls::Spec::named(name).path.is_some();
         let mut returned: BTreeMap<&str, u64> = BTreeMap::new();
         for call in totals.syscalls.iter().filter(|call| takes_path(&call.name)) {
             *returned.entry(&call.name).or_default() += call.calls;

@@ -19,8 +19,8 @@ use crate::{
 };
 
 /// Programs of the package `zc-tests`, in Rust and in C. Some C programs exist for x86 only.
-const WORKLOADS: &str = "copier workload odd-files random-io kernel-copy runs copier-c int80 \
-    socketcall std-copy";
+const WORKLOADS: &str =
+    "copier workload odd-files random-io kernel-copy runs copier-c int80 socketcall";
 
 /// Paths of what was built. A guest has everything at the same paths as this machine, because they
 /// are compiled into the test binary.

@@ -276,19 +276,6 @@ impl Unwinder {
         })
     }
 
-    /// What comes after the function at this address, as far as the table says it without a stack.
-    /// The error [`Failure::Unreadable`] means that there is a caller, which only the stack tells.
-    pub fn kind_of(&self, address: u64) -> Result<Step, Failure> {
-        let mut registers = Registers::sampled(&[address; numbers::SAMPLED.len() + 1]);
-        let nothing = StackCopy {
-            start: 0,
-            bytes: &[],
-            piece_bytes: 1,
-            filled: 0,
-        };
-        self.step(address, 0, &mut registers, &nothing)
-    }
-
     fn exceptions(&self) -> Result<EhFrame<Slice<'_>>, Failure> {
         Ok(eh_frame(
             &self.module.eh_frame.as_ref().ok_or(Failure::NoTable)?.bytes,

@@ -145,27 +145,6 @@ impl Module {
         )
     }
 
-    /// The address of the byte of the file at this offset. `None` if there is no code.
-    pub fn address_at(&self, offset: u64) -> Option<u64> {
-        let within = |segment: &Segment| {
-            offset
-                .checked_sub(segment.offset)
-                .filter(|place| *place < segment.bytes)
-        };
-        self.segments
-            .iter()
-            .find_map(|segment| Some(segment.address.wrapping_add(within(segment)?)))
-    }
-
-    /// Whether each part with code begins at a page of the file. That is so for programs that GNU
-    /// ld linked, and not for those of lld.
-    pub fn begins_at_pages(&self) -> bool {
-        let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
-        self.segments
-            .iter()
-            .all(|segment| segment.offset.is_multiple_of(page))
-    }
-
     /// Whether the file begins to run with the function at this address. It is written in
     /// assembler, often without an unwind table, and short (`_start` in `sysdeps/x86_64/start.S`,
     /// `_dl_start_user` in `sysdeps/x86_64/dl-machine.h` of glibc).

@@ -17,7 +17,6 @@ pub mod cfi;
 mod debug_files;
 pub mod elf;
 pub mod file;
-pub mod listed;
 pub mod spaces;
 pub mod symbols;
 
@@ -25,5 +24,4 @@ pub mod symbols;
 mod tests;
 
 pub use file::CodeFile;
-pub use listed::{ListedFile, ListedFrame, ListedStack, Tracer};
 pub use spaces::{Mapping, RawFrame, RawStack, Spaces};

@@ -39,7 +39,7 @@ use crate::{
         strace,
     },
     launch::reason,
-    syscall::Selection,
+    syscalls::Selection,
 };
 
 /// Reads all facts. Loads the eBPF programs for a moment if this process may.

@@ -20,7 +20,7 @@ pub mod merge;
 pub mod options;
 pub mod report;
 pub mod signal;
-pub mod syscall;
+pub mod syscalls;
 pub mod text;
 pub mod trace;
 mod transfer;
@@ -28,5 +28,8 @@ pub mod units;
 pub mod verify;
 pub mod words;
 
+pub use ::syscalls::Sysno;
 pub use report::Report;
-pub use syscalls::Sysno;
+// Until every module uses the new name.
+#[doc(hidden)]
+pub use syscalls as syscall;

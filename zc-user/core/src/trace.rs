@@ -68,8 +68,7 @@ pub struct Trace {
     pub calls_without_files: u64,
     /// The calls that were not selected, so that they have no rows. `None`: they were not counted.
     pub other_calls: Option<BTreeMap<Call, OtherCalls>>,
-    /// Names of calls that were made with success and have neither rows nor sums, of those in
-    /// [`BRINGING`](crate::syscall::BRINGING) and [`POKING`](crate::syscall::POKING).
+    /// Names of calls that were made with success and have neither rows nor sums.
     pub uncounted: BTreeSet<String>,
     /// The calls that take a path and failed, and if it was asked for, those that succeeded.
     /// `None`: they were not looked at.

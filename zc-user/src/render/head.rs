@@ -15,7 +15,7 @@ use crate::{
         split_searches,
     },
     signal,
-    syscall::{Selection, TABLE},
+    syscalls::{CallEffect, Selection, Spec, data_calls},
     trace::Loss,
     units::{self, UNKNOWN},
 };
@@ -187,7 +187,7 @@ pub(super) fn counts_data(counted: Option<&Counted>) -> bool {
     };
     let default = Selection::default();
     names.iter().all(|name| default.contains(name))
-        && TABLE.iter().all(|spec| names.contains(spec.name))
+        && data_calls().all(|spec| names.contains(spec.name))
 }
 
 /// Where the time went, the largest part first: `time: 3.00 s in other calls (clock_nanosleep 3.00
@@ -338,7 +338,7 @@ fn knows_all_calls(report: &Report) -> bool {
 /// What the rest of the time is: `outside of counted calls`.
 fn outside(report: &Report) -> String {
     // The last call of a process never returns, and takes no time.
-    let is_end = |name: &str| matches!(name, "exit" | "exit_group");
+    let is_end = |name: &str| Spec::named(name).effect == CallEffect::Exits;
     let rows = report
         .totals
         .syscalls

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     report::{Report, Syscall},
-    syscall::TABLE,
+    syscalls::{CallClass, Spec},
     units::{self, UNKNOWN},
 };
 
@@ -29,7 +29,7 @@ const ASCII: [char; 8] = ['.', ':', '-', '=', '+', '*', '#', '@'];
 
 /// Writes the distribution of each call that moves data. All have the same scale.
 pub(super) fn write(page: &mut Page, report: &Report, options: &Options, bars: Bars) {
-    let moves_data = |call: &&Syscall| TABLE.iter().any(|spec| spec.name == call.name);
+    let moves_data = |call: &&Syscall| Spec::named(&call.name).is_in(CallClass::Data);
     let calls: Vec<&Syscall> = timed(report).filter(moves_data).collect();
     page.line(0, Style::Heading, "LATENCY of the calls that move data");
     let has_buckets = calls.iter().any(|call| !call.histogram.is_empty());

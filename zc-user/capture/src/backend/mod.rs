@@ -257,9 +257,7 @@ fn unknown_callers_note(trace: &Trace, recorded: Recorded) -> Option<String> {
         _ if cfg!(not(feature = "callers")) => {
             "this zctrace was built without the feature \"callers\""
         }
-        STRACE => {
-            "this strace was built without stack traces; one that has them lists stack-trace= in strace --version"
-        }
+        STRACE => "--callers takes the eBPF backend",
         _ => "they get names when the command has ended",
     };
     Some(format!("callers are unknown: {why}"))

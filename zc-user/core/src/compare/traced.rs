@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::{
     report::{Api, Counted, Exit, Report, Share, Syscall, Totals, Unattributed},
-    syscall::{Call, Fds, Spec, TABLE},
+    syscalls::{Call, Fds, Spec, data_calls},
     transfer::{Transfer, api_of_call},
 };
 
@@ -141,8 +141,7 @@ impl Work {
 
 /// Whether every call that moves bytes was counted.
 fn counts_all_data(counted: &Counted) -> bool {
-    TABLE
-        .iter()
+    data_calls()
         .filter(|spec| moves_bytes(spec))
         .all(|spec| counted.contains(spec.name))
 }
@@ -222,7 +221,7 @@ fn mean_of_call(call: &Syscall) -> Option<f64> {
 fn mean_of_calls(calls: &[Syscall]) -> Option<f64> {
     let moving = calls
         .iter()
-        .filter(|call| call.calls > call.errors && moves_bytes(&Spec::of(&call.name)));
+        .filter(|call| call.calls > call.errors && moves_bytes(&Spec::named(&call.name)));
     let is_reflink =
         |call: &&Syscall| api_of_call(&Call::native(call.name.clone())) == Some(Api::Reflink);
     let mut sum: (u64, u64) = (0, 0);
@@ -338,7 +337,7 @@ impl Side {
 
     fn is_of(self, call: &Syscall) -> bool {
         matches!(
-            (self, Spec::of(&call.name).fds),
+            (self, Spec::named(&call.name).fds),
             (Self::Read, Fds::Reads(_)) | (Self::Written, Fds::Writes(_))
         )
     }

@@ -16,7 +16,7 @@ use crate::{
     },
     histogram::bucket_range,
     report::{Counted, FileCalls, Process, Report, Syscall},
-    syscall::{self, Fds, Spec, covers, may_name_file_by_path, names_descriptor},
+    syscalls::{self, Fds, Spec, covers},
 };
 
 /// Reads a figure of calls. The error names the calls that were not counted.
@@ -259,7 +259,7 @@ impl<'a> Names<'a> {
         let wanted = match subject {
             Subject::Call(name) => Some(BTreeSet::from([name.as_str()])),
             Subject::Class(class) => Some(
-                syscall::calls_of_class(class)
+                syscalls::calls_of_class(class)
                     .unwrap_or_default()
                     .into_iter()
                     .collect(),
@@ -401,10 +401,11 @@ impl FileCalls {
 /// Whether calls without a known file may have used one. They did not if their descriptor was
 /// invalid, or if they need none.
 fn may_use_file(row: &Syscall, knows_files: bool) -> bool {
-    if !names_descriptor(&row.name) {
-        return may_name_file_by_path(&row.name);
+    let spec = Spec::named(&row.name);
+    if !spec.names_descriptor() {
+        return spec.may_name_file_by_path();
     }
-    match Spec::of(&row.name).fds {
+    match spec.fds {
         _ if !knows_files => true,
         // Anonymous memory.
         Fds::On(_) if row.name.starts_with("mmap") => false,

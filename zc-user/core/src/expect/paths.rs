@@ -11,7 +11,7 @@ use crate::{
         pattern::{Glob, Match, quote},
     },
     report::{FailedPath, PathBase, Report, SucceededPath},
-    syscall::path_calls,
+    syscalls::{Spec, known_calls},
 };
 
 /// Calls of the same result on the same path.
@@ -155,7 +155,7 @@ fn why_open(figure: &Figure, report: &Report) -> Option<String> {
 /// How many of these calls that take a path returned; `None`: unknown.
 fn returned(names: &Names<'_>, report: &Report) -> Option<u64> {
     let totals = &report.totals;
-    let is_meant = |name: &str| names.contains(name) && path_calls().any(|known| known == name);
+    let is_meant = |name: &str| names.contains(name) && Spec::named(name).path.is_some();
     let others = totals
         .other_syscalls
         .iter()
@@ -169,9 +169,9 @@ fn returned(names: &Names<'_>, report: &Report) -> Option<u64> {
         .sum();
     let are_counted = || {
         report.counted.as_ref().is_some_and(|counted| {
-            path_calls()
-                .filter(|name| names.contains(name))
-                .all(|name| counted.contains(name))
+            known_calls()
+                .filter(|spec| spec.path.is_some() && names.contains(spec.name))
+                .all(|spec| counted.contains(spec.name))
         })
     };
     (totals.other_syscalls.is_some() || are_counted()).then_some(sum)

@@ -7,7 +7,7 @@ use super::{
     hidden::{self, HiddenWays},
 };
 use crate::{
-    syscall::{Fds, TABLE},
+    syscalls::{Fds, data_calls},
     text::file_name,
     trace::{File, FileId, FileKind, Input, Part, Process, Row, STRACE, Trace},
 };
@@ -325,8 +325,7 @@ const MOST_HEAD_BYTES: u64 = 832;
 
 /// Whether every call that can bring bytes into memory was counted.
 fn counts_reads(trace: &Trace) -> bool {
-    let reads = TABLE
-        .iter()
+    let reads = data_calls()
         .filter(|spec| matches!(spec.fds, Fds::Reads(_)))
         .map(|spec| spec.name);
     let counted = trace.counted.as_ref();

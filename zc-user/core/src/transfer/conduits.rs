@@ -17,7 +17,7 @@ use super::{
     flow::{Flow, sum_bytes, sum_known},
 };
 use crate::{
-    syscall::{Fds, TABLE},
+    syscalls::{Fds, data_calls},
     trace::{File, FileId, FileIdentity, FileKind, OpenBefore, Process, Row, Trace},
     transfer::{Api, Certainty, Evidence},
 };
@@ -243,8 +243,7 @@ fn counts_all(trace: &Trace) -> bool {
     };
     let counted = trace.counted.as_ref();
     counted.is_some_and(|counted| {
-        TABLE
-            .iter()
+        data_calls()
             .filter(|spec| moves(spec.fds))
             .all(|spec| counted.contains(spec.name))
     })

@@ -5,10 +5,19 @@
 //! files and extended attributes, and those that another process stores into memory that both have
 //! shared since a fork. A mapping of a file is no hidden way: it has a row.
 
-use crate::{
-    syscall::{BRINGING, POKING},
-    trace::{File, FileId, Process, Row, Trace},
-};
+use crate::trace::{File, FileId, Process, Row, Trace};
+
+pub(super) const BRINGING: &[&str] = &[
+    "ipc",
+    "keyctl",
+    "mq_timedreceive",
+    "mq_timedreceive_time64",
+    "msgrcv",
+    "process_vm_readv",
+    "shmat",
+];
+
+pub(super) const POKING: &[&str] = &["process_vm_writev", "ptrace"];
 
 /// Which of these ways were used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -37,7 +37,6 @@ use crate::{
     backend::{Listed, Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
     launch::{Child, Received, Signals, find_program},
     privileges,
-    syscall::{CHANGING_DIRECTORY, Call},
     trace::{Exit, FailedPaths, Loss, Process, Trace},
 };
 
@@ -648,11 +647,7 @@ fn changes_directory(trace: &Trace) -> bool {
                 .flatten()
                 .map(|(call, sums)| (call, sums.calls, sums.errors)),
         )
-        .any(|(call, calls, errors)| is_changing_directory(call) && calls > errors)
-}
-
-fn is_changing_directory(call: &Call) -> bool {
-    CHANGING_DIRECTORY.contains(&call.name.as_ref())
+        .any(|(call, calls, errors)| call.spec().changes_directory && calls > errors)
 }
 
 /// The time of `CLOCK_MONOTONIC`, as the kernel side uses it.

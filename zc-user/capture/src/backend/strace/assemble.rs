@@ -19,7 +19,7 @@ use super::{
     tasks::{FirstCall, FirstExec, Task, TaskId, TaskState, Tasks},
 };
 use crate::{
-    syscall::Fds,
+    syscalls::Fds,
     trace::{
         Ends, Exit, FailedPaths, File, FileId, Input, Loss, Process, Row, State, Thread, Trace,
     },
@@ -44,8 +44,6 @@ pub struct LogFacts {
     pub is_ordered: bool,
     /// Whether it is a recorded log: the options of strace are unknown.
     pub is_recorded: bool,
-    /// Names of calls without rows that brought bytes to memory, see [`Trace::uncounted`].
-    pub uncounted: BTreeSet<String>,
     /// Whether the log ends within a line.
     pub is_cut_off: bool,
     /// Whether strace detached from a task that was still running.
@@ -92,7 +90,7 @@ pub fn trace(
         inherited: None,
         calls_without_files: 0,
         other_calls: None,
-        uncounted: std::mem::take(&mut log.uncounted),
+        uncounted: BTreeSet::new(),
         failed_paths: Some(failed_paths),
         stacks: None,
         sees_memory: false,
@@ -389,7 +387,7 @@ fn keep_used_files<'a>(all: Vec<File>, rows: impl Iterator<Item = &'a mut Row>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::syscall::Call;
+    use crate::syscalls::Call;
 
     #[test]
     fn only_files_that_rows_use_are_kept() {

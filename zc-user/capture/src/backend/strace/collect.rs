@@ -9,19 +9,17 @@ use std::collections::BTreeSet;
 
 use super::{
     assemble,
-    callers::{self, Unwinder},
     count::{Call, Counter, Verdict},
     file_table::FileTable,
     inspect::Inspector,
     line::{Event, Line, Moment, Stamps},
     names::{self, NameId},
     rows::{AfterSignal, Ending},
-    stacks::Stacks,
     tasks::{CallEntry, FirstCall, LeftCall, Task, TaskId, TaskState},
 };
 use crate::{
     backend::Until,
-    syscall::Selection,
+    syscalls::Selection,
     trace::{Exit, Loss, Trace},
 };
 
@@ -40,14 +38,6 @@ pub struct Collector<'a> {
     followed: BTreeSet<u32>,
     /// The thread id of all lines of the current log (`-ff`).
     log_tid: Option<u32>,
-    /// The stacks that the log has.
-    stacks: Stacks,
-    /// The task whose call the last line completed: lines of a stack belong to that call.
-    completed: Option<TaskId>,
-    /// What strace unwinds stacks with, if it is known that it prints them.
-    unwinder: Option<Unwinder>,
-    /// Whether the processes of the log are running now.
-    is_live: bool,
     on_unparsed: &'a mut dyn FnMut(&str),
 }
 
@@ -64,10 +54,6 @@ impl<'a> Collector<'a> {
             is_over: false,
             followed: BTreeSet::new(),
             log_tid: None,
-            stacks: Stacks::default(),
-            completed: None,
-            unwinder: None,
-            is_live: false,
             on_unparsed,
         }
     }
@@ -75,13 +61,6 @@ impl<'a> Collector<'a> {
     /// Collects a live run, whose files can be inspected.
     pub(super) fn with_inspector(mut self, inspector: &'a mut dyn Inspector) -> Self {
         self.counter.files = FileTable::with_inspector(inspector);
-        self.is_live = true;
-        self
-    }
-
-    /// Collects a log of a strace that prints stacks, which it unwinds with this.
-    pub(super) fn with_stacks(mut self, unwinder: Option<Unwinder>) -> Self {
-        self.unwinder = unwinder;
         self
     }
 
@@ -95,7 +74,6 @@ impl<'a> Collector<'a> {
     /// Begins a log. `tid` is its thread, if it has the calls of a single one (`-ff`).
     pub fn begin_log(&mut self, tid: Option<u32>) {
         self.give_up_cut();
-        self.close_stack();
         self.log_tid = tid;
         self.counter.logs += 1;
         self.stamps = Stamps::default();
@@ -112,14 +90,6 @@ impl<'a> Collector<'a> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         self.counter.log.was_detached |= line.ends_with(b"<detached ...>");
         let parsed = Line::parse(line);
-        if let Event::Stack(line) = parsed.event {
-            if let Some(id) = self.completed {
-                let tid = self.counter.tasks.get(id).tid.filter(|_| self.is_live);
-                self.stacks.add(line, tid);
-            }
-            return;
-        }
-        self.close_stack();
         let understood = match parsed.event {
             Event::Unparsed => false,
             Event::Notice => {
@@ -159,7 +129,6 @@ impl<'a> Collector<'a> {
             | Event::Mode { .. }
             | Event::Attached { .. }
             | Event::Notice
-            | Event::Stack(_)
             | Event::StillUnfinished { .. } => return self.push_line(line),
             Event::Resumed { .. } | Event::Unparsed => (b"".as_slice(), 0),
         };
@@ -173,7 +142,6 @@ impl<'a> Collector<'a> {
     /// The trace of all that was added.
     pub fn finish(mut self) -> Trace {
         self.give_up_cut();
-        self.close_stack();
         for id in 0..self.counter.tasks.len() {
             let task = self.counter.tasks.get(id);
             // The exec of a renamed task belongs to the task whose id it got.
@@ -201,20 +169,7 @@ impl<'a> Collector<'a> {
             log,
             ..
         } = self.counter;
-        let mut trace = assemble::trace(tasks, files.into_all(), failed_paths, &names, log);
-        if self.unwinder.is_some() || self.stacks.are_there() {
-            trace.stacks = callers::name(self.stacks, self.unwinder);
-        }
-        trace
-    }
-
-    /// Gives the lines of a stack to the call that they are below, if there are any.
-    fn close_stack(&mut self) {
-        if let Some(id) = self.completed.take()
-            && let Some(stack) = self.stacks.close()
-        {
-            self.counter.add_caller(id, stack);
-        }
+        assemble::trace(tasks, files.into_all(), failed_paths, &names, log)
     }
 
     /// Adds what a whole line says. `false` if it is not understood after all.
@@ -237,8 +192,6 @@ impl<'a> Collector<'a> {
             self.counter
                 .settle_uncertain_call(id, Verdict::of(&line.event));
         }
-        self.completed =
-            matches!(line.event, Event::Call { .. } | Event::Resumed { .. }).then_some(id);
         let at = line.prefix.stamp.map(|stamp| self.stamps.next(stamp));
         self.counter.log.first_moment = self.counter.log.first_moment.or(at);
         match (line.event, name) {

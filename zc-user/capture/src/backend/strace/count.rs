@@ -16,14 +16,14 @@ use super::{
     },
     file_table::FileTable,
     line::{CallResult, Event, Moment, Outcome, Pause},
-    names::{CallNames, Errnos, KnownCall, MAX_ERRNO, NameId, Role},
+    names::{CallNames, Errnos, KnownCall, MAX_ERRNO, NameId},
     rows::{AfterSignal, Ending, FinishedCall},
     syntax::unsigned,
     tasks::{CallEntry, FirstCall, FirstExec, LeftCall, TaskId, Tasks, UncertainCall},
 };
 use crate::{
-    syscall::{self, Abi, Selection},
-    trace::{FailedPath, FailedPaths, FirstBytes, GivenPath, Loss, StackId},
+    syscalls::{self, Abi, CallEffect, Selection, Spec, Variants},
+    trace::{FailedPath, FailedPaths, FirstBytes, GivenPath, Loss},
 };
 
 /// The sums so far: the tasks with their calls, the files, and what is known of the log.
@@ -92,11 +92,11 @@ pub fn count_path(
     path: Option<GivenPath>,
 ) {
     match how {
-        _ if known.path.is_none() => {}
+        _ if known.spec.path.is_none() => {}
         Ending::Error(Some(errno)) if is_restart(errno) => {}
         Ending::Error(Some(errno)) => {
             failed.add(FailedPath {
-                call: syscall::Call::new(known.name.clone(), abi),
+                call: syscalls::Call::new(known.name.clone(), abi),
                 errno,
                 path,
             });
@@ -104,7 +104,7 @@ pub fn count_path(
         Ending::Error(None) => failed.left_out += 1,
         Ending::Value(_) if failed.has_successes => {
             failed.add(FailedPath {
-                call: syscall::Call::new(known.name.clone(), abi),
+                call: syscalls::Call::new(known.name.clone(), abi),
                 errno: 0,
                 path,
             });
@@ -170,7 +170,7 @@ impl Counter<'_> {
         };
         let abandoned = self.tasks.get(id).pending.enter(entry, args);
         self.never_returned(id, abandoned);
-        if self.names.get(name).role == Role::CreatesTask {
+        if self.names.get(name).spec.effect == CallEffect::CreatesTask {
             self.tasks.enters_task_creation(id);
         }
         if let Pause::Renamed { to } = pause
@@ -193,8 +193,8 @@ impl Counter<'_> {
         at: Option<Moment>,
     ) {
         let task = self.tasks.get(id);
-        let is_exec_of_another =
-            task.superseded_by.is_some() && self.names.get(name).role == Role::Exec;
+        let is_exec_of_another = task.superseded_by.is_some()
+            && self.names.get(name).spec.effect == CallEffect::Executes;
         match task.pending.leave() {
             Some(mut left) if left.entry.name == name => {
                 left.extend(args);
@@ -234,12 +234,13 @@ impl Counter<'_> {
     /// being made is counted later.
     pub fn returned(&mut self, id: TaskId, call: &Call<'_>) {
         let how = self.how(call.outcome.result);
-        self.tasks.get(id).rows.begin_call();
-        let role = self.names.get(call.name).role;
+        let Spec {
+            effect, variants, ..
+        } = self.names.get(call.name).spec;
         if let Ending::Value(value) = how {
-            self.follow(id, call, role, value);
+            self.follow(id, call, effect, value);
         }
-        let variant = (role == Role::Ioctl)
+        let variant = (variants == Variants::Command)
             .then(|| ioctl_variant(call.args))
             .flatten();
         let name = variant
@@ -265,22 +266,19 @@ impl Counter<'_> {
             to: None,
             first_bytes: FirstBytes::default(),
             is_peek: known.name.starts_with("recv") && has_peek(call.args),
-            caller: None,
         };
         let is_wanted = match how {
             Ending::Error(_) => true,
             Ending::Value(_) => self.failed_paths.has_successes,
             Ending::Never => false,
         };
-        let path = known.path.filter(|_| call.has_all_args && is_wanted);
-        let path =
-            path.and_then(|argument| given_path(&Args::new(call.args), argument, known.directory));
+        let path = known.spec.path.filter(|_| call.has_all_args && is_wanted);
+        let path = path.and_then(|argument| given_path(&Args::new(call.args), argument));
         self.log.has_durations |= ended.duration_ns.is_some();
-        task.has_exited |=
-            how == Ending::Never && matches!(known.name.as_ref(), "exit_group" | "exit");
+        task.has_exited |= how == Ending::Never && effect == CallEffect::Exits;
         if matches!(task.first_call, FirstCall::Awaited) {
             task.first_call = FirstCall::Other;
-            if role == Role::Exec {
+            if effect == CallEffect::Executes {
                 let program = task.program.clone().unwrap_or_default();
                 task.first_call = FirstCall::Exec(Box::new(FirstExec {
                     name,
@@ -294,17 +292,14 @@ impl Counter<'_> {
             }
         }
         self.failed_paths.directory_may_change |=
-            known.changes_directory && matches!(how, Ending::Value(_));
+            known.spec.changes_directory && matches!(how, Ending::Value(_));
         let is_uncertain = may_be_trapped(known, call.args, how);
         if !is_uncertain {
             count_path(&mut self.failed_paths, known, task.abi, how, path.clone());
         }
         if !known.is_selected {
-            if known.brings_bytes && !matches!(how, Ending::Error(_)) {
-                self.log.uncounted.insert(known.name.clone().into_owned());
-            }
             task.rows.settle(AfterSignal::KeptRunning);
-            if is_uncertain && known.path.is_some() {
+            if is_uncertain && known.spec.path.is_some() {
                 task.uncertain_call = Some(Box::new(UncertainCall {
                     name,
                     abi: task.abi,
@@ -343,19 +338,10 @@ impl Counter<'_> {
         }
     }
 
-    /// Records who made the call of a task that returned last. A call that is not counted has none.
-    pub fn add_caller(&mut self, id: TaskId, caller: StackId) {
-        let task = self.tasks.get(id);
-        match &mut task.uncertain_call {
-            Some(uncertain) => uncertain.ended.caller = Some(caller),
-            None => task.rows.add_caller(caller),
-        }
-    }
-
     /// Records what a successful call does to tasks and files.
-    fn follow(&mut self, id: TaskId, call: &Call<'_>, role: Role, value: i64) {
-        match (role, u32::try_from(value)) {
-            (Role::CreatesTask, Ok(tid @ 1..)) => {
+    fn follow(&mut self, id: TaskId, call: &Call<'_>, effect: CallEffect, value: i64) {
+        match (effect, u32::try_from(value)) {
+            (CallEffect::CreatesTask, Ok(tid @ 1..)) => {
                 self.tasks.task_created(
                     id,
                     tid,
@@ -364,8 +350,10 @@ impl Counter<'_> {
                     self.logs <= 1,
                 );
             }
-            (Role::ReturnsOwnTid, Ok(tid @ 1..)) => self.tasks.get(id).own_tid = Some(tid),
-            (Role::Files(effect), Ok(_)) => {
+            (CallEffect::ReturnsOwnTid, Ok(tid @ 1..)) => {
+                self.tasks.get(id).own_tid = Some(tid);
+            }
+            (effect, Ok(_)) if effect.is_about_files() => {
                 let task = self.tasks.get(id);
                 self.files
                     .apply(effect, task.tid, call.args, call.outcome.descriptor);
@@ -374,8 +362,10 @@ impl Counter<'_> {
                         .insert(opened.number, self.files.find(task.tid, opened));
                 }
             }
-            (Role::FillsMemory, Ok(1..)) => self.tasks.get(id).rows.forget_what_was_read(),
-            (Role::Exec, Ok(0)) => {
+            (CallEffect::FillsMemory | CallEffect::Submits, Ok(1..)) => {
+                self.tasks.get(id).rows.forget_what_was_read();
+            }
+            (CallEffect::Executes, Ok(0)) => {
                 let program = program(call.args);
                 let task = self.tasks.get(id);
                 task.executed_as = program.exe.as_deref().and_then(name_by_exec);

@@ -7,7 +7,7 @@ use super::{
     syntax::{end_of_string, unescape, unescape_up_to, unescaped_length},
 };
 use crate::{
-    syscall::{FICLONE, FICLONERANGE, Fds, Requested, Spec},
+    syscalls::{FICLONE, FICLONERANGE, Fds, PathArgument, Requested, Spec},
     text::file_name,
     trace::{FirstBytes, GivenPath},
 };
@@ -100,19 +100,17 @@ pub fn ends<'a>(args: &Args<'a>, fds: Fds) -> Ends<'a> {
     Ends { from, to }
 }
 
-/// The path in the argument at this index; a relative one may start in the directory of another
-/// argument. `None`: strace printed an address, or `NULL`.
+/// The path that a call looks up. `None`: strace printed an address, or `NULL`.
 pub(super) fn given_path(
     args: &Args<'_>,
-    index: u8,
-    directory_argument: Option<u8>,
+    PathArgument { index, directory }: PathArgument,
 ) -> Option<GivenPath> {
     let argument = args
         .nth(index)
         .filter(|argument| argument.starts_with(b"\""))?;
     let end = end_of_string(argument, 0)?;
     let text = String::from_utf8_lossy(&unescape(&argument[1..end - 1])).into_owned();
-    let directory = directory_argument.and_then(|index| args.nth(index));
+    let directory = directory.and_then(|index| args.nth(index));
     let names_directory = directory.is_some_and(|directory| !directory.starts_with(b"AT_FDCWD"));
     let is_below_descriptor = names_directory && !text.starts_with('/');
     Some(GivenPath {
@@ -301,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_size_is_a_whole_number() {
-        let size = |args: &str| requested_bytes(&Args::new(args.as_bytes()), &Spec::of("read"));
+        let size = |args: &str| requested_bytes(&Args::new(args.as_bytes()), &Spec::named("read"));
         assert_eq!(size(r#"0, "abc, 5", 131072"#), Some(131_072));
         assert_eq!(size("0x0, 0x7f, 0x1000"), Some(4096));
         assert_eq!(size("0, 0x7f, 0x10 /* x */"), Some(16));
@@ -312,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_size_with_output_behind_it_is_noticed() {
-        let size = |args: &str| requested_bytes(&Args::new(args.as_bytes()), &Spec::of("write"));
+        let size = |args: &str| requested_bytes(&Args::new(args.as_bytes()), &Spec::named("write"));
         assert_eq!(size(r#"2, "5\n", 2"#), Some(2));
         assert_eq!(size(r#"2, "long"..., 4096"#), Some(4096));
         assert_eq!(size("2, 0x7ffe, 4096"), Some(4096));
@@ -321,7 +319,8 @@ mod tests {
 
     #[test]
     fn the_lengths_of_a_vector_are_summed() {
-        let size = |args: &str| requested_bytes(&Args::new(args.as_bytes()), &Spec::of("writev"));
+        let size =
+            |args: &str| requested_bytes(&Args::new(args.as_bytes()), &Spec::named("writev"));
         assert_eq!(
             size(r#"1, [{iov_base="a, iov_len=9}", iov_len=3}, {iov_base=""..., iov_len=4}], 2"#),
             Some(7)
@@ -338,7 +337,8 @@ mod tests {
 
     #[test]
     fn the_size_of_a_message_is_that_of_its_vector() {
-        let size = |args: &str| requested_bytes(&Args::new(args.as_bytes()), &Spec::of("sendmsg"));
+        let size =
+            |args: &str| requested_bytes(&Args::new(args.as_bytes()), &Spec::named("sendmsg"));
         let message = r#"3, {msg_name={sa_family=AF_UNIX, sun_path="msg_iov=["}, msg_namelen=0, msg_iov=[{iov_base="hi", iov_len=64}], msg_iovlen=1}, 0"#;
         assert_eq!(size(message), Some(64));
         assert_eq!(
@@ -437,7 +437,7 @@ mod tests {
     #[test]
     fn the_descriptors_at_both_ends_are_found() {
         let numbers = |name: &str, args: &str| {
-            let found = ends(&Args::new(args.as_bytes()), Spec::of(name).fds);
+            let found = ends(&Args::new(args.as_bytes()), Spec::named(name).fds);
             let number = |end| {
                 if let End::Named(descriptor) = end {
                     descriptor.number
@@ -493,7 +493,7 @@ mod tests {
     #[test]
     fn a_descriptor_need_not_have_a_name() {
         let found = |name: &str, args: &str| {
-            let Ends { from, to } = ends(&Args::new(args.as_bytes()), Spec::of(name).fds);
+            let Ends { from, to } = ends(&Args::new(args.as_bytes()), Spec::named(name).fds);
             [from, to].map(|end| end.map(|end| matches!(end, End::Named(_))))
         };
         assert_eq!(
@@ -505,7 +505,7 @@ mod tests {
     }
 
     fn first_bytes_of(name: &str, args: &str, moved: u64) -> FirstBytes {
-        first_bytes(&Args::new(args.as_bytes()), &Spec::of(name), moved)
+        first_bytes(&Args::new(args.as_bytes()), &Spec::named(name), moved)
     }
 
     #[test]

@@ -8,7 +8,10 @@ use super::{
     inspect::{Devices, Inspected, Inspector, Target},
     syntax::sun_path,
 };
-use crate::trace::{File, FileId, FileIdentity, FileKind};
+use crate::{
+    syscalls::CallEffect,
+    trace::{File, FileId, FileIdentity, FileKind},
+};
 
 /// What identifies a file, even if another one had its inode number before: device, inode, time of
 /// birth.
@@ -177,77 +180,31 @@ fn complete(file: &mut File, more: File) {
     };
 }
 
-/// What a call does to files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileEffect {
-    /// It opens the file of a path.
-    Open,
-    /// It gives a file another descriptor.
-    Duplicate,
-    /// It creates a file in memory.
-    Memfd,
-    /// It creates a socket.
-    Socket,
-    /// It creates a pair of sockets.
-    SocketPair,
-    /// It creates the socket of an accepted connection.
-    Accept,
-    /// It connects a socket.
-    Connect,
-}
-
-impl FileEffect {
-    /// What the call of this name does to files; `None` if nothing.
-    pub fn of(name: &str) -> Option<Self> {
-        FILE_CALLS
-            .iter()
-            .find(|(call, _)| *call == name)
-            .map(|(_, effect)| *effect)
-    }
-}
-
-/// The calls that open, create or connect files. They are traced even if they are not counted.
-pub const FILE_CALLS: [(&str, FileEffect); 13] = [
-    ("open", FileEffect::Open),
-    ("openat", FileEffect::Open),
-    ("openat2", FileEffect::Open),
-    ("creat", FileEffect::Open),
-    ("dup", FileEffect::Duplicate),
-    ("dup2", FileEffect::Duplicate),
-    ("dup3", FileEffect::Duplicate),
-    ("memfd_create", FileEffect::Memfd),
-    ("socket", FileEffect::Socket),
-    ("socketpair", FileEffect::SocketPair),
-    ("accept", FileEffect::Accept),
-    ("accept4", FileEffect::Accept),
-    ("connect", FileEffect::Connect),
-];
-
 impl FileTable<'_> {
     /// Records what a successful call did to files. `result` is the descriptor that it returned, if
     /// that has a name.
-    pub fn apply(&mut self, effect: FileEffect, tid: Option<u32>, args: &[u8], result: &[u8]) {
+    pub fn apply(&mut self, effect: CallEffect, tid: Option<u32>, args: &[u8], result: &[u8]) {
         let result = Descriptor::leading(result);
         match (effect, result) {
-            (FileEffect::Open, Some(opened)) => self.opened(tid, opened),
-            (FileEffect::Memfd, Some(made)) => self.made(tid, made),
-            (FileEffect::Socket, Some(socket)) => {
+            (CallEffect::Opens, Some(opened)) => self.opened(tid, opened),
+            (CallEffect::CreatesMemfd, Some(made)) => self.made(tid, made),
+            (CallEffect::CreatesSocket, Some(socket)) => {
                 self.is_of_kind(tid, Some(socket), unix_kind(&Args::new(args)))
             }
-            (FileEffect::SocketPair, _) => {
+            (CallEffect::CreatesSocketPair, _) => {
                 let args = Args::new(args);
                 for socket in args.elements(3) {
                     self.is_of_kind(tid, Descriptor::whole(socket), unix_kind(&args));
                 }
             }
-            (FileEffect::Accept, Some(_)) => {
+            (CallEffect::Accepts, Some(_)) => {
                 let listener = Args::new(args)
                     .descriptor(0)
                     .map(|listener| self.find(tid, listener));
                 let kind = listener.and_then(|id| self.all[index(id)].kind);
                 self.is_of_kind(tid, result, kind);
             }
-            (FileEffect::Connect, _) => self.connected(tid, &Args::new(args)),
+            (CallEffect::Connects, _) => self.connected(tid, &Args::new(args)),
             _ => {}
         }
     }
@@ -381,7 +338,7 @@ mod tests {
 
     fn opened(files: &mut FileTable<'_>, result: &str) {
         files.apply(
-            FileEffect::Open,
+            CallEffect::Opens,
             Some(10),
             b"AT_FDCWD</tmp>, \"x\", O_RDONLY",
             result.as_bytes(),
@@ -471,7 +428,7 @@ mod tests {
         assert_ne!(find(&mut files, "4</memfd:x>(deleted)"), three);
         assert_eq!(find(&mut files, "3</memfd:x>(deleted)"), three);
         files.apply(
-            FileEffect::Memfd,
+            CallEffect::CreatesMemfd,
             None,
             b"\"x\", 0",
             b"3</memfd:x>(deleted)",
@@ -506,7 +463,7 @@ mod tests {
         let mut files = FileTable::default();
         let client = find(&mut files, "3<UNIX-STREAM:[11]>");
         files.apply(
-            FileEffect::Connect,
+            CallEffect::Connects,
             None,
             br#"3<UNIX-STREAM:[11]>, {sa_family=AF_UNIX, sun_path="/run/x"}, 22"#,
             b"",
@@ -537,37 +494,37 @@ mod tests {
     fn the_kind_of_a_unix_socket_is_known_from_the_call_that_created_it() {
         let mut files = FileTable::default();
         files.apply(
-            FileEffect::Socket,
+            CallEffect::CreatesSocket,
             None,
             b"AF_UNIX, SOCK_SEQPACKET|SOCK_CLOEXEC, 0",
             b"3<UNIX:[11]>",
         );
         files.apply(
-            FileEffect::Accept,
+            CallEffect::Accepts,
             None,
             br#"3<UNIX:[11,"/x"]>, NULL, NULL"#,
             br#"4<UNIX:[12->13,"/x"]>"#,
         );
         files.apply(
-            FileEffect::Socket,
+            CallEffect::CreatesSocket,
             None,
             b"0x1, 0x80002, 0",
             b"5<UNIX:[14]>",
         );
         files.apply(
-            FileEffect::SocketPair,
+            CallEffect::CreatesSocketPair,
             None,
             b"AF_UNIX, SOCK_DGRAM, 0, [6<UNIX:[15->16]>, 7<UNIX:[16->15]>]",
             b"",
         );
         files.apply(
-            FileEffect::Socket,
+            CallEffect::CreatesSocket,
             None,
             b"AF_UNIX, SOCK_STREAM, 0",
             b"8<UNIX-STREAM:[17]>",
         );
         files.apply(
-            FileEffect::Socket,
+            CallEffect::CreatesSocket,
             None,
             b"AF_INET, SOCK_DGRAM, IPPROTO_IP",
             b"9<UDP:[18]>",

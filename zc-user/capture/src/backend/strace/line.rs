@@ -6,9 +6,8 @@
 mod outcome;
 mod prefix;
 
-use super::stacks::StackLine;
 use super::syntax::{find_closing, find_top_level, seconds, tid, unsigned};
-use crate::syscall::Abi;
+use crate::syscalls::Abi;
 
 pub use outcome::{CallResult, Outcome};
 pub use prefix::{Clock, Prefix, Stamp};
@@ -101,9 +100,7 @@ pub enum Event<'a> {
         /// The thread.
         tid: u32,
     },
-    /// A line of the stack of what the line before said (`-k`).
-    Stack(StackLine<'a>),
-    /// Another message of strace, not about calls.
+    /// Another message of strace, not about calls; or a line of a stack (`-k`).
     Notice,
     /// Not a line of strace, as far as this parser knows.
     Unparsed,
@@ -282,10 +279,7 @@ fn read_message(line: &[u8]) -> Option<Event<'_>> {
     if let Some(message) = own_message(line) {
         return Some(attached(message).map_or(Event::Notice, |tid| Event::Attached { tid }));
     }
-    if let Some(of_stack) = line.strip_prefix(b" > ") {
-        return Some(Event::Stack(StackLine::parse(of_stack)));
-    }
-    (line.is_empty() || is_table(line)).then_some(Event::Notice)
+    (line.is_empty() || line.starts_with(b" > ") || is_table(line)).then_some(Event::Notice)
 }
 
 /// The thread of `strace: Process 123 attached` at the end of a line that it interrupts, and where
@@ -592,14 +586,9 @@ mod tests {
         );
         assert_eq!(event("????( <unfinished ...>"), Event::Notice);
         assert_eq!(event("<... ???? resumed>) = ?"), Event::Notice);
-        let of_stack = StackLine::Frame {
-            file: b"/usr/lib/libc.so.6",
-            from_symbol: Some(0x10),
-            place: 0x1234,
-        };
         assert_eq!(
             event(" > /usr/lib/libc.so.6(read+0x10) [0x1234]"),
-            Event::Stack(of_stack)
+            Event::Notice
         );
         assert_eq!(
             event("------ ----------- ----------- --------- --------- ----------------"),

@@ -28,10 +28,7 @@ use nix::{
 use tempfile::TempDir;
 use tokio::{io::unix::AsyncFd, time::sleep};
 
-use super::{
-    Collector, StraceError, callers::Unwinder, file_table::FILE_CALLS, inspect::ProcInspector,
-    names::FILLING, read::Lines,
-};
+use super::{Collector, StraceError, inspect::ProcInspector, read::Lines};
 use crate::{
     async_fd::watch_readable,
     backend::{Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
@@ -39,7 +36,7 @@ use crate::{
         Child, Environment, Identity, LaunchError, LaunchOptions, OnTracerExit, Received, Signals,
         find_program, send,
     },
-    syscall::{CHANGING_DIRECTORY, Selection, passing_memory, path_calls},
+    syscalls::{CallEffect, Selection, Spec, known_calls},
     trace::{Exit, FirstBytes, Loss, State, Trace},
 };
 
@@ -57,17 +54,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     // If strace is killed, the command becomes a child of zctrace, which can still report its end
     // and status.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
-    let unwinder = options
-        .recorded
-        .has_callers()
-        .then(|| Unwinder::of(strace))
-        .flatten();
-    let with_stacks = if unwinder.is_some() {
-        Stacks::Printed
-    } else {
-        Stacks::None
-    };
-    let command = command_line(strace, fifo.path(), shell, &program, with_stacks, options);
+    let command = command_line(strace, fifo.path(), shell, &program, options);
     let mut trace = new_trace(super::NAME, options, SystemTime::now())?;
     // strace itself keeps the environment of zctrace; by its options it gives the command its own.
     let launch = LaunchOptions {
@@ -84,8 +71,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     // Without /proc, nothing is known of files but what strace prints.
     let mut proc = ProcInspector::new().ok();
     let mut collector = Collector::new(&options.selection, options.until, &mut show)
-        .with_succeeded_paths(options.recorded.has_paths())
-        .with_stacks(unwinder);
+        .with_succeeded_paths(options.recorded.has_paths());
     if let Some(proc) = &mut proc {
         collector = collector.with_inspector(proc);
     }
@@ -116,9 +102,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
             trace.losses = collected.losses;
             trace.notes = collected.notes;
             trace.files = collected.files;
-            trace.uncounted = collected.uncounted;
             trace.failed_paths = collected.failed_paths;
-            trace.stacks = collected.stacks;
             trace.processes = collected.processes;
             trace
         })
@@ -421,18 +405,6 @@ impl Fifo {
     }
 }
 
-/// Calls that show which task created which, and which program runs. They are always traced, as are
-/// those that show files.
-const TASK_CALLS: [&str; 6] = ["execve", "execveat", "clone", "clone3", "fork", "vfork"];
-
-/// Whether strace prints stacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stacks {
-    None,
-    /// Below each call.
-    Printed,
-}
-
 /// The command line that runs the command under strace with its log in `log`, through `shell` if
 /// the program is a script that needs one.
 ///
@@ -443,7 +415,6 @@ fn command_line(
     log: &Path,
     shell: Option<&'static str>,
     program: &Path,
-    stacks: Stacks,
     options: &RunOptions,
 ) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec![strace.into()];
@@ -472,9 +443,6 @@ fn command_line(
         .map(Into::into),
     );
     words.push(format!("--trace={}", trace_set(&options.selection)).into());
-    if stacks == Stacks::Printed {
-        words.push("-k".into());
-    }
     words.push("--output".into());
     words.push(log.into());
     for (name, value) in options.launch.environment.differences() {
@@ -509,17 +477,14 @@ fn trace_set(selection: &Selection) -> String {
     match selection {
         Selection::All => "all".into(),
         Selection::Names(names) => {
-            let bare = names
+            let selected = names
                 .iter()
                 .map(|name| name.split('(').next().unwrap_or_default());
-            let of_files = FILE_CALLS.iter().map(|(name, _)| *name);
-            let mut words: Vec<String> = bare
-                .chain(TASK_CALLS)
-                .chain(of_files)
-                .chain(FILLING)
-                .chain(passing_memory())
-                .chain(path_calls())
-                .chain(CHANGING_DIRECTORY)
+            let others = known_calls()
+                .filter(|spec| is_always_traced(spec))
+                .map(|spec| spec.name);
+            let mut words: Vec<String> = selected
+                .chain(others)
                 .map(|name| format!("?{name}"))
                 .collect();
             words.sort_unstable();
@@ -527,6 +492,16 @@ fn trace_set(selection: &Selection) -> String {
             words.join(",")
         }
     }
+}
+
+/// Whether the call is traced even if it is not counted: it shows which task created which, which
+/// program runs, or which file is which, it overwrites what was read, or it takes a path.
+fn is_always_traced(spec: &Spec) -> bool {
+    use CallEffect::{CreatesTask, Executes, FillsMemory, Submits};
+    spec.path.is_some()
+        || spec.changes_directory
+        || spec.effect.is_about_files()
+        || matches!(spec.effect, CreatesTask | Executes | FillsMemory | Submits)
 }
 
 /// The shell that runs a script without a `#!` line, as with `execvp`.

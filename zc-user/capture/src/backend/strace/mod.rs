@@ -11,7 +11,6 @@
 
 mod args;
 mod assemble;
-mod callers;
 mod collect;
 mod count;
 mod decode;
@@ -23,7 +22,6 @@ mod live;
 mod names;
 mod read;
 mod rows;
-mod stacks;
 mod syntax;
 mod tasks;
 #[cfg(test)]

@@ -6,13 +6,10 @@ use std::{borrow::Cow, collections::HashMap};
 use nix::sys::signal::Signal;
 use zc_ebpf::{COMPAT, FIRST_BEYOND, TABLE_SLOTS};
 
-use super::{file_table::FileEffect, syntax::unsigned};
+use super::syntax::unsigned;
 use crate::{
     errno,
-    syscall::{
-        Abi, BEYOND, CHANGING_DIRECTORY, Call, FICLONE, FICLONERANGE, Selection, Spec,
-        directory_argument, passing_memory, path_argument,
-    },
+    syscalls::{Abi, BEYOND, Call, FICLONE, FICLONERANGE, Selection, Spec},
 };
 
 /// How many names that are in no table are counted. A log may come from a newer kernel, but garbage
@@ -24,46 +21,14 @@ const MAX_FOREIGN: usize = 256;
 pub struct KnownCall {
     /// Its name.
     pub name: Cow<'static, str>,
-    /// Its size and result.
+    /// What its arguments and its result mean, and what it does.
     pub spec: Spec,
-    /// Index of the argument that is a path.
-    pub path: Option<u8>,
-    /// Index of the argument that names the directory in which a relative path starts.
-    pub directory: Option<u8>,
-    /// Whether it may change the directory in which relative paths start.
-    pub changes_directory: bool,
-    /// Whether it brings bytes to memory and reads no file.
-    pub brings_bytes: bool,
     /// Whether it is counted.
     pub is_selected: bool,
-    /// What it does to tasks and files.
-    pub role: Role,
     /// The table, 64-bit or 32-bit, if only one of them has a call of this name. A log may have
     /// been recorded on another architecture, so the tables of all architectures count.
     pub only_in: Option<Abi>,
 }
-
-/// What a call does to the tasks and files that this backend tracks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Nothing.
-    None,
-    /// It creates a task.
-    CreatesTask,
-    /// It replaces the program.
-    Exec,
-    /// It returns the caller's own thread id.
-    ReturnsOwnTid,
-    /// An argument decides which call it is.
-    Ioctl,
-    /// It opens, creates or connects a file.
-    Files(FileEffect),
-    /// It fills memory with bytes that are not from a file.
-    FillsMemory,
-}
-
-/// Calls that fill memory and name no file: what a thread had read may be overwritten.
-pub const FILLING: [&str; 3] = ["getrandom", "io_uring_enter", "process_vm_readv"];
 
 /// Index of a call in [`CallNames`].
 pub type NameId = u16;
@@ -125,24 +90,9 @@ impl CallNames {
     fn add(&mut self, name: Cow<'static, str>, only_in: Option<Abi>) -> NameId {
         let id = NameId::try_from(self.known.len()).unwrap_or(NameId::MAX);
         self.by_name.insert(name.as_bytes().to_vec(), id);
-        let role = match name.as_ref() {
-            "fork" | "vfork" | "clone" | "clone3" => Role::CreatesTask,
-            "execve" | "execveat" => Role::Exec,
-            "set_tid_address" | "gettid" => Role::ReturnsOwnTid,
-            "ioctl" => Role::Ioctl,
-            name if FILLING.contains(&name) => Role::FillsMemory,
-            name => FileEffect::of(name).map_or(Role::None, Role::Files),
-        };
-        let (path, directory) = (path_argument(&name), directory_argument(&name));
-        let changes_directory = CHANGING_DIRECTORY.contains(&name.as_ref());
         self.known.push(KnownCall {
-            spec: Spec::of(&name),
-            path,
-            directory,
-            changes_directory,
-            brings_bytes: passing_memory().any(|call| call == name),
+            spec: Spec::named(&name),
             is_selected: self.selection.contains(&name),
-            role,
             only_in,
             name,
         });

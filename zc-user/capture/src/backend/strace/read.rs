@@ -4,7 +4,7 @@
 use std::io::{self, BufRead, Read};
 
 use super::Collector;
-use crate::{backend::Until, syscall::Selection, trace::Trace};
+use crate::{backend::Until, syscalls::Selection, trace::Trace};
 
 /// The longest line that is kept. Real ones are far shorter, but a file that is not a log may have
 /// no line breaks at all.

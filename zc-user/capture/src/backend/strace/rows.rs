@@ -7,8 +7,8 @@ use zc_ebpf::{UnwrittenRead, is_restart};
 use super::names::{KnownCall, NameId};
 use crate::{
     histogram::Histogram,
-    syscall::{Abi, Call, Fds, Returned, Spec},
-    trace::{Ends, FileId, FirstBytes, Input, Row, StackId, Times},
+    syscalls::{Abi, Call, Fds, Returned, Spec},
+    trace::{Ends, FileId, FirstBytes, Input, Row, Times},
 };
 
 /// A call that has ended, with what is counted of it.
@@ -32,8 +32,6 @@ pub struct FinishedCall {
     pub first_bytes: FirstBytes,
     /// Whether it only peeked (`MSG_PEEK`): the bytes stay where they were, so none has moved.
     pub is_peek: bool,
-    /// The stack of its caller, if it is known by now.
-    pub caller: Option<StackId>,
 }
 
 /// How a call ended.
@@ -59,8 +57,6 @@ pub struct Rows {
     /// A call that a signal interrupted, and its row. The caller does not see the result: the call
     /// is restarted, or the caller dies.
     interrupted: Option<(usize, FinishedCall)>,
-    /// The row of the last call, if it was counted and has returned.
-    last: Option<usize>,
 }
 
 /// What happened to a task after a signal interrupted its call.
@@ -73,21 +69,6 @@ pub enum AfterSignal {
 }
 
 impl Rows {
-    /// A call has ended that may be counted.
-    pub fn begin_call(&mut self) {
-        self.last = None;
-    }
-
-    /// Records who made the last call. The caller of one that a signal interrupted, and that may
-    /// never return, is recorded when it is counted.
-    pub fn add_caller(&mut self, caller: StackId) {
-        match (&mut self.interrupted, self.last) {
-            (Some((_, ended)), _) => ended.caller = Some(caller),
-            (None, Some(row)) => *self.sums[row].callers.entry(caller).or_default() += 1,
-            (None, None) => {}
-        }
-    }
-
     /// Adds a call.
     pub fn add(&mut self, id: NameId, known: &KnownCall, abi: Abi, ended: FinishedCall) {
         self.settle(AfterSignal::KeptRunning);
@@ -112,7 +93,6 @@ impl Rows {
             let row = &mut self.sums[index];
             add(row, ended);
             row.paired_bytes += paired_bytes;
-            self.last = (ended.how != Ending::Never).then_some(index);
         }
     }
 
@@ -256,9 +236,6 @@ fn add(row: &mut Row, ended: FinishedCall) {
         }
     }
     row.calls += 1;
-    if let Some(caller) = ended.caller {
-        *row.callers.entry(caller).or_default() += 1;
-    }
     row.last_order = row.last_order.max(Some(ended.left));
     row.requested_bytes = row
         .requested_bytes

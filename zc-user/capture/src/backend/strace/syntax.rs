@@ -41,17 +41,6 @@ pub fn unsigned(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((number, &hexadecimal[digits..]))
 }
 
-/// A hexadecimal number without its `0x`, and the rest. `None` if there is no digit, or if it does
-/// not fit.
-pub fn hex(text: &[u8]) -> Option<(u64, &[u8])> {
-    let end = text
-        .iter()
-        .position(|byte| !byte.is_ascii_hexdigit())
-        .unwrap_or(text.len());
-    let digits = std::str::from_utf8(&text[..end]).ok()?;
-    Some((u64::from_str_radix(digits, 16).ok()?, &text[end..]))
-}
-
 /// Parses a thread id at the beginning of `text`.
 pub fn tid(text: &[u8]) -> Option<(u32, &[u8])> {
     let (number, rest) = decimal(text)?;

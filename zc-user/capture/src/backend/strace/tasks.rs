@@ -10,7 +10,7 @@ use super::{
     rows::{FinishedCall, Rows},
 };
 use crate::{
-    syscall::Abi,
+    syscalls::Abi,
     trace::{Exit, FileId, GivenPath},
 };
 

@@ -9,7 +9,7 @@ use crate::{
         function::FunctionPattern,
         pattern::{EndPattern, Glob, KindPattern},
     },
-    syscall::{self, Abi, meant_by, names_descriptor, takes_path},
+    syscalls::{self, Abi, Spec, meant_by},
     words::{did_you_mean, nearest},
 };
 
@@ -63,15 +63,15 @@ impl Parser {
                 None if Abi::is_native(&word) => Ok(Subject::Call(word)),
                 None => Err(Problem::at(token.at, unknown_subject(&word))),
             },
-            Kind::Class(class) if syscall::calls_of_class(&class).is_some() => {
+            Kind::Class(class) if syscalls::calls_of_class(&class).is_some() => {
                 Ok(Subject::Class(class))
             }
             Kind::Class(class) => {
-                let near = nearest(&class, syscall::class_names());
+                let near = nearest(&class, syscalls::class_names());
                 let all = || {
                     format!(
                         "; classes are %{}",
-                        syscall::class_names().collect::<Vec<_>>().join(", %")
+                        syscalls::class_names().collect::<Vec<_>>().join(", %")
                     )
                 };
                 let hint = near.map_or_else(all, |near| format!("; did you mean '%{near}'?"));
@@ -99,7 +99,7 @@ impl Parser {
         self.take_sign("(")?;
         let command = self.advance();
         self.take_sign(")")?;
-        let known = [syscall::FICLONE, syscall::FICLONERANGE];
+        let known = [syscalls::FICLONE, syscalls::FICLONERANGE];
         let found = known.into_iter().find(
             |name| matches!(&command.kind, Kind::Word(word) if *name == format!("ioctl({word})")),
         );
@@ -371,8 +371,8 @@ fn names(subject: &Subject) -> String {
 
 fn unknown_subject(word: &str) -> String {
     let native = meant_by(word);
-    if syscall::known_names()
-        .chain(syscall::all_names())
+    if syscalls::known_names()
+        .chain(syscalls::all_names())
         .any(|name| name == word)
     {
         let machine = Abi::NATIVE.name();
@@ -382,7 +382,7 @@ fn unknown_subject(word: &str) -> String {
         );
         return format!("'{word}' is a call of 32-bit programs: {here}");
     }
-    let names = syscall::known_names().filter(|name| Abi::is_native(name));
+    let names = syscalls::known_names().filter(|name| Abi::is_native(name));
     let near = native.or_else(|| nearest(word, names.chain(aggregates()).chain([TRANSFER])));
     let all = || {
         format!(
@@ -402,13 +402,14 @@ pub(in crate::expect) fn why_not_by_path(
     selectors: &Selectors,
     field: Field,
 ) -> Option<String> {
+    let has_path = |name: &str| Spec::named(name).path.is_some();
     let takes_path = match subject {
         Subject::AllCalls => true,
-        Subject::Call(name) => takes_path(name),
-        Subject::Class(class) => syscall::calls_of_class(class)
+        Subject::Call(name) => has_path(name),
+        Subject::Class(class) => syscalls::calls_of_class(class)
             .unwrap_or_default()
             .into_iter()
-            .any(takes_path),
+            .any(has_path),
         _ => {
             return Some(format!(
                 "{subject} cannot be selected by path; only calls that take one can"
@@ -460,10 +461,11 @@ pub(in crate::expect) fn why_not_by_caller(
 
 /// Why the calls of a subject cannot be selected by file; `None` if they can.
 pub(in crate::expect) fn why_not_by_file(subject: &Subject) -> Option<String> {
+    let names_descriptor = |name: &str| Spec::named(name).names_descriptor();
     let has_descriptors = match subject {
         Subject::AllCalls => true,
         Subject::Call(name) => names_descriptor(name),
-        Subject::Class(class) => syscall::calls_of_class(class)
+        Subject::Class(class) => syscalls::calls_of_class(class)
             .unwrap_or_default()
             .into_iter()
             .any(names_descriptor),
@@ -474,7 +476,7 @@ pub(in crate::expect) fn why_not_by_file(subject: &Subject) -> Option<String> {
         }
     };
     let why = || {
-        let path = if matches!(subject, Subject::Call(name) if takes_path(name)) {
+        let path = if matches!(subject, Subject::Call(name) if Spec::named(name).path.is_some()) {
             "; path= selects its errors by the path that it was given"
         } else {
             ""

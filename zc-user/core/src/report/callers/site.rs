@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use super::{Frame, Site};
 use crate::{
-    syscall::TABLE,
+    syscalls::{CallClass, Spec},
     text::file_name,
     trace::{self, Stack},
 };
@@ -242,7 +242,7 @@ fn is_wrapper(name: &str) -> bool {
         .iter()
         .find_map(|prefix| name.strip_prefix(prefix))
         .unwrap_or(name);
-    TABLE.iter().any(|call| call.name == name)
+    Spec::named(name).is_in(CallClass::Data)
 }
 
 /// A name as people write it: without generic arguments, and `File::read` instead of

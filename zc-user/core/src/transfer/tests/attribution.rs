@@ -1,6 +1,7 @@
 //! What is attributed of each file, and when all transfers are exact.
 
 use super::*;
+use crate::transfer::hidden::{BRINGING, POKING};
 use crate::{
     report::{
         DestinationTotals, SourceTotals,
@@ -256,7 +257,7 @@ fn eventfds_do_not_count() {
 /// A process may get bytes of a file from one that read it, and need not read anything itself.
 #[test]
 fn a_process_that_received_bytes_may_write_these() {
-    for name in crate::syscall::passing_memory() {
+    for name in BRINGING.iter().chain(POKING).copied() {
         let (mut scene, _, to) = copier();
         scene.process("writer", vec![write("write", to, 1, 100)]);
         assert!(analyse(&scene.trace).is_exact);
@@ -283,8 +284,7 @@ fn a_process_that_received_bytes_may_write_these() {
         scene.trace.uncounted.clear();
         scene.process("receiver", vec![row(name).called(1)]);
         // What was read from another process's memory makes all of the trace incomplete.
-        let is_only_its_own =
-            crate::syscall::BRINGING.contains(&name) && name != "process_vm_readv";
+        let is_only_its_own = BRINGING.contains(&name) && name != "process_vm_readv";
         assert_eq!(
             destination(&scene).memory_bytes,
             if is_only_its_own { 100 } else { 0 },

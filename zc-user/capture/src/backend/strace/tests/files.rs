@@ -4,7 +4,7 @@
 use super::{read_text, row, rows};
 use crate::{
     backend::strace::{Log, read_logs},
-    syscall::Selection,
+    syscalls::Selection,
     trace::{Ends, FileId, FileKind, Input, Row, Trace},
 };
 

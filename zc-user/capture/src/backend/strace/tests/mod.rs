@@ -14,7 +14,7 @@ use std::{
 use super::{Collector, Log, read_log, read_logs, tid_of_file};
 use crate::{
     backend::Until,
-    syscall::{Abi, Selection},
+    syscalls::{Abi, Selection},
     trace::{Ends, File, FileId, FileKind, Input, Loss, Process, Row, Trace},
 };
 

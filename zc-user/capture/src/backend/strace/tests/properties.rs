@@ -8,12 +8,9 @@ use super::{Collector, Log, corpus, files, logs, read_log, read_text};
 use crate::{
     backend::{
         Until,
-        strace::{
-            line::{CallResult, Event, Line, Outcome},
-            stacks::StackLine,
-        },
+        strace::line::{CallResult, Event, Line, Outcome},
     },
-    syscall::Selection,
+    syscalls::Selection,
     trace::{Row, Trace},
 };
 
@@ -179,28 +176,6 @@ proptest! {
             collector.push_line(line);
         }
         drop(collector.finish());
-    }
-
-    #[test]
-    fn a_printed_function_of_a_stack_is_parsed(
-        file in "/[a-zA-Z0-9 ._+-]{1,20}( \\(deleted\\))?",
-        symbol in prop::option::of(("[a-zA-Z_<>{}&*, ():+]{1,30}", any::<u64>())),
-        place in any::<u64>(),
-        source in prop::option::of("[a-z/.]{1,12}:[0-9]{1,4}"),
-    ) {
-        let inside = symbol.as_ref().map(|(name, offset)| format!("{name}+{offset:#x}")).unwrap_or_default();
-        let source = source.map(|source| format!(" {source}")).unwrap_or_default();
-        let line = format!(" > {file}({inside}) [{place:#x}]{source}");
-        let from_symbol = symbol.map(|(_, offset)| offset);
-        prop_assert_eq!(
-            Line::parse(line.as_bytes()).event,
-            Event::Stack(StackLine::Frame { file: file.as_bytes(), from_symbol, place })
-        );
-    }
-
-    #[test]
-    fn no_bytes_make_the_parser_of_stacks_panic(text in prop::collection::vec(any::<u8>(), 0..100), tail in "(\\+0x[0-9a-f]{0,3}\\) \\[0x[0-9a-f]{0,3}\\]?)?") {
-        let _ = StackLine::parse(&[text.as_slice(), tail.as_bytes()].concat());
     }
 
     #[test]

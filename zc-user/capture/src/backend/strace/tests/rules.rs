@@ -8,7 +8,7 @@ use crate::{
         Until,
         strace::{Log, read_logs},
     },
-    syscall::{Abi, Selection},
+    syscalls::{Abi, Selection},
     trace::{Exit, FailedPath, Loss, Process, State, Trace},
 };
 
@@ -545,74 +545,26 @@ fn a_call_that_is_cut_off_is_unfinished() {
     );
 }
 
-/// A line of a stack.
-const FRAME: &str = " > /no/such/file(f+0x10) [0x1234]\n";
-
-/// How many samples of this call have a stack.
-fn samples(trace: &Trace, call: &str) -> u64 {
-    row(trace, call).callers.values().sum()
-}
-
 #[test]
-fn a_stack_belongs_to_the_call_that_the_line_before_completes() {
-    let trace = launched(&format!(
-        "{FRAME}10 read(3, \"ab\", 2) = 2\n{FRAME}{FRAME}10 read(3,  <unfinished ...>\n11 getuid() = 0\n{FRAME}\
-         10 <... read resumed>\"\", 2) = 0\n{FRAME}10 write(1, \"a\", 1) = -1 EPIPE (Broken pipe)\n{FRAME}\
-         10 --- SIGPIPE {{si_signo=SIGPIPE}} ---\n{FRAME}10 getpid() = 10\n"
-    ));
+fn the_lines_of_stacks_are_skipped() {
+    const STACK: &str = " > /no/such/file(f+0x10) [0x1234] file.c:12\n > /x (deleted)() [0x10]\n > too many stack frames\n";
+    let lines = [
+        "10 read(3, \"ab\", 2) = 2\n",
+        "10 read(3,  <unfinished ...>\n",
+        "11 getuid() = 102\n",
+        "10 <... read resumed>\"\", 2) = 0\n",
+        "11 read(3, 0x7f, 1) = ? ERESTARTSYS (To be restarted)\n",
+        "11 +++ killed by SIGKILL +++\n",
+        "10 exit_group(2) = ?\n",
+        "10 +++ exited with 2 +++\n",
+    ];
+    let with_stacks = launched(&lines.map(|line| format!("{line}{STACK}")).concat());
+    let with_empty_lines = launched(&lines.map(|line| format!("{line}\n\n\n")).concat());
     assert_eq!(
-        (samples(&trace, "read"), row(&trace, "read").callers.len()),
-        (2, 2),
-        "two stacks, one of two functions"
+        format!("{:?}", with_stacks.processes),
+        format!("{:?}", with_empty_lines.processes)
     );
-    assert_eq!(
-        (
-            samples(&trace, "getuid"),
-            samples(&trace, "write"),
-            samples(&trace, "getpid")
-        ),
-        (1, 1, 0)
-    );
-    assert_eq!(samples(&trace, "execve"), 0, "its caller is gone");
-    assert_eq!(lost(&trace, Loss::UnparsedLines), 0);
-    // The file that the log names is not there.
-    assert_eq!(
-        trace.stacks.as_ref().map(Vec::len),
-        cfg!(feature = "callers").then_some(2)
-    );
-}
-
-#[test]
-fn a_call_that_never_returns_has_no_caller() {
-    let trace = launched(&format!(
-        "10 exit_group(2) = ?\n10 +++ exited with 2 +++\n{FRAME}11 read(3,  <unfinished ...>\n{FRAME}11 +++ killed by SIGKILL +++\n{FRAME}"
-    ));
-    assert_eq!(
-        (samples(&trace, "exit_group"), samples(&trace, "read")),
-        (0, 0)
-    );
-    assert_eq!(trace.stacks, None, "no call has one");
-}
-
-#[test]
-fn a_call_that_is_counted_later_keeps_its_caller() {
-    // Both may never have been made, or never return.
-    let trace = launched(&format!(
-        "10 getuid() = 102\n{FRAME}10 read(3, 0x7f, 1) = ? ERESTARTSYS (To be restarted)\n{FRAME}10 getpid() = 10\n"
-    ));
-    assert_eq!((samples(&trace, "getuid"), samples(&trace, "read")), (1, 1));
-    let killed = launched(&format!(
-        "10 read(3, 0x7f, 1) = ? ERESTARTSYS (To be restarted)\n{FRAME}10 +++ killed by SIGKILL +++\n"
-    ));
-    assert_eq!(
-        (row(&killed, "read").unfinished, samples(&killed, "read")),
-        (1, 0)
-    );
-}
-
-#[test]
-fn a_log_without_stacks_has_no_callers() {
-    assert_eq!(launched("10 getuid() = 0\n").stacks, None);
+    assert_eq!(lost(&with_stacks, Loss::UnparsedLines), 0);
 }
 
 #[test]

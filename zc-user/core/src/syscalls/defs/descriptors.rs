@@ -1,0 +1,92 @@
+//! Calls that take or return a descriptor and move no data.
+
+use super::specs;
+use crate::syscalls::spec::{
+    CallEffect::{CreatesMemfd, Duplicates},
+    Spec,
+    Variants::Command,
+};
+
+pub(super) const CALLS: &[Spec] = specs! {
+    "bpf" [Desc];
+    "cachestat" [Desc];
+    "close" [Desc] on(0);
+    "close_range" [Desc];
+    "dup" [Desc] on(0) effect(Duplicates);
+    "dup2" [Desc] on(0) effect(Duplicates) replaced_by("dup3");
+    "dup3" [Desc] on(0) effect(Duplicates);
+    "epoll_create" [Desc] replaced_by("epoll_create1");
+    "epoll_create1" [Desc];
+    "epoll_ctl" [Desc] on(0);
+    "epoll_pwait" [Desc] on(0) fills_array(1, 2, 16);
+    "epoll_pwait2" [Desc] on(0) fills_array(1, 2, 16);
+    "epoll_wait" [Desc] on(0) fills_array(1, 2, 16) replaced_by("epoll_pwait");
+    "eventfd" [Desc] replaced_by("eventfd2");
+    "eventfd2" [Desc];
+    "fadvise64" [Desc] on(0);
+    "fadvise64_64" [Desc] replaced_by("fadvise64");
+    "fallocate" [Desc] on(0);
+    "fanotify_init" [Desc];
+    "fchdir" [Desc] on(0) changes_directory;
+    "fchmod" [Desc] on(0);
+    "fchown" [Desc] on(0);
+    "fchown32" [Desc];
+    "fcntl" [Desc] on(0) fills(2, 32);
+    "fcntl64" [Desc] on(0);
+    "fdatasync" [Desc] on(0);
+    "fgetxattr" [Desc] on(0) fills_array(2, 3, 1);
+    "finit_module" [Desc];
+    "flistxattr" [Desc] on(0) fills_array(1, 2, 1);
+    "flock" [Desc] on(0);
+    "fremovexattr" [Desc] on(0);
+    "fsconfig" [Desc];
+    "fsetxattr" [Desc] on(0);
+    "fsmount" [Desc];
+    "fsopen" [Desc];
+    "fstat" [Desc] on(0) fills(1, 144);
+    "fstat64" [Desc] on(0) fills(1, 144);
+    "fstatfs" [Desc] on(0) fills(1, 120);
+    "fstatfs64" [Desc];
+    "fsync" [Desc] on(0);
+    "ftruncate" [Desc] on(0);
+    "ftruncate64" [Desc] on(0);
+    "getdents" [Desc] on(0) fills_array(1, 2, 1) replaced_by("getdents64");
+    "getdents64" [Desc] on(0) fills_array(1, 2, 1);
+    "inotify_init" [Desc] replaced_by("inotify_init1");
+    "inotify_init1" [Desc];
+    "inotify_rm_watch" [Desc];
+    "io_uring_register" [Desc] on(0);
+    "io_uring_setup" [Desc];
+    "ioctl" [Desc] on(0) fills(2, 64) variants(Command);
+    "kexec_file_load" [Desc];
+    "landlock_add_rule" [Desc];
+    "landlock_create_ruleset" [Desc];
+    "landlock_restrict_self" [Desc];
+    "_llseek" [Desc] replaced_by("lseek");
+    "lseek" [Desc] on(0);
+    "memfd_create" [Desc] effect(CreatesMemfd);
+    "memfd_secret" [Desc];
+    "_newselect" [Desc] replaced_by("select");
+    "open_by_handle_at" [Desc];
+    "perf_event_open" [Desc];
+    "pidfd_getfd" [Desc];
+    "pipe" [Desc] replaced_by("pipe2");
+    "pipe2" [Desc];
+    "poll" [Desc] fills_array(0, 1, 8) replaced_by("ppoll");
+    "ppoll" [Desc] fills_array(0, 1, 8);
+    "ppoll_time64" [Desc];
+    "pselect6" [Desc] fills(1, 128);
+    "pselect6_time64" [Desc];
+    "quotactl_fd" [Desc];
+    "readahead" [Desc] on(0);
+    "select" [Desc] fills(1, 128) replaced_by("pselect6");
+    "setns" [Desc] changes_directory;
+    "sync_file_range" [Desc] on(0);
+    "syncfs" [Desc] on(0);
+    "timerfd_create" [Desc];
+    "timerfd_gettime" [Desc];
+    "timerfd_gettime64" [Desc];
+    "timerfd_settime" [Desc];
+    "timerfd_settime64" [Desc];
+    "userfaultfd" [Desc];
+};

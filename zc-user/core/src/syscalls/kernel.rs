@@ -1,0 +1,162 @@
+//! What the kernel side is told about each call.
+
+use zc_ebpf::{
+    CallSpec, SOCKET_CALLS, TABLE_SLOTS, fds, operation_slot, requested, selected, socket_slot,
+    spec_slot,
+};
+
+use super::{
+    abi::Abi,
+    call::{FICLONE, FICLONERANGE},
+    defs::{OPERATIONS, table},
+    selection::Selection,
+    spec::{Spec, Variants},
+};
+
+impl Selection {
+    /// The slot and the spec of each call that the kernel side treats specially.
+    pub fn kernel_specs(&self) -> Vec<(u32, CallSpec)> {
+        let mut specs = Vec::new();
+        for (abi, is_32_bit) in [(Abi::NATIVE, false), (Abi::COMPAT, true)] {
+            for number in 0..TABLE_SLOTS {
+                // The last slot is for all numbers beyond the table.
+                let name = abi.call_name(number).unwrap_or_default();
+                let spec = Spec::named(name);
+                let counted = match self.counted(name, &spec) {
+                    Some(counted) if is_32_bit && spec.is_in_memory_if_32_bit => CallSpec {
+                        requested: requested::UNKNOWN,
+                        fds: fds::NONE,
+                        ..counted
+                    },
+                    counted => counted.unwrap_or_default(),
+                };
+                let spec = spec.with_side_effects(counted);
+                if spec != CallSpec::default() {
+                    specs.push((spec_slot(number, is_32_bit), spec));
+                }
+            }
+        }
+        specs.extend(self.socketcalls());
+        if self.contains_rings() {
+            let operations = (0..=u8::MAX).zip(OPERATIONS);
+            specs.extend(operations.map(|(opcode, spec)| (operation_slot(opcode), spec.counted())));
+        }
+        specs
+    }
+
+    /// How the call of this name is counted; `None`: not at all.
+    fn counted(&self, name: &str, spec: &Spec) -> Option<CallSpec> {
+        match spec.variants {
+            Variants::None => self.contains(name).then(|| spec.counted()),
+            // The kernel side looks up whether the call that its first argument stands for is
+            // selected.
+            Variants::Socketcall => self.socketcalls().next().map(|_| CallSpec {
+                selected: selected::VARIANTS,
+                requested: requested::SOCKETCALL,
+                ..CallSpec::default()
+            }),
+            // Its arguments are the file, the command, and the command's argument. All variants
+            // have the same.
+            Variants::Command => Some(CallSpec {
+                selected: self.selected_ioctls(name)?,
+                requested: requested::IOCTL,
+                argument: 1,
+                fds: fds::IOCTL,
+                first: 0,
+                second: 2,
+                ..CallSpec::default()
+            }),
+        }
+    }
+
+    /// Which calls of `ioctl` are counted: one of the constants of [`selected`]; `None`: none.
+    fn selected_ioctls(&self, name: &str) -> Option<u8> {
+        if self.contains(name) {
+            return Some(selected::ALWAYS);
+        }
+        let has_variant = self.contains(FICLONE) || self.contains(FICLONERANGE);
+        has_variant.then_some(selected::VARIANTS)
+    }
+
+    /// Slots and specs of the selected calls that `socketcall` makes. Sizes and files are unknown,
+    /// since they are in memory; the result means the same as that of the call itself.
+    fn socketcalls(&self) -> impl Iterator<Item = (u32, CallSpec)> + '_ {
+        let is_selected = |name: &str| self.contains(name) || self.contains(SOCKETCALL);
+        let specs = (0..SOCKET_CALLS).map(|number| (number, Spec::named(socketcall_name(number))));
+        specs
+            .filter(move |(_, spec)| is_selected(spec.name))
+            .map(|(number, spec)| {
+                let without_arguments = CallSpec {
+                    requested: requested::UNKNOWN,
+                    fds: fds::NONE,
+                    first: 0,
+                    ..spec.counted()
+                };
+                (socket_slot(number), without_arguments)
+            })
+    }
+}
+
+/// `socketcall`, the 32-bit call that multiplexes the calls on sockets: its first argument is their
+/// number, and their arguments are in memory.
+const SOCKETCALL: &str = "socketcall";
+
+/// The name of the call that `socketcall` makes with this first argument: `SYS_SOCKET` to
+/// `SYS_SENDMMSG` of the kernel's include/uapi/linux/net.h.
+pub(super) fn socketcall_name(number: u32) -> &'static str {
+    table()
+        .find(|spec| spec.socketcall.is_some_and(|own| u32::from(own) == number))
+        .map_or(SOCKETCALL, |spec| spec.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Selection {
+        text.parse().expect("parses")
+    }
+
+    /// ARM's table has neither.
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_sizes_of_the_old_mmap_and_of_socketcalls_are_in_memory() {
+        let specs = |text: &str| parse(text).kernel_specs();
+        let slot = |text: &str, slot: u32| {
+            specs(text)
+                .into_iter()
+                .find(|(other, _)| *other == slot)
+                .map(|(_, spec)| spec)
+        };
+        let mmap = |slot_number: u32| slot("mmap", slot_number).expect("is selected").requested;
+        assert_eq!(
+            (mmap(spec_slot(9, false)), mmap(spec_slot(90, true))),
+            (requested::SIZE, requested::UNKNOWN)
+        );
+        let socketcall = spec_slot(102, true);
+        assert_eq!(
+            slot("send", socketcall).map(|spec| spec.requested),
+            Some(requested::SOCKETCALL)
+        );
+        assert_eq!(slot("read", socketcall), None);
+        let returns_bytes =
+            |argument: u32| slot("%data", socket_slot(argument)).map(|spec| spec.returns_bytes);
+        assert_eq!(
+            [returns_bytes(9), returns_bytes(20), returns_bytes(3)],
+            [Some(1), Some(0), None]
+        );
+    }
+
+    #[test]
+    fn other_ioctls_are_selected_by_their_own_name_only() {
+        let spec = |text: &str| parse(text).counted("ioctl", &Spec::named("ioctl"));
+        assert_eq!(
+            Selection::default()
+                .counted("ioctl", &Spec::named("ioctl"))
+                .map(|s| s.selected),
+            Some(selected::VARIANTS)
+        );
+        assert_eq!(spec("ioctl").map(|s| s.selected), Some(selected::ALWAYS));
+        assert_eq!(spec("read"), None);
+    }
+}

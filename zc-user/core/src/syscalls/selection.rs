@@ -1,0 +1,249 @@
+//! Which calls are counted: names, classes, or all.
+
+use std::collections::BTreeSet;
+
+use thiserror::Error;
+
+use super::{abi::Abi, class::CallClass, defs::table, spec::Spec};
+use crate::words::nearest;
+
+/// A set of calls to count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selection {
+    /// Every call.
+    All,
+    /// The calls of these names.
+    Names(BTreeSet<&'static str>),
+}
+
+/// A name that is neither a call nor a class.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("unknown system call '{name}'{}", hint(*suggestion))]
+pub struct UnknownSyscall {
+    /// What the user wrote.
+    pub name: String,
+    /// The nearest known name.
+    pub suggestion: Option<&'static str>,
+}
+
+impl Default for Selection {
+    /// The calls that move data.
+    fn default() -> Self {
+        Self::Names(in_class(CallClass::Data).collect())
+    }
+}
+
+impl std::str::FromStr for Selection {
+    type Err = UnknownSyscall;
+
+    /// A comma-separated list of names and classes (`read,write,%network`), or `all`. With a `!`
+    /// before it: all calls but these.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some(others) = text.trim().strip_prefix('!') {
+            let excluded: Self = others.parse()?;
+            let names: BTreeSet<&'static str> = known_names()
+                .filter(|name| !excluded.contains(name))
+                .collect();
+            return if names.is_empty() {
+                Err(unknown(text))
+            } else {
+                Ok(Self::Names(names))
+            };
+        }
+        let mut names = BTreeSet::new();
+        for word in text
+            .split(',')
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+        {
+            match word.strip_prefix('%') {
+                _ if word == "all" || word == "%all" => return Ok(Self::All),
+                Some(class) => names.extend(calls_of_class(class).ok_or_else(|| unknown(word))?),
+                None => {
+                    names.insert(
+                        known_names()
+                            .find(|name| *name == word)
+                            .ok_or_else(|| unknown(word))?,
+                    );
+                }
+            }
+        }
+        if names.is_empty() {
+            return Err(unknown(text));
+        }
+        Ok(Self::Names(names))
+    }
+}
+
+impl Selection {
+    /// Whether calls of this name are counted.
+    pub fn contains(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Names(names) => covers(name, |name| names.contains(name)),
+        }
+    }
+
+    /// Whether the operations of `io_uring` are counted. They are selected by the call that submits
+    /// them.
+    pub fn contains_rings(&self) -> bool {
+        self.contains("io_uring_enter")
+    }
+}
+
+/// Whether a set of names has this call. `ioctl` stands for all its variants, too.
+pub(crate) fn covers(name: &str, has: impl Fn(&str) -> bool) -> bool {
+    has(name) || (name.starts_with("ioctl(") && has("ioctl"))
+}
+
+fn hint(suggestion: Option<&str>) -> String {
+    suggestion.map_or_else(
+        || {
+            let classes: Vec<String> = class_names().map(|class| format!("%{class}")).collect();
+            format!(" (classes are {}; 'all' is every call)", classes.join(", "))
+        },
+        |near| format!("; did you mean '{near}'?"),
+    )
+}
+
+/// Names of classes, without `%`.
+pub fn class_names() -> impl Iterator<Item = &'static str> {
+    CallClass::ALL.into_iter().map(CallClass::name)
+}
+
+/// The calls of the class of this name, without `%`.
+pub(crate) fn calls_of_class(class: &str) -> Option<Vec<&'static str>> {
+    CallClass::from_name(class).map(|class| in_class(class).collect())
+}
+
+fn in_class(class: CallClass) -> impl Iterator<Item = &'static str> {
+    table()
+        .filter(move |spec| spec.is_in(class))
+        .map(|spec| spec.name)
+}
+
+/// The name of every call of this machine, 64-bit or 32-bit.
+pub(crate) fn known_names() -> impl Iterator<Item = &'static str> {
+    let numbered = [Abi::NATIVE, Abi::COMPAT].into_iter().flat_map(Abi::names);
+    in_class(CallClass::Data).chain(numbered)
+}
+
+fn unknown(word: &str) -> UnknownSyscall {
+    UnknownSyscall {
+        name: word.to_owned(),
+        suggestion: nearest(word, known_names()),
+    }
+}
+
+/// The call of this machine that another name stands for.
+pub(crate) fn meant_by(name: &str) -> Option<&'static str> {
+    let stripped = ["_time64", "64", "32"]
+        .into_iter()
+        .filter_map(|suffix| name.strip_suffix(suffix))
+        .map(str::to_owned);
+    let spelled = [
+        format!("{name}64"),
+        format!("rt_{name}"),
+        format!("new{name}"),
+    ];
+    let native =
+        |candidate: &str| known_names().find(|known| *known == candidate && Abi::is_native(known));
+    let replacement = |name: &str| Spec::named(name).replacement;
+    let mut candidates = replacement(name)
+        .map(str::to_owned)
+        .into_iter()
+        .chain(stripped)
+        .chain(spelled);
+    candidates.find_map(|candidate| {
+        native(&candidate).or_else(|| replacement(&candidate).and_then(native))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Selection, UnknownSyscall> {
+        text.parse()
+    }
+
+    #[test]
+    fn names_and_classes_can_be_combined() {
+        let selection = parse("read,%network").expect("parses");
+        assert!(selection.contains("read") && selection.contains("accept4"));
+        assert!(!selection.contains("write"));
+    }
+
+    #[test]
+    fn all_selects_every_call() {
+        assert_eq!(parse("read,all"), Ok(Selection::All));
+    }
+
+    #[test]
+    fn an_exclamation_mark_selects_all_other_calls() {
+        let selection = parse("!read,%network").expect("parses");
+        assert!(
+            ["write", "openat", "ioctl(FICLONE)"]
+                .into_iter()
+                .all(|name| selection.contains(name))
+        );
+        assert!(
+            ["read", "recvfrom", "accept4"]
+                .into_iter()
+                .all(|name| !selection.contains(name))
+        );
+        assert!(!parse("!ioctl").expect("parses").contains("ioctl(FICLONE)"));
+        assert!(parse("!all").is_err() && parse("!raed").is_err());
+    }
+
+    #[test]
+    fn an_unknown_name_is_an_error_that_suggests_the_nearest_name() {
+        assert_eq!(
+            parse("raed").expect_err("is no call").suggestion,
+            Some("read")
+        );
+        assert_eq!(
+            parse("copy_file_rang").expect_err("is no call").suggestion,
+            Some("copy_file_range")
+        );
+        assert_eq!(parse("qqqqqqqq").expect_err("is no call").suggestion, None);
+        assert!(parse("%netwrk").is_err());
+        assert!(parse("").is_err());
+    }
+
+    #[test]
+    fn a_name_of_another_table_is_translated() {
+        let meant = [
+            "sendfile64",
+            "stat64",
+            "mmap2",
+            "recvmmsg_time64",
+            "chown32",
+            "_llseek",
+            "sigaction",
+            "send",
+        ]
+        .map(meant_by);
+        let (stat, chown) = if cfg!(target_arch = "aarch64") {
+            ("newfstatat", "fchownat")
+        } else {
+            ("stat", "chown")
+        };
+        let native = [
+            "sendfile",
+            stat,
+            "mmap",
+            "recvmmsg",
+            chown,
+            "lseek",
+            "rt_sigaction",
+            "sendto",
+        ];
+        assert_eq!(meant, native.map(Some));
+        assert_eq!(
+            ["pread", "pwrite", "fstatat"].map(meant_by),
+            ["pread64", "pwrite64", "newfstatat"].map(Some)
+        );
+        assert_eq!(meant_by("socketcall"), None);
+    }
+}

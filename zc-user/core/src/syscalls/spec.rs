@@ -1,0 +1,528 @@
+//! [`Spec`]: what zctrace knows of a call. The items of the table are built by its methods.
+
+use zc_ebpf::{CallSpec, fills, requested, selected};
+
+use super::class::CallClass;
+
+/// Where a call says how many bytes it asks for. Arguments count from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Requested {
+    /// Nowhere, or not in bytes.
+    Nowhere,
+    /// In this argument.
+    Size(u8),
+    /// In the I/O vector that argument `base` points to, of as many elements as argument `count`
+    /// says.
+    Iovec {
+        /// Index of the pointer.
+        base: u8,
+        /// Index of the number of elements.
+        count: u8,
+    },
+    /// In the I/O vector of the message that this argument points to.
+    Message(u8),
+}
+
+impl Requested {
+    /// Whether the bytes may lie at several places in memory.
+    pub const fn is_vector(self) -> bool {
+        matches!(self, Self::Iovec { .. } | Self::Message(_))
+    }
+}
+
+/// Which arguments are file descriptors, and in which direction bytes go. Arguments count from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fds {
+    /// None, or none that zctrace follows.
+    None,
+    /// Bytes come from the file of this argument.
+    Reads(u8),
+    /// Bytes go to the file of this argument.
+    Writes(u8),
+    /// Bytes go from one file to another.
+    Copies {
+        /// Index of the source's descriptor.
+        from: u8,
+        /// Index of the destination's descriptor.
+        to: u8,
+    },
+    /// `vmsplice`: into the pipe of this argument if that is open for writing, out of it if it is
+    /// open for reading.
+    Pipe(u8),
+    /// `ioctl(FICLONERANGE)`: to the file of argument `to`, from the file whose descriptor is the
+    /// first 64-bit number of the struct that argument `request` points to (`struct
+    /// file_clone_range` of the kernel's include/uapi/linux/fs.h).
+    ClonesRange {
+        /// Index of the destination's descriptor.
+        to: u8,
+        /// Index of the pointer.
+        request: u8,
+    },
+    /// The call uses the file of this argument and moves no bytes. `mmap` is one: what it maps may
+    /// be written later.
+    On(u8),
+}
+
+impl Fds {
+    /// For the kernel side: one of the constants of [`zc_ebpf::fds`], and its arguments.
+    const fn to_kernel(self) -> (u8, u8, u8) {
+        use zc_ebpf::fds;
+        match self {
+            Self::None => (fds::NONE, 0, 0),
+            Self::Reads(from) => (fds::READS, from, 0),
+            Self::Writes(to) => (fds::WRITES, to, 0),
+            Self::Copies { from, to } => (fds::COPIES, from, to),
+            Self::Pipe(pipe) => (fds::PIPE, pipe, 0),
+            Self::ClonesRange { to, request } => (fds::IOCTL, to, request),
+            Self::On(file) => (fds::ON, file, 0),
+        }
+    }
+}
+
+/// What a positive result means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Returned {
+    /// Bytes moved.
+    Bytes,
+    /// Something else: how many bytes moved is unknown.
+    Other,
+}
+
+/// Which memory of its caller a call fills, apart from bytes that it reads from a file. Arguments
+/// count from 0.
+///
+/// A call that overwrites memory ends what is known of its bytes: a write from there is not a copy
+/// of what was read before. Only results that are large enough to lie in a buffer are in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FilledMemory {
+    /// None that a read could have filled.
+    None,
+    /// Memory at the address in argument `pointer`, of as many elements as argument `count` says;
+    /// without it, one element.
+    At {
+        pointer: u8,
+        count: Option<u8>,
+        element_bytes: u16,
+    },
+    /// Any: structures that zctrace does not read describe it.
+    Any,
+    /// All above the end of the heap, which `brk` removes.
+    AboveHeap,
+}
+
+/// What a call does to tasks, to descriptors or to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallEffect {
+    /// Nothing that concerns zctrace.
+    None,
+    /// It creates a task.
+    CreatesTask,
+    /// It replaces the program, and the memory of its caller.
+    Executes,
+    /// It ends its caller, and never returns.
+    Exits,
+    /// It returns the thread id of its caller.
+    ReturnsOwnTid,
+    /// It opens the file of a path.
+    Opens,
+    /// It gives a file another descriptor.
+    Duplicates,
+    /// It creates a file in memory.
+    CreatesMemfd,
+    /// It creates a socket.
+    CreatesSocket,
+    /// It creates a pair of sockets.
+    CreatesSocketPair,
+    /// It creates the socket of an accepted connection.
+    Accepts,
+    /// It connects a socket.
+    Connects,
+    /// It fills memory with bytes that are not from a file.
+    FillsMemory,
+    /// It submits operations, which may fill memory.
+    Submits,
+}
+
+impl CallEffect {
+    /// Whether it opens, creates or connects a file.
+    pub const fn is_about_files(self) -> bool {
+        use CallEffect::{
+            Accepts, Connects, CreatesMemfd, CreatesSocket, CreatesSocketPair, Duplicates, Opens,
+        };
+        matches!(
+            self,
+            Opens
+                | Duplicates
+                | CreatesMemfd
+                | CreatesSocket
+                | CreatesSocketPair
+                | Accepts
+                | Connects
+        )
+    }
+}
+
+/// How the arguments of a call decide which call it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Variants {
+    /// Not at all.
+    None,
+    /// `ioctl`: its second argument is a command.
+    Command,
+    /// `socketcall`: its first argument is the number of a call.
+    Socketcall,
+}
+
+/// The argument with the path that a call looks up. Arguments count from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathArgument {
+    /// Its index.
+    pub index: u8,
+    /// Index of the argument with the descriptor of the directory in which a relative path starts;
+    /// `None`: it is the working directory.
+    pub directory: Option<u8>,
+}
+
+/// What zctrace knows of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spec {
+    /// Its name; empty if zctrace knows nothing of it.
+    pub name: &'static str,
+    /// Where its size is.
+    pub requested: Requested,
+    /// What its result means.
+    pub returned: Returned,
+    /// Which files it uses.
+    pub fds: Fds,
+    /// The path that it looks up.
+    pub path: Option<PathArgument>,
+    /// What else it does.
+    pub effect: CallEffect,
+    /// How its arguments decide which call it is.
+    pub variants: Variants,
+    /// Whether it may change the directory in which relative paths start.
+    pub changes_directory: bool,
+    /// Whether it uses no file, whatever its arguments are.
+    pub(super) is_without_file: bool,
+    /// Whether the arguments of the 32-bit call of this name are in memory, unlike those of the
+    /// other calls of that name.
+    pub(super) is_in_memory_if_32_bit: bool,
+    /// Whether the bytes of a socket may stay there: the argument with the `MSG_...` flags.
+    message_flags: Option<u8>,
+    filled: FilledMemory,
+    /// The classes that it is in, a bit for each.
+    classes: u8,
+    /// Which number `socketcall` has for it.
+    pub(super) socketcall: Option<u8>,
+    /// The call that programs make instead where this one does not exist.
+    pub(super) replacement: Option<&'static str>,
+}
+
+impl Spec {
+    /// What is known of a call of which nothing is known.
+    pub(super) const UNKNOWN: Self = Self::new("");
+
+    pub(super) const fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            requested: Requested::Nowhere,
+            returned: Returned::Other,
+            fds: Fds::None,
+            path: None,
+            effect: CallEffect::None,
+            variants: Variants::None,
+            changes_directory: false,
+            is_without_file: false,
+            is_in_memory_if_32_bit: false,
+            message_flags: None,
+            filled: FilledMemory::None,
+            classes: 0,
+            socketcall: None,
+            replacement: None,
+        }
+    }
+
+    /// Whether it is in this class.
+    pub fn is_in(&self, class: CallClass) -> bool {
+        self.classes & class.bit() != 0
+    }
+
+    /// Whether it identifies its file by a descriptor.
+    pub(crate) fn names_descriptor(&self) -> bool {
+        self.fds != Fds::None
+    }
+
+    /// Whether it may use a file that no descriptor identifies, but a path, a mapping or a set of
+    /// descriptors.
+    pub(crate) fn may_name_file_by_path(&self) -> bool {
+        !self.names_descriptor() && !self.is_without_file
+    }
+
+    /// The same for the kernel side: how it is counted, if it is selected.
+    pub(super) fn counted(&self) -> CallSpec {
+        let (kind, argument, count_argument) = match self.requested {
+            Requested::Nowhere => (requested::NONE, 0, 0),
+            Requested::Size(argument) => (requested::SIZE, argument, 0),
+            Requested::Iovec { base, count } => (requested::IOVEC, base, count),
+            Requested::Message(argument) => (requested::MSGHDR, argument, 0),
+        };
+        let (fds, first, second) = self.fds.to_kernel();
+        CallSpec {
+            selected: selected::ALWAYS,
+            requested: kind,
+            argument,
+            count_argument,
+            returns_bytes: u8::from(self.returned == Returned::Bytes),
+            fds,
+            first,
+            second,
+            message_flags: from_one(self.message_flags),
+            ..CallSpec::default()
+        }
+    }
+
+    /// Adds what the kernel side does at calls that are not selected, too: they may overwrite
+    /// memory, and their paths are counted.
+    pub(super) fn with_side_effects(&self, spec: CallSpec) -> CallSpec {
+        let (fills, fills_count, fills_bytes) = match self.filled {
+            FilledMemory::None => (fills::NONE, 0, 0),
+            FilledMemory::At {
+                pointer,
+                count,
+                element_bytes,
+            } => (pointer + 1, from_one(count), element_bytes),
+            FilledMemory::Any => (fills::ALL, 0, 0),
+            FilledMemory::AboveHeap => (fills::ABOVE, 0, 0),
+        };
+        CallSpec {
+            fills,
+            fills_count,
+            fills_bytes,
+            path: from_one(self.path.map(|path| path.index)),
+            directory: from_one(self.path.and_then(|path| path.directory)),
+            replaces_memory: u8::from(self.effect == CallEffect::Executes),
+            ..spec
+        }
+    }
+}
+
+/// The kernel side counts arguments from 1 where there may be none.
+fn from_one(argument: Option<u8>) -> u8 {
+    argument.map_or(0, |argument| argument + 1)
+}
+
+/// What an item of the table can say. Arguments count from 0.
+impl Spec {
+    pub(super) const fn class(mut self, class: CallClass) -> Self {
+        self.classes |= class.bit();
+        self
+    }
+
+    /// Bytes come from the file of this descriptor.
+    pub(super) const fn reads(mut self, from: u8) -> Self {
+        self.fds = Fds::Reads(from);
+        self
+    }
+
+    /// Bytes go to the file of this descriptor.
+    pub(super) const fn writes(mut self, to: u8) -> Self {
+        self.fds = Fds::Writes(to);
+        self
+    }
+
+    /// Bytes go from one file to another.
+    pub(super) const fn copies(mut self, from: u8, to: u8) -> Self {
+        self.fds = Fds::Copies { from, to };
+        self
+    }
+
+    pub(super) const fn pipe(mut self, pipe: u8) -> Self {
+        self.fds = Fds::Pipe(pipe);
+        self
+    }
+
+    pub(super) const fn clones_range(mut self, to: u8, request: u8) -> Self {
+        self.fds = Fds::ClonesRange { to, request };
+        self
+    }
+
+    /// It uses the open file of this descriptor and moves no bytes of it. A call that resolves a
+    /// path from a directory's descriptor uses another file.
+    pub(super) const fn on(mut self, file: u8) -> Self {
+        self.fds = Fds::On(file);
+        self
+    }
+
+    /// It uses no file, whatever its arguments are.
+    pub(super) const fn no_file(mut self) -> Self {
+        self.is_without_file = true;
+        self
+    }
+
+    pub(super) const fn size(mut self, argument: u8) -> Self {
+        self.requested = Requested::Size(argument);
+        self
+    }
+
+    pub(super) const fn vector(mut self, base: u8, count: u8) -> Self {
+        self.requested = Requested::Iovec { base, count };
+        self
+    }
+
+    pub(super) const fn message(mut self, argument: u8) -> Self {
+        self.requested = Requested::Message(argument);
+        self
+    }
+
+    /// A positive result is a number of bytes.
+    pub(super) const fn bytes(mut self) -> Self {
+        self.returned = Returned::Bytes;
+        self
+    }
+
+    /// The argument with the `MSG_...` flags.
+    pub(super) const fn flags(mut self, argument: u8) -> Self {
+        self.message_flags = Some(argument);
+        self
+    }
+
+    /// The path that it looks up, which starts in the working directory if it is relative. Of two
+    /// paths, as of `rename`, it is the first that the kernel looks up; the target of a symbolic
+    /// link is not looked up.
+    pub(super) const fn path(mut self, index: u8) -> Self {
+        let directory = None;
+        self.path = Some(PathArgument { index, directory });
+        self
+    }
+
+    /// The path that it looks up, which starts in the directory of the argument before it if it is
+    /// relative.
+    pub(super) const fn path_at(mut self, index: u8) -> Self {
+        let directory = Some(index - 1);
+        self.path = Some(PathArgument { index, directory });
+        self
+    }
+
+    pub(super) const fn changes_directory(mut self) -> Self {
+        self.changes_directory = true;
+        self
+    }
+
+    /// It fills so many bytes at the address in this argument.
+    pub(super) const fn fills(mut self, pointer: u8, bytes: u16) -> Self {
+        self.filled = FilledMemory::At {
+            pointer,
+            count: None,
+            element_bytes: bytes,
+        };
+        self
+    }
+
+    /// It fills as many elements as argument `count` says, at the address in argument `pointer`.
+    pub(super) const fn fills_array(mut self, pointer: u8, count: u8, element_bytes: u16) -> Self {
+        self.filled = FilledMemory::At {
+            pointer,
+            count: Some(count),
+            element_bytes,
+        };
+        self
+    }
+
+    pub(super) const fn fills_any(mut self) -> Self {
+        self.filled = FilledMemory::Any;
+        self
+    }
+
+    pub(super) const fn fills_above_heap(mut self) -> Self {
+        self.filled = FilledMemory::AboveHeap;
+        self
+    }
+
+    pub(super) const fn effect(mut self, effect: CallEffect) -> Self {
+        self.effect = effect;
+        self
+    }
+
+    pub(super) const fn variants(mut self, variants: Variants) -> Self {
+        self.variants = variants;
+        self
+    }
+
+    /// The number of the call in `socketcall`.
+    pub(super) const fn socketcall(mut self, number: u8) -> Self {
+        self.socketcall = Some(number);
+        self
+    }
+
+    pub(super) const fn in_memory_if_32_bit(mut self) -> Self {
+        self.is_in_memory_if_32_bit = true;
+        self
+    }
+
+    /// Where this call does not exist, programs make that one.
+    pub(super) const fn replaced_by(mut self, other: &'static str) -> Self {
+        self.replacement = Some(other);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::syscalls::defs::table;
+
+    fn side_effects(name: &str) -> CallSpec {
+        Spec::named(name).with_side_effects(CallSpec::default())
+    }
+
+    #[test]
+    fn specs_say_which_arguments_are_descriptors() {
+        assert_eq!(Spec::named("sendfile").fds, Fds::Copies { from: 1, to: 0 });
+        assert_eq!(Spec::named("fstat").fds, Fds::On(0));
+        assert_eq!(Spec::named("getpid").fds, Fds::None);
+    }
+
+    #[test]
+    fn the_kernel_side_counts_arguments_from_one() {
+        let filled = |name| {
+            let spec = side_effects(name);
+            (spec.fills, spec.fills_count, spec.fills_bytes)
+        };
+        assert_eq!(filled("getrandom"), (1, 2, 1));
+        assert_eq!(filled("fstat"), (2, 0, 144));
+        assert_eq!(filled("process_vm_readv"), (fills::ALL, 0, 0));
+        assert_eq!(filled("brk"), (fills::ABOVE, 0, 0));
+        assert_eq!(side_effects("read"), CallSpec::default());
+        let paths = ["open", "openat", "symlink", "symlinkat", "mount"].map(|name| {
+            let spec = side_effects(name);
+            (spec.path, spec.directory)
+        });
+        assert_eq!(paths, [(1, 0), (2, 1), (2, 0), (3, 2), (2, 0)]);
+    }
+
+    #[test]
+    fn a_path_may_name_any_file() {
+        let may = |name: &str| Spec::named(name).may_name_file_by_path();
+        assert!(
+            ["openat", "unlinkat", "statx", "utimensat", "msync", "poll"]
+                .into_iter()
+                .all(may)
+        );
+        assert!(!["read", "mmap", "munmap", "getpid"].into_iter().any(may));
+    }
+
+    #[test]
+    fn a_call_without_a_file_has_no_descriptor() {
+        for spec in table().filter(|spec| spec.is_without_file) {
+            assert!(!spec.names_descriptor(), "{}", spec.name);
+        }
+    }
+
+    /// The kernel side knows what calls fill that read a file.
+    #[test]
+    fn no_item_says_what_a_call_fills_that_returns_bytes() {
+        for spec in table().filter(|spec| matches!(spec.filled, FilledMemory::At { .. })) {
+            assert_ne!(spec.returned, Returned::Bytes, "{}", spec.name);
+        }
+    }
+}

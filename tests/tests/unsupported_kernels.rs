@@ -305,6 +305,9 @@ fn a_low_limit_of_descriptors_is_reported_in_one_line() {
     for limit in ["10", "30"] {
         let script = format!(r#"ulimit -n {limit}; exec "$@""#);
         let limited = zctrace().ebpf().through(&["bash", "-c", &script, "bash"]);
-        limited.refuses().with_status(125).saying("Too many open files");
+        limited
+            .refuses()
+            .with_status(125)
+            .saying("Too many open files");
     }
 }

@@ -15,7 +15,7 @@ use zctrace::{
     backend::{Choice, Recorded, SampledCalls},
     render::{Format, PlainFormat},
     report::{Detail, SortKey},
-    syscall::{Selection, class_names},
+    syscalls::{Selection, class_names},
 };
 use zctrace_core::words::nearest;
 

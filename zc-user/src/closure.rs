@@ -6,7 +6,7 @@ use crate::{
     launch::LaunchOptions,
     privileges::AfterAttach,
     report::Report,
-    syscall::Selection,
+    syscalls::Selection,
     toolchain,
 };
 

@@ -14,7 +14,7 @@ use crate::{
     launch::{LaunchOptions, OnTracerExit, Stream},
     privileges::AfterAttach,
     report::{self, Files, Report},
-    syscall::Selection,
+    syscalls::Selection,
 };
 
 /// A program to run and trace, with the interface of [`std::process::Command`].

@@ -8,7 +8,7 @@ use zctrace::{
         Until,
         strace::{Collector, Log, read_log},
     },
-    syscall::Selection,
+    syscalls::Selection,
 };
 
 fuzz_target!(|bytes: &[u8]| {

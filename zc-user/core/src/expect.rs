@@ -88,7 +88,7 @@ pub use lexer::SyntaxError;
 pub(crate) use lexer::pointer;
 pub(crate) use value::size_bytes;
 
-use crate::{options::SampledCalls, report::Report, syscall};
+use crate::{options::SampledCalls, report::Report, syscalls};
 use ast::{Expr, Figure};
 use field::Subject;
 use value::duration_ns;
@@ -147,10 +147,10 @@ impl Expectation {
         self.expr
             .for_each_figure(&mut |figure| match &figure.subject {
                 Subject::Call(name) => {
-                    calls.extend(syscall::known_names().find(|known| known == name))
+                    calls.extend(syscalls::known_names().find(|known| known == name))
                 }
                 Subject::Class(class) => {
-                    calls.extend(syscall::calls_of_class(class).unwrap_or_default())
+                    calls.extend(syscalls::calls_of_class(class).unwrap_or_default())
                 }
                 _ => {}
             });

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use zctrace::{backend::Choice, expect::Inferred, render::CheckFormat, syscall::Selection};
+use zctrace::{backend::Choice, expect::Inferred, render::CheckFormat, syscalls::Selection};
 
 use super::values::{ColorWhen, LimitArgs, one_of};
 

@@ -7,7 +7,7 @@ use zctrace::{
     backend::Choice,
     compare::{HookLines, Input, OnFailure, Order, Output, Runs, Shell},
     render::CompareFormat,
-    syscall::Selection,
+    syscalls::Selection,
 };
 
 use super::values::{ColorWhen, LimitArgs, default_word, one_of};

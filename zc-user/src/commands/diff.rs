@@ -12,7 +12,7 @@ use zctrace::{
     privileges::AfterAttach,
     render,
     report::{Counted, Options},
-    syscall::Selection,
+    syscalls::Selection,
 };
 
 use super::{

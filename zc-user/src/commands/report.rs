@@ -13,7 +13,7 @@ use zctrace::{
     backend::strace::{Log, read_logs, tid_of_file},
     render::Format,
     report::{Detail, Process, Report},
-    syscall::Selection,
+    syscalls::Selection,
     trace::Trace,
 };
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     report::Syscall,
-    syscall::Abi,
+    syscalls::Abi,
     units::{self, UNKNOWN},
 };
 

@@ -9,7 +9,7 @@ use crate::{
         self, Detail,
         sample::{self, row},
     },
-    syscall::{Abi, Call, Selection},
+    syscalls::{Abi, Call, Selection},
     trace::{
         Exit, FailedPath, FailedPaths, Frame, GivenPath, Loss, OtherCalls, Stack, StackEnd,
         StackId, Trace,

@@ -6,7 +6,7 @@ mod progress;
 pub mod strace;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     ffi::OsString,
     fmt, io,
     path::PathBuf,
@@ -22,7 +22,7 @@ pub use zctrace_core::options::{Choice, Limits, Listed, Recorded, SampledCalls, 
 use crate::{
     launch::{LaunchError, LaunchOptions, SignalError},
     privileges::{self, AfterAttach},
-    syscall::Selection,
+    syscalls::Selection,
     toolchain,
     trace::{Ends, STRACE, Trace},
 };
@@ -306,13 +306,12 @@ fn new_trace(
         inherited: inherited::open_pipes_and_sockets(),
         calls_without_files: 0,
         other_calls: None,
-        uncounted: BTreeSet::new(),
         failed_paths: None,
         stacks: None,
         sees_memory: false,
         processes: Vec::new(),
         merged: Vec::new(),
-        settled: crate::trace::Settled::default(),
+        ended: crate::trace::EndedSums::default(),
     })
 }
 

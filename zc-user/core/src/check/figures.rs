@@ -12,7 +12,7 @@ use crate::{
         run_figures,
     },
     report::{Report, Syscall},
-    syscall,
+    syscalls,
 };
 
 /// All figures that are compared with a baseline and between runs; `None`: unknown.
@@ -89,7 +89,7 @@ pub(super) fn names(with_errnos: bool) -> impl Iterator<Item = String> {
         .into_iter()
         .flatten()
         .collect();
-    let of_calls = syscall::known_names().flat_map(move |call| {
+    let of_calls = syscalls::known_names().flat_map(move |call| {
         let by_errno: Vec<String> = errnos
             .iter()
             .map(|errno| errno_figure(call, errno))

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     expect::{Expectation, Inferred, pointer, size_bytes},
     options::Choice,
-    syscall::Selection,
+    syscalls::Selection,
     words::Word,
 };
 

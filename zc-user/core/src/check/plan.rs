@@ -11,7 +11,7 @@ use crate::{
     expect::{Expectation, Inferred, duration},
     options::{Choice, SampledCalls},
     report::Report,
-    syscall::Selection,
+    syscalls::Selection,
 };
 
 /// A command and what is expected of it.

@@ -15,7 +15,7 @@ use crate::{
             row,
         },
     },
-    syscall::Selection,
+    syscalls::Selection,
 };
 
 /// A check with these expectations.

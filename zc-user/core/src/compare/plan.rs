@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::{
     options::{Choice, Identity, Limits},
-    syscall::Selection,
+    syscalls::Selection,
 };
 
 /// A comparison that is to be made.

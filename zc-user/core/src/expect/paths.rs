@@ -243,7 +243,7 @@ mod tests {
             Options, Report,
             sample::files::{Scene, read},
         },
-        syscall::{Call, Selection},
+        syscalls::{Call, Selection},
         trace::{self, FailedPath, FailedPaths, GivenPath, Loss, Trace},
     };
     use Verdict::{Fails, Holds, Inconclusive};

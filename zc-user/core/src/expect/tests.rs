@@ -386,7 +386,7 @@ fn every_mistake_has_a_message_and_a_place() {
     // The snapshot was made on x86_64; messages name the machine's own table of calls.
     insta::assert_snapshot!(
         "mistakes",
-        text.replace(syscall::Abi::NATIVE.name(), syscall::Abi::X86_64.name())
+        text.replace(syscalls::Abi::NATIVE.name(), syscalls::Abi::X86_64.name())
     );
 }
 

@@ -154,7 +154,7 @@ mod tests {
             Files, Options, Report,
             sample::files::{Scene, read, write},
         },
-        syscall::Call,
+        syscalls::Call,
         trace::{FailedPath, FailedPaths, GivenPath},
     };
 

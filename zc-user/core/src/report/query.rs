@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::{Process, Report, Syscall, Transfer};
 use crate::{
     Sysno,
-    syscall::{Abi, Call, Requested, Returned},
+    syscalls::{Abi, Call, Requested, Returned},
     transfer::sum_known,
 };
 
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
     use crate::{
         report::{Options, sample},
-        syscall::Selection,
+        syscalls::Selection,
     };
 
     fn copier() -> Report {

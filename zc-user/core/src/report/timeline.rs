@@ -5,7 +5,7 @@ use std::{borrow::Cow, time::SystemTime};
 
 use crate::{
     errno,
-    syscall::{Fds, Returned},
+    syscalls::{Fds, Returned},
     trace::{self, File, FileId, Trace},
 };
 
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use crate::{
         report::{Options, Report, sample},
-        syscall::Call,
+        syscalls::Call,
         trace::{Ends, Stack, StackEnd, StackId, Thread},
     };
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Ends;
-use crate::syscall::Call;
+use crate::syscalls::Call;
 
 /// A stack: an index into [`Trace::stacks`](super::Trace::stacks).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

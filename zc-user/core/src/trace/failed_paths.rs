@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::syscall::Call;
+use crate::syscalls::Call;
 
 /// How often calls returned that take a path, by call, error and path. Calls that a signal
 /// interrupted are not among them.

@@ -32,7 +32,7 @@ use super::{
 };
 use crate::{
     backend::{Limits, Recorded, RunError},
-    syscall::Selection,
+    syscalls::Selection,
 };
 
 /// The compiled kernel side; empty if this zctrace was built without a BPF toolchain.
@@ -172,8 +172,6 @@ impl Loaded {
                 other_calls: take(&mut ebpf, maps::OTHER_CALLS)?,
                 failed_paths: take(&mut ebpf, maps::FAILED_PATHS)?,
                 losses: take(&mut ebpf, maps::LOSSES)?,
-                streams: take(&mut ebpf, maps::STREAMS)?,
-                marks: take(&mut ebpf, maps::MARKS)?,
             },
             control: take(&mut ebpf, maps::CONTROL)?,
             is_over: take(&mut ebpf, maps::IS_OVER)?,

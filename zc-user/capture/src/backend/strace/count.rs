@@ -15,6 +15,7 @@ use super::{
         name_by_exec, program, requested_bytes,
     },
     file_table::FileTable,
+    first_bytes::FirstBytes,
     line::{CallResult, Event, Moment, Outcome, Pause},
     names::{CallNames, Errnos, KnownCall, MAX_ERRNO, NameId},
     rows::{AfterSignal, Ending, FinishedCall},
@@ -23,7 +24,7 @@ use super::{
 };
 use crate::{
     syscalls::{self, Abi, CallEffect, Selection, Spec, Variants},
-    trace::{FailedPath, FailedPaths, FirstBytes, GivenPath, Loss},
+    trace::{FailedPath, FailedPaths, GivenPath, Loss},
 };
 
 /// The sums so far: the tasks with their calls, the files, and what is known of the log.

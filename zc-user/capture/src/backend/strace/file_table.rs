@@ -165,7 +165,6 @@ fn complete(file: &mut File, more: File) {
         local,
         peer,
         peer_inode,
-        streams,
     } = more;
     *file = File {
         kind: file.kind.or(kind),
@@ -176,7 +175,6 @@ fn complete(file: &mut File, more: File) {
         local: file.local.take().or(local),
         peer: file.peer.take().or(peer),
         peer_inode: file.peer_inode.or(peer_inode),
-        streams,
     };
 }
 

@@ -28,7 +28,7 @@ use nix::{
 use tempfile::TempDir;
 use tokio::{io::unix::AsyncFd, time::sleep};
 
-use super::{Collector, StraceError, inspect::ProcInspector, read::Lines};
+use super::{Collector, StraceError, first_bytes::FirstBytes, inspect::ProcInspector, read::Lines};
 use crate::{
     async_fd::watch_readable,
     backend::{Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
@@ -37,7 +37,7 @@ use crate::{
         find_program, send,
     },
     syscalls::{CallEffect, Selection, Spec, known_calls},
-    trace::{Exit, FirstBytes, Loss, State, Trace},
+    trace::{Exit, Loss, State, Trace},
 };
 
 /// How often to look for tasks that were created while others were killed.

@@ -15,20 +15,20 @@ use crate::{
         value::Number,
     },
     report::Api,
-    syscall::{self, Abi},
+    syscalls::{self, Abi},
 };
 
 fn subject() -> impl Strategy<Value = Subject> {
     let is_plain = |name: &&str| {
         *name != "ioctl" && Subject::aggregate(name).is_none() && Abi::is_native(name)
     };
-    let calls: Vec<&str> = syscall::known_names().filter(is_plain).collect();
+    let calls: Vec<&str> = syscalls::known_names().filter(is_plain).collect();
     // These have the names of aggregates, or a syntax of their own.
     let special: Vec<&str> = ["time", "exit", "ioctl"]
         .into_iter()
         .filter(|name| Abi::is_native(name))
         .collect();
-    let classes: Vec<&str> = syscall::class_names().collect();
+    let classes: Vec<&str> = syscalls::class_names().collect();
     prop_oneof![
         4 => select(calls).prop_map(|name| Subject::Call(name.to_owned())),
         2 => select(classes).prop_map(|name| Subject::Class(name.to_owned())),

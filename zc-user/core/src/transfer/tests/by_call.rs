@@ -1,4 +1,4 @@
-//! Calls that name both ends, and attempts before them.
+//! Rule 1: calls that name both ends, and attempts before them.
 
 use super::*;
 
@@ -15,17 +15,19 @@ fn a_call_that_names_both_ends_is_a_transfer() {
         let [from, to] = ["in", "out"].map(|name| scene.regular(name));
         scene.process("copier", vec![copy(name, from, to, 3, MIB).zero(1)]);
         assert_eq!(transfers(&scene), one("in", "out", api, MIB));
-        let analysis = analyse(&scene.trace);
-        let transfer = &analysis.processes[0].transfers[0];
+        let transfer = only(&scene);
+        assert_eq!(
+            (transfer.evidence, transfer.certainty),
+            (Evidence::Call, Certainty::Observed)
+        );
         assert_eq!(
             (transfer.calls, transfer.zero_calls, transfer.mean_bytes),
-            (4, 1, Some(MIB / 3))
+            (Some(4), 1, Some(MIB / 3))
         );
         assert_eq!(
             (transfer.crossings, transfer.user_memory_bytes),
             (Some(4), Some(0))
         );
-        assert_eq!(analysis.processes[0].unattributed, Unattributed::default());
     }
 }
 
@@ -38,7 +40,7 @@ fn a_reflink_copies_an_unknown_number_of_bytes() {
         transfers(&scene),
         [("in".into(), "out".into(), Api::Reflink, None)]
     );
-    let verdict = &analyse(&scene.trace).processes[0].transfers[0].verdict;
+    let verdict = only(&scene).verdict;
     assert_eq!(
         verdict,
         "reflink, 1 call that shared blocks instead of copying"
@@ -59,13 +61,10 @@ fn a_call_that_failed_before_is_an_attempt() {
             .at(1),
     ];
     scene.process("copier", rows);
-    let analysis = analyse(&scene.trace);
-    let [transfer] = analysis.processes[0].transfers.as_slice() else {
-        panic!("{analysis:?}")
-    };
+    let transfer = only(&scene);
     assert_eq!(
         (transfer.api, transfer.calls, transfer.crossings),
-        (Api::Sendfile, 2, Some(5))
+        (Api::Sendfile, Some(2), Some(5))
     );
     assert_eq!(
         transfer.verdict,
@@ -98,7 +97,7 @@ fn the_parts_of_a_verdict_tell_the_reason_from_the_meaning_of_the_last_attempt()
         copy("copy_file_range", from, to, 1, MIB).zero(1).at(2),
     ];
     scene.process("cp", rows);
-    let mut transfer = analyse(&scene.trace).processes[0].transfers[0].clone();
+    let mut transfer = only(&scene);
     let parts = transfer.verdict_parts();
     assert_eq!(parts.work, "copy_file_range, 1 call of 1 MiB");
     assert_eq!(
@@ -126,7 +125,7 @@ fn a_call_that_failed_afterwards_is_not_an_attempt() {
         vec![copy("sendfile", from, to, 1, MIB).at(3), failed],
     );
     assert!(
-        analyse(&scene.trace).processes[0].transfers[0]
+        only(&scene)
             .attempts
             .is_empty()
     );
@@ -136,21 +135,14 @@ fn a_call_that_failed_afterwards_is_not_an_attempt() {
 fn a_call_that_moved_nothing_before_a_loop_did_is_an_attempt() {
     let mut scene = Scene::new();
     let [from, to] = ["cpuinfo", "out"].map(|name| scene.regular(name));
-    let first_bytes = FirstBytes::of(b"processor\t: 0");
     let rows = vec![
         copy("copy_file_range", from, to, 0, 0).zero(1).at(1),
-        Row {
-            first_bytes,
-            ..read("read", from, 1, 2466).zero(1).at(2)
-        },
-        Row {
-            first_bytes,
-            ..written_after("write", from, to, 1, 2466, 2466).at(3)
-        },
+        read("read", from, 1, 2466).zero(1).at(2),
+        written_held("write", from, to, 1, 2466, 2466).at(3),
     ];
     scene.process("copier", rows);
-    let transfer = &analyse(&scene.trace).processes[0].transfers[0];
-    let verdict = "read + write, 1 call of 2.4 KiB, perhaps changed or replaced on the way, after copy_file_range (0 bytes): ";
+    let transfer = only(&scene);
+    let verdict = "read + write, 1 call of 2.4 KiB, after copy_file_range (0 bytes): ";
     assert!(transfer.verdict.starts_with(verdict), "{transfer:?}");
 }
 
@@ -169,7 +161,7 @@ fn an_empty_file_is_copied_by_the_call_that_found_it_empty() {
         transfers(&scene),
         one("empty", "out", Api::CopyFileRange, 0)
     );
-    let verdict = &analyse(&scene.trace).processes[0].transfers[0].verdict;
+    let verdict = only(&scene).verdict;
     let expected =
         "copy_file_range, 1 call that found nothing to copy, after ioctl(FICLONE) (EOPNOTSUPP)";
     assert!(verdict.starts_with(expected), "{verdict}");
@@ -183,7 +175,7 @@ fn a_copy_that_failed_says_so() {
         "cp",
         vec![copy("ioctl(FICLONE)", from, to, 0, 0).failed(libc::EOPNOTSUPP, 1)],
     );
-    let verdict = &analyse(&scene.trace).processes[0].transfers[0].verdict;
+    let verdict = only(&scene).verdict;
     assert!(
         verdict.starts_with("reflink, 1 call failed (EOPNOTSUPP): the filesystem cannot share"),
         "{verdict}"
@@ -198,7 +190,7 @@ fn retries_are_not_attempts() {
         "nginx",
         vec![copy("sendfile", from, to, 2, MIB).failed(libc::EAGAIN, 7)],
     );
-    let transfer = &analyse(&scene.trace).processes[0].transfers[0];
+    let transfer = only(&scene);
     assert!(transfer.attempts.is_empty());
     assert_eq!(transfer.retries["EAGAIN"], 7);
     assert_eq!(
@@ -222,7 +214,7 @@ fn a_much_shorter_last_call_makes_the_size_an_upper_limit() {
             vec![copy("sendfile", from, to, calls, bytes).each(2048)],
         );
         assert_eq!(
-            analyse(&scene.trace).processes[0].transfers[0].verdict,
+            only(&scene).verdict,
             expected
         );
     }

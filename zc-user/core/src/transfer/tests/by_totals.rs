@@ -1,201 +1,113 @@
-//! Ends that only their equal byte counts connect.
+//! Rule 6: only the sums of both sides agree.
 
 use super::*;
 
-#[test]
-fn a_loop_over_two_threads_is_found_by_its_byte_count() {
+/// The transfers of a process that read `read` bytes of files and wrote `written` bytes to others,
+/// all of which are in no transfer by another rule.
+fn of_sums(read_bytes: &[u64], written: &[u64]) -> Vec<Short> {
     let mut scene = Scene::new();
-    let (from, to) = (scene.regular("in"), scene.file(Tcp, "sock"));
-    let reader = vec![read("read", from, 16, MIB).at(1)];
-    scene.threads(
-        "tokio",
-        vec![reader, vec![write("sendto", to, 40, MIB).at(2)]],
-    );
-    assert_eq!(transfers(&scene), one("in", "sock", Api::ReadWrite, MIB));
-    assert_eq!(
-        analyse(&scene.trace).processes[0].unattributed,
-        Unattributed::default()
-    );
-}
-
-#[test]
-fn io_uring_reads_and_writes_are_found_by_their_byte_count() {
-    let mut scene = Scene::new();
-    let (from, to) = (scene.regular("in"), scene.file(Tcp, "sock"));
-    scene.process("copier", vec![]).threads[0].ring_rows = vec![
-        read("io_uring:read", from, 16, MIB).at(1),
-        write("io_uring:send", to, 20, MIB).at(2),
-    ];
-    assert_eq!(transfers(&scene), one("in", "sock", Api::IoUring, MIB));
-    let transfer = &analyse(&scene.trace).processes[0].transfers[0];
-    assert_eq!(
-        (
-            transfer.calls,
-            transfer.crossings,
-            transfer.user_memory_bytes
-        ),
-        (36, None, Some(2 * MIB))
-    );
-    assert_eq!(
-        analyse(&scene.trace).processes[0].unattributed,
-        Unattributed::default()
-    );
-}
-
-#[test]
-fn another_count_another_order_or_a_third_file_gives_no_transfer() {
-    let mut scene = Scene::new();
-    let [from, other] = ["in", "other"].map(|name| scene.regular(name));
-    let to = scene.regular("out");
-    let cases = [
-        // The read begins first but returns later: it may wait for what the other call writes.
-        vec![
-            read("read", from, 16, MIB).spanning(1, 3),
-            write("write", to, 16, MIB).at(2),
-        ],
-        vec![
-            read("read", from, 16, MIB).at(1),
-            write("write", to, 16, MIB - MIB / 16).at(2),
-        ],
-        vec![
-            read("read", from, 16, MIB).at(2),
-            write("write", to, 16, MIB).at(1),
-        ],
-        vec![
-            read("read", from, 16, MIB).at(1),
-            read("read", other, 16, MIB).at(2),
-            write("write", to, 16, MIB).at(3),
-        ],
-        vec![
-            read("read", from, 1, 100).at(1),
-            write("write", to, 1, 100).at(2),
-        ],
-    ];
-    for rows in cases {
-        scene.trace.processes.clear();
-        scene.process("copier", rows);
-        assert!(transfers(&scene).is_empty(), "{:?}", scene.trace.processes);
+    let mut rows = Vec::new();
+    for (index, &bytes) in read_bytes.iter().enumerate() {
+        let file = scene.regular(&format!("in{index}"));
+        rows.push(read("read", file, 3, bytes));
     }
-}
-
-#[test]
-fn a_mapping_of_as_many_bytes_is_the_source() {
-    let mut scene = Scene::new();
-    let (from, to) = (scene.regular("in"), scene.regular("out"));
-    scene.process(
-        "copier",
-        vec![map(from, MIB).at(1), write("write", to, 1, MIB).at(2)],
-    );
-    assert_eq!(transfers(&scene), one("in", "out", Api::MmapWrite, MIB));
-
-    // Two mappings whose sum is the number by chance.
-    scene.trace.processes[0].threads[0].rows[0] = Row {
-        calls: 2,
-        ..map(from, MIB).at(1)
-    };
-    assert_eq!(transfers(&scene), []);
-}
-
-#[test]
-fn a_loop_that_threads_take_turns_in_is_one_transfer() {
-    let mut scene = Scene::new();
-    let (from, to) = (scene.regular("in"), scene.regular("out"));
-    // Like tokio's blocking threads: each thread writes what the other one has read.
-    let [mut first, mut second] = [Loop::default(), Loop::default()];
-    second.read(from, 0);
-    for _ in 0..20 {
-        first.read(from, 4096);
-        first.write(to, 4096);
-        second.write(to, 4096);
-        second.read(from, 4096);
+    for (index, &bytes) in written.iter().enumerate() {
+        let file = scene.regular(&format!("out{index}"));
+        rows.push(write("write", file, 5, bytes));
     }
-    scene.threads("tokio", vec![first.rows(), second.rows()]);
-    assert_eq!(
-        transfers(&scene),
-        one("in", "out", Api::ReadWrite, 40 * 4096)
-    );
-    let analysis = analyse(&scene.trace);
-    assert_eq!(analysis.processes[0].unattributed, Unattributed::default());
-    assert_eq!(analysis.processes[0].transfers[0].calls, 81);
+    scene.process("tokio", rows);
+    transfers(&scene)
 }
 
 #[test]
-fn bytes_that_may_have_gone_elsewhere_are_subtracted() {
-    let mut scene = Scene::new();
-    let [from, other] = ["in", "other"].map(|name| scene.regular(name));
-    let to = scene.regular("out");
-    let reader = vec![
-        read("read", from, 16, MIB).at(1),
-        written_after("write", from, other, 4, MIB / 4, MIB / 4).at(2),
-    ];
-    scene.threads(
-        "copier",
-        vec![reader, vec![write("write", to, 16, MIB).at(3)]],
-    );
-    assert_eq!(
-        transfers(&scene),
-        one("in", "out", Api::ReadWrite, MIB - MIB / 4)
-    );
+fn equal_sums_are_a_transfer_if_no_other_file_has_that_number() {
+    let expected = one("in0", "out0", Api::ReadWrite, 5000);
+    assert_eq!(of_sums(&[5000], &[5000]), expected);
+    assert_eq!(of_sums(&[5000, 7000], &[5000, 6000]), expected);
+    assert!(of_sums(&[5000, 5000], &[5000]).is_empty(), "whose are they?");
+    assert!(of_sums(&[5000], &[5000, 5000]).is_empty(), "where are they?");
+    assert!(of_sums(&[5000], &[5001]).is_empty());
 }
 
 #[test]
-fn bytes_that_may_have_come_from_elsewhere_are_subtracted() {
-    let mut scene = Scene::new();
-    let [from, other] = ["in", "other"].map(|name| scene.regular(name));
-    let to = scene.regular("out");
-    // 4096 bytes of the source went nowhere, and as many came from another file.
-    let writer = vec![
-        read("read", other, 4, 5000).at(0),
-        written_after("write", other, to, 4, 4096, 4096).at(1),
-    ];
-    let reader = vec![read("read", from, 16, MIB).at(0)];
-    scene.threads(
-        "copier",
-        vec![
-            writer,
-            reader,
-            vec![write("write", to, 16, MIB - 4096).at(3)],
-        ],
-    );
-    assert_eq!(
-        transfers(&scene),
-        one("in", "out", Api::ReadWrite, MIB - 4096 - 5000)
-    );
+fn few_bytes_are_equal_by_chance() {
+    assert!(of_sums(&[4095], &[4095]).is_empty());
+    assert_eq!(of_sums(&[4096], &[4096]).len(), 1);
 }
 
 #[test]
-fn a_write_of_other_bytes_is_no_part_of_a_small_total() {
+fn the_verdict_says_that_only_the_sums_agree() {
     let mut scene = Scene::new();
-    let (from, to) = (scene.regular("in"), scene.regular("out"));
-    let of = |first: &[u8], row: Row| Row {
-        first_bytes: FirstBytes::of(first),
-        ..row
-    };
-    let rows = |second: &[u8]| {
-        vec![
-            of(b"begins", read("read", from, 2, 20_000).at(1)),
-            read("pread64", from, 0, 0).zero(1).at(4),
-            of(
-                b"begins",
-                written_after("write", from, to, 1, 10_000, 10_000).at(2),
-            ),
-            of(second, write("write", to, 1, 10_000).at(3)),
-        ]
-    };
-    scene.process("copier", rows(b"cleared"));
-    assert_eq!(transfers(&scene), []);
-    scene.trace.processes[0].threads[0].rows = rows(b"begins");
-    assert_eq!(transfers(&scene), one("in", "out", Api::ReadWrite, 20_000));
-
-    let vectors = [
-        read("readv", from, 1, 20_000).at(1),
-        write("writev", to, 1, 20_000).at(2),
+    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+    let rows = vec![
+        read("read", from, 4, MIB).zero(1),
+        write("write", to, 4, MIB),
     ];
-    scene.trace.processes[0].threads[0].rows = vectors
-        .map(|row| Row {
-            first_bytes: FirstBytes::of(b"begins"),
-            ..row
-        })
-        .into();
-    assert_eq!(transfers(&scene), []);
+    scene.process("tokio", rows);
+    let transfer = only(&scene);
+    assert_eq!(
+        (transfer.evidence, transfer.certainty, transfer.calls),
+        (Evidence::Totals, Certainty::Inferred, Some(9))
+    );
+    assert_eq!(
+        transfer.verdict,
+        "read + write, 4 calls of 256 KiB, as only the sums of both sides show"
+    );
+    assert_eq!(transfer.hint, None);
+}
+
+#[test]
+fn what_is_in_a_transfer_or_changed_does_not_count() {
+    let mut scene = Scene::new();
+    let [from, copy, to] = ["in", "copy", "out"].map(|name| scene.regular(name));
+    let rows = vec![
+        read("read", from, 20, 30_000),
+        written_held("write", from, copy, 10, 10_000, 10_000),
+        written_changed("write", from, copy, 5, 5000, 5000),
+        write("write", to, 5, 15_000),
+    ];
+    scene.process("program", rows);
+    let expected = [
+        one("in", "out", Api::ReadWrite, 15_000),
+        one("in", "copy", Api::ReadWrite, 10_000),
+    ];
+    assert_eq!(transfers(&scene), expected.concat());
+    assert_eq!(within(&scene)[0].calls, None, "which reads these are");
+}
+
+#[test]
+fn a_file_that_was_read_and_written_is_no_transfer_to_itself() {
+    let mut scene = Scene::new();
+    let file = scene.regular("database");
+    let rows = vec![
+        read("pread64", file, 2, 8192),
+        write("pwrite64", file, 2, 8192),
+    ];
+    scene.process("program", rows);
+    assert!(found(&scene).is_empty());
+}
+
+#[test]
+fn bytes_of_unknown_files_may_be_anything() {
+    let mut scene = Scene::new();
+    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+    let rows = vec![
+        read("read", from, 2, 8192),
+        peek(8192),
+        write("write", to, 2, 8192),
+    ];
+    scene.process("program", rows);
+    assert!(found(&scene).is_empty());
+}
+
+#[test]
+fn a_call_that_was_cut_off_may_have_written_more() {
+    let mut scene = Scene::new();
+    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+    let rows = vec![
+        read("read", from, 2, 8192),
+        write("write", to, 2, 8192).unfinished(1),
+    ];
+    scene.process("program", rows);
+    assert!(found(&scene).is_empty());
 }

@@ -52,7 +52,7 @@ impl Counts {
         let (calls, bytes) = &mut self.calls_and_bytes;
         *calls += calls_of(key.call, row.calls);
         *bytes = bytes.saturating_add(row.bytes.unwrap_or(0));
-        let ends = self.files.ends(&row.call, key.ends);
+        let ends = self.files.ends(key.ends);
         self.by_task
             .entry(key.task)
             .or_default()
@@ -70,7 +70,7 @@ impl Counts {
         let Ends {
             input: Some(from),
             output: Some(to),
-        } = self.files.ends(&call, key.ends)
+        } = self.files.ends(key.ends)
         else {
             return;
         };
@@ -86,7 +86,7 @@ impl Counts {
         let sum = parts.entry((key.call, from, to)).or_insert_with(empty);
         sum.bytes += part.bytes;
         sum.calls += part.calls;
-        sum.checked_calls += part.checked_calls;
+        sum.checked_calls += part.calls;
     }
 
     /// Adds failed calls of a row.
@@ -112,7 +112,7 @@ impl Counts {
         let call = Call::from_id(sampled.call);
         let duration_ns = (sampled.duration_ns != Outcome::UNTIMED).then_some(sampled.duration_ns);
         let timed = TimedCall {
-            ends: self.files.ends(&call, sampled.ends),
+            ends: self.files.ends(sampled.ends),
             call,
             stack,
             result: sampled.result,
@@ -152,7 +152,7 @@ impl Counts {
 
     fn row(&mut self, task: u32, id: CallId, ends: NumberedEnds) -> &mut Row {
         let call = Call::from_id(id);
-        let ends = self.files.ends(&call, ends);
+        let ends = self.files.ends(ends);
         self.by_task.entry(task).or_default().row(id, ends, || call)
     }
 
@@ -309,10 +309,7 @@ mod tests {
         let key = RowKey {
             task: 1,
             call: CallId::try_from(libc::SYS_read).expect("fits"),
-            ends: NumberedEnds {
-                input: file,
-                output: 0,
-            },
+            ends: NumberedEnds::named(file, 0),
         };
         let row = Row {
             calls: 1,

@@ -6,12 +6,9 @@ use std::{
     mem,
 };
 
-use zc_ebpf::{AGAIN, CHANGED, Ends as NumberedEnds, FROM_BUFFER, FileNumber, MAPPED, UNSAMPLED};
+use zc_ebpf::{Ends as NumberedEnds, FileNumber, How};
 
-use crate::{
-    syscall::{Call, Fds},
-    trace::{Ends, File, FileId, FileIdentity, Input, Streams},
-};
+use crate::trace::{Ends, File, FileId, FileIdentity, Input};
 
 /// Gives each file its index in [`Trace::files`](crate::trace::Trace::files).
 #[derive(Debug, Clone, Default)]
@@ -29,8 +26,6 @@ pub struct FileTable {
     last_number: FileNumber,
     /// Numbers without an entry on the kernel side, and what may still name them.
     given_up: HashMap<FileNumber, GivenUp>,
-    /// Files that lost one of several numbers, so their streams are incomplete.
-    split: HashSet<FileId>,
     /// Places of files that were forgotten.
     free: Vec<FileId>,
 }
@@ -63,26 +58,13 @@ impl FileTable {
     }
 
     /// The files at the ends of a call. They become part of the trace.
-    pub fn ends(&mut self, call: &Call, ends: NumberedEnds) -> Ends {
-        let input = self
-            .id(ends.input & !(MAPPED | FROM_BUFFER | AGAIN))
-            .map(|file| {
-                if ends.input & MAPPED != 0 {
-                    Input::ByMapping(file)
-                } else if ends.input & AGAIN == AGAIN {
-                    Input::ByBufferAgain(file)
-                } else if ends.input & CHANGED != 0 {
-                    Input::ByChangedBuffer(file)
-                } else if ends.input & UNSAMPLED != 0 {
-                    Input::ByUnsampledBuffer(file)
-                } else if ends.input & FROM_BUFFER != 0 {
-                    Input::ByBuffer(file)
-                } else if matches!(call.spec().fds, Fds::Writes(_)) {
-                    Input::ByOrder(file)
-                } else {
-                    Input::Named(file)
-                }
-            });
+    pub fn ends(&mut self, ends: NumberedEnds) -> Ends {
+        let input = self.id(ends.input).map(|file| match ends.how {
+            How::BUFFER => Input::ByBuffer(file),
+            How::CHANGED => Input::ByChangedBuffer(file),
+            How::MAPPING => Input::ByMapping(file),
+            _ => Input::Named(file),
+        });
         Ends {
             input,
             output: self.id(ends.output),
@@ -106,13 +88,9 @@ impl FileTable {
         mem::take(&mut self.placed)
     }
 
-    /// Takes the files back that [`lend`](Self::lend) gave, without what was read and written of
-    /// them.
+    /// Takes the files back that [`lend`](Self::lend) gave.
     pub fn take_back(&mut self, files: Vec<File>) {
         self.placed = files;
-        self.placed
-            .iter_mut()
-            .for_each(|file| file.streams = Streams::default());
     }
 
     /// The files of the trace.
@@ -124,29 +102,6 @@ impl FileTable {
     pub fn unknown_note(&self) -> Option<String> {
         let count = self.unknown.len() + self.unknown_forgotten;
         (count > 0).then(|| format!("nothing is known of {count} files: the kernel's messages did not fit into the buffer"))
-    }
-
-    /// Fills in what was read and written of each file that is `wanted`; `streams` looks it up by
-    /// number.
-    pub fn set_streams<E>(
-        &mut self,
-        wanted: impl Fn(FileId) -> bool,
-        streams: impl Fn(FileNumber) -> Result<Streams, E>,
-    ) -> Result<(), E> {
-        let mut seen = HashSet::new();
-        for (&number, id) in self.by_number.iter().filter(|(_, id)| wanted(**id)) {
-            let Some(file) = self.placed.get_mut(index_of(*id)) else {
-                continue;
-            };
-            // If a file has two numbers, the order of their bytes is unknown.
-            let has_one = seen.insert(id) && !self.split.contains(id);
-            file.streams = if has_one {
-                streams(number)?
-            } else {
-                Streams::default()
-            };
-        }
-        Ok(())
     }
 
     fn id(&mut self, number: FileNumber) -> Option<FileId> {
@@ -278,12 +233,8 @@ impl FileTable {
                 unused.insert(*id);
                 return false;
             }
-            // A used file keeps one number: its streams are found by it.
-            let is_last = !living.contains(id) && nameless.insert(*id);
-            if !is_last {
-                self.split.insert(*id);
-            }
-            is_last
+            // A used file keeps one number.
+            !living.contains(id) && nameless.insert(*id)
         });
         self.given_up.retain(|number, given_up| {
             *given_up != GivenUp::Dead || self.by_number.contains_key(number)
@@ -307,7 +258,6 @@ impl FileTable {
     fn remove(&mut self, ids: &HashSet<FileId>) {
         // By id, because a message may have changed the identity since.
         self.by_identity.retain(|_, id| !ids.contains(id));
-        self.split.retain(|id| !ids.contains(id));
         let before = self.unknown.len();
         self.unknown.retain(|id| !ids.contains(id));
         self.unknown_forgotten += before - self.unknown.len();
@@ -326,7 +276,6 @@ fn index_of(id: FileId) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::Stream;
 
     fn on(filesystem: &str, inode: u64, path: &str) -> File {
         File {
@@ -342,7 +291,7 @@ mod tests {
     }
 
     fn ends(input: FileNumber, output: FileNumber) -> NumberedEnds {
-        NumberedEnds { input, output }
+        NumberedEnds::named(input, output)
     }
 
     #[test]
@@ -351,50 +300,22 @@ mod tests {
         files.record(1, on("ext4", 10, "/a"));
         files.record(2, on("ext4", 20, "/b"));
         let (a, b) = (FileId(0), FileId(1));
-        let copy = files.ends(&Call::native("sendfile"), ends(1, 2));
-        assert_eq!(
-            copy,
-            Ends {
-                input: Some(Input::Named(a)),
-                output: Some(b)
-            }
-        );
-        let write = files.ends(&Call::native("write"), ends(1, 2));
-        assert_eq!(
-            write,
-            Ends {
-                input: Some(Input::ByOrder(a)),
-                output: Some(b)
-            }
-        );
-        let held = files.ends(&Call::native("write"), ends(1 | FROM_BUFFER, 2));
-        assert_eq!(
-            held,
-            Ends {
-                input: Some(Input::ByBuffer(a)),
-                output: Some(b)
-            }
-        );
-        let changed = files.ends(&Call::native("write"), ends(1 | FROM_BUFFER | CHANGED, 2));
-        assert_eq!(
-            changed,
-            Ends {
-                input: Some(Input::ByChangedBuffer(a)),
-                output: Some(b)
-            }
-        );
-        let mapped = files.ends(&Call::native("write"), ends(1 | MAPPED, 2));
-        assert_eq!(
-            mapped,
-            Ends {
-                input: Some(Input::ByMapping(a)),
-                output: Some(b)
-            }
-        );
-        assert_eq!(
-            files.ends(&Call::native("write"), ends(0, 0)),
-            Ends::default()
-        );
+        for (how, input) in [
+            (How::NAMED, Input::Named(a)),
+            (How::BUFFER, Input::ByBuffer(a)),
+            (How::CHANGED, Input::ByChangedBuffer(a)),
+            (How::MAPPING, Input::ByMapping(a)),
+        ] {
+            let found = files.ends(NumberedEnds { how, ..ends(1, 2) });
+            assert_eq!(
+                found,
+                Ends {
+                    input: Some(input),
+                    output: Some(b)
+                }
+            );
+        }
+        assert_eq!(files.ends(ends(0, 0)), Ends::default());
     }
 
     #[test]
@@ -403,9 +324,8 @@ mod tests {
         files.record(1, on("ext4", 10, "/a"));
         files.record(2, on("ext4", 10, "/a"));
         files.record(3, on("ext4", 11, "/b"));
-        let read = Call::native("read");
-        assert_eq!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(2, 0)));
-        assert_ne!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(3, 0)));
+        assert_eq!(files.ends(ends(1, 0)), files.ends(ends(2, 0)));
+        assert_ne!(files.ends(ends(1, 0)), files.ends(ends(3, 0)));
         assert_eq!(files.into_placed().len(), 2);
     }
 
@@ -420,15 +340,14 @@ mod tests {
             for (number, path) in [(1, one), (2, other), (3, one)] {
                 files.record(number, on(filesystem, 257, path));
             }
-            let read = Call::native("read");
             assert_ne!(
-                files.ends(&read, ends(1, 0)),
-                files.ends(&read, ends(2, 0)),
+                files.ends(ends(1, 0)),
+                files.ends(ends(2, 0)),
                 "{filesystem}"
             );
             assert_eq!(
-                files.ends(&read, ends(1, 0)),
-                files.ends(&read, ends(3, 0)),
+                files.ends(ends(1, 0)),
+                files.ends(ends(3, 0)),
                 "{filesystem}"
             );
         }
@@ -437,10 +356,9 @@ mod tests {
     #[test]
     fn a_message_that_comes_after_the_first_row_counts() {
         let mut files = FileTable::default();
-        let read = Call::native("read");
-        let before = files.ends(&read, ends(1, 0));
+        let before = files.ends(ends(1, 0));
         files.record(1, on("ext4", 10, "/a"));
-        assert_eq!(files.ends(&read, ends(1, 0)), before);
+        assert_eq!(files.ends(ends(1, 0)), before);
         assert_eq!(
             (files.unknown_note(), files.into_placed()),
             (None, vec![on("ext4", 10, "/a")])
@@ -450,8 +368,7 @@ mod tests {
     #[test]
     fn a_file_without_a_message_is_in_the_trace() {
         let mut files = FileTable::default();
-        let read = Call::native("read");
-        assert_ne!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(2, 0)));
+        assert_ne!(files.ends(ends(1, 0)), files.ends(ends(2, 0)));
         assert!(
             files
                 .unknown_note()
@@ -465,7 +382,7 @@ mod tests {
     fn given_up() -> (FileTable, Ends) {
         let mut files = FileTable::default();
         files.record(1, on("ext4", 10, "/a"));
-        let a = files.ends(&Call::native("read"), ends(1, 0));
+        let a = files.ends(ends(1, 0));
         files.give_up(vec![1]);
         files.retain_mentioned(&HashSet::new());
         (files, a)
@@ -481,16 +398,15 @@ mod tests {
     #[test]
     fn a_file_that_nothing_names_is_forgotten_and_another_one_gets_its_place() {
         let (mut files, a) = given_up();
-        let read = Call::native("read");
         assert!(files.forget(|_| false).is_empty());
         assert_eq!(files.len(), 1, "a row may name it");
         take_and_forget(&mut files, false);
         assert_eq!((files.len(), files.known(1)), (0, None));
         files.record(2, on("ext4", 20, "/b"));
-        assert_eq!(files.ends(&read, ends(2, 0)), a, "the place is free");
+        assert_eq!(files.ends(ends(2, 0)), a, "the place is free");
         files.record(3, on("ext4", 10, "/a"));
         assert_ne!(
-            files.ends(&read, ends(3, 0)),
+            files.ends(ends(3, 0)),
             a,
             "the first file is another one now"
         );
@@ -503,9 +419,8 @@ mod tests {
     #[test]
     fn a_number_that_something_names_is_not_forgotten() {
         let (mut files, a) = given_up();
-        let read = Call::native("read");
         assert_eq!(
-            files.ends(&read, ends(1, 0)),
+            files.ends(ends(1, 0)),
             a,
             "of a row that was still in the maps"
         );
@@ -520,14 +435,14 @@ mod tests {
             HashSet::from([FileId(0)]),
             "a report names it"
         );
-        assert_eq!((files.len(), files.ends(&read, ends(1, 0))), (1, a));
+        assert_eq!((files.len(), files.ends(ends(1, 0))), (1, a));
     }
 
     #[test]
-    fn a_file_that_got_another_number_stays_one_file_and_its_streams_are_unknown() {
+    fn a_file_that_got_another_number_stays_one_file() {
         let (mut files, a) = given_up();
         files.record(2, on("ext4", 10, "/a"));
-        assert_eq!(files.ends(&Call::native("read"), ends(2, 0)), a);
+        assert_eq!(files.ends(ends(2, 0)), a);
         assert!(
             take_and_forget(&mut files, true).is_empty(),
             "it has a number"
@@ -536,31 +451,12 @@ mod tests {
             (files.placed_as(1), files.placed_as(2)),
             (None, Some(FileId(0)))
         );
-        let some = || Stream {
-            bytes: 1,
-            sum: 2,
-            telling: 3,
-            windows: Vec::new(),
-            gaps: 0,
-        };
-        files
-            .set_streams(
-                |_| true,
-                |_| {
-                    Ok::<_, ()>(Streams {
-                        read: Some(some()),
-                        written: None,
-                    })
-                },
-            )
-            .expect("no error");
-        assert_eq!(files.placed()[0].streams, Streams::default());
     }
 
     #[test]
     fn files_that_nothing_was_known_of_are_noted_when_they_are_forgotten() {
         let mut files = FileTable::default();
-        files.ends(&Call::native("read"), ends(1, 0));
+        files.ends(ends(1, 0));
         files.give_up(vec![1]);
         files.retain_mentioned(&HashSet::new());
         take_and_forget(&mut files, false);

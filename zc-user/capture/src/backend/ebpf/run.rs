@@ -544,11 +544,7 @@ impl Seen {
             ended,
             ..
         } = self;
-        let (loaded, used) = (run.loaded, ended.files_of_transfers());
-        counts.files.set_streams(
-            |file| used.contains(&file),
-            |number| loaded.maps.streams(number),
-        )?;
+        let loaded = run.loaded;
         let mut trace = Trace {
             processes: task_table.living(|task| counts.rows_of(task)),
             files: counts.files.lend(),
@@ -577,9 +573,6 @@ impl Seen {
             samples.take_all(&mut counts);
         }
         counts.add_unfinished(&live.tasks);
-        counts
-            .files
-            .set_streams(|_| true, |number| loaded.maps.streams(number))?;
         let counted = counts.take_tasks(&live.tasks);
         trace.notes.clone_from(&loaded.notes);
         trace.notes.extend(counts.files.unknown_note());

@@ -92,15 +92,6 @@ impl EndedProcesses {
         self.fresh >= SLACK && with_transfers() >= most.saturating_add(SLACK)
     }
 
-    /// The files that processes with transfers used.
-    pub fn files_of_transfers(&self) -> HashSet<FileId> {
-        let kept = self.kept.values().filter(|kept| kept.kind.is_none());
-        let rows = kept
-            .flat_map(|kept| &kept.process.threads)
-            .flat_map(|thread| &thread.rows);
-        rows.flat_map(Row::files).collect()
-    }
-
     /// The files named by rows and parts of kept processes, by rows of analysed ones, and by the
     /// first reads that were noted.
     pub fn files(&self) -> HashSet<FileId> {

@@ -1,4 +1,5 @@
-//! [`Loss`]: how numbers of a trace can be lost. One list has each loss with its name, its effect and its explanation.
+//! [`Loss`]: how numbers of a trace can be lost. One list has each loss with its name, its effect and
+//! its explanation.
 
 /// Which figures of a report a loss touches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,6 +9,8 @@ enum Effect {
     Counts,
     /// Counts and transfers are as they are: only callers are missing.
     Callers,
+    /// Counts are as they are, and so is every transfer that is stated. There may be more.
+    OwnMemory,
     /// Counts are exact, but rows lack their files, so that transfers are missing.
     Transfers,
     /// Counts are lower bounds, and bytes may have moved that are in no row.
@@ -100,6 +103,10 @@ losses! {
     /// no transfer.
     CallsWithoutFiles: "calls_without_files", Transfers,
         "calls without their files", "their bytes are in no transfer; raise --max-files and --max-rows";
+    /// Buffers of which it is not known any more which file filled them: an address space has room
+    /// for a fixed number of them, and a thread waits only so long for another one.
+    ForgottenBuffers: "forgotten_buffers", OwnMemory,
+        "buffers forgotten", "what was written from them counts as the program's own memory";
     /// Calls whose callers were to be sampled, but were not.
     UnsampledCallers: "unsampled_callers", Callers,
         "callers not sampled", "more calls came than could be sampled; select fewer calls with --syscalls";

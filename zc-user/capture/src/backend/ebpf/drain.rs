@@ -19,7 +19,7 @@ use super::{
 use crate::{
     histogram::Histogram,
     syscalls::Call,
-    trace::{Ends, FailedPath, FailedPaths, GivenPath, Loss, OtherCalls, Row, Times},
+    trace::{Ends, FailedPath, FailedPaths, Fills, GivenPath, Loss, OtherCalls, Row, Times},
 };
 
 /// The maps that are read.
@@ -254,7 +254,17 @@ impl Maps {
         ]
         .into_iter()
         .map(|(kernel, loss)| Ok((loss, self.lost(kernel)?)))
+        .chain([Ok((Loss::ForgottenBuffers, self.forgotten_buffers()?))])
         .collect()
+    }
+
+    fn forgotten_buffers(&self) -> Result<u64, MapError> {
+        let [given_up, contended] = [
+            zc_ebpf::Loss::ForgottenBuffer,
+            zc_ebpf::Loss::ContendedMemory,
+        ]
+        .map(|loss| self.lost(loss));
+        Ok(given_up? + contended?)
     }
 
     /// A note on calls that were counted without their times, if there are any. They do not make
@@ -327,7 +337,7 @@ impl NewRow {
             ..key
         };
         let new = || {
-            let sums = counted(&Call::from_id(key.call), row, add_times);
+            let sums = counted(&key, row, add_times);
             Self {
                 key,
                 first_ns: row.first_ns,
@@ -340,10 +350,10 @@ impl NewRow {
 }
 
 /// The row with the sums of the kernel side, still without its files and errnos.
-fn counted(call: &Call, row: &zc_ebpf::Row, add_times: impl FnOnce(&mut Histogram)) -> Row {
-    let mut sum = Row::new(call.clone(), Ends::default());
+fn counted(key: &RowKey, row: &zc_ebpf::Row, add_times: impl FnOnce(&mut Histogram)) -> Row {
+    let mut sum = Row::new(Call::from_id(key.call), Ends::default());
     (sum.calls, sum.errors, sum.unfinished) = (row.calls, row.errors, row.unfinished);
-    sum.input_bytes = row.paired_bytes;
+    (sum.input_bytes, sum.fills) = (row.input_bytes, known_fills(row.fills));
     (sum.zero_calls, sum.short_calls) = (row.zero_calls, row.short_calls);
     let time = |ns: u64| (ns > 0).then_some(ns);
     (sum.order, sum.last_order) = (time(row.first_ns), time(row.last_ns));
@@ -363,6 +373,15 @@ fn counted(call: &Call, row: &zc_ebpf::Row, add_times: impl FnOnce(&mut Histogra
         });
     }
     sum
+}
+
+/// The reads that filled buffers. Without times, the sum of the times is 0.
+pub fn known_fills(fills: zc_ebpf::Fills) -> Fills {
+    Fills {
+        calls: fills.calls,
+        total_ns: (fills.total_ns > 0 || fills.calls == 0).then_some(fills.total_ns),
+        are_unknown: fills.unknown > 0,
+    }
 }
 
 /// Adds rows in the order of their first calls: the files of the trace are in the order of their

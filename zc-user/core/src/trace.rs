@@ -14,7 +14,7 @@ use std::{
 
 use crate::{
     histogram::Histogram,
-    syscalls::{Call, Requested, Returned, Selection},
+    syscalls::{Call, CallEffect, Requested, Returned, Selection},
     transfer::sum_known,
     words::names,
 };
@@ -368,8 +368,7 @@ impl Row {
     /// Whether these calls submitted operations to the kernel. If the backend does not see the
     /// operations, no row has their bytes.
     pub fn is_unseen_submission(&self) -> bool {
-        matches!(self.call.name.as_ref(), "io_submit" | "io_uring_enter")
-            && self.calls > self.errors
+        self.call.spec().effect == CallEffect::Submits && self.calls > self.errors
     }
 
     /// The files that it names.

@@ -1,8 +1,7 @@
 //! The table of system calls: one item for each call of which zctrace knows more than its name.
 //!
-//! An item has the name of the call, its classes, and what it does, in the words of
-//! [`Spec`](super::spec): `"read" [Data Desc] reads(0) size(2) bytes;`. Some calls exist on some
-//! machines only.
+//! An item has the name of the call, its classes, and what it does, in the words of `spec/items.rs`:
+//! `"read" [Data Desc] reads(0) size(2) bytes;`. Some calls exist on some machines only.
 //!
 //! Source: the manual page of each call, sections "SYNOPSIS" and "RETURN VALUE"; the kernel's
 //! `SYSCALL_DEFINE` of those without one. The classes are those of strace. What calls fill has the

@@ -10,11 +10,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    count::count_path,
+    count::count_call,
     decode::{ChildKind, Program},
     line::Moment,
     names::CallNames,
-    rows::Ending,
     syntax::unescape,
     tasks::{FirstCall, FirstExec, Task, TaskId, TaskState, Tasks},
 };
@@ -146,7 +145,8 @@ fn first_exec(task: &Task) -> Option<&FirstExec> {
     }
 }
 
-/// Counts the exec that each task began with, except a failed exec of the command.
+/// Counts the exec that each task began with, except a failed exec of the command: the trace begins
+/// with the successful one.
 fn count_first_execs(
     tasks: &mut [Task],
     root: Option<TaskId>,
@@ -155,34 +155,23 @@ fn count_first_execs(
     log: &mut LogFacts,
 ) {
     for (id, task) in tasks.iter_mut().enumerate() {
-        let Some(FirstExec {
-            name,
-            abi,
-            ended,
-            path,
-            ..
-        }) = first_exec(task)
-        else {
-            continue;
-        };
-        let (name, abi, ended) = (*name, *abi, *ended);
-        // The trace begins with the command's successful exec; a failed one comes before it.
-        if Some(id) == root && ended.how != Ending::Value(0) {
-            continue;
+        if let FirstCall::Exec(exec) = &task.first_call
+            && (Some(id) != root || exec.has_succeeded())
+        {
+            let call = exec.call.clone();
+            count_call(
+                call,
+                names.get(exec.call.name),
+                &mut task.rows,
+                failed_paths,
+                log,
+            );
         }
-        count_path(failed_paths, names.get(name), abi, ended.how, path.clone());
-        if !names.get(name).is_selected {
-            continue;
-        }
-        if ended.how == Ending::Error(None) {
-            log.count_loss(Loss::UncountedErrnos);
-        }
-        task.rows.add(name, names.get(name), abi, ended);
     }
 }
 
 fn describe_root(trace: &mut Trace, root: &Task, log: &LogFacts) {
-    let exec = first_exec(root).filter(|exec| exec.ended.how == Ending::Value(0));
+    let exec = first_exec(root).filter(|exec| exec.has_succeeded());
     trace.command = exec
         .and_then(|exec| exec.program.command.clone())
         .unwrap_or_default();

@@ -402,7 +402,7 @@ impl Collector<'_> {
     /// Why the command's exec failed, if the log begins with that.
     pub fn launch_errno(&self) -> Option<u32> {
         match &self.root()?.first_call {
-            FirstCall::Exec(exec) => match exec.ended.how {
+            FirstCall::Exec(exec) => match exec.call.ended.how {
                 Ending::Error(errno) => errno,
                 _ => None,
             },

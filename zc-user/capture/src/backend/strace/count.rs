@@ -18,9 +18,9 @@ use super::{
     first_bytes::FirstBytes,
     line::{CallResult, Event, Moment, Outcome, Pause},
     names::{CallNames, Errnos, KnownCall, MAX_ERRNO, NameId},
-    rows::{AfterSignal, Ending, FinishedCall},
+    rows::{AfterSignal, Ending, FinishedCall, Rows},
     syntax::unsigned,
-    tasks::{CallEntry, FirstCall, FirstExec, LeftCall, TaskId, Tasks, UncertainCall},
+    tasks::{CallEntry, EndedCall, FirstCall, FirstExec, LeftCall, TaskId, Tasks},
 };
 use crate::{
     syscalls::{self, Abi, CallEffect, Selection, Spec, Variants},
@@ -83,35 +83,55 @@ impl Verdict {
     }
 }
 
-/// Counts a call that failed, if it takes a path, and one that succeeded if that is asked for. One
-/// that a signal interrupted has done neither.
-pub fn count_path(
+/// Counts the call of a task in its rows, if it is selected, and by its path, if it takes one.
+pub fn count_call(
+    call: EndedCall,
+    known: &KnownCall,
+    rows: &mut Rows,
+    failed_paths: &mut FailedPaths,
+    log: &mut LogFacts,
+) {
+    let EndedCall {
+        name,
+        abi,
+        ended,
+        path,
+    } = call;
+    if known.spec.path.is_some() {
+        count_path(failed_paths, known, abi, ended.how, path);
+    }
+    if known.is_selected {
+        if ended.how == Ending::Error(None) {
+            log.count_loss(Loss::UncountedErrnos);
+        }
+        rows.add(name, known, abi, ended);
+    }
+}
+
+/// Counts a call that failed, and one that succeeded if that is asked for. One that a signal
+/// interrupted has done neither.
+fn count_path(
     failed: &mut FailedPaths,
     known: &KnownCall,
     abi: Abi,
     how: Ending,
     path: Option<GivenPath>,
 ) {
-    match how {
-        _ if known.spec.path.is_none() => {}
-        Ending::Error(Some(errno)) if is_restart(errno) => {}
-        Ending::Error(Some(errno)) => {
-            failed.add(FailedPath {
-                call: syscalls::Call::new(known.name.clone(), abi),
-                errno,
-                path,
-            });
+    let errno = match how {
+        Ending::Error(Some(errno)) if is_restart(errno) => return,
+        Ending::Error(Some(errno)) => errno,
+        Ending::Error(None) => {
+            failed.left_out += 1;
+            return;
         }
-        Ending::Error(None) => failed.left_out += 1,
-        Ending::Value(_) if failed.has_successes => {
-            failed.add(FailedPath {
-                call: syscalls::Call::new(known.name.clone(), abi),
-                errno: 0,
-                path,
-            });
-        }
-        Ending::Value(_) | Ending::Never => {}
-    }
+        Ending::Value(_) if failed.has_successes => 0,
+        Ending::Value(_) | Ending::Never => return,
+    };
+    failed.add(FailedPath {
+        call: syscalls::Call::new(known.name.clone(), abi),
+        errno,
+        path,
+    });
 }
 
 /// Whether the call may not have been made. Checks the tables of all architectures, since the log
@@ -256,87 +276,92 @@ impl Counter<'_> {
             task.abi = abi;
             self.log.guessed_abi = true;
         }
-        let (tid, entered) = (task.tid, call.entered);
-        let mut ended = FinishedCall {
-            how,
-            duration_ns: call.outcome.duration_ns,
-            entered,
-            left: self.lines,
-            requested_bytes: None,
-            from: None,
-            to: None,
-            first_bytes: FirstBytes::default(),
-            is_peek: known.name.starts_with("recv") && has_peek(call.args),
-        };
-        let is_wanted = match how {
-            Ending::Error(_) => true,
-            Ending::Value(_) => self.failed_paths.has_successes,
-            Ending::Never => false,
-        };
-        let path = known.spec.path.filter(|_| call.has_all_args && is_wanted);
-        let path = path.and_then(|argument| given_path(&Args::new(call.args), argument));
-        self.log.has_durations |= ended.duration_ns.is_some();
+        self.log.has_durations |= call.outcome.duration_ns.is_some();
         task.has_exited |= how == Ending::Never && effect == CallEffect::Exits;
+        let mut ended_call = EndedCall {
+            name,
+            abi: task.abi,
+            ended: FinishedCall {
+                how,
+                duration_ns: call.outcome.duration_ns,
+                entered: call.entered,
+                left: self.lines,
+                requested_bytes: None,
+                from: None,
+                to: None,
+                first_bytes: FirstBytes::default(),
+                is_peek: known.name.starts_with("recv") && has_peek(call.args),
+            },
+            path: self.path_to_count(call, &known.spec, how),
+        };
+        let task = self.tasks.get(id);
         if matches!(task.first_call, FirstCall::Awaited) {
             task.first_call = FirstCall::Other;
             if effect == CallEffect::Executes {
-                let program = task.program.clone().unwrap_or_default();
                 task.first_call = FirstCall::Exec(Box::new(FirstExec {
-                    name,
-                    abi: task.abi,
-                    ended,
+                    call: ended_call,
                     at: call.at,
-                    program,
-                    path,
+                    program: task.program.clone().unwrap_or_default(),
                 }));
                 return;
             }
         }
         self.failed_paths.directory_may_change |=
             known.spec.changes_directory && matches!(how, Ending::Value(_));
-        let is_uncertain = may_be_trapped(known, call.args, how);
-        if !is_uncertain {
-            count_path(&mut self.failed_paths, known, task.abi, how, path.clone());
-        }
-        if !known.is_selected {
+        if known.is_selected {
+            self.look_at_arguments(id, call, name, &mut ended_call.ended);
+        } else {
             task.rows.settle(AfterSignal::KeptRunning);
-            if is_uncertain && known.spec.path.is_some() {
-                task.uncertain_call = Some(Box::new(UncertainCall {
-                    name,
-                    abi: task.abi,
-                    ended,
-                    path,
-                }));
-            }
-            return;
         }
-        if how == Ending::Error(None) {
-            self.log.count_loss(Loss::UncountedErrnos);
+        let known = self.names.get(name);
+        if may_be_trapped(known, call.args, how) {
+            self.tasks.get(id).uncertain_call = Some(Box::new(ended_call));
+        } else {
+            self.count(id, ended_call);
         }
+    }
+
+    /// The path that a call was given, if calls with its result are counted by their path.
+    fn path_to_count(&self, call: &Call<'_>, spec: &Spec, how: Ending) -> Option<GivenPath> {
+        let is_wanted = match how {
+            Ending::Error(_) => true,
+            Ending::Value(_) => self.failed_paths.has_successes,
+            Ending::Never => false,
+        };
+        let path = spec.path.filter(|_| call.has_all_args && is_wanted)?;
+        given_path(&Args::new(call.args), path)
+    }
+
+    /// Adds what the arguments say: the files, the size, the first bytes.
+    fn look_at_arguments(
+        &mut self,
+        id: TaskId,
+        call: &Call<'_>,
+        name: NameId,
+        ended: &mut FinishedCall,
+    ) {
+        let spec = &self.names.get(name).spec;
+        let task = self.tasks.get(id);
         let args = Args::new(call.args);
-        let Ends { from, to } = ends(&args, known.spec.fds);
+        let Ends { from, to } = ends(&args, spec.fds);
         let mut file = |end: Option<End<'_>>| match end? {
-            End::Named(descriptor) => Some(self.files.find(tid, descriptor)),
+            End::Named(descriptor) => Some(self.files.find(task.tid, descriptor)),
             End::Number(number) => task.opened.get(&number).copied(),
         };
         (ended.from, ended.to) = (file(from), file(to));
         ended.requested_bytes = call
             .has_all_args
-            .then(|| requested_bytes(&args, &known.spec))
+            .then(|| requested_bytes(&args, spec))
             .flatten();
-        if let Ending::Value(moved @ 1..) = how {
-            ended.first_bytes = first_bytes(&args, &known.spec, moved.unsigned_abs());
+        if let Ending::Value(moved @ 1..) = ended.how {
+            ended.first_bytes = first_bytes(&args, spec, moved.unsigned_abs());
         }
-        if is_uncertain {
-            task.uncertain_call = Some(Box::new(UncertainCall {
-                name,
-                abi: task.abi,
-                ended,
-                path,
-            }));
-        } else {
-            task.rows.add(name, known, task.abi, ended);
-        }
+    }
+
+    fn count(&mut self, id: TaskId, call: EndedCall) {
+        let known = self.names.get(call.name);
+        let rows = &mut self.tasks.get(id).rows;
+        count_call(call, known, rows, &mut self.failed_paths, &mut self.log);
     }
 
     /// Records what a successful call does to tasks and files.
@@ -420,29 +445,11 @@ impl Counter<'_> {
 
     /// Counts the uncertain call of a task, if there is one.
     pub fn settle_uncertain_call(&mut self, id: TaskId, verdict: Verdict) {
-        let task = self.tasks.get(id);
-        let Some(UncertainCall {
-            name,
-            abi,
-            ended,
-            path,
-        }) = task
-            .uncertain_call
-            .take()
-            .map(|uncertain_call| *uncertain_call)
-        else {
-            return;
-        };
-        let known = self.names.get(name);
-        let how = if verdict == Verdict::Made {
-            ended.how
-        } else {
-            Ending::Never
-        };
-        count_path(&mut self.failed_paths, known, abi, how, path);
-        if known.is_selected {
-            task.rows
-                .add(name, known, abi, FinishedCall { how, ..ended });
+        if let Some(mut call) = self.tasks.get(id).uncertain_call.take() {
+            if verdict == Verdict::Trapped {
+                call.ended.how = Ending::Never;
+            }
+            self.count(id, *call);
         }
     }
 }

@@ -130,7 +130,7 @@ pub(super) fn first_bytes(args: &Args<'_>, spec: &Spec, moved: u64) -> FirstByte
             bytes = size
                 .checked_sub(1)
                 .and_then(|buffer| text(args.nth(buffer)?))
-                .unwrap_or_default()
+                .unwrap_or_default();
         }
         Requested::Iovec { base, .. } => add_elements(&mut bytes, args.elements(base)),
         Requested::Message(index) => {

@@ -187,7 +187,7 @@ impl FileTable<'_> {
             (CallEffect::Opens, Some(opened)) => self.opened(tid, opened),
             (CallEffect::CreatesMemfd, Some(made)) => self.made(tid, made),
             (CallEffect::CreatesSocket, Some(socket)) => {
-                self.is_of_kind(tid, Some(socket), unix_kind(&Args::new(args)))
+                self.is_of_kind(tid, Some(socket), unix_kind(&Args::new(args)));
             }
             (CallEffect::CreatesSocketPair, _) => {
                 let args = Args::new(args);

@@ -7,7 +7,7 @@ use super::{
     decode::{ChildKind, Program},
     line::Moment,
     names::NameId,
-    rows::{FinishedCall, Rows},
+    rows::{Ending, FinishedCall, Rows},
 };
 use crate::{
     syscalls::Abi,
@@ -49,7 +49,7 @@ pub struct Task {
     /// Its calls.
     pub rows: Rows,
     /// Its last call, if seccomp may have kept it from being made.
-    pub uncertain_call: Option<Box<UncertainCall>>,
+    pub uncertain_call: Option<Box<EndedCall>>,
     /// The file that it opened last under each descriptor.
     pub opened: HashMap<u32, FileId>,
     /// The thread that took over its id by an exec, until the arguments of that exec are known.
@@ -82,28 +82,29 @@ pub enum FirstCall {
 /// The exec that may have launched the command.
 #[derive(Debug)]
 pub struct FirstExec {
-    /// Which call.
-    pub name: NameId,
-    /// Its table.
-    pub abi: Abi,
-    /// How it ended.
-    pub ended: FinishedCall,
-    /// When.
+    /// The call.
+    pub call: EndedCall,
+    /// When it ended.
     pub at: Option<Moment>,
     /// The program.
     pub program: Program,
-    /// The path that it was given, if it failed.
-    pub path: Option<GivenPath>,
 }
 
-/// A call that seccomp may have kept from being made.
-#[derive(Debug)]
-pub struct UncertainCall {
+impl FirstExec {
+    /// Whether it replaced the program.
+    pub fn has_succeeded(&self) -> bool {
+        self.call.ended.how == Ending::Value(0)
+    }
+}
+
+/// A call that has ended.
+#[derive(Debug, Clone)]
+pub struct EndedCall {
     /// Which call.
     pub name: NameId,
     /// Its table.
     pub abi: Abi,
-    /// How it ended if it was made.
+    /// What is counted of it.
     pub ended: FinishedCall,
     /// The path that it was given, if that is wanted and known.
     pub path: Option<GivenPath>,

@@ -1,9 +1,9 @@
 //! Operations of `io_uring`, by opcode. Their file is number 0; number 1 is the second file of one
 //! that has two. The sizes that they ask for are not known.
 //!
-//! Source: `enum io_uring_op` of the kernel's include/uapi/linux/io_uring.h, and `io_issue_defs` of
-//! its io_uring/opdef.c for those that need a file; the results are those of the system calls of
-//! the same name, see `io_uring_enter(2)`.
+//! Source: `enum io_uring_op` of the kernel's `include/uapi/linux/io_uring.h`, and `io_issue_defs`
+//! of its `io_uring/opdef.c` for those that need a file; the results are those of the system calls
+//! of the same name, see `io_uring_enter(2)`.
 
 use super::specs;
 use crate::syscalls::Spec;

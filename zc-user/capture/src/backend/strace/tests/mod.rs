@@ -62,7 +62,7 @@ fn files(log: &Path) -> Vec<Log<&'static [u8]>> {
 fn read(log: &Path) -> (Trace, Vec<String>) {
     let mut unparsed = Vec::new();
     let trace = read_logs(files(log), &Selection::All, &mut |line| {
-        unparsed.push(line.to_owned())
+        unparsed.push(line.to_owned());
     })
     .expect("memory can be read");
     (trace, unparsed)

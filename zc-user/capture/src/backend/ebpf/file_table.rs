@@ -1,9 +1,7 @@
 //! [`FileTable`]: gives the files that the kernel side numbered their places in the trace. The kernel side may know one file by several
 //! numbers; it is in the trace once.
 
-use std::{
-    collections::{HashMap, HashSet},
-};
+use std::collections::{HashMap, HashSet};
 
 use zc_ebpf::{AGAIN, CHANGED, Ends as NumberedEnds, FROM_BUFFER, FileNumber, MAPPED};
 
@@ -278,7 +276,6 @@ fn index_of(id: FileId) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::Stream;
 
     fn on(filesystem: &str, inode: u64, path: &str) -> File {
         File {
@@ -298,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_is_named_by_the_call_or_known_from_what_was_read_before() {
+    fn an_input_is_named_by_the_call_or_known_from_memory() {
         let mut files = FileTable::default();
         files.record(1, on("ext4", 10, "/a"));
         files.record(2, on("ext4", 20, "/b"));
@@ -315,7 +312,7 @@ mod tests {
         assert_eq!(
             write,
             Ends {
-                input: Some(Input::ByOrder(a)),
+                input: None,
                 output: Some(b)
             }
         );
@@ -323,7 +320,7 @@ mod tests {
         assert_eq!(
             held,
             Ends {
-                input: Some(Input::ByBuffer(a)),
+                input: Some(Input::Buffer(a)),
                 output: Some(b)
             }
         );
@@ -331,7 +328,7 @@ mod tests {
         assert_eq!(
             changed,
             Ends {
-                input: Some(Input::ByChangedBuffer(a)),
+                input: Some(Input::ChangedBuffer(a)),
                 output: Some(b)
             }
         );
@@ -339,7 +336,7 @@ mod tests {
         assert_eq!(
             mapped,
             Ends {
-                input: Some(Input::ByMapping(a)),
+                input: Some(Input::Mapping(a)),
                 output: Some(b)
             }
         );

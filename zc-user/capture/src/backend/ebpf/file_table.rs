@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_is_named_by_the_call_or_known_from_what_was_read_before() {
+    fn an_input_is_named_by_the_call_or_known_from_memory() {
         let mut files = FileTable::default();
         files.record(1, on("ext4", 10, "/a"));
         files.record(2, on("ext4", 20, "/b"));

@@ -364,7 +364,7 @@ fn keep_used_files<'a>(all: Vec<File>, rows: impl Iterator<Item = &'a mut Row>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::syscalls::Call;
+    use crate::{syscalls::Call, trace::Input};
 
     #[test]
     fn only_files_that_rows_use_are_kept() {

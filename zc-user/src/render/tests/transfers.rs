@@ -147,7 +147,18 @@ fn the_verdict_comes_before_the_tables() {
     for width in [100, 40] {
         let text = table(&std_io_copy(), Some(width));
         assert_fits(&text, width);
-        assert_snapshot(&format!("transfer-{width}"), &text);
+        let (before, after) = text.split_once("\nTRANSFERS, 1\n").expect("one transfer");
+        assert!(
+            !before.contains("syscall") && after.contains("syscall"),
+            "{text}"
+        );
+        assert_has(
+            after,
+            &[
+                "  in (regular, ext4) -> run/sink.sock",
+                "    read + write, 131072 calls of",
+            ],
+        );
     }
 }
 
@@ -155,7 +166,17 @@ fn the_verdict_comes_before_the_tables() {
 fn transfers_of_several_processes_name_them() {
     let text = table(&several(), Some(100));
     assert_fits(&text, 100);
-    assert_snapshot("transfers", &text);
+    let parts = [
+        "\n  data/in (regular, ext4) -> data/out (regular, ext4): ",
+        "\n    by way of pipe\n",
+        "\n    hint for cat (1234): splice ",
+        "\n    hint for dd (1235): splice ",
+        "-> 10.0.0.2:80 (tcp): 3.0 MiB by server\n    (1237)\n    mmap + write, 3 calls of 1 MiB\n",
+        "\n  data/in (regular, ext4) -> copied (regular, ext4): 1.0 MiB by cp (1236)\n",
+        "\n    tried first: ioctl(FICLONE), EOPNOTSUPP: the filesystem cannot share blocks between files\n",
+        "\n    why: cp uses copy_file_range if the files cannot share blocks\n",
+    ];
+    assert_has(&text, &parts);
 }
 
 #[test]
@@ -181,7 +202,12 @@ fn transfers_of_the_same_shape_are_shown_as_one() {
     let trace = many(10_000);
     let text = table(&trace, Some(100));
     assert!(text.lines().count() < 30, "{} lines", text.lines().count());
-    assert_snapshot("transfers-many", &text);
+    let parts = [
+        "\nTRANSFERS, 10000\n  10000 files in src/ -> 10000 files in dst/: 62.9 MiB\n",
+        "\n    10000 transfers of 4.0 KiB to 8.9 KiB: copy_file_range, 20000 calls, ",
+        "\n    30000 crossings into the kernel, nothing through user memory\n",
+    ];
+    assert_has(&text, &parts);
     let options = Options {
         all_transfers: true,
         ..Options::default()
@@ -292,7 +318,14 @@ fn different_shapes_that_are_too_many_are_summed() {
 
 #[test]
 fn files_are_listed_on_request() {
-    for (name, width) in [("files", 100), ("files-40", 40)] {
+    let rows = [
+        (
+            100,
+            "\n  data/out                                  4.0 MiB  1.0 GiB      5      16     -  regular\n",
+        ),
+        (40, "\n  …me in it.iso      0 B      0 B      0\n"),
+    ];
+    for (width, row) in rows {
         let text = render(
             &with_files(&several()),
             Format::Table,
@@ -302,7 +335,7 @@ fn files_are_listed_on_request() {
             },
         );
         assert_fits(&text, width);
-        assert_snapshot(name, text.split_once("\nFILES").expect("lists files").1);
+        assert_has(&text, &["\nFILES, 6\n", row]);
     }
     let text = render(
         &with_files(&many(3000)),
@@ -431,9 +464,4 @@ fn transfers_survive_json() {
     let report = with_files(&several());
     let json = render(&report, Format::Json, &Options::default());
     assert_eq!(Report::from_json(&json).expect("is read"), report);
-    let one = report
-        .transfers_of(&report.processes[2])
-        .next()
-        .expect("cp copies");
-    assert_snapshot("transfer-json", &super::json(one));
 }

@@ -2,7 +2,7 @@
 //! the summary of a job.
 
 use super::{
-    columns::{self, Layout},
+    columns::Layout,
     head,
     page::{Options, Piece, sentence},
     programs,
@@ -46,27 +46,38 @@ pub(super) fn render(report: &Report, options: &Options) -> String {
 
 /// The programs.
 fn program_blocks(report: &Report, options: &Options) -> Vec<String> {
-    if report.programs.is_empty() {
+    let Some(programs) = programs::listing(report, programs::most(options)) else {
         return Vec::new();
-    }
-    let mut lines: Vec<String> = programs::rows(report, programs::most(options))
-        .into_iter()
-        .map(|row| {
-            let mut cells = row.into_iter().map(|text| cell(&escape_markdown(&text)));
-            let name = cells.next().unwrap_or_default();
-            table_row(&name, cells)
-        })
-        .collect();
-    let columns = lines[0].matches('|').count() - 1;
-    lines.insert(
-        1,
-        table_row(":---", (1..columns).map(|_| "---:".to_owned())),
-    );
-    let title = format!("**{}**", escape_markdown(&programs::heading(report)));
-    [title, lines.join("\n")]
-        .into_iter()
-        .chain(programs::hidden(report, programs::most(options)).map(|text| escape_markdown(&text)))
-        .collect()
+    };
+    let mut blocks = vec![
+        bold(&programs.heading),
+        table_of(programs.titles, &programs.rows),
+    ];
+    blocks.extend(programs.hidden.as_deref().map(escape_markdown));
+    blocks
+}
+
+/// A title.
+fn bold(text: &str) -> String {
+    format!("**{}**", escape_markdown(text))
+}
+
+/// A table, whose first column holds names and the others numbers.
+fn table_of(titles: &[&str], rows: &[Vec<String>]) -> String {
+    let texts = |cells: &[String]| {
+        let cells: Vec<String> = cells
+            .iter()
+            .map(|text| cell(&escape_markdown(text)))
+            .collect();
+        table_row(&cells[0], cells[1..].iter().cloned())
+    };
+    let others = || titles[1..].iter();
+    let mut lines = vec![
+        table_row(titles[0], others().map(ToString::to_string)),
+        table_row(":---", others().map(|_| "---:".to_owned())),
+    ];
+    lines.extend(rows.iter().map(|row| texts(row)));
+    lines.join("\n")
 }
 
 /// The transfers.
@@ -75,10 +86,7 @@ fn transfer_blocks(report: &Report, options: &Options) -> Vec<String> {
     if items.is_empty() {
         return Vec::new();
     }
-    let title = format!(
-        "**{}**",
-        escape_markdown(&sentence(&transfers::heading(report)))
-    );
+    let title = bold(&sentence(&transfers::heading(report)));
     // A backslash forces a line break.
     let text = |lines: &Vec<Vec<Piece>>| {
         lines
@@ -98,33 +106,13 @@ fn section_blocks(section: &Section<'_>, layout: &Layout) -> Vec<String> {
         .command()
         .map(|command| format!(": {}", code(command)))
         .unwrap_or_default();
-    let mut blocks = vec![format!(
-        "**{}**{command}",
-        escape_markdown(&section.title())
-    )];
+    let mut blocks = vec![bold(&section.title()) + &command];
     if section.is_one_line() {
         return blocks;
     }
     let returned = section.returned();
     if !returned.is_empty() {
-        let titles: Vec<&str> = layout.titles().collect();
-        let rule = table_row(":---", titles.iter().skip(1).map(|_| "---:".to_owned()));
-        let head = table_row(titles[0], titles.iter().skip(1).map(ToString::to_string));
-        let all_ns = columns::time_of_all(&returned);
-        let rows = returned.iter().map(|syscall| {
-            let mut cells = layout
-                .cells(syscall, all_ns)
-                .map(|text| cell(&escape_markdown(&text)));
-            let name = cells.next().unwrap_or_default();
-            table_row(&name, cells)
-        });
-        blocks.push(
-            [head, rule]
-                .into_iter()
-                .chain(rows)
-                .collect::<Vec<_>>()
-                .join("\n"),
-        );
+        blocks.push(table_of(&layout.titles(), &layout.rows(&returned)));
     }
     blocks.extend(bullets(
         section

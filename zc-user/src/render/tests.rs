@@ -32,12 +32,35 @@ fn report(trace: &Trace) -> Report {
     report
 }
 
-fn table(trace: &Trace, width: Option<usize>) -> String {
-    let options = Options {
-        width,
+fn at_width(width: usize) -> Options {
+    Options {
+        width: Some(width),
         ..Options::default()
-    };
-    render(&report(trace), Format::Table, &options)
+    }
+}
+
+fn all_transfers() -> Options {
+    Options {
+        all_transfers: true,
+        ..Options::default()
+    }
+}
+
+fn by_detail(detail: Detail) -> report::Options {
+    report::Options {
+        detail,
+        ..report::Options::default()
+    }
+}
+
+/// The table of a report.
+fn shown(report: &Report, options: &Options) -> String {
+    render(report, Format::Table, options)
+}
+
+fn table(trace: &Trace, width: Option<usize>) -> String {
+    let options = width.map_or_else(Options::default, at_width);
+    shown(&report(trace), &options)
 }
 
 /// Asserts that a text has each of these parts.
@@ -91,12 +114,10 @@ fn every_format_has_a_snapshot() {
     let report = everything();
     for width in [80, 120] {
         let options = Options {
-            width: Some(width),
             histogram: Some(Bars::Blocks),
-            ..Options::default()
+            ..at_width(width)
         };
-        let text = render(&report, Format::Table, &options);
-        assert_fits(&text, width);
+        let text = shown(&report, &options);
         assert_snapshot(&format!("table-{width}"), &text);
     }
     for (name, format) in [
@@ -215,18 +236,11 @@ fn below_each_row_is_its_most_frequent_caller_on_one_line() {
         "\n  and 1 more stack with 2 samples: --all shows them\n",
     ];
     assert_has(&text, &parts);
-    for width in 0..200 {
-        let text = table(&with_callers(), Some(width));
-        if width >= 40 {
-            assert_fits(&text, width);
-        }
-    }
     let all = Options {
         width: Some(120),
-        all_transfers: true,
-        ..Options::default()
+        ..all_transfers()
     };
-    let text = render(&report(&with_callers()), Format::Table, &all);
+    let text = shown(&report(&with_callers()), &all);
     let others = [
         "copy_by_hand (one_after_another.rs:41), in 6 of 30 samples\n",
         "\n  2 samples, by mmap\n    _dl_map_segments (ld-linux-x86-64.so.2)\n",
@@ -240,9 +254,8 @@ fn the_rows_of_totals_and_of_programs_have_their_callers() {
     let second = trace.processes[0].clone();
     trace.processes.push(second);
     let text = |by| {
-        render(
+        shown(
             &report(&trace),
-            Format::Table,
             &Options {
                 by: Some(by),
                 ..Options::default()
@@ -310,7 +323,7 @@ fn all_failed_paths_are_listed_if_all_is_asked_for() {
         all_transfers: true,
         ..Options::default()
     };
-    let text = render(&report(&with_failed_paths()), Format::Table, &options);
+    let text = shown(&report(&with_failed_paths()), &options);
     assert_fits(&text, 60);
     let parts = [
         "\nFAILED PATHS, 8\n  path                calls   error        call\n",
@@ -323,20 +336,32 @@ fn all_failed_paths_are_listed_if_all_is_asked_for() {
 
 #[test]
 fn the_tables_fit_every_width() {
-    for trace in [
+    let traces = [
         sample::copier(),
         sample::make(30),
         sample::from_strace(),
         sample::nothing(),
         lossy(),
-    ] {
-        for width in 40..200 {
-            assert_fits(&table(&trace, Some(width)), width);
+        with_callers(),
+        transfers::std_io_copy(),
+        transfers::many(30),
+    ];
+    for report in traces
+        .iter()
+        .map(transfers::with_files)
+        .chain([everything()])
+    {
+        for width in 0..200 {
+            let options = Options {
+                histogram: Some(Bars::Blocks),
+                ..at_width(width)
+            };
+            let text = shown(&report, &options);
+            // Fewer columns are too few for the tables, but this must not panic.
+            if width >= 40 {
+                assert_fits(&text, width);
+            }
         }
-    }
-    // Fewer columns are too few for the tables, but this must not panic.
-    for width in 0..40 {
-        table(&sample::copier(), Some(width));
     }
 }
 
@@ -379,7 +404,7 @@ fn make_by(by: Detail) -> String {
         width: Some(100),
         ..Options::default()
     };
-    render(&report(&sample::make(2000)), Format::Table, &options)
+    shown(&report(&sample::make(2000)), &options)
 }
 
 #[test]
@@ -413,9 +438,8 @@ fn many_programs_are_cut() {
             && text.contains("\n  and 24 more with 24 processes, "),
         "{text}"
     );
-    let all = render(
+    let all = shown(
         &report(&trace),
-        Format::Table,
         &Options {
             all_processes: true,
             ..Options::default()
@@ -519,18 +543,15 @@ fn every_process_is_shown_on_request() {
         all_processes: true,
         ..Options::default()
     };
-    let text = render(&report(&sample::make(2000)), Format::Table, &options);
+    let text = shown(&report(&sample::make(2000)), &options);
     assert!(text.contains("cc1 (3998)") && !text.contains("more processes"));
 }
 
 #[test]
 fn by_total_shows_only_the_total() {
-    let options = report::Options {
-        detail: Detail::Total,
-        ..report::Options::default()
-    };
+    let options = by_detail(Detail::Total);
     let report = Report::from_trace(&sample::make(5), &options);
-    let text = render(&report, Format::Table, &Options::default());
+    let text = shown(&report, &Options::default());
     assert_has(&text, &["\nTOTAL, 5 processes, 5 threads, 19 calls\n"]);
     assert!(
         !text.contains("PROGRAMS") && !text.contains("(2001)"),
@@ -540,12 +561,9 @@ fn by_total_shows_only_the_total() {
 
 #[test]
 fn by_thread_shows_a_section_for_every_thread() {
-    let options = report::Options {
-        detail: Detail::Thread,
-        ..report::Options::default()
-    };
+    let options = by_detail(Detail::Thread);
     let report = Report::from_trace(&sample::copier(), &options);
-    let text = render(&report, Format::Table, &Options::default());
+    let text = shown(&report, &Options::default());
     let parts = [
         "\ncopier (1234), 2 threads, 262156 calls\n",
         "\ncopier (1234), thread 1234, 131084 calls\n",
@@ -638,7 +656,7 @@ fn the_tables_in_colour() {
         colour: true,
         ..Options::default()
     };
-    let mut text = render(&report(&lossy()), Format::Table, &options);
+    let mut text = shown(&report(&lossy()), &options);
     let parts = [
         "\x1b[1mzctrace: ./copier in out\x1b[0m\n\x1b[31mkilled by SIGKILL,\x1b[0m wall",
         "ebpf, \x1b[33mlower bound\x1b[0m\n",

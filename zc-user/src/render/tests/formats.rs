@@ -75,13 +75,7 @@ fn csv_has_every_figure() {
 #[test]
 fn csv_counts_a_call_once() {
     let calls = |detail| {
-        let report = Report::from_trace(
-            &sample::copier(),
-            &report::Options {
-                detail,
-                ..report::Options::default()
-            },
-        );
+        let report = Report::from_trace(&sample::copier(), &by_detail(detail));
         let text = in_format(&report, Format::Csv);
         let mut reader = ::csv::Reader::from_reader(text.as_bytes());
         let lines: Vec<BTreeMap<String, String>> = reader

@@ -12,7 +12,7 @@ use crate::{
 const GIB: u64 = 1 << 30;
 
 /// `std::io::copy` to a socket, beside the reads and writes that every program does.
-fn std_io_copy() -> Trace {
+pub(super) fn std_io_copy() -> Trace {
     let mut scene = Scene::new();
     let [libc, from, stdout] = ["libc.so.6", "in", "log"].map(|name| scene.regular(name));
     let socket = scene.file(FileKind::UnixStream, "run/sink.sock");
@@ -82,7 +82,7 @@ pub(super) fn several() -> Trace {
 }
 
 /// A copy of many files.
-fn many(files: u64) -> Trace {
+pub(super) fn many(files: u64) -> Trace {
     let mut scene = Scene::new();
     let rows = (0..files).flat_map(|index| {
         let (from, to) = (
@@ -181,13 +181,9 @@ fn transfers_of_several_processes_name_them() {
 
 #[test]
 fn sums_over_all_processes_keep_the_transfers() {
-    let options = report::Options {
-        detail: Detail::Total,
-        ..report::Options::default()
-    };
-    let text = render(
+    let options = by_detail(Detail::Total);
+    let text = shown(
         &Report::from_trace(&several(), &options),
-        Format::Table,
         &Options::default(),
     );
     assert!(
@@ -208,16 +204,8 @@ fn transfers_of_the_same_shape_are_shown_as_one() {
         "\n    30000 crossings into the kernel, nothing through user memory\n",
     ];
     assert_has(&text, &parts);
-    let options = Options {
-        all_transfers: true,
-        ..Options::default()
-    };
-    assert!(
-        render(&report(&trace), Format::Table, &options)
-            .lines()
-            .count()
-            > 30_000
-    );
+    let options = all_transfers();
+    assert!(shown(&report(&trace), &options).lines().count() > 30_000);
 }
 
 /// A server that sends a file to many clients.
@@ -256,7 +244,7 @@ fn a_group_is_as_sure_as_its_least_sure_member() {
         for transfer in report.transfers.iter_mut().take(12) {
             (transfer.certainty, transfer.proven_bytes) = (Certainty::Inferred, Some(proven_bytes));
         }
-        let text = render(&report, Format::Table, &Options::default());
+        let text = shown(&report, &Options::default());
         assert!(
             text.contains(&format!("300 tcp connections: {sum}")) && !text.contains(" MiB each"),
             "{text}"
@@ -267,7 +255,7 @@ fn a_group_is_as_sure_as_its_least_sure_member() {
         .transfers
         .iter_mut()
         .for_each(|transfer| transfer.bytes = None);
-    let text = render(&report, Format::Table, &Options::default());
+    let text = shown(&report, &Options::default());
     assert!(
         text.contains("300 tcp connections: -, 12 of 300 inferred"),
         "{text}"
@@ -283,14 +271,7 @@ fn a_few_transfers_of_one_shape_are_shown_each() {
         3,
         "{text}"
     );
-    let all = render(
-        &report(&server(5)),
-        Format::Table,
-        &Options {
-            all_transfers: true,
-            ..Options::default()
-        },
-    );
+    let all = shown(&report(&server(5)), &all_transfers());
     assert_eq!(
         all.matches("\n  in.dat (regular, ext4) -> 10.0.0.2:")
             .count(),
@@ -326,25 +307,11 @@ fn files_are_listed_on_request() {
         (40, "\n  …me in it.iso      0 B      0 B      0\n"),
     ];
     for (width, row) in rows {
-        let text = render(
-            &with_files(&several()),
-            Format::Table,
-            &Options {
-                width: Some(width),
-                ..Options::default()
-            },
-        );
+        let text = shown(&with_files(&several()), &at_width(width));
         assert_fits(&text, width);
         assert_has(&text, &["\nFILES, 6\n", row]);
     }
-    let text = render(
-        &with_files(&many(3000)),
-        Format::Table,
-        &Options {
-            width: Some(100),
-            ..Options::default()
-        },
-    );
+    let text = shown(&with_files(&many(3000)), &at_width(100));
     assert!(text.contains("\n  and 5980 more files with "), "{text}");
     assert!(text.lines().count() < 100, "{} lines", text.lines().count());
 }
@@ -406,36 +373,6 @@ fn a_note_says_that_the_files_of_some_calls_were_not_kept() {
 }
 
 #[test]
-fn transfers_and_files_fit_every_width() {
-    for trace in [std_io_copy(), several(), many(30)] {
-        let report = with_files(&trace);
-        for width in 40..160 {
-            assert_fits(
-                &render(
-                    &report,
-                    Format::Table,
-                    &Options {
-                        width: Some(width),
-                        ..Options::default()
-                    },
-                ),
-                width,
-            );
-        }
-        for width in 0..40 {
-            render(
-                &report,
-                Format::Table,
-                &Options {
-                    width: Some(width),
-                    ..Options::default()
-                },
-            );
-        }
-    }
-}
-
-#[test]
 fn hostile_paths_cannot_drive_the_terminal() {
     let mut trace = several();
     for file in &mut trace.files {
@@ -444,14 +381,7 @@ fn hostile_paths_cannot_drive_the_terminal() {
             .as_ref()
             .map(|path| format!("{path}\x1b[2J\n\u{202e}"));
     }
-    let text = render(
-        &with_files(&trace),
-        Format::Table,
-        &Options {
-            width: Some(80),
-            ..Options::default()
-        },
-    );
+    let text = shown(&with_files(&trace), &at_width(80));
     assert!(
         text.chars()
             .all(|c| c == '\n' || !(c.is_control() || c == '\u{202e}')),

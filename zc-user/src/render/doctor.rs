@@ -108,14 +108,11 @@ mod tests {
     };
 
     fn table(facts: &Facts, width: Option<usize>) -> String {
-        diagnosis(
-            &diagnose(facts),
-            PlainFormat::Table,
-            &Options {
-                width,
-                ..Options::default()
-            },
-        )
+        let options = Options {
+            width,
+            ..Options::default()
+        };
+        render(&diagnose(facts), &options)
     }
 
     #[test]

@@ -160,63 +160,42 @@ fn with_callers() -> Trace {
         module: Some(module.into()),
         ..Frame::default()
     };
-    let own = |function: &str| {
-        frame(
-            function,
-            Some("/home/me/copier/src/copiers/one_after_another.rs"),
-            "/bin/copier",
-        )
-    };
-    let copy = frame(
-        "std::io::copy::copy",
-        Some("/rustc/5980/library/std/src/io/copy.rs"),
-        "/bin/copier",
-    );
-    let main = || {
-        frame(
-            "copier::main",
-            Some("/home/me/copier/src/main.rs"),
-            "/bin/copier",
-        )
-    };
-    let loader = frame("_dl_map_segments", None, "/lib64/ld-linux-x86-64.so.2");
-    let stack = |frames: Vec<Frame>, end| Stack { frames, end };
-    let stacks = vec![
-        stack(
-            vec![
-                copy,
-                own("copier::copiers::one_after_another::copy_all_of_it"),
-                main(),
-            ],
-            StackEnd::Root,
+    let code = |function, file| frame(function, Some(file), "/bin/copier");
+    let own = "/home/me/copier/src/copiers/one_after_another.rs";
+    let main = || code("copier::main", "/home/me/copier/src/main.rs");
+    let by_library = vec![
+        code(
+            "std::io::copy::copy",
+            "/rustc/5980/library/std/src/io/copy.rs",
         ),
-        stack(
-            vec![
-                own("copier::copiers::one_after_another::copy_by_hand"),
-                main(),
-            ],
-            StackEnd::TooDeep,
-        ),
-        stack(vec![loader], StackEnd::Root),
+        code("copier::copiers::one_after_another::copy_all_of_it", own),
+        main(),
     ];
+    let by_hand = code("copier::copiers::one_after_another::copy_by_hand", own);
+    let loader = frame("_dl_map_segments", None, "/lib64/ld-linux-x86-64.so.2");
+    let stacks = [
+        (by_library, StackEnd::Root),
+        (vec![by_hand, main()], StackEnd::TooDeep),
+        (vec![loader], StackEnd::Root),
+    ];
+    let stacks = stacks.map(|(frames, end)| Stack { frames, end });
     let mut trace = Trace {
-        stacks: Some(stacks),
+        stacks: Some(stacks.into()),
         ..sample::copier()
     };
-    for row in trace
+    let threads = trace
         .processes
         .iter_mut()
-        .flat_map(|process| &mut process.threads)
-        .flat_map(|thread| &mut thread.rows)
-    {
+        .flat_map(|process| &mut process.threads);
+    for row in threads.flat_map(|thread| &mut thread.rows) {
         let samples: &[(u32, u64)] = match row.call.name.as_ref() {
             "mmap" => &[(2, 2)],
             "read" if row.calls > 0 => &[(0, 12), (1, 3)],
             "write" => &[(1, 9)],
             _ => &[],
         };
+        let samples = samples.iter();
         row.callers = samples
-            .iter()
             .map(|&(stack, samples)| (StackId(stack), samples))
             .collect();
     }

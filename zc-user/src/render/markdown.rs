@@ -15,30 +15,27 @@ use crate::{
     units,
 };
 
+/// A backslash forces a line break.
+const LINE_BREAK: &str = "\\\n";
+const LINE_BREAK_IN_LIST: &str = "\\\n  ";
+
 /// The report. It has the same parts as the text for a terminal.
 pub(super) fn render(report: &Report, options: &Options) -> String {
     let Sections { sections, hidden } = table::sections(report, options);
     let lines: Vec<&Syscall> = sections.iter().flat_map(Section::returned).collect();
     let layout = Layout::fit(&lines, None);
     let mut blocks = vec![format!("### zctrace: {}", code(&head::command(report)))];
-    // A backslash forces a line break.
-    let head = head::lines(report).map(|line| escape_markdown(&sentence(&line)));
-    blocks.push(head.collect::<Vec<_>>().join("\\\n"));
-    blocks.extend(bullets(
-        head::remarks(report).map(|(text, _)| escape_markdown(&text)),
-    ));
+    blocks.push(lines_of_text(head::lines(report), LINE_BREAK));
+    let remarks = head::remarks(report);
+    blocks.extend(bullets(remarks.map(|(text, _)| escape_markdown(&text))));
     blocks.extend(program_blocks(report, options));
     blocks.extend(transfer_blocks(report, options));
-    blocks.extend(
-        sections
-            .iter()
-            .flat_map(|section| section_blocks(section, &layout)),
-    );
+    for section in &sections {
+        blocks.extend(section_blocks(section, &layout));
+    }
     blocks.extend(hidden.map(|hidden| escape_markdown(&hidden)));
-    if blocks
-        .iter()
-        .any(|block| block.split('|').any(|cell| cell.trim() == units::UNKNOWN))
-    {
+    let mut cells = blocks.iter().flat_map(|block| block.split('|'));
+    if cells.any(|cell| cell.trim() == units::UNKNOWN) {
         blocks.push(format!("\"{}\": unknown, not 0", units::UNKNOWN));
     }
     blocks.join("\n\n") + "\n"
@@ -87,26 +84,21 @@ fn transfer_blocks(report: &Report, options: &Options) -> Vec<String> {
         return Vec::new();
     }
     let title = bold(&sentence(&transfers::heading(report)));
-    // A backslash forces a line break.
-    let text = |lines: &Vec<Vec<Piece>>| {
-        lines
-            .iter()
-            .map(|line| escape_markdown(&sentence(line)))
-            .collect::<Vec<_>>()
-            .join("\\\n  ")
-    };
-    std::iter::once(title)
-        .chain(bullets(items.iter().map(text)))
-        .collect()
+    let mut blocks = vec![title];
+    let items = items.into_iter();
+    blocks.extend(bullets(
+        items.map(|item| lines_of_text(item.into_iter(), LINE_BREAK_IN_LIST)),
+    ));
+    blocks
 }
 
 /// The title of a section, its table, and the lines below it.
 fn section_blocks(section: &Section<'_>, layout: &Layout) -> Vec<String> {
-    let command = section
-        .command()
-        .map(|command| format!(": {}", code(command)))
-        .unwrap_or_default();
-    let mut blocks = vec![bold(&section.title()) + &command];
+    let mut title = bold(&section.title());
+    if let Some(command) = section.command() {
+        title = format!("{title}: {}", code(command));
+    }
+    let mut blocks = vec![title];
     if section.is_one_line() {
         return blocks;
     }
@@ -114,13 +106,21 @@ fn section_blocks(section: &Section<'_>, layout: &Layout) -> Vec<String> {
     if !returned.is_empty() {
         blocks.push(table_of(&layout.titles(), &layout.rows(&returned)));
     }
+    let remarks = section.remarks();
     blocks.extend(bullets(
-        section
-            .remarks()
+        remarks
             .iter()
             .map(|remark| escape_markdown(&sentence(remark))),
     ));
     blocks
+}
+
+/// Lines that stay lines.
+fn lines_of_text(lines: impl Iterator<Item = Vec<Piece>>, line_break: &str) -> String {
+    let lines: Vec<String> = lines
+        .map(|line| escape_markdown(&sentence(&line)))
+        .collect();
+    lines.join(line_break)
 }
 
 /// A list, unless it is empty.
@@ -161,15 +161,14 @@ pub(super) fn cell(text: &str) -> String {
 
 /// Escapes Markdown.
 pub(super) fn escape_markdown(text: &str) -> String {
-    let special = |c: char| {
-        matches!(
-            c,
-            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '&' | '~' | '$'
-        )
-    };
-    text.chars()
-        .flat_map(|c| special(c).then_some('\\').into_iter().chain([c]))
-        .collect()
+    let mut escaped = String::new();
+    for c in text.chars() {
+        if r"\`*_[]<>#&~$".contains(c) {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
 }
 
 /// An item of a list.

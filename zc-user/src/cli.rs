@@ -310,34 +310,26 @@ pub struct RunArgs {
 impl RunArgs {
     /// What is recorded of each call.
     pub fn what_is_recorded(&self) -> Recorded {
-        let all = self.recorded.unwrap_or_default();
-        let with_times = if self.counts_only {
-            all.without_times()
-        } else {
-            all
-        };
-        let with_paths = if self.succeeded_paths {
-            with_times.with_paths()
-        } else {
-            with_times
-        };
-        let with_callers = match self.callers {
-            None => with_paths,
-            Some(CallersArg::All) => with_paths.with_callers(SampledCalls::All),
-            Some(CallersArg::Some | CallersArg::Folded | CallersArg::Firefox) => {
-                with_paths.with_callers(SampledCalls::Some)
-            }
-        };
-        let with_callers = if self.display.format == Format::Firefox {
-            with_callers.with_caller_times()
-        } else {
-            with_callers
-        };
-        if self.no_files {
-            with_callers.without_files()
-        } else {
-            with_callers
+        let mut recorded = self.recorded.unwrap_or_default();
+        if self.counts_only {
+            recorded = recorded.without_times();
         }
+        if self.succeeded_paths {
+            recorded = recorded.with_paths();
+        }
+        if let Some(callers) = self.callers {
+            recorded = recorded.with_callers(match callers {
+                CallersArg::All => SampledCalls::All,
+                CallersArg::Some | CallersArg::Folded | CallersArg::Firefox => SampledCalls::Some,
+            });
+        }
+        if self.display.format == Format::Firefox {
+            recorded = recorded.with_caller_times();
+        }
+        if self.no_files {
+            recorded = recorded.without_files();
+        }
+        recorded
     }
 }
 

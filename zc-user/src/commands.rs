@@ -47,23 +47,23 @@ pub fn print(text: &str) -> anyhow::Result<ExitCode> {
 
 /// The report on a trace, with the details that the command line asks for.
 fn report_of(trace: &Trace, display: &DisplayArgs) -> Report {
-    let listed = |is_wanted| {
-        if is_wanted {
-            Files::Listed
-        } else {
-            Files::Omitted
-        }
-    };
-    let (files, file_calls) = (listed(display.files), listed(display.file_calls));
     Report::from_trace(
         trace,
         &zctrace::report::Options {
             detail: display.by.unwrap_or_default(),
             sort: display.sort,
-            files,
-            file_calls,
+            files: listed_if(display.files),
+            file_calls: listed_if(display.file_calls),
         },
     )
+}
+
+const fn listed_if(is_wanted: bool) -> Files {
+    if is_wanted {
+        Files::Listed
+    } else {
+        Files::Omitted
+    }
 }
 
 /// The places where a report goes.
@@ -109,14 +109,9 @@ fn listed(display: &DisplayArgs) -> Listed {
     if !lists_few || wants_all_processes(display) {
         return Listed::All;
     }
-    let files = if display.files {
-        Files::Listed
-    } else {
-        Files::Omitted
-    };
     Listed::Busiest {
         most: MOST_PROCESSES_IN_JSON,
-        files,
+        files: listed_if(display.files),
     }
 }
 
@@ -131,13 +126,10 @@ fn show(mut report: Report, display: &DisplayArgs, outputs: &Outputs) -> anyhow:
     if display.format == Format::Json && !wants_all_processes(display) {
         report.limit_processes(MOST_PROCESSES_IN_JSON);
     }
-    if display.format == Format::Csv
-        && !report.processes.is_empty()
-        && report.processes_left_out() > 0
-    {
+    let left_out = report.processes_left_out();
+    if display.format == Format::Csv && !report.processes.is_empty() && left_out > 0 {
         say(format_args!(
-            "the CSV lacks {} processes, which the report was saved without",
-            report.processes_left_out()
+            "the CSV lacks {left_out} processes, which the report was saved without"
         ));
     }
     if display.format == Format::Firefox && report.timeline.is_none() {
@@ -161,16 +153,11 @@ fn show(mut report: Report, display: &DisplayArgs, outputs: &Outputs) -> anyhow:
 
 /// How a report is rendered.
 fn report_options(display: &DisplayArgs, output: &Output) -> render::Options {
-    let (all_processes, all_transfers) = (
-        display.all || display.all_processes,
-        display.all || display.all_transfers,
-    );
-    let histogram = display.histogram.then(output::bars);
     render::Options {
-        all_processes,
-        all_transfers,
+        all_processes: display.all || display.all_processes,
+        all_transfers: display.all || display.all_transfers,
         by: display.by,
-        histogram,
+        histogram: display.histogram.then(output::bars),
         ..render_options(display.color, output)
     }
 }
@@ -278,12 +265,8 @@ fn find_identity(text: &str) -> anyhow::Result<Identity> {
                 .with_context(|| format!("'{text}' is not a user; write a name or UID[:GID]"))
         };
         let uid = number(uid)?;
-        let own_group = || {
-            User::from_uid(uid.into())
-                .ok()
-                .flatten()
-                .map_or(uid, |user| user.gid.as_raw())
-        };
+        let user = User::from_uid(uid.into()).ok().flatten();
+        let own_group = || user.map_or(uid, |user| user.gid.as_raw());
         return Ok(Identity {
             uid,
             gid: gid.map(number).transpose()?.unwrap_or_else(own_group),

@@ -36,14 +36,8 @@ fn main() -> ExitCode {
         Err(error) => Err(anyhow::anyhow!(Cli::one_line(&error))),
     };
     outcome.unwrap_or_else(|error| {
-        let of_run = error
-            .downcast_ref::<RunError>()
-            .and_then(RunError::exit_status);
-        let of_compare = || {
-            error
-                .downcast_ref::<CompareError>()
-                .and_then(CompareError::exit_status)
-        };
+        let of_run = error.downcast_ref().and_then(RunError::exit_status);
+        let of_compare = || error.downcast_ref().and_then(CompareError::exit_status);
         let status = of_run.or_else(of_compare).unwrap_or_else(failure_status);
         match similar.filter(|_| status == NOT_FOUND) {
             Some(name) => say(format_args!(

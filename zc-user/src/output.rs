@@ -5,11 +5,10 @@ use std::{
     fs,
     io::{self, IsTerminal as _, Write as _},
     os::{
-        fd::{AsFd, BorrowedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::fs::{MetadataExt as _, PermissionsExt as _},
     },
     path::{Path, PathBuf},
-    process::Stdio,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -114,32 +113,23 @@ impl Output {
 
     /// Whether it goes to a terminal.
     pub fn is_terminal(&self) -> bool {
-        match self {
-            Self::Stderr => io::stderr().is_terminal(),
-            Self::Stdout => io::stdout().is_terminal(),
-            Self::File(_) | Self::Special(..) => false,
-        }
+        self.terminal().is_some()
     }
 
-    /// The terminal that it goes to, for a program that writes there instead.
-    pub fn terminal(&self) -> io::Result<Stdio> {
-        let stream = if matches!(self, Self::Stdout) {
-            io::stdout().as_fd().try_clone_to_owned()
-        } else {
-            io::stderr().as_fd().try_clone_to_owned()
+    /// The terminal that it goes to, if it goes to one.
+    pub fn terminal(&self) -> Option<OwnedFd> {
+        let (stdout, stderr) = (io::stdout(), io::stderr());
+        let stream = match self {
+            Self::Stderr if stderr.is_terminal() => stderr.as_fd(),
+            Self::Stdout if stdout.is_terminal() => stdout.as_fd(),
+            _ => return None,
         };
-        Ok(stream?.into())
+        stream.try_clone_to_owned().ok()
     }
 
     /// The width of its terminal in columns; `None` if it does not go to a terminal.
     pub fn width(&self) -> Option<usize> {
-        self.is_terminal().then(|| {
-            if matches!(self, Self::Stderr) {
-                terminal_width(io::stderr())
-            } else {
-                terminal_width(io::stdout())
-            }
-        })
+        self.terminal().map(terminal_width)
     }
 
     /// Writes the report. A reader that has closed its end is not an error.
@@ -148,27 +138,25 @@ impl Output {
         // behind.
         SigSet::from(Signal::SIGXFSZ).thread_block()?;
         let bytes = report.as_bytes();
-        let (written, path) = match self {
-            Self::Stderr => (
-                check_stream(&CLOSED[1], &io::stderr())
-                    .and_then(|()| write_all(io::stderr().as_fd(), bytes)),
-                None,
-            ),
-            Self::Stdout => (
-                check_stream(&CLOSED[0], &io::stdout())
-                    .and_then(|()| write_all(io::stdout().as_fd(), bytes)),
-                None,
-            ),
-            Self::Special(path, file) => (write_all(file.as_fd(), bytes), Some(path)),
-            Self::File(path) => (replace(path, report), Some(path)),
+        let written = match self {
+            Self::Stderr => write_stream(&CLOSED[1], &io::stderr(), bytes),
+            Self::Stdout => write_stream(&CLOSED[0], &io::stdout(), bytes),
+            Self::Special(_, file) => write_all(file.as_fd(), bytes),
+            Self::File(path) => replace(path, report),
         };
-        match (written, path) {
-            (Ok(()), _) => Ok(()),
-            (Err(error), _) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            (Err(error), Some(path)) => Err(error).with_context(|| cannot_write(path)),
-            (Err(error), None) => Err(error).context("cannot write the report"),
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            written => written.with_context(|| match self {
+                Self::File(path) | Self::Special(path, _) => cannot_write(path),
+                Self::Stderr | Self::Stdout => "cannot write the report".to_owned(),
+            }),
         }
     }
+}
+
+fn write_stream(was_closed: &AtomicBool, stream: &impl AsFd, bytes: &[u8]) -> io::Result<()> {
+    check_stream(was_closed, stream)?;
+    write_all(stream.as_fd(), bytes)
 }
 
 /// Fails unless this stream is open for writing.

@@ -56,8 +56,9 @@ fn page(pager: &str, text: &str, output: &Output) -> io::Result<ExitStatus> {
         .into_iter()
         .collect::<SigSet>()
         .thread_block()?;
+    let terminal = output.terminal().ok_or(io::ErrorKind::NotFound)?;
     let mut command = command(pager);
-    command.stdin(Stdio::piped()).stdout(output.terminal()?);
+    command.stdin(Stdio::piped()).stdout(terminal);
     if env::var_os("LESS").is_none() {
         command.env("LESS", LESS);
     }

@@ -7,6 +7,26 @@ use clap::{
     error::{ContextKind, ErrorKind},
 };
 
+/// What to write if an argument is missing, by subcommand.
+const MISSING: [(&str, &str); 4] = [
+    (
+        "zctrace compare",
+        "no command to compare; quote each as one word, as in: zctrace compare 'cp a b' 'cat a > b'",
+    ),
+    (
+        "zctrace check",
+        "no command to check; write it after `--`, as in: zctrace check --expect 'write.calls == 0' -- cp a b",
+    ),
+    (
+        "zctrace diff",
+        "two reports are compared; name both, or a command: zctrace diff A B, zctrace diff A -- CMD",
+    ),
+    (
+        "zctrace report",
+        "no report to show; name its file, or `-` for stdin: zctrace report FILE",
+    ),
+];
+
 /// What is wrong with the command line and how to write it, in one line.
 pub(super) fn one_line(error: &clap::Error, command: &Command) -> String {
     let word = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
@@ -17,33 +37,42 @@ pub(super) fn one_line(error: &clap::Error, command: &Command) -> String {
         .unwrap_or_default()
         .trim_start_matches("error: ");
     match error.kind() {
-        ErrorKind::MissingRequiredArgument if word(ContextKind::Usage).contains("zctrace compare") => {
-            "no command to compare; quote each as one word, as in: zctrace compare 'cp a b' 'cat a > b'".into()
+        ErrorKind::MissingRequiredArgument => {
+            let usage = word(ContextKind::Usage);
+            let found = MISSING
+                .iter()
+                .find(|(subcommand, _)| usage.contains(subcommand));
+            let message = found.map_or(
+                "no command to trace; write it last, as in: zctrace cp a b",
+                |(_, message)| message,
+            );
+            message.to_owned()
         }
-        ErrorKind::MissingRequiredArgument if word(ContextKind::Usage).contains("zctrace check") => {
-            "no command to check; write it after `--`, as in: zctrace check --expect 'write.calls == 0' -- cp a b".into()
-        }
-        ErrorKind::MissingRequiredArgument if word(ContextKind::Usage).contains("zctrace diff") => {
-            "two reports are compared; name both, or a command: zctrace diff A B, zctrace diff A -- CMD".into()
-        }
-        ErrorKind::MissingRequiredArgument if word(ContextKind::Usage).contains("zctrace report") => {
-            "no report to show; name its file, or `-` for stdin: zctrace report FILE".into()
-        }
-        ErrorKind::MissingRequiredArgument => "no command to trace; write it last, as in: zctrace cp a b".into(),
         ErrorKind::InvalidSubcommand => said.to_owned(),
         ErrorKind::UnknownArgument if word(ContextKind::InvalidArg).starts_with('-') => {
             // Never suggests hidden options.
             let is_shown = |near: &String| {
-                !command.get_arguments().any(|arg| arg.is_hide_set() && arg.get_long() == near.strip_prefix("--"))
+                !command
+                    .get_arguments()
+                    .any(|arg| arg.is_hide_set() && arg.get_long() == near.strip_prefix("--"))
             };
-            let near = error.get(ContextKind::SuggestedArg).map(ToString::to_string).filter(is_shown);
+            let near = error
+                .get(ContextKind::SuggestedArg)
+                .map(ToString::to_string)
+                .filter(is_shown);
             let near = near.map(|near| format!("; did you mean '{near}'?"));
             let help = help_with(&word(ContextKind::Usage));
-            format!("unknown option '{}'{} (see {help})", word(ContextKind::InvalidArg), near.unwrap_or_default())
+            format!(
+                "unknown option '{}'{} (see {help})",
+                word(ContextKind::InvalidArg),
+                near.unwrap_or_default()
+            )
         }
         ErrorKind::ValueValidation => {
             let option = word(ContextKind::InvalidArg);
-            let reason = error.source().map_or_else(|| said.to_owned(), ToString::to_string);
+            let reason = error
+                .source()
+                .map_or_else(|| said.to_owned(), ToString::to_string);
             format!("{}: {reason}", option.split(' ').next().unwrap_or_default())
         }
         ErrorKind::InvalidValue if !word(ContextKind::ValidValue).is_empty() => {

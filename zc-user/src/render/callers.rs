@@ -33,28 +33,26 @@ pub(super) fn sites(callers: Option<&Callers>, directory: Option<&str>) -> Vec<V
         return Vec::new();
     };
     let (shown, hidden) = callers.sites.split_at(MOST_SITES.min(callers.sites.len()));
-    let line = |site: &Site| {
-        let via = site
-            .via
-            .as_deref()
-            .map(|via| format!(" via {}", text::escape(via)))
-            .unwrap_or_default();
-        let all = plural(callers.samples, "sample", "samples");
-        words(
-            &format!(
-                "{CALLER}{}{via}, in {} of {all}",
-                place(&site.at, directory),
-                site.samples
-            ),
-            Style::Plain,
-        )
-    };
-    let more: u64 = hidden.iter().map(|site| site.samples).sum();
-    let more = (more > 0).then(|| {
+    let mut lines: Vec<String> = shown
+        .iter()
+        .map(|site| {
+            let place = place(&site.at, directory);
+            format!("{CALLER}{place}{}", rest_of_line(site, callers.samples))
+        })
+        .collect();
+    if let samples @ 1.. = hidden.iter().map(|site| site.samples).sum() {
         let places = plural(hidden.len() as u64, "other caller", "other callers");
-        words(&format!("{places}, in {more}"), Style::Plain)
-    });
-    shown.iter().map(line).chain(more).collect()
+        lines.push(format!("{places}, in {samples}"));
+    }
+    lines.iter().map(|line| words(line, Style::Plain)).collect()
+}
+
+/// ` via std::io::copy, in 5 of 9 samples`.
+fn rest_of_line(site: &Site, samples: u64) -> String {
+    let via = site.via.as_deref();
+    let via = via.map_or_else(String::new, |via| format!(" via {}", text::escape(via)));
+    let all = plural(samples, "sample", "samples");
+    format!("{via}, in {} of {all}", site.samples)
 }
 
 /// Writes below the row of a call who made it most often, on one line; with `--all`, a line for
@@ -66,57 +64,33 @@ pub(super) fn below_row(
     options: &Options,
 ) {
     let own = callers.sites.iter().filter(|site| !is_loader(&site.at));
-    let width = options
-        .width
-        .map_or(usize::MAX, |width| width.saturating_sub(2 * INDENT).max(20));
-    for site in own.take(if options.all_transfers { usize::MAX } else { 1 }) {
-        page.line(
-            2 * INDENT,
-            Style::Faint,
-            &one_line(site, callers.samples, directory, width),
-        );
+    let most = if options.all_transfers { usize::MAX } else { 1 };
+    let width = width_of_places(options);
+    for site in own.take(most) {
+        let line = one_line(site, callers.samples, directory, width);
+        page.line(2 * INDENT, Style::Faint, &line);
     }
+}
+
+/// How long a line about a place may be.
+fn width_of_places(options: &Options) -> usize {
+    let width = options.width;
+    width.map_or(usize::MAX, |width| width.saturating_sub(2 * INDENT).max(20))
 }
 
 /// `caller: copier::run (src/run.rs:41) via std::io::copy, in 5 of 9 samples`. If that does not
 /// fit, without the directories of the source, then with a shorter place.
 fn one_line(site: &Site, samples: u64, directory: Option<&str>, width: usize) -> String {
-    let via = site
-        .via
-        .as_deref()
-        .map(|via| format!(" via {}", text::escape(via)))
-        .unwrap_or_default();
-    let rest = format!(
-        "{via}, in {} of {}",
-        site.samples,
-        plural(samples, "sample", "samples")
-    );
+    let rest = rest_of_line(site, samples);
     let room = width.saturating_sub(text::width(CALLER) + text::width(&rest));
-    let whole = place(&site.at, directory);
-    let without_directories = || {
-        let file = site
-            .at
-            .file
-            .as_deref()
-            .map(|path| text::file_name(path).to_owned());
-        place(
-            &Frame {
-                file,
-                ..site.at.clone()
-            },
-            None,
-        )
-    };
-    let shown = if text::width(&whole) <= room {
-        whole
-    } else {
-        without_directories()
-    };
-    let line = format!(
-        "{CALLER}{}{rest}",
-        text::shorten_middle(&shown, room.max(10))
-    );
-    text::shorten_middle(&line, width).into_owned()
+    let mut shown = place(&site.at, directory);
+    if text::width(&shown) > room {
+        let mut at = site.at.clone();
+        at.file = at.file.map(|path| text::file_name(&path).to_owned());
+        shown = place(&at, None);
+    }
+    let shown = text::shorten_middle(&shown, room.max(10));
+    text::shorten_middle(&format!("{CALLER}{shown}{rest}"), width).into_owned()
 }
 
 /// Where a function was, for a person.
@@ -130,77 +104,58 @@ fn is_loading(stack: &Stack) -> bool {
 }
 
 fn is_loader(frame: &Frame) -> bool {
-    frame
-        .module
-        .as_deref()
-        .is_some_and(|path| text::file_name(path).starts_with("ld-"))
+    let module = frame.module.as_deref();
+    module.is_some_and(|path| text::file_name(path).starts_with("ld-"))
 }
 
-/// What the stacks of all processes say together.
-struct Summary<'a> {
-    /// The stack, how many samples it has, and the calls that it made.
-    stacks: Vec<(&'a Stack, u64, BTreeSet<&'a str>)>,
-    samples: u64,
-    complete: u64,
+/// A stack, how many samples it has, and the calls that it made.
+type Sampled<'a> = (&'a Stack, u64, BTreeSet<&'a str>);
+
+/// The stacks of all processes, the most frequent first, those of the loader last. `None`: no
+/// callers were sampled.
+fn sampled_stacks(report: &Report) -> Option<Vec<Sampled<'_>>> {
+    let known = report.stacks.as_ref()?;
+    let mut by_stack: BTreeMap<usize, (u64, BTreeSet<&str>)> = BTreeMap::new();
+    each_stack(report, |_, syscall, of| {
+        let (samples, names) = by_stack.entry(of.stack).or_default();
+        *samples += of.samples;
+        names.insert(syscall);
+    });
+    let mut stacks: Vec<Sampled<'_>> = by_stack
+        .into_iter()
+        .filter_map(|(index, (samples, names))| Some((known.get(index)?, samples, names)))
+        .collect();
+    stacks.sort_by_key(|(stack, samples, _)| (is_loading(stack), Reverse(*samples)));
+    Some(stacks)
 }
 
-impl<'a> Summary<'a> {
-    fn of(report: &'a Report) -> Option<Self> {
-        let known = report.stacks.as_ref()?;
-        let mut by_stack: BTreeMap<usize, (u64, BTreeSet<&str>)> = BTreeMap::new();
-        each_stack(report, |_, syscall, of| {
-            let (samples, names) = by_stack.entry(of.stack).or_default();
-            *samples += of.samples;
-            names.insert(syscall);
-        });
-        let stack = |(index, (samples, names)): (usize, (u64, BTreeSet<&'a str>))| {
-            Some((known.get(index)?, samples, names))
-        };
-        let mut stacks: Vec<_> = by_stack.into_iter().filter_map(stack).collect();
-        stacks.sort_by_key(|(stack, samples, _)| (is_loading(stack), Reverse(*samples)));
-        let sum = |complete_only: bool| {
-            stacks
-                .iter()
-                .filter(|(stack, ..)| stack.complete || !complete_only)
-                .map(|(_, samples, _)| samples)
-                .sum()
-        };
-        Some(Self {
-            samples: sum(false),
-            complete: sum(true),
-            stacks,
-        })
-    }
+fn samples_of(stacks: &[Sampled<'_>]) -> u64 {
+    stacks.iter().map(|(_, samples, _)| samples).sum()
 }
 
 /// Writes the section of stacks, if callers were sampled.
 pub(super) fn write(page: &mut Page, report: &Report, options: &Options) {
-    let Some(Summary {
-        stacks,
-        samples,
-        complete,
-    }) = Summary::of(report)
-    else {
+    let Some(stacks) = sampled_stacks(report) else {
         return;
     };
     let losses: Vec<(Loss, u64)> = [Loss::UnsampledCallers, Loss::UnknownCode]
         .into_iter()
         .filter_map(|loss| Some((loss, *report.losses.get(loss.name())?)))
         .collect();
-    if samples == 0 && losses.is_empty() {
+    if stacks.is_empty() && losses.is_empty() {
         return;
     }
+    let complete: u64 = stacks
+        .iter()
+        .filter(|(stack, ..)| stack.complete)
+        .map(|(_, samples, _)| samples)
+        .sum();
+    let samples = plural(samples_of(&stacks), "sample", "samples");
     page.gap();
-    page.line(
-        0,
-        Style::Heading,
-        &format!(
-            "CALLERS, {}, {complete} with a complete stack",
-            plural(samples, "sample", "samples")
-        ),
-    );
+    let heading = format!("CALLERS, {samples}, {complete} with a complete stack");
+    page.line(0, Style::Heading, &heading);
     for (loss, count) in losses {
-        page.flow(INDENT, &words(&loss.explain(count), Style::Warning));
+        page.say(INDENT, Style::Warning, &loss.explain(count));
     }
     let worth = stacks
         .iter()
@@ -208,97 +163,58 @@ pub(super) fn write(page: &mut Page, report: &Report, options: &Options) {
         .take_while(|(stack, ..)| !is_loading(stack))
         .count();
     let most = if options.all_transfers {
-        usize::MAX
+        stacks.len()
     } else {
         worth
     };
-    for (stack, samples, names) in stacks.iter().take(most) {
-        let names = names
-            .iter()
-            .copied()
-            .map(text::escape)
-            .collect::<Vec<_>>()
-            .join(", ");
-        page.line(
-            INDENT,
-            Style::Plain,
-            &format!("{}, by {names}", plural(*samples, "sample", "samples")),
-        );
+    let (shown, hidden) = stacks.split_at(most);
+    for (stack, samples, names) in shown {
+        let names: Vec<String> = names.iter().map(|name| text::escape(name)).collect();
+        let samples = plural(*samples, "sample", "samples");
+        let title = format!("{samples}, by {}", names.join(", "));
+        page.line(INDENT, Style::Plain, &title);
         write_stack(page, stack, report.directory.as_deref(), options);
     }
-    let hidden = stacks.len().saturating_sub(most);
-    if hidden > 0 {
-        let (more, samples) = (
-            stacks
-                .iter()
-                .skip(most)
-                .map(|(_, samples, _)| samples)
-                .sum::<u64>(),
-            hidden as u64,
-        );
-        let (stacks, samples) = (
-            plural(samples, "more stack", "more stacks"),
-            plural(more, "sample", "samples"),
-        );
-        page.flow(
-            INDENT,
-            &words(
-                &format!("and {stacks} with {samples}: --all shows them"),
-                Style::Plain,
-            ),
-        );
+    if !hidden.is_empty() {
+        let samples = plural(samples_of(hidden), "sample", "samples");
+        let stacks = plural(hidden.len() as u64, "more stack", "more stacks");
+        let more = format!("and {stacks} with {samples}: --all shows them");
+        page.say(INDENT, Style::Plain, &more);
     }
 }
 
 /// Whether this is the function that the program itself begins with.
 fn is_main(frame: &Frame) -> bool {
-    frame
-        .function
-        .as_deref()
-        .is_some_and(|name| name == "main" || name.ends_with("::main") || name == "main.main")
+    let function = frame.function.as_deref();
+    function.is_some_and(|name| name == "main" || name.ends_with("::main") || name == "main.main")
 }
 
 /// The functions of a stack, and why it is incomplete if it is.
 fn write_stack(page: &mut Page, stack: &Stack, directory: Option<&str>, options: &Options) {
-    let to_main = stack
-        .frames
-        .iter()
-        .position(is_main)
-        .map_or(MOST_FRAMES, |place| place + 1);
+    let to_main = stack.frames.iter().position(is_main);
+    let to_main = to_main.map_or(MOST_FRAMES, |place| place + 1);
     let most = if options.all_transfers {
         usize::MAX
     } else {
         to_main.min(MOST_FRAMES)
     };
-    let width = options
-        .width
-        .map_or(usize::MAX, |width| width.saturating_sub(2 * INDENT).max(20));
+    let width = width_of_places(options);
     for frame in stack.frames.iter().take(most) {
         let inlined = if frame.inlined { ", inlined" } else { "" };
+        let line = format!("{}{inlined}", place(frame, directory));
         page.line(
             2 * INDENT,
             Style::Faint,
-            &text::shorten_middle(&format!("{}{inlined}", place(frame, directory)), width),
+            &text::shorten_middle(&line, width),
         );
     }
     if let hidden @ 1.. = stack.frames.len().saturating_sub(most) {
-        page.line(
-            2 * INDENT,
-            Style::Faint,
-            &format!(
-                "and {}",
-                plural(hidden as u64, "more function", "more functions")
-            ),
-        );
+        let more = plural(hidden as u64, "more function", "more functions");
+        page.line(2 * INDENT, Style::Faint, &format!("and {more}"));
     }
     if let Some(why) = &stack.incomplete_because {
-        page.flow(
-            2 * INDENT,
-            &words(
-                &format!("incomplete: {}", text::escape(why)),
-                Style::Warning,
-            ),
-        );
+        let why = format!("incomplete: {}", text::escape(why));
+        page.say(2 * INDENT, Style::Warning, &why);
     }
 }
 

@@ -3,36 +3,33 @@
 //! named `io_uring:read`. With `--by thread` there is a line for each call of each thread; with
 //! `--by total`, for each call of all processes together.
 
-use serde::Serialize;
-
 use crate::report::{Process, Report, Syscall, Thread};
 
-/// A line. The fields are the columns.
-#[derive(Debug, Default, Serialize)]
-struct Line<'a> {
-    pid: Option<u32>,
-    tid: Option<u32>,
-    comm: Option<&'a str>,
-    syscall: &'a str,
-    abi: &'a str,
-    calls: u64,
-    errors: u64,
-    errnos: String,
-    unfinished: u64,
-    bytes: Option<u64>,
-    requested_bytes: Option<u64>,
-    total_ns: Option<u64>,
-    min_ns: Option<u64>,
-    mean_ns: Option<u64>,
-    p50_ns: Option<u64>,
-    p90_ns: Option<u64>,
-    p99_ns: Option<u64>,
-    max_ns: Option<u64>,
-    exact: bool,
-}
+/// The columns.
+const TITLES: [&str; 19] = [
+    "pid",
+    "tid",
+    "comm",
+    "syscall",
+    "abi",
+    "calls",
+    "errors",
+    "errnos",
+    "unfinished",
+    "bytes",
+    "requested_bytes",
+    "total_ns",
+    "min_ns",
+    "mean_ns",
+    "p50_ns",
+    "p90_ns",
+    "p99_ns",
+    "max_ns",
+    "exact",
+];
 
 /// The process or thread that made the calls.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 struct Caller<'a> {
     pid: Option<u32>,
     tid: Option<u32>,
@@ -44,44 +41,34 @@ pub(super) fn render(report: &Report) -> String {
     let mut writer = csv::WriterBuilder::new()
         .terminator(csv::Terminator::CRLF)
         .from_writer(Vec::new());
-    let mut lines: Vec<Line> = rows(report)
+    let cells = rows(report)
         .into_iter()
-        .map(|(caller, syscall)| Line::of(caller, syscall, report.exact))
-        .collect();
-    let is_empty = lines.is_empty();
-    if is_empty {
-        // The writer writes the header with the first line, so there must be one.
-        lines.push(Line::default());
-    }
-    for line in lines {
-        writer
-            .serialize(line)
-            .expect("a line is flat, and memory takes it");
+        .map(|(caller, call)| cells(caller, call, report.exact));
+    let titles = TITLES.map(str::to_owned);
+    for line in std::iter::once(titles).chain(cells) {
+        writer.write_record(line).expect("memory takes it");
     }
     let bytes = writer.into_inner().expect("memory takes it");
-    let text = String::from_utf8(bytes).expect("made of text");
-    if is_empty {
-        text.split_inclusive('\n').take(1).collect()
-    } else {
-        text
-    }
+    String::from_utf8(bytes).expect("made of text")
 }
 
+/// Every call of every process; of a report without its processes, those of the total.
 fn rows(report: &Report) -> Vec<(Caller<'_>, &Syscall)> {
     if report.processes.is_empty() {
+        let nobody = Caller::default();
         return report
             .totals
             .syscalls
             .iter()
-            .map(|syscall| (Caller::default(), syscall))
+            .map(|call| (nobody, call))
             .collect();
     }
-    report.processes.iter().flat_map(of_process).collect()
+    report.processes.iter().flat_map(rows_of_process).collect()
 }
 
 /// The calls of a process, or those of its threads: never both, so that a column can be summed.
 /// Operations of io_uring are not known by thread.
-fn of_process(process: &Process) -> Vec<(Caller<'_>, &Syscall)> {
+fn rows_of_process(process: &Process) -> Vec<(Caller<'_>, &Syscall)> {
     let caller = Caller {
         pid: Some(process.pid),
         tid: None,
@@ -91,53 +78,44 @@ fn of_process(process: &Process) -> Vec<(Caller<'_>, &Syscall)> {
         tid: Some(thread.tid),
         ..caller
     };
-    let of_threads = process.by_thread.iter().flat_map(|thread| {
-        thread
-            .syscalls
-            .iter()
-            .map(move |syscall| (of_thread(thread), syscall))
-    });
-    let own = if process.by_thread.is_empty() {
-        process.syscalls.as_slice()
-    } else {
-        &[]
-    };
-    of_threads
-        .chain(
-            own.iter()
-                .chain(&process.io_uring)
-                .map(|syscall| (caller, syscall)),
-        )
-        .collect()
+    let mut rows = Vec::new();
+    for thread in &process.by_thread {
+        rows.extend(thread.syscalls.iter().map(|call| (of_thread(thread), call)));
+    }
+    if process.by_thread.is_empty() {
+        rows.extend(process.syscalls.iter().map(|call| (caller, call)));
+    }
+    rows.extend(process.io_uring.iter().map(|call| (caller, call)));
+    rows
 }
 
-impl<'a> Line<'a> {
-    fn of(caller: Caller<'a>, syscall: &'a Syscall, exact: bool) -> Self {
-        let errnos: Vec<String> = syscall
-            .errnos
-            .iter()
-            .map(|(name, count)| format!("{name}={count}"))
-            .collect();
-        Self {
-            pid: caller.pid,
-            tid: caller.tid,
-            comm: caller.comm,
-            syscall: &syscall.name,
-            abi: &syscall.abi,
-            calls: syscall.calls,
-            errors: syscall.errors,
-            errnos: errnos.join(" "),
-            unfinished: syscall.unfinished,
-            bytes: syscall.bytes,
-            requested_bytes: syscall.requested_bytes,
-            total_ns: syscall.total_ns,
-            min_ns: syscall.min_ns,
-            mean_ns: syscall.mean_ns,
-            p50_ns: syscall.p50_ns,
-            p90_ns: syscall.p90_ns,
-            p99_ns: syscall.p99_ns,
-            max_ns: syscall.max_ns,
-            exact,
-        }
-    }
+fn cells(caller: Caller<'_>, call: &Syscall, exact: bool) -> [String; TITLES.len()] {
+    let id = |id: Option<u32>| id.map_or_else(String::new, |id| id.to_string());
+    let figure = |figure: Option<u64>| figure.map_or_else(String::new, |figure| figure.to_string());
+    let errnos: Vec<String> = call
+        .errnos
+        .iter()
+        .map(|(name, count)| format!("{name}={count}"))
+        .collect();
+    [
+        id(caller.pid),
+        id(caller.tid),
+        caller.comm.unwrap_or_default().to_owned(),
+        call.name.clone(),
+        call.abi.clone(),
+        call.calls.to_string(),
+        call.errors.to_string(),
+        errnos.join(" "),
+        call.unfinished.to_string(),
+        figure(call.bytes),
+        figure(call.requested_bytes),
+        figure(call.total_ns),
+        figure(call.min_ns),
+        figure(call.mean_ns),
+        figure(call.p50_ns),
+        figure(call.p90_ns),
+        figure(call.p99_ns),
+        figure(call.max_ns),
+        exact.to_string(),
+    ]
 }

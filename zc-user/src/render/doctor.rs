@@ -12,13 +12,12 @@ pub(super) fn render(diagnosis: &Diagnosis, options: &Options) -> String {
     let mut page = Page::new(options);
     page.flow(0, &first_line(diagnosis));
     page.gap();
-    page.flow(0, &words(&machine(&diagnosis.facts.system), Style::Plain));
-    let mut all = page.finish();
+    page.say(0, Style::Plain, &machine(&diagnosis.facts.system));
     for backend in &diagnosis.backends {
-        all.push('\n');
-        write_backend(&mut all, backend, options);
+        page.gap();
+        write_backend(&mut page, backend);
     }
-    all
+    page.finish()
 }
 
 /// The backend that `auto` takes.
@@ -60,65 +59,45 @@ fn machine(system: &System) -> String {
 }
 
 /// A backend: whether it can run, the findings, what it can do.
-fn write_backend(all: &mut String, backend: &BackendDiagnosis, options: &Options) {
+fn write_backend(page: &mut Page, backend: &BackendDiagnosis) {
     let (verdict, style, label) = if backend.usable {
         ("can run", Style::Good, "reports:")
     } else {
         ("cannot run", Style::Bad, "would report:")
     };
-    let mut page = Page::new(options);
     let mut heading = words(&format!("{}:", backend.name), Style::Heading);
     heading.extend(words(verdict, style));
     page.flow(0, &heading);
-    all.push_str(&page.finish());
     for finding in &backend.findings {
-        write_finding(all, finding, options);
+        write_finding(page, finding);
     }
-    let mut page = Page::new(options);
-    page.flow(
+    page.say(
         2,
-        &words(&format!("{label} {}", backend.can.join("; ")), Style::Plain),
+        Style::Plain,
+        &format!("{label} {}", backend.can.join("; ")),
     );
     if !backend.cannot.is_empty() {
-        page.flow(
-            2,
-            &words(
-                &format!("but: {}", text::escape(&backend.cannot.join("; "))),
-                Style::Plain,
-            ),
-        );
+        let cannot = text::escape(&backend.cannot.join("; "));
+        page.say(2, Style::Plain, &format!("but: {cannot}"));
     }
-    all.push_str(&page.finish());
 }
 
-/// A finding, and its remedy below it.
-fn write_finding(all: &mut String, finding: &Finding, options: &Options) {
+/// A finding, and its remedy below it, deeper. The user copies it, so it is not broken even on a
+/// narrow terminal.
+fn write_finding(page: &mut Page, finding: &Finding) {
     let (state, style) = match finding.state {
         State::Ok => ("ok     ", Style::Good),
         State::Warning => ("warning", Style::Warning),
         State::Missing => ("missing", Style::Bad),
     };
-    let mut page = Page::new(options);
+    let what = text::escape(&format!("{}: {}", finding.what, finding.detail));
     let mut pieces = vec![Piece::new(state, style)];
-    pieces.extend(words(
-        &text::escape(&format!("{}: {}", finding.what, finding.detail)),
-        Style::Plain,
-    ));
+    pieces.extend(words(&what, Style::Plain));
     page.flow(2, &pieces);
-    all.push_str(&page.finish());
     if let Some(remedy) = &finding.remedy {
-        // The user copies it, so it is not broken even on a narrow terminal.
-        let mut page = Page::new(&Options {
-            width: None,
-            ..*options
-        });
-        page.line(REMEDY_INDENT, Style::Heading, &text::escape(remedy));
-        all.push_str(&page.finish());
+        page.unbroken_line(6, Style::Heading, &text::escape(remedy));
     }
 }
-
-/// Deeper than the text above it.
-const REMEDY_INDENT: usize = 6;
 
 #[cfg(test)]
 mod tests {
@@ -129,14 +108,11 @@ mod tests {
     };
 
     fn table(facts: &Facts, width: Option<usize>) -> String {
-        diagnosis(
-            &diagnose(facts),
-            PlainFormat::Table,
-            &Options {
-                width,
-                ..Options::default()
-            },
-        )
+        let options = Options {
+            width,
+            ..Options::default()
+        };
+        render(&diagnose(facts), &options)
     }
 
     #[test]

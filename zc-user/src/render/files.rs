@@ -1,105 +1,49 @@
-//! The table of `--files`: the calls and bytes of each file.
+//! The tables of `--files`: the calls and bytes of each file, and the failed calls by path.
 
 use super::{
-    page::{Options, Page, Style, align_columns, ruled_table, table_lines, words},
-    section::{INDENT, plural},
-    text,
+    listing::Listing,
+    page::{Options, Page},
+    section::plural,
+    text::{self, known},
     transfers::{end_kind, end_label},
 };
 use crate::{
-    report::{FileTotals, Report},
-    units::{self, UNKNOWN},
+    report::{FailedPath, FileTotals, Report},
+    units,
 };
 
 /// How many files are shown without `--all-transfers`.
-pub(super) const MOST_FILES: usize = 20;
-/// The widest column of paths.
-pub(super) const LONGEST_PATH: usize = 60;
-/// The narrowest column of paths.
-pub(super) const SHORTEST_PATH: usize = 12;
+const MOST_FILES: usize = 20;
 
-/// Writes the table, if the report has files.
+/// Splits off what is shown.
+fn split<'a, T>(all: &'a [T], options: &Options) -> (&'a [T], &'a [T]) {
+    let most = if options.all_transfers {
+        usize::MAX
+    } else {
+        MOST_FILES
+    };
+    all.split_at(most.min(all.len()))
+}
+
+/// Writes the table of files, if the report has files.
 pub(super) fn write(page: &mut Page, report: &Report, options: &Options) {
     if report.files.is_empty() {
         return;
     }
-    let most = if options.all_transfers {
-        report.files.len()
-    } else {
-        MOST_FILES
+    let (shown, hidden) = split(&report.files, options);
+    let listing = Listing {
+        heading: format!("FILES, {}", report.files.len()),
+        titles: &["file", "read", "written", "reads", "writes", "time", "kind"],
+        least_columns: 3,
+        rows: shown.iter().map(cells).collect(),
+        hidden: (!hidden.is_empty()).then(|| hidden_files(hidden)),
     };
-    let (shown, hidden) = report.files.split_at(most.min(report.files.len()));
-    page.gap();
-    page.line(0, Style::Heading, &format!("FILES, {}", report.files.len()));
-    for (index, line) in table(shown, options.width).iter().enumerate() {
-        page.line(
-            INDENT,
-            if index < 2 {
-                Style::Faint
-            } else {
-                Style::Plain
-            },
-            line,
-        );
-    }
-    if !hidden.is_empty() {
-        page.flow(INDENT, &words(&hidden_files(hidden), Style::Plain));
-    }
+    listing.write(page, options);
 }
 
-/// The table. A narrow page drops columns from the right; the bytes always stay.
-fn table(files: &[FileTotals], width: Option<usize>) -> Vec<String> {
-    let titles = ["read", "written", "reads", "writes", "time", "kind"];
-    let rows: Vec<[String; 6]> = files.iter().map(cells).collect();
-    let widths: Vec<usize> = (0..titles.len())
-        .map(|column| {
-            rows.iter()
-                .map(|row| text::width(&row[column]))
-                .max()
-                .unwrap_or(0)
-                .max(titles[column].len())
-                + GAP
-        })
-        .collect();
-    let room = width.map_or(usize::MAX, |width| width.saturating_sub(INDENT));
-    let mut columns = titles.len();
-    while columns > 2 && widths[..columns].iter().sum::<usize>() + SHORTEST_PATH > room {
-        columns -= 1;
-    }
-    let path_room = room
-        .saturating_sub(widths[..columns].iter().sum())
-        .clamp(1, LONGEST_PATH);
-    let mut table = ruled_table();
-    table.set_header(std::iter::once("file").chain(titles[..columns].iter().copied()));
-    for (file, row) in files.iter().zip(&rows) {
-        let path = shorten_start(&end_label(&file.file), path_room);
-        table.add_row(std::iter::once(path).chain(row[..columns].iter().cloned()));
-    }
-    align_columns(&mut table);
-    table_lines(&table)
-}
-
-/// Spaces between two columns.
-pub(super) const GAP: usize = 2;
-
-/// A path; if it is too long, as much of its end as fits, because the end tells files apart.
-pub(super) fn shorten_start(path: &str, room: usize) -> String {
-    if text::width(path) <= room {
-        return path.to_owned();
-    }
-    let starts = path.char_indices().map(|(start, _)| start);
-    let fits = |start: &usize| text::width(&path[*start..]) < room;
-    starts
-        .skip(1)
-        .find(fits)
-        .map_or_else(|| "…".to_owned(), |start| format!("…{}", &path[start..]))
-}
-
-fn cells(file: &FileTotals) -> [String; 6] {
-    let known = |figure: Option<u64>, show: fn(u64) -> String| {
-        figure.map_or_else(|| UNKNOWN.to_owned(), show)
-    };
-    [
+fn cells(file: &FileTotals) -> Vec<String> {
+    vec![
+        end_label(&file.file),
         known(file.bytes_read, units::bytes),
         known(file.bytes_written, units::bytes),
         file.reads.to_string(),
@@ -112,16 +56,56 @@ fn cells(file: &FileTotals) -> [String; 6] {
 /// `and 9980 more files with 39.0 MiB read, 0 B written: --all-transfers shows them`.
 fn hidden_files(hidden: &[FileTotals]) -> String {
     let sum = |bytes: fn(&FileTotals) -> Option<u64>| {
-        hidden
-            .iter()
-            .map(bytes)
-            .try_fold(0_u64, |sum, bytes| sum.checked_add(bytes?))
-            .map_or_else(|| UNKNOWN.to_owned(), units::bytes)
+        let mut all = hidden.iter().map(bytes);
+        let sum = all.try_fold(0_u64, |sum, bytes| sum.checked_add(bytes?));
+        known(sum, units::bytes)
     };
     format!(
         "and {} with {} read, {} written: --all-transfers shows them",
         plural(hidden.len() as u64, "more file", "more files"),
         sum(|file| file.bytes_read),
         sum(|file| file.bytes_written),
+    )
+}
+
+/// Writes the table of failed calls by path, if it is asked for and there are such calls.
+pub(super) fn write_failed_paths(page: &mut Page, report: &Report, options: &Options) {
+    let failed = report.totals.failed_paths.as_deref().unwrap_or_default();
+    if failed.is_empty() || (report.files.is_empty() && !options.all_transfers) {
+        return;
+    }
+    let (shown, hidden) = split(failed, options);
+    let listing = Listing {
+        heading: format!("FAILED PATHS, {}", failed.len()),
+        titles: &["path", "calls", "error", "call"],
+        least_columns: 4,
+        rows: shown.iter().map(cells_of_failed).collect(),
+        hidden: (!hidden.is_empty()).then(|| hidden_paths(hidden)),
+    };
+    listing.write(page, options);
+}
+
+fn cells_of_failed(failed: &FailedPath) -> Vec<String> {
+    let end = if failed.path_cut { "..." } else { "" };
+    let path = match failed.path.as_deref() {
+        None => "(unknown)".to_owned(),
+        Some("") => "\"\"".to_owned(),
+        Some(path) => text::escape(path) + end,
+    };
+    vec![
+        path,
+        failed.calls.to_string(),
+        text::escape(&failed.errno),
+        text::escape(&failed.syscall),
+    ]
+}
+
+/// `and 3 more paths with 7 calls: --all-transfers shows them`.
+fn hidden_paths(hidden: &[FailedPath]) -> String {
+    let calls = hidden.iter().map(|failed| failed.calls).sum();
+    format!(
+        "and {} with {}: --all-transfers shows them",
+        plural(hidden.len() as u64, "more path", "more paths"),
+        plural(calls, "call", "calls")
     )
 }

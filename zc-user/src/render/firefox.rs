@@ -1,313 +1,416 @@
 //! A profile for the Firefox Profiler (<https://profiler.firefox.com>): each sampled call as a
 //! sample with its stack, and as a marker with its time, its bytes and its files.
+//!
+//! The format is that of version 55 of firefox-devtools/profiler, `src/types/profile.js`: a thread
+//! has tables, a table has columns, and what a cell names is a place in another table.
 
-mod complete;
+use std::{collections::HashMap, hash::Hash, time::UNIX_EPOCH};
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use fxprof_processed_profile::{
-    CategoryColor, CategoryHandle, CategoryPairHandle, CpuDelta, Frame as ProfileFrame, FrameFlags,
-    FrameInfo, MarkerFieldFlags, MarkerFieldFormat, MarkerTiming, ProcessHandle, Profile,
-    ReferenceTimestamp, SamplingInterval, StaticSchemaMarker, StaticSchemaMarkerField,
-    StringHandle, ThreadHandle, Timestamp,
-};
-
-use super::{callers::name_of_frame, section::plural};
-use crate::report::{Report, Stack, TimedCall, TimedThread};
-use complete::Details;
+use super::{callers::name_of_frame, section::plural, text::file_name};
+use crate::report::{Frame, Report, Stack, TimedCall, TimedThread};
 
 /// What profiles say of the samples.
 const WHAT_IS_SAMPLED: &str = "calls 1, 2, 4, 8, ... of each thread, call and files, or every call with --callers=all. Nothing is \
     extrapolated: the calls in between are not in this profile.";
+/// The categories of frames. The profiler needs the first one.
+const CATEGORIES: [(&str, &str); 4] = [
+    ("Other", "grey"),
+    ("Code", "yellow"),
+    ("Calls that move data", "green"),
+    ("Other calls", "orange"),
+];
+const CODE: usize = 1;
+const MOVES_DATA: usize = 2;
+const OTHER_CALL: usize = 3;
+/// The type of a resource that is a library (`resourceTypes.library` of
+/// `src/profile-logic/data-structures.js`).
+const LIBRARY: u32 = 1;
+/// The phases of a marker.
+const INSTANT: u32 = 0;
+const INTERVAL: u32 = 1;
 
 /// The profile, in JSON.
 pub(super) fn profile(report: &Report) -> String {
-    let mut writer = Writer::new(report);
-    let threads = report
+    let timeline = report.timeline.as_ref();
+    let threads = timeline.map_or([].as_slice(), |timeline| &timeline.threads);
+    let stacks = report.stacks.as_deref().unwrap_or_default();
+    let (mut pids, mut tids) = (Ids::default(), Ids::default());
+    let mut libraries = Interned::default();
+    let mut shown = Vec::new();
+    for process in threads.chunk_by(|_, next| !next.is_first) {
+        let pid = pids.unique(process[0].pid);
+        let ends: Option<Vec<u64>> = process.iter().map(|thread| thread.ended_ns).collect();
+        let ended_ns = ends.and_then(|ends| ends.into_iter().max());
+        for thread in process {
+            let mut shown_thread = show_thread(thread, stacks, &mut libraries);
+            shown_thread["pid"] = json!(pid);
+            shown_thread["tid"] = json!(tids.unique(thread.tid));
+            shown_thread["processStartupTime"] = json!(ms(process[0].started_ns.unwrap_or(0)));
+            shown_thread["processShutdownTime"] = json!(ended_ns.map(ms));
+            shown.push(shown_thread);
+        }
+    }
+    let samples = threads.iter().map(|thread| thread.calls.len()).sum();
+    let profile = json!({
+        "meta": meta(report, samples),
+        "libs": column(&libraries.list, |path| library(path)),
+        "threads": shown,
+        "pages": [],
+        "counters": [],
+        "profilerOverhead": [],
+    });
+    format!("{profile}\n")
+}
+
+/// What the profile is about, and how its markers are shown.
+fn meta(report: &Report, samples: usize) -> Value {
+    let started_at = report
         .timeline
         .as_ref()
-        .map(|timeline| timeline.threads.as_slice())
+        .and_then(|timeline| timeline.started_at?.duration_since(UNIX_EPOCH).ok())
         .unwrap_or_default();
-    let mut at = 0;
-    while let Some(first) = threads.get(at) {
-        let of_process = threads[at + 1..]
-            .iter()
-            .take_while(|thread| !thread.is_first)
-            .count()
-            + 1;
-        writer.add_process(first, &threads[at..at + of_process]);
-        at += of_process;
-    }
-    let mut text = complete::json(
-        &writer.profile,
-        &writer.details,
-        &about(report, writer.samples),
-    );
-    text.push('\n');
-    text
+    let program = report.command.first();
+    let program = program.map_or("command", |path| file_name(path));
+    let kernel = report.kernel.as_deref().unwrap_or_default();
+    let entries = about(report, samples);
+    json!({
+        "product": format!("{program}, sampled system calls"),
+        "oscpu": format!("Linux {kernel}"),
+        "startTime": started_at.as_secs_f64() * 1000.0,
+        "interval": 1,
+        "version": 24,
+        "preprocessedProfileVersion": 55,
+        "processType": 0,
+        "debug": false,
+        "symbolicated": true,
+        "sourceCodeIsNotOnSearchfox": true,
+        "usesOnlyOneStackType": true,
+        "pausedRanges": [],
+        "extensions": {"length": 0, "id": [], "name": [], "baseURL": []},
+        "categories": column(&CATEGORIES, |(name, color)| {
+            json!({"name": name, "color": color, "subcategories": ["Other"]})
+        }),
+        "extra": [{"label": "System calls", "entries": column(&entries, |(label, value)| {
+            json!({"label": label, "format": "string", "value": value})
+        })}],
+        "markerSchema": [{
+            "name": "Syscall",
+            "description": "A sampled system call, from its entry to its return",
+            "display": ["marker-chart", "marker-table"],
+            "tableLabel": "{marker.data.bytes} {marker.data.error} {marker.data.files}",
+            "tooltipLabel": "{marker.name}",
+            "fields": [
+                {"key": "bytes", "label": "Bytes moved", "format": "bytes"},
+                {"key": "error", "label": "Error", "format": "unique-string", "searchable": true},
+                {"key": "files", "label": "Files", "format": "unique-string", "searchable": true},
+            ],
+        }],
+    })
 }
 
 /// What the profile's information panel shows: labels and values.
-fn about(report: &Report, samples: u64) -> Vec<(&'static str, String)> {
-    let calls: u64 = report
-        .totals
-        .syscalls
-        .iter()
-        .map(|syscall| syscall.calls)
-        .sum();
+fn about(report: &Report, samples: usize) -> Vec<(&'static str, String)> {
+    let calls = report.totals.syscalls.iter().map(|call| call.calls).sum();
     let share = format!(
         "{} of {}: {WHAT_IS_SAMPLED}",
-        plural(samples, "call", "calls"),
+        plural(samples as u64, "call", "calls"),
         plural(calls, "counted call", "counted calls")
     );
-    let losses = report
-        .losses
-        .iter()
-        .map(|(name, count)| ("Loss", format!("{name}: {count}")));
-    [
-        (
-            "Recorded by",
-            format!("{} {}", report.tool.name, report.tool.version),
-        ),
+    let tool = format!("{} {}", report.tool.name, report.tool.version);
+    let mut about = vec![
+        ("Recorded by", tool),
         ("Command", report.command.join(" ")),
         ("Samples", share),
-    ]
-    .into_iter()
-    .chain(report.notes.iter().map(|note| ("Note", note.clone())))
-    .chain(losses)
-    .collect()
+    ];
+    about.extend(report.notes.iter().map(|note| ("Note", note.clone())));
+    for (name, count) in &report.losses {
+        about.push(("Loss", format!("{name}: {count}")));
+    }
+    about
 }
 
-/// What is written so far.
-struct Writer<'a> {
-    profile: Profile,
+fn library(path: &str) -> Value {
+    let name = file_name(path);
+    json!({
+        "name": name, "path": path, "debugName": name, "debugPath": path,
+        // Nobody is to look for symbols: the profile has them.
+        "breakpadId": "0".repeat(33), "codeId": null, "arch": null,
+    })
+}
+
+/// A thread with its tables. What it says of its process is added later.
+fn show_thread<'a>(
+    thread: &'a TimedThread,
     stacks: &'a [Stack],
-    details: Details,
-    code: CategoryHandle,
-    moves_data: CategoryHandle,
-    other_calls: CategoryHandle,
-    samples: u64,
+    libraries: &mut Interned<&'a str>,
+) -> Value {
+    let mut tables = Tables::new(libraries);
+    let calls = &thread.calls;
+    let stack_of_each = column(calls, |call| tables.stack_of(call, stacks));
+    let name_of_each = column(calls, |call| tables.strings.place(call.syscall.to_string()));
+    let data: Vec<Value> = calls
+        .iter()
+        .zip(&stack_of_each)
+        .map(|(call, stack)| tables.marker(call, *stack))
+        .collect();
+    let process = thread.process.clone();
+    let process = process.unwrap_or_else(|| thread.pid.to_string());
+    let start = |call: &TimedCall| ms(call.at_ns.unwrap_or(0));
+    let mut last = 0.0;
+    let time_deltas = column(calls, |call| {
+        start(call) - std::mem::replace(&mut last, start(call))
+    });
+    let mut shown = json!({
+        "name": thread.name.as_ref().unwrap_or(&process),
+        "processName": process,
+        "processType": "default",
+        "isMainThread": thread.is_first,
+        "showMarkersInTimeline": false,
+        "registerTime": ms(thread.started_ns.unwrap_or(0)),
+        "unregisterTime": thread.ended_ns.map(ms),
+        "pausedRanges": [],
+        "samples": {
+            "length": calls.len(),
+            "stack": stack_of_each,
+            "timeDeltas": time_deltas,
+            "weight": vec![1; calls.len()],
+            "weightType": "samples",
+        },
+        "markers": {
+            "length": calls.len(),
+            "name": name_of_each,
+            "startTime": column(calls, start),
+            "endTime": column(calls, |call| {
+                call.duration_ns.map(|ns| ms(call.at_ns.unwrap_or(0).saturating_add(ns)))
+            }),
+            "phase": column(calls, |call| {
+                if call.duration_ns.is_some() { INTERVAL } else { INSTANT }
+            }),
+            "category": column(calls, category),
+            "data": data,
+        },
+    });
+    tables.write_to(&mut shown);
+    shown
 }
 
-impl<'a> Writer<'a> {
-    fn new(report: &'a Report) -> Self {
-        let started_at = report
-            .timeline
-            .as_ref()
-            .and_then(|timeline| timeline.started_at)
-            .unwrap_or(UNIX_EPOCH);
-        let program = report
-            .command
-            .first()
-            .map_or("command", |word| word.rsplit('/').next().unwrap_or(word));
-        let product = format!("{program}, sampled system calls");
-        let mut profile = Profile::new(
-            &product,
-            reference(started_at),
-            SamplingInterval::from_millis(1),
-        );
-        profile.set_symbolicated(true);
-        profile.set_os_name(&format!(
-            "Linux {}",
-            report.kernel.as_deref().unwrap_or_default()
-        ));
-        Self {
-            code: profile.add_category("Code", CategoryColor::Yellow),
-            moves_data: profile.add_category("Calls that move data", CategoryColor::Green),
-            other_calls: profile.add_category("Other calls", CategoryColor::Orange),
-            stacks: report.stacks.as_deref().unwrap_or_default(),
-            details: Details::default(),
-            samples: 0,
-            profile,
-        }
-    }
-
-    /// Adds a process with its threads.
-    fn add_process(&mut self, first: &TimedThread, threads: &[TimedThread]) {
-        let name = first
-            .process
-            .clone()
-            .unwrap_or_else(|| first.pid.to_string());
-        let process = self
-            .profile
-            .add_process(&name, first.pid, since_start(first.started_ns));
-        if let Some(ended) = threads
-            .iter()
-            .map(|thread| thread.ended_ns)
-            .collect::<Option<Vec<_>>>()
-        {
-            self.profile
-                .set_process_end_time(process, since_start(ended.into_iter().max()));
-        }
-        for thread in threads {
-            self.add_thread(process, thread);
-        }
-    }
-
-    fn add_thread(&mut self, process: ProcessHandle, of: &TimedThread) {
-        let thread =
-            self.profile
-                .add_thread(process, of.tid, since_start(of.started_ns), of.is_first);
-        if let Some(name) = &of.name {
-            self.profile.set_thread_name(thread, name);
-        }
-        if of.ended_ns.is_some() {
-            self.profile
-                .set_thread_end_time(thread, since_start(of.ended_ns));
-        }
-        for call in &of.calls {
-            self.add_call(thread, call);
-        }
-    }
-
-    /// Adds a call as a sample and as a marker.
-    fn add_call(&mut self, thread: ThreadHandle, call: &TimedCall) {
-        let category = if call.moves_data {
-            self.moves_data
-        } else {
-            self.other_calls
-        };
-        let frames = self.frames(call, category);
-        let stack = self.profile.intern_stack_frames(thread, frames.into_iter());
-        let at = since_start(call.at_ns);
-        self.profile
-            .add_sample(thread, at, stack, CpuDelta::ZERO, 1);
-        let timing = match call.duration_ns {
-            Some(ns) => {
-                MarkerTiming::Interval(at, since_start(call.at_ns.map(|at| at.saturating_add(ns))))
-            }
-            None => MarkerTiming::Instant(at),
-        };
-        let mut text = |text: Option<&str>| self.profile.intern_string(text.unwrap_or_default());
-        let (name, error, files) = (
-            text(Some(&call.syscall)),
-            text(call.error.as_deref()),
-            text(call.files.as_deref()),
-        );
-        let bytes = call.bytes.map_or(f64::NAN, |bytes| as_number(Some(bytes)));
-        let marker = self.profile.add_marker(
-            thread,
-            timing,
-            CallMarker {
-                name,
-                category,
-                bytes,
-                error,
-                files,
-            },
-        );
-        self.profile.set_marker_stack(thread, marker, stack);
-        self.samples += 1;
-    }
-
-    /// The frames of a call, from the function that the thread began with to the call itself.
-    fn frames(&mut self, call: &TimedCall, category: CategoryHandle) -> Vec<FrameInfo> {
-        let mut labels = Vec::new();
-        let stacks = self.stacks;
-        if let Some(stack) = stacks.get(call.stack) {
-            labels.extend(
-                stack
-                    .incomplete_because
-                    .as_ref()
-                    .map(|why| self.details.label(format!("[incomplete: {why}]"))),
-            );
-            let mut inlined = 0;
-            let labels_of_frames = stack.frames.iter().rev().map(|frame| {
-                inlined = if frame.inlined { inlined + 1 } else { 0 };
-                self.details.frame(name_of_frame(frame), frame, inlined)
-            });
-            labels.extend(labels_of_frames);
-        }
-        let code: CategoryPairHandle = self.code.into();
-        let mut with_category: Vec<_> = labels.into_iter().map(|label| (label, code)).collect();
-        with_category.push((
-            self.details.label(call.syscall.clone().into_owned()),
-            category.into(),
-        ));
-        let frame = |(label, category_pair): (String, CategoryPairHandle)| FrameInfo {
-            frame: ProfileFrame::Label(self.profile.intern_string(&label)),
-            category_pair,
-            flags: FrameFlags::empty(),
-        };
-        with_category.into_iter().map(frame).collect()
+fn category(call: &TimedCall) -> usize {
+    if call.moves_data {
+        MOVES_DATA
+    } else {
+        OTHER_CALL
     }
 }
 
-fn reference(time: SystemTime) -> ReferenceTimestamp {
-    ReferenceTimestamp::from_duration_since_unix_epoch(
-        time.duration_since(UNIX_EPOCH).unwrap_or_default(),
-    )
-}
-
-fn since_start(ns: Option<u64>) -> Timestamp {
-    Timestamp::from_nanos_since_reference(ns.unwrap_or(0))
-}
-
-/// As JSON's numbers are; 0 if it is unknown.
 #[expect(
     clippy::cast_precision_loss,
-    reason = "no call moves 2^53 bytes or takes as many ns"
+    reason = "no trace takes 2^53 ns, 104 days"
 )]
-fn as_number(value: Option<u64>) -> f64 {
-    value.unwrap_or(0) as f64
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1_000_000.0
 }
 
-/// A call as a marker.
-struct CallMarker {
-    name: StringHandle,
-    category: CategoryHandle,
-    /// `NaN`, which JSON shows as `null`: unknown.
-    bytes: f64,
-    error: StringHandle,
-    files: StringHandle,
+/// A column of a table.
+fn column<T, V: Serialize>(rows: &[T], cell: impl FnMut(&T) -> V) -> Vec<V> {
+    rows.iter().map(cell).collect()
 }
 
-impl StaticSchemaMarker for CallMarker {
-    const UNIQUE_MARKER_TYPE_NAME: &'static str = "Syscall";
-    const DESCRIPTION: Option<&'static str> =
-        Some("A sampled system call, from its entry to its return");
-    const TABLE_LABEL: Option<&'static str> =
-        Some("{marker.data.bytes} {marker.data.error} {marker.data.files}");
-    const TOOLTIP_LABEL: Option<&'static str> = Some("{marker.name}");
-    const FIELDS: &'static [StaticSchemaMarkerField] = &[
-        StaticSchemaMarkerField {
-            key: "bytes",
-            label: "Bytes moved",
-            format: MarkerFieldFormat::Bytes,
-            flags: MarkerFieldFlags::empty(),
-        },
-        StaticSchemaMarkerField {
-            key: "error",
-            label: "Error",
-            format: MarkerFieldFormat::String,
-            flags: MarkerFieldFlags::SEARCHABLE,
-        },
-        StaticSchemaMarkerField {
-            key: "files",
-            label: "Files",
-            format: MarkerFieldFormat::String,
-            flags: MarkerFieldFlags::SEARCHABLE,
-        },
-    ];
+/// Ids that are used once each: one that comes again gets a number.
+#[derive(Default)]
+struct Ids(HashMap<u32, u32>);
 
-    fn name(&self, _profile: &mut Profile) -> StringHandle {
-        self.name
+impl Ids {
+    fn unique(&mut self, id: u32) -> String {
+        let uses = self.0.entry(id).or_default();
+        *uses += 1;
+        match *uses {
+            1 => id.to_string(),
+            uses => format!("{id}.{}", uses - 1),
+        }
     }
+}
 
-    fn category(&self, _profile: &mut Profile) -> CategoryHandle {
-        self.category
+/// A list that has each value once.
+struct Interned<T> {
+    list: Vec<T>,
+    places: HashMap<T, usize>,
+}
+
+impl<T> Default for Interned<T> {
+    fn default() -> Self {
+        Self {
+            list: Vec::new(),
+            places: HashMap::new(),
+        }
     }
+}
 
-    fn string_field_value(&self, field_index: u32) -> StringHandle {
-        if field_index == 1 {
-            self.error
-        } else {
-            self.files
+impl<T: Clone + Eq + Hash> Interned<T> {
+    fn place(&mut self, value: T) -> usize {
+        let next = self.list.len();
+        let place = *self.places.entry(value.clone()).or_insert(next);
+        if place == next {
+            self.list.push(value);
+        }
+        place
+    }
+}
+
+/// A function: the places of its name, of its source file, and of its library.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Function {
+    name: usize,
+    file: Option<usize>,
+    resource: Option<usize>,
+}
+
+/// A place in a function.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct FrameRow {
+    function: usize,
+    line: Option<u32>,
+    /// How many functions are inlined into each other, from the one that has code of its own to
+    /// this one.
+    inlined: u32,
+    category: usize,
+}
+
+/// The tables of a thread.
+struct Tables<'a, 'b> {
+    libraries: &'b mut Interned<&'a str>,
+    strings: Interned<String>,
+    functions: Interned<Function>,
+    /// The place of a library, and that of its name.
+    resources: Interned<(usize, usize)>,
+    frames: Interned<FrameRow>,
+    /// The stack below the frame, and the frame.
+    stacks: Interned<(Option<usize>, usize)>,
+}
+
+impl<'a, 'b> Tables<'a, 'b> {
+    fn new(libraries: &'b mut Interned<&'a str>) -> Self {
+        Self {
+            libraries,
+            strings: Interned::default(),
+            functions: Interned::default(),
+            resources: Interned::default(),
+            frames: Interned::default(),
+            stacks: Interned::default(),
         }
     }
 
-    fn number_field_value(&self, _field_index: u32) -> f64 {
-        self.bytes
+    /// The stack of a call, from the function that the thread began with to the call itself.
+    fn stack_of(&mut self, call: &TimedCall, stacks: &'a [Stack]) -> usize {
+        let mut below = None;
+        if let Some(stack) = stacks.get(call.stack) {
+            if let Some(why) = &stack.incomplete_because {
+                below = Some(self.push_label(below, format!("[incomplete: {why}]"), CODE));
+            }
+            let mut inlined = 0;
+            for frame in stack.frames.iter().rev() {
+                inlined = if frame.inlined { inlined + 1 } else { 0 };
+                below = Some(self.push_frame(below, frame, inlined));
+            }
+        }
+        self.push_label(below, call.syscall.to_string(), category(call))
+    }
+
+    fn push_frame(&mut self, below: Option<usize>, frame: &'a Frame, inlined: u32) -> usize {
+        let name = self.strings.place(name_of_frame(frame));
+        let file = frame.file.as_ref();
+        let file = file.map(|file| self.strings.place(file.clone()));
+        let resource = frame.module.as_deref().map(|path| {
+            let name = self.strings.place(file_name(path).to_owned());
+            self.resources.place((self.libraries.place(path), name))
+        });
+        let function = self.functions.place(Function {
+            name,
+            file,
+            resource,
+        });
+        let frame = self.frames.place(FrameRow {
+            function,
+            line: frame.line,
+            inlined,
+            category: CODE,
+        });
+        self.stacks.place((below, frame))
+    }
+
+    /// Adds what is no function.
+    fn push_label(&mut self, below: Option<usize>, label: String, category: usize) -> usize {
+        let function = self.functions.place(Function {
+            name: self.strings.place(label),
+            file: None,
+            resource: None,
+        });
+        let frame = self.frames.place(FrameRow {
+            function,
+            line: None,
+            inlined: 0,
+            category,
+        });
+        self.stacks.place((below, frame))
+    }
+
+    /// What a marker says of a call. Unknown bytes are `null`.
+    fn marker(&mut self, call: &TimedCall, stack: usize) -> Value {
+        let mut text = |text: &Option<String>| self.strings.place(text.clone().unwrap_or_default());
+        json!({
+            "type": "Syscall",
+            "bytes": call.bytes,
+            "error": text(&call.error),
+            "files": text(&call.files),
+            "cause": {"stack": stack},
+        })
+    }
+
+    fn write_to(self, thread: &mut Value) {
+        let (functions, resources) = (&self.functions.list, &self.resources.list);
+        let (frames, stacks) = (&self.frames.list, &self.stacks.list);
+        thread["stackTable"] = json!({
+            "length": stacks.len(),
+            "prefix": column(stacks, |(below, _)| *below),
+            "frame": column(stacks, |(_, frame)| *frame),
+        });
+        thread["frameTable"] = json!({
+            "length": frames.len(),
+            "func": column(frames, |frame| frame.function),
+            "line": column(frames, |frame| frame.line),
+            "inlineDepth": column(frames, |frame| frame.inlined),
+            "category": column(frames, |frame| frame.category),
+            "subcategory": vec![0; frames.len()],
+            "address": vec![-1; frames.len()],
+            "innerWindowID": vec![0; frames.len()],
+            "nativeSymbol": vec![Value::Null; frames.len()],
+            "column": vec![Value::Null; frames.len()],
+        });
+        thread["funcTable"] = json!({
+            "length": functions.len(),
+            "name": column(functions, |function| function.name),
+            "fileName": column(functions, |function| function.file),
+            // -1: no resource.
+            "resource": column(functions, |function| {
+                function.resource.map_or(json!(-1), |place| json!(place))
+            }),
+            "isJS": vec![false; functions.len()],
+            "relevantForJS": vec![false; functions.len()],
+            "lineNumber": vec![Value::Null; functions.len()],
+            "columnNumber": vec![Value::Null; functions.len()],
+        });
+        thread["resourceTable"] = json!({
+            "length": resources.len(),
+            "lib": column(resources, |(library, _)| *library),
+            "name": column(resources, |(_, name)| *name),
+            "host": vec![Value::Null; resources.len()],
+            "type": vec![LIBRARY; resources.len()],
+        });
+        thread["nativeSymbols"] =
+            json!({"length": 0, "address": [], "functionSize": [], "libIndex": [], "name": []});
+        thread["stringArray"] = json!(self.strings.list);
     }
 }
 
@@ -317,7 +420,7 @@ mod tests {
     use zctrace_core::report::sample;
 
     use super::*;
-    use crate::report::{self, Frame, Timeline};
+    use crate::report::{self, Timeline};
 
     /// A report of one process with two threads. The second one made these calls.
     fn report(calls: Vec<TimedCall>) -> Report {
@@ -374,17 +477,15 @@ mod tests {
     }
 
     fn call(syscall: &'static str, stack: usize, bytes: Option<u64>) -> TimedCall {
-        let (error, files) = (None, Some("in -> out".into()));
-        let (at_ns, duration_ns) = (Some(1_000_000), Some(2_500));
         TimedCall {
             syscall: syscall.into(),
             moves_data: bytes.is_some(),
             stack,
             bytes,
-            error,
-            files,
-            at_ns,
-            duration_ns,
+            error: None,
+            files: Some("in -> out".into()),
+            at_ns: Some(1_000_000),
+            duration_ns: Some(2_500),
         }
     }
 
@@ -423,13 +524,12 @@ mod tests {
     fn a_sample_has_its_functions_with_lines_and_the_call_as_its_leaf() {
         let profile = written(&report(vec![call("write", 0, Some(8192))]));
         let thread = &profile["threads"][1];
+        let names = ["name", "pid", "tid"].map(|key| thread[key].as_str());
+        assert_eq!(names, [Some("worker"), Some("7"), Some("8")]);
+        let samples = &thread["samples"];
         assert_eq!(
-            (
-                thread["name"].as_str(),
-                thread["pid"].as_str(),
-                thread["tid"].as_str()
-            ),
-            (Some("worker"), Some("7"), Some("8"))
+            (samples["weightType"].as_str(), &samples["weight"][0]),
+            (Some("samples"), &json!(1))
         );
         let expected = [
             ("write", None, 0),
@@ -454,28 +554,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_weighs_one() {
-        let profile = written(&report(vec![call("write", 0, Some(1 << 40))]));
-        let samples = &profile["threads"][1]["samples"];
-        assert_eq!(
-            (samples["weightType"].as_str(), &samples["weight"][0]),
-            (Some("samples"), &serde_json::json!(1))
-        );
-    }
-
-    #[test]
     fn unknown_bytes_are_null_in_the_marker() {
         let profile = written(&report(vec![call("mmap", 0, None)]));
         let thread = &profile["threads"][1];
         let markers = &thread["markers"];
         assert_eq!(markers["data"][0]["bytes"], Value::Null);
-        assert_eq!(
-            (
-                markers["startTime"][0].as_f64(),
-                markers["endTime"][0].as_f64()
-            ),
-            (Some(1.0), Some(1.0025))
-        );
+        let times = ["startTime", "endTime"].map(|key| markers[key][0].as_f64());
+        assert_eq!(times, [Some(1.0), Some(1.0025)]);
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use super::{
     columns,
     page::{Page, Piece, Style, list, words},
-    section::plural,
-    text,
+    section::{plural, titled_list},
+    text::{self, known},
 };
 use crate::{
     report::{
@@ -83,29 +83,19 @@ pub(super) fn remarks(report: &Report) -> impl Iterator<Item = (String, Style)> 
 /// ms), off CPU 8.92 ms`.
 fn summary(report: &Report) -> Vec<Piece> {
     let usage = &report.totals.usage;
-    let cpu = match (usage.cpu_ns(), usage.user_ns, usage.system_ns) {
-        (Some(cpu), Some(user), Some(system)) => {
-            format!(
-                "{} (user {}, system {})",
-                units::duration(cpu),
-                units::duration(user),
-                units::duration(system)
-            )
-        }
-        _ => UNKNOWN.to_owned(),
-    };
+    let parts = usage.user_ns.zip(usage.system_ns);
+    let cpu = known(usage.cpu_ns().zip(parts), |(cpu, (user, system))| {
+        let [cpu, user, system] = [cpu, user, system].map(units::duration);
+        format!("{cpu} (user {user}, system {system})")
+    });
     let off_cpu = off_cpu_ns(report).map(|ns| format!("off CPU {}", units::duration(ns)));
     let (exit, style) = exit(report.exit);
-    let wall = report
-        .wall_ns
-        .map_or_else(|| UNKNOWN.to_owned(), units::duration);
-    let times: Vec<String> = [format!("wall {wall}"), format!("CPU {cpu}")]
-        .into_iter()
-        .chain(off_cpu)
-        .collect();
-    std::iter::once(Piece::new(format!("{exit},"), style))
-        .chain(list(&times, Style::Plain))
-        .collect()
+    let wall = known(report.wall_ns, units::duration);
+    let mut times = vec![format!("wall {wall}"), format!("CPU {cpu}")];
+    times.extend(off_cpu);
+    let mut pieces = vec![Piece::new(format!("{exit},"), style)];
+    pieces.extend(list(&times, Style::Plain));
+    pieces
 }
 
 /// How long the command was not on a CPU: it waited, or another task ran there. Only known for a
@@ -132,24 +122,16 @@ fn counts(report: &Report) -> Vec<Piece> {
         plural(report.totals.processes, "process", "processes"),
         plural(report.totals.threads, "thread", "threads"),
     ];
-    match others {
-        Some(others) => {
-            parts.push(format!(
-                "{at_least}{}",
-                plural(with_rows.saturating_add(others), "call", "calls")
-            ));
-            parts.push(format!("{with_rows}{which}"));
-        }
-        None => parts.push(format!(
-            "{at_least}{}{which}",
-            plural(with_rows, "call", "calls")
-        )),
+    let all = with_rows.saturating_add(others.unwrap_or(0));
+    let all = plural(all, "call", "calls");
+    if others.is_some() {
+        parts.push(format!("{at_least}{all}"));
+        parts.push(format!("{with_rows}{which}"));
+    } else {
+        parts.push(format!("{at_least}{all}{which}"));
     }
-    parts.push(format!("backend {}", text::escape(&report.backend)));
-    let mut pieces: Vec<Piece> = parts
-        .iter()
-        .map(|part| Piece::new(format!("{part},"), Style::Plain))
-        .collect();
+    parts.push(format!("backend {},", text::escape(&report.backend)));
+    let mut pieces = list(&parts, Style::Plain);
     pieces.push(if report.exact {
         Piece::new("exact", Style::Good)
     } else {
@@ -166,14 +148,8 @@ fn which_calls(report: &Report) -> String {
             " that move data".to_owned()
         }
         Some(Counted::Names(names)) if names.len() <= FEW_NAMES => {
-            format!(
-                " of {}",
-                names
-                    .iter()
-                    .map(|name| text::escape(name))
-                    .collect::<Vec<_>>()
-                    .join("/")
-            )
+            let names: Vec<String> = names.iter().map(|name| text::escape(name)).collect();
+            format!(" of {}", names.join("/"))
         }
         Some(Counted::Names(names)) => format!(" of {} chosen kinds", names.len()),
         Some(Counted::All) | None => String::new(),
@@ -201,13 +177,12 @@ fn times(report: &Report) -> Vec<Piece> {
     let in_calls = with_rows.total_ns.saturating_add(others.total_ns);
     let rest = rest_ns(report, in_calls);
     let all = in_calls.saturating_add(rest.unwrap_or(0));
-    let groups = [with_rows, others]
+    let mut parts: Vec<(u64, String)> = [with_rows, others]
         .into_iter()
-        .filter(|group| !group.calls.is_empty());
-    let groups = groups.map(|group| (group.total_ns, group.text(all)));
-    let mut parts: Vec<(u64, String)> = groups
-        .chain(rest.map(|ns| (ns, outside_of_calls(report, ns))))
+        .filter(|group| !group.calls.is_empty())
+        .map(|group| (group.total_ns, group.text(all)))
         .collect();
+    parts.extend(rest.map(|ns| (ns, outside_of_calls(report, ns))));
     if parts.is_empty() {
         return Vec::new();
     }
@@ -218,9 +193,7 @@ fn times(report: &Report) -> Vec<Piece> {
     } else {
         "time, all threads:"
     };
-    std::iter::once(Piece::new(title, Style::Plain))
-        .chain(words(&parts.join(", "), Style::Plain))
-        .collect()
+    words(&format!("{title} {}", parts.join(", ")), Style::Plain)
 }
 
 /// The calls with rows, and those without. `None` if a time is unknown.
@@ -381,22 +354,12 @@ fn failures(report: &Report) -> Vec<Piece> {
             .is_some_and(|path| report.command.contains(path))
     };
     let (_, failed) = split_searches(failed_paths(report));
-    let (named, others): (Vec<&FailedPath>, Vec<&FailedPath>) =
-        failed.into_iter().partition(is_named);
-    let groups: Vec<FailedGroup<'_>> = [named, others]
-        .iter()
-        .flat_map(|failed| failed_groups(failed))
-        .collect();
-    if groups.is_empty() {
-        return Vec::new();
-    }
+    let (named, others): (Vec<_>, Vec<_>) = failed.into_iter().partition(is_named);
+    let mut groups = failed_groups(&named);
+    groups.extend(failed_groups(&others));
     let mut texts: Vec<String> = groups.iter().take(MOST_FAILURES).map(failure).collect();
-    let more: u64 = groups
-        .iter()
-        .skip(MOST_FAILURES)
-        .map(|group| group.calls)
-        .sum();
-    if more > 0 {
+    let others = groups.iter().skip(MOST_FAILURES);
+    if let more @ 1.. = others.map(|group| group.calls).sum::<u64>() {
         texts.push(format!("{more} more"));
     }
     let title = if report.totals.failed_paths_complete {
@@ -404,9 +367,7 @@ fn failures(report: &Report) -> Vec<Piece> {
     } else {
         "failed, at least:"
     };
-    std::iter::once(Piece::new(title, Style::Plain))
-        .chain(list(&texts, Style::Plain))
-        .collect()
+    titled_list(title, &texts, Style::Plain).unwrap_or_default()
 }
 
 /// The calls that take a path and failed.

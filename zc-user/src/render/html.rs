@@ -63,11 +63,7 @@ pub(super) fn render(report: &Report) -> String {
 
 /// What ran, how it ended, and whether the figures are exact: the first lines of the table.
 fn header(report: &Report, command: &str) -> Markup {
-    let known = |value: &Option<String>| {
-        value
-            .as_deref()
-            .map_or_else(|| UNKNOWN.to_owned(), text::escape)
-    };
+    let known = |value: &Option<String>| text::known(value.as_deref(), text::escape);
     html! {
         header {
             h1 { "zctrace " code { (command) } }
@@ -132,7 +128,7 @@ fn shorten(name: &str) -> String {
 
 /// A table that scrolls by itself if it is wider than the page. The first cell of each row is its
 /// title.
-fn table(titles: impl Iterator<Item = String>, rows: impl Iterator<Item = Vec<String>>) -> Markup {
+fn table(titles: &[&str], rows: &[Vec<String>]) -> Markup {
     html! {
         div.scroll {
             table {
@@ -141,9 +137,8 @@ fn table(titles: impl Iterator<Item = String>, rows: impl Iterator<Item = Vec<St
                     @for row in rows {
                         (LINE_BREAK)
                         tr {
-                            @for (index, cell) in row.iter().enumerate() {
-                                @if index == 0 { th scope="row" { (cell) } } @else { td { (cell) } }
-                            }
+                            th scope="row" { (row[0]) }
+                            @for cell in &row[1..] { td { (cell) } }
                         }
                     }
                 }

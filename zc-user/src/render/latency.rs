@@ -3,9 +3,9 @@
 
 use super::{
     columns,
-    page::{Bars, Options, Page, Style, words},
+    page::{Bars, Options, Page, Style},
     section::INDENT,
-    text,
+    text::{self, known},
 };
 use crate::{
     report::{Report, Syscall},
@@ -32,68 +32,55 @@ pub(super) fn write(page: &mut Page, report: &Report, options: &Options, bars: B
     let moves_data = |call: &&Syscall| Spec::named(&call.name).is_in(CallClass::Data);
     let calls: Vec<&Syscall> = timed(report).filter(moves_data).collect();
     page.line(0, Style::Heading, "LATENCY of the calls that move data");
-    let has_buckets = calls.iter().any(|call| !call.histogram.is_empty());
-    if !has_buckets {
-        let why = missing(report).unwrap_or("no call that moves data was timed");
-        page.flow(INDENT, &words(why, Style::Plain));
+    if calls.iter().all(|call| call.histogram.is_empty()) {
+        page.say(INDENT, Style::Plain, "no call that moves data was timed");
         return;
     }
-    let name_width = calls
-        .iter()
-        .map(|call| text::width(&columns::name(call)))
-        .max()
-        .unwrap_or(0)
-        .min(LONGEST_NAME);
+    let names = calls.iter().map(|call| text::width(&columns::name(call)));
+    let name_width = names.max().unwrap_or(0).min(LONGEST_NAME);
     let room = options.width.map_or(usize::MAX, |width| {
         width.saturating_sub(INDENT + name_width + 2)
     });
     let beside = FIGURES.len() * FIGURE_WIDTH;
-    let (room, has_figures) = if room >= LEAST_BARS + beside {
-        (room - beside, true)
-    } else {
-        (room, false)
-    };
-    let scale = Scale::of(&calls, room);
-    let indent = " ".repeat(name_width + 2);
-    let titles = if has_figures {
-        FIGURES
-            .map(|title| format!("{title:>FIGURE_WIDTH$}"))
-            .concat()
-    } else {
-        String::new()
-    };
-    let labels = scale.labels();
-    page.line(
-        INDENT,
-        Style::Faint,
-        format!("{indent}{labels:<width$}{titles}", width = scale.columns).trim_end(),
-    );
-    for call in calls {
-        let name = columns::name(call);
-        let name = text::shorten(&name, name_width);
+    let has_figures = room >= LEAST_BARS + beside;
+    let scale = Scale::of(&calls, if has_figures { room - beside } else { room });
+    let mut write_line = |style, name: &str, bars: &str, figures: [String; FIGURES.len()]| {
+        let name = text::shorten(name, name_width);
         let gap = " ".repeat(name_width - text::width(&name) + 2);
-        let known = |ns: Option<u64>| ns.map_or_else(|| UNKNOWN.to_owned(), units::duration);
-        let figure = |ns| format!("{:>FIGURE_WIDTH$}", known(ns));
+        let figures = figures.map(|figure| format!("{figure:>FIGURE_WIDTH$}"));
         let figures = if has_figures {
-            [call.p50_ns, call.p90_ns, call.p99_ns].map(figure).concat()
+            figures.concat()
         } else {
             String::new()
         };
-        page.line(
-            INDENT,
+        let line = format!("{name}{gap}{bars:<width$}{figures}", width = scale.columns);
+        page.line(INDENT, style, line.trim_end());
+    };
+    write_line(
+        Style::Faint,
+        "",
+        &scale.labels(),
+        FIGURES.map(str::to_owned),
+    );
+    for call in calls {
+        let figures = [call.p50_ns, call.p90_ns, call.p99_ns];
+        write_line(
             Style::Plain,
-            format!("{name}{gap}{}{figures}", scale.bars(call, bars)).trim_end(),
+            &columns::name(call),
+            &scale.bars(call, bars),
+            figures.map(|ns| known(ns, units::duration)),
         );
     }
     let factor = 1_u64.checked_shl(scale.step).unwrap_or(u64::MAX);
     let legend = format!(
         "each column ends at {factor} times the time it begins with; the lowest bar is 1 call or more"
     );
-    page.flow(INDENT, &words(&legend, Style::Faint));
+    page.say(INDENT, Style::Faint, &legend);
     if !report.exact {
-        page.flow(
+        page.say(
             INDENT,
-            &words("lower bound: calls may be missing here", Style::Warning),
+            Style::Warning,
+            "lower bound: calls may be missing here",
         );
     }
 }
@@ -105,17 +92,6 @@ pub(super) fn timed(report: &Report) -> impl Iterator<Item = &Syscall> {
         .syscalls
         .iter()
         .filter(|call| call.max_ns.is_some())
-}
-
-/// Why the report has no distribution, if it has none.
-pub(super) fn missing(report: &Report) -> Option<&'static str> {
-    if timed(report).next().is_none() {
-        Some("no call was timed")
-    } else if timed(report).all(|call| call.histogram.is_empty()) {
-        Some("the distribution is not in this report: an older zctrace saved it")
-    } else {
-        None
-    }
 }
 
 /// The power of two that a time lies in.

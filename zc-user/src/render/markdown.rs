@@ -2,7 +2,7 @@
 //! the summary of a job.
 
 use super::{
-    columns::{self, Layout},
+    columns::Layout,
     head,
     page::{Options, Piece, sentence},
     programs,
@@ -15,30 +15,27 @@ use crate::{
     units,
 };
 
+/// A backslash forces a line break.
+const LINE_BREAK: &str = "\\\n";
+const LINE_BREAK_IN_LIST: &str = "\\\n  ";
+
 /// The report. It has the same parts as the text for a terminal.
 pub(super) fn render(report: &Report, options: &Options) -> String {
     let Sections { sections, hidden } = table::sections(report, options);
     let lines: Vec<&Syscall> = sections.iter().flat_map(Section::returned).collect();
     let layout = Layout::fit(&lines, None);
     let mut blocks = vec![format!("### zctrace: {}", code(&head::command(report)))];
-    // A backslash forces a line break.
-    let head = head::lines(report).map(|line| escape_markdown(&sentence(&line)));
-    blocks.push(head.collect::<Vec<_>>().join("\\\n"));
-    blocks.extend(bullets(
-        head::remarks(report).map(|(text, _)| escape_markdown(&text)),
-    ));
+    blocks.push(lines_of_text(head::lines(report), LINE_BREAK));
+    let remarks = head::remarks(report);
+    blocks.extend(bullets(remarks.map(|(text, _)| escape_markdown(&text))));
     blocks.extend(program_blocks(report, options));
     blocks.extend(transfer_blocks(report, options));
-    blocks.extend(
-        sections
-            .iter()
-            .flat_map(|section| section_blocks(section, &layout)),
-    );
+    for section in &sections {
+        blocks.extend(section_blocks(section, &layout));
+    }
     blocks.extend(hidden.map(|hidden| escape_markdown(&hidden)));
-    if blocks
-        .iter()
-        .any(|block| block.split('|').any(|cell| cell.trim() == units::UNKNOWN))
-    {
+    let mut cells = blocks.iter().flat_map(|block| block.split('|'));
+    if cells.any(|cell| cell.trim() == units::UNKNOWN) {
         blocks.push(format!("\"{}\": unknown, not 0", units::UNKNOWN));
     }
     blocks.join("\n\n") + "\n"
@@ -46,27 +43,38 @@ pub(super) fn render(report: &Report, options: &Options) -> String {
 
 /// The programs.
 fn program_blocks(report: &Report, options: &Options) -> Vec<String> {
-    if report.programs.is_empty() {
+    let Some(programs) = programs::listing(report, programs::most(options)) else {
         return Vec::new();
-    }
-    let mut lines: Vec<String> = programs::rows(report, programs::most(options))
-        .into_iter()
-        .map(|row| {
-            let mut cells = row.into_iter().map(|text| cell(&escape_markdown(&text)));
-            let name = cells.next().unwrap_or_default();
-            table_row(&name, cells)
-        })
-        .collect();
-    let columns = lines[0].matches('|').count() - 1;
-    lines.insert(
-        1,
-        table_row(":---", (1..columns).map(|_| "---:".to_owned())),
-    );
-    let title = format!("**{}**", escape_markdown(&programs::heading(report)));
-    [title, lines.join("\n")]
-        .into_iter()
-        .chain(programs::hidden(report, programs::most(options)).map(|text| escape_markdown(&text)))
-        .collect()
+    };
+    let mut blocks = vec![
+        bold(&programs.heading),
+        table_of(programs.titles, &programs.rows),
+    ];
+    blocks.extend(programs.hidden.as_deref().map(escape_markdown));
+    blocks
+}
+
+/// A title.
+fn bold(text: &str) -> String {
+    format!("**{}**", escape_markdown(text))
+}
+
+/// A table, whose first column holds names and the others numbers.
+fn table_of(titles: &[&str], rows: &[Vec<String>]) -> String {
+    let texts = |cells: &[String]| {
+        let cells: Vec<String> = cells
+            .iter()
+            .map(|text| cell(&escape_markdown(text)))
+            .collect();
+        table_row(&cells[0], cells[1..].iter().cloned())
+    };
+    let others = || titles[1..].iter();
+    let mut lines = vec![
+        table_row(titles[0], others().map(ToString::to_string)),
+        table_row(":---", others().map(|_| "---:".to_owned())),
+    ];
+    lines.extend(rows.iter().map(|row| texts(row)));
+    lines.join("\n")
 }
 
 /// The transfers.
@@ -75,64 +83,44 @@ fn transfer_blocks(report: &Report, options: &Options) -> Vec<String> {
     if items.is_empty() {
         return Vec::new();
     }
-    let title = format!(
-        "**{}**",
-        escape_markdown(&sentence(&transfers::heading(report)))
-    );
-    // A backslash forces a line break.
-    let text = |lines: &Vec<Vec<Piece>>| {
-        lines
-            .iter()
-            .map(|line| escape_markdown(&sentence(line)))
-            .collect::<Vec<_>>()
-            .join("\\\n  ")
-    };
-    std::iter::once(title)
-        .chain(bullets(items.iter().map(text)))
-        .collect()
+    let title = bold(&sentence(&transfers::heading(report)));
+    let mut blocks = vec![title];
+    let items = items.into_iter();
+    blocks.extend(bullets(
+        items.map(|item| lines_of_text(item.into_iter(), LINE_BREAK_IN_LIST)),
+    ));
+    blocks
 }
 
 /// The title of a section, its table, and the lines below it.
 fn section_blocks(section: &Section<'_>, layout: &Layout) -> Vec<String> {
-    let command = section
-        .command()
-        .map(|command| format!(": {}", code(command)))
-        .unwrap_or_default();
-    let mut blocks = vec![format!(
-        "**{}**{command}",
-        escape_markdown(&section.title())
-    )];
+    let mut title = bold(&section.title());
+    if let Some(command) = section.command() {
+        title = format!("{title}: {}", code(command));
+    }
+    let mut blocks = vec![title];
     if section.is_one_line() {
         return blocks;
     }
     let returned = section.returned();
     if !returned.is_empty() {
-        let titles: Vec<&str> = layout.titles().collect();
-        let rule = table_row(":---", titles.iter().skip(1).map(|_| "---:".to_owned()));
-        let head = table_row(titles[0], titles.iter().skip(1).map(ToString::to_string));
-        let all_ns = columns::time_of_all(&returned);
-        let rows = returned.iter().map(|syscall| {
-            let mut cells = layout
-                .cells(syscall, all_ns)
-                .map(|text| cell(&escape_markdown(&text)));
-            let name = cells.next().unwrap_or_default();
-            table_row(&name, cells)
-        });
-        blocks.push(
-            [head, rule]
-                .into_iter()
-                .chain(rows)
-                .collect::<Vec<_>>()
-                .join("\n"),
-        );
+        blocks.push(table_of(&layout.titles(), &layout.rows(&returned)));
     }
+    let remarks = section.remarks();
     blocks.extend(bullets(
-        section
-            .remarks()
+        remarks
             .iter()
             .map(|remark| escape_markdown(&sentence(remark))),
     ));
     blocks
+}
+
+/// Lines that stay lines.
+fn lines_of_text(lines: impl Iterator<Item = Vec<Piece>>, line_break: &str) -> String {
+    let lines: Vec<String> = lines
+        .map(|line| escape_markdown(&sentence(&line)))
+        .collect();
+    lines.join(line_break)
 }
 
 /// A list, unless it is empty.
@@ -173,15 +161,14 @@ pub(super) fn cell(text: &str) -> String {
 
 /// Escapes Markdown.
 pub(super) fn escape_markdown(text: &str) -> String {
-    let special = |c: char| {
-        matches!(
-            c,
-            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '&' | '~' | '$'
-        )
-    };
-    text.chars()
-        .flat_map(|c| special(c).then_some('\\').into_iter().chain([c]))
-        .collect()
+    let mut escaped = String::new();
+    for c in text.chars() {
+        if r"\`*_[]<>#&~$".contains(c) {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
 }
 
 /// An item of a list.

@@ -191,6 +191,23 @@ impl Page {
         }
     }
 
+    /// A sentence on as many lines as it needs.
+    pub(super) fn say(&mut self, indent: usize, style: Style, sentence: &str) {
+        self.flow(indent, &words(sentence, style));
+    }
+
+    /// The lines of a table, of which the first two are titles and a rule.
+    pub(super) fn table(&mut self, indent: usize, lines: &[String]) {
+        for (index, line) in lines.iter().enumerate() {
+            let style = if index < 2 {
+                Style::Faint
+            } else {
+                Style::Plain
+            };
+            self.line(indent, style, line);
+        }
+    }
+
     /// A text broken between words into as many lines as it needs. If it fits on one line, its
     /// spaces stay as they are.
     pub(super) fn wrap(&mut self, indent: usize, style: Style, text: &str) {
@@ -217,6 +234,13 @@ impl Page {
         };
         self.text.push_str(&" ".repeat(indent));
         self.paint(style, &format!("{title}{between}{text}"));
+        self.gap();
+    }
+
+    /// A line for copying, however long.
+    pub(super) fn unbroken_line(&mut self, indent: usize, style: Style, line: &str) {
+        self.text.push_str(&" ".repeat(indent));
+        self.paint(style, line);
         self.gap();
     }
 
@@ -250,6 +274,31 @@ fn break_lines(pieces: &[Piece], room: usize) -> Vec<Vec<Piece>> {
         if let Some(line) = lines.last_mut() {
             line.push(piece);
         }
+    }
+    lines
+}
+
+/// The lines of a table: titles, a rule below them, rows. All columns but the first hold numbers,
+/// which are aligned to the right. Cells and titles beyond the widths are left out.
+pub(super) fn ruled_lines(titles: &[&str], rows: &[Vec<String>], widths: &[usize]) -> Vec<String> {
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut line = String::new();
+        for (index, (cell, &width)) in cells.zip(widths).enumerate() {
+            let space = " ".repeat(width.saturating_sub(text::width(cell)));
+            if index == 0 {
+                line.extend([cell, &space]);
+            } else {
+                line.extend(["  ", &space, cell]);
+            }
+        }
+        line.trim_end().to_owned()
+    };
+    // The rule of a column begins one space before its cells.
+    let rule = |(index, width): (usize, &usize)| "-".repeat(width + usize::from(index > 0));
+    let rules: Vec<String> = widths.iter().enumerate().map(rule).collect();
+    let mut lines = vec![line(&mut titles.iter().copied()), rules.join(" ")];
+    for row in rows {
+        lines.push(line(&mut row.iter().map(String::as_str)));
     }
     lines
 }

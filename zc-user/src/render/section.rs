@@ -1,15 +1,22 @@
 //! A section of the report: the calls of one process, of one thread, or of all processes.
 
+use std::cmp::Reverse;
+
 use super::{
     callers,
     columns::{self, Layout},
     page::{Options, Page, Piece, Style, list},
-    text,
+    text::{self, known},
 };
 use crate::{
     report::{OtherCalls, Process, Program, State, Syscall, Thread, Totals, Usage},
     units::{self, UNKNOWN},
 };
+
+/// How deep the body of a section is indented.
+pub(super) const INDENT: usize = 2;
+/// The lines of a table above its rows: titles and a rule.
+const HEAD_LINES: usize = 2;
 
 /// A section.
 #[derive(Debug)]
@@ -25,86 +32,76 @@ pub(super) struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
+    /// A section with this heading, to which the number of calls is added.
+    fn new(
+        mut heading: Vec<String>,
+        usage: &'a Usage,
+        syscalls: &'a [Syscall],
+        others: Option<&OtherCalls>,
+    ) -> Self {
+        heading.push(calls(syscalls));
+        heading.extend(others.and_then(other_calls));
+        Self {
+            heading,
+            command: None,
+            usage,
+            syscalls,
+            operations: &[],
+        }
+    }
+
     pub(super) fn totals(totals: &'a Totals) -> Self {
         let heading = vec![
             "TOTAL".to_owned(),
             plural(totals.processes, "process", "processes"),
             plural(totals.threads, "thread", "threads"),
-            calls(&totals.syscalls),
         ];
-        Self {
-            heading,
-            command: None,
-            usage: &totals.usage,
-            syscalls: &totals.syscalls,
-            operations: &[],
-        }
+        Self::new(heading, &totals.usage, &totals.syscalls, None)
     }
 
     /// The section of the only process. Its command line is in the head of the report.
     pub(super) fn only_process(process: &'a Process) -> Self {
-        let mut heading = vec![
+        let heading = vec![
             process_name(process),
             plural(process.threads, "thread", "threads"),
-            calls(&process.syscalls),
         ];
-        heading.extend(process.other_calls.as_ref().and_then(other_calls));
+        let others = process.other_calls.as_ref();
+        let mut section = Self::new(heading, &process.usage, &process.syscalls, others);
         if process.state == State::Running {
-            heading.push("still running".to_owned());
+            section.heading.push("still running".to_owned());
         }
-        Self {
-            heading,
-            command: None,
-            usage: &process.usage,
-            syscalls: &process.syscalls,
-            operations: &process.io_uring,
-        }
+        section.operations = &process.io_uring;
+        section
     }
 
     /// The section of one process among others.
     pub(super) fn process(process: &'a Process) -> Self {
-        let command = process
-            .command
-            .as_deref()
-            .filter(|command| !command.is_empty())
-            .map(text::command_line);
         Self {
-            command,
+            command: command_of(process),
             ..Self::only_process(process)
         }
     }
 
     pub(super) fn program(program: &'a Program) -> Self {
-        let mut heading = vec![
+        let heading = vec![
             program_name(program),
             plural(program.processes, "process", "processes"),
             plural(program.threads, "thread", "threads"),
-            calls(&program.syscalls),
         ];
-        heading.extend(program.other_calls.as_ref().and_then(other_calls));
+        let others = program.other_calls.as_ref();
         Self {
-            heading,
-            command: None,
-            usage: &program.usage,
-            syscalls: &program.syscalls,
             operations: &program.io_uring,
+            ..Self::new(heading, &program.usage, &program.syscalls, others)
         }
     }
 
     pub(super) fn thread(process: &Process, thread: &'a Thread) -> Self {
-        let mut heading = vec![
+        let heading = vec![
             named(thread.comm.as_deref(), process.pid),
             format!("thread {}", thread.tid),
-            calls(&thread.syscalls),
         ];
-        heading.extend(thread.other_calls.as_ref().and_then(other_calls));
-        Self {
-            heading,
-            command: None,
-            usage: &thread.usage,
-            syscalls: &thread.syscalls,
-            operations: &[],
-        }
+        let others = thread.other_calls.as_ref();
+        Self::new(heading, &thread.usage, &thread.syscalls, others)
     }
 
     /// The rows of its table. Calls that never returned have no figures; a line below the table
@@ -120,12 +117,21 @@ impl<'a> Section<'a> {
 
     /// Whether its body has an [`UNKNOWN`] figure.
     pub(super) fn has_unknown(&self, layout: &Layout) -> bool {
-        !self.is_one_line()
-            && (figures(self.usage).contains(&None)
-                || self
-                    .returned()
-                    .into_iter()
-                    .any(|line| layout.has_unknown(line)))
+        let Usage {
+            context_switches: switches,
+            page_faults: faults,
+            ..
+        } = self.usage;
+        let counts = [
+            switches.voluntary,
+            switches.involuntary,
+            faults.minor,
+            faults.major,
+        ];
+        let times = [self.usage.user_ns, self.usage.system_ns];
+        let in_usage = counts.contains(&None) || times.contains(&None);
+        let in_table = || self.returned().iter().any(|line| layout.has_unknown(line));
+        !self.is_one_line() && (in_usage || in_table())
     }
 
     /// `directory` is the one that the command was launched in.
@@ -146,9 +152,7 @@ impl<'a> Section<'a> {
         let returned = self.returned();
         let table = layout.table(&returned);
         let (head, rows) = table.split_at(HEAD_LINES.min(table.len()));
-        for line in head {
-            page.line(INDENT, Style::Faint, line);
-        }
+        page.table(INDENT, head);
         for (row, line) in rows.iter().zip(returned) {
             page.line(INDENT, Style::Plain, row);
             if let Some(callers) = &line.callers {
@@ -173,38 +177,45 @@ impl<'a> Section<'a> {
     /// The lines below the table: the counters of the process, io_uring's operations, errors by
     /// errno, calls that never returned.
     pub(super) fn remarks(&self) -> Vec<Vec<Piece>> {
-        let operations =
-            Some(operations(self.operations)).filter(|operations| !operations.is_empty());
-        let errors = self
+        let all = || self.syscalls.iter().chain(self.operations);
+        let mut remarks = vec![usage(self.usage)];
+        // Operations are not system calls, and their times are unknown.
+        let operations: Vec<String> = self.operations.iter().map(operation).collect();
+        remarks.extend(titled_list("io_uring:", &operations, Style::Plain));
+        for call in all().filter(|call| call.errors > 0) {
+            let title = format!("{} errors:", columns::name(call));
+            remarks.extend(titled_list(&title, &errors(call), Style::Warning));
+        }
+        let unfinished: Vec<String> = self
             .syscalls
             .iter()
-            .chain(self.operations)
-            .filter(|line| line.errors > 0)
-            .map(errors);
-        let unfinished =
-            Some(unfinished(self.syscalls)).filter(|unfinished| !unfinished.is_empty());
-        std::iter::once(usage(self.usage))
-            .chain(operations)
-            .chain(errors)
-            .chain(unfinished)
-            .collect()
+            .filter(|call| call.unfinished > 0)
+            .map(|call| format!("{} {}", columns::name(call), call.unfinished))
+            .collect();
+        remarks.extend(titled_list("never returned:", &unfinished, Style::Plain));
+        remarks
     }
 }
 
-/// The lines of a table above its rows: titles and a rule.
-const HEAD_LINES: usize = 2;
-/// How deep the body of a section is indented.
-pub(super) const INDENT: usize = 2;
-
-/// `no calls`, `1 call`, `12 calls`. Calls that never returned are not counted, but a section shows
-/// them. `116 other calls in 3.00 s`. `None` if there were none.
-fn other_calls(sums: &OtherCalls) -> Option<String> {
-    let time = sums
-        .total_ns
-        .map_or_else(String::new, |ns| format!(" in {}", units::duration(ns)));
-    (sums.calls > 0).then(|| format!("{}{time}", plural(sums.calls, "other call", "other calls")))
+/// `never returned: read 1, exit_group 1`; `None` without any texts.
+pub(super) fn titled_list(title: &str, texts: &[String], style: Style) -> Option<Vec<Piece>> {
+    let mut pieces = vec![Piece::new(title, style)];
+    pieces.extend(list(texts, style));
+    (!texts.is_empty()).then_some(pieces)
 }
 
+/// `116 other calls in 3.00 s`. `None` if there were none.
+fn other_calls(sums: &OtherCalls) -> Option<String> {
+    let calls = plural(sums.calls, "other call", "other calls");
+    let text = match sums.total_ns {
+        Some(ns) => format!("{calls} in {}", units::duration(ns)),
+        None => calls,
+    };
+    (sums.calls > 0).then_some(text)
+}
+
+/// `no calls`, `1 call`, `12 calls`. Calls that never returned are not counted, but a section shows
+/// them.
 fn calls(syscalls: &[Syscall]) -> String {
     match syscalls.iter().map(|line| line.calls).sum() {
         0 => "no calls".to_owned(),
@@ -217,6 +228,14 @@ pub(super) fn plural(count: u64, one: &str, more: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { more })
 }
 
+/// The command line of a process, if it is known.
+pub(super) fn command_of(process: &Process) -> Option<String> {
+    let command = process.command.as_deref();
+    command
+        .filter(|command| !command.is_empty())
+        .map(text::command_line)
+}
+
 /// `copier (1234)`.
 pub(super) fn process_name(process: &Process) -> String {
     named(process.name(), process.pid)
@@ -224,99 +243,69 @@ pub(super) fn process_name(process: &Process) -> String {
 
 /// The name of a program.
 pub(super) fn program_name(program: &Program) -> String {
-    program
-        .name
-        .as_deref()
-        .map_or_else(|| UNKNOWN.to_owned(), text::escape)
+    known(program.name.as_deref(), text::escape)
 }
 
 fn named(comm: Option<&str>, pid: u32) -> String {
-    format!(
-        "{} ({pid})",
-        comm.map_or_else(|| UNKNOWN.to_owned(), text::escape)
-    )
-}
-
-fn figures(usage: &Usage) -> [Option<u64>; 6] {
-    let (switches, faults) = (usage.context_switches, usage.page_faults);
-    [
-        switches.voluntary,
-        switches.involuntary,
-        faults.minor,
-        faults.major,
-        usage.user_ns,
-        usage.system_ns,
-    ]
+    format!("{} ({pid})", known(comm, text::escape))
 }
 
 /// Context switches, page faults and CPU time. If both figures of a group are unknown, they share
 /// one `-`.
 fn usage(usage: &Usage) -> Vec<Piece> {
-    let [voluntary, involuntary, minor, major, user, system] = figures(usage);
-    let known = |figure: Option<u64>, show: fn(u64) -> String| {
-        figure.map_or_else(|| UNKNOWN.to_owned(), show)
+    let (switches, faults) = (usage.context_switches, usage.page_faults);
+    let count = |count: u64| count.to_string();
+    let pair = |one: Option<String>, of: &str, other: Option<String>, of_other: &str| {
+        if one.is_none() && other.is_none() {
+            return UNKNOWN.to_owned();
+        }
+        let text = |figure: Option<String>| known(figure, |text| text);
+        format!("{} {of}, {} {of_other}", text(one), text(other))
     };
-    let group = |title, figures: [(Option<u64>, &str); 2], show, end| {
-        let text = match figures {
-            [(None, _), (None, _)] => UNKNOWN.to_owned(),
-            [(one, of), (other, of_other)] => format!(
-                "{} {of}, {} {of_other}",
-                known(one, show),
-                known(other, show)
-            ),
-        };
-        Piece::new(format!("{title}: {text}{end}"), Style::Plain)
-    };
-    vec![
-        group(
-            "context switches",
-            [(voluntary, "voluntary"), (involuntary, "involuntary")],
-            |count| count.to_string(),
-            ";",
-        ),
-        group(
-            "page faults",
-            [(minor, "minor"), (major, "major")],
-            |count| count.to_string(),
-            ";",
-        ),
-        group(
-            "cpu",
-            [(user, "user"), (system, "system")],
-            units::duration,
-            "",
-        ),
+    let switches = pair(
+        switches.voluntary.map(count),
+        "voluntary",
+        switches.involuntary.map(count),
+        "involuntary",
+    );
+    let faults = pair(
+        faults.minor.map(count),
+        "minor",
+        faults.major.map(count),
+        "major",
+    );
+    let cpu = pair(
+        usage.user_ns.map(units::duration),
+        "user",
+        usage.system_ns.map(units::duration),
+        "system",
+    );
+    [
+        format!("context switches: {switches};"),
+        format!("page faults: {faults};"),
+        format!("cpu: {cpu}"),
     ]
+    .map(|text| Piece::new(text, Style::Plain))
+    .into()
 }
 
-/// `io_uring: 25 read of 1.0 MiB in all, 1 fsync`. Operations are not system calls, and their times
-/// are unknown.
-fn operations(operations: &[Syscall]) -> Vec<Piece> {
-    let text = |line: &Syscall| {
-        let name = line.as_ring_operation().unwrap_or(&line.name);
-        let bytes = line
-            .bytes
-            .map(|bytes| format!(" of {} in all", units::bytes(bytes)))
-            .unwrap_or_default();
-        format!("{} {name}{bytes}", line.calls)
-    };
-    let texts: Vec<String> = operations.iter().map(text).collect();
-    if texts.is_empty() {
-        return Vec::new();
+/// `25 read of 1.0 MiB in all`.
+fn operation(line: &Syscall) -> String {
+    let name = line.as_ring_operation().unwrap_or(&line.name);
+    match line.bytes {
+        Some(bytes) => format!("{} {name} of {} in all", line.calls, units::bytes(bytes)),
+        None => format!("{} {name}", line.calls),
     }
-    let mut pieces = vec![Piece::new("io_uring:".to_owned(), Style::Plain)];
-    pieces.extend(list(&texts, Style::Plain));
-    pieces
 }
 
-/// `read errors: EAGAIN 5, EBADF 3`, most frequent first.
-fn errors(line: &Syscall) -> Vec<Piece> {
-    let mut errnos: Vec<(&str, u64)> = line
+/// `EAGAIN 5`, `EBADF 3`, most frequent first.
+fn errors(line: &Syscall) -> Vec<String> {
+    let mut errnos: Vec<(&String, u64)> = line
         .errnos
         .iter()
-        .map(|(name, &count)| (name.as_str(), count))
+        .map(|(name, &count)| (name, count))
         .collect();
-    errnos.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name));
+    errnos.sort_by_key(|&(name, count)| (Reverse(count), name));
     let named: u64 = errnos.iter().map(|(_, count)| count).sum();
     let mut texts: Vec<String> = errnos
         .iter()
@@ -325,24 +314,5 @@ fn errors(line: &Syscall) -> Vec<Piece> {
     if line.errors > named {
         texts.push(format!("errno lost {}", line.errors - named));
     }
-    let mut pieces = vec![Piece::new(
-        format!("{} errors:", columns::name(line)),
-        Style::Warning,
-    )];
-    pieces.extend(list(&texts, Style::Warning));
-    pieces
-}
-
-/// `never returned: read 1, exit_group 1`; empty if all calls returned.
-fn unfinished(syscalls: &[Syscall]) -> Vec<Piece> {
-    let unfinished = syscalls.iter().filter(|line| line.unfinished > 0);
-    let texts: Vec<String> = unfinished
-        .map(|line| format!("{} {}", columns::name(line), line.unfinished))
-        .collect();
-    if texts.is_empty() {
-        return Vec::new();
-    }
-    let mut pieces = vec![Piece::new("never returned:", Style::Plain)];
-    pieces.extend(list(&texts, Style::Plain));
-    pieces
+    texts
 }

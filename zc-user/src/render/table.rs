@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 
 use super::{
     callers,
-    columns::{Column, Layout},
-    failed_paths, files, head, latency,
-    page::{Options, Page, Style, words},
+    columns::Layout,
+    files, head, latency,
+    page::{Options, Page, Style},
     programs,
     section::{INDENT, Section, plural},
     transfers,
@@ -30,7 +30,10 @@ pub(super) fn render(report: &Report, options: &Options) -> String {
 
     let mut page = Page::new(options);
     head::write(&mut page, report);
-    programs::write(&mut page, report, options);
+    let programs = programs::listing(report, programs::most(options));
+    if let Some(programs) = &programs {
+        programs.write(&mut page, options);
+    }
     transfers::write(&mut page, report, options);
     let mut after_one_line = false;
     for (index, section) in sections.iter().enumerate() {
@@ -48,12 +51,29 @@ pub(super) fn render(report: &Report, options: &Options) -> String {
     }
     if let Some(hidden) = &hidden {
         page.gap();
-        page.flow(0, &words(hidden, Style::Plain));
+        page.say(0, Style::Plain, hidden);
     }
     files::write(&mut page, report, options);
-    failed_paths::write(&mut page, report, options);
+    files::write_failed_paths(&mut page, report, options);
     callers::write(&mut page, report, options);
-    write_legend(&mut page, report, options, &sections, &layout);
+    let has_unknown = head::has_unknown(report)
+        || programs.is_some_and(|programs| programs.has_unknown())
+        || sections.iter().any(|section| section.has_unknown(&layout));
+    let left_out = layout.left_out();
+    let has_no_room = !lines.is_empty() && !left_out.is_empty();
+    if has_unknown || has_no_room {
+        page.gap();
+    }
+    if has_unknown {
+        page.say(0, Style::Faint, "\"-\": unknown, not 0");
+    }
+    if has_no_room {
+        page.say(
+            0,
+            Style::Faint,
+            &format!("no room for: {}", left_out.join(", ")),
+        );
+    }
     page.finish()
 }
 
@@ -71,64 +91,37 @@ pub(super) fn sections<'a>(report: &'a Report, options: &Options) -> Sections<'a
     let processes = &report.processes;
     let is_few =
         processes.len() <= MOST_PROCESSES || options.all_processes || report.programs.is_empty();
+    let most = if options.all_processes {
+        usize::MAX
+    } else {
+        MOST_PROCESSES
+    };
     // A single process needs no total.
-    let total = || {
-        if processes.len() == 1 {
-            Vec::new()
-        } else {
-            vec![Section::totals(&report.totals)]
+    let mut sections = Vec::new();
+    if processes.len() != 1 || options.by == Some(Detail::Total) {
+        sections.push(Section::totals(&report.totals));
+    }
+    let hidden = match options.by {
+        Some(Detail::Total) => None,
+        Some(Detail::Program) if !report.programs.is_empty() => {
+            sections.extend(report.programs.iter().take(most).map(Section::program));
+            let more = report.programs.len().saturating_sub(most) as u64;
+            let more_programs = plural(more, "more program", "more programs");
+            (more > 0).then(|| format!("and {more_programs}: --all shows them"))
+        }
+        None if !is_few => Some(
+            "--by program shows the calls of each program, --by process those of each process"
+                .to_owned(),
+        ),
+        Some(_) | None => {
+            let (shown, hidden) = select(processes, most);
+            for process in shown {
+                sections.extend(of_process(process, processes.len() == 1, options));
+            }
+            (!hidden.is_empty()).then(|| hidden_processes(&hidden, report))
         }
     };
-    match options.by {
-        Some(Detail::Total) => Sections {
-            sections: vec![Section::totals(&report.totals)],
-            hidden: None,
-        },
-        Some(Detail::Program) if !report.programs.is_empty() => {
-            let most = if options.all_processes {
-                usize::MAX
-            } else {
-                MOST_PROCESSES
-            };
-            let shown = report.programs.iter().take(most).map(Section::program);
-            let more = report.programs.len().saturating_sub(most);
-            let hidden = (more > 0).then(|| {
-                format!(
-                    "and {}: --all shows them",
-                    plural(more as u64, "more program", "more programs")
-                )
-            });
-            Sections {
-                sections: total().into_iter().chain(shown).collect(),
-                hidden,
-            }
-        }
-        None if !is_few => {
-            let advice =
-                "--by program shows the calls of each program, --by process those of each process"
-                    .to_owned();
-            Sections {
-                sections: total(),
-                hidden: Some(advice),
-            }
-        }
-        Some(_) | None => {
-            let most = if options.all_processes {
-                usize::MAX
-            } else {
-                MOST_PROCESSES
-            };
-            let (shown, hidden) = select(processes, most);
-            let shown = shown
-                .into_iter()
-                .flat_map(|process| of_process(process, processes.len() == 1, options));
-            let hidden = (!hidden.is_empty()).then(|| hidden_processes(&hidden, report));
-            Sections {
-                sections: total().into_iter().chain(shown).collect(),
-                hidden,
-            }
-        }
-    }
+    Sections { sections, hidden }
 }
 
 /// The sections of a process, and of its threads if they are known. A single thread would repeat
@@ -170,43 +163,6 @@ pub(super) fn hidden_processes(hidden: &[&Process], report: &Report) -> String {
         plural(hidden_calls, "call", "calls"),
         units::percent(hidden_calls, calls(&report.totals.syscalls)),
     )
-}
-
-/// Explains `-`, and names the columns that had no room.
-fn write_legend(
-    page: &mut Page,
-    report: &Report,
-    options: &Options,
-    sections: &[Section<'_>],
-    layout: &Layout,
-) {
-    let has_unknown = head::has_unknown(report)
-        || programs::has_unknown(report, options)
-        || sections.iter().any(|section| section.has_unknown(layout));
-    let has_table = sections
-        .iter()
-        .any(|section| !section.returned().is_empty());
-    let left_out: Vec<&str> = layout
-        .left_out()
-        .iter()
-        .map(|&column| Column::title(column))
-        .collect();
-    if has_unknown {
-        page.gap();
-        page.flow(0, &words("\"-\": unknown, not 0", Style::Faint));
-    }
-    if has_table && !left_out.is_empty() {
-        if !has_unknown {
-            page.gap();
-        }
-        page.flow(
-            0,
-            &words(
-                &format!("no room for: {}", left_out.join(", ")),
-                Style::Faint,
-            ),
-        );
-    }
 }
 
 fn calls(syscalls: &[Syscall]) -> u64 {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 pub(super) use zctrace_core::text::file_name;
 pub use zctrace_core::text::{command_line, escape};
+use zctrace_core::units::UNKNOWN;
 
 /// A model as indented JSON. It ends in a newline.
 #[expect(
@@ -17,6 +18,11 @@ pub fn json(model: &impl Serialize) -> String {
     let mut json = serde_json::to_string_pretty(model).expect("every key of a model is a string");
     json.push('\n');
     json
+}
+
+/// A figure in words.
+pub(super) fn known<T>(figure: Option<T>, show: impl FnOnce(T) -> String) -> String {
+    figure.map_or_else(|| UNKNOWN.to_owned(), show)
 }
 
 /// The width in columns of a text without control characters.

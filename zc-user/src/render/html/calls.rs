@@ -7,15 +7,15 @@ use maud::{Markup, html};
 use super::{LINE_BREAK, counts_are_lower_bounds, percent, pieces, table};
 use crate::{
     render::{
-        columns::{self, Layout},
+        columns::Layout,
         head::{self, ReturnedCall},
         page::Options,
         section::{Section, plural},
         table::{self as tables, Sections},
-        text,
+        text::{self, known},
     },
-    report::{Report, Syscall},
-    units::{self, UNKNOWN},
+    report::Report,
+    units,
 };
 
 /// How many calls have a bar of their own.
@@ -96,14 +96,13 @@ fn bars(report: &Report) -> Markup {
 }
 
 fn bar(row: &Row, most: u64) -> Markup {
-    let time = row.ns.map_or_else(|| UNKNOWN.to_owned(), units::duration);
     html! {
         li {
             span.name { (text::shorten_middle(&row.name, LONGEST_NAME)) }
             svg class=(row.class) width="100%" height="14" aria-hidden="true" {
                 @if let Some(ns) = row.ns { rect width=(percent(ns, most)) height="14" {} }
             }
-            span.figure { (time) }
+            span.figure { (known(row.ns, units::duration)) }
             span.note { (row.note) }
         }
     }
@@ -113,12 +112,11 @@ fn bar(row: &Row, most: u64) -> Markup {
 pub(super) fn calls(section: &Section<'_>) -> Markup {
     let returned = section.returned();
     let layout = Layout::fit(&returned, None);
-    let all_ns = columns::time_of_all(&returned);
     let hidden = returned.get(MOST_ROWS..).unwrap_or_default();
-    let cells = |call: &&Syscall| layout.cells(call, all_ns).collect();
+    let rows = layout.rows(&returned);
     html! {
         @if !returned.is_empty() {
-            (table(layout.titles().map(str::to_owned), returned.iter().take(MOST_ROWS).map(cells)))
+            (table(&layout.titles(), &rows[..rows.len().min(MOST_ROWS)]))
         }
         @if !hidden.is_empty() {
             p { "and " (plural(hidden.len() as u64, "more kind", "more kinds")) " with "

@@ -4,9 +4,13 @@ use maud::{Markup, html};
 
 use super::{LINE_BREAK, counts_are_lower_bounds};
 use crate::{
-    render::{columns, latency, section::plural, text},
+    render::{
+        columns, latency,
+        section::plural,
+        text::{self, known},
+    },
     report::{Bucket, Report, Syscall},
-    units::{self, UNKNOWN},
+    units,
 };
 
 /// How many calls are drawn.
@@ -29,8 +33,9 @@ pub(super) fn section(report: &Report) -> Markup {
         section {
             h2 { "Latency" }
             (counts_are_lower_bounds(report))
-            @if let Some(missing) = latency::missing(report) { p { (missing) } }
-            @if calls.iter().any(|call| !call.histogram.is_empty()) {
+            @if calls.is_empty() {
+                p { "no call was timed" }
+            } @else {
                 p.faint {
                     "From entry to exit, on the same logarithmic scale for all. The area of a bar is its share of the calls; the smallest "
                     "bars are drawn higher, so that they can be seen. The percentiles are at most 6.25 % off."
@@ -85,7 +90,6 @@ fn log2(ns: u64) -> f64 {
 }
 
 fn chart(call: &Syscall, scale: Scale) -> Markup {
-    let known = |ns: Option<u64>| ns.map_or_else(|| UNKNOWN.to_owned(), units::duration);
     let marks = [
         ("p50", call.p50_ns),
         ("p90", call.p90_ns),
@@ -100,16 +104,16 @@ fn chart(call: &Syscall, scale: Scale) -> Markup {
         figure.latency {
             figcaption {
                 b.name { (text::shorten_middle(&columns::name(call), LONGEST_NAME)) } " "
-                span.figure { "min " (known(call.min_ns)) }
+                span.figure { "min " (known(call.min_ns, units::duration)) }
                 @for (name, ns) in marks {
                     " " span.figure {
                         svg class={ "mark " (name) } width="9" height="12" aria-hidden="true" {
                             line x1="4" x2="4" y1="0" y2="12" {}
                         }
-                        (name) " " (known(ns))
+                        (name) " " (known(ns, units::duration))
                     }
                 }
-                " " span.figure { "max " (known(call.max_ns)) }
+                " " span.figure { "max " (known(call.max_ns, units::duration)) }
                 @if timed > 0 && timed < call.calls {
                     " " span.warning { (timed) " of " (plural(call.calls, "call", "calls")) " timed" }
                 }

@@ -5,12 +5,13 @@ use maud::{Markup, html};
 use super::{LINE_BREAK, calls, counts_are_lower_bounds, shorten, table};
 use crate::{
     render::{
+        listing::Listing,
         programs,
-        section::{Section, plural, process_name},
-        table as tables, text,
+        section::{Section, command_of, plural, process_name},
+        table as tables,
+        text::{self, known},
     },
     report::{Process, Report, State},
-    units::UNKNOWN,
 };
 
 /// How many programs are shown.
@@ -42,7 +43,7 @@ pub(super) fn section(report: &Report) -> Markup {
         section {
             h2 { "Processes" }
             (counts_are_lower_bounds(report))
-            @if !report.programs.is_empty() { (by_program(report)) }
+            @if let Some(programs) = programs::listing(report, MOST_PROGRAMS) { (by_program(&programs)) }
             @if report.processes.is_empty() && count > 0 {
                 p { "The report has only the sums over " (plural(count, "process", "processes")) ": it was made with --by total." }
             } @else {
@@ -52,13 +53,11 @@ pub(super) fn section(report: &Report) -> Markup {
     }
 }
 
-fn by_program(report: &Report) -> Markup {
-    let mut rows = programs::rows(report, MOST_PROGRAMS).into_iter();
-    let titles = rows.next().into_iter().flatten();
+fn by_program(programs: &Listing<'_>) -> Markup {
     html! {
-        h3 { (programs::heading(report)) }
-        (table(titles, rows.map(Vec::from)))
-        @if let Some(hidden) = programs::hidden(report, MOST_PROGRAMS) { p { (hidden) } }
+        h3 { (programs.heading) }
+        (table(programs.titles, &programs.rows))
+        @if let Some(hidden) = &programs.hidden { p { (hidden) } }
     }
 }
 
@@ -66,13 +65,14 @@ fn by_program(report: &Report) -> Markup {
 fn largest(report: &Report) -> Markup {
     let (shown, hidden) = tables::select(&report.processes, MOST_PROCESSES);
     let is_only = report.processes.len() == 1;
+    let rows: Vec<_> = shown.iter().map(|process| row(process, report)).collect();
     html! {
         @if hidden.is_empty() {
             h3 { "Each process" }
         } @else {
             h3 { "The " (shown.len()) " processes with the most calls" }
         }
-        div.each { (table(TITLES.into_iter().map(str::to_owned), shown.iter().map(|process| row(process, report)))) }
+        div.each { (table(&TITLES, &rows)) }
         @if !hidden.is_empty() { p { (tables::hidden_processes(&hidden, report)) } }
         @if !is_only {
             @if shown.len() > MOST_TABLES { h3 { "The calls of the " (MOST_TABLES) " with the most" } } @else { h3 { "Their calls" } }
@@ -87,27 +87,17 @@ fn row(process: &Process, report: &Report) -> Vec<String> {
         State::Exited => "exited",
         State::Running => "still running",
     };
-    let ppid = process
-        .ppid
-        .map_or_else(|| UNKNOWN.to_owned(), |ppid| ppid.to_string());
+    let ppid = known(process.ppid, |ppid| ppid.to_string());
     let figures = programs::figures(
         &process.syscalls,
         process.other_calls,
         &process.usage,
         report.totals.usage.cpu_ns(),
     );
-    let command = command(process).unwrap_or_else(|| UNKNOWN.to_owned());
+    let command = known(command_of(process), |command| command);
     let command = text::shorten_middle(&command, LONGEST_COMMAND).into_owned();
     let rest = [process.threads.to_string(), state.to_owned(), ppid, command];
     std::iter::once(name).chain(figures).chain(rest).collect()
-}
-
-fn command(process: &Process) -> Option<String> {
-    process
-        .command
-        .as_deref()
-        .filter(|command| !command.is_empty())
-        .map(text::command_line)
 }
 
 fn with_calls(process: &Process) -> Markup {
@@ -117,7 +107,7 @@ fn with_calls(process: &Process) -> Markup {
             summary { span.name { (section.title()) } }
             div.process {
                 @if let Some(exe) = &process.exe { p.faint { code { (shorten(&text::escape(exe))) } } }
-                @if let Some(command) = command(process) { p { code { "$ " (command) } } }
+                @if let Some(command) = command_of(process) { p { code { "$ " (command) } } }
                 (calls::calls(&section))
             }
         }

@@ -27,10 +27,8 @@ pub(super) fn keep_programs(object: &mut [u8], programs: &[&str]) {
 /// Where the object has the flags of its sections without any of these programs.
 fn flags_of_others(object: &[u8], programs: &[&str]) -> Option<Vec<usize>> {
     let file = object::File::parse(object).ok()?;
-    let headers = usize::try_from(u64::from_le_bytes(
-        *object.get(SECTION_HEADERS..)?.first_chunk()?,
-    ))
-    .ok()?;
+    let headers = u64::from_le_bytes(*object.get(SECTION_HEADERS..)?.first_chunk()?);
+    let headers = usize::try_from(headers).ok()?;
     let has_one = |section: &object::Section<'_, '_>| {
         let mut symbols = file
             .symbols()
@@ -44,11 +42,10 @@ fn flags_of_others(object: &[u8], programs: &[&str]) -> Option<Vec<usize>> {
         .sections()
         .filter(|section| section.kind() == SectionKind::Text && section.name() != Ok(FUNCTIONS));
     let others = others.filter(|section| !has_one(section));
-    Some(
-        others
-            .map(|section| headers + section.index().0 * SECTION_HEADER_BYTES + FLAGS)
-            .collect(),
-    )
+    let flags = |section: object::Section<'_, '_>| {
+        headers + section.index().0 * SECTION_HEADER_BYTES + FLAGS
+    };
+    Some(others.map(flags).collect())
 }
 
 #[cfg(test)]
@@ -61,10 +58,9 @@ mod tests {
         let file = object::File::parse(object).expect("an object");
         let sections = file
             .sections()
-            .filter(|section| section.kind() == SectionKind::Text);
-        sections
-            .map(|section| section.name().expect("it has a name").to_owned())
-            .collect()
+            .filter(|one| one.kind() == SectionKind::Text);
+        let names = sections.map(|section| section.name().expect("it has a name").to_owned());
+        names.collect()
     }
 
     #[test]
@@ -74,16 +70,10 @@ mod tests {
         let mut sections = executable(&kept);
         sections.sort_unstable();
         assert_eq!(sections, [".text", "raw_tp", "tp_btf/sys_exit"]);
-        let changed = OBJECT
-            .iter()
-            .zip(&kept)
-            .filter(|(before, after)| before != after)
-            .count();
-        assert_eq!(
-            changed,
-            executable(OBJECT).len() - sections.len(),
-            "only flags are changed"
-        );
+        let pairs = OBJECT.iter().zip(&kept);
+        let changed = pairs.filter(|(before, after)| before != after).count();
+        let hidden = executable(OBJECT).len() - sections.len();
+        assert_eq!(changed, hidden, "only flags are changed");
     }
 
     #[test]

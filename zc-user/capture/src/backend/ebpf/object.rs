@@ -25,7 +25,7 @@ use super::{
     forgetting::Forgetting,
     hooks::{Hook, Link, misses},
     kernel::{self, Kernel, TypesFile},
-    loader, needed,
+    loader,
     unavailable::{
         self, EbpfUnavailable, TooOld, no_thread, object_refused, program_refused, refused,
     },
@@ -124,19 +124,12 @@ impl Loaded {
         make_room_for_descriptors();
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
         let (kernel, prepared) = prepare(types, settings.selection)?;
-        let Prepared {
-            mut loader,
-            specs,
-            mut object,
-        } = prepared;
+        let Prepared { mut loader, specs } = prepared;
         let tracepoints = kernel.tracepoints;
         let types = thread::Builder::new().spawn(move || tracepoints.to_types());
         let types = types.map_err(|error| no_thread(&error))?;
         let rings = Some(kernel.rings).filter(|_| settings.selection.contains_rings());
         let hooks = Hook::choose(&rings.unwrap_or_default(), kernel.preemption);
-        let programs = hooks.iter().map(|hook| hook.program);
-        let programs: Vec<&str> = programs.chain([programs::SCOPE]).collect();
-        needed::keep_programs(&mut object, &programs);
         let globals = Globals {
             fields: kernel.fields,
             specs,
@@ -144,7 +137,7 @@ impl Loaded {
             last_slot: task_slots(settings.limits) - 1,
             uses_near_rows: u32::from(near_rows(settings.limits.max_rows) > 0),
         };
-        let mut ebpf = load(&mut loader, &object, &globals, settings, processors)?;
+        let mut ebpf = load(&mut loader, &globals, settings, processors)?;
         let types = joined(types.join())?.map_err(|error| refused(&error))?;
         let links = attach(&mut ebpf, &types, &hooks, processors)?;
         let events = take(&mut ebpf, maps::EVENTS)?;
@@ -321,8 +314,6 @@ struct Prepared {
     loader: EbpfLoader<'static>,
     /// By slot.
     specs: Vec<CallSpec>,
-    /// A copy of [`OBJECT`].
-    object: Vec<u8>,
 }
 
 /// Finds out what has to be known of the kernel with these types, and meanwhile prepares what does
@@ -331,7 +322,6 @@ fn prepare(types: TypesFile, selection: &Selection) -> Result<(Kernel, Prepared)
     thread::scope(|scope| {
         let prepare = || Prepared {
             specs: specs(selection),
-            object: OBJECT.to_vec(),
             // From here on, the thread cannot open files.
             loader: loader::new(),
         };
@@ -367,7 +357,6 @@ struct Globals {
 /// Loads the object with maps of the size that the settings say.
 fn load<'a>(
     loader: &mut EbpfLoader<'a>,
-    object: &[u8],
     globals: &'a Globals,
     settings: &Settings<'_>,
     processors: usize,
@@ -397,7 +386,7 @@ fn load<'a>(
         // If the verifier refuses, its log has the reason, without the megabytes of states that led
         // there.
         .verifier_log_level(VerifierLogLevel::STATS)
-        .load(object)
+        .load(OBJECT)
         .map_err(|error| object_refused(&error))
 }
 

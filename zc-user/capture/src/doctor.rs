@@ -173,10 +173,8 @@ pub struct BackendDiagnosis {
 impl BackendDiagnosis {
     /// The first finding that keeps it from running.
     fn obstacle(&self) -> &str {
-        let missing = self
-            .findings
-            .iter()
-            .find(|finding| finding.state == State::Missing);
+        let mut findings = self.findings.iter();
+        let missing = findings.find(|finding| finding.state == State::Missing);
         missing.map_or("for an unknown reason", |finding| &finding.detail)
     }
 }
@@ -254,7 +252,6 @@ fn auto(backends: &[BackendDiagnosis; 2]) -> Auto {
 fn probe_ebpf() -> EbpfFacts {
     let built = !object::OBJECT.is_empty();
     let types_path = kernel::named_file().unwrap_or_else(|| PathBuf::from(kernel::BTF_PATH));
-    let ignored_types_path = kernel::ignored_file();
     let types: Reading<_> = kernel_types(&types_path).into();
     let is_complete = types
         .known()
@@ -264,7 +261,7 @@ fn probe_ebpf() -> EbpfFacts {
         trial: (built && is_complete).then(try_ebpf),
         types,
         types_path,
-        ignored_types_path,
+        ignored_types_path: kernel::ignored_file(),
     }
 }
 
@@ -287,14 +284,13 @@ fn kernel_types(path: &Path) -> Result<KernelTypes, String> {
 /// Loads and attaches the eBPF programs with small maps, and detaches them again. No list of
 /// settings tells for sure what the kernel denies.
 fn try_ebpf() -> Trial {
-    let limits = Limits {
-        max_rows: 64,
-        max_files: 64,
-        max_tasks: 64,
-    };
     let settings = Settings {
         selection: &Selection::default(),
-        limits,
+        limits: Limits {
+            max_rows: 64,
+            max_files: 64,
+            max_tasks: 64,
+        },
         recorded: Recorded::ALL,
         verbose: false,
     };

@@ -112,9 +112,9 @@ impl Child {
         launch: &LaunchOptions,
         signals: &Signals,
     ) -> Result<Self, LaunchError> {
-        let (name, _) = split(command)?;
         let started = prepare(program, command, launch, signals)
             .and_then(|mut prepared| Self::spawn(&mut prepared));
+        let name = command.first().map_or(program.as_os_str(), |name| name);
         started.map_err(|cause| LaunchError::new(name, cause))
     }
 
@@ -209,17 +209,12 @@ pub fn prepare(
     Ok(launched)
 }
 
-/// The program and the arguments of a command.
-fn split(command: &[OsString]) -> Result<(&OsString, &[OsString]), LaunchError> {
-    command
-        .split_first()
-        .ok_or_else(|| LaunchError::new("", io::ErrorKind::InvalidInput.into()))
-}
-
 /// Finds the program of a command as exec does. A relative path starts at the command's working
 /// directory.
 pub fn find_program(command: &[OsString], launch: &LaunchOptions) -> Result<PathBuf, LaunchError> {
-    let (name, _) = split(command)?;
+    let Some(name) = command.first() else {
+        return Err(LaunchError::new("", io::ErrorKind::InvalidInput.into()));
+    };
     if name.is_empty() {
         return Err(LaunchError::new(name, Errno::ENOENT.into()));
     }

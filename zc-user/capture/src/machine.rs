@@ -25,18 +25,16 @@ pub enum Reading<T> {
 impl<T> Reading<T> {
     /// The value, if it could be read.
     pub const fn known(&self) -> Option<&T> {
-        if let Self::Known(value) = self {
-            Some(value)
-        } else {
-            None
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Unknown { .. } => None,
         }
     }
 
     /// A value that could not be read.
     pub fn unknown(reason: impl fmt::Display) -> Self {
-        Self::Unknown {
-            unknown: reason.to_string(),
-        }
+        let unknown = reason.to_string();
+        Self::Unknown { unknown }
     }
 }
 
@@ -156,12 +154,8 @@ impl Capabilities {
 
 impl Serialize for Capabilities {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(
-            Capability::ALL
-                .into_iter()
-                .filter(|capability| self.has(*capability))
-                .map(Capability::name),
-        )
+        let held = Capability::ALL.into_iter().filter(|one| self.has(*one));
+        serializer.collect_seq(held.map(Capability::name))
     }
 }
 
@@ -255,23 +249,15 @@ pub(crate) fn install_command(system: &System, package: &str) -> Option<String> 
     let Reading::Known(distribution) = &system.distribution else {
         return None;
     };
-    let manager = |id: &String| {
-        MANAGERS
-            .iter()
-            .find(|(name, _)| name == id)
-            .map(|(_, command)| *command)
-    };
-    let command = distribution.ids.iter().find_map(manager)?;
+    let manager = |id: &String| MANAGERS.iter().find(|(name, _)| name == id);
+    let (_, command) = distribution.ids.iter().find_map(manager)?;
     Some(as_root(system, &format!("{command} {package}")))
 }
 
 /// The command as the user has to type it to run it as root.
 pub(crate) fn as_root(system: &System, command: &str) -> String {
-    if system.euid == 0 {
-        command.to_owned()
-    } else {
-        format!("sudo {command}")
-    }
+    let sudo = if system.euid == 0 { "" } else { "sudo " };
+    format!("{sudo}{command}")
 }
 
 #[cfg(test)]

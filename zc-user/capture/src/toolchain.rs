@@ -80,9 +80,9 @@ mod tests {
     use super::*;
     use crate::report::sample;
 
-    fn built(language: Language, version: &str) -> Option<Toolchain> {
+    fn built(language: Language, version: &str) -> Toolchain {
         let version = version.into();
-        Some(Toolchain { language, version })
+        Toolchain { language, version }
     }
 
     #[test]
@@ -90,9 +90,9 @@ mod tests {
         let gcc = "GCC: (Debian 12.2.0-14) 12.2.0\0".to_owned();
         let both = gcc.clone() + "rustc version 1.93.1 (01f6ddf75 2026-02-11)\0";
         assert_eq!(rust(gcc.as_bytes()), None);
-        assert_eq!(rust(both.as_bytes()), built(Language::Rust, "1.93.1"));
+        assert_eq!(rust(both.as_bytes()), Some(built(Language::Rust, "1.93.1")));
         let odd = b"\xff\xfe\0rustc version 1.95.0-nightly\0";
-        assert_eq!(rust(odd), built(Language::Rust, "1.95.0-nightly"));
+        assert_eq!(rust(odd), Some(built(Language::Rust, "1.95.0-nightly")));
     }
 
     #[test]
@@ -106,7 +106,7 @@ mod tests {
             record
         };
         let whole = record(2, "go1.26.8");
-        assert_eq!(go(&whole), built(Language::Go, "1.26.8"));
+        assert_eq!(go(&whole), Some(built(Language::Go, "1.26.8")));
         assert_eq!(go(&record(0, "go1.17")), None);
         for length in 0..whole.len() {
             assert_eq!(go(&whole[..length]), None, "{length}");

@@ -152,13 +152,11 @@ impl RunError {
     /// Whether the only problem is that this machine or this user cannot trace. A test may then be
     /// skipped, visibly.
     pub fn is_unavailable(&self) -> bool {
-        match self {
-            Self::Ebpf(_) | Self::NoBackend { .. } => true,
-            Self::Strace(strace::StraceError::Missing | strace::StraceError::Unavailable(_)) => {
-                true
-            }
-            _ => false,
-        }
+        use strace::StraceError::{Missing, Unavailable};
+        matches!(
+            self,
+            Self::Ebpf(_) | Self::NoBackend { .. } | Self::Strace(Missing | Unavailable(_))
+        )
     }
 
     /// The error of a run that exceeded its time limit.

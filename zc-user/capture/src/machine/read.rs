@@ -39,24 +39,20 @@ impl System {
 
 /// The permission bits of this program's file.
 fn executable_mode() -> Result<u32, String> {
-    fs::metadata("/proc/self/exe")
-        .map(|found| found.mode() & 0o7777)
-        .map_err(|error| reason(&error))
+    let found = fs::metadata("/proc/self/exe").map_err(|error| reason(&error))?;
+    Ok(found.mode() & 0o7777)
 }
 
 fn container() -> Container {
     let markers = ["/.dockerenv", "/run/.containerenv"].map(PathBuf::from);
     let is_initial = |link: &str, initial| {
-        let found = fs::read_link(link)
-            .map_err(|error| reason(&error))
-            .and_then(|found| parse_namespace(&found.to_string_lossy()));
-        found.map(|inode| inode == initial).into()
+        let link = fs::read_link(link).map_err(|error| reason(&error));
+        let inode = link.and_then(|link| parse_namespace(&link.to_string_lossy()));
+        inode.map(|inode| inode == initial).into()
     };
+    let markers = markers.into_iter().filter(|marker| marker.exists());
     Container {
-        markers: markers
-            .into_iter()
-            .filter(|marker| marker.exists())
-            .collect(),
+        markers: markers.collect(),
         initial_pid_namespace: is_initial("/proc/self/ns/pid", INITIAL_PID_NAMESPACE),
         initial_user_namespace: is_initial("/proc/self/ns/user", INITIAL_USER_NAMESPACE),
     }
@@ -64,9 +60,8 @@ fn container() -> Container {
 
 /// The text of a file, or why it cannot be read.
 fn text(path: &str) -> Result<String, String> {
-    fs::read(path)
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        .map_err(|error| reason(&error))
+    let bytes = fs::read(path).map_err(|error| reason(&error))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn setting(path: &str) -> Setting {
@@ -117,14 +112,12 @@ fn status_line<T>(
     name: &str,
     parse: impl Fn(&str) -> Option<T>,
 ) -> Reading<T> {
-    let lines = match text {
-        Ok(text) => text.lines(),
+    let text = match text {
+        Ok(text) => text,
         Err(reason) => return Reading::unknown(reason),
     };
-    match lines
-        .filter_map(|line| line.split_once(':'))
-        .find(|(found, _)| *found == name)
-    {
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    match lines.find(|(found, _)| *found == name) {
         Some((_, value)) => parse(value.trim()).ok_or_else(|| unexpected(value)).into(),
         None => Reading::unknown(format!("no line {name}")),
     }
@@ -154,9 +147,8 @@ fn parse_namespace(link: &str) -> Result<u64, String> {
     let inode = link
         .split_once(":[")
         .and_then(|(_, rest)| rest.strip_suffix(']'));
-    inode
-        .and_then(|inode| inode.parse().ok())
-        .ok_or_else(|| unexpected(link))
+    let inode = inode.and_then(|inode| inode.parse().ok());
+    inode.ok_or_else(|| unexpected(link))
 }
 
 /// Parses `/etc/os-release`, which has shell assignments. Without any, the distribution has no
@@ -165,29 +157,22 @@ fn parse_os_release(text: &str) -> Distribution {
     let value = |name: &str| {
         let mut assignments = text.lines().filter_map(|line| line.trim().split_once('='));
         // As in a shell, the last assignment counts.
-        assignments
-            .rfind(|(found, _)| *found == name)
-            .map(|(_, value)| unquote(value))
-            .unwrap_or_default()
+        let last = assignments.rfind(|(found, _)| *found == name);
+        last.map(|(_, value)| unquote(value)).unwrap_or_default()
     };
     let [id, like] = ["ID", "ID_LIKE"].map(value);
-    let ids = id
-        .split_whitespace()
-        .chain(like.split_whitespace())
-        .map(str::to_ascii_lowercase)
-        .collect();
+    let ids = id.split_whitespace().chain(like.split_whitespace());
     Distribution {
         name: value("PRETTY_NAME"),
-        ids,
+        ids: ids.map(str::to_ascii_lowercase).collect(),
     }
 }
 
 /// The value of a shell assignment without quotes and backslashes.
 fn unquote(value: &str) -> String {
     let value = value.trim();
-    let inner = ['"', '\'']
-        .iter()
-        .find_map(|&quote| value.strip_prefix(quote)?.strip_suffix(quote));
+    let unquoted = |quote| value.strip_prefix(quote)?.strip_suffix(quote);
+    let inner = ['"', '\''].into_iter().find_map(unquoted);
     let mut characters = inner.unwrap_or(value).chars();
     let mut plain = String::new();
     while let Some(c) = characters.next() {
@@ -214,25 +199,17 @@ mod tests {
     #[test]
     fn this_machine_can_be_read() {
         let system = System::read();
-        assert_eq!(
-            system.kernel.known().map(String::as_str),
-            text("/proc/sys/kernel/osrelease")
-                .as_deref()
-                .map(str::trim)
-                .ok()
-        );
-        assert!(
-            system.status.effective.known().is_some() && system.status.bounding.known().is_some()
-        );
+        let release = text("/proc/sys/kernel/osrelease").expect("has one");
+        assert_eq!(system.kernel, Reading::Known(release.trim().to_owned()));
+        assert!(system.status.effective.known().is_some());
+        assert!(system.status.bounding.known().is_some());
         assert!(system.container.initial_pid_namespace.known().is_some());
     }
 
     #[test]
     fn a_setting_that_this_kernel_lacks_is_known_to_be_absent() {
-        assert_eq!(
-            setting("/proc/sys/kernel/no-such-setting"),
-            Reading::Known(None)
-        );
+        let absent = setting("/proc/sys/kernel/no-such-setting");
+        assert_eq!(absent, Reading::Known(None));
         assert!(matches!(setting("/proc/self"), Reading::Unknown { .. }));
     }
 

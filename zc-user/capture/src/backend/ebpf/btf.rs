@@ -153,18 +153,12 @@ impl<'a> Btf<'a> {
 
     /// The ids of the types of these tracepoints; missing ones are left out.
     pub fn tracepoints(&self, names: impl IntoIterator<Item = &'static str>) -> Tracepoints {
-        Tracepoints(
-            names
-                .into_iter()
-                .filter_map(|name| Some((*self.tracepoints.get(name.as_bytes())?, name)))
-                .collect(),
-        )
+        let id = |name: &'static str| Some((*self.tracepoints.get(name.as_bytes())?, name));
+        Tracepoints(names.into_iter().filter_map(id).collect())
     }
 
     fn structure(&self, name: &str) -> Option<Type> {
-        self.structures
-            .get(name.as_bytes())
-            .and_then(|&start| self.type_at(start))
+        self.type_at(*self.structures.get(name.as_bytes())?)
     }
 
     fn member(&self, outer: Type, name: &str, depth: u32) -> Option<(u32, u32)> {
@@ -330,11 +324,10 @@ pub(crate) fn kernel_fields(btf: &Btf<'_>) -> Result<(KernelFields, Vec<String>)
         match group.need {
             Need::Required => fill(btf, group, &mut fields)?,
             Need::Optional => drop(fill(btf, group, &mut fields)),
-            Need::All(unknown) => notes.extend(
-                fill(btf, group, &mut fields)
-                    .err()
-                    .map(|missing| missing_note(unknown, missing)),
-            ),
+            Need::All(unknown) => {
+                let missing = fill(btf, group, &mut fields).err();
+                notes.extend(missing.map(|missing| missing_note(unknown, missing)));
+            }
             Need::Each(unknown) => {
                 for field in group.fields {
                     match find_field(btf, field) {
@@ -360,10 +353,8 @@ fn fill(btf: &Btf<'_>, group: &Group, fields: &mut KernelFields) -> Result<(), M
 
 /// Looks a field up. If it is missing, the error has the name that it has on most kernels.
 fn find_field(btf: &Btf<'_>, field: &Field) -> Result<u32, MissingField> {
-    let found = field
-        .places
-        .iter()
-        .find_map(|place| find_place(btf, *place));
+    let mut places = field.places.iter();
+    let found = places.find_map(|place| find_place(btf, *place));
     found.ok_or_else(|| MissingField(field.places.first().map_or("", name_of)))
 }
 

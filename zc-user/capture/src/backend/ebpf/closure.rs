@@ -73,9 +73,8 @@ pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, T
 
 /// The name of the helper thread.
 fn watcher_name() -> String {
-    String::from_utf8_lossy(&zc_ebpf::WATCHER_COMM)
-        .trim_end_matches('\0')
-        .to_owned()
+    let name = String::from_utf8_lossy(&zc_ebpf::WATCHER_COMM);
+    name.trim_end_matches('\0').to_owned()
 }
 
 /// What the helper needs when the closure has returned.
@@ -102,9 +101,8 @@ fn watch(
                 },
             }
         };
-        watch
-            .conclude(Until::RootEnds, &mut loaded, &mut trace)
-            .await?;
+        let until = Until::RootEnds;
+        watch.conclude(until, &mut loaded, &mut trace).await?;
         Ok(trace)
     })
 }
@@ -137,9 +135,8 @@ fn describe_root(trace: &mut Trace) {
     let command = trace.command.clone();
     if let Some(root) = trace.processes.first_mut() {
         root.ppid = Some(std::os::unix::process::parent_id());
-        root.exe = std::env::current_exe()
-            .ok()
-            .map(|path| path.to_string_lossy().into_owned());
+        let exe = std::env::current_exe().ok();
+        root.exe = exe.map(|path| path.to_string_lossy().into_owned());
         root.command = Some(command);
         root.state = State::Running;
     }

@@ -54,9 +54,8 @@ pub(super) enum Preemption {
 impl Preemption {
     /// Finds it out for the running kernel, which has these types.
     pub(super) fn find(types: &btf::Btf<'_>) -> Self {
-        if unavailable::version(&unavailable::release())
-            .is_none_or(|version| version < FIRST_WITH_PREEMPTION)
-        {
+        let version = unavailable::version(&unavailable::release());
+        if version.is_none_or(|version| version < FIRST_WITH_PREEMPTION) {
             Self::Never
         } else if has_expected_events(types) && has_readable_events() {
             Self::Avoided
@@ -67,19 +66,17 @@ impl Preemption {
 
     /// The note about it, if there is one.
     pub(super) fn note(self) -> Option<String> {
-        let note = "under load this kernel may skip eBPF programs (zctrace counts how often); as root, with tracefs mounted on /sys/kernel/tracing, \
+        const NOTE: &str = "under load this kernel may skip eBPF programs (zctrace counts how often); as root, with tracefs mounted on /sys/kernel/tracing, \
                     zctrace uses programs that the kernel does not skip";
-        (self == Self::Possible).then(|| note.to_owned())
+        (self == Self::Possible).then(|| NOTE.to_owned())
     }
 }
 
 fn has_expected_events(types: &btf::Btf<'_>) -> bool {
-    let is_expected = |field: &RecordField| {
-        types
-            .offset_of(field.structure, &[field.name])
-            .is_some_and(|offset| offset as usize == field.offset)
-    };
-    records::ALL.iter().all(is_expected)
+    records::ALL.iter().all(|field: &RecordField| {
+        let offset = types.offset_of(field.structure, &[field.name]);
+        offset.is_some_and(|offset| offset as usize == field.offset)
+    })
 }
 
 /// Whether programs can be attached to perf's events: only root can read their numbers in tracefs.
@@ -88,13 +85,10 @@ fn has_readable_events() -> bool {
         Site::Event { category, name } => Some(Path::new(category).join(name).join("id")),
         Site::Tracepoint(_) => None,
     };
-    let is_readable = |events: &str| {
-        programs::NOT_PREEMPTED
-            .iter()
-            .filter_map(path)
-            .all(|path| fs::File::open(Path::new(events).join(path)).is_ok())
-    };
-    EVENTS.into_iter().any(is_readable)
+    EVENTS.into_iter().map(Path::new).any(|events| {
+        let mut paths = programs::NOT_PREEMPTED.iter().filter_map(path);
+        paths.all(|path| fs::File::open(events.join(path)).is_ok())
+    })
 }
 
 /// A program and what it is attached to.
@@ -142,9 +136,8 @@ impl Hook {
 
     /// Whether it counts operations of `io_uring`.
     pub(super) fn is_for_rings(&self) -> bool {
-        programs::RING
-            .iter()
-            .any(|(program, _)| *program == self.role)
+        let mut rings = programs::RING.iter();
+        rings.any(|(program, _)| *program == self.role)
     }
 
     /// The tracepoint; `None` for a perf event.
@@ -158,10 +151,8 @@ impl Hook {
     /// Its place in the order of loading: those that take the verifier longest come first, so that
     /// no thread has only them left.
     pub(super) fn rank(&self) -> usize {
-        LONGEST
-            .iter()
-            .position(|&role| role == self.role)
-            .unwrap_or(LONGEST.len())
+        let place = LONGEST.iter().position(|&role| role == self.role);
+        place.unwrap_or(LONGEST.len())
     }
 
     /// Loads the program, which has the kernel verify it.
@@ -217,25 +208,23 @@ pub(super) type Link = Box<dyn Send>;
 /// count calls.
 pub(crate) fn missing_tracepoints(types: &btf::Btf<'_>) -> impl Iterator<Item = &'static str> {
     let hooks = Hook::choose(&[], Preemption::find(types)).into_iter();
-    hooks
-        .filter_map(|hook| hook.tracepoint())
-        .filter(|name| !types.has_tracepoint(name))
+    let tracepoints = hooks.filter_map(|hook| hook.tracepoint());
+    tracepoints.filter(|name| !types.has_tracepoint(name))
 }
 
 /// How often the kernel skipped this program; 0 if it is not loaded.
 pub(super) fn misses(program: &Program) -> io::Result<u64> {
     let Ok(fd) = program.fd() else { return Ok(0) };
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd()))?;
-    recursion_misses(&info).ok_or_else(|| {
-        io::Error::other("the kernel does not report how often it skipped a program")
-    })
+    let unknown = "the kernel does not report how often it skipped a program";
+    recursion_misses(&info).ok_or_else(|| io::Error::other(unknown))
 }
 
 /// Parses the number in `/proc/self/fdinfo` (`bpf_prog_show_fdinfo` of the kernel's
 /// kernel/bpf/syscall.c, since 5.12).
 fn recursion_misses(info: &str) -> Option<u64> {
-    info.lines()
-        .find_map(|line| line.strip_prefix("recursion_misses:")?.trim().parse().ok())
+    let mut lines = info.lines();
+    lines.find_map(|line| line.strip_prefix("recursion_misses:")?.trim().parse().ok())
 }
 
 #[cfg(test)]

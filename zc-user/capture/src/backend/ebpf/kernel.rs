@@ -123,11 +123,8 @@ pub(crate) fn describe(file: TypesFile) -> Result<Kernel, EbpfUnavailable> {
     };
     let preemption = Preemption::find(&types);
     notes.extend(preemption.note());
-    let tracepoints = types.tracepoints(
-        Hook::choose(&rings, preemption)
-            .iter()
-            .filter_map(Hook::tracepoint),
-    );
+    let hooks = Hook::choose(&rings, preemption);
+    let tracepoints = types.tracepoints(hooks.iter().filter_map(Hook::tracepoint));
     Ok(Kernel {
         tracepoints,
         fields,

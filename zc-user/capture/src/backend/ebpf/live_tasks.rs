@@ -51,23 +51,25 @@ pub fn is_proc_ours() -> bool {
 /// joined may still be about to end: the kernel finishes it a little later.
 fn counters(pid: u32, tid: u32) -> Option<RawCounters> {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{file}")).ok();
-    let stat = Stat::parse(&read("stat")?)?;
-    if stat.flags & EXITING != 0 {
+    let [flags, minor_faults, major_faults, user, system] = parse_stat(&read("stat")?)?;
+    if flags & EXITING != 0 {
         return None;
     }
     let status = read("status")?;
     let schedstat = read("schedstat").unwrap_or_default();
     let runtime_ns = schedstat.split_ascii_whitespace().next();
-    let runtime_ns = runtime_ns.and_then(|text| text.parse().ok());
+    let (user_ns, system_ns) = (user * NS_PER_TICK, system * NS_PER_TICK);
     Some(RawCounters {
-        user_ns: stat.user_ns,
-        system_ns: stat.system_ns,
+        user_ns,
+        system_ns,
         // Without CONFIG_SCHED_INFO, the sampled times are all there is.
-        runtime_ns: runtime_ns.unwrap_or(stat.user_ns + stat.system_ns),
+        runtime_ns: runtime_ns
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(user_ns + system_ns),
         voluntary_switches: field(&status, "voluntary_ctxt_switches:")?,
         involuntary_switches: field(&status, "nonvoluntary_ctxt_switches:")?,
-        minor_faults: stat.minor_faults,
-        major_faults: stat.major_faults,
+        minor_faults,
+        major_faults,
     })
 }
 
@@ -76,31 +78,14 @@ fn field(status: &str, name: &str) -> Option<u64> {
     lines.find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
-#[derive(Debug, PartialEq, Eq)]
-struct Stat {
-    /// The kernel's `task_struct.flags`.
-    flags: u64,
-    minor_faults: u64,
-    major_faults: u64,
-    user_ns: u64,
-    system_ns: u64,
-}
-
-impl Stat {
-    /// Parses `/proc/PID/stat` (`man 5 proc_pid_stat`). The name, in parentheses, may contain any
-    /// of the separators.
-    fn parse(text: &str) -> Option<Self> {
-        let (_, after_name) = text.rsplit_once(')')?;
-        let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();
-        let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
-        Some(Self {
-            flags: number(6)?,
-            minor_faults: number(7)?,
-            major_faults: number(9)?,
-            user_ns: number(11)? * NS_PER_TICK,
-            system_ns: number(12)? * NS_PER_TICK,
-        })
-    }
+/// Parses `/proc/PID/stat` (`man 5 proc_pid_stat`): the kernel's `task_struct.flags`, minor and
+/// major faults, user and system time in ticks. The name, in parentheses, may contain any of the
+/// separators.
+fn parse_stat(text: &str) -> Option<[u64; 5]> {
+    let (_, after_name) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();
+    let number = |index: usize| fields.get(index)?.parse().ok();
+    Some([number(6)?, number(7)?, number(9)?, number(11)?, number(12)?])
 }
 
 /// `USER_HZ` is 100 on every architecture that zctrace runs on.
@@ -113,14 +98,7 @@ mod tests {
     #[test]
     fn a_name_that_looks_like_fields_is_skipped() {
         let text = "12 (a) 1 (b)) R 1 2 3 4 5 6 70 8 90 10 110 120 13 14";
-        let stat = Stat {
-            flags: 6,
-            minor_faults: 70,
-            major_faults: 90,
-            user_ns: 1_100_000_000,
-            system_ns: 1_200_000_000,
-        };
-        assert_eq!(Stat::parse(text), Some(stat));
+        assert_eq!(parse_stat(text), Some([6, 70, 90, 110, 120]));
     }
 
     #[test]

@@ -16,7 +16,6 @@ pub(crate) mod hooks;
 pub(crate) mod kernel;
 mod live_tasks;
 mod loader;
-mod needed;
 pub(crate) mod object;
 pub(crate) mod rehearsal;
 mod run;

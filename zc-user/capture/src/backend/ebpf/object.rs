@@ -25,7 +25,7 @@ use super::{
     forgetting::Forgetting,
     hooks::{Hook, Link, misses},
     kernel::{self, Kernel, TypesFile},
-    loader, needed,
+    loader,
     unavailable::{
         self, EbpfUnavailable, TooOld, no_thread, object_refused, program_refused, refused,
     },
@@ -124,24 +124,12 @@ impl Loaded {
         make_room_for_descriptors();
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
         let (kernel, prepared) = prepare(types, settings.selection)?;
-        let Prepared {
-            mut loader,
-            specs,
-            mut object,
-        } = prepared;
+        let Prepared { mut loader, specs } = prepared;
         let tracepoints = kernel.tracepoints;
-        let types = thread::Builder::new()
-            .spawn(move || tracepoints.to_types())
-            .map_err(|error| no_thread(&error))?;
-        let rings = if settings.selection.contains_rings() {
-            kernel.rings.as_slice()
-        } else {
-            &[]
-        };
-        let hooks = Hook::choose(rings, kernel.preemption);
-        let programs = hooks.iter().map(|hook| hook.program);
-        let programs: Vec<&str> = programs.chain([programs::SCOPE]).collect();
-        needed::keep_programs(&mut object, &programs);
+        let types = thread::Builder::new().spawn(move || tracepoints.to_types());
+        let types = types.map_err(|error| no_thread(&error))?;
+        let rings = Some(kernel.rings).filter(|_| settings.selection.contains_rings());
+        let hooks = Hook::choose(&rings.unwrap_or_default(), kernel.preemption);
         let globals = Globals {
             fields: kernel.fields,
             specs,
@@ -149,10 +137,11 @@ impl Loaded {
             last_slot: task_slots(settings.limits) - 1,
             uses_near_rows: u32::from(near_rows(settings.limits.max_rows) > 0),
         };
-        let mut ebpf = load(&mut loader, &object, &globals, settings, processors)?;
+        let mut ebpf = load(&mut loader, &globals, settings, processors)?;
         let types = joined(types.join())?.map_err(|error| refused(&error))?;
         let links = attach(&mut ebpf, &types, &hooks, processors)?;
         let events = take(&mut ebpf, maps::EVENTS)?;
+        let has_callers = settings.recorded.has_callers();
         let this = Self {
             maps: Maps {
                 tasks: take(&mut ebpf, maps::TASKS)?,
@@ -177,16 +166,18 @@ impl Loaded {
             is_over: take(&mut ebpf, maps::IS_OVER)?,
             is_awaited: Some(take(&mut ebpf, maps::IS_AWAITED)?),
             epoch: Some(take(&mut ebpf, maps::EPOCH)?),
-            forgetting: (!settings.recorded.has_callers())
-                .then(|| forgetting(&mut ebpf, settings.limits))
-                .transpose()?,
+            forgetting: if has_callers {
+                None
+            } else {
+                Some(forgetting(&mut ebpf, settings.limits)?)
+            },
             max_files: settings.limits.max_files,
             max_samples: settings.recorded.most_samples(),
-            samples: settings
-                .recorded
-                .has_callers()
-                .then(|| take(&mut ebpf, maps::SAMPLES))
-                .transpose()?,
+            samples: if has_callers {
+                Some(take(&mut ebpf, maps::SAMPLES)?)
+            } else {
+                None
+            },
             counters_known: btf::has_counters(&kernel.fields),
             has_succeeded_paths: settings.recorded.has_paths(),
             sees_memory: settings.recorded.has_files() && kernel.fields.vma_file != ABSENT,
@@ -239,9 +230,8 @@ impl Loaded {
             max_samples: self.max_samples,
             ..Control::default()
         };
-        self.control
-            .set(0, control, 0)
-            .map_err(|error| refused(&error))
+        let set = self.control.set(0, control, 0);
+        set.map_err(|error| refused(&error))
     }
 
     /// Which events wake their reader, for the one that changes it.
@@ -322,8 +312,6 @@ struct Prepared {
     loader: EbpfLoader<'static>,
     /// By slot.
     specs: Vec<CallSpec>,
-    /// A copy of [`OBJECT`].
-    object: Vec<u8>,
 }
 
 /// Finds out what has to be known of the kernel with these types, and meanwhile prepares what does
@@ -332,13 +320,11 @@ fn prepare(types: TypesFile, selection: &Selection) -> Result<(Kernel, Prepared)
     thread::scope(|scope| {
         let prepare = || Prepared {
             specs: specs(selection),
-            object: OBJECT.to_vec(),
             // From here on, the thread cannot open files.
             loader: loader::new(),
         };
-        let prepared = thread::Builder::new()
-            .spawn_scoped(scope, prepare)
-            .map_err(|error| no_thread(&error))?;
+        let prepared = thread::Builder::new().spawn_scoped(scope, prepare);
+        let prepared = prepared.map_err(|error| no_thread(&error))?;
         Ok((kernel::describe(types)?, joined(prepared.join())?))
     })
 }
@@ -369,7 +355,6 @@ struct Globals {
 /// Loads the object with maps of the size that the settings say.
 fn load<'a>(
     loader: &mut EbpfLoader<'a>,
-    object: &[u8],
     globals: &'a Globals,
     settings: &Settings<'_>,
     processors: usize,
@@ -399,7 +384,7 @@ fn load<'a>(
         // If the verifier refuses, its log has the reason, without the megabytes of states that led
         // there.
         .verifier_log_level(VerifierLogLevel::STATS)
-        .load(object)
+        .load(OBJECT)
         .map_err(|error| object_refused(&error))
 }
 
@@ -413,10 +398,8 @@ static LEVELS: [u8; 2] = [0, aya_log::Level::Debug as u8];
 /// copies its page tables.
 fn events_bytes(max_tasks: u32, processors: usize) -> u32 {
     let most = if processors > 2 { 1 << 23 } else { 1 << 22 };
-    max_tasks
-        .saturating_mul(512)
-        .clamp(1 << 14, most)
-        .next_power_of_two()
+    let bytes = max_tasks.saturating_mul(512).clamp(1 << 14, most);
+    bytes.next_power_of_two()
 }
 
 /// Room for the first rows of an epoch, twice as many as there mostly are. It comes on top of the
@@ -583,14 +566,10 @@ mod tests {
 
     #[test]
     fn the_ring_of_events_grows_with_tasks_and_processors_within_limits() {
-        assert_eq!(
-            [1, 16, 1000, 16_384, u32::MAX].map(|tasks| events_bytes(tasks, 2)),
-            [1 << 14, 1 << 14, 1 << 19, 1 << 22, 1 << 22]
-        );
-        assert_eq!(
-            [1, 2, 3, 4, 5, usize::MAX].map(|processors| events_bytes(16_384, processors)),
-            [22, 22, 23, 23, 23, 23].map(|bits| 1 << bits)
-        );
+        let by_tasks = [1, 16, 1000, 16_384, u32::MAX].map(|tasks| events_bytes(tasks, 2));
+        assert_eq!(by_tasks, [14, 14, 19, 22, 22].map(|bits| 1 << bits));
+        let by_processors = [1, 2, 3, usize::MAX].map(|count| events_bytes(16_384, count));
+        assert_eq!(by_processors, [22, 22, 23, 23].map(|bits| 1 << bits));
     }
 
     #[test]

@@ -48,9 +48,11 @@ impl<K: Pod, V: Pod> TryFrom<Map> for Table<K, V> {
         // Compares the sizes of keys and values with those of the map.
         match &map {
             Map::Array(_) if size_of::<K>() == size_of::<u32>() => {
-                drop(Array::<&MapData, V>::try_from(&map)?);
+                Array::<&MapData, V>::try_from(&map)?;
             }
-            map => drop(HashMap::<&MapData, K, V>::try_from(map)?),
+            map => {
+                HashMap::<&MapData, K, V>::try_from(map)?;
+            }
         }
         let (Map::HashMap(map) | Map::Array(map)) = map else {
             return Err(MapError::InvalidMapType { map_type: 0 });

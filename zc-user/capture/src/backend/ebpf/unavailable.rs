@@ -96,12 +96,10 @@ impl TooOld {
     /// Whether the kernel of this release is too old. If the release does not say, loading the
     /// programs is tried.
     pub fn check(release: &str) -> Result<(), Self> {
-        if version(release).is_some_and(|version| version < OLDEST_KERNEL)
-            && !has_backports(release)
-        {
-            return Err(Self {
-                release: release.to_owned(),
-            });
+        let is_old = version(release).is_some_and(|version| version < OLDEST_KERNEL);
+        if is_old && !has_backports(release) {
+            let release = release.to_owned();
+            return Err(Self { release });
         }
         Ok(())
     }
@@ -110,26 +108,23 @@ impl TooOld {
 /// Major and minor version in a kernel's release; `None` if it does not begin with them.
 pub(super) fn version(release: &str) -> Option<(u32, u32)> {
     let (major, rest) = release.split_once('.')?;
-    let end = rest
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(rest.len());
-    Some((major.parse().ok()?, rest[..end].parse().ok()?))
+    let minor = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// Whether the distribution backports BPF to old kernels: Red Hat and its derivatives, as in
 /// `5.14.0-503.11.1.el9_5.x86_64`.
 fn has_backports(release: &str) -> bool {
-    release.split('.').any(|part| {
-        part.strip_prefix("el")
-            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-    })
+    let mut versions = release
+        .split('.')
+        .filter_map(|part| part.strip_prefix("el"));
+    versions.any(|version| version.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// The running kernel's release, as `uname -r` shows it; empty if it cannot be read.
 pub(super) fn release() -> String {
-    uname()
-        .map(|system| system.release().to_string_lossy().into_owned())
-        .unwrap_or_default()
+    let release = uname().map(|system| system.release().to_string_lossy().into_owned());
+    release.unwrap_or_default()
 }
 
 /// The kernel refuses to create a map, load the object's types or something else that is not a
@@ -193,45 +188,46 @@ pub(super) fn no_thread(error: &io::Error) -> EbpfUnavailable {
 
 /// The error with its causes, without the verifier's log.
 fn one_line(error: &(dyn error::Error + 'static)) -> String {
-    let chain = std::iter::successors(Some(error), |&error| error.source());
-    let parts: Vec<String> = chain
-        .filter_map(|error| error.to_string().lines().next().map(str::to_owned))
+    let messages = chain(error).map(ToString::to_string);
+    let parts: Vec<String> = messages
+        .filter_map(|message| message.lines().next().map(str::to_owned))
         .collect();
     parts.join(": ")
 }
 
 /// Whether the innermost cause is that this is not permitted.
 fn is_denied(error: &(dyn error::Error + 'static)) -> bool {
+    let mut errors = chain(error).filter_map(|error| error.downcast_ref::<io::Error>());
+    errors.any(|error| error.kind() == io::ErrorKind::PermissionDenied)
+}
+
+/// The error and its causes.
+fn chain<'e>(
+    error: &'e (dyn error::Error + 'static),
+) -> impl Iterator<Item = &'e (dyn error::Error + 'static)> {
     std::iter::successors(Some(error), |&error| error.source())
-        .filter_map(|error| error.downcast_ref::<io::Error>())
-        .any(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// Why the verifier refuses a program: the first line of its log that is neither a progress note
 /// nor a statistic. If there are several, the first is the most specific. `None` if there is none.
 /// The log is that of `BPF_LOG_STATS`, without instructions.
 fn verifier_reason(log: &str) -> Option<String> {
-    // 6.1 writes the last one for every program with a typed argument.
-    const NOTES: [&str; 5] = [
+    const NOTES: [&str; 8] = [
         "Validating ",
         "func#",
         "Func#",
         "func '",
+        // 6.1 writes it for every program with a typed argument.
         "reg type unsupported for arg#0 function",
+        // `print_verification_stats` of the kernel's kernel/bpf/verifier.c.
+        "verification time ",
+        "stack depth ",
+        "processed ",
     ];
-    // `print_verification_stats` of the kernel's kernel/bpf/verifier.c.
-    const STATISTICS: [&str; 3] = ["verification time ", "stack depth ", "processed "];
-    let is_reason = |line: &&str| {
-        !line.is_empty()
-            && !NOTES
-                .iter()
-                .chain(&STATISTICS)
-                .any(|start| line.starts_with(start))
-    };
-    log.lines()
-        .map(str::trim)
-        .find(is_reason)
-        .map(str::to_owned)
+    let is_reason =
+        |line: &str| !line.is_empty() && !NOTES.iter().any(|start| line.starts_with(start));
+    let mut lines = log.lines().map(str::trim);
+    lines.find(|line| is_reason(line)).map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -104,9 +104,9 @@ impl Places {
         for entry in fs::read_dir(&self.root)? {
             let path = entry?.path();
             if path.is_dir() {
-                fs::remove_dir_all(path)?
+                fs::remove_dir_all(path)?;
             } else {
-                fs::remove_file(path)?
+                fs::remove_file(path)?;
             }
         }
         Ok(())
@@ -173,9 +173,8 @@ fn free_memory_bytes() -> Result<u64> {
     let mut lines = text.lines();
     let line = lines.find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
-    Ok(kib
-        .map(|kib: u64| kib * 1024)
-        .context("/proc/meminfo has no MemAvailable")?)
+    let bytes = kib.map(|kib: u64| kib * 1024);
+    bytes.context("/proc/meminfo has no MemAvailable")
 }
 
 /// Runs a command and returns what it prints. An error if it fails.

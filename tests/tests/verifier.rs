@@ -230,8 +230,8 @@ fn loads_of(mut zctrace: Command) -> Vec<Load> {
     zctrace.stderr(Stdio::null());
     // SAFETY: one system call.
     unsafe { zctrace.pre_exec(|| ptrace::traceme().map_err(io::Error::from)) };
-    let child = zctrace.spawn().expect("zctrace starts");
-    let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
+    let id = zctrace.spawn().expect("zctrace starts").id();
+    let pid = Pid::from_raw(i32::try_from(id).expect("a pid"));
     let mut memory = File::options();
     let memory = memory
         .read(true)

@@ -75,12 +75,12 @@ struct Pair {
 
 impl Pair {
     /// Their beginnings, to read to.
-    fn to_read(&mut self, first: usize, second: usize) -> [IoSliceMut<'_>; 2] {
+    fn for_reading(&mut self, first: usize, second: usize) -> [IoSliceMut<'_>; 2] {
         [&mut self.first[..first], &mut self.second[..second]].map(IoSliceMut::new)
     }
 
     /// The same, to write from.
-    fn to_write(&self, first: usize, second: usize) -> [IoSlice<'_>; 2] {
+    fn for_writing(&self, first: usize, second: usize) -> [IoSlice<'_>; 2] {
         [&self.first[..first], &self.second[..second]].map(IoSlice::new)
     }
 }
@@ -145,12 +145,12 @@ impl Files {
             tally.full(
                 "readv",
                 30,
-                readv(&self.input, &mut self.pair.to_read(10, 20)),
+                readv(&self.input, &mut self.pair.for_reading(10, 20)),
             );
             tally.full(
                 "writev",
                 70,
-                writev(&self.output, &self.pair.to_write(30, 40)),
+                writev(&self.output, &self.pair.for_writing(30, 40)),
             );
         }
     }
@@ -160,15 +160,15 @@ impl Files {
     fn vectored_at_offsets(&mut self, tally: &mut Tally) {
         let none = ReadWriteFlags::empty();
         for _ in 0..2 {
-            let got = preadv(&self.input, &mut self.pair.to_read(100, 200), 1);
+            let got = preadv(&self.input, &mut self.pair.for_reading(100, 200), 1);
             tally.full("preadv", 300, got);
-            let got = pwritev(&self.output, &self.pair.to_write(50, 60), 1);
+            let got = pwritev(&self.output, &self.pair.for_writing(50, 60), 1);
             tally.full("pwritev", 110, got);
         }
         for _ in 0..4 {
-            let got = preadv2(&self.input, &mut self.pair.to_read(5, 6), 1, none);
+            let got = preadv2(&self.input, &mut self.pair.for_reading(5, 6), 1, none);
             tally.full("preadv2", 11, got);
-            let got = pwritev2(&self.output, &self.pair.to_write(7, 8), 1, none);
+            let got = pwritev2(&self.output, &self.pair.for_writing(7, 8), 1, none);
             tally.full("pwritev2", 15, got);
         }
     }
@@ -409,10 +409,10 @@ impl Sockets {
         // `first`.
         let sent = unsafe { libc::sendmmsg(self.sender.as_raw_fd(), messages, count, 0) };
         tally.done("sendmmsg", None, Ok(()), all_messages(sent));
-        let (receiver, no_limit) = (self.receiver.as_raw_fd(), ptr::null_mut());
+        let (socket, no_limit) = (self.receiver.as_raw_fd(), ptr::null_mut());
         // SAFETY: the same. Nothing else uses `first` while the three messages are written to it.
-        let received = unsafe { libc::recvmmsg(receiver, messages, count, 0, no_limit) };
-        tally.done("recvmmsg", None, Ok(()), all_messages(received));
+        let got = unsafe { libc::recvmmsg(socket, messages, count, 0, no_limit) };
+        tally.done("recvmmsg", None, Ok(()), all_messages(got));
     }
 }
 

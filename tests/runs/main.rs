@@ -8,12 +8,13 @@ mod stack;
 
 use std::{
     fs,
+    io::{BufRead as _, BufReader},
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, ExitCode, Stdio},
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Parser, Subcommand};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use zctrace::report::Report;
@@ -125,29 +126,77 @@ impl Tools {
     ) -> Result<Report> {
         let file = scratch.join("report.json");
         let mut trace = Command::new(self.program("zctrace"));
-        trace
-            .args(["--format", "json", "-o"])
-            .arg(&file)
-            .args(options)
-            .arg("--")
-            .args(command);
+        trace.args(["--format", "json", "-o"]).arg(&file);
+        trace.args(options).arg("--").args(command);
         trace.stdin(Stdio::null()).stderr(Stdio::piped());
-        trace.stdout(if stdout == Stdout::Pipe {
-            Stdio::piped()
-        } else {
-            Stdio::null()
+        trace.stdout(match stdout {
+            Stdout::Pipe => Stdio::piped(),
+            Stdout::Null => Stdio::null(),
         });
-        let output = ending_with_us(&mut trace)
+        let traced = ending_with_us(&mut trace)
             .spawn()
-            .and_then(Child::wait_with_output)
-            .context("cannot start zctrace")?;
-        if !output.status.success() {
-            bail!(
-                "{} failed: {}",
-                command.join(" "),
-                String::from_utf8_lossy(&output.stderr).trim()
-            );
-        }
+            .and_then(Child::wait_with_output);
+        let output = traced.context("cannot start zctrace")?;
+        let (command, said) = (command.join(" "), String::from_utf8_lossy(&output.stderr));
+        ensure!(output.status.success(), "{command} failed: {}", said.trim());
         serde_json::from_slice(&fs::read(&file)?).context("the report of zctrace")
+    }
+}
+
+/// `copier feed` or `copier sink`: the other side of a copy. It is killed when the value is
+/// dropped.
+pub struct Peer {
+    process: Child,
+    address: String,
+}
+
+impl Peer {
+    /// Starts the copier with these arguments, and returns once it listens.
+    pub fn start(copier: &Path, arguments: &[&str]) -> Result<Self> {
+        let mut command = Command::new(copier);
+        command
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        let mut peer = Self {
+            process: command.spawn().context("cannot start the copier")?,
+            address: String::new(),
+        };
+        let stdout = peer.process.stdout.take().context("it has no output")?;
+        let mut lines = BufReader::new(stdout);
+        let mut line = String::new();
+        lines.read_line(&mut line)?;
+        let Some(address) = line.trim_end().strip_prefix("listening ") else {
+            bail!("the copier does not listen: {line:?}")
+        };
+        address.clone_into(&mut peer.address);
+        // It prints what it received. Nobody needs that, but the pipe must stay open and not be
+        // full.
+        std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+        Ok(peer)
+    }
+
+    /// The address on which it listens, as an argument of the copier.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Waits for its successful end.
+    pub fn finish(mut self) -> Result<()> {
+        let status = self.process.wait()?;
+        ensure!(
+            status.success(),
+            "the other side of {} failed ({status})",
+            self.address
+        );
+        Ok(())
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // Both fail if it has ended already, which does not matter.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }

@@ -3,14 +3,13 @@
 //! this process is killed.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{Read as _, Write as _},
-    os::fd::AsRawFd as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use nix::{
     mount::{MsFlags, mount},
     sched::{CloneFlags, unshare},
@@ -72,35 +71,22 @@ impl Places {
         if directory.exists() {
             return Ok(directory);
         }
-        match place {
-            Place::Disk => ensure_free(
-                free_disk_bytes(&self.root)?,
-                bytes,
-                "on the disk of the temporary directory",
-            )?,
-            Place::Memory => {
-                ensure_free(free_memory_bytes()?, bytes + OVERHEAD_BYTES, "in memory")?
-            }
-            Place::Ext4 | Place::Btrfs => {
-                ensure_free(
-                    free_disk_bytes(&self.root)?,
-                    image_bytes(bytes),
-                    "on the disk of the temporary directory",
-                )?;
-            }
-        }
+        let disk = "on the disk of the temporary directory";
+        let (free, needed, what) = match place {
+            Place::Memory => (free_memory_bytes()?, bytes + OVERHEAD_BYTES, "in memory"),
+            Place::Disk => (free_disk_bytes(&self.root)?, bytes, disk),
+            Place::Ext4 | Place::Btrfs => (free_disk_bytes(&self.root)?, image_bytes(bytes), disk),
+        };
+        ensure_free(free, needed, what)?;
         fs::create_dir(&directory)?;
+        let size = format!("size={needed}");
         match place {
             Place::Disk => {}
-            Place::Memory => run(Command::new("mount")
-                .args([
-                    "-t",
-                    "tmpfs",
-                    "-o",
-                    &format!("size={}", bytes + OVERHEAD_BYTES),
-                    "none",
-                ])
-                .arg(&directory))?,
+            Place::Memory => {
+                let mut mount = Command::new("mount");
+                mount.args(["-t", "tmpfs", "-o", &size, "none"]);
+                run(mount.arg(&directory))?;
+            }
             Place::Ext4 => mount_image("mkfs.ext4", &["-q", "-F"], &directory, bytes)?,
             Place::Btrfs => mount_image("mkfs.btrfs", &["-q"], &directory, bytes)?,
         }
@@ -109,20 +95,18 @@ impl Places {
 
     /// Deletes everything that a scenario left, so that the next one finds every place empty.
     pub fn clear(&self) -> Result<()> {
-        for place in ["memory", "ext4", "btrfs"]
-            .map(|name| self.root.join(name))
-            .iter()
-            .filter(|place| place.exists())
-        {
-            run(Command::new("umount").arg(place))?;
-            fs::remove_dir(place)?;
+        for place in ["memory", "ext4", "btrfs"].map(|name| self.root.join(name)) {
+            if place.exists() {
+                run(Command::new("umount").arg(&place))?;
+                fs::remove_dir(place)?;
+            }
         }
         for entry in fs::read_dir(&self.root)? {
             let path = entry?.path();
             if path.is_dir() {
-                fs::remove_dir_all(path)?
+                fs::remove_dir_all(path)?;
             } else {
-                fs::remove_file(path)?
+                fs::remove_file(path)?;
             }
         }
         Ok(())
@@ -134,29 +118,22 @@ fn mount_image(mkfs: &str, options: &[&str], directory: &Path, bytes: u64) -> Re
     let image = directory.with_extension("image");
     File::create_new(&image)?.set_len(image_bytes(bytes))?;
     run(Command::new(mkfs).args(options).arg(&image))?;
-    run(Command::new("mount")
-        .args(["-o", "loop"])
-        .arg(&image)
-        .arg(directory))
+    let mut mount = Command::new("mount");
+    run(mount.args(["-o", "loop"]).arg(&image).arg(directory)).map(drop)
 }
 
 /// Writes a file of this many bytes. They are lines of text, and no filesystem stores them as a
 /// hole.
 pub fn write_input(path: &Path, bytes: u64) -> Result<()> {
     let line: Vec<u8> = (b' '..=b'~').chain([b'\n']).collect();
-    let block: Vec<u8> = line
-        .iter()
-        .copied()
-        .cycle()
-        .take(line.len() * 4096)
-        .collect();
-    let mut file = File::create_new(path).with_context(|| path.display().to_string())?;
-    let mut left = bytes;
+    let block = line.repeat(4096);
+    let name = || path.display().to_string();
+    let mut file = File::create_new(path).with_context(name)?;
+    let mut left = usize::try_from(bytes)?;
     while left > 0 {
-        let part = block.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        file.write_all(&block[..part])
-            .with_context(|| path.display().to_string())?;
-        left -= part as u64;
+        let part = block.len().min(left);
+        file.write_all(&block[..part]).with_context(name)?;
+        left -= part;
     }
     // Measurements must not share the disk with the writeback of this file.
     file.sync_all()?;
@@ -193,53 +170,21 @@ fn free_disk_bytes(directory: &Path) -> Result<u64> {
 /// `MemAvailable` of `/proc/meminfo`: what can be used without swapping.
 fn free_memory_bytes() -> Result<u64> {
     let text = fs::read_to_string("/proc/meminfo")?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))
-        .context("/proc/meminfo has no MemAvailable")?;
-    let kib: u64 = line
-        .trim()
-        .trim_end_matches(" kB")
-        .parse()
-        .context("MemAvailable is not a number")?;
-    Ok(kib * 1024)
+    let mut lines = text.lines();
+    let line = lines.find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+    let bytes = kib.map(|kib: u64| kib * 1024);
+    bytes.context("/proc/meminfo has no MemAvailable")
 }
 
-/// Runs a command and waits for it. An error if it fails.
-fn run(command: &mut Command) -> Result<()> {
+/// Runs a command and returns what it prints. An error if it fails.
+fn run(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot start {name}: is it installed?"))?;
-    if !output.status.success() {
-        bail!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(())
-}
-
-/// `LOOP_CTL_GET_FREE` of the kernel's include/uapi/linux/loop.h.
-const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4c82;
-/// `LOOP_CONFIGURE` (kernel 5.8 and newer).
-const LOOP_CONFIGURE: libc::Ioctl = 0x4c0a;
-/// `LO_FLAGS_AUTOCLEAR`: the device ends with its last user.
-const AUTOCLEAR: u32 = 4;
-/// How many times to try, because another process may take the free device first.
-const TRIES: u32 = 20;
-
-/// `struct loop_config`, which contains `struct loop_info64`. Only the flags are used here.
-#[repr(C)]
-struct LoopConfig {
-    fd: u32,
-    block_size: u32,
-    /// `lo_device`, `lo_inode`, `lo_rdevice`, `lo_offset`, `lo_sizelimit`.
-    places: [u64; 5],
-    /// `lo_number`, `lo_encrypt_type`, `lo_encrypt_key_size`.
-    numbers: [u32; 3],
-    flags: u32,
-    /// `lo_file_name`, `lo_crypt_name`, `lo_encrypt_key`, `lo_init`.
-    names: [u8; 64 + 64 + 32 + 16],
-    reserved: [u64; 8],
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("cannot start {name}: is it installed?"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{name}: {}", said.trim());
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// A loop device. It exists as long as the value.
@@ -251,50 +196,14 @@ pub struct LoopDevice {
 impl LoopDevice {
     /// A device with the bytes of this file.
     pub fn over(image: &Path) -> Result<Self> {
-        let open = |path: &Path| {
-            OpenOptions::new()
-                .read(true)
-                .write(true)
-                .open(path)
-                .with_context(|| path.display().to_string())
-        };
-        let backing = open(image)?;
-        let control = open(Path::new("/dev/loop-control"))?;
-        let config = LoopConfig {
-            fd: u32::try_from(backing.as_raw_fd())?,
-            block_size: 0,
-            places: [0; 5],
-            numbers: [0; 3],
-            flags: AUTOCLEAR,
-            names: [0; 176],
-            reserved: [0; 8],
-        };
-        for tries_left in (0..TRIES).rev() {
-            // SAFETY: the call takes no argument.
-            let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
-            let number = if number < 0 {
-                Err(std::io::Error::last_os_error())
-            } else {
-                Ok(number)
-            };
-            let path = PathBuf::from(format!(
-                "/dev/loop{}",
-                number.context("no free loop device")?
-            ));
-            let user = open(&path)?;
-            // SAFETY: `config` has the layout of the kernel's struct and lives longer than the
-            // call, which only reads it.
-            let configured =
-                unsafe { libc::ioctl(user.as_raw_fd(), LOOP_CONFIGURE, &raw const config) };
-            if configured == 0 {
-                return Ok(Self { path, _user: user });
-            }
-            let error = std::io::Error::last_os_error();
-            if error.raw_os_error() != Some(libc::EBUSY) || tries_left == 0 {
-                return Err(error).with_context(|| format!("cannot set up {}", path.display()));
-            }
-        }
-        unreachable!("the last try returns")
+        let shown = run(Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(image))?;
+        let path = PathBuf::from(shown.trim_end());
+        let user = File::open(&path).with_context(|| path.display().to_string());
+        // A device in use is detached after its last user.
+        run(Command::new("losetup").arg("--detach").arg(&path))?;
+        Ok(Self { _user: user?, path })
     }
 
     /// The path of the device.

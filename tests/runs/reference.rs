@@ -10,9 +10,8 @@ mod table;
 use std::{
     collections::BTreeMap,
     fs,
-    io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -22,7 +21,7 @@ use zctrace::report::Report;
 
 use self::scenario::{Measure, Place, Run, Scenario, Sink};
 use crate::{
-    Stdout, Tools, ending_with_us,
+    Peer, Stdout, Tools, ending_with_us,
     places::{LoopDevice, Places, write_input},
 };
 
@@ -83,22 +82,18 @@ pub fn run(
 
 /// The scenarios whose names begin like one of these; all scenarios if there are none.
 fn chosen(all: Vec<Scenario>, only: &[String]) -> Result<Vec<Scenario>> {
-    if let Some(unknown) = only.iter().find(|name| {
-        !all.iter()
-            .any(|scenario| scenario.name.starts_with(name.as_str()))
-    }) {
+    let is = |scenario: &Scenario, name: &String| scenario.name.starts_with(name);
+    if let Some(unknown) = only
+        .iter()
+        .find(|name| !all.iter().any(|one| is(one, name)))
+    {
         let names: Vec<_> = all.iter().map(|scenario| scenario.name.as_str()).collect();
         bail!(
             "there is no run '{unknown}'; there are {}",
             names.join(", ")
         );
     }
-    let is_chosen = |scenario: &Scenario| {
-        only.is_empty()
-            || only
-                .iter()
-                .any(|name| scenario.name.starts_with(name.as_str()))
-    };
+    let is_chosen = |one: &Scenario| only.is_empty() || only.iter().any(|name| is(one, name));
     Ok(all.into_iter().filter(is_chosen).collect())
 }
 
@@ -202,24 +197,19 @@ impl Scenario {
     /// Runs and measures every command.
     pub fn measure(&self, tools: &Tools, effort: Effort, places: &Places) -> Result<Vec<Measured>> {
         let ends = self.ends(effort.scale, places)?;
-        let _drain = match self.output.to {
-            Sink::UnixSocket => Some(Drain::start(&tools.program("copier"), &ends.output)?),
-            Sink::File | Sink::Pipe | Sink::Nothing => None,
-        };
-        let commands: Vec<Vec<String>> = self
-            .runs
-            .iter()
-            .map(|run| tools.resolve(ends.command(run)))
-            .collect();
+        let keep = ["sink", &ends.output, "--keep"];
+        let is_socket = self.output.to == Sink::UnixSocket;
+        let _drain = is_socket
+            .then(|| Peer::start(&tools.program("copier"), &keep))
+            .transpose()?;
+        let commands = self.runs.iter().map(|run| tools.resolve(ends.command(run)));
+        let commands: Vec<Vec<String>> = commands.collect();
         let mut timings = match self.measure {
             Measure::Compare => compare(self, tools, effort.runs, &commands, &ends.scratch)?,
             Measure::Trace | Measure::Api => BTreeMap::new(),
         };
-        let stdout = if self.output.to == Sink::Pipe {
-            Stdout::Pipe
-        } else {
-            Stdout::Null
-        };
+        let is_pipe = self.output.to == Sink::Pipe;
+        let stdout = if is_pipe { Stdout::Pipe } else { Stdout::Null };
         let measure = |(run, command): (&Run, &Vec<String>)| {
             let report = tools.trace(command, &["--wait-all"], stdout, &ends.scratch)?;
             Ok(Measured {
@@ -237,36 +227,28 @@ impl Scenario {
         let place = self.input.as_ref().map_or(Place::Disk, |input| input.on);
         // An output file needs as much room again.
         let output_on = (self.output.to == Sink::File).then(|| self.output.on.unwrap_or(place));
-        let directory = places.directory(
-            place,
-            if output_on == Some(place) {
-                2 * bytes
-            } else {
-                bytes
-            },
-        )?;
+        let is_twice = output_on == Some(place);
+        let directory = places.directory(place, if is_twice { 2 * bytes } else { bytes })?;
         let input = directory.join("in");
         if self.input.is_some() {
             write_input(&input, bytes)?;
         }
         let output = match (self.output.to, output_on) {
             (Sink::UnixSocket, _) => format!("unix:{}", directory.join("socket").display()),
-            (_, Some(place)) => places
-                .directory(place, bytes)?
-                .join("out")
-                .display()
-                .to_string(),
+            (_, Some(place)) => {
+                let directory = places.directory(place, bytes)?;
+                directory.join("out").display().to_string()
+            }
             _ => String::new(),
         };
         let scratch = places.directory(Place::Disk, 0)?;
-        let device = self
-            .runs
-            .iter()
-            .any(|run| run.uses("{device}"))
+        let needs_device = self.runs.iter().any(|run| run.uses("{device}"));
+        let device = needs_device
             .then(|| block_device(&scratch, bytes))
             .transpose()?;
+        let input = input.display().to_string();
         Ok(Ends {
-            input: input.display().to_string(),
+            input,
             output,
             device,
             scratch,
@@ -286,12 +268,8 @@ struct Ends {
 impl Ends {
     /// The command with its placeholders replaced.
     fn command(&self, run: &Run) -> Vec<String> {
-        let device = self
-            .device
-            .as_ref()
-            .map_or(Path::new(""), LoopDevice::path)
-            .display()
-            .to_string();
+        let device = self.device.as_ref().map_or(Path::new(""), LoopDevice::path);
+        let device = device.display().to_string();
         let file = self.scratch.join("file").display().to_string();
         let places = [
             ("{in}", &self.input),
@@ -325,14 +303,7 @@ fn compare(
 ) -> Result<BTreeMap<String, Timing>> {
     let file = scratch.join("compare.json");
     let mut compare = Command::new(tools.program("zctrace"));
-    compare.args([
-        "compare",
-        "-N",
-        "--warmup",
-        "1",
-        "--runs",
-        &runs.to_string(),
-    ]);
+    compare.args(["compare", "-N", "--warmup=1", "--runs", &runs.to_string()]);
     compare.arg("--export").arg("json").arg(&file);
     if scenario.output.to == Sink::Pipe {
         compare.args(["--output", "pipe"]);
@@ -344,16 +315,12 @@ fn compare(
     }
     // Its table is not shown, but its progress and its warnings are.
     compare.stdin(Stdio::null()).stdout(Stdio::null());
-    let status = ending_with_us(&mut compare)
-        .status()
-        .context("cannot start zctrace")?;
-    if !status.success() {
-        bail!("zctrace compare failed ({status})");
-    }
-    let export: Export =
-        serde_json::from_slice(&fs::read(&file)?).context("the export of zctrace compare")?;
-    Ok(export
-        .commands
+    let status = ending_with_us(&mut compare).status();
+    let status = status.context("cannot start zctrace")?;
+    ensure!(status.success(), "zctrace compare failed ({status})");
+    let export: serde_json::Result<Export> = serde_json::from_slice(&fs::read(&file)?);
+    let timings = export.context("the export of zctrace compare")?.commands;
+    Ok(timings
         .into_iter()
         .map(|timing| (timing.name.clone(), timing))
         .collect())
@@ -368,36 +335,4 @@ fn compare(
 )]
 fn scaled(bytes: u64, scale: f64) -> u64 {
     (bytes as f64 * scale) as u64
-}
-
-/// `copier sink --keep`. It is killed when the value is dropped.
-pub struct Drain(Child);
-
-impl Drain {
-    /// Starts it and returns once it listens.
-    pub fn start(copier: &Path, address: &str) -> Result<Self> {
-        let mut sink = Command::new(copier);
-        sink.args(["sink", address, "--keep"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped());
-        let mut sink = Self(sink.spawn().context("cannot start the copier's sink")?);
-        let stdout = sink.0.stdout.take().context("the sink has no output")?;
-        let mut lines = BufReader::new(stdout);
-        let mut line = String::new();
-        lines.read_line(&mut line)?;
-        if !line.starts_with("listening") {
-            bail!("the copier's sink did not start to listen on {address}");
-        }
-        // It prints what it received. Nobody needs that, but it must not fill the pipe.
-        std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
-        Ok(sink)
-    }
-}
-
-impl Drop for Drain {
-    fn drop(&mut self) {
-        // Both fail if it has ended already, which does not matter.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

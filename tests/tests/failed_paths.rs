@@ -17,25 +17,26 @@ fn failed(report: &Report) -> &[FailedPath] {
 
 /// Those of the program `failed-paths`; the loader's are left out.
 fn stated(report: &Report) -> Vec<(&str, &str, &str, Option<&str>, u64)> {
-    let is_meant = |one: &&FailedPath| {
-        one.path
-            .as_deref()
-            .is_none_or(|path| path == "/" || path.contains("zc-none"))
-    };
-    let mut found: Vec<_> = failed(report)
-        .iter()
-        .filter(is_meant)
-        .filter(|one| one.path.as_deref().is_none_or(|path| path.len() < 100))
-        .map(|one| {
-            (
-                one.syscall.as_str(),
-                one.abi.as_str(),
-                one.errno.as_str(),
-                one.path.as_deref(),
+    let is_meant = |path: &str| path == "/" || (path.contains("zc-none") && path.len() < 100);
+    let mut found = Vec::new();
+    for one in failed(report) {
+        let path = one.path.as_deref();
+        if path.is_none_or(is_meant) {
+            let FailedPath {
+                syscall,
+                abi,
+                errno,
+                ..
+            } = one;
+            found.push((
+                syscall.as_str(),
+                abi.as_str(),
+                errno.as_str(),
+                path,
                 one.calls,
-            )
-        })
-        .collect();
+            ));
+        }
+    }
     found.sort_unstable();
     found
 }
@@ -68,122 +69,105 @@ fn failed_calls_are_counted_by_path_under_both_backends() {
 #[test]
 fn of_a_long_path_the_kernel_side_keeps_the_beginning() {
     for (zctrace, is_cut) in each_backend().into_iter().zip([true, false]) {
-        let run = zctrace.run(&c("failed-paths"));
-        let long = |one: &&FailedPath| {
-            one.path
-                .as_deref()
-                .is_some_and(|path| path.starts_with("/zc-none/xxx"))
-        };
-        let long: Vec<_> = failed(&run.report).iter().filter(long).collect();
-        let [long] = long.as_slice() else {
-            panic!("{long:?}")
-        };
-        assert_eq!((long.path_cut, long.calls), (is_cut, 1));
-        assert!(
-            long.path
-                .as_ref()
-                .is_some_and(|path| path.len() == if is_cut { 239 } else { 1023 }),
-            "{long:?}"
-        );
+        let report = zctrace.run(&c("failed-paths")).report;
+        let path = |one: &FailedPath| one.path.clone().unwrap_or_default();
+        let mut long: Vec<_> = failed(&report).iter().collect();
+        long.retain(|one| path(one).starts_with("/zc-none/xxx"));
+        assert_eq!(long.len(), 1, "{long:?}");
+        assert_eq!((long[0].path_cut, long[0].calls), (is_cut, 1));
+        assert_eq!(path(long[0]).len(), if is_cut { 239 } else { 1023 });
     }
 }
 
 #[test]
 fn where_a_relative_path_starts_is_known_unless_a_process_changed_its_directory() {
     let base = |report: &Report, path: &str| {
-        let one = failed(report)
-            .iter()
-            .find(|one| one.path.as_deref() == Some(path));
+        let mut all = failed(report).iter();
+        let one = all.find(|one| one.path.as_deref() == Some(path));
         one.unwrap_or_else(|| panic!("{path} in {:?}", failed(report)))
             .base
     };
     for zctrace in each_backend() {
-        let report = zctrace
-            .clone()
-            .run(&program("cat").args(&["zc-none", "/zc-none"]))
-            .report;
-        assert_eq!(
-            [base(&report, "zc-none"), base(&report, "/zc-none")],
-            [PathBase::Directory, PathBase::Root],
-            "{}",
-            report.backend
-        );
+        for (program, relative) in [
+            (
+                program("cat").args(&["zc-none", "/zc-none"]),
+                PathBase::Directory,
+            ),
+            (
+                shell("cd /; cat zc-none /zc-none; exit 0"),
+                PathBase::Unknown,
+            ),
+        ] {
+            let report = zctrace.clone().run(&program).report;
+            let found = [base(&report, "zc-none"), base(&report, "/zc-none")];
+            assert_eq!(found, [relative, PathBase::Root], "{}", report.backend);
+        }
         // One of its calls names a directory by a descriptor.
-        let report = zctrace.clone().run(&c("failed-paths")).report;
+        let report = zctrace.run(&c("failed-paths")).report;
         assert_eq!(
             base(&report, "zc-none"),
             PathBase::Unknown,
             "{}",
             report.backend
         );
-        let report = zctrace
-            .run(&shell("cd /; cat zc-none /zc-none; exit 0"))
-            .report;
-        assert_eq!(
-            [base(&report, "zc-none"), base(&report, "/zc-none")],
-            [PathBase::Unknown, PathBase::Root],
-            "{}",
-            report.backend
-        );
     }
+}
+
+/// Whether a call takes a path.
+fn takes_path(name: &str) -> bool {
+    zctrace::syscalls::Spec::named(name).path.is_some()
+}
+
+/// The failed calls by name.
+fn failed_sums(report: &Report) -> BTreeMap<&str, u64> {
+    sums(failed(report).iter().map(|one| (&one.syscall, one.calls)))
+}
+
+/// Calls by name.
+fn sums<'a>(calls: impl Iterator<Item = (&'a String, u64)>) -> BTreeMap<&'a str, u64> {
+    let mut sums = BTreeMap::new();
+    for (name, calls) in calls {
+        *sums.entry(name.as_str()).or_default() += calls;
+    }
+    sums
 }
 
 #[test]
 fn every_failed_call_that_takes_a_path_is_in_the_list_whether_it_has_a_row_or_not() {
-    let script = "cat /zc-none/1 /zc-none/2; test -e /zc-none/3; ls /zc-none/4; cd /zc-none/5; /zc-none/6; mkdir /; exit 0";
-    let sums = |report: &Report| {
-        let mut sums: BTreeMap<String, u64> = BTreeMap::new();
-        for one in failed(report) {
-            *sums.entry(one.syscall.clone()).or_default() += one.calls;
-        }
-        sums
-    };
+    let script = "cat /zc-none/1 /zc-none/2; test -e /zc-none/3; ls /zc-none/4; cd /zc-none/5; \
+                  /zc-none/6; mkdir /; exit 0";
     for zctrace in each_backend() {
         let with_rows = zctrace.clone().syscalls("all").run(&shell(script)).report;
-        let takes_path = |name: &str| zctrace::syscalls::Spec::named(name).path.is_some();
-        let rows = with_rows
-            .totals
-            .syscalls
-            .iter()
-            .filter(|call| takes_path(&call.name) && call.errors > 0);
-        let rows: BTreeMap<String, u64> =
-            rows.map(|call| (call.name.clone(), call.errors)).collect();
+        let rows = with_rows.totals.syscalls.iter();
+        let failing = rows.filter(|call| takes_path(&call.name) && call.errors > 0);
+        let rows = sums(failing.map(|call| (&call.name, call.errors)));
         assert!(rows.len() > 3 && rows.values().sum::<u64>() > 5, "{rows:?}");
-        assert_eq!(sums(&with_rows), rows);
+        assert_eq!(failed_sums(&with_rows), rows);
         let without_rows = zctrace.run(&shell(script)).report;
-        assert_eq!(sums(&without_rows), rows, "{}", without_rows.backend);
+        assert_eq!(failed_sums(&without_rows), rows, "{}", without_rows.backend);
     }
 }
 
 #[test]
 fn a_full_list_is_a_lower_bound_and_counts_stay_exact() {
-    let run = zctrace()
+    let script = shell("cat /zc-none/1 /zc-none/2 /zc-none/3; exit 0");
+    let report = zctrace()
         .option("--max-files=1")
-        .run(&shell("cat /zc-none/1 /zc-none/2 /zc-none/3; exit 0"));
-    let report = &run.report;
-    assert!(
-        report.exact && !report.totals.failed_paths_complete && failed(report).len() == 1,
-        "{:?}",
-        failed(report)
-    );
-    assert!(
-        report
-            .notes
-            .iter()
-            .any(|note| note.contains("the paths of") && note.contains("--max-files")),
-        "{:?}",
-        report.notes
-    );
+        .run_exactly(&script)
+        .report;
+    assert!(!report.totals.failed_paths_complete);
+    assert_eq!(failed(&report).len(), 1, "{:?}", failed(&report));
+    let says_so = |note: &String| note.contains("the paths of") && note.contains("--max-files");
+    assert!(report.notes.iter().any(says_so), "{:?}", report.notes);
 }
 
 #[test]
 fn without_files_the_paths_are_unknown() {
     for zctrace in each_backend() {
-        let totals = zctrace
+        let run = zctrace
             .option("--no-files")
-            .run(&shell("cat /zc-none/1; exit 0"))
-            .report
-            .totals;
+            .run(&shell("cat /zc-none/1; exit 0"));
+        let totals = run.report.totals;
         assert_eq!(
             (totals.failed_paths, totals.failed_paths_complete),
             (None, false)
@@ -194,104 +178,73 @@ fn without_files_the_paths_are_unknown() {
 #[test]
 fn the_head_names_what_failed_and_leaves_the_loaders_search_aside() {
     for zctrace in each_backend() {
-        let shown = zctrace
-            .launch_of(&program("cat").args(&["/zc-none/1", "/zc-none/1"]))
-            .finish()
-            .stderr;
-        assert!(
-            shown.contains("\nfailed: 2 x ENOENT /zc-none/1 (openat)\n"),
-            "{shown}"
-        );
-        assert!(!shown.contains("ld.so.preload"), "{shown}");
+        let shown = zctrace.show(&program("cat").args(&["/zc-none/1", "/zc-none/1"]));
+        shown.says("\nfailed: 2 x ENOENT /zc-none/1 (openat)\n");
+        shown.never_says("ld.so.preload");
     }
 }
 
 #[test]
 fn expectations_hold_or_fail_by_path() {
     for backend in BACKENDS {
-        let check = |expectation: &str| {
-            let options = ["check", backend, &format!("--expect={expectation}")];
-            let words = ["--", "sh", "-c", "cat /zc-none/1; exit 0"];
-            let finished = zctrace().options(&options).launch_with(&words).finish();
-            (finished.code, finished.text().to_owned())
-        };
-        assert_eq!(
-            check(r#"openat[path="/zc-none/**"].errors == 1"#).0,
-            Some(0),
-            "{backend}"
-        );
-        let (code, shown) = check(r#"openat[path="/zc-none/**"].errors == 0"#);
-        assert_eq!(code, Some(1), "{shown}");
-        assert!(
-            shown.contains(r#"openat "/zc-none/1": 1 call failed (ENOENT)"#),
-            "{shown}"
-        );
-        // The paths of calls that succeed are recorded if an expectation is about them. The loader
-        // opened libraries.
-        assert_eq!(
-            check(r#"openat[path="/etc/shadow"].calls == 0"#).0,
-            Some(0),
-            "{backend}"
-        );
-        let (code, shown) = check(r#"openat[path="/etc/ld.so.cache"].calls == 0"#);
-        assert_eq!(code, Some(1), "{shown}");
-        assert!(
-            shown.contains(r#"openat "/etc/ld.so.cache": 2 calls succeeded"#),
-            "{shown}"
-        );
-        let (code, shown) = check(r#"openat[path="/zc-nome/1"].errors == 0"#);
-        assert_eq!(code, Some(0), "{shown}");
-        assert!(
-            shown.contains(r#""/zc-nome/1" matches no path of a failed call"#),
-            "{shown}"
-        );
+        for (expectation, status, said) in [
+            (r#"openat[path="/zc-none/**"].errors == 1"#, 0, ""),
+            (
+                r#"openat[path="/zc-none/**"].errors == 0"#,
+                1,
+                r#"openat "/zc-none/1": 1 call failed (ENOENT)"#,
+            ),
+            // The paths of calls that succeed are recorded if an expectation is about them. The
+            // loader opened libraries.
+            (r#"openat[path="/etc/shadow"].calls == 0"#, 0, ""),
+            (
+                r#"openat[path="/etc/ld.so.cache"].calls == 0"#,
+                1,
+                r#"openat "/etc/ld.so.cache": 2 calls succeeded"#,
+            ),
+            (
+                r#"openat[path="/zc-nome/1"].errors == 0"#,
+                0,
+                r#""/zc-nome/1" matches no path of a failed call"#,
+            ),
+        ] {
+            let expect = format!("--expect={expectation}");
+            let check = zctrace().options(&["check", backend, &expect]);
+            let finished = check.launch_with(&["--", "sh", "-c", "cat /zc-none/1; exit 0"]);
+            let finished = finished.finish();
+            finished.exits(status);
+            assert!(
+                finished.text().contains(said),
+                "{backend}: {}",
+                finished.text()
+            );
+        }
     }
 }
 
 #[test]
 fn paths_of_calls_that_succeed_are_recorded_only_if_asked_for_and_then_every_call_has_one() {
-    let script = "cat /dev/null; cat /zc-none/1; exec true";
+    let script = shell("cat /dev/null; cat /zc-none/1; exec true");
     for zctrace in each_backend() {
-        assert_eq!(
-            zctrace
-                .clone()
-                .run(&shell(script))
-                .report
-                .totals
-                .succeeded_paths,
-            None
-        );
-        let totals = zctrace
-            .syscalls("all")
-            .option("--succeeded-paths")
-            .run(&shell(script))
-            .report
-            .totals;
+        let totals = zctrace.clone().run(&script).report.totals;
+        assert_eq!(totals.succeeded_paths, None);
+        let zctrace = zctrace.syscalls("all").option("--succeeded-paths");
+        let report = zctrace.run(&script).report;
+        let totals = &report.totals;
         assert!(totals.failed_paths_complete);
         let succeeded = totals.succeeded_paths.as_deref().expect("was asked for");
         let opened = |path: &str| {
-            succeeded
-                .iter()
-                .find(|one| one.syscall == "openat" && one.path.as_deref() == Some(path))
+            let mut opened = succeeded.iter().filter(|one| one.syscall == "openat");
+            opened
+                .find(|one| one.path.as_deref() == Some(path))
+                .map(|one| one.calls)
         };
-        assert_eq!(
-            opened("/dev/null").map(|one| one.calls),
-            Some(1),
-            "{succeeded:?}"
-        );
-        assert!(opened("/zc-none/1").is_none());
-        let takes_path = |name: &str| zctrace::syscalls::Spec::named(name).path.is_some();
-        let mut returned: BTreeMap<&str, u64> = BTreeMap::new();
-        for call in totals.syscalls.iter().filter(|call| takes_path(&call.name)) {
-            *returned.entry(&call.name).or_default() += call.calls;
-        }
-        let mut listed: BTreeMap<&str, u64> = BTreeMap::new();
-        for one in succeeded {
-            *listed.entry(&one.syscall).or_default() += one.calls;
-        }
-        for one in totals.failed_paths.as_deref().unwrap_or_default() {
-            *listed.entry(&one.syscall).or_default() += one.calls;
-        }
-        assert_eq!(listed, returned);
+        assert_eq!(opened("/dev/null"), Some(1), "{succeeded:?}");
+        assert_eq!(opened("/zc-none/1"), None);
+        let rows = totals.syscalls.iter().filter(|call| takes_path(&call.name));
+        let returned = sums(rows.map(|call| (&call.name, call.calls)));
+        let succeeded = succeeded.iter().map(|one| (&one.syscall, one.calls));
+        let failed = failed(&report).iter().map(|one| (&one.syscall, one.calls));
+        assert_eq!(sums(succeeded.chain(failed)), returned);
     }
 }

@@ -1,8 +1,6 @@
 //! Help pages, versions, shell completions and the manual page.
 
-use std::process::Command;
-
-use crate::harness::{Finished, TestDir, binary, zctrace};
+use crate::harness::{Finished, TestDir, binary, program, untraced, zctrace};
 
 fn say(words: &[&str]) -> Finished {
     zctrace().launch_with(words).finish()
@@ -13,17 +11,11 @@ fn say(words: &[&str]) -> Finished {
 fn judge(program: &str, options: &[&str], text: &str) -> (bool, String) {
     let dir = TestDir::new();
     let path = dir.write("zctrace.1", text);
-    let output = Command::new(program)
-        .args(options)
-        .arg(&path)
-        .env("LC_ALL", "C.UTF-8")
-        .env("MANWIDTH", "80")
-        .output();
-    let output =
-        output.unwrap_or_else(|error| panic!("no {program} ({error}): run `cargo xtask setup`"));
-    let said =
-        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    (output.status.success(), said.concat())
+    let command = untraced(&self::program(program).args(options).arg(path));
+    let command = command.env("LC_ALL", "C.UTF-8").env("MANWIDTH", "80");
+    let finished = command.finish();
+    let said = finished.text().to_owned() + &finished.stderr;
+    (finished.code == Some(0), said)
 }
 
 #[test]
@@ -40,90 +32,52 @@ fn the_short_version_is_one_line_and_the_long_one_names_the_backends() {
     };
     assert_eq!(name, short.text().trim_end());
     assert!(ebpf.starts_with("ebpf: in it ("), "{ebpf}");
-    let theirs = Command::new("strace")
-        .arg("--version")
-        .output()
-        .expect("is there")
-        .stdout;
-    let theirs = String::from_utf8_lossy(&theirs)
+    let theirs = untraced(&program("strace").arg("--version")).finish();
+    let theirs = theirs
+        .successful()
         .lines()
         .next()
-        .and_then(|line| line.rsplit(' ').next().map(str::to_owned));
-    assert!(
-        strace.starts_with(&format!("strace: {} (/", theirs.expect("has a version"))),
-        "{strace}"
-    );
-}
-
-#[test]
-fn a_version_option_after_two_dashes_goes_to_the_command() {
-    let finished = zctrace()
-        .option("--output=/dev/null")
-        .launch_with(&["--", "echo", "--version"])
-        .finish();
-    assert!(!finished.successful().contains("ebpf"));
-}
-
-#[test]
-fn the_long_version_says_if_strace_is_not_found() {
+        .and_then(|line| line.rsplit(' ').next());
+    let start = format!("strace: {} (/", theirs.expect("has a version"));
+    assert!(strace.starts_with(&start), "{strace}");
     let dir = TestDir::new();
-    let finished = zctrace()
-        .env("PATH", dir.path())
-        .launch_with(&["--version"])
-        .finish();
+    let without = zctrace().env("PATH", dir.path());
+    let without = without.launch_with(&["--version"]).finish();
     assert!(
-        finished.successful().ends_with("\nstrace: not found\n"),
+        without.successful().ends_with("\nstrace: not found\n"),
         "{}",
-        finished.text()
+        without.text()
     );
+    // After two dashes, the option goes to the command.
+    let zctrace = zctrace().option("--output=/dev/null");
+    let finished = zctrace.launch_with(&["--", "echo", "--version"]).finish();
+    assert!(!finished.successful().contains("ebpf"));
 }
 
 #[test]
 fn every_help_page_has_examples_and_fits_80_columns() {
     let listed = say(&["--help"]);
-    let commands = listed
-        .successful()
-        .split("Commands:\n")
-        .nth(1)
+    let commands = listed.successful().split("Commands:\n").nth(1);
+    let commands = commands
         .and_then(|rest| rest.split("\n\n").next())
         .expect("a list");
-    let names: Vec<&str> = commands
-        .lines()
+    let names: Vec<&str> = (commands.lines())
         .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
-        .collect();
-    let names: Vec<&str> = names
-        .into_iter()
         .filter(|name| !name.is_empty() && *name != "help")
         .collect();
     assert!(names.len() >= 7 && names.contains(&"compare"), "{names:?}");
-    for words in names
-        .iter()
-        .map(|name| vec![*name, "--help"])
-        .chain([vec!["--help"]])
-    {
+    let pages = names.iter().map(|name| vec![*name, "--help"]);
+    for words in pages.chain([vec!["--help"]]) {
         let help = zctrace().env("COLUMNS", "80").launch_with(&words).finish();
         let text = help.successful();
-        assert!(
-            text.contains("\nExamples:\n  zctrace "),
-            "{words:?}: {text}"
-        );
-        let examples = text.split("\nExamples:\n").nth(1).expect("is there");
+        let examples = text.split("\nExamples:\n").nth(1).expect("examples");
+        assert!(examples.starts_with("  zctrace "), "{words:?}: {text}");
+        let examples = examples.split("\n\n").next().expect("a block");
         let is_wrapped =
             |line: &&str| line.starts_with(char::is_lowercase) && !line.starts_with("zctrace");
-        assert_eq!(
-            examples
-                .split("\n\n")
-                .next()
-                .expect("a block")
-                .lines()
-                .find(is_wrapped),
-            None,
-            "{words:?}"
-        );
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 80),
-            "{words:?}: {text}"
-        );
+        assert_eq!(examples.lines().find(is_wrapped), None, "{words:?}");
+        let is_narrow = text.lines().all(|line| line.chars().count() <= 80);
+        assert!(is_narrow, "{words:?}: {text}");
     }
 }
 
@@ -139,52 +93,40 @@ fn bash_completes_options_values_and_commands() {
         try zctrace report --form
         try zctrace --bou
     "#;
-    let output = Command::new("bash")
-        .args(["-c", script, "bash"])
-        .arg(binary())
-        .output()
-        .expect("bash is there");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success() && output.stderr.is_empty(),
-        "{text}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let lines: Vec<&str> = text.lines().skip(1).collect();
+    let bash = program("bash").args(&["-c", script, "bash"]).arg(binary());
+    let finished = untraced(&bash).finish();
+    let lines: Vec<&str> = finished.successful().lines().skip(1).collect();
     assert_eq!(
         lines,
         ["--backend", "ebpf", "compare completions", "--format", ""]
     );
+    assert_eq!(finished.stderr, "");
 }
 
 #[test]
 fn every_shell_has_completions() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = say(&["completions", shell]);
+        let script = script.successful();
         assert!(
-            script.successful().contains("wait-all") && !script.text().contains("bound"),
+            script.contains("wait-all") && !script.contains("bound"),
             "{shell}"
         );
     }
     // If the script completed a command to trace before the subcommands, that would take every
     // word.
     let zsh = say(&["completions", "zsh"]);
-    let (root, _) = zsh
-        .successful()
-        .split_once("_zctrace_commands")
-        .expect("has subcommands");
+    let parts = zsh.successful().split_once("_zctrace_commands");
+    let (root, _) = parts.expect("has subcommands");
     assert!(!root.contains("The command and its arguments"), "{root}");
+    let fish = say(&["completions", "fish"]);
     assert!(
-        say(&["completions", "fish"])
-            .successful()
+        fish.successful()
             .contains("-a \"bash elvish fish powershell zsh\"")
     );
-    let finished = say(&["completions", "tcsh"]);
-    assert!(
-        finished.code == Some(125) && finished.stderr.contains("it is one of bash"),
-        "{}",
-        finished.stderr
-    );
+    say(&["completions", "tcsh"])
+        .exits(125)
+        .says("it is one of bash");
 }
 
 #[test]
@@ -196,10 +138,8 @@ fn groff_man_and_lexgrog_accept_the_manual_page() {
         ("man", &["--warnings", "-l"]),
     ] {
         let (is_good, text) = judge(program, options, page);
-        assert!(
-            is_good && !text.contains("warning") && !text.contains("error:"),
-            "{program}: {text}"
-        );
+        let is_warned = text.contains("warning") || text.contains("error:");
+        assert!(is_good && !is_warned, "{program}: {text}");
         let text = strip_overstrikes(&text);
         for part in [
             "ZCTRACE COMPARE",
@@ -233,19 +173,12 @@ fn strip_overstrikes(text: &str) -> String {
 
 #[test]
 fn a_reader_that_closes_the_pipe_early_is_not_an_error() {
-    let script = format!(
-        "for words in man schema 'completions bash'; do '{}' $words | head -n 1 > /dev/null; echo ${{PIPESTATUS[0]}}; done",
-        binary().display()
-    );
-    let output = Command::new("bash")
-        .args(["-c", &script])
-        .output()
-        .expect("bash is there");
+    let script = "for words in man schema 'completions bash'; do \
+                  \"$0\" $words | head -n 1 > /dev/null; echo ${PIPESTATUS[0]}; done";
+    let bash = program("bash").args(&["-c", script]).arg(binary());
+    let finished = untraced(&bash).finish();
     assert_eq!(
-        (
-            String::from_utf8_lossy(&output.stdout).as_ref(),
-            output.stderr.len()
-        ),
-        ("0\n0\n0\n", 0)
+        (finished.successful(), finished.stderr.as_str()),
+        ("0\n0\n0\n", "")
     );
 }

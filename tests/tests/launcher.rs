@@ -200,7 +200,7 @@ fn no_signal_is_left_blocked_in_a_descendant() {
 
 #[test]
 fn stdin_and_stdout_pass_every_byte() {
-    let byte = |number: u32| number.to_le_bytes()[usize::from(number % 3 == 0)];
+    let byte = |number: u32| number.to_le_bytes()[usize::from(number.is_multiple_of(3))];
     let bytes: Vec<u8> = (0..100_000_u32).map(byte).collect();
     let shown = zctrace().input(&bytes).show(&program("cat"));
     shown.exits(0);

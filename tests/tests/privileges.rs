@@ -5,7 +5,6 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use zc_tests::Figures;
@@ -40,42 +39,28 @@ fn set_mode(file: &Path, mode: u32) {
 }
 
 #[test]
-fn ebpf_without_privileges_is_refused_and_says_which_are_needed() {
-    let (zctrace, _dir) = unprivileged();
-    let refusal = zctrace.ebpf().refuses().with_status(125);
-    refusal
-        .saying("not allowed")
-        .saying("sudo")
-        .saying("CAP_BPF")
-        .saying("CAP_PERFMON");
-}
-
-#[test]
-fn without_privileges_strace_takes_over_by_default() {
-    let (zctrace, _dir) = unprivileged();
-    let shown = zctrace.option("--format=json").show(&shell("exit 3"));
-    assert_eq!(shown.code, Some(3));
+fn without_privileges_ebpf_is_refused_and_strace_takes_over_by_default() {
+    let (zctrace, dir) = unprivileged();
+    let refusal = zctrace.clone().ebpf().refuses().with_status(125);
+    refusal.saying_all(&["not allowed", "sudo", "CAP_BPF", "CAP_PERFMON"]);
+    let shown = zctrace
+        .clone()
+        .option("--format=json")
+        .show(&shell("exit 3"));
+    shown.exits(3);
     let report = Report::from_json(&shown.stderr).expect("a report alone");
     assert_eq!(report.backend, "strace");
+    let mut notes = report.notes.iter();
     assert!(
-        report.notes.iter().any(|note| note.contains("not allowed")),
-        "it says why: {:?}",
+        notes.any(|note| note.contains("not allowed")),
+        "{:?}",
         report.notes
     );
-}
-
-#[test]
-fn usage_errors_are_reported_without_privileges_too() {
-    let (zctrace, dir) = unprivileged();
-    zctrace
-        .clone()
-        .option("--syscalls=raed")
-        .refuses()
-        .with_status(125)
-        .saying("'read'");
-    zctrace
-        .option("--output")
-        .option(dir.join("report.json"))
+    // Usage errors are reported, too.
+    let refusal = zctrace.clone().option("--syscalls=raed").refuses();
+    refusal.with_status(125).saying("'read'");
+    let to_file = zctrace.option("--output").option(dir.join("report.json"));
+    to_file
         .refuses()
         .with_status(125)
         .saying("Permission denied");
@@ -83,26 +68,18 @@ fn usage_errors_are_reported_without_privileges_too() {
 
 #[test]
 fn the_command_can_run_as_another_user() {
-    let run = zctrace().option("--user=65534:65533").run(&program("id"));
+    let as_nobody = || zctrace().option("--user=65534:65533");
+    let run = as_nobody().run_exactly(&program("id"));
     let id = run.finished.successful();
-    assert!(
-        id.contains("uid=65534") && id.contains("gid=65533") && !id.contains("=0("),
-        "{id}"
-    );
-    run.assert_exact();
-}
+    let is_nobody = id.contains("uid=65534") && id.contains("gid=65533");
+    assert!(is_nobody && !id.contains("=0("), "{id}");
 
-#[test]
-fn a_command_that_the_other_user_may_not_run_ends_with_126() {
     let dir = TestDir::new();
     let secret = dir.join("secret");
     copy_program("/bin/true".as_ref(), &secret);
     dir.set_mode(0o700);
-    zctrace()
-        .option("--user=65534")
-        .refuses_to_run(&program(&secret))
-        .with_status(126)
-        .saying("Permission denied");
+    let refusal = as_nobody().refuses_to_run(&program(&secret));
+    refusal.with_status(126).saying("Permission denied");
 }
 
 /// A copy of zctrace with the capabilities that `doctor` recommends, run by the user `nobody`.
@@ -113,16 +90,8 @@ fn with_file_capabilities() -> (Zctrace, TestDir) {
 }
 
 fn set_capabilities(copy: &Path) {
-    let set = Command::new("setcap")
-        .arg("cap_bpf,cap_perfmon=ep")
-        .arg(copy)
-        .status()
-        .expect("setcap is installed");
-    assert!(
-        set.success(),
-        "the filesystem of {} stores no capabilities",
-        copy.display()
-    );
+    let set = program("setcap").arg("cap_bpf,cap_perfmon=ep").arg(copy);
+    untraced(&set).finish().successful();
 }
 
 #[test]
@@ -130,37 +99,24 @@ fn with_file_capabilities_every_user_can_trace_by_ebpf() {
     let (zctrace, dir) = with_file_capabilities();
     let report = dir.join("report.json");
     dir.set_mode(0o777);
-    let finished = zctrace.ebpf().json_to(&report).show(&shell(
-        "head -c 5000 /dev/zero; grep -E 'Cap|NoNewPrivs' /proc/self/status >&2",
-    ));
-    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+    let status = "grep -E 'Cap|NoNewPrivs' /proc/self/status >&2";
+    let script = shell(&format!("head -c 5000 /dev/zero; {status}"));
+    let finished = zctrace.ebpf().json_to(&report).show(&script);
+    finished.exits(0).says("NoNewPrivs:\t1");
     for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
-        assert!(
-            finished
-                .stderr
-                .contains(&format!("{set}:\t0000000000000000")),
-            "{set} reached the command: {}",
-            finished.stderr
-        );
+        finished.says(&format!("{set}:\t0000000000000000"));
     }
-    assert!(
-        finished.stderr.contains("NoNewPrivs:\t1"),
-        "{}",
-        finished.stderr
-    );
-    let report: Report =
-        serde_json::from_slice(&fs::read(report).expect("written")).expect("a report");
+    let report = Report::from_json(&dir.read("report.json")).expect("a report");
     assert!(
         report.exact && report.backend == "ebpf",
         "{:?}",
         report.losses
     );
+    // Nothing was restrained.
+    let mut notes = report.notes.iter();
     assert!(
-        !report
-            .notes
-            .iter()
-            .any(|note| note.contains("no_new_privs")),
-        "nothing was restrained: {:?}",
+        !notes.any(|note| note.contains("no_new_privs")),
+        "{:?}",
         report.notes
     );
 }
@@ -171,30 +127,25 @@ fn a_setuid_program_gains_nothing_under_a_zctrace_with_file_capabilities() {
     let setuid = dir.join("setuid-id");
     copy_program("/usr/bin/id".as_ref(), &setuid);
     set_mode(&setuid, 0o6755);
-    let untraced = untraced(&program(&setuid).through(&AS_NOBODY)).finish();
+    let by_itself = untraced(&program(&setuid).through(&AS_NOBODY)).finish();
     assert!(
-        untraced.successful().contains("euid=0"),
-        "by itself it is root: {}",
-        untraced.text()
+        by_itself.successful().contains("euid=0"),
+        "{}",
+        by_itself.text()
     );
     for backend in ["ebpf", "strace"] {
-        let traced = zctrace
-            .clone()
-            .backend(backend)
-            .option("--format=json")
-            .show(&program(&setuid));
+        let zctrace = zctrace.clone().backend(backend).option("--format=json");
+        let traced = zctrace.show(&program(&setuid));
         assert!(
             !traced.successful().contains("euid=0"),
             "{backend}: {}",
             traced.text()
         );
-        let report = Report::from_json(&traced.stderr).expect("a report alone");
+        let notes = Report::from_json(&traced.stderr)
+            .expect("a report alone")
+            .notes;
         let says_so = |note: &String| note.contains("setuid-id") && note.contains("no_new_privs");
-        assert!(
-            report.notes.iter().any(says_so),
-            "{backend}: {:?}",
-            report.notes
-        );
+        assert!(notes.iter().any(says_so), "{backend}: {notes:?}");
     }
 }
 
@@ -203,28 +154,21 @@ fn setuid_programs_are_not_restricted_under_root() {
     let (_, dir) = unprivileged();
     let copy = dir.join("zctrace");
     set_capabilities(&copy);
-    let run = zctrace()
-        .binary(copy)
-        .run(&shell("grep NoNewPrivs /proc/self/status"));
+    let status = shell("grep NoNewPrivs /proc/self/status");
+    let run = zctrace().binary(copy).run_exactly(&status);
     assert_eq!(run.finished.successful().trim(), "NoNewPrivs:\t0");
-    run.assert_exact();
 }
 
 #[test]
 fn capabilities_are_dropped_before_the_command_runs() {
     let (zctrace, _dir) = with_file_capabilities();
-    let mut zctrace = zctrace
-        .ebpf()
-        .launch_of(&shell("echo ready; read line"))
-        .start();
+    let script = shell("echo ready; read line");
+    let mut zctrace = zctrace.ebpf().launch_of(&script).start();
     zctrace.expect("ready");
-    let status = fs::read_to_string(format!("/proc/{}/status", zctrace.pid().as_raw_pid()))
-        .expect("it lives");
-    for set in ["CapPrm", "CapEff"] {
-        assert!(
-            status.contains(&format!("{set}:\t0000000000000000")),
-            "{status}"
-        );
+    let status = fs::read_to_string(format!("/proc/{}/status", zctrace.pid().as_raw_pid()));
+    let status = status.expect("it lives");
+    for set in ["CapPrm:\t0000000000000000", "CapEff:\t0000000000000000"] {
+        assert!(status.contains(set), "{status}");
     }
     zctrace.say("go on");
     assert_eq!(zctrace.wait(), Some(0));
@@ -235,8 +179,7 @@ fn with_file_capabilities_the_variable_for_btf_is_ignored() {
     let (zctrace, dir) = with_file_capabilities();
     let crafted = dir.write("crafted", "not BTF");
     let zctrace = zctrace.env("ZCTRACE_BTF", &crafted);
-    let traced = zctrace.clone().ebpf().show(&program("true"));
-    assert_eq!(traced.code, Some(0), "{}", traced.stderr);
+    zctrace.clone().ebpf().show(&program("true")).exits(0);
     let doctor = zctrace.launch_with(&["doctor"]).finish();
     assert!(
         doctor.successful().contains("is ignored"),
@@ -249,11 +192,8 @@ fn with_file_capabilities_the_variable_for_btf_is_ignored() {
 fn a_setuid_zctrace_refuses_to_run() {
     let (zctrace, dir) = unprivileged();
     set_mode(&dir.join("zctrace"), 0o4755);
-    zctrace
-        .refuses()
-        .with_status(125)
-        .saying("setuid")
-        .saying("file capabilities");
+    let refusal = zctrace.refuses().with_status(125);
+    refusal.saying_all(&["setuid", "file capabilities"]);
 }
 
 /// Starts a program as the user `nobody`, without capabilities and without a way to get one.
@@ -274,10 +214,8 @@ struct Public(TestDir);
 impl Public {
     fn new() -> Self {
         let public = Self(TestDir::new());
-        for (file, name) in [
-            (binary(), "zctrace"),
-            (PathBuf::from(env!("CARGO_BIN_EXE_workload")), "workload"),
-        ] {
+        let workload = PathBuf::from(env!("CARGO_BIN_EXE_workload"));
+        for (file, name) in [(binary(), "zctrace"), (workload, "workload")] {
             copy_program(&file, &public.path(name));
             set_mode(&public.path(name), 0o755);
         }
@@ -291,11 +229,8 @@ impl Public {
 
     /// zctrace, run by the user `nobody` through these words.
     fn zctrace(&self, through: &[&str]) -> Zctrace {
-        zctrace()
-            .through(&WITHOUT_CAPABILITIES)
-            .through(through)
-            .binary(self.path("zctrace"))
-            .dir("/")
+        let zctrace = zctrace().through(&WITHOUT_CAPABILITIES).through(through);
+        zctrace.binary(self.path("zctrace")).dir("/")
     }
 
     fn workload(&self, words: &[&str]) -> Program {
@@ -306,13 +241,9 @@ impl Public {
     /// write nowhere else.
     #[track_caller]
     fn run(&self, words: &[&str]) -> Run {
-        let finished = self
-            .zctrace(&[])
-            .by_thread()
-            .option("--format=json")
-            .show(&self.workload(words));
-        let report: Report = serde_json::from_str(&finished.stderr)
-            .unwrap_or_else(|error| panic!("{error}: {}", finished.stderr));
+        let zctrace = self.zctrace(&[]).by_thread().option("--format=json");
+        let finished = zctrace.show(&self.workload(words));
+        let report = serde_json::from_str(&finished.stderr).expect("a report alone");
         Run { report, finished }
     }
 }
@@ -330,14 +261,9 @@ fn an_unprivileged_user_gets_the_same_counts_by_strace() {
     let public = Public::new();
     for words in [["known"].as_slice(), &["errnos"], &["signal-reads", "20"]] {
         let nobody = public.run(words);
-        let root = zctrace()
-            .by_thread()
-            .ebpf()
-            .run(&workload(words[0]).args(&words[1..]));
-        assert_eq!(
-            (nobody.report.backend.as_str(), root.report.backend.as_str()),
-            ("strace", "ebpf")
-        );
+        let root = zctrace().by_thread().ebpf();
+        let root = root.run(&workload(words[0]).args(&words[1..]));
+        assert_eq!(nobody.report.backend, "strace");
         assert_eq!(own_rows(&nobody), own_rows(&root), "{words:?}");
     }
 }
@@ -346,12 +272,9 @@ fn an_unprivileged_user_gets_the_same_counts_by_strace() {
 fn an_unprivileged_users_report_names_the_backend_and_the_reason() {
     let public = Public::new();
     let notes = public.run(&["write"]).report.notes;
-    assert_eq!(notes.len(), 1, "{notes:?}");
-    assert!(
-        notes[0].starts_with("backend strace, since eBPF cannot run here: ")
-            && notes[0].contains("CAP_BPF"),
-        "{notes:?}"
-    );
+    let start = "backend strace, since eBPF cannot run here: ";
+    assert!(notes.len() == 1 && notes[0].starts_with(start), "{notes:?}");
+    assert!(notes[0].contains("CAP_BPF"), "{notes:?}");
     let table = public
         .zctrace(&[])
         .show(&public.workload(&["write"]))
@@ -366,7 +289,7 @@ fn an_unprivileged_users_report_names_the_backend_and_the_reason() {
 fn an_unprivileged_user_gets_the_commands_exit_status() {
     let public = Public::new();
     for (words, status) in [(["exit-code", "7"], 7), (["kill-self", "TERM"], 143)] {
-        assert_eq!(public.run(&words).finished.code, Some(status));
+        public.run(&words).finished.exits(status);
     }
 }
 
@@ -375,9 +298,6 @@ fn an_unprivileged_user_without_strace_is_told_both_reasons() {
     let public = Public::new();
     let zctrace = public.zctrace(&["env", "PATH=/nonexistent"]);
     let refusal = zctrace.refuses_to_run(&public.workload(&["write"]));
-    refusal
-        .with_status(125)
-        .saying("CAP_BPF")
-        .saying("strace is not installed")
-        .saying("package 'strace'");
+    let said = ["CAP_BPF", "strace is not installed", "package 'strace'"];
+    refusal.with_status(125).saying_all(&said);
 }

@@ -9,6 +9,7 @@ use crate::harness::{Program, program, workload, zctrace};
 fn calls(names: &str, command: &Program) -> Vec<String> {
     let dir = tempfile::tempdir().expect("a directory");
     let log = dir.path().join("log").display().to_string();
+    let trace = format!("--trace={names}");
     let strace = [
         "strace",
         "-f",
@@ -16,53 +17,32 @@ fn calls(names: &str, command: &Program) -> Vec<String> {
         "--seccomp-bpf",
         "-o",
         &log,
-        "-e",
-        &format!("trace={names}"),
-        "-e",
-        "signal=none",
+        &trace,
+        "--signal=none",
     ];
-    zctrace()
-        .ebpf()
-        .option("--output=/dev/null")
-        .through(&strace)
-        .launch_of(command)
-        .finish()
-        .successful();
+    let zctrace = zctrace().ebpf().option("--output=/dev/null");
+    zctrace.through(&strace).show(command).successful();
     let log = fs::read_to_string(log).expect("strace writes it");
-    log.lines()
-        .filter(|line| !line.contains(" resumed>"))
-        .map(str::to_owned)
-        .collect()
+    let calls = log.lines().filter(|line| !line.contains(" resumed>"));
+    calls.map(str::to_owned).collect()
 }
 
 #[test]
-fn a_run_of_a_command_that_does_nothing_makes_few_calls_of_bpf() {
-    let calls = calls("bpf", &program("true"));
+fn the_start_makes_few_calls_of_bpf_and_waits_for_no_grace_period() {
+    let calls = calls("bpf,membarrier,fcntl,clone,clone3", &program("true"));
+    let of = |name: &'static str| calls.iter().filter(move |call| call.contains(name));
     // 116 were seen when this was written. To read all counts of calls without rows one by one took
     // 2,000.
-    assert!(calls.len() <= 130, "{}:\n{}", calls.len(), calls.join("\n"));
-}
-
-#[test]
-fn the_start_waits_for_no_grace_period() {
-    let calls = calls("membarrier", &program("true"));
-    assert!(
-        calls
-            .iter()
-            .all(|call| call.contains("MEMBARRIER_CMD_QUERY")),
-        "{calls:?}"
-    );
-}
-
-#[test]
-fn the_table_of_descriptors_grows_before_there_are_threads() {
-    // Later, the kernel waits for a grace period when it grows.
-    let calls = calls("fcntl,clone,clone3", &program("true"));
+    let bpf = of(" bpf(").count();
+    assert!((50..=130).contains(&bpf), "{bpf}:\n{}", calls.join("\n"));
+    for call in of(" membarrier(") {
+        assert!(call.contains("MEMBARRIER_CMD_QUERY"), "{call}");
+    }
+    // The table of descriptors grows before there are threads. Later, the kernel would wait for a
+    // grace period.
     let place = |what: &str| {
-        calls
-            .iter()
-            .position(|call| call.contains(what))
-            .unwrap_or_else(|| panic!("no {what}: {calls:#?}"))
+        let place = calls.iter().position(|call| call.contains(what));
+        place.unwrap_or_else(|| panic!("no {what}: {calls:#?}"))
     };
     assert!(
         place("F_DUPFD_CLOEXEC, 255") < place("CLONE_THREAD"),
@@ -72,10 +52,6 @@ fn the_table_of_descriptors_grows_before_there_are_threads() {
 
 #[test]
 fn a_storm_of_processes_does_not_wake_zctrace_at_each() {
-    let wakeups = calls("epoll_wait", &workload("exec-storm").arg("300"));
-    assert!(
-        wakeups.len() <= 60,
-        "{} wakeups for 300 processes",
-        wakeups.len()
-    );
+    let wakeups = calls("epoll_wait", &workload("exec-storm").arg("300")).len();
+    assert!(wakeups <= 60, "{wakeups} wakeups for 300 processes");
 }

@@ -1,8 +1,6 @@
 //! The status line: a sign of life on the terminal, where it cannot mix with what the command
 //! writes. And the pager.
 
-use std::fs;
-
 use crate::harness::{BACKENDS, Launch, Terminal, TestDir, Zctrace, shell, zctrace};
 
 /// How the status line begins, which no report does.
@@ -39,19 +37,15 @@ fn with_files(zctrace: Zctrace, dir: &TestDir, script: &str) -> Launch {
 }
 
 fn let_go(dir: &TestDir) {
-    fs::write(dir.path().join("go"), "").expect("it belongs to the test");
-}
-
-fn read(dir: &TestDir, name: &str) -> String {
-    fs::read_to_string(dir.path().join(name)).expect("it was written")
+    dir.write("go", "");
 }
 
 #[test]
 fn a_run_that_lasts_shows_a_line_that_leaves_nothing_behind() {
     for backend in BACKENDS {
         let dir = TestDir::new();
-        let mut terminal =
-            Terminal::start(80, &with_files(zctrace().option(backend), &dir, LASTING));
+        let launch = with_files(zctrace().option(backend), &dir, LASTING);
+        let mut terminal = Terminal::start(80, &launch);
         terminal.wait_for(STATUS);
         terminal.wait_for(" calls, ");
         let_go(&dir);
@@ -66,12 +60,10 @@ fn a_run_that_lasts_shows_a_line_that_leaves_nothing_behind() {
             !shown.contains('\n') && shown.ends_with(ERASED),
             "{shown:?}"
         );
-        assert_eq!(read(&dir, "out"), "output\n");
-        let report = read(&dir, "err");
-        assert!(
-            report.contains("exit 0") && !report.contains(['\x1b', '\r']),
-            "{report:?}"
-        );
+        assert_eq!(dir.read("out"), "output\n");
+        let report = dir.read("err");
+        let is_plain = !report.contains(['\x1b', '\r']);
+        assert!(report.contains("exit 0") && is_plain, "{report:?}");
     }
 }
 
@@ -84,8 +76,8 @@ fn the_line_fits_a_narrow_terminal() {
     let (_, shown) = terminal.finish();
     let line = shown
         .strip_prefix('\r')
-        .and_then(|shown| shown.split('\x1b').next())
-        .expect("a line");
+        .and_then(|shown| shown.split('\x1b').next());
+    let line = line.expect("a line");
     assert!(
         line.starts_with("zctrace: ") && line.len() == 19,
         "{shown:?}"
@@ -94,29 +86,26 @@ fn the_line_fits_a_narrow_terminal() {
 
 #[test]
 fn no_line_is_shown_where_it_could_mix_with_output() {
-    let terminals = |zctrace: fn() -> Zctrace, kind: &str, redirections: &str| {
-        let dir = TestDir::new();
-        (
-            Terminal::start(80, &in_shell(zctrace(), kind, redirections, &dir, LONG)),
-            redirections.to_owned(),
-            dir,
-        )
-    };
-    let mut all: Vec<_> = ["", ">out", "2>err", "2>err | cat"]
-        .map(|redirections| terminals(zctrace, "xterm", redirections))
-        .into();
-    all.push(terminals(
-        || zctrace().option("--no-status"),
-        "xterm",
-        ">out 2>err",
-    ));
-    all.push(terminals(zctrace, "dumb", ">out 2>err"));
-    for (terminal, redirections, _dir) in all {
+    let cases = [
+        ("", "xterm", ""),
+        ("", "xterm", ">out"),
+        ("", "xterm", "2>err"),
+        ("", "xterm", "2>err | cat"),
+        ("--no-status", "xterm", ">out 2>err"),
+        ("", "dumb", ">out 2>err"),
+    ];
+    let terminals = cases.map(|(option, kind, redirections)| {
+        let (dir, mut zctrace) = (TestDir::new(), zctrace());
+        if !option.is_empty() {
+            zctrace = zctrace.option(option);
+        }
+        let launch = in_shell(zctrace, kind, redirections, &dir, LONG);
+        (Terminal::start(80, &launch), redirections, dir)
+    });
+    for (terminal, redirections, _dir) in terminals {
         let (code, shown) = terminal.finish();
-        assert!(
-            code == Some(0) && !shown.contains(STATUS) && !shown.contains(ERASED),
-            "{redirections}: {shown:?}"
-        );
+        let is_shown = shown.contains(STATUS) || shown.contains(ERASED);
+        assert!(code == Some(0) && !is_shown, "{redirections}: {shown:?}");
     }
 }
 
@@ -132,40 +121,29 @@ fn a_command_that_takes_the_terminal_keeps_it() {
 #[test]
 fn an_interim_report_comes_where_the_final_one_goes_and_the_line_is_shown_again() {
     let dir = TestDir::new();
-    let script = "until test -e go; do sleep 0.05; done; kill -USR1 $PPID; until test -s err; do sleep 0.05; done";
+    let script = "until test -e go; do sleep 0.05; done; kill -USR1 $PPID; \
+                  until test -s err; do sleep 0.05; done";
     let mut terminal = Terminal::start(80, &with_files(zctrace(), &dir, script));
     terminal.wait_for(STATUS);
     let_go(&dir);
     let (code, shown) = terminal.finish();
-    assert_eq!(
-        (code, shown.ends_with(ERASED)),
-        (Some(0), true),
-        "{shown:?}"
-    );
-    let reports = read(&dir, "err");
+    assert!(code == Some(0) && shown.ends_with(ERASED), "{shown:?}");
+    let reports = dir.read("err");
     assert_eq!(reports.matches("zctrace: sh -c").count(), 2, "{reports}");
 }
 
 /// Runs zctrace on a terminal with this pager.
 fn paged(pager: &str, zctrace: Zctrace, script: &str) -> (Option<i32>, String) {
-    Terminal::start(
-        80,
-        &zctrace
-            .option("--pager")
-            .env("PAGER", pager)
-            .launch_of(&shell(script)),
-    )
-    .finish()
+    let zctrace = zctrace.option("--pager").env("PAGER", pager);
+    Terminal::start(80, &zctrace.launch_of(&shell(script))).finish()
 }
 
 #[test]
 fn the_pager_gets_the_report_and_the_exit_status_stays_that_of_the_command() {
     let (code, shown) = paged("sed s/^/paged:/", zctrace(), "exit 7");
     assert_eq!(code, Some(7));
-    assert!(
-        shown.contains("paged:exit 7, wall") && !shown.contains("\nexit 7"),
-        "{shown}"
-    );
+    let is_paged = shown.contains("paged:exit 7, wall") && !shown.contains("\nexit 7");
+    assert!(is_paged, "{shown}");
     // A user who leaves the pager early has seen enough.
     let (code, shown) = paged("head -n 1", zctrace().option("--all"), "exit 7");
     assert_eq!((code, shown.lines().count()), (Some(7), 1), "{shown}");
@@ -180,34 +158,19 @@ fn a_pager_that_fails_is_one_line_and_the_report_follows() {
         let (code, shown) = paged(pager, zctrace(), "exit 7");
         assert_eq!(code, Some(7));
         let lines: Vec<&str> = shown.lines().collect();
-        assert!(
-            lines[0].starts_with(&format!("zctrace: the pager '{pager}' failed ({why}")),
-            "{shown}"
-        );
-        assert!(
-            lines[1].starts_with("zctrace: sh -c") && shown.contains("\nexit 7, wall"),
-            "{shown}"
-        );
+        let start = format!("zctrace: the pager '{pager}' failed ({why}");
+        assert!(lines[0].starts_with(&start), "{shown}");
+        assert!(lines[1].starts_with("zctrace: sh -c"), "{shown}");
+        assert!(shown.contains("\nexit 7, wall"), "{shown}");
     }
 }
 
 #[test]
 fn without_a_terminal_or_the_option_no_pager_runs() {
-    let pager = "sed s/^/paged:/";
-    let finished = zctrace()
-        .option("--pager")
-        .env("PAGER", pager)
-        .launch_of(&shell("exit 7"))
-        .finish();
-    assert!(
-        finished.code == Some(7) && !finished.stderr.contains("paged:"),
-        "{}",
-        finished.stderr
-    );
-    let (_, shown) = Terminal::start(
-        80,
-        &zctrace().env("PAGER", pager).launch_of(&shell("exit 7")),
-    )
-    .finish();
+    let paging = || zctrace().env("PAGER", "sed s/^/paged:/");
+    let script = shell("exit 7");
+    let finished = paging().option("--pager").show(&script);
+    finished.exits(7).never_says("paged:");
+    let (_, shown) = Terminal::start(80, &paging().launch_of(&script)).finish();
     assert!(!shown.contains("paged:"), "{shown}");
 }

@@ -23,16 +23,18 @@ fn writes_and_statement(run: &Run) -> (Figure, Figure) {
     (all, statement)
 }
 
+/// How many processes and threads there were.
+#[track_caller]
+fn assert_followed(run: &Run, expected: (u64, u64)) {
+    let totals = &run.report.totals;
+    assert_eq!((totals.processes, totals.threads), expected);
+}
+
 fn fork_storm() {
-    let run = zctrace()
-        .option("--all-processes")
-        .run(&workload("fork-storm").arg("2000"));
+    let zctrace = zctrace().option("--all-processes");
+    let run = zctrace.run_exactly(&workload("fork-storm").arg("2000"));
     let (all, statement) = writes_and_statement(&run);
-    run.assert_exact();
-    assert_eq!(
-        (run.report.totals.processes, run.report.totals.threads),
-        (2001, 2001)
-    );
+    assert_followed(&run, (2001, 2001));
     assert_eq!(all.calls, 6001);
     assert_eq!(run.totals().row("write"), all);
     assert_eq!(Rows::of(run.root()).row("write"), statement);
@@ -43,13 +45,9 @@ fn fork_storm() {
 }
 
 fn exec_storm() {
-    let run = zctrace().run(&workload("exec-storm").arg("300"));
+    let run = zctrace().run_exactly(&workload("exec-storm").arg("300"));
     let (all, _) = writes_and_statement(&run);
-    run.assert_exact();
-    assert_eq!(
-        (run.report.totals.processes, run.report.totals.threads),
-        (301, 301)
-    );
+    assert_followed(&run, (301, 301));
     assert_eq!(all.calls, 901);
     assert_eq!(run.totals().row("write"), all);
     // The loader also makes calls, the same ones in every process.
@@ -59,31 +57,21 @@ fn exec_storm() {
     }
     Rows::of(&run.descendants()[0]).assert_contain(&writes(3, 10));
     let command = run.stated().facts["program"].clone();
-    assert!(
-        run.descendants()
-            .iter()
-            .all(|child| serde_json::json!(child.command) == command),
-        "command lines: {command}"
-    );
+    for child in run.descendants() {
+        assert_eq!(serde_json::json!(child.command), command);
+    }
     assert_all_are_its_children(&run);
 }
 
 fn thread_storm() {
-    let run = zctrace()
-        .by_thread()
-        .run(&workload("thread-storm").args(&["64", "1000"]));
+    let storm = workload("thread-storm").args(&["64", "1000"]);
+    let run = zctrace().by_thread().run_exactly(&storm);
     let (all, _) = writes_and_statement(&run);
-    run.assert_exact();
-    assert_eq!(
-        (run.report.totals.processes, run.report.totals.threads),
-        (1, 65)
-    );
+    assert_followed(&run, (1, 65));
     assert_eq!(all.calls, 64_001);
     assert_eq!(run.totals().row("write"), all);
-    let writers: Vec<_> = run
-        .threads()
-        .filter(|thread| thread.comm.as_deref() == Some("zc-storm"))
-        .collect();
+    let mut writers: Vec<_> = run.threads().collect();
+    writers.retain(|thread| thread.comm.as_deref() == Some("zc-storm"));
     assert_eq!(writers.len(), 64);
     for writer in writers {
         Rows::new("a writer", &writer.syscalls).assert_contain(&writes(1000, 8));
@@ -96,25 +84,14 @@ fn assert_all_are_its_children(run: &Run) {
     let zctrace = u32::try_from(run.finished.group.pid().as_raw_pid()).expect("positive");
     let root = run.root();
     assert_eq!(root.ppid, Some(zctrace));
-    assert!(
-        run.descendants()
-            .iter()
-            .all(|child| child.ppid == Some(root.pid)),
-        "children of {}",
-        root.pid
-    );
-    let ids: BTreeSet<u32> = run
-        .report
-        .processes
-        .iter()
-        .map(|process| process.pid)
-        .collect();
+    for child in run.descendants() {
+        assert_eq!(child.ppid, Some(root.pid));
+    }
+    let processes = &run.report.processes;
+    let ids: BTreeSet<u32> = processes.iter().map(|process| process.pid).collect();
     assert!(!ids.contains(&zctrace), "zctrace itself is in its report");
     // The kernel may reuse an id, but not while its process lives.
-    assert!(
-        ids.len() > run.report.processes.len() / 2,
-        "ids of processes: {ids:?}"
-    );
+    assert!(ids.len() > processes.len() / 2, "ids of processes: {ids:?}");
 }
 
 /// A process that makes the same calls all the time.
@@ -136,14 +113,15 @@ impl Bystander {
 
 /// Its calls so far, as the kernel counts them.
 fn calls(program: &Conversation) -> u64 {
-    let io =
-        fs::read_to_string(format!("/proc/{}/io", program.pid().as_raw_pid())).expect("it lives");
-    let figure = |name| {
-        io.lines()
-            .find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok())
-            .expect("a known file")
-    };
-    figure("syscr: ") + figure("syscw: ")
+    let io = fs::read_to_string(format!("/proc/{}/io", program.pid().as_raw_pid()));
+    let io = io.expect("it lives");
+    let counts = io.lines().filter_map(|line| {
+        let count = line
+            .strip_prefix("syscr: ")
+            .or_else(|| line.strip_prefix("syscw: "))?;
+        count.parse::<u64>().ok()
+    });
+    counts.sum()
 }
 
 /// Runs the storm while two other processes make the same calls.
@@ -187,72 +165,44 @@ fn sixty_four_threads_are_counted_beside_bystanders() {
 }
 
 #[test]
-fn the_sums_have_the_processes_that_were_merged_while_the_trace_went_on() {
-    let run = zctrace().run(&workload("fork-storm").arg("2000"));
-    let (all, statement) = writes_and_statement(&run);
-    run.assert_exact();
-    assert_eq!(
-        (
-            run.report.processes.len(),
-            run.report.totals.processes,
-            run.report.totals.threads
-        ),
-        (500, 2001, 2001)
-    );
-    assert_eq!(run.totals().row("write"), all);
-    assert_eq!(Rows::of(run.root()).row("write"), statement);
-    for child in run.descendants() {
-        Rows::of(child).assert_equal(&writes(3, 10));
-    }
-    assert_eq!(
-        run.report
-            .programs
-            .iter()
-            .map(|program| program.processes)
-            .sum::<u64>(),
-        2001
-    );
-}
-
-#[test]
-fn json_lists_the_busiest_processes_and_says_how_many_it_leaves_out() {
-    let storm = workload("fork-storm").arg("600");
-    let run = zctrace().run(&storm);
-    let (all, statement) = writes_and_statement(&run);
-    assert_eq!(
-        (run.report.processes.len(), run.report.totals.processes),
-        (500, 601)
-    );
-    assert_eq!(
-        Rows::of(run.root()).row("write"),
-        statement,
-        "the launched process is listed"
-    );
-    assert_eq!(
-        run.totals().row("write"),
-        all,
-        "the sums are of all processes"
-    );
-    assert_eq!(
-        run.report
-            .programs
-            .iter()
-            .map(|program| program.processes)
-            .sum::<u64>(),
-        601
-    );
-    let note = "101 of 601 processes are not listed, those with the least CPU time";
-    assert!(
-        run.report.notes.iter().any(|text| text.starts_with(note)),
-        "{:?}",
-        run.report.notes
-    );
-    for option in ["--by=process", "--all"] {
-        let run = zctrace().option(option).run(&storm);
+fn json_lists_the_busiest_processes_and_the_sums_have_all() {
+    // 2,000 processes are more than are kept, so most are merged while the trace goes on.
+    for children in [600, 2000] {
+        let storm = workload("fork-storm").arg(children.to_string());
+        let run = zctrace().run_exactly(&storm);
+        let (all, statement) = writes_and_statement(&run);
+        let processes = children + 1;
+        assert_followed(&run, (processes, processes));
+        assert_eq!(run.report.processes.len(), 500);
+        assert_eq!(run.totals().row("write"), all);
+        // The launched process is listed.
+        assert_eq!(Rows::of(run.root()).row("write"), statement);
+        for child in run.descendants() {
+            Rows::of(child).assert_equal(&writes(3, 10));
+        }
+        let programs = run.report.programs.iter();
+        assert_eq!(
+            programs.map(|program| program.processes).sum::<u64>(),
+            processes
+        );
+        let (left_out, notes) = (processes - 500, &run.report.notes);
+        let note = format!(
+            "{left_out} of {processes} processes are not listed, those with the least CPU time"
+        );
         assert!(
-            run.report.processes.len() == 601 && run.report.notes.is_empty(),
-            "{option}: {:?}",
-            run.report.notes
+            notes.iter().any(|text| text.starts_with(&note)),
+            "{notes:?}"
+        );
+    }
+    for option in ["--by=process", "--all"] {
+        let report = zctrace()
+            .option(option)
+            .run(&workload("fork-storm").arg("600"))
+            .report;
+        assert_eq!(
+            (report.processes.len(), report.notes.len()),
+            (601, 0),
+            "{option}"
         );
     }
 }
@@ -261,25 +211,18 @@ fn json_lists_the_busiest_processes_and_says_how_many_it_leaves_out() {
 fn a_saved_report_lacks_what_it_was_saved_without() {
     let dir = TestDir::new();
     let path = dir.join("report.json");
-    zctrace()
-        .json_to(&path)
-        .show(&workload("fork-storm").arg("600"))
-        .successful();
+    let saving = zctrace().json_to(&path);
+    saving.show(&workload("fork-storm").arg("600")).successful();
     let report = |options: &[&str]| zctrace().option("report").option(&path).options(options);
-    report(&["--by=process"])
+    let refusal = report(&["--by=process"])
         .refuses_words(&[])
-        .with_status(125)
-        .saying("saved without 101 of its processes: save it with --by process");
+        .with_status(125);
+    refusal.saying("saved without 101 of its processes: save it with --by process");
     let csv = report(&["--format=csv"]).launch().finish();
+    csv.exits(0).says("the CSV lacks 101 processes");
+    let table = report(&[]).launch().finish();
     assert!(
-        csv.code == Some(0) && csv.stderr.contains("the CSV lacks 101 processes"),
-        "{}",
-        csv.stderr
-    );
-    assert!(
-        report(&[])
-            .launch()
-            .finish()
+        table
             .successful()
             .contains("101 of 601 processes are not listed")
     );

@@ -103,6 +103,11 @@ impl Tally {
         row.bytes = Some(row.bytes.unwrap_or(0) + got.unwrap_or(0) as u64);
     }
 
+    /// Counts a call that moves all bytes that it asks for.
+    pub fn full(&mut self, name: &'static str, asked: usize, got: Result<usize, Errno>) {
+        self.moved(name, asked, Ok(asked), got);
+    }
+
     /// Counts a call whose result is not a number of bytes. `asked` is the size in its arguments,
     /// if there is one.
     pub fn done<T>(
@@ -125,30 +130,25 @@ impl Tally {
     ) -> &mut Row {
         if want != got {
             self.surprises += 1;
-            self.first_surprise
-                .get_or_insert(Surprise { name, want, got });
+            let surprise = Surprise { name, want, got };
+            self.first_surprise.get_or_insert(surprise);
         }
-        let index = self
-            .rows
-            .iter()
-            .position(|row| row.name == name)
-            .unwrap_or_else(|| {
-                assert!(self.rows.len() < CALLS, "no room for {name}");
-                self.rows.push(Row {
-                    name,
-                    calls: 0,
-                    bytes: None,
-                    requested: asked.map(|_| 0),
-                    errnos: [None; ERRNOS],
-                });
-                self.rows.len() - 1
+        let known = self.rows.iter().position(|row| row.name == name);
+        let index = known.unwrap_or(self.rows.len());
+        if known.is_none() {
+            assert!(index < CALLS, "no room for {name}");
+            self.rows.push(Row {
+                name,
+                calls: 0,
+                bytes: None,
+                requested: asked.map(|_| 0),
+                errnos: [None; ERRNOS],
             });
+        }
         let row = &mut self.rows[index];
         row.calls += 1;
-        row.requested = row
-            .requested
-            .zip(asked)
-            .map(|(sum, asked)| sum + asked as u64);
+        let sum = row.requested.zip(asked);
+        row.requested = sum.map(|(sum, asked)| sum + asked as u64);
         if let Err(errno) = got {
             row.count_error(errno);
         }
@@ -162,18 +162,11 @@ impl Tally {
     /// If a call returned something else than it should have. Then nothing about this run is known.
     pub fn figures(self) -> Result<Figures> {
         if let Some(Surprise { name, want, got }) = self.first_surprise {
-            bail!(
-                "{name} returned {} instead of {} ({} surprises)",
-                shown(got),
-                shown(want),
-                self.surprises
-            );
+            let (got, want, surprises) = (shown(got), shown(want), self.surprises);
+            bail!("{name} returned {got} instead of {want} ({surprises} surprises)");
         }
-        Ok(self
-            .rows
-            .into_iter()
-            .map(|row| (row.name.to_owned(), row.figure()))
-            .collect())
+        let named = |row: Row| (row.name.to_owned(), row.figure());
+        Ok(self.rows.into_iter().map(named).collect())
     }
 }
 
@@ -188,20 +181,16 @@ fn shown(result: Result<usize, Errno>) -> String {
 impl Row {
     /// Counts one failed call.
     fn count_error(&mut self, errno: Errno) {
-        let slot = self
-            .errnos
-            .iter_mut()
-            .find(|slot| slot.is_none_or(|(known, _)| known == errno));
+        let mut slots = self.errnos.iter_mut();
+        let slot = slots.find(|slot| slot.is_none_or(|(known, _)| known == errno));
         let slot = slot.expect("a call fails in a few ways only");
         slot.get_or_insert((errno, 0)).1 += 1;
     }
 
     /// The finished figures.
     fn figure(self) -> Figure {
-        let errnos: BTreeMap<_, _> = self
-            .errnos
-            .into_iter()
-            .flatten()
+        let errnos = self.errnos.into_iter().flatten();
+        let errnos: BTreeMap<_, _> = errnos
             .map(|(errno, count)| (errno_name(errno.raw_os_error()), count))
             .collect();
         Figure {
@@ -232,10 +221,8 @@ pub fn with_bare_thread<T>(
     body: impl FnOnce() + Send,
     meanwhile: impl FnOnce(libc::pthread_t) -> T,
 ) -> io::Result<T> {
-    let mut start = Start {
-        name,
-        body: Some(body),
-    };
+    let body = Some(body);
+    let mut start = Start { name, body };
     let thread = spawn(&mut start)?;
     let _joined_also_by_a_panic = Join(thread);
     Ok(meanwhile(thread))
@@ -247,12 +234,8 @@ fn spawn<F: FnOnce() + Send>(start: &mut Start<'_, F>) -> io::Result<libc::pthre
     // SAFETY: `enter::<F>` reads its argument as the `Start<F>` that it is. `with_bare_thread`, the
     // only caller, joins the thread before `start` is dropped.
     let code = unsafe {
-        libc::pthread_create(
-            thread.as_mut_ptr(),
-            ptr::null(),
-            enter::<F>,
-            ptr::from_mut(start).cast(),
-        )
+        let start = ptr::from_mut(start).cast();
+        libc::pthread_create(thread.as_mut_ptr(), ptr::null(), enter::<F>, start)
     };
     if code != 0 {
         return Err(io::Error::from_raw_os_error(code));
@@ -296,35 +279,24 @@ mod tests {
         let mut tally = Tally::default();
         tally.moved("read", 100, Ok(60), Ok(60));
         tally.moved("read", 100, Err(Errno::AGAIN), Err(Errno::AGAIN));
-        tally.done(
-            "ioctl",
-            None,
-            Err(Errno::OPNOTSUPP),
-            Err::<(), _>(Errno::OPNOTSUPP),
-        );
+        let refused = Err(Errno::OPNOTSUPP);
+        tally.done("ioctl", None, refused, refused);
         let figures = tally.figures().expect("all as wanted");
-        let read = &figures["read"];
-        assert_eq!(
-            (read.calls, read.errors, read.bytes, read.requested_bytes),
-            (2, 1, Some(60), Some(200))
-        );
+        let (read, ioctl) = (&figures["read"], &figures["ioctl"]);
+        assert_eq!((read.calls, read.errors), (2, 1));
+        assert_eq!((read.bytes, read.requested_bytes), (Some(60), Some(200)));
         assert_eq!(read.errnos["EAGAIN"], 1);
-        assert_eq!(
-            (figures["ioctl"].bytes, figures["ioctl"].requested_bytes),
-            (None, None)
-        );
+        assert_eq!((ioctl.bytes, ioctl.requested_bytes), (None, None));
     }
 
     #[test]
     fn a_surprise_makes_the_figures_unknown() {
         let mut tally = Tally::default();
         tally.moved("read", 100, Ok(100), Ok(60));
+        let error = tally.figures().expect_err("60 are not 100").to_string();
         assert!(
-            tally
-                .figures()
-                .unwrap_err()
-                .to_string()
-                .starts_with("read returned 60 instead of 100")
+            error.starts_with("read returned 60 instead of 100"),
+            "{error}"
         );
     }
 }

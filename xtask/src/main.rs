@@ -45,8 +45,7 @@ enum Task {
     Ci,
     /// Run the tests in guests with the kernels that people run, each booted in QEMU
     Vm(vm::Options),
-    /// Make a release in target/dist: a tarball and a Debian package of a program that needs no
-    /// library
+    /// Make a release in target/dist: a tarball and a Debian package
     Dist,
     /// Measure what tracing costs, and print it
     Bench(bench::Options),

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use zctrace::report::{Report, Syscall, Transfer};
 
 use super::{
-    Measured, Time, Timing,
+    Measured, Timing,
     scenario::{Measure, Place, Published, PublishedCall, Scenario},
 };
 
@@ -46,9 +46,6 @@ pub fn render(scenario: &Scenario, scale: f64, rows: &[Measured]) -> String {
             );
         }
     }
-    for sentence in order(rows) {
-        line(&mut text, format_args!("- Order: {sentence}"));
-    }
     text
 }
 
@@ -72,76 +69,83 @@ fn times(text: &mut String, rows: &[Measured]) {
     line(text, format_args!("{head}\n{rule}"));
     for row in rows {
         let published = row.run.published;
+        let timing = row.timing.as_ref();
+        let least = timing.map(|timing| timing.time_s.min);
+        let of_one = 1000.0 / f64::from(row.run.copies);
         let mut cells = vec![
-            row.run.name.clone(),
-            published.map_or_else(dash, |published| milliseconds(published.wall_ms)),
-            published.map_or_else(dash, |published| format!("{:.1} %", published.diff_percent)),
-            row.timing
-                .as_ref()
-                .map_or_else(dash, |timing| measured_time(timing, row.run.copies)),
-            row.timing.as_ref().map_or_else(dash, measured_diff),
-            row.timing.as_ref().map_or_else(dash, |timing| {
-                milliseconds(timing.time_s.min * 1000.0 / f64::from(row.run.copies))
-            }),
-            row.timing
-                .as_ref()
+            Some(row.run.name.clone()),
+            published.map(|published| milliseconds(published.wall_ms)),
+            published.map(|published| percent(published.diff_percent)),
+            timing.map(|timing| measured_time(timing, row.run.copies)),
+            timing.and_then(measured_diff),
+            least.map(|least| milliseconds(least * of_one)),
+            least
                 .zip(reference_min)
-                .map_or_else(dash, |(timing, least)| {
-                    format!("{:.1} %", timing.time_s.min / least * 100.0)
-                }),
+                .map(|(one, other)| percent(one / other * 100.0)),
         ];
         if has_cpu {
-            cells.push(published.map_or_else(dash, published_cpu));
-            cells.push(row.timing.as_ref().map_or_else(dash, measured_cpu));
+            cells.push(published.map(published_cpu));
+            cells.push(timing.map(measured_cpu));
         }
+        let cells: Vec<_> = cells
+            .into_iter()
+            .map(|cell| cell.unwrap_or_else(dash))
+            .collect();
         line(text, format_args!("| {} |", cells.join(" | ")));
     }
 }
 
-fn measured_time(timing: &Timing, copies: u32) -> String {
-    let ms = |seconds: f64| seconds * 1000.0 / f64::from(copies);
-    match timing.time_s.stddev {
-        Some(stddev) => format!(
-            "{} ± {}",
-            milliseconds(ms(timing.time_s.mean)),
-            milliseconds(ms(stddev))
-        ),
-        None => milliseconds(ms(timing.time_s.mean)),
-    }
+fn percent(percent: f64) -> String {
+    format!("{percent:.1} %")
 }
 
-fn measured_diff(timing: &Timing) -> String {
-    match timing.relative {
-        Some(relative) => {
-            let error = relative
-                .relative_error_percent
-                .map(|error| format!(" ± {:.1}", error * relative.percent / 100.0));
-            format!("{:.1}{} %", relative.percent, error.unwrap_or_default())
-        }
-        None => dash(),
-    }
+fn measured_time(timing: &Timing, copies: u32) -> String {
+    let ms = |seconds: f64| milliseconds(seconds * 1000.0 / f64::from(copies));
+    let mean = ms(timing.time_s.mean);
+    let spread = timing
+        .time_s
+        .stddev
+        .map(|stddev| format!(" ± {}", ms(stddev)));
+    mean + &spread.unwrap_or_default()
+}
+
+fn measured_diff(timing: &Timing) -> Option<String> {
+    let relative = timing.relative?;
+    let error = relative.relative_error_percent;
+    let error = error.map(|error| format!(" ± {:.1}", error * relative.percent / 100.0));
+    Some(format!(
+        "{:.1}{} %",
+        relative.percent,
+        error.unwrap_or_default()
+    ))
 }
 
 fn published_cpu(published: Published) -> String {
+    let Published {
+        user_s,
+        system_s,
+        cpu_percent,
+        ..
+    } = published;
     let seconds = |time: Option<f64>| time.map_or_else(dash, |time| format!("{time:.2} s"));
-    let percent = published
-        .cpu_percent
-        .map_or_else(dash, |percent| format!("{percent:.0} %"));
     format!(
-        "{}, {}, {percent}",
-        seconds(published.user_s),
-        seconds(published.system_s)
+        "{}, {}, {}",
+        seconds(user_s),
+        seconds(system_s),
+        whole_percent(cpu_percent)
     )
 }
 
 fn measured_cpu(timing: &Timing) -> String {
-    let percent = timing
-        .cpu_percent
-        .map_or_else(dash, |percent| format!("{percent:.0} %"));
+    let percent = whole_percent(timing.cpu_percent);
     format!(
         "{:.2} s, {:.2} s, {percent}",
         timing.user_s, timing.system_s
     )
+}
+
+fn whole_percent(percent: Option<f64>) -> String {
+    percent.map_or_else(dash, |percent| format!("{percent:.0} %"))
 }
 
 fn calls(text: &mut String, rows: &[Measured]) {
@@ -153,25 +157,23 @@ fn calls(text: &mut String, rows: &[Measured]) {
     );
     for row in rows {
         for published in &row.run.published_calls {
-            let PublishedCall {
-                syscall,
-                calls,
-                total_ms,
-                min_ms,
-                mean_ms,
-                max_ms,
-            } = published;
+            let PublishedCall { syscall, calls, .. } = published;
+            let times = [
+                published.total_ms,
+                published.min_ms,
+                published.mean_ms,
+                published.max_ms,
+            ];
+            let times = times.map(|ms| format!("{ms:.3}")).join(" | ");
+            let name = &row.run.name;
             line(
                 text,
-                format_args!(
-                    "| {} | {syscall} | published | {calls} | {total_ms:.3} | {min_ms:.3} | {mean_ms:.3} | {max_ms:.3} |",
-                    row.run.name
-                ),
+                format_args!("| {name} | {syscall} | published | {calls} | {times} |"),
             );
         }
-        for call in row
-            .report
-            .totals
+        let totals = &row.report.totals;
+        let name = &row.run.name;
+        for call in totals
             .syscalls
             .iter()
             .filter(|call| call.bytes > Some(0) && call.calls > 1)
@@ -179,28 +181,32 @@ fn calls(text: &mut String, rows: &[Measured]) {
             let ms = |ns: Option<u64>| {
                 ns.map_or_else(dash, |ns| format!("{:.3}", microseconds(ns) / 1000.0))
             };
-            let figures = [call.total_ns, call.min_ns, call.mean_ns, call.max_ns]
-                .map(ms)
-                .join(" | ");
+            let times = [call.total_ns, call.min_ns, call.mean_ns, call.max_ns];
+            let (
+                times,
+                Syscall {
+                    name: call, calls, ..
+                },
+            ) = (times.map(ms).join(" | "), call);
             line(
                 text,
-                format_args!(
-                    "| {} | {} | here | {} | {figures} |",
-                    row.run.name, call.name, call.calls
-                ),
+                format_args!("| {name} | {call} | here | {calls} | {times} |"),
             );
         }
-        let usage = row.report.totals.usage;
-        let count = |figure: Option<u64>| figure.map_or_else(dash, |figure| figure.to_string());
+        let (faults, switches) = (totals.usage.page_faults, totals.usage.context_switches);
+        let counts = [
+            faults.minor,
+            faults.major,
+            switches.voluntary,
+            switches.involuntary,
+        ];
+        let [minor, major, voluntary, involuntary] =
+            counts.map(|figure| figure.map_or_else(dash, |figure| figure.to_string()));
         line(
             text,
             format_args!(
-                "| {} | page faults {} minor, {} major; context switches {} voluntary, {} involuntary | here | | | | | |",
-                row.run.name,
-                count(usage.page_faults.minor),
-                count(usage.page_faults.major),
-                count(usage.context_switches.voluntary),
-                count(usage.context_switches.involuntary),
+                "| {name} | page faults {minor} minor, {major} major; context switches \
+                 {voluntary} voluntary, {involuntary} involuntary | here | | | | | |"
             ),
         );
     }
@@ -277,32 +283,25 @@ impl<'a> Facts<'a> {
         // The processes at the other ends of a copier's pipes do not count, nor do the calls that
         // start them.
         let root = report.processes.first();
-        let transfers: Vec<&Transfer> = root
+        let transfers = root
             .into_iter()
-            .flat_map(|process| report.transfers_of(process))
-            .collect();
+            .flat_map(|process| report.transfers_of(process));
+        let transfers: Vec<&Transfer> = transfers.collect();
         let syscalls = root.map_or(&[][..], |process| &process.syscalls);
-        let attempts = |transfer: &Transfer| {
-            transfer
-                .attempts
-                .iter()
-                .map(|attempt| attempt.calls)
-                .sum::<u64>()
-        };
+        let (mut calls, mut user_memory_bytes) = (0, 0);
+        for transfer in &transfers {
+            let attempts: u64 = transfer.attempts.iter().map(|attempt| attempt.calls).sum();
+            calls += transfer.calls + attempts;
+            user_memory_bytes += transfer.user_memory_bytes.unwrap_or(0);
+        }
         Self {
             transfer: transfers
                 .iter()
                 .copied()
                 .max_by_key(|transfer| transfer.bytes),
-            calls: transfers
-                .iter()
-                .map(|transfer| transfer.calls + attempts(transfer))
-                .sum(),
+            calls,
             longest: longest(&transfers, syscalls),
-            user_memory_bytes: transfers
-                .iter()
-                .filter_map(|transfer| transfer.user_memory_bytes)
-                .sum(),
+            user_memory_bytes,
             transfers,
         }
     }
@@ -335,11 +334,6 @@ impl<'a> Facts<'a> {
             _ => vec!["no transfer was seen"],
         };
         verdicts.join(", and ")
-    }
-
-    /// The name of the interface of the largest transfer; `none` if no transfer was seen.
-    pub fn api(&self) -> &'static str {
-        self.transfer.map_or("none", |transfer| transfer.api.name())
     }
 }
 
@@ -414,74 +408,6 @@ fn waits(timing: &Timing) -> Option<String> {
          {preempted:.0} times",
         100.0 - percent
     ))
-}
-
-/// For each pair of rows that are in another order than published: what their traces say about it.
-pub fn order(rows: &[Measured]) -> Vec<String> {
-    let mut sentences = Vec::new();
-    for (index, slower) in rows.iter().enumerate() {
-        for faster in &rows[index + 1..] {
-            let (first, second) = if published(slower) < published(faster) {
-                (slower, faster)
-            } else {
-                (faster, slower)
-            };
-            if is_turned(first, second) {
-                sentences.push(format!(
-                    "**{}** was published as faster than **{}** and is slower here: {}.",
-                    first.run.name,
-                    second.run.name,
-                    difference(&Facts::of(&first.report), &Facts::of(&second.report)),
-                ));
-            }
-        }
-    }
-    sentences
-}
-
-fn published(row: &Measured) -> Option<f64> {
-    row.run.published.map(|published| published.wall_ms)
-}
-
-/// Whether `first`, which was published as faster, is slower here by more than the spread of the
-/// measurement. For a single run the spread is unknown.
-fn is_turned(first: &Measured, second: &Measured) -> bool {
-    let (Some(one), Some(other)) = (&first.timing, &second.timing) else {
-        return false;
-    };
-    published(first) < published(second) && is_slower(one.time_s, other.time_s)
-}
-
-fn is_slower(one: Time, other: Time) -> bool {
-    let spread = one
-        .stddev
-        .zip(other.stddev)
-        .map(|(one, other)| one.hypot(other));
-    spread.is_some_and(|spread| one.mean - other.mean > spread)
-}
-
-/// How the traces of two rows differ.
-fn difference(slower: &Facts<'_>, faster: &Facts<'_>) -> String {
-    if slower.api() == faster.api() && same(slower.calls, faster.calls) {
-        return format!(
-            "both make the same calls ({} and {}, by {}), so it is not the interface that differs here",
-            slower.calls,
-            faster.calls,
-            slower.api(),
-        );
-    }
-    let calls = format!(
-        "{} calls by {} beside {} by {}",
-        slower.calls,
-        slower.api(),
-        faster.calls,
-        faster.api()
-    );
-    match slower.user_memory_bytes.cmp(&faster.user_memory_bytes) {
-        std::cmp::Ordering::Greater => format!("{calls}, and more bytes through user memory"),
-        std::cmp::Ordering::Less => format!("{calls}, though fewer bytes go through user memory"),
-        std::cmp::Ordering::Equal => calls,
-    }
 }
 
 fn same(one: u64, other: u64) -> bool {
@@ -627,34 +553,5 @@ mod explain_tests {
         let apis = [Api::ReadWrite, Api::CopyFileRange, Api::ReadWrite];
         set_transfers(&mut report, apis.map(|api| transfer(api, &[])).to_vec());
         assert_eq!(Facts::of(&report).apis(), "read+write, copy_file_range");
-    }
-
-    #[test]
-    fn equal_calls_are_reported_as_no_difference_of_the_interface() {
-        let mut report = empty();
-        set_transfers(
-            &mut report,
-            vec![transfer(Api::Sendfile, &[("sendfile", 2)])],
-        );
-        let facts = Facts::of(&report);
-        assert_eq!(
-            difference(&facts, &facts),
-            "both make the same calls (2 and 2, by sendfile), so it is not the interface that differs here"
-        );
-    }
-
-    #[test]
-    fn a_single_run_is_never_slower_because_its_spread_is_unknown() {
-        let time = |mean, stddev| Time {
-            mean,
-            stddev,
-            min: mean,
-        };
-        assert!(is_slower(time(2.0, Some(0.1)), time(1.0, Some(0.1))));
-        assert!(!is_slower(time(2.0, Some(0.9)), time(1.0, Some(0.9))));
-        assert!(
-            !is_slower(time(2.0, None), time(1.0, None))
-                && !is_slower(time(2.0, Some(0.1)), time(1.0, None))
-        );
     }
 }

@@ -147,11 +147,11 @@ impl Ends {
 
 /// The line that the copier prints.
 fn line(bytes: &[u8], from: End, to: End) -> String {
-    let mut line = format!("copied {} bytes", bytes.len());
-    if let Some(which) = which_is_summed_up(from, to) {
-        line += &format!(", {} of {which}", crc32(bytes));
+    let copied = format!("copied {} bytes", bytes.len());
+    match which_is_summed_up(from, to) {
+        Some(which) => format!("{copied}, {} of {which}\n", crc32(bytes)),
+        None => copied + "\n",
     }
-    line + "\n"
 }
 
 /// Which ends the copier can compute a checksum of. The checksum of a socket is computed by the

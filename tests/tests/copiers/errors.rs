@@ -143,7 +143,7 @@ fn a_full_disk_is_reported() {
     // A process at a pipe fails after the copy of the small file, and during that of the large
     // one, which does not fit into the pipe. Both processes may say so.
     let to = format!("pipe:{to}");
-    for scene in [scene, Scene::new(1 << 20)] {
+    for scene in [&scene, &Scene::new(1 << 20)] {
         for copier in [in_rust(), in_c()] {
             let copying = copy(&copier, "read-write", &scene.spec("", "in"), &to);
             untraced(&copying)

@@ -38,9 +38,7 @@ pub struct Function {
     pub helpers: Vec<i32>,
 }
 
-/// The number of `bpf_map_lookup_elem` (the kernel's include/uapi/linux/bpf.h).
-pub const LOOK_UP: i32 = 1;
-/// The number of `bpf_loop` there.
+/// The number of `bpf_loop` (the kernel's include/uapi/linux/bpf.h).
 pub const LOOP: i32 = 181;
 
 /// Where a function begins: the index of its section, and the offset there.
@@ -69,19 +67,13 @@ impl Object {
                 .data_range(symbol.address(), symbol.size())?
                 .context("a function outside of its section")?;
             let code = decode(code);
-            let callees = callees(&file, &section, symbol.address(), &code)
-                .and_then(|callees| {
-                    callees
-                        .iter()
-                        .map(|place| {
-                            places
-                                .get(place)
-                                .copied()
-                                .context("the function is not in the object")
-                        })
-                        .collect()
-                })
-                .with_context(|| format!("cannot find what {name} calls"))?;
+            let indices = |called: Vec<Place>| {
+                let index = |place| places.get(place).copied();
+                let indices: Option<Vec<usize>> = called.iter().map(index).collect();
+                indices.context("the function is not in the object")
+            };
+            let called = callees(&file, &section, symbol.address(), &code).and_then(indices);
+            let callees = called.with_context(|| format!("cannot find what {name} calls"))?;
             functions.push(Function {
                 name,
                 is_program: section.name()? != ".text" && section.kind() == SectionKind::Text,
@@ -91,7 +83,7 @@ impl Object {
                 helpers: code
                     .iter()
                     .flatten()
-                    .filter_map(|instruction| instruction.helper())
+                    .filter_map(|one| one.helper())
                     .collect(),
             });
         }
@@ -100,10 +92,11 @@ impl Object {
 
     /// The programs, by name.
     pub fn programs(&self) -> Vec<usize> {
-        let mut programs: Vec<_> = (0..self.functions.len())
+        let all = 0..self.functions.len();
+        let mut programs: Vec<_> = all
             .filter(|&index| self.functions[index].is_program)
             .collect();
-        programs.sort_by(|&a, &b| self.functions[a].name.cmp(&self.functions[b].name));
+        programs.sort_by_key(|&index| &self.functions[index].name);
         programs
     }
 
@@ -123,20 +116,6 @@ impl Object {
                 self.add_callees(callee, parts);
             }
         }
-    }
-
-    /// The compiler that made the object, as its debug information says.
-    pub fn compiler(bytes: &[u8]) -> Option<String> {
-        const START: &[u8] = b"rustc version ";
-        let at = bytes
-            .windows(START.len())
-            .position(|window| window == START)?;
-        let end = bytes[at..]
-            .iter()
-            .position(|&byte| byte == b')' || byte == 0)?;
-        String::from_utf8(bytes[at..at + end].to_vec())
-            .ok()
-            .map(|text| text.replace(" (", ", "))
     }
 }
 
@@ -179,21 +158,14 @@ fn callees<'data>(
         // there.
         let target = |addend: i64| -> Result<Place> {
             let symbol = symbol.context("an address without a relocation")?;
-            let addend = if symbol.kind() == SymbolKind::Section {
-                addend
-            } else {
-                0
-            };
+            let is_section = symbol.kind() == SymbolKind::Section;
+            let address = symbol
+                .address()
+                .checked_add_signed(if is_section { addend } else { 0 });
             let section = symbol
                 .section_index()
                 .context("a symbol without a section")?;
-            Ok((
-                section,
-                symbol
-                    .address()
-                    .checked_add_signed(addend)
-                    .context("beyond the section")?,
-            ))
+            Ok((section, address.context("beyond the section")?))
         };
         let is_text = |symbol: &object::read::elf::ElfSymbol64<'data, '_, object::Endianness>| {
             let section = symbol

@@ -74,7 +74,7 @@ pub(super) fn frame_bytes(code: &[Option<Instruction>]) -> u32 {
         registers[usize::from(FRAME)] = Some(0_i32);
         match instruction.does() {
             Does::Copies { target, source } => {
-                registers[usize::from(target)] = registers[usize::from(source)]
+                registers[usize::from(target)] = registers[usize::from(source)];
             }
             Does::Adds { target, constant } => {
                 let register = &mut registers[usize::from(target)];
@@ -90,11 +90,11 @@ pub(super) fn frame_bytes(code: &[Option<Instruction>]) -> u32 {
                 registers[usize::from(target)] = None;
             }
             Does::Stores { base, offset } => {
-                lowest = reached(registers[usize::from(base)], offset).min(lowest)
+                lowest = reached(registers[usize::from(base)], offset).min(lowest);
             }
             Does::CallsHelper(_) | Does::CallsFunction(_) => registers[..6].fill(None),
             Does::LoadsConstant { target, .. } | Does::Sets(target) => {
-                registers[usize::from(target)] = None
+                registers[usize::from(target)] = None;
             }
             Does::Jumps => {}
         }

@@ -4,8 +4,9 @@
 //! the thread's rows in a per-thread report have only these calls.
 
 use std::{
+    ffi::c_void,
     fs::{self, File},
-    io::{IoSlice, IoSliceMut, Result, Seek},
+    io::{self, IoSlice, IoSliceMut, Seek},
     mem::zeroed,
     os::fd::{AsRawFd, OwnedFd},
     path::{Path, PathBuf},
@@ -62,14 +63,31 @@ struct Files {
     source: File,
     output: File,
     buffer: Vec<u8>,
-    /// Two buffers for the calls that take several.
+    /// For the calls that take several.
+    pair: Pair,
+}
+
+/// Two buffers.
+struct Pair {
     first: [u8; 256],
     second: [u8; 256],
 }
 
+impl Pair {
+    /// Their beginnings, to read to.
+    fn for_reading(&mut self, first: usize, second: usize) -> [IoSliceMut<'_>; 2] {
+        [&mut self.first[..first], &mut self.second[..second]].map(IoSliceMut::new)
+    }
+
+    /// The same, to write from.
+    fn for_writing(&self, first: usize, second: usize) -> [IoSlice<'_>; 2] {
+        [&self.first[..first], &self.second[..second]].map(IoSlice::new)
+    }
+}
+
 impl Files {
     /// Makes the files.
-    fn new(dir: &Path) -> Result<Self> {
+    fn new(dir: &Path) -> io::Result<Self> {
         fs::write(dir.join("in"), vec![b'z'; FILE_SIZE])?;
         let mut source = File::open(dir.join("in"))?;
         source.rewind()?;
@@ -78,8 +96,10 @@ impl Files {
             source,
             output: File::create(dir.join("out"))?,
             buffer: vec![b'z'; 4096],
-            first: [b'1'; 256],
-            second: [b'2'; 256],
+            pair: Pair {
+                first: [b'1'; 256],
+                second: [b'2'; 256],
+            },
         })
     }
 
@@ -95,47 +115,26 @@ impl Files {
     /// 1000 reads of 100 bytes and one at the end of the file; 500 writes of 64 bytes.
     fn plain(&mut self, tally: &mut Tally) {
         for _ in 0..1000 {
-            tally.moved(
-                "read",
-                100,
-                Ok(100),
-                read(&self.input, &mut self.buffer[..100]),
-            );
+            tally.full("read", 100, read(&self.input, &mut self.buffer[..100]));
         }
-        tally.moved(
-            "read",
-            100,
-            Ok(0),
-            read(&self.input, &mut self.buffer[..100]),
-        );
+        let at_end = read(&self.input, &mut self.buffer[..100]);
+        tally.moved("read", 100, Ok(0), at_end);
         for _ in 0..500 {
-            tally.moved("write", 64, Ok(64), write(&self.output, &self.buffer[..64]));
+            tally.full("write", 64, write(&self.output, &self.buffer[..64]));
         }
     }
 
     /// Six full `pread64` and one that is short because the file ends; five `pwrite64`.
     fn at_offsets(&mut self, tally: &mut Tally) {
         for offset in 0..6 {
-            tally.moved(
-                "pread64",
-                4096,
-                Ok(4096),
-                pread(&self.input, &mut self.buffer[..], offset * 4096),
-            );
+            let got = pread(&self.input, &mut self.buffer[..], offset * 4096);
+            tally.full("pread64", 4096, got);
         }
-        tally.moved(
-            "pread64",
-            4096,
-            Ok(100),
-            pread(&self.input, &mut self.buffer[..], FILE_SIZE as u64 - 100),
-        );
+        let short = pread(&self.input, &mut self.buffer[..], FILE_SIZE as u64 - 100);
+        tally.moved("pread64", 4096, Ok(100), short);
         for offset in 0..5 {
-            tally.moved(
-                "pwrite64",
-                1000,
-                Ok(1000),
-                pwrite(&self.output, &self.buffer[..1000], offset * 1000),
-            );
+            let got = pwrite(&self.output, &self.buffer[..1000], offset * 1000);
+            tally.full("pwrite64", 1000, got);
         }
     }
 
@@ -143,16 +142,16 @@ impl Files {
     fn vectored(&mut self, tally: &mut Tally) {
         self.input.rewind().expect("a file has a start");
         for _ in 0..3 {
-            let mut parts = [
-                IoSliceMut::new(&mut self.first[..10]),
-                IoSliceMut::new(&mut self.second[..20]),
-            ];
-            tally.moved("readv", 30, Ok(30), readv(&self.input, &mut parts));
-            let parts = [
-                IoSlice::new(&self.first[..30]),
-                IoSlice::new(&self.second[..40]),
-            ];
-            tally.moved("writev", 70, Ok(70), writev(&self.output, &parts));
+            tally.full(
+                "readv",
+                30,
+                readv(&self.input, &mut self.pair.for_reading(10, 20)),
+            );
+            tally.full(
+                "writev",
+                70,
+                writev(&self.output, &self.pair.for_writing(30, 40)),
+            );
         }
     }
 
@@ -161,56 +160,26 @@ impl Files {
     fn vectored_at_offsets(&mut self, tally: &mut Tally) {
         let none = ReadWriteFlags::empty();
         for _ in 0..2 {
-            let mut parts = [
-                IoSliceMut::new(&mut self.first[..100]),
-                IoSliceMut::new(&mut self.second[..200]),
-            ];
-            tally.moved("preadv", 300, Ok(300), preadv(&self.input, &mut parts, 1));
-            let parts = [
-                IoSlice::new(&self.first[..50]),
-                IoSlice::new(&self.second[..60]),
-            ];
-            tally.moved("pwritev", 110, Ok(110), pwritev(&self.output, &parts, 1));
+            let got = preadv(&self.input, &mut self.pair.for_reading(100, 200), 1);
+            tally.full("preadv", 300, got);
+            let got = pwritev(&self.output, &self.pair.for_writing(50, 60), 1);
+            tally.full("pwritev", 110, got);
         }
         for _ in 0..4 {
-            let mut parts = [
-                IoSliceMut::new(&mut self.first[..5]),
-                IoSliceMut::new(&mut self.second[..6]),
-            ];
-            tally.moved(
-                "preadv2",
-                11,
-                Ok(11),
-                preadv2(&self.input, &mut parts, 1, none),
-            );
-            let parts = [
-                IoSlice::new(&self.first[..7]),
-                IoSlice::new(&self.second[..8]),
-            ];
-            tally.moved(
-                "pwritev2",
-                15,
-                Ok(15),
-                pwritev2(&self.output, &parts, 1, none),
-            );
+            let got = preadv2(&self.input, &mut self.pair.for_reading(5, 6), 1, none);
+            tally.full("preadv2", 11, got);
+            let got = pwritev2(&self.output, &self.pair.for_writing(7, 8), 1, none);
+            tally.full("pwritev2", 15, got);
         }
     }
 
     /// `sendfile` of the whole file and one at its end; `copy_file_range` of half, of the rest
     /// (asking for more), and at the end.
     fn between_files(&mut self, tally: &mut Tally) {
-        tally.moved(
-            "sendfile",
-            FILE_SIZE,
-            Ok(FILE_SIZE),
-            sendfile(&self.output, &self.source, None, FILE_SIZE),
-        );
-        tally.moved(
-            "sendfile",
-            FILE_SIZE,
-            Ok(0),
-            sendfile(&self.output, &self.source, None, FILE_SIZE),
-        );
+        for want in [FILE_SIZE, 0] {
+            let got = sendfile(&self.output, &self.source, None, FILE_SIZE);
+            tally.moved("sendfile", FILE_SIZE, Ok(want), got);
+        }
         self.source.rewind().expect("a file has a start");
         for (ask, want) in [(50_000, 50_000), (60_000, 50_000), (60_000, 0)] {
             let got = copy_file_range(&self.source, None, &self.output, None, ask);
@@ -231,7 +200,7 @@ struct Memory {
 
 impl Memory {
     /// Makes the files.
-    fn new(dir: &Path) -> Result<Self> {
+    fn new(dir: &Path) -> io::Result<Self> {
         let mapped = File::options()
             .read(true)
             .write(true)
@@ -254,25 +223,19 @@ impl Memory {
             self.map_sync_unmap(tally);
         }
         // SAFETY: an empty mapping is refused, so no memory changes.
-        let got = unsafe {
-            mmap(
-                ptr::null_mut(),
-                0,
-                ProtFlags::READ,
-                MapFlags::SHARED,
-                &self.mapped,
-                0,
-            )
-        };
+        let got = unsafe { self.map(0, ProtFlags::READ) };
         tally.done("mmap", Some(0), Err(Errno::INVAL), got);
         for _ in 0..2 {
-            tally.done(
-                "ioctl(FICLONE)",
-                None,
-                Err(Errno::OPNOTSUPP),
-                ioctl_ficlone(&self.clone_to, &self.clone_from),
-            );
+            let got = ioctl_ficlone(&self.clone_to, &self.clone_from);
+            tally.done("ioctl(FICLONE)", None, Err(Errno::OPNOTSUPP), got);
         }
+    }
+
+    /// One `mmap` at an address of the kernel's choice.
+    unsafe fn map(&self, length: usize, access: ProtFlags) -> Result<*mut c_void, Errno> {
+        let anywhere = ptr::null_mut();
+        // SAFETY: the caller sees to it.
+        unsafe { mmap(anywhere, length, access, MapFlags::SHARED, &self.mapped, 0) }
     }
 
     /// One `mmap`, one `msync` of one written page, one `munmap`.
@@ -280,28 +243,17 @@ impl Memory {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in
         // use.
-        let mapping = unsafe {
-            mmap(
-                ptr::null_mut(),
-                MAPPED_SIZE,
-                access,
-                MapFlags::SHARED,
-                &self.mapped,
-                0,
-            )
-        };
+        let mapping = unsafe { self.map(MAPPED_SIZE, access) };
         tally.done("mmap", Some(MAPPED_SIZE), Ok(()), mapping);
         let Ok(address) = mapping else { return };
         // SAFETY: the mapping is writable, longer than one byte, and known to nobody else.
         unsafe { address.cast::<u8>().write_volatile(b'w') };
         // SAFETY: the range is the mapping's first page.
-        tally.done("msync", Some(4096), Ok(()), unsafe {
-            msync(address, 4096, MsyncFlags::SYNC)
-        });
+        let synced = unsafe { msync(address, 4096, MsyncFlags::SYNC) };
+        tally.done("msync", Some(4096), Ok(()), synced);
         // SAFETY: the range is exactly the mapping, and `address` is not used any more.
-        tally.done("munmap", Some(MAPPED_SIZE), Ok(()), unsafe {
-            munmap(address, MAPPED_SIZE)
-        });
+        let unmapped = unsafe { munmap(address, MAPPED_SIZE) };
+        tally.done("munmap", Some(MAPPED_SIZE), Ok(()), unmapped);
     }
 }
 
@@ -321,7 +273,7 @@ struct Pipes {
 
 impl Pipes {
     /// Makes the pipes and the files.
-    fn new(dir: &Path) -> Result<Self> {
+    fn new(dir: &Path) -> io::Result<Self> {
         fs::write(dir.join("pipe-in"), vec![b'p'; PIPE_SIZE])?;
         Ok(Self {
             first: pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC)?,
@@ -338,59 +290,37 @@ impl Pipes {
         self.splice_and_tee(tally);
         self.vmsplice(tally);
         for _ in 0..2 {
-            tally.moved(
-                "read",
-                16,
-                Err(Errno::AGAIN),
-                read(&self.first.0, &mut self.buffer[..]),
-            );
+            let got = read(&self.first.0, &mut self.buffer[..]);
+            tally.moved("read", 16, Err(Errno::AGAIN), got);
         }
     }
 
     /// File -> pipe, tee to the other pipe, and both pipes -> file: three `splice` and one `tee`.
     fn splice_and_tee(&self, tally: &mut Tally) {
         let none = SpliceFlags::empty();
-        tally.moved(
-            "splice",
-            PIPE_SIZE,
-            Ok(PIPE_SIZE),
-            splice(&self.input, None, &self.first.1, None, PIPE_SIZE, none),
-        );
-        tally.moved(
-            "tee",
-            PIPE_SIZE,
-            Ok(PIPE_SIZE),
-            tee(&self.first.0, &self.second.1, PIPE_SIZE, none),
-        );
+        let got = splice(&self.input, None, &self.first.1, None, PIPE_SIZE, none);
+        tally.full("splice", PIPE_SIZE, got);
+        let got = tee(&self.first.0, &self.second.1, PIPE_SIZE, none);
+        tally.full("tee", PIPE_SIZE, got);
         for pipe in [&self.first, &self.second] {
-            tally.moved(
-                "splice",
-                PIPE_SIZE,
-                Ok(PIPE_SIZE),
-                splice(&pipe.0, None, &self.output, None, PIPE_SIZE, none),
-            );
+            let got = splice(&pipe.0, None, &self.output, None, PIPE_SIZE, none);
+            tally.full("splice", PIPE_SIZE, got);
         }
     }
 
     /// One `vmsplice` of 1000 + 2000 bytes, and one `splice` that takes them out and asks for more.
     fn vmsplice(&self, tally: &mut Tally) {
-        let (head, tail) = (
-            IoSlice::new(&self.memory[..1000]),
-            IoSlice::new(&self.memory[1000..]),
-        );
-        let parts = [IoSliceRaw::from_slice(&head), IoSliceRaw::from_slice(&tail)];
+        let none = SpliceFlags::empty();
+        let parts = [&self.memory[..1000], &self.memory[1000..]].map(IoSlice::new);
+        let parts = [
+            IoSliceRaw::from_slice(&parts[0]),
+            IoSliceRaw::from_slice(&parts[1]),
+        ];
         // SAFETY: without SPLICE_F_GIFT the kernel only reads the pages, and `memory` is not
         // changed afterwards.
-        let got = unsafe { vmsplice(&self.first.1, &parts, SpliceFlags::empty()) };
-        tally.moved("vmsplice", 3000, Ok(3000), got);
-        let got = splice(
-            &self.first.0,
-            None,
-            &self.output,
-            None,
-            PIPE_SIZE,
-            SpliceFlags::empty(),
-        );
+        let got = unsafe { vmsplice(&self.first.1, &parts, none) };
+        tally.full("vmsplice", 3000, got);
+        let got = splice(&self.first.0, None, &self.output, None, PIPE_SIZE, none);
         tally.moved("splice", PIPE_SIZE, Ok(3000), got);
     }
 }
@@ -408,7 +338,7 @@ struct Sockets {
 
 impl Sockets {
     /// Makes the pair.
-    fn new() -> Result<Self> {
+    fn new() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (sender, receiver) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
         Ok(Self {
@@ -429,53 +359,33 @@ impl Sockets {
     /// Four `sendto` of 300 bytes; `recvfrom` of each, asking for 512, and two that find nothing.
     fn plain(&mut self, tally: &mut Tally) {
         for _ in 0..4 {
-            tally.moved(
-                "sendto",
-                300,
-                Ok(300),
-                send(&self.sender, &self.first[..300], SendFlags::empty()),
-            );
+            let got = send(&self.sender, &self.first[..300], SendFlags::empty());
+            tally.full("sendto", 300, got);
         }
-        for want in [
-            Ok(300),
-            Ok(300),
-            Ok(300),
-            Ok(300),
-            Err(Errno::AGAIN),
-            Err(Errno::AGAIN),
-        ] {
-            let got = recv(&self.receiver, &mut self.first[..], RecvFlags::empty())
-                .map(|(count, _)| count);
-            tally.moved("recvfrom", 512, want, got);
+        for index in 0..6 {
+            let got = recv(&self.receiver, &mut self.first[..], RecvFlags::empty());
+            let want = if index < 4 {
+                Ok(300)
+            } else {
+                Err(Errno::AGAIN)
+            };
+            tally.moved("recvfrom", 512, want, got.map(|(count, _)| count));
         }
     }
 
     /// Two `sendmsg` of 100 + 50 bytes; two `recvmsg` that ask for 100 + 100.
     fn messages(&mut self, tally: &mut Tally) {
         for _ in 0..2 {
-            let parts = [
-                IoSlice::new(&self.first[..100]),
-                IoSlice::new(&self.second[..50]),
-            ];
-            let got = sendmsg(
-                &self.sender,
-                &parts,
-                &mut SendAncillaryBuffer::default(),
-                SendFlags::empty(),
-            );
-            tally.moved("sendmsg", 150, Ok(150), got);
+            let parts = [&self.first[..100], &self.second[..50]].map(IoSlice::new);
+            let mut control = SendAncillaryBuffer::default();
+            let got = sendmsg(&self.sender, &parts, &mut control, SendFlags::empty());
+            tally.full("sendmsg", 150, got);
         }
         for _ in 0..2 {
-            let mut parts = [
-                IoSliceMut::new(&mut self.first[..100]),
-                IoSliceMut::new(&mut self.second[..100]),
-            ];
-            let got = recvmsg(
-                &self.receiver,
-                &mut parts,
-                &mut RecvAncillaryBuffer::default(),
-                RecvFlags::empty(),
-            );
+            let parts = [&mut self.first[..100], &mut self.second[..100]];
+            let mut parts = parts.map(IoSliceMut::new);
+            let mut control = RecvAncillaryBuffer::default();
+            let got = recvmsg(&self.receiver, &mut parts, &mut control, RecvFlags::empty());
             tally.moved("recvmsg", 200, Ok(150), got.map(|message| message.bytes));
         }
     }
@@ -493,34 +403,25 @@ impl Sockets {
             message.msg_hdr.msg_iov = &raw mut part;
             message.msg_hdr.msg_iovlen = 1;
         }
-        let (messages, count) = (
-            batch.as_mut_ptr(),
-            libc::c_uint::try_from(BATCH).expect("a small number"),
-        );
+        let messages = batch.as_mut_ptr();
+        let count = libc::c_uint::try_from(BATCH).expect("a small number");
         // SAFETY: `batch` has `count` messages, and each names one part, which is 200 bytes of
         // `first`.
         let sent = unsafe { libc::sendmmsg(self.sender.as_raw_fd(), messages, count, 0) };
         tally.done("sendmmsg", None, Ok(()), all_messages(sent));
+        let (socket, no_limit) = (self.receiver.as_raw_fd(), ptr::null_mut());
         // SAFETY: the same. Nothing else uses `first` while the three messages are written to it.
-        let received = unsafe {
-            libc::recvmmsg(
-                self.receiver.as_raw_fd(),
-                messages,
-                count,
-                0,
-                ptr::null_mut(),
-            )
-        };
-        tally.done("recvmmsg", None, Ok(()), all_messages(received));
+        let got = unsafe { libc::recvmmsg(socket, messages, count, 0, no_limit) };
+        tally.done("recvmmsg", None, Ok(()), all_messages(got));
     }
 }
 
 /// The result of a call that should have handled the whole batch. If it handled only a part, that
 /// is an unexpected error.
-fn all_messages(result: libc::c_int) -> std::result::Result<(), Errno> {
+fn all_messages(result: libc::c_int) -> Result<(), Errno> {
     match usize::try_from(result) {
         Ok(BATCH) => Ok(()),
         Ok(_) => Err(Errno::MSGSIZE),
-        Err(_) => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
+        Err(_) => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
     }
 }

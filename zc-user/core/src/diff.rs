@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     check::{Difference, DifferenceState, Tolerances, differences, figures},
-    report::{Api, Certainty, Figure, Report, Transfer},
+    report::{Api, Certainty, Report, Transfer},
 };
 
 /// The version of its JSON. Within a version no field changes its meaning.
@@ -40,8 +40,6 @@ pub struct Side {
     pub backend: String,
     /// Whether its counts are exact.
     pub exact: bool,
-    /// Whether its transfers are.
-    pub transfers_exact: bool,
     /// From the command's successful exec to its end.
     pub wall_ns: Option<u64>,
     /// CPU time of all processes.
@@ -92,22 +90,17 @@ pub struct WayDifference {
 pub struct WaySums {
     /// How many there are.
     pub transfers: u64,
-    /// Their bytes; those of inferred ones are attributed by inference, see [`Transfer::bytes`].
-    /// `None`: unknown for one of them.
+    /// Their bytes. `None`: unknown for one of them.
     pub bytes: Option<u64>,
-    /// Whether all are exact.
+    /// That of the least certain one.
     pub certainty: Certainty,
-    /// What `bytes` stands for.
-    #[serde(skip)]
-    pub figure: Figure,
 }
 
 impl WaySums {
     const NONE: Self = Self {
         transfers: 0,
         bytes: Some(0),
-        certainty: Certainty::Exact,
-        figure: Figure::Exact,
+        certainty: Certainty::Observed,
     };
 
     fn add(&mut self, transfer: &Transfer) {
@@ -117,7 +110,6 @@ impl WaySums {
             .zip(transfer.bytes)
             .and_then(|(sum, bytes)| sum.checked_add(bytes));
         self.certainty = self.certainty.max(transfer.certainty);
-        self.figure = self.figure.max(transfer.figure());
     }
 }
 
@@ -164,7 +156,6 @@ impl Side {
             command: report.command.clone(),
             backend: report.backend.clone(),
             exact: report.exact,
-            transfers_exact: report.transfers_exact,
             wall_ns: report.wall_ns,
             cpu_ns: report.totals.usage.cpu_ns(),
         }
@@ -209,7 +200,7 @@ fn ways(before: &Report, after: &Report) -> Vec<WayDifference> {
     sums.into_iter().map(difference).collect()
 }
 
-/// Whether the transfers of a report by this interface are all that there were, and exact.
+/// Whether the transfers of a report by this interface are all that there were.
 fn knows_all(report: &Report, api: Api) -> bool {
     // A call that names both ends is a transfer by itself.
     let knows_calls = |names: &[&str]| {
@@ -224,7 +215,9 @@ fn knows_all(report: &Report, api: Api) -> bool {
     match api {
         Api::Sendfile | Api::Splice | Api::Tee | Api::CopyFileRange => knows_calls(&[api.name()]),
         Api::Reflink => knows_calls(&["ioctl(FICLONE)", "ioctl(FICLONERANGE)"]),
-        Api::ReadWrite | Api::MmapWrite | Api::Vmsplice | Api::IoUring => report.transfers_exact,
+        Api::ReadWrite | Api::MmapWrite | Api::Vmsplice | Api::IoUring => {
+            report.sees_memory && knows_calls(&[])
+        }
     }
 }
 

@@ -7,16 +7,17 @@
 //! ```
 //!
 //! Depend on the crate `zctrace` instead: it re-exports everything that is meant for others under
-//! the same names. The modules [`errno`], [`merge`], [`options`], [`signal`], [`text`], [`units`]
+//! the same names. The modules [`ended`], [`errno`], [`options`], [`signal`], [`text`], [`units`]
 //! and [`words`] are public for zctrace's own crates only.
 
 pub mod check;
 pub mod compare;
 pub mod diff;
+pub mod ended;
 pub mod errno;
 pub mod expect;
+mod file_uses;
 pub mod histogram;
-pub mod merge;
 pub mod options;
 pub mod report;
 pub mod signal;

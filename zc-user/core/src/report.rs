@@ -34,6 +34,6 @@ pub use read::ReadError;
 pub use timeline::{TimedCall, TimedThread, Timeline};
 
 pub use crate::transfer::{
-    Api, Attempt, Certainty, DestinationTotals, End, Evidence, Figure, Hop, Inode, Merged,
-    MergedProcesses, Reason, Share, SourceTotals, Transfer, Unattributed, VerdictParts,
+    Api, Attempt, Certainty, Changed, DestinationTotals, End, Evidence, Hop, Inode, Merged,
+    MergedProcesses, Reason, SourceTotals, Transfer, VerdictParts,
 };

@@ -19,7 +19,6 @@ use zc_ebpf::{CallId, CallSpec, requested};
 
 use crate::words::names;
 
-pub use arguments::{BRINGING, POKING, passing_memory};
 pub(crate) use arguments::{may_name_file_by_path, names_descriptor};
 pub use classes::CLASSES;
 pub(crate) use paths::takes_path;

@@ -12,8 +12,6 @@ use std::{
     time::SystemTime,
 };
 
-use zc_ebpf::pairing::marks::Window;
-
 use crate::{
     histogram::Histogram,
     syscall::{Call, Requested, Returned, Selection},
@@ -25,7 +23,7 @@ pub use callers::{Callers, Frame, Stack, StackEnd, StackId, TimedCall, add_calle
 pub use failed_paths::{FailedPath, FailedPaths, GivenPath};
 pub use loss::Loss;
 
-pub use crate::transfer::Settled;
+pub use crate::ended::EndedSums;
 
 /// Name of the backend strace in [`Trace::backend`].
 pub const STRACE: &str = "strace";
@@ -68,25 +66,22 @@ pub struct Trace {
     pub calls_without_files: u64,
     /// The calls that were not selected, so that they have no rows. `None`: they were not counted.
     pub other_calls: Option<BTreeMap<Call, OtherCalls>>,
-    /// Names of calls that were made with success and have neither rows nor sums, of those in
-    /// [`BRINGING`](crate::syscall::BRINGING) and [`POKING`](crate::syscall::POKING).
-    pub uncounted: BTreeSet<String>,
     /// The calls that take a path and failed, and if it was asked for, those that succeeded.
     /// `None`: they were not looked at.
     pub failed_paths: Option<FailedPaths>,
     /// The stacks of the calls whose callers were sampled, each once. `None`: no callers were
     /// sampled.
     pub stacks: Option<Vec<Stack>>,
-    /// Whether the backend sees the memory that calls use, so that [`Input::ByBuffer`] and
-    /// [`Input::ByMapping`] are known.
+    /// Whether the backend sees the memory that calls use, so that [`Input::Buffer`] and
+    /// [`Input::Mapping`] are known.
     pub sees_memory: bool,
     /// The processes, in the order in which they were created, except those in
     /// [`merged`](Self::merged).
     pub processes: Vec<Process>,
     /// Processes that had ended and of which only sums were kept.
     pub merged: Vec<Merged>,
-    /// What the analysis found in merged processes before they were merged.
-    pub settled: Settled,
+    /// What the analysis found in the processes of which only sums were kept.
+    pub ended: EndedSums,
 }
 
 impl Trace {
@@ -115,8 +110,6 @@ pub struct Merged {
     /// A process with their sums, and one thread with those of all threads. It has the ids of the
     /// first of them.
     pub sums: Process,
-    /// Whether all that matters of their files is in [`Trace::settled`]. Rows may lack files then.
-    pub is_settled: bool,
 }
 
 /// How a process ended.
@@ -249,14 +242,13 @@ impl std::ops::AddAssign for OtherCalls {
 /// Bytes that a thread's calls wrote from one file to another, in calls whose buffers held bytes of
 /// several files.
 ///
-/// The calls and all their bytes are counted in the [`Row`] of the file that most of the bytes came
-/// from. The bytes of this part are in its [`Row::bytes`], but not in its [`Row::paired_bytes`].
+/// The calls and all their bytes are counted in the [`Row`] of one of these files. The bytes of this
+/// part are in its [`Row::bytes`], but not in its [`Row::input_bytes`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// The call.
     pub call: Call,
-    /// Where these bytes came from: [`Input::ByBuffer`], [`Input::ByChangedBuffer`] or
-    /// [`Input::ByUnsampledBuffer`].
+    /// Where these bytes came from.
     pub from: Input,
     /// Where they went.
     pub to: FileId,
@@ -264,8 +256,43 @@ pub struct Part {
     pub bytes: u64,
     /// Calls that wrote some of them.
     pub calls: u64,
-    /// How many of these calls had their bytes of this file sampled and compared.
-    pub checked_calls: u64,
+    /// The reads that brought them into memory.
+    pub fills: Fills,
+}
+
+/// The reads that filled the buffers which calls wrote. A read counts once for each file that its
+/// bytes were written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fills {
+    /// How many.
+    pub calls: u64,
+    /// Sum of their times; `None`: unknown.
+    pub total_ns: Option<u64>,
+    /// Whether there may be more, so that neither figure says anything.
+    pub are_unknown: bool,
+}
+
+impl Fills {
+    /// No reads.
+    pub const NONE: Self = Self {
+        calls: 0,
+        total_ns: Some(0),
+        are_unknown: false,
+    };
+    /// It is not known which reads these are.
+    pub const UNKNOWN: Self = Self {
+        calls: 0,
+        total_ns: None,
+        are_unknown: true,
+    };
+}
+
+impl std::ops::AddAssign for Fills {
+    fn add_assign(&mut self, more: Self) {
+        self.calls += more.calls;
+        self.total_ns = sum_known(self.total_ns, more.total_ns);
+        self.are_unknown |= more.are_unknown;
+    }
 }
 
 /// The kernel's own counters of a task or process.
@@ -308,11 +335,6 @@ pub struct Row {
     pub order: Option<u64>,
     /// Position of the last of them in the same order. `None`: unknown.
     pub last_order: Option<u64>,
-    /// Position of the return of the first of them that moved bytes or peeked at them, in the same
-    /// order. `None`: unknown, or there is none.
-    pub moved_order: Option<u64>,
-    /// The first bytes that the first of these calls moved; empty if the backend does not see them.
-    pub first_bytes: FirstBytes,
     /// How often it returned.
     pub calls: u64,
     /// How often it failed, by positive errno, including the kernel-internal ones from 512 on.
@@ -326,12 +348,12 @@ pub struct Row {
     pub bytes: Option<u64>,
     /// Sum of the bytes that it asked for.
     pub requested_bytes: Option<u64>,
-    /// How many of the [`bytes`](Self::bytes) come from [`input`](Ends::input); 0 if the call names
-    /// its input.
-    pub paired_bytes: u64,
-    /// Calls whose bytes were sampled and compared with what had been read: see
-    /// [`Input::ByBuffer`].
-    pub checked_calls: u64,
+    /// How many of the [`bytes`](Self::bytes) come from [`input`](Ends::input): all of them if the
+    /// call names it.
+    pub input_bytes: u64,
+    /// If memory or the sequence of calls shows the input: the reads that brought these bytes into
+    /// memory.
+    pub fills: Fills,
     /// How often a call that returns a number of bytes returned 0: mostly at the end of a file.
     pub zero_calls: u64,
     /// How often it moved something, but less than it asked for.
@@ -362,17 +384,13 @@ impl Row {
     /// Adds the figures of a row of the same call and files.
     pub fn add(&mut self, more: &Self) {
         let earliest = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
-        if earliest(self.order, more.order) != self.order {
-            self.first_bytes = more.first_bytes;
-        }
         self.order = earliest(self.order, more.order);
         self.last_order = self.last_order.max(more.last_order);
-        self.moved_order = earliest(self.moved_order, more.moved_order);
         self.calls += more.calls;
         self.errors += more.errors;
         self.unfinished += more.unfinished;
-        self.paired_bytes += more.paired_bytes;
-        self.checked_calls += more.checked_calls;
+        self.input_bytes += more.input_bytes;
+        self.fills += more.fills;
         self.zero_calls += more.zero_calls;
         self.short_calls += more.short_calls;
         for (&errno, count) in &more.errnos {
@@ -396,70 +414,19 @@ impl Row {
             ends,
             order: None,
             last_order: None,
-            moved_order: None,
-            first_bytes: FirstBytes::default(),
             calls: 0,
             errnos: BTreeMap::new(),
             errors: 0,
             unfinished: 0,
             bytes: (spec.returned == Returned::Bytes).then_some(0),
             requested_bytes: (spec.requested != Requested::Nowhere).then_some(0),
-            paired_bytes: 0,
-            checked_calls: 0,
+            input_bytes: 0,
+            fills: Fills::NONE,
             zero_calls: 0,
             short_calls: 0,
             times: None,
             callers: Callers::new(),
         }
-    }
-}
-
-/// The first bytes that a call moved, at most [`FirstBytes::MOST_BYTES`], if the backend sees them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct FirstBytes {
-    bytes: [u8; Self::MOST_BYTES],
-    length: usize,
-}
-
-impl FirstBytes {
-    /// This many bytes usually suffice to tell texts apart.
-    pub const MOST_BYTES: usize = 16;
-
-    /// The first of these.
-    pub fn of(bytes: &[u8]) -> Self {
-        let mut first = Self {
-            length: bytes.len().min(Self::MOST_BYTES),
-            ..Self::default()
-        };
-        first.bytes[..first.length].copy_from_slice(&bytes[..first.length]);
-        first
-    }
-
-    /// What remains after this many bytes.
-    #[must_use]
-    pub fn after(&self, bytes: u64) -> Self {
-        let gone = usize::try_from(bytes)
-            .unwrap_or(usize::MAX)
-            .min(self.length);
-        Self::of(&self.bytes[gone..self.length])
-    }
-
-    /// Whether no byte is known.
-    pub const fn is_unknown(&self) -> bool {
-        self.length == 0
-    }
-
-    /// Whether they differ in a byte that is known in both.
-    pub fn differs_from(&self, other: &Self) -> bool {
-        let known = self.length.min(other.length);
-        self.bytes[..known] != other.bytes[..known]
-    }
-
-    /// Whether the bytes that are known in both are the same, and more than one value repeated,
-    /// such as zeroes.
-    pub fn is_telling_match(&self, other: &Self) -> bool {
-        let known = &self.bytes[..self.length.min(other.length)];
-        !self.differs_from(other) && known.iter().any(|byte| *byte != known[0])
     }
 }
 
@@ -510,34 +477,6 @@ pub struct File {
     pub peer: Option<String>,
     /// Inode of the peer of a connected Unix socket.
     pub peer_inode: Option<u64>,
-    /// Samples of its bytes.
-    pub streams: Streams,
-}
-
-/// Samples of the bytes that calls read from a file into memory or wrote from memory to it. `None`:
-/// there are none.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Streams {
-    /// The bytes that were read.
-    pub read: Option<Stream>,
-    /// The bytes that were written.
-    pub written: Option<Stream>,
-}
-
-/// Bytes in the order of the calls that moved them. Where they are sampled depends only on how many
-/// bytes came before: [`zc_ebpf::Stream`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Stream {
-    /// How many bytes.
-    pub bytes: u64,
-    /// A checksum of the sampled bytes.
-    pub sum: u64,
-    /// How many of the sampled bytes are not 0.
-    pub telling: u64,
-    /// The marks of its windows, as far as it reached them: [`zc_ebpf::pairing::marks`].
-    pub windows: Vec<Window>,
-    /// A bit for each window that lacks marks.
-    pub gaps: u64,
 }
 
 /// Tells a file from all others of the machine, even from earlier and later ones with the same
@@ -625,25 +564,16 @@ pub struct Ends {
 pub enum Input {
     /// The call names the file.
     Named(FileId),
-    /// The call names only its output. Its thread last read from this file, and had not yet written
-    /// everything that it read (see [`zc_ebpf::UnwrittenRead`]). [`Row::paired_bytes`] says how
-    /// many of the row's bytes that explains.
-    ByOrder(FileId),
-    /// The call names only its output. Its buffer holds bytes that the address space read from this
-    /// file, and the sampled bytes have not changed since. [`Row::paired_bytes`] says how many of
-    /// the row's bytes these are, and [`Row::checked_calls`] how many of its calls were sampled.
-    ByBuffer(FileId),
-    /// As [`ByBuffer`](Self::ByBuffer), but the same bytes may have been written to the same file
-    /// before.
-    ByBufferAgain(FileId),
-    /// As [`ByBuffer`](Self::ByBuffer), but the sampled bytes differ: the program changed them.
-    ByChangedBuffer(FileId),
-    /// As [`ByBuffer`](Self::ByBuffer), but without a sample: only the place in memory indicates
-    /// the file.
-    ByUnsampledBuffer(FileId),
-    /// The call names only its output. Its buffer lies in a mapping of this file, with as many
-    /// bytes as [`Row::paired_bytes`] says.
-    ByMapping(FileId),
+    /// The call wrote memory that an earlier read had filled from this file, and the compared words
+    /// were the same, or none lay in it.
+    Buffer(FileId),
+    /// The same, but a compared word differs: the program changed the memory.
+    ChangedBuffer(FileId),
+    /// The call wrote memory that maps this file, into which no call had read since.
+    Mapping(FileId),
+    /// The backend sees no memory. The thread wrote exactly as many bytes as it had read last, from
+    /// this file, and the bytes that are shown are the same.
+    Sequence(FileId),
 }
 
 impl Input {
@@ -651,20 +581,22 @@ impl Input {
     pub const fn file(self) -> FileId {
         match self {
             Self::Named(file)
-            | Self::ByOrder(file)
-            | Self::ByBuffer(file)
-            | Self::ByBufferAgain(file)
-            | Self::ByChangedBuffer(file)
-            | Self::ByUnsampledBuffer(file)
-            | Self::ByMapping(file) => file,
+            | Self::Buffer(file)
+            | Self::ChangedBuffer(file)
+            | Self::Mapping(file)
+            | Self::Sequence(file) => file,
         }
     }
 
-    /// Whether memory shows that bytes are those of the file, unchanged.
-    pub(crate) const fn is_seen_in_memory(self) -> bool {
-        matches!(
-            self,
-            Self::ByBuffer(_) | Self::ByBufferAgain(_) | Self::ByMapping(_)
-        )
+    /// The same with another file.
+    #[must_use]
+    pub const fn with_file(self, file: FileId) -> Self {
+        match self {
+            Self::Named(_) => Self::Named(file),
+            Self::Buffer(_) => Self::Buffer(file),
+            Self::ChangedBuffer(_) => Self::ChangedBuffer(file),
+            Self::Mapping(_) => Self::Mapping(file),
+            Self::Sequence(_) => Self::Sequence(file),
+        }
     }
 }

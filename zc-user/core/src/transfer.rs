@@ -1,299 +1,261 @@
-//! Derives transfers from a trace: which bytes went from where to where, and how that is known.
+//! Derives transfers from a trace: which bytes went from where to where, and how that was seen.
 //! Pure: no I/O.
 //!
 //! ```text
-//! Trace ─ activity: the rows of a process, by what they did with which file
+//! rows of a process ─ facts: what the calls did with which file
 //!   │
-//!   ├─ by_call ────── one call names both ends                    proven
-//!   ├─ by_buffer ──── written from memory that a read filled      proven, or inferred
-//!   ├─ by_stream ──── equal samples of both streams               inferred
-//!   ├─ by_order ───── a thread reads, then writes as much         inferred
-//!   ├─ by_totals ──── as many bytes read as written               inferred
-//!   │     (inference: what the last three share)
-//!   ├─ lower_bounds ─ proven flows that may be only a part
-//!   ├─ pipes ──────── into a pipe and out of it: one flow
-//!   ├─ by_call ────── failed attempts join the flow that followed
-//!   ▼
-//! Flow ── conduits: chains from process to process, through pipes and connections
-//!   │
-//!   ├─ attribution: how much of each file's bytes the flows explain
-//!   └─ describe: Transfer, with verdict ◀─ summary, rules (why this interface), hint (what is cheaper)
+//!   ├─ flow ───── rules 1 to 5: one call, a buffer, a mapping, or a sequence of calls
+//!   ├─ totals ─── rule 6: the sums of both sides agree
+//!   ├─ pipes ──── rule 7: into a pipe and out of it is one flow
+//!   ├─ attempts ─ what failed before a flow
+//!   ├─ describe ─ Transfer, with verdict ◀─ work (figures), rules (why this interface), hint
+//!   └─ rest ───── rule 9: what was written from the program's own memory, and what was kept
+//!
+//! all processes ─ chains: rule 8, through pipes and connections from process to process
 //! ```
 //!
-//! `flow` is what all of them work on, `model` is what the report shows. A flow consists of rows,
-//! and each of its figures is a sum over them; nothing is estimated. A flow is exact or inferred,
-//! and of an inferred one only the proven bytes are a lower bound (`figure`). Bytes that nothing
-//! explains stay with their file, as unattributed.
+//! `docs/definitions.md` has the rules. A process is analysed by itself, from its rows; only rule 8
+//! needs others, and of them only the steps and what they moved through which file.
 
-mod activity;
-mod attribution;
-mod by_buffer;
-mod by_call;
-mod by_order;
-mod by_stream;
-mod by_totals;
-mod conduits;
+mod attempts;
+mod chains;
 mod describe;
-mod figure;
+mod facts;
 mod flow;
-mod hidden;
 mod hint;
-mod inference;
-mod lower_bounds;
 mod model;
 mod pipes;
+mod rest;
 mod rules;
-mod settled;
-mod summary;
+mod totals;
+mod work;
 
-pub(crate) use activity::{Role, was_cut_off};
-pub(crate) use by_call::api as api_of_call;
-pub use conduits::used_connections;
-pub(crate) use describe::EndTable;
-pub use figure::Figure;
-pub(crate) use flow::sum_known;
+pub use chains::used_connections;
+pub(crate) use describe::{EndTable, verdict_of_many};
+pub(crate) use facts::{Role, sum_known, was_cut_off};
+pub(crate) use flow::api_of_call;
 pub use model::{
-    Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Inode, Merged, MergedProcesses,
-    Reason, Share, SourceTotals, Transfer, Unattributed, VerdictParts,
+    Api, Attempt, Certainty, Changed, DestinationTotals, End, Evidence, Hop, Inode, Merged,
+    MergedProcesses, Reason, SourceTotals, Transfer, VerdictParts,
 };
 pub(crate) use rules::{is_telling, may_hide_functions, remedy};
-use settled::Known;
-pub(crate) use settled::{READ, WRITTEN};
-pub use settled::{Round, Settled};
+pub(crate) use work::sum_counts;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
-use crate::trace::{File, Process, Trace};
-use activity::Activity;
-use attribution::{Attribution, Origin};
-use conduits::Conduits;
-use flow::Flow;
-use hidden::HiddenWays;
-use lower_bounds::FirstReads;
+use crate::{
+    syscall::{Fds, TABLE},
+    trace::{File, FileId, Process, Row, STRACE, Trace},
+};
+pub(crate) use chains::Moved;
+use chains::Conduits;
+use facts::Facts;
+
+/// A transfer within a process, and what rule 8 needs to know of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    pub(crate) pid: u32,
+    /// The name of its process.
+    pub(crate) program: Option<String>,
+    pub(crate) from: FileId,
+    pub(crate) to: FileId,
+    /// All bytes that the process took out of `from`; `None`: unknown.
+    taken: Option<u64>,
+    /// What was done, without attempts and reason.
+    clause: String,
+    pub(crate) transfer: Transfer,
+}
+
+/// What the analysis found in one process.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct InProcess {
+    /// The transfers within it, those with the most bytes first.
+    pub(crate) steps: Vec<Step>,
+    /// Files that it read.
+    pub(crate) sources: Vec<SourceTotals>,
+    /// Files that it wrote.
+    pub(crate) destinations: Vec<DestinationTotals>,
+    /// What it moved through each pipe and connection.
+    pub(crate) conduits: BTreeMap<FileId, Moved>,
+    /// Whether bytes moved that are in no row, or in none with its files.
+    pub(crate) lacks_files: bool,
+}
 
 /// What the analysis found in a trace.
 #[derive(Debug)]
 pub(crate) struct Analysis {
-    /// One for each process, in the order of the trace.
-    pub processes: Vec<InProcess>,
-    /// Transfers over several processes, those with the most bytes first.
-    pub across: Vec<Transfer>,
-    /// Sums over transfers of merged processes. Their `part_of` are indices into this list.
-    pub merged_transfers: Vec<Transfer>,
-    /// What else is known of merged processes, if there are any.
-    pub merged: Option<MergedProcesses>,
-    /// Whether every written byte is in an exact transfer or known to come from memory, and nothing
-    /// was lost: [`Report::transfers_exact`](crate::report::Report::transfers_exact).
-    pub is_exact: bool,
+    /// One for each process, in the order of the trace; their steps are in `transfers`.
+    pub(crate) processes: Vec<InProcess>,
+    /// All transfers: those over several processes, then sums over those of ended processes, then
+    /// those within processes.
+    pub(crate) transfers: Vec<Found>,
 }
 
-/// What the analysis found in one process.
-#[derive(Debug, Default)]
-pub(crate) struct InProcess {
-    /// Transfers within the process, those with the most bytes first. The report fills in their
-    /// `pids` and `part_of`.
-    pub transfers: Vec<Transfer>,
-    /// Files that it read.
-    pub sources: Vec<SourceTotals>,
-    /// Files that it wrote.
-    pub destinations: Vec<DestinationTotals>,
-    /// Bytes that are in no transfer.
-    pub unattributed: Unattributed,
+/// A transfer, and where it belongs.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) transfer: Transfer,
+    /// The index of the process that it lies within, if that is in the trace.
+    pub(crate) process: Option<usize>,
+    /// The places of the chains that it is a step of.
+    pub(crate) part_of: Vec<usize>,
 }
 
 /// Analyses a trace.
 pub(crate) fn analyse(trace: &Trace) -> Analysis {
-    let ends = EndTable::new(trace);
-    let context = Context::of(trace);
-    let flows = context.flows(|_| true);
-    let mut is_exact = context.conduits.has_all_files() && trace.settled.is_exact();
-    let processes = context
-        .activities
+    let mut processes: Vec<InProcess> = trace
+        .processes
         .iter()
-        .zip(&flows)
-        .map(|(activity, flows)| {
-            let (process, are_exact) = context.in_process(activity, flows, &ends, true);
-            is_exact &= are_exact;
-            process
-        });
-    let mut processes: Vec<InProcess> = processes.collect();
-    let simple = processes.split_off(trace.processes.len());
-    let across = conduits::chains(&context.activities, &flows, &context.conduits);
-    let known = Known {
-        all_calls: context.conduits.is_complete(),
-        memory: !context.hidden_ways.poked,
+        .map(|process| analyse_process(process, trace, &trace.files))
+        .collect();
+    let mut steps = Vec::new();
+    let mut of_process = Vec::new();
+    for (index, process) in processes.iter_mut().enumerate() {
+        of_process.extend(process.steps.iter().map(|_| Some(index)));
+        steps.append(&mut process.steps);
+    }
+    steps.extend(trace.ended.steps().cloned());
+    let mut moved = trace.ended.conduits().clone();
+    for (&file, &more) in processes.iter().flat_map(|process| &process.conduits) {
+        moved.entry(file).or_insert(Moved::NOTHING).add(more);
+    }
+    let lacks_files = processes.iter().any(|process| process.lacks_files);
+    let has_all = !lacks_files && trace.ended.has_all_files();
+    let found = {
+        let conduits = Conduits::new(trace, moved, has_all);
+        chains::chains(&steps, &conduits)
     };
-    is_exact &= known.memory || !trace.settled.rests_on_memory();
-    let (merged_transfers, merged) = trace.settled.described(trace, simple, known);
+    let transfers = list(trace, steps, &of_process, &found);
     Analysis {
         processes,
-        across: describe::chains(&across, &ends, trace.sees_memory),
-        is_exact,
-        merged_transfers,
-        merged,
+        transfers,
     }
 }
 
-/// What the analysis of one process needs to know of the others.
-struct Context<'a> {
-    /// Of all processes that have not been analysed yet, those of [`Trace::processes`] first.
-    activities: Vec<Activity<'a>>,
-    /// How many of them are in [`Trace::processes`]; the others are sums over processes without
-    /// transfers.
-    listed: usize,
-    conduits: Conduits<'a>,
-    own_memory: BTreeSet<u32>,
-    first_reads: FirstReads,
-    hidden_ways: HiddenWays,
-}
-
-impl<'a> Context<'a> {
-    fn of(trace: &'a Trace) -> Self {
-        let simple = trace
-            .merged
-            .iter()
-            .filter(|merged| !merged.is_settled)
-            .map(|merged| &merged.sums);
-        let all = trace.processes.iter().chain(simple);
-        let hidden_ways = HiddenWays::of(trace);
-        let activity = |process| Activity::of(process, trace, &trace.files).with(hidden_ways);
-        let activities: Vec<Activity> = all.map(activity).collect();
-        Self {
-            listed: trace.processes.len(),
-            conduits: Conduits::of(trace, &activities),
-            own_memory: attribution::own_memory(&activities, trace.settled.are_copies_clean()),
-            first_reads: FirstReads::of(&activities, trace.settled.first_reads()),
-            activities,
-            hidden_ways,
+/// The list of all transfers. `of_process` has the process of each step; steps beyond are of
+/// processes that have ended and are only summed, and so are chains with one of these.
+fn list(
+    trace: &Trace,
+    steps: Vec<Step>,
+    of_process: &[Option<usize>],
+    chains: &[chains::Chain],
+) -> Vec<Found> {
+    let mut sums = trace.ended.transfers().clone();
+    let (mut whole, mut places) = (Vec::new(), Vec::new());
+    for chain in chains {
+        let chained: Vec<&Step> = chain.steps.iter().map(|&step| &steps[step]).collect();
+        let Some(transfer) = describe::chain(&chained, chain.bytes) else {
+            continue;
+        };
+        let place = if chain.steps.iter().all(|step| *step < of_process.len()) {
+            whole.push(transfer);
+            Place::Whole(whole.len() - 1)
+        } else {
+            let programs: Vec<_> = chained.iter().map(|step| step.program.clone()).collect();
+            Place::Sum(sums.add(transfer, &programs))
+        };
+        places.push((chain, place));
+    }
+    let mut part_of: Vec<Vec<Place>> = vec![Vec::new(); steps.len()];
+    for (chain, place) in places {
+        for &step in &chain.steps {
+            if !part_of[step].contains(&place) {
+                part_of[step].push(place);
+            }
         }
     }
-
-    fn has_own_memory(&self, activity: &Activity<'_>) -> bool {
-        self.own_memory.contains(&activity.process.pid)
-    }
-
-    /// The flows within each process, as far as they are `wanted` of the process with this index.
-    fn flows(&self, wanted: impl Fn(usize) -> bool) -> Vec<Vec<Flow<'a>>> {
-        let of = |(index, activity): (usize, &Activity<'a>)| {
-            if index < self.listed && wanted(index) {
-                in_process(
-                    activity,
-                    &self.conduits,
-                    &self.first_reads,
-                    self.has_own_memory(activity),
-                )
-            } else {
-                Vec::new()
+    let first_sum = whole.len();
+    let index = |place: &Place| match *place {
+        Place::Whole(place) => place,
+        Place::Sum(place) => first_sum + place,
+    };
+    let mut within = Vec::new();
+    for (step, (one, part_of)) in steps.into_iter().zip(&part_of).enumerate() {
+        let part_of: Vec<usize> = part_of.iter().map(index).collect();
+        match of_process.get(step) {
+            Some(&process) => within.push(Found {
+                transfer: one.transfer,
+                process,
+                part_of,
+            }),
+            None => {
+                let transfer = Transfer {
+                    part_of,
+                    ..one.transfer
+                };
+                sums.add(transfer, &[one.program]);
             }
-        };
-        self.activities.iter().enumerate().map(of).collect()
+        }
     }
-
-    /// What was found in one process, and whether every written byte is in an exact flow or known
-    /// to come from memory; only if `may_be_own` can it come from there.
-    fn in_process(
-        &self,
-        activity: &Activity<'_>,
-        flows: &[Flow<'_>],
-        ends: &EndTable<'_>,
-        may_be_own: bool,
-    ) -> (InProcess, bool) {
-        let has_own = may_be_own && self.conduits.has_all_files() && self.has_own_memory(activity);
-        let origin = if has_own {
-            Origin::OwnMemory
-        } else {
-            Origin::Unknown
-        };
-        let Attribution {
-            destinations,
-            sources,
-            unattributed,
-            is_exact,
-        } = Attribution::of(activity, flows, origin, ends);
-        (
-            InProcess {
-                transfers: describe::transfers(flows, activity, ends),
-                sources,
-                destinations,
-                unattributed,
-            },
-            is_exact,
-        )
-    }
+    let free = |transfer| Found {
+        transfer,
+        process: None,
+        part_of: Vec::new(),
+    };
+    let sums = sums.described().into_iter().map(|mut sum| Found {
+        part_of: std::mem::take(&mut sum.part_of),
+        ..free(sum)
+    });
+    whole.into_iter().map(free).chain(sums).chain(within).collect()
 }
 
-/// Whether a process may have changed the memory of another one, so that nothing is proven by
-/// memory.
-pub(crate) fn may_be_poked(trace: &Trace) -> bool {
-    HiddenWays::of(trace).poked
+/// Where a chain is in the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Among those of processes that are in the trace.
+    Whole(usize),
+    /// Among the sums.
+    Sum(usize),
 }
 
-/// With which processes a process can be merged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Mergeable {
-    /// With all others.
-    OfAnyCreator,
-    /// With others that were created by the same process, because that may have given them its
-    /// memory.
-    OfTheSameCreator,
-    /// With others that were analysed before.
-    Settled,
-}
-
-/// With which processes this one can be merged, once it has ended: it has no transfers, and neither
-/// those of other processes nor what is exact depends on what it did with which file. `None`: with
-/// none. `begun` need not have files yet, `files` are those that rows name.
-///
-/// Streams are not known yet, but they connect only what was read with what was written, and such a
-/// process is not merged.
-pub(crate) fn mergeable(process: &Process, begun: &Trace, files: &[File]) -> Option<Mergeable> {
-    let activity = Activity::of(process, begun, files);
-    let is_simple = activity.cut_off.is_empty()
-        && activity.copies.is_empty()
-        && activity.lent.is_empty()
-        && activity.from_buffers.is_empty();
-    let is_simple = is_simple && !hidden::pokes(process, files);
-    let has_ring = process
+/// Analyses one process by rules 1 to 7 and 9. `begun` is its trace, `files` are those that its rows
+/// name.
+pub(crate) fn analyse_process(process: &Process, begun: &Trace, files: &[File]) -> InProcess {
+    let facts = Facts::of_process(process, files);
+    let ends = EndTable::with_files(begun, files);
+    let flows = flow::flows_of_process(&facts);
+    let is_shared = |id| facts.file(id).is_none_or(|file| chains::is_shared(file, begun));
+    let mut flows = pipes::join(flows, &facts, is_shared);
+    attempts::add_attempts(&mut flows, &facts);
+    let mut rows = process
         .threads
         .iter()
-        .any(|thread| !thread.ring_rows.is_empty() || !thread.parts.is_empty());
-    if !is_simple || has_ring || activity.has_unseen_operations {
-        return None;
+        .flat_map(|thread| thread.rows.iter().chain(&thread.ring_rows));
+    let has_unseen = rows.any(|row| is_unseen_submission(row, begun));
+    InProcess {
+        steps: describe::steps(&flows, &facts, &ends),
+        sources: rest::sources(&facts, &flows, &ends),
+        destinations: rest::destinations(&facts, &flows, &ends),
+        lacks_files: has_unseen || facts.lacks_files(),
+        conduits: facts.moved,
     }
-    // A process without a program of its own shares what it read with its creator.
-    let is_own = activity.writes.is_empty() && process.exe.is_some();
-    if is_own {
-        return Some(Mergeable::OfAnyCreator);
-    }
-    let mut flows = by_buffer::flows(&activity);
-    by_order::add(&mut flows, &activity, |_, _| u64::MAX);
-    flows.retain(|flow| by_buffer::is_worth_showing(flow, &activity));
-    (activity.reads_nothing() && flows.is_empty()).then_some(Mergeable::OfTheSameCreator)
 }
 
-/// The flows within one process.
-fn in_process<'a>(
-    activity: &Activity<'a>,
-    conduits: &Conduits<'_>,
-    first_reads: &FirstReads,
-    has_own_memory: bool,
-) -> Vec<Flow<'a>> {
-    let mut flows = by_call::flows(activity);
-    flows.extend(by_buffer::flows(activity));
-    by_stream::add(&mut flows, activity);
-    by_order::add(&mut flows, activity, |from, to| {
-        by_stream::common_bytes(from, to, activity)
+/// Whether calls of this row submitted operations whose bytes are in no row.
+fn is_unseen_submission(row: &Row, trace: &Trace) -> bool {
+    row.is_unseen_submission() && (row.call.name == "io_submit" || trace.backend == STRACE)
+}
+
+/// Whether a file may be a pipe or a connection.
+pub(crate) fn is_conduit(id: FileId, files: &[File]) -> bool {
+    let file = usize::try_from(id.0).ok().and_then(|id| files.get(id));
+    chains::may_be_conduit(file.and_then(|file| file.kind))
+}
+
+/// Whether every call that can bring bytes into memory was counted, and the backend saw which
+/// memory.
+pub(crate) fn sees_memory(trace: &Trace) -> bool {
+    let reads = TABLE
+        .iter()
+        .filter(|spec| matches!(spec.fds, Fds::Reads(_)))
+        .map(|spec| spec.name);
+    let counted = trace.counted.as_ref();
+    let counts_reads = counted.is_some_and(|counted| {
+        reads
+            .chain(["mmap", "vmsplice"])
+            .all(|name| counted.contains(name))
     });
-    flows.retain(|flow| by_buffer::is_worth_showing(flow, activity));
-    if !activity.sees_memory {
-        by_totals::add(&mut flows, activity);
-    }
-    lower_bounds::disprove_memory(&mut flows, activity);
-    lower_bounds::limit_to_length(&mut flows, activity);
-    lower_bounds::mark(&mut flows, activity, first_reads);
-    let mut flows = pipes::join(flows, activity, conduits, has_own_memory);
-    by_call::add_attempts(&mut flows, activity);
-    flows
+    trace.sees_memory && counts_reads
 }
 
 #[cfg(test)]

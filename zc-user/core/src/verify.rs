@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::{
-    report::{Api, Attempt, Certainty, End, Evidence, Figure, Report, Syscall, Transfer},
+    report::{Api, Attempt, Certainty, End, Evidence, Report, Syscall, Transfer},
     syscall::Call,
 };
 
@@ -136,16 +136,14 @@ pub struct TransferRow {
 }
 
 /// The sums of all transfers between two ends by one API.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TransferFigures {
     /// That of the least certain transfer.
     pub certainty: Certainty,
     /// Bytes that arrived, see [`Transfer::bytes`].
     pub bytes: Option<u64>,
-    /// How many of them are proven.
-    pub proven_bytes: Option<u64>,
-    /// Calls that took part.
-    pub calls: u64,
+    /// Calls that took part; `None`: they cannot be divided.
+    pub calls: Option<u64>,
     /// Attempts that failed before.
     pub attempts: Vec<Attempt>,
     /// Whether the calls name both ends in all of them.
@@ -189,11 +187,13 @@ fn compare_transfers(reports: [&Report; 2]) -> Vec<TransferRow> {
 /// Whether both can be true. `rooms`: how many bytes that arrived at this end each backend did not
 /// prove.
 fn agree(figures: &[Option<TransferFigures>; 2], rooms: [Option<u64>; 2]) -> bool {
-    let is_exact = |one: &TransferFigures| one.certainty == Certainty::Exact;
+    let is_exact = |one: &TransferFigures| one.certainty == Certainty::Observed;
     // The call itself names both ends, so that no report misses it.
     let is_call = |one: &TransferFigures| is_exact(one) && one.is_by_call;
     match figures {
-        [Some(first), Some(second)] if is_exact(first) && is_exact(second) => first == second,
+        [Some(first), Some(second)] if is_exact(first) && is_exact(second) => {
+            first.bytes == second.bytes && first.attempts == second.attempts
+        }
         [Some(first), Some(second)] if is_call(first) || is_call(second) => {
             first.bytes == second.bytes && first.attempts == second.attempts
         }
@@ -201,20 +201,24 @@ fn agree(figures: &[Option<TransferFigures>; 2], rooms: [Option<u64>; 2]) -> boo
             first.leaves_room_for(second, rooms[0]) && second.leaves_room_for(first, rooms[1])
         }
         [Some(one), None] => {
-            !is_call(one) && TransferFigures::default().leaves_room_for(one, rooms[1])
+            !is_call(one) && TransferFigures::NONE.leaves_room_for(one, rooms[1])
         }
         [None, Some(one)] => {
-            !is_call(one) && TransferFigures::default().leaves_room_for(one, rooms[0])
+            !is_call(one) && TransferFigures::NONE.leaves_room_for(one, rooms[0])
         }
         [None, None] => true,
     }
 }
 
 impl TransferFigures {
-    /// What `bytes` stands for.
-    pub fn figure(&self) -> Figure {
-        Figure::of(self.certainty, self.bytes, self.proven_bytes)
-    }
+    /// No transfers.
+    const NONE: Self = Self {
+        certainty: Certainty::Observed,
+        bytes: Some(0),
+        calls: Some(0),
+        attempts: Vec::new(),
+        is_by_call: true,
+    };
 
     /// Whether as many bytes as in `other` may have gone this way, given `room` unproven bytes at
     /// the destination.
@@ -222,7 +226,10 @@ impl TransferFigures {
         let (Some(room), Some(other)) = (room, other.bytes) else {
             return true;
         };
-        self.proven_bytes.unwrap_or(0).saturating_add(room) >= other
+        let observed = self
+            .bytes
+            .filter(|_| self.certainty == Certainty::Observed);
+        observed.unwrap_or(0).saturating_add(room) >= other
     }
 }
 
@@ -235,9 +242,7 @@ fn rooms(report: &Report) -> BTreeMap<String, Option<u64>> {
         .flat_map(|process| &process.destinations)
     {
         let Some(file) = &one.file else { continue };
-        let unproven = one
-            .written_bytes
-            .map(|written| written.saturating_sub(one.proven_bytes));
+        let unproven = one.written_bytes;
         let room = rooms.entry(name(file)).or_insert(Some(0));
         *room = room.zip(unproven).and_then(|(a, b)| a.checked_add(b));
     }
@@ -276,25 +281,14 @@ fn sums(report: &Report) -> BTreeMap<Key, TransferFigures> {
 }
 
 fn add(entry: std::collections::btree_map::Entry<'_, Key, TransferFigures>, transfer: &Transfer) {
-    let none = TransferFigures {
-        certainty: Certainty::Exact,
-        bytes: Some(0),
-        proven_bytes: Some(0),
-        is_by_call: true,
-        ..TransferFigures::default()
-    };
-    let sum = entry.or_insert(none);
+    let sum = entry.or_insert(TransferFigures::NONE);
     sum.certainty = sum.certainty.max(transfer.certainty);
-    sum.is_by_call &= transfer.evidence == Some(Evidence::Call);
-    sum.proven_bytes = sum
-        .proven_bytes
-        .zip(transfer.proven_bytes)
-        .and_then(|(a, b)| a.checked_add(b));
+    sum.is_by_call &= transfer.evidence == Evidence::Call;
     sum.bytes = sum
         .bytes
         .zip(transfer.bytes)
         .and_then(|(a, b)| a.checked_add(b));
-    sum.calls += transfer.calls;
+    sum.calls = sum.calls.zip(transfer.calls).map(|(a, b)| a + b);
     sum.attempts.extend(transfer.attempts.iter().cloned());
 }
 

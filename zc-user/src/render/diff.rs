@@ -142,7 +142,7 @@ fn write_way(page: &mut Page, way: &WayDifference) {
 fn amount(sums: WaySums) -> String {
     let bytes = sums.bytes.map_or_else(
         || "number of bytes unknown".to_owned(),
-        |bytes| sums.figure.amount(bytes),
+        |bytes| sums.certainty.amount(bytes),
     );
     format!(
         "{}, {bytes}",

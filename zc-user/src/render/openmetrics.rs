@@ -196,11 +196,11 @@ fn write_transfers(text: &mut Text, report: &Report) {
         |transfers| u64::try_from(transfers.len()).ok(),
     );
     metric("transfer_calls", "System calls of transfers", |transfers| {
-        Some(transfers.iter().map(|transfer| transfer.calls).sum())
+        transfers.iter().map(|transfer| transfer.calls).sum()
     });
     metric(
         "transfer_bytes",
-        "Bytes that transfers moved; those of inferred ones are attributed by inference",
+        "Bytes that transfers moved",
         |transfers| {
             transfers
                 .iter()

@@ -2,6 +2,7 @@
 //! first, and why. It comes before the tables because it answers most questions.
 
 mod groups;
+mod rest;
 
 use std::{
     cmp::Reverse,
@@ -17,7 +18,7 @@ use super::{
     text,
 };
 use crate::{
-    report::{Api, Attempt, End, Figure, Process, Report, Transfer},
+    report::{Api, Attempt, Certainty, End, Process, Report, Transfer},
     units,
 };
 
@@ -31,13 +32,6 @@ const LEAST_FRACTION: u64 = 1000;
 const MOST_GROUPS: usize = 4;
 /// How many of the files and pipes on the way are named.
 const MOST_HOPS: usize = 8;
-/// Bytes that were read and are in no transfer are mentioned if there are at least this many, and
-/// at least half as many as transfers explain: every program reads its libraries.
-const LEAST_UNATTRIBUTED_BYTES: u64 = 64 << 10;
-/// Bytes that were written are mentioned if less than this share of them is attributed. For a file
-/// without any transfer they must be more than a short message.
-const LEAST_ATTRIBUTED_PERCENT: u64 = 99;
-const LEAST_WRITTEN_BYTES: u64 = 4096;
 
 /// A transfer, and its process if it is within one that the report has.
 #[derive(Debug, Clone)]
@@ -65,7 +59,7 @@ pub(super) fn write(page: &mut Page, report: &Report, options: &Options) {
     }
 }
 
-/// The largest transfers, the sum of the others, and the bytes that are in no transfer: several
+/// The largest transfers, the sum of the others, and what is in no transfer: several
 /// lines each, the first is its title.
 pub(super) fn items(report: &Report, options: &Options) -> Vec<Vec<Vec<Piece>>> {
     let (shown, others) = select(lines(report), options);
@@ -86,11 +80,10 @@ pub(super) fn items(report: &Report, options: &Options) -> Vec<Vec<Vec<Piece>>> 
     if !others.is_empty() {
         items.push(vec![other_transfers(&others)]);
     }
-    items.extend(
-        Some(unattributed(report))
-            .filter(|sides| !sides.is_empty())
-            .map(|sides| vec![sides]),
-    );
+    let rest = rest::item(report);
+    if !rest.is_empty() {
+        items.push(rest);
+    }
     items
 }
 
@@ -102,8 +95,8 @@ pub(super) struct Band<'a> {
     pub(super) api: Api,
     /// The bytes as far as they are known. `None`: no call told any.
     pub(super) bytes: Option<u64>,
-    /// What `bytes` stands for.
-    pub(super) figure: Figure,
+    /// That of the least certain one.
+    pub(super) certainty: Certainty,
     /// The bytes in words.
     pub(super) amount: String,
 }
@@ -263,9 +256,6 @@ fn item<'a>(
         .unwrap_or_else(|| units::UNKNOWN.to_owned());
     if let Some(who) = by_whom(line).filter(|_| of_many) {
         amount = format!("{amount} by {who}");
-    }
-    if let Some(doubt) = transfer.doubt() {
-        amount = format!("{amount}, {doubt}");
     }
     let mut pieces = end_pieces(&transfer.from, "");
     pieces.push(Piece::new("->", Style::Plain));
@@ -449,150 +439,18 @@ fn other_transfers(others: &[Line<'_>]) -> Vec<Piece> {
     if more {
         shown.push("others".to_owned());
     }
-    let figure = others
+    let certainty = others
         .iter()
-        .map(|line| line.transfer.figure())
+        .map(|line| line.transfer.certainty)
         .max()
-        .unwrap_or_default();
+        .unwrap_or(Certainty::Observed);
     let count: u64 = others.iter().map(|line| line.transfer.count()).sum();
     let what = format!(
         "and {count} more with {}: ",
-        figure.amount(sum_bytes(others))
+        certainty.amount(sum_bytes(others))
     );
     words(
         &format!("{what}{}; --all shows them", shown.join(", ")),
         Style::Plain,
     )
-}
-
-/// `unattributed: 1.0 MiB read, most of it from in (regular, ext4); 10.0 MiB written, 1.0 MiB of it
-/// to out (regular, ext4), at most as much to each of 9 others`.
-fn unattributed(report: &Report) -> Vec<Piece> {
-    let within = report
-        .transfers
-        .iter()
-        .filter(|transfer| !transfer.crosses_processes());
-    let explained = within.fold(0_u64, |sum, transfer| {
-        sum.saturating_add(transfer.bytes.unwrap_or(0))
-    });
-    let merged = report
-        .merged
-        .iter()
-        .flat_map(|merged| &merged.unattributed.read);
-    let read = report
-        .processes
-        .iter()
-        .flat_map(|process| &process.unattributed.read)
-        .chain(merged);
-    let read: Files = read
-        .filter_map(|share| Some((share.file.as_ref()?, share.bytes?)))
-        .collect();
-    let read_bytes = read.bytes();
-    let is_read_mentioned = read_bytes >= LEAST_UNATTRIBUTED_BYTES && read_bytes >= explained / 2;
-    let written: Files = poorly_attributed(report).into_iter().collect();
-    let side = |files: &Files<'_>, verb: &str, way: &str| {
-        let of = files.largest(way)?;
-        Some(format!("{} {verb}, {of}", units::bytes(files.bytes())))
-    };
-    let read = side(&read, "read", "from").filter(|_| is_read_mentioned);
-    let sides: Vec<String> = read
-        .into_iter()
-        .chain(side(&written, "written", "to"))
-        .collect();
-    if sides.is_empty() {
-        Vec::new()
-    } else {
-        words(&format!("unattributed: {}", sides.join("; ")), Style::Plain)
-    }
-}
-
-/// The files whose written bytes are not attributed well enough, with the bytes that are not.
-fn poorly_attributed(report: &Report) -> BTreeMap<&End, u64> {
-    let mut files: BTreeMap<&End, [u64; 3]> = BTreeMap::new();
-    let merged = report.merged.iter().flat_map(|merged| &merged.destinations);
-    for one in report
-        .processes
-        .iter()
-        .flat_map(|process| &process.destinations)
-        .chain(merged)
-    {
-        let (Some(file), Some(written), Some(rest)) =
-            (&one.file, one.written_bytes, one.unattributed_bytes)
-        else {
-            continue;
-        };
-        let figures = [
-            written,
-            one.attributed_bytes,
-            rest.saturating_sub(one.memory_bytes),
-        ];
-        files
-            .entry(file)
-            .or_default()
-            .iter_mut()
-            .zip(figures)
-            .for_each(|(sum, bytes)| *sum = sum.saturating_add(bytes));
-    }
-    let is_mentioned = |[written, attributed, rest]: [u64; 3]| {
-        let is_much = rest > written / 100 * (100 - LEAST_ATTRIBUTED_PERCENT);
-        rest > 0 && is_much && (attributed > 0 || rest >= LEAST_WRITTEN_BYTES)
-    };
-    // Sums over files that are not told apart say nothing of the single file.
-    let are_many = |file: &End| report.merged.is_some() && file.path.is_none();
-    let is_shown = |file: &End, figures: [u64; 3]| {
-        is_mentioned(figures) || (are_many(file) && figures[2] >= LEAST_WRITTEN_BYTES)
-    };
-    files
-        .into_iter()
-        .filter(|(file, figures)| is_shown(file, *figures))
-        .map(|(file, [_, _, rest])| (file, rest))
-        .collect()
-}
-
-/// Bytes by file, over all processes.
-struct Files<'a>(BTreeMap<&'a End, u64>);
-
-impl<'a> FromIterator<(&'a End, u64)> for Files<'a> {
-    fn from_iter<I: IntoIterator<Item = (&'a End, u64)>>(all: I) -> Self {
-        let mut files = BTreeMap::new();
-        for (file, bytes) in all {
-            let sum: &mut u64 = files.entry(file).or_default();
-            *sum = sum.saturating_add(bytes);
-        }
-        Self(files)
-    }
-}
-
-impl Files<'_> {
-    fn bytes(&self) -> u64 {
-        self.0.values().copied().fold(0, u64::saturating_add)
-    }
-
-    /// Names the file with the most bytes. `None` if no file is known, as in a log without the
-    /// paths of descriptors: then there is nothing to add to the tables.
-    fn largest(&self, way: &str) -> Option<String> {
-        let sum = self.bytes();
-        let (file, bytes) = self
-            .0
-            .iter()
-            .max_by_key(|&(file, bytes)| (bytes, Reverse(file)))?;
-        let name = format!("{} {}", end_label(file), end_nature(file));
-        let name = name.trim_end();
-        let others = u64::try_from(self.0.len() - 1).unwrap_or(u64::MAX);
-        Some(match others {
-            _ if *bytes > sum / 2 => format!("most of it {way} {name}"),
-            0 => format!("{} of it {way} {name}", units::bytes(*bytes)),
-            _ => {
-                let others = if others == 1 {
-                    "the other".to_owned()
-                } else {
-                    format!("each of {others} others")
-                };
-                format!(
-                    "{} of it {way} {name}, at most as much {way} {others}",
-                    units::bytes(*bytes)
-                )
-            }
-        })
-    }
 }

@@ -6,6 +6,7 @@ use super::{
     text,
 };
 use crate::{
+    report::Certainty,
     units::UNKNOWN,
     verify::{CallFigures, CallRow, Comparison, TransferFigures, TransferRow},
 };
@@ -98,8 +99,14 @@ fn transfer(moved: &TransferRow) -> String {
             .attempts
             .iter()
             .map(|attempt| format!(", after {} ({})", attempt.syscall, attempt.errno));
-        let calls = plural(figures.calls, "call", "calls");
-        let prefix = figures.figure().prefix();
+        let calls = figures.calls.map_or_else(
+            || "calls unknown".to_owned(),
+            |calls| plural(calls, "call", "calls"),
+        );
+        let prefix = match figures.certainty {
+            Certainty::Observed => "",
+            Certainty::Inferred => "probably ",
+        };
         format!(
             "{prefix}{} bytes in {calls}{}",
             known(figures.bytes),
@@ -164,7 +171,7 @@ fn known(number: Option<u64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Api, Certainty};
+    use crate::report::Api;
 
     fn row(name: &str, first: u64, second: u64) -> CallRow {
         let figures = [first, second].map(|calls| CallFigures {

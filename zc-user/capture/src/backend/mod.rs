@@ -6,7 +6,7 @@ mod progress;
 pub mod strace;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     ffi::OsString,
     fmt, io,
     path::PathBuf,
@@ -327,13 +327,12 @@ fn new_trace(
         inherited: inherited::open_pipes_and_sockets(),
         calls_without_files: 0,
         other_calls: None,
-        uncounted: BTreeSet::new(),
         failed_paths: None,
         stacks: None,
         sees_memory: false,
         processes: Vec::new(),
         merged: Vec::new(),
-        settled: crate::trace::Settled::default(),
+        ended: crate::trace::EndedSums::default(),
     })
 }
 

@@ -8,7 +8,9 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    report::{Api, Counted, Exit, Report, Share, Syscall, Totals, Unattributed},
+    report::{
+        Api, Counted, DestinationTotals, End, Exit, Process, Report, SourceTotals, Syscall, Totals,
+    },
     syscall::{Call, Fds, Spec, TABLE},
     transfer::{Transfer, api_of_call},
 };
@@ -315,7 +317,7 @@ enum Side {
 #[derive(Debug, Clone)]
 struct OneSided<'a> {
     side: Side,
-    shares: Vec<&'a Share>,
+    shares: Vec<Rest<'a>>,
     /// Whether a call of this side failed: a share counts failed calls, too, but does not say how
     /// many.
     some_failed: bool,
@@ -329,11 +331,17 @@ impl Side {
         }
     }
 
-    const fn shares(self, rest: &Unattributed) -> &Vec<Share> {
-        match self {
-            Self::Read => &rest.read,
-            Self::Written => &rest.written,
-        }
+    /// What is in no transfer, by file.
+    fn rests(self, process: &Process) -> Vec<Rest<'_>> {
+        let rests: Vec<Rest<'_>> = match self {
+            Self::Read => {
+                process.sources.iter().map(Rest::of_source).collect()
+            }
+            Self::Written => {
+                process.destinations.iter().map(Rest::of_destination).collect()
+            }
+        };
+        rests.into_iter().filter(|rest| rest.bytes != Some(0)).collect()
     }
 
     fn is_of(self, call: &Syscall) -> bool {
@@ -341,6 +349,34 @@ impl Side {
             (self, Spec::of(&call.name).fds),
             (Self::Read, Fds::Reads(_)) | (Self::Written, Fds::Writes(_))
         )
+    }
+}
+
+/// What of one file is in no transfer.
+#[derive(Debug, Clone, Copy)]
+struct Rest<'a> {
+    file: Option<&'a End>,
+    bytes: Option<u64>,
+    calls: u64,
+}
+
+impl<'a> Rest<'a> {
+    fn of_source(one: &'a SourceTotals) -> Self {
+        // How many of the calls brought bytes that are in transfers is not known.
+        let is_whole = one.kept_bytes == one.read_bytes;
+        Self {
+            file: one.file.as_ref(),
+            bytes: one.kept_bytes,
+            calls: if is_whole { one.read_calls } else { 0 },
+        }
+    }
+
+    fn of_destination(one: &'a DestinationTotals) -> Self {
+        Self {
+            file: one.file.as_ref(),
+            bytes: one.own_memory_bytes,
+            calls: one.own_memory_calls,
+        }
     }
 }
 
@@ -355,7 +391,7 @@ impl<'a> OneSided<'a> {
         let shares = report
             .processes
             .iter()
-            .flat_map(|process| side.shares(&process.unattributed))
+            .flat_map(|process| side.rests(process))
             .collect();
         Self {
             side,
@@ -396,7 +432,7 @@ impl<'a> OneSided<'a> {
             return None;
         }
         let bytes = self.bytes();
-        let is_large = |share: &&&Share| is_worth_it(share.bytes, bytes.unwrap_or(0));
+        let is_large = |share: &&Rest<'_>| is_worth_it(share.bytes, bytes.unwrap_or(0));
         let large = Self {
             shares: self.shares.iter().filter(is_large).copied().collect(),
             ..*self

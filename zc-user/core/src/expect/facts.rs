@@ -342,16 +342,11 @@ pub(super) fn of_transfers(transfers: &[&Transfer], are_meant: bool) -> Vec<Stri
 /// `in (regular, ext4) -> out (pipe): 1 MiB, read + write, 16 calls of 64 KiB ..., after
 /// copy_file_range EXDEV (1)`.
 fn transfer(transfer: &Transfer) -> String {
-    let bytes = if let (Some(bytes), Certainty::Exact) = (transfer.bytes, transfer.certainty) {
-        units::short_bytes(bytes)
-    } else {
-        let amount = transfer
+    let bytes = match transfer.bytes {
+        Some(bytes) if transfer.certainty == Certainty::Observed => units::short_bytes(bytes),
+        _ => transfer
             .amount()
-            .unwrap_or_else(|| "unknown bytes".to_owned());
-        transfer
-            .doubt()
-            .into_iter()
-            .fold(amount, |amount, doubt| format!("{amount}, {doubt}"))
+            .unwrap_or_else(|| "unknown bytes".to_owned()),
     };
     let attempts: Vec<String> = transfer
         .attempts

@@ -202,7 +202,7 @@ fn normal(path: &str) -> String {
                 .last()
                 .is_some_and(|last| !matches!(*last, ".." | "**")) =>
             {
-                drop(parts.pop())
+                parts.pop();
             }
             part => parts.push(part),
         }
@@ -247,7 +247,7 @@ impl KindPattern {
             .into_iter()
             .map(FileKind::name)
             .filter(|name| *name != "socket");
-        groups.chain(kinds).chain([End::MEMORY])
+        groups.chain(kinds)
     }
 
     /// The one of this name.

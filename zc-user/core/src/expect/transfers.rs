@@ -11,7 +11,7 @@ use crate::{
         known::{Amount, Completeness, Inferred, Known},
         pattern::{EndPattern, Match},
     },
-    report::{Certainty, End, Process, Report, Transfer},
+    report::{Certainty, DestinationTotals, End, Process, Report, Transfer},
     trace::FileKind,
     units::short_bytes,
 };
@@ -52,7 +52,7 @@ pub(super) fn measure(
     );
     let unproven = match inferred {
         Inferred::Accept => Unproven::NONE,
-        Inferred::Inconclusive => Unproven::of(&chosen, ends[1], &processes, report),
+        Inferred::Inconclusive => Unproven::of_transfers(&chosen, ends, &processes, report),
     };
     if figure.field == Field::Via {
         return measure_via(&chosen, open, unproven, facts, report);
@@ -141,16 +141,11 @@ fn choose<'a>(all: &[Indexed<'a>], [from, to]: [&EndPattern; 2]) -> (Vec<Indexed
 
 /// Why there may be more transfers than the report has.
 fn why_open(report: &Report) -> Option<String> {
-    let sides = || {
-        report
-            .processes
-            .iter()
-            .flat_map(|process| [&process.unattributed.read, &process.unattributed.written])
-    };
-    let is_unidentified = || {
-        sides()
-            .flatten()
-            .any(|share| share.file.is_none() && share.bytes != Some(0))
+    let is_unidentified = |process: &Process| {
+        let reads = process.sources.iter();
+        let writes = process.destinations.iter();
+        reads.clone().any(|one| one.file.is_none() && one.read_bytes != Some(0))
+            || writes.clone().any(|one| one.file.is_none() && one.written_bytes != Some(0))
     };
     match why_inexact(report) {
         Some(why) => Some(why),
@@ -159,7 +154,7 @@ fn why_open(report: &Report) -> Option<String> {
             report.calls_without_files
         )),
         None if report.processes_left_out() > 0 => Some(facts::not_listed(report)),
-        None if is_unidentified() => {
+        None if report.processes.iter().any(is_unidentified) => {
             Some("not all files that bytes came from or went to are known".to_owned())
         }
         None => None,
@@ -193,14 +188,13 @@ fn known(figure: &Figure, chosen: &[&Transfer], is_open: bool, unproven: Unprove
         Field::UserMemory => sum(may_be_more, &|transfer| transfer.user_memory_bytes),
         Field::Total => sum(may_be_more, &|transfer| transfer.total_ns),
         // The parser lets no other figure through.
-        _ => sum(may_be_more, &|transfer| Some(transfer.calls)),
+        _ => sum(may_be_more, &|transfer| transfer.calls),
     }
 }
 
-/// At least the proven bytes; at most these and all bytes of unknown source that were written
-/// there.
+/// At least what was observed; at most this and all bytes that may have come from there, too.
 fn bytes(sure: &[&Transfer], is_open: bool, unproven: Unproven) -> Known {
-    let of = |transfer: &&Transfer| unproven.bytes_of(transfer);
+    let of = |transfer: &&Transfer| transfer.bytes;
     let low = sure.iter().filter_map(of).fold(0, u64::saturating_add);
     let all_known = sure.iter().all(|transfer| of(transfer).is_some());
     let high = unproven.more_bytes().and_then(|more| low.checked_add(more));
@@ -270,14 +264,15 @@ fn attempts(transfer: &Transfer, errno: Option<&str>) -> u64 {
         .sum()
 }
 
-/// What is not proven about the transfers of an expectation.
+/// What was not observed about the transfers of an expectation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Unproven {
     /// Whether inferred transfers count as facts.
     accepts: bool,
     /// Whether some are inferred.
     has_inferred: bool,
-    /// Bytes that were written to their destinations and are in no exact transfer; `None`: unknown.
+    /// Bytes that were written to their destinations and may have come from their sources, although
+    /// that was not observed; `None`: unknown.
     bytes: Option<u64>,
 }
 
@@ -289,30 +284,26 @@ impl Unproven {
         bytes: Some(0),
     };
 
-    /// For the chosen transfers, and others within these processes to the same destination.
-    fn of(chosen: &[&Transfer], to: &EndPattern, processes: &[&Process], report: &Report) -> Self {
+    /// For the chosen transfers, and what else these processes wrote to the same destination.
+    fn of_transfers(
+        chosen: &[&Transfer],
+        ends: [&EndPattern; 2],
+        processes: &[&Process],
+        report: &Report,
+    ) -> Self {
         let has_inferred = chosen
             .iter()
             .any(|transfer| transfer.certainty == Certainty::Inferred);
         Self {
             accepts: false,
             has_inferred,
-            bytes: unproven_bytes(chosen, to, processes, report),
+            bytes: unproven_bytes(chosen, ends, processes, report),
         }
     }
 
-    /// Whether some of this transfer is proven.
+    /// Whether this transfer is a fact.
     fn is_sure_of(self, transfer: &Transfer) -> bool {
-        self.accepts || transfer.certainty == Certainty::Exact || transfer.proven_bytes > Some(0)
-    }
-
-    /// Its bytes, as far as they are proven.
-    fn bytes_of(self, transfer: &Transfer) -> Option<u64> {
-        if self.accepts || transfer.certainty == Certainty::Exact {
-            transfer.bytes
-        } else {
-            transfer.proven_bytes
-        }
+        self.accepts || transfer.certainty == Certainty::Observed
     }
 
     /// Whether there may be transfers that the report does not have.
@@ -320,7 +311,7 @@ impl Unproven {
         self.bytes != Some(0)
     }
 
-    /// How many bytes there may be beyond what is proven; `None`: unknown.
+    /// How many bytes there may be beyond what was observed; `None`: unknown.
     fn more_bytes(self) -> Option<u64> {
         self.bytes
     }
@@ -329,11 +320,11 @@ impl Unproven {
     fn why(self) -> Option<String> {
         match self.bytes {
             _ if self.has_inferred => {
-                Some("inferred, not proven; inferred = \"accept\" accepts it".to_owned())
+                Some("inferred, not observed; inferred = \"accept\" accepts it".to_owned())
             }
             Some(0) => None,
             Some(bytes) => Some(format!(
-                "{} that were written there are in no exact transfer",
+                "{} that were written there may have come from there",
                 short_bytes(bytes)
             )),
             None => Some("the bytes that were written there are unknown".to_owned()),
@@ -341,33 +332,45 @@ impl Unproven {
     }
 }
 
-/// Bytes of unproven source that arrived at such an end; `None`: unknown.
+/// Bytes that arrived at such a destination and may have come from such a source, although no
+/// transfer was observed; `None`: unknown.
 fn unproven_bytes(
     chosen: &[&Transfer],
-    to: &EndPattern,
+    [from, to]: [&EndPattern; 2],
     processes: &[&Process],
     report: &Report,
 ) -> Option<u64> {
-    let destinations = || processes.iter().flat_map(|process| &process.destinations);
-    // A report of an older version has no accounts.
-    let mut all = report.processes.iter();
-    let has_accounts = report.transfers_exact
-        || all.any(|process| !process.destinations.is_empty())
-        || wrote_nothing(report);
     let is_meant = |file: Option<&End>| match file {
         Some(end) => carries_bytes(end) && to.matches(end) != Match::No,
         None => true,
     };
-    let unproven = destinations()
+    // What is the program's own may still be what it changed in a buffer of the source. Without
+    // addresses it may be anything.
+    let rest = |one: &DestinationTotals| {
+        if !report.sees_memory {
+            return one.own_memory_bytes;
+        }
+        let changed = one
+            .changed
+            .iter()
+            .filter(|changed| from.matches(&changed.from) != Match::No)
+            .map(|changed| changed.bytes);
+        Some(changed.fold(0, u64::saturating_add))
+    };
+    let rests = processes
+        .iter()
+        .flat_map(|process| &process.destinations)
         .filter(|one| is_meant(one.file.as_ref()))
-        .map(|one| {
-            let attributed = one.attributed_bytes.saturating_sub(one.proven_bytes);
-            Some(
-                one.unattributed_bytes?
-                    .saturating_sub(one.memory_bytes)
-                    .saturating_add(attributed),
-            )
-        });
+        .map(rest);
+    let transfers: Vec<&Transfer> = processes
+        .iter()
+        .flat_map(|process| report.transfers_of(process))
+        .filter(|transfer| is_meant(Some(&transfer.to)))
+        .collect();
+    let inferred = transfers
+        .iter()
+        .filter(|transfer| transfer.certainty == Certainty::Inferred)
+        .map(|transfer| transfer.bytes);
     // Bytes from a pipe or a connection that another process of the trace wrote to come from the
     // source of that process.
     let is_told = |transfer: &Transfer| {
@@ -380,29 +383,18 @@ fn unproven_bytes(
             .iter()
             .any(|way| std::ptr::eq(*way, transfer) || passes(way))
     };
-    let is_fed = |transfer: &&&Transfer| {
-        is_meant(Some(&transfer.to)) && !is_told(transfer) && is_fed(&transfer.from, report)
-    };
-    let transfers: Vec<&Transfer> = processes
-        .iter()
-        .flat_map(|process| report.transfers_of(process))
-        .collect();
     let fed = transfers
         .iter()
-        .filter(is_fed)
+        .filter(|transfer| {
+            transfer.certainty == Certainty::Observed
+                && !is_told(transfer)
+                && is_fed(&transfer.from, report)
+        })
         .map(|transfer| transfer.bytes);
-    unproven
+    rests
+        .chain(inferred)
         .chain(fed)
         .try_fold(0_u64, |sum, bytes| sum.checked_add(bytes?))
-        .filter(|_| has_accounts)
-}
-
-fn wrote_nothing(report: &Report) -> bool {
-    let mut calls = report
-        .processes
-        .iter()
-        .flat_map(|process| process.syscalls.iter().chain(&process.io_uring));
-    calls.all(|call| call.bytes == Some(0) || call.calls == 0)
 }
 
 /// Whether a process of the trace wrote to the other side of this end.

@@ -5,7 +5,6 @@
 use std::{
     cmp::Reverse,
     collections::BTreeMap,
-    mem,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -26,7 +25,7 @@ use crate::{
     syscall::Call,
     text::file_name,
     trace::{self, Counters, FileId, FileKind, Loss, Row, Trace},
-    transfer::{self, Api, Certainty, DestinationTotals, End, EndTable, InProcess, Transfer},
+    transfer::{self, Api, DestinationTotals, End, EndTable, InProcess, Transfer},
     words::words,
 };
 
@@ -85,12 +84,8 @@ impl Report {
                 .filter(|(_, count)| *count > 0)
         };
         let is_exact = !losses().any(|(loss, _)| loss.touches_counts());
-        let mut analysis = transfer::analyse(trace);
-        let within = trace.processes.iter().zip(&mut analysis.processes);
-        let within = within
-            .map(|(process, moved)| (process.pid, mem::take(&mut moved.transfers)))
-            .collect();
-        let all_transfers = AllTransfers::new(within, analysis.across, analysis.merged_transfers);
+        let analysis = transfer::analyse(trace);
+        let all_transfers = AllTransfers::new(analysis.transfers, trace.processes.len());
         let processes = match options.detail {
             Detail::Total => Vec::new(),
             Detail::Process | Detail::Thread | Detail::Program => {
@@ -125,7 +120,7 @@ impl Report {
             wall_ns: trace.wall_ns,
             exit: exit(trace.exit),
             exact: is_exact,
-            transfers_exact: analysis.is_exact,
+            sees_memory: transfer::sees_memory(trace),
             losses: losses()
                 .map(|(loss, count)| (loss.name().to_owned(), count))
                 .collect(),
@@ -137,7 +132,7 @@ impl Report {
             },
             processes,
             transfers: all_transfers.list,
-            merged: analysis.merged,
+            merged: trace.ended.described(),
             calls_without_files: trace.calls_without_files,
             directory: trace.directory.clone(),
             counted: trace.counted.as_ref().map(Counted::of),
@@ -189,9 +184,6 @@ fn notes(trace: &Trace) -> Vec<String> {
     let has_aio = rows().any(|row| row.call.name == "io_submit" && row.calls > row.errors);
     let unknown = has_aio
         .then(|| "the bytes that Linux AIO moved are unknown: only io_submit is counted, and it does not tell them".to_owned());
-    let poked = transfer::may_be_poked(trace).then(|| POKED.to_owned());
-    let cut_off = cut_off_note(trace).into_iter().chain(poked);
-    let merged = merged_notes(trace);
     trace
         .notes
         .iter()
@@ -199,14 +191,10 @@ fn notes(trace: &Trace) -> Vec<String> {
         .chain(without_files)
         .chain(without_paths)
         .chain(unknown)
-        .chain(cut_off)
-        .chain(merged)
+        .chain(cut_off_note(trace))
+        .chain(trace.ended.notes())
         .collect()
 }
-
-/// Why nothing is proven by memory.
-const POKED: &str = "processes may have changed each other's memory (process_vm_writev, ptrace, or a write to /proc/PID/mem): \
-                     that bytes were written from where they had been read to proves nothing";
 
 /// Why some destinations may have more bytes than their transfers say, if a call was cut off that
 /// wrote to them.
@@ -233,21 +221,6 @@ fn cut_off_note(trace: &Trace) -> Option<String> {
              the same files is a lower bound"
         )
     })
-}
-
-/// What the report lacks because processes were merged.
-fn merged_notes(trace: &Trace) -> impl Iterator<Item = String> {
-    let [merged, unfollowed] = trace.settled.processes();
-    let merged = (merged > 0).then(|| {
-        format!("the transfers of {merged} processes that had ended are shown as sums over those that are alike; --all keeps them apart")
-    });
-    let unfollowed = (unfollowed > 0).then(|| {
-        format!(
-            "{unfollowed} of these processes used pipes or connections that were still open: where the bytes went from there, or had come \
-             from, is not followed; --all does"
-        )
-    });
-    merged.into_iter().chain(unfollowed)
 }
 
 /// The entries of rows, with those who made the calls.
@@ -333,7 +306,6 @@ fn fold_process(
         transfers,
         sources: moved.sources,
         destinations: moved.destinations,
-        unattributed: moved.unattributed,
         file_calls: match options.file_calls {
             Files::Omitted => None,
             Files::Listed => Some(sums::calls_by_file(process, ends, options.sort)),
@@ -535,22 +507,33 @@ fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
-#[cfg(test)]
-mod tests;
-
 /// The rules that a report violates, each a sentence.
 ///
-/// For each destination, attributed and unattributed bytes add up to the written bytes, and so do
-/// the calls. The attributed bytes are the sum of the transfers to it, so that no written byte has
-/// two sources. All bytes of an exact transfer are proven.
+/// For each destination, the bytes in transfers and those of the program's own memory add up to the
+/// written bytes, and so do the calls. The bytes in transfers are the sum of the transfers to it, so
+/// that no written byte has two sources.
 fn violations(report: &Report) -> Vec<String> {
     let mut violations = Vec::new();
     for process in &report.processes {
-        of_destinations(process, report, &mut violations);
-        of_sources(process, &mut violations);
+        let brought = brought(report.transfers_of(process), Some);
+        check_destinations(&process.destinations, &brought, &mut violations);
     }
-    of_transfers(&report.transfers, &mut violations);
-    of_merged(report, &mut violations);
+    let of_ended = report
+        .transfers
+        .iter()
+        .filter(|transfer| transfer.merged.is_some() && !transfer.crosses_processes());
+    let merged = report.merged.iter().flat_map(|merged| &merged.destinations);
+    let all: Vec<DestinationTotals> = merged.cloned().collect();
+    // Their files are told apart in another way than the ends of their transfers.
+    let in_transfers = all.iter().map(|one| one.transferred_bytes);
+    let in_transfers = in_transfers.fold(0, u64::saturating_add);
+    let brought: BTreeMap<_, u64> = brought(of_ended, |_| None);
+    if brought.values().copied().fold(0, u64::saturating_add) != in_transfers {
+        violations.push(format!(
+            "transfers of ended processes add up to {brought:?}, not to {in_transfers}"
+        ));
+    }
+    violations.extend(all.iter().filter_map(unbalanced));
     let chains = report
         .transfers
         .iter()
@@ -560,137 +543,63 @@ fn violations(report: &Report) -> Vec<String> {
             "more bytes arrived than passed through a hop: {chain:?}"
         ));
     }
-    let destinations = || {
-        report
-            .processes
-            .iter()
-            .flat_map(|process| &process.destinations)
-    };
-    if report.transfers_exact && destinations().any(|one| one.proven_bytes < one.attributed_bytes) {
-        violations.push("transfers are marked as exact, but some bytes are not proven".to_owned());
-    }
     violations
 }
 
-fn of_merged(report: &Report, violations: &mut Vec<String>) {
-    let destinations = || report.merged.iter().flat_map(|merged| &merged.destinations);
-    for destination in destinations().filter(|one| !balances(one)) {
-        violations.push(format!(
-            "merged: attributed and unattributed do not add up to written: {destination:?}"
-        ));
-    }
-    let within = report
-        .transfers
-        .iter()
-        .filter(|transfer| transfer.merged.is_some() && !transfer.crosses_processes());
-    let brought = within
-        .filter(|transfer| transfer.api != Api::Reflink)
-        .flat_map(|transfer| {
-            let own = transfer.hops.is_empty().then_some(transfer.bytes);
-            transfer.hops.iter().map(|hop| hop.bytes).chain(own)
-        });
-    let brought = brought.fold(0_u64, |sum, bytes| sum.saturating_add(bytes.unwrap_or(0)));
-    let attributed =
-        destinations().fold(0_u64, |sum, one| sum.saturating_add(one.attributed_bytes));
-    if brought != attributed {
-        violations.push(format!(
-            "merged transfers add up to {brought}, but {attributed} is attributed"
-        ));
-    }
-}
-
-fn of_transfers(transfers: &[Transfer], violations: &mut Vec<String>) {
-    for transfer in transfers {
-        let holds = match transfer.certainty {
-            Certainty::Exact => transfer.proven_bytes == transfer.bytes,
-            Certainty::Inferred => transfer.proven_bytes <= transfer.bytes,
-        };
-        if !holds {
-            violations.push(format!(
-                "the proven bytes contradict the certainty: {transfer:?}"
-            ));
-        }
-    }
-}
-
-/// Bytes by destination, and how many of them are proven.
-type Brought<'a> = BTreeMap<&'a End, [u64; 2]>;
-
-fn of_destinations(process: &Process, report: &Report, violations: &mut Vec<String>) {
-    let mut brought = Brought::new();
-    for transfer in report
-        .transfers_of(process)
-        .filter(|transfer| transfer.api != Api::Reflink)
-    {
+/// Bytes by destination, as transfers have them; `key` says which are told apart.
+fn brought<'a>(
+    transfers: impl Iterator<Item = &'a Transfer>,
+    key: fn(&'a End) -> Option<&'a End>,
+) -> BTreeMap<Option<&'a End>, u64> {
+    let mut brought = BTreeMap::new();
+    let mut add = |to: &'a End, bytes: Option<u64>| {
+        let sum: &mut u64 = brought.entry(key(to)).or_default();
+        *sum = sum.saturating_add(bytes.unwrap_or(0));
+    };
+    for transfer in transfers.filter(|transfer| transfer.api != Api::Reflink) {
         if transfer.hops.is_empty() {
-            add(
-                &mut brought,
-                &transfer.to,
-                [transfer.bytes, transfer.proven_bytes],
-            );
+            add(&transfer.to, transfer.bytes);
         }
         for hop in &transfer.hops {
-            add(&mut brought, &hop.to, [hop.bytes, hop.proven_bytes]);
+            add(&hop.to, hop.bytes);
         }
     }
-    let mut attributed = Brought::new();
-    for destination in &process.destinations {
-        if !balances(destination) {
-            violations.push(format!(
-                "attributed and unattributed do not add up to written: {destination:?}"
-            ));
-        }
-        if let Some(file) = &destination.file {
-            add(
-                &mut attributed,
-                file,
-                [
-                    Some(destination.attributed_bytes),
-                    Some(destination.proven_bytes),
-                ],
-            );
-        }
+    brought.retain(|_, bytes| *bytes > 0);
+    brought
+}
+
+fn check_destinations(
+    destinations: &[DestinationTotals],
+    brought: &BTreeMap<Option<&End>, u64>,
+    violations: &mut Vec<String>,
+) {
+    violations.extend(destinations.iter().filter_map(unbalanced));
+    let mut in_transfers: BTreeMap<Option<&End>, u64> = BTreeMap::new();
+    for one in destinations {
+        *in_transfers.entry(one.file.as_ref()).or_default() += one.transferred_bytes;
     }
-    for sums in [&mut brought, &mut attributed] {
-        sums.retain(|_, [bytes, _]| *bytes > 0);
-    }
-    if brought != attributed {
+    in_transfers.retain(|_, bytes| *bytes > 0);
+    if *brought != in_transfers {
         violations.push(format!(
-            "transfers add up to {brought:?}, but {attributed:?} is attributed"
+            "transfers add up to {brought:?}, not to {in_transfers:?}"
         ));
     }
 }
 
-fn add<'a>(sums: &mut Brought<'a>, to: &'a End, figures: [Option<u64>; 2]) {
-    for (sum, bytes) in sums.entry(to).or_default().iter_mut().zip(figures) {
-        *sum = sum.saturating_add(bytes.unwrap_or(0));
-    }
+/// What is wrong with the sums of a destination, if anything.
+fn unbalanced(one: &DestinationTotals) -> Option<String> {
+    let bytes = one
+        .own_memory_bytes
+        .map(|own| own.saturating_add(one.transferred_bytes));
+    let calls = one.transferred_calls + one.own_memory_calls;
+    let changed = one.changed.iter().map(|changed| changed.bytes);
+    let is_balanced = bytes == one.written_bytes
+        && calls == one.written_calls
+        && one
+            .own_memory_bytes
+            .is_none_or(|own| changed.fold(0, u64::saturating_add) <= own);
+    (!is_balanced).then(|| format!("what was written does not add up: {one:?}"))
 }
 
-fn balances(one: &DestinationTotals) -> bool {
-    let bytes = match (one.written_bytes, one.unattributed_bytes) {
-        (Some(written), Some(rest)) => one.attributed_bytes.checked_add(rest) == Some(written),
-        (None, None) => true,
-        _ => false,
-    };
-    let calls = one.attributed_calls.checked_add(one.unattributed_calls) == Some(one.written_calls);
-    bytes
-        && calls
-        && one.proven_bytes <= one.attributed_bytes
-        && one.memory_bytes <= one.unattributed_bytes.unwrap_or(0)
-}
-
-fn of_sources(process: &Process, violations: &mut Vec<String>) {
-    let of_more = process
-        .sources
-        .iter()
-        .filter(|source| source.written_on_bytes > source.read_bytes);
-    violations
-        .extend(of_more.map(|source| format!("more was passed on than was read: {source:?}")));
-    let sides = [&process.unattributed.read, &process.unattributed.written];
-    let unmoved = sides
-        .into_iter()
-        .flatten()
-        .filter(|share| share.calls + share.partly_attributed_calls == 0);
-    violations.extend(unmoved.map(|share| format!("no call moved these bytes: {share:?}")));
-}
+#[cfg(test)]
+mod tests;

@@ -17,12 +17,12 @@ use crate::{
     histogram::{BUCKETS, Histogram, bucket_range},
     syscall::{Selection, covers, ring_operation},
     text::file_name,
-    transfer::{DestinationTotals, End, MergedProcesses, SourceTotals, Transfer, Unattributed},
+    transfer::{DestinationTotals, End, MergedProcesses, SourceTotals, Transfer},
     words::words,
 };
 
 /// The version of the JSON. Within a version no field changes its meaning.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 1;
 
 /// The report of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,7 +34,6 @@ pub struct Report {
     /// The command as it was launched.
     pub command: Vec<String>,
     /// Where it was launched: relative paths in the report start there. `None`: unknown.
-    #[serde(default)]
     pub directory: Option<String>,
     /// Name of the backend.
     pub backend: String,
@@ -48,14 +47,11 @@ pub struct Report {
     pub wall_ns: Option<u64>,
     /// How the command ended.
     pub exit: Exit,
-    /// Whether every count is exact. If not, counts are lower bounds, and `losses` says why. For
-    /// transfers see `transfers_exact`.
+    /// Whether every count is exact. If not, counts are lower bounds, and `losses` says why.
     pub exact: bool,
-    /// Whether every byte that counted calls wrote is in an exact transfer, or is known to come
-    /// from the program's own memory, and no loss touches transfers. Always false in reports of
-    /// older versions.
-    #[serde(default)]
-    pub transfers_exact: bool,
+    /// Whether it was seen which memory calls read to and wrote from. If not, what is in no
+    /// transfer may come from anywhere.
+    pub sees_memory: bool,
     /// How numbers were lost, and how often. Losses that did not happen are left out.
     pub losses: BTreeMap<String, u64>,
     /// What the report lacks without being wrong, each a sentence.
@@ -68,14 +64,11 @@ pub struct Report {
     /// All transfers, those with the most bytes first ([`Transfer::weight`]), as the table shows
     /// them: the first one answers most questions. At equal size those over several processes come
     /// first, then those within a process in the order of the processes.
-    #[serde(default)]
     pub transfers: Vec<Transfer>,
     /// Counted calls on files for whose files there was no room. If there are any, transfers and
     /// files are lower bounds.
-    #[serde(default)]
     pub calls_without_files: u64,
     /// Which calls have rows. Such a call without a row was not made. `None`: unknown.
-    #[serde(default)]
     pub counted: Option<Counted>,
     /// The stacks of the calls whose callers were sampled, each once. `None`: no callers were
     /// sampled.
@@ -147,24 +140,19 @@ pub struct Process {
     /// Its calls.
     pub syscalls: Vec<Syscall>,
     /// Its calls that have no rows; `None`: they were not counted.
-    #[serde(default)]
     pub other_calls: Option<OtherCalls>,
     /// What io_uring did for it, by operation. These are not system calls, and have no times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub io_uring: Vec<Syscall>,
     /// The transfers within it, as indices into [`Report::transfers`]. One over several processes
     /// is in no such list: it has their ids in its `pids`.
-    #[serde(default)]
     pub transfers: Vec<usize>,
-    /// Every file that it read, and how much of that it passed on.
+    /// Every file that it read, and how much of that is in no transfer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceTotals>,
     /// Every file that it wrote, and how much of that is in transfers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub destinations: Vec<DestinationTotals>,
-    /// Bytes that it read or wrote and that are in no transfer.
-    #[serde(default)]
-    pub unattributed: Unattributed,
     /// Its calls by file, if that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_calls: Option<Vec<FileCalls>>,
@@ -209,7 +197,6 @@ pub struct Program {
     /// Their calls.
     pub syscalls: Vec<Syscall>,
     /// Their calls that have no rows; `None`: they were not counted.
-    #[serde(default)]
     pub other_calls: Option<OtherCalls>,
     /// What io_uring did for them, by operation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -229,7 +216,6 @@ pub struct Thread {
     /// Its calls.
     pub syscalls: Vec<Syscall>,
     /// Its calls that have no rows; `None`: they were not counted.
-    #[serde(default)]
     pub other_calls: Option<OtherCalls>,
 }
 
@@ -402,22 +388,17 @@ pub struct Totals {
     pub syscalls: Vec<Syscall>,
     /// The calls that have no rows, the one with the most time first; `None`: they were not
     /// counted.
-    #[serde(default)]
     pub other_syscalls: Option<Vec<OtherSyscall>>,
     /// The calls that read or map shared libraries; `None`: unknown.
-    #[serde(default)]
     pub loading: Option<Loading>,
     /// The calls that take a path and failed, by call, error and path, the most frequent first.
     /// Calls that a signal interrupted are not among them. `None`: unknown.
-    #[serde(default)]
     pub failed_paths: Option<Vec<FailedPath>>,
     /// The calls that take a path and succeeded, by call and path, the most frequent first. `None`:
     /// they were not recorded; only `check` records them, for expectations that need them.
-    #[serde(default)]
     pub succeeded_paths: Option<Vec<SucceededPath>>,
     /// Whether `failed_paths`, and `succeeded_paths` if it is known, have every such call, so that
     /// their counts are exact. If not, they are lower bounds.
-    #[serde(default)]
     pub failed_paths_complete: bool,
     /// CPU time, switches and faults; `None` if those of one process are unknown.
     #[serde(flatten)]

@@ -228,16 +228,16 @@ pub(super) fn totals(trace: &Trace) -> Vec<FileTotals> {
         .flat_map(|thread| thread.rows.iter().chain(&thread.ring_rows))
         .filter(|row| row.calls > 0)
     {
-        match Role::of(row) {
+        match Role::of_row(row) {
             Role::Copies(from, to) => {
                 of(from, &|totals| read(totals, row));
                 of(to, &|totals| written(totals, row));
             }
             Role::Reads(Some(file)) => of(file, &|totals| read(totals, row)),
-            Role::Writes(_, Some(file)) | Role::Lends(file) => {
+            Role::Writes(Some(file)) => {
                 of(file, &|totals| written(totals, row))
             }
-            Role::Reads(None) | Role::Writes(_, None) => {}
+            Role::Reads(None) | Role::Writes(None) => {}
             Role::Maps(_) | Role::Other => {
                 if let Some(file) = row.ends.input.map(Input::file).or(row.ends.output) {
                     of(file, &|totals| {
@@ -307,11 +307,10 @@ pub(super) fn calls_by_file(
 
 /// The files that a call names itself; not the file that was read before a write.
 fn files_named_by(row: &Row) -> (Option<FileId>, Option<FileId>) {
-    match Role::of(row) {
+    match Role::of_row(row) {
         Role::Copies(from, to) => (Some(from), Some(to)),
         Role::Reads(from) => (from, None),
-        Role::Writes(_, to) => (None, to),
-        Role::Lends(pipe) => (None, Some(pipe)),
+        Role::Writes(to) => (None, to),
         Role::Maps(file) => (Some(file), None),
         Role::Other => (row.ends.input.map(Input::file), row.ends.output),
     }

@@ -1,8 +1,8 @@
 //! The one list of transfers: those within processes and those over several, in one order.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::cmp::Reverse;
 
-use crate::transfer::Transfer;
+use crate::transfer::{Found, Transfer};
 
 /// All transfers of a report, and which of them lie within which process.
 #[derive(Debug, Default)]
@@ -14,103 +14,34 @@ pub(super) struct AllTransfers {
 }
 
 impl AllTransfers {
-    /// Joins the transfers within each process, given with its id, those over several processes,
-    /// and the sums over transfers of merged processes, whose `part_of` are indices into `merged`.
-    pub fn new(
-        within: Vec<(u32, Vec<Transfer>)>,
-        across: Vec<Transfer>,
-        merged: Vec<Transfer>,
-    ) -> Self {
-        let mut of_processes = vec![Vec::new(); within.len()];
-        let mut all: Vec<(Origin, Transfer)> = across
-            .into_iter()
-            .map(|way| (Origin::Across, way))
-            .collect();
-        all.extend(
-            merged
-                .into_iter()
-                .enumerate()
-                .map(|(index, sum)| (Origin::Merged(index), sum)),
-        );
-        for (process, (pid, transfers)) in within.into_iter().enumerate() {
-            let with_pid = |transfer| {
-                (
-                    Origin::Within(process),
-                    Transfer {
-                        pids: vec![pid],
-                        ..transfer
-                    },
-                )
-            };
-            all.extend(transfers.into_iter().map(with_pid));
+    /// Sorts what was found in so many processes.
+    pub fn new(found: Vec<Found>, processes: usize) -> Self {
+        let mut order: Vec<usize> = (0..found.len()).collect();
+        order.sort_by_key(|&index| Reverse(found[index].transfer.weight()));
+        let mut places = vec![0; found.len()];
+        for (place, &index) in order.iter().enumerate() {
+            places[index] = place;
         }
-        all.sort_by_key(|(_, transfer)| Reverse(transfer.weight()));
-        let mut places = BTreeMap::new();
-        for (index, (origin, _)) in all.iter().enumerate() {
-            match *origin {
-                Origin::Within(process) => of_processes[process].push(index),
-                Origin::Merged(place) => drop(places.insert(place, index)),
-                Origin::Across => {}
+        let mut of_processes = vec![Vec::new(); processes];
+        let mut list: Vec<(usize, Transfer)> = Vec::with_capacity(found.len());
+        for (one, &place) in found.into_iter().zip(&places) {
+            if let Some(process) = one.process {
+                of_processes[process].push(place);
             }
+            let mut part_of: Vec<usize> = one.part_of.iter().map(|&way| places[way]).collect();
+            part_of.sort_unstable();
+            list.push((
+                place,
+                Transfer {
+                    part_of,
+                    ..one.transfer
+                },
+            ));
         }
-        for (_, sum) in all
-            .iter_mut()
-            .filter(|(origin, _)| matches!(origin, Origin::Merged(_)))
-        {
-            sum.part_of = sum
-                .part_of
-                .iter()
-                .filter_map(|place| places.get(place).copied())
-                .collect();
-            sum.part_of.sort_unstable();
-        }
-        let mut list: Vec<Transfer> = all.into_iter().map(|(_, transfer)| transfer).collect();
-        name_steps(&mut list);
+        list.sort_by_key(|(place, _)| *place);
+        of_processes.iter_mut().for_each(|places| places.sort_unstable());
+        let list = list.into_iter().map(|(_, transfer)| transfer).collect();
         Self { list, of_processes }
-    }
-}
-
-/// Where a transfer comes from.
-#[derive(Debug, Clone, Copy)]
-enum Origin {
-    /// From the process with this index.
-    Within(usize),
-    /// From several processes.
-    Across,
-    /// From the sums with this index.
-    Merged(usize),
-}
-
-/// Lets each transfer within a process name those that it is a step of.
-fn name_steps(list: &mut [Transfer]) {
-    let mut ways: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    for (index, way) in list
-        .iter()
-        .enumerate()
-        .filter(|(_, way)| way.crosses_processes() && way.merged.is_none())
-    {
-        for &pid in &way.pids {
-            let of_pid = ways.entry(pid).or_default();
-            // A process may do several steps.
-            if of_pid.last() != Some(&index) {
-                of_pid.push(index);
-            }
-        }
-    }
-    for index in 0..list.len() {
-        let step = &list[index];
-        let &[pid] = step.pids.as_slice() else {
-            continue;
-        };
-        // Sums know already what they are a part of; the ids in them are only examples.
-        if step.merged.is_some() {
-            continue;
-        }
-        let candidates = ways.get(&pid).into_iter().flatten().copied();
-        let part_of = candidates
-            .filter(|&way| step.is_hop_of(pid, &list[way]))
-            .collect();
-        list[index].part_of = part_of;
     }
 }
 
@@ -119,7 +50,7 @@ mod tests {
     use crate::{
         report::{
             Options, Report,
-            sample::files::{Scene, copy, read, written_after},
+            sample::files::{Scene, copy, read, written_held},
         },
         trace::Row,
     };
@@ -132,7 +63,7 @@ mod tests {
         let through = |from, to| -> Vec<Row> {
             vec![
                 read("read", from, 8, 1 << 20),
-                written_after("write", from, to, 8, 1 << 20, 1 << 20),
+                written_held("write", from, to, 8, 1 << 20, 1 << 20),
             ]
         };
         scene.process("small", vec![copy("sendfile", a, b, 1, 100)]);

@@ -141,29 +141,6 @@ const FILELESS: &[&str] = &[
     "waitid",
 ];
 
-/// Calls that bring bytes of other processes into the memory of their caller and read no file: from
-/// queues of messages, or from memory. `ipc` is the 32-bit call that stands for several of them.
-/// What a process receives with its command line, its environment or extended attributes of files
-/// is not among it. `keyctl` reads keys that another process may have filled from a file.
-pub const BRINGING: &[&str] = &[
-    "ipc",
-    "keyctl",
-    "mq_timedreceive",
-    "mq_timedreceive_time64",
-    "msgrcv",
-    "process_vm_readv",
-    "shmat",
-];
-
-/// Calls by which a process can change the memory of another one. So can a write to
-/// `/proc/PID/mem`.
-pub const POKING: &[&str] = &["process_vm_writev", "ptrace"];
-
-/// All calls of [`BRINGING`] and [`POKING`].
-pub fn passing_memory() -> impl Iterator<Item = &'static str> {
-    [BRINGING, POKING].into_iter().flatten().copied()
-}
-
 // A call that overwrites memory ends what is known of its bytes: a write from there is not a copy
 // of what was read before. Only results that are large enough to lie in a buffer are listed. Where
 // a line is missing, the sample of the bytes detects the change.

@@ -4,280 +4,197 @@
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{
-    activity::Activity,
-    conduits::{Carried, Chain},
-    figure::{CHANGED, Figure, PERHAPS_CHANGED},
-    flow::{Flow, Leg, Source},
-    hint,
-    rules::{self, Case, Handling},
-    summary::{SharedRows, Summary, user_memory_bytes},
+    Step,
+    facts::{Facts, sum_known},
+    flow::Flow,
+    hint, pipes,
+    rules::{self, Case},
+    work::{Work, sum_counts},
 };
 use crate::{
     report::Callers,
     trace::{File, FileId, Stack, Trace},
-    transfer::{Api, Attempt, End, Hop, Inode, Reason, Transfer},
+    transfer::{Api, Attempt, End, Evidence, Hop, Inode, Reason, Transfer},
     units::short_bytes,
 };
 
 /// A verdict describes at most this many processes.
 const MOST_PROCESSES: usize = 8;
 
-/// The transfers of one process: those with the most bytes first, then in order of time.
-pub(super) fn transfers(
-    flows: &[Flow<'_>],
-    activity: &Activity<'_>,
-    ends: &EndTable<'_>,
-) -> Vec<Transfer> {
+/// The flows of one process as its steps: those with the most bytes first, then in order of time.
+pub(super) fn steps(flows: &[Flow<'_>], facts: &Facts<'_>, ends: &EndTable<'_>) -> Vec<Step> {
     let mut flows: Vec<&Flow> = flows.iter().collect();
     flows.sort_by_key(|flow| (Reverse(flow.bytes), flow.order()));
-    let shared = SharedRows::of(flows.iter().copied());
     flows
         .into_iter()
-        .map(|flow| transfer(flow, &shared, activity, ends))
+        .map(|flow| step(flow, facts, ends))
         .collect()
 }
 
-fn transfer(
-    flow: &Flow<'_>,
-    shared: &SharedRows,
-    activity: &Activity<'_>,
-    ends: &EndTable<'_>,
-) -> Transfer {
-    let summary = Summary::of(flow, shared);
-    let (from, to) = (source(flow.from, ends), ends.end(flow.to));
-    let callers = ends
-        .stacks
-        .and_then(|stacks| Callers::of(flow.rows().chain(flow.attempts.iter().copied()), stacks));
+fn step(flow: &Flow<'_>, facts: &Facts<'_>, ends: &EndTable<'_>) -> Step {
+    let work = Work::of_flow(flow);
+    let (from, to) = (ends.end(flow.from), ends.end(flow.to));
+    let callers = ends.stacks.and_then(|stacks| {
+        let rows = flow.rows().chain(flow.attempts.iter().copied());
+        Callers::of(rows, stacks)
+    });
     let case = Case {
-        process: activity.process,
-        handling: Handling::of(flow, activity.sees_memory),
+        process: facts.process,
+        evidence: flow.evidence,
         api: flow.api,
         from: &from,
         to: &to,
         bytes: flow.bytes,
-        summary: &summary,
+        work: &work,
         callers: callers.as_ref().zip(ends.stacks),
     };
     let reason = rules::reason(&case);
-    let figure = Figure::of(flow.certainty(), flow.bytes, flow.proven_bytes);
-    let is_cut_off = flow.legs().any(|leg| activity.is_cut_off(leg.to));
-    let verdict = verdict(&case, figure, is_cut_off, reason.as_ref());
     let hint = hint::hint(&case);
+    let clause = clause(flow.api, flow.bytes, &work);
+    let is_cut_off = flow
+        .steps()
+        .iter()
+        .any(|step| facts.cut_off.contains(&Some(step.to)));
+    let verdict = verdict(&clause, &case, is_cut_off, reason.as_ref());
+    let pid = facts.process.pid;
     let hops = flow
         .hops
         .iter()
-        .map(|leg| described_hop(leg, activity.process.pid, ends))
+        .map(|hop| described_hop(hop, pid, ends))
         .collect();
-    Transfer {
+    let transfer = Transfer {
+        from,
+        to,
+        api: flow.api,
+        evidence: flow.evidence,
+        certainty: flow.certainty(),
+        bytes: flow.bytes,
+        calls: work.calls,
+        calls_by_syscall: work.by_syscall,
+        attempts: work.attempts,
+        mean_bytes: flow
+            .bytes
+            .and_then(|bytes| bytes.checked_div(work.moving_calls)),
+        crossings: work.crossings,
+        user_memory_bytes: work.user_memory_bytes,
+        short_calls: work.short_calls,
+        zero_calls: work.zero_calls,
+        retries: work.retries,
+        errors: work.errors,
+        total_ns: work.total_ns,
+        verdict,
         reason,
         hint,
         callers,
+        pids: vec![pid],
+        part_of: Vec::new(),
         hops,
-        ..described(flow, from, to, summary, verdict, user_memory_bytes(flow))
+        merged: None,
+    };
+    Step {
+        pid,
+        program: facts.process.comm.clone(),
+        from: flow.from,
+        to: flow.to,
+        taken: facts.moved.get(&flow.from).and_then(|moved| moved.read),
+        clause,
+        transfer,
     }
 }
 
-/// The transfers over several processes, those with the most bytes first.
-pub(super) fn chains(
-    chains: &[Chain<'_, '_>],
-    ends: &EndTable<'_>,
-    sees_memory: bool,
-) -> Vec<Transfer> {
-    let shared = SharedRows::of(
-        chains
+/// A chain of these steps as a transfer.
+pub(super) fn chain(steps: &[&Step], bytes: u64) -> Option<Transfer> {
+    let (first, last) = (steps.first()?, steps.last()?);
+    // The figures of a step that also moved other bytes cannot be divided.
+    let whole = |figure: fn(&Transfer) -> Option<u64>| {
+        steps
             .iter()
-            .flat_map(|chain| &chain.hops)
-            .map(|hop| hop.flow),
-    );
-    let mut transfers: Vec<Transfer> = chains
-        .iter()
-        .filter_map(|chain| across(chain, &shared, ends, sees_memory))
-        .collect();
-    transfers.sort_by_key(|transfer| Reverse(transfer.bytes));
-    transfers
-}
-
-fn across(
-    chain: &Chain<'_, '_>,
-    shared: &SharedRows,
-    ends: &EndTable<'_>,
-    sees_memory: bool,
-) -> Option<Transfer> {
-    let (first, last) = (chain.hops.first()?, chain.hops.last()?);
-    let each: Vec<Summary> = chain
-        .hops
-        .iter()
-        .map(|hop| Summary::of(hop.flow, shared))
-        .collect();
-    let Carried {
-        bytes,
-        proven_bytes,
-        certainty,
-        evidence,
-    } = chain.carried;
-    let figure = Figure::of(certainty, Some(bytes), Some(proven_bytes));
-    let verdict = verdict_across(chain, &each, figure, sees_memory);
-    let user_memory = chain
-        .hops
-        .iter()
-        .map(|hop| user_memory_bytes(hop.flow))
-        .reduce(|a, b| a?.checked_add(b?))
-        .flatten();
-    let hops = chain
-        .hops
-        .iter()
-        .flat_map(|hop| {
-            hop.flow
-                .legs()
-                .map(|leg| described_hop(&leg, hop.process.pid, ends))
-        })
-        .collect();
-    let costliest = chain
-        .hops
-        .iter()
-        .map(|hop| hop.flow)
-        .max_by_key(|flow| cost(flow.api))?;
-    let summary = each.into_iter().reduce(Summary::then)?;
-    let (from, to) = (source(first.flow.from, ends), ends.end(last.flow.to));
-    let pids = chain.hops.iter().map(|hop| hop.process.pid).collect();
+            .map(|step| figure(&step.transfer).filter(|_| step.transfer.bytes == Some(bytes)))
+            .fold(Some(0), sum_known)
+    };
+    let sum = |figure: fn(&Transfer) -> u64| steps.iter().map(|step| figure(&step.transfer)).sum();
+    let counts = |counts: fn(&Transfer) -> &BTreeMap<String, u64>| {
+        let all = steps.iter().map(|step| counts(&step.transfer).clone());
+        all.fold(BTreeMap::new(), sum_counts)
+    };
+    let calls = whole(|step| step.calls);
+    let transfers = || steps.iter().map(|step| &step.transfer);
+    let evidence = transfers().map(|step| step.evidence).max()?;
+    let hop_of_step = |step: &Step| {
+        let transfer = &step.transfer;
+        if transfer.hops.is_empty() {
+            vec![Hop {
+                pid: step.pid,
+                from: transfer.from.clone(),
+                to: transfer.to.clone(),
+                api: transfer.api,
+                bytes: transfer.bytes,
+                evidence: transfer.evidence,
+                certainty: transfer.certainty,
+            }]
+        } else {
+            transfer.hops.clone()
+        }
+    };
     Some(Transfer {
-        api: costliest.api,
-        evidence: Some(evidence),
-        certainty,
+        from: first.transfer.from.clone(),
+        to: last.transfer.to.clone(),
+        api: transfers()
+            .map(|step| step.api)
+            .reduce(pipes::costlier)?,
+        evidence,
+        certainty: transfers().map(|step| step.certainty).max()?,
         bytes: Some(bytes),
-        proven_bytes: Some(proven_bytes),
-        pids,
-        hops,
-        ..described(last.flow, from, to, summary, verdict, user_memory)
+        calls,
+        calls_by_syscall: calls
+            .map(|_| counts(|step| &step.calls_by_syscall))
+            .unwrap_or_default(),
+        attempts: transfers().flat_map(|step| step.attempts.clone()).collect(),
+        mean_bytes: last.transfer.mean_bytes,
+        crossings: whole(|step| step.crossings),
+        user_memory_bytes: whole(|step| step.user_memory_bytes),
+        short_calls: sum(|step| step.short_calls),
+        zero_calls: sum(|step| step.zero_calls),
+        retries: counts(|step| &step.retries),
+        errors: counts(|step| &step.errors),
+        total_ns: whole(|step| step.total_ns),
+        verdict: verdict_of_chain(steps),
+        reason: None,
+        hint: None,
+        callers: None,
+        pids: steps.iter().map(|step| step.pid).collect(),
+        part_of: Vec::new(),
+        hops: steps.iter().flat_map(|step| hop_of_step(step)).collect(),
+        merged: None,
     })
 }
 
-/// What each process did: `through 2 processes, perhaps changed or replaced on the way: cat: read +
-/// write, 8 calls of 8 KiB; dd: ...`.
-fn verdict_across(
-    chain: &Chain<'_, '_>,
-    each: &[Summary],
-    figure: Figure,
-    sees_memory: bool,
-) -> String {
-    let handlings: Vec<Handling> = chain
-        .hops
+/// What each process did: `through 2 processes: cat: read + write, 8 calls of 8 KiB; dd: ...`.
+fn verdict_of_chain(steps: &[&Step]) -> String {
+    let clauses: Vec<String> = steps
         .iter()
-        .map(|hop| Handling::of(hop.flow, sees_memory))
-        .collect();
-    let steps = chain
-        .hops
-        .iter()
-        .zip(each)
-        .zip(&handlings)
         .take(MOST_PROCESSES)
-        .map(|((hop, summary), &handling)| {
-            let name = hop
-                .process
-                .comm
-                .clone()
-                .unwrap_or_else(|| hop.process.pid.to_string());
-            format!(
-                "{name}: {}{}",
-                clause(hop.flow.api, hop.flow.bytes, summary),
-                in_memory(handling)
-            )
-        });
-    let steps = steps.collect::<Vec<_>>().join("; ");
-    let qualifier = qualifier(handlings.contains(&Handling::Changed), figure);
-    let verdict = format!("through {} processes{qualifier}: {steps}", chain.hops.len());
-    match chain.hops.len().checked_sub(MOST_PROCESSES) {
+        .map(|step| {
+            let name = step.program.clone().unwrap_or_else(|| step.pid.to_string());
+            format!("{name}: {}", step.clause)
+        })
+        .collect();
+    let verdict = format!("through {} processes: {}", steps.len(), clauses.join("; "));
+    match steps.len().checked_sub(MOST_PROCESSES) {
         Some(more @ 1..) => format!("{verdict}; and {more} more"),
         _ => verdict,
     }
 }
 
-/// The rank of an interface by its cost: what copies each byte twice, copies it once, or keeps it
-/// in the kernel.
-const fn cost(api: Api) -> u8 {
-    match api {
-        Api::ReadWrite => 3,
-        Api::IoUring => 2,
-        Api::MmapWrite => 1,
-        Api::Sendfile
-        | Api::Splice
-        | Api::Tee
-        | Api::Vmsplice
-        | Api::CopyFileRange
-        | Api::Reflink => 0,
-    }
-}
-
-fn source(source: Source, ends: &EndTable<'_>) -> End {
-    match source {
-        Source::File(file) => ends.end(file),
-        Source::Memory => EndTable::memory(),
-    }
-}
-
-fn described(
-    flow: &Flow<'_>,
-    from: End,
-    to: End,
-    summary: Summary,
-    verdict: String,
-    user_memory_bytes: Option<u64>,
-) -> Transfer {
-    Transfer {
-        from,
-        to,
-        api: flow.api,
-        evidence: Some(flow.evidence),
-        certainty: flow.certainty(),
-        bytes: flow.bytes,
-        proven_bytes: flow.proven_bytes,
-        calls: summary.calls(),
-        mean_bytes: flow
-            .bytes
-            .and_then(|bytes| bytes.checked_div(summary.moving_calls)),
-        crossings: summary.crossings(),
-        user_memory_bytes,
-        calls_by_syscall: summary
-            .by_syscall
-            .into_iter()
-            .map(|(name, called)| (name, called.calls))
-            .collect(),
-        attempts: summary.attempts,
-        short_calls: summary.short_calls,
-        zero_calls: summary.zero_calls,
-        retries: summary.retries,
-        errors: summary.errors,
-        total_ns: summary.total_ns,
-        verdict,
-        reason: None,
-        hint: None,
-        callers: None,
-        pids: Vec::new(),
-        part_of: Vec::new(),
-        hops: Vec::new(),
-        merged: None,
-    }
-}
-
-fn described_hop(leg: &Leg, pid: u32, ends: &EndTable<'_>) -> Hop {
-    let Leg {
-        from,
-        to,
-        api,
-        evidence,
-        certainty,
-        bytes,
-        proven_bytes,
-    } = *leg;
+fn described_hop(hop: &Flow<'_>, pid: u32, ends: &EndTable<'_>) -> Hop {
     Hop {
         pid,
-        from: source(from, ends),
-        to: ends.end(to),
-        api,
-        bytes,
-        proven_bytes,
-        evidence,
-        certainty,
+        from: ends.end(hop.from),
+        to: ends.end(hop.to),
+        api: hop.api,
+        bytes: hop.bytes,
+        evidence: hop.evidence,
+        certainty: hop.certainty(),
     }
 }
 
@@ -286,17 +203,15 @@ const NOTABLE_PART: u64 = 20;
 
 /// What was done, then the reason if there is one: `sendfile, 1 call of 1 MiB, after
 /// copy_file_range (EXDEV): ...`. If a call at the destination `is_cut_off`, it says so.
-fn verdict(case: &Case<'_>, figure: Figure, is_cut_off: bool, reason: Option<&Reason>) -> String {
-    let mut sentence = clause(case.api, case.bytes, case.summary);
-    let is_changed = case.handling == Handling::Changed;
-    if !is_changed {
-        sentence.push_str(in_memory(case.handling));
+fn verdict(clause: &str, case: &Case<'_>, is_cut_off: bool, reason: Option<&Reason>) -> String {
+    let mut sentence = clause.to_owned();
+    if case.evidence == Evidence::Totals {
+        sentence.push_str(ONLY_TOTALS);
     }
     if is_cut_off {
         sentence.push_str(", and a call that was cut off");
     }
-    sentence.push_str(&qualifier(is_changed, figure));
-    sentence.push_str(&after_attempts(&case.summary.attempts));
+    sentence.push_str(&after_attempts(&case.work.attempts));
     if let Some(reason) = reason {
         sentence.push_str(": ");
         sentence.push_str(&reason.text);
@@ -304,30 +219,11 @@ fn verdict(case: &Case<'_>, figure: Figure, is_cut_off: bool, reason: Option<&Re
     sentence
 }
 
-/// What is known that the program did with the bytes in its memory, for one step of several.
-const fn in_memory(handling: Handling) -> &'static str {
-    match handling {
-        Handling::Changed => ", changed or replaced",
-        Handling::Copied => ", copied in memory",
-        Handling::AsRead
-        | Handling::PerhapsChanged
-        | Handling::PartlyUnchecked
-        | Handling::Unknown => "",
-    }
-}
-
-/// Whether the bytes are still those of the source: `, perhaps changed or replaced on the way`.
-/// Empty if the figure counts only bytes that are.
-fn qualifier(is_changed: bool, figure: Figure) -> String {
-    match figure {
-        _ if is_changed => format!(", {CHANGED}"),
-        Figure::Probable => format!(", {PERHAPS_CHANGED}"),
-        Figure::Exact | Figure::AtLeast => String::new(),
-    }
-}
+/// Ends what is said of a transfer that only rule 6 shows.
+const ONLY_TOTALS: &str = ", as only the sums of both sides show";
 
 /// What was done in several transfers, from their sum.
-pub(super) fn verdict_of_many(sum: &Transfer) -> String {
+pub(crate) fn verdict_of_many(sum: &Transfer) -> String {
     let transfers = match sum.count() {
         1 => "1 transfer".to_owned(),
         count => format!("{count} transfers"),
@@ -337,59 +233,59 @@ pub(super) fn verdict_of_many(sum: &Transfer) -> String {
         .as_ref()
         .map(|reason| format!(": {}", reason.text))
         .unwrap_or_default();
-    let qualifier = qualifier(false, sum.figure());
+    let calls = sum.calls.map(|count| format!(", {}", calls(count)));
     format!(
-        "{transfers}: {}, {}{qualifier}{}{reason}",
+        "{transfers}: {}{}{}{reason}",
         sum.api.in_words(),
-        calls(sum.calls),
+        calls.unwrap_or_default(),
         after_attempts(&sum.attempts)
     )
 }
 
 /// What one flow did, without its attempts.
-fn clause(api: Api, bytes: Option<u64>, summary: &Summary) -> String {
-    let clause = format!("{}, {}", api.in_words(), work(api, bytes, summary));
-    if summary.retries.is_empty() {
+fn clause(api: Api, bytes: Option<u64>, work: &Work) -> String {
+    let clause = format!("{}, {}", api.in_words(), amount_of_work(api, bytes, work));
+    if work.retries.is_empty() {
         return clause;
     }
-    let count = summary.retries.values().sum();
+    let count = work.retries.values().sum();
     format!(
         "{clause}, {} retried ({})",
         calls(count),
-        names(&summary.retries)
+        names(&work.retries)
     )
 }
 
-fn work(api: Api, bytes: Option<u64>, summary: &Summary) -> String {
+fn amount_of_work(api: Api, bytes: Option<u64>, work: &Work) -> String {
     let failed = || {
-        let count = summary.errors.values().sum();
-        format!("{} failed ({})", calls(count), names(&summary.errors))
+        let count = work.errors.values().sum();
+        format!("{} failed ({})", calls(count), names(&work.errors))
     };
-    let work = match bytes {
+    let done = match bytes {
         None if api == Api::Reflink => format!(
             "{} that shared blocks instead of copying",
-            calls(summary.moving_calls)
+            calls(work.moving_calls)
         ),
-        None => format!("{}, number of bytes unknown", calls(summary.moving_calls)),
-        Some(0) if summary.moving_calls + summary.zero_calls == 0 => return failed(),
-        Some(0) => format!("{} that found nothing to copy", calls(summary.zero_calls)),
-        Some(bytes) => moved(bytes, summary),
+        None => format!("{}, number of bytes unknown", calls(work.moving_calls)),
+        Some(0) if work.moving_calls + work.zero_calls == 0 => return failed(),
+        Some(0) => format!("{} that found nothing to copy", calls(work.zero_calls)),
+        Some(bytes) => moved(bytes, work),
     };
-    if summary.errors.is_empty() {
-        work
+    if work.errors.is_empty() {
+        done
     } else {
-        format!("{work}, {}", failed())
+        format!("{done}, {}", failed())
     }
 }
 
 /// `733 calls of 4 KiB`, even if the last one was a little shorter; `3 calls of up to 2.0 GiB`, if
 /// the last one was much shorter; otherwise `294 calls of 10.0 KiB on average`.
-fn moved(bytes: u64, summary: &Summary) -> String {
-    let count = summary.moving_calls;
+fn moved(bytes: u64, work: &Work) -> String {
+    let count = work.moving_calls;
     let Some(mean) = bytes.checked_div(count) else {
         return short_bytes(bytes);
     };
-    let in_pieces = summary.asked_at_source().filter(|&asked| {
+    let in_pieces = work.asked_at_source.filter(|&asked| {
         count > 1 && bytes.checked_div(asked).is_some() && bytes.div_ceil(asked) == count
     });
     match in_pieces {
@@ -418,7 +314,7 @@ fn average(bytes: u64, count: u64) -> String {
 
 /// `, after copy_file_range (EXDEV), sendfile (EINVAL, 2 times)`; empty if the first attempt
 /// worked.
-pub(super) fn after_attempts(attempts: &[Attempt]) -> String {
+pub(crate) fn after_attempts(attempts: &[Attempt]) -> String {
     if attempts.is_empty() {
         return String::new();
     }
@@ -457,12 +353,17 @@ pub(crate) struct EndTable<'a> {
 impl<'a> EndTable<'a> {
     /// The files of a trace.
     pub(crate) fn new(trace: &'a Trace) -> Self {
+        Self::with_files(trace, &trace.files)
+    }
+
+    /// Files that are not in their trace yet.
+    pub(crate) fn with_files(trace: &'a Trace, files: &'a [File]) -> Self {
         let below = trace
             .directory
             .as_deref()
             .map(|directory| format!("{}/", directory.trim_end_matches('/')));
         Self {
-            files: &trace.files,
+            files,
             below,
             stacks: trace.stacks.as_deref(),
         }
@@ -474,14 +375,6 @@ impl<'a> EndTable<'a> {
             .ok()
             .and_then(|index| self.files.get(index))
             .map_or_else(End::default, |file| self.describe(file))
-    }
-
-    /// The program's own memory as an end of a transfer.
-    pub(crate) fn memory() -> End {
-        End {
-            kind: Some(End::MEMORY.to_owned()),
-            ..End::default()
-        }
     }
 
     fn describe(&self, file: &File) -> End {

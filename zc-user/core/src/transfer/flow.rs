@@ -1,297 +1,293 @@
-//! [`Flow`]: bytes that went from one end to another within a process, and the rows that show it.
+//! [`Flow`]: bytes that went from one file to another within a process, and the calls that show it.
+//! Rules 1 to 6 make them.
 
-use std::{collections::HashSet, ptr};
+use std::collections::BTreeMap;
 
 use zc_ebpf::is_restart;
 
+use super::{
+    attempts,
+    facts::{Facts, moving_calls, sum_bytes, sum_known},
+};
 use crate::{
-    trace::{FileId, Part, Row},
+    syscall::{Call, FICLONE, FICLONERANGE},
+    trace::{FileId, Fills, Input, Part, Row},
     transfer::{Api, Certainty, Evidence},
 };
 
-/// Where bytes came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Source {
-    /// A file.
-    File(FileId),
-    /// The program's own memory.
-    Memory,
-}
-
-impl Source {
-    pub(super) const fn file(self) -> Option<FileId> {
-        match self {
-            Self::File(file) => Some(file),
-            Self::Memory => None,
-        }
-    }
-}
-
-/// Bytes that went from one end to another within a process.
+/// Bytes that went from one file to another within a process.
 #[derive(Debug, Clone)]
 pub(super) struct Flow<'a> {
-    pub(super) from: Source,
+    pub(super) from: FileId,
     pub(super) to: FileId,
     pub(super) api: Api,
-    /// The weakest evidence for any of its bytes.
     pub(super) evidence: Evidence,
     /// Bytes that arrived. `None`: the calls do not say.
     pub(super) bytes: Option<u64>,
-    /// The part of `bytes` that is proven. A flow can be exact only if this is all of them.
-    pub(super) proven_bytes: Option<u64>,
-    /// The part of `proven_bytes` that may have been written to the destination before, so that it
-    /// may be the same bytes of the source twice.
-    pub(super) again_bytes: u64,
-    /// Whether some of its bytes were not sampled, or may have been changed by another process, so
-    /// that nobody knows whether they were changed.
-    pub(super) is_partly_unsampled: bool,
-    /// Whether more bytes may have gone from this source to this destination. Then `bytes` is a
-    /// lower bound.
-    pub(super) may_be_more: bool,
-    /// What happened to the bytes in the program's memory.
-    pub(super) condition: Condition,
-    /// Calls at the source, if the calls of this flow name one end each.
-    pub(super) reading: Vec<&'a Row>,
-    /// Calls at the destination. Calls that name both ends are here.
+    /// The calls at the source.
+    pub(super) reading: Reading<'a>,
+    /// The calls at the destination, or those that name both ends.
     pub(super) writing: Vec<&'a Row>,
-    /// What calls wrote together with bytes of other sources. The rows of these calls are in other
-    /// flows.
+    /// Calls at the destination that failed or wrote nothing, if all that wrote there belong to
+    /// this flow.
+    pub(super) idle_writing: Vec<&'a Row>,
+    /// What calls wrote together with bytes of other files. Their rows are not here.
     pub(super) parts: Vec<&'a Part>,
+    /// Whether `writing` are exactly the calls that wrote these bytes.
+    pub(super) knows_writing: bool,
     /// Calls that failed or moved nothing before these calls were tried, in order.
     pub(super) attempts: Vec<&'a Row>,
-    /// The steps from the source through pipes to the destination. Empty if no pipe lies between
-    /// them.
-    pub(super) hops: Vec<Leg>,
+    /// The steps into a pipe and out of it, if one lies between the ends. The calls are theirs.
+    pub(super) hops: Vec<Self>,
 }
 
-/// One step of a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Leg {
-    pub(super) from: Source,
-    pub(super) to: FileId,
-    pub(super) api: Api,
-    pub(super) evidence: Evidence,
-    pub(super) certainty: Certainty,
-    pub(super) bytes: Option<u64>,
-    pub(super) proven_bytes: Option<u64>,
+/// The calls at the source of a flow.
+#[derive(Debug, Clone)]
+pub(super) enum Reading<'a> {
+    /// The calls at the destination name the source, too.
+    None,
+    /// All calls that read or mapped the source.
+    All(Vec<&'a Row>),
+    /// Some of the calls that read it.
+    Some {
+        /// Their figures.
+        fills: Fills,
+        /// The calls that they are among.
+        among: Vec<&'a Row>,
+    },
 }
 
-impl Leg {
-    /// The flow as a leg of a longer one.
-    pub(super) fn of(flow: &Flow<'_>) -> Self {
-        let Flow {
-            from,
-            to,
-            api,
-            evidence,
-            bytes,
-            proven_bytes,
-            ..
-        } = *flow;
-        Self {
-            from,
-            to,
-            api,
-            evidence,
-            certainty: flow.certainty(),
-            bytes,
-            proven_bytes,
-        }
-    }
-
-    /// The same leg with another number of bytes.
-    pub(super) fn with_bytes(self, bytes: u64) -> Self {
-        let proven_bytes = if self.certainty == Certainty::Exact {
-            bytes
-        } else {
-            0
-        };
-        Self {
-            bytes: Some(bytes),
-            proven_bytes: Some(proven_bytes),
-            ..self
-        }
-    }
-}
-
-/// What is known of the bytes while they were in the program's memory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Condition {
-    /// No sample of them differs.
-    #[default]
-    AsRead,
-    /// They were changed, or others were put in their place: of the bytes in sampled calls, most
-    /// are in calls with a sample that differs; or the two streams differ.
-    Changed,
-    /// Of the bytes in sampled calls, at least half are in calls whose samples all agree. The other
-    /// calls wrote something else.
-    Replaced,
+/// Sums of what was written of one file to another by one interface.
+#[derive(Default)]
+struct Written<'a> {
+    rows: Vec<&'a Row>,
+    parts: Vec<&'a Part>,
 }
 
 impl<'a> Flow<'a> {
-    /// A flow of which nothing is proven.
-    pub(super) fn inferred(
-        from: FileId,
-        to: FileId,
-        api: Api,
-        evidence: Evidence,
-        bytes: u64,
-    ) -> Self {
-        let (bytes, proven_bytes) = (Some(bytes), Some(0));
-        Self {
-            evidence,
-            bytes,
-            proven_bytes,
-            ..Self::direct(Source::File(from), to, api, Vec::new())
-        }
-    }
-
-    /// A flow of calls that name both ends.
-    pub(super) fn direct(from: Source, to: FileId, api: Api, writing: Vec<&'a Row>) -> Self {
-        let bytes = sum_bytes(&writing);
+    /// A flow of calls that name both ends (rule 1).
+    fn of_copies(from: FileId, to: FileId, api: Api, writing: Vec<&'a Row>) -> Self {
         Self {
             from,
             to,
             api,
             evidence: Evidence::Call,
-            bytes,
-            proven_bytes: bytes,
-            again_bytes: 0,
-            is_partly_unsampled: false,
-            may_be_more: false,
-            condition: Condition::AsRead,
-            reading: Vec::new(),
+            bytes: sum_bytes(&writing),
+            reading: Reading::None,
             writing,
+            idle_writing: Vec::new(),
             parts: Vec::new(),
+            knows_writing: true,
             attempts: Vec::new(),
             hops: Vec::new(),
         }
     }
 
-    /// Its steps: the hops, or the flow itself.
-    pub(super) fn legs(&self) -> impl Iterator<Item = Leg> {
-        let own = self.hops.is_empty().then(|| Leg::of(self));
-        self.hops.iter().copied().chain(own)
-    }
-
-    /// Adds bytes that are inferred.
-    pub(super) fn infer(
-        &mut self,
-        bytes: u64,
-        evidence: Evidence,
-        reading: &[&'a Row],
-        writing: &[&'a Row],
-    ) {
-        self.bytes = self.bytes.and_then(|known| known.checked_add(bytes));
-        self.evidence = self.evidence.max(evidence);
-        for (rows, more) in [(&mut self.reading, reading), (&mut self.writing, writing)] {
-            rows.extend(more.iter().filter(|row| !only_failed(row)));
-            // The proven part may already have the same reads.
-            let mut seen = HashSet::new();
-            rows.retain(|row| seen.insert(ptr::from_ref::<Row>(row)));
-        }
-    }
-
-    /// How sure it is. Calls that do not say how many bytes they moved (a reflink) still prove that
-    /// they moved them.
-    pub(super) fn certainty(&self) -> Certainty {
-        let is_weak = matches!(self.evidence, Evidence::Order | Evidence::Totals);
-        if is_weak
-            || self.may_be_more
-            || self.condition != Condition::AsRead
-            || self.bytes != self.proven_bytes
-        {
-            Certainty::Inferred
+    /// The steps: the hops, or the flow itself.
+    pub(super) fn steps(&self) -> &[Self] {
+        if self.hops.is_empty() {
+            std::slice::from_ref(self)
         } else {
-            Certainty::Exact
+            &self.hops
         }
     }
 
-    /// All its rows except the attempts.
+    /// How sure it is.
+    pub(super) fn certainty(&self) -> Certainty {
+        self.evidence.certainty()
+    }
+
+    /// The rows that are only about this flow and its attempts, and all those at its source.
     pub(super) fn rows(&self) -> impl Iterator<Item = &'a Row> {
-        self.reading.iter().chain(&self.writing).copied()
-    }
-
-    /// Whether the bytes were read into memory and written from there, by calls or io_uring
-    /// operations that name one end each.
-    pub(super) fn is_loop(&self) -> bool {
-        match self.api {
-            Api::ReadWrite => true,
-            Api::IoUring => self.reading.iter().any(|row| row.ends.output.is_none()),
-            _ => false,
-        }
-    }
-
-    /// The source, if plain reads took the bytes from it.
-    pub(super) fn read_from(&self) -> Option<FileId> {
-        self.from.file().filter(|_| self.is_loop())
-    }
-
-    /// The destination, if plain writes brought the bytes to it.
-    pub(super) fn written_to(&self) -> Option<FileId> {
-        (self.read_from().is_some() || self.api == Api::MmapWrite).then_some(self.to)
+        let rows = |step: &Self| {
+            let reading = match &step.reading {
+                Reading::None => Vec::new(),
+                Reading::All(rows) | Reading::Some { among: rows, .. } => rows.clone(),
+            };
+            let writing = step.writing.iter().chain(&step.idle_writing);
+            let mut rows = reading;
+            rows.extend(writing);
+            rows
+        };
+        self.steps().iter().flat_map(rows).collect::<Vec<_>>().into_iter()
     }
 
     /// When the destination was first written to, as [`Row::order`].
     pub(super) fn order(&self) -> Option<u64> {
-        first_order(&self.writing)
+        let last = self.steps().last()?;
+        last.writing
+            .iter()
+            .map(|row| row.order)
+            .reduce(|a, b| Some(a?.min(b?)))
+            .flatten()
     }
 
-    /// When the destination was last written to, as [`Row::last_order`].
-    pub(super) fn last_order(&self) -> Option<u64> {
-        last_order(&self.writing)
+    /// Whether the bytes were read into memory and written from there.
+    pub(super) fn is_loop(&self) -> bool {
+        !matches!(self.reading, Reading::None) && !matches!(self.evidence, Evidence::Mapping)
     }
 }
 
-/// The last order of these rows. `None` if one is unknown.
-fn last_order(rows: &[&Row]) -> Option<u64> {
-    rows.iter()
-        .map(|row| row.last_order)
-        .reduce(|a, b| Some(a?.max(b?)))
+/// The flows within a process, before what went through pipes is joined.
+pub(super) fn flows_of_process<'a>(facts: &Facts<'a>) -> Vec<Flow<'a>> {
+    let mut flows = flows_by_call(facts);
+    flows.extend(flows_from_memory(facts));
+    flows.extend(super::totals::flows_by_totals(facts, &flows));
+    add_idle_writes(&mut flows, facts);
+    flows
+}
+
+/// The interface of a call that names both ends.
+pub(crate) fn api_of_call(call: &Call) -> Option<Api> {
+    Some(match call.name.as_ref() {
+        "sendfile" | "sendfile64" => Api::Sendfile,
+        "splice" => Api::Splice,
+        "tee" => Api::Tee,
+        "copy_file_range" => Api::CopyFileRange,
+        FICLONE | FICLONERANGE => Api::Reflink,
+        _ if call.as_ring_operation().is_some() => Api::IoUring,
+        _ => return None,
+    })
+}
+
+/// Rule 1: one flow for each pair of ends and interface.
+///
+/// If something moved between two ends, interfaces that moved nothing there are attempts. If
+/// nothing moved at all, the flow is that of the last interface that did not fail (the source was
+/// empty), or of the last one if all failed.
+fn flows_by_call<'a>(facts: &Facts<'a>) -> Vec<Flow<'a>> {
+    let between = |(&(from, to), rows): (&(FileId, FileId), &Vec<&'a Row>)| {
+        let mut by_api: BTreeMap<Api, Vec<&Row>> = BTreeMap::new();
+        for &row in rows {
+            if let Some(api) = api_of_call(&row.call) {
+                by_api.entry(api).or_default().push(row);
+            }
+        }
+        let flows = by_api
+            .into_iter()
+            .map(|(api, rows)| Flow::of_copies(from, to, api, rows));
+        let (moved, idle): (Vec<Flow>, Vec<Flow>) = flows.partition(|flow| flow.bytes != Some(0));
+        if moved.is_empty() {
+            idle.into_iter()
+                .max_by_key(attempts::last_choice)
+                .into_iter()
+                .collect()
+        } else {
+            moved
+        }
+    };
+    facts.copies.iter().flat_map(between).collect()
+}
+
+/// Rules 2 to 5: what was written from memory that a read had filled or that maps a file.
+fn flows_from_memory<'a>(facts: &Facts<'a>) -> Vec<Flow<'a>> {
+    let mut written: BTreeMap<(FileId, FileId, Evidence, Api), Written<'a>> = BTreeMap::new();
+    for (&to, rows) in &facts.writes {
+        let Some(to) = to else { continue };
+        for &row in rows.iter().filter(|row| row.input_bytes > 0) {
+            if let Some(key) = key_of_write(row.ends.input, to, &row.call, facts) {
+                written.entry(key).or_default().rows.push(row);
+            }
+        }
+    }
+    for &part in facts.parts.iter().filter(|part| part.bytes > 0) {
+        if let Some(key) = key_of_write(Some(part.from), part.to, &part.call, facts) {
+            written.entry(key).or_default().parts.push(part);
+        }
+    }
+    written
+        .into_iter()
+        .map(|((from, to, evidence, api), Written { rows, parts })| {
+            let bytes = rows
+                .iter()
+                .map(|row| row.input_bytes)
+                .chain(parts.iter().map(|part| part.bytes))
+                .fold(0, u64::saturating_add);
+            let reading = if evidence == Evidence::Mapping {
+                Reading::All(facts.mappings.get(&from).cloned().unwrap_or_default())
+            } else {
+                reads_of(from, &rows, &parts, facts)
+            };
+            Flow {
+                evidence,
+                bytes: Some(bytes),
+                reading,
+                parts,
+                ..Flow::of_copies(from, to, api, rows)
+            }
+        })
+        .collect()
+}
+
+/// What the flow of a write is told apart by. `None`: it is in none.
+fn key_of_write(
+    input: Option<Input>,
+    to: FileId,
+    call: &Call,
+    facts: &Facts<'_>,
+) -> Option<(FileId, FileId, Evidence, Api)> {
+    let from = facts.source_in_memory(input, to)?;
+    let evidence = match input? {
+        Input::Mapping(_) => Evidence::Mapping,
+        Input::Sequence(_) => Evidence::Sequence,
+        _ => Evidence::Buffer,
+    };
+    let is_by_ring = || {
+        let reads = facts.reads.get(&Some(from)).into_iter().flatten();
+        let is_ring_read = |row: &&Row| {
+            row.call.as_ring_operation().is_some() && moving_calls(&[row]) > 0
+        };
+        call.as_ring_operation().is_some() || reads.copied().any(|row| is_ring_read(&row))
+    };
+    let api = match evidence {
+        _ if call.name == "vmsplice" => Api::Vmsplice,
+        Evidence::Mapping => Api::MmapWrite,
+        _ if is_by_ring() => Api::IoUring,
+        _ => Api::ReadWrite,
+    };
+    Some((from, to, evidence, api))
+}
+
+/// The reads that brought bytes into the memory from which these calls wrote.
+fn reads_of<'a>(
+    from: FileId,
+    rows: &[&'a Row],
+    parts: &[&'a Part],
+    facts: &Facts<'a>,
+) -> Reading<'a> {
+    let mut fills = Fills::NONE;
+    rows.iter().for_each(|row| fills += row.fills);
+    parts.iter().for_each(|part| fills += part.fills);
+    let among = used_rows(facts.reads.get(&Some(from)));
+    if !fills.are_unknown && fills.calls == moving_calls(&among) {
+        Reading::All(among)
+    } else {
+        Reading::Some { fills, among }
+    }
+}
+
+/// The rows, without those of which every call failed: these are attempts.
+pub(super) fn used_rows<'a>(rows: Option<&Vec<&'a Row>>) -> Vec<&'a Row> {
+    rows.into_iter()
         .flatten()
+        .copied()
+        .filter(|row| !only_failed(row))
+        .collect()
 }
 
-/// A sum with one more figure. `None`: unknown, as it is if either is unknown, or if it does not
-/// fit.
-pub(crate) fn sum_known(sum: Option<u64>, figure: Option<u64>) -> Option<u64> {
-    sum?.checked_add(figure?)
-}
-
-/// The bytes that these rows moved. `None` if one of them does not say.
-pub(super) fn sum_bytes(rows: &[&Row]) -> Option<u64> {
-    rows.iter()
-        .filter(|row| row.calls > row.errors)
-        .map(|row| row.bytes)
-        .fold(Some(0), sum_known)
-}
-
-/// The first order of these rows. `None` if one is unknown.
-pub(super) fn first_order(rows: &[&Row]) -> Option<u64> {
-    rows.iter()
-        .map(|row| row.order)
-        .reduce(|a, b| Some(a?.min(b?)))
-        .flatten()
-}
-
-/// When the first call of these rows that moved bytes had returned. `None` if unknown.
-pub(super) fn first_moved(rows: &[&Row]) -> Option<u64> {
-    rows.iter().filter_map(|row| row.moved_order).min()
-}
-
-/// Calls of these rows that moved something.
-pub(super) fn moving_calls(rows: &[&Row]) -> u64 {
-    rows.iter().map(|row| moving(row)).sum()
-}
-
-/// Whether these are io_uring operations that moved something.
-pub(super) fn is_by_ring(row: &Row) -> bool {
-    row.call.as_ring_operation().is_some() && moving(row) > 0
-}
-
-fn moving(row: &Row) -> u64 {
-    row.calls
-        .saturating_sub(row.errors)
-        .saturating_sub(row.zero_calls)
+/// Gives the calls that wrote nothing to a file to the flow that has all others.
+fn add_idle_writes<'a>(flows: &mut [Flow<'a>], facts: &Facts<'a>) {
+    for flow in flows.iter_mut().filter(|flow| flow.is_loop()) {
+        let Some(rows) = facts.writes.get(&Some(flow.to)) else {
+            continue;
+        };
+        let (idle, moving): (Vec<&Row>, Vec<&Row>) = used_rows(Some(rows))
+            .into_iter()
+            .partition(|row| row.bytes == Some(0));
+        if moving_calls(&moving) == moving_calls(&flow.writing) && flow.knows_writing {
+            flow.idle_writing = idle;
+        }
+    }
 }
 
 /// Whether all calls of the row failed, and not only with errnos that mean "try again".
@@ -303,4 +299,10 @@ pub(super) fn only_failed(row: &Row) -> bool {
 /// restarts that only tracers see.
 pub(super) fn is_retry(errno: u32) -> bool {
     errno == libc::EAGAIN.unsigned_abs() || errno == libc::EINTR.unsigned_abs() || is_restart(errno)
+}
+
+/// The time of these rows. `None`: unknown for one of them.
+pub(super) fn sum_times<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<u64> {
+    rows.map(|row| row.times.as_ref().map(|times| times.total_ns))
+        .fold(Some(0), sum_known)
 }

@@ -1,9 +1,9 @@
 //! Hints: what would be cheaper, and what it costs.
 
-use super::rules::{Case, Handling, was_refused};
+use super::rules::{Case, was_refused};
 use crate::{
     trace::FileKind::{self, Block, Memfd, Pipe, Regular, Tcp, UnixStream},
-    transfer::{Api, Attempt, End},
+    transfer::{Api, Attempt, End, Evidence},
     units::short_bytes,
 };
 
@@ -127,23 +127,20 @@ const CHEAPER: &[Cheaper] = &[
 
 /// A hint, if there is something to gain.
 pub(super) fn hint(case: &Case<'_>) -> Option<String> {
-    // A program that copies or changes the bytes itself needs them in its memory, in pieces that
-    // suit it.
-    let bytes = case.bytes.filter(|&bytes| {
-        bytes >= LEAST_BYTES
-            && matches!(case.handling, Handling::AsRead | Handling::PartlyUnchecked)
-    })?;
+    // A program that copies the bytes itself needs them in its memory, in pieces that suit it.
+    let bytes = case
+        .bytes
+        .filter(|&bytes| bytes >= LEAST_BYTES && case.evidence != Evidence::Totals)?;
     instead_of_a_loop(case).or_else(|| in_larger_pieces(bytes, case))
 }
 
 fn instead_of_a_loop(case: &Case<'_>) -> Option<String> {
     let (from, to) = (case.from, case.to);
-    let is_loop =
-        matches!(case.api, Api::ReadWrite | Api::MmapWrite) && case.handling == Handling::AsRead;
+    let is_loop = matches!(case.api, Api::ReadWrite | Api::MmapWrite);
     // A program that adds bytes of its own needs user memory. So does one that moves bytes within
     // one file.
     let may_only_copy =
-        !case.summary.has_other_bytes && (from.inode.is_none() || from.inode != to.inode);
+        !case.work.has_other_bytes && (from.inode.is_none() || from.inode != to.inode);
     if !is_loop
         || !may_only_copy
         || has_generated_bytes(from)
@@ -155,7 +152,7 @@ fn instead_of_a_loop(case: &Case<'_>) -> Option<String> {
         is_one_of(cheaper.from, from)
             && is_one_of(cheaper.to, to)
             && (!cheaper.within_one_filesystem || may_be_on_one_filesystem(from, to))
-            && !was_refused(&case.summary.attempts, cheaper.syscall)
+            && !was_refused(&case.work.attempts, cheaper.syscall)
     });
     found.map(|cheaper| {
         format!(
@@ -169,9 +166,9 @@ fn instead_of_a_loop(case: &Case<'_>) -> Option<String> {
 /// socket comes as much as was sent, and what is written to a socket that keeps message boundaries
 /// is a message, so these get no hint.
 fn in_larger_pieces(bytes: u64, case: &Case<'_>) -> Option<String> {
-    let pieces = case.summary.moving_calls;
+    let pieces = case.work.moving_calls;
     let is_small = bytes.checked_div(pieces)? < SMALL_CALL_BYTES
-        && case.summary.asked_at_source()? < SMALL_CALL_BYTES;
+        && case.work.asked_at_source? < SMALL_CALL_BYTES;
     let takes_more = is_one_of(STORED, case.to)
         || is_one_of(CONNECTION, case.to)
         || (is_one_of(&[Pipe], case.to) && case.api == Api::Splice);
@@ -226,7 +223,7 @@ fn seems_to_append(case: &Case<'_>) -> bool {
         "sendfile" | "sendfile64" | "splice" => attempt.errno == "EINVAL",
         _ => false,
     };
-    case.summary.attempts.iter().any(is_refusal)
+    case.work.attempts.iter().any(is_refusal)
 }
 
 #[cfg(test)]

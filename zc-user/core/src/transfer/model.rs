@@ -5,12 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    describe,
-    figure::{self, Figure},
-    rules,
-};
-use crate::report::Callers;
+use super::{describe, rules};
+use crate::{report::Callers, units};
 
 /// Bytes that went from one end to another by one kernel interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,37 +17,28 @@ pub struct Transfer {
     pub to: End,
     /// The kernel interface that did it.
     pub api: Api,
-    /// How it is known that these bytes went from one end to the other: the weakest evidence for
-    /// any of [`bytes`](Self::bytes). `None`: a report of an older version.
-    #[serde(default)]
-    pub evidence: Option<Evidence>,
-    /// How sure that is. Reports of older versions do not say, and are read as inferred.
-    #[serde(default)]
+    /// How it was seen that these bytes went from one end to the other; of several steps, the
+    /// weakest.
+    pub evidence: Evidence,
+    /// How sure that is.
     pub certainty: Certainty,
-    /// Bytes that arrived. Of an exact transfer, this is what moved. Of an inferred one, so many
-    /// bytes were written and are attributed to the source by inference: how many of them really
-    /// are its bytes is not known, so only `proven_bytes` is a lower bound. `None`: the calls do
-    /// not say.
+    /// Bytes that arrived. `None`: the calls do not say (a reflink).
     pub bytes: Option<u64>,
-    /// The part of `bytes` that calls, memory or a mapping prove: all of them if the transfer is
-    /// exact. It is always a lower bound. `None`: the calls do not say.
-    #[serde(default)]
-    pub proven_bytes: Option<u64>,
-    /// Calls that took part, including those that failed or found the end of the source, but not
-    /// those of `attempts`. Calls that served several transfers, such as the reads of a source with
-    /// several destinations, are divided among these by their bytes and rounded down. So are the
-    /// other figures. A call that wrote bytes of several files at once counts in each of their
-    /// transfers.
-    pub calls: u64,
-    /// The same, by name of the call. An io_uring operation is named `io_uring:read`.
+    /// The calls that made it: those that wrote the bytes, the reads that filled the buffers they
+    /// wrote from, and if every read of the source that delivered bytes is among these, those that
+    /// found its end or had to be repeated (likewise for the writes). Not those of `attempts`. A
+    /// call that served several transfers counts in each. `None`: the calls cannot be divided.
+    pub calls: Option<u64>,
+    /// The same, by name of the call; empty if they cannot be divided. An io_uring operation is
+    /// named `io_uring:read`.
     pub calls_by_syscall: BTreeMap<String, u64>,
     /// What was tried before and failed, in order.
     pub attempts: Vec<Attempt>,
     /// Mean bytes of the calls that moved some at the destination.
     pub mean_bytes: Option<u64>,
     /// How often the program entered the kernel for this transfer: its system calls and those of
-    /// `attempts`. `None` for io_uring: a call of `io_uring_enter` may submit operations of several
-    /// transfers.
+    /// `attempts`. `None`: the calls cannot be divided, as with io_uring: a call of
+    /// `io_uring_enter` may submit operations of several transfers.
     pub crossings: Option<u64>,
     /// Bytes that were copied to or from the program's own memory. A byte that is read and then
     /// written counts twice.
@@ -65,7 +52,7 @@ pub struct Transfer {
     /// Calls that failed for other reasons, by errno.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<String, u64>,
-    /// Time in these calls, ns.
+    /// Time in these calls, ns. `None`: unknown, or it cannot be divided.
     pub total_ns: Option<u64>,
     /// One sentence: what moved the bytes, and why, if the reason is known.
     pub verdict: String,
@@ -77,7 +64,6 @@ pub struct Transfer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callers: Option<Callers>,
     /// The processes that took part: one if all happened within it, otherwise one for each step.
-    #[serde(default)]
     pub pids: Vec<u32>,
     /// The transfers over several processes that this one, within a process, is a step of: indices
     /// into [`Report::transfers`](crate::report::Report::transfers). Its bytes are in those, too:
@@ -117,8 +103,6 @@ pub struct MergedProcesses {
     pub sources: Vec<SourceTotals>,
     /// What they wrote, likewise.
     pub destinations: Vec<DestinationTotals>,
-    /// Bytes that are in no transfer, likewise.
-    pub unattributed: Unattributed,
 }
 
 /// One step of a transfer through pipes or connections.
@@ -134,8 +118,6 @@ pub struct Hop {
     pub api: Api,
     /// Bytes that arrived, as [`Transfer::bytes`].
     pub bytes: Option<u64>,
-    /// The proven part of `bytes`.
-    pub proven_bytes: Option<u64>,
     /// How it is known.
     pub evidence: Evidence,
     /// How sure that is.
@@ -143,15 +125,9 @@ pub struct Hop {
 }
 
 impl Transfer {
-    /// Its bytes as text: `5.0 MiB`, `at least 4.7 MiB` or `probably 4.7 MiB`. `None`: the calls do
-    /// not say.
+    /// Its bytes as text: `5.0 MiB` or `probably 4.7 MiB`. `None`: the calls do not say.
     pub fn amount(&self) -> Option<String> {
-        Some(self.figure().amount(self.bytes?))
-    }
-
-    /// What its bytes stand for.
-    pub fn figure(&self) -> Figure {
-        Figure::of(self.certainty, self.bytes, self.proven_bytes)
+        Some(self.certainty.amount(self.bytes?))
     }
 
     /// The parts of the verdict: what did the work, whether the failed attempts are told apart from
@@ -197,29 +173,6 @@ impl Transfer {
     pub fn crosses_processes(&self) -> bool {
         self.pids.len() > 1
     }
-
-    /// Whether this transfer, within the process `pid`, is a step of the transfer `way` over
-    /// several processes.
-    pub(crate) fn is_hop_of(&self, pid: u32, way: &Self) -> bool {
-        let hops = || way.hops.iter().filter(|hop| hop.pid == pid);
-        let is_hop = |from: &End, to: &End, api| {
-            hops().any(|hop| hop.from == *from && hop.to == *to && hop.api == api)
-        };
-        if self.hops.is_empty() {
-            is_hop(&self.from, &self.to, self.api)
-        } else {
-            self.hops
-                .iter()
-                .all(|hop| is_hop(&hop.from, &hop.to, hop.api))
-        }
-    }
-
-    /// What an inferred transfer rests on: `3.6 MiB of it proven, the rest inferred from the order
-    /// of calls`. It also says that the bytes may be other ones than those of the source, unless
-    /// the verdict does. If all bytes are proven, there may only be more. `None`: it is exact.
-    pub fn doubt(&self) -> Option<String> {
-        figure::doubt(self)
-    }
 }
 
 /// What a verdict says, for renderers that put each part on a line of its own.
@@ -259,11 +212,6 @@ pub struct End {
     pub inode: Option<Inode>,
 }
 
-impl End {
-    /// The kind of an end that is not a file: the program's own memory (`vmsplice`).
-    pub const MEMORY: &str = "memory";
-}
-
 /// Identifies a file independently of its name.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
@@ -275,24 +223,24 @@ pub struct Inode {
     pub number: u64,
 }
 
-/// How it is known that bytes went from one end to another, the strongest evidence first.
+/// How it was seen that bytes went from one end to another, the strongest evidence first.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Evidence {
     /// One call names both ends.
-    #[serde(alias = "calls")]
     Call,
-    /// The bytes were written from the memory that they had been read to, and nothing was seen to
-    /// fill that memory in between.
-    Memory,
-    /// The bytes were written from a mapping of the source.
+    /// A call wrote memory that an earlier read had filled from the source, and that no call had
+    /// filled since. The words that were compared were the same.
+    Buffer,
+    /// A call wrote memory that maps the source, and into which no call had read since.
     Mapping,
-    /// A thread read and then wrote as much, in turn. The backend does not see memory, or the
-    /// program copied the bytes there.
-    Order,
-    /// As many bytes were read as written.
+    /// The backend sees no memory. A thread wrote exactly as many bytes as it had read last, and
+    /// the bytes that are shown are the same.
+    Sequence,
+    /// As many bytes of the source as of the destination are in no other transfer, and no other
+    /// file has that number.
     Totals,
 }
 
@@ -301,35 +249,31 @@ impl Evidence {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Call => "call",
-            Self::Memory => "memory",
+            Self::Buffer => "buffer",
             Self::Mapping => "mapping",
-            Self::Order => "order",
+            Self::Sequence => "sequence",
             Self::Totals => "totals",
+        }
+    }
+
+    /// How sure it makes a transfer.
+    pub const fn certainty(self) -> Certainty {
+        match self {
+            Self::Call | Self::Buffer | Self::Mapping => Certainty::Observed,
+            Self::Sequence | Self::Totals => Certainty::Inferred,
         }
     }
 }
 
 /// How sure it is that bytes went from one end to another.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Certainty {
-    /// The bytes went there, as many as the figure says.
-    Exact,
-    /// It is likely. Only the proven part of the figure is a lower bound.
-    #[default]
+    /// Calls and addresses show it, right to the byte.
+    Observed,
+    /// It is likely.
     Inferred,
 }
 
@@ -337,8 +281,17 @@ impl Certainty {
     /// The name in reports, the same as in JSON.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Exact => "exact",
+            Self::Observed => "observed",
             Self::Inferred => "inferred",
+        }
+    }
+
+    /// Bytes as text: `5.0 MiB` or `probably 5.0 MiB`.
+    pub fn amount(self, bytes: u64) -> String {
+        let bytes = units::bytes(bytes);
+        match self {
+            Self::Observed => bytes,
+            Self::Inferred => format!("probably {bytes}"),
         }
     }
 }
@@ -443,30 +396,6 @@ pub struct Reason {
     pub source: String,
 }
 
-/// Bytes that a process read or wrote and that are in no transfer.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Unattributed {
-    /// Files that were read without a known destination, those with the most bytes first.
-    pub read: Vec<Share>,
-    /// Files that were written without a known source, likewise.
-    pub written: Vec<Share>,
-}
-
-/// The unattributed bytes of one file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Share {
-    /// The file; `None`: it was not identified.
-    pub file: Option<End>,
-    /// Bytes. `None`: the calls do not say (`recvmmsg`).
-    pub bytes: Option<u64>,
-    /// Calls that moved some of these bytes and took part in no transfer.
-    pub calls: u64,
-    /// Calls that took part in transfers and may also have moved some of these bytes, such as a
-    /// header before copied bytes.
-    #[serde(default)]
-    pub partly_attributed_calls: u64,
-}
-
 /// What a process read from one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SourceTotals {
@@ -476,14 +405,13 @@ pub struct SourceTotals {
     pub read_bytes: Option<u64>,
     /// Calls that read some bytes.
     pub read_calls: u64,
-    /// Upper bound of the bytes read that were written on, as far as transfers show: bytes that
-    /// were written twice count twice, up to `read_bytes`. The rest of `read_bytes` is in no
-    /// transfer.
-    pub written_on_bytes: Option<u64>,
+    /// Bytes that it read and that are in no transfer, if none was written twice. `None`: transfers
+    /// have more bytes than were read, so some were written several times.
+    pub kept_bytes: Option<u64>,
 }
 
-/// What a process wrote to one file. In bytes and in calls, `written` is `attributed` plus
-/// `unattributed`.
+/// What a process wrote to one file. In bytes and in calls, `written` is `transferred` plus
+/// `own_memory`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DestinationTotals {
     /// The file; `None`: it was not identified.
@@ -493,15 +421,29 @@ pub struct DestinationTotals {
     /// Calls that wrote some bytes.
     pub written_calls: u64,
     /// Bytes that are in transfers.
-    pub attributed_bytes: u64,
-    /// Calls that wrote some of `attributed_bytes`. They may have written other bytes, too.
-    pub attributed_calls: u64,
-    /// The proven part of `attributed_bytes`.
-    pub proven_bytes: u64,
-    /// Bytes that are in no transfer. `None`: the calls do not say.
-    pub unattributed_bytes: Option<u64>,
+    pub transferred_bytes: u64,
+    /// Calls that wrote some of `transferred_bytes`. They may have written other bytes, too.
+    pub transferred_calls: u64,
+    /// Bytes that are in no transfer: they come from the program's own memory, where it generated,
+    /// copied or changed them. If the backend sees no memory
+    /// ([`Report::sees_memory`](crate::report::Report::sees_memory)), their source is unknown.
+    /// `None`: the calls do not say.
+    pub own_memory_bytes: Option<u64>,
     /// Calls that wrote nothing that is in a transfer.
-    pub unattributed_calls: u64,
-    /// The part of `unattributed_bytes` that is known to come from the program's own memory.
-    pub memory_bytes: u64,
+    pub own_memory_calls: u64,
+    /// The part of `own_memory_bytes` that was written from memory which a read had filled, and in
+    /// which a compared word differed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<Changed>,
+}
+
+/// What was written from the buffers of a file after the program had changed them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Changed {
+    /// The file that the buffers were read from.
+    pub from: End,
+    /// How many bytes were written from them.
+    pub bytes: u64,
+    /// Calls that wrote some of these.
+    pub calls: u64,
 }

@@ -13,8 +13,7 @@ mod table;
 pub(crate) use shown::{is_telling, may_hide_functions, remedy};
 
 use super::{
-    flow::{Condition, Flow},
-    summary::Summary,
+    work::Work,
 };
 use crate::{
     report::Callers,
@@ -28,52 +27,14 @@ use table::{MEANINGS, RULES};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Case<'a> {
     pub(super) process: &'a Process,
-    pub(super) handling: Handling,
+    pub(super) evidence: Evidence,
     pub(super) api: Api,
     pub(super) from: &'a End,
     pub(super) to: &'a End,
     pub(super) bytes: Option<u64>,
-    pub(super) summary: &'a Summary,
+    pub(super) work: &'a Work,
     /// Who made its calls, and the stacks of the trace. `None`: that was not sampled.
     pub(super) callers: Option<(&'a Callers, &'a [Stack])>,
-}
-
-/// What the program did with the bytes, as far as is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Handling {
-    /// It wrote them as it had read them, or the backend does not see memory.
-    AsRead,
-    /// It wrote them from other memory than it had read them to, and the contents have much in
-    /// common: it copied them.
-    Copied,
-    /// It changed them between read and write, or put others in their place: their memory then had
-    /// other values.
-    Changed,
-    /// It changed or replaced other bytes in the same memory, so it may have changed these where
-    /// nobody looked.
-    PerhapsChanged,
-    /// It wrote them from the memory that it had read them to, but not all of them were checked for
-    /// changes.
-    PartlyUnchecked,
-    /// Only the number of bytes says that they are the same.
-    Unknown,
-}
-
-impl Handling {
-    /// Follows from the evidence of a flow.
-    pub(super) fn of(flow: &Flow<'_>, sees_memory: bool) -> Self {
-        match flow.evidence {
-            _ if flow.condition == Condition::Changed => Self::Changed,
-            _ if flow.condition == Condition::Replaced => Self::PerhapsChanged,
-            _ if flow.is_partly_unsampled && flow.bytes != flow.proven_bytes => {
-                Self::PartlyUnchecked
-            }
-            Evidence::Order if sees_memory => Self::Copied,
-            Evidence::Totals if sees_memory && flow.api == Api::ReadWrite => Self::Copied,
-            Evidence::Call | Evidence::Memory | Evidence::Mapping | Evidence::Order => Self::AsRead,
-            Evidence::Totals => Self::Unknown,
-        }
-    }
 }
 
 /// A rule. An empty list matches everything.
@@ -144,18 +105,17 @@ struct Meaning {
 /// Why this interface was used, if a rule says so, and what the failure of the last attempt means,
 /// if that is known.
 pub(super) fn reason(case: &Case<'_>) -> Option<Reason> {
-    let did_something = case.summary.moving_calls + case.summary.zero_calls > 0;
-    // The rules are about copies. A program that changes the bytes does more than that.
-    let is_copy =
-        did_something && !matches!(case.handling, Handling::Changed | Handling::PerhapsChanged);
-    let mut fitting = RULES.iter().filter(|rule| is_copy && rule.applies(case));
+    let did_something = case.work.moving_calls + case.work.zero_calls > 0;
+    let mut fitting = RULES
+        .iter()
+        .filter(|rule| did_something && rule.applies(case));
     let clause = fitting.find_map(|rule| Some((shown::clause(rule, case)?, rule.source)));
     let refused = case
-        .summary
+        .work
         .attempts
         .last()
         .and_then(|attempt| meaning_of(&attempt.syscall, &attempt.errno));
-    let failed = || refusal(case.summary);
+    let failed = || refusal(case.work);
     let clauses = clause.into_iter().chain(
         refused
             .or_else(failed)
@@ -170,12 +130,12 @@ pub(super) fn reason(case: &Case<'_>) -> Option<Reason> {
 
 /// What the failure of the interface itself means, if nothing was tried before and nothing was
 /// moved.
-fn refusal(summary: &Summary) -> Option<&'static Meaning> {
+fn refusal(work: &Work) -> Option<&'static Meaning> {
     let (syscall, errno) = (
-        summary.by_syscall.keys().next()?,
-        summary.errors.keys().next()?,
+        work.by_syscall.keys().next()?,
+        work.errors.keys().next()?,
     );
-    meaning_of(syscall, errno).filter(|_| summary.attempts.is_empty() && summary.moving_calls == 0)
+    meaning_of(syscall, errno).filter(|_| work.attempts.is_empty() && work.moving_calls == 0)
 }
 
 impl Rule {
@@ -194,7 +154,7 @@ impl Rule {
             && self
                 .after
                 .iter()
-                .all(|syscall| was_refused(&case.summary.attempts, syscall))
+                .all(|syscall| was_refused(&case.work.attempts, syscall))
             && self.asked.fits(case)
     }
 
@@ -241,7 +201,7 @@ impl Asked {
             Self::Exactly(bytes) => bytes,
             Self::LengthOrAtLeast(bytes) => case.from.size.unwrap_or(0).max(bytes),
         };
-        case.summary.asked_at_source() == Some(wanted)
+        case.work.asked_at_source == Some(wanted)
     }
 }
 

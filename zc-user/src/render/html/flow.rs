@@ -10,7 +10,7 @@ use crate::{
         text,
         transfers::{self, Band, Side},
     },
-    report::{Api, Figure, Report},
+    report::{Api, Certainty, Report},
     units,
 };
 
@@ -59,8 +59,7 @@ fn legend(bands: &[Band<'_>]) -> Markup {
     html! {
         ul.legend {
             @for api in apis { li { (swatch(api)) (api.in_words()) } }
-            @if has(Line::AtLeast) { li { "dashed: at least so many bytes" } }
-            @if has(Line::Probable) { li { "dash-dotted: probably so many bytes" } }
+            @if has(Line::Inferred) { li { "dashed: probably so many bytes" } }
             @if has(Line::Unknown) { li { "dotted: bytes unknown" } }
         }
     }
@@ -77,27 +76,24 @@ fn class(api: Api) -> String {
 /// How a band is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Line {
-    Exact,
-    AtLeast,
-    Probable,
+    Observed,
+    Inferred,
     Unknown,
 }
 
 impl Line {
     const fn of(band: &Band<'_>) -> Self {
-        match (band.bytes, band.figure) {
+        match (band.bytes, band.certainty) {
             (None, _) => Self::Unknown,
-            (Some(_), Figure::Exact) => Self::Exact,
-            (Some(_), Figure::AtLeast) => Self::AtLeast,
-            (Some(_), Figure::Probable) => Self::Probable,
+            (Some(_), Certainty::Observed) => Self::Observed,
+            (Some(_), Certainty::Inferred) => Self::Inferred,
         }
     }
 
     const fn class(self) -> &'static str {
         match self {
-            Self::Exact => "exact",
-            Self::AtLeast => "at-least",
-            Self::Probable => "probable",
+            Self::Observed => "observed",
+            Self::Inferred => "inferred",
             Self::Unknown => "unknown",
         }
     }

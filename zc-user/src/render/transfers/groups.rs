@@ -14,7 +14,7 @@ use crate::{
         section::{plural, process_name},
         text,
     },
-    report::{Api, Callers, Certainty, End, Figure, Process, Transfer},
+    report::{Api, Callers, Certainty, End, Process, Transfer},
     units,
 };
 
@@ -56,7 +56,7 @@ impl<'a> Entry<'a> {
             ],
             api: transfers[0].api,
             bytes: known.reduce(u64::saturating_add),
-            figure: figure(&transfers),
+            certainty: certainty(&transfers),
             amount: amount(&transfers),
         }
     }
@@ -276,19 +276,16 @@ fn by_whom(lines: &[Line<'_>]) -> Option<String> {
     })
 }
 
-/// What the sum of their bytes stands for. It is a lower bound if a part of it is unknown.
-fn figure(transfers: &[&Transfer]) -> Figure {
-    let of = |transfer: &&Transfer| {
-        if transfer.bytes.is_some() {
-            transfer.figure()
-        } else {
-            Figure::AtLeast
-        }
-    };
-    transfers.iter().map(of).max().unwrap_or_default()
+/// That of the least certain one.
+fn certainty(transfers: &[&Transfer]) -> Certainty {
+    transfers
+        .iter()
+        .map(|transfer| transfer.certainty)
+        .max()
+        .unwrap_or(Certainty::Observed)
 }
 
-/// The sum of their bytes: `858.3 MiB`, `at least 858.2 MiB`.
+/// The sum of their bytes: `858.3 MiB`, `probably 858.2 MiB`.
 fn amount(transfers: &[&Transfer]) -> String {
     let sum = transfers
         .iter()
@@ -296,35 +293,21 @@ fn amount(transfers: &[&Transfer]) -> String {
         .reduce(u64::saturating_add);
     sum.map_or_else(
         || units::UNKNOWN.to_owned(),
-        |sum| figure(transfers).amount(sum),
+        |sum| certainty(transfers).amount(sum),
     )
 }
 
-/// `, 12 of 300 inferred, 3.6 MiB proven, the rest perhaps changed or replaced on the way`; empty
-/// if all are exact.
+/// `, 12 of 300 inferred`; empty if all or none are.
 fn doubt(transfers: &[&Transfer]) -> String {
     let inferred = transfers
         .iter()
         .filter(|transfer| transfer.certainty == Certainty::Inferred);
     let inferred: u64 = inferred.map(|transfer| transfer.count()).sum();
-    if inferred == 0 {
+    let all = count(transfers);
+    if inferred == 0 || inferred == all {
         return String::new();
     }
-    let proven = transfers
-        .iter()
-        .filter_map(|transfer| transfer.proven_bytes)
-        .fold(0_u64, u64::saturating_add);
-    let all = count(transfers);
-    let inferred = if inferred == all {
-        "all".to_owned()
-    } else {
-        format!("{inferred} of {all}")
-    };
-    format!(
-        ", {inferred} inferred, {} proven{}",
-        units::least_bytes(proven),
-        figure(transfers).doubt_of_sum(proven)
-    )
+    format!(", {inferred} of {all} inferred")
 }
 
 /// `300 transfers of 2.9 MiB each: read + write, 13800 calls of 64 KiB on average`.
@@ -333,10 +316,7 @@ fn work(transfers: &[&Transfer]) -> String {
         let figures = figures?;
         Some((*figures.iter().min()?, *figures.iter().max()?))
     };
-    let is_exact = transfers
-        .iter()
-        .all(|transfer| transfer.certainty == Certainty::Exact);
-    let are_known = is_exact && !has_sums(transfers);
+    let are_known = !has_sums(transfers);
     let bytes = range(
         transfers
             .iter()
@@ -350,8 +330,8 @@ fn work(transfers: &[&Transfer]) -> String {
     };
     let calls = transfers
         .iter()
-        .map(|transfer| transfer.calls)
-        .fold(0, u64::saturating_add);
+        .try_fold(0_u64, |sum, transfer| sum.checked_add(transfer.calls?));
+    let calls = calls.map(|calls| format!(", {}", plural(calls, "call", "calls")));
     let pieces = match range(
         transfers
             .iter()
@@ -372,9 +352,9 @@ fn work(transfers: &[&Transfer]) -> String {
     };
     let api = transfers[0].api.in_words();
     format!(
-        "{} transfers{of_each}: {api}, {}{pieces}",
+        "{} transfers{of_each}: {api}{}{pieces}",
         count(transfers),
-        plural(calls, "call", "calls")
+        calls.unwrap_or_default()
     )
 }
 

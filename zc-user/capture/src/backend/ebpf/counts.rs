@@ -8,14 +8,14 @@ use std::{
 use zc_ebpf::{CallId, Ends as NumberedEnds, ErrnoKey, NO_CALL, RowKey, Task, other};
 #[cfg(feature = "callers")]
 use zc_ebpf::{Outcome, SampledCall};
-use zctrace_core::merge::FileUses;
+use zctrace_core::ended::FileUses;
 
 use super::{drain::UNFINISHED, events::sum_of, file_table::FileTable};
 #[cfg(feature = "callers")]
 use crate::trace::{Callers, StackId, add_callers};
 use crate::{
     syscall::Call,
-    trace::{Ends, FileId, Input, OtherCalls, Part, Row, TimedCall},
+    trace::{Ends, FileId, Fills, Input, OtherCalls, Part, Row, TimedCall},
 };
 
 /// What was counted so far, and the files that it names.
@@ -32,6 +32,17 @@ pub struct Counts {
 /// How many calls these are: operations of `io_uring` are none.
 pub fn calls_of(call: CallId, count: u64) -> u64 {
     if call & zc_ebpf::RING == 0 { count } else { 0 }
+}
+
+/// The row with what is known of its input.
+fn with_input(mut row: Row) -> Row {
+    match row.ends.input {
+        Some(Input::Named(_)) => row.input_bytes = row.bytes.unwrap_or(0),
+        Some(Input::Buffer(_) | Input::ChangedBuffer(_)) => row.fills = Fills::UNKNOWN,
+        Some(Input::Mapping(_) | Input::Sequence(_)) => {}
+        None => row.input_bytes = 0,
+    }
+    row
 }
 
 /// What was counted for a task.
@@ -56,7 +67,7 @@ impl Counts {
         self.by_task
             .entry(key.task)
             .or_default()
-            .add(key.call, Row { ends, ..row });
+            .add(key.call, with_input(Row { ends, ..row }));
     }
 
     /// How many calls the rows that were added have, and their bytes.
@@ -80,13 +91,12 @@ impl Counts {
             to,
             bytes: 0,
             calls: 0,
-            checked_calls: 0,
+            fills: Fills::UNKNOWN,
         };
         let parts = &mut self.by_task.entry(key.task).or_default().parts;
         let sum = parts.entry((key.call, from, to)).or_insert_with(empty);
         sum.bytes += part.bytes;
         sum.calls += part.calls;
-        sum.checked_calls += part.checked_calls;
     }
 
     /// Adds failed calls of a row.
@@ -154,15 +164,6 @@ impl Counts {
         let call = Call::from_id(id);
         let ends = self.files.ends(&call, ends);
         self.by_task.entry(task).or_default().row(id, ends, || call)
-    }
-
-    /// The rows of a task so far.
-    pub fn rows_of(&self, task: u32) -> Vec<Row> {
-        let sums = self.by_task.get(&task);
-        sums.into_iter()
-            .flat_map(|sums| &sums.rows)
-            .map(|(_, row)| row.clone())
-            .collect()
     }
 
     /// Adds the rows of all tasks.

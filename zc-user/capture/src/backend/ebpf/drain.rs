@@ -7,10 +7,8 @@ use std::{collections::BTreeMap, io};
 
 use aya::maps::{Array, HashMap as KernelHashMap, MapData, MapError, PerCpuArray};
 use zc_ebpf::{
-    CallId, ErrnoKey, FileNumber, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK,
-    OtherCallsBlock, RowKey, STREAM_FILES, Task, TaskSlot, other,
-    pairing::marks::{Window, windows_reached},
-    phase, stream_slot,
+    CallId, ErrnoKey, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallsBlock, RowKey,
+    Task, TaskSlot, other, phase,
 };
 
 use super::{
@@ -21,9 +19,7 @@ use super::{
 use crate::{
     histogram::Histogram,
     syscall::Call,
-    trace::{
-        Ends, FailedPath, FailedPaths, GivenPath, Loss, OtherCalls, Row, Stream, Streams, Times,
-    },
+    trace::{Ends, FailedPath, FailedPaths, GivenPath, Loss, OtherCalls, Row, Times},
 };
 
 /// The maps that are read.
@@ -47,10 +43,6 @@ pub struct Maps {
     /// The failed calls by path.
     pub failed_paths: Table<zc_ebpf::FailedPath, u64>,
     pub losses: PerCpuArray<MapData, u64>,
-    /// What was read from each file and written to it.
-    pub streams: Array<MapData, zc_ebpf::Stream>,
-    /// See [`zc_ebpf::maps::MARKS`].
-    pub marks: KernelHashMap<MapData, u32, zc_ebpf::Marks>,
 }
 
 /// A call that has not returned.
@@ -246,48 +238,6 @@ impl Maps {
         Ok(failed)
     }
 
-    /// The streams of a file.
-    pub fn streams(&self, number: FileNumber) -> Result<Streams, MapError> {
-        if number >= STREAM_FILES {
-            return Ok(Streams::default());
-        }
-        let stream = |is_written| {
-            let slot = stream_slot(number, is_written);
-            let stream = self.streams.get(&slot, 0)?;
-            let zc_ebpf::Stream {
-                bytes,
-                sum,
-                telling,
-                gaps,
-                ..
-            } = stream;
-            Ok::<_, MapError>((bytes > 0).then_some(Stream {
-                bytes,
-                sum,
-                telling,
-                windows: self.windows(slot, &stream)?,
-                gaps,
-            }))
-        };
-        Ok(Streams {
-            read: stream(false)?,
-            written: stream(true)?,
-        })
-    }
-
-    /// The marks of the windows that a stream reached.
-    fn windows(&self, slot: u32, stream: &zc_ebpf::Stream) -> Result<Vec<Window>, MapError> {
-        let reached = windows_reached(stream.bytes);
-        if reached == 0 {
-            return Ok(Vec::new());
-        }
-        match self.marks.get(&slot, 0) {
-            Ok(marks) => Ok(marks.windows[..reached].to_vec()),
-            Err(MapError::KeyNotFound) => Ok(Vec::new()),
-            Err(error) => Err(error),
-        }
-    }
-
     /// How much the kernel side lost.
     pub fn losses(&self) -> Result<Vec<(Loss, u64)>, MapError> {
         use zc_ebpf::Loss as Kernel;
@@ -393,11 +343,10 @@ impl NewRow {
 fn counted(call: &Call, row: &zc_ebpf::Row, add_times: impl FnOnce(&mut Histogram)) -> Row {
     let mut sum = Row::new(call.clone(), Ends::default());
     (sum.calls, sum.errors, sum.unfinished) = (row.calls, row.errors, row.unfinished);
-    (sum.paired_bytes, sum.checked_calls) = (row.paired_bytes, row.checked_calls);
+    sum.input_bytes = row.paired_bytes;
     (sum.zero_calls, sum.short_calls) = (row.zero_calls, row.short_calls);
     let time = |ns: u64| (ns > 0).then_some(ns);
-    (sum.order, sum.last_order, sum.moved_order) =
-        (time(row.first_ns), time(row.last_ns), time(row.moved_ns));
+    (sum.order, sum.last_order) = (time(row.first_ns), time(row.last_ns));
     sum.bytes = sum.bytes.map(|_| row.bytes);
     sum.requested_bytes = sum
         .requested_bytes

@@ -9,7 +9,7 @@ use zc_ebpf::{
     COMM_BYTES, Counters, EventHeader, FileNumber, FileSeen, event_kind, hook, path_end,
 };
 
-use crate::trace::{File, FileIdentity, FileKind, OtherCalls, Streams};
+use crate::trace::{File, FileIdentity, FileKind, OtherCalls};
 
 /// A message of the kernel side.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -249,7 +249,6 @@ fn file(seen: &FileSeen, names: &[u8]) -> File {
         local: address(seen.family, seen.local, seen.local_port),
         peer: address(seen.family, seen.peer, seen.peer_port),
         peer_inode: Some(seen.peer_inode).filter(|&inode| inode != 0),
-        streams: Streams::default(),
     }
 }
 

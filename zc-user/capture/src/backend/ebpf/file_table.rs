@@ -3,14 +3,13 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    mem,
 };
 
-use zc_ebpf::{AGAIN, CHANGED, Ends as NumberedEnds, FROM_BUFFER, FileNumber, MAPPED, UNSAMPLED};
+use zc_ebpf::{AGAIN, CHANGED, Ends as NumberedEnds, FROM_BUFFER, FileNumber, MAPPED};
 
 use crate::{
     syscall::{Call, Fds},
-    trace::{Ends, File, FileId, FileIdentity, Input, Streams},
+    trace::{Ends, File, FileId, FileIdentity, Input},
 };
 
 /// Gives each file its index in [`Trace::files`](crate::trace::Trace::files).
@@ -29,8 +28,6 @@ pub struct FileTable {
     last_number: FileNumber,
     /// Numbers without an entry on the kernel side, and what may still name them.
     given_up: HashMap<FileNumber, GivenUp>,
-    /// Files that lost one of several numbers, so their streams are incomplete.
-    split: HashSet<FileId>,
     /// Places of files that were forgotten.
     free: Vec<FileId>,
 }
@@ -66,22 +63,19 @@ impl FileTable {
     pub fn ends(&mut self, call: &Call, ends: NumberedEnds) -> Ends {
         let input = self
             .id(ends.input & !(MAPPED | FROM_BUFFER | AGAIN))
-            .map(|file| {
-                if ends.input & MAPPED != 0 {
-                    Input::ByMapping(file)
-                } else if ends.input & AGAIN == AGAIN {
-                    Input::ByBufferAgain(file)
-                } else if ends.input & CHANGED != 0 {
-                    Input::ByChangedBuffer(file)
-                } else if ends.input & UNSAMPLED != 0 {
-                    Input::ByUnsampledBuffer(file)
+            .and_then(|file| {
+                let is_plain = matches!(call.spec().fds, Fds::Writes(_));
+                Some(if ends.input & MAPPED != 0 {
+                    Input::Mapping(file)
+                } else if ends.input & AGAIN != AGAIN && ends.input & CHANGED != 0 {
+                    Input::ChangedBuffer(file)
                 } else if ends.input & FROM_BUFFER != 0 {
-                    Input::ByBuffer(file)
-                } else if matches!(call.spec().fds, Fds::Writes(_)) {
-                    Input::ByOrder(file)
+                    Input::Buffer(file)
+                } else if is_plain {
+                    return None;
                 } else {
                     Input::Named(file)
-                }
+                })
             });
         Ends {
             input,
@@ -101,20 +95,6 @@ impl FileTable {
         &self.placed
     }
 
-    /// Lends the files of the trace so far, until [`take_back`](Self::take_back).
-    pub fn lend(&mut self) -> Vec<File> {
-        mem::take(&mut self.placed)
-    }
-
-    /// Takes the files back that [`lend`](Self::lend) gave, without what was read and written of
-    /// them.
-    pub fn take_back(&mut self, files: Vec<File>) {
-        self.placed = files;
-        self.placed
-            .iter_mut()
-            .for_each(|file| file.streams = Streams::default());
-    }
-
     /// The files of the trace.
     pub fn into_placed(self) -> Vec<File> {
         self.placed
@@ -124,29 +104,6 @@ impl FileTable {
     pub fn unknown_note(&self) -> Option<String> {
         let count = self.unknown.len() + self.unknown_forgotten;
         (count > 0).then(|| format!("nothing is known of {count} files: the kernel's messages did not fit into the buffer"))
-    }
-
-    /// Fills in what was read and written of each file that is `wanted`; `streams` looks it up by
-    /// number.
-    pub fn set_streams<E>(
-        &mut self,
-        wanted: impl Fn(FileId) -> bool,
-        streams: impl Fn(FileNumber) -> Result<Streams, E>,
-    ) -> Result<(), E> {
-        let mut seen = HashSet::new();
-        for (&number, id) in self.by_number.iter().filter(|(_, id)| wanted(**id)) {
-            let Some(file) = self.placed.get_mut(index_of(*id)) else {
-                continue;
-            };
-            // If a file has two numbers, the order of their bytes is unknown.
-            let has_one = seen.insert(id) && !self.split.contains(id);
-            file.streams = if has_one {
-                streams(number)?
-            } else {
-                Streams::default()
-            };
-        }
-        Ok(())
     }
 
     fn id(&mut self, number: FileNumber) -> Option<FileId> {
@@ -278,12 +235,8 @@ impl FileTable {
                 unused.insert(*id);
                 return false;
             }
-            // A used file keeps one number: its streams are found by it.
-            let is_last = !living.contains(id) && nameless.insert(*id);
-            if !is_last {
-                self.split.insert(*id);
-            }
-            is_last
+            // A used file keeps one number.
+            !living.contains(id) && nameless.insert(*id)
         });
         self.given_up.retain(|number, given_up| {
             *given_up != GivenUp::Dead || self.by_number.contains_key(number)
@@ -307,7 +260,6 @@ impl FileTable {
     fn remove(&mut self, ids: &HashSet<FileId>) {
         // By id, because a message may have changed the identity since.
         self.by_identity.retain(|_, id| !ids.contains(id));
-        self.split.retain(|id| !ids.contains(id));
         let before = self.unknown.len();
         self.unknown.retain(|id| !ids.contains(id));
         self.unknown_forgotten += before - self.unknown.len();
@@ -524,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_got_another_number_stays_one_file_and_its_streams_are_unknown() {
+    fn a_file_that_got_another_number_stays_one_file() {
         let (mut files, a) = given_up();
         files.record(2, on("ext4", 10, "/a"));
         assert_eq!(files.ends(&Call::native("read"), ends(2, 0)), a);
@@ -536,25 +488,6 @@ mod tests {
             (files.placed_as(1), files.placed_as(2)),
             (None, Some(FileId(0)))
         );
-        let some = || Stream {
-            bytes: 1,
-            sum: 2,
-            telling: 3,
-            windows: Vec::new(),
-            gaps: 0,
-        };
-        files
-            .set_streams(
-                |_| true,
-                |_| {
-                    Ok::<_, ()>(Streams {
-                        read: Some(some()),
-                        written: None,
-                    })
-                },
-            )
-            .expect("no error");
-        assert_eq!(files.placed()[0].streams, Streams::default());
     }
 
     #[test]

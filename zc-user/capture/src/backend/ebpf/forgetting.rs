@@ -18,10 +18,10 @@ use zc_ebpf::{
     FileKey, FileNumber, FileRoom, KnownFile, Memory, NO_ROOM, ODD_GENERATION, Task, UNSAMPLED,
     hook, is_room_low,
 };
-use zctrace_core::merge::{FileUses, used_connections};
+use zctrace_core::ended::{FileUses, used_connections};
 
 use super::{
-    counts::Counts, drain::Maps, ended::EndedProcesses, epochs::wait_for_programs,
+    counts::Counts, drain::Maps, ended::EndedTable, epochs::wait_for_programs,
     file_table::FileTable, table::Table,
 };
 use crate::{
@@ -88,7 +88,7 @@ impl Forgetting {
     pub fn forget(
         &mut self,
         counts: &mut Counts,
-        ended: &mut EndedProcesses,
+        ended: &EndedTable,
         maps: &Maps,
         last_number: FileNumber,
         pipes: &mut SummedPipes,
@@ -275,7 +275,7 @@ impl SummedPipes {
     }
 
     /// Sums what is known of these pipes.
-    fn add(&mut self, pipes: &HashSet<FileId>, counts: &mut Counts, ended: &mut EndedProcesses) {
+    fn add(&mut self, pipes: &HashSet<FileId>, counts: &mut Counts) {
         if pipes.is_empty() {
             return;
         }
@@ -286,7 +286,6 @@ impl SummedPipes {
         };
         let file = *self.file.get_or_insert_with(|| counts.files.insert(sum()));
         counts.replace(pipes, file);
-        ended.replace(pipes, file);
         counts.files.forget_nameless(pipes);
         self.count += pipes.len();
     }
@@ -296,30 +295,25 @@ impl SummedPipes {
 /// that have ended, and all files that something names.
 fn forget_unused(
     counts: &mut Counts,
-    ended: &mut EndedProcesses,
+    ended: &EndedTable,
     pipes: &mut SummedPipes,
 ) -> (HashSet<FileId>, HashSet<FileId>) {
     let mut rows = FileUses::default();
     counts.add_uses(&mut rows);
     let mut living = rows.used().clone();
     ended.add_uses(&mut rows);
-    let ended_pipes = rows.ended_pipes(counts.files.placed(), ended.settled());
+    let ended_pipes = rows.ended_pipes(counts.files.placed());
     living.retain(|file| !ended_pipes.contains(file));
     let mut used = ended.files();
     let is_used_up = |pipe: &FileId| {
-        pipes.is_wanted && !used.contains(pipe) && rows.is_used_up(*pipe, ended.settled())
+        pipes.is_wanted && !used.contains(pipe) && rows.is_used_up(*pipe, ended.sums())
     };
     let used_up: HashSet<FileId> = ended_pipes.into_iter().filter(is_used_up).collect();
-    used.extend(
-        rows.used()
-            .iter()
-            .copied()
-            .chain(ended.settled().conduits()),
-    );
+    used.extend(rows.used());
     let connected = used_connections(counts.files.placed(), |file| used.contains(&file));
     used.extend(connected);
     let nameless = counts.files.forget(|file| used.contains(&file));
-    pipes.add(&(&used_up & &nameless), counts, ended);
+    pipes.add(&(&used_up & &nameless), counts);
     used.retain(|file| !used_up.contains(file));
     (living, used)
 }

@@ -177,8 +177,6 @@ impl Loaded {
                 other_calls: take(&mut ebpf, maps::OTHER_CALLS)?,
                 failed_paths: take(&mut ebpf, maps::FAILED_PATHS)?,
                 losses: take(&mut ebpf, maps::LOSSES)?,
-                streams: take(&mut ebpf, maps::STREAMS)?,
-                marks: take(&mut ebpf, maps::MARKS)?,
             },
             control: take(&mut ebpf, maps::CONTROL)?,
             is_over: take(&mut ebpf, maps::IS_OVER)?,

@@ -22,7 +22,7 @@ use zctrace_core::report::Files;
 use super::{
     callers::{self, Samples},
     counts::Counts,
-    ended::EndedProcesses,
+    ended::EndedTable,
     epochs::Epochs,
     events::{Kind, Message},
     forgetting::{Forgetting, SummedPipes},
@@ -192,7 +192,7 @@ pub struct TaskWatcher {
 struct Seen {
     task_table: TaskTable,
     counts: Counts,
-    ended: EndedProcesses,
+    ended: EndedTable,
     pipes: SummedPipes,
     /// How many events could not be parsed.
     unreadable: u64,
@@ -497,7 +497,7 @@ impl TaskWatcher {
 }
 
 impl Seen {
-    /// Puts the processes aside all of whose tasks have ended, and merges them if there are many.
+    /// Puts the processes aside all of whose tasks have ended, and sums them if there are many.
     fn settle(
         &mut self,
         just_ended: Vec<u32>,
@@ -516,48 +516,15 @@ impl Seen {
         };
         let just_ended = task_table.take_ended(just_ended, &mut counted, run.loaded.counters_known);
         for (serial, process) in just_ended {
-            ended.add(serial, process, run.begun, counts.files.placed());
+            ended.add(serial, process);
         }
         // If messages are lost, more may be to come of a process that seems to have ended.
         if let Listed::Busiest { most, files } = run.options.listed
             && run.loaded.maps.lost(zc_ebpf::Loss::LostEvent)? == 0
         {
-            ended.merge(most, task_table.creators());
-            if ended.has_many_transfers(most) {
-                self.settle_transfers(most, files, run)?;
-            }
+            let tells_files_apart = files == Files::Listed;
+            ended.sum_most(most, run.begun, counts.files.placed(), tells_files_apart);
         }
-        Ok(())
-    }
-
-    /// Analyses the transfers of processes that have ended, and merges those that need not be told
-    /// apart any more.
-    fn settle_transfers(
-        &mut self,
-        most: usize,
-        files: Files,
-        run: &CurrentRun<'_>,
-    ) -> Result<(), RunError> {
-        let Self {
-            task_table,
-            counts,
-            ended,
-            ..
-        } = self;
-        let (loaded, used) = (run.loaded, ended.files_of_transfers());
-        counts.files.set_streams(
-            |file| used.contains(&file),
-            |number| loaded.maps.streams(number),
-        )?;
-        let mut trace = Trace {
-            processes: task_table.living(|task| counts.rows_of(task)),
-            files: counts.files.lend(),
-            losses: loaded.maps.losses()?.into_iter().collect(),
-            calls_without_files: calls_without_files(counts, loaded)?,
-            ..run.begun.clone()
-        };
-        ended.settle(most, task_table.creators(), files, &mut trace);
-        counts.files.take_back(trace.files);
         Ok(())
     }
 
@@ -577,9 +544,6 @@ impl Seen {
             samples.take_all(&mut counts);
         }
         counts.add_unfinished(&live.tasks);
-        counts
-            .files
-            .set_streams(|_| true, |number| loaded.maps.streams(number))?;
         let counted = counts.take_tasks(&live.tasks);
         trace.notes.clone_from(&loaded.notes);
         trace.notes.extend(counts.files.unknown_note());
@@ -598,7 +562,7 @@ impl Seen {
         if !self.task_table.has_seen_exec() {
             trace.notes.extend(loaded.untested.exec.clone());
         }
-        let (ended, merged, settled) = self.ended.into_parts();
+        let (ended, merged, sums) = self.ended.into_parts();
         let (processes, unseen_ends) =
             self.task_table
                 .into_processes(counted, alive, loaded.counters_known, ended);
@@ -615,7 +579,7 @@ impl Seen {
                 .notes
                 .extend(unknown_operations_note(&processes, overflowed));
         }
-        (trace.processes, trace.merged, trace.settled) = (processes, merged, settled);
+        (trace.processes, trace.merged, trace.ended) = (processes, merged, sums);
         trace.notes.extend(samples.as_ref().and_then(Samples::note));
         trace.stacks = samples.and_then(Samples::into_stacks);
         let (directory_may_change, has_successes) =

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     backend::Until,
-    trace::{Counters, OtherCalls, Process, Row, State, Thread},
+    trace::{Counters, OtherCalls, Process, State, Thread},
 };
 
 use super::{
@@ -223,34 +223,6 @@ impl TaskTable {
             ended.push((process, self.described(process, built, &sum)));
         }
         ended
-    }
-
-    /// The processes in the table as far as the transfers of others depend on them. `rows` has
-    /// those of each task.
-    pub fn living(&self, rows: impl Fn(u32) -> Vec<Row>) -> Vec<Process> {
-        let mut processes: BTreeMap<u32, Process> = BTreeMap::new();
-        for (&serial, task) in &self.tasks {
-            let process = processes.entry(task.process).or_default();
-            if serial == task.process || task.tid == task.pid {
-                process.pid = task.pid;
-                process.ppid = process.ppid.or(task.ppid);
-                process.exe = self
-                    .processes
-                    .get(&task.process)
-                    .and_then(|program| program.exe.clone());
-            }
-            process.threads.push(Thread {
-                tid: task.tid,
-                rows: rows(serial),
-                ..Thread::default()
-            });
-        }
-        processes.into_values().collect()
-    }
-
-    /// The process ids of those that created the processes in the table.
-    pub fn creators(&self) -> impl Iterator<Item = u32> + '_ {
-        self.tasks.values().filter_map(|task| task.ppid)
     }
 
     /// The processes with their threads, and the number of tasks whose end was not seen. `counted`

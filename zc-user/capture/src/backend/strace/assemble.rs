@@ -7,7 +7,7 @@
 //! not take for a successful call. A filter that lets both through leaves no sign, so every
 //! recorded log gets a note.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use super::{
     count::count_path,
@@ -21,7 +21,7 @@ use super::{
 use crate::{
     syscall::Fds,
     trace::{
-        Ends, Exit, FailedPaths, File, FileId, Input, Loss, Process, Row, State, Thread, Trace,
+        Ends, Exit, FailedPaths, File, FileId, Loss, Process, Row, State, Thread, Trace,
     },
 };
 
@@ -44,8 +44,6 @@ pub struct LogFacts {
     pub is_ordered: bool,
     /// Whether it is a recorded log: the options of strace are unknown.
     pub is_recorded: bool,
-    /// Names of calls without rows that brought bytes to memory, see [`Trace::uncounted`].
-    pub uncounted: BTreeSet<String>,
     /// Whether the log ends within a line.
     pub is_cut_off: bool,
     /// Whether strace detached from a task that was still running.
@@ -92,13 +90,12 @@ pub fn trace(
         inherited: None,
         calls_without_files: 0,
         other_calls: None,
-        uncounted: std::mem::take(&mut log.uncounted),
         failed_paths: Some(failed_paths),
         stacks: None,
         sees_memory: false,
         processes: Vec::new(),
         merged: Vec::new(),
-        settled: crate::trace::Settled::default(),
+        ended: crate::trace::EndedSums::default(),
     };
     if let Some(root) = root {
         describe_root(&mut trace, &tasks[root], &log);
@@ -108,7 +105,7 @@ pub fn trace(
     if !log.is_ordered {
         // Logs of one thread each do not show the order of calls in different threads.
         rows(&mut trace)
-            .for_each(|row| (row.order, row.moved_order, row.last_order) = (None, None, None));
+            .for_each(|row| (row.order, row.last_order) = (None, None));
     }
     trace.files = keep_used_files(files, rows(&mut trace));
     if rows(&mut trace).any(|row| row.is_unseen_submission()) {
@@ -369,15 +366,7 @@ fn keep_used_files<'a>(all: Vec<File>, rows: impl Iterator<Item = &'a mut Row>) 
     };
     for row in rows {
         let Ends { input, output } = row.ends;
-        let input = input.map(|input| match input {
-            Input::Named(file) => Input::Named(place(file)),
-            Input::ByOrder(file) => Input::ByOrder(place(file)),
-            Input::ByBuffer(file) => Input::ByBuffer(place(file)),
-            Input::ByBufferAgain(file) => Input::ByBufferAgain(place(file)),
-            Input::ByChangedBuffer(file) => Input::ByChangedBuffer(place(file)),
-            Input::ByUnsampledBuffer(file) => Input::ByUnsampledBuffer(place(file)),
-            Input::ByMapping(file) => Input::ByMapping(place(file)),
-        });
+        let input = input.map(|input| input.with_file(place(input.file())));
         row.ends = Ends {
             input,
             output: output.map(&mut place),
@@ -399,7 +388,7 @@ mod tests {
         };
         let row = |input, output| Row::new(Call::native("write"), Ends { input, output });
         let mut rows = [
-            row(Some(Input::ByOrder(FileId(3))), Some(FileId(1))),
+            row(Some(Input::Sequence(FileId(3))), Some(FileId(1))),
             row(None, Some(FileId(3))),
             row(None, None),
         ];
@@ -408,7 +397,7 @@ mod tests {
         assert_eq!(
             rows[0].ends,
             Ends {
-                input: Some(Input::ByOrder(FileId(0))),
+                input: Some(Input::Sequence(FileId(0))),
                 output: Some(FileId(1))
             }
         );

@@ -14,6 +14,7 @@ use super::{
         End, Ends, child_kind, ends, first_bytes, given_path, has_peek, ioctl_variant,
         name_by_exec, program, requested_bytes,
     },
+    first_bytes::FirstBytes,
     file_table::FileTable,
     line::{CallResult, Event, Moment, Outcome, Pause},
     names::{CallNames, Errnos, KnownCall, MAX_ERRNO, NameId, Role},
@@ -23,7 +24,7 @@ use super::{
 };
 use crate::{
     syscall::{self, Abi, Selection},
-    trace::{FailedPath, FailedPaths, FirstBytes, GivenPath, Loss, StackId},
+    trace::{FailedPath, FailedPaths, GivenPath, Loss, StackId},
 };
 
 /// The sums so far: the tasks with their calls, the files, and what is known of the log.
@@ -300,9 +301,6 @@ impl Counter<'_> {
             count_path(&mut self.failed_paths, known, task.abi, how, path.clone());
         }
         if !known.is_selected {
-            if known.brings_bytes && !matches!(how, Ending::Error(_)) {
-                self.log.uncounted.insert(known.name.clone().into_owned());
-            }
             task.rows.settle(AfterSignal::KeptRunning);
             if is_uncertain && known.path.is_some() {
                 task.uncertain_call = Some(Box::new(UncertainCall {

@@ -4,12 +4,13 @@
 
 use super::{
     args::{Args, Descriptor, SplitArgs, elements, field, inside, number},
+    first_bytes::FirstBytes,
     syntax::{end_of_string, unescape, unescape_up_to, unescaped_length},
 };
 use crate::{
     syscall::{FICLONE, FICLONERANGE, Fds, Requested, Spec},
     text::file_name,
-    trace::{FirstBytes, GivenPath},
+    trace::GivenPath,
 };
 
 /// How many bytes the call requests. `None` if the arguments do not say: strace printed an address,
@@ -145,7 +146,7 @@ pub(super) fn first_bytes(args: &Args<'_>, spec: &Spec, moved: u64) -> FirstByte
         Requested::Nowhere => {}
     }
     bytes.truncate(usize::try_from(moved).unwrap_or(usize::MAX));
-    FirstBytes::of(&bytes)
+    FirstBytes::from_shown(&bytes)
 }
 
 /// Adds the bytes of the elements of a vector up to the first one that is not shown whole.
@@ -512,25 +513,25 @@ mod tests {
     fn the_first_bytes_are_found_before_the_size_or_in_a_vector() {
         assert_eq!(
             first_bytes_of("read", r#"3</in>, "a\n\0\377"..., 4096"#, 4096),
-            FirstBytes::of(b"a\n\0\xff")
+            FirstBytes::from_shown(b"a\n\0\xff")
         );
         assert_eq!(
             first_bytes_of("pwrite64", r#"3, "abc", 3, 10"#, 3),
-            FirstBytes::of(b"abc")
+            FirstBytes::from_shown(b"abc")
         );
         assert_eq!(
             first_bytes_of("sendto", r#"3, "abc", 3, 0, NULL, 0"#, 3),
-            FirstBytes::of(b"abc")
+            FirstBytes::from_shown(b"abc")
         );
         let vector = r#"3, [{iov_base="ab", iov_len=2}, {iov_base="cd"..., iov_len=20}, {iov_base="x", iov_len=1}], 3"#;
         assert_eq!(
             first_bytes_of("writev", vector, 23),
-            FirstBytes::of(b"abcd")
+            FirstBytes::from_shown(b"abcd")
         );
         let message = r#"3, {msg_name=NULL, msg_namelen=0, msg_iov=[{iov_base="abc", iov_len=3}], msg_iovlen=1, msg_flags=0}, 0"#;
         assert_eq!(
             first_bytes_of("recvmsg", message, 3),
-            FirstBytes::of(b"abc")
+            FirstBytes::from_shown(b"abc")
         );
     }
 
@@ -538,7 +539,7 @@ mod tests {
     fn bytes_that_were_not_moved_or_are_not_shown_are_left_out() {
         assert_eq!(
             first_bytes_of("write", r#"3, "abcdef", 6"#, 2),
-            FirstBytes::of(b"ab")
+            FirstBytes::from_shown(b"ab")
         );
         for args in [r#"3, ""..., 4096"#, "3, 0x7ffc0, 4096", "3, NULL, 0", "3"] {
             assert_eq!(

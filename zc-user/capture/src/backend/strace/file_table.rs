@@ -162,7 +162,6 @@ fn complete(file: &mut File, more: File) {
         local,
         peer,
         peer_inode,
-        streams,
     } = more;
     *file = File {
         kind: file.kind.or(kind),
@@ -173,7 +172,6 @@ fn complete(file: &mut File, more: File) {
         local: file.local.take().or(local),
         peer: file.peer.take().or(peer),
         peer_inode: file.peer_inode.or(peer_inode),
-        streams,
     };
 }
 

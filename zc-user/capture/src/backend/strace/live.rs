@@ -29,8 +29,8 @@ use tempfile::TempDir;
 use tokio::{io::unix::AsyncFd, time::sleep};
 
 use super::{
-    Collector, StraceError, callers::Unwinder, file_table::FILE_CALLS, inspect::ProcInspector,
-    names::FILLING, read::Lines,
+    Collector, StraceError, callers::Unwinder, file_table::FILE_CALLS, first_bytes::FirstBytes,
+    inspect::ProcInspector, names::FILLING, read::Lines,
 };
 use crate::{
     async_fd::watch_readable,
@@ -39,8 +39,8 @@ use crate::{
         Child, Environment, Identity, LaunchError, LaunchOptions, OnTracerExit, Received, Signals,
         find_program, send,
     },
-    syscall::{CHANGING_DIRECTORY, Selection, passing_memory, path_calls},
-    trace::{Exit, FirstBytes, Loss, State, Trace},
+    syscall::{CHANGING_DIRECTORY, Selection, path_calls},
+    trace::{Exit, Loss, State, Trace},
 };
 
 /// How often to look for tasks that were created while others were killed.
@@ -116,7 +116,6 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
             trace.losses = collected.losses;
             trace.notes = collected.notes;
             trace.files = collected.files;
-            trace.uncounted = collected.uncounted;
             trace.failed_paths = collected.failed_paths;
             trace.stacks = collected.stacks;
             trace.processes = collected.processes;
@@ -517,7 +516,6 @@ fn trace_set(selection: &Selection) -> String {
                 .chain(TASK_CALLS)
                 .chain(of_files)
                 .chain(FILLING)
-                .chain(passing_memory())
                 .chain(path_calls())
                 .chain(CHANGING_DIRECTORY)
                 .map(|name| format!("?{name}"))

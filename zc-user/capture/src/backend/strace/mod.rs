@@ -17,6 +17,7 @@ mod count;
 mod decode;
 mod file_name;
 mod file_table;
+mod first_bytes;
 mod inspect;
 pub mod line;
 mod live;

@@ -11,7 +11,7 @@ use crate::{
     errno,
     syscall::{
         Abi, BEYOND, CHANGING_DIRECTORY, Call, FICLONE, FICLONERANGE, Selection, Spec,
-        directory_argument, passing_memory, path_argument,
+        directory_argument, path_argument,
     },
 };
 
@@ -32,8 +32,6 @@ pub struct KnownCall {
     pub directory: Option<u8>,
     /// Whether it may change the directory in which relative paths start.
     pub changes_directory: bool,
-    /// Whether it brings bytes to memory and reads no file.
-    pub brings_bytes: bool,
     /// Whether it is counted.
     pub is_selected: bool,
     /// What it does to tasks and files.
@@ -140,7 +138,6 @@ impl CallNames {
             path,
             directory,
             changes_directory,
-            brings_bytes: passing_memory().any(|call| call == name),
             is_selected: self.selection.contains(&name),
             role,
             only_in,

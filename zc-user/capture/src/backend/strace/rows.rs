@@ -2,13 +2,16 @@
 
 use std::collections::HashMap;
 
-use zc_ebpf::{UnwrittenRead, is_restart};
+use zc_ebpf::is_restart;
 
-use super::names::{KnownCall, NameId};
+use super::{
+    first_bytes::FirstBytes,
+    names::{KnownCall, NameId},
+};
 use crate::{
     histogram::Histogram,
     syscall::{Abi, Call, Fds, Returned, Spec},
-    trace::{Ends, FileId, FirstBytes, Input, Row, StackId, Times},
+    trace::{Ends, FileId, Fills, Input, Row, StackId, Times},
 };
 
 /// A call that has ended, with what is counted of it.
@@ -52,15 +55,25 @@ pub enum Ending {
 pub struct Rows {
     places: HashMap<(NameId, Abi, Ends), usize, foldhash::fast::RandomState>,
     sums: Vec<Row>,
-    /// What the thread has read and not yet written.
-    unwritten_read: UnwrittenRead,
-    /// The first bytes of it.
-    unwritten_first_bytes: FirstBytes,
+    /// What the thread has read last. `None`: nothing, or it may be gone from its memory.
+    last_read: Option<LastRead>,
     /// A call that a signal interrupted, and its row. The caller does not see the result: the call
     /// is restarted, or the caller dies.
     interrupted: Option<(usize, FinishedCall)>,
     /// The row of the last call, if it was counted and has returned.
     last: Option<usize>,
+}
+
+/// The last read of a thread that brought bytes into its memory.
+#[derive(Debug)]
+struct LastRead {
+    /// `None`: the file is not known.
+    from: Option<FileId>,
+    bytes: u64,
+    first_bytes: FirstBytes,
+    duration_ns: Option<u64>,
+    /// The files that it was written to since.
+    written_to: Vec<FileId>,
 }
 
 /// What happened to a task after a signal interrupted its call.
@@ -91,8 +104,7 @@ impl Rows {
     /// Adds a call.
     pub fn add(&mut self, id: NameId, known: &KnownCall, abi: Abi, ended: FinishedCall) {
         self.settle(AfterSignal::KeptRunning);
-        let is_other = writes_bytes(&known.spec) && self.writes_something_else(&ended);
-        let ends = self.ends(&known.spec, &ended, is_other);
+        let ends = self.ends(&known.spec, &ended);
         let index = *self.places.entry((id, abi, ends)).or_insert_with(|| {
             let call = Call::new(known.name.clone(), abi);
             self.sums.push(Row {
@@ -104,28 +116,27 @@ impl Rows {
         if matches!(ended.how, Ending::Error(Some(errno)) if is_restart(errno)) {
             self.interrupted = Some((index, ended));
         } else {
-            let paired_bytes = if is_other {
-                self.replace(&ended)
-            } else {
-                self.pair(&known.spec, &ended)
-            };
             let row = &mut self.sums[index];
+            if let Some(Input::Sequence(_)) = ends.input {
+                row.fills += Fills {
+                    calls: 1,
+                    total_ns: self.last_read.as_ref().and_then(|read| read.duration_ns),
+                    are_unknown: false,
+                };
+            }
+            if ends.input.is_some() && !ended.is_peek {
+                row.input_bytes += moved_bytes(&ended).unwrap_or(0);
+            }
             add(row, ended);
-            row.paired_bytes += paired_bytes;
+            self.note_memory(&known.spec, &ended, ends);
             self.last = (ended.how != Ending::Never).then_some(index);
         }
     }
 
-    /// The files at the ends of a call. `is_other` says that it writes other bytes than were read
-    /// before.
-    fn ends(&self, spec: &Spec, ended: &FinishedCall, is_other: bool) -> Ends {
-        let last_read = || {
-            file(self.unwritten_read.source())
-                .filter(|_| !is_other)
-                .map(Input::ByOrder)
-        };
+    /// The files at the ends of a call.
+    fn ends(&self, spec: &Spec, ended: &FinishedCall) -> Ends {
         let input = if writes_bytes(spec) {
-            last_read()
+            self.read_before(ended).map(Input::Sequence)
         } else {
             ended.from.map(Input::Named)
         };
@@ -135,56 +146,40 @@ impl Rows {
         }
     }
 
-    /// Whether the first bytes that a call wrote differ from the first that were read before.
-    fn writes_something_else(&self, ended: &FinishedCall) -> bool {
-        self.unwritten_read.source() != 0
-            && self.unwritten_first_bytes.differs_from(&ended.first_bytes)
+    /// The file that the thread read last, if this call wrote exactly as many bytes to another
+    /// place, and the bytes that are shown are the same.
+    fn read_before(&self, ended: &FinishedCall) -> Option<FileId> {
+        let read = self.last_read.as_ref()?;
+        let is_first = ended.to.is_some_and(|to| !read.written_to.contains(&to));
+        let is_same = moved_bytes(ended) == Some(read.bytes)
+            && !read.first_bytes.differs_from(&ended.first_bytes);
+        read.from.filter(|_| is_first && is_same)
     }
 
-    /// Records that other bytes were written. If they are as many as were read, they replaced
-    /// those. Returns 0: none of them was read before.
-    fn replace(&mut self, ended: &FinishedCall) -> u64 {
-        if matches!(ended.how, Ending::Value(moved) if u64::try_from(moved) == Ok(self.unwritten_read.bytes))
-        {
-            self.forget_what_was_read();
-        }
-        0
-    }
-
-    /// Records what a call moved. Returns how many of the bytes that it wrote were read before from
-    /// a known file.
-    fn pair(&mut self, spec: &Spec, ended: &FinishedCall) -> u64 {
-        let Ending::Value(moved) = ended.how else {
-            return 0;
+    /// Notes what a call put into memory, or wrote from there.
+    fn note_memory(&mut self, spec: &Spec, ended: &FinishedCall, ends: Ends) {
+        let Some(moved) = moved_bytes(ended).filter(|moved| *moved > 0) else {
+            return;
         };
-        let moved = u64::try_from(moved).unwrap_or(0);
-        // What it puts into memory, and how much, is unknown: what was read before may be
-        // overwritten.
-        let fills_memory = matches!(spec.fds, Fds::Reads(_))
-            && (spec.returned != Returned::Bytes || ended.is_peek);
-        if fills_memory && moved > 0 {
-            self.forget_what_was_read();
-            return 0;
+        if matches!(spec.fds, Fds::Reads(_)) {
+            // Otherwise it is not known what it put into memory, and how much.
+            let is_known = spec.returned == Returned::Bytes && !ended.is_peek;
+            self.last_read = is_known.then(|| LastRead {
+                from: ended.from,
+                bytes: moved,
+                first_bytes: ended.first_bytes,
+                duration_ns: ended.duration_ns,
+                written_to: Vec::new(),
+            });
+        } else if let (Some(read), Some(Input::Sequence(_))) = (&mut self.last_read, ends.input) {
+            read.written_to.extend(ends.output);
         }
-        if writes_bytes(spec) {
-            let is_known = self.unwritten_read.source() != 0;
-            self.unwritten_first_bytes = self.unwritten_first_bytes.after(moved);
-            return self.unwritten_read.write(moved, number(ended.to)) * u64::from(is_known);
-        }
-        if matches!(spec.fds, Fds::Reads(_)) && spec.returned == Returned::Bytes && moved > 0 {
-            self.unwritten_read.read(number(ended.from), moved);
-            if self.unwritten_read.bytes == moved {
-                self.unwritten_first_bytes = ended.first_bytes;
-            }
-        }
-        0
     }
 
     /// Forgets what was read: it may be gone from memory, because another program runs or something
     /// else filled it.
     pub fn forget_what_was_read(&mut self) {
-        (self.unwritten_read, self.unwritten_first_bytes) =
-            (UnwrittenRead::default(), FirstBytes::default());
+        self.last_read = None;
     }
 
     /// Counts the call that a signal interrupted, if there is one, now that its outcome is known.
@@ -216,13 +211,12 @@ fn writes_bytes(spec: &Spec) -> bool {
     matches!(spec.fds, Fds::Writes(_)) && spec.returned == Returned::Bytes
 }
 
-/// The number of a file in [`UnwrittenRead`]; 0 if there is none.
-fn number(file: Option<FileId>) -> u32 {
-    file.map_or(0, |file| file.0.saturating_add(1))
-}
-
-fn file(number: u32) -> Option<FileId> {
-    number.checked_sub(1).map(FileId)
+/// The bytes that a call moved, if it moves bytes and did not fail.
+fn moved_bytes(ended: &FinishedCall) -> Option<u64> {
+    match ended.how {
+        Ending::Value(value) => u64::try_from(value).ok(),
+        Ending::Error(_) | Ending::Never => None,
+    }
 }
 
 fn add(row: &mut Row, ended: FinishedCall) {
@@ -242,9 +236,6 @@ fn add(row: &mut Row, ended: FinishedCall) {
                 let moved = u64::try_from(value).unwrap_or(0);
                 // A sum that overflows is unknown.
                 row.bytes = bytes.checked_add(moved);
-                if moved > 0 && row.moved_order.is_none() {
-                    (row.moved_order, row.first_bytes) = (Some(ended.left), ended.first_bytes);
-                }
                 row.zero_calls += u64::from(moved == 0);
                 row.short_calls += u64::from(
                     moved > 0

@@ -25,7 +25,7 @@ fn ends(trace: &Trace, row: &Row) -> String {
     let input = match row.ends.input {
         None => "nothing".to_owned(),
         Some(Input::Named(file)) => format!("named {}", path(file)),
-        Some(Input::ByOrder(file)) => format!("read {}", path(file)),
+        Some(Input::Sequence(file)) => format!("read {}", path(file)),
         Some(_) => panic!("a log does not show this"),
     };
     format!(

@@ -8,8 +8,8 @@ use std::{
 };
 
 use crate::transfer::{
-    Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, InProcess, Merged, Share,
-    SourceTotals, Transfer, describe, flow::sum_known,
+    self, Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Merged, SourceTotals,
+    Transfer, sum_counts, sum_known,
 };
 
 /// So many ends of transfers are told apart for each program and interface, and so many files of
@@ -74,35 +74,35 @@ fn place<K: Hash + Eq, G: Hash + Eq>(
 
 /// Sums over transfers, by shape.
 #[derive(Debug, Clone, Default)]
-pub(super) struct TransferSums {
+pub(crate) struct TransferSums {
     sums: Vec<Transfer>,
-    places: HashMap<Shape, usize>,
-    named: HashMap<(Group, Level), usize>,
+    places: HashMap<TransferKey, usize>,
+    named: HashMap<(GroupKey, Level), usize>,
 }
 
 /// The names of the processes, and the interface.
-type Group = (Vec<Option<String>>, Api);
+type GroupKey = (Vec<Option<String>>, Api);
 
 /// What transfers must have in common to be summed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Shape {
-    group: Group,
-    evidence: Option<Evidence>,
+struct TransferKey {
+    group: GroupKey,
+    evidence: Evidence,
     certainty: Certainty,
     has_bytes: bool,
     ends: [End; 2],
     /// Each call and its errno.
     attempts: Vec<[String; 2]>,
-    hops: Vec<HopShape>,
+    hops: Vec<HopKey>,
     /// What explains them. On the last level this may differ.
     reason: Option<String>,
     part_of: Vec<usize>,
 }
 
-type HopShape = (Api, Evidence, Certainty, bool, [End; 2]);
+type HopKey = (Api, Evidence, Certainty, bool, [End; 2]);
 
-impl Shape {
-    fn of(transfer: &Transfer, programs: &[Option<String>], level: Level) -> Self {
+impl TransferKey {
+    fn of_transfer(transfer: &Transfer, programs: &[Option<String>], level: Level) -> Self {
         let attempt = |attempt: &Attempt| [attempt.syscall.clone(), attempt.errno.clone()];
         let hop = |hop: &Hop| {
             let ends = [&hop.from, &hop.to].map(|end| level.end(end));
@@ -134,8 +134,8 @@ impl Shape {
 
 impl TransferSums {
     /// Adds a transfer; its `part_of` are places in these sums. Returns its own.
-    pub(super) fn add(&mut self, transfer: Transfer, programs: &[Option<String>]) -> usize {
-        let shape = |level| Shape::of(&transfer, programs, level);
+    pub(crate) fn add(&mut self, transfer: Transfer, programs: &[Option<String>]) -> usize {
+        let shape = |level| TransferKey::of_transfer(&transfer, programs, level);
         let group = || (programs.to_vec(), transfer.api);
         let (level, place) = place(
             &mut self.places,
@@ -152,20 +152,14 @@ impl TransferSums {
     }
 
     /// The sums.
-    pub(super) fn described(&self) -> Vec<Transfer> {
+    pub(crate) fn described(&self) -> Vec<Transfer> {
         self.sums
             .iter()
             .map(|sum| Transfer {
-                verdict: describe::verdict_of_many(sum),
+                verdict: transfer::verdict_of_many(sum),
                 ..sum.clone()
             })
             .collect()
-    }
-
-    /// How many there are.
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.sums.len()
     }
 }
 
@@ -202,15 +196,15 @@ impl Transfer {
 
 /// Adds a transfer of the same shape.
 fn add(to: &mut Transfer, more: Transfer) {
-    let add_counts = |sums: &mut BTreeMap<String, u64>, more: BTreeMap<String, u64>| {
-        for (name, count) in more {
-            *sums.entry(name).or_default() += count;
-        }
+    let add_counts = |sums: &mut BTreeMap<String, u64>, more| {
+        *sums = sum_counts(std::mem::take(sums), more);
     };
     to.bytes = sum_known(to.bytes, more.bytes);
-    to.proven_bytes = sum_known(to.proven_bytes, more.proven_bytes);
-    to.calls += more.calls;
+    to.calls = sum_known(to.calls, more.calls);
     add_counts(&mut to.calls_by_syscall, more.calls_by_syscall);
+    if to.calls.is_none() {
+        to.calls_by_syscall.clear();
+    }
     add_counts(&mut to.retries, more.retries);
     add_counts(&mut to.errors, more.errors);
     for (attempt, more) in to.attempts.iter_mut().zip(&more.attempts) {
@@ -226,49 +220,15 @@ fn add(to: &mut Transfer, more: Transfer) {
     to.hint = to.hint.take().filter(|_| to.hint == more.hint);
     for (hop, more) in to.hops.iter_mut().zip(&more.hops) {
         hop.bytes = sum_known(hop.bytes, more.bytes);
-        hop.proven_bytes = sum_known(hop.proven_bytes, more.proven_bytes);
     }
     if let Some(merged) = &mut to.merged {
         merged.transfers += 1;
     }
 }
 
-/// Sums over what processes read and wrote, by file.
-#[derive(Debug, Clone, Default)]
-pub(super) struct FileSums {
-    pub(super) sources: ByFile<SourceTotals>,
-    pub(super) destinations: ByFile<DestinationTotals>,
-    pub(super) unattributed_read: ByFile<Share>,
-    pub(super) unattributed_written: ByFile<Share>,
-}
-
-impl FileSums {
-    /// Adds those of a process.
-    pub(super) fn add(&mut self, process: InProcess) {
-        process
-            .sources
-            .into_iter()
-            .for_each(|one| self.sources.add(one));
-        process
-            .destinations
-            .into_iter()
-            .for_each(|one| self.destinations.add(one));
-        process
-            .unattributed
-            .read
-            .into_iter()
-            .for_each(|one| self.unattributed_read.add(one));
-        process
-            .unattributed
-            .written
-            .into_iter()
-            .for_each(|one| self.unattributed_written.add(one));
-    }
-}
-
 /// Sums by file.
 #[derive(Debug, Clone)]
-pub(super) struct ByFile<T> {
+pub(crate) struct ByFile<T> {
     sums: Vec<T>,
     places: HashMap<Option<End>, usize>,
     named: HashMap<((), Level), usize>,
@@ -285,7 +245,7 @@ impl<T> Default for ByFile<T> {
 }
 
 impl<T: OfFile> ByFile<T> {
-    fn add(&mut self, mut one: T) {
+    pub(crate) fn add(&mut self, mut one: T) {
         let file = one.file().clone();
         let key = |level: Level| file.as_ref().map(|file| level.end(file));
         let (level, place) = place(
@@ -303,14 +263,14 @@ impl<T: OfFile> ByFile<T> {
     }
 
     /// The sums, those with the most bytes first.
-    pub(super) fn into_sorted(mut self) -> Vec<T> {
+    pub(crate) fn into_sorted(mut self) -> Vec<T> {
         self.sums.sort_by_key(|sum| Reverse(sum.bytes()));
         self.sums
     }
 }
 
 /// Figures about one file.
-pub(super) trait OfFile {
+pub(crate) trait OfFile {
     /// The file.
     fn file(&mut self) -> &mut Option<End>;
     /// The bytes by which they are ordered.
@@ -329,9 +289,7 @@ impl OfFile for SourceTotals {
     }
 
     fn add(&mut self, more: Self) {
-        self.read_bytes = sum_known(self.read_bytes, more.read_bytes);
-        self.read_calls += more.read_calls;
-        self.written_on_bytes = sum_known(self.written_on_bytes, more.written_on_bytes);
+        self.add(&more);
     }
 }
 
@@ -345,32 +303,6 @@ impl OfFile for DestinationTotals {
     }
 
     fn add(&mut self, more: Self) {
-        self.written_bytes = sum_known(self.written_bytes, more.written_bytes);
-        self.written_calls += more.written_calls;
-        self.attributed_bytes = self.attributed_bytes.saturating_add(more.attributed_bytes);
-        self.attributed_calls += more.attributed_calls;
-        self.proven_bytes = self.proven_bytes.saturating_add(more.proven_bytes);
-        self.unattributed_bytes = sum_known(self.unattributed_bytes, more.unattributed_bytes);
-        self.unattributed_calls += more.unattributed_calls;
-        // 0 if the whole is unknown, as for a single process.
-        self.memory_bytes = self
-            .unattributed_bytes
-            .map_or(0, |_| self.memory_bytes.saturating_add(more.memory_bytes));
-    }
-}
-
-impl OfFile for Share {
-    fn file(&mut self) -> &mut Option<End> {
-        &mut self.file
-    }
-
-    fn bytes(&self) -> Option<u64> {
-        self.bytes
-    }
-
-    fn add(&mut self, more: Self) {
-        self.bytes = sum_known(self.bytes, more.bytes);
-        self.calls += more.calls;
-        self.partly_attributed_calls += more.partly_attributed_calls;
+        self.add(more);
     }
 }

@@ -3,12 +3,17 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::{
+    ended::EndedProcesses,
     syscall::Fds,
     trace::{Ends, File, FileId, FileKind, Input, Part, Row},
-    transfer::{READ, Settled, WRITTEN, sum_known},
+    transfer::sum_known,
 };
 
-/// The files that rows of live processes name, and of merged ones that were not analysed.
+/// The two sides of a file.
+const WRITTEN: usize = 0;
+const READ: usize = 1;
+
+/// The files that rows of live processes name.
 #[derive(Debug, Clone, Default)]
 pub struct FileUses {
     used: HashSet<FileId>,
@@ -54,9 +59,8 @@ impl FileUses {
         &self.used
     }
 
-    /// Unnamed pipes that were read to the end: nothing goes through them any more. `settled` has
-    /// what merged processes saw.
-    pub fn ended_pipes(&self, files: &[File], settled: &Settled) -> HashSet<FileId> {
+    /// Unnamed pipes that were read to the end: nothing goes through them any more.
+    pub fn ended_pipes(&self, files: &[File]) -> HashSet<FileId> {
         let file = |id: FileId| {
             usize::try_from(id.0)
                 .ok()
@@ -65,20 +69,19 @@ impl FileUses {
         let is_pipe = |file: &File| {
             file.kind == Some(FileKind::Pipe) && file.path.is_none() && file.identity.is_some()
         };
-        let by_settled = settled.conduits().filter(|id| settled.saw_end(*id));
         self.ended
             .iter()
             .copied()
-            .chain(by_settled)
             .filter(|id| file(*id).is_some_and(is_pipe))
             .collect()
     }
 
     /// Whether everything written into the pipe was read, and no row connects it with another file.
-    /// `settled` has what merged processes moved.
-    pub fn is_used_up(&self, pipe: FileId, settled: &Settled) -> bool {
+    /// Processes that have `ended` may have moved some of it.
+    pub fn is_used_up(&self, pipe: FileId, ended: &EndedProcesses) -> bool {
+        let of_ended = ended.moved(pipe);
         let [written, read] = [WRITTEN, READ]
-            .map(|side| sum_known(self.moved.get(&pipe)?[side], settled.moved(pipe)[side]));
+            .map(|side| sum_known(self.moved.get(&pipe)?[side], of_ended[side]));
         written.is_some() && written == read && !self.entangled.contains(&pipe)
     }
 }
@@ -131,8 +134,8 @@ impl Row {
 mod tests {
     use super::*;
     use crate::{
-        report::sample::files::{Scene, copy, read, write, written_after},
-        transfer::used_connections,
+        ended::used_connections,
+        report::sample::files::{Scene, copy, read, write, written_held},
     };
 
     /// Whether this pipe has ended, and whether it is used up, if live processes have these rows.
@@ -141,11 +144,9 @@ mod tests {
         for row in rows {
             uses.add(row);
         }
-        let settled = Settled::default();
         [
-            uses.ended_pipes(&scene.trace.files, &settled)
-                .contains(&pipe),
-            uses.is_used_up(pipe, &settled),
+            uses.ended_pipes(&scene.trace.files).contains(&pipe),
+            uses.is_used_up(pipe, &EndedProcesses::default()),
         ]
     }
 
@@ -173,7 +174,7 @@ mod tests {
         let rows = [
             written(),
             at_end(),
-            written_after("write", pipe, other, 1, 20, 20),
+            written_held("write", pipe, other, 1, 20, 20),
         ];
         assert_eq!(of(&scene, pipe, &rows), [true, false], "it was written on");
         assert_eq!(
@@ -209,12 +210,11 @@ mod tests {
         ] {
             uses.add_end(&row);
         }
-        let settled = Settled::default();
         assert_eq!(
-            uses.ended_pipes(&scene.trace.files, &settled),
+            uses.ended_pipes(&scene.trace.files),
             HashSet::from([pipe])
         );
-        assert!(uses.used().is_empty() && !uses.is_used_up(pipe, &settled));
+        assert!(uses.used().is_empty() && !uses.is_used_up(pipe, &EndedProcesses::default()));
     }
 
     #[test]

@@ -1,0 +1,311 @@
+//! [`EndedProcesses`]: sums over processes that have ended, so that the memory of a trace does not
+//! grow with their number.
+//!
+//! Every process is analysed by itself, from its rows ([`crate::transfer`]). Then its calls are
+//! added to those of its program, and its transfers to those of the same program, interface and
+//! ends. Only a transfer into or out of a pipe or connection is kept as it is, because rule 8 looks
+//! at what other processes did with these: at most [`MOST_STEPS`] of them.
+
+mod sums;
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::{
+    report::is_library,
+    syscall::Call,
+    trace::{
+        Counters, Ends, File, FileId, Input, Merged, OtherCalls, Process, Row, State, Thread, Trace,
+    },
+    transfer::{
+        self, DestinationTotals, InProcess, MergedProcesses, Moved, SourceTotals, Step,
+    },
+};
+
+pub(crate) use sums::TransferSums;
+use sums::ByFile;
+
+pub use crate::{file_uses::FileUses, transfer::used_connections};
+
+/// So many transfers into and out of pipes and connections are followed. Those beyond are summed
+/// at once, and are in no chain.
+const MOST_STEPS: usize = 16_384;
+/// The rows of a program are told apart by their files up to so many; beyond, only those of
+/// libraries are.
+const MOST_ROWS_BY_FILE: usize = 256;
+
+/// Sums over processes that have ended.
+#[derive(Debug, Clone, Default)]
+pub struct EndedProcesses {
+    by_program: HashMap<ProgramKey, ProgramSums>,
+    found: EndedSums,
+}
+
+impl EndedProcesses {
+    /// Adds a process. `begun` is its trace, `files` are those that its rows name. With
+    /// `tells_files_apart`, all rows keep theirs.
+    pub fn add(
+        &mut self,
+        process: Process,
+        begun: &Trace,
+        files: &[File],
+        tells_files_apart: bool,
+    ) {
+        self.found
+            .add(transfer::analyse_process(&process, begun, files), files);
+        let key = ProgramKey::of_process(&process);
+        let sums = self
+            .by_program
+            .entry(key)
+            .or_insert_with_key(|key| ProgramSums::new(key, &process));
+        sums.add(process, files, tells_files_apart);
+    }
+
+    /// The files that the sums name.
+    pub fn files(&self) -> impl Iterator<Item = FileId> + '_ {
+        let rows = self
+            .by_program
+            .values()
+            .flat_map(|sums| &sums.merged.sums.threads)
+            .flat_map(|thread| &thread.rows);
+        let steps = self.found.steps().flat_map(|step| [step.from, step.to]);
+        let conduits = self.found.conduits.keys().copied();
+        rows.flat_map(Row::files).chain(steps).chain(conduits)
+    }
+
+    /// What they wrote into a pipe and read from it.
+    pub fn moved(&self, pipe: FileId) -> [Option<u64>; 2] {
+        let moved = self.found.conduits.get(&pipe);
+        let moved = moved.copied().unwrap_or(Moved::NOTHING);
+        [moved.written, moved.read]
+    }
+
+    /// The sums of their calls by program, and what was found in them.
+    pub fn into_parts(self) -> (Vec<Merged>, EndedSums) {
+        let mut merged: Vec<Merged> = self
+            .by_program
+            .into_values()
+            .map(|sums| sums.merged)
+            .collect();
+        merged.sort_by_key(|merged| merged.sums.pid);
+        (merged, self.found)
+    }
+}
+
+/// What programs must have in common to be summed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct ProgramKey {
+    comm: Option<String>,
+    exe: Option<String>,
+    /// Whether the counters and the calls without rows are known: a sum is unknown if an addend is.
+    is_known: [bool; 2],
+}
+
+impl ProgramKey {
+    fn of_process(process: &Process) -> Self {
+        let mut threads = process.threads.iter();
+        Self {
+            comm: process.comm.clone(),
+            exe: process.exe.clone(),
+            is_known: [
+                process.counters.is_some(),
+                threads.all(|thread| thread.other_calls.is_some()),
+            ],
+        }
+    }
+}
+
+/// The calls of all processes of one program.
+#[derive(Debug, Clone)]
+struct ProgramSums {
+    merged: Merged,
+    /// Where the rows are.
+    places: HashMap<RowKey, usize>,
+}
+
+impl ProgramSums {
+    fn new(key: &ProgramKey, first: &Process) -> Self {
+        let [counters, other_calls] = key.is_known;
+        let thread = Thread {
+            other_calls: other_calls.then_some(OtherCalls::NONE),
+            ..Thread::default()
+        };
+        let sums = Process {
+            pid: first.pid,
+            ppid: first.ppid,
+            comm: key.comm.clone(),
+            exe: key.exe.clone(),
+            state: State::Exited,
+            counters: counters.then(Counters::default),
+            threads: vec![thread],
+            ..Process::default()
+        };
+        Self {
+            merged: Merged {
+                processes: 0,
+                threads: 0,
+                sums,
+            },
+            places: HashMap::new(),
+        }
+    }
+
+    fn add(&mut self, process: Process, files: &[File], tells_files_apart: bool) {
+        let merged = &mut self.merged;
+        merged.processes += 1;
+        merged.threads += u64::try_from(process.threads.len()).unwrap_or(u64::MAX);
+        if let (Some(sum), Some(more)) = (&mut merged.sums.counters, process.counters) {
+            *sum += more;
+        }
+        let Some(sum) = merged.sums.threads.first_mut() else {
+            return;
+        };
+        for thread in process.threads {
+            if let (Some(calls), Some(more)) = (&mut sum.other_calls, thread.other_calls) {
+                *calls += more;
+            }
+            let rings = thread.ring_rows.into_iter().map(|row| (row, true));
+            let rows = thread.rows.into_iter().map(|row| (row, false));
+            for (mut row, is_ring) in rows.chain(rings) {
+                let is_new = !self.places.contains_key(&row_key(&row));
+                if is_new && !tells_files_apart && self.places.len() >= MOST_ROWS_BY_FILE {
+                    row.ends = only_library(row.ends, files);
+                }
+                let rows = if is_ring {
+                    &mut sum.ring_rows
+                } else {
+                    &mut sum.rows
+                };
+                add_row(rows, &mut self.places, row);
+            }
+        }
+    }
+}
+
+/// What rows must have in common to be summed. Figures that are unknown stay apart, because they
+/// would make the sum unknown.
+type RowKey = (Call, Ends, [bool; 3]);
+
+fn row_key(row: &Row) -> RowKey {
+    let is_known = [
+        row.times.is_some(),
+        row.bytes.is_some(),
+        row.requested_bytes.is_some(),
+    ];
+    (row.call.clone(), row.ends, is_known)
+}
+
+/// Adds a row to `rows`; `places` says where each is.
+fn add_row(rows: &mut Vec<Row>, places: &mut HashMap<RowKey, usize>, row: Row) {
+    let place = *places.entry(row_key(&row)).or_insert(rows.len());
+    match rows.get_mut(place) {
+        Some(known) => known.add(&row),
+        None => rows.push(row),
+    }
+}
+
+/// The same ends if the input is a library, otherwise none.
+fn only_library(ends: Ends, files: &[File]) -> Ends {
+    let path = |id: FileId| {
+        usize::try_from(id.0)
+            .ok()
+            .and_then(|index| files.get(index)?.path.as_deref())
+    };
+    let names_library = |input: &Input| path(input.file()).is_some_and(is_library);
+    Ends {
+        input: ends.input.filter(names_library),
+        output: None,
+    }
+}
+
+/// What the analysis found in processes that have ended.
+#[derive(Debug, Clone, Default)]
+pub struct EndedSums {
+    transfers: TransferSums,
+    sources: ByFile<SourceTotals>,
+    destinations: ByFile<DestinationTotals>,
+    /// The transfers into and out of pipes and connections.
+    steps: Vec<Step>,
+    conduits: BTreeMap<FileId, Moved>,
+    processes: u64,
+    /// How many processes had transfers that are not followed.
+    unfollowed: u64,
+    lacks_files: bool,
+}
+
+impl EndedSums {
+    fn add(&mut self, found: InProcess, files: &[File]) {
+        let InProcess {
+            steps,
+            sources,
+            destinations,
+            conduits,
+            lacks_files,
+        } = found;
+        self.processes += 1;
+        self.lacks_files |= lacks_files;
+        sources.into_iter().for_each(|one| self.sources.add(one));
+        destinations
+            .into_iter()
+            .for_each(|one| self.destinations.add(one));
+        let has_room = self.steps.len() < MOST_STEPS && self.conduits.len() < MOST_STEPS;
+        for (file, more) in conduits {
+            if has_room || self.conduits.contains_key(&file) {
+                let sum = self.conduits.entry(file).or_insert(Moved::NOTHING);
+                sum.add(more);
+            }
+        }
+        let is_followed = |step: &Step| {
+            [step.from, step.to]
+                .iter()
+                .any(|file| transfer::is_conduit(*file, files))
+        };
+        let (followed, others): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(is_followed);
+        self.unfollowed += u64::from(!has_room && !followed.is_empty());
+        let (kept, summed) = if has_room {
+            (followed, others)
+        } else {
+            (Vec::new(), [followed, others].concat())
+        };
+        self.steps.extend(kept);
+        for step in summed {
+            self.transfers.add(step.transfer, &[step.program]);
+        }
+    }
+
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter()
+    }
+
+    pub(crate) const fn conduits(&self) -> &BTreeMap<FileId, Moved> {
+        &self.conduits
+    }
+
+    pub(crate) const fn has_all_files(&self) -> bool {
+        !self.lacks_files
+    }
+
+    pub(crate) const fn transfers(&self) -> &TransferSums {
+        &self.transfers
+    }
+
+    /// What else is known of them; `None`: there are none.
+    pub(crate) fn described(&self) -> Option<MergedProcesses> {
+        (self.processes > 0).then(|| MergedProcesses {
+            processes: self.processes,
+            sources: self.sources.clone().into_sorted(),
+            destinations: self.destinations.clone().into_sorted(),
+        })
+    }
+
+    /// What a report lacks because of them, each a sentence.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let merged = (self.processes > 0).then(|| {
+            format!("the transfers of {} processes that had ended are shown as sums over those that are alike; --all keeps them apart", self.processes)
+        });
+        let unfollowed = (self.unfollowed > 0).then(|| {
+            format!("{} of these processes used pipes or connections for which there was no room: where the bytes went from there, or had come from, is not followed; --all does", self.unfollowed)
+        });
+        merged.into_iter().chain(unfollowed).collect()
+    }
+}
+

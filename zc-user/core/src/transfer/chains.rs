@@ -1,0 +1,328 @@
+//! Rule 8: chains of transfers from process to process, through pipes and connections.
+//!
+//! Only a conduit of which every byte in and every byte out was seen joins two steps. If one step
+//! put in everything, the chain has what the other one took on. If one step took everything on and
+//! wrote none of it twice, the chain has what each step put in. Otherwise there is no chain.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap, HashSet},
+};
+
+use super::{Step, facts::sum_known};
+use crate::{
+    syscall::{Fds, TABLE},
+    trace::{File, FileId, FileIdentity, FileKind, OpenBefore, Trace},
+    transfer::Api,
+};
+
+/// What went into a conduit and came out of it; `None`: some call does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moved {
+    pub(crate) written: Option<u64>,
+    pub(crate) read: Option<u64>,
+    /// Whether a call was cut off that may have written more.
+    pub(crate) is_cut_off: bool,
+}
+
+impl Moved {
+    /// Nothing.
+    pub(crate) const NOTHING: Self = Self {
+        written: Some(0),
+        read: Some(0),
+        is_cut_off: false,
+    };
+
+    /// Adds what others moved.
+    pub(crate) fn add(&mut self, more: Self) {
+        self.written = sum_known(self.written, more.written);
+        self.read = sum_known(self.read, more.read);
+        self.is_cut_off |= more.is_cut_off;
+    }
+}
+
+/// The pipes and connections of a trace.
+#[derive(Debug)]
+pub(super) struct Conduits<'a> {
+    /// What all processes moved.
+    moved: BTreeMap<FileId, Moved>,
+    /// Unix sockets by inode. `None`: several have the same.
+    unix: HashMap<u64, Option<FileId>>,
+    /// TCP sockets by their own address and that of their peer, likewise.
+    tcp: HashMap<(Cow<'a, str>, Cow<'a, str>), Option<FileId>>,
+    /// Whether no call that moves bytes is missing, and each has its files.
+    is_complete: bool,
+    trace: &'a Trace,
+}
+
+impl<'a> Conduits<'a> {
+    /// The conduits of a trace in which processes `moved` so many bytes.
+    pub(super) fn new(trace: &'a Trace, moved: BTreeMap<FileId, Moved>, has_all: bool) -> Self {
+        let ids = || (0..).map(FileId).zip(&trace.files);
+        let unix = ids()
+            .filter(|(_, file)| is_unix(file))
+            .filter_map(|(id, file)| Some((file.identity?.inode, id)));
+        let tcp = ids()
+            .filter(|(_, file)| file.kind == Some(FileKind::Tcp))
+            .filter_map(|(id, file)| Some((addresses(file)?, id)));
+        let lost = trace
+            .losses
+            .iter()
+            .any(|(loss, &count)| count > 0 && loss.touches_transfers());
+        Self {
+            moved,
+            unix: unique(unix),
+            tcp: unique(tcp),
+            is_complete: has_all && !lost && trace.calls_without_files == 0 && counts_all(trace),
+            trace,
+        }
+    }
+
+    fn file(&self, id: FileId) -> Option<&'a File> {
+        self.trace.files.get(usize::try_from(id.0).ok()?)
+    }
+
+    fn is_shared(&self, id: FileId) -> bool {
+        self.file(id).is_none_or(|file| is_shared(file, self.trace))
+    }
+
+    /// The file where the bytes written into this one come out.
+    fn outlet(&self, id: FileId) -> Option<FileId> {
+        let file = self.file(id)?;
+        match file.kind? {
+            FileKind::Pipe => Some(id),
+            FileKind::Tcp => {
+                let (own, peer) = addresses(file)?;
+                *self.tcp.get(&(peer, own))?
+            }
+            _ => *self.unix.get(&file.peer_inode?)?,
+        }
+    }
+
+    /// The bytes that went through a conduit, if every byte in and every byte out was seen.
+    fn seen_completely(&self, inlet: FileId, outlet: FileId) -> Option<u64> {
+        let moved = |file| self.moved.get(&file).copied().unwrap_or(Moved::NOTHING);
+        let (into, out) = (moved(inlet), moved(outlet));
+        let is_seen = self.is_complete
+            && !into.is_cut_off
+            && !out.is_cut_off
+            && ![inlet, outlet].iter().any(|file| self.is_shared(*file));
+        into.written.filter(|_| is_seen && into.written == out.read)
+    }
+}
+
+/// Whether others than the traced processes may use a pipe or socket, or it may have held bytes
+/// before the launch.
+pub(super) fn is_shared(file: &File, trace: &Trace) -> bool {
+    let has_name = file.kind == Some(FileKind::Pipe) && file.path.is_some();
+    let was_open = match (&trace.inherited, file.identity) {
+        (None, _) => true,
+        (Some(before), Some(FileIdentity { device, inode, .. })) => {
+            before.contains(&OpenBefore { device, inode })
+        }
+        (Some(_), None) => false,
+    };
+    has_name || was_open
+}
+
+/// Whether what is written to a file of this kind may come out elsewhere.
+pub(super) fn may_be_conduit(kind: Option<FileKind>) -> bool {
+    use FileKind::{Pipe, Tcp, UnixDatagram, UnixSeqpacket, UnixStream};
+    kind.is_none_or(|kind| {
+        matches!(kind, Pipe | Tcp | UnixStream | UnixDatagram | UnixSeqpacket)
+    })
+}
+
+/// Whether every call that moves bytes was counted. Unknown for a recorded log, so false there.
+fn counts_all(trace: &Trace) -> bool {
+    let moves = |fds| {
+        matches!(
+            fds,
+            Fds::Reads(_) | Fds::Writes(_) | Fds::Pipe(_) | Fds::Copies { .. }
+        )
+    };
+    let counted = trace.counted.as_ref();
+    counted.is_some_and(|counted| {
+        TABLE
+            .iter()
+            .filter(|spec| moves(spec.fds))
+            .all(|spec| counted.contains(spec.name))
+    })
+}
+
+/// The values by their keys. `None` if a key has several.
+fn unique<K: std::hash::Hash + Eq>(
+    pairs: impl Iterator<Item = (K, FileId)>,
+) -> HashMap<K, Option<FileId>> {
+    let mut found = HashMap::new();
+    for (key, value) in pairs {
+        found
+            .entry(key)
+            .and_modify(|known| *known = None)
+            .or_insert(Some(value));
+    }
+    found
+}
+
+/// The own address of a socket, and that of its peer.
+fn addresses(file: &File) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
+    Some((
+        plain_address(file.local.as_deref()?),
+        plain_address(file.peer.as_deref()?),
+    ))
+}
+
+/// The address in the form that both ends share: an IPv6 socket shows an IPv4 address as
+/// `[::ffff:127.0.0.1]:80`.
+fn plain_address(address: &str) -> Cow<'_, str> {
+    match address
+        .strip_prefix("[::ffff:")
+        .and_then(|rest| rest.split_once(']'))
+    {
+        Some((host, port)) if host.contains('.') => format!("{host}{port}").into(),
+        _ => address.into(),
+    }
+}
+
+fn is_unix(file: &File) -> bool {
+    matches!(
+        file.kind,
+        Some(FileKind::UnixStream | FileKind::UnixSeqpacket | FileKind::UnixDatagram)
+    )
+}
+
+/// Both ends of all connections of which one end is used. Wider than [`Conduits::outlet`]: it may
+/// keep extra files, never drops one.
+pub fn used_connections(files: &[File], is_used: impl Fn(FileId) -> bool) -> HashSet<FileId> {
+    /// What the two ends of a connection have in common.
+    #[derive(PartialEq, Eq, Hash)]
+    enum Connection<'a> {
+        /// The inode of one of them, which the other one names.
+        Unix(u64),
+        /// Both addresses.
+        Tcp([Cow<'a, str>; 2]),
+    }
+    let mut ends: HashMap<Connection<'_>, Vec<FileId>> = HashMap::new();
+    for (id, file) in (0..).map(FileId).zip(files) {
+        let own_inode = file
+            .identity
+            .map(|identity| identity.inode)
+            .filter(|_| is_unix(file));
+        let tcp = addresses(file).map(|(own, peer)| {
+            let mut both = [own, peer];
+            both.sort_unstable();
+            Connection::Tcp(both)
+        });
+        for connection in [own_inode, file.peer_inode]
+            .into_iter()
+            .flatten()
+            .map(Connection::Unix)
+            .chain(tcp)
+        {
+            ends.entry(connection).or_default().push(id);
+        }
+    }
+    ends.into_values()
+        .filter(|ids| ids.len() > 1 && ids.iter().any(|id| is_used(*id)))
+        .flatten()
+        .collect()
+}
+
+/// A chain: the indices of its steps, and the bytes that went from end to end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Chain {
+    pub(super) steps: Vec<usize>,
+    pub(super) bytes: u64,
+}
+
+/// All chains, each as long as possible.
+pub(super) fn chains(steps: &[Step], conduits: &Conduits<'_>) -> Vec<Chain> {
+    let mut out_of: HashMap<FileId, Vec<usize>> = HashMap::new();
+    for (index, step) in steps.iter().enumerate() {
+        out_of.entry(step.from).or_default().push(index);
+    }
+    let search = Search {
+        steps,
+        conduits,
+        out_of,
+    };
+    let all: Vec<usize> = (0..steps.len()).collect();
+    let inner: HashSet<usize> = all
+        .iter()
+        .flat_map(|&into| search.followers(into, steps[into].transfer.bytes))
+        .map(|(out, _)| out)
+        .collect();
+    let mut chains = Vec::new();
+    for start in all.into_iter().filter(|start| !inner.contains(start)) {
+        if let Some(bytes) = steps[start].transfer.bytes.filter(|bytes| *bytes > 0) {
+            let chain = Chain {
+                steps: vec![start],
+                bytes,
+            };
+            search.extend(chain, &mut chains);
+        }
+    }
+    chains
+}
+
+struct Search<'s> {
+    steps: &'s [Step],
+    conduits: &'s Conduits<'s>,
+    /// The steps by their source.
+    out_of: HashMap<FileId, Vec<usize>>,
+}
+
+impl Search<'_> {
+    /// Adds all chains that begin with this one.
+    fn extend(&self, chain: Chain, chains: &mut Vec<Chain>) {
+        let last = chain.steps[chain.steps.len() - 1];
+        let followers = self.followers(last, Some(chain.bytes));
+        let mut is_longest = true;
+        for (next, bytes) in followers {
+            if chain.steps.contains(&next) {
+                continue;
+            }
+            is_longest = false;
+            let steps = [chain.steps.as_slice(), &[next]].concat();
+            self.extend(Chain { steps, bytes }, chains);
+        }
+        if is_longest && chain.steps.len() > 1 {
+            chains.push(chain);
+        }
+    }
+
+    /// The steps of other processes that took on what came through this step, `carried` bytes of
+    /// the chain's source, and how many of these each has.
+    fn followers(&self, into: usize, carried: Option<u64>) -> Vec<(usize, u64)> {
+        let step = &self.steps[into];
+        let found = || {
+            let carried = carried?;
+            let outlet = self.conduits.outlet(step.to)?;
+            let all = self.conduits.seen_completely(step.to, outlet)?;
+            let outs = self.out_of.get(&outlet)?;
+            let outs = outs.iter().filter(|&&out| {
+                let other = &self.steps[out];
+                other.pid != step.pid && ![step, other].iter().any(|one| one.has_tee())
+            });
+            let with_bytes = |&out: &usize| {
+                let taken = self.steps[out].transfer.bytes?;
+                let bytes = if carried == all {
+                    Some(taken).filter(|taken| *taken <= all)
+                } else {
+                    let took_all = taken == all && self.steps[out].taken == Some(all);
+                    Some(carried).filter(|_| took_all)
+                };
+                Some((out, bytes.filter(|bytes| *bytes > 0)?))
+            };
+            Some(outs.filter_map(with_bytes).collect())
+        };
+        found().unwrap_or_default()
+    }
+}
+
+impl Step {
+    /// Whether its bytes also stay where they were.
+    fn has_tee(&self) -> bool {
+        self.transfer.api == Api::Tee
+    }
+}

@@ -1,0 +1,269 @@
+//! [`Facts`]: the rows of a process, sorted by what the calls did with which file.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::chains::{Moved, may_be_conduit};
+use crate::{
+    syscall::{Call, Fds, Returned},
+    text::file_name,
+    trace::{File, FileId, FileKind, Input, Part, Process, Row},
+};
+
+/// Rows by the file that they are about. `None`: the file was not identified, or the bytes came
+/// from another process's memory.
+pub(super) type RowsByFile<'a> = BTreeMap<Option<FileId>, Vec<&'a Row>>;
+
+/// What a process did with which file.
+#[derive(Debug)]
+pub(super) struct Facts<'a> {
+    pub(super) process: &'a Process,
+    files: &'a [File],
+    /// Calls that name both ends.
+    pub(super) copies: BTreeMap<(FileId, FileId), Vec<&'a Row>>,
+    /// Calls that take bytes from a file and name no other file.
+    pub(super) reads: RowsByFile<'a>,
+    /// Calls that bring bytes to a file and name no other file, `vmsplice` among them.
+    pub(super) writes: RowsByFile<'a>,
+    /// Calls that map a file.
+    pub(super) mappings: BTreeMap<FileId, Vec<&'a Row>>,
+    /// Bytes of further files in calls that wrote bytes of several.
+    pub(super) parts: Vec<&'a Part>,
+    /// The files that a call brought bytes to when it was cut off, so that nobody knows how many
+    /// arrived. `None`: an unknown file.
+    pub(super) cut_off: BTreeSet<Option<FileId>>,
+    /// What went into each pipe and connection, and what came out.
+    pub(super) moved: BTreeMap<FileId, Moved>,
+}
+
+impl<'a> Facts<'a> {
+    /// Sorts the rows of a process. `files` are those that they name.
+    pub(super) fn of_process(process: &'a Process, files: &'a [File]) -> Self {
+        let mut facts = Self {
+            process,
+            files,
+            copies: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            writes: BTreeMap::new(),
+            mappings: BTreeMap::new(),
+            parts: Vec::new(),
+            cut_off: BTreeSet::new(),
+            moved: BTreeMap::new(),
+        };
+        for thread in &process.threads {
+            facts.parts.extend(&thread.parts);
+            for row in thread.rows.iter().chain(&thread.ring_rows) {
+                facts
+                    .cut_off
+                    .extend(was_cut_off(row).then_some(row.ends.output));
+                if row.calls > 0 {
+                    facts.add_row(row);
+                }
+            }
+        }
+        facts.moved = facts.moved_through_conduits();
+        facts
+    }
+
+    /// What the process moved through files that may be pipes or connections.
+    fn moved_through_conduits(&self) -> BTreeMap<FileId, Moved> {
+        let mut moved: BTreeMap<FileId, Moved> = BTreeMap::new();
+        let mut add = |file: Option<FileId>, more: Moved| {
+            if let Some(file) = file.filter(|file| may_be_conduit(self.kind(*file))) {
+                moved.entry(file).or_insert(Moved::NOTHING).add(more);
+            }
+        };
+        for (rows, is_written) in [(self.all_writes(), true), (self.all_reads(), false)] {
+            for (file, mut rows) in rows {
+                // `tee` takes nothing out.
+                rows.retain(|row| is_written || !is_tee(&row.call));
+                let mut more = Moved::NOTHING;
+                let side = if is_written {
+                    &mut more.written
+                } else {
+                    &mut more.read
+                };
+                *side = sum_bytes(&rows);
+                add(file, more);
+            }
+        }
+        for &file in &self.cut_off {
+            let is_cut_off = true;
+            add(file, Moved { is_cut_off, ..Moved::NOTHING });
+        }
+        moved
+    }
+
+    /// Whether it moved bytes of files that are not known.
+    pub(super) fn lacks_files(&self) -> bool {
+        let has_bytes = |rows: Option<&Vec<&Row>>| {
+            rows.is_some_and(|rows| sum_bytes(rows) != Some(0))
+        };
+        self.cut_off.contains(&None)
+            || has_bytes(self.reads.get(&None))
+            || has_bytes(self.writes.get(&None))
+    }
+
+    fn add_row(&mut self, row: &'a Row) {
+        match Role::of_row(row) {
+            Role::Copies(from, to) => self.copies.entry((from, to)).or_default().push(row),
+            Role::Reads(file) => self.reads.entry(file).or_default().push(row),
+            Role::Writes(to) => self.writes.entry(to).or_default().push(row),
+            Role::Maps(file) => self.mappings.entry(file).or_default().push(row),
+            Role::Other => {}
+        }
+    }
+
+    /// The file, if known.
+    pub(super) fn file(&self, id: FileId) -> Option<&'a File> {
+        self.files.get(usize::try_from(id.0).ok()?)
+    }
+
+    /// Whether this is a pipe without a name.
+    pub(super) fn is_nameless_pipe(&self, id: FileId) -> bool {
+        self.file(id)
+            .is_some_and(|file| file.kind == Some(FileKind::Pipe) && file.path.is_none())
+    }
+
+    /// Whether a file looks like the program of the process or a shared library. These are mapped
+    /// in order to be run, so what is written from there is a constant of the program.
+    pub(super) fn is_program(&self, id: FileId) -> bool {
+        let is_library =
+            |(_, version): (&str, &str)| version.is_empty() || version.starts_with('.');
+        let Some(name) = self.file(id).and_then(|file| file.path.as_deref()) else {
+            return false;
+        };
+        let name = file_name(name);
+        name.rsplit_once(".so").is_some_and(is_library)
+            || self.process.exe.as_deref().map(file_name) == Some(name)
+    }
+
+    /// Whether a file can be the end of a transfer.
+    pub(super) fn carries_bytes(&self, id: FileId) -> bool {
+        self.kind(id).is_none_or(FileKind::carries_bytes)
+    }
+
+    fn kind(&self, id: FileId) -> Option<FileKind> {
+        self.file(id)?.kind
+    }
+
+    /// The file that a row's or a part's bytes came from, if rules 2, 4 or 5 make a transfer of
+    /// them.
+    pub(super) fn source_in_memory(&self, input: Option<Input>, to: FileId) -> Option<FileId> {
+        let from = match input? {
+            Input::Buffer(from) | Input::Sequence(from) => Some(from),
+            Input::Mapping(from) => Some(from).filter(|from| !self.is_program(*from)),
+            Input::Named(_) | Input::ChangedBuffer(_) => None,
+        };
+        from.filter(|from| self.carries_bytes(*from) && self.carries_bytes(to))
+    }
+
+    /// All calls that wrote to each file, those that name both ends, too. A reflink writes nothing.
+    pub(super) fn all_writes(&self) -> RowsByFile<'a> {
+        let mut all = self.writes.clone();
+        for (&(_, to), rows) in &self.copies {
+            all.entry(Some(to)).or_default().extend(with_bytes(rows));
+        }
+        all.retain(|_, rows| rows.iter().any(|row| moved(row)));
+        all
+    }
+
+    /// All calls that read from each file, likewise.
+    pub(super) fn all_reads(&self) -> RowsByFile<'a> {
+        let mut all = self.reads.clone();
+        for (&(from, _), rows) in &self.copies {
+            all.entry(Some(from)).or_default().extend(with_bytes(rows));
+        }
+        all.retain(|_, rows| rows.iter().any(|row| moved(row)));
+        all
+    }
+}
+
+fn with_bytes<'r, 'a: 'r>(rows: &'r [&'a Row]) -> impl Iterator<Item = &'a Row> + 'r {
+    rows.iter()
+        .copied()
+        .filter(|row| row.call.spec().returned == Returned::Bytes)
+}
+
+fn is_tee(call: &Call) -> bool {
+    call.as_ring_operation().unwrap_or(&call.name) == "tee"
+}
+
+/// Whether the calls of a row moved bytes, or may have.
+fn moved(row: &Row) -> bool {
+    row.calls > row.errors && row.bytes != Some(0)
+}
+
+/// The bytes that these rows moved. `None` if one of them does not say.
+pub(super) fn sum_bytes(rows: &[&Row]) -> Option<u64> {
+    rows.iter()
+        .filter(|row| row.calls > row.errors)
+        .map(|row| row.bytes)
+        .fold(Some(0), sum_known)
+}
+
+/// Calls of these rows that moved something.
+pub(super) fn moving_calls(rows: &[&Row]) -> u64 {
+    rows.iter()
+        .map(|row| {
+            row.calls
+                .saturating_sub(row.errors)
+                .saturating_sub(row.zero_calls)
+        })
+        .sum()
+}
+
+/// A sum with one more figure. `None`: unknown, as it is if either is unknown, or if it does not
+/// fit.
+pub(crate) fn sum_known(sum: Option<u64>, figure: Option<u64>) -> Option<u64> {
+    sum?.checked_add(figure?)
+}
+
+/// Whether a call of this row brought bytes to a file when it was cut off: by the end of its
+/// process, or by that of the trace.
+///
+/// A call that takes bytes from a file is not cut off in this sense: what it took went to the
+/// memory of a process that has ended.
+pub(crate) fn was_cut_off(row: &Row) -> bool {
+    let brings = matches!(
+        row.call.spec().fds,
+        Fds::Writes(_) | Fds::Copies { .. } | Fds::ClonesRange { .. }
+    );
+    row.unfinished > 0 && (brings || row.ends.output.is_some())
+}
+
+/// What a row did with its files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Moved bytes between two files that it names.
+    Copies(FileId, FileId),
+    /// Took bytes from a file, or from another process's memory.
+    Reads(Option<FileId>),
+    /// Brought bytes to a file.
+    Writes(Option<FileId>),
+    /// Mapped a file.
+    Maps(FileId),
+    /// None of these.
+    Other,
+}
+
+impl Role {
+    /// The role of a row.
+    pub(crate) fn of_row(row: &Row) -> Self {
+        let input = row.ends.input.map(Input::file);
+        let output = row.ends.output;
+        match (row.call.spec().fds, row.ends.input, output) {
+            (Fds::On(_), _, _) => match input {
+                Some(file) if matches!(row.call.name.as_ref(), "mmap" | "mmap2") => {
+                    Self::Maps(file)
+                }
+                _ => Self::Other,
+            },
+            (_, Some(Input::Named(from)), Some(to)) => Self::Copies(from, to),
+            (Fds::Pipe(_), _, Some(pipe)) => Self::Writes(Some(pipe)),
+            (Fds::Reads(_) | Fds::Pipe(_), _, _) => Self::Reads(input),
+            (Fds::Writes(_), _, to) => Self::Writes(to),
+            (Fds::None, ..) if row.call.name == "process_vm_readv" => Self::Reads(None),
+            (Fds::None | Fds::Copies { .. } | Fds::ClonesRange { .. }, _, _) => Self::Other,
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Rule 6: at the end, one file was read and another written by the same number of bytes that
+//! nothing else explains.
+
+use std::collections::BTreeMap;
+
+use super::{
+    facts::{Facts, sum_bytes},
+    flow::{Flow, Reading, used_rows},
+};
+use crate::{
+    trace::{FileId, Input, Row},
+    transfer::{Api, Evidence},
+};
+
+/// Fewer bytes are equal by chance too often.
+const LEAST_BYTES: u64 = 4096;
+
+/// What is left of one file.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rest {
+    bytes: u64,
+    /// Whether no transfer and no changed buffer has any of its bytes.
+    is_whole: bool,
+}
+
+/// The flows that only the sums show. `flows` are those of the rules before.
+pub(super) fn flows_by_totals<'a>(facts: &Facts<'a>, flows: &[Flow<'a>]) -> Vec<Flow<'a>> {
+    let Some([read, written]) = rests(facts, flows) else {
+        return Vec::new();
+    };
+    let count = |wanted: u64| {
+        [&read, &written]
+            .into_iter()
+            .flat_map(BTreeMap::values)
+            .filter(|rest| rest.bytes == wanted)
+            .count()
+    };
+    let is_candidate =
+        |id: FileId, rest: &Rest| rest.bytes >= LEAST_BYTES && facts.carries_bytes(id);
+    let mut found = Vec::new();
+    for (&from, source) in read.iter().filter(|(id, rest)| is_candidate(**id, rest)) {
+        let destination = written
+            .iter()
+            .find(|(to, rest)| rest.bytes == source.bytes && **to != from);
+        if let Some((&to, destination)) = destination
+            && count(source.bytes) == 2
+            && is_candidate(to, destination)
+            && !facts.cut_off.contains(&Some(to))
+        {
+            found.push(flow(from, to, *source, *destination, facts));
+        }
+    }
+    found
+}
+
+fn flow<'a>(
+    from: FileId,
+    to: FileId,
+    source: Rest,
+    destination: Rest,
+    facts: &Facts<'a>,
+) -> Flow<'a> {
+    let reading = used_rows(facts.reads.get(&Some(from)));
+    let writing: Vec<&Row> = used_rows(facts.writes.get(&Some(to)))
+        .into_iter()
+        .filter(|row| row.bytes != Some(0) && is_left(row))
+        .collect();
+    let is_by_ring = |rows: &[&Row]| rows.iter().any(|row| row.call.as_ring_operation().is_some());
+    let api = if writing.iter().any(|row| row.call.name == "vmsplice") {
+        Api::Vmsplice
+    } else if is_by_ring(&reading) || is_by_ring(&writing) {
+        Api::IoUring
+    } else {
+        Api::ReadWrite
+    };
+    Flow {
+        from,
+        to,
+        api,
+        evidence: Evidence::Totals,
+        bytes: Some(source.bytes),
+        reading: if source.is_whole {
+            Reading::All(reading)
+        } else {
+            Reading::Some {
+                fills: crate::trace::Fills::UNKNOWN,
+                among: reading,
+            }
+        },
+        knows_writing: destination.is_whole || sum_bytes(&writing) == Some(destination.bytes),
+        writing,
+        idle_writing: Vec::new(),
+        parts: Vec::new(),
+        attempts: Vec::new(),
+        hops: Vec::new(),
+    }
+}
+
+/// Whether all bytes of a write are in no transfer and no changed buffer.
+fn is_left(row: &Row) -> bool {
+    row.input_bytes == 0 || matches!(row.ends.input, Some(Input::Mapping(_)) | None)
+}
+
+/// What is left of the bytes read from each file, and of those written to each. `None`: for some
+/// file that is not known.
+fn rests(facts: &Facts<'_>, flows: &[Flow<'_>]) -> Option<[BTreeMap<FileId, Rest>; 2]> {
+    let mut sides = [&facts.reads, &facts.writes].map(|rows| totals(rows, facts));
+    let [read, written] = &mut sides;
+    let (Some(read), Some(written)) = (read, written) else {
+        return None;
+    };
+    let mut take = |from: Option<FileId>, to: FileId, bytes: u64| {
+        for (side, id) in [(&mut *read, from), (&mut *written, Some(to))] {
+            if let Some(rest) = id.and_then(|id| side.get_mut(&id)) {
+                // What was written twice leaves a rest that nobody knows.
+                *rest = Rest {
+                    bytes: rest.bytes.checked_sub(bytes).unwrap_or(0),
+                    is_whole: false,
+                };
+            }
+        }
+    };
+    let in_memory = |flow: &&Flow<'_>| flow.evidence != Evidence::Call;
+    for flow in flows.iter().filter(in_memory) {
+        // What a mapping gave was not read.
+        let from = (flow.evidence != Evidence::Mapping).then_some(flow.from);
+        take(from, flow.to, flow.bytes?);
+    }
+    for (from, to, bytes, _) in super::rest::changed(facts) {
+        take(Some(from), to, bytes);
+    }
+    let [read, written] = sides;
+    Some([read?, written?])
+}
+
+/// The bytes of each file. `None`: unknown for one of them.
+fn totals(
+    rows: &super::facts::RowsByFile<'_>,
+    facts: &Facts<'_>,
+) -> Option<BTreeMap<FileId, Rest>> {
+    let mut totals = BTreeMap::new();
+    for (&id, rows) in rows {
+        let bytes = sum_bytes(rows);
+        match id {
+            Some(id) if facts.carries_bytes(id) => {
+                let rest = Rest {
+                    bytes: bytes?,
+                    is_whole: true,
+                };
+                totals.insert(id, rest);
+            }
+            Some(_) => {}
+            None if bytes == Some(0) => {}
+            None => return None,
+        }
+    }
+    Some(totals)
+}

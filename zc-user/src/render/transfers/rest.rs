@@ -1,0 +1,195 @@
+//! What is in no transfer: what each process read and kept, and wrote from its own memory.
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use super::{end_label, end_nature};
+use crate::{
+    render::{
+        page::{Piece, Style, words},
+        section::process_name,
+        text,
+    },
+    report::{DestinationTotals, End, Process, Report, SourceTotals},
+    units,
+};
+
+/// Fewer bytes are a message, not data.
+const LEAST_BYTES: u64 = 4096;
+/// What a process read and kept is said if it also wrote from its own memory, or if it is at least
+/// this much, and at least half as much as its transfers have.
+const LEAST_KEPT_BYTES: u64 = 64 << 10;
+/// Of a file that has transfers, the rest is said if it is more than this share.
+const LEAST_PERCENT: u64 = 1;
+/// So many processes are shown, those that moved the most.
+const MOST_PROCESSES: usize = 8;
+
+/// The lines, the first of which is their title; empty if there is nothing to say.
+pub(super) fn item(report: &Report) -> Vec<Vec<Piece>> {
+    let mut rests: Vec<Rest<'_>> = report
+        .processes
+        .iter()
+        .map(|process| Rest::of_process(process, report))
+        .chain(report.merged.iter().map(|merged| {
+            let who = format!("{} processes that had ended", merged.processes);
+            Rest::new(who, &merged.sources, &merged.destinations, 0)
+        }))
+        .filter(|rest| !rest.is_empty())
+        .collect();
+    if rests.is_empty() {
+        return Vec::new();
+    }
+    rests.sort_by_key(|rest| Reverse(rest.bytes()));
+    let others = rests.split_off(rests.len().min(MOST_PROCESSES));
+    let title = if report.sees_memory {
+        "not in transfers:".to_owned()
+    } else {
+        format!("in no transfer that {} shows:", text::escape(&report.backend))
+    };
+    let of_many = report.totals.processes > 1;
+    let mut lines: Vec<String> = rests
+        .iter()
+        .map(|rest| rest.sentence(of_many, report.sees_memory))
+        .collect();
+    if !others.is_empty() {
+        let bytes = others
+            .iter()
+            .map(Rest::bytes)
+            .fold(0, u64::saturating_add);
+        let (count, bytes) = (others.len(), units::bytes(bytes));
+        lines.push(format!("and {bytes} in {count} more processes"));
+    }
+    std::iter::once(title)
+        .chain(lines)
+        .map(|line| words(&line, Style::Plain))
+        .collect()
+}
+
+/// What matters of one process.
+struct Rest<'a> {
+    who: String,
+    /// What it read and kept, by file.
+    kept: BTreeMap<&'a End, u64>,
+    /// What it wrote from its own memory, by file.
+    own: BTreeMap<&'a End, u64>,
+    /// What of that it changed in the buffers of which file.
+    changed: BTreeMap<&'a End, u64>,
+}
+
+impl<'a> Rest<'a> {
+    fn of_process(process: &'a Process, report: &'a Report) -> Self {
+        let transferred = report
+            .transfers_of(process)
+            .filter_map(|transfer| transfer.bytes)
+            .fold(0, u64::saturating_add);
+        let who = process_name(process);
+        Self::new(who, &process.sources, &process.destinations, transferred)
+    }
+
+    fn new(
+        who: String,
+        sources: &'a [SourceTotals],
+        destinations: &'a [DestinationTotals],
+        transferred: u64,
+    ) -> Self {
+        let mut rest = Self {
+            who,
+            kept: BTreeMap::new(),
+            own: BTreeMap::new(),
+            changed: BTreeMap::new(),
+        };
+        for one in destinations.iter().filter(|one| matters(one)) {
+            if let (Some(file), Some(bytes)) = (&one.file, one.own_memory_bytes) {
+                add(&mut rest.own, file, bytes);
+                for changed in &one.changed {
+                    add(&mut rest.changed, &changed.from, changed.bytes);
+                }
+            }
+        }
+        for one in sources {
+            if let (Some(file), Some(bytes)) = (&one.file, one.kept_bytes)
+                && bytes >= LEAST_BYTES
+                && !is_loaded(file)
+            {
+                add(&mut rest.kept, file, bytes);
+            }
+        }
+        let kept = sum(&rest.kept);
+        if rest.own.is_empty() && (kept < LEAST_KEPT_BYTES || kept < transferred / 2) {
+            rest.kept.clear();
+        }
+        rest
+    }
+
+    fn is_empty(&self) -> bool {
+        self.kept.is_empty() && self.own.is_empty()
+    }
+
+    fn bytes(&self) -> u64 {
+        sum(&self.kept).saturating_add(sum(&self.own))
+    }
+
+    /// `gzip (12) read 3.0 MiB of in; wrote 1.1 MiB to out from its own memory`.
+    fn sentence(&self, names_process: bool, sees_memory: bool) -> String {
+        let changed = of_files(&self.changed, "of it changed in the buffer of")
+            .map(|changed| format!(", {changed}"));
+        let from = if sees_memory {
+            " from its own memory"
+        } else {
+            ""
+        };
+        let read = of_files(&self.kept, "of").map(|files| format!("read {files}"));
+        let wrote = of_files(&self.own, "to")
+            .map(|files| format!("wrote {files}{from}{}", changed.unwrap_or_default()));
+        let clauses: Vec<String> = read.into_iter().chain(wrote).collect();
+        let clauses = clauses.join("; ");
+        if names_process {
+            format!("{}: {clauses}", self.who)
+        } else {
+            clauses
+        }
+    }
+}
+
+fn add<'a>(sums: &mut BTreeMap<&'a End, u64>, file: &'a End, bytes: u64) {
+    let sum = sums.entry(file).or_default();
+    *sum = sum.saturating_add(bytes);
+}
+
+fn sum(files: &BTreeMap<&End, u64>) -> u64 {
+    files.values().copied().fold(0, u64::saturating_add)
+}
+
+/// Whether what was written to a file from own memory is worth a word.
+fn matters(one: &DestinationTotals) -> bool {
+    let least = one.written_bytes.unwrap_or(0) / 100 * LEAST_PERCENT;
+    let is_small_part = |own: u64| one.transferred_bytes > 0 && own <= least;
+    one.own_memory_bytes
+        .is_some_and(|own| own >= LEAST_BYTES && !is_small_part(own))
+}
+
+/// Whether a file looks like one that the loader reads.
+fn is_loaded(file: &End) -> bool {
+    let name = file.path.as_deref().and_then(|path| path.rsplit('/').next());
+    name.is_some_and(|name| name.split('.').skip(1).any(|part| part == "so"))
+}
+
+/// `3.0 MiB of in (regular, ext4) and 1.0 MiB of 3 others`; `None`: of no files.
+fn of_files(files: &BTreeMap<&End, u64>, way: &str) -> Option<String> {
+    let (file, bytes) = files
+        .iter()
+        .max_by_key(|&(file, bytes)| (*bytes, Reverse(file)))?;
+    let name = format!("{} {}", end_label(file), end_nature(file));
+    let first = format!("{} {way} {}", units::bytes(*bytes), name.trim_end());
+    Some(match files.len() - 1 {
+        0 => first,
+        others => {
+            let rest = units::bytes(sum(files).saturating_sub(*bytes));
+            let others = if others == 1 {
+                "another".to_owned()
+            } else {
+                format!("{others} others")
+            };
+            format!("{first} and {rest} {way} {others}")
+        }
+    })
+}

@@ -10,10 +10,20 @@ mod abi;
 pub mod opaque;
 pub mod pairing;
 
+/// What a written byte came from: the part that is pure, and tested on the host.
+pub mod origin {
+    pub mod memory;
+    pub mod range;
+    #[cfg(test)]
+    mod tests;
+}
+
 pub use abi::*;
-pub use pairing::{
-    copy_loop::CopyLoop, marks::Marks, memory::Memory, order::UnwrittenRead, stream::Stream,
-};
+pub use origin::memory::Memory;
+pub use pairing::order::UnwrittenRead;
+
+/// The factor of the hashes: 2^64 divided by the golden ratio, as an odd number.
+pub const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Names of the programs in the object file, each with the tracepoint that user space attaches it
 /// to.
@@ -190,14 +200,9 @@ pub mod maps {
     /// Ring buffer of what is known of callers. Each message begins with a
     /// [`SampleHeader`](crate::SampleHeader).
     pub const SAMPLES: &str = "SAMPLES";
-    /// Hash, [`Task::space`](crate::Task::space) -> [`Memory`](crate::Memory): the address spaces
-    /// that reads have filled.
+    /// Hash, [`Task::space`](crate::Task::space) -> [`SharedMemory`](crate::SharedMemory): the
+    /// address spaces that reads have filled.
     pub const MEMORIES: &str = "MEMORIES";
-    /// Array, [`stream_slot`](crate::stream_slot) -> [`Stream`](crate::Stream).
-    pub const STREAMS: &str = "STREAMS";
-    /// Hash, [`stream_slot`](crate::stream_slot) -> [`Marks`](crate::Marks): those of streams that
-    /// are long enough.
-    pub const MARKS: &str = "MARKS";
     /// Array of one [`Control`](crate::Control).
     pub const CONTROL: &str = "CONTROL";
     /// Per-CPU array, [`Loss`](crate::Loss) -> count.
@@ -320,10 +325,39 @@ pub enum Loss {
     /// A mapping of code could not be reported: the ring buffer was full. Stacks with code from
     /// there end early.
     UnknownCode = 11,
+    /// A call could not look into what is known of its memory, because others used it for too long.
+    /// Where its bytes came from is not known.
+    ContendedMemory = 12,
+    /// A buffer that a read had filled was forgotten to make room for another one. No count is
+    /// lost.
+    ForgottenBuffer = 13,
 }
 
 /// Number of [`Loss`] variants.
-pub const LOSSES: u32 = 12;
+pub const LOSSES: u32 = 14;
+
+/// What is known of an address space, and its lock: the threads of an address space read and write
+/// on several CPUs at once.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct SharedMemory {
+    /// 1: locked.
+    pub lock: u64,
+    /// 1: something was written into this memory by a program that could not get the lock, so
+    /// nothing that is known is certain.
+    pub is_stale: u64,
+    /// What is known. Only the holder of the lock may use it.
+    pub memory: Memory,
+}
+
+impl SharedMemory {
+    /// Nothing was read yet.
+    pub const NEW: Self = Self {
+        lock: 0,
+        is_stale: 0,
+        memory: Memory::NOTHING,
+    };
+}
 
 /// Name of the tracer's own thread in the process of a thread that entered the scope by itself. Its
 /// calls are not [`OtherThread`](Loss::OtherThread) losses.
@@ -356,34 +390,33 @@ mod pod {
         FileKey,
         FileRoom,
         KnownFile,
-        Memory,
+        SharedMemory,
         Control,
-        KernelFields,
-        Stream,
-        Marks
+        KernelFields
     );
 }
 
 const _: () = {
-    use pairing::{
-        blocks::SEGMENTS,
-        marks::{MARKS, WINDOWS},
-        memory::{RANGES, SOURCES},
-        range::{Range, SAMPLES},
+    use origin::{
+        memory::{ORIGINS, RANGES},
+        range::{OUTPUTS, Range, WORDS},
     };
     assert!(size_of::<CallSpec>() == 16);
     assert!(size_of::<Interrupted>() == 2 * 4 + 2 * 8);
-    assert!(size_of::<Ends>() == 8);
-    assert!(size_of::<UnwrittenRead>() == 32);
-    assert!(size_of::<CopyLoop>() == 6 * 8 + 8 * 4);
-    assert!(size_of::<Range>() == 7 * 8 + 5 * 4 + 2 * 2 + 2 * SEGMENTS + 2 * 4 * SAMPLES);
-    assert!(size_of::<Memory>() == 2 * 8 + 10 * 4 + SOURCES * 8 + RANGES * size_of::<Range>());
+    assert!(size_of::<Ends>() == 12);
+    assert!(size_of::<Fills>() == 3 * 8);
+    assert!(size_of::<Origin>() == 2 * 4 + 8 + size_of::<Fills>());
+    assert!(size_of::<Range>() == (3 + 3 * WORDS) * 8 + (3 + OUTPUTS) * 4);
+    assert!(
+        size_of::<Memory>() == 8 * 4 + ORIGINS * size_of::<Origin>() + RANGES * size_of::<Range>()
+    );
+    assert!(size_of::<SharedMemory>() == 2 * 8 + size_of::<Memory>());
     // An element of a hash map, with its key and the kernel's header, should fit into a page.
-    assert!(size_of::<Memory>() <= 4096 - 64);
+    assert!(size_of::<SharedMemory>() <= 4096 - 64);
     assert!(size_of::<Mapping>() == 2 * 8 + 2 * 4);
     assert!(
         size_of::<Task>()
-            == 22 * 4
+            == 21 * 4
                 + 2 * 8
                 + size_of::<OtherCalls>()
                 + size_of::<Interrupted>()
@@ -391,24 +424,20 @@ const _: () = {
                 + size_of::<Arguments>()
                 + size_of::<Outcome>()
                 + size_of::<CallSpec>()
-                + size_of::<UnwrittenRead>()
-                + size_of::<CopyLoop>()
                 + size_of::<Mapping>()
                 + 2 * size_of::<Descriptor>()
     );
     assert!(size_of::<TaskSlot>() == 3 * 8 + size_of::<Task>());
-    assert!(size_of::<Stream>() == 7 * 8);
-    assert!(size_of::<Marks>() == 4 * MARKS * WINDOWS);
-    assert!(size_of::<RowKey>() == 16);
-    assert!(size_of::<Row>() == 17 * 8 + 2 * FEW_CALLS);
+    assert!(size_of::<RowKey>() == 20);
+    assert!(size_of::<Row>() == 18 * 8 + 2 * FEW_CALLS);
     // An element of a hash map, with its key and the kernel's header: of larger ones, the kernel
     // keeps fewer ready.
     assert!(size_of::<Row>() + size_of::<RowKey>() + 48 <= 256);
     assert!(size_of::<BusyRow>() == size_of::<Row>() + 4 * BUCKETS);
-    assert!(size_of::<NearBusyRow>() == 8 + size_of::<RowKey>() + size_of::<BusyRow>());
-    assert!(size_of::<Part>() == 3 * 8);
+    assert!(size_of::<NearBusyRow>() == 8 + 24 + size_of::<BusyRow>());
+    assert!(size_of::<Part>() == 2 * 8 + size_of::<Fills>());
     assert!(size_of::<Epoch>() == 2 * 4);
-    assert!(size_of::<ErrnoKey>() == 20);
+    assert!(size_of::<ErrnoKey>() == 24);
     assert!(size_of::<FailedPath>() == 4 * 4 + PATH_BYTES);
     assert!(size_of::<FileKey>() == 24);
     assert!(size_of::<KnownFile>() == 8);
@@ -430,7 +459,7 @@ const _: () = {
     );
     // The kernel's limit for an entry that each CPU has (`PCPU_MIN_UNIT_SIZE`).
     assert!(size_of::<OtherCallsBlock>() <= 32 << 10);
-    assert!(size_of::<SampledCall>() == 6 * 4 + 5 * 8 + 8 * SAMPLE_REGISTERS);
+    assert!(size_of::<SampledCall>() == 8 * 4 + 5 * 8 + 8 * SAMPLE_REGISTERS);
     assert!(
         size_of::<StackSample<MOST_CHUNKS>>()
             == size_of::<SampledCall>() + MOST_CHUNKS * CHUNK_BYTES

@@ -18,11 +18,17 @@
 )]
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
-mod evidence;
 mod file;
 mod hooks;
 mod kernel;
 mod maps;
+/// What a written byte came from: the part that runs in the kernel only.
+mod origin {
+    pub mod calls;
+    pub mod credit;
+    pub mod lock;
+    pub mod spaces;
+}
 mod request;
 mod rows;
 mod tasks;
@@ -41,8 +47,8 @@ use crate::{
 #[btf_tracepoint(function = "sys_enter")]
 fn sys_enter(ctx: BtfTracePointContext) -> i32 {
     let registers = Registers::of_tracepoint(&ctx);
-    if scope::concerns(tasks::may_follow_caller(registers)) {
-        scope::call(registers, ctx.arg(1), TypedPtr::current_task());
+    if tasks::may_follow_caller(registers) || scope::is_entered() {
+        count::enter(registers, ctx.arg(1), TypedPtr::current_task());
     }
     0
 }

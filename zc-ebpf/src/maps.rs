@@ -12,9 +12,9 @@ use aya_ebpf::{
 };
 use zc_ebpf::{
     BusyRow, CallId, CallSpec, Control, Epoch, ErrnoKey, FileKey, FileNumber, FileRoom, FileSeen,
-    KnownFile, LOSSES as LOSS_COUNT, Loss, Memory, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow,
-    OTHER_CALLS_BLOCKS, OtherCallsBlock, Part, Row, RowKey, SPEC_SLOTS, STREAM_FILES, Stream,
-    is_room_low, opaque::opaque, recorded,
+    KnownFile, LOSSES as LOSS_COUNT, Loss, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow,
+    OTHER_CALLS_BLOCKS, OtherCallsBlock, Part, Row, RowKey, SPEC_SLOTS, SharedMemory, is_room_low,
+    opaque::opaque, recorded,
 };
 
 use crate::kernel::entries::{Entries as _, fetch_add};
@@ -74,7 +74,7 @@ pub static NEAR_BUSY_ROWS: Array<NearBusyRow> =
 
 /// What reads have filled in each address space. An entry is allocated when a process first reads.
 #[map]
-pub static MEMORIES: HashMap<u32, Memory> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+pub static MEMORIES: HashMap<u32, SharedMemory> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
 /// The calls that have no rows, by their slot in [`SPECS`]. Few large entries: the kernel allocates
 /// each by itself at the start.
@@ -97,11 +97,6 @@ pub static FILE_ERRNOS: HashMap<ErrnoKey, u64> = HashMap::with_max_entries(1, BP
 /// The files that counted calls used.
 #[map]
 pub static FILES: HashMap<FileKey, KnownFile> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
-
-/// Sampled bytes of what was read from each file and written to it, by
-/// [`stream_slot`](zc_ebpf::stream_slot).
-#[map]
-pub static STREAMS: Array<Stream> = Array::with_max_entries(2 * STREAM_FILES, 0);
 
 /// Where the event of a file is put together: it is too large for the stack, and only the bytes
 /// that are filled are sent.
@@ -275,7 +270,7 @@ pub static EMPTY_ROW: Row = Row::EMPTY;
 pub static EMPTY_BUSY_ROW: BusyRow = BusyRow::EMPTY;
 
 /// New memories are copied from this one, for the same reason.
-pub static EMPTY_MEMORY: Memory = Memory::NOTHING;
+pub static NEW_MEMORY: SharedMemory = SharedMemory::NEW;
 
 /// Whether the trace is over. Programs are detached one after the other; what they see until then
 /// is not counted.

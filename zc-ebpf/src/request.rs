@@ -86,15 +86,6 @@ pub fn is_peek(task: &Task) -> bool {
     task.spec.fds == fds::READS && message_flags(task) & MSG_PEEK != 0
 }
 
-/// Whether the call under way lends its memory: the kernel sends what will be there when it gets to
-/// it.
-#[inline(always)]
-pub fn is_lent(task: &Task) -> bool {
-    /// `MSG_ZEROCOPY` of the kernel's include/linux/socket.h.
-    const MSG_ZEROCOPY: u64 = 0x400_0000;
-    task.spec.fds == fds::WRITES && message_flags(task) & MSG_ZEROCOPY != 0
-}
-
 /// The sum of the lengths in a `struct iovec[count]`, and whether it could be read. An element has
 /// two words, the second is the length.
 #[inline(always)]

@@ -2,7 +2,7 @@
 //! that, the row without files. Each of them may go on in a busy row.
 
 use aya_ebpf::{bindings::BPF_NOEXIST, maps::HashMap};
-use zc_ebpf::{BusyRow, CallId, Ends, ErrnoKey, Part, Row, RowKey};
+use zc_ebpf::{BusyRow, CallId, Ends, ErrnoKey, Fills, Part, Row, RowKey};
 
 use crate::{
     kernel::entries::{Entries as _, exchange},
@@ -166,7 +166,7 @@ pub fn part(key: RowKey) -> Option<&'static mut Part> {
         &Part {
             bytes: 0,
             calls: 0,
-            checked_calls: 0,
+            fills: Fills::NONE,
         },
     )
 }

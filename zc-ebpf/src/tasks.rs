@@ -12,7 +12,7 @@ use aya_ebpf::{
     macros::map,
     maps::{Array, HashMap},
 };
-use zc_ebpf::{Task, TaskSlot, pairing::FACTOR};
+use zc_ebpf::{FACTOR, Task, TaskSlot};
 
 use crate::kernel::{
     entries::{Entries as _, exchange, fetch_add},

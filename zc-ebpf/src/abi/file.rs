@@ -4,47 +4,53 @@
 /// belong to the same file (see [`FileSeen`]).
 pub type FileNumber = u32;
 
-/// In [`Ends::input`]: the call names only its output, and its buffer lies in a mapping of this
-/// file.
-pub const MAPPED: FileNumber = 1 << 31;
+/// Of a call under way: there is a file, but all numbers are taken.
+pub const NO_ROOM: FileNumber = (1 << 31) - 1;
 
-/// In [`Ends::input`]: the call names only its output, and a read had filled its buffer from this
-/// file (see [`Memory`](crate::Memory)).
-pub const FROM_BUFFER: FileNumber = 1 << 30;
+/// How it is known that bytes came from a file. A number, not an enum, because every bit pattern in
+/// a map must be valid.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct How(pub u32);
 
-/// Together with [`FROM_BUFFER`]: a sample differs from what was read, so the program changed bytes
-/// on the way.
-pub const CHANGED: FileNumber = 1 << 29;
-
-/// Together with [`FROM_BUFFER`]: no sample lies in what was written, so the address is the only
-/// evidence.
-pub const UNSAMPLED: FileNumber = 1 << 28;
-
-/// Together with [`FROM_BUFFER`]: the bytes are unchanged, but they may have been written to the
-/// same file before. No other file has both bits.
-pub const AGAIN: FileNumber = CHANGED | UNSAMPLED;
-
-/// In [`Ends`] of a call under way: there is a file, but all numbers are taken.
-pub const NO_ROOM: FileNumber = UNSAMPLED - 1;
+impl How {
+    /// The call names the file, or no file is known.
+    pub const NAMED: Self = Self(0);
+    /// A read had filled the memory from the file. The words that were compared are the same, or
+    /// none were.
+    pub const BUFFER: Self = Self(1);
+    /// As [`BUFFER`](Self::BUFFER), but a word differs: the program has changed the memory.
+    pub const CHANGED: Self = Self(2);
+    /// The memory is a mapping of the file.
+    pub const MAPPING: Self = Self(3);
+}
 
 /// The files that a call moves bytes between.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ends {
-    /// The file that bytes came from, or the file that a call acts on if it moves none. If the call
-    /// names only its output: the file of its buffer, marked with [`MAPPED`] or [`FROM_BUFFER`], or
-    /// else the file that the task read from last. 0: unknown.
+    /// The file that bytes came from, or the file that a call acts on if it moves none. 0: unknown,
+    /// or none.
     pub input: FileNumber,
+    /// How that is known.
+    pub how: How,
     /// The file that bytes went to. 0: unknown.
     pub output: FileNumber,
 }
 
 impl Ends {
     /// No file is known.
-    pub const NONE: Self = Self {
-        input: 0,
-        output: 0,
-    };
+    pub const NONE: Self = Self::named(0, 0);
+
+    /// The files that a call names.
+    #[inline(always)]
+    pub const fn named(input: FileNumber, output: FileNumber) -> Self {
+        Self {
+            input,
+            how: How::NAMED,
+            output,
+        }
+    }
 
     /// Whether no file is known.
     #[inline(always)]
@@ -56,6 +62,74 @@ impl Ends {
     #[inline(always)]
     pub const fn lack_room(self) -> bool {
         self.input == NO_ROOM || self.output == NO_ROOM
+    }
+}
+
+/// Reads that filled the memory which calls wrote, each counted once for each file that it was
+/// written to.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fills {
+    /// How many.
+    pub calls: u64,
+    /// How long they took, ns.
+    pub total_ns: u64,
+    /// How often reads are missing here, because their memory was written to too many files.
+    pub unknown: u64,
+}
+
+impl Fills {
+    /// None.
+    pub const NONE: Self = Self {
+        calls: 0,
+        total_ns: 0,
+        unknown: 0,
+    };
+
+    /// Adds others.
+    #[inline(always)]
+    pub const fn add(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.total_ns += other.total_ns;
+        self.unknown += other.unknown;
+    }
+}
+
+/// Where bytes that a call wrote came from.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The file. 0: the program's own memory.
+    pub file: FileNumber,
+    /// How that is known.
+    pub how: How,
+    /// How many bytes.
+    pub bytes: u64,
+    /// The reads that filled the memory.
+    pub fills: Fills,
+}
+
+impl Origin {
+    /// The program's own memory.
+    pub const NONE: Self = Self {
+        file: 0,
+        how: How::NAMED,
+        bytes: 0,
+        fills: Fills::NONE,
+    };
+
+    /// The files of a call that names `ends`, if its bytes came from here.
+    #[inline(always)]
+    pub const fn ends(&self, ends: Ends) -> Ends {
+        if self.file == 0 {
+            ends
+        } else {
+            Ends {
+                input: self.file,
+                how: self.how,
+                output: ends.output,
+            }
+        }
     }
 }
 
@@ -95,15 +169,6 @@ pub struct FileRoom {
 #[inline(always)]
 pub const fn is_room_low(last: FileNumber, given_up: u32, max_files: u32) -> bool {
     last.saturating_sub(given_up) > max_files / 4 * 3
-}
-
-/// Files below this number have [`Stream`](crate::Stream)s.
-pub const STREAM_FILES: FileNumber = 1 << 13;
-
-/// The slot of the stream of bytes that were read from a file, or written to it.
-#[inline(always)]
-pub const fn stream_slot(file: FileNumber, is_written: bool) -> u32 {
-    2 * file + is_written as u32
 }
 
 /// What the programs know of a [`FileKey`].

@@ -15,9 +15,8 @@ pub use events::{
     ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, event_kind,
 };
 pub use file::{
-    AGAIN, CHANGED, Ends, FILESYSTEM_BYTES, FROM_BUFFER, FileKey, FileNumber, FileRoom, FileSeen,
-    KnownFile, MAPPED, NAME_BYTES, NAMES_BYTES, NO_ROOM, ODD_GENERATION, STREAM_FILES, UNSAMPLED,
-    is_room_low, path_end, reported, stream_slot,
+    Ends, FILESYSTEM_BYTES, FileKey, FileNumber, FileRoom, FileSeen, Fills, How, KnownFile,
+    NAME_BYTES, NAMES_BYTES, NO_ROOM, ODD_GENERATION, Origin, is_room_low, path_end, reported,
 };
 pub use histogram::{BUCKETS, bucket_of};
 pub use kernel_fields::{ABSENT, KernelFields};

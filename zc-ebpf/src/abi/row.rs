@@ -2,7 +2,7 @@
 
 #[cfg(doc)]
 use crate::Task;
-use crate::{BUCKETS, CallId, Ends, ODD_EPOCH, TABLE_SLOTS, pairing::FACTOR};
+use crate::{BUCKETS, CallId, Ends, FACTOR, Fills, ODD_EPOCH, TABLE_SLOTS};
 
 /// After how many calls a row is busy.
 pub const FEW_CALLS: usize = 8;
@@ -55,13 +55,11 @@ pub struct Row {
     pub first_ns: u64,
     /// When the last call was entered: `CLOCK_MONOTONIC`, ns. 0 without any.
     pub last_ns: u64,
-    /// When the first call returned that moved bytes, or peeked at them: `CLOCK_MONOTONIC`, ns. 0
-    /// without any.
-    pub moved_ns: u64,
-    /// The part of [`bytes`](Self::bytes) that came from the file in [`Ends::input`].
-    pub paired_bytes: u64,
-    /// Calls whose bytes were sampled both when they were read and when they were written.
-    pub checked_calls: u64,
+    /// The part of [`bytes`](Self::bytes) that came from [`Ends::input`], of calls that do not name
+    /// it.
+    pub input_bytes: u64,
+    /// The reads that filled the memory with these bytes.
+    pub fills: Fills,
     /// Calls that returned 0 where the result is a number of bytes.
     pub zero_calls: u64,
     /// Calls that moved something, but less than they asked for.
@@ -108,6 +106,8 @@ pub struct NearBusyRow {
     pub is_taken: u64,
     /// The key of the row.
     pub key: RowKey,
+    /// Unused; keeps the layout free of padding.
+    pub reserved: u32,
     /// The row.
     pub busy: BusyRow,
 }
@@ -123,6 +123,7 @@ impl NearBusyRow {
             call: 0,
             ends: Ends::NONE,
         },
+        reserved: 0,
         busy: BusyRow::EMPTY,
     };
 }
@@ -133,7 +134,9 @@ impl RowKey {
     #[inline(always)]
     pub const fn near_place(&self) -> u32 {
         let caller = (self.task as u64) << 32 | self.call as u64;
-        let files = (self.ends.input as u64) << 32 | self.ends.output as u64;
+        let files = (self.ends.input as u64) << 32
+            | (self.ends.output as u64) << 2
+            | self.ends.how.0 as u64;
         let mixed = (caller.wrapping_mul(FACTOR) ^ files).wrapping_mul(FACTOR) >> 32;
         mixed as u32 & (NEAR_BUSY_ROWS_OF_EPOCH - 1)
             | if self.call & ODD_EPOCH == 0 {
@@ -161,9 +164,8 @@ impl Row {
         total_ns: 0,
         first_ns: 0,
         last_ns: 0,
-        moved_ns: 0,
-        paired_bytes: 0,
-        checked_calls: 0,
+        input_bytes: 0,
+        fills: Fills::NONE,
         zero_calls: 0,
         short_calls: 0,
         without_files: 0,
@@ -179,13 +181,12 @@ impl Row {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part {
     /// How many bytes. They are in [`Row::bytes`] of the calls' rows, but not in
-    /// [`Row::paired_bytes`].
+    /// [`Row::input_bytes`].
     pub bytes: u64,
     /// Calls that wrote some of these bytes.
     pub calls: u64,
-    /// Calls among them whose bytes were sampled both when they were read and when they were
-    /// written.
-    pub checked_calls: u64,
+    /// The reads that filled the memory with these bytes.
+    pub fills: Fills,
 }
 
 /// Failed calls of a thread, by errno.
@@ -276,10 +277,7 @@ mod tests {
             let key = RowKey {
                 task,
                 call: 1,
-                ends: Ends {
-                    input: task % 7,
-                    output: 0,
-                },
+                ends: Ends::named(task % 7, 0),
             };
             let odd = RowKey {
                 call: key.call | ODD_EPOCH,
@@ -296,16 +294,7 @@ mod tests {
     fn the_rows_of_a_few_tasks_that_copy_mostly_have_places_of_their_own() {
         let mut taken = [0; NEAR_BUSY_ROWS_OF_EPOCH as usize];
         for task in 100..110 {
-            let ends = [
-                Ends {
-                    input: 3,
-                    output: 0,
-                },
-                Ends {
-                    input: 3,
-                    output: 4,
-                },
-            ];
+            let ends = [Ends::named(3, 0), Ends::named(3, 4)];
             for (call, ends) in (0..).zip(ends) {
                 taken[RowKey { task, call, ends }.near_place() as usize] += 1;
             }

@@ -1,6 +1,6 @@
 //! The state of a task that is followed.
 
-use crate::{CallId, CallSpec, CopyLoop, Ends, FileNumber, OtherCalls, UnwrittenRead};
+use crate::{CallId, CallSpec, Ends, FileNumber, Origin, OtherCalls};
 
 /// A task that is followed. Only the task itself writes this, and its creator before the task can
 /// run.
@@ -29,19 +29,16 @@ pub struct Task {
     pub interrupted: CallId,
     /// What is known of that call.
     pub interruption: Interrupted,
-    /// The files of the call that was entered last.
+    /// The files that the call names which was entered last.
     pub ends: Ends,
+    /// The kernel's count of changes to its mappings, as it was at its last write. 0: unknown.
+    pub mapping_changes: u32,
     /// The arguments of the call that was entered last.
     pub arguments: Arguments,
     /// The outcome of the call that returned last.
     pub outcome: Outcome,
     /// What to do with the call that was entered last.
     pub spec: CallSpec,
-    /// What it has read and not yet written, judged by the order of its calls.
-    pub unwritten_read: UnwrittenRead,
-    /// The loop in which it copies. As long as it goes on, it is the only task that uses this
-    /// address space.
-    pub copy_loop: CopyLoop,
     /// The mapping that it wrote from last.
     pub mapping: Mapping,
     /// The descriptor that it read from last.
@@ -57,9 +54,6 @@ pub struct Task {
     pub owns_space: u32,
     /// The range of [`Memory`](crate::Memory) that its last read filled.
     pub last_range: u32,
-    /// [`Memory::generation`](crate::Memory::generation) at its last read.
-    /// [`unwritten_read`](Self::unwritten_read) is valid as long as it is the same.
-    pub generation: u32,
     /// 1: the call that was entered last came through the 32-bit entry, so its words have 4 bytes.
     pub compat: u32,
     /// Which programs ran for it while it was not [`ACTIVE`](phase::ACTIVE), as bits of [`hook`]. A
@@ -81,8 +75,6 @@ pub struct Task {
     /// 1: it has read something, so its address space may have an entry in
     /// [`maps::MEMORIES`](crate::maps::MEMORIES).
     pub has_memory: u32,
-    /// Unused; keeps the layout free of padding.
-    pub reserved: u32,
     /// Its calls without rows.
     pub other_calls: OtherCalls,
 }
@@ -108,6 +100,12 @@ impl Task {
     #[inline(always)]
     pub const fn may_have_memory(&self) -> bool {
         self.has_memory | self.shares_space | self.has_ring != 0
+    }
+
+    /// The files of the call that returned last, with the origin of its bytes.
+    #[inline(always)]
+    pub const fn row_ends(&self) -> Ends {
+        self.outcome.origin.ends(self.ends)
     }
 
     /// Forgets which files its descriptors stand for, because that may change now.
@@ -145,14 +143,14 @@ pub struct Outcome {
     pub duration_ns: u64,
     /// The size asked for.
     pub requested_bytes: u64,
-    /// See [`Row::paired_bytes`](crate::Row::paired_bytes).
-    pub paired_bytes: u64,
+    /// Where the bytes came from that it wrote: the most of them.
+    pub origin: Origin,
     /// 1: the size asked for could not be read.
     pub request_unknown: u32,
     /// 1: the result is the number of bytes that were moved.
     pub returns_bytes: u32,
-    /// See [`Row::checked_calls`](crate::Row::checked_calls).
-    pub checked_calls: u32,
+    /// Unused; keeps the layout free of padding.
+    pub reserved: u32,
     /// The call.
     pub call: CallId,
 }
@@ -201,8 +199,7 @@ pub struct Mapping {
     /// The kernel's count of changes to the task's mappings at that time. As long as it stays the
     /// same, this mapping is valid.
     pub changes: u32,
-    /// The file, marked with [`MAPPED`](crate::MAPPED). 0: bytes that are written from there come
-    /// from no file.
+    /// The file. 0: bytes that are written from there come from no file.
     pub file: FileNumber,
 }
 

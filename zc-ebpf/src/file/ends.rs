@@ -1,42 +1,32 @@
 //! Finds the files of a call. That happens at its entry: by its exit, another thread may have
 //! closed a descriptor and opened it again.
 
-use zc_ebpf::{ABSENT, Ends, FileNumber, Mapping, Task, fds, recorded};
+use zc_ebpf::{ABSENT, Ends, FileNumber, Task, fds, recorded};
 
 use crate::{
     file::identify::{self, FOR_WRITING, NO_FD},
-    file::mapping,
-    kernel::fields::{TypedPtr, offset_of_field},
+    kernel::fields::offset_of_field,
     kernel::helpers::read_user,
     maps::records,
     request::{FICLONE, FICLONERANGE},
 };
 
-/// The files of the call that the current task enters.
+/// The files that the call names which the current task enters.
 #[inline(always)]
-pub fn of(task: &mut Task, current: TypedPtr) -> Ends {
+pub fn named(task: &mut Task) -> Ends {
     if !names_files(task) {
         return Ends::NONE;
     }
-    find(task, identify::number, |task| {
-        mapping::source(task, current)
-    })
+    find(task, identify::number)
 }
 
 /// The files of a call whose entry was not seen. This is slower, and quicker to verify.
 #[inline(always)]
-pub fn of_unseen(task: &mut Task) -> Ends {
+pub fn named_unseen(task: &mut Task) -> Ends {
     if !names_files(task) {
         return Ends::NONE;
     }
-    let ends = find(
-        task,
-        |_, fd, side| identify::number_unseen(fd, side),
-        mapping::source_unseen,
-    );
-    // It was looked up without the kernel's count of changes.
-    task.mapping = Mapping::NONE;
-    ends
+    find(task, |_, fd, side| identify::number_unseen(fd, side))
 }
 
 /// Whether the call in the task names files, and they are recorded.
@@ -45,14 +35,9 @@ fn names_files(task: &Task) -> bool {
     task.spec.fds != fds::NONE && offset_of_field!(task_files) != ABSENT && records(recorded::FILES)
 }
 
-/// The files of the call in the task: `number` finds those of its descriptors, `mapped` the one
-/// that it writes from.
+/// The files of the call in the task; `number` finds those of its descriptors.
 #[inline(always)]
-fn find(
-    task: &mut Task,
-    number: impl Fn(&mut Task, u64, u32) -> FileNumber,
-    mapped: impl Fn(&mut Task) -> FileNumber,
-) -> Ends {
+fn find(task: &mut Task, number: impl Fn(&mut Task, u64, u32) -> FileNumber) -> Ends {
     let spec = task.spec;
     let first = task.arguments.get(spec.first);
     let (from, to, side) = match spec.fds {
@@ -73,15 +58,9 @@ fn find(
     let output = number(task, to, side);
     let input = number(task, from, identify::INPUT);
     match spec.fds {
-        fds::PIPE if output & FOR_WRITING == 0 => Ends {
-            input: output,
-            output: 0,
-        },
-        fds::PIPE | fds::WRITES if spec.fds == fds::PIPE || spec.returns_bytes != 0 => Ends {
-            input: mapped(task),
-            output: output & !FOR_WRITING,
-        },
-        _ => Ends { input, output },
+        fds::PIPE if output & FOR_WRITING == 0 => Ends::named(output, 0),
+        fds::PIPE => Ends::named(0, output & !FOR_WRITING),
+        _ => Ends::named(input, output),
     }
 }
 

@@ -1,17 +1,16 @@
-//! Finds the mapped file that the buffer of a write lies in.
+//! Finds the mapped file that written memory lies in.
 
 use core::ffi::c_void;
 
 use aya_ebpf::{bindings::task_struct, helpers::generated::bpf_find_vma};
-use zc_ebpf::{ABSENT, FileNumber, MAPPED, Mapping, NO_ROOM, Task};
+use zc_ebpf::{ABSENT, FileNumber, Loss, Mapping, NO_ROOM, Task};
 
 use crate::{
-    evidence::buffers,
     file::identify,
     kernel::argument,
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::current_task,
-    kernel::registers::untagged,
+    maps::count_loss,
 };
 
 /// `VM_WRITE` and `VM_SHARED` of the kernel's include/linux/mm.h.
@@ -25,45 +24,42 @@ const S_IFMT: u16 = 0o17_0000;
 const S_IFREG: u16 = 0o10_0000;
 const S_IFBLK: u16 = 0o6_0000;
 
-/// The file that the buffer of a write is a mapping of, with [`MAPPED`]. 0: it is not in the
-/// mapping of a file.
+/// `EBUSY` of the kernel's include/uapi/asm-generic/errno-base.h: another thread changes the
+/// mappings.
+const EBUSY: i64 = 16;
+
+/// Notes the kernel's count of changes to the mappings of the task, by which [`source_at`] knows
+/// whether what it has looked up is still true.
 #[inline(always)]
-pub fn source(task: &mut Task, current: TypedPtr) -> FileNumber {
-    if offset_of_field!(vma_file) == ABSENT {
-        return 0;
+pub fn note_changes(task: &mut Task, current: TypedPtr) {
+    if offset_of_field!(mm_changes) != ABSENT {
+        let mm: TypedPtr = current.load(offset_of_field!(task_mm));
+        task.mapping_changes = mm.load(offset_of_field!(mm_changes));
     }
-    let address = untagged(buffers::first(task));
-    if offset_of_field!(mm_changes) == ABSENT {
-        return look_up_mapping(task, address, 0);
-    }
-    let mm: TypedPtr = current.load(offset_of_field!(task_mm));
-    let changes = mm.load(offset_of_field!(mm_changes));
-    let last = &task.mapping;
-    // Where a mapped file ends may change without a change of the mappings.
-    if last.file == 0 && last.changes == changes && last.start <= address && address < last.end {
-        return 0;
-    }
-    look_up_mapping(task, address, changes)
 }
 
-/// As [`source`], for a call whose entry was not seen.
-#[inline(always)]
-pub fn source_unseen(task: &mut Task) -> FileNumber {
-    if offset_of_field!(vma_file) == ABSENT {
-        return 0;
-    }
-    let address = untagged(buffers::first(task));
-    look_up_mapping(task, address, 0)
-}
-
-/// Looks up the mapping, and remembers it for this call and, if it is of no file, for the next
-/// ones.
+/// The file that the task's memory at this address is a mapping of; how far it reaches is in
+/// [`Task::mapping`]. 0: it is no mapping of a file. A global function, so that the verifier checks
+/// it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn look_up_mapping(task: *mut Task, address: u64, changes: u32) -> FileNumber {
+pub extern "C" fn source_at(task: *mut Task, address: u64) -> FileNumber {
     let Some(task) = argument::as_mut(task) else {
         return 0;
     };
+    if offset_of_field!(vma_file) == ABSENT {
+        return 0;
+    }
+    let last = &task.mapping;
+    // Where a mapped file ends may change without a change of the mappings.
+    let is_known = offset_of_field!(mm_changes) != ABSENT
+        && last.file == 0
+        && last.changes == task.mapping_changes
+        && last.start <= address
+        && address < last.end;
+    if is_known {
+        return 0;
+    }
     let mut found = Found {
         start: 0,
         end: 0,
@@ -83,13 +79,16 @@ extern "C" fn look_up_mapping(task: *mut Task, address: u64, changes: u32) -> Fi
             0,
         )
     };
+    if result == -EBUSY {
+        count_loss(Loss::ContendedMemory);
+    }
     if result != 0 {
         return 0;
     }
     let mapping = Mapping {
         start: found.start,
         end: found.end,
-        changes,
+        changes: task.mapping_changes,
         file: file_of(&found),
     };
     task.mapping = mapping;
@@ -147,7 +146,7 @@ fn end_of_file(vma: KernelPtr, start: u64) -> u64 {
     }
 }
 
-/// The number of the mapped file, with [`MAPPED`]. 0 if bytes from the mapping do not count as
+/// The number of the mapped file. 0 if bytes from the mapping do not count as
 /// coming from a file.
 #[inline(always)]
 fn file_of(found: &Found) -> FileNumber {
@@ -164,7 +163,7 @@ fn file_of(found: &Found) -> FileNumber {
     }
     match identify::number_of(found.file) {
         0 | NO_ROOM => 0,
-        number => number | MAPPED,
+        number => number,
     }
 }
 

@@ -1,20 +1,20 @@
 //! Counts calls, at every entry and exit of a followed task.
 
 use zc_ebpf::{
-    ABSENT, Arguments, BusyRow, COMPAT, Ends, FEW_CALLS, Interrupted, Loss, NO_CALL, Outcome, Row,
-    Task, bucket_of, entry, fds, fills, hook, is_restart, opaque::opaque, other, phase, recorded,
-    requested, selected, spec_slot,
+    ABSENT, Arguments, BusyRow, COMPAT, Ends, FEW_CALLS, Interrupted, Loss, NO_CALL, Origin,
+    Outcome, Row, Task, bucket_of, entry, fds, fills, hook, is_restart, opaque::opaque, other,
+    phase, recorded, requested, selected, spec_slot,
 };
 
 use crate::{
-    evidence::{buffers, copy_loop},
     file::ends,
-    hooks::{failed_paths, others, sample},
+    hooks::{failed_paths, others, sample, scope},
     kernel::argument,
     kernel::fields::{TypedPtr, offset_of_field},
     kernel::helpers::now_ns,
     kernel::registers::{Numbered, Registers},
     maps::{count_loss, is_over, records, spec, store_spec},
+    origin::{calls, spaces},
     request, rows, tasks,
 };
 
@@ -28,12 +28,15 @@ const MAX_ERRNO: i64 = 4095;
 /// tables.
 const RING_CALLS: core::ops::RangeInclusive<u16> = 425..=427;
 
-/// The current task, which is followed, enters the kernel for a call.
+/// The current task enters the kernel for a call.
 #[inline(always)]
-pub fn enter(task: &mut Task, current: TypedPtr, registers: Registers, number: i64) {
+pub fn enter(registers: Registers, number: i64, current: TypedPtr) {
     if is_over() {
         return;
     }
+    let Some(task) = tasks::of_current(current) else {
+        return scope::note_untraced(registers, number);
+    };
     if task.interrupted != NO_CALL {
         record_interrupted(task);
     }
@@ -47,18 +50,17 @@ pub fn enter(task: &mut Task, current: TypedPtr, registers: Registers, number: i
     if !is_counted || !fds::only_used(task.spec.fds) {
         task.forget_descriptors();
         if RING_CALLS.contains(&(number as u16)) {
-            copy_loop::end(task);
             task.has_ring = 1;
         }
     }
     if task.phase != phase::ACTIVE {
         task.hooks |= hook::SYS_ENTER;
     } else if records(recorded::PAIRING) {
-        buffers::overwrite(task);
+        spaces::overwrite(task);
     }
     if is_counted {
         if task.phase == phase::ACTIVE {
-            task.ends = ends::of(task, current);
+            task.ends = ends::named(task);
         }
     } else {
         task.call = NO_CALL;
@@ -137,6 +139,7 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
         return others::returned(task);
     }
     task.outcome.call = task.call;
+    task.outcome.origin.file = 0;
     task.call = NO_CALL;
     request::measure(task);
     if is_error(result) && is_restart(-result as u32) {
@@ -149,8 +152,8 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
         };
         return;
     }
-    if records(recorded::PAIRING) && !is_unseen {
-        buffers::moved(task);
+    if records(recorded::PAIRING) {
+        calls::moved(task, current, is_unseen);
     }
     let is_peek = request::is_peek(task);
     task.outcome.returns_bytes = u32::from(task.spec.returns_bytes != 0 && !is_peek);
@@ -177,15 +180,13 @@ fn find_unseen(task: &mut Task, registers: Registers) {
         registers.arguments_at_exit(compat)
     });
     if is_counted {
-        task.ends = ends::of_unseen(task);
+        task.ends = ends::named_unseen(task);
     } else {
         task.call = NO_CALL;
         others::enter(task);
     }
     task.entry = entry::UNSEEN;
     task.outcome.duration_ns = Outcome::UNTIMED;
-    task.outcome.paired_bytes = 0;
-    task.outcome.checked_calls = 0;
 }
 
 /// The current task exits. The call under way never returns, nor does one that was interrupted and
@@ -208,6 +209,7 @@ pub fn abandon(task: &mut Task) {
         return;
     }
     task.outcome.call = call;
+    task.outcome.origin.file = 0;
     task.outcome.result = Outcome::NEVER;
     task.outcome.duration_ns = Outcome::UNTIMED;
     count_in_rows(task, 0);
@@ -226,10 +228,10 @@ extern "C" fn record_interrupted(task: *mut Task) -> u32 {
         result: -i64::from(interruption.errno),
         duration_ns: interruption.duration_ns,
         requested_bytes: interruption.requested_bytes,
-        paired_bytes: 0,
+        origin: Origin::NONE,
         request_unknown: interruption.request_unknown,
         returns_bytes: 0,
-        checked_calls: 0,
+        reserved: 0,
         call: task.interrupted,
     };
     task.interrupted = NO_CALL;
@@ -251,7 +253,7 @@ fn record(task: &mut Task) -> u32 {
     if errno == 0
         && task.has_busy_rows != 0
         && records(recorded::ROWS)
-        && let Some(busy) = rows::busy(task.serial, outcome.call, task.ends)
+        && let Some(busy) = rows::busy(task.serial, outcome.call, task.row_ends())
     {
         return sample::counted(add_to_busy_row(busy, task, 0), false);
     }
@@ -266,7 +268,7 @@ extern "C" fn count_in_rows(task: *mut Task, errno: u32) -> u32 {
     let Some(task) = argument::as_mut(task).filter(|_| records(recorded::ROWS)) else {
         return 0;
     };
-    if !rows::files_of(task.ends).is_none() {
+    if !rows::files_of(task.row_ends()).is_none() {
         let counted = count_in_row(task, errno, 1);
         if counted != UNCOUNTED {
             return counted as u32;
@@ -292,7 +294,7 @@ extern "C" fn count_in_row(task: *mut Task, errno: u32, has_files: u32) -> u64 {
     let ends = if has_files == 0 {
         Ends::NONE
     } else {
-        task.ends
+        task.row_ends()
     };
     let Some(place) = rows::place(task.serial, task.outcome.call, ends, errno) else {
         return UNCOUNTED;
@@ -317,7 +319,7 @@ extern "C" fn add_call(row: *mut Row, task: *mut Task, has_files: u32) -> u64 {
     let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_mut(task)) else {
         return 0;
     };
-    let without_files = has_files == 0 && !task.ends.is_none();
+    let without_files = has_files == 0 && !task.row_ends().is_none();
     if task.outcome.result == Outcome::NEVER {
         begin(row, task, without_files);
         row.unfinished += 1;
@@ -329,7 +331,7 @@ extern "C" fn add_call(row: *mut Row, task: *mut Task, has_files: u32) -> u64 {
         let ends = if has_files == 0 {
             Ends::NONE
         } else {
-            task.ends
+            task.row_ends()
         };
         let Some(busy) = rows::make_busy(task.serial, task.outcome.call, ends) else {
             return UNCOUNTED;
@@ -454,12 +456,14 @@ fn add_to_row(row: &mut Row, task: &Task, without_files: bool) {
         row.errors += 1;
     } else if outcome.returns_bytes != 0 {
         row.bytes += outcome.result as u64;
-        row.paired_bytes += outcome.paired_bytes;
-        row.checked_calls += u64::from(outcome.checked_calls);
         row.zero_calls += u64::from(outcome.result == 0);
         if outcome.request_unknown == 0 && outcome.result != 0 {
             row.short_calls += u64::from((outcome.result as u64) < outcome.requested_bytes);
         }
+    }
+    if outcome.origin.file != 0 {
+        row.input_bytes += outcome.origin.bytes;
+        row.fills.add(outcome.origin.fills);
     }
     match row.requested_bytes.checked_add(outcome.requested_bytes) {
         Some(sum) if outcome.request_unknown == 0 => row.requested_bytes = sum,
@@ -467,11 +471,6 @@ fn add_to_row(row: &mut Row, task: &Task, without_files: bool) {
         _ => row.requested_unknown += 1,
     }
     let ns = outcome.duration_ns;
-    // What a call peeked at, or received as messages, is in the program's memory, too.
-    let has_read = task.spec.fds == fds::READS && outcome.result > 0;
-    if row.moved_ns == 0 && (row.bytes != 0 || has_read) {
-        row.moved_ns = task.entered_ns + if ns == Outcome::UNTIMED { 0 } else { ns };
-    }
     if ns == Outcome::UNTIMED {
         return;
     }

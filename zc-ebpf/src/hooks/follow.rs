@@ -7,13 +7,12 @@
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_log_ebpf::debug;
 use zc_ebpf::{
-    ABSENT, ARGS_BYTES, Arguments, COMM_BYTES, CallSpec, Control, CopyLoop, Descriptor, Ended,
-    Ends, EventHeader, Exec, Interrupted, Loss, Mapping, NO_CALL, OtherCalls, Outcome, Task,
-    UnwrittenRead, armed, entry, event_kind, hook, other, phase,
+    ABSENT, ARGS_BYTES, Arguments, COMM_BYTES, CallSpec, Control, Descriptor, Ended, Ends,
+    EventHeader, Exec, Interrupted, Loss, Mapping, NO_CALL, Origin, OtherCalls, Outcome, Task,
+    armed, entry, event_kind, hook, other, phase,
 };
 
 use crate::{
-    evidence::copy_loop,
     hooks::{count, sample},
     kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
@@ -60,7 +59,6 @@ impl Creator {
     fn of(task: &mut Task, parent: KernelPtr, child: KernelPtr) -> Self {
         let shares_memory = have_same(parent, child, offset_of_field!(task_mm));
         if shares_memory {
-            copy_loop::end(task);
             task.shares_space = 1;
         }
         let shares_files = have_same(parent, child, offset_of_field!(task_files));
@@ -128,20 +126,19 @@ pub static NEW_TASK: Task = Task {
         duration_ns: 0,
     },
     ends: Ends::NONE,
+    mapping_changes: 0,
     arguments: Arguments { values: [0; 8] },
     outcome: Outcome {
         result: 0,
         duration_ns: 0,
         requested_bytes: 0,
-        paired_bytes: 0,
+        origin: Origin::NONE,
         request_unknown: 0,
         returns_bytes: 0,
-        checked_calls: 0,
+        reserved: 0,
         call: NO_CALL,
     },
     spec: CallSpec::NONE,
-    unwritten_read: UnwrittenRead::NOTHING,
-    copy_loop: CopyLoop::NONE,
     mapping: Mapping::NONE,
     last_input: Descriptor::NONE,
     last_output: Descriptor::NONE,
@@ -149,7 +146,6 @@ pub static NEW_TASK: Task = Task {
     space: 0,
     owns_space: 0,
     last_range: 0,
-    generation: 0,
     compat: 0,
     hooks: 0,
     slot: 0,
@@ -158,7 +154,6 @@ pub static NEW_TASK: Task = Task {
     shares_space: 0,
     has_busy_rows: 0,
     has_memory: 0,
-    reserved: 0,
     other_calls: OtherCalls::NONE,
 };
 
@@ -280,9 +275,6 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     state.phase = phase::ACTIVE;
     // A thread that was not the leader takes over the leader's id.
     state.tid = state.pid;
-    // The new program has nothing of what the old one had read.
-    state.unwritten_read = UnwrittenRead::NOTHING;
-    state.copy_loop = CopyLoop::NONE;
     state.mapping = Mapping::NONE;
     if let Some(control) = CONTROL.entry(0) {
         end_space(state);

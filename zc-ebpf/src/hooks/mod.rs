@@ -7,5 +7,6 @@ pub mod follow;
 mod not_preempted;
 mod others;
 pub mod ring;
+pub mod ring_buffers;
 mod sample;
 pub mod scope;

@@ -30,8 +30,8 @@ const IS_WORKER: u32 = 0x10 | 0x4000;
 #[tracepoint]
 fn sys_enter_event(ctx: TracePointContext) -> u32 {
     let current = TypedPtr::current_task();
-    if scope::concerns(tasks::may_follow_current(current)) {
-        scope::call(
+    if tasks::may_follow_current(current) || scope::is_entered() {
+        count::enter(
             Registers::of_current(),
             read::<i64, { records::CALL_NUMBER.offset }>(&ctx),
             current,

@@ -7,20 +7,22 @@
 
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
-    ABSENT, CallId, CallSpec, Ends, FROM_BUFFER, FileKey, FileNumber, INVALID_OPERATION, Loss,
-    NO_ROOM, RING, Task, UNKNOWN_OPERATION, fds, fills, hook, operation_slot, pairing::memory,
-    phase, recorded,
+    ABSENT, CallId, CallSpec, Ends, FileKey, FileNumber, INVALID_OPERATION, Loss, NO_ROOM, Origin,
+    RING, RowKey, Task, UNKNOWN_OPERATION, fds, fills, hook, operation_slot, phase, recorded,
 };
 
 use crate::{
-    evidence::lock::{lock, unlock},
-    evidence::{buffers, ranges},
     file::identify,
-    hooks::count::is_error,
+    hooks::{
+        count::is_error,
+        ring_buffers::{self, RingCall, intent},
+    },
+    kernel::argument,
     kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::{current_task, now_ns},
     maps::{count_loss, is_over, records, spec},
+    origin::spaces::forget,
     rows::{self, Place},
     tasks,
 };
@@ -36,14 +38,6 @@ const NOTIFICATION: u32 = 1 << 3;
 /// `SPLICE_F_FD_IN_FIXED` of the same file: the input is a registered file, not a descriptor.
 const INPUT_IS_REGISTERED: u32 = 1 << 31;
 
-/// `IOSQE_BUFFER_SELECT` of the same file: the ring chooses the buffer.
-const BUFFER_SELECT: u32 = 1 << 5;
-/// `IORING_OP_READ_FIXED`, `IORING_OP_WRITE_FIXED`, `IORING_OP_READ` and `IORING_OP_WRITE` of the
-/// same file: the operations with one buffer, which is in `struct io_rw`.
-const ONE_BUFFER: [u8; 4] = [4, 5, 22, 23];
-/// The hint for [`ranges::fill`] and [`ranges::take`] if there is none: no range of
-/// [`Memory`](zc_ebpf::Memory) has this index.
-const NO_HINT: u32 = u32::MAX;
 /// `IORING_OP_NOP` of the kernel's `include/uapi/linux/io_uring.h`.
 const NOP: u32 = 0;
 /// `EINVAL` of the kernel's include/uapi/asm-generic/errno-base.h.
@@ -59,6 +53,8 @@ pub struct Maker {
     serial: u32,
     /// [`Task::space`] of it.
     space: u32,
+    /// The address of its `mm_struct`.
+    mm: u64,
 }
 
 /// Address of a ring that a thread of the kernel polls -> the followed task that made it.
@@ -72,6 +68,8 @@ struct Credit {
     serial: u32,
     /// [`Task::space`] of it.
     space: u32,
+    /// The address of its `mm_struct`.
+    mm: u64,
 }
 
 /// The current task has created a ring.
@@ -86,6 +84,7 @@ pub fn created(ring: KernelPtr, flags: u32) {
         task: current,
         serial: task.serial,
         space: task.space,
+        mm: mm_of(current),
     };
     if POLLED_RINGS.insert(ring as u64, maker, 0).is_err() {
         count_loss(Loss::UncountedCall);
@@ -102,17 +101,22 @@ pub fn submitted(request: KernelPtr) {
     if flags & SKIP_SUCCESS != 0 {
         count_loss(Loss::SilentOperation);
     }
-    let operation = operation(request);
-    if may_fill(operation) {
-        match buffer(request) {
-            Some(buffer) => overwrite(credit.space, buffer),
-            None => {
-                buffers::forget(credit.space);
-            }
+    let (_, spec) = operation(request);
+    if records(recorded::PAIRING) {
+        ring_buffers::note_vector(request, is_current(credit));
+        if may_fill(spec) {
+            // The kernel may write there from now on.
+            let mut clearing = RingCall {
+                bytes: u64::MAX,
+                intent: intent::CLEAR,
+                ..RingCall::new(credit.space)
+            };
+            ring_buffers::exchange_buffers(request as u64, &raw mut clearing);
         }
     }
-    let names_two = operation.is_some_and(|(_, spec)| spec.fds == fds::COPIES);
-    if names_two && let Some(input) = splice_input(request) {
+    if spec.fds == fds::COPIES
+        && let Some(input) = splice_input(request)
+    {
         // If there is no room, the operation is counted without its files.
         let _ = RING_INPUTS.insert(request as u64, input, 0);
     }
@@ -161,144 +165,52 @@ pub fn completed(ring: KernelPtr, request: KernelPtr) {
     if flags & NOTIFICATION != 0 {
         return;
     }
-    let operation = operation(request);
-    let Some((call, spec)) = operation else {
-        buffers::forget(credit.space);
-        return;
-    };
+    let (call, spec) = operation(request);
     let Some(result) = fields::probe::<i32>(request, offset_of_field!(request_result)) else {
         return;
     };
-    let mut ends = ends(request, spec);
-    let mut paired_bytes = 0;
-    let moved = Buffer {
-        bytes: if result > 0 { result as u64 } else { 0 },
-        ..buffer(request).unwrap_or(Buffer::NONE)
-    };
-    if moved.start == 0 {
-        if may_fill(operation) {
-            buffers::forget(credit.space);
-        }
-    } else if spec.fds == fds::READS {
-        fill(credit.space, ends.input, moved);
-    } else if spec.fds == fds::WRITES {
-        let settled = take(credit, call, ends.output, moved);
-        if settled != 0 {
-            ends.input = settled as FileNumber | FROM_BUFFER;
-            paired_bytes = settled >> 32;
-        }
-    }
+    let ends = ends(request, spec);
     let is_invalid = call == RING | NOP && result == -EINVAL;
     let call = if is_invalid {
         RING | INVALID_OPERATION
     } else {
         call
     };
-    let returns = if spec.returns_bytes == 0 {
-        0
-    } else {
-        RETURNS_BYTES
+    let intent = match spec.fds {
+        fds::WRITES => intent::CREDIT,
+        fds::READS if ends.input != 0 && ends.input != NO_ROOM => intent::FILL,
+        _ => intent::CLEAR,
     };
-    let files = u64::from(ends.input) << 32 | u64::from(ends.output);
-    record_operation(
-        who(credit, call),
-        files,
-        result.into(),
-        returns,
-        paired_bytes,
-    );
-}
-
-/// The buffer of an operation.
-#[derive(Clone, Copy)]
-struct Buffer {
-    start: u64,
-    bytes: u64,
-}
-
-impl Buffer {
-    /// Unknown.
-    const NONE: Self = Self { start: 0, bytes: 0 };
-}
-
-/// Whether an operation may write into memory of its process. True if the operation is unknown.
-#[inline(always)]
-fn may_fill(operation: Option<(CallId, CallSpec)>) -> bool {
-    operation.is_none_or(|(_, spec)| spec.fds == fds::READS || spec.fills != fills::NONE)
-}
-
-/// The buffer of a plain read or write. `None` if the operation names its buffers in another way,
-/// or lets the ring choose one.
-#[inline(always)]
-fn buffer(request: KernelPtr) -> Option<Buffer> {
-    let opcode: u8 = fields::probe(request, offset_of_field!(request_opcode))?;
-    let flags: u32 = fields::probe(request, offset_of_field!(request_flags))?;
-    if !ONE_BUFFER.contains(&opcode) || flags & BUFFER_SELECT != 0 {
-        return None;
-    }
-    let bytes: u32 = fields::probe(request, offset_of_field!(rw_length))?;
-    Some(Buffer {
-        start: fields::probe(request, offset_of_field!(rw_address))?,
-        bytes: bytes.into(),
-    })
-}
-
-#[inline(always)]
-fn overwrite(space: u32, buffer: Buffer) {
-    let Some(memory) = buffers::memory_of(space, false) else {
-        return;
+    let mut completed = RingCall {
+        key: RowKey {
+            task: credit.serial,
+            call,
+            ends,
+        },
+        bytes: match intent {
+            intent::CLEAR => u64::MAX,
+            _ if result > 0 => result as u64,
+            _ => 0,
+        },
+        result: result.into(),
+        returns_bytes: spec.returns_bytes.into(),
+        intent,
+        is_readable: is_current(credit).into(),
+        ..RingCall::new(credit.space)
     };
-    if lock(memory, true) {
-        memory::clear(
-            memory,
-            buffer.start,
-            buffer.start.saturating_add(buffer.bytes),
-        );
-        unlock(memory);
+    if records(recorded::PAIRING) {
+        if spec.fds == fds::WRITES || may_fill(spec) {
+            ring_buffers::exchange_buffers(request as u64, &raw mut completed);
+        }
+        ring_buffers::forget_vector(request);
     }
+    record_operation(&raw const completed);
 }
 
+/// Whether such an operation may write into memory of its process.
 #[inline(always)]
-fn fill(space: u32, file: FileNumber, buffer: Buffer) {
-    if file == 0 || file == NO_ROOM || buffer.bytes == 0 {
-        return overwrite(space, buffer);
-    }
-    let Some(memory) = buffers::memory_of(space, true) else {
-        return;
-    };
-    if lock(memory, true) {
-        memory.output = 0;
-        ranges::fill(
-            memory,
-            NO_HINT,
-            file,
-            buffer.start,
-            ranges::lengths(buffer.bytes, buffer.bytes),
-        );
-        unlock(memory);
-    }
-}
-
-/// As [`ranges::settle`].
-#[inline(always)]
-fn take(credit: Credit, call: CallId, output: FileNumber, buffer: Buffer) -> u64 {
-    let Some(memory) = buffers::memory_of(credit.space, false).filter(|_| buffer.bytes > 0) else {
-        return 0;
-    };
-    if !lock(memory, false) {
-        return 0;
-    }
-    memory.output = output;
-    ranges::take(
-        memory,
-        NO_HINT,
-        buffer.start,
-        ranges::lengths(buffer.bytes, buffer.bytes),
-        buffers::intent::TAKE,
-    );
-    let settled = ranges::settle(memory, who(credit, call), output, true);
-    unlock(memory);
-    settled
+fn may_fill(spec: CallSpec) -> bool {
+    spec.fds == fds::READS || spec.fills != fills::NONE
 }
 
 /// An operation of a ring completes, and the kernel does not say which. Returns whether it is one
@@ -307,8 +219,16 @@ fn unknown_completed(ring: KernelPtr, hook: u32) -> bool {
     let Some(credit) = credited(ring, current_task() as u64, hook) else {
         return false;
     };
-    buffers::forget(credit.space);
-    record_operation(who(credit, RING | UNKNOWN_OPERATION), 0, 0, 0, 0);
+    forget(credit.space);
+    let unknown = RingCall {
+        key: RowKey {
+            task: credit.serial,
+            call: RING | UNKNOWN_OPERATION,
+            ends: Ends::NONE,
+        },
+        ..RingCall::new(credit.space)
+    };
+    record_operation(&raw const unknown);
     true
 }
 
@@ -344,10 +264,11 @@ fn credited(ring: KernelPtr, task: u64, hook: u32) -> Option<Credit> {
     if is_over() {
         return None;
     }
-    if let Some(task) = active(task, hook) {
+    if let Some(known) = active(task, hook) {
         return Some(Credit {
-            serial: task.serial,
-            space: task.space,
+            serial: known.serial,
+            space: known.space,
+            mm: mm_of(task),
         });
     }
     // A ring's entry is written before the ring can be used, and not again while it is there.
@@ -358,7 +279,21 @@ fn credited(ring: KernelPtr, task: u64, hook: u32) -> Option<Credit> {
     (!paused).then_some(Credit {
         serial: maker.serial,
         space: maker.space,
+        mm: maker.mm,
     })
+}
+
+/// The address of the `mm_struct` of the task whose `task_struct` is at this address.
+#[inline(always)]
+fn mm_of(task: u64) -> u64 {
+    fields::probe_or_zero(task as KernelPtr, offset_of_field!(task_mm))
+}
+
+/// Whether the address space that an operation is about is the current one, so that its memory can
+/// be read: the kernel completes operations in workers of the process, too, but also elsewhere.
+#[inline(always)]
+fn is_current(credit: Credit) -> bool {
+    credit.mm != 0 && credit.mm == mm_of(current_task() as u64)
 }
 
 /// The entry of a task that is in scope. It lives as long as its task, which waits for its
@@ -374,11 +309,22 @@ fn active(task: u64, hook: u32) -> Option<&'static Task> {
     (task.phase == phase::ACTIVE).then_some(task)
 }
 
-/// Which operation a request is, and its spec. `None` if the kernel's fields cannot be read.
+/// Which operation a request is, and its spec. If the kernel's fields cannot be read, it may be any
+/// one.
 #[inline(always)]
-fn operation(request: KernelPtr) -> Option<(CallId, CallSpec)> {
-    let opcode: u8 = fields::probe(request, offset_of_field!(request_opcode))?;
-    Some((RING | u32::from(opcode), spec(operation_slot(opcode))?))
+fn operation(request: KernelPtr) -> (CallId, CallSpec) {
+    let opcode: Option<u8> = fields::probe(request, offset_of_field!(request_opcode));
+    let any = CallSpec {
+        fills: fills::ALL,
+        ..CallSpec::NONE
+    };
+    match opcode {
+        Some(opcode) => (
+            RING | u32::from(opcode),
+            spec(operation_slot(opcode)).unwrap_or(any),
+        ),
+        None => (RING | UNKNOWN_OPERATION, any),
+    }
 }
 
 /// The files of an operation.
@@ -395,18 +341,9 @@ fn ends(request: KernelPtr, spec: CallSpec) -> Ends {
         identify::number_of(file)
     };
     match spec.fds {
-        fds::WRITES => Ends {
-            input: 0,
-            output: number,
-        },
-        fds::COPIES => Ends {
-            input: take_input(request as u64),
-            output: number,
-        },
-        _ => Ends {
-            input: number,
-            output: 0,
-        },
+        fds::WRITES => Ends::named(0, number),
+        fds::COPIES => Ends::named(take_input(request as u64), number),
+        _ => Ends::named(number, 0),
     }
 }
 
@@ -422,88 +359,48 @@ fn take_input(request: u64) -> FileNumber {
     })
 }
 
-/// The key of a row as one number: the task's serial number in its upper half and the call in its
-/// lower half.
-#[inline(always)]
-fn who(credit: Credit, call: CallId) -> u64 {
-    u64::from(credit.serial) << 32 | u64::from(call)
-}
-
-#[inline(always)]
-const fn ends_of(files: u64) -> Ends {
-    Ends {
-        input: (files >> 32) as FileNumber,
-        output: files as FileNumber,
-    }
-}
-
-/// For [`record_in_row`]: the result is a number of bytes.
-const RETURNS_BYTES: u32 = 1;
-/// For [`record_in_row`]: the operation has files, but there was no room for a row with them.
-const WITHOUT_FILES: u32 = 2;
-
-/// Counts an operation in the row with its files, or else in that without files. `files` has the
-/// input in its upper half and the output in its lower half. The result means nothing.
+/// Counts an operation in the row with its files, or else in that without files. The result means
+/// nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn record_operation(
-    who: u64,
-    files: u64,
-    result: i64,
-    flags: u32,
-    paired_bytes: u64,
-) -> u32 {
-    let has_files = files != 0 && !ends_of(files).lack_room();
-    if has_files && record_in_row(who, files, result, flags, paired_bytes) != 0 {
+extern "C" fn record_operation(operation: *const RingCall) -> u32 {
+    let Some(operation) = argument::as_ref(operation) else {
         return 0;
-    }
-    let flags = if files == 0 {
-        flags
-    } else {
-        flags | WITHOUT_FILES
     };
-    if record_in_row(who, 0, result, flags, paired_bytes) == 0 {
+    let ends = operation.origin.ends(operation.key.ends);
+    let has_files = !ends.is_none() && !ends.lack_room();
+    if (!has_files || record_in_row(operation, 1) == 0) && record_in_row(operation, 0) == 0 {
         count_loss(Loss::UncountedCall);
     }
     0
 }
 
-/// Counts an operation in the row with these files: the input in the upper half, the output in the
-/// lower half. Returns 0 if there is no room.
+/// Counts an operation in the row with its files or without. Returns 0 if there is no room.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn record_in_row(
-    who: u64,
-    files: u64,
-    result: i64,
-    flags: u32,
-    paired_bytes: u64,
-) -> u32 {
-    let ends = ends_of(files);
-    let errno = if is_error(result) { -result as u32 } else { 0 };
-    let Some(place) = rows::place_of_operation((who >> 32) as u32, who as CallId, ends, errno)
-    else {
+extern "C" fn record_in_row(operation: *const RingCall, has_files: u32) -> u32 {
+    let Some(operation) = argument::as_ref(operation) else {
         return 0;
     };
-    let bytes = if flags & RETURNS_BYTES != 0 && errno == 0 {
-        Some(result as u64)
+    let all = operation.origin.ends(operation.key.ends);
+    let ends = if has_files == 0 { Ends::NONE } else { all };
+    let errno = if is_error(operation.result) {
+        -operation.result as u32
     } else {
-        None
+        0
     };
-    add(
-        place,
-        errno,
-        bytes,
-        paired_bytes,
-        flags & WITHOUT_FILES != 0,
-    );
+    let RowKey { task, call, .. } = operation.key;
+    let Some(place) = rows::place_of_operation(task, call, ends, errno) else {
+        return 0;
+    };
+    add(place, errno, operation, has_files == 0 && !all.is_none());
     1
 }
 
 /// Adds an operation to its place. Several may complete at once on different CPUs, so all sums are
 /// atomic.
 #[inline(always)]
-fn add(place: Place, errno: u32, bytes: Option<u64>, paired_bytes: u64, without_files: bool) {
+fn add(place: Place, errno: u32, operation: &RingCall, without_files: bool) {
     let row = place.row;
     let now = now_ns();
     if row.first_ns == 0 {
@@ -513,14 +410,18 @@ fn add(place: Place, errno: u32, bytes: Option<u64>, paired_bytes: u64, without_
     fetch_add(&mut row.calls, 1);
     fetch_add(&mut row.without_files, without_files.into());
     fetch_add(&mut row.errors, (errno != 0).into());
-    if let Some(bytes) = bytes {
-        fetch_add(&mut row.bytes, bytes);
-        fetch_add(&mut row.paired_bytes, paired_bytes);
-        fetch_add(&mut row.checked_calls, u64::from(paired_bytes > 0));
-        fetch_add(&mut row.zero_calls, u64::from(bytes == 0));
-        if row.moved_ns == 0 && bytes != 0 {
-            row.moved_ns = now;
-        }
+    if operation.returns_bytes != 0 && errno == 0 {
+        fetch_add(&mut row.bytes, operation.result as u64);
+        fetch_add(&mut row.zero_calls, u64::from(operation.result == 0));
+    }
+    let Origin {
+        file, bytes, fills, ..
+    } = operation.origin;
+    if file != 0 {
+        fetch_add(&mut row.input_bytes, bytes);
+        fetch_add(&mut row.fills.calls, fills.calls);
+        fetch_add(&mut row.fills.total_ns, fills.total_ns);
+        fetch_add(&mut row.fills.unknown, fills.unknown);
     }
     match place.errno {
         Some(count) => {

@@ -151,7 +151,12 @@ fn describe(task: &Task, has_files: bool, of: &mut SampledCall) {
         space: task.space,
     };
     (of.task, of.call) = (task.serial, task.outcome.call);
-    of.ends = if has_files { task.ends } else { Ends::NONE };
+    of.ends = if has_files {
+        task.row_ends()
+    } else {
+        Ends::NONE
+    };
+    of.reserved = 0;
     (of.result, of.entered_ns, of.duration_ns) = (
         task.outcome.result,
         task.entered_ns,

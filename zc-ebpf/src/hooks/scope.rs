@@ -10,10 +10,10 @@ use crate::{
     hooks::count,
     hooks::follow::{self, Identity},
     kernel::entries::Entries as _,
-    kernel::fields::{self, KernelPtr, TypedPtr},
+    kernel::fields::{self, KernelPtr},
     kernel::helpers::{current_task, now_ns},
     kernel::registers::Registers,
-    maps::{CONTROL, count_loss, is_over},
+    maps::{CONTROL, count_loss},
     tasks,
 };
 
@@ -24,28 +24,19 @@ use crate::{
 #[unsafe(link_section = ".data.scope")]
 static mut SCOPED_PROCESS: u32 = 0;
 
-/// Whether a call may have to be counted, of a task that may be followed or not.
+/// Whether a thread has entered the scope by itself.
 #[inline(always)]
-pub fn concerns(may_be_followed: bool) -> bool {
-    may_be_followed || process() != 0
-}
-
-/// The current task enters the kernel for a call.
-#[inline(always)]
-pub fn call(registers: Registers, number: i64, current: TypedPtr) {
-    match tasks::of_current(current) {
-        Some(task) => count::enter(task, current, registers, number),
-        None => call_of_untraced(registers, number),
-    }
+pub fn is_entered() -> bool {
+    process() != 0
 }
 
 /// A task that is not followed enters a call. If it is another thread of the process of the thread
 /// in scope, the call is counted as a loss: it may be work that the thread in scope has handed
 /// over, and nothing shows whether it is.
 #[inline(always)]
-fn call_of_untraced(registers: Registers, number: i64) {
+pub fn note_untraced(registers: Registers, number: i64) {
     let process = process();
-    if process == 0 || process != tgid() || is_over() {
+    if process == 0 || process != tgid() {
         return;
     }
     // If only variants of a call are counted, this counts every call as a loss: it does not look at
@@ -69,7 +60,7 @@ fn tgid() -> u32 {
 
 #[inline(always)]
 fn set_scoped_process(tgid: u32) {
-    // SAFETY: as in `call_of_untraced`. A trace has one thread that comes into scope by itself.
+    // SAFETY: as in `process`. A trace has one thread that comes into scope by itself.
     unsafe { core::ptr::write_volatile(&raw mut SCOPED_PROCESS, tgid) };
 }
 

@@ -13,8 +13,8 @@
 #[inline(always)]
 pub fn as_ref<'a, T>(argument: *const T) -> Option<&'a T> {
     // SAFETY: null or a whole `T`: the verifier lets no program pass anything else to a global
-    // function. Such a `T` is the entry of the current task, which only that task writes, or lies
-    // in a memory whose lock is held, or is a stream, which may be wrong.
+    // function. Such a `T` is the entry or a row of the current task, which only that task writes,
+    // or on the program's stack, or lies in a memory that the program has locked.
     unsafe { argument.as_ref() }
 }
 

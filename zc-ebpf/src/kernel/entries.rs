@@ -59,12 +59,12 @@ impl<Entry: 'static> Entries<u32> for PerCpuArray<Entry> {
 
 /// Atomically sets a number and returns its old value.
 #[inline(always)]
-pub fn exchange(number: &mut u64, new: u64) -> u64 {
+pub fn exchange(number: *mut u64, new: u64) -> u64 {
     let mut value = new;
     #[cfg(target_arch = "bpf")]
-    // SAFETY: a reference is valid and aligned.
+    // SAFETY: the verifier refuses a program in which it is not the address of a number.
     unsafe {
-        core::arch::asm!("{value} = xchg_64({number} + 0, {value})", value = inout(reg) value, number = in(reg) core::ptr::from_mut(number));
+        core::arch::asm!("{value} = xchg_64({number} + 0, {value})", value = inout(reg) value, number = in(reg) number);
     }
     #[cfg(not(target_arch = "bpf"))]
     {

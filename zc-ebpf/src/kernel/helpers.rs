@@ -45,23 +45,6 @@ pub fn fill_from_user<T: Plain>(address: u64, into: &mut T) -> bool {
     }
 }
 
-/// Fills the first `length` bytes of a value with the caller's memory. `false` if it cannot be
-/// read, or the value is smaller.
-#[inline(always)]
-pub fn fill_part_from_user<T: Plain>(address: u64, into: &mut T, length: u64) -> bool {
-    if length > size_of::<T>() as u64 {
-        return false;
-    }
-    // SAFETY: the helper checks the address, the value has room, and whatever it reads is a `T`.
-    unsafe {
-        generated::bpf_probe_read_user(
-            core::ptr::from_mut(into).cast(),
-            length as u32,
-            address as *const c_void,
-        ) == 0
-    }
-}
-
 /// Fills a slice with the caller's memory. `false` if it cannot be read.
 #[inline(always)]
 pub fn read_user_bytes(address: u64, into: &mut [u8]) -> bool {

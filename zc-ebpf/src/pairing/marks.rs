@@ -8,7 +8,7 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "a hash is cut")]
 
-use super::FACTOR;
+use crate::FACTOR;
 use crate::opaque::{is_not_zero, sign_bit};
 
 /// How many windows of a stream are marked.

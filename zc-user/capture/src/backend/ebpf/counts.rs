@@ -34,12 +34,21 @@ pub fn calls_of(call: CallId, count: u64) -> u64 {
     if call & zc_ebpf::RING == 0 { count } else { 0 }
 }
 
+/// The reads that filled the memory of calls, as the kernel side counted them.
+pub fn fills(counted: zc_ebpf::Fills) -> Fills {
+    let are_unknown = counted.unknown > 0;
+    Fills {
+        calls: counted.calls,
+        total_ns: (!are_unknown).then_some(counted.total_ns),
+        are_unknown,
+    }
+}
+
 /// The row with what is known of its input.
 fn with_input(mut row: Row) -> Row {
     match row.ends.input {
         Some(Input::Named(_)) => row.input_bytes = row.bytes.unwrap_or(0),
-        Some(Input::Buffer(_) | Input::ChangedBuffer(_)) => row.fills = Fills::UNKNOWN,
-        Some(Input::Mapping(_) | Input::Sequence(_)) => {}
+        Some(_) => {}
         None => row.input_bytes = 0,
     }
     row
@@ -63,7 +72,7 @@ impl Counts {
         let (calls, bytes) = &mut self.calls_and_bytes;
         *calls += calls_of(key.call, row.calls);
         *bytes = bytes.saturating_add(row.bytes.unwrap_or(0));
-        let ends = self.files.ends(&row.call, key.ends);
+        let ends = self.files.ends(key.ends);
         self.by_task
             .entry(key.task)
             .or_default()
@@ -81,7 +90,7 @@ impl Counts {
         let Ends {
             input: Some(from),
             output: Some(to),
-        } = self.files.ends(&call, key.ends)
+        } = self.files.ends(key.ends)
         else {
             return;
         };
@@ -91,12 +100,13 @@ impl Counts {
             to,
             bytes: 0,
             calls: 0,
-            fills: Fills::UNKNOWN,
+            fills: Fills::NONE,
         };
         let parts = &mut self.by_task.entry(key.task).or_default().parts;
         let sum = parts.entry((key.call, from, to)).or_insert_with(empty);
         sum.bytes += part.bytes;
         sum.calls += part.calls;
+        sum.fills += fills(part.fills);
     }
 
     /// Adds failed calls of a row.
@@ -122,7 +132,7 @@ impl Counts {
         let call = Call::from_id(sampled.call);
         let duration_ns = (sampled.duration_ns != Outcome::UNTIMED).then_some(sampled.duration_ns);
         let timed = TimedCall {
-            ends: self.files.ends(&call, sampled.ends),
+            ends: self.files.ends(sampled.ends),
             call,
             stack,
             result: sampled.result,
@@ -162,7 +172,7 @@ impl Counts {
 
     fn row(&mut self, task: u32, id: CallId, ends: NumberedEnds) -> &mut Row {
         let call = Call::from_id(id);
-        let ends = self.files.ends(&call, ends);
+        let ends = self.files.ends(ends);
         self.by_task.entry(task).or_default().row(id, ends, || call)
     }
 
@@ -310,10 +320,7 @@ mod tests {
         let key = RowKey {
             task: 1,
             call: CallId::try_from(libc::SYS_read).expect("fits"),
-            ends: NumberedEnds {
-                input: file,
-                output: 0,
-            },
+            ends: NumberedEnds::named(file, 0),
         };
         let row = Row {
             calls: 1,

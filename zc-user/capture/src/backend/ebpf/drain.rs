@@ -7,8 +7,8 @@ use std::{collections::BTreeMap, io};
 
 use aya::maps::{Array, HashMap as KernelHashMap, MapData, MapError, PerCpuArray};
 use zc_ebpf::{
-    CallId, ErrnoKey, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallsBlock, RowKey,
-    Task, TaskSlot, other, phase,
+    CallId, ErrnoKey, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallsBlock,
+    RowKey, Task, TaskSlot, other, phase,
 };
 
 use super::{
@@ -327,7 +327,7 @@ impl NewRow {
             ..key
         };
         let new = || {
-            let sums = counted(&Call::from_id(key.call), row, add_times);
+            let sums = counted(&key, row, add_times);
             Self {
                 key,
                 first_ns: row.first_ns,
@@ -340,10 +340,11 @@ impl NewRow {
 }
 
 /// The row with the sums of the kernel side, still without its files and errnos.
-fn counted(call: &Call, row: &zc_ebpf::Row, add_times: impl FnOnce(&mut Histogram)) -> Row {
-    let mut sum = Row::new(call.clone(), Ends::default());
+fn counted(key: &RowKey, row: &zc_ebpf::Row, add_times: impl FnOnce(&mut Histogram)) -> Row {
+    let mut sum = Row::new(Call::from_id(key.call), Ends::default());
     (sum.calls, sum.errors, sum.unfinished) = (row.calls, row.errors, row.unfinished);
-    sum.input_bytes = row.paired_bytes;
+    sum.input_bytes = row.input_bytes;
+    sum.fills = super::counts::fills(row.fills);
     (sum.zero_calls, sum.short_calls) = (row.zero_calls, row.short_calls);
     let time = |ns: u64| (ns > 0).then_some(ns);
     (sum.order, sum.last_order) = (time(row.first_ns), time(row.last_ns));

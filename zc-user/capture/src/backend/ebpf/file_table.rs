@@ -5,12 +5,9 @@ use std::{
     collections::{HashMap, HashSet},
 };
 
-use zc_ebpf::{AGAIN, CHANGED, Ends as NumberedEnds, FROM_BUFFER, FileNumber, MAPPED};
+use zc_ebpf::{Ends as NumberedEnds, FileNumber, How};
 
-use crate::{
-    syscall::{Call, Fds},
-    trace::{Ends, File, FileId, FileIdentity, Input},
-};
+use crate::trace::{Ends, File, FileId, FileIdentity, Input};
 
 /// Gives each file its index in [`Trace::files`](crate::trace::Trace::files).
 #[derive(Debug, Clone, Default)]
@@ -60,23 +57,13 @@ impl FileTable {
     }
 
     /// The files at the ends of a call. They become part of the trace.
-    pub fn ends(&mut self, call: &Call, ends: NumberedEnds) -> Ends {
-        let input = self
-            .id(ends.input & !(MAPPED | FROM_BUFFER | AGAIN))
-            .and_then(|file| {
-                let is_plain = matches!(call.spec().fds, Fds::Writes(_));
-                Some(if ends.input & MAPPED != 0 {
-                    Input::Mapping(file)
-                } else if ends.input & AGAIN != AGAIN && ends.input & CHANGED != 0 {
-                    Input::ChangedBuffer(file)
-                } else if ends.input & FROM_BUFFER != 0 {
-                    Input::Buffer(file)
-                } else if is_plain {
-                    return None;
-                } else {
-                    Input::Named(file)
-                })
-            });
+    pub fn ends(&mut self, ends: NumberedEnds) -> Ends {
+        let input = self.id(ends.input).map(|file| match ends.how {
+            How::BUFFER => Input::Buffer(file),
+            How::CHANGED => Input::ChangedBuffer(file),
+            How::MAPPING => Input::Mapping(file),
+            _ => Input::Named(file),
+        });
         Ends {
             input,
             output: self.id(ends.output),
@@ -278,7 +265,6 @@ fn index_of(id: FileId) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::Stream;
 
     fn on(filesystem: &str, inode: u64, path: &str) -> File {
         File {
@@ -294,7 +280,7 @@ mod tests {
     }
 
     fn ends(input: FileNumber, output: FileNumber) -> NumberedEnds {
-        NumberedEnds { input, output }
+        NumberedEnds::named(input, output)
     }
 
     #[test]
@@ -303,50 +289,22 @@ mod tests {
         files.record(1, on("ext4", 10, "/a"));
         files.record(2, on("ext4", 20, "/b"));
         let (a, b) = (FileId(0), FileId(1));
-        let copy = files.ends(&Call::native("sendfile"), ends(1, 2));
-        assert_eq!(
-            copy,
-            Ends {
-                input: Some(Input::Named(a)),
-                output: Some(b)
-            }
-        );
-        let write = files.ends(&Call::native("write"), ends(1, 2));
-        assert_eq!(
-            write,
-            Ends {
-                input: Some(Input::ByOrder(a)),
-                output: Some(b)
-            }
-        );
-        let held = files.ends(&Call::native("write"), ends(1 | FROM_BUFFER, 2));
-        assert_eq!(
-            held,
-            Ends {
-                input: Some(Input::ByBuffer(a)),
-                output: Some(b)
-            }
-        );
-        let changed = files.ends(&Call::native("write"), ends(1 | FROM_BUFFER | CHANGED, 2));
-        assert_eq!(
-            changed,
-            Ends {
-                input: Some(Input::ByChangedBuffer(a)),
-                output: Some(b)
-            }
-        );
-        let mapped = files.ends(&Call::native("write"), ends(1 | MAPPED, 2));
-        assert_eq!(
-            mapped,
-            Ends {
-                input: Some(Input::ByMapping(a)),
-                output: Some(b)
-            }
-        );
-        assert_eq!(
-            files.ends(&Call::native("write"), ends(0, 0)),
-            Ends::default()
-        );
+        for (how, input) in [
+            (How::NAMED, Input::Named(a)),
+            (How::BUFFER, Input::Buffer(a)),
+            (How::CHANGED, Input::ChangedBuffer(a)),
+            (How::MAPPING, Input::Mapping(a)),
+        ] {
+            let found = files.ends(NumberedEnds { how, ..ends(1, 2) });
+            assert_eq!(
+                found,
+                Ends {
+                    input: Some(input),
+                    output: Some(b)
+                }
+            );
+        }
+        assert_eq!(files.ends(ends(0, 0)), Ends::default());
     }
 
     #[test]
@@ -355,9 +313,8 @@ mod tests {
         files.record(1, on("ext4", 10, "/a"));
         files.record(2, on("ext4", 10, "/a"));
         files.record(3, on("ext4", 11, "/b"));
-        let read = Call::native("read");
-        assert_eq!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(2, 0)));
-        assert_ne!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(3, 0)));
+        assert_eq!(files.ends(ends(1, 0)), files.ends(ends(2, 0)));
+        assert_ne!(files.ends(ends(1, 0)), files.ends(ends(3, 0)));
         assert_eq!(files.into_placed().len(), 2);
     }
 
@@ -372,15 +329,14 @@ mod tests {
             for (number, path) in [(1, one), (2, other), (3, one)] {
                 files.record(number, on(filesystem, 257, path));
             }
-            let read = Call::native("read");
             assert_ne!(
-                files.ends(&read, ends(1, 0)),
-                files.ends(&read, ends(2, 0)),
+                files.ends(ends(1, 0)),
+                files.ends(ends(2, 0)),
                 "{filesystem}"
             );
             assert_eq!(
-                files.ends(&read, ends(1, 0)),
-                files.ends(&read, ends(3, 0)),
+                files.ends(ends(1, 0)),
+                files.ends(ends(3, 0)),
                 "{filesystem}"
             );
         }
@@ -389,10 +345,9 @@ mod tests {
     #[test]
     fn a_message_that_comes_after_the_first_row_counts() {
         let mut files = FileTable::default();
-        let read = Call::native("read");
-        let before = files.ends(&read, ends(1, 0));
+        let before = files.ends(ends(1, 0));
         files.record(1, on("ext4", 10, "/a"));
-        assert_eq!(files.ends(&read, ends(1, 0)), before);
+        assert_eq!(files.ends(ends(1, 0)), before);
         assert_eq!(
             (files.unknown_note(), files.into_placed()),
             (None, vec![on("ext4", 10, "/a")])
@@ -402,8 +357,7 @@ mod tests {
     #[test]
     fn a_file_without_a_message_is_in_the_trace() {
         let mut files = FileTable::default();
-        let read = Call::native("read");
-        assert_ne!(files.ends(&read, ends(1, 0)), files.ends(&read, ends(2, 0)));
+        assert_ne!(files.ends(ends(1, 0)), files.ends(ends(2, 0)));
         assert!(
             files
                 .unknown_note()
@@ -417,7 +371,7 @@ mod tests {
     fn given_up() -> (FileTable, Ends) {
         let mut files = FileTable::default();
         files.record(1, on("ext4", 10, "/a"));
-        let a = files.ends(&Call::native("read"), ends(1, 0));
+        let a = files.ends(ends(1, 0));
         files.give_up(vec![1]);
         files.retain_mentioned(&HashSet::new());
         (files, a)
@@ -433,16 +387,15 @@ mod tests {
     #[test]
     fn a_file_that_nothing_names_is_forgotten_and_another_one_gets_its_place() {
         let (mut files, a) = given_up();
-        let read = Call::native("read");
         assert!(files.forget(|_| false).is_empty());
         assert_eq!(files.len(), 1, "a row may name it");
         take_and_forget(&mut files, false);
         assert_eq!((files.len(), files.known(1)), (0, None));
         files.record(2, on("ext4", 20, "/b"));
-        assert_eq!(files.ends(&read, ends(2, 0)), a, "the place is free");
+        assert_eq!(files.ends(ends(2, 0)), a, "the place is free");
         files.record(3, on("ext4", 10, "/a"));
         assert_ne!(
-            files.ends(&read, ends(3, 0)),
+            files.ends(ends(3, 0)),
             a,
             "the first file is another one now"
         );
@@ -455,9 +408,8 @@ mod tests {
     #[test]
     fn a_number_that_something_names_is_not_forgotten() {
         let (mut files, a) = given_up();
-        let read = Call::native("read");
         assert_eq!(
-            files.ends(&read, ends(1, 0)),
+            files.ends(ends(1, 0)),
             a,
             "of a row that was still in the maps"
         );
@@ -472,14 +424,14 @@ mod tests {
             HashSet::from([FileId(0)]),
             "a report names it"
         );
-        assert_eq!((files.len(), files.ends(&read, ends(1, 0))), (1, a));
+        assert_eq!((files.len(), files.ends(ends(1, 0))), (1, a));
     }
 
     #[test]
     fn a_file_that_got_another_number_stays_one_file() {
         let (mut files, a) = given_up();
         files.record(2, on("ext4", 10, "/a"));
-        assert_eq!(files.ends(&Call::native("read"), ends(2, 0)), a);
+        assert_eq!(files.ends(ends(2, 0)), a);
         assert!(
             take_and_forget(&mut files, true).is_empty(),
             "it has a number"
@@ -493,7 +445,7 @@ mod tests {
     #[test]
     fn files_that_nothing_was_known_of_are_noted_when_they_are_forgotten() {
         let mut files = FileTable::default();
-        files.ends(&Call::native("read"), ends(1, 0));
+        files.ends(ends(1, 0));
         files.give_up(vec![1]);
         files.retain_mentioned(&HashSet::new());
         take_and_forget(&mut files, false);

@@ -15,8 +15,8 @@ use std::{collections::HashSet, io};
 
 use aya::maps::{Array, MapData};
 use zc_ebpf::{
-    FileKey, FileNumber, FileRoom, KnownFile, Memory, NO_ROOM, ODD_GENERATION, Task, UNSAMPLED,
-    hook, is_room_low,
+    FileKey, FileNumber, FileRoom, KnownFile, NO_ROOM, ODD_GENERATION, SharedMemory, Task, hook,
+    is_room_low,
 };
 use zctrace_core::ended::{FileUses, used_connections};
 
@@ -42,7 +42,7 @@ const MOST_KNOWN: usize = 65_536;
 pub struct Forgetting {
     room: Array<MapData, FileRoom>,
     files: Table<FileKey, KnownFile>,
-    memories: Table<u32, Memory>,
+    memories: Table<u32, SharedMemory>,
     now: FileRoom,
     most: u32,
     schedule: Schedule,
@@ -53,7 +53,7 @@ impl Forgetting {
     pub fn new(
         room: Array<MapData, FileRoom>,
         files: Table<FileKey, KnownFile>,
-        memories: Table<u32, Memory>,
+        memories: Table<u32, SharedMemory>,
         limits: Limits,
     ) -> Self {
         let now = FileRoom::default();
@@ -186,30 +186,20 @@ impl Forgetting {
     fn mentioned(&self, tasks: &[Task]) -> io::Result<HashSet<FileNumber>> {
         let mut mentioned = HashSet::new();
         for task in tasks {
-            let of_calls = [
+            mentioned.extend([
                 task.ends.input,
                 task.ends.output,
-                task.unwritten_read.file,
+                task.outcome.origin.file,
                 task.mapping.file,
-            ];
-            mentioned.extend(
-                of_calls
-                    .into_iter()
-                    .chain([task.last_input.file, task.last_output.file])
-                    .map(without_marks),
-            );
+                task.last_input.file,
+                task.last_output.file,
+            ]);
         }
-        self.memories.for_each(|_, memory| {
-            let ranges = memory
-                .ranges
-                .iter()
-                .filter(|range| range.end != 0)
-                .map(|range| range.file);
-            mentioned.extend(
-                ranges
-                    .chain(memory.sources.iter().map(|source| source.file))
-                    .map(without_marks),
-            );
+        self.memories.for_each(|_, shared| {
+            let memory = &shared.memory;
+            let ranges = memory.ranges.iter().filter(|range| range.end != 0);
+            mentioned.extend(ranges.map(|range| range.file));
+            mentioned.extend(memory.origins.iter().map(|origin| origin.file));
         })?;
         Ok(mentioned)
     }
@@ -316,11 +306,6 @@ fn forget_unused(
     pipes.add(&(&used_up & &nameless), counts);
     used.retain(|file| !used_up.contains(file));
     (living, used)
-}
-
-/// The number in the field of an [`Ends`](zc_ebpf::Ends).
-const fn without_marks(file: FileNumber) -> FileNumber {
-    file & (UNSAMPLED - 1)
 }
 
 #[cfg(test)]

@@ -1,0 +1,264 @@
+//! The buffers of `io_uring` operations, and where the bytes in them came from.
+//!
+//! The kernel copies the vector of an operation when it is submitted, and forgets where it was. So
+//! it is read then. The memory itself is read when the operation completes, unless that happens in
+//! another address space: then no word is kept or compared.
+
+use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
+use zc_ebpf::{
+    Ends, Memory, Origin, RowKey,
+    opaque::{is_less, is_not_zero, rounds},
+    origin::memory,
+};
+
+use crate::{
+    kernel::argument,
+    kernel::entries::Entries as _,
+    kernel::fields::{self, KernelPtr, offset_of_field},
+    kernel::helpers::fill_from_user,
+    kernel::registers::untagged,
+    origin::calls::ELEMENTS,
+    origin::credit::{self, UNREADABLE},
+    origin::lock::{lock, unlock},
+    origin::spaces::memory_of,
+    rows::find_or_make,
+};
+
+/// `IOSQE_BUFFER_SELECT` of the kernel's `include/uapi/linux/io_uring.h`: the ring chooses the
+/// buffer.
+const BUFFER_SELECT: u32 = 1 << 5;
+/// `IORING_OP_READ_FIXED`, `IORING_OP_WRITE_FIXED`, `IORING_OP_READ` and `IORING_OP_WRITE` of the
+/// same file: the operations with one buffer, which is in `struct io_rw`.
+const ONE_BUFFER: [u8; 4] = [4, 5, 22, 23];
+/// `IORING_OP_READV` and `IORING_OP_WRITEV`: those with a vector, whose address is there.
+const VECTOR: [u8; 2] = [1, 2];
+/// No range of [`Memory`] has this index.
+const NO_HINT: u32 = UNREADABLE - 1;
+
+/// What [`exchange_buffers`] does with the buffers of an operation.
+pub mod intent {
+    /// Bytes of its file are there now: remember them.
+    pub const FILL: u32 = 0;
+    /// Other bytes are there now, or will be: forget what was there.
+    pub const CLEAR: u32 = 1;
+    /// It wrote from there: find out which files the bytes came from.
+    pub const CREDIT: u32 = 2;
+}
+
+/// An operation that is submitted or completes.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RingCall {
+    /// The key of its row, with the files that it names.
+    pub key: RowKey,
+    /// The address space of its buffers.
+    pub space: u32,
+    /// How many bytes of the buffers matter.
+    pub bytes: u64,
+    /// Its result.
+    pub result: i64,
+    /// 1: a positive result is a number of bytes.
+    pub returns_bytes: u32,
+    /// One of [`intent`]'s constants.
+    pub intent: u32,
+    /// 1: the address space is the current one.
+    pub is_readable: u32,
+    /// Unused; keeps the layout free of padding.
+    pub reserved: u32,
+    /// Where the bytes came from that it wrote: the most of them.
+    pub origin: Origin,
+}
+
+impl RingCall {
+    /// An operation of which nothing is known.
+    #[inline(always)]
+    pub const fn new(space: u32) -> Self {
+        Self {
+            key: RowKey {
+                task: 0,
+                call: 0,
+                ends: Ends::NONE,
+            },
+            space,
+            bytes: 0,
+            result: 0,
+            returns_bytes: 0,
+            intent: intent::CLEAR,
+            is_readable: 0,
+            reserved: 0,
+            origin: Origin::NONE,
+        }
+    }
+}
+
+/// A buffer. As a `struct iovec` of the kernel's include/uapi/linux/uio.h.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RingBuffer {
+    start: u64,
+    bytes: u64,
+}
+
+/// The buffers of an operation with a vector.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RingVector {
+    /// How many elements are known. 0: the vector cannot be read.
+    count: u64,
+    /// The elements, each an address and a length.
+    elements: [[u64; 2]; ELEMENTS],
+}
+
+/// Address of an `io_uring` request -> its vector.
+#[map]
+static RING_VECTORS: HashMap<u64, RingVector> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
+
+static NO_VECTOR: RingVector = RingVector {
+    count: 0,
+    elements: [[0; 2]; ELEMENTS],
+};
+
+/// Remembers the vector of an operation that is submitted, if it has one and it can be read.
+#[inline(always)]
+pub fn note_vector(request: KernelPtr, is_readable: bool) {
+    forget_vector(request);
+    if is_readable && has(request, VECTOR) {
+        read_vector(request as u64);
+    }
+}
+
+/// Forgets the vector of an operation.
+#[inline(always)]
+pub fn forget_vector(request: KernelPtr) {
+    let _ = RING_VECTORS.remove(request as u64);
+}
+
+/// Reads the vector of an operation. The result means nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn read_vector(request: u64) -> u32 {
+    let Some(RingBuffer {
+        start,
+        bytes: count,
+    }) = address(request as KernelPtr)
+    else {
+        return 0;
+    };
+    let Some(vector) = find_or_make(&RING_VECTORS, &request, &NO_VECTOR) else {
+        return 0;
+    };
+    for index in rounds(ELEMENTS) {
+        if u64::from(index) >= count {
+            break;
+        }
+        let element = &mut vector.elements[index as usize & (ELEMENTS - 1)];
+        if !fill_from_user(start.wrapping_add(16 * u64::from(index)), element) {
+            vector.count = 0;
+            break;
+        }
+        vector.count = u64::from(index) + 1;
+    }
+    0
+}
+
+/// Whether an operation is one of these, and names its buffers itself.
+#[inline(always)]
+fn has<const COUNT: usize>(request: KernelPtr, opcodes: [u8; COUNT]) -> bool {
+    let opcode: Option<u8> = fields::probe(request, offset_of_field!(request_opcode));
+    let flags: Option<u32> = fields::probe(request, offset_of_field!(request_flags));
+    opcode.is_some_and(|opcode| opcodes.contains(&opcode))
+        && flags.is_some_and(|flags| flags & BUFFER_SELECT == 0)
+}
+
+/// The address and the length in the `struct io_rw` of an operation: of its buffer, or of its
+/// vector.
+#[inline(always)]
+fn address(request: KernelPtr) -> Option<RingBuffer> {
+    let bytes: u32 = fields::probe(request, offset_of_field!(rw_length))?;
+    Some(RingBuffer {
+        start: fields::probe(request, offset_of_field!(rw_address))?,
+        bytes: bytes.into(),
+    })
+}
+
+/// Carries out the intent for the buffers of an operation. If they are unknown, and the operation
+/// may fill them, everything about their address space is forgotten. The result means nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn exchange_buffers(request: u64, operation: *mut RingCall) -> u32 {
+    let Some(operation) = argument::as_mut(operation) else {
+        return 0;
+    };
+    if operation.bytes == 0 {
+        return 0;
+    }
+    let Some(shared) = memory_of(operation.space, operation.intent == intent::FILL) else {
+        return 0;
+    };
+    let Some(memory) = lock(shared, operation.intent != intent::CREDIT) else {
+        return 0;
+    };
+    let mut left = operation.bytes;
+    if has(request as KernelPtr, ONE_BUFFER) {
+        if let Some(buffer) = address(request as KernelPtr) {
+            exchange_buffer(memory, operation, buffer.start, buffer.bytes, left);
+            left = 0;
+        }
+    } else if let Some(vector) = RING_VECTORS.entry(request) {
+        for index in rounds(ELEMENTS) {
+            if is_less(index.into(), vector.count) & is_not_zero(left) == 0 {
+                break;
+            }
+            let [start, bytes] = vector.elements[index as usize & (ELEMENTS - 1)];
+            left -= exchange_buffer(memory, operation, start, bytes, left);
+        }
+        if is_less(0, vector.count) & is_less(vector.count, ELEMENTS as u64) != 0 {
+            left = 0;
+        }
+    }
+    if operation.intent == intent::CREDIT {
+        operation.origin = credit::settle(memory, &operation.key);
+    } else if left > 0 {
+        memory::forget_all(memory);
+    }
+    unlock(shared);
+    0
+}
+
+/// Carries out the intent for one buffer. Returns how many of the `left` bytes are in it.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn exchange_buffer(
+    memory: *mut Memory,
+    operation: *const RingCall,
+    start: u64,
+    bytes: u64,
+    left: u64,
+) -> u64 {
+    let (Some(memory), Some(operation)) = (argument::as_mut(memory), argument::as_ref(operation))
+    else {
+        return 0;
+    };
+    let length = if bytes < left { bytes } else { left };
+    let start = untagged(start);
+    let end = start.saturating_add(length);
+    let hint = if operation.is_readable == 0 {
+        UNREADABLE
+    } else {
+        NO_HINT
+    };
+    let ends = operation.key.ends;
+    match operation.intent {
+        _ if length == 0 => {}
+        intent::FILL => {
+            credit::fill(memory, hint, ends.input, (start, end), 0);
+        }
+        intent::CLEAR => {
+            memory::clear(memory, start, end);
+        }
+        _ => {
+            credit::credit(memory, hint, start, end, ends.output);
+        }
+    }
+    length
+}

@@ -1,0 +1,253 @@
+//! Where in an address space reads have put the bytes of files.
+//!
+//! A read fills a [`Range`], and whatever else the kernel writes into that memory cuts it. A write
+//! has its bytes from the files of the ranges in which they lie.
+//!
+//! The extern functions here are global functions of the kernel side, so that the verifier checks
+//! each of them once.
+
+#![expect(clippy::cast_possible_truncation, reason = "there are few ranges")]
+
+use super::range::Range;
+use crate::{
+    FileNumber, Fills, How, Origin,
+    opaque::{opaque, rounds},
+};
+
+/// How many ranges of an address space are remembered.
+pub const RANGES: usize = 24;
+
+/// How many origins of one call are distinguished.
+pub const ORIGINS: usize = 16;
+
+/// What is known about an address space.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// How many ranges were ever in use: those from this index on are empty.
+    pub used: u32,
+    /// The range that is given up next.
+    next: u32,
+    /// How many ranges were given up. Whoever counts them sets it back.
+    pub given_up: u32,
+    /// Counts the reads, and so varies the places of words.
+    pub reads: u32,
+    /// While a read is added: the range that it fills, or makes longer.
+    found: u32,
+    /// While a read is added: an empty range.
+    empty: u32,
+    /// How many of the origins are in use.
+    pub origins_used: u32,
+    /// Unused; keeps the layout free of padding.
+    reserved: u32,
+    /// Where the bytes of the call under way came from.
+    pub origins: [Origin; ORIGINS],
+    /// The ranges. They do not overlap.
+    pub ranges: [Range; RANGES],
+}
+
+/// Stands for a range that does not exist.
+pub const NO_RANGE: u32 = u32::MAX;
+
+impl Memory {
+    /// Nothing was read yet.
+    pub const NOTHING: Self = Self {
+        used: 0,
+        next: 0,
+        given_up: 0,
+        reads: 0,
+        found: 0,
+        empty: 0,
+        origins_used: 0,
+        reserved: 0,
+        origins: [Origin::NONE; ORIGINS],
+        ranges: [Range::EMPTY; RANGES],
+    };
+
+    /// The range of this index.
+    #[inline(always)]
+    pub fn range(&mut self, index: u32) -> Option<&mut Range> {
+        self.ranges.get_mut(opaque(index.into()) as usize)
+    }
+
+    /// Whether the range of this index was never used, nor any after it. Volatile, so that the
+    /// compiler does not keep the number, of which the verifier would follow every value.
+    #[inline(always)]
+    pub fn is_unused(&self, index: u32) -> bool {
+        // SAFETY: a field of its own.
+        index >= unsafe { core::ptr::read_volatile(&raw const self.used) }
+    }
+
+    /// Adds bytes of the call under way that came from there. Returns whether there was room.
+    #[inline(always)]
+    pub fn add_origin(&mut self, file: FileNumber, how: How, bytes: u64, fills: Fills) -> bool {
+        for index in rounds(ORIGINS) {
+            let is_new = index >= self.origins_used;
+            let Some(origin) = self.origins.get_mut(index as usize & (ORIGINS - 1)) else {
+                return false;
+            };
+            if is_new {
+                *origin = Origin {
+                    file,
+                    how,
+                    bytes: 0,
+                    fills: Fills::NONE,
+                };
+                self.origins_used = index + 1;
+            }
+            if origin.file == file && origin.how == how {
+                origin.bytes += bytes;
+                origin.fills.add(fills);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Remembers that these bytes of a file are here now, instead of what was here before. Returns the
+/// index of their range. `hint` is the range that the thread filled last.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+pub extern "C" fn fill_range(
+    memory: *mut Memory,
+    hint: u32,
+    file: FileNumber,
+    start: u64,
+    end: u64,
+) -> u64 {
+    let Some(memory) = argument(memory) else {
+        return 0;
+    };
+    // This is what every loop over one buffer does.
+    if memory
+        .range(hint)
+        .is_some_and(|range| range.is_refilled_by(file, start, end))
+    {
+        return hint.into();
+    }
+    let index = take_room(memory, file, start, end);
+    if let Some(range) = memory.ranges.get_mut(index as usize) {
+        if range.is_continued_at(file, start) {
+            range.end = end;
+        } else if !range.is_refilled_by(file, start, end) {
+            *range = Range {
+                start,
+                end,
+                file,
+                ..Range::EMPTY
+            };
+        }
+    }
+    index
+}
+
+/// Removes this memory from every range, and finds the range that these bytes are for: one that has
+/// them already, one that they continue, or else room for a new one. Returns its index, in 64 bits,
+/// because the verifier of 6.1 forgets the limits of a number that is widened.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+extern "C" fn take_room(memory: *mut Memory, file: FileNumber, start: u64, end: u64) -> u64 {
+    let Some(memory) = argument(memory) else {
+        return 0;
+    };
+    // These are in the map because the verifier would follow every value that variables can have.
+    (memory.found, memory.empty) = (NO_RANGE, NO_RANGE);
+    for index in rounds(RANGES) {
+        if memory.is_unused(index) {
+            break;
+        }
+        make_way(memory, index, file, start, end);
+    }
+    if memory.found < RANGES as u32 {
+        return memory.found.into();
+    }
+    if memory.empty < RANGES as u32 {
+        return memory.empty.into();
+    }
+    let unused = memory.used;
+    if unused < RANGES as u32 {
+        memory.used = unused + 1;
+        return unused.into();
+    }
+    let index = memory.next;
+    memory.next = if index + 1 < RANGES as u32 {
+        index + 1
+    } else {
+        0
+    };
+    memory.given_up += 1;
+    index.into()
+}
+
+/// Removes this memory from the range of this index, unless its bytes become bytes of that range.
+/// The result means nothing.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+extern "C" fn make_way(
+    memory: *mut Memory,
+    index: u32,
+    file: FileNumber,
+    start: u64,
+    end: u64,
+) -> u32 {
+    let Some(memory) = argument(memory) else {
+        return 0;
+    };
+    let Some(range) = memory.ranges.get_mut(index as usize) else {
+        return 0;
+    };
+    if range.is_refilled_by(file, start, end) || range.is_continued_at(file, start) {
+        memory.found = index;
+        return 0;
+    }
+    range.cut(start, end);
+    if range.end == 0 {
+        memory.empty = index;
+    }
+    0
+}
+
+/// Removes this memory from all ranges, because bytes of no file are there now. The result means
+/// nothing.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+pub extern "C" fn clear(memory: *mut Memory, start: u64, end: u64) -> u32 {
+    let Some(memory) = argument(memory) else {
+        return 0;
+    };
+    for index in rounds(RANGES) {
+        if memory.is_unused(index) {
+            break;
+        }
+        make_way(memory, index, 0, start, end);
+    }
+    0
+}
+
+/// Forgets all ranges, because something was written into this address space at an unknown place.
+/// The result means nothing.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+pub extern "C" fn forget_all(memory: *mut Memory) -> u32 {
+    let Some(memory) = argument(memory) else {
+        return 0;
+    };
+    for range in &mut memory.ranges {
+        for bound in [&mut range.start, &mut range.end] {
+            // SAFETY: a field of its own. Volatile so that the compiler does not call `memset`
+            // instead, which would take more stack.
+            unsafe { core::ptr::write_volatile(bound, 0) };
+        }
+    }
+    0
+}
+
+/// What a pointer argument of a global function points to. `None` if it is null, which the verifier
+/// wants to be checked.
+#[inline(always)]
+fn argument<'a>(memory: *mut Memory) -> Option<&'a mut Memory> {
+    // SAFETY: null, or what the caller of the global function has: the verifier lets no program
+    // pass anything else.
+    unsafe { memory.as_mut() }
+}

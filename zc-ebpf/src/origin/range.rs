@@ -1,0 +1,222 @@
+//! Memory that a read filled with bytes of a file, or several reads, one behind the other.
+//!
+//! Nothing sees the program's own stores. So a word of each read is kept, and compared when it is
+//! written. If it is another one then, the program has changed the buffer.
+
+use crate::{FileNumber, Fills, opaque::is_less};
+
+/// How many words of a range are kept: one of the read that began it, and one of the last read
+/// behind that.
+pub const WORDS: usize = 2;
+
+/// Size of a word, bytes.
+pub const WORD_BYTES: u64 = 8;
+
+/// How many files a range remembers to which its bytes were written.
+pub const OUTPUTS: usize = 3;
+
+/// Multiplied with this, numbers in a row are spread evenly: 2^32 divided by the golden ratio, as
+/// an odd number.
+const SPREAD: u32 = 0x9e37_79b1;
+
+/// A word as it was when it had been read.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Word {
+    /// Its address.
+    pub at: u64,
+    /// How many bytes of it were read: fewer than a word has if the read was shorter. 0: there is
+    /// no word.
+    pub bytes: u64,
+    /// The word.
+    pub value: u64,
+}
+
+impl Word {
+    /// No word.
+    pub const NONE: Self = Self {
+        at: 0,
+        bytes: 0,
+        value: 0,
+    };
+
+    /// The word to keep of a read of `length` bytes, which begin at `start`; its value is not known
+    /// yet. `number` counts the reads: the word is the first one, the last one, or at a place that
+    /// varies.
+    #[inline(always)]
+    pub const fn of_read(start: u64, length: u64, number: u32) -> Self {
+        if length < WORD_BYTES {
+            return Self {
+                at: start,
+                bytes: length,
+                value: 0,
+            };
+        }
+        let room = length - WORD_BYTES;
+        let place = match number & 3 {
+            0 => 0,
+            1 => room,
+            // No call moves 4 GiB.
+            _ => ((room & 0xffff_ffff) * number.wrapping_mul(SPREAD) as u64) >> 32,
+        };
+        Self {
+            at: start + place,
+            bytes: WORD_BYTES,
+            value: 0,
+        }
+    }
+
+    /// Whether all of it lies within these bytes.
+    #[inline(always)]
+    pub const fn lies_in(&self, start: u64, end: u64) -> bool {
+        self.bytes != 0 && start <= self.at && self.at + self.bytes <= end
+    }
+
+    /// Whether the word is another one if this is in its place now.
+    #[inline(always)]
+    pub const fn differs_from(&self, now: u64) -> bool {
+        // Addresses and words are little-endian: the first bytes are the lowest bits.
+        let beyond = 8 * (WORD_BYTES - self.bytes);
+        (self.value ^ now) << (beyond & 63) != 0
+    }
+
+    /// Forgets it if a part of it lies within these bytes.
+    #[inline(always)]
+    fn forget_in(&mut self, start: u64, end: u64) {
+        let is_within = is_less(self.at, end) & is_less(start, self.at + self.bytes);
+        self.bytes &= is_within.wrapping_sub(1);
+    }
+}
+
+/// Memory that reads have filled.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// Where it begins.
+    pub start: u64,
+    /// Where it ends. 0: there is none.
+    pub end: u64,
+    /// Words that were read.
+    pub words: [Word; WORDS],
+    /// How long the reads took that filled it, ns.
+    pub fills_ns: u64,
+    /// The file that was read.
+    pub file: FileNumber,
+    /// How many reads filled it.
+    pub fills: u32,
+    /// The files to which its bytes were written, and with which these reads were counted.
+    pub outputs: [FileNumber; OUTPUTS],
+    /// Unused; keeps the layout free of padding.
+    pub reserved: u32,
+}
+
+impl Range {
+    /// No memory.
+    pub const EMPTY: Self = Self {
+        start: 0,
+        end: 0,
+        words: [Word::NONE; WORDS],
+        fills_ns: 0,
+        file: 0,
+        fills: 0,
+        outputs: [0; OUTPUTS],
+        reserved: 0,
+    };
+
+    /// Whether a read of `file` into this memory leaves the range as large as it is.
+    #[inline(always)]
+    pub const fn is_refilled_by(&self, file: FileNumber, start: u64, end: u64) -> bool {
+        self.file == file && self.start <= start && end <= self.end
+    }
+
+    /// Whether bytes of `file` that begin here continue the range.
+    #[inline(always)]
+    pub const fn is_continued_at(&self, file: FileNumber, start: u64) -> bool {
+        self.file == file && self.end == start && self.start < start
+    }
+
+    /// Notes that a read has filled these bytes of the range, and took so long. The reads before it
+    /// no longer count if their bytes were written, or if the range is filled anew.
+    #[inline(always)]
+    pub fn note_fill(&mut self, start: u64, end: u64, ns: u64) {
+        for word in &mut self.words {
+            word.forget_in(start, end);
+        }
+        if start == self.start || self.outputs[0] != 0 {
+            (self.fills, self.fills_ns) = (0, 0);
+            self.outputs = [0; OUTPUTS];
+        }
+        self.fills = self.fills.wrapping_add(1);
+        self.fills_ns = self.fills_ns.wrapping_add(ns);
+    }
+
+    /// Keeps a word of the read of the bytes from `start` on.
+    #[inline(always)]
+    pub fn keep(&mut self, start: u64, word: Word) {
+        if start == self.start {
+            self.words[0] = word;
+        } else {
+            self.words[1] = word;
+        }
+    }
+
+    /// The reads that filled it, if they were not counted with this output before.
+    #[inline(always)]
+    pub fn fills_for(&mut self, output: FileNumber) -> Fills {
+        let all = Fills {
+            calls: self.fills as u64,
+            total_ns: self.fills_ns,
+            unknown: 0,
+        };
+        for known in &mut self.outputs {
+            if *known == output {
+                return Fills::NONE;
+            }
+            if *known == 0 {
+                *known = output;
+                return all;
+            }
+        }
+        Fills {
+            unknown: 1,
+            ..Fills::NONE
+        }
+    }
+
+    /// Removes these bytes from the range. If that divides it, the larger part stays.
+    #[inline(always)]
+    pub fn cut(&mut self, start: u64, end: u64) {
+        if self.start >= end || self.end <= start {
+            return;
+        }
+        let before = start.saturating_sub(self.start);
+        let after = self.end.saturating_sub(end);
+        if before == 0 && after == 0 {
+            (self.start, self.end) = (0, 0);
+        } else if before < after {
+            self.start = end;
+        } else {
+            self.end = start;
+        }
+    }
+}
+
+/// The bytes that two intervals have in common. Empty: the second number is not the larger one.
+#[inline(always)]
+pub const fn common_part(start: u64, end: u64, other_start: u64, other_end: u64) -> (u64, u64) {
+    (
+        if start > other_start {
+            start
+        } else {
+            other_start
+        },
+        if end < other_end { end } else { other_end },
+    )
+}
+
+/// The length of what [`common_part`] returns.
+#[inline(always)]
+pub const fn common_length(start: u64, end: u64, other_start: u64, other_end: u64) -> u64 {
+    let (start, end) = common_part(start, end, other_start, other_end);
+    end.saturating_sub(start)
+}

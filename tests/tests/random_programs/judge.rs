@@ -272,7 +272,7 @@ fn bytes_through(steps: &[Step], known: &Known<'_>) -> Result<u64, String> {
     for pair in steps.windows(2) {
         let [into, out] = pair else { unreachable!() };
         let outlet = known.outlet(&into.to);
-        if outlet != out.from {
+        if outlet != out.from || !outlet.starts_with("ino:") {
             return Err(format!("{} does not lead to {}", into.to, out.from));
         }
         let Some(all) = known.went_through(&into.to) else {
@@ -463,16 +463,18 @@ impl<'a> OfProcess<'a> {
             let transferred: u64 = into.map(|step| step.bytes).sum();
             let changed: u64 = one.changed.iter().map(|changed| changed.bytes).sum();
             let rest = used.bytes.checked_sub(one.transferred_bytes);
+            // strace does not show what all messages of a call moved.
+            let known = one.written_bytes.or(self.sees_memory.then_some(0));
             let checks = [
-                ("bytes", one.written_bytes == Some(used.bytes)),
+                ("bytes", one.written_bytes == known.map(|_| used.bytes)),
                 ("calls", one.written_calls == used.calls),
                 ("sources", one.transferred_bytes == transferred),
-                ("rest", one.own_memory_bytes == rest),
+                ("rest", one.own_memory_bytes == known.and(rest)),
                 (
                     "calls of both kinds",
                     one.written_calls == one.transferred_calls + one.own_memory_calls,
                 ),
-                ("changed", one.own_memory_bytes >= Some(changed)),
+                ("changed", rest >= Some(changed)),
             ];
             for (what, _) in checks.into_iter().filter(|(_, is_true)| !is_true) {
                 self.fail(
@@ -500,9 +502,13 @@ impl<'a> OfProcess<'a> {
                 .filter(|step| step.how != MAPPING)
                 .map(|step| step.bytes)
                 .sum();
+            let known = one.read_bytes.or(self.sees_memory.then_some(0));
             let checks = [
-                ("bytes", one.read_bytes == Some(used.bytes)),
-                ("kept", one.kept_bytes == used.bytes.checked_sub(out)),
+                ("bytes", one.read_bytes == known.map(|_| used.bytes)),
+                (
+                    "kept",
+                    one.kept_bytes == known.and(used.bytes.checked_sub(out)),
+                ),
             ];
             for (what, _) in checks.into_iter().filter(|(_, is_true)| !is_true) {
                 self.fail(

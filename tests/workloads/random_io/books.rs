@@ -56,16 +56,23 @@ impl Books {
         count(&mut self.read, process, from, bytes);
     }
 
-    /// A thread read these bytes into memory, or peeked at them.
-    pub(crate) fn read(&mut self, actor: usize, from: EndpointId, values: &[u16], is_peek: bool) {
+    /// A thread read so many bytes into memory, or peeked at them. Then the memory has `values`.
+    pub(crate) fn read(
+        &mut self,
+        actor: usize,
+        from: EndpointId,
+        bytes: usize,
+        values: impl Iterator<Item = u16>,
+        is_peek: bool,
+    ) {
         let last = self.last_reads.entry(actor).or_default();
         if !is_peek {
             last.clear();
         }
         last.push(LastRead {
             endpoint: from,
-            bytes: values.len(),
-            shown: shown(values.iter().copied()),
+            bytes,
+            shown: shown(values),
         });
     }
 

@@ -155,7 +155,11 @@ impl World {
     ) {
         let values = self.take(process, from, bytes, take);
         self.fill(process, pieces, &values, Origin::Read(from.0));
-        self.books.read(actor, from.0, &values, take == Take::Peek);
+        let space = &self.spaces[process];
+        let cells = pieces.iter().flat_map(|piece| space.cells(*piece));
+        let values = cells.map(|cell| cell.value).take(bytes);
+        self.books
+            .read(actor, from.0, bytes, values, take == Take::Peek);
     }
 
     /// A call puts these bytes into these pieces.

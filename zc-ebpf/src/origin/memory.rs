@@ -197,8 +197,15 @@ extern "C" fn make_way(
     let Some(range) = memory.ranges.get_mut(index as usize) else {
         return 0;
     };
-    if range.is_refilled_by(file, start, end) || range.is_continued_at(file, start) {
+    if range.is_refilled_by(file, start, end) {
         memory.found = index;
+        return 0;
+    }
+    if range.is_continued_at(file, start) {
+        // Another range may have the bytes already.
+        if memory.found == NO_RANGE {
+            memory.found = index;
+        }
         return 0;
     }
     range.cut(start, end);

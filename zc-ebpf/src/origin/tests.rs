@@ -1,1 +1,536 @@
+//! The rules, on a small address space.
 
+extern crate std;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    vec,
+    vec::Vec,
+};
+
+use super::{
+    memory::{Memory, ORIGINS, RANGES, clear, fill_range, forget_all},
+    range::{Word, common_length, common_part},
+};
+use crate::{FileNumber, Fills, How, Origin};
+
+const A: FileNumber = 1;
+const B: FileNumber = 2;
+const OUT: FileNumber = 11;
+const OTHER_OUT: FileNumber = 12;
+
+/// An address space: its bytes, and what is known of it. What the kernel half does with both is
+/// done here.
+struct Space {
+    memory: Memory,
+    bytes: Vec<u8>,
+    hint: u32,
+}
+
+impl Space {
+    fn new() -> Self {
+        Self {
+            memory: Memory::NOTHING,
+            bytes: vec![0; 8192],
+            hint: 0,
+        }
+    }
+
+    fn word(&self, at: u64) -> u64 {
+        let at = at as usize;
+        u64::from_le_bytes(self.bytes[at..at + 8].try_into().expect("a word"))
+    }
+
+    /// A read puts bytes of `file` there, and takes 10 ns.
+    fn read(&mut self, file: FileNumber, start: u64, length: u64) {
+        let end = start + length;
+        for at in start..end {
+            self.bytes[at as usize] = file as u8 ^ at as u8;
+        }
+        let index = fill_range(&raw mut self.memory, self.hint, file, start, end) as u32;
+        self.memory.reads += 1;
+        let mut word = Word::of_read(start, length, self.memory.reads);
+        word.value = self.word(word.at);
+        let range = self.memory.range(index).expect("a range");
+        assert!(range.start <= start && end <= range.end && range.file == file);
+        range.note_fill(start, end, 10);
+        range.keep(start, word);
+        self.hint = index;
+    }
+
+    /// The program itself stores bytes there.
+    fn store(&mut self, start: u64, length: u64) {
+        for at in start..start + length {
+            self.bytes[at as usize] ^= 0x55;
+        }
+    }
+
+    /// The kernel puts other bytes there.
+    fn overwrite(&mut self, start: u64, end: u64) {
+        clear(&raw mut self.memory, start, end);
+    }
+
+    /// A write to `output` of these bytes: the origins of its bytes.
+    fn write_to(&mut self, output: FileNumber, start: u64, length: u64) -> Vec<Origin> {
+        self.memory.origins_used = 0;
+        for index in 0..RANGES as u32 {
+            let range = *self.memory.range(index).expect("a range");
+            let (from, to) = common_part(start, start + length, range.start, range.end);
+            if from >= to {
+                continue;
+            }
+            let has_changed = range
+                .words
+                .iter()
+                .any(|word| word.lies_in(from, to) && word.differs_from(self.word(word.at)));
+            let how = if has_changed {
+                How::CHANGED
+            } else {
+                How::BUFFER
+            };
+            let fills = self.memory.range(index).expect("a range").fills_for(output);
+            assert!(self.memory.add_origin(range.file, how, to - from, fills));
+        }
+        self.memory.origins[..self.memory.origins_used as usize].to_vec()
+    }
+
+    /// The files that these bytes came from when they are written, how that is known, and how many
+    /// bytes.
+    fn write(&mut self, start: u64, length: u64) -> Vec<(FileNumber, How, u64)> {
+        let mut origins: Vec<_> = self
+            .write_to(OUT, start, length)
+            .iter()
+            .map(|origin| (origin.file, origin.how, origin.bytes))
+            .collect();
+        origins.sort_unstable_by_key(|&(file, how, _)| (file, how.0));
+        origins
+    }
+
+    /// The reads that are counted with a write.
+    fn fills(&mut self, output: FileNumber, start: u64, length: u64) -> Fills {
+        let mut fills = Fills::NONE;
+        for origin in self.write_to(output, start, length) {
+            fills.add(origin.fills);
+        }
+        fills
+    }
+}
+
+fn calls(calls: u64) -> Fills {
+    Fills {
+        calls,
+        total_ns: 10 * calls,
+        unknown: 0,
+    }
+}
+
+#[test]
+fn written_memory_that_a_read_filled_is_the_files() {
+    let mut space = Space::new();
+    space.read(A, 100, 50);
+    assert_eq!(space.write(100, 50), [(A, How::BUFFER, 50)]);
+    assert_eq!(
+        space.write(120, 10),
+        [(A, How::BUFFER, 10)],
+        "a piece of it"
+    );
+    assert_eq!(space.write(90, 20), [(A, How::BUFFER, 10)], "partly");
+    assert_eq!(space.write(0, 100), [], "memory before it");
+    assert_eq!(space.write(150, 100), [], "memory behind it");
+}
+
+#[test]
+fn written_memory_may_have_several_files() {
+    let mut space = Space::new();
+    space.read(A, 100, 50);
+    space.read(B, 200, 30);
+    assert_eq!(
+        space.write(0, 400),
+        [(A, How::BUFFER, 50), (B, How::BUFFER, 30)]
+    );
+}
+
+#[test]
+fn the_last_read_into_memory_counts() {
+    let mut space = Space::new();
+    space.read(A, 100, 50);
+    space.read(B, 100, 50);
+    assert_eq!(space.write(100, 50), [(B, How::BUFFER, 50)]);
+    space.read(A, 110, 100);
+    assert_eq!(
+        space.write(100, 110),
+        [(A, How::BUFFER, 100), (B, How::BUFFER, 10)]
+    );
+}
+
+#[test]
+fn what_the_kernel_overwrites_is_no_file_s_any_more() {
+    let mut space = Space::new();
+    space.read(A, 100, 50);
+    space.overwrite(90, 110);
+    assert_eq!(space.write(100, 50), [(A, How::BUFFER, 40)]);
+    space.overwrite(140, 1000);
+    assert_eq!(space.write(100, 50), [(A, How::BUFFER, 30)]);
+    space.overwrite(0, u64::MAX);
+    assert_eq!(space.write(100, 50), []);
+}
+
+#[test]
+fn the_larger_part_of_what_is_divided_stays() {
+    for (start, left) in [(110, (120, 30)), (130, (100, 30))] {
+        let mut space = Space::new();
+        space.read(A, 100, 50);
+        space.overwrite(start, start + 10);
+        assert_eq!(space.write(0, 400), [(A, How::BUFFER, 30)]);
+        assert_eq!(space.write(left.0, left.1), [(A, How::BUFFER, 30)]);
+    }
+}
+
+#[test]
+fn a_memory_can_be_forgotten() {
+    let mut space = Space::new();
+    space.read(A, 100, 50);
+    space.read(B, 200, 50);
+    forget_all(&raw mut space.memory);
+    assert_eq!(space.write(0, 400), []);
+    space.read(A, 100, 50);
+    assert_eq!(space.write(0, 400), [(A, How::BUFFER, 50)]);
+}
+
+#[test]
+fn a_changed_word_shows_if_it_is_written() {
+    let mut space = Space::new();
+    space.read(A, 1000, 1000);
+    space.store(1000, 1000);
+    assert_eq!(space.write(1000, 1000), [(A, How::CHANGED, 1000)]);
+    let word = space.memory.ranges[0].words[0];
+    assert_eq!(
+        space.write(word.at, 7),
+        [(A, How::BUFFER, 7)],
+        "no whole word is in it"
+    );
+    space.store(1000, 1000);
+    assert_eq!(
+        space.write(1000, 1000),
+        [(A, How::BUFFER, 1000)],
+        "they are the same again"
+    );
+}
+
+#[test]
+fn a_change_shows_only_in_its_own_part_of_a_call() {
+    let mut space = Space::new();
+    space.read(A, 1000, 100);
+    space.read(A, 2000, 100);
+    space.read(B, 3000, 100);
+    space.store(2000, 100);
+    assert_eq!(
+        space.write(1000, 3000),
+        [
+            (A, How::BUFFER, 100),
+            (A, How::CHANGED, 100),
+            (B, How::BUFFER, 100)
+        ]
+    );
+}
+
+#[test]
+fn the_word_of_a_short_read_is_only_what_was_read() {
+    let mut space = Space::new();
+    space.read(A, 100, 3);
+    space.store(103, 5);
+    assert_eq!(space.write(100, 8), [(A, How::BUFFER, 3)]);
+    space.store(102, 1);
+    assert_eq!(space.write(100, 3), [(A, How::CHANGED, 3)]);
+}
+
+#[test]
+fn the_place_of_a_word_varies_within_the_read() {
+    let places: Vec<u64> = (0..64)
+        .map(|number| Word::of_read(500, 300, number).at)
+        .collect();
+    assert!(places.iter().all(|at| (500..=792).contains(at)));
+    assert!(places.contains(&500) && places.contains(&792));
+    let different: BTreeSet<_> = places.iter().collect();
+    assert!(different.len() > 20, "{different:?}");
+}
+
+#[test]
+fn reads_one_behind_the_other_make_one_range() {
+    let mut space = Space::new();
+    for start in (1000..2000).step_by(100) {
+        space.read(A, start, 100);
+    }
+    assert_eq!(space.memory.used, 1);
+    assert_eq!(space.fills(OUT, 1000, 1000), calls(10));
+    let mut both = Space::new();
+    both.read(A, 1000, 100);
+    both.read(B, 1100, 100);
+    assert_eq!(both.memory.used, 2, "of two files");
+}
+
+#[test]
+fn the_first_and_the_last_read_of_a_range_have_a_word() {
+    for changed in [1000, 1900] {
+        let mut space = Space::new();
+        for start in (1000..2000).step_by(100) {
+            space.read(A, start, 100);
+        }
+        space.store(changed, 100);
+        assert_eq!(space.write(1000, 1000), [(A, How::CHANGED, 1000)]);
+    }
+}
+
+#[test]
+fn a_word_that_was_overwritten_is_not_compared() {
+    for number in 0..8 {
+        let mut space = Space::new();
+        space.memory.reads = number;
+        space.read(A, 1000, 100);
+        let at = space.memory.ranges[0].words[0].at;
+        // Of the same file: the range goes on with other bytes.
+        space.read(A, at, 8);
+        space.store(at, 8);
+        space.read(A, at, 8);
+        assert_eq!(space.write(1000, 100), [(A, How::BUFFER, 100)]);
+        // Cut off, and read again.
+        space.overwrite(1050, 1100);
+        space.store(1050, 50);
+        space.read(A, 1050, 50);
+        assert_eq!(space.write(1000, 100), [(A, How::BUFFER, 100)]);
+    }
+}
+
+#[test]
+fn reads_are_counted_once_for_each_output() {
+    let mut space = Space::new();
+    space.read(A, 100, 50);
+    assert_eq!(space.fills(OUT, 100, 20), calls(1));
+    assert_eq!(space.fills(OUT, 120, 30), calls(0), "the rest of it");
+    assert_eq!(space.fills(OTHER_OUT, 100, 50), calls(1), "as tee does");
+    space.read(A, 100, 50);
+    assert_eq!(space.fills(OUT, 100, 50), calls(1), "the next read");
+}
+
+#[test]
+fn reads_whose_bytes_were_never_written_do_not_count() {
+    let mut space = Space::new();
+    for _ in 0..5 {
+        space.read(A, 100, 50);
+    }
+    assert_eq!(space.fills(OUT, 100, 50), calls(1));
+}
+
+#[test]
+fn a_range_that_grows_after_it_was_written_counts_anew() {
+    let mut space = Space::new();
+    space.read(A, 100, 50);
+    space.read(A, 150, 50);
+    assert_eq!(space.fills(OUT, 100, 100), calls(2));
+    space.read(A, 200, 50);
+    assert_eq!(space.memory.used, 1);
+    assert_eq!(space.fills(OUT, 200, 50), calls(1));
+    // A ring: the next read is at the beginning again.
+    space.read(A, 100, 50);
+    assert_eq!(space.fills(OUT, 100, 50), calls(1));
+}
+
+#[test]
+fn two_buffers_have_their_own_reads() {
+    let mut space = Space::new();
+    let mut sums = [Fills::NONE; 2];
+    for _ in 0..100 {
+        space.read(A, 100, 50);
+        sums[0].add(space.fills(OUT, 100, 50));
+    }
+    for _ in 0..7 {
+        space.read(A, 1000, 500);
+        sums[1].add(space.fills(OTHER_OUT, 1000, 500));
+    }
+    assert_eq!(sums, [calls(100), calls(7)]);
+}
+
+#[test]
+fn too_many_outputs_are_known_to_be_unknown() {
+    let mut space = Space::new();
+    space.read(A, 100, 50);
+    let unknown: u64 = (0..5)
+        .map(|output| space.fills(OUT + output, 100, 50).unknown)
+        .sum();
+    assert_eq!(unknown, 2);
+    assert_eq!(
+        space.fills(OUT, 100, 50),
+        calls(0),
+        "an output that is known"
+    );
+}
+
+#[test]
+fn a_short_read_leaves_what_is_behind_it() {
+    let mut space = Space::new();
+    space.read(A, 100, 50);
+    space.read(A, 100, 10);
+    assert_eq!(space.write(100, 50), [(A, How::BUFFER, 50)]);
+    space.read(B, 100, 10);
+    assert_eq!(
+        space.write(100, 50),
+        [(A, How::BUFFER, 40), (B, How::BUFFER, 10)]
+    );
+}
+
+#[test]
+fn the_oldest_range_is_given_up_if_there_are_too_many() {
+    let mut space = Space::new();
+    for number in 0..RANGES as u64 + 1 {
+        space.read(A, 200 * number, 100);
+    }
+    assert_eq!(space.memory.given_up, 1);
+    assert_eq!(space.write(0, 100), []);
+    assert_eq!(space.write(200, 100), [(A, How::BUFFER, 100)]);
+    assert_eq!(
+        space.write(200 * RANGES as u64, 100),
+        [(A, How::BUFFER, 100)]
+    );
+}
+
+#[test]
+fn an_empty_range_is_used_again() {
+    let mut space = Space::new();
+    for number in 0..100 {
+        space.read(A, 50 * number, 50 + number % 7);
+        space.overwrite(0, 8000);
+    }
+    assert_eq!((space.memory.used, space.memory.given_up), (1, 0));
+}
+
+#[test]
+fn no_more_origins_than_there_is_room_for_are_added() {
+    let mut memory = Memory::NOTHING;
+    for file in 1..=ORIGINS as u32 {
+        assert!(memory.add_origin(file, How::BUFFER, 1, Fills::NONE));
+    }
+    assert!(!memory.add_origin(99, How::BUFFER, 1, Fills::NONE));
+    assert!(memory.add_origin(1, How::BUFFER, 5, Fills::NONE));
+    assert_eq!(memory.origins[0].bytes, 6);
+    assert!(
+        !memory.add_origin(1, How::CHANGED, 5, Fills::NONE),
+        "how it is known matters"
+    );
+}
+
+#[test]
+fn intervals_have_a_part_in_common() {
+    assert_eq!(common_length(0, 10, 5, 20), 5);
+    assert_eq!(common_length(5, 20, 0, 10), 5);
+    assert_eq!(common_length(0, 10, 2, 3), 1);
+    assert_eq!(common_length(0, 10, 10, 20), 0);
+    assert_eq!(common_length(10, 20, 0, 5), 0);
+}
+
+/// Numbers that look random, the same each time (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
+
+    /// Where something begins, and how long it is.
+    fn interval(&mut self) -> (u64, u64) {
+        let unit = [1, 16, 64][self.below(3) as usize];
+        (self.below(1024 / unit) * unit, (1 + self.below(8)) * unit)
+    }
+}
+
+#[test]
+fn every_credited_byte_is_right_whatever_happens() {
+    for seed in 0..50 {
+        let mut random = Random(seed);
+        let mut space = Space::new();
+        // The file of each byte, and whether the program has changed it; and whether the byte may
+        // have been forgotten.
+        let mut truth = vec![(0, false); 8192];
+        let mut is_forgotten = vec![false; 8192];
+        for _ in 0..300 {
+            let (start, length) = random.interval();
+            let bytes = start as usize..(start + length) as usize;
+            match random.below(10) {
+                0..5 => {
+                    let file = 1 + random.below(3) as u32;
+                    divide(&space, file, start, start + length, &mut is_forgotten);
+                    let before = space.memory.given_up;
+                    let ranges = space.memory.ranges;
+                    space.read(file, start, length);
+                    if space.memory.given_up > before {
+                        let gone = ranges[space.hint as usize];
+                        is_forgotten[gone.start as usize..gone.end as usize].fill(true);
+                    }
+                    truth[bytes.clone()].fill((file, false));
+                    is_forgotten[bytes].fill(false);
+                }
+                5 => {
+                    divide(&space, 0, start, start + length, &mut is_forgotten);
+                    space.overwrite(start, start + length);
+                    truth[bytes].fill((0, false));
+                }
+                6 => {
+                    space.store(start, length);
+                    truth[bytes]
+                        .iter_mut()
+                        .for_each(|(_, has_changed)| *has_changed = true);
+                }
+                _ => check_write(
+                    &mut space,
+                    &truth[bytes.clone()],
+                    &is_forgotten[bytes],
+                    start,
+                ),
+            }
+        }
+    }
+}
+
+/// Notes which bytes are forgotten because this memory is removed from the middle of a range.
+fn divide(space: &Space, file: FileNumber, start: u64, end: u64, is_forgotten: &mut [bool]) {
+    for range in &space.memory.ranges {
+        let is_divided = range.start < start && end < range.end;
+        if is_divided && !range.is_refilled_by(file, start, end) {
+            let (before, after) = (range.start..start, end..range.end);
+            let smaller = if before.end - before.start < after.end - after.start {
+                before
+            } else {
+                after
+            };
+            is_forgotten[smaller.start as usize..smaller.end as usize].fill(true);
+        }
+    }
+}
+
+/// Compares what is credited for each byte of a write, one by one and all together.
+fn check_write(space: &mut Space, truth: &[(FileNumber, bool)], is_forgotten: &[bool], start: u64) {
+    let mut sums = BTreeMap::new();
+    for ((at, &(file, _)), &is_forgotten) in (start..).zip(truth).zip(is_forgotten) {
+        match space.write(at, 1)[..] {
+            [] => assert!(file == 0 || is_forgotten, "byte {at} of file {file}"),
+            [(found, _, bytes)] => {
+                assert_eq!((found, bytes), (file, 1), "byte {at}");
+                *sums.entry(file).or_insert(0) += 1;
+            }
+            _ => panic!("byte {at} has two origins"),
+        }
+    }
+    let mut found = BTreeMap::new();
+    for (file, how, bytes) in space.write(start, truth.len() as u64) {
+        *found.entry(file).or_insert(0) += bytes;
+        let has_changed = truth.contains(&(file, true));
+        assert!(
+            how == How::BUFFER || has_changed,
+            "nothing of file {file} was changed"
+        );
+    }
+    assert_eq!(found, sums, "all together");
+}

@@ -181,9 +181,11 @@ fn ways(before: &Report, after: &Report) -> Vec<WayDifference> {
     }
     sums.retain(|_, [before, after]| before != after);
     let difference = |((api, from, to), sums): (Way<'_>, [Option<WaySums>; 2])| {
+        let is_observed = |sums: &WaySums| sums.certainty == Certainty::Observed;
         let are_known = [before, after]
             .into_iter()
-            .all(|report| knows_all(report, api));
+            .all(|report| knows_all(report, api))
+            && sums.iter().flatten().all(is_observed);
         let state = if are_known {
             DifferenceState::Beyond
         } else {
@@ -321,6 +323,7 @@ mod tests {
         );
         let relayed = |is_mapped: bool| {
             report(|scene| {
+                scene.trace.sees_memory = is_mapped;
                 let [from, to] = ["in", "out"].map(|name| scene.regular(name));
                 let mapped = written_from("write", from, to, 1, BYTES);
                 let write = if is_mapped {

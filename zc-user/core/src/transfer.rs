@@ -59,8 +59,9 @@ pub(crate) struct Step {
     pub(crate) program: Option<String>,
     pub(crate) from: FileId,
     pub(crate) to: FileId,
-    /// All bytes that the process took out of `from`; `None`: unknown.
-    taken: Option<u64>,
+    /// Whether it took every byte out of `from` that the process took, and as far as sums and
+    /// buffers show, brought each to `to` once.
+    takes_all: bool,
     /// What was done, without attempts and reason.
     clause: String,
     pub(crate) transfer: Transfer,

@@ -235,6 +235,13 @@ impl TransferFigures {
 
 /// For each destination, how many bytes arrived without a proven source; `None`: unknown.
 fn rooms(report: &Report) -> BTreeMap<String, Option<u64>> {
+    let mut observed: BTreeMap<String, u64> = BTreeMap::new();
+    let is_observed = |transfer: &&Transfer| {
+        !transfer.crosses_processes() && transfer.certainty == Certainty::Observed
+    };
+    for transfer in report.transfers.iter().filter(is_observed) {
+        *observed.entry(name(&transfer.to)).or_default() += transfer.bytes.unwrap_or(0);
+    }
     let mut rooms: BTreeMap<String, Option<u64>> = BTreeMap::new();
     for one in report
         .processes
@@ -242,7 +249,10 @@ fn rooms(report: &Report) -> BTreeMap<String, Option<u64>> {
         .flat_map(|process| &process.destinations)
     {
         let Some(file) = &one.file else { continue };
-        let unproven = one.written_bytes;
+        let unproven = one.written_bytes.map(|written| {
+            let observed = observed.get(&name(file)).copied().unwrap_or(0);
+            written.saturating_sub(observed)
+        });
         let room = rooms.entry(name(file)).or_insert(Some(0));
         *room = room.zip(unproven).and_then(|(a, b)| a.checked_add(b));
     }

@@ -126,12 +126,11 @@ pub fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
         inherited: Some(BTreeSet::new()),
         calls_without_files: 0,
         other_calls: None,
-        uncounted: BTreeSet::new(),
         failed_paths: None,
         stacks: None,
-        sees_memory: false,
+        sees_memory: true,
         merged: Vec::new(),
-        settled: crate::trace::Settled::default(),
+        ended: crate::trace::EndedSums::default(),
         processes: vec![process],
     }
 }

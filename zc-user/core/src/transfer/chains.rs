@@ -309,7 +309,7 @@ impl Search<'_> {
                 let bytes = if carried == all {
                     Some(taken).filter(|taken| *taken <= all)
                 } else {
-                    let took_all = taken == all && self.steps[out].taken == Some(all);
+                    let took_all = taken == all && self.steps[out].takes_all;
                     Some(carried).filter(|_| took_all)
                 };
                 Some((out, bytes.filter(|bytes| *bytes > 0)?))

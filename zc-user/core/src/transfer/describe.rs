@@ -6,7 +6,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use super::{
     Step,
     facts::{Facts, sum_known},
-    flow::Flow,
+    flow::{Flow, Reading},
     hint, pipes,
     rules::{self, Case},
     work::{Work, sum_counts},
@@ -96,10 +96,21 @@ fn step(flow: &Flow<'_>, facts: &Facts<'_>, ends: &EndTable<'_>) -> Step {
         program: facts.process.comm.clone(),
         from: flow.from,
         to: flow.to,
-        taken: facts.moved.get(&flow.from).and_then(|moved| moved.read),
+        takes_all: takes_all(flow, facts),
         clause,
         transfer,
     }
+}
+
+/// Whether a flow took every byte out of its source that the process took, and brought each to its
+/// destination once: it has as many bytes, and of every read, some.
+fn takes_all(flow: &Flow<'_>, facts: &Facts<'_>) -> bool {
+    let taken = facts.moved.get(&flow.from).and_then(|moved| moved.read);
+    let uses_every_read = flow
+        .steps()
+        .first()
+        .is_some_and(|step| !matches!(step.reading, Reading::Some { .. }));
+    uses_every_read && taken.is_some() && taken == flow.bytes
 }
 
 /// A chain of these steps as a transfer.

@@ -94,11 +94,11 @@ fn usage_is_unknown_if_that_of_one_process_is() {
 }
 
 #[test]
-fn calls_without_files_make_transfers_inexact_but_not_counts() {
+fn calls_without_files_are_a_loss_but_counts_are_exact() {
     let mut trace = sample::copier();
     trace.calls_without_files = 7;
     let report = Report::from_trace(&trace, &Options::default());
-    assert!(report.exact && !report.transfers_exact);
+    assert!(report.exact);
     assert_eq!(
         report.losses,
         BTreeMap::from([("calls_without_files".to_owned(), 7)])

@@ -1,29 +1,26 @@
 //! Made-up traces with files.
 
-use std::{cell::RefCell, cmp::Reverse, collections::BTreeMap, rc::Rc};
-
-use zc_ebpf::{UnwrittenRead, pairing::marks::MARKS};
+use std::{
+    cell::RefCell,
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 use super::of_threads;
 use crate::{
     syscall::{Call, Fds},
     trace::{
-        Ends, File, FileId, FileIdentity, FileKind, Input, OpenBefore, Part, Process, Row, Streams,
+        Ends, File, FileId, FileIdentity, FileKind, Fills, Input, OpenBefore, Part, Process, Row,
         Thread, Trace,
     },
 };
 
 impl Row {
-    /// Sets when it was first called. It returned before any other call.
-    pub fn at(self, order: u64) -> Self {
-        self.spanning(order, order)
-    }
-
-    /// Sets when it was first called, and when it first returned.
-    pub fn spanning(mut self, entered: u64, left: u64) -> Self {
-        self.order = Some(entered);
-        self.last_order = Some(entered);
-        self.moved_order = (self.bytes > Some(0)).then_some(left);
+    /// Sets when it was first called.
+    pub fn at(mut self, order: u64) -> Self {
+        self.order = Some(order);
+        self.last_order = Some(order);
         self
     }
 
@@ -57,10 +54,14 @@ fn call(name: &'static str, calls: u64, bytes: u64) -> Row {
 
 /// Calls that read from a file.
 pub fn read(name: &'static str, from: FileId, calls: u64, bytes: u64) -> Row {
-    call(name, calls, bytes).ends(Ends {
+    let row = call(name, calls, bytes).ends(Ends {
         input: Some(Input::Named(from)),
         output: None,
-    })
+    });
+    Row {
+        input_bytes: bytes,
+        ..row
+    }
 }
 
 /// Calls that read another process's memory.
@@ -76,27 +77,42 @@ pub fn write(name: &'static str, to: FileId, calls: u64, bytes: u64) -> Row {
     })
 }
 
-/// Calls that write to a file, `paired` bytes of which the thread had read before.
+/// Calls that write to a file from memory with `held` bytes of another one.
+fn written_of(
+    name: &'static str,
+    input: Input,
+    to: FileId,
+    calls: u64,
+    [bytes, held]: [u64; 2],
+) -> Row {
+    let row = call(name, calls, bytes).ends(Ends {
+        input: Some(input),
+        output: Some(to),
+    });
+    Row {
+        input_bytes: held,
+        fills: Fills {
+            calls,
+            total_ns: None,
+            are_unknown: false,
+        },
+        ..row
+    }
+}
+
+/// Calls that write as many bytes as the thread had read last, seen without addresses.
 pub fn written_after(
     name: &'static str,
     from: FileId,
     to: FileId,
     calls: u64,
     bytes: u64,
-    paired: u64,
+    held: u64,
 ) -> Row {
-    let row = call(name, calls, bytes).ends(Ends {
-        input: Some(Input::ByOrder(from)),
-        output: Some(to),
-    });
-    Row {
-        paired_bytes: paired,
-        ..row
-    }
+    written_of(name, Input::Sequence(from), to, calls, [bytes, held])
 }
 
-/// Calls that write to a file from buffers with `held` bytes that the process had read. Each call
-/// was sampled.
+/// Calls that write to a file from buffers with `held` bytes that as many reads brought there.
 pub fn written_held(
     name: &'static str,
     from: FileId,
@@ -105,18 +121,10 @@ pub fn written_held(
     bytes: u64,
     held: u64,
 ) -> Row {
-    let row = call(name, calls, bytes).ends(Ends {
-        input: Some(Input::ByBuffer(from)),
-        output: Some(to),
-    });
-    Row {
-        paired_bytes: held,
-        checked_calls: calls,
-        ..row
-    }
+    written_of(name, Input::Buffer(from), to, calls, [bytes, held])
 }
 
-/// The same, but the sampled bytes have changed.
+/// The same, but the program changed them.
 pub fn written_changed(
     name: &'static str,
     from: FileId,
@@ -125,22 +133,14 @@ pub fn written_changed(
     bytes: u64,
     held: u64,
 ) -> Row {
-    let row = written_held(name, from, to, calls, bytes, held);
-    row.ends(Ends {
-        input: Some(Input::ByChangedBuffer(from)),
-        output: Some(to),
-    })
+    written_of(name, Input::ChangedBuffer(from), to, calls, [bytes, held])
 }
 
 /// Calls that write from a mapping to a file.
 pub fn written_from(name: &'static str, mapped: FileId, to: FileId, calls: u64, bytes: u64) -> Row {
-    let row = call(name, calls, bytes).ends(Ends {
-        input: Some(Input::ByMapping(mapped)),
-        output: Some(to),
-    });
     Row {
-        paired_bytes: bytes,
-        ..row
+        fills: Fills::NONE,
+        ..written_of(name, Input::Mapping(mapped), to, calls, [bytes, bytes])
     }
 }
 
@@ -154,10 +154,14 @@ pub fn map(file: FileId, bytes: u64) -> Row {
 
 /// Calls that name both ends.
 pub fn copy(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64) -> Row {
-    call(name, calls, bytes).ends(Ends {
+    let row = call(name, calls, bytes).ends(Ends {
         input: Some(Input::Named(from)),
         output: Some(to),
-    })
+    });
+    Row {
+        input_bytes: bytes,
+        ..row
+    }
 }
 
 /// A trace with files.
@@ -203,19 +207,6 @@ impl Scene {
     /// Adds a regular file.
     pub fn regular(&mut self, name: &str) -> FileId {
         self.file(FileKind::Regular, name)
-    }
-
-    /// Sets the windows of what was read from one file and written to another. Each number stands
-    /// for contents; 0: one byte repeated.
-    pub fn set_windows(&mut self, [from, to]: [FileId; 2], [read, written]: [&[u32]; 2]) {
-        let windows = |contents: &[u32]| contents.iter().map(|&content| [content; MARKS]).collect();
-        self.streams(from).read.get_or_insert_default().windows = windows(read);
-        self.streams(to).written.get_or_insert_default().windows = windows(written);
-    }
-
-    /// The streams of a file.
-    pub fn streams(&mut self, file: FileId) -> &mut Streams {
-        &mut self.trace.files[usize::try_from(file.0).expect("fits")].streams
     }
 
     /// The pipe or socket as one that was open before the launch.
@@ -283,38 +274,50 @@ impl Scene {
 /// Which bytes in an address space were read from files.
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// Ranges that do not overlap: start, end, file.
-    ranges: Vec<(u64, u64, FileId)>,
+    /// Ranges that do not overlap: start, end, file, and the number of the read.
+    ranges: Vec<(u64, u64, FileId, usize)>,
+    reads: usize,
 }
 
 impl Memory {
     /// Bytes of a file (`None`: of anything else) are stored here.
     pub fn fill(&mut self, from: Option<FileId>, start: u64, bytes: u64) {
         let end = start + bytes;
-        let around = |(from, to, file): (u64, u64, FileId)| {
-            [(from, to.min(start), file), (from.max(end), to, file)]
+        self.reads += 1;
+        let read = self.reads;
+        let around = |(from, to, file, read): (u64, u64, FileId, usize)| {
+            [
+                (from, to.min(start), file, read),
+                (from.max(end), to, file, read),
+            ]
         };
         let kept = self
             .ranges
             .drain(..)
             .flat_map(around)
-            .filter(|(from, to, _)| from < to);
+            .filter(|(from, to, ..)| from < to);
+        let filled = from.filter(|_| bytes > 0);
         self.ranges = kept
-            .chain(from.filter(|_| bytes > 0).map(|file| (start, end, file)))
+            .chain(filled.map(|file| (start, end, file, read)))
             .collect();
     }
 
-    /// How many bytes of which files are here, the most first.
-    pub fn find(&self, start: u64, bytes: u64) -> Vec<(FileId, u64)> {
-        let mut found: BTreeMap<FileId, u64> = BTreeMap::new();
-        for &(from, to, file) in &self.ranges {
+    /// How many bytes of which files are here, the most first, and the reads that brought them.
+    pub fn find(&self, start: u64, bytes: u64) -> Vec<(FileId, u64, Vec<usize>)> {
+        let mut found: BTreeMap<FileId, (u64, Vec<usize>)> = BTreeMap::new();
+        for &(from, to, file, read) in &self.ranges {
             let common = to.min(start + bytes).saturating_sub(from.max(start));
             if common > 0 {
-                *found.entry(file).or_default() += common;
+                let (sum, reads) = found.entry(file).or_default();
+                *sum += common;
+                reads.push(read);
             }
         }
-        let mut found: Vec<_> = found.into_iter().collect();
-        found.sort_by_key(|&(file, bytes)| (Reverse(bytes), file));
+        let mut found: Vec<_> = found
+            .into_iter()
+            .map(|(file, (bytes, reads))| (file, bytes, reads))
+            .collect();
+        found.sort_by_key(|(file, bytes, _)| (Reverse(*bytes), *file));
         found
     }
 }
@@ -322,11 +325,16 @@ impl Memory {
 /// A thread that reads and writes, counted as the backends count it.
 #[derive(Debug, Default)]
 pub struct Loop {
-    unwritten_read: UnwrittenRead,
+    /// What it read last, if the backend does not see its memory: file, bytes, and the files that
+    /// it wrote them to since.
+    last_read: Option<(FileId, u64, BTreeSet<FileId>)>,
     /// Its memory, if the backend sees it.
     memory: Option<Rc<RefCell<Memory>>>,
+    /// The reads that are counted with each file that was written.
+    counted: BTreeSet<(usize, FileId)>,
     rows: BTreeMap<(&'static str, Ends), Row>,
-    parts: BTreeMap<(FileId, FileId), Part>,
+    parts: BTreeMap<(Input, FileId), Part>,
+    calls: u64,
 }
 
 impl Loop {
@@ -353,19 +361,15 @@ impl Loop {
 
     /// Reads into memory from `start`.
     pub fn read_to(&mut self, start: u64, from: FileId, bytes: u64) {
-        let order = self.order();
         let ends = Ends {
             input: Some(Input::Named(from)),
             output: None,
         };
-        let row = self
-            .rows
-            .entry(("read", ends))
-            .or_insert_with(|| read("read", from, 0, 0).at(order));
-        count(row, bytes);
-        self.unwritten_read.read(from.0 + 1, bytes);
+        self.count("read", ends, bytes, bytes);
         if let Some(memory) = &self.memory {
             memory.borrow_mut().fill(Some(from), start, bytes);
+        } else if bytes > 0 {
+            self.last_read = Some((from, bytes, BTreeSet::new()));
         }
     }
 
@@ -376,50 +380,80 @@ impl Loop {
 
     /// Writes from memory at `start`.
     pub fn write_from(&mut self, start: u64, to: FileId, bytes: u64) {
-        let order = self.order();
-        let by_order = self
-            .unwritten_read
-            .source()
-            .checked_sub(1)
-            .map(|file| Input::ByOrder(FileId(file)));
-        let found = self
-            .memory
-            .as_ref()
-            .map(|memory| memory.borrow().find(start, bytes))
-            .unwrap_or_default();
-        let covered = self.unwritten_read.write(bytes, to.0 + 1);
-        let (input, paired) = found.first().map_or((by_order, covered), |&(file, held)| {
-            (Some(Input::ByBuffer(file)), held)
-        });
-        let ends = Ends {
-            input,
-            output: Some(to),
+        self.write_if(start, to, bytes, false);
+    }
+
+    /// The same; the program has changed what is there if `is_changed`.
+    pub fn write_if(&mut self, start: u64, to: FileId, bytes: u64, is_changed: bool) {
+        let output = Some(to);
+        let Some(memory) = self.memory.clone() else {
+            let input = self.sequence(to, bytes);
+            let held = if input.is_some() { bytes } else { 0 };
+            let row = self.count("write", Ends { input, output }, bytes, held);
+            row.fills.calls += u64::from(input.is_some());
+            return;
         };
-        let row = self
-            .rows
-            .entry(("write", ends))
-            .or_insert_with(|| write("write", to, 0, 0).ends(ends).at(order));
-        count(row, bytes);
-        row.paired_bytes += paired;
-        row.checked_calls += u64::from(!found.is_empty());
-        for &(from, bytes) in found.iter().skip(1) {
-            let none = Part {
+        let found = memory.borrow().find(start, bytes);
+        let input = |file| {
+            if is_changed {
+                Input::ChangedBuffer(file)
+            } else {
+                Input::Buffer(file)
+            }
+        };
+        let mut new_reads = |reads: &[usize]| {
+            let reads = reads.iter().filter(|read| self.counted.insert((**read, to)));
+            u64::try_from(reads.count()).expect("fits")
+        };
+        let mut sources = found
+            .iter()
+            .map(|(file, held, reads)| (input(*file), *held, new_reads(reads)))
+            .collect::<Vec<_>>()
+            .into_iter();
+        let (input, held, fills) = sources
+            .next()
+            .map_or((None, 0, 0), |(input, held, fills)| {
+                (Some(input), held, fills)
+            });
+        let row = self.count("write", Ends { input, output }, bytes, held);
+        row.fills.calls += fills;
+        for (from, bytes, fills) in sources {
+            let part = self.parts.entry((from, to)).or_insert_with(|| Part {
                 call: Call::native("write"),
-                from: Input::ByBuffer(from),
+                from,
                 to,
                 bytes: 0,
                 calls: 0,
-                checked_calls: 0,
-            };
-            let part = self.parts.entry((from, to)).or_insert(none);
+                fills: Fills::NONE,
+            });
             part.bytes += bytes;
             part.calls += 1;
-            part.checked_calls += 1;
+            part.fills.calls += fills;
         }
     }
 
-    fn order(&self) -> u64 {
-        u64::try_from(self.rows.len()).expect("fits")
+    /// What a write of so many bytes has as its input, if memory is not seen.
+    fn sequence(&mut self, to: FileId, bytes: u64) -> Option<Input> {
+        let (from, read, written_to) = self.last_read.as_mut()?;
+        (*read == bytes && written_to.insert(to)).then_some(Input::Sequence(*from))
+    }
+
+    fn count(&mut self, name: &'static str, ends: Ends, bytes: u64, held: u64) -> &mut Row {
+        self.calls += 1;
+        let order = self.calls;
+        let row = self
+            .rows
+            .entry((name, ends))
+            .or_insert_with(|| call(name, 0, 0).ends(ends).at(order));
+        assert!(matches!(
+            row.call.spec().fds,
+            Fds::Reads(_) | Fds::Writes(_)
+        ));
+        row.calls += 1;
+        row.zero_calls += u64::from(bytes == 0);
+        row.bytes = row.bytes.map(|sum| sum + bytes);
+        row.input_bytes += held;
+        row
     }
 
     /// Its rows.
@@ -435,15 +469,4 @@ impl Loop {
             ..Thread::default()
         }
     }
-}
-
-fn count(row: &mut Row, bytes: u64) {
-    assert!(matches!(
-        row.call.spec().fds,
-        Fds::Reads(_) | Fds::Writes(_)
-    ));
-    row.calls += 1;
-    row.zero_calls += u64::from(bytes == 0);
-    row.bytes = row.bytes.map(|sum| sum + bytes);
-    row.moved_order = row.moved_order.or(row.order.filter(|_| bytes > 0));
 }

@@ -57,7 +57,8 @@ impl Copy {
             .map(|(name, errno)| copy(name, from, to, 0, 0).failed(errno, 1).at(1));
         self.scene
             .process("copier", before.into_iter().chain(rows(from, to)).collect());
-        let transfers = analyse(&self.scene.trace).processes.remove(0).transfers;
+        let found = analyse(&self.scene.trace).transfers;
+        let transfers: Vec<_> = found.into_iter().map(|one| one.transfer).collect();
         assert_eq!(transfers.len(), 1, "{transfers:?}");
         transfers.into_iter().next()?.hint
     }

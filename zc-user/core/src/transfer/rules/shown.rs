@@ -177,7 +177,7 @@ mod tests {
         let verdict = verdict(vec![copy(), copy()]);
         assert!(
             verdict.ends_with(
-                " on the way: std::io::copy does not use sendfile or splice from a file to a socket"
+                ": std::io::copy does not use sendfile or splice from a file to a socket"
             ),
             "{verdict}"
         );
@@ -188,7 +188,7 @@ mod tests {
         let own = || stack(OWN, Some("x.rs"), StackEnd::Root);
         let verdict = verdict(vec![own(), own()]);
         assert!(
-            verdict.ends_with("perhaps changed or replaced on the way"),
+            !verdict.contains("std::io::copy"),
             "{verdict}"
         );
     }

@@ -62,9 +62,9 @@ fn transfer(
         language,
         version: "1.95.0".into(),
     });
-    let mut transfers = analyse(&scene.trace).processes.remove(0).transfers;
-    assert_eq!(transfers.len(), 1, "{transfers:?}");
-    transfers.remove(0)
+    let mut found = analyse(&scene.trace).transfers;
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0).transfer
 }
 
 /// Asserts that the program gets this reason, and that an unknown program with the same rows does
@@ -120,7 +120,7 @@ fn rust_file_without_length() {
         language: Language::Rust,
         version: "1.95.0".into(),
     });
-    let verdict = &analyse(&scene.trace).processes[0].transfers[0].verdict;
+    let verdict = &analyse(&scene.trace).transfers[0].transfer.verdict;
     assert!(
         verdict
             .contains(": if this is std::io::copy, it uses its 8 KiB buffer for files of length 0"),

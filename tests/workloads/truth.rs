@@ -1,8 +1,8 @@
-//! The record of what a random program really moved, which the program writes and the tests read;
-//! and random numbers.
+//! The record of which addresses a random program's calls used, which the program writes and the
+//! tests read; and random numbers.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::File,
     io,
     path::{Path, PathBuf},
@@ -20,95 +20,67 @@ const SOURCES: [usize; 10] = [
 /// How many source files there are.
 pub const SOURCE_FILES: usize = SOURCES.len();
 
-/// Bytes that went one way, by what happened to them in the program's memory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// How a call that wrote bytes got them from a file: from a buffer that a read filled.
+pub const BUFFER: &str = "buffer";
+
+/// From a mapping.
+pub const MAPPING: &str = "mapping";
+
+/// The thread wrote as many as it had read last, with the same first bytes.
+pub const SEQUENCE: &str = "sequence";
+
+/// Bytes that one process wrote to a file and that came from another file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Moved {
-    /// Written by a call that names both ends, from a mapping, or from the memory that they were
-    /// read to.
-    pub unchanged: u64,
-    /// Copied by the program to other memory, and written from there with their values.
-    pub copied: u64,
-    /// Written with other values that the program computed from them.
+    /// The process.
+    pub pid: u32,
+    /// A file of the working directory by its name, a pipe or socket as `ino:NUMBER`.
+    pub from: String,
+    /// Likewise.
+    pub to: String,
+    /// [`BUFFER`], [`MAPPING`], [`SEQUENCE`], or the call that names both files.
+    pub how: String,
+    /// How many and how surely.
+    pub sums: Sums,
+}
+
+/// Sums of calls that wrote bytes of one file to another.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sums {
+    /// All bytes that were the file's by their addresses.
+    pub bytes: u64,
+    /// Those that a tracer sees within the limits that it documents.
+    pub seen: u64,
+    /// The bytes of calls in which the program had stored to some of them after the read.
     pub changed: u64,
+    /// How many calls wrote them.
+    pub calls: u64,
+    /// The reads that filled the memory, as numbers.
+    pub reads: BTreeSet<u32>,
 }
 
-impl Moved {
-    /// The bytes that arrived with their values.
-    pub fn kept(self) -> u64 {
-        self.unchanged + self.copied
-    }
-
-    /// All bytes that came from there, changed or not.
-    pub fn most(self) -> u64 {
-        self.kept() + self.changed
-    }
-
-    /// The sum of both.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            unchanged: self.unchanged + other.unchanged,
-            copied: self.copied + other.copied,
-            changed: self.changed + other.changed,
-        }
+impl Sums {
+    /// Adds other calls.
+    pub fn add(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        self.seen += other.seen;
+        self.changed += other.changed;
+        self.calls += other.calls;
+        self.reads.extend(&other.reads);
     }
 }
 
-/// Bytes that one process moved from one end to another in one manner.
+/// What one process read from a file, or wrote to it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Leg {
+pub struct Used {
     /// The process.
     pub pid: u32,
-    /// The end that they came from: `s0`, `d12.0`, `ino:4711`, `memory`.
-    pub from: String,
-    /// The end that they went to.
-    pub to: String,
-    /// `memory`, `mapping`, `sendfile`, `splice`, `ring-splice`, `tee`, `vmsplice`,
-    /// `copy_file_range`.
-    pub manner: String,
-    /// How many bytes.
-    #[serde(flatten)]
-    pub moved: Moved,
-}
-
-/// Bytes that went through several ends.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Way {
-    /// For each step: the process, the end that it took the bytes from, and the manner.
-    pub through: Vec<(u32, String, String)>,
-    /// The end that they arrived at.
-    pub to: String,
-    /// How many bytes.
-    #[serde(flatten)]
-    pub moved: Moved,
-}
-
-/// Bytes of a process at one end.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct At {
-    /// The process.
-    pub pid: u32,
-    /// The end.
-    pub end: String,
+    /// The file, as in [`Moved::from`].
+    pub file: String,
     /// How many bytes.
     pub bytes: u64,
-}
-
-/// Bytes that a process wrote from memory that had last been filled from another end, but that held
-/// something else by then.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Overlaid {
-    /// The process.
-    pub pid: u32,
-    /// The end that the memory had been filled from.
-    pub from: String,
-    /// The end that the bytes were written to.
-    pub to: String,
-    /// How many bytes.
-    pub bytes: u64,
-    /// How many of these bytes had the same values as before, so that no tracer can tell the
-    /// difference.
-    pub alike: u64,
+    /// By how many calls that moved some.
+    pub calls: u64,
 }
 
 /// The record of one program.
@@ -120,23 +92,21 @@ pub struct Truth {
     pub theme: usize,
     /// How many calls and stores it made.
     pub actions: u64,
-    /// How many of them were operations of `io_uring`.
-    pub ring_operations: u64,
     /// All processes, the first one first.
     pub pids: Vec<u32>,
-    /// What moved from end to end.
-    pub legs: Vec<Leg>,
-    /// What moved through several ends.
-    pub ways: Vec<Way>,
-    /// What was written to each end.
-    pub written: Vec<At>,
-    /// How much of that the program made itself.
-    pub own: Vec<At>,
-    /// What was read from each end.
-    pub read: Vec<At>,
-    /// What was written from memory that had been filled from another end.
-    pub overlaid: Vec<Overlaid>,
-    /// How often each kind of step was done.
+    /// The processes that used more ranges of memory at a time than zctrace remembers.
+    pub forgetful: Vec<u32>,
+    /// What moved from file to file.
+    pub moved: Vec<Moved>,
+    /// What was written.
+    pub written: Vec<Used>,
+    /// What was read.
+    pub read: Vec<Used>,
+    /// Which process wrote bytes of which file twice from the same memory.
+    pub twice: BTreeSet<(u32, String)>,
+    /// The two ends of each connection.
+    pub connections: Vec<[String; 2]>,
+    /// How often each kind of call was made.
     pub kinds: BTreeMap<String, u64>,
     /// The program in words, if they were asked for.
     #[serde(default)]
@@ -164,9 +134,8 @@ impl Truth {
 
     /// Reads a record.
     pub fn read(directory: &Path, program: u64) -> io::Result<Self> {
-        Ok(serde_json::from_reader(io::BufReader::new(File::open(
-            Self::path(directory, program),
-        )?))?)
+        let file = File::open(Self::path(directory, program))?;
+        Ok(serde_json::from_reader(io::BufReader::new(file))?)
     }
 }
 

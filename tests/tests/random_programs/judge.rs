@@ -1,14 +1,15 @@
-//! Compares the statements of a report with the truth.
+//! Compares the statements of a report with the addresses that the programs used.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet},
     fmt::{self, Display},
 };
 
-use zc_tests::truth::{Moved, Truth, Way};
-use zctrace::report::{
-    Api, Certainty, DestinationTotals, End, Evidence, Hop, Process, Report, Transfer,
-};
+use zc_tests::truth::{BUFFER, MAPPING, SEQUENCE, Sums, Truth};
+use zctrace::report::{Api, DestinationTotals, End, Evidence, Hop, Process, Report, Transfer};
+
+/// The least bytes of which equal sums say something (rule 6).
+const LEAST_OF_TOTALS: u64 = 4096;
 
 /// A false statement.
 #[derive(Debug, Clone)]
@@ -24,59 +25,35 @@ pub(super) struct Failure {
 /// How much was compared, and which statements were false.
 #[derive(Debug, Default)]
 pub(super) struct Judged {
-    /// Exact statements, and their bytes.
-    pub(super) exact: u64,
-    exact_bytes: u64,
-    /// Inferred statements, and their bytes.
-    inferred: u64,
-    inferred_bytes: u64,
-    /// Accounts of files that were read or written, and their bytes.
-    accounts: u64,
-    account_bytes: u64,
-    /// Bytes that were written and came from another end.
-    movable_bytes: u64,
-    /// Reports that say that all their transfers are exact.
-    exact_reports: u64,
+    /// By kind of statement: how many, and their bytes.
+    statements: BTreeMap<String, [u64; 2]>,
     pub(super) failures: Vec<Failure>,
 }
 
 impl Judged {
     pub(super) fn add(&mut self, other: Self) {
-        self.exact += other.exact;
-        self.exact_bytes += other.exact_bytes;
-        self.inferred += other.inferred;
-        self.inferred_bytes += other.inferred_bytes;
-        self.accounts += other.accounts;
-        self.account_bytes += other.account_bytes;
-        self.movable_bytes += other.movable_bytes;
-        self.exact_reports += other.exact_reports;
+        for (kind, [count, bytes]) in other.statements {
+            self.count(kind, count, bytes);
+        }
         self.failures.extend(other.failures);
+    }
+
+    fn count(&mut self, kind: impl Into<String>, count: u64, bytes: u64) {
+        let sums = self.statements.entry(kind.into()).or_default();
+        *sums = [sums[0] + count, sums[1] + bytes];
+    }
+
+    /// Whether there were statements of this kind.
+    pub(super) fn has(&self, kind: &str) -> bool {
+        self.statements.contains_key(kind)
     }
 }
 
 impl Display for Judged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{} exact statements of {} bytes checked",
-            self.exact, self.exact_bytes
-        )?;
-        writeln!(
-            f,
-            "{} inferred statements of {} bytes checked",
-            self.inferred, self.inferred_bytes
-        )?;
-        writeln!(
-            f,
-            "{} accounts of {} bytes checked",
-            self.accounts, self.account_bytes
-        )?;
-        writeln!(
-            f,
-            "{} bytes moved from one end to another",
-            self.movable_bytes
-        )?;
-        writeln!(f, "{} reports exact as a whole", self.exact_reports)?;
+        for (kind, [count, bytes]) in &self.statements {
+            writeln!(f, "{kind}: {count} statements of {bytes} bytes checked")?;
+        }
         write!(f, "{} false statements", self.failures.len())
     }
 }
@@ -85,7 +62,6 @@ impl Display for Judged {
 fn name(end: &End) -> String {
     let file = end.path.as_deref().and_then(|path| path.rsplit('/').next());
     match (end.kind.as_deref(), file, end.inode) {
-        (Some(End::MEMORY), ..) => End::MEMORY.to_owned(),
         (Some("regular"), Some(file), _) => file.to_owned(),
         (_, _, Some(inode)) => format!("ino:{}", inode.number),
         (kind, file, _) => format!("{kind:?} {file:?}"),
@@ -93,474 +69,463 @@ fn name(end: &End) -> String {
 }
 
 /// How bytes were moved, in the words of the truth.
-fn manner(api: Api, evidence: Option<Evidence>) -> &'static str {
-    match api {
-        Api::ReadWrite => "memory",
-        Api::IoUring if evidence != Some(Evidence::Call) => "memory",
-        // A flow can have splices by system calls and by rings.
-        Api::IoUring | Api::Splice => "splice",
-        Api::MmapWrite => "mapping",
-        Api::Sendfile => "sendfile",
-        Api::Tee => "tee",
-        Api::Vmsplice => "vmsplice",
-        Api::CopyFileRange => "copy_file_range",
-        Api::Reflink => "reflink",
+fn how(api: Api, evidence: Evidence) -> &'static str {
+    match (evidence, api) {
+        (Evidence::Buffer, _) => BUFFER,
+        (Evidence::Mapping, _) => MAPPING,
+        (Evidence::Sequence, _) => SEQUENCE,
+        (Evidence::Totals, _) => "totals",
+        // The rings' only call that names two files.
+        (Evidence::Call, Api::IoUring) => "splice",
+        (Evidence::Call, api) => api.name(),
     }
 }
 
-/// A manner of the truth, without the difference between calls and rings, which reports do not
-/// make.
-fn plain(manner: &str) -> &str {
-    if manner == "ring-splice" {
-        "splice"
-    } else {
-        manner
-    }
-}
-
-/// From one end to another, in one manner.
-type Key = (String, String, &'static str);
-
-/// A step of a way: the process, the end that it took bytes from, and the manner.
-type Step = (u32, String, &'static str);
-
-/// Everything that is stated about one way.
-#[derive(Debug, Default)]
-struct Claim {
-    exact: u64,
+/// A statement about one process: so many bytes went from one file to another.
+#[derive(Debug, Clone, PartialEq)]
+struct Step {
+    pid: u32,
+    from: String,
+    to: String,
+    how: &'static str,
     bytes: u64,
-    proven: u64,
-    has_inferred: bool,
-    /// Whether it says that the program changed the bytes or put others in their place.
-    is_changed: bool,
-    evidence: Option<Evidence>,
 }
 
-impl Claim {
-    fn add(&mut self, bytes: u64, proven: u64, certainty: Certainty, evidence: Option<Evidence>) {
-        self.bytes += bytes;
-        self.proven += proven;
-        match certainty {
-            Certainty::Exact => self.exact += bytes,
-            Certainty::Inferred => self.has_inferred = true,
-        }
-        self.evidence = self.evidence.max(evidence);
-    }
-
-    /// What is false about it.
-    ///
-    /// `overlaid` are bytes that the program put in place of the source's, and `alike` those of
-    /// them that have the same values.
-    fn is_false(&self, truth: Moved, [overlaid, alike]: [u64; 2]) -> Option<&'static str> {
-        let (kept, most) = (
-            truth.kept() + alike,
-            truth.most() + if self.is_changed { overlaid } else { alike },
-        );
-        if !self.has_inferred && self.bytes < truth.kept() {
-            return Some("exact-too-low");
-        }
-        if self.exact > kept {
-            Some("exact-too-high")
-        } else if self.proven > kept {
-            Some("proven-too-high")
-        } else if self.bytes > most {
-            Some("inferred-too-high")
-        } else {
-            None
+impl Step {
+    fn of_hop(hop: &Hop) -> Self {
+        Self {
+            pid: hop.pid,
+            from: name(&hop.from),
+            to: name(&hop.to),
+            how: how(hop.api, hop.evidence),
+            bytes: hop.bytes.unwrap_or(0),
         }
     }
-}
 
-/// The statements in a process's transfers, hop by hop.
-fn claims(process: &Process, report: &Report) -> BTreeMap<Key, Claim> {
-    let mut claims: BTreeMap<Key, Claim> = BTreeMap::new();
-    let mut add = |(from, to): (&End, &End),
-                   api,
-                   evidence,
-                   certainty,
-                   bytes: Option<u64>,
-                   proven: Option<u64>,
-                   is_changed| {
-        if let Some(bytes) = bytes.filter(|_| api != Api::Reflink) {
-            let claim = claims
-                .entry((name(from), name(to), manner(api, evidence)))
-                .or_default();
-            claim.add(bytes, proven.unwrap_or(0), certainty, evidence);
-            claim.is_changed |= is_changed;
-        }
-    };
-    for one in report.transfers_of(process) {
+    /// The steps of a transfer.
+    fn of_transfer(one: &Transfer) -> Vec<Self> {
         if one.hops.is_empty() {
-            let says = |words| one.verdict.contains(words);
-            // What was copied in memory, or seen by no backend, must not be more than the truth
-            // either.
-            let is_changed = report.backend == "ebpf"
-                && says("changed or replaced on the way")
-                && !says("copied in memory");
-            add(
-                (&one.from, &one.to),
-                one.api,
-                one.evidence,
-                one.certainty,
-                one.bytes,
-                one.proven_bytes,
-                is_changed,
-            );
-        }
-        for hop in &one.hops {
-            add(
-                (&hop.from, &hop.to),
-                hop.api,
-                Some(hop.evidence),
-                hop.certainty,
-                hop.bytes,
-                hop.proven_bytes,
-                false,
-            );
+            vec![Self {
+                pid: one.pids[0],
+                from: name(&one.from),
+                to: name(&one.to),
+                how: how(one.api, one.evidence),
+                bytes: one.bytes.unwrap_or(0),
+            }]
+        } else {
+            one.hops.iter().map(Self::of_hop).collect()
         }
     }
-    claims
 }
 
-/// The truth of one process.
-#[derive(Default)]
+/// The truth of one program.
 struct Known<'a> {
-    of: (u64, usize),
-    legs: HashMap<(&'a str, &'a str, &'a str), Moved>,
-    ways: Vec<&'a Way>,
-    written: HashMap<&'a str, u64>,
-    own: HashMap<&'a str, u64>,
-    read: HashMap<&'a str, u64>,
-    overlaid: HashMap<(&'a str, &'a str), [u64; 2]>,
+    truth: &'a Truth,
+    /// What all its processes wrote to a file, and took out of it.
+    written: BTreeMap<&'a str, u64>,
+    taken: BTreeMap<&'a str, u64>,
 }
 
-impl Known<'_> {
-    /// Bytes of a source that were read into memory, and not moved by a call that names both ends.
-    fn read_to_memory(&self, from: &str) -> u64 {
-        let is_call = |manner: &str| !matches!(manner, "memory" | "mapping");
-        let by_calls = self
-            .legs
-            .iter()
-            .filter(|((source, _, manner), _)| *source == from && is_call(manner));
-        let by_calls: u64 = by_calls.map(|(_, moved)| moved.kept()).sum();
-        self.read
-            .get(from)
-            .copied()
-            .unwrap_or(0)
-            .saturating_sub(by_calls)
-    }
-}
-
-fn known(truths: &[Truth]) -> HashMap<u32, Known<'_>> {
-    let mut all: HashMap<u32, Known> = HashMap::new();
-    for truth in truths {
-        for &pid in &truth.pids {
-            let known = all.entry(pid).or_default();
-            known.of = (truth.seed, truth.theme);
-            known.ways = truth.ways.iter().collect();
-            known.written = truth
-                .written
-                .iter()
-                .filter(|at| at.pid == pid)
-                .map(|at| (at.end.as_str(), at.bytes))
-                .collect();
-            known.own = truth
-                .own
-                .iter()
-                .filter(|at| at.pid == pid)
-                .map(|at| (at.end.as_str(), at.bytes))
-                .collect();
-            known.read = truth
-                .read
-                .iter()
-                .filter(|at| at.pid == pid)
-                .map(|at| (at.end.as_str(), at.bytes))
-                .collect();
-            for leg in truth.legs.iter().filter(|leg| leg.pid == pid) {
-                let sum = known
-                    .legs
-                    .entry((&leg.from, &leg.to, plain(&leg.manner)))
-                    .or_default();
-                *sum = sum.plus(leg.moved);
-            }
-            for one in truth.overlaid.iter().filter(|one| one.pid == pid) {
-                known
-                    .overlaid
-                    .insert((&one.from, &one.to), [one.bytes, one.alike]);
-            }
+impl<'a> Known<'a> {
+    fn new(truth: &'a Truth) -> Self {
+        let (mut written, mut taken) = (BTreeMap::new(), BTreeMap::new());
+        for used in &truth.written {
+            *written.entry(used.file.as_str()).or_default() += used.bytes;
+        }
+        for used in &truth.read {
+            *taken.entry(used.file.as_str()).or_default() += used.bytes;
+        }
+        for moved in truth.moved.iter().filter(|moved| moved.how == "tee") {
+            *taken.entry(&moved.from).or_default() -= moved.sums.bytes;
+        }
+        Self {
+            truth,
+            written,
+            taken,
         }
     }
-    all
+
+    fn of(&self) -> (u64, usize) {
+        (self.truth.seed, self.truth.theme)
+    }
+
+    /// Where the bytes come out that are written to a file.
+    fn outlet<'f>(&'f self, file: &'f str) -> &'f str {
+        for [one, other] in &self.truth.connections {
+            match file {
+                _ if file == one => return other,
+                _ if file == other => return one,
+                _ => {}
+            }
+        }
+        file
+    }
+
+    /// How many bytes went into this file and came out again, if all did.
+    fn went_through(&self, inlet: &str) -> Option<u64> {
+        let written = self.written.get(inlet).copied();
+        written.filter(|_| written == self.taken.get(self.outlet(inlet)).copied())
+    }
+
+    /// What the truth says about a process, by files and how.
+    fn moved(&self, pid: u32) -> BTreeMap<(&'a str, &'a str, &'a str), &'a Sums> {
+        let moved = self.truth.moved.iter().filter(|moved| moved.pid == pid);
+        moved
+            .map(|moved| {
+                let key = (moved.from.as_str(), moved.to.as_str(), moved.how.as_str());
+                (key, &moved.sums)
+            })
+            .collect()
+    }
 }
 
 /// Judges everything that a report states about these programs.
 pub(super) fn judge(report: &Report, truths: &[Truth]) -> Judged {
     let mut judged = Judged::default();
-    let known = known(truths);
+    let all: Vec<Known> = truths.iter().map(Known::new).collect();
+    let of_pid = |pid| all.iter().find(|known| known.truth.pids.contains(&pid));
     for process in &report.processes {
-        if let Some(known) = known.get(&process.pid) {
-            judged.of_claims(process, report, known);
-            judged.of_ways(report.transfers_of(process), known);
-            judged.of_accounts(process, report, known);
+        if let Some(known) = of_pid(process.pid) {
+            let mut of_process = OfProcess::new(process, report, known);
+            of_process.judge_moves();
+            of_process.judge_totals();
+            of_process.judge_destinations();
+            of_process.judge_sources();
+            judged.add(of_process.judged);
         }
     }
-    for chain in report
-        .transfers
-        .iter()
-        .filter(|transfer| transfer.crosses_processes())
-    {
-        let known = chain.hops.first().and_then(|hop| known.get(&hop.pid));
-        judged.of_ways([chain], known.expect("all that move bytes are known"));
+    for one in report.transfers.iter().filter(|one| !one.hops.is_empty()) {
+        if let Some(known) = of_pid(one.pids[0]) {
+            judged.judge_hops(one, known);
+        }
     }
-    let moved = truths
-        .iter()
-        .flat_map(|truth| &truth.legs)
-        .filter(|leg| leg.from != End::MEMORY);
-    judged.movable_bytes = moved.map(|leg| leg.moved.kept()).sum();
-    judged.of_report(report, truths);
+    judged.judge_missing_chains(report, &all);
     judged
 }
 
 impl Judged {
-    fn fail(&mut self, class: String, of: (u64, usize), text: String) {
-        self.failures.push(Failure { class, of, text });
+    fn fail(&mut self, class: impl Into<String>, known: &Known<'_>, text: String) {
+        self.failures.push(Failure {
+            class: class.into(),
+            of: known.of(),
+            text,
+        });
     }
 
-    fn count(&mut self, claim: &Claim) {
-        if claim.has_inferred {
-            self.inferred += 1;
-            self.inferred_bytes += claim.bytes - claim.exact;
+    /// Rules 7 and 8: the bytes of a transfer with hops.
+    fn judge_hops(&mut self, one: &Transfer, known: &Known<'_>) {
+        let steps = Step::of_transfer(one);
+        let kind = if one.crosses_processes() {
+            "chain"
         } else {
-            self.exact += 1;
-        }
-        self.exact_bytes += claim.exact;
-    }
-
-    fn of_claims(&mut self, process: &Process, report: &Report, known: &Known<'_>) {
-        for ((from, to, manner), claim) in claims(process, report) {
-            self.count(&claim);
-            let truth = known
-                .legs
-                .get(&(from.as_str(), to.as_str(), manner))
-                .copied()
-                .unwrap_or_default();
-            // The program may have copied bytes out of a mapping, or sent them in several manners.
-            // An inference may mistake the manner.
-            let most = known
-                .legs
-                .iter()
-                .filter(|((f, t, _), _)| (*f, *t) == (&from, &to))
-                .map(|(_, moved)| *moved);
-            let truth = if claim.has_inferred && claim.exact == 0 {
-                most.fold(Moved::default(), Moved::plus)
-            } else {
-                truth
-            };
-            let [overlaid, alike] = known
-                .overlaid
-                .get(&(from.as_str(), to.as_str()))
-                .copied()
-                .unwrap_or_default();
-            let Some(how) = claim.is_false(truth, [overlaid, alike]) else {
-                continue;
-            };
-            let stated = if how.starts_with("exact") {
-                claim.exact
-            } else if how.starts_with("proven") {
-                claim.proven
-            } else {
-                claim.bytes
-            };
-            let true_bytes = if how.starts_with("inferred") {
-                truth.most()
-            } else {
-                truth.kept()
-            };
-            let is_exhausted = || claim.exact >= known.read_to_memory(&from);
-            let why = if how == "exact-too-low" && is_exhausted() {
-                " (all of the source)"
-            } else if stated > true_bytes && stated <= truth.most() {
-                " (changed bytes)"
-            } else if stated > true_bytes && stated <= truth.most() + overlaid {
-                " (overlaid bytes)"
-            } else {
-                ""
-            };
-            let evidence = claim.evidence.map_or("none", Evidence::name);
-            let class = format!("{how}: {manner} by {evidence}{why}");
+            "hop"
+        };
+        let stated = one.bytes.unwrap_or(0);
+        self.count(kind, 1, stated);
+        let truth = bytes_through(&steps, known);
+        if truth != Ok(stated) {
             self.fail(
-                class,
-                known.of,
-                format!("{from} -> {to}: stated {claim:?}, true {truth:?}, overlaid {overlaid}, {alike} of it alike"),
+                format!("{kind} of {} steps", steps.len()),
+                known,
+                format!("stated {stated}, true {truth:?}: {steps:?}"),
+            );
+        }
+        let weakest = one.hops.iter().map(|hop| hop.evidence).max();
+        if weakest != Some(one.evidence) || one.certainty != one.evidence.certainty() {
+            self.fail(
+                format!("{kind}: not the weakest evidence"),
+                known,
+                format!("{one:?}"),
             );
         }
     }
 
-    fn of_ways<'a>(
-        &mut self,
-        transfers: impl IntoIterator<Item = &'a Transfer>,
-        known: &Known<'_>,
-    ) {
-        let mut claims: BTreeMap<(Vec<Step>, String), Claim> = BTreeMap::new();
-        for one in transfers.into_iter().filter(|one| !one.hops.is_empty()) {
-            let hop = |hop: &Hop| {
-                (
-                    hop.pid,
-                    name(&hop.from),
-                    manner(hop.api, Some(hop.evidence)),
-                )
-            };
-            let claim = claims
-                .entry((one.hops.iter().map(hop).collect(), name(&one.to)))
-                .or_default();
-            claim.add(
-                one.bytes.unwrap_or(0),
-                one.proven_bytes.unwrap_or(0),
-                one.certainty,
-                one.evidence,
-            );
-        }
-        // Bytes that `vmsplice` puts into a pipe come from memory, where any bytes may be.
-        for ((hops, to), claim) in claims
-            .into_iter()
-            .filter(|((hops, _), _)| hops[0].1 != End::MEMORY)
-        {
-            self.count(&claim);
-            let is_it = |way: &&&Way| {
-                let are_hops = way
-                    .through
-                    .iter()
-                    .zip(&hops)
-                    .all(|((pid, from, manner), hop)| {
-                        // An inference may mistake the manner.
-                        (*pid, from.as_str()) == (hop.0, hop.1.as_str())
-                            && (claim.has_inferred || plain(manner) == hop.2)
-                    });
-                way.to == to && way.through.len() == hops.len() && are_hops
-            };
-            let truth = known
-                .ways
-                .iter()
-                .filter(is_it)
-                .map(|way| way.moved)
-                .fold(Moved::default(), Moved::plus);
-            if let Some(how) = claim.is_false(truth, [0, 0]) {
-                let class = format!(
-                    "{how}: a way of {} hops by {}",
-                    hops.len(),
-                    claim.evidence.map_or("none", Evidence::name)
-                );
-                self.fail(
-                    class,
-                    known.of,
-                    format!("{hops:?} -> {to}: stated {claim:?}, true {truth:?}"),
-                );
+    /// Rule 8: a file's bytes that went on through a conduit are in a chain.
+    fn judge_missing_chains(&mut self, report: &Report, all: &[Known<'_>]) {
+        let within = report.transfers.iter().filter(|one| one.pids.len() == 1);
+        let steps: Vec<(&Transfer, Step)> = within
+            .flat_map(|one| Step::of_transfer(one).into_iter().map(move |step| (one, step)))
+            .filter(|(_, step)| step.how != "tee" && step.bytes > 0)
+            .collect();
+        for known in all {
+            let is_known = |step: &Step| known.truth.pids.contains(&step.pid);
+            let of_program = || steps.iter().filter(|(_, step)| is_known(step));
+            for (first, into) in of_program().filter(|(_, step)| !step.from.starts_with("ino:")) {
+                let outlet = known.outlet(&into.to);
+                for (second, out) in of_program().filter(|(_, step)| step.from == outlet) {
+                    let is_chain = into.pid != out.pid
+                        && bytes_through(&[into.clone(), out.clone()], known).is_ok()
+                        && out.bytes <= known.taken[outlet];
+                    let share = first.part_of.iter().any(|way| second.part_of.contains(way));
+                    if is_chain && !share {
+                        self.fail("chain: missing", known, format!("{into:?}, {out:?}"));
+                    }
+                }
             }
-        }
-    }
-
-    fn of_accounts(&mut self, process: &Process, report: &Report, known: &Known<'_>) {
-        let brought: BTreeMap<String, u64> = claims(process, report).into_iter().fold(
-            BTreeMap::new(),
-            |mut all, ((_, to, _), claim)| {
-                *all.entry(to).or_default() += claim.bytes;
-                all
-            },
-        );
-        let mut written: HashMap<&str, u64> = known.written.clone();
-        for one in &process.destinations {
-            let end = one.file.as_ref().map(name).unwrap_or_default();
-            let Some(truth) = written.remove(end.as_str()) else {
-                continue;
-            };
-            self.accounts += 1;
-            self.account_bytes += truth;
-            let broken = [
-                (
-                    "bytes",
-                    one.written_bytes.is_some_and(|bytes| bytes != truth),
-                ),
-                ("balance", !balances(one)),
-                (
-                    "sources",
-                    one.attributed_bytes != brought.get(&end).copied().unwrap_or(0),
-                ),
-                (
-                    "memory",
-                    one.memory_bytes > known.own.get(end.as_str()).copied().unwrap_or(0),
-                ),
-            ];
-            for (what, _) in broken.into_iter().filter(|(_, is_broken)| *is_broken) {
-                self.fail(
-                    format!("account of what is written: {what}"),
-                    known.of,
-                    format!("true {truth}; stated {one:?}"),
-                );
-            }
-        }
-        for (end, truth) in written {
-            self.fail(
-                "account of what is written: missing".to_owned(),
-                known.of,
-                format!("{truth} bytes to {end}"),
-            );
-        }
-        let mut read = known.read.clone();
-        for one in &process.sources {
-            let end = one.file.as_ref().map(name).unwrap_or_default();
-            let Some(truth) = read.remove(end.as_str()) else {
-                continue;
-            };
-            self.accounts += 1;
-            self.account_bytes += truth;
-            if one.read_bytes.is_some_and(|bytes| bytes != truth)
-                || one.written_on_bytes > one.read_bytes
-            {
-                self.fail(
-                    "account of what is read".to_owned(),
-                    known.of,
-                    format!("true {truth}; stated {one:?}"),
-                );
-            }
-        }
-        for (end, truth) in read {
-            self.fail(
-                "account of what is read: missing".to_owned(),
-                known.of,
-                format!("{truth} bytes of {end}"),
-            );
-        }
-    }
-
-    /// If a report says that all its transfers are exact, none of them is inferred, and no written
-    /// byte is of unknown origin.
-    fn of_report(&mut self, report: &Report, truths: &[Truth]) {
-        if !report.transfers_exact {
-            return;
-        }
-        self.exact_reports += 1;
-        let inferred = report
-            .transfers
-            .iter()
-            .find(|one| one.certainty == Certainty::Inferred);
-        let mut destinations = report
-            .processes
-            .iter()
-            .flat_map(|process| &process.destinations);
-        let unknown = destinations.find(|one| one.unattributed_bytes != Some(one.memory_bytes));
-        if inferred.is_some() || unknown.is_some() {
-            let text = format!("exact as a whole, but {inferred:?} {unknown:?}");
-            self.fail(
-                "a report is not exact as a whole".to_owned(),
-                (truths[0].seed, truths[0].theme),
-                text,
-            );
         }
     }
 }
 
-fn balances(one: &DestinationTotals) -> bool {
-    let bytes = one.written_bytes.zip(one.unattributed_bytes);
-    bytes.is_none_or(|(written, rest)| written == one.attributed_bytes + rest)
-        && one.written_calls == one.attributed_calls + one.unattributed_calls
+/// How many bytes went all the way by these steps, or why that cannot be said.
+fn bytes_through(steps: &[Step], known: &Known<'_>) -> Result<u64, String> {
+    let mut bytes = steps[0].bytes;
+    for pair in steps.windows(2) {
+        let [into, out] = pair else { unreachable!() };
+        let outlet = known.outlet(&into.to);
+        if outlet != out.from || !outlet.starts_with("ino:") {
+            return Err(format!("{} does not lead to {}", into.to, out.from));
+        }
+        let Some(all) = known.went_through(&into.to) else {
+            return Err(format!("not all that went into {} came out", into.to));
+        };
+        let is_twice = || known.truth.twice.contains(&(out.pid, out.from.clone()));
+        if bytes == all {
+            bytes = out.bytes;
+        } else if out.bytes != all || is_twice() {
+            return Err(format!("{bytes} in and {} out, of {all}", out.bytes));
+        }
+    }
+    Ok(bytes)
+}
+
+/// What is stated about one process.
+struct OfProcess<'a> {
+    process: &'a Process,
+    known: &'a Known<'a>,
+    sees_memory: bool,
+    steps: Vec<Step>,
+    judged: Judged,
+}
+
+impl<'a> OfProcess<'a> {
+    fn new(process: &'a Process, report: &Report, known: &'a Known<'a>) -> Self {
+        let transfers = report.transfers_of(process);
+        Self {
+            process,
+            known,
+            sees_memory: report.backend == "ebpf",
+            steps: transfers.flat_map(Step::of_transfer).collect(),
+            judged: Judged::default(),
+        }
+    }
+
+    fn fail(&mut self, class: &str, text: String) {
+        self.judged.fail(class, self.known, text);
+    }
+
+    /// The bytes that are said to be changed in the buffers of one file.
+    fn changed(&self, from: &str, to: &str) -> u64 {
+        let to = self.process.destinations.iter().filter(|one| is(one, to));
+        let changed = to
+            .flat_map(|one| &one.changed)
+            .filter(|changed| name(&changed.from) == from);
+        changed.map(|changed| changed.bytes).sum()
+    }
+
+    /// Rules 1 to 5.
+    fn judge_moves(&mut self) {
+        let truth = self.known.moved(self.process.pid);
+        let mut stated: BTreeMap<(String, String, &str), u64> = BTreeMap::new();
+        for (from, to, how) in truth.keys() {
+            stated.insert(((*from).to_owned(), (*to).to_owned(), how), 0);
+        }
+        for step in self.steps.iter().filter(|step| step.how != "totals") {
+            let key = (step.from.clone(), step.to.clone(), step.how);
+            *stated.entry(key).or_default() += step.bytes;
+        }
+        for ((from, to, how), bytes) in stated {
+            let none = Sums::default();
+            let sums = truth.get(&(&from, &to, how)).copied().unwrap_or(&none);
+            let changed = if how == BUFFER {
+                self.changed(&from, &to)
+            } else {
+                0
+            };
+            self.judged.count(how, u64::from(bytes > 0), bytes);
+            if let Some(class) = self.is_false(how, bytes, changed, sums) {
+                self.fail(
+                    class,
+                    format!(
+                        "{} {from} -> {to} by {how}: stated {bytes}, {changed} changed; {} true, \
+                         {} within the limits, {} perhaps changed",
+                        self.process.pid, sums.bytes, sums.seen, sums.changed
+                    ),
+                );
+            }
+        }
+    }
+
+    /// What is false about a statement, if anything.
+    fn is_false(&self, how: &str, bytes: u64, changed: u64, truth: &Sums) -> Option<&'static str> {
+        let is_forgetful = self.known.truth.forgetful.contains(&self.process.pid);
+        let checks: &[(bool, &str)] = match how {
+            SEQUENCE => &[
+                (bytes > truth.bytes, "sequence: too high"),
+                (self.sees_memory && bytes > 0, "sequence: memory was seen"),
+            ],
+            BUFFER | MAPPING if !self.sees_memory => {
+                &[(bytes + changed > 0, "memory: it was not seen")]
+            }
+            BUFFER => &[
+                (bytes + changed > truth.bytes, "buffer: too high"),
+                (changed > truth.changed, "buffer: not changed"),
+                (
+                    bytes + changed < truth.seen && !is_forgetful,
+                    "buffer: too low",
+                ),
+            ],
+            MAPPING => &[
+                (bytes > truth.bytes && !is_forgetful, "mapping: too high"),
+                (bytes < truth.seen && !is_forgetful, "mapping: too low"),
+            ],
+            _ => &[
+                (bytes > truth.bytes, "call: too high"),
+                (bytes < truth.bytes, "call: too low"),
+            ],
+        };
+        checks
+            .iter()
+            .find(|(is_false, _)| *is_false)
+            .map(|(_, class)| *class)
+    }
+
+    /// What is read from a file, or written to it, and neither in a transfer but those by `totals`
+    /// nor changed in a buffer.
+    fn rests(&self, is_read: bool) -> BTreeMap<String, u64> {
+        let process = self.process;
+        let mut rests: BTreeMap<String, u64> = BTreeMap::new();
+        if is_read {
+            for one in &process.sources {
+                let file = one.file.as_ref().map(name).unwrap_or_default();
+                *rests.entry(file).or_default() += one.read_bytes.unwrap_or(0);
+            }
+        } else {
+            for one in &process.destinations {
+                let file = one.file.as_ref().map(name).unwrap_or_default();
+                *rests.entry(file).or_default() += one.written_bytes.unwrap_or(0);
+            }
+        }
+        let explained = self.steps.iter().filter(|step| step.how != "totals");
+        for step in explained.filter(|step| !is_read || step.how != MAPPING) {
+            let file = if is_read { &step.from } else { &step.to };
+            take_away(&mut rests, file, step.bytes);
+        }
+        for one in &process.destinations {
+            for changed in &one.changed {
+                let file = if is_read {
+                    Some(name(&changed.from))
+                } else {
+                    one.file.as_ref().map(name)
+                };
+                take_away(&mut rests, &file.unwrap_or_default(), changed.bytes);
+            }
+        }
+        rests
+    }
+
+    /// Rule 6.
+    fn judge_totals(&mut self) {
+        let [read, written] = [true, false].map(|is_read| self.rests(is_read));
+        let by_totals: Vec<Step> = self
+            .steps
+            .iter()
+            .filter(|step| step.how == "totals")
+            .cloned()
+            .collect();
+        for step in by_totals {
+            self.judged.count("totals", 1, step.bytes);
+            let all = read.values().chain(written.values());
+            let is_true = step.bytes >= LEAST_OF_TOTALS
+                && read.get(&step.from) == Some(&step.bytes)
+                && written.get(&step.to) == Some(&step.bytes)
+                && all.filter(|rest| **rest == step.bytes).count() == 2;
+            if !is_true {
+                self.fail(
+                    "totals",
+                    format!("{step:?}; rests {read:?} and {written:?}"),
+                );
+            }
+        }
+    }
+
+    /// Rule 9: what was written is in transfers or from the program's own memory.
+    fn judge_destinations(&mut self) {
+        let truth = &self.known.truth.written;
+        let own = truth.iter().filter(|used| used.pid == self.process.pid);
+        for used in own {
+            self.judged.count("destinations", 1, used.bytes);
+            let mut found = self.process.destinations.iter();
+            let Some(one) = found.find(|one| is(one, &used.file)) else {
+                self.fail("destination: missing", format!("{used:?}"));
+                continue;
+            };
+            let into = self.steps.iter().filter(|step| step.to == used.file);
+            let transferred: u64 = into.map(|step| step.bytes).sum();
+            let changed: u64 = one.changed.iter().map(|changed| changed.bytes).sum();
+            let rest = used.bytes.checked_sub(one.transferred_bytes);
+            // strace does not show what all messages of a call moved.
+            let known = one.written_bytes.or(self.sees_memory.then_some(0));
+            let checks = [
+                ("bytes", one.written_bytes == known.map(|_| used.bytes)),
+                ("calls", one.written_calls == used.calls),
+                ("sources", one.transferred_bytes == transferred),
+                ("rest", one.own_memory_bytes == known.and(rest)),
+                (
+                    "calls of both kinds",
+                    one.written_calls == one.transferred_calls + one.own_memory_calls,
+                ),
+                ("changed", rest >= Some(changed)),
+            ];
+            for (what, _) in checks.into_iter().filter(|(_, is_true)| !is_true) {
+                self.fail(
+                    &format!("destination: {what}"),
+                    format!("true {used:?}; {transferred} in transfers; stated {one:?}"),
+                );
+            }
+        }
+    }
+
+    /// Rule 9: what was read is in transfers or kept.
+    fn judge_sources(&mut self) {
+        let truth = &self.known.truth.read;
+        let own = truth.iter().filter(|used| used.pid == self.process.pid);
+        for used in own {
+            self.judged.count("sources", 1, used.bytes);
+            let is_it = |file: &Option<End>| file.as_ref().map(name).as_ref() == Some(&used.file);
+            let mut found = self.process.sources.iter();
+            let Some(one) = found.find(|one| is_it(&one.file)) else {
+                self.fail("source: missing", format!("{used:?}"));
+                continue;
+            };
+            let out = self.steps.iter().filter(|step| step.from == used.file);
+            let out: u64 = out
+                .filter(|step| step.how != MAPPING)
+                .map(|step| step.bytes)
+                .sum();
+            let known = one.read_bytes.or(self.sees_memory.then_some(0));
+            let checks = [
+                ("bytes", one.read_bytes == known.map(|_| used.bytes)),
+                (
+                    "kept",
+                    one.kept_bytes == known.and(used.bytes.checked_sub(out)),
+                ),
+            ];
+            for (what, _) in checks.into_iter().filter(|(_, is_true)| !is_true) {
+                self.fail(
+                    &format!("source: {what}"),
+                    format!("true {used:?}; {out} in transfers; stated {one:?}"),
+                );
+            }
+        }
+    }
+}
+
+fn is(one: &DestinationTotals, file: &str) -> bool {
+    one.file.as_ref().is_some_and(|end| name(end) == file)
+}
+
+fn take_away(rests: &mut BTreeMap<String, u64>, file: &str, bytes: u64) {
+    if let Some(rest) = rests.get_mut(file) {
+        *rest = rest.saturating_sub(bytes);
+    }
 }

@@ -1,4 +1,4 @@
-//! `random-io`: programs that make random calls and know where every byte came from.
+//! `random-io`: programs that make random calls and know which addresses each of them used.
 //!
 //! `random-io batch SEED FIRST COUNT STEPS [OPTIONS]` starts programs one after the other, each as
 //! a process of its own; `random-io one SEED NUMBER STEPS [OPTIONS]` is one of them. The source
@@ -12,7 +12,8 @@
     reason = "lengths, offsets and results of calls are small, and each kernel interface has another type for them"
 )]
 
-mod origin;
+mod books;
+mod memory;
 mod program;
 mod setup;
 mod steps;
@@ -134,20 +135,28 @@ fn one(options: Options) -> Result<()> {
 }
 
 fn truth(program: &Program) -> Truth {
-    let names: Vec<String> = program
-        .world
+    let world = &program.world;
+    let names: Vec<String> = world
         .endpoints
         .iter()
         .map(|endpoint| endpoint.name.clone())
+        .collect();
+    let forgetful = world.pids.iter().zip(&world.spaces);
+    let forgetful = forgetful.filter_map(|(pid, space)| space.is_forgetful.then_some(*pid));
+    let connections = world.endpoints.iter().enumerate();
+    let connections = connections
+        .filter(|(index, endpoint)| *index < endpoint.peer)
+        .map(|(index, endpoint)| [names[index].clone(), names[endpoint.peer].clone()])
         .collect();
     Truth {
         seed: program.options.seed,
         theme: program.style.theme,
         actions: program.log.made(),
-        ring_operations: program.ring_operations,
+        forgetful: forgetful.collect(),
+        connections,
         kinds: program.kinds.clone(),
         words: program.words.clone(),
-        ..program.world.books.truth(&names, &program.world.pids)
+        ..world.books.truth(&names, &world.pids)
     }
 }
 

@@ -18,8 +18,9 @@ use io_uring::{IoUring, squeue};
 use zc_tests::truth::Rng;
 
 use crate::{
-    origin::{Lender, Process},
-    world::{Endpoint, Kind, Piece, Region, World, has_values},
+    books::Process,
+    memory::{Piece, Region, Space},
+    world::{Endpoint, EndpointId, Kind, World},
 };
 
 /// The address of the plain memory of each process.
@@ -82,7 +83,6 @@ pub(crate) struct Program {
     /// The creator of each process except the first.
     pub(crate) parents: Vec<Process>,
     pub(crate) has_rings: bool,
-    pub(crate) ring_operations: u64,
     ring: Option<IoUring>,
     pub(crate) kinds: BTreeMap<String, u64>,
     pub(crate) words: Vec<String>,
@@ -95,29 +95,17 @@ impl Program {
         endpoints: Vec<Endpoint>,
         threads: usize,
     ) -> Result<Self> {
-        let memory = vec![vec![Region {
-            start: ARENA,
-            cells: vec![crate::origin::Cell::own(0); ARENA_BYTES],
-        }]];
-        let world = World {
-            endpoints,
-            memory,
-            pids: vec![std::process::id()],
-            reads: 0,
-            origins: crate::origin::Origins::new(),
-            books: crate::origin::Books::default(),
-        };
+        let memory = Space::new(Region::zeroes(ARENA, ARENA_BYTES));
         let has_rings = options.allows("rings") && IoUring::new(2).is_ok();
         Ok(Self {
             options,
             style,
-            world,
+            world: World::new(endpoints, memory),
             log: Log::new()?,
             actors: vec![0; threads],
             me: 0,
             parents: vec![0],
             has_rings,
-            ring_operations: 0,
             ring: None,
             kinds: BTreeMap::new(),
             words: Vec::new(),
@@ -149,7 +137,7 @@ impl Program {
         &mut self,
         actor: usize,
         name: &str,
-        words: impl FnOnce() -> String,
+        words: String,
         call: impl FnOnce() -> i64,
     ) -> i64 {
         let result = self.log.result(actor == self.me, call);
@@ -162,7 +150,7 @@ impl Program {
         &mut self,
         actor: usize,
         name: &str,
-        words: impl FnOnce() -> String,
+        words: String,
         entry: &squeue::Entry,
     ) -> i64 {
         let Self { log, ring, me, .. } = self;
@@ -170,7 +158,6 @@ impl Program {
             let ring = ring.get_or_insert_with(|| IoUring::new(4).expect("a ring was made before"));
             complete(ring, entry)
         });
-        self.ring_operations += 1;
         self.note(actor, name, words, result);
         result
     }
@@ -179,15 +166,14 @@ impl Program {
         &mut self,
         actor: usize,
         name: &str,
-        words: impl FnOnce() -> String,
+        words: String,
         result: i64,
     ) {
         *self.kinds.entry(name.to_owned()).or_default() += 1;
         if self.options.with_words {
             let process = self.process_of(actor);
             self.words.push(format!(
-                "process {process} thread {actor}: {name} {} = {result}",
-                words()
+                "process {process} thread {actor}: {name} {words} = {result}"
             ));
         }
     }
@@ -201,29 +187,28 @@ impl Program {
 
     /// Makes sure that the memory has the bytes that the program thinks it has.
     pub(crate) fn verify(&self, actor: usize, pieces: &[Piece]) {
-        if actor != self.me {
-            return;
-        }
-        for piece in pieces {
-            let region = &self.world.memory[self.process_of(actor)][piece.region];
-            let cells = &region.cells[piece.offset..piece.offset + piece.length];
-            let place = (self.options.seed, self.log.made());
-            assert!(
-                has_values(region.start + piece.offset, cells),
-                "the generator is wrong about memory: {place:?}"
-            );
-        }
+        let is_right = |&piece| self.space(actor).is_as_known(piece);
+        let place = (self.options.seed, self.log.made());
+        assert!(
+            actor != self.me || pieces.iter().all(is_right),
+            "the generator is wrong about memory: {place:?}"
+        );
+    }
+
+    /// The memory of a thread.
+    pub(crate) fn space(&self, actor: usize) -> &Space {
+        &self.world.spaces[self.process_of(actor)]
     }
 
     /// The address of a piece.
     pub(crate) fn address(&self, actor: usize, piece: Piece) -> usize {
-        self.world.memory[self.process_of(actor)][piece.region].start + piece.offset
+        self.space(actor).address(piece)
     }
 
     /// An `iovec` for each piece.
     pub(crate) fn vector(&self, actor: usize, pieces: &[Piece]) -> Vec<libc::iovec> {
-        let part = |piece: &Piece| libc::iovec {
-            iov_base: self.address(actor, *piece) as *mut _,
+        let part = |&piece: &Piece| libc::iovec {
+            iov_base: self.address(actor, piece) as *mut _,
             iov_len: piece.length,
         };
         pieces.iter().map(part).collect()
@@ -232,7 +217,7 @@ impl Program {
     /// Memory for this many bytes: in one of the program's buffers, or, if `any`, perhaps in a
     /// mapping.
     pub(crate) fn piece(&self, rng: &mut Rng, actor: usize, length: usize, any: bool) -> Piece {
-        let regions = &self.world.memory[self.process_of(actor)];
+        let regions = &self.space(actor).regions;
         if any && regions.len() > 1 && rng.one_in(2) {
             let region = 1 + rng.below(regions.len() - 1);
             let has = regions[region].cells.len();
@@ -300,27 +285,22 @@ impl Program {
     }
 
     /// An endpoint of one of these kinds.
-    pub(crate) fn endpoint(&self, rng: &mut Rng, kinds: &[Kind]) -> Option<usize> {
+    pub(crate) fn endpoint(&self, rng: &mut Rng, kinds: &[Kind]) -> Option<EndpointId> {
         let fitting: Vec<usize> = (0..self.world.endpoints.len())
             .filter(|&endpoint| kinds.contains(&self.world.endpoints[endpoint].kind))
             .collect();
         (!fitting.is_empty()).then(|| rng.of(&fitting))
     }
 
-    pub(crate) fn name(&self, endpoint: usize) -> &str {
+    pub(crate) fn name(&self, endpoint: EndpointId) -> &str {
         &self.world.endpoints[endpoint].name
     }
 
-    pub(crate) fn fds(&self, endpoint: usize) -> (RawFd, RawFd) {
+    pub(crate) fn fds(&self, endpoint: EndpointId) -> (RawFd, RawFd) {
         (
             self.world.endpoints[endpoint].read_fd,
             self.world.endpoints[endpoint].write_fd,
         )
-    }
-
-    /// Whether a pipe refers to this memory, so that it must not change.
-    pub(crate) fn is_memory_lent(&self, actor: usize) -> bool {
-        self.world.is_lent(Lender::Memory(self.process_of(actor)))
     }
 }
 

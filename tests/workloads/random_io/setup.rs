@@ -17,14 +17,12 @@ use zc_tests::{
 };
 
 use crate::{
-    origin::Cell,
     program::{ARENA, ARENA_BYTES, Options, Program, Style},
     world::{Endpoint, Kind},
 };
 
 /// The weights of each kind of step in each kind of program: copies, reads, writes, calls within
-/// the kernel, `vmsplice`, stores, mappings, failures, children, positions. Programs of the last
-/// theme only copy.
+/// the kernel, `vmsplice`, stores, mappings, failures, children, positions.
 const THEMES: [[usize; 10]; 8] = [
     [10, 1, 1, 1, 0, 0, 0, 0, 0, 1],
     [3, 5, 5, 1, 0, 1, 1, 1, 0, 1],
@@ -102,10 +100,7 @@ fn endpoints(rng: &mut Rng, theme: usize, number: u64) -> Result<Vec<Endpoint>> 
             .all(|endpoint: &Endpoint| endpoint.name != name)
         {
             let fd = open(&name, libc::O_RDONLY)?;
-            let bytes = source(index)
-                .into_iter()
-                .map(|byte| Cell::own(byte.into()))
-                .collect();
+            let bytes = source(index).into_iter().map(u16::from).collect();
             endpoints.push(Endpoint {
                 bytes,
                 ..endpoint(name, Kind::Source, fd, fd)

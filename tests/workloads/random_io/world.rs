@@ -1,10 +1,14 @@
-//! The files, pipes, sockets and memory of a program, with the origin of every byte.
+//! The files, pipes, sockets and memory of a program.
 
 use std::{collections::VecDeque, os::fd::RawFd};
 
-use crate::origin::{
-    ANY_VALUE, Books, Cell, EndpointId, Fate, Lender, Manner, Origin, Origins, Process,
+use crate::{
+    books::{Books, Process},
+    memory::{ANY_VALUE, Origin, Piece, Space, values},
 };
+
+/// A file, pipe or socket of the program, as an index.
+pub(crate) type EndpointId = usize;
 
 /// The kind of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,9 +37,9 @@ pub(crate) struct Endpoint {
     /// For a file: where the next call without an offset reads or writes.
     pub(crate) position: usize,
     /// For a file: its bytes.
-    pub(crate) bytes: Vec<Cell>,
+    pub(crate) bytes: Vec<u16>,
     /// For a pipe or a socket: the bytes that can be read here.
-    pub(crate) queue: VecDeque<Cell>,
+    pub(crate) queue: VecDeque<u16>,
     /// The lengths of the datagrams in the queue.
     pub(crate) messages: VecDeque<usize>,
 }
@@ -43,204 +47,6 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     pub(crate) fn is_file(&self) -> bool {
         matches!(self.kind, Kind::Source | Kind::Destination)
-    }
-}
-
-/// A region of an address space.
-#[derive(Debug, Clone)]
-pub(crate) struct Region {
-    pub(crate) start: usize,
-    pub(crate) cells: Vec<Cell>,
-}
-
-/// A range of memory in one region.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub(crate) region: usize,
-    pub(crate) offset: usize,
-    pub(crate) length: usize,
-}
-
-/// The state of everything.
-#[derive(Debug)]
-pub(crate) struct World {
-    pub(crate) endpoints: Vec<Endpoint>,
-    /// The regions of each process: the first is plain memory, the others are private mappings of
-    /// files.
-    pub(crate) memory: Vec<Vec<Region>>,
-    pub(crate) pids: Vec<u32>,
-    /// How many times something was read to memory.
-    pub(crate) reads: u32,
-    pub(crate) origins: Origins,
-    pub(crate) books: Books,
-}
-
-/// Replaces the origin of each cell. It remembers the last change, because neighbours mostly have
-/// the same origin.
-fn each_origin(cells: &mut [Cell], mut change: impl FnMut(Origin) -> Origin) {
-    let mut last = None;
-    for cell in cells {
-        let known = last.filter(|&(from, _)| from == cell.origin);
-        let (_, to) = *last.insert(known.unwrap_or_else(|| (cell.origin, change(cell.origin))));
-        cell.origin = to;
-    }
-}
-
-impl World {
-    /// A call of `process` takes bytes out of an endpoint: from a file at `at`, or at its position.
-    pub(crate) fn take(
-        &mut self,
-        process: Process,
-        endpoint: EndpointId,
-        at: Option<usize>,
-        bytes: usize,
-        manner: Take,
-    ) -> Vec<Cell> {
-        let from = &mut self.endpoints[endpoint];
-        let mut cells: Vec<Cell> = if from.is_file() {
-            let start = at.unwrap_or(from.position);
-            if at.is_none() {
-                from.position += bytes;
-            }
-            from.bytes[start..start + bytes].to_vec()
-        } else if manner == Take::Remove {
-            from.queue.drain(..bytes).collect()
-        } else {
-            from.queue.iter().take(bytes).copied().collect()
-        };
-        assert_eq!(
-            cells.len(),
-            bytes,
-            "more came out of {} than is there",
-            from.name
-        );
-        if manner != Take::Peek {
-            self.books.read(process, endpoint, bytes);
-        }
-        each_origin(&mut cells, |origin| {
-            self.origins.taken_from(origin, endpoint, false)
-        });
-        cells
-    }
-
-    /// Removes the first datagram, of which `read` bytes were read. The rest of it is lost.
-    pub(crate) fn end_message(&mut self, endpoint: EndpointId, read: usize) {
-        let from = &mut self.endpoints[endpoint];
-        if let Some(length) = from.messages.pop_front() {
-            from.queue.drain(..length - read);
-        }
-    }
-
-    /// A call of `process` moves these bytes to an endpoint.
-    pub(crate) fn put(
-        &mut self,
-        process: Process,
-        endpoint: EndpointId,
-        at: Option<usize>,
-        mut cells: Vec<Cell>,
-        manner: Manner,
-    ) {
-        self.books
-            .write(&self.origins, process, endpoint, manner, &cells);
-        each_origin(&mut cells, |origin| {
-            self.origins.written_by(origin, process, manner)
-        });
-        let to = &mut self.endpoints[endpoint];
-        if to.is_file() {
-            for cell in &mut cells {
-                cell.lender = Lender::Nobody;
-            }
-            let start = at.unwrap_or(to.position);
-            let end = start + cells.len();
-            if at.is_none() {
-                to.position = end;
-            }
-            if to.bytes.len() < end {
-                to.bytes.resize(end, Cell::own(0));
-            }
-            to.bytes[start..end].copy_from_slice(&cells);
-            return;
-        }
-        let is_message = to.kind == Kind::Datagram;
-        let peer = to.peer;
-        let to = &mut self.endpoints[peer];
-        if is_message {
-            to.messages.push_back(cells.len());
-        }
-        to.queue.extend(cells);
-    }
-
-    /// At most this many bytes from these pieces, in order.
-    pub(crate) fn load(&self, process: Process, pieces: &[Piece], bytes: usize) -> Vec<Cell> {
-        let mut cells = Vec::with_capacity(bytes);
-        for piece in pieces {
-            let length = piece.length.min(bytes - cells.len());
-            cells.extend_from_slice(
-                &self.memory[process][piece.region].cells[piece.offset..piece.offset + length],
-            );
-        }
-        cells
-    }
-
-    /// The kernel puts these bytes into these pieces, in order.
-    pub(crate) fn fill(&mut self, process: Process, pieces: &[Piece], cells: &[Cell]) {
-        self.reads += 1;
-        let mut rest = cells;
-        for piece in pieces {
-            let (now, later) = rest.split_at(piece.length.min(rest.len()));
-            rest = later;
-            let memory = &mut self.memory[process][piece.region].cells
-                [piece.offset..piece.offset + now.len()];
-            for (place, cell) in memory.iter_mut().zip(now) {
-                *place = Cell {
-                    under: cell.origin,
-                    under_value: cell.value,
-                    under_read: self.reads,
-                    lender: Lender::Nobody,
-                    ..*cell
-                };
-            }
-        }
-    }
-
-    /// The program stores these bytes in a piece.
-    pub(crate) fn store(&mut self, process: Process, piece: Piece, cells: &[Cell]) {
-        let memory =
-            &mut self.memory[process][piece.region].cells[piece.offset..piece.offset + cells.len()];
-        for (place, cell) in memory.iter_mut().zip(cells) {
-            *place = Cell {
-                under: place.under,
-                under_value: place.under_value,
-                under_read: place.under_read,
-                lender: Lender::Nobody,
-                ..*cell
-            };
-        }
-    }
-
-    /// Marks these bytes as copied or changed by the program.
-    pub(crate) fn handled(&mut self, cells: &mut [Cell], fate: Fate) {
-        each_origin(cells, |origin| self.origins.handled(origin, fate));
-    }
-
-    /// The bytes of a new private mapping of a file, with zeroes to the end of the last page.
-    pub(crate) fn mapped(&mut self, endpoint: EndpointId, length: usize) -> Vec<Cell> {
-        let mut cells = self.endpoints[endpoint].bytes.clone();
-        each_origin(&mut cells, |origin| {
-            self.origins.taken_from(origin, endpoint, true)
-        });
-        for cell in &mut cells {
-            (cell.under, cell.under_value) = (cell.origin, cell.value);
-        }
-        cells.resize(length, Cell::own(0));
-        cells
-    }
-
-    /// Whether a pipe or socket refers to pages of this lender.
-    pub(crate) fn is_lent(&self, lender: Lender) -> bool {
-        self.endpoints
-            .iter()
-            .any(|endpoint| endpoint.queue.iter().any(|cell| cell.lender == lender))
     }
 }
 
@@ -255,13 +61,158 @@ pub(crate) enum Take {
     Peek,
 }
 
-/// Whether the memory at this address has the values of these cells, as far as they are known.
-pub(crate) fn has_values(address: usize, cells: &[Cell]) -> bool {
-    // SAFETY: the caller's region has this much readable memory, and nobody changes it at the
-    // moment.
-    let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, cells.len()) };
-    bytes
-        .iter()
-        .zip(cells)
-        .all(|(&byte, cell)| cell.value == ANY_VALUE || cell.value == u16::from(byte))
+/// A file, and the offset that a call names. Without one, the file's position is used.
+pub(crate) type Place = (EndpointId, Option<usize>);
+
+/// The state of everything.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) endpoints: Vec<Endpoint>,
+    /// The memory of each process.
+    pub(crate) spaces: Vec<Space>,
+    pub(crate) pids: Vec<u32>,
+    /// How many times a call put something into memory.
+    fills: u32,
+    pub(crate) books: Books,
+}
+
+impl World {
+    pub(crate) fn new(endpoints: Vec<Endpoint>, space: Space) -> Self {
+        Self {
+            endpoints,
+            spaces: vec![space],
+            pids: vec![std::process::id()],
+            fills: 0,
+            books: Books::default(),
+        }
+    }
+
+    /// A call takes bytes out of an endpoint.
+    fn take(
+        &mut self,
+        process: Process,
+        (endpoint, at): Place,
+        bytes: usize,
+        take: Take,
+    ) -> Vec<u16> {
+        let from = &mut self.endpoints[endpoint];
+        let taken: Vec<u16> = if from.is_file() {
+            let start = at.unwrap_or(from.position);
+            if at.is_none() {
+                from.position += bytes;
+            }
+            from.bytes[start..start + bytes].to_vec()
+        } else if take == Take::Remove {
+            from.queue.drain(..bytes).collect()
+        } else {
+            from.queue.iter().take(bytes).copied().collect()
+        };
+        assert_eq!(taken.len(), bytes, "{} has fewer bytes", from.name);
+        // The rest of a datagram is lost.
+        if take == Take::Remove
+            && let Some(length) = from.messages.pop_front()
+        {
+            from.queue.drain(..length - bytes);
+        }
+        if take != Take::Peek {
+            self.books.take(process, endpoint, bytes);
+        }
+        taken
+    }
+
+    /// A call moves these bytes to an endpoint.
+    fn put(&mut self, (endpoint, at): Place, values: &[u16]) {
+        let to = &mut self.endpoints[endpoint];
+        if to.is_file() {
+            let start = at.unwrap_or(to.position);
+            let end = start + values.len();
+            if at.is_none() {
+                to.position = end;
+            }
+            if to.bytes.len() < end {
+                to.bytes.resize(end, 0);
+            }
+            to.bytes[start..end].copy_from_slice(values);
+            return;
+        }
+        let is_message = to.kind == Kind::Datagram;
+        let peer = to.peer;
+        let to = &mut self.endpoints[peer];
+        if is_message {
+            to.messages.push_back(values.len());
+        }
+        to.queue.extend(values);
+    }
+
+    /// A thread reads bytes into these pieces.
+    pub(crate) fn read(
+        &mut self,
+        (process, actor): (Process, usize),
+        from: Place,
+        pieces: &[Piece],
+        bytes: usize,
+        take: Take,
+    ) {
+        let values = self.take(process, from, bytes, take);
+        self.fill(process, pieces, &values, Origin::Read(from.0));
+        let space = &self.spaces[process];
+        let cells = pieces.iter().flat_map(|piece| space.cells(*piece));
+        let values = cells.map(|cell| cell.value).take(bytes);
+        self.books
+            .read(actor, from.0, bytes, values, take == Take::Peek);
+    }
+
+    /// A call puts these bytes into these pieces.
+    pub(crate) fn fill(
+        &mut self,
+        process: Process,
+        pieces: &[Piece],
+        values: &[u16],
+        origin: Origin,
+    ) {
+        self.fills += 1;
+        self.spaces[process].fill(pieces, values, origin, self.fills);
+    }
+
+    /// A thread writes bytes from these pieces. The pipe refers to the memory if it `lends` it, so
+    /// that the bytes may still change.
+    pub(crate) fn write(
+        &mut self,
+        (process, actor): (Process, usize),
+        to: Place,
+        pieces: &[Piece],
+        bytes: usize,
+        lends: bool,
+    ) {
+        let cells = self.spaces[process].write(pieces, bytes);
+        self.books.write(process, actor, to.0, &cells);
+        let mut values = values(&cells);
+        if lends {
+            values.fill(ANY_VALUE);
+        }
+        self.put(to, &values);
+    }
+
+    /// A call moves bytes from one end to another. A pipe or socket refers to the page of a file,
+    /// so that the bytes may still change.
+    pub(crate) fn transfer(
+        &mut self,
+        process: Process,
+        from: Place,
+        to: Place,
+        bytes: usize,
+        how: &'static str,
+    ) {
+        let take = if how == "tee" {
+            Take::Copy
+        } else {
+            Take::Remove
+        };
+        let mut values = self.take(process, from, bytes, take);
+        if self.endpoints[from.0].is_file() && !self.endpoints[to.0].is_file() {
+            values.fill(ANY_VALUE);
+        }
+        self.books.call(process, [from.0, to.0], how, bytes);
+        self.put(to, &values);
+    }
 }

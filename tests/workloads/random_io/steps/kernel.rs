@@ -1,15 +1,15 @@
 //! Calls that move bytes from one end to another without the program's memory; and `vmsplice`,
-//! after which a pipe refers to that memory, so that it must not change until the pipe is empty.
+//! after which a pipe refers to that memory.
 
 use io_uring::{opcode, types::Fd};
 use zc_tests::truth::Rng;
 
 use crate::{
-    origin::{EndpointId, Lender, Manner},
     program::{Program, kernel_result},
     world::{
+        EndpointId,
         Kind::{self, Destination, Pipe, Source, Stream},
-        Take,
+        Place,
     },
 };
 
@@ -27,8 +27,7 @@ impl Program {
 
     fn two(&self, rng: &mut Rng, from: &[Kind], to: &[Kind]) -> Option<(EndpointId, EndpointId)> {
         let ends = (self.endpoint(rng, from)?, self.endpoint(rng, to)?);
-        let is_lent = self.world.is_lent(Lender::Endpoint(ends.1));
-        (ends.0 != ends.1 && !is_lent).then_some(ends)
+        (ends.0 != ends.1).then_some(ends)
     }
 
     /// Perhaps an offset, if this is a file.
@@ -62,7 +61,7 @@ impl Program {
             // SAFETY: the offset lives until the call returns.
             kernel_result(unsafe { libc::sendfile64(output, input, offset, length) })
         };
-        let moved = self.call(actor, "sendfile", || words, call);
+        let moved = self.call(actor, "sendfile", words, call);
         self.moved(actor, (from, at), (to, None), moved, "sendfile");
     }
 
@@ -87,7 +86,7 @@ impl Program {
                 unsafe { libc::copy_file_range(input, at, output, to_at, length, 0) }
             })
         };
-        let moved = self.call(actor, "copy_file_range", || words, call);
+        let moved = self.call(actor, "copy_file_range", words, call);
         self.moved(actor, (from, at), (to, to_at), moved, "copy_file_range");
     }
 
@@ -101,7 +100,7 @@ impl Program {
             // SAFETY: no memory is named.
             kernel_result(unsafe { libc::tee(input, output, length, libc::SPLICE_F_NONBLOCK) })
         };
-        let moved = self.call(actor, "tee", || words, call);
+        let moved = self.call(actor, "tee", words, call);
         self.moved(actor, (from, None), (to, None), moved, "tee");
     }
 
@@ -142,7 +141,7 @@ impl Program {
             let all = if rng.one_in(9) { into / 2 } else { into };
             let mut left = all;
             for _ in 0..4 {
-                if left > 0 && !self.world.is_lent(Lender::Endpoint(to)) {
+                if left > 0 {
                     left -= self
                         .splice(rng, actor, (pipe, None), (to, None), left)
                         .min(left);
@@ -158,17 +157,10 @@ impl Program {
         &mut self,
         rng: &mut Rng,
         actor: usize,
-        (from, at): (EndpointId, Option<usize>),
-        (to, to_at): (EndpointId, Option<usize>),
+        (from, at): Place,
+        (to, to_at): Place,
         length: usize,
     ) -> usize {
-        let is_from_memory = self.world.endpoints[from]
-            .queue
-            .iter()
-            .any(|cell| matches!(cell.lender, Lender::Memory(_)));
-        if is_from_memory && self.world.endpoints[to].kind == Stream {
-            return 0;
-        }
         let (input, output) = (self.fds(from).0, self.fds(to).1);
         let words = format!(
             "{} at {at:?} to {} at {to_at:?}, {length} bytes",
@@ -188,7 +180,7 @@ impl Program {
             self.ring_call(
                 actor,
                 "ring_splice",
-                || words,
+                words,
                 &entry.flags(libc::SPLICE_F_NONBLOCK).build(),
             )
         } else {
@@ -200,43 +192,24 @@ impl Program {
                     }
                 })
             };
-            self.call(actor, "splice", || words, call)
+            self.call(actor, "splice", words, call)
         };
         self.moved(
             actor,
             (from, at),
             (to, to_at),
             moved,
-            if is_by_ring { "ring-splice" } else { "splice" },
+            "splice",
         );
         usize::try_from(moved).unwrap_or(0)
     }
 
     /// Enters the bytes that such a call moved.
-    fn moved(
-        &mut self,
-        actor: usize,
-        (from, at): (EndpointId, Option<usize>),
-        (to, to_at): (EndpointId, Option<usize>),
-        moved: i64,
-        manner: Manner,
-    ) {
-        let Some(bytes) = usize::try_from(moved).ok().filter(|bytes| *bytes > 0) else {
-            return;
-        };
-        let process = self.process_of(actor);
-        let take = if manner == "tee" {
-            Take::Copy
-        } else {
-            Take::Remove
-        };
-        let mut cells = self.world.take(process, from, at, bytes, take);
-        if self.world.endpoints[from].is_file() {
-            for cell in &mut cells {
-                cell.lender = Lender::Endpoint(from);
-            }
+    fn moved(&mut self, actor: usize, from: Place, to: Place, moved: i64, how: &'static str) {
+        if let Some(bytes) = usize::try_from(moved).ok().filter(|bytes| *bytes > 0) {
+            let process = self.process_of(actor);
+            self.world.transfer(process, from, to, bytes, how);
         }
-        self.world.put(process, to, to_at, cells, manner);
     }
 }
 
@@ -264,7 +237,7 @@ impl Program {
         ) else {
             return;
         };
-        if !self.options.allows("vmsplice") || self.world.is_lent(Lender::Endpoint(to)) {
+        if !self.options.allows("vmsplice") {
             return;
         }
         let length = self.length(rng);
@@ -272,21 +245,15 @@ impl Program {
         self.verify(actor, &pieces);
         let (vector, fd) = (self.vector(actor, &pieces), self.fds(pipe).1);
         let words = format!("{} from {pieces:?}", self.name(pipe));
-        // SAFETY: the vector names memory of regions, which does not change while a pipe refers to
-        // it.
+        let flags = libc::SPLICE_F_NONBLOCK;
+        // SAFETY: the vector names memory of regions, which live as long as the process.
         let call = || {
-            kernel_result(unsafe {
-                libc::vmsplice(fd, vector.as_ptr(), vector.len(), libc::SPLICE_F_NONBLOCK)
-            })
+            kernel_result(unsafe { libc::vmsplice(fd, vector.as_ptr(), vector.len(), flags) })
         };
-        let lent = self.call(actor, "vmsplice", || words, call);
-        if let Ok(lent) = usize::try_from(lent) {
-            let process = self.process_of(actor);
-            let mut cells = self.world.load(process, &pieces, lent);
-            for cell in &mut cells {
-                cell.lender = Lender::Memory(process);
-            }
-            self.world.put(process, pipe, None, cells, "vmsplice");
+        let lent = self.call(actor, "vmsplice", words, call);
+        if let Some(lent) = usize::try_from(lent).ok().filter(|lent| *lent > 0) {
+            let thread = (self.process_of(actor), actor);
+            self.world.write(thread, (pipe, None), &pieces, lent, true);
         }
         let queued = self.world.endpoints[pipe].queue.len();
         if queued > 0 && !rng.one_in(4) {

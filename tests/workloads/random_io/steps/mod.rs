@@ -9,16 +9,22 @@ use anyhow::{Result, ensure};
 use zc_tests::truth::Rng;
 
 use crate::{
-    origin::{FROM_MEMORY, Lender},
+    memory::{Piece, Region},
     program::{ARENA, ARENA_BYTES, MAPPING_DISTANCE, MAPPINGS, Program, kernel_result},
     world::{
-        Kind::{Destination, Pipe, Source},
-        Piece, Region, Take,
+        Kind::{Destination, Source},
+        Take,
     },
 };
 
 /// The most calls of one step.
 const MOST_CALLS: usize = 200;
+
+/// The most files that a process maps at the same time.
+const MOST_MAPPINGS: usize = 3;
+
+/// The most processes of a program.
+const MOST_PROCESSES: usize = 4;
 
 impl Program {
     /// Makes all steps.
@@ -32,13 +38,8 @@ impl Program {
     }
 
     fn step(&mut self, step: usize) -> Result<()> {
-        let mut rng = Rng::new(
-            self.options
-                .seed
-                .wrapping_mul(0x0123_4567_89ab_cdef)
-                .wrapping_add(step as u64),
-        );
-        let rng = &mut rng;
+        let seed = self.options.seed.wrapping_mul(0x0123_4567_89ab_cdef);
+        let rng = &mut Rng::new(seed.wrapping_add(step as u64));
         let actor = rng.below(self.actors.len());
         let first_word = self.words.len();
         match self.kind_of_step(rng) {
@@ -69,48 +70,33 @@ impl Program {
         }
         unreachable!("it is below the sum")
     }
-}
 
-/// The most files that a process maps at the same time.
-const MOST_MAPPINGS: usize = 3;
-
-/// The most processes of a program.
-const MOST_PROCESSES: usize = 4;
-
-impl Program {
     /// Maps a file privately, perhaps in place of another file.
     fn map(&mut self, rng: &mut Rng, actor: usize) {
-        let process = self.process_of(actor);
-        let Some(endpoint) = self
+        let Some(file) = self
             .endpoint(rng, &[Source])
-            .filter(|&endpoint| !self.world.endpoints[endpoint].bytes.is_empty())
+            .filter(|&file| !self.world.endpoints[file].bytes.is_empty())
         else {
             return;
         };
-        if self.is_memory_lent(actor) || !self.options.allows("mmap") {
+        if !self.options.allows("mmap") {
             return;
         }
-        let known = self.world.memory[process].len();
+        let known = self.space(actor).regions.len();
         let region = if known <= MOST_MAPPINGS {
             known
         } else {
             1 + rng.below(MOST_MAPPINGS)
         };
         let start = MAPPINGS + region * MAPPING_DISTANCE;
-        let length = self.world.endpoints[endpoint]
-            .bytes
-            .len()
-            .next_multiple_of(4096);
-        let old = self.world.memory[process]
-            .get(region)
-            .map_or(0, |region| region.cells.len());
-        let fd = self.fds(endpoint).0;
-        let words = format!("{} as region {region}", self.name(endpoint));
+        let bytes = &self.world.endpoints[file].bytes;
+        let new = Region::mapping(start, bytes.len().next_multiple_of(4096), file, bytes);
+        let old = self.space(actor).regions.get(region);
+        let old = old.map_or(0, |region| region.cells.len());
+        let (fd, length) = (self.fds(file).0, new.cells.len());
         let call = || {
-            let (protection, flags) = (
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_FIXED,
-            );
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let flags = libc::MAP_PRIVATE | libc::MAP_FIXED;
             // SAFETY: nothing else uses this memory.
             unsafe {
                 if old > 0 {
@@ -120,51 +106,40 @@ impl Program {
                 kernel_result(if at == libc::MAP_FAILED { -1 } else { 0 })
             }
         };
-        let result = self.call(actor, "mmap", || words, call);
+        let words = format!("{} as region {region}", self.name(file));
+        let result = self.call(actor, "mmap", words, call);
         assert_eq!(result, 0, "a file of the program can be mapped");
-        let region_now = Region {
-            start,
-            cells: self.world.mapped(endpoint, length),
-        };
+        let process = self.process_of(actor);
+        let regions = &mut self.world.spaces[process].regions;
         if region < known {
-            self.world.memory[process][region] = region_now;
+            regions[region] = new;
         } else {
-            self.world.memory[process].push(region_now);
+            regions.push(new);
         }
     }
 
     /// Sets the position of a file.
     fn seek(&mut self, rng: &mut Rng, actor: usize) {
-        let Some(endpoint) = self.endpoint(rng, &[Source, Destination]) else {
+        let Some(file) = self.endpoint(rng, &[Source, Destination]) else {
             return;
         };
+        let length = self.world.endpoints[file].bytes.len();
         let at = if rng.one_in(2) {
             0
         } else {
-            rng.below(self.world.endpoints[endpoint].bytes.len() + 1)
+            rng.below(length + 1)
         };
-        let fd = self.fds(endpoint).0;
-        let words = format!("{} to {at}", self.name(endpoint));
-        // SAFETY: no memory is named.
-        self.call(
-            actor,
-            "lseek",
-            || words,
-            || kernel_result(unsafe { libc::lseek(fd, at as i64, libc::SEEK_SET) } as isize),
-        );
-        self.world.endpoints[endpoint].position = at;
+        let fd = self.fds(file).0;
+        let words = format!("{} to {at}", self.name(file));
+        self.call(actor, "lseek", words, || seek(fd, at as i64));
+        self.world.endpoints[file].position = at;
     }
 
     /// Forks a child. Both go on with the program.
     fn fork(&mut self, actor: usize) -> Result<()> {
         let process = self.process_of(actor);
-        let has_threads = self
-            .actors
-            .iter()
-            .filter(|&&other| other == process)
-            .count()
-            > 1;
-        if has_threads || self.world.pids.len() == MOST_PROCESSES {
+        let threads = self.actors.iter().filter(|&&other| other == process);
+        if threads.count() > 1 || self.world.pids.len() == MOST_PROCESSES {
             return Ok(());
         }
         let child = self.actors.len();
@@ -180,10 +155,10 @@ impl Program {
                 self.become_actor(child);
             }
         }
-        let pid = self.call(actor, "fork", String::new, || pid.into());
+        let pid = self.call(actor, "fork", String::new(), || pid.into());
         self.world.pids.push(u32::try_from(pid)?);
-        let memory = self.world.memory[process].clone();
-        self.world.memory.push(memory);
+        let memory = self.world.spaces[process].inherited();
+        self.world.spaces.push(memory);
         Ok(())
     }
 
@@ -191,10 +166,9 @@ impl Program {
     pub(crate) fn wait_for_children(&self) -> Result<()> {
         let process = self.process_of(self.me);
         for child in (1..self.parents.len()).filter(|&child| self.parents[child] == process) {
-            let mut status = 0;
+            let (pid, mut status) = (self.world.pids[child].cast_signed(), 0);
             // SAFETY: the status lives until the call returns.
-            let waited =
-                unsafe { libc::waitpid(self.world.pids[child].cast_signed(), &raw mut status, 0) };
+            let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
             ensure!(waited > 0 && status == 0, "a child failed: {status:#x}");
         }
         Ok(())
@@ -203,6 +177,13 @@ impl Program {
 
 /// How many bytes of memory are left for a call that goes beyond the end of memory.
 const LEFT: usize = 50;
+
+/// The last bytes of memory.
+const LAST: Piece = Piece {
+    region: 0,
+    offset: ARENA_BYTES - LEFT,
+    length: LEFT,
+};
 
 impl Program {
     /// Makes a call that fails, or one that goes beyond the end of memory.
@@ -218,111 +199,67 @@ impl Program {
         let piece = self.piece(rng, actor, length, false);
         let memory = self.address(actor, piece);
         let nowhere = ARENA + ARENA_BYTES;
-        let pipe = self
-            .endpoint(rng, &[Pipe])
-            .map_or(-1, |pipe| self.fds(pipe).0);
-        match rng.below(9) {
-            0 => self.fails(actor, "read", "no descriptor", || {
-                libc_read(-1, memory, length)
-            }),
-            1 => self.fails(actor, "write", "no descriptor", || {
-                libc_write(-1, memory, length)
-            }),
-            2 => self.fails(actor, "write", "a descriptor for reading", || {
-                libc_write(input, memory, length)
+        match rng.below(8) {
+            0 => self.fails(actor, "read", "no file", || read(-1, memory, length)),
+            1 => self.fails(actor, "write", "no file", || write(-1, memory, length)),
+            2 => self.fails(actor, "write", "for reading", || {
+                write(input, memory, length)
             }),
             3 => self.fails(actor, "write", "no memory", || {
-                libc_write(output, nowhere, length)
+                write(output, nowhere, length)
             }),
-            4 => self.fails(actor, "pread64", "a pipe", || {
-                // SAFETY: the memory exists, and nothing is read.
-                kernel_result(unsafe { libc::pread64(pipe, memory as *mut _, length, 0) })
-            }),
-            5 => self.fails(actor, "splice", "two files", || {
+            4 => self.fails(actor, "splice", "two files", || {
+                let none = std::ptr::null_mut();
                 // SAFETY: no memory is named.
-                kernel_result(unsafe {
-                    libc::splice(
-                        input,
-                        std::ptr::null_mut(),
-                        output,
-                        std::ptr::null_mut(),
-                        length,
-                        0,
-                    )
-                })
+                kernel_result(unsafe { libc::splice(input, none, output, none, length, 0) })
             }),
-            6 => self.write_to_the_end(actor, to, output),
-            7 => self.read_to_the_end(actor, from, input),
-            _ => self.fails(actor, "lseek", "before the beginning", || {
-                // SAFETY: no memory is named.
-                kernel_result(unsafe { libc::lseek(input, -1, libc::SEEK_SET) } as isize)
-            }),
+            5 => self.write_to_the_end(actor, to),
+            6 => self.read_to_the_end(actor, from),
+            _ => self.fails(actor, "lseek", "before the beginning", || seek(input, -1)),
         }
     }
 
     fn fails(&mut self, actor: usize, name: &str, why: &str, call: impl FnOnce() -> i64) {
-        let result = self.call(actor, name, || why.to_owned(), call);
+        let result = self.call(actor, name, why.to_owned(), call);
         assert!(result < 0, "{name} succeeded: {why}");
     }
 
     /// Writes from the last bytes of memory, and asks for more than there are.
-    fn write_to_the_end(&mut self, actor: usize, to: usize, fd: i32) {
-        if self.world.is_lent(Lender::Endpoint(to)) {
-            return;
-        }
-        let piece = Piece {
-            region: 0,
-            offset: ARENA_BYTES - LEFT,
-            length: LEFT,
-        };
-        self.verify(actor, &[piece]);
-        let memory = self.address(actor, piece);
-        let words = format!(
-            "{} from the last {LEFT} bytes of memory and more",
-            self.name(to)
-        );
-        let written = self.call(
-            actor,
-            "write",
-            || words,
-            || libc_write(fd, memory, 4 * LEFT),
-        );
+    fn write_to_the_end(&mut self, actor: usize, to: usize) {
+        self.verify(actor, &[LAST]);
+        let (memory, fd) = (self.address(actor, LAST), self.fds(to).1);
+        let words = format!("{} from the end of memory and beyond", self.name(to));
+        let written = self.call(actor, "write", words, || write(fd, memory, 4 * LEFT));
         if let Ok(written) = usize::try_from(written) {
-            let process = self.process_of(actor);
-            let cells = self.world.load(process, &[piece], written);
-            self.world.put(process, to, None, cells, FROM_MEMORY);
+            let place = (to, None);
+            let thread = (self.process_of(actor), actor);
+            self.world.write(thread, place, &[LAST], written, false);
         }
     }
 
-    fn read_to_the_end(&mut self, actor: usize, from: usize, fd: i32) {
-        if self.is_memory_lent(actor) {
-            return;
-        }
-        let piece = Piece {
-            region: 0,
-            offset: ARENA_BYTES - LEFT,
-            length: LEFT,
-        };
-        let memory = self.address(actor, piece);
-        let words = format!(
-            "{} to the last {LEFT} bytes of memory and more",
-            self.name(from)
-        );
-        let read = self.call(actor, "read", || words, || libc_read(fd, memory, 4 * LEFT));
-        if let Ok(read) = usize::try_from(read) {
-            let process = self.process_of(actor);
-            let cells = self.world.take(process, from, None, read, Take::Remove);
-            self.world.fill(process, &[piece], &cells);
+    fn read_to_the_end(&mut self, actor: usize, from: usize) {
+        let (memory, fd) = (self.address(actor, LAST), self.fds(from).0);
+        let words = format!("{} to the end of memory and beyond", self.name(from));
+        let bytes = self.call(actor, "read", words, || read(fd, memory, 4 * LEFT));
+        if let Some(bytes) = usize::try_from(bytes).ok().filter(|bytes| *bytes > 0) {
+            let place = (from, None);
+            let thread = (self.process_of(actor), actor);
+            self.world.read(thread, place, &[LAST], bytes, Take::Remove);
         }
     }
 }
 
-fn libc_read(fd: i32, memory: usize, length: usize) -> i64 {
+fn read(fd: i32, memory: usize, length: usize) -> i64 {
     // SAFETY: the kernel checks the memory, and Rust uses none of it.
     kernel_result(unsafe { libc::read(fd, memory as *mut _, length) })
 }
 
-fn libc_write(fd: i32, memory: usize, length: usize) -> i64 {
+fn write(fd: i32, memory: usize, length: usize) -> i64 {
     // SAFETY: as above.
     kernel_result(unsafe { libc::write(fd, memory as *const _, length) })
+}
+
+fn seek(fd: i32, at: i64) -> i64 {
+    // SAFETY: no memory is named.
+    kernel_result(unsafe { libc::lseek(fd, at, libc::SEEK_SET) } as isize)
 }

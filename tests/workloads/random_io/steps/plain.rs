@@ -6,26 +6,17 @@ use io_uring::{opcode, squeue, types::Fd};
 use zc_tests::truth::Rng;
 
 use crate::{
-    origin::{EndpointId, FROM_MEMORY, Lender},
+    memory::Piece,
     program::{ARENA_BYTES, Program, kernel_result},
     world::{
-        Endpoint,
+        Endpoint, EndpointId,
         Kind::{Datagram, Destination, Pipe, Source, Stream},
-        Piece, Take,
+        Take,
     },
 };
 
 /// How many bytes an empty pipe or socket takes at once.
 const RING_ROOM: usize = 16 << 10;
-
-/// Where a call reads or writes in a file.
-#[derive(Clone, Copy)]
-enum Place {
-    /// Anywhere.
-    Any,
-    /// Here, if the call takes an offset.
-    At(usize),
-}
 
 /// The part of these pieces that begins at byte `from` and has at most this many bytes.
 fn part(pieces: &[Piece], from: usize, bytes: usize) -> Vec<Piece> {
@@ -50,21 +41,37 @@ fn sum(pieces: &[Piece]) -> usize {
     pieces.iter().map(|piece| piece.length).sum()
 }
 
+/// A copying loop.
+struct Loop {
+    reader: usize,
+    writer: usize,
+    from: EndpointId,
+    to: EndpointId,
+    /// A second destination.
+    second: Option<EndpointId>,
+    turns: usize,
+    length: usize,
+    /// Whether each turn uses another buffer.
+    moves: bool,
+    /// Whether the program stores to its memory in each turn.
+    changes: bool,
+    /// Whether it writes each buffer in two parts.
+    splits: bool,
+    /// Whether it writes a header before each buffer.
+    heads: bool,
+}
+
 impl Program {
     /// Copies in a loop that does the same in each turn.
     pub(super) fn copy(&mut self, rng: &mut Rng, reader: usize) {
+        let any = &[Source, Destination, Pipe, Stream, Datagram];
         let from = if rng.one_in(4) {
-            None
+            any.as_slice()
         } else {
-            self.endpoint(rng, &[Source])
+            &[Source]
         };
-        let Some(from) =
-            from.or_else(|| self.endpoint(rng, &[Source, Destination, Pipe, Stream, Datagram]))
-        else {
-            return;
-        };
-        let Some(to) = self.endpoint(rng, &[Destination, Destination, Pipe, Stream, Datagram])
-        else {
+        let to = &[Destination, Destination, Pipe, Stream, Datagram];
+        let (Some(from), Some(to)) = (self.endpoint(rng, from), self.endpoint(rng, to)) else {
             return;
         };
         let second = self.endpoint(rng, &[Destination]).filter(|_| rng.one_in(6));
@@ -73,94 +80,94 @@ impl Program {
         } else {
             reader
         };
-        let writer = if self.process_of(writer) == self.process_of(reader) {
-            writer
-        } else {
-            reader
+        let is_one_process = self.process_of(writer) == self.process_of(reader);
+        let all = Loop {
+            reader,
+            writer: if is_one_process { writer } else { reader },
+            from,
+            to,
+            second,
+            turns: rng.of(&[1, 1, 2, 3, 8, 10, 20]),
+            length: self.length(rng),
+            moves: rng.one_in(4),
+            changes: rng.one_in(6) && self.style.weights[5] > 0,
+            splits: rng.one_in(6),
+            heads: rng.one_in(8),
         };
-        let turns = rng.of(&[1, 1, 2, 3, 8, 10, 20]);
-        let length = self.length(rng);
-        let pieces = self.pieces(rng, reader, length, false);
-        let (moves, changes, splits, heads) = (
-            rng.one_in(4),
-            rng.one_in(6) && self.style.weights[5] > 0,
-            rng.one_in(6),
-            rng.one_in(8),
-        );
+        self.copy_in_turns(rng, &all);
+    }
+
+    fn copy_in_turns(&mut self, rng: &mut Rng, all: &Loop) {
+        let pieces = self.pieces(rng, all.reader, all.length, false);
         let mut at = if rng.one_in(2) {
             0
         } else {
-            rng.below(self.world.endpoints[from].bytes.len().max(1))
+            rng.below(self.world.endpoints[all.from].bytes.len().max(1))
         };
-        for _ in 0..turns {
-            let pieces = if moves {
-                self.pieces(rng, reader, length, false)
+        for _ in 0..all.turns {
+            let pieces = if all.moves {
+                self.pieces(rng, all.reader, all.length, false)
             } else {
                 pieces.clone()
             };
-            let (mut reading, mut writing) = (rng.clone(), Rng::new(length as u64));
-            let read = self.fill(&mut reading, reader, from, &pieces, Place::At(at));
+            let read = self.fill(&mut rng.clone(), all.reader, all.from, &pieces, Some(at));
             if read == 0 {
                 break;
             }
             at += read;
-            if changes {
-                self.own(&mut Rng::new(at as u64), reader);
+            if all.changes {
+                self.own(&mut Rng::new(at as u64), all.reader);
             }
-            let mut parts = part(&pieces, 0, read);
-            if heads {
-                parts.insert(
-                    0,
-                    Piece {
-                        region: 0,
-                        offset: ARENA_BYTES - 64,
-                        length: 10,
-                    },
-                );
-            }
-            let all = sum(&parts);
-            let first = if splits { all / 2 } else { all };
-            for (from, bytes) in [(0, first), (first, all - first)]
-                .into_iter()
-                .filter(|(_, bytes)| *bytes > 0)
-            {
-                let written = self.write(&mut writing, writer, to, &part(&parts, from, bytes));
-                if written > 0 && written < bytes {
-                    self.write(
-                        &mut writing,
-                        writer,
-                        to,
-                        &part(&parts, from + written, bytes - written),
-                    );
+            self.write_on(all, part(&pieces, 0, read));
+        }
+    }
+
+    /// Writes what one turn has read.
+    fn write_on(&mut self, all: &Loop, mut parts: Vec<Piece>) {
+        let rng = &mut Rng::new(all.length as u64);
+        if all.heads {
+            let head = Piece {
+                region: 0,
+                offset: ARENA_BYTES - 64,
+                length: 10,
+            };
+            parts.insert(0, head);
+        }
+        let bytes = sum(&parts);
+        let middle = if all.splits { bytes / 2 } else { bytes };
+        for (mut start, end) in [(0, middle), (middle, bytes)] {
+            // What a short write leaves is written by a second one.
+            for _ in 0..2 {
+                if start < end {
+                    let rest = part(&parts, start, end - start);
+                    let written = self.write(rng, all.writer, all.to, &rest);
+                    start = if written == 0 { end } else { start + written };
                 }
             }
-            if let Some(second) = second {
-                self.write(&mut writing, writer, second, &parts);
-            }
+        }
+        if let Some(second) = all.second {
+            self.write(rng, all.writer, second, &parts);
         }
     }
 
     /// Reads from any endpoint to any memory.
     pub(super) fn fill_any(&mut self, rng: &mut Rng, actor: usize) {
-        let Some(endpoint) = self.endpoint(rng, &[Source, Destination, Pipe, Stream, Datagram])
-        else {
-            return;
-        };
-        let length = self.length(rng);
-        let pieces = self.pieces(rng, actor, length, true);
-        self.fill(rng, actor, endpoint, &pieces, Place::Any);
+        let any = &[Source, Destination, Pipe, Stream, Datagram];
+        if let Some(endpoint) = self.endpoint(rng, any) {
+            let length = self.length(rng);
+            let pieces = self.pieces(rng, actor, length, true);
+            self.fill(rng, actor, endpoint, &pieces, None);
+        }
     }
 
     /// Writes from any memory to any endpoint.
     pub(super) fn write_any(&mut self, rng: &mut Rng, actor: usize) {
-        let Some(endpoint) =
-            self.endpoint(rng, &[Destination, Destination, Pipe, Stream, Datagram])
-        else {
-            return;
-        };
-        let length = self.length(rng);
-        let pieces = self.pieces(rng, actor, length, true);
-        self.write(rng, actor, endpoint, &pieces);
+        let any = &[Destination, Destination, Pipe, Stream, Datagram];
+        if let Some(endpoint) = self.endpoint(rng, any) {
+            let length = self.length(rng);
+            let pieces = self.pieces(rng, actor, length, true);
+            self.write(rng, actor, endpoint, &pieces);
+        }
     }
 
     fn reading_call(&self, rng: &mut Rng, endpoint: EndpointId, is_vector: bool) -> &'static str {
@@ -190,20 +197,12 @@ impl Program {
         let Endpoint { kind, peer, .. } = self.world.endpoints[endpoint];
         let is_vector = pieces.len() > 1;
         let call = rng.of(match (kind, is_vector) {
-            (Source | Destination, false) => &[
-                "write",
-                "write",
-                "pwrite64",
-                "ring_write",
-                "ring_write_async",
-            ],
-            (Source | Destination, true) => &[
-                "writev",
-                "pwritev",
-                "pwritev2",
-                "pwritev2_here",
-                "ring_writev",
-            ],
+            (Source | Destination, false) => {
+                &["write", "write", "pwrite64", "ring_write", "ring_write_async"]
+            }
+            (Source | Destination, true) => {
+                &["writev", "pwritev", "pwritev2", "pwritev2_here", "ring_writev"]
+            }
             (Pipe, false) => &["write", "write", "ring_write"],
             (Pipe, true) => &["writev"],
             (Stream, false) => &["write", "sendto", "ring_write"],
@@ -227,65 +226,59 @@ impl Program {
         if is_kept { call } else { instead }
     }
 
+    /// Where such a call reads or writes in a file; `None` if it uses the position.
+    fn named_offset(&self, rng: &mut Rng, name: &str, endpoint: EndpointId, at: usize) -> Option<usize> {
+        let says_where = ["pread64", "preadv", "preadv2", "pwrite64", "pwritev", "pwritev2"]
+            .contains(&name)
+            || name.starts_with("ring") && rng.one_in(2);
+        (says_where && self.world.endpoints[endpoint].is_file()).then_some(at)
+    }
+
+    /// Makes one call that reads or writes these pieces. The bytes that it moved, if any.
+    fn plain_call(
+        &mut self,
+        actor: usize,
+        name: &'static str,
+        endpoint: EndpointId,
+        pieces: &[Piece],
+        at: Option<usize>,
+    ) -> Option<usize> {
+        let (vector, (input, output)) = (self.vector(actor, pieces), self.fds(endpoint));
+        let words = format!("{} {pieces:?} at {at:?}", self.name(endpoint));
+        let result = if name.starts_with("ring_read") {
+            self.ring_call(actor, name, words, &ring_read(name, input, &vector, at))
+        } else if name.starts_with("ring") {
+            self.ring_call(actor, name, words, &ring_write(name, output, &vector, at))
+        } else {
+            let call = || raw_call(name, [input, output], &vector, at);
+            self.call(actor, name, words, call)
+        };
+        usize::try_from(result).ok().filter(|bytes| *bytes > 0)
+    }
+
+    /// Reads to these pieces: at `at`, if the call takes an offset, or else anywhere.
     fn fill(
         &mut self,
         rng: &mut Rng,
         actor: usize,
         endpoint: EndpointId,
         pieces: &[Piece],
-        place: Place,
+        at: Option<usize>,
     ) -> usize {
-        if self.is_memory_lent(actor) {
-            return 0;
-        }
-        let kind = self.world.endpoints[endpoint].kind;
         let name = self.reading_call(rng, endpoint, pieces.len() > 1);
         let length = self.world.endpoints[endpoint].bytes.len();
-        let says_where = matches!(name, "pread64" | "preadv" | "preadv2")
-            || (name.starts_with("ring") && rng.one_in(2));
-        let at = (says_where && self.world.endpoints[endpoint].is_file()).then(|| match place {
-            Place::At(at) => at,
-            Place::Any => rng.below(length + 1),
-        });
-        let (vector, fd) = (self.vector(actor, pieces), self.fds(endpoint).0);
-        let words = format!("{} to {pieces:?} at {at:?}", self.name(endpoint));
-        let result = if name.starts_with("ring") {
-            let offset = at.map_or(u64::MAX, |at| at as u64);
-            let entry = match vector.as_slice() {
-                [one] => opcode::Read::new(
-                    Fd(fd),
-                    one.iov_base.cast(),
-                    u32::try_from(one.iov_len).expect("short"),
-                )
-                .offset(offset)
-                .build(),
-                all => opcode::Readv::new(Fd(fd), all.as_ptr(), all.len() as u32)
-                    .offset(offset)
-                    .build(),
-            };
-            let entry = if name.ends_with("async") {
-                entry.flags(squeue::Flags::ASYNC)
-            } else {
-                entry
-            };
-            self.ring_call(actor, name, || words, &entry)
-        } else {
-            self.call(actor, name, || words, || raw_read(name, fd, &vector, at))
-        };
-        let Some(read) = usize::try_from(result).ok().filter(|read| *read > 0) else {
+        let at = at.unwrap_or_else(|| rng.below(length + 1));
+        let at = self.named_offset(rng, name, endpoint, at);
+        let Some(read) = self.plain_call(actor, name, endpoint, pieces, at) else {
             return 0;
         };
-        let manner = if name.starts_with("peek") {
+        let take = if name.starts_with("peek") {
             Take::Peek
         } else {
             Take::Remove
         };
-        let process = self.process_of(actor);
-        let cells = self.world.take(process, endpoint, at, read, manner);
-        if kind == Datagram && manner == Take::Remove {
-            self.world.end_message(endpoint, read);
-        }
-        self.world.fill(process, pieces, &cells);
+        let thread = (self.process_of(actor), actor);
+        self.world.read(thread, (endpoint, at), pieces, read, take);
         read
     }
 
@@ -296,54 +289,56 @@ impl Program {
         endpoint: EndpointId,
         pieces: &[Piece],
     ) -> usize {
-        let is_file = self.world.endpoints[endpoint].is_file();
-        if is_file && self.world.is_lent(Lender::Endpoint(endpoint)) {
-            return 0;
-        }
         let name = self.writing_call(rng, endpoint, pieces);
         let length = self.world.endpoints[endpoint].bytes.len();
-        let says_where = matches!(name, "pwrite64" | "pwritev" | "pwritev2")
-            || (name.starts_with("ring") && rng.one_in(2));
-        let at = (says_where && is_file).then(|| {
-            if rng.one_in(2) {
-                length
-            } else {
-                rng.below(length + 1)
-            }
-        });
-        self.verify(actor, pieces);
-        let (vector, fd) = (self.vector(actor, pieces), self.fds(endpoint).1);
-        let words = format!("{} from {pieces:?} at {at:?}", self.name(endpoint));
-        let result = if name.starts_with("ring") {
-            let offset = at.map_or(u64::MAX, |at| at as u64);
-            let entry = match vector.as_slice() {
-                [one] => opcode::Write::new(
-                    Fd(fd),
-                    one.iov_base.cast(),
-                    u32::try_from(one.iov_len).expect("short"),
-                )
-                .offset(offset)
-                .build(),
-                all => opcode::Writev::new(Fd(fd), all.as_ptr(), all.len() as u32)
-                    .offset(offset)
-                    .build(),
-            };
-            let entry = if name.ends_with("async") {
-                entry.flags(squeue::Flags::ASYNC)
-            } else {
-                entry
-            };
-            self.ring_call(actor, name, || words, &entry)
+        let at = if rng.one_in(2) {
+            length
         } else {
-            self.call(actor, name, || words, || raw_write(name, fd, &vector, at))
+            rng.below(length + 1)
         };
-        let Some(written) = usize::try_from(result).ok().filter(|written| *written > 0) else {
+        let at = self.named_offset(rng, name, endpoint, at);
+        self.verify(actor, pieces);
+        let Some(written) = self.plain_call(actor, name, endpoint, pieces, at) else {
             return 0;
         };
-        let process = self.process_of(actor);
-        let cells = self.world.load(process, pieces, written);
-        self.world.put(process, endpoint, at, cells, FROM_MEMORY);
+        let thread = (self.process_of(actor), actor);
+        self.world
+            .write(thread, (endpoint, at), pieces, written, false);
         written
+    }
+}
+
+fn ring_read(name: &str, fd: i32, vector: &[libc::iovec], at: Option<usize>) -> squeue::Entry {
+    let offset = at.map_or(u64::MAX, |at| at as u64);
+    let entry = match vector {
+        [one] => opcode::Read::new(Fd(fd), one.iov_base.cast(), one.iov_len as u32)
+            .offset(offset)
+            .build(),
+        all => opcode::Readv::new(Fd(fd), all.as_ptr(), all.len() as u32)
+            .offset(offset)
+            .build(),
+    };
+    with_flags(name, entry)
+}
+
+fn ring_write(name: &str, fd: i32, vector: &[libc::iovec], at: Option<usize>) -> squeue::Entry {
+    let offset = at.map_or(u64::MAX, |at| at as u64);
+    let entry = match vector {
+        [one] => opcode::Write::new(Fd(fd), one.iov_base.cast(), one.iov_len as u32)
+            .offset(offset)
+            .build(),
+        all => opcode::Writev::new(Fd(fd), all.as_ptr(), all.len() as u32)
+            .offset(offset)
+            .build(),
+    };
+    with_flags(name, entry)
+}
+
+fn with_flags(name: &str, entry: squeue::Entry) -> squeue::Entry {
+    if name.ends_with("async") {
+        entry.flags(squeue::Flags::ASYNC)
+    } else {
+        entry
     }
 }
 
@@ -354,77 +349,44 @@ fn message(vector: &[libc::iovec]) -> libc::msghdr {
     message
 }
 
-fn messages(vector: &[libc::iovec]) -> libc::mmsghdr {
-    libc::mmsghdr {
+fn raw_call(name: &str, fds: [i32; 2], vector: &[libc::iovec], at: Option<usize>) -> i64 {
+    let (base, length, count) = (vector[0].iov_base, vector[0].iov_len, vector.len() as i32);
+    let (at, all, [fd, to]) = (at.unwrap_or(0) as i64, vector.as_ptr(), fds);
+    let mut one = libc::mmsghdr {
         msg_hdr: message(vector),
         msg_len: 0,
-    }
-}
-
-/// The result of a call on one message: its length.
-fn of_messages(result: i32, message: &libc::mmsghdr) -> i64 {
-    if result == 1 {
-        message.msg_len.into()
-    } else {
-        kernel_result(result as isize)
-    }
-}
-
-fn raw_read(name: &str, fd: i32, vector: &[libc::iovec], at: Option<usize>) -> i64 {
-    let (base, length, count) = (vector[0].iov_base, vector[0].iov_len, vector.len() as i32);
-    let offset = at.unwrap_or(0) as i64;
+    };
+    let header = &raw mut one.msg_hdr;
     // SAFETY: the vector names memory of regions, which has no references.
     let result = unsafe {
         match name {
             "read" => libc::read(fd, base, length),
-            "pread64" => libc::pread64(fd, base, length, offset),
-            "readv" => libc::readv(fd, vector.as_ptr(), count),
-            "preadv" => libc::preadv64(fd, vector.as_ptr(), count, offset),
-            "preadv2" => libc::preadv64v2(fd, vector.as_ptr(), count, offset, 0),
-            "preadv2_here" => libc::preadv64v2(fd, vector.as_ptr(), count, -1, 0),
-            "vmsplice_out" => {
-                libc::vmsplice(fd, vector.as_ptr(), vector.len(), libc::SPLICE_F_NONBLOCK)
-            }
+            "pread64" => libc::pread64(fd, base, length, at),
+            "readv" => libc::readv(fd, all, count),
+            "preadv" => libc::preadv64(fd, all, count, at),
+            "preadv2" => libc::preadv64v2(fd, all, count, at, 0),
+            "preadv2_here" => libc::preadv64v2(fd, all, count, -1, 0),
+            "vmsplice_out" => libc::vmsplice(fd, all, vector.len(), libc::SPLICE_F_NONBLOCK),
             "recvfrom" => libc::recv(fd, base, length, 0),
             "peek" => libc::recv(fd, base, length, libc::MSG_PEEK),
-            "recvmsg" => libc::recvmsg(fd, &raw mut *Box::new(message(vector)), 0),
-            "peekmsg" => libc::recvmsg(fd, &raw mut *Box::new(message(vector)), libc::MSG_PEEK),
-            "recvmmsg" => {
-                let mut message = messages(vector);
-                let result = libc::recvmmsg(fd, &raw mut message, 1, 0, ptr::null_mut());
-                return of_messages(result, &message);
-            }
+            "recvmsg" => libc::recvmsg(fd, header, 0),
+            "peekmsg" => libc::recvmsg(fd, header, libc::MSG_PEEK),
+            "recvmmsg" => libc::recvmmsg(fd, &raw mut one, 1, 0, ptr::null_mut()) as isize,
+            "write" => libc::write(to, base, length),
+            "pwrite64" => libc::pwrite64(to, base, length, at),
+            "writev" => libc::writev(to, all, count),
+            "pwritev" => libc::pwritev64(to, all, count, at),
+            "pwritev2" => libc::pwritev64v2(to, all, count, at, 0),
+            "pwritev2_here" => libc::pwritev64v2(to, all, count, -1, 0),
+            "sendto" => libc::send(to, base, length, libc::MSG_NOSIGNAL),
+            "sendmsg" => libc::sendmsg(to, header, libc::MSG_NOSIGNAL),
+            "sendmmsg" => libc::sendmmsg(to, &raw mut one, 1, libc::MSG_NOSIGNAL) as isize,
             _ => unreachable!("{name}"),
         }
     };
-    kernel_result(result)
-}
-
-fn raw_write(name: &str, fd: i32, vector: &[libc::iovec], at: Option<usize>) -> i64 {
-    let (base, length, count) = (vector[0].iov_base, vector[0].iov_len, vector.len() as i32);
-    let offset = at.unwrap_or(0) as i64;
-    // SAFETY: as above.
-    let result = unsafe {
-        match name {
-            "write" => libc::write(fd, base, length),
-            "pwrite64" => libc::pwrite64(fd, base, length, offset),
-            "writev" => libc::writev(fd, vector.as_ptr(), count),
-            "pwritev" => libc::pwritev64(fd, vector.as_ptr(), count, offset),
-            "pwritev2" => libc::pwritev64v2(fd, vector.as_ptr(), count, offset, 0),
-            "pwritev2_here" => libc::pwritev64v2(fd, vector.as_ptr(), count, -1, 0),
-            "sendto" => libc::send(fd, base, length, libc::MSG_NOSIGNAL),
-            "sendmsg" => libc::sendmsg(
-                fd,
-                &raw const *Box::new(message(vector)),
-                libc::MSG_NOSIGNAL,
-            ),
-            "sendmmsg" => {
-                let mut message = messages(vector);
-                let result = libc::sendmmsg(fd, &raw mut message, 1, libc::MSG_NOSIGNAL);
-                return of_messages(result, &message);
-            }
-            _ => unreachable!("{name}"),
-        }
-    };
-    kernel_result(result)
+    if name.ends_with("mmsg") && result == 1 {
+        one.msg_len.into()
+    } else {
+        kernel_result(result)
+    }
 }

@@ -37,11 +37,8 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// Whether there is a process with this id.
 pub fn is_alive(process: u32) -> bool {
-    let id = i32::try_from(process)
-        .ok()
-        .and_then(Pid::from_raw)
-        .expect("an id");
-    test_kill_process(id).is_ok()
+    let id = i32::try_from(process).ok().and_then(Pid::from_raw);
+    test_kill_process(id.expect("an id")).is_ok()
 }
 
 /// Whether there is a process with this id, given as text.
@@ -54,22 +51,17 @@ pub fn exists(process: impl AsRef<str>) -> bool {
 pub fn child_of(parent: Pid) -> Pid {
     let id = parent.as_raw_pid();
     let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).expect("it lives");
-    children
-        .trim()
-        .parse()
-        .ok()
-        .and_then(Pid::from_raw)
-        .unwrap_or_else(|| panic!("not one child: {children:?}"))
+    let child = children.trim().parse().ok().and_then(Pid::from_raw);
+    child.unwrap_or_else(|| panic!("not one child: {children:?}"))
 }
 
 /// The state of a process as a letter, `T` for a stopped one (`man 5 proc_pid_stat`).
 #[track_caller]
 pub fn state_of(process: Pid) -> char {
-    let stat =
-        fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid())).expect("it lives");
-    stat.rsplit_once(") ")
-        .and_then(|(_, fields)| fields.chars().next())
-        .expect("fields")
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid()));
+    let stat = stat.expect("it lives");
+    let fields = stat.rsplit_once(") ").expect("fields").1;
+    fields.chars().next().expect("fields")
 }
 
 /// Calls and errors, by name.
@@ -95,14 +87,8 @@ fn count(line: &str) -> Option<(String, (u64, u64))> {
 
 /// Bytes that these calls returned as moved, by name, summed up from a log of `strace -f`.
 pub fn moved_as_strace_logs(program: &Program, calls: &[&str]) -> BTreeMap<String, u64> {
-    let log = strace(
-        &[
-            "-f",
-            "--string-limit=0",
-            &format!("--trace={}", calls.join(",")),
-        ],
-        program,
-    );
+    let trace = format!("--trace={}", calls.join(","));
+    let log = strace(&["-f", "--string-limit=0", &trace], program);
     let mut bytes = BTreeMap::new();
     for (name, moved) in log.lines().filter_map(moved) {
         *bytes.entry(name).or_default() += moved;
@@ -114,12 +100,10 @@ pub fn moved_as_strace_logs(program: &Program, calls: &[&str]) -> BTreeMap<Strin
 fn moved(line: &str) -> Option<(String, u64)> {
     assert!(
         !line.contains("unfinished"),
-        "only for programs without concurrency: {line}"
+        "only without concurrency: {line}"
     );
-    let name = line
-        .trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ')
-        .split_once('(')?
-        .0;
+    let line = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
+    let (name, _) = line.split_once('(')?;
     let (_, result) = line.rsplit_once(" = ")?;
     Some((name.to_owned(), result.split(' ').next()?.parse().ok()?))
 }
@@ -127,14 +111,8 @@ fn moved(line: &str) -> Option<(String, u64)> {
 /// Runs the program under strace, and returns what strace wrote.
 fn strace(options: &[&str], program: &Program) -> String {
     let output = tempfile::NamedTempFile::new().expect("a temporary file");
-    let strace = super::program("strace")
-        .args(options)
-        .arg("-o")
-        .arg(output.path())
-        .arg("--");
-    untraced(&strace)
-        .words(program.words())
-        .finish()
-        .successful();
+    let strace = super::program("strace").args(options).arg("-o");
+    let strace = untraced(&strace.arg(output.path()).arg("--"));
+    strace.words(program.words()).finish().successful();
     fs::read_to_string(output.path()).expect("strace wrote it")
 }

@@ -45,29 +45,25 @@ impl Run {
     #[track_caller]
     pub fn assert_exact(&self) {
         // Calls without their files are still counted.
-        let is_lossless = self
-            .report
-            .losses
-            .keys()
-            .all(|loss| loss == "calls_without_files");
+        let losses = &self.report.losses;
+        let is_lossless = losses.keys().all(|loss| loss == "calls_without_files");
         assert!(
             self.report.exact && is_lossless,
-            "it should be exact: {:?}",
-            self.report.losses
+            "it should be exact: {losses:?}"
         );
     }
 
     /// The rows of the only thread with this name.
     #[track_caller]
     pub fn thread(&self, name: &str) -> Rows<'_> {
-        let threads: Vec<&Thread> = self
-            .threads()
-            .filter(|thread| thread.comm.as_deref() == Some(name))
-            .collect();
         let known: Vec<_> = self
             .threads()
             .map(|thread| thread.comm.as_deref())
             .collect();
+        let threads = self
+            .threads()
+            .filter(|thread| thread.comm.as_deref() == Some(name));
+        let threads: Vec<&Thread> = threads.collect();
         assert_eq!(threads.len(), 1, "threads called {name}, of {known:?}");
         Rows::new(format!("thread {name}"), &threads[0].syscalls)
     }
@@ -76,12 +72,8 @@ impl Run {
     /// states.
     #[track_caller]
     pub fn own_thread(&self) -> Rows<'_> {
-        self.thread(
-            self.stated()
-                .thread
-                .as_deref()
-                .expect("the workload names its thread"),
-        )
+        let name = self.stated().thread.expect("the workload names its thread");
+        self.thread(&name)
     }
 
     /// The rows of the process that the workload names: it makes only the calls that the workload
@@ -93,10 +85,8 @@ impl Run {
 
     /// All threads, if the report has them.
     pub fn threads(&self) -> impl Iterator<Item = &Thread> {
-        self.report
-            .processes
-            .iter()
-            .flat_map(|process| &process.by_thread)
+        let processes = self.report.processes.iter();
+        processes.flat_map(|process| &process.by_thread)
     }
 
     /// The only process with this id.
@@ -116,17 +106,13 @@ impl Run {
 
     #[track_caller]
     fn only(&self, wanted: impl Fn(&Process) -> bool, how: &str) -> &Process {
-        let found: Vec<&Process> = self
-            .report
-            .processes
-            .iter()
+        let processes = self.report.processes.iter();
+        let found: Vec<&Process> = processes
+            .clone()
             .filter(|process| wanted(process))
             .collect();
-        let all: Vec<_> = self
-            .report
-            .processes
-            .iter()
-            .map(|process| (process.pid, process.comm.as_deref()))
+        let all: Vec<_> = processes
+            .map(|one| (one.pid, one.comm.as_deref()))
             .collect();
         assert_eq!(found.len(), 1, "processes {how}, of {all:?}");
         found[0]
@@ -169,11 +155,8 @@ impl<'a> Rows<'a> {
 
     /// A process's rows.
     pub fn of(process: &'a Process) -> Self {
-        let name = process.comm.as_deref().unwrap_or("nameless");
-        Self::new(
-            format!("process {name} ({})", process.pid),
-            &process.syscalls,
-        )
+        let (name, pid) = (process.comm.as_deref().unwrap_or("nameless"), process.pid);
+        Self::new(format!("process {name} ({pid})"), &process.syscalls)
     }
 
     /// The row of a call through the machine's own ABI; all zero if there is none.
@@ -190,16 +173,13 @@ impl<'a> Rows<'a> {
                 format!("{}@{}", row.name, row.abi)
             }
         };
-        let figures: Figures = self
-            .rows
-            .iter()
-            .map(|row| (named(row), figure(row)))
-            .collect();
+        let rows = self.rows.iter();
+        let figures: Figures = rows.map(|row| (named(row), figure(row))).collect();
+        let whose = &self.whose;
         assert_eq!(
             figures.len(),
             self.rows.len(),
-            "{}: no call has two rows",
-            self.whose
+            "{whose}: no call has two rows"
         );
         figures
     }
@@ -207,28 +187,25 @@ impl<'a> Rows<'a> {
     /// Makes sure that there are exactly these rows, with these figures.
     #[track_caller]
     pub fn assert_equal(&self, expected: &Figures) {
-        let differences = self.differences(expected);
+        self.assert_none(&self.differences(expected));
+    }
+
+    #[track_caller]
+    fn assert_none(&self, wrong: &[String]) {
         assert!(
-            differences.is_empty(),
+            wrong.is_empty(),
             "{}:\n  {}",
             self.whose,
-            differences.join("\n  ")
+            wrong.join("\n  ")
         );
     }
 
     /// Makes sure that these rows are there, with these figures. Other rows are ignored.
     #[track_caller]
     pub fn assert_contain(&self, expected: &Figures) {
-        let differences: Vec<String> = expected
-            .iter()
-            .flat_map(|(name, expected)| compare(name, expected, &self.row(name), not_equal))
-            .collect();
-        assert!(
-            differences.is_empty(),
-            "{}:\n  {}",
-            self.whose,
-            differences.join("\n  ")
-        );
+        let differences = (expected.iter())
+            .flat_map(|(name, expected)| compare(name, expected, &self.row(name), not_equal));
+        self.assert_none(&differences.collect::<Vec<_>>());
     }
 
     /// Makes sure that no figure is larger than expected.
@@ -239,17 +216,12 @@ impl<'a> Rows<'a> {
             requested_bytes: Some(0),
             ..Figure::default()
         };
-        let excesses: Vec<String> = (self.figures().iter())
-            .flat_map(|(name, found)| {
-                compare(name, expected.get(name).unwrap_or(&none), found, more)
-            })
-            .collect();
-        assert!(
-            excesses.is_empty(),
-            "{}:\n  {}",
-            self.whose,
-            excesses.join("\n  ")
-        );
+        let mut excesses = Vec::new();
+        for (name, found) in &self.figures() {
+            let expected = expected.get(name).unwrap_or(&none);
+            excesses.extend(compare(name, expected, found, more));
+        }
+        self.assert_none(&excesses);
     }
 
     /// The differences, one on each line.
@@ -277,6 +249,9 @@ fn figure(row: &Syscall) -> Figure {
     }
 }
 
+/// One of the values of a figure.
+type OneValue = fn(&Figure) -> Option<u64>;
+
 /// Whether a found figure is wrong, given the expected one and the found one.
 type IsWrong = fn(Option<u64>, Option<u64>) -> bool;
 
@@ -295,31 +270,23 @@ fn compare(name: &str, expected: &Figure, found: &Figure, is_wrong: IsWrong) -> 
         format!("{name}.{figure}: expected {expected:?}, found {found:?}")
     };
     let mut lines = Vec::new();
-    for (figure, expected, found) in [
-        ("calls", Some(expected.calls), Some(found.calls)),
-        ("errors", Some(expected.errors), Some(found.errors)),
-        (
-            "unfinished",
-            Some(expected.unfinished),
-            Some(found.unfinished),
-        ),
-        ("bytes", expected.bytes, found.bytes),
-        (
-            "requested_bytes",
-            expected.requested_bytes,
-            found.requested_bytes,
-        ),
-    ] {
+    let figures: [(&str, OneValue); 5] = [
+        ("calls", |figure| Some(figure.calls)),
+        ("errors", |figure| Some(figure.errors)),
+        ("unfinished", |figure| Some(figure.unfinished)),
+        ("bytes", |figure| figure.bytes),
+        ("requested_bytes", |figure| figure.requested_bytes),
+    ];
+    for (figure, value) in figures {
+        let (expected, found) = (value(expected), value(found));
         if is_wrong(expected, found) {
             lines.push(wrong(figure, &expected, &found));
         }
     }
     let errnos: BTreeSet<&String> = expected.errnos.keys().chain(found.errnos.keys()).collect();
     let count = |figure: &Figure, errno| Some(figure.errnos.get(errno).copied().unwrap_or(0));
-    if errnos
-        .into_iter()
-        .any(|errno| is_wrong(count(expected, errno), count(found, errno)))
-    {
+    let differs = |errno| is_wrong(count(expected, errno), count(found, errno));
+    if errnos.into_iter().any(differs) {
         lines.push(wrong("errnos", &expected.errnos, &found.errnos));
     }
     lines
@@ -341,28 +308,20 @@ pub trait Transfers {
 impl Transfers for Report {
     #[track_caller]
     fn transfer(&self, from: &str, to: &str) -> &Transfer {
-        only(
-            &self
-                .transfers
-                .iter()
-                .filter(|transfer| !transfer.crosses_processes())
-                .collect::<Vec<_>>(),
-            from,
-            to,
-        )
+        let all = self
+            .transfers
+            .iter()
+            .filter(|transfer| !transfer.crosses_processes());
+        only(&all.collect::<Vec<_>>(), from, to)
     }
 
     #[track_caller]
     fn crossing(&self, from: &str, to: &str) -> &Transfer {
-        only(
-            &self
-                .transfers
-                .iter()
-                .filter(|transfer| transfer.crosses_processes())
-                .collect::<Vec<_>>(),
-            from,
-            to,
-        )
+        let all = self
+            .transfers
+            .iter()
+            .filter(|transfer| transfer.crosses_processes());
+        only(&all.collect::<Vec<_>>(), from, to)
     }
 
     fn apis_to(&self, to: &str) -> Vec<Api> {
@@ -370,10 +329,8 @@ impl Transfers for Report {
             .transfers
             .iter()
             .filter(|transfer| !transfer.crosses_processes());
-        let mut apis: Vec<Api> = all
-            .filter(|transfer| is(&transfer.to, to))
-            .map(|transfer| transfer.api)
-            .collect();
+        let to_it = all.filter(|transfer| is(&transfer.to, to));
+        let mut apis: Vec<Api> = to_it.map(|transfer| transfer.api).collect();
         apis.sort_unstable();
         apis.dedup();
         apis
@@ -382,45 +339,26 @@ impl Transfers for Report {
 
 #[track_caller]
 fn only<'a>(all: &[&'a Transfer], from: &str, to: &str) -> &'a Transfer {
-    let found: Vec<_> = all
-        .iter()
-        .filter(|transfer| is(&transfer.from, from) && is(&transfer.to, to))
-        .collect();
-    let list: Vec<_> = all
-        .iter()
-        .map(|transfer| {
-            format!(
-                "{} -> {}: {}",
-                name(&transfer.from),
-                name(&transfer.to),
-                transfer.verdict
-            )
-        })
-        .collect();
-    assert_eq!(
-        found.len(),
-        1,
-        "transfers {from} -> {to}, of\n  {}",
-        list.join("\n  ")
-    );
+    let is_it = |transfer: &&&Transfer| is(&transfer.from, from) && is(&transfer.to, to);
+    let found: Vec<_> = all.iter().filter(is_it).collect();
+    let line = |one: &&Transfer| {
+        let (from, to) = (name(&one.from), name(&one.to));
+        format!("\n  {from} -> {to}: {}", one.verdict)
+    };
+    let list: String = all.iter().map(line).collect();
+    assert_eq!(found.len(), 1, "transfers {from} -> {to}, of{list}");
     found[0]
 }
 
 /// Whether an end has this file name or kind.
 fn is(end: &End, wanted: &str) -> bool {
-    end.kind.as_deref() == Some(wanted)
-        || end
-            .path
-            .as_deref()
-            .is_some_and(|path| path.rsplit('/').next() == Some(wanted))
+    let name = end.path.as_deref().and_then(|path| path.rsplit('/').next());
+    end.kind.as_deref() == Some(wanted) || name == Some(wanted)
 }
 
 fn name(end: &End) -> String {
-    format!(
-        "{} {}",
-        end.kind.as_deref().unwrap_or("?"),
-        end.path.as_deref().unwrap_or("?")
-    )
+    let [kind, path] = [&end.kind, &end.path].map(|text| text.as_deref().unwrap_or("?"));
+    format!("{kind} {path}")
 }
 
 /// Calls that write bytes from memory.

@@ -154,12 +154,12 @@ impl Stored {
     /// The CRC-32 of the `count` bytes from there on.
     pub(crate) fn crc32(&self, count: u64) -> Result<u32> {
         let context = || format!("read {} again", self.path.display());
-        let mut file = File::open(&self.path)
-            .map_err(named)
-            .with_context(context)?;
-        file.seek(SeekFrom::Start(self.start))
-            .map_err(named)
-            .with_context(context)?;
+        let open = || {
+            let mut file = File::open(&self.path)?;
+            file.seek(SeekFrom::Start(self.start))?;
+            Ok(file)
+        };
+        let file = open().map_err(named).with_context(context)?;
         let mut reader = BufReader::with_capacity(BUFFER, file).take(count);
         let mut hasher = Hasher::new();
         loop {
@@ -172,11 +172,8 @@ impl Stored {
             reader.consume(read);
         }
         if reader.limit() > 0 {
-            bail!(
-                "{}: {} of the {count} bytes are not there",
-                context(),
-                reader.limit()
-            );
+            let (context, missing) = (context(), reader.limit());
+            bail!("{context}: {missing} of the {count} bytes are not there");
         }
         Ok(hasher.finalize())
     }
@@ -188,20 +185,8 @@ mod tests {
 
     #[test]
     fn a_printed_count_can_be_parsed() {
-        for moved in [
-            Moved {
-                bytes: 0,
-                crc32: None,
-            },
-            Moved {
-                bytes: 5,
-                crc32: Some(0x3610_a686),
-            },
-            Moved {
-                bytes: 7,
-                crc32: Some(1),
-            },
-        ] {
+        for (bytes, crc32) in [(0, None), (5, Some(0x3610_a686)), (7, Some(1))] {
+            let moved = Moved { bytes, crc32 };
             assert_eq!(moved.to_string().parse(), Ok(moved));
         }
         for text in ["", "5", "x bytes", "5 bytes, crc32 xyz", "5 bytes more"] {

@@ -338,10 +338,8 @@ impl Helper {
     /// A pipe that a new process feeds from the file.
     pub(crate) fn feed(file: File) -> Result<(PipeReader, Self)> {
         let (reader, writer) = io::pipe().map_err(named)?;
-        Ok((
-            reader,
-            Self::start(&["feed", "-", "--from", "-"], file.into(), writer.into())?,
-        ))
+        let words = ["feed", "-", "--from", "-"];
+        Ok((reader, Self::start(&words, file.into(), writer.into())?))
     }
 
     /// A pipe that a new process drains into the file, and computes the checksum of if requested.
@@ -360,26 +358,15 @@ impl Helper {
     }
 
     fn start(words: &[&str], stdin: Stdio, stdout: Stdio) -> Result<Self> {
-        let mut command = Command::new(
-            env::current_exe()
-                .map_err(named)
-                .context("find this program")?,
-        );
-        command
-            .args(words)
-            .stdin(stdin)
-            .stdout(stdout)
-            .stderr(Stdio::piped());
+        let this = env::current_exe().map_err(named);
+        let mut command = Command::new(this.context("find this program")?);
+        command.args(words).stdin(stdin).stdout(stdout);
+        command.stderr(Stdio::piped());
         // SAFETY: between fork and exec only one system call is made, and nothing is allocated.
         unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
-        Ok(Self {
-            child: Some(
-                command
-                    .spawn()
-                    .map_err(named)
-                    .context("start a process for the other end")?,
-            ),
-        })
+        let child = command.spawn().map_err(named);
+        let child = Some(child.context("start a process for the other end")?);
+        Ok(Self { child })
     }
 
     /// Waits for its end, after this side of the pipe was closed. Returns what it printed that it
@@ -389,16 +376,14 @@ impl Helper {
         let output = child.wait_with_output().map_err(named)?;
         let said = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
-            bail!(
-                "the process at the other end failed ({}): {}",
-                output.status,
-                said.trim_end()
-            );
+            let (status, said) = (output.status, said.trim_end());
+            bail!("the process at the other end failed ({status}): {said}");
         }
-        said.trim_end()
+        let moved = said
+            .trim_end()
             .split_once(' ')
-            .and_then(|(_, moved)| moved.parse().ok())
-            .with_context(|| format!("it says {said:?}"))
+            .and_then(|(_, moved)| moved.parse().ok());
+        moved.with_context(|| format!("it says {said:?}"))
     }
 }
 
@@ -422,50 +407,31 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_is_shown_as_it_was_written() {
-        for text in [
-            "in",
-            "./unix:in",
-            "/dev/null",
-            "unix:/run/x.sock",
-            "tcp:localhost:80",
-            "pipe:in",
-            "memfd:",
-            "memfd:in",
-            "-",
-        ] {
+    fn a_prefix_names_a_kind_and_a_spec_is_shown_as_it_was_written() {
+        assert_eq!(parse("unix:a:b"), Spec::Unix("a:b".into()));
+        assert_eq!(parse("tcp:[::1]:80"), Spec::Tcp("[::1]:80".into()));
+        assert_eq!(parse("pipe:/dev/null"), Spec::Pipe("/dev/null".into()));
+        assert_eq!(parse("udp:x"), Spec::Path("udp:x".into()));
+        let texts = "in ./unix:in /dev/null unix:/run/x.sock tcp:localhost:80 pipe:in memfd: \
+                     memfd:in -";
+        for text in texts.split_ascii_whitespace() {
             assert_eq!(parse(text).to_string(), text);
         }
     }
 
     #[test]
-    fn a_prefix_names_a_kind() {
-        assert_eq!(parse("unix:a:b"), Spec::Unix("a:b".into()));
-        assert_eq!(parse("tcp:[::1]:80"), Spec::Tcp("[::1]:80".into()));
-        assert_eq!(parse("pipe:/dev/null"), Spec::Pipe("/dev/null".into()));
-        assert_eq!(parse("udp:x"), Spec::Path("udp:x".into()));
-    }
-
-    #[test]
-    fn a_source_needs_a_path() {
-        for text in ["", "pipe:", "memfd:"] {
-            let error = parse(text).check_source().expect_err("nowhere").to_string();
-            assert!(
-                error.starts_with(if text.is_empty() {
-                    "--from is empty"
-                } else {
-                    text
-                }),
-                "{text:?}: {error}"
-            );
+    fn a_source_needs_a_path_and_only_a_path_can_be_appended_to() {
+        for (text, error) in [
+            ("", "--from is empty"),
+            ("pipe:", "pipe:"),
+            ("memfd:", "memfd:"),
+        ] {
+            let found = parse(text).check_source().expect_err("nowhere").to_string();
+            assert!(found.starts_with(error), "{text:?}: {found}");
         }
         for text in ["in", "pipe:in", "memfd:in", "unix:x", "tcp:x:1", "-"] {
             assert!(parse(text).check_source().is_ok(), "{text:?}");
         }
-    }
-
-    #[test]
-    fn only_a_path_can_be_appended_to() {
         for (text, emptied, appended) in [
             ("out", true, true),
             ("memfd:", true, false),
@@ -473,16 +439,8 @@ mod tests {
             ("memfd:out", false, false),
             ("", false, false),
         ] {
-            assert_eq!(
-                parse(text).check_destination(false).is_ok(),
-                emptied,
-                "{text:?}"
-            );
-            assert_eq!(
-                parse(text).check_destination(true).is_ok(),
-                appended,
-                "{text:?}"
-            );
+            let is_good = [false, true].map(|append| parse(text).check_destination(append).is_ok());
+            assert_eq!(is_good, [emptied, appended], "{text:?}");
         }
     }
 }

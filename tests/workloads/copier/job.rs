@@ -56,12 +56,9 @@ impl Job {
             job.stored_source = Stored::of_source(&job.asked.from)?;
             job.stored_sink = Stored::of_sink(&job.asked.to, job.asked.append)?;
             let is_told = matches!(job.asked.to, Spec::Pipe(_) | Spec::Memfd(_));
+            let CopyArguments { from, to, .. } = &job.asked;
             if job.stored_source.is_none() && job.stored_sink.is_none() && !is_told {
-                bail!(
-                    "--checksum: neither {} nor {} can be read again; ask the other side",
-                    job.asked.from,
-                    job.asked.to
-                );
+                bail!("--checksum: neither {from} nor {to} can be read again; ask the other side");
             }
         }
         Ok(job)
@@ -113,10 +110,7 @@ impl Job {
     /// The message is formatted only if there is an error, because this is called in loops that are
     /// measured.
     pub(crate) fn failed(&self, call: &str) -> impl Fn(io::Error) -> Error {
-        let Self {
-            asked: CopyArguments { from, to, .. },
-            ..
-        } = self;
+        let CopyArguments { from, to, .. } = &self.asked;
         move |err| named(err).context(format!("{call} {from} -> {to}"))
     }
 
@@ -190,22 +184,14 @@ impl Job {
         if let Some(signals) = stop_interrupting(self.asked.interrupt_every)? {
             said.push(format!("{signals} signals"));
         }
+        let CopyArguments { from, to, .. } = &self.asked;
         if let Some(feeder) = self.feeder.take() {
-            feeder
-                .finish()
-                .with_context(|| format!("feed {}", self.asked.from))?;
+            feeder.finish().with_context(|| format!("feed {from}"))?;
         }
-        let drained = self
-            .drainer
-            .take()
-            .map(Helper::finish)
-            .transpose()
-            .with_context(|| format!("drain {}", self.asked.to))?;
+        let drained = self.drainer.take().map(Helper::finish).transpose();
+        let drained = drained.with_context(|| format!("drain {to}"))?;
         if let Some(Moved { bytes, .. }) = drained.filter(|drained| drained.bytes != count) {
-            bail!(
-                "copied {count} bytes, but {bytes} came out of {}",
-                self.asked.to
-            );
+            bail!("copied {count} bytes, but {bytes} came out of {to}");
         }
         if self.asked.checksum {
             said.push(self.checksum(count, drained)?);
@@ -218,25 +204,15 @@ impl Job {
         let memory = self
             .memory
             .as_ref()
-            .map(|memory| Stored::descriptor(memory.as_fd().as_raw_fd(), 0));
-        let source = self
-            .stored_source
-            .as_ref()
-            .map(|stored| stored.crc32(count))
-            .transpose()?;
-        let sink = self
-            .stored_sink
-            .as_ref()
-            .or(memory.as_ref())
-            .map(|stored| stored.crc32(count))
-            .transpose()?;
+            .map(|memory| memory.as_fd().as_raw_fd());
+        let memory = memory.map(|memory| Stored::descriptor(memory, 0));
+        let sum = |stored: Option<&Stored>| stored.map(|stored| stored.crc32(count)).transpose();
+        let source = sum(self.stored_source.as_ref())?;
+        let sink = sum(self.stored_sink.as_ref().or(memory.as_ref()))?;
         match (source, sink.or(drained.and_then(|drained| drained.crc32))) {
             (Some(source), Some(sink)) if source != sink => {
-                bail!(
-                    "{} has crc32 {source:08x}, but {} has {sink:08x}",
-                    self.asked.from,
-                    self.asked.to
-                )
+                let CopyArguments { from, to, .. } = &self.asked;
+                bail!("{from} has crc32 {source:08x}, but {to} has {sink:08x}")
             }
             (Some(crc32), Some(_)) => Ok(format!("crc32 {crc32:08x} of both ends")),
             (Some(crc32), None) => Ok(format!("crc32 {crc32:08x} of the source")),
@@ -249,15 +225,10 @@ impl Job {
 /// Refuses to copy a file onto itself, also through a pipe or memory: that would empty the file or
 /// never end. Nothing is open yet.
 fn refuse_same_file(asked: &CopyArguments) -> Result<()> {
-    let (from, to) = (
-        asked.from.regular_file(io::stdin()),
-        asked.to.regular_file(io::stdout()),
-    );
-    if from.is_some() && from == to {
-        bail!(
-            "{} is the source already; name another destination",
-            asked.to
-        );
+    let CopyArguments { from, to, .. } = asked;
+    let file = from.regular_file(io::stdin());
+    if file.is_some() && file == to.regular_file(io::stdout()) {
+        bail!("{to} is the source already; name another destination");
     }
     Ok(())
 }
@@ -321,11 +292,8 @@ extern "C" fn count_signal(_signal: c_int) {
 /// Starts a timer that sends `SIGALRM` at this interval. Its handler does not restart the calls
 /// that it interrupts.
 fn start_interrupting(every: Duration) -> Result<()> {
-    let action = SigAction::new(
-        SigHandler::Handler(count_signal),
-        SaFlags::empty(),
-        SigSet::empty(),
-    );
+    let handler = SigHandler::Handler(count_signal);
+    let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
     // SAFETY: the handler does nothing but add to an atomic.
     unsafe { sigaction(Signal::SIGALRM, &action) }.context("sigaction")?;
     set_timer(every)
@@ -333,9 +301,8 @@ fn start_interrupting(every: Duration) -> Result<()> {
 
 /// Stops the timer. Returns how many signals came, if there was a timer.
 fn stop_interrupting(every: Option<Duration>) -> Result<Option<u64>> {
-    every
-        .map(|_| set_timer(Duration::ZERO).map(|()| SIGNALS.load(Relaxed)))
-        .transpose()
+    let stop = |_| set_timer(Duration::ZERO).map(|()| SIGNALS.load(Relaxed));
+    every.map(stop).transpose()
 }
 
 /// Sets the timer; zero stops it.

@@ -28,7 +28,7 @@ use rustix::{
         sockopt,
     },
     pipe::pipe,
-    process::{WaitOptions, kill_process, waitpid},
+    process::{Pid, WaitOptions, kill_process, waitpid},
 };
 use serde_json::json;
 use zc_tests::{
@@ -203,18 +203,15 @@ fn task_of(tid: &AtomicI32) -> String {
     format!("self/task/{}", tid.load(SeqCst))
 }
 
-/// The figures of one unfinished read.
-fn one_unfinished_read() -> Figures {
-    [(
-        "read".to_owned(),
-        Figure {
-            unfinished: 1,
-            bytes: Some(0),
-            requested_bytes: Some(0),
-            ..Figure::default()
-        },
-    )]
-    .into()
+/// The figures of one unfinished call.
+fn one_unfinished(name: &str) -> Figures {
+    let figure = Figure {
+        unfinished: 1,
+        bytes: Some(0),
+        requested_bytes: Some(0),
+        ..Figure::default()
+    };
+    [(name.to_owned(), figure)].into()
 }
 
 /// Ends the process while its other thread is inside a read.
@@ -228,11 +225,8 @@ pub(crate) fn at_exit(parameters: Parameters) -> Result<()> {
     };
     let end = || -> Result<()> {
         wait_until_in_call(&task_of(&tid), libc::SYS_read)?;
-        print_expectation(
-            "unfinished",
-            &one_unfinished_read(),
-            json!({ "thread": "zc-blocked" }),
-        )
+        let facts = json!({ "thread": "zc-blocked" });
+        print_expectation("unfinished", &one_unfinished("read"), facts)
     };
     // The thread never ends, so this closure must exit: if it returned, it would wait for the
     // thread.
@@ -251,20 +245,23 @@ pub(crate) fn killed(parameters: Parameters) -> Result<()> {
     let (reader, _writer) = pipe()?;
     // The child has a copy of the other end, so its read never returns.
     let child = fork(|| read(&reader, &mut [0; SIZE]).is_err())?;
-    let blocked = wait_until_in_call(&child.as_raw_nonzero().to_string(), libc::SYS_read);
+    kill_inside(child, libc::SYS_read)?;
+    let facts = json!({ "pid": child.as_raw_nonzero() });
+    print_expectation("killed", &one_unfinished("read"), facts)
+}
+
+/// Kills a child once it is inside this call.
+fn kill_inside(child: Pid, call: libc::c_long) -> Result<()> {
+    let blocked = wait_until_in_call(&child.as_raw_nonzero().to_string(), call);
     kill_process(child, rustix::process::Signal::KILL)?;
-    let (_, status) =
-        waitpid(Some(child), WaitOptions::empty())?.context("the child is missing")?;
+    let (_, status) = waitpid(Some(child), WaitOptions::empty())?.context("there is no child")?;
     blocked?;
+    let signal = status.terminating_signal();
     ensure!(
-        status.terminating_signal() == Some(libc::SIGKILL),
+        signal == Some(libc::SIGKILL),
         "the child ended with {status:?}"
     );
-    print_expectation(
-        "killed",
-        &one_unfinished_read(),
-        json!({ "pid": child.as_raw_nonzero() }),
-    )
+    Ok(())
 }
 
 /// Kills a child that is inside a `sendto` and has sent a part. Inside the kernel the call then
@@ -274,25 +271,8 @@ pub(crate) fn killed_sending(parameters: Parameters) -> Result<()> {
     let (ours, theirs) = UnixStream::pair()?;
     // The child never gets to the status.
     let child = fork(|| send(&theirs, &vec![0; 1 << 20], SendFlags::empty()).is_err())?;
-    let blocked = wait_until_in_call(&child.as_raw_nonzero().to_string(), libc::SYS_sendto);
-    kill_process(child, rustix::process::Signal::KILL)?;
-    let (_, status) =
-        waitpid(Some(child), WaitOptions::empty())?.context("the child is missing")?;
-    blocked?;
+    kill_inside(child, libc::SYS_sendto)?;
     drop(ours);
-    ensure!(
-        status.terminating_signal() == Some(libc::SIGKILL),
-        "the child ended with {status:?}"
-    );
-    let never = Figure {
-        unfinished: 1,
-        bytes: Some(0),
-        requested_bytes: Some(0),
-        ..Figure::default()
-    };
-    print_expectation(
-        "killed-sending",
-        &[("sendto".to_owned(), never)].into(),
-        json!({ "pid": child.as_raw_nonzero() }),
-    )
+    let facts = json!({ "pid": child.as_raw_nonzero() });
+    print_expectation("killed-sending", &one_unfinished("sendto"), facts)
 }

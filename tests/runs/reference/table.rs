@@ -268,7 +268,7 @@ pub struct Facts<'a> {
     transfers: Vec<&'a Transfer>,
     /// The transfer that moved most bytes.
     transfer: Option<&'a Transfer>,
-    /// Their calls, including failed attempts.
+    /// Their calls, including failed attempts. 0: unknown.
     calls: u64,
     /// The call that took most time, with its share of the time in all of them; `None` if there is
     /// only one call.
@@ -288,10 +288,10 @@ impl<'a> Facts<'a> {
             .flat_map(|process| report.transfers_of(process));
         let transfers: Vec<&Transfer> = transfers.collect();
         let syscalls = root.map_or(&[][..], |process| &process.syscalls);
-        let (mut calls, mut user_memory_bytes) = (0, 0);
+        let (mut calls, mut user_memory_bytes) = (Some(0), 0);
         for transfer in &transfers {
             let attempts: u64 = transfer.attempts.iter().map(|attempt| attempt.calls).sum();
-            calls += transfer.calls + attempts;
+            calls = calls.zip(transfer.calls).map(|(sum, more)| sum + more + attempts);
             user_memory_bytes += transfer.user_memory_bytes.unwrap_or(0);
         }
         Self {
@@ -299,7 +299,7 @@ impl<'a> Facts<'a> {
                 .iter()
                 .copied()
                 .max_by_key(|transfer| transfer.bytes),
-            calls,
+            calls: calls.unwrap_or(0),
             longest: longest(&transfers, syscalls),
             user_memory_bytes,
             transfers,

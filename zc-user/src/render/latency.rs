@@ -10,7 +10,7 @@ use super::{
 use crate::{
     report::{Report, Syscall},
     syscalls::{CallClass, Spec},
-    units::{self, UNKNOWN},
+    units,
 };
 
 /// A longer name is shortened.

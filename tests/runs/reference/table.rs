@@ -461,7 +461,7 @@ mod explain_tests {
     /// A report without calls and transfers, made from a snapshot of zctrace's own tests.
     fn empty() -> Report {
         let snapshot = include_str!(
-            "../../../zc-user/src/render/snapshots/zctrace__render__tests__copier-json.snap"
+            "../../../zc-user/src/render/snapshots/zctrace__render__tests__json.snap"
         );
         let (_, json) = snapshot
             .split_once("\n---\n")

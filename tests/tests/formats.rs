@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::harness::{Program, TestDir, Zctrace, program, shell, zctrace};
+use crate::harness::{Program, TestDir, Zctrace, shell, zctrace};
 
 /// Traces a program and returns the report in this format.
 #[track_caller]

@@ -1,5 +1,4 @@
-//! When the sampled calls were made, thread by thread. JSON does not have it: it is for profiles
-//! and for stacks weighed by bytes or time.
+//! When the sampled calls were made, thread by thread. JSON does not have it: it is for profiles.
 
 use std::{borrow::Cow, time::SystemTime};
 

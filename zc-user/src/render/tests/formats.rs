@@ -103,7 +103,7 @@ fn read_markdown(text: &str) -> (Vec<Vec<Vec<String>>>, String) {
         match event {
             Event::Start(Tag::Table(_)) => tables.push(Vec::new()),
             Event::Start(Tag::TableHead | Tag::TableRow) => {
-                tables.last_mut().expect("in a table").push(Vec::new())
+                tables.last_mut().expect("in a table").push(Vec::new());
             }
             Event::Start(Tag::TableCell) => {
                 in_cell = true;

@@ -446,19 +446,19 @@ fn each_destination_adds_up(process: &Process) {
     for to in &process.destinations {
         assert_eq!(
             to.written_calls,
-            to.attributed_calls + to.unattributed_calls,
+            to.transferred_calls + to.own_memory_calls,
             "{to:?}"
         );
-        assert!(to.proven_bytes <= to.attributed_bytes, "{to:?}");
-        if let (Some(written), Some(unattributed)) = (to.written_bytes, to.unattributed_bytes) {
-            assert_eq!(written, to.attributed_bytes + unattributed, "{to:?}");
-            assert!(to.memory_bytes <= unattributed, "{to:?}");
+        if let (Some(written), Some(own)) = (to.written_bytes, to.own_memory_bytes) {
+            assert_eq!(written, to.transferred_bytes + own, "{to:?}");
+            let changed: u64 = to.changed.iter().map(|changed| changed.bytes).sum();
+            assert!(changed <= own, "{to:?}");
         }
     }
     for from in &process.sources {
         assert!(
             from.read_bytes
-                .is_none_or(|read| from.written_on_bytes.is_some_and(|on| on <= read)),
+                .is_none_or(|read| from.kept_bytes.is_none_or(|kept| kept <= read)),
             "{from:?}"
         );
     }

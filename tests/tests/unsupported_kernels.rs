@@ -266,10 +266,11 @@ fn what_a_missing_optional_field_holds_is_unknown_and_noted() {
     let root = run.root();
     assert!(root.transfers.is_empty());
     assert!(
-        root.unattributed
-            .written
-            .iter()
-            .all(|share| share.file.is_none())
+        root.transfers.is_empty()
+            && root
+                .destinations
+                .iter()
+                .all(|one| one.file.is_none())
     );
 }
 

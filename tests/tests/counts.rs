@@ -61,10 +61,9 @@ fn without_files_all_else_is_counted_and_transfers_are_unknown() {
         assert_eq!(
             (
                 run.report.transfers.len(),
-                run.report.transfers_exact,
                 run.report.totals.loading
             ),
-            (0, false, None)
+            (0, None)
         );
         assert!(
             run.report

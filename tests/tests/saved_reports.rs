@@ -250,79 +250,33 @@ fn a_file_that_is_neither_a_report_nor_a_log_is_refused() {
     assert_refused("{\"schema\": 1, \"tool\"", "is not a report of zctrace");
 }
 
-/// A report that was saved when each process had its own transfers.
-const SCHEMA_1: &str = include_str!("../../zc-user/core/src/report/read/schema-1.json");
-
-#[test]
-fn a_report_of_schema_1_is_read_by_every_subcommand() {
-    let dir = TestDir::with("old.json", SCHEMA_1);
-    let old = dir.join("old.json");
-    let report = read(&[&old]);
-    assert_eq!((report.schema, report.transfers.len()), (2, 4));
-    let piped = zctrace()
-        .through(&["bash", "-c", r#"exec "$@" < "$OLD""#, "bash"])
-        .env("OLD", &old);
-    assert_eq!(
-        Report::from_json(
-            show(piped.option("report").option("-").option("--format=json")).successful()
-        )
-        .expect("a report"),
-        report
-    );
-    let table = show(report_of(&[&old]));
-    assert!(
-        table.successful().contains("\nTRANSFERS, 2\n"),
-        "{}",
-        table.text()
-    );
-    let diff = zctrace()
-        .dir(dir.path())
-        .option("diff")
-        .launch_with(&["old.json", "old.json"])
-        .finish();
-    assert!(
-        diff.successful().contains("nothing changed"),
-        "{}",
-        diff.text()
-    );
-    let check = zctrace()
-        .dir(dir.path())
-        .option("check")
-        .options(&["--baseline=old.json", "--tolerance=*=ignore"]);
-    check.launch_with(&["--", "true"]).finish().successful();
-}
-
 #[test]
 fn a_saved_report_by_total_keeps_its_transfers() {
-    let dir = TestDir::with("old.json", SCHEMA_1);
-    let old = dir.join("old.json");
-    let finished = show(report_of(&[&old]).options(&["--by=total", "--format=json"]));
+    let (_dir, path) = saved("ebpf");
+    let finished = show(report_of(&[&path]).options(&["--by=total", "--format=json"]));
     let report = Report::from_json(finished.successful()).expect("a report");
     assert_eq!(
         (report.processes.len(), report.transfers),
-        (0, read(&[&old]).transfers)
+        (0, read(&[&path]).transfers)
     );
 }
 
 #[test]
 fn a_report_that_refers_to_a_missing_transfer_is_refused_in_one_line() {
-    let dir = TestDir::with("old.json", SCHEMA_1);
-    let text = show(report_of(&[dir.join("old.json")]).option("--format=json"))
+    let (_dir, path) = saved("ebpf");
+    let text = show(report_of(&[path]).option("--format=json"))
         .successful()
         .to_owned();
     let mut json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    json["processes"][1]["transfers"] = serde_json::json!([9]);
-    assert_refused(
-        &json.to_string(),
-        "it refers to transfer 9, but has only 4 (counted from 0)",
-    );
+    json["processes"][0]["transfers"] = serde_json::json!([9]);
+    assert_refused(&json.to_string(), "it refers to transfer 9, but has only ");
 }
 
 #[test]
 fn a_report_with_another_schema_is_refused() {
     assert_refused(
         "{\"schema\": 3, \"more\": []}",
-        "schema 3; this zctrace reads schema 1 and schema 2",
+        "schema 3; this zctrace reads schema 1",
     );
 }
 

@@ -335,10 +335,9 @@ fn a_missing_descriptor_table_makes_files_unknown_and_is_noted() {
         run.root().transfers.is_empty()
             && run
                 .root()
-                .unattributed
-                .written
+                .destinations
                 .iter()
-                .all(|share| share.file.is_none())
+                .all(|one| one.file.is_none())
     );
 }
 

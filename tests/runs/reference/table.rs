@@ -296,7 +296,7 @@ impl<'a> Facts<'a> {
                 .max_by_key(|transfer| transfer.bytes),
             calls: transfers
                 .iter()
-                .map(|transfer| transfer.calls + attempts(transfer))
+                .map(|transfer| transfer.calls.unwrap_or(0) + attempts(transfer))
                 .sum(),
             longest: longest(&transfers, syscalls),
             user_memory_bytes: transfers

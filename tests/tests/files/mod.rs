@@ -2,8 +2,8 @@
 //! where.
 
 mod capacity;
-mod evidence;
 mod identity;
+mod memory;
 mod rings;
 
 use zctrace::report::{FileTotals, Report};

@@ -51,7 +51,7 @@ fn a_copy_from_file_to_file_by_io_uring_is_a_transfer() {
     let transfer = run.report.transfer("in", "out");
     assert_eq!(
         (transfer.api, transfer.bytes, transfer.calls),
-        (Api::IoUring, Some(BYTES), 2 * READS - 1)
+        (Api::IoUring, Some(BYTES), Some(2 * READS - 1))
     );
     assert_eq!(
         (
@@ -101,7 +101,7 @@ fn operations_are_counted_whichever_kernel_thread_runs_them() {
         let transfer = run.report.transfer("in", "out");
         assert_eq!(
             (transfer.api, transfer.bytes, transfer.calls),
-            (Api::IoUring, Some(BYTES), 2 * READS - 1),
+            (Api::IoUring, Some(BYTES), Some(2 * READS - 1)),
             "{case}"
         );
     }
@@ -131,7 +131,7 @@ fn splices_through_a_pipe_are_one_transfer() {
         (transfer.api, transfer.bytes, transfer.user_memory_bytes),
         (Api::IoUring, Some(BYTES), Some(0))
     );
-    assert_eq!(transfer.calls, 2 * READS - 1);
+    assert_eq!(transfer.calls, Some(2 * READS - 1));
 }
 
 #[test]

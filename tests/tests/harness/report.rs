@@ -449,11 +449,18 @@ fn each_destination_adds_up(process: &Process) {
             to.transferred_calls + to.own_memory_calls,
             "{to:?}"
         );
-        let changed: u64 = to.changed.iter().map(|changed| changed.bytes).sum();
         if let (Some(written), Some(own)) = (to.written_bytes, to.own_memory_bytes) {
             assert_eq!(written, to.transferred_bytes + own, "{to:?}");
+            let changed: u64 = to.changed.iter().map(|changed| changed.bytes).sum();
             assert!(changed <= own, "{to:?}");
         }
+    }
+    for from in &process.sources {
+        assert!(
+            from.read_bytes
+                .is_none_or(|read| from.kept_bytes.is_none_or(|kept| kept <= read)),
+            "{from:?}"
+        );
     }
 }
 

@@ -3,11 +3,9 @@
 //! Each case writes a different number of bytes to each of its files, so that the tests can tell
 //! them apart.
 
-mod edited;
-mod evidence;
 mod identity;
-mod long_loops;
 mod mappings;
+mod memory;
 mod rings;
 
 use std::{
@@ -36,67 +34,23 @@ const CASES: &[Case] = &[
     ("sockets", identity::sockets),
     ("nameless", identity::nameless),
     ("thousands", thousands),
-    ("in-turn", evidence::in_turn),
-    ("vectors", evidence::vectors),
-    ("several-to-several", evidence::several_to_several),
-    ("replaced-bytes", evidence::replaced),
-    (
-        "changed-by-another-buffer",
-        evidence::changed_by_another_buffer,
-    ),
-    (
-        "copied-by-another-buffer",
-        evidence::copied_by_another_buffer,
-    ),
-    ("passed-on", evidence::passed_on),
-    ("stdio-after-a-header", evidence::stdio_after_a_header),
-    (
-        "filled-by-another-thread",
-        evidence::filled_by_another_thread,
-    ),
-    ("refilled-by-messages", evidence::refilled_by_messages),
-    ("refilled-with-random", evidence::refilled_with_random),
-    ("refilled-by-a-ring", evidence::refilled_by_a_ring),
-    ("drained-pipe", evidence::drained_pipe),
-    ("stack-buffers", evidence::stack_buffers),
-    ("overlapping-buffers", evidence::overlapping_buffers),
-    ("peeked", evidence::peeked),
-    ("peeked-and-written", evidence::peeked_and_written),
-    ("one-bit-changed", evidence::one_bit_changed),
-    (
-        "written-again-from-a-copy",
-        evidence::written_again_from_a_copy,
-    ),
-    (
-        "written-twice-in-one-call",
-        evidence::written_twice_in_one_call,
-    ),
-    ("a-part-replaced", evidence::a_part_replaced),
-    ("used-for-messages", evidence::used_for_messages),
-    ("lent-after-a-read", evidence::lent_after_a_read),
-    ("buffers-side-by-side", evidence::buffers_side_by_side),
-    ("summary-begins-alike", edited::summary_begins_alike),
-    ("records-changed", edited::records_changed),
-    (
-        "filled-in-parts-and-changed",
-        edited::filled_in_parts_and_changed,
-    ),
-    ("header-read-over", edited::header_read_over),
-    (
-        "half-dropped-half-doubled",
-        edited::half_dropped_half_doubled,
-    ),
-    (
-        "lent-to-a-socket-and-changed",
-        edited::lent_to_a_socket_and_changed,
-    ),
+    ("in-turn", memory::in_turn),
+    ("vectors", memory::vectors),
+    ("several-to-several", memory::several_to_several),
+    ("copied-by-another-buffer", memory::copied_by_another_buffer),
+    ("passed-on", memory::passed_on),
+    ("filled-by-another-thread", memory::filled_by_another_thread),
+    ("refilled-by-messages", memory::refilled_by_messages),
+    ("refilled-with-random", memory::refilled_with_random),
+    ("refilled-by-a-ring", memory::refilled_by_a_ring),
+    ("drained-pipe", memory::drained_pipe),
+    ("peeked", memory::peeked),
+    ("used-for-messages", memory::used_for_messages),
+    ("lent-after-a-read", memory::lent_after_a_read),
+    ("buffers-side-by-side", memory::buffers_side_by_side),
     ("mapped-by-a-child", mappings::by_a_child),
-    ("mapping-changed", mappings::changed),
     ("mapping-read-into", mappings::read_into),
     ("mapping-shortened", mappings::shortened),
-    ("long-loop-disturbed", long_loops::disturbed),
-    ("long-loop-refilled", long_loops::refilled),
-    ("long-loop-replaced", long_loops::replaced),
     ("ring-replaced", rings::replaced),
     ("ring-splice", rings::splice),
     ("ring-fixed", rings::fixed),

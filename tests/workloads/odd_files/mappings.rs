@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 /// The size of the mappings.
 const MAPPED_BYTES: usize = 65_536;
@@ -27,23 +27,6 @@ fn map(file: &File, flags: MapFlags) -> Result<&'static mut [u8]> {
         )?;
         Ok(slice::from_raw_parts_mut(start.cast(), MAPPED_BYTES))
     }
-}
-
-/// Maps `in` privately, changes every byte, makes the mapping read-only, and writes it to `out`.
-pub(crate) fn changed() -> Result<()> {
-    let mapped = map(&File::open("in")?, MapFlags::PRIVATE)?;
-    for byte in mapped.iter_mut() {
-        *byte = !*byte;
-    }
-    // SAFETY: nothing writes to the mapping from here on.
-    unsafe {
-        mprotect(
-            mapped.as_mut_ptr().cast(),
-            MAPPED_BYTES,
-            MprotectFlags::READ,
-        )
-    }?;
-    Ok(File::create("out")?.write_all(mapped)?)
 }
 
 /// Copies `in` to `out` through a buffer that is a shared mapping of a third file.

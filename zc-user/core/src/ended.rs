@@ -16,13 +16,11 @@ use crate::{
     trace::{
         Counters, Ends, File, FileId, Input, Merged, OtherCalls, Process, Row, State, Thread, Trace,
     },
-    transfer::{
-        self, DestinationTotals, InProcess, MergedProcesses, Moved, SourceTotals, Step,
-    },
+    transfer::{self, DestinationTotals, InProcess, MergedProcesses, Moved, SourceTotals, Step},
 };
 
-pub(crate) use sums::TransferSums;
 use sums::ByFile;
+pub(crate) use sums::TransferSums;
 
 pub use crate::{file_uses::FileUses, transfer::used_connections};
 
@@ -308,4 +306,3 @@ impl EndedSums {
         merged.into_iter().chain(unfollowed).collect()
     }
 }
-

@@ -80,8 +80,8 @@ impl FileUses {
     /// Processes that have `ended` may have moved some of it.
     pub fn is_used_up(&self, pipe: FileId, ended: &EndedProcesses) -> bool {
         let of_ended = ended.moved(pipe);
-        let [written, read] = [WRITTEN, READ]
-            .map(|side| sum_known(self.moved.get(&pipe)?[side], of_ended[side]));
+        let [written, read] =
+            [WRITTEN, READ].map(|side| sum_known(self.moved.get(&pipe)?[side], of_ended[side]));
         written.is_some() && written == read && !self.entangled.contains(&pipe)
     }
 }
@@ -210,10 +210,7 @@ mod tests {
         ] {
             uses.add_end(&row);
         }
-        assert_eq!(
-            uses.ended_pipes(&scene.trace.files),
-            HashSet::from([pipe])
-        );
+        assert_eq!(uses.ended_pipes(&scene.trace.files), HashSet::from([pipe]));
         assert!(uses.used().is_empty() && !uses.is_used_up(pipe, &EndedProcesses::default()));
     }
 

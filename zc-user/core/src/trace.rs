@@ -389,7 +389,7 @@ impl Row {
         self.calls += more.calls;
         self.errors += more.errors;
         self.unfinished += more.unfinished;
-        self.input_bytes += more.input_bytes;
+        self.input_bytes = self.input_bytes.saturating_add(more.input_bytes);
         self.fills += more.fills;
         self.zero_calls += more.zero_calls;
         self.short_calls += more.short_calls;

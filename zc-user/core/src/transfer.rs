@@ -47,8 +47,8 @@ use crate::{
     syscall::{Fds, TABLE},
     trace::{File, FileId, Process, Row, STRACE, Trace},
 };
-pub(crate) use chains::Moved;
 use chains::Conduits;
+pub(crate) use chains::Moved;
 use facts::Facts;
 
 /// A transfer within a process, and what rule 8 needs to know of it.
@@ -197,7 +197,12 @@ fn list(
         part_of: std::mem::take(&mut sum.part_of),
         ..free(sum)
     });
-    whole.into_iter().map(free).chain(sums).chain(within).collect()
+    whole
+        .into_iter()
+        .map(free)
+        .chain(sums)
+        .chain(within)
+        .collect()
 }
 
 /// Where a chain is in the list.
@@ -215,7 +220,11 @@ pub(crate) fn analyse_process(process: &Process, begun: &Trace, files: &[File]) 
     let facts = Facts::of_process(process, files);
     let ends = EndTable::with_files(begun, files);
     let flows = flow::flows_of_process(&facts);
-    let is_shared = |id| facts.file(id).is_none_or(|file| chains::is_shared(file, begun));
+    let is_shared = |id| {
+        facts
+            .file(id)
+            .is_none_or(|file| chains::is_shared(file, begun))
+    };
     let mut flows = pipes::join(flows, &facts, is_shared);
     attempts::add_attempts(&mut flows, &facts);
     let mut rows = process

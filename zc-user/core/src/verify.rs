@@ -200,12 +200,8 @@ fn agree(figures: &[Option<TransferFigures>; 2], rooms: [Option<u64>; 2]) -> boo
         [Some(first), Some(second)] => {
             first.leaves_room_for(second, rooms[0]) && second.leaves_room_for(first, rooms[1])
         }
-        [Some(one), None] => {
-            !is_call(one) && TransferFigures::NONE.leaves_room_for(one, rooms[1])
-        }
-        [None, Some(one)] => {
-            !is_call(one) && TransferFigures::NONE.leaves_room_for(one, rooms[0])
-        }
+        [Some(one), None] => !is_call(one) && TransferFigures::NONE.leaves_room_for(one, rooms[1]),
+        [None, Some(one)] => !is_call(one) && TransferFigures::NONE.leaves_room_for(one, rooms[0]),
         [None, None] => true,
     }
 }
@@ -226,9 +222,7 @@ impl TransferFigures {
         let (Some(room), Some(other)) = (room, other.bytes) else {
             return true;
         };
-        let observed = self
-            .bytes
-            .filter(|_| self.certainty == Certainty::Observed);
+        let observed = self.bytes.filter(|_| self.certainty == Certainty::Observed);
         observed.unwrap_or(0).saturating_add(room) >= other
     }
 }

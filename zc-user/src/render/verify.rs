@@ -233,38 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_not_proven_are_probable() {
-        let figures = |proven| TransferFigures {
-            bytes: Some(1024),
-            proven_bytes: Some(proven),
-            calls: 2,
-            ..TransferFigures::default()
-        };
-        let (from, to, api) = ("in".into(), "out".into(), Api::ReadWrite);
-        let moved = TransferRow {
-            from,
-            to,
-            api,
-            equal: true,
-            figures: [Some(figures(1024)), Some(figures(0))],
-        };
-        let text = comparison_with(Vec::new(), vec![moved]);
-        assert!(
-            text.contains(
-                "read+write, at least 1024 bytes in 2 calls; probably 1024 bytes in 2 calls\n"
-            ),
-            "{text}"
-        );
-    }
-
-    #[test]
     fn a_transfer_that_only_one_backend_saw_is_a_difference() {
-        let certainty = Certainty::Exact;
         let figures = TransferFigures {
-            certainty,
+            certainty: Certainty::Observed,
             bytes: Some(1024),
-            calls: 2,
-            ..TransferFigures::default()
+            calls: Some(2),
+            attempts: Vec::new(),
+            is_by_call: true,
         };
         let moved = |second: Option<TransferFigures>| TransferRow {
             from: "in".into(),

@@ -334,14 +334,17 @@ impl Side {
     /// What is in no transfer, by file.
     fn rests(self, process: &Process) -> Vec<Rest<'_>> {
         let rests: Vec<Rest<'_>> = match self {
-            Self::Read => {
-                process.sources.iter().map(Rest::of_source).collect()
-            }
-            Self::Written => {
-                process.destinations.iter().map(Rest::of_destination).collect()
-            }
+            Self::Read => process.sources.iter().map(Rest::of_source).collect(),
+            Self::Written => process
+                .destinations
+                .iter()
+                .map(Rest::of_destination)
+                .collect(),
         };
-        rests.into_iter().filter(|rest| rest.bytes != Some(0)).collect()
+        rests
+            .into_iter()
+            .filter(|rest| rest.bytes != Some(0))
+            .collect()
     }
 
     fn is_of(self, call: &Syscall) -> bool {

@@ -144,8 +144,12 @@ fn why_open(report: &Report) -> Option<String> {
     let is_unidentified = |process: &Process| {
         let reads = process.sources.iter();
         let writes = process.destinations.iter();
-        reads.clone().any(|one| one.file.is_none() && one.read_bytes != Some(0))
-            || writes.clone().any(|one| one.file.is_none() && one.written_bytes != Some(0))
+        reads
+            .clone()
+            .any(|one| one.file.is_none() && one.read_bytes != Some(0))
+            || writes
+                .clone()
+                .any(|one| one.file.is_none() && one.written_bytes != Some(0))
     };
     match why_inexact(report) {
         Some(why) => Some(why),

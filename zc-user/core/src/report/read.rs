@@ -70,7 +70,13 @@ mod tests {
         let report = report();
         let json = serde_json::to_string(&report).expect("is data");
         let read = Report::from_json(&json).expect("is read");
-        assert_eq!(read, Report { timeline: None, ..report });
+        assert_eq!(
+            read,
+            Report {
+                timeline: None,
+                ..report
+            }
+        );
     }
 
     #[test]
@@ -80,7 +86,10 @@ mod tests {
         let json = serde_json::to_string(&report).expect("is data");
         let error = Report::from_json(&json).expect_err("is damaged");
         let found = error.to_string();
-        assert!(found.starts_with("it refers to transfer 4, but has only"), "{found}");
+        assert!(
+            found.starts_with("it refers to transfer 4, but has only"),
+            "{found}"
+        );
     }
 
     #[test]
@@ -93,7 +102,12 @@ mod tests {
 
     #[test]
     fn what_is_no_report_is_refused() {
-        for text in ["", "{}", r#"{"schema": 1}"#, r#"{"schema": 1, "processes": [7]}"#] {
+        for text in [
+            "",
+            "{}",
+            r#"{"schema": 1}"#,
+            r#"{"schema": 1, "processes": [7]}"#,
+        ] {
             assert!(
                 matches!(Report::from_json(text), Err(ReadError::NotAReport(_))),
                 "{text}"

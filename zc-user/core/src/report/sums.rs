@@ -234,9 +234,7 @@ pub(super) fn totals(trace: &Trace) -> Vec<FileTotals> {
                 of(to, &|totals| written(totals, row));
             }
             Role::Reads(Some(file)) => of(file, &|totals| read(totals, row)),
-            Role::Writes(Some(file)) => {
-                of(file, &|totals| written(totals, row))
-            }
+            Role::Writes(Some(file)) => of(file, &|totals| written(totals, row)),
             Role::Reads(None) | Role::Writes(None) => {}
             Role::Maps(_) | Role::Other => {
                 if let Some(file) = row.ends.input.map(Input::file).or(row.ends.output) {

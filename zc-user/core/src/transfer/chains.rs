@@ -128,9 +128,7 @@ pub(super) fn is_shared(file: &File, trace: &Trace) -> bool {
 /// Whether what is written to a file of this kind may come out elsewhere.
 pub(super) fn may_be_conduit(kind: Option<FileKind>) -> bool {
     use FileKind::{Pipe, Tcp, UnixDatagram, UnixSeqpacket, UnixStream};
-    kind.is_none_or(|kind| {
-        matches!(kind, Pipe | Tcp | UnixStream | UnixDatagram | UnixSeqpacket)
-    })
+    kind.is_none_or(|kind| matches!(kind, Pipe | Tcp | UnixStream | UnixDatagram | UnixSeqpacket))
 }
 
 /// Whether every call that moves bytes was counted. Unknown for a recorded log, so false there.

@@ -150,9 +150,7 @@ pub(super) fn chain(steps: &[&Step], bytes: u64) -> Option<Transfer> {
     Some(Transfer {
         from: first.transfer.from.clone(),
         to: last.transfer.to.clone(),
-        api: transfers()
-            .map(|step| step.api)
-            .reduce(pipes::costlier)?,
+        api: transfers().map(|step| step.api).reduce(pipes::costlier)?,
         evidence,
         certainty: transfers().map(|step| step.certainty).max()?,
         bytes: Some(bytes),

@@ -88,16 +88,21 @@ impl<'a> Facts<'a> {
         }
         for &file in &self.cut_off {
             let is_cut_off = true;
-            add(file, Moved { is_cut_off, ..Moved::NOTHING });
+            add(
+                file,
+                Moved {
+                    is_cut_off,
+                    ..Moved::NOTHING
+                },
+            );
         }
         moved
     }
 
     /// Whether it moved bytes of files that are not known.
     pub(super) fn lacks_files(&self) -> bool {
-        let has_bytes = |rows: Option<&Vec<&Row>>| {
-            rows.is_some_and(|rows| sum_bytes(rows) != Some(0))
-        };
+        let has_bytes =
+            |rows: Option<&Vec<&Row>>| rows.is_some_and(|rows| sum_bytes(rows) != Some(0));
         self.cut_off.contains(&None)
             || has_bytes(self.reads.get(&None))
             || has_bytes(self.writes.get(&None))

@@ -109,7 +109,11 @@ impl<'a> Flow<'a> {
             rows.extend(writing);
             rows
         };
-        self.steps().iter().flat_map(rows).collect::<Vec<_>>().into_iter()
+        self.steps()
+            .iter()
+            .flat_map(rows)
+            .collect::<Vec<_>>()
+            .into_iter()
     }
 
     /// When the destination was first written to, as [`Row::order`].
@@ -234,9 +238,8 @@ fn key_of_write(
     };
     let is_by_ring = || {
         let reads = facts.reads.get(&Some(from)).into_iter().flatten();
-        let is_ring_read = |row: &&Row| {
-            row.call.as_ring_operation().is_some() && moving_calls(&[row]) > 0
-        };
+        let is_ring_read =
+            |row: &&Row| row.call.as_ring_operation().is_some() && moving_calls(&[row]) > 0;
         call.as_ring_operation().is_some() || reads.copied().any(|row| is_ring_read(&row))
     };
     let api = match evidence {

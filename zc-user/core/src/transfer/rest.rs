@@ -60,7 +60,10 @@ pub(super) fn destinations(
     ends: &EndTable<'_>,
 ) -> Vec<DestinationTotals> {
     let transferred = in_flows(flows.iter().flat_map(Flow::steps), |flow| flow.to);
-    let rows = flows.iter().flat_map(Flow::steps).flat_map(|step| &step.writing);
+    let rows = flows
+        .iter()
+        .flat_map(Flow::steps)
+        .flat_map(|step| &step.writing);
     let used: HashSet<*const Row> = rows.map(|row| std::ptr::from_ref::<Row>(row)).collect();
     let changed = changed(facts);
     let mut all: Vec<DestinationTotals> = facts

@@ -12,9 +12,7 @@ mod table;
 
 pub(crate) use shown::{is_telling, may_hide_functions, remedy};
 
-use super::{
-    work::Work,
-};
+use super::work::Work;
 use crate::{
     report::Callers,
     text::file_name,
@@ -131,10 +129,7 @@ pub(super) fn reason(case: &Case<'_>) -> Option<Reason> {
 /// What the failure of the interface itself means, if nothing was tried before and nothing was
 /// moved.
 fn refusal(work: &Work) -> Option<&'static Meaning> {
-    let (syscall, errno) = (
-        work.by_syscall.keys().next()?,
-        work.errors.keys().next()?,
-    );
+    let (syscall, errno) = (work.by_syscall.keys().next()?, work.errors.keys().next()?);
     meaning_of(syscall, errno).filter(|_| work.attempts.is_empty() && work.moving_calls == 0)
 }
 

@@ -18,8 +18,8 @@ use crate::{
         },
     },
     trace::{
-        Fills,
         FileKind::{Eventfd, Regular, Tcp},
+        Fills,
     },
 };
 
@@ -49,9 +49,7 @@ fn transfers(scene: &Scene) -> Vec<Short> {
 /// The transfers over several processes, in short.
 fn across(scene: &Scene) -> Vec<Short> {
     let found = found(scene);
-    let across = found
-        .iter()
-        .filter(|transfer| transfer.crosses_processes());
+    let across = found.iter().filter(|transfer| transfer.crosses_processes());
     across.map(short).collect()
 }
 

@@ -65,7 +65,10 @@ fn flow<'a>(
         .into_iter()
         .filter(|row| row.bytes != Some(0) && is_left(row))
         .collect();
-    let is_by_ring = |rows: &[&Row]| rows.iter().any(|row| row.call.as_ring_operation().is_some());
+    let is_by_ring = |rows: &[&Row]| {
+        rows.iter()
+            .any(|row| row.call.as_ring_operation().is_some())
+    };
     let api = if writing.iter().any(|row| row.call.name == "vmsplice") {
         Api::Vmsplice
     } else if is_by_ring(&reading) || is_by_ring(&writing) {

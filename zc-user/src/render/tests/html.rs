@@ -211,37 +211,27 @@ fn transfers_that_are_not_drawn_are_summed() {
 
 #[test]
 fn an_inferred_transfer_is_dashed() {
-    let with = |certainty, is_known: bool, is_proven: bool| {
+    let with = |certainty, is_known: bool| {
         let mut report = report(&transfers::many_sizes());
         for transfer in &mut report.transfers {
             transfer.certainty = certainty;
             transfer.bytes = transfer.bytes.filter(|_| is_known);
-            transfer.proven_bytes = transfer.bytes.filter(|_| is_proven);
         }
         let page = html(&report);
         (text(&page), page)
     };
-    let (exact, _) = with(Certainty::Exact, true, true);
+    let (observed, _) = with(Certainty::Observed, true);
     assert!(
-        !exact.contains("at least") && !exact.contains("dashed") && !exact.contains("dotted"),
-        "{exact}"
+        !observed.contains("dashed") && !observed.contains("dotted"),
+        "{observed}"
     );
-    let (inferred, page) = with(Certainty::Inferred, true, true);
+    let (inferred, page) = with(Certainty::Inferred, true);
     assert!(
-        page.contains(" at-least\"") && inferred.contains("dashed: at least so many bytes"),
+        page.contains(" inferred\"") && inferred.contains("dashed: probably so many bytes"),
         "{inferred}"
     );
-    assert!(inferred.contains("at least 1.0 MiB"), "{inferred}");
-    let (probable, page) = with(Certainty::Inferred, true, false);
-    assert!(
-        page.contains(" probable\"") && probable.contains("dash-dotted: probably so many bytes"),
-        "{probable}"
-    );
-    assert!(
-        probable.contains("probably 1.0 MiB") && !probable.contains("at least"),
-        "{probable}"
-    );
-    let (unknown, page) = with(Certainty::Inferred, false, true);
+    assert!(inferred.contains("probably 1.0 MiB"), "{inferred}");
+    let (unknown, page) = with(Certainty::Inferred, false);
     assert!(
         page.contains(" unknown\"") && unknown.contains("dotted: bytes unknown"),
         "{unknown}"

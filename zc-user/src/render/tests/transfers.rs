@@ -4,9 +4,11 @@ use super::*;
 use crate::{
     report::{
         Certainty, Files,
-        sample::files::{Scene, copy, map, read, write, written_after, written_from},
+        sample::files::{
+            Scene, copy, map, read, write, written_after, written_changed, written_from,
+        },
     },
-    trace::{FileKind, Language, Toolchain},
+    trace::{FileId, FileKind, Language, Row, Toolchain},
 };
 
 const GIB: u64 = 1 << 30;
@@ -224,18 +226,12 @@ fn a_group_names_its_common_end_and_its_sum() {
 #[test]
 fn a_group_is_as_sure_as_its_least_sure_member() {
     let mut report = report(&server(300));
-    let probable = "probably 300.0 MiB, 12 of 300 inferred, 288.0 MiB proven, the rest perhaps changed or replaced on the way\n";
-    let at_least = "at least 300.0 MiB, 12 of 300 inferred, 300.0 MiB proven\n";
-    for (proven_bytes, sum) in [(1 << 20, at_least), (1 << 10, probable)] {
-        for transfer in report.transfers.iter_mut().take(12) {
-            (transfer.certainty, transfer.proven_bytes) = (Certainty::Inferred, Some(proven_bytes));
-        }
-        let text = render(&report, Format::Table, &Options::default());
-        assert!(
-            text.contains(&format!("300 tcp connections: {sum}")) && !text.contains(" MiB each"),
-            "{text}"
-        );
+    for transfer in report.transfers.iter_mut().take(12) {
+        transfer.certainty = Certainty::Inferred;
     }
+    let text = render(&report, Format::Table, &Options::default());
+    let sum = "300 tcp connections: probably 300.0 MiB, 12 of 300 inferred\n";
+    assert!(text.contains(sum), "{text}");
     // Without any bytes there is no sum.
     report
         .transfers
@@ -316,48 +312,100 @@ fn files_are_listed_on_request() {
     assert!(text.lines().count() < 100, "{} lines", text.lines().count());
 }
 
-/// The line about unattributed bytes if these processes write these numbers of KiB to these files.
-fn unattributed(processes: &[&[(&str, u64)]]) -> String {
+/// What is said of the rest of processes with these rows between `in`, `out` and a third file.
+fn rest(processes: &[fn([FileId; 3]) -> Vec<Row>], edit: fn(&mut Trace)) -> String {
     let mut scene = Scene::new();
-    let mut files = BTreeMap::new();
-    let other = scene.regular("other");
-    for writes in processes {
-        let rows = writes.iter().map(|&(name, kib)| {
-            let to = *files.entry(name).or_insert_with(|| scene.regular(name));
-            write("write", to, 1, kib << 10)
-        });
-        let mut rows: Vec<_> = rows.collect();
-        // Without a read, the process would have written its own bytes.
-        rows.push(read("read", other, 1, 5));
-        scene.process("tar", rows);
+    let files = ["in", "out", "more"].map(|name| scene.regular(name));
+    for rows in processes {
+        scene.process("gzip", rows(files));
     }
+    edit(&mut scene.trace);
     let text = table(&scene.trace, None);
-    let line = text
+    let (_, section) = text.split_once("TRANSFERS").expect("has the section");
+    let section = section.split("\n\n").next().unwrap_or_default();
+    section
         .lines()
-        .find(|line| line.contains("unattributed: "))
-        .unwrap_or_else(|| panic!("{text}"));
-    line.trim().to_owned()
+        .skip(1)
+        .map(str::trim)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+const MIB: u64 = 1 << 20;
+
+fn gzip([from, to, _]: [FileId; 3]) -> Vec<Row> {
+    vec![read("read", from, 3, 3 * MIB), write("write", to, 2, MIB)]
 }
 
 #[test]
-fn most_of_the_unattributed_bytes_means_more_than_half() {
-    let most = "unattributed: 300.0 KiB written, most of it to a (regular, ext4)";
-    assert_eq!(unattributed(&[&[("a", 200), ("b", 100)]]), most);
-    assert_eq!(unattributed(&[&[("a", 300)]]), most);
-    // By several processes, none of which wrote most of it.
+fn what_is_in_no_transfer_is_said_for_each_process() {
+    let one = "read 3.0 MiB of in (regular, ext4); wrote 1.0 MiB to out (regular, ext4) from its own memory";
+    assert_eq!(rest(&[gzip], |_| {}), format!("not in transfers:\n{one}"));
     assert_eq!(
-        unattributed(&[&[("a", 90), ("b", 100)], &[("a", 110)]]),
-        most
+        rest(&[gzip, gzip], |_| {}),
+        format!("not in transfers:\ngzip (1234): {one}\ngzip (1235): {one}")
     );
-    let of_ten: Vec<(&str, u64)> = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]
-        .map(|name| (name, 1024))
-        .to_vec();
-    let part = "unattributed: 10.0 MiB written, 1.0 MiB of it to a (regular, ext4), at most as much to each of 9 others";
-    assert_eq!(unattributed(&[&of_ten]), part);
+    let unseen = "in no transfer that strace shows:\n\
+                  read 3.0 MiB of in (regular, ext4); wrote 1.0 MiB to out (regular, ext4)";
+    let by_strace = |trace: &mut Trace| (trace.backend, trace.sees_memory) = ("strace", false);
+    assert_eq!(rest(&[gzip], by_strace), unseen);
+}
+
+#[test]
+fn what_was_changed_in_a_buffer_is_said() {
+    let changes = |[from, to, _]: [FileId; 3]| {
+        vec![
+            read("read", from, 3, MIB),
+            written_changed("write", from, to, 3, MIB, MIB),
+        ]
+    };
     assert_eq!(
-        unattributed(&[&[("a", 100), ("b", 100)]]),
-        "unattributed: 200.0 KiB written, 100.0 KiB of it to a (regular, ext4), at most as much to the other"
+        rest(&[changes], |_| {}),
+        "not in transfers:\nread 1.0 MiB of in (regular, ext4); wrote 1.0 MiB to out (regular, ext4) from its own memory, \
+         1.0 MiB of it changed in the buffer of in (regular, ext4)"
     );
+}
+
+#[test]
+fn several_files_are_named_by_the_largest() {
+    let writes = |[a, b, c]: [FileId; 3]| {
+        vec![
+            write("write", a, 1, 2 * MIB),
+            write("write", b, 1, MIB),
+            write("write", c, 1, MIB / 2),
+        ]
+    };
+    assert_eq!(
+        rest(&[writes], |_| {}),
+        "not in transfers:\nwrote 2.0 MiB to in (regular, ext4) and 1.5 MiB to 2 others from its own memory"
+    );
+}
+
+#[test]
+fn messages_and_what_a_program_reads_for_itself_are_not_mentioned() {
+    let quiet: [fn([FileId; 3]) -> Vec<Row>; 4] = [
+        |[_, to, _]| vec![write("write", to, 1, 4095)],
+        |[from, ..]| vec![read("read", from, 1, 65_535)],
+        |[from, to, _]| {
+            vec![
+                copy("sendfile", from, to, 1, MIB),
+                write("write", to, 1, 5000),
+            ]
+        },
+        |[from, to, more]| {
+            vec![
+                copy("sendfile", from, to, 1, MIB),
+                read("read", more, 1, MIB / 4),
+            ]
+        },
+    ];
+    for rows in quiet {
+        let found = rest(
+            &[rows, |[from, to, _]| vec![copy("sendfile", from, to, 1, 1)]],
+            |_| {},
+        );
+        assert!(!found.contains("not in transfers"), "{found}");
+    }
 }
 
 #[test]

@@ -43,7 +43,10 @@ pub(super) fn item(report: &Report) -> Vec<Vec<Piece>> {
     let title = if report.sees_memory {
         "not in transfers:".to_owned()
     } else {
-        format!("in no transfer that {} shows:", text::escape(&report.backend))
+        format!(
+            "in no transfer that {} shows:",
+            text::escape(&report.backend)
+        )
     };
     let of_many = report.totals.processes > 1;
     let mut lines: Vec<String> = rests
@@ -51,10 +54,7 @@ pub(super) fn item(report: &Report) -> Vec<Vec<Piece>> {
         .map(|rest| rest.sentence(of_many, report.sees_memory))
         .collect();
     if !others.is_empty() {
-        let bytes = others
-            .iter()
-            .map(Rest::bytes)
-            .fold(0, u64::saturating_add);
+        let bytes = others.iter().map(Rest::bytes).fold(0, u64::saturating_add);
         let (count, bytes) = (others.len(), units::bytes(bytes));
         lines.push(format!("and {bytes} in {count} more processes"));
     }
@@ -169,7 +169,10 @@ fn matters(one: &DestinationTotals) -> bool {
 
 /// Whether a file looks like one that the loader reads.
 fn is_loaded(file: &End) -> bool {
-    let name = file.path.as_deref().and_then(|path| path.rsplit('/').next());
+    let name = file
+        .path
+        .as_deref()
+        .and_then(|path| path.rsplit('/').next());
     name.is_some_and(|name| name.split('.').skip(1).any(|part| part == "so"))
 }
 

@@ -308,10 +308,10 @@ mod tests {
 
     /// The rows of task 1 by the number of their only file: the file, and the calls.
     fn rows(counts: &Counts) -> Vec<(Vec<FileId>, u64)> {
-        counts
-            .rows_of(1)
-            .iter()
-            .map(|row| (row.files().collect(), row.calls))
+        let rows = counts.by_task.get(&1).map(|sums| &sums.rows);
+        rows.into_iter()
+            .flatten()
+            .map(|(_, row)| (row.files().collect(), row.calls))
             .collect()
     }
 

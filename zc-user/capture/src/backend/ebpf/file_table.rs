@@ -1,9 +1,7 @@
 //! [`FileTable`]: gives the files that the kernel side numbered their places in the trace. The kernel side may know one file by several
 //! numbers; it is in the trace once.
 
-use std::{
-    collections::{HashMap, HashSet},
-};
+use std::collections::{HashMap, HashSet};
 
 use zc_ebpf::{Ends as NumberedEnds, FileNumber, How};
 
@@ -284,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_is_named_by_the_call_or_known_from_what_was_read_before() {
+    fn an_input_is_named_by_the_call_or_known_from_memory() {
         let mut files = FileTable::default();
         files.record(1, on("ext4", 10, "/a"));
         files.record(2, on("ext4", 20, "/b"));

@@ -20,9 +20,7 @@ use super::{
 };
 use crate::{
     syscall::Fds,
-    trace::{
-        Ends, Exit, FailedPaths, File, FileId, Loss, Process, Row, State, Thread, Trace,
-    },
+    trace::{Ends, Exit, FailedPaths, File, FileId, Loss, Process, Row, State, Thread, Trace},
 };
 
 /// What is known of the log as a whole.
@@ -104,8 +102,7 @@ pub fn trace(
     trace.processes = processes(tasks, is_recorded);
     if !log.is_ordered {
         // Logs of one thread each do not show the order of calls in different threads.
-        rows(&mut trace)
-            .for_each(|row| (row.order, row.last_order) = (None, None));
+        rows(&mut trace).for_each(|row| (row.order, row.last_order) = (None, None));
     }
     trace.files = keep_used_files(files, rows(&mut trace));
     if rows(&mut trace).any(|row| row.is_unseen_submission()) {
@@ -378,7 +375,7 @@ fn keep_used_files<'a>(all: Vec<File>, rows: impl Iterator<Item = &'a mut Row>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::syscall::Call;
+    use crate::{syscall::Call, trace::Input};
 
     #[test]
     fn only_files_that_rows_use_are_kept() {

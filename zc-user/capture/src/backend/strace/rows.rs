@@ -125,7 +125,8 @@ impl Rows {
                 };
             }
             if ends.input.is_some() && !ended.is_peek {
-                row.input_bytes += moved_bytes(&ended).unwrap_or(0);
+                let moved = moved_bytes(&ended).unwrap_or(0);
+                row.input_bytes = row.input_bytes.saturating_add(moved);
             }
             add(row, ended);
             self.note_memory(&known.spec, &ended, ends);

@@ -402,7 +402,9 @@ impl Loop {
             }
         };
         let mut new_reads = |reads: &[usize]| {
-            let reads = reads.iter().filter(|read| self.counted.insert((**read, to)));
+            let reads = reads
+                .iter()
+                .filter(|read| self.counted.insert((**read, to)));
             u64::try_from(reads.count()).expect("fits")
         };
         let mut sources = found
@@ -410,11 +412,9 @@ impl Loop {
             .map(|(file, held, reads)| (input(*file), *held, new_reads(reads)))
             .collect::<Vec<_>>()
             .into_iter();
-        let (input, held, fills) = sources
-            .next()
-            .map_or((None, 0, 0), |(input, held, fills)| {
-                (Some(input), held, fills)
-            });
+        let (input, held, fills) = sources.next().map_or((None, 0, 0), |(input, held, fills)| {
+            (Some(input), held, fills)
+        });
         let row = self.count("write", Ends { input, output }, bytes, held);
         row.fills.calls += fills;
         for (from, bytes, fills) in sources {

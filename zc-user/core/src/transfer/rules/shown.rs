@@ -187,10 +187,7 @@ mod tests {
     fn no_reason_is_given_if_complete_stacks_do_not_have_the_library() {
         let own = || stack(OWN, Some("x.rs"), StackEnd::Root);
         let verdict = verdict(vec![own(), own()]);
-        assert!(
-            !verdict.contains("std::io::copy"),
-            "{verdict}"
-        );
+        assert!(!verdict.contains("std::io::copy"), "{verdict}");
     }
 
     #[test]

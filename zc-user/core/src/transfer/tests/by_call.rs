@@ -124,11 +124,7 @@ fn a_call_that_failed_afterwards_is_not_an_attempt() {
         "copier",
         vec![copy("sendfile", from, to, 1, MIB).at(3), failed],
     );
-    assert!(
-        only(&scene)
-            .attempts
-            .is_empty()
-    );
+    assert!(only(&scene).attempts.is_empty());
 }
 
 #[test]
@@ -213,9 +209,6 @@ fn a_much_shorter_last_call_makes_the_size_an_upper_limit() {
             "nginx",
             vec![copy("sendfile", from, to, calls, bytes).each(2048)],
         );
-        assert_eq!(
-            only(&scene).verdict,
-            expected
-        );
+        assert_eq!(only(&scene).verdict, expected);
     }
 }

@@ -24,8 +24,14 @@ fn equal_sums_are_a_transfer_if_no_other_file_has_that_number() {
     let expected = one("in0", "out0", Api::ReadWrite, 5000);
     assert_eq!(of_sums(&[5000], &[5000]), expected);
     assert_eq!(of_sums(&[5000, 7000], &[5000, 6000]), expected);
-    assert!(of_sums(&[5000, 5000], &[5000]).is_empty(), "whose are they?");
-    assert!(of_sums(&[5000], &[5000, 5000]).is_empty(), "where are they?");
+    assert!(
+        of_sums(&[5000, 5000], &[5000]).is_empty(),
+        "whose are they?"
+    );
+    assert!(
+        of_sums(&[5000], &[5000, 5000]).is_empty(),
+        "where are they?"
+    );
     assert!(of_sums(&[5000], &[5001]).is_empty());
 }
 

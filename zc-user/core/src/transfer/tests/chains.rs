@@ -23,7 +23,11 @@ fn a_pipeline_is_one_transfer_over_its_processes() {
     let transfer = found(&scene).remove(0);
     assert_eq!(transfer.pids, [1234, 1235, 1236]);
     assert_eq!(
-        (transfer.calls, transfer.user_memory_bytes, transfer.certainty),
+        (
+            transfer.calls,
+            transfer.user_memory_bytes,
+            transfer.certainty
+        ),
         (Some(51), Some(6 * MIB), Certainty::Observed)
     );
     assert_eq!(
@@ -137,7 +141,10 @@ fn if_neither_has_everything_there_is_no_chain() {
         one("in", "pipe", Api::ReadWrite, 6000),
         one("pipe", "out", Api::ReadWrite, 6000),
     ];
-    assert_eq!((across(&scene), transfers(&scene)), (vec![], steps.concat()));
+    assert_eq!(
+        (across(&scene), transfers(&scene)),
+        (vec![], steps.concat())
+    );
 }
 
 /// `cat first second | program`, which writes the first half of what comes twice, and drops the

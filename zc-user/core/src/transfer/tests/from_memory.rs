@@ -197,10 +197,7 @@ fn failed_writes_belong_to_the_only_transfer_to_their_file() {
     rows.push(write("write", to, 0, 0).failed(libc::EAGAIN, 3));
     scene.process("server", rows);
     let transfer = only(&scene);
-    assert_eq!(
-        (transfer.calls, transfer.retries["EAGAIN"]),
-        (Some(20), 3)
-    );
+    assert_eq!((transfer.calls, transfer.retries["EAGAIN"]), (Some(20), 3));
     assert_eq!(
         transfer.verdict,
         "read + write, 8 calls of 128 KiB, 3 calls retried (EAGAIN)"
@@ -228,8 +225,7 @@ fn what_was_written_from_a_mapping_is_a_transfer() {
 #[test]
 fn constants_of_the_program_are_its_own() {
     let mut scene = Scene::new();
-    let [program, library, to] =
-        ["tool", "libc.so.6", "out"].map(|name| scene.regular(name));
+    let [program, library, to] = ["tool", "libc.so.6", "out"].map(|name| scene.regular(name));
     let rows = vec![
         written_from("write", program, to, 1, 20),
         written_from("write", library, to, 1, 30),
@@ -263,7 +259,12 @@ fn operations_of_io_uring_are_an_interface_of_their_own() {
     ];
     let transfer = only(&scene);
     assert_eq!(
-        (transfer.api, transfer.bytes, transfer.calls, transfer.crossings),
+        (
+            transfer.api,
+            transfer.bytes,
+            transfer.calls,
+            transfer.crossings
+        ),
         (Api::IoUring, Some(MIB), Some(16), None)
     );
 }

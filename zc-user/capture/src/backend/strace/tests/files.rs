@@ -127,22 +127,22 @@ fn only_files_of_counted_calls_are_in_the_trace() {
 }
 
 #[test]
-fn a_write_is_paired_with_the_read_before_it() {
+fn a_write_is_paired_with_the_read_before_it_if_it_has_as_many_bytes() {
     let trace = launched(
-        "10 read(3</a>, \"\"..., 8192) = 8192\n10 write(4</b>, \"\"..., 8192) = 5000\n10 write(4</b>, \"\"..., 3192) = 3192\n10 read(3</a>, \"\", 8192) = 0\n10 write(4</b>, \"\"..., 5) = 5\n",
+        "10 read(3</a>, \"\"..., 8192) = 8192\n10 write(4</b>, \"\"..., 8192) = 8192\n10 write(4</b>, \"\"..., 3192) = 3000\n10 read(3</a>, \"\", 8192) = 0\n10 write(4</b>, \"\"..., 5) = 5\n",
     );
     let writes: Vec<_> = rows(&trace)
         .filter(|row| row.call.name == "write")
         .collect();
     let found: Vec<_> = writes
         .iter()
-        .map(|row| (ends(&trace, row), row.bytes, row.paired_bytes))
+        .map(|row| (ends(&trace, row), row.bytes, row.input_bytes))
         .collect();
     assert_eq!(
         found,
         [
             ("read /a -> /b".to_owned(), Some(8192), 8192),
-            ("nothing -> /b".to_owned(), Some(5), 0)
+            ("nothing -> /b".to_owned(), Some(3005), 0)
         ]
     );
     assert_eq!(
@@ -152,7 +152,8 @@ fn a_write_is_paired_with_the_read_before_it() {
         ),
         (1, 0)
     );
-    assert_eq!((writes[0].zero_calls, writes[0].short_calls), (0, 1));
+    assert_eq!((writes[1].zero_calls, writes[1].short_calls), (0, 1));
+    assert_eq!((writes[0].fills.calls, writes[1].fills.calls), (1, 0));
 }
 
 #[test]
@@ -162,7 +163,7 @@ fn calls_pair_in_the_order_in_which_they_return() {
     );
     let writes: Vec<_> = rows(&trace)
         .filter(|row| row.call.name == "write")
-        .map(|row| (ends(&trace, row), row.paired_bytes))
+        .map(|row| (ends(&trace, row), row.input_bytes))
         .collect();
     assert_eq!(
         writes,
@@ -181,7 +182,7 @@ fn a_write_after_a_read_from_an_unknown_file_is_not_paired() {
     assert_eq!(
         (
             ends(&trace, row(&trace, "write")),
-            row(&trace, "write").paired_bytes
+            row(&trace, "write").input_bytes
         ),
         ("nothing -> /b".to_owned(), 0)
     );

@@ -190,7 +190,6 @@ fn describe_file(file: &File) -> String {
         local,
         peer,
         peer_inode,
-        streams: _,
     } = file;
     assert_eq!(
         (*size_bytes, identity.map_or(0, |identity| identity.device)),
@@ -242,7 +241,7 @@ fn describe_ends(ends: Ends, files: &[File]) -> String {
     let input = match ends.input {
         None => String::new(),
         Some(Input::Named(file)) => format!(" from {}", name(file, files)),
-        Some(Input::ByOrder(file)) => format!(" after {}", name(file, files)),
+        Some(Input::Sequence(file)) => format!(" after {}", name(file, files)),
         Some(_) => panic!("a log does not show this"),
     };
     input
@@ -265,11 +264,13 @@ fn describe(row: &Row, files: &[File]) -> String {
         ..
     } = row;
     let Row {
-        paired_bytes,
+        input_bytes,
         zero_calls,
         short_calls,
         ..
     } = row;
+    let is_paired = matches!(ends.input, Some(Input::Sequence(_)));
+    let paired_bytes = if is_paired { *input_bytes } else { 0 };
     let mut text = format!(
         "{} {}{} calls {calls}",
         call.name,
@@ -290,7 +291,7 @@ fn describe(row: &Row, files: &[File]) -> String {
     )
     .expect("a string takes all");
     for (name, count) in [
-        ("paired", paired_bytes),
+        ("paired", &paired_bytes),
         ("zero", zero_calls),
         ("short", short_calls),
     ] {

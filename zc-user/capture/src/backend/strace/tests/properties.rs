@@ -157,7 +157,6 @@ fn sums(trace: &Trace) -> BTreeMap<u32, Vec<String>> {
                         "{:?}",
                         Row {
                             order: None,
-                            moved_order: None,
                             last_order: None,
                             ..row.clone()
                         }

@@ -20,37 +20,9 @@ use rustix::{
 /// The size of a read.
 const PIECE: usize = 60_000;
 
-/// How many bytes come before those that are copied.
-const HEADER: usize = 246;
-
 /// A buffer as long as a [`PIECE`].
 fn buffer() -> Vec<u8> {
     vec![0; PIECE]
-}
-
-/// Copies `in` without its first [`HEADER`] bytes to `out` by `fwrite`: stdio writes whole blocks
-/// from the caller's buffer, and the rest from its own.
-pub(crate) fn stdio_after_a_header() -> Result<()> {
-    let mut from = File::open("in")?;
-    // SAFETY: both are C strings.
-    let to = unsafe { libc::fopen(c"out".as_ptr(), c"w".as_ptr()) };
-    ensure!(!to.is_null(), "cannot open out");
-    let mut piece = [0; 14_000];
-    let mut skipped = HEADER;
-    loop {
-        let read = from.read(&mut piece)?;
-        if read == 0 {
-            break;
-        }
-        let rest = &piece[skipped..read];
-        skipped = 0;
-        // SAFETY: `rest` has this many bytes, and the stream is open.
-        let written = unsafe { libc::fwrite(rest.as_ptr().cast(), 1, rest.len(), to) };
-        ensure!(written == rest.len(), "a short fwrite");
-    }
-    // SAFETY: the stream is open, and not used after this.
-    ensure!(unsafe { libc::fclose(to) } == 0, "cannot close out");
-    Ok(())
 }
 
 /// One thread reads `/dev/zero` to a buffer, another reads `in` to the same buffer, and the first
@@ -187,63 +159,6 @@ pub(crate) fn drained_pipe() -> Result<()> {
     Ok(())
 }
 
-/// Two threads copy `in` to `out0` and `out1`. Each reads to a buffer on its stack and writes from
-/// another one, and the two overlap. The bytes are copied from one to the other through the heap.
-pub(crate) fn stack_buffers() -> Result<()> {
-    let copies = ["out0", "out1"].map(|name| thread::spawn(move || copy_through_the_heap(name)));
-    copies
-        .into_iter()
-        .try_for_each(|copy| copy.join().expect("it does not panic"))
-}
-
-/// Copies `in` to `out` as Java's streams do, which use the stack in this way: it reads to a
-/// buffer, copies the bytes to the heap, and writes them from another buffer, which overlaps the
-/// first one.
-pub(crate) fn overlapping_buffers() -> Result<()> {
-    const SHIFT: usize = 256;
-    let (mut from, mut to) = (File::open("in")?, File::create("out")?);
-    let mut stack = [0; SHIFT + 8192];
-    loop {
-        let read = from.read(&mut stack[SHIFT..])?;
-        if read == 0 {
-            return Ok(());
-        }
-        let heap = std::hint::black_box(stack[SHIFT..][..read].to_vec());
-        stack[..read].copy_from_slice(&heap);
-        to.write_all(&stack[..read])?;
-    }
-}
-
-fn copy_through_the_heap(name: &str) -> Result<()> {
-    let (mut from, mut to) = (File::open("in")?, File::create(name)?);
-    let mut heap = Vec::with_capacity(8192);
-    loop {
-        read_to_stack(&mut from, &mut heap)?;
-        if heap.is_empty() {
-            return Ok(());
-        }
-        write_from_stack(&mut to, &heap)?;
-    }
-}
-
-#[inline(never)]
-fn read_to_stack(from: &mut File, heap: &mut Vec<u8>) -> Result<()> {
-    let mut piece = [0; 8192];
-    let read = from.read(&mut piece)?;
-    heap.clear();
-    heap.extend_from_slice(&piece[..read]);
-    Ok(())
-}
-
-#[inline(never)]
-fn write_from_stack(to: &mut File, heap: &[u8]) -> Result<()> {
-    // This shifts the next buffer a little from the one that was read to.
-    let padding = std::hint::black_box([1_u8; 256]);
-    let mut piece = [padding[0]; 8192];
-    piece[..heap.len()].copy_from_slice(heap);
-    Ok(to.write_all(&piece[..heap.len()])?)
-}
-
 /// Peeks at 100 bytes of a socket (`MSG_PEEK`) before each receive, and writes what it receives to
 /// `out`. A thread sends `in`.
 pub(crate) fn peeked() -> Result<()> {
@@ -276,81 +191,6 @@ pub(crate) fn peeked() -> Result<()> {
         }
         to.write_all(&buffer[..received])?;
     }
-}
-
-/// Peeks at a message of 100 bytes and writes a copy of it to `out`, then receives the message and
-/// writes it to `out` once more.
-pub(crate) fn peeked_and_written() -> Result<()> {
-    let (there, here) = socketpair(
-        AddressFamily::UNIX,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
-    let (mut to, mut message) = (File::create("out")?, [7; 100]);
-    ensure!(
-        send(&there, &message, SendFlags::empty())? == message.len(),
-        "a short message"
-    );
-    recv(&here, &mut message, RecvFlags::PEEK)?;
-    let copy = std::hint::black_box(message);
-    to.write_all(&copy)?;
-    recv(&here, &mut message, RecvFlags::empty())?;
-    Ok(to.write_all(&message)?)
-}
-
-/// Copies `in` to `out`, except that it flips one bit of every third piece.
-pub(crate) fn one_bit_changed() -> Result<()> {
-    let mut pieces = 0;
-    refilled(|buffer| {
-        if pieces % 3 == 0 {
-            buffer[PIECE / 3] ^= 1;
-        }
-        pieces += 1;
-        Ok(())
-    })
-}
-
-/// Writes each piece of `in` to `out`, and then again from a copy in another buffer.
-pub(crate) fn written_again_from_a_copy() -> Result<()> {
-    let (mut from, mut to) = (File::open("in")?, File::create("out")?);
-    let (mut buffer, mut copy) = (buffer(), buffer());
-    loop {
-        let read = from.read(&mut buffer[..])?;
-        if read == 0 {
-            return Ok(());
-        }
-        copy[..read].copy_from_slice(&buffer[..read]);
-        to.write_all(&buffer[..read])?;
-        to.write_all(&copy[..read])?;
-    }
-}
-
-/// Writes each piece of `in` and a copy of it to `out`, by one call.
-pub(crate) fn written_twice_in_one_call() -> Result<()> {
-    let (mut from, mut to) = (File::open("in")?, File::create("out")?);
-    let mut memory = vec![0; 2 * PIECE];
-    loop {
-        let read = from.read(&mut memory[..PIECE])?;
-        if read == 0 {
-            return Ok(());
-        }
-        memory.copy_within(..read, read);
-        to.write_all(&memory[..2 * read])?;
-    }
-}
-
-/// Copies `in` to `out`, except that it replaces [`HEADER`] bytes of every fifth piece with bytes
-/// of its own.
-pub(crate) fn a_part_replaced() -> Result<()> {
-    let mut pieces = 0;
-    refilled(|buffer| {
-        if pieces % 5 == 0 {
-            buffer[PIECE / 3..][..HEADER].fill(7);
-        }
-        pieces += 1;
-        Ok(())
-    })
 }
 
 /// Reads `in` to a buffer, and then uses the buffer for messages of its own that are a little
@@ -489,38 +329,17 @@ pub(crate) fn several_to_several() -> Result<()> {
     (0..FILES).try_for_each(|number| Ok(File::create(format!("to{number}"))?.write_all(&buffer)?))
 }
 
-/// Reads `in`, and for each piece writes as many other bytes to `out`.
-pub(crate) fn replaced() -> Result<()> {
-    by_another_buffer(0, |_| b'x')
-}
-
-/// Changes every byte of `in` on the way to another buffer, and writes that one to `out`.
-pub(crate) fn changed_by_another_buffer() -> Result<()> {
-    by_another_buffer(0, |byte| byte ^ 1)
-}
-
-/// Copies `in` without its first [`HEADER`] bytes to another buffer, and writes that one to `out`.
+/// Copies `in` to another buffer, and writes that one to `out`.
 pub(crate) fn copied_by_another_buffer() -> Result<()> {
-    by_another_buffer(HEADER, |byte| byte)
-}
-
-/// Reads `in`, makes other bytes of all but the first ones, and writes these to `out` from another
-/// buffer.
-fn by_another_buffer(skipped: usize, change: impl Fn(u8) -> u8) -> Result<()> {
     let (mut from, mut to) = (File::open("in")?, File::create("out")?);
     let (mut piece, mut other) = ([0; SHORT_PIECE], [0; SHORT_PIECE]);
-    let mut skipped = skipped;
     loop {
         let read = from.read(&mut piece)?;
         if read == 0 {
             return Ok(());
         }
-        let kept = &piece[skipped.min(read)..read];
-        for (byte, &old) in other.iter_mut().zip(kept) {
-            *byte = change(old);
-        }
-        to.write_all(&other[..kept.len()])?;
-        skipped -= read - kept.len();
+        other[..read].copy_from_slice(&piece[..read]);
+        to.write_all(&std::hint::black_box(&other)[..read])?;
     }
 }
 

@@ -408,7 +408,8 @@ const _: () = {
     assert!(size_of::<Origin>() == 2 * 4 + 8 + size_of::<Fills>());
     assert!(size_of::<Range>() == (3 + 3 * WORDS) * 8 + (3 + OUTPUTS) * 4);
     assert!(
-        size_of::<Memory>() == 8 * 4 + ORIGINS * size_of::<Origin>() + RANGES * size_of::<Range>()
+        size_of::<Memory>()
+            == 8 * 4 + (1 + ORIGINS) * size_of::<Origin>() + RANGES * size_of::<Range>()
     );
     assert!(size_of::<SharedMemory>() == 2 * 8 + size_of::<Memory>());
     // An element of a hash map, with its key and the kernel's header, should fit into a page.

@@ -102,12 +102,6 @@ impl Task {
         self.has_memory | self.shares_space | self.has_ring != 0
     }
 
-    /// The files of the call that returned last, with the origin of its bytes.
-    #[inline(always)]
-    pub const fn row_ends(&self) -> Ends {
-        self.outcome.origin.ends(self.ends)
-    }
-
     /// Forgets which files its descriptors stand for, because that may change now.
     #[inline(always)]
     pub const fn forget_descriptors(&mut self) {
@@ -149,8 +143,8 @@ pub struct Outcome {
     pub request_unknown: u32,
     /// 1: the result is the number of bytes that were moved.
     pub returns_bytes: u32,
-    /// Unused; keeps the layout free of padding.
-    pub reserved: u32,
+    /// The files of its row: those that the call names, or that of its origin.
+    pub ends: Ends,
     /// The call.
     pub call: CallId,
 }

@@ -139,7 +139,7 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
         return others::returned(task);
     }
     task.outcome.call = task.call;
-    task.outcome.origin.file = 0;
+    (task.outcome.ends, task.outcome.origin.file) = (task.ends, 0);
     task.call = NO_CALL;
     request::measure(task);
     if is_error(result) && is_restart(-result as u32) {
@@ -209,7 +209,7 @@ pub fn abandon(task: &mut Task) {
         return;
     }
     task.outcome.call = call;
-    task.outcome.origin.file = 0;
+    (task.outcome.ends, task.outcome.origin.file) = (task.ends, 0);
     task.outcome.result = Outcome::NEVER;
     task.outcome.duration_ns = Outcome::UNTIMED;
     count_in_rows(task, 0);
@@ -231,7 +231,7 @@ extern "C" fn record_interrupted(task: *mut Task) -> u32 {
         origin: Origin::NONE,
         request_unknown: interruption.request_unknown,
         returns_bytes: 0,
-        reserved: 0,
+        ends: task.ends,
         call: task.interrupted,
     };
     task.interrupted = NO_CALL;
@@ -253,7 +253,7 @@ fn record(task: &mut Task) -> u32 {
     if errno == 0
         && task.has_busy_rows != 0
         && records(recorded::ROWS)
-        && let Some(busy) = rows::busy(task.serial, outcome.call, task.row_ends())
+        && let Some(busy) = rows::busy(task.serial, outcome.call, task.outcome.ends)
     {
         return sample::counted(add_to_busy_row(busy, task, 0), false);
     }
@@ -268,7 +268,7 @@ extern "C" fn count_in_rows(task: *mut Task, errno: u32) -> u32 {
     let Some(task) = argument::as_mut(task).filter(|_| records(recorded::ROWS)) else {
         return 0;
     };
-    if !rows::files_of(task.row_ends()).is_none() {
+    if !rows::files_of(task.outcome.ends).is_none() {
         let counted = count_in_row(task, errno, 1);
         if counted != UNCOUNTED {
             return counted as u32;
@@ -294,7 +294,7 @@ extern "C" fn count_in_row(task: *mut Task, errno: u32, has_files: u32) -> u64 {
     let ends = if has_files == 0 {
         Ends::NONE
     } else {
-        task.row_ends()
+        task.outcome.ends
     };
     let Some(place) = rows::place(task.serial, task.outcome.call, ends, errno) else {
         return UNCOUNTED;
@@ -319,7 +319,7 @@ extern "C" fn add_call(row: *mut Row, task: *mut Task, has_files: u32) -> u64 {
     let (Some(row), Some(task)) = (argument::as_mut(row), argument::as_mut(task)) else {
         return 0;
     };
-    let without_files = has_files == 0 && !task.row_ends().is_none();
+    let without_files = has_files == 0 && !task.outcome.ends.is_none();
     if task.outcome.result == Outcome::NEVER {
         begin(row, task, without_files);
         row.unfinished += 1;
@@ -331,7 +331,7 @@ extern "C" fn add_call(row: *mut Row, task: *mut Task, has_files: u32) -> u64 {
         let ends = if has_files == 0 {
             Ends::NONE
         } else {
-            task.row_ends()
+            task.outcome.ends
         };
         let Some(busy) = rows::make_busy(task.serial, task.outcome.call, ends) else {
             return UNCOUNTED;

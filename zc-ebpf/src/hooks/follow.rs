@@ -135,7 +135,7 @@ pub static NEW_TASK: Task = Task {
         origin: Origin::NONE,
         request_unknown: 0,
         returns_bytes: 0,
-        reserved: 0,
+        ends: Ends::NONE,
         call: NO_CALL,
     },
     spec: CallSpec::NONE,

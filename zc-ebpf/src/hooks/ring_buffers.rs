@@ -152,7 +152,7 @@ extern "C" fn read_vector(request: u64) -> u32 {
             break;
         }
         let element = &mut vector.elements[index as usize & (ELEMENTS - 1)];
-        if !fill_from_user(start.wrapping_add(16 * u64::from(index)), element) {
+        if fill_from_user(start.wrapping_add(16 * u64::from(index)), element) != 0 {
             vector.count = 0;
             break;
         }

@@ -32,16 +32,16 @@ pub fn read_user<T: Plain>(address: u64) -> Option<T> {
     unsafe { bpf_probe_read_user(address as *const T) }.ok()
 }
 
-/// Fills a value with the caller's memory. `false` if it cannot be read.
+/// Fills a value with the caller's memory. Returns 0, or another number if it cannot be read.
 #[inline(always)]
-pub fn fill_from_user<T: Plain>(address: u64, into: &mut T) -> bool {
+pub fn fill_from_user<T: Plain>(address: u64, into: &mut T) -> u64 {
     // SAFETY: the helper checks the address, and whatever it reads is a `T`.
     unsafe {
         generated::bpf_probe_read_user(
             core::ptr::from_mut(into).cast(),
             size_of::<T>() as u32,
             address as *const c_void,
-        ) == 0
+        ) as u64
     }
 }
 

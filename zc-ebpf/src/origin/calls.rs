@@ -130,6 +130,7 @@ extern "C" fn exchange(task: *mut Task, bytes: u64, intent: u32) -> u32 {
             ends: task.ends,
         };
         task.outcome.origin = credit::settle(memory, &key);
+        task.outcome.ends = task.outcome.origin.ends(task.ends);
     } else if left > 0 {
         memory::forget_all(memory);
     }

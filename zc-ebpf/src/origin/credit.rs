@@ -6,7 +6,7 @@ use zc_ebpf::{
     opaque::{opaque, rounds},
     origin::{
         memory::{self, ORIGINS, RANGES},
-        range::{Word, common_part},
+        range::{Range, Word, common_part},
     },
 };
 
@@ -31,18 +31,40 @@ pub fn fill(memory: &mut Memory, hint: u32, file: FileNumber, bounds: (u64, u64)
         count_loss(Loss::ForgottenBuffer);
     }
     memory.reads = memory.reads.wrapping_add(1);
-    let number = memory.reads;
-    let Some(range) = memory.range(index) else {
-        return index;
+    let number = memory.reads & !UNREADABLE | hint & UNREADABLE;
+    if let Some(range) = memory.range(index) {
+        note_fill(range, start, end, ns);
+        keep_word(range, start, end.wrapping_sub(start), number);
+    }
+    index
+}
+
+/// See [`Range::note_fill`]. A global function, as is the next one, so that the verifier does not
+/// follow each combination of the paths through both. The result means nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn note_fill(range: *mut Range, start: u64, end: u64, ns: u64) -> u32 {
+    if let Some(range) = argument::as_mut(range) {
+        range.note_fill(start, end, ns);
+    }
+    0
+}
+
+/// Keeps a word of a read of so many bytes, unless it cannot be read. `number` counts the reads,
+/// perhaps with [`UNREADABLE`]. The result means nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn keep_word(range: *mut Range, start: u64, length: u64, number: u32) -> u32 {
+    let Some(range) = argument::as_mut(range) else {
+        return 0;
     };
-    range.note_fill(start, end, ns);
-    let mut word = Word::of_read(start, end.wrapping_sub(start), number);
+    let mut word = Word::of_read(start, length, number);
     match request::word(word.at, false) {
-        Some(value) if hint & UNREADABLE == 0 => word.value = value,
+        Some(value) if number & UNREADABLE == 0 => word.value = value,
         _ => word.bytes = 0,
     }
     range.keep(start, word);
-    index
+    0
 }
 
 /// Adds the files that these bytes came from to the origins of the call, which writes to `output`.
@@ -97,25 +119,34 @@ extern "C" fn credit_range(
     if start >= end {
         return 0;
     }
-    let mut has_changed = false;
-    for word in &range.words {
-        if index & UNREADABLE == 0
-            && word.lies_in(start, end)
-            && let Some(now) = request::word(word.at, false)
-        {
-            has_changed |= word.differs_from(now);
+    let mut changed = 0;
+    if index & UNREADABLE == 0 {
+        for word in &range.words {
+            changed |= has_changed(word, start, end);
         }
     }
-    let how = if has_changed {
-        How::CHANGED
-    } else {
+    let how = if changed == 0 {
         How::BUFFER
+    } else {
+        How::CHANGED
     };
     let (file, fills) = (range.file, range.fills_for(output));
     if !memory.add_origin(file, how, end - start, fills) {
         count_loss(Loss::UncountedPart);
     }
     end - start
+}
+
+/// Whether a word of these bytes is another one now, as 1 or 0.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn has_changed(word: *const Word, start: u64, end: u64) -> u32 {
+    let Some(word) = argument::as_ref(word).filter(|word| word.lies_in(start, end)) else {
+        return 0;
+    };
+    request::word(word.at, false)
+        .is_some_and(|now| word.differs_from(now))
+        .into()
 }
 
 /// The origin of most bytes of the call of this `key`, whose ends are those that it names. All
@@ -142,35 +173,28 @@ extern "C" fn settle_several(memory: *mut Memory, key: *const RowKey) -> u32 {
     let (Some(memory), Some(key)) = (argument::as_mut(memory), argument::as_ref(key)) else {
         return 0;
     };
-    let (mut most, mut bytes) = (0, 0);
+    let mut most = 0;
     for index in rounds(ORIGINS) {
-        if index >= memory.origins_used {
-            break;
-        }
-        let origin = &memory.origins[index as usize & (ORIGINS - 1)];
-        if origin.bytes > bytes {
-            (most, bytes) = (index, origin.bytes);
-        }
+        most = memory::larger_origin(memory, most, index);
     }
     for index in rounds(ORIGINS) {
-        if index >= memory.origins_used {
-            break;
-        }
-        if index != most {
-            add_part(key, &memory.origins[index as usize & (ORIGINS - 1)]);
-        }
+        add_part(key, memory, index, most);
     }
     most
 }
 
-/// Counts bytes that a call wrote from another origin than that of most of them. The result means
-/// nothing.
+/// Counts the bytes of the origin at `index`, if it is in use and is not the one at `most`. The
+/// result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn add_part(key: *const RowKey, origin: *const Origin) -> u32 {
-    let (Some(key), Some(origin)) = (argument::as_ref(key), argument::as_ref(origin)) else {
+extern "C" fn add_part(key: *const RowKey, memory: *const Memory, index: u32, most: u32) -> u32 {
+    let (Some(key), Some(memory)) = (argument::as_ref(key), argument::as_ref(memory)) else {
         return 0;
     };
+    if index == most || index >= memory.origins_used {
+        return 0;
+    }
+    let origin = memory.origins[index as usize & (ORIGINS - 1)];
     let ends = origin.ends(key.ends);
     if ends.output == 0 || ends.output == NO_ROOM {
         return 0;

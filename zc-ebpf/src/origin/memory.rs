@@ -18,7 +18,7 @@ use crate::{
 pub const RANGES: usize = 24;
 
 /// How many origins of one call are distinguished.
-pub const ORIGINS: usize = 16;
+pub const ORIGINS: usize = 8;
 
 /// What is known about an address space.
 #[repr(C)]
@@ -40,6 +40,8 @@ pub struct Memory {
     pub origins_used: u32,
     /// Unused; keeps the layout free of padding.
     reserved: u32,
+    /// While an origin is added: what is added.
+    added: Origin,
     /// Where the bytes of the call under way came from.
     pub origins: [Origin; ORIGINS],
     /// The ranges. They do not overlap.
@@ -60,6 +62,7 @@ impl Memory {
         empty: 0,
         origins_used: 0,
         reserved: 0,
+        added: Origin::NONE,
         origins: [Origin::NONE; ORIGINS],
         ranges: [Range::EMPTY; RANGES],
     };
@@ -81,27 +84,59 @@ impl Memory {
     /// Adds bytes of the call under way that came from there. Returns whether there was room.
     #[inline(always)]
     pub fn add_origin(&mut self, file: FileNumber, how: How, bytes: u64, fills: Fills) -> bool {
+        self.added = Origin {
+            file,
+            how,
+            bytes,
+            fills,
+        };
         for index in rounds(ORIGINS) {
-            let is_new = index >= self.origins_used;
-            let Some(origin) = self.origins.get_mut(index as usize & (ORIGINS - 1)) else {
-                return false;
-            };
-            if is_new {
-                *origin = Origin {
-                    file,
-                    how,
-                    bytes: 0,
-                    fills: Fills::NONE,
-                };
-                self.origins_used = index + 1;
-            }
-            if origin.file == file && origin.how == how {
-                origin.bytes += bytes;
-                origin.fills.add(fills);
+            if add_to_origin(self, index) != 0 {
                 return true;
             }
         }
         false
+    }
+}
+
+/// Adds what is being added to the origin of this index, if that is the same one or unused. Returns
+/// whether it is, as 1 or 0.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+extern "C" fn add_to_origin(memory: *mut Memory, index: u32) -> u32 {
+    let Some(memory) = argument(memory) else {
+        return 0;
+    };
+    let added = memory.added;
+    let is_new = index >= memory.origins_used;
+    let origin = &mut memory.origins[index as usize & (ORIGINS - 1)];
+    if is_new {
+        *origin = added;
+        memory.origins_used = index + 1;
+        return 1;
+    }
+    if origin.file != added.file || origin.how != added.how {
+        return 0;
+    }
+    origin.bytes += added.bytes;
+    origin.fills.add(added.fills);
+    1
+}
+
+/// The index of the origin with more bytes: of the one at `index`, if it is in use, and that at
+/// `most`.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+pub extern "C" fn larger_origin(memory: *const Memory, most: u32, index: u32) -> u32 {
+    // SAFETY: as in `argument`.
+    let Some(memory) = (unsafe { memory.as_ref() }) else {
+        return 0;
+    };
+    let bytes = |index: u32| memory.origins[index as usize & (ORIGINS - 1)].bytes;
+    if index < memory.origins_used && bytes(index) > bytes(most) {
+        index
+    } else {
+        most
     }
 }
 

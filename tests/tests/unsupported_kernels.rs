@@ -265,13 +265,7 @@ fn what_a_missing_optional_field_holds_is_unknown_and_noted() {
     let run = run_without("files_struct");
     let root = run.root();
     assert!(root.transfers.is_empty());
-    assert!(
-        root.transfers.is_empty()
-            && root
-                .destinations
-                .iter()
-                .all(|one| one.file.is_none())
-    );
+    assert!(root.transfers.is_empty() && root.destinations.iter().all(|one| one.file.is_none()));
 }
 
 #[test]

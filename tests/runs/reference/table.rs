@@ -291,7 +291,9 @@ impl<'a> Facts<'a> {
         let (mut calls, mut user_memory_bytes) = (Some(0), 0);
         for transfer in &transfers {
             let attempts: u64 = transfer.attempts.iter().map(|attempt| attempt.calls).sum();
-            calls = calls.zip(transfer.calls).map(|(sum, more)| sum + more + attempts);
+            calls = calls
+                .zip(transfer.calls)
+                .map(|(sum, more)| sum + more + attempts);
             user_memory_bytes += transfer.user_memory_bytes.unwrap_or(0);
         }
         Self {
@@ -460,9 +462,8 @@ mod explain_tests {
 
     /// A report without calls and transfers, made from a snapshot of zctrace's own tests.
     fn empty() -> Report {
-        let snapshot = include_str!(
-            "../../../zc-user/src/render/snapshots/zctrace__render__tests__json.snap"
-        );
+        let snapshot =
+            include_str!("../../../zc-user/src/render/snapshots/zctrace__render__tests__json.snap");
         let (_, json) = snapshot
             .split_once("\n---\n")
             .expect("the snapshot's own header ends so");

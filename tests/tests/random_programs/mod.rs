@@ -135,10 +135,7 @@ impl Plan {
             start.elapsed()
         );
         println!("{all}");
-        assert!(
-            all.has("call") || programs < PROGRAMS,
-            "nothing was stated"
-        );
+        assert!(all.has("call") || programs < PROGRAMS, "nothing was stated");
         self.explain(&all.failures);
     }
 

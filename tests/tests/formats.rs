@@ -273,6 +273,6 @@ fn unsupported_formats_are_refused_in_one_line() {
     }
     assert_is_refused(
         &["compare", "--format", "openmetrics", "true"],
-        "it is one of table, json, csv, markdown\n",
+        "it is one of table, json, markdown\n",
     );
 }

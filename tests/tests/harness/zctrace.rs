@@ -263,8 +263,9 @@ impl Zctrace {
         Refusal::of(self.with_output().launch_with(words))
     }
 
+    /// `compare` has no `--output`.
     fn with_output(self) -> Self {
-        if self.has_option("--output") {
+        if self.has_option("--output") || self.has_option("compare") {
             self
         } else {
             self.option("--output=report.json")

@@ -122,7 +122,7 @@ pub struct CheckArgs {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Also write the results to a file: json, junit, tap, github, markdown, csv or text. Can be
+    /// Also write the results to a file: json, junit, github, markdown or text. Can be
     /// given several times.
     #[arg(long, num_args = 2, value_names = ["FORMAT", "FILE"])]
     pub export: Vec<String>,

@@ -39,13 +39,6 @@ pub enum Warning {
         /// Of how many.
         runs: usize,
     },
-    /// Some runs failed, and the user ignores failures.
-    IgnoredFailures {
-        /// How many.
-        failures: usize,
-        /// Of how many.
-        runs: usize,
-    },
 }
 
 /// What the user does already to make runs alike.
@@ -150,12 +143,6 @@ impl fmt::Display for Warning {
                 f,
                 "{timeless} of {runs} runs took no longer than the shell alone, so their time is shown as 0; use -N if it needs no shell"
             ),
-            Self::IgnoredFailures { failures, runs } => {
-                write!(
-                    f,
-                    "{failures} of {runs} runs failed; --ignore-failure counts them like the others"
-                )
-            }
         }
     }
 }

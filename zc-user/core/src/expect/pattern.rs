@@ -202,7 +202,7 @@ fn normal(path: &str) -> String {
                 .last()
                 .is_some_and(|last| !matches!(*last, ".." | "**")) =>
             {
-                drop(parts.pop())
+                parts.pop();
             }
             part => parts.push(part),
         }

@@ -169,6 +169,12 @@ const CASES: &[Case] = &[
         basic::write_only,
     ),
     case(
+        "sync",
+        "[N]",
+        "N times (100) stat, openat, fsync and close",
+        basic::sync_only,
+    ),
+    case(
         "deep",
         "[KIB]",
         "4 writes to /dev/null on each of two threads, with KIB KiB (16) more on the stack",

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! Trace ──transfer──▶ Report ──expect, check──▶ verdicts
-//!                        └─────compare, verify──▶ comparisons
+//!                        └─────diff, compare────▶ comparisons
 //! ```
 //!
 //! Depend on the crate `zctrace` instead: it re-exports everything that is meant for others under
@@ -12,9 +12,9 @@
 
 pub mod check;
 pub mod compare;
-pub mod diff;
 pub mod errno;
 pub mod expect;
+mod figures;
 pub mod histogram;
 pub mod merge;
 pub mod options;
@@ -25,8 +25,13 @@ pub mod text;
 pub mod trace;
 mod transfer;
 pub mod units;
-pub mod verify;
 pub mod words;
+
+pub mod diff {
+    //! What changed between two reports.
+
+    pub use crate::figures::diff::{Diff, Outcome, SCHEMA, Side, WayDifference, WaySums};
+}
 
 pub use report::Report;
 pub use syscalls::Sysno;

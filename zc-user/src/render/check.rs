@@ -12,7 +12,9 @@ use super::{
     text::{escape, json},
 };
 use crate::{
-    check::{CheckResult, Difference, DifferenceState, Repeatability, Results, Status, is_time},
+    check::{
+        CheckResult, Difference, DifferenceState, Repeatability, Results, Status, Varying, is_time,
+    },
     expect::{Finding, Verdict},
     units::{self, UNKNOWN},
 };
@@ -149,51 +151,41 @@ fn write_tolerated(page: &mut Page, check: &CheckResult) {
 }
 
 fn write_figures(page: &mut Page, figures: &Repeatability) {
-    let range = |name: &str, min: u64, max: u64| {
-        if is_time(name) {
-            format!("{name} {}..{}", units::duration(min), units::duration(max))
-        } else {
-            format!("{name} {min}..{max}")
-        }
+    /// Limit for the figures that are named; JSON has all.
+    const MOST: usize = 12;
+    let show = |name: &str, figure: u64| match is_time(name) {
+        true => units::duration(figure),
+        false => figure.to_string(),
     };
-    let varying: Vec<String> = figures
-        .varying
-        .iter()
-        .map(|figure| range(&figure.name, figure.min, figure.max))
-        .collect();
-    let one = |name: &str, figure: u64| {
-        if is_time(name) {
-            format!("{name} {}", units::duration(figure))
-        } else {
-            format!("{name} {figure}")
-        }
-    };
-    let same: Vec<String> = figures
+    // That a call never failed says little.
+    let told = figures
         .same
         .iter()
-        .map(|(name, &figure)| one(name, figure))
+        .filter(|(name, figure)| **figure > 0 || !name.ends_with(".errors"));
+    let mut same: Vec<String> = told
+        .map(|(name, &figure)| format!("{name} {}", show(name, figure)))
         .collect();
+    let more = same.len().saturating_sub(MOST);
+    same.truncate(MOST);
+    same.extend((more > 0).then(|| format!("and {more} more")));
     let bound = if figures.exact {
         ""
     } else {
         " (others are lower bounds)"
     };
-    page.flow(
-        2,
-        &words(
-            &format!(
-                "the same in all {} runs{bound}: {}",
-                figures.runs,
-                same.join(", ")
-            ),
-            Style::Faint,
-        ),
-    );
+    let runs = figures.runs;
+    let line = format!("the same in all {runs} runs{bound}: {}", same.join(", "));
+    page.flow(2, &words(&line, Style::Faint));
+    let varying: Vec<String> = figures
+        .varying
+        .iter()
+        .map(|Varying { name, min, max }| {
+            format!("{name} {}..{}", show(name, *min), show(name, *max))
+        })
+        .collect();
     if !varying.is_empty() {
-        page.flow(
-            2,
-            &words(&format!("varying: {}", varying.join(", ")), Style::Faint),
-        );
+        let line = format!("varying: {}", varying.join(", "));
+        page.flow(2, &words(&line, Style::Faint));
     }
 }
 

@@ -313,7 +313,7 @@ pub(super) fn facts_of_via(transfers: &[&Transfer], report: &Report) -> Vec<Stri
 mod tests {
     use super::ITSELF;
     use crate::{
-        expect::{Expectation, Inferred, Outcome, Verdict},
+        expect::{Expectation, Inferred, Outcome, Verdict, tests::cases},
         options::SampledCalls,
         report::{
             Options, Report,
@@ -392,8 +392,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn assert_verdicts(trace: &Trace, cases: &[(&str, Verdict)]) {
-        for &(text, expected) in cases {
+    fn assert_verdicts(trace: &Trace, table: &str) {
+        for (expected, text) in cases(table) {
             let outcome = outcome(trace, text);
             assert_eq!(outcome.verdict, expected, "{text}: {outcome}");
         }
@@ -403,21 +403,18 @@ mod tests {
     fn calls_are_known_by_caller_if_each_was_sampled_and_the_stacks_show_every_function() {
         assert_verdicts(
             &trace(&[(0, 6), (1, 2)]),
-            &[
-                (r#"read[caller="app::**"].calls == 8"#, Holds),
-                (r#"read[caller="app::load"].calls == 6"#, Holds),
-                (r#"read[caller="std::io::copy"].calls == 2"#, Holds),
-                (r#"read[caller="std::io::Read::read"].calls == 8"#, Holds),
-                (r#"read[caller="other::**"].calls == 0"#, Holds),
-                (r#"read[caller="app::load"].calls == 0"#, Fails),
-                (
-                    r#"syscalls[caller="save", process="app"].calls == 4"#,
-                    Holds,
-                ),
-                (r#"%data[caller="load"].calls in 1..5"#, Fails),
-                (r#"splice[caller="load"].calls == 0"#, Holds),
-                (r#"not read[caller="app::load"].calls == 0"#, Holds),
-            ],
+            r#"
+                holds         read[caller="app::**"].calls == 8
+                holds         read[caller="app::load"].calls == 6
+                holds         read[caller="std::io::copy"].calls == 2
+                holds         read[caller="std::io::Read::read"].calls == 8
+                holds         read[caller="other::**"].calls == 0
+                fails         read[caller="app::load"].calls == 0
+                holds         syscalls[caller="save", process="app"].calls == 4
+                fails         %data[caller="load"].calls in 1..5
+                holds         splice[caller="load"].calls == 0
+                holds         not read[caller="app::load"].calls == 0
+            "#,
         );
     }
 
@@ -426,15 +423,15 @@ mod tests {
         let some = trace(&[(0, 3), (1, 1)]);
         assert_verdicts(
             &some,
-            &[
-                (r#"read[caller="other::**"].calls == 0"#, Inconclusive),
-                (r#"read[caller="other::**"].calls <= 4"#, Holds),
-                (r#"read[caller="app::load"].calls == 0"#, Fails),
-                (r#"read[caller="app::load"].calls >= 3"#, Holds),
-                (r#"read[caller="app::load"].calls >= 4"#, Inconclusive),
-                (r#"read[caller="app::load"].calls >= 8"#, Fails),
-                (r#"splice[caller="load"].calls == 0"#, Holds),
-            ],
+            r#"
+                inconclusive  read[caller="other::**"].calls == 0
+                holds         read[caller="other::**"].calls <= 4
+                fails         read[caller="app::load"].calls == 0
+                holds         read[caller="app::load"].calls >= 3
+                inconclusive  read[caller="app::load"].calls >= 4
+                fails         read[caller="app::load"].calls >= 8
+                holds         splice[caller="load"].calls == 0
+            "#,
         );
         let said = outcome(&some, r#"read[caller="other::**"].calls == 0"#).to_string();
         assert!(
@@ -458,11 +455,11 @@ mod tests {
         let cut = trace(&[(0, 6), (2, 2)]);
         assert_verdicts(
             &cut,
-            &[
-                (r#"read[caller="other::**"].calls == 0"#, Inconclusive),
-                (r#"read[caller="other::**"].calls <= 2"#, Holds),
-                (r#"read[caller="app::load"].calls >= 6"#, Holds),
-            ],
+            r#"
+                inconclusive  read[caller="other::**"].calls == 0
+                holds         read[caller="other::**"].calls <= 2
+                holds         read[caller="app::load"].calls >= 6
+            "#,
         );
         let said = outcome(&cut, r#"read[caller="other::**"].calls == 0"#).to_string();
         assert!(
@@ -503,7 +500,12 @@ mod tests {
                 "{said}"
             );
         }
-        assert_verdicts(&none, &[(r#"splice[caller="app::**"].calls == 0"#, Holds)]);
+        assert_verdicts(
+            &none,
+            r#"
+            holds         splice[caller="app::**"].calls == 0
+        "#,
+        );
     }
 
     #[test]
@@ -538,7 +540,9 @@ mod tests {
     fn via_of_no_transfer_fails_and_that_of_an_inferred_one_is_inconclusive() {
         assert_verdicts(
             &trace(&[(1, 4)]),
-            &[(r#"transfer(pipe -> *).via == "std::io::copy""#, Fails)],
+            r#"
+                fails         transfer(pipe -> *).via == "std::io::copy"
+            "#,
         );
     }
 

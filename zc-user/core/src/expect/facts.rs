@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use super::{
     ast::Figure,
-    field::{Dimension, Field, Subject},
+    field::{Field, Subject, Unit},
     known::Known,
     pattern::{EndPattern, Glob, Match},
 };
@@ -256,7 +256,7 @@ fn line(row: &Syscall, files: &str) -> String {
         parts.push(format!(
             "total {}",
             Known::exactly(ns)
-                .describe(Dimension::Time)
+                .describe(Unit::Time)
                 .trim_start_matches("is ")
         ));
     }

@@ -238,7 +238,7 @@ fn line(one: &OnPath<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use crate::{
-        expect::{Expectation, Outcome, Verdict},
+        expect::{Expectation, Outcome, Verdict, tests::cases},
         report::{
             Options, Report,
             sample::files::{Scene, read},
@@ -246,7 +246,7 @@ mod tests {
         syscall::{Call, Selection},
         trace::{self, FailedPath, FailedPaths, GivenPath, Loss, Trace},
     };
-    use Verdict::{Fails, Holds, Inconclusive};
+    use Verdict::{Fails, Inconclusive};
 
     fn failed(call: &'static str, errno: u32, path: Option<&str>) -> FailedPath {
         let path = path.map(|path| GivenPath {
@@ -307,8 +307,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn assert_verdicts(trace: &Trace, cases: &[(&str, Verdict)]) {
-        for &(text, expected) in cases {
+    fn assert_verdicts(trace: &Trace, table: &str) {
+        for (expected, text) in cases(table) {
             assert_eq!(outcome(trace, text).verdict, expected, "{text}");
         }
     }
@@ -317,15 +317,15 @@ mod tests {
     fn errors_are_known_by_path() {
         assert_verdicts(
             &trace(),
-            &[
-                (r#"openat[path="/etc/app.d/*"].errors == 2"#, Holds),
-                (r#"openat[path="/etc/app.d/*"].errors.EACCES == 1"#, Holds),
-                (r#"openat[path="/etc/app.d/*"].errors == 0"#, Fails),
-                (r#"openat[path="*.conf"].errors == 1"#, Holds),
-                (r#"%file[path="/srv"].errors == 2"#, Holds),
-                (r#"syscalls[path="/no/z"].errors == 0"#, Holds),
-                (r#"openat[path="data/x"].errors == 1"#, Holds),
-            ],
+            r#"
+                holds         openat[path="/etc/app.d/*"].errors == 2
+                holds         openat[path="/etc/app.d/*"].errors.EACCES == 1
+                fails         openat[path="/etc/app.d/*"].errors == 0
+                holds         openat[path="*.conf"].errors == 1
+                holds         %file[path="/srv"].errors == 2
+                holds         syscalls[path="/no/z"].errors == 0
+                holds         openat[path="data/x"].errors == 1
+            "#,
         );
     }
 
@@ -333,14 +333,14 @@ mod tests {
     fn a_path_that_may_be_meant_makes_a_figure_inconclusive() {
         assert_verdicts(
             &trace(),
-            &[
+            r#"
                 // The relative path may start anywhere, and `..` may follow a symbolic link.
-                (r#"openat[path="/work/data/x"].errors == 0"#, Inconclusive),
-                (r#"openat[path="/etc/y"].errors == 0"#, Inconclusive),
-                (r#"openat[path="/no/**"].errors == 0"#, Inconclusive),
-                (r#"openat[path="/etc/y"].errors <= 1"#, Holds),
-                (r#"openat[path="/work/data/z"].errors == 0"#, Holds),
-            ],
+                inconclusive  openat[path="/work/data/x"].errors == 0
+                inconclusive  openat[path="/etc/y"].errors == 0
+                inconclusive  openat[path="/no/**"].errors == 0
+                holds         openat[path="/etc/y"].errors <= 1
+                holds         openat[path="/work/data/z"].errors == 0
+            "#,
         );
         let mut unknown = trace();
         unknown
@@ -349,10 +349,10 @@ mod tests {
             .add(failed("openat", 14, None));
         assert_verdicts(
             &unknown,
-            &[
-                (r#"openat[path="/no"].errors == 0"#, Inconclusive),
-                (r#"stat[path="/no"].errors == 0"#, Holds),
-            ],
+            r#"
+                inconclusive  openat[path="/no"].errors == 0
+                holds         stat[path="/no"].errors == 0
+            "#,
         );
     }
 
@@ -364,12 +364,12 @@ mod tests {
         failed_paths.directory_may_change = false;
         assert_verdicts(
             &trace,
-            &[
-                (r#"openat[path="/work/data/x"].errors == 1"#, Holds),
-                (r#"openat[path="/work/**"].errors == 1"#, Holds),
-                (r#"openat[path="/etc/app.d/**"].errors == 2"#, Holds),
-                (r#"openat[path="../work/data/x"].errors == 1"#, Holds),
-            ],
+            r#"
+                holds         openat[path="/work/data/x"].errors == 1
+                holds         openat[path="/work/**"].errors == 1
+                holds         openat[path="/etc/app.d/**"].errors == 2
+                holds         openat[path="../work/data/x"].errors == 1
+            "#,
         );
         let below = FailedPath {
             path: Some(GivenPath {
@@ -382,7 +382,9 @@ mod tests {
         trace.failed_paths.get_or_insert_default().add(below);
         assert_verdicts(
             &trace,
-            &[(r#"openat[path="/work/data/x"].errors == 1"#, Inconclusive)],
+            r#"
+                inconclusive  openat[path="/work/data/x"].errors == 1
+            "#,
         );
     }
 
@@ -401,11 +403,11 @@ mod tests {
         );
         assert_verdicts(
             &trace(),
-            &[
-                (r#"openat[path="/no/z"].calls <= 2"#, Holds),
-                (r#"stat[path="/srv"].calls == 2"#, Holds),
-                (r#"unlink[path="x"].calls == 0"#, Holds),
-            ],
+            r#"
+                holds         openat[path="/no/z"].calls <= 2
+                holds         stat[path="/srv"].calls == 2
+                holds         unlink[path="x"].calls == 0
+            "#,
         );
     }
 
@@ -424,17 +426,17 @@ mod tests {
     fn calls_are_known_by_path_if_those_that_succeeded_are_recorded() {
         assert_verdicts(
             &with_successes(),
-            &[
-                (r#"openat[path="/etc/hosts"].calls == 1"#, Holds),
-                (r#"openat[path="/etc/hosts"].calls == 0"#, Fails),
-                (r#"openat[path="/etc/hosts"].errors == 0"#, Holds),
-                (r#"openat[path="/no/z"].calls == 0"#, Holds),
-                (r#"openat[path="/lib/libc.so.6"].calls == 1"#, Holds),
-                (r#"syscalls[path="/srv"].calls == 2"#, Holds),
+            r#"
+                holds         openat[path="/etc/hosts"].calls == 1
+                fails         openat[path="/etc/hosts"].calls == 0
+                holds         openat[path="/etc/hosts"].errors == 0
+                holds         openat[path="/no/z"].calls == 0
+                holds         openat[path="/lib/libc.so.6"].calls == 1
+                holds         syscalls[path="/srv"].calls == 2
                 // A relative path, and one with `..`.
-                (r#"openat[path="/no/**"].calls == 0"#, Inconclusive),
-                (r#"openat[path="/no/**"].calls <= 2"#, Holds),
-            ],
+                inconclusive  openat[path="/no/**"].calls == 0
+                holds         openat[path="/no/**"].calls <= 2
+            "#,
         );
         let found =
             outcome(&with_successes(), r#"openat[path="/etc/hosts"].calls == 0"#).to_string();
@@ -461,10 +463,10 @@ mod tests {
             .insert(Call::native("execve"), sums);
         assert_verdicts(
             &unknown,
-            &[
-                (r#"execve[path="/no/z"].calls == 0"#, Inconclusive),
-                (r#"openat[path="/no/z"].calls == 0"#, Holds),
-            ],
+            r#"
+                inconclusive  execve[path="/no/z"].calls == 0
+                holds         openat[path="/no/z"].calls == 0
+            "#,
         );
         // A signal interrupted one.
         let mut interrupted = with_successes();
@@ -493,10 +495,10 @@ mod tests {
         for trace in [full, uncounted] {
             assert_verdicts(
                 &trace,
-                &[
-                    (r#"syscalls[path="/no/z"].calls == 0"#, Inconclusive),
-                    (r#"syscalls[path="/etc/hosts"].calls == 0"#, Fails),
-                ],
+                r#"
+                    inconclusive  syscalls[path="/no/z"].calls == 0
+                    fails         syscalls[path="/etc/hosts"].calls == 0
+                "#,
             );
         }
     }
@@ -525,17 +527,19 @@ mod tests {
         for trace in [full, lossy] {
             assert_verdicts(
                 &trace,
-                &[
-                    (r#"openat[path="/no/z"].errors == 0"#, Inconclusive),
-                    (r#"openat[path="/etc/**"].errors >= 2"#, Holds),
-                ],
+                r#"
+                    inconclusive  openat[path="/no/z"].errors == 0
+                    holds         openat[path="/etc/**"].errors >= 2
+                "#,
             );
         }
         let mut none = trace();
         none.failed_paths = None;
         assert_verdicts(
             &none,
-            &[(r#"openat[path="/no/z"].errors == 0"#, Inconclusive)],
+            r#"
+                inconclusive  openat[path="/no/z"].errors == 0
+            "#,
         );
     }
 

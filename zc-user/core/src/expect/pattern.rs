@@ -1,7 +1,5 @@
 //! Patterns: names with `*`, kinds of files, ends of transfers.
 
-use std::fmt::{self, Display, Formatter, Write as _};
-
 use crate::{
     report::{End, FileCalls},
     trace::FileKind,
@@ -255,11 +253,6 @@ impl KindPattern {
         Self::names().find(|known| *known == name).map(Self)
     }
 
-    /// Its name.
-    pub(super) const fn name(self) -> &'static str {
-        self.0
-    }
-
     /// Whether it matches a kind, by its name in reports.
     pub(super) fn matches(self, kind: &str) -> bool {
         let in_group = |kinds: &[FileKind]| kinds.iter().any(|member| member.name() == kind);
@@ -330,17 +323,6 @@ fn matches_path(glob: &Glob, end: &End) -> Match {
         Some(path) => glob.matches_path(path),
         None if has_path => Match::Maybe,
         None => Match::No,
-    }
-}
-
-impl Display for EndPattern {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match (self.kind, &self.path) {
-            (None, None) => f.write_char('*'),
-            (Some(kind), None) => f.write_str(kind.name()),
-            (None, Some(path)) => f.write_str(&quote(path.text())),
-            (Some(kind), Some(path)) => write!(f, "{}:{}", kind.name(), quote(path.text())),
-        }
     }
 }
 

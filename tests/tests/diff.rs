@@ -156,7 +156,7 @@ fn calls_without_rows_are_compared_with_a_baseline() {
     let check = |rounds: &str| {
         zctrace()
             .dir(dir.path())
-            .options(&["check", "--baseline=once.json", "--format=json", "--"])
+            .options(&["check", "--baseline=once.json", "--format=json"])
             .show(&workload("sync").arg(rounds))
     };
     let failed = check("5000");

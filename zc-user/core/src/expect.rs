@@ -142,10 +142,10 @@ impl Expectation {
         for figure in self.expr.figures() {
             match &figure.subject {
                 Subject::Call(name) => {
-                    calls.extend(syscall::known_names().find(|known| known == name))
+                    calls.extend(syscall::known_names().find(|known| known == name));
                 }
                 Subject::Class(class) => {
-                    calls.extend(syscall::calls_of_class(class).unwrap_or_default())
+                    calls.extend(syscall::calls_of_class(class).unwrap_or_default());
                 }
                 _ => {}
             }

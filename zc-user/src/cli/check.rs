@@ -66,8 +66,8 @@ pub struct CheckArgs {
     pub baseline: Option<PathBuf>,
 
     /// How far a figure may differ from its baseline: METRIC=10%, METRIC=5, METRIC=ignore; METRIC
-    /// may contain `*`. By default counts must be equal, and times, switches and faults are
-    /// ignored.
+    /// may contain `*`. By default counts must be equal, and times, switches, faults and calls by
+    /// which threads wait for each other are ignored.
     #[arg(long, value_name = "METRIC=T")]
     pub tolerance: Vec<String>,
 

@@ -147,7 +147,7 @@ impl Sum {
             let [matched, unclear, others] = sites;
             match shown {
                 Shown::Yes => {
-                    (self.matched, *matched) = (self.matched + samples, *matched + samples)
+                    (self.matched, *matched) = (self.matched + samples, *matched + samples);
                 }
                 Shown::No => (self.others, *others) = (self.others + samples, *others + samples),
                 Shown::Unclear(why) => {

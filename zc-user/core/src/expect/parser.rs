@@ -158,9 +158,8 @@ impl Parser<'_> {
         let at = self.at();
         let figure = self.figure()?;
         let test = self.test(&figure)?;
-        let text = self.written_since(at).to_owned();
         Ok(Expr::Comparison(Box::new(Comparison {
-            text,
+            text: self.written_since(at).to_owned(),
             figure,
             test,
         })))

@@ -152,7 +152,7 @@ fn every_form_can_hold_and_fail() {
         wrong.extend(report.expect(holds).err());
         match report.expect(fails) {
             Err(error @ ExpectError::Fails(_)) => {
-                writeln!(text, "{error}\n").expect("memory takes it")
+                writeln!(text, "{error}\n").expect("memory takes it");
             }
             other => panic!("{fails}: {other:?}"),
         }

@@ -129,11 +129,11 @@ fn figures_that_a_backend_cannot_know_are_inconclusive() {
     }
     assert_verdicts(
         &report,
-        r#"
+        r"
             inconclusive  mmap.bytes == 0
             holds         mmap.bytes >= 0
             holds         read.calls == 19
-        "#,
+        ",
     );
 }
 
@@ -154,10 +154,10 @@ fn calls_without_files_make_selections_by_file_inconclusive() {
     let plain = Report::from_trace(&scene(), &Options::default());
     assert_verdicts(
         &plain,
-        r#"
+        r"
             inconclusive  read[kind=pipe].calls == 0
             holds         read.calls == 19
-        "#,
+        ",
     );
     let totals = Report::from_trace(
         &scene(),
@@ -254,19 +254,19 @@ fn an_older_report_that_does_not_say_what_it_counted_is_inconclusive_about_0() {
     report.counted = None;
     assert_verdicts(
         &report,
-        r#"
+        r"
             inconclusive  splice.calls == 0
             holds         read.calls == 19
             fails         syscalls.calls < 5
-        "#,
+        ",
     );
     report.counted = Some(Counted::All);
     assert_verdicts(
         &report,
-        r#"
+        r"
             holds         splice.calls == 0
             holds         fsync.calls == 0
-        "#,
+        ",
     );
 }
 
@@ -278,12 +278,12 @@ fn errors_without_an_errno_may_have_any() {
     }
     assert_verdicts(
         &report,
-        r#"
+        r"
             holds         sendfile.errors == 2
             inconclusive  sendfile.errors.EAGAIN == 0
             holds         sendfile.errors.EAGAIN <= 2
             holds         read.errors.EAGAIN == 0
-        "#,
+        ",
     );
 }
 
@@ -331,9 +331,9 @@ fn an_inferred_transfer_is_inconclusive_unless_it_is_accepted() {
     assert_verdicts_with(
         &report,
         Inferred::Inconclusive,
-        r#"
+        r"
             holds         transfer(pipe -> pipe).count == 0
-        "#,
+        ",
     );
     let expectation: Expectation = "transfer(* -> *).bytes == 64KiB"
         .parse()
@@ -357,7 +357,7 @@ fn the_proven_part_of_an_inferred_transfer_counts() {
             written_after("write", from, to, 16, 65536, 65536),
         ]
     });
-    let cases = r#"
+    let cases = r"
         holds         transfer(* -> *).bytes >= 64KiB
         inconclusive  transfer(* -> *).bytes >= 65KiB
         holds         transfer(* -> *).bytes <= 128KiB
@@ -365,19 +365,19 @@ fn the_proven_part_of_an_inferred_transfer_counts() {
         fails         transfer(* -> *).bytes == 0
         holds         transfer(* -> *).count >= 1
         fails         transfer(* -> *).api == sendfile
-    "#;
+    ";
     assert_verdicts_with(&report, Inferred::Inconclusive, cases);
 }
 
 #[test]
 fn that_there_is_no_transfer_is_sure_only_if_every_byte_is_explained() {
     let exact = report_of_rows(|from, to| vec![copy("sendfile", from, to, 1, 65536)]);
-    let cases = r#"
+    let cases = r"
         holds         transfer(pipe -> *).count == 0
         holds         transfer(* -> *).count == 1
         holds         transfer(* -> *).bytes == 64KiB
         holds         transfer(* -> *).api == sendfile
-    "#;
+    ";
     assert_verdicts_with(&exact, Inferred::Inconclusive, cases);
     let with_more = report_of_rows(|from, to| {
         vec![
@@ -386,7 +386,7 @@ fn that_there_is_no_transfer_is_sure_only_if_every_byte_is_explained() {
             write("write", to, 1, 100),
         ]
     });
-    let cases = r#"
+    let cases = r"
         inconclusive  transfer(pipe -> *).count == 0
         holds         transfer(* -> pipe).count == 0
         inconclusive  transfer(* -> *).count == 1
@@ -396,15 +396,15 @@ fn that_there_is_no_transfer_is_sure_only_if_every_byte_is_explained() {
         inconclusive  transfer(* -> *).api == sendfile
         fails         transfer(* -> *).api == splice
         holds         transfer(* -> *).attempts.EXDEV == 0
-    "#;
+    ";
     assert_verdicts_with(&with_more, Inferred::Inconclusive, cases);
     assert_verdicts_with(
         &with_more,
         Inferred::Accept,
-        r#"
+        r"
             holds         transfer(* -> *).api == sendfile
             holds         transfer(pipe -> *).count == 0
-        "#,
+        ",
     );
 }
 
@@ -416,13 +416,13 @@ fn a_transfer_through_several_processes_counts_once() {
     scene.process("cat", vec![copy("splice", from, pipe, 1, 65536)]);
     scene.process("dd", vec![copy("splice", pipe, to, 1, 65536)]);
     let joined = report_of(&scene.trace);
-    let cases = r#"
+    let cases = r"
         holds         transfer(* -> *).bytes == 64KiB
         holds         transfer(* -> *).count == 1
         holds         transfer(regular -> regular).bytes == 64KiB
         holds         transfer(* -> pipe).bytes == 64KiB
         holds         transfer(pipe -> *).bytes == 64KiB
-    "#;
+    ";
     assert_verdicts_with(&joined, Inferred::Inconclusive, cases);
     // With two sources, the bytes from the first are a lower bound, and may be 0.
     let other = scene.regular("other");

@@ -8,7 +8,6 @@ use serde::Serialize;
 use super::{
     Plan, Subject, Traced, Warning,
     statistics::{Ratio, Statistics, mean},
-    warning::Precautions,
 };
 use crate::{
     diff::Diff,
@@ -207,7 +206,7 @@ impl Comparison {
             .zip(traces.into_iter().zip(changes));
         let compared = |((subject, series), (report, changes))| Compared {
             changes,
-            ..Compared::of(plan, subject, series, shell, report)
+            ..Compared::of(subject, series, shell, report)
         };
         comparison.commands = series.map(compared).collect();
         comparison.relate();
@@ -251,7 +250,6 @@ impl ShellOverhead {
 
 impl Compared {
     fn of(
-        plan: &Plan,
         subject: &Subject,
         series: &Series,
         shell: Option<ShellOverhead>,
@@ -268,13 +266,9 @@ impl Compared {
         let (user_s, system_s) = (mean(|run| run.user_s), mean(|run| run.system_s));
         let beside_shell = shell.and_then(|shell| Warning::of_shell(&times, shell.time_s));
         let is_timed = statistics.mean > 0.0 && beside_shell.is_none();
-        let precautions = Precautions {
-            warmup: plan.warmup > 0,
-            prepare: subject.prepare.is_some(),
-        };
         let warnings = [
             beside_shell,
-            Warning::of_outliers(&times, statistics.median, precautions),
+            Warning::of_outliers(&times, statistics.median),
         ];
         Self {
             name: subject.name.clone(),

@@ -8,7 +8,7 @@ use crate::{
     expect::{
         ast::Figure,
         calls::Names,
-        facts::{Measured, Processes, not_listed, plural, shorten, why_inexact},
+        facts::{Measured, Processes, largest, not_listed, plural, why_inexact},
         function::{Crates, FunctionPattern, Shown, shown},
         known::{Completeness, Known},
     },
@@ -181,25 +181,24 @@ impl Sum {
     /// Who made the calls that match. If there are none, who made those that may match, and if
     /// there are none of these, the others.
     fn facts(&self) -> Vec<String> {
-        let lines = |which: usize| {
-            let mut lines: Vec<(u64, &String)> = self
+        let lines = |which: usize| -> Vec<(u64, String)> {
+            let counts = self
                 .sites
                 .iter()
-                .map(|(site, counts)| (counts[which], site))
+                .map(|(site, counts)| (counts[which], site));
+            counts
                 .filter(|(count, _)| *count > 0)
-                .collect();
-            lines.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-            let line =
-                |(count, site)| format!("{site}: {count} of {}", plural(self.samples, "sample"));
-            lines.into_iter().map(line).collect::<Vec<_>>()
+                .map(|(count, site)| (count, share_of_samples(site, count, self.samples)))
+                .collect()
         };
-        shorten(
-            (0..3)
-                .map(lines)
-                .find(|lines| !lines.is_empty())
-                .unwrap_or_default(),
-        )
+        let all = (0..3).map(lines).find(|lines| !lines.is_empty());
+        largest(all.unwrap_or_default())
     }
+}
+
+/// `caller: main: 3 of 4 samples`.
+fn share_of_samples(site: &str, count: u64, all: u64) -> String {
+    format!("{site}: {count} of {}", plural(all, "sample"))
 }
 
 /// `caller: copier::run (src/run.rs:41) via std::io::copy`.
@@ -294,19 +293,9 @@ pub(super) fn facts_of_via(transfers: &[&Transfer], report: &Report) -> Vec<Stri
     stacks
         .sampled(&callers)
         .for_each(|(stack, samples)| *sites.entry(caller(stack, report)).or_default() += samples);
-    let mut lines: Vec<(u64, String)> = sites
-        .into_iter()
-        .map(|(site, count)| (count, site))
-        .collect();
-    lines.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-    shorten(
-        lines
-            .into_iter()
-            .map(|(count, site)| {
-                format!("{site}: {count} of {}", plural(callers.samples, "sample"))
-            })
-            .collect(),
-    )
+    let line =
+        |(site, count): (String, u64)| (count, share_of_samples(&site, count, callers.samples));
+    largest(sites.into_iter().map(line).collect())
 }
 
 #[cfg(test)]

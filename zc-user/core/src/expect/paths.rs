@@ -5,12 +5,13 @@ use crate::{
     expect::{
         ast::Figure,
         calls::Names,
-        facts::{Measured, shorten, why_inexact},
+        facts::{Measured, plural, shorten, why_inexact},
         field::Field,
         known::Known,
         pattern::{Glob, Match, quote},
     },
-    report::{FailedPath, PathBase, Report, SucceededPath},
+    figures::reading::rows_of_other_calls,
+    report::{PathBase, Report, Syscall},
     syscall::path_calls,
 };
 
@@ -30,62 +31,26 @@ impl<'a> OnPath<'a> {
     /// The calls whose paths the report has and that a figure is about: those that failed, and for
     /// [`Field::Calls`] those that succeeded. `None`: it has no paths.
     pub(super) fn all_of(figure: &Figure, report: &'a Report) -> Option<Vec<Self>> {
-        let failed = report
-            .totals
-            .failed_paths
-            .as_ref()?
-            .iter()
-            .map(Self::failed);
-        let succeeded = report
-            .totals
-            .succeeded_paths
-            .iter()
-            .flatten()
-            .map(Self::succeeded);
-        Some(
-            failed
-                .chain(succeeded.filter(|_| figure.field == Field::Calls))
-                .collect(),
-        )
-    }
-
-    fn failed(one: &'a FailedPath) -> Self {
-        let FailedPath {
-            syscall,
-            abi: _,
-            errno,
-            path,
-            base,
-            path_cut,
-            calls,
-        } = one;
-        Self {
-            syscall,
-            errno: Some(errno),
-            path: path.as_deref(),
-            base: *base,
-            is_cut: *path_cut,
-            calls: *calls,
-        }
-    }
-
-    fn succeeded(one: &'a SucceededPath) -> Self {
-        let SucceededPath {
-            syscall,
-            abi: _,
-            path,
-            base,
-            path_cut,
-            calls,
-        } = one;
-        Self {
-            syscall,
-            errno: None,
-            path: path.as_deref(),
-            base: *base,
-            is_cut: *path_cut,
-            calls: *calls,
-        }
+        let failed = report.totals.failed_paths.as_ref()?.iter().map(|one| Self {
+            syscall: &one.syscall,
+            errno: Some(&one.errno),
+            path: one.path.as_deref(),
+            base: one.base,
+            is_cut: one.path_cut,
+            calls: one.calls,
+        });
+        let succeeded = report.totals.succeeded_paths.iter().flatten();
+        let succeeded = succeeded
+            .filter(|_| figure.field == Field::Calls)
+            .map(|one| Self {
+                syscall: &one.syscall,
+                errno: None,
+                path: one.path.as_deref(),
+                base: one.base,
+                is_cut: one.path_cut,
+                calls: one.calls,
+            });
+        Some(failed.chain(succeeded).collect())
     }
 }
 
@@ -155,18 +120,11 @@ fn why_open(figure: &Figure, report: &Report) -> Option<String> {
 /// How many of these calls that take a path returned; `None`: unknown.
 fn returned(names: &Names<'_>, report: &Report) -> Option<u64> {
     let totals = &report.totals;
-    let is_meant = |name: &str| names.contains(name) && path_calls().any(|known| known == name);
-    let others = totals
-        .other_syscalls
-        .iter()
-        .flatten()
-        .map(|call| (&call.name, call.sums.calls));
-    let rows = totals.syscalls.iter().map(|call| (&call.name, call.calls));
-    let sum = rows
-        .chain(others)
-        .filter(|(name, _)| is_meant(name))
-        .map(|(_, calls)| calls)
-        .sum();
+    let is_meant =
+        |row: &Syscall| names.contains(&row.name) && path_calls().any(|known| known == row.name);
+    let others = rows_of_other_calls(totals).filter(is_meant);
+    let rows = totals.syscalls.iter().filter(|row| is_meant(row));
+    let sum = rows.map(|row| row.calls).sum::<u64>() + others.map(|row| row.calls).sum::<u64>();
     let are_counted = || {
         report.counted.as_ref().is_some_and(|counted| {
             path_calls()
@@ -196,22 +154,22 @@ pub(super) fn matches(glob: &Glob, one: &OnPath<'_>) -> Match {
 
 /// Why it is not known whether these calls were given such a path.
 fn why_unsure<'a>(unsure: impl Iterator<Item = &'a OnPath<'a>> + Clone) -> String {
-    let which = if unsure.clone().all(|one| one.errno.is_some()) {
-        "failed calls"
-    } else {
-        "calls"
-    };
+    let have_failed = unsure.clone().all(|one| one.errno.is_some());
+    let which = if have_failed { "failed calls" } else { "calls" };
     let unknown = sum(unsure.clone().filter(|one| one.path.is_none()));
     let others = sum(unsure) - unknown;
-    let unknown = (unknown > 0).then(|| format!("the paths of {unknown} {which} are not known"));
-    let others = (others > 0).then(|| {
-        format!("{others} {which} gave a path that may be this one, such as a relative path")
-    });
-    unknown
-        .into_iter()
-        .chain(others)
-        .collect::<Vec<_>>()
-        .join("; ")
+    let reasons = [
+        (
+            unknown,
+            format!("the paths of {unknown} {which} are not known"),
+        ),
+        (
+            others,
+            format!("{others} {which} gave a path that may be this one, such as a relative path"),
+        ),
+    ];
+    let given = reasons.into_iter().filter(|(calls, _)| *calls > 0);
+    given.map(|(_, why)| why).collect::<Vec<_>>().join("; ")
 }
 
 /// `openat "/etc/app.conf": 3 calls failed (ENOENT)`.
@@ -219,11 +177,7 @@ fn line(one: &OnPath<'_>) -> String {
     let path = one
         .path
         .map_or_else(|| "of an unknown path".to_owned(), quote);
-    let calls = if one.calls == 1 {
-        "1 call".to_owned()
-    } else {
-        format!("{} calls", one.calls)
-    };
+    let calls = plural(one.calls, "call");
     let how = one.errno.map_or_else(
         || "succeeded".to_owned(),
         |errno| format!("failed ({errno})"),

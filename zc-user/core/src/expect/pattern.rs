@@ -182,6 +182,16 @@ impl Glob {
         })
     }
 
+    /// How much a path differs from it, as text. A pattern without `/` is compared with the last
+    /// part.
+    pub(super) fn distance(&self, path: &str) -> usize {
+        let compared = match self.is_of_names() {
+            true => path.rsplit('/').next().unwrap_or(path),
+            false => path,
+        };
+        strsim::damerau_levenshtein(&self.text, compared)
+    }
+
     /// Whether it could decide more if it were known where relative paths start.
     pub(super) fn lacks_directory(&self) -> bool {
         self.from_root.is_none() && !self.is_of_names()

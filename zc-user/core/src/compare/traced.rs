@@ -8,7 +8,7 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    report::{Api, Counted, End, Exit, Process, Report, Syscall, Totals},
+    report::{Api, Counted, End, Exit, Report, Syscall, Totals},
     syscall::{Call, Fds, Spec, TABLE},
     transfer::{Transfer, api_of_call},
 };
@@ -108,21 +108,27 @@ impl Work {
                 bytes_per_call: mean_of_calls(&report.totals.syscalls),
             };
         }
-        let (mut moved, one_sided) = moved(report);
+        let mut moved: Vec<ApiBytes> = transfers(report).chain(direct_calls(report)).collect();
         let is_alone = moved.is_empty();
-        let least = moved
-            .iter()
-            .filter_map(|moved| moved.bytes)
-            .fold(0, u64::saturating_add)
-            .max(NOISE_BYTES);
-        let is_work = |side: &&OneSided| match side.bytes() {
-            // The loader reads, but does not write.
-            Some(bytes) => bytes > least || (is_alone && side.side == Side::Written && bytes > 0),
-            None => is_alone,
-        };
-        moved.extend(one_sided.iter().filter(is_work).filter_map(OneSided::moved));
+        let least = sum_of(&moved).unwrap_or(0).max(NOISE_BYTES);
+        let mut is_idle = true;
+        for side in [Side::Read, Side::Written] {
+            let rests = rests(report, side);
+            let sum = sum_of(&rests);
+            let is_work = match sum {
+                // The loader reads, but does not write.
+                Some(0) => false,
+                Some(bytes) => bytes > least || (is_alone && side == Side::Written),
+                None => is_alone,
+            };
+            is_idle &= sum == Some(0);
+            if is_work {
+                // Not a library from which the loader reads a header.
+                let large = |rest: &ApiBytes| is_worth_it(rest.bytes, sum.unwrap_or(0));
+                moved.extend(rests.into_iter().filter(large));
+            }
+        }
         if moved.is_empty() {
-            let is_idle = one_sided.iter().all(|side| side.bytes() == Some(0));
             return Self {
                 apis: is_idle.then(Vec::new),
                 bytes_per_call: None,
@@ -137,6 +143,12 @@ impl Work {
     }
 }
 
+/// The sum of the bytes; `None`: unknown for one of them.
+fn sum_of(all: &[ApiBytes]) -> Option<u64> {
+    let mut bytes = all.iter().map(|moved| moved.bytes);
+    bytes.try_fold(0, |sum: u64, bytes| sum.checked_add(bytes?))
+}
+
 /// Whether every call that moves bytes was counted.
 fn counts_all_data(counted: &Counted) -> bool {
     TABLE
@@ -147,20 +159,6 @@ fn counts_all_data(counted: &Counted) -> bool {
 
 fn moves_bytes(spec: &Spec) -> bool {
     !matches!(spec.fds, Fds::None | Fds::On(_)) || spec.name == "io_uring_enter"
-}
-
-/// What went from one end to another, and then what was only read and only written.
-fn moved(report: &Report) -> (Vec<ApiBytes>, [OneSided; 2]) {
-    let mut moved: Vec<ApiBytes> = transfers(report).chain(direct_calls(report)).collect();
-    let one_sided = [Side::Read, Side::Written].map(|side| OneSided::new(report, side));
-    let [read, written] = one_sided.each_ref().map(|side| side.where_file_is(false));
-    match loop_of(&read, &written) {
-        None => (moved, one_sided),
-        Some(relay) => {
-            moved.push(relay);
-            (moved, one_sided.map(|side| side.where_file_is(true)))
-        }
-    }
 }
 
 fn transfers(report: &Report) -> impl Iterator<Item = ApiBytes> {
@@ -228,20 +226,6 @@ fn mean_of_calls(calls: &[Syscall]) -> Option<f64> {
     mean(sum.0, sum.1)
 }
 
-/// Where the files are unknown, roughly equal bytes in and out are taken as a loop through user
-/// memory. They need not be equal, since a program also reads its libraries and writes messages.
-fn loop_of(read: &OneSided, written: &OneSided) -> Option<ApiBytes> {
-    let (from, to) = (read.bytes()?, written.bytes()?);
-    let is_loop = from > 0 && to > 0 && from / 2 <= to && to / 2 <= from;
-    let calls = read.calls().zip(written.calls());
-    let mean_bytes = calls.and_then(|(reads, writes)| mean(from.checked_add(to)?, reads + writes));
-    is_loop.then(|| ApiBytes {
-        api: Api::ReadWrite.name(),
-        bytes: Some(from.min(to)),
-        mean_bytes,
-    })
-}
-
 /// The names of the APIs that moved more than a negligible share.
 fn ranked(all: &[ApiBytes]) -> Vec<String> {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
@@ -299,116 +283,47 @@ enum Side {
     Written,
 }
 
-/// What a process read from a file, or wrote to it, and is in no transfer.
-#[derive(Debug, Clone)]
-struct Rest {
-    is_file_known: bool,
-    /// `None`: unknown.
-    bytes: Option<u64>,
-    /// The calls; `None`: some of them are part of a transfer.
-    calls: Option<u64>,
-}
-
-impl Rest {
-    fn new(file: Option<&End>, bytes: Option<u64>, calls: u64, in_transfers: u64) -> Self {
-        Self {
-            is_file_known: file.is_some(),
-            bytes: bytes.map(|bytes| bytes.saturating_sub(in_transfers)),
-            calls: (in_transfers == 0).then_some(calls),
+/// What processes read from each file, or wrote to it, and is in no transfer. The API is called
+/// `read` or `write`.
+fn rests(report: &Report, side: Side) -> Vec<ApiBytes> {
+    let mut rests = Vec::new();
+    for process in &report.processes {
+        let mut add = |file: Option<&End>, bytes: Option<u64>, calls| {
+            let ends = |transfer: &&Transfer| {
+                file == Some(match side {
+                    Side::Read => &transfer.from,
+                    Side::Written => &transfer.to,
+                })
+            };
+            let moved = report.transfers_of(process).filter(ends);
+            let moved: u64 = moved.filter_map(|transfer| transfer.bytes).sum();
+            rests.push(ApiBytes {
+                api: side.api(),
+                bytes: bytes.map(|bytes| bytes.saturating_sub(moved)),
+                mean_bytes: bytes.and_then(|bytes| mean(bytes, calls)),
+            });
+        };
+        match side {
+            Side::Read => {
+                let sources = process.sources.iter();
+                sources.for_each(|one| add(one.file.as_ref(), one.read_bytes, one.read_calls));
+            }
+            Side::Written => {
+                let destinations = process.destinations.iter();
+                destinations
+                    .for_each(|one| add(one.file.as_ref(), one.written_bytes, one.written_calls));
+            }
         }
     }
-}
-
-/// The bytes that were read, or written, and are part of no transfer.
-#[derive(Debug, Clone)]
-struct OneSided {
-    side: Side,
-    rests: Vec<Rest>,
-}
-
-impl OneSided {
-    /// One side of a report.
-    fn new(report: &Report, side: Side) -> Self {
-        let rests = report
-            .processes
-            .iter()
-            .flat_map(|process| side.rests(process, report));
-        Self {
-            side,
-            rests: rests.filter(|rest| rest.bytes != Some(0)).collect(),
-        }
-    }
-
-    /// The part with known files, or the part without.
-    fn where_file_is(&self, is_known: bool) -> Self {
-        let mut part = self.clone();
-        part.rests.retain(|rest| rest.is_file_known == is_known);
-        part
-    }
-
-    /// Sum of its bytes; `None` if unknown for some calls.
-    fn bytes(&self) -> Option<u64> {
-        let mut parts = self.rests.iter().map(|rest| rest.bytes);
-        parts.try_fold(0, |sum: u64, bytes| sum.checked_add(bytes?))
-    }
-
-    fn calls(&self) -> Option<u64> {
-        self.rests.iter().map(|rest| rest.calls).sum()
-    }
-
-    /// The same as an API, called `read` or `write`; `None` if there is nothing. The mean size
-    /// leaves out files with a negligible share of the bytes, such as a library from which the
-    /// loader reads a header.
-    fn moved(&self) -> Option<ApiBytes> {
-        let bytes = self.bytes();
-        let mut large = self.clone();
-        large
-            .rests
-            .retain(|rest| is_worth_it(rest.bytes, bytes.unwrap_or(0)));
-        let sums = large.bytes().zip(large.calls());
-        (!self.rests.is_empty()).then(|| ApiBytes {
-            api: match self.side {
-                Side::Read => "read",
-                Side::Written => "write",
-            },
-            bytes,
-            mean_bytes: sums.and_then(|(bytes, calls)| mean(bytes, calls)),
-        })
-    }
+    rests.retain(|rest| rest.bytes != Some(0));
+    rests
 }
 
 impl Side {
-    fn rests(self, process: &Process, report: &Report) -> Vec<Rest> {
-        let in_transfers = |file: Option<&End>| {
-            let ends_there = |transfer: &&Transfer| {
-                file == Some(match self {
-                    Self::Read => &transfer.from,
-                    Self::Written => &transfer.to,
-                })
-            };
-            let there = report.transfers_of(process).filter(ends_there);
-            there.filter_map(|transfer| transfer.bytes).sum()
-        };
+    const fn api(self) -> &'static str {
         match self {
-            Self::Read => {
-                let sources = process.sources.iter().map(|one| {
-                    let file = one.file.as_ref();
-                    Rest::new(file, one.read_bytes, one.read_calls, in_transfers(file))
-                });
-                sources.collect()
-            }
-            Self::Written => {
-                let destinations = process.destinations.iter().map(|one| {
-                    let file = one.file.as_ref();
-                    Rest::new(
-                        file,
-                        one.written_bytes,
-                        one.written_calls,
-                        in_transfers(file),
-                    )
-                });
-                destinations.collect()
-            }
+            Self::Read => "read",
+            Self::Written => "write",
         }
     }
 }
@@ -446,61 +361,42 @@ mod tests {
 
     #[test]
     fn calls_without_files_give_the_api_by_their_bytes() {
-        let reflink = || row("ioctl(FICLONE)");
         let cases = [
             // The call that moved nearly all bytes.
-            (
-                vec![
-                    moved("read", 832),
-                    moved("sendfile", MIB),
-                    moved("write", 20),
-                ],
-                "sendfile",
-            ),
-            (
-                vec![moved("pread64", 832), moved("copy_file_range", MIB)],
-                "copy_file_range",
-            ),
-            // Equal bytes in and out are a loop, whatever the calls.
-            (vec![moved("read", MIB), moved("sendto", MIB)], "read+write"),
-            (
-                vec![
-                    moved("recvfrom", 600),
-                    moved("readv", 400),
-                    moved("write", 1000),
-                ],
-                "read+write",
-            ),
-            // Bytes of one side only.
-            (vec![moved("read", 832), moved("write", MIB)], "write"),
-            (vec![moved("read", MIB), moved("write", 10)], "read"),
+            ("read 832, sendfile 1048576, write 20", "sendfile"),
+            ("pread64 832, copy_file_range 1048576", "copy_file_range"),
+            // Bytes that were only read or only written; few of them may be the loader's.
+            ("read 832, write 1048576", "write"),
+            ("read 1048576, write 10", "read"),
+            ("read 1048576, sendto 1048576", "read, write"),
             // A tenth or more is listed, unknown bytes last.
+            ("splice 600, sendfile 60, vmsplice 20", "splice"),
             (
-                vec![
-                    moved("read", 300),
-                    moved("write", 300),
-                    moved("sendfile", 600),
-                    moved("splice", 20),
-                ],
-                "sendfile, read+write",
+                "splice 600, sendfile 80, vmsplice 75",
+                "splice, sendfile, vmsplice",
             ),
+        ];
+        for (rows, apis) in cases {
+            let rows = rows.split(", ").filter_map(|row| row.split_once(' '));
+            let rows = rows.map(|(name, bytes)| moved(name, bytes.parse().expect("a number")));
+            let rows: Vec<Row> = rows.collect();
+            let text = format!("{rows:?}");
+            assert_eq!(work(&report(rows)).0.as_deref(), Some(apis), "{text}");
+        }
+        let reflink = || row("ioctl(FICLONE)");
+        let failed = row("sendfile").failed(libc::EINVAL, 1);
+        let cases = [
             (vec![reflink().called(1)], "reflink"),
             (
-                vec![moved("read", 9), moved("write", 9), reflink().called(1)],
-                "read+write, reflink",
+                vec![moved("splice", 9), reflink().called(1)],
+                "splice, reflink",
             ),
             // A failed call moved nothing.
             (
                 vec![reflink().failed(libc::EXDEV, 1), moved("sendfile", 9)],
                 "sendfile",
             ),
-            (
-                vec![
-                    row("mmap").called(3),
-                    row("sendfile").failed(libc::EINVAL, 1),
-                ],
-                "",
-            ),
+            (vec![row("mmap").called(3), failed], ""),
             // The operations of io_uring are unseen.
             (
                 vec![moved("read", 832), row("io_uring_enter").called(3)],
@@ -613,11 +509,11 @@ mod tests {
     fn syscalls_counts_every_call_and_bytes_per_call_only_those_that_moved_bytes() {
         let found = Traced::of(report(vec![
             row("read").called(3).bytes(4096),
-            row("write").called(1).bytes(4096),
+            row("write").called(2).bytes(4096),
             row("sendfile").failed(libc::EINVAL, 5),
             row("mmap").called(7).requested(MIB),
         ]));
-        assert_eq!((found.syscalls, found.bytes_per_call), (16, Some(2048.0)));
+        assert_eq!((found.syscalls, found.bytes_per_call), (17, Some(2048.0)));
         let failed = row("read").bytes(0).failed(libc::EIO, 1);
         for without_bytes in [row("mmap").called(7), failed] {
             assert_eq!(Traced::of(report(vec![without_bytes])).bytes_per_call, None);

@@ -153,9 +153,12 @@ fn write_tolerated(page: &mut Page, check: &CheckResult) {
 fn write_figures(page: &mut Page, figures: &Repeatability) {
     /// Limit for the figures that are named; JSON has all.
     const MOST: usize = 12;
-    let show = |name: &str, figure: u64| match is_time(name) {
-        true => units::duration(figure),
-        false => figure.to_string(),
+    let show = |name: &str, figure: u64| {
+        if is_time(name) {
+            units::duration(figure)
+        } else {
+            figure.to_string()
+        }
     };
     // That a call never failed says little.
     let told = figures

@@ -185,9 +185,10 @@ impl Glob {
     /// How much a path differs from it, as text. A pattern without `/` is compared with the last
     /// part.
     pub(super) fn distance(&self, path: &str) -> usize {
-        let compared = match self.is_of_names() {
-            true => path.rsplit('/').next().unwrap_or(path),
-            false => path,
+        let compared = if self.is_of_names() {
+            path.rsplit('/').next().unwrap_or(path)
+        } else {
+            path
         };
         strsim::damerau_levenshtein(&self.text, compared)
     }

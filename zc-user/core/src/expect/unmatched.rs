@@ -73,9 +73,9 @@ fn of_functions(pattern: &FunctionPattern, report: &Report) -> Option<String> {
     if frames().any(|frame| pattern.may_match(frame, &crates)) {
         return None;
     }
-    let named = frames().filter_map(|frame| frame.function.as_deref());
-    let names: BTreeSet<String> = named.flat_map(spellings).collect();
-    let names = names
+    let functions = frames().filter_map(|frame| frame.function.as_deref());
+    let spelled: BTreeSet<String> = functions.flat_map(spellings).collect();
+    let names = spelled
         .iter()
         .map(String::as_str)
         .filter(|name| !name.is_empty());

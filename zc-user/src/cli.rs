@@ -275,8 +275,8 @@ pub struct RunArgs {
     #[arg(long, hide = true)]
     pub succeeded_paths: bool,
 
-    /// Run the command under both backends in turn and compare their counts; the exit status is 1
-    /// if they differ.
+    /// Run the command under both backends in turn and show what differs, as `diff` does; the exit
+    /// status is 1 if they differ.
     #[arg(long, conflicts_with_all = ["backend", "html", "histogram"])]
     pub verify: bool,
 

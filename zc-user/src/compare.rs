@@ -12,7 +12,6 @@ mod timed_run;
 pub use error::CompareError;
 pub use measure::{Progress, measure};
 pub use zctrace_core::compare::{
-    Compared, Comparison, HookLines, Hooks, Input, Measured, OnFailure, Order, Output, Plan,
-    PlanError, Relative, Run, Runs, SCHEMA, Series, Shell, ShellOverhead, Speed, Statistics,
-    Subject, Summary, Timing, Traced, Tracing, Warning, reference_among, subjects,
+    Compared, Comparison, Measured, Plan, PlanError, Relative, Run, Runs, SCHEMA, Series, Shell,
+    ShellOverhead, Speed, Statistics, Subject, Summary, Timing, Traced, Tracing, Warning, subjects,
 };

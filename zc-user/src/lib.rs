@@ -97,7 +97,7 @@ pub use zctrace_capture::{
 pub use zctrace_core::{
     Sysno, diff, expect, histogram,
     report::{self, Report},
-    syscalls, trace, verify,
+    syscalls, trace,
 };
 
 use zctrace_capture::{descendants, toolchain};

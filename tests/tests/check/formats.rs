@@ -46,26 +46,6 @@ fn written(format: &str) -> (TestDir, std::path::PathBuf) {
 }
 
 #[test]
-fn perls_prove_reads_the_tap_output() {
-    let (_dir, file) = written("tap");
-    // Perl knows only version 13. The lines of this output are the same in both versions.
-    let stream = fs::read_to_string(&file).expect("was written");
-    let rest = stream
-        .strip_prefix("TAP version 14\n")
-        .expect("the version comes first");
-    fs::write(&file, format!("TAP version 13\n{rest}")).expect("it belongs to the test");
-    let (passed, said) = read_by(&["prove", "--verbose", "--exec", "cat"], &file);
-    assert!(!passed, "{said}");
-    assert!(
-        said.contains("Failed 1/2 subtests")
-            && said.contains("Failed test:  2")
-            && !said.contains("Parse errors"),
-        "{said}"
-    );
-    assert!(said.contains("ok 1 - holds \\# not"), "{said}");
-}
-
-#[test]
 fn junitparser_reads_the_junit_output() {
     let (_dir, file) = written("junit");
     // The module is a Debian package, so it takes Debian's Python.
@@ -79,19 +59,6 @@ for suite in junitparser.JUnitXml.fromfile(sys.argv[1]):
     assert_eq!(
         said,
         format!("2 1 0\nholds # not \\ <this> | \"that\" []\nfails {failed}\n")
-    );
-}
-
-#[test]
-fn python_reads_the_csv_output() {
-    let (_dir, file) = written("csv");
-    let script = "import csv, sys
-for row in csv.DictReader(open(sys.argv[1])): print(row['check'], '/', row['expectation'], '/', row['verdict'])";
-    let (read, said) = read_by(&["python3", "-c", script], &file);
-    assert!(read, "{said}");
-    assert_eq!(
-        said,
-        "holds # not \\ <this> | \"that\" / exit.code == 0 / holds\nfails / exit.code == 0 / fails\nfails / write.calls == 0 / fails\n"
     );
 }
 
@@ -129,7 +96,7 @@ fn a_failed_export_does_not_hide_a_failed_check() {
     let full = full.to_str().expect("text");
     let failed = run_in(
         dir.path(),
-        &["--export", "json", full, "--export", "csv", "r.csv"],
+        &["--export", "json", full, "--export", "markdown", "r.md"],
     );
     assert_eq!(failed.code, Some(1));
     assert!(
@@ -144,7 +111,7 @@ fn a_failed_export_does_not_hide_a_failed_check() {
         "{}",
         failed.stderr
     );
-    assert!(dir.join("r.csv").exists());
+    assert!(dir.join("r.md").exists());
     let passed = run_in(dir.path(), &["--export", "json", full, "holds*"]);
     assert_eq!(passed.code, Some(2), "{}", passed.text());
 }

@@ -7,7 +7,7 @@ mod output;
 
 use serde_json::Value;
 
-use crate::harness::{Finished, Launch, Program, Zctrace, zctrace};
+use crate::harness::{Finished, Program, Zctrace, zctrace};
 
 /// `zctrace compare` with these options.
 fn compare(options: &[&str]) -> Zctrace {
@@ -45,11 +45,4 @@ fn compared(options: &[&str], commands: &[&str]) -> Value {
 fn read(finished: &Finished) -> Value {
     assert_eq!(finished.stderr, "");
     serde_json::from_str(finished.successful()).expect("JSON")
-}
-
-/// A comparison whose commands write to the stdout of zctrace.
-fn heard(options: &[&str], command: &str) -> Launch {
-    compare(options)
-        .option("--output=inherit")
-        .launch_with(&[command])
 }

@@ -261,6 +261,7 @@ impl Zctrace {
         Refusal::of(self.with_output().launch_with(words))
     }
 
+    /// `compare` has no `--output`.
     fn with_output(self) -> Self {
         let has_output = self.has_option("--output");
         let options: &[&str] = if has_output {

@@ -33,6 +33,18 @@ pub(crate) fn write_only(mut parameters: Parameters) -> Result<()> {
     write_exactly(null.as_fd(), times, &vec![0; size])
 }
 
+/// N times `stat`, `openat`, `fsync` and `close` of this program: calls that move no data.
+pub(crate) fn sync_only(mut parameters: Parameters) -> Result<()> {
+    let times = parameters.count(100)?;
+    parameters.end()?;
+    let program = std::env::current_exe()?;
+    for _ in 0..times {
+        nix::sys::stat::stat(&program)?;
+        File::open(&program)?.sync_all()?;
+    }
+    Ok(())
+}
+
 /// Writes the same bytes `times` times, with one call each.
 pub(crate) fn write_exactly(fd: BorrowedFd<'_>, times: usize, bytes: &[u8]) -> Result<()> {
     for _ in 0..times {

@@ -40,6 +40,7 @@ unknown-numbers                          calls with the numbers 700, 2000, 5000 
 rusage                                   a child with faults, switches and CPU time, and its wait4 rusage
 exec-thread [N [SIZE]]                   a thread that is not the leader executes `workload write N SIZE`
 write [N [SIZE]]                         N writes (100) of SIZE bytes (10) to /dev/null; prints nothing
+sync [N]                                 N times (100) stat, openat, fsync and close
 deep [KIB]                               4 writes to /dev/null on each of two threads, with KIB KiB (16) more on the stack
 bystander                                prints `ready`, then reads and writes until its stdin closes
 exit-code N                              exits with status N
@@ -69,6 +70,7 @@ fn case(name: &str) -> Option<fn(Parameters) -> Result<()>> {
         "rusage" => counters::rusage,
         "exec-thread" => basic::exec_thread,
         "write" => basic::write_only,
+        "sync" => basic::sync_only,
         "deep" => basic::deep,
         "bystander" => basic::bystander,
         "exit-code" => basic::exit_code,

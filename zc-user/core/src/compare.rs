@@ -16,10 +16,7 @@ pub use comparison::{
     Compared, Comparison, Measured, Relative, Run, SCHEMA, Series, ShellOverhead, Speed, Summary,
     Timing, how_it_failed,
 };
-pub use plan::{
-    HookLines, Hooks, Input, OnFailure, Order, Output, Plan, PlanError, Runs, Shell, Subject,
-    Tracing, reference_among, subjects,
-};
+pub use plan::{Plan, PlanError, Runs, Shell, Subject, Tracing, shell_script, subjects};
 pub use statistics::Statistics;
 pub use traced::Traced;
 pub use warning::Warning;

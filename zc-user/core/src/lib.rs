@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! Trace ──transfer──▶ Report ──expect, check──▶ verdicts
-//!                        └─────compare, verify──▶ comparisons
+//!                        └─────diff, compare────▶ comparisons
 //! ```
 //!
 //! Depend on the crate `zctrace` instead: it re-exports everything that is meant for others under
@@ -12,10 +12,10 @@
 
 pub mod check;
 pub mod compare;
-pub mod diff;
 pub mod ended;
 pub mod errno;
 pub mod expect;
+mod figures;
 mod file_uses;
 pub mod histogram;
 pub mod options;
@@ -26,8 +26,13 @@ pub mod text;
 pub mod trace;
 mod transfer;
 pub mod units;
-pub mod verify;
 pub mod words;
 
 pub use ::syscalls::Sysno;
+pub mod diff {
+    //! What changed between two reports.
+
+    pub use crate::figures::diff::{Diff, Outcome, SCHEMA, Side, WayDifference, WaySums};
+}
+
 pub use report::Report;

@@ -66,8 +66,8 @@ pub struct CheckArgs {
     pub baseline: Option<PathBuf>,
 
     /// How far a figure may differ from its baseline: METRIC=10%, METRIC=5, METRIC=ignore; METRIC
-    /// may contain `*`. By default counts must be equal, and times, switches and faults are
-    /// ignored.
+    /// may contain `*`. By default counts must be equal, and times, switches, faults and calls by
+    /// which threads wait for each other are ignored.
     #[arg(long, value_name = "METRIC=T")]
     pub tolerance: Vec<String>,
 
@@ -122,7 +122,7 @@ pub struct CheckArgs {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// Also write the results to a file: json, junit, tap, github, markdown, csv or text. Can be
+    /// Also write the results to a file: json, junit, github, markdown or text. Can be
     /// given several times.
     #[arg(long, num_args = 2, value_names = ["FORMAT", "FILE"])]
     pub export: Vec<String>,

@@ -15,8 +15,8 @@ Examples:
   zctrace diff a.json -- cp in out       and what if the command runs again?
   zctrace report --format json log | zctrace diff a.json -
 
-Calls, errors, bytes and the interfaces that moved the bytes are compared. Times, context switches and page faults \
-are not: they differ in every run.
+All calls, errors, bytes and the interfaces that moved the bytes are compared. What differs in every run is not: times, \
+context switches, page faults, and calls by which threads wait for each other, such as futex.
 
 Exit status: 0 if nothing changed, 1 if something did, 3 if something cannot be compared; 125 if zctrace itself failed.";
 

@@ -104,7 +104,7 @@ fn show(args: &CheckArgs, results: &Results, output: &Output) -> anyhow::Result<
     let is_in_actions = std::env::var_os("GITHUB_ACTIONS").is_some_and(|value| value == "true");
     let has_lines = matches!(
         args.format,
-        CheckFormat::Text | CheckFormat::Tap | CheckFormat::Junit | CheckFormat::Markdown
+        CheckFormat::Text | CheckFormat::Junit | CheckFormat::Markdown
     );
     if is_in_actions && has_lines && matches!(output, Output::Stdout) {
         text = render::escape_workflow_commands(&text);

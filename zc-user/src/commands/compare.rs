@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use zctrace::{
-    compare::{self, Comparison, Plan, Tracing, reference_among, subjects},
+    compare::{self, Comparison, Plan, Tracing, subjects},
     render::{self, CompareFormat},
 };
 
@@ -16,9 +16,7 @@ pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let plan = plan(args)?;
     let exports = open_exports(args)?;
     log_if(args.verbose)?;
-    // A bar would mix with the output of the commands.
-    let mut bar = Bar::new(plan.output != compare::Output::Inherit);
-    let measured = compare::measure(&plan, &mut bar)?;
+    let measured = compare::measure(&plan, &mut Bar::new(true))?;
     let comparison = Comparison::new(&plan, &measured);
     let stdout = Output::Stdout;
     // The files come first: they must not be lost if stdout cannot be written.
@@ -42,22 +40,11 @@ pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
-    let shell = args.shell();
-    let subjects = subjects(&args.commands, &args.name, shell, &args.hooks())?;
     Ok(Plan {
-        reference: args
-            .reference
-            .as_deref()
-            .map(|name| reference_among(&subjects, name))
-            .transpose()?,
-        subjects,
-        shell: shell.clone(),
-        runs: args.runs()?,
+        subjects: subjects(&args.commands, &args.name, args.shell(), &args.prepare)?,
+        shell: args.shell(),
+        runs: args.runs(),
         warmup: args.warmup,
-        order: args.order(),
-        on_failure: args.on_failure(),
-        input: args.input(),
-        output: args.output()?,
         identity: args.user.as_deref().map(find_identity).transpose()?,
         tracing: Tracing {
             backend: args.backend,

@@ -6,11 +6,11 @@ use anyhow::{bail, ensure};
 use rustix::fs::FileType;
 use zctrace::{
     backend::{self, Choice, Listed, OnInterimTrace, OnProgress, RunOptions, Until},
+    diff::{Diff, Outcome},
     launch::{Environment, LaunchOptions, OnTracerExit},
     privileges::AfterAttach,
     render::{self, Format},
     trace::{Exit, Trace},
-    verify::Comparison,
 };
 use zctrace_core::signal;
 
@@ -61,7 +61,8 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     Ok(exit_code(&trace))
 }
 
-/// `zctrace run --verify`: compares both backends. The exit status is 1 if they differ.
+/// `zctrace run --verify`: runs the command under both backends, and shows what differs as `diff`
+/// does. The exit status is 1 if it is known that they differ.
 fn verify(
     options: &RunOptions,
     display: &DisplayArgs,
@@ -72,19 +73,16 @@ fn verify(
     };
     let [ebpf, strace] = [Choice::Ebpf, Choice::Strace]
         .map(|choice| backend::run(choice, options).map(|trace| report_of(&trace, display)));
-    let comparison = Comparison::new(&ebpf?, &strace?);
-    let text = render::verify(&comparison, format, &report_options(display, output));
+    let diff = Diff::new(&ebpf?, &strace?);
+    let text = render::diff(&diff, format, &report_options(display, output));
     output.write(&text)?;
-    if !comparison.equal && is_used_up(&io::stdin()) {
+    let differs = diff.outcome == Outcome::Changed;
+    if differs && is_used_up(&io::stdin()) {
         say(format_args!(
             "the first run may have read what the second needed from stdin; let the command open a file by name instead"
         ));
     }
-    Ok(if comparison.equal {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(1)
-    })
+    Ok(ExitCode::from(u8::from(differs)))
 }
 
 /// Whether bytes that one run reads from it are gone for the next run: a pipe, a socket, or a file

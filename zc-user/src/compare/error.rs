@@ -15,7 +15,7 @@ use crate::{
 pub enum CompareError {
     /// A command failed.
     #[error(
-        "'{name}' {how} in {run}; to go on regardless, add --ignore-failure (-i); to see its output, add --output inherit"
+        "'{name}' {how} in {run}; run it alone to see why, or append `|| true` to it if that does not matter"
     )]
     Failed {
         /// The name of the command.
@@ -25,22 +25,18 @@ pub enum CompareError {
         /// In which run.
         run: String,
     },
-    /// A command of --setup, --prepare, --conclude or --cleanup failed.
+    /// A command of --prepare failed.
     #[error(
-        "the {option} command '{command}' {how}; append `|| true` to it if that does not matter"
+        "the --prepare command '{command}' {how}; append `|| true` to it if that does not matter"
     )]
-    HookFailed {
-        /// The option that the command was given with.
-        option: &'static str,
+    PreparationFailed {
         /// The command.
         command: String,
         /// How it ended.
         how: String,
     },
     /// The shell failed to run an empty command.
-    #[error(
-        "the shell {how} when it was given an empty command; choose another one with --shell, or none with -N"
-    )]
+    #[error("the shell {how} when it was given an empty command; -N uses none")]
     ShellFailed {
         /// How it ended.
         how: String,
@@ -51,14 +47,6 @@ pub enum CompareError {
     /// A command could not be traced.
     #[error(transparent)]
     Trace(RunError),
-    /// A file that commands read from or write to could not be opened.
-    #[error("cannot open '{path}' for the commands: {}", crate::launch::reason(.cause))]
-    Stream {
-        /// Its path.
-        path: String,
-        /// Why not.
-        cause: io::Error,
-    },
     /// A signal asked zctrace to end.
     #[error(transparent)]
     Signal(#[from] SignalError),

@@ -7,14 +7,14 @@ use nix::sys::prctl;
 use tokio::runtime::Runtime;
 
 use zctrace_core::compare::{
-    Measured, OnFailure, Order, Plan, Series, Shell, Subject, Timing, how_it_failed,
+    Measured, Plan, Series, Shell, Subject, Timing, how_it_failed, shell_script,
 };
 
 use super::{error::CompareError, timed_run};
 use crate::{
     backend::{self, Listed, Recorded, RunOptions, Until},
     descendants,
-    launch::{LaunchOptions, OnTracerExit, Signals, Streams, find_program},
+    launch::{LaunchOptions, OnTracerExit, Signals, Stream, Streams, find_program},
     privileges::AfterAttach,
     trace::{Exit, Trace},
 };
@@ -62,43 +62,23 @@ struct Session<'a> {
     signals: Signals,
 }
 
-/// The measurements of one command so far.
-#[derive(Default)]
-struct Measurements {
-    timings: Vec<Timing>,
-    trace: Option<Trace>,
-}
-
 impl Session<'_> {
     fn measure(&mut self) -> Result<Measured, CompareError> {
         for subject in &self.plan.subjects {
             find_program(&subject.words, &LaunchOptions::default())?;
         }
         self.try_backend()?;
-        let shell = if self.plan.shell == Shell::None {
-            Vec::new()
-        } else {
-            self.time_shell()?
+        let shell = match self.plan.shell {
+            Shell::None => Vec::new(),
+            Shell::Sh => self.time_shell()?,
         };
-        let all: Vec<usize> = (0..self.plan.subjects.len()).collect();
-        let mut measurements: Vec<Measurements> =
-            all.iter().map(|_| Measurements::default()).collect();
-        let group_size = if self.plan.order == Order::Interleaved {
-            all.len()
-        } else {
-            1
-        };
-        for group in all.chunks(group_size) {
-            self.measure_group(group, &mut measurements)?;
-        }
-        let series = measurements
+        self.warm_up()?;
+        let timings = self.time_all()?;
+        let traces = self.trace_all()?;
+        let series = timings
             .into_iter()
-            .filter_map(|Measurements { timings, trace }| {
-                Some(Series {
-                    timings,
-                    trace: trace?,
-                })
-            });
+            .zip(traces)
+            .map(|(timings, trace)| Series { timings, trace });
         Ok(Measured {
             shell,
             series: series.collect(),
@@ -107,13 +87,12 @@ impl Session<'_> {
 
     /// Finds out whether anything can be traced here, before minutes go into timing.
     fn try_backend(&self) -> Result<(), CompareError> {
-        let launch = self.launch_options(timed_run::hook_streams(self.plan)?);
-        self.trace(self.plan.shell.script(":"), launch).map(drop)
+        self.trace(shell_script(":")).map(drop)
     }
 
     fn time_shell(&mut self) -> Result<Vec<Timing>, CompareError> {
         self.progress.begin("timing the shell", SHELL_RUNS);
-        let words = self.plan.shell.script("");
+        let words = shell_script("");
         let mut timings = Vec::new();
         for _ in 0..SHELL_RUNS {
             let timing = self.time(&words)?;
@@ -126,107 +105,85 @@ impl Session<'_> {
         Ok(timings)
     }
 
-    /// Measures the commands of a group, which take turns.
-    fn measure_group(
-        &mut self,
-        group: &[usize],
-        measurements: &mut [Measurements],
-    ) -> Result<(), CompareError> {
-        let plan = self.plan;
-        for &index in group {
-            self.hook("--setup", plan.subjects[index].hooks.setup.as_ref())?;
-        }
-        self.warm_up(group)?;
-        self.time_group(group, measurements)?;
-        self.progress.begin("tracing", group.len() as u64);
-        for &index in group {
-            measurements[index].trace = Some(self.trace_subject(&plan.subjects[index])?);
-            self.progress.step(group.len() as u64);
-        }
-        for &index in group {
-            self.hook("--cleanup", plan.subjects[index].hooks.cleanup.as_ref())?;
-        }
-        Ok(())
-    }
-
-    fn warm_up(&mut self, group: &[usize]) -> Result<(), CompareError> {
-        let (plan, steps) = (self.plan, self.plan.warmup * group.len() as u64);
+    fn warm_up(&mut self) -> Result<(), CompareError> {
+        let (plan, steps) = (
+            self.plan,
+            self.plan.warmup * self.plan.subjects.len() as u64,
+        );
         if steps > 0 {
             self.progress.begin("warming up", steps);
         }
         for round in 1..=plan.warmup {
-            for &index in group {
-                self.time_subject(&plan.subjects[index], || format!("warm-up run {round}"))?;
+            for subject in &plan.subjects {
+                self.time_subject(subject, || format!("warm-up run {round}"))?;
                 self.progress.step(steps);
             }
         }
         Ok(())
     }
 
-    fn time_group(
-        &mut self,
-        group: &[usize],
-        measurements: &mut [Measurements],
-    ) -> Result<(), CompareError> {
+    /// Times the commands, which take turns.
+    fn time_all(&mut self) -> Result<Vec<Vec<Timing>>, CompareError> {
         let plan = self.plan;
-        let mut schedule = Schedule::new(group.len());
-        self.progress
-            .begin("timing", plan.runs.min * group.len() as u64);
+        let mut all: Vec<Vec<Timing>> = plan.subjects.iter().map(|_| Vec::new()).collect();
+        let mut schedule = Schedule::new(all.len());
+        self.progress.begin("timing", schedule.total());
         while let Some(turn) = schedule.next() {
-            let index = group[turn];
-            let timings = &mut measurements[index].timings;
-            let (timing, hooks) = self.time_subject(&plan.subjects[index], || {
+            let timings = &mut all[turn];
+            let (timing, preparation) = self.time_subject(&plan.subjects[turn], || {
                 format!("run {}", timings.len() + 1)
             })?;
             if timings.is_empty() {
-                schedule.want(turn, plan.runs.wanted(timing.wall + hooks));
+                schedule.want(turn, plan.runs.wanted(timing.wall + preparation));
             }
             timings.push(timing);
             self.progress.step(schedule.total());
         }
-        Ok(())
+        Ok(all)
     }
 
-    /// Times one run with its --prepare and --conclude commands. Returns also how long these two
-    /// took.
+    fn trace_all(&mut self) -> Result<Vec<Trace>, CompareError> {
+        let plan = self.plan;
+        let steps = plan.subjects.len() as u64;
+        self.progress.begin("tracing", steps);
+        let mut traces = Vec::new();
+        for subject in &plan.subjects {
+            self.prepare(subject)?;
+            let trace = self.trace(subject.words.clone())?;
+            check(trace.exit.unwrap_or(Exit::Code(0)), subject, || {
+                "the traced run".to_owned()
+            })?;
+            traces.push(trace);
+            self.progress.step(steps);
+        }
+        Ok(traces)
+    }
+
+    /// Times one run. Returns also how long its preparation took.
     fn time_subject(
-        &mut self,
+        &self,
         subject: &Subject,
         run: impl Fn() -> String,
     ) -> Result<(Timing, Duration), CompareError> {
-        let mut hooks = self.hook("--prepare", subject.hooks.prepare.as_ref())?;
+        let preparation = self.prepare(subject)?;
         let timing = self.time(&subject.words)?;
-        self.check(timing.exit, &subject.name, run)?;
-        hooks += self.hook("--conclude", subject.hooks.conclude.as_ref())?;
-        Ok((timing, hooks))
+        check(timing.exit, subject, run)?;
+        Ok((timing, preparation))
     }
 
     fn time(&self, words: &[OsString]) -> Result<Timing, CompareError> {
-        let launch = self.launch_options(timed_run::streams(self.plan)?);
+        let launch = self.launch_options()?;
         self.runtime
             .block_on(timed_run::time(words, &launch, &self.signals))
     }
 
-    fn trace_subject(&mut self, subject: &Subject) -> Result<Trace, CompareError> {
-        self.hook("--prepare", subject.hooks.prepare.as_ref())?;
-        let trace = self.trace(
-            subject.words.clone(),
-            self.launch_options(timed_run::streams(self.plan)?),
-        )?;
-        self.check(trace.exit.unwrap_or(Exit::Code(0)), &subject.name, || {
-            "the traced run".to_owned()
-        })?;
-        self.hook("--conclude", subject.hooks.conclude.as_ref())?;
-        Ok(trace)
-    }
-
-    fn trace(&self, command: Vec<OsString>, launch: LaunchOptions) -> Result<Trace, CompareError> {
+    fn trace(&self, command: Vec<OsString>) -> Result<Trace, CompareError> {
         let tracing = &self.plan.tracing;
         let options = RunOptions {
             command,
             selection: tracing.selection.clone(),
             until: Until::RootEnds,
-            launch,
+            launch: self.launch_options()?,
             limits: tracing.limits,
             listed: Listed::All,
             recorded: Recorded::ALL,
@@ -242,45 +199,44 @@ impl Session<'_> {
         Ok(trace)
     }
 
-    /// Runs the command of this option in a shell, if there is one. Returns how long it took.
-    fn hook(&self, option: &'static str, line: Option<&String>) -> Result<Duration, CompareError> {
-        let Some(line) = line else {
+    /// Runs what prepares a run of this command, in a shell. Returns how long it took.
+    fn prepare(&self, subject: &Subject) -> Result<Duration, CompareError> {
+        let Some(line) = &subject.prepare else {
             return Ok(Duration::ZERO);
         };
-        let launch = self.launch_options(timed_run::hook_streams(self.plan)?);
-        let words = self.plan.shell.script(line);
-        let timing = self
-            .runtime
-            .block_on(timed_run::time(&words, &launch, &self.signals))?;
+        let timing = self.time(&shell_script(line))?;
         match how_it_failed(timing.exit) {
             None => Ok(timing.wall),
-            Some(how) => Err(CompareError::HookFailed {
-                option,
+            Some(how) => Err(CompareError::PreparationFailed {
                 command: line.clone(),
                 how,
             }),
         }
     }
 
-    fn launch_options(&self, streams: Streams) -> LaunchOptions {
-        LaunchOptions {
+    fn launch_options(&self) -> io::Result<LaunchOptions> {
+        Ok(LaunchOptions {
             identity: self.plan.identity,
             on_tracer_exit: OnTracerExit::Kill,
-            streams,
+            streams: Streams {
+                stdin: Stream::null()?,
+                stdout: Stream::null()?,
+                stderr: Stream::null()?,
+            },
             ..LaunchOptions::default()
-        }
+        })
     }
+}
 
-    fn check(&self, exit: Exit, name: &str, run: impl Fn() -> String) -> Result<(), CompareError> {
-        match how_it_failed(exit).filter(|_| self.plan.on_failure == OnFailure::Stop) {
-            None => Ok(()),
-            Some(how) => Err(CompareError::Failed {
-                name: name.to_owned(),
-                how,
-                run: run(),
-            }),
-        }
-    }
+/// A command that fails ends the comparison: its figures would be useless.
+fn check(exit: Exit, subject: &Subject, run: impl Fn() -> String) -> Result<(), CompareError> {
+    how_it_failed(exit).map_or(Ok(()), |how| {
+        Err(CompareError::Failed {
+            name: subject.name.clone(),
+            how,
+            run: run(),
+        })
+    })
 }
 
 /// Whose turn it is. Commands take turns; one that needs more runs gets its turns spread evenly

@@ -1,29 +1,20 @@
-//! One timed run without tracing: its standard streams, its time and the resources it used.
+//! One timed run without tracing: its time and the resources it used.
 
 use std::{
     ffi::OsString,
-    fs::{self, File},
     io::{self, PipeReader, PipeWriter, Read as _, Write as _},
-    os::{
-        fd::OwnedFd,
-        unix::{fs::FileTypeExt as _, process::CommandExt as _},
-    },
-    path::Path,
+    os::unix::process::CommandExt as _,
     process::Command,
-    thread,
     time::Duration,
 };
 
 use nix::time::{ClockId, clock_gettime};
 
-use zctrace_core::compare::{Input, Output, Plan, Timing};
+use zctrace_core::compare::Timing;
 
 use super::error::CompareError;
 use crate::{
-    launch::{
-        Child, LaunchError, LaunchOptions, Received, Signals, Stream, Streams, find_program,
-        prepare,
-    },
+    launch::{Child, LaunchError, LaunchOptions, Received, Signals, find_program, prepare},
     trace::Exit,
 };
 
@@ -192,77 +183,8 @@ impl Usage {
     }
 }
 
-/// The standard streams of one run.
-pub(super) fn streams(plan: &Plan) -> Result<Streams, CompareError> {
-    let stdin = match &plan.input {
-        Input::Null => Stream::null()?,
-        Input::File(path) => open_file(path, || File::open(path))?,
-    };
-    let (stdout, stderr) = match &plan.output {
-        Output::Null => (Stream::null()?, Stream::null()?),
-        Output::Pipe => (drained_pipe()?.into(), Stream::null()?),
-        Output::Inherit => (Stream::Inherited, Stream::Inherited),
-        Output::File(path) => (open_file(path, || File::create(path))?, Stream::null()?),
-    };
-    Ok(Streams {
-        stdin,
-        stdout,
-        stderr,
-    })
-}
-
-/// The standard streams of --setup, --prepare and their like: only `--output inherit` shows their
-/// output.
-pub(super) fn hook_streams(plan: &Plan) -> io::Result<Streams> {
-    let output = || {
-        if plan.output == Output::Inherit {
-            Ok(Stream::Inherited)
-        } else {
-            Stream::null()
-        }
-    };
-    Ok(Streams {
-        stdin: Stream::null()?,
-        stdout: output()?,
-        stderr: output()?,
-    })
-}
-
-fn open_file(path: &Path, open: impl Fn() -> io::Result<File>) -> Result<Stream, CompareError> {
-    let file = refuse_fifo(path).and_then(|()| open());
-    file.map(Stream::from)
-        .map_err(|cause| CompareError::Stream {
-            path: path.display().to_string(),
-            cause,
-        })
-}
-
-/// Refuses a FIFO. Opening it would wait for its other end, and ignore signals meanwhile; and its
-/// bytes are there for one run only.
-fn refuse_fifo(path: &Path) -> io::Result<()> {
-    match fs::metadata(path) {
-        Ok(found) if found.file_type().is_fifo() => Err(io::Error::other(
-            "it is a FIFO, whose bytes are there for one run only; name a regular file",
-        )),
-        // Opening it reports anything else that is wrong.
-        _ => Ok(()),
-    }
-}
-
-/// The writing end of a pipe that a thread reads and discards until every writer has closed it.
-fn drained_pipe() -> io::Result<OwnedFd> {
-    let (mut reader, writer) = io::pipe()?;
-    thread::Builder::new()
-        .name("drain".to_owned())
-        .spawn(move || io::copy(&mut reader, &mut io::sink()))?;
-    Ok(writer.into())
-}
-
 #[cfg(test)]
 mod tests {
-    use nix::{sys::stat::Mode, unistd::mkfifo};
-    use zctrace_core::compare::sample;
-
     use super::*;
 
     fn used(factor: u64) -> Usage {
@@ -325,32 +247,5 @@ mod tests {
             after(Usage::EXEC_KIB + 1),
             Some((1001 + Usage::EXEC_KIB) * 1024)
         );
-    }
-
-    #[test]
-    fn a_fifo_is_refused_without_waiting() {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let fifo = dir.path().join("fifo");
-        mkfifo(&fifo, Mode::S_IRWXU).expect("the directory is ours");
-        let (input, output) = (Input::File(fifo.clone()), Output::File(fifo.clone()));
-        for plan in [
-            Plan {
-                input,
-                ..sample::plan(1)
-            },
-            Plan {
-                output,
-                ..sample::plan(1)
-            },
-        ] {
-            let Err(error) = streams(&plan) else {
-                panic!("it was opened")
-            };
-            let error = error.to_string();
-            assert!(
-                error.contains(&fifo.display().to_string()) && error.contains("a FIFO"),
-                "{error}"
-            );
-        }
     }
 }

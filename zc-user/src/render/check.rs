@@ -1,11 +1,10 @@
-//! `zctrace check`: the results for a person, and in the formats for CI: `JUnit`'s XML, the Test
-//! Anything Protocol, annotations of GitHub Actions, Markdown, CSV.
+//! `zctrace check`: the results for a person, and in the formats for CI: `JUnit`'s XML, annotations
+//! of GitHub Actions, Markdown.
 
-use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use clap::ValueEnum;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
-use serde::Serialize;
 
 use super::{
     markdown::{cell, escape_markdown, table_row},
@@ -13,7 +12,9 @@ use super::{
     text::{escape, json},
 };
 use crate::{
-    check::{CheckResult, Difference, DifferenceState, Repeatability, Results, Status, is_time},
+    check::{
+        CheckResult, Difference, DifferenceState, Repeatability, Results, Status, Varying, is_time,
+    },
     expect::{Finding, Verdict},
     units::{self, UNKNOWN},
 };
@@ -31,14 +32,10 @@ pub enum CheckFormat {
     Json,
     /// `JUnit`'s XML, as GitLab and Jenkins read it.
     Junit,
-    /// The Test Anything Protocol, version 14.
-    Tap,
     /// Annotations of GitHub Actions; there, `text` adds them by itself.
     Github,
     /// GitHub's Markdown, for a comment or a job summary.
     Markdown,
-    /// A line for each expectation.
-    Csv,
 }
 
 /// The results in this format. They end in a newline.
@@ -47,10 +44,8 @@ pub fn check(results: &Results, format: CheckFormat, options: &Options) -> Strin
         CheckFormat::Text => page(results, options),
         CheckFormat::Json => json(results),
         CheckFormat::Junit => junit(results),
-        CheckFormat::Tap => tap(results),
         CheckFormat::Github => annotations(results),
         CheckFormat::Markdown => markdown(results),
-        CheckFormat::Csv => csv(results),
     }
 }
 
@@ -156,51 +151,44 @@ fn write_tolerated(page: &mut Page, check: &CheckResult) {
 }
 
 fn write_figures(page: &mut Page, figures: &Repeatability) {
-    let range = |name: &str, min: u64, max: u64| {
+    /// Limit for the figures that are named; JSON has all.
+    const MOST: usize = 12;
+    let show = |name: &str, figure: u64| {
         if is_time(name) {
-            format!("{name} {}..{}", units::duration(min), units::duration(max))
+            units::duration(figure)
         } else {
-            format!("{name} {min}..{max}")
+            figure.to_string()
         }
     };
-    let varying: Vec<String> = figures
-        .varying
-        .iter()
-        .map(|figure| range(&figure.name, figure.min, figure.max))
-        .collect();
-    let one = |name: &str, figure: u64| {
-        if is_time(name) {
-            format!("{name} {}", units::duration(figure))
-        } else {
-            format!("{name} {figure}")
-        }
-    };
-    let same: Vec<String> = figures
+    // That a call never failed says little.
+    let told = figures
         .same
         .iter()
-        .map(|(name, &figure)| one(name, figure))
+        .filter(|(name, figure)| **figure > 0 || !name.ends_with(".errors"));
+    let mut same: Vec<String> = told
+        .map(|(name, &figure)| format!("{name} {}", show(name, figure)))
         .collect();
+    let more = same.len().saturating_sub(MOST);
+    same.truncate(MOST);
+    same.extend((more > 0).then(|| format!("and {more} more")));
     let bound = if figures.exact {
         ""
     } else {
         " (others are lower bounds)"
     };
-    page.flow(
-        2,
-        &words(
-            &format!(
-                "the same in all {} runs{bound}: {}",
-                figures.runs,
-                same.join(", ")
-            ),
-            Style::Faint,
-        ),
-    );
+    let runs = figures.runs;
+    let line = format!("the same in all {runs} runs{bound}: {}", same.join(", "));
+    page.flow(2, &words(&line, Style::Faint));
+    let varying: Vec<String> = figures
+        .varying
+        .iter()
+        .map(|Varying { name, min, max }| {
+            format!("{name} {}..{}", show(name, *min), show(name, *max))
+        })
+        .collect();
     if !varying.is_empty() {
-        page.flow(
-            2,
-            &words(&format!("varying: {}", varying.join(", ")), Style::Faint),
-        );
+        let line = format!("varying: {}", varying.join(", "));
+        page.flow(2, &words(&line, Style::Faint));
     }
 }
 
@@ -394,45 +382,6 @@ fn non_success(kind: NonSuccessKind, check: &CheckResult) -> TestCaseStatus {
     status
 }
 
-/// The Test Anything Protocol, version 14 (testanything.org): a test point for each check.
-fn tap(results: &Results) -> String {
-    let mut text = format!("TAP version 14\n1..{}\n", results.checks.len());
-    for (number, check) in (1..).zip(&results.checks) {
-        test_point(&mut text, number, check).expect("memory takes it");
-    }
-    if let Some(signal) = &results.interrupted {
-        writeln!(text, "Bail out! interrupted by {signal}").expect("memory takes it");
-    }
-    text
-}
-
-fn test_point(text: &mut String, number: usize, check: &CheckResult) -> std::fmt::Result {
-    let ok = if check.status == Status::Passed {
-        "ok"
-    } else {
-        "not ok"
-    };
-    writeln!(text, "{ok} {number} - {}", description(&check.name))?;
-    if check.status == Status::Passed {
-        return Ok(());
-    }
-    // A literal block of YAML: its text needs no escaping.
-    writeln!(
-        text,
-        "  ---\n  status: {}\n  message: |",
-        check.status.name()
-    )?;
-    problem_text(check)
-        .lines()
-        .try_for_each(|line| writeln!(text, "    {line}"))?;
-    writeln!(text, "  ...")
-}
-
-/// A name on one line, in which nothing is taken for a directive.
-fn description(name: &str) -> String {
-    escape(name).replace('\\', r"\\").replace('#', r"\#")
-}
-
 /// Annotations that GitHub Actions shows beside the log: a workflow command for each check that did
 /// not pass.
 pub fn annotations(results: &Results) -> String {
@@ -568,63 +517,4 @@ fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}text\n{text}\n{fence}\n")
-}
-
-/// A line of CSV. The fields are the columns.
-#[derive(Serialize)]
-struct CsvLine<'a> {
-    check: &'a str,
-    status: &'static str,
-    expectation: &'a str,
-    verdict: &'static str,
-    found: String,
-    error: &'a str,
-    backend: &'a str,
-    run: Option<usize>,
-    runs: usize,
-    duration_ns: u64,
-}
-
-/// CSV: a line for each expectation, and one for each check without expectations.
-fn csv(results: &Results) -> String {
-    let mut writer = ::csv::Writer::from_writer(Vec::new());
-    for line in results.checks.iter().flat_map(csv_lines) {
-        writer
-            .serialize(line)
-            .expect("a line is flat, and memory takes it");
-    }
-    let bytes = writer.into_inner().expect("memory takes it");
-    String::from_utf8(bytes).expect("made of text")
-}
-
-fn csv_lines(check: &CheckResult) -> Vec<CsvLine<'_>> {
-    let line = || CsvLine {
-        check: &check.name,
-        status: check.status.name(),
-        expectation: "",
-        verdict: "",
-        found: String::new(),
-        error: check.error.as_deref().unwrap_or_default(),
-        backend: check.backend.as_deref().unwrap_or_default(),
-        run: None,
-        runs: check.runs,
-        duration_ns: check.duration_ns,
-    };
-    if check.expectations.is_empty() {
-        return vec![line()];
-    }
-    let of = check.expectations.iter().map(|result| CsvLine {
-        expectation: &result.outcome.expectation,
-        verdict: result.outcome.verdict.name(),
-        found: result
-            .outcome
-            .findings
-            .iter()
-            .map(|finding: &Finding| finding.found.as_str())
-            .collect::<Vec<_>>()
-            .join("; "),
-        run: Some(result.run),
-        ..line()
-    });
-    of.collect()
 }

@@ -1,11 +1,9 @@
-//! `zctrace compare`: commands side by side, as a page for a person, as JSON, as CSV, as a Markdown
-//! table.
+//! `zctrace compare`: commands side by side, as a page for a person, as JSON, as a Markdown table.
 
 mod figures;
 
 use clap::ValueEnum;
 use comfy_table::{ColumnConstraint, Width};
-use serde::Serialize;
 use textwrap::WordSplitter;
 
 use self::figures::{FIGURES, FigureFormat, doubts, remarks};
@@ -31,8 +29,6 @@ pub enum CompareFormat {
     Table,
     /// All figures of all runs; times in seconds.
     Json,
-    /// A line for each command; times in seconds, sizes in bytes.
-    Csv,
     /// A table for a web page.
     Markdown,
 }
@@ -42,7 +38,6 @@ pub fn compare(comparison: &Comparison, format: CompareFormat, options: &Options
     match format {
         CompareFormat::Table => page(comparison, options),
         CompareFormat::Json => json(comparison),
-        CompareFormat::Csv => csv(comparison),
         CompareFormat::Markdown => markdown(comparison),
     }
 }
@@ -95,14 +90,10 @@ fn page(comparison: &Comparison, options: &Options) -> String {
     page.finish()
 }
 
-/// What the traced run of each command did differently from that of the reference, as `zctrace
+/// What the traced run of each command did differently from that of the first one, as `zctrace
 /// diff` shows it.
 fn write_all_changes(page: &mut Page, comparison: &Comparison) {
-    let Some(reference) = comparison
-        .commands
-        .get(comparison.reference)
-        .map(figures::name)
-    else {
+    let Some(first) = comparison.commands.first().map(figures::name) else {
         return;
     };
     for command in &comparison.commands {
@@ -112,15 +103,15 @@ fn write_all_changes(page: &mut Page, comparison: &Comparison) {
         let name = figures::name(command);
         page.gap();
         let (answer, style) = diff::answer(changes);
-        let mut title = words(&format!("from {reference} to {name}:"), Style::Heading);
+        let mut title = words(&format!("from {first} to {name}:"), Style::Heading);
         title.extend(words(&answer, style));
         page.flow(0, &title);
-        let titles = [&reference, &name].map(|name| text::shorten(name, CHANGES_WIDTH));
+        let titles = [&first, &name].map(|name| text::shorten(name, CHANGES_WIDTH));
         diff::write_changes(page, changes, titles.each_ref().map(|title| &**title));
     }
 }
 
-/// Which command is how much faster or slower than the others.
+/// Which command is how much faster than the others.
 fn write_summary(page: &mut Page, comparison: &Comparison, figure_format: &FigureFormat) {
     let name = |index: usize| {
         comparison
@@ -158,18 +149,12 @@ fn write_summary(page: &mut Page, comparison: &Comparison, figure_format: &Figur
         );
     }
     for speed in different {
-        let (style, direction) = if speed.is_faster {
-            (Style::Good, "faster")
-        } else {
-            (Style::Bad, "slower")
-        };
-        let mut pieces = words(&format!("{} {direction}", times(speed)), style);
+        let mut pieces = words(&format!("{} faster", times(speed)), Style::Good);
         pieces.extend(words(&format!("than {}", name(speed.other)), Style::Plain));
         page.flow(2, &pieces);
     }
     for speed in alike {
         let subject = name(summary.subject);
-        let direction = if speed.is_faster { "faster" } else { "slower" };
         let mut pieces = words(
             &format!(
                 "no difference found between {subject} and {}",
@@ -178,7 +163,7 @@ fn write_summary(page: &mut Page, comparison: &Comparison, figure_format: &Figur
             Style::Heading,
         );
         pieces.extend(words(
-            &format!("({subject} {} {direction})", times(speed)),
+            &format!("({subject} {} faster)", times(speed)),
             Style::Plain,
         ));
         page.flow(0, &pieces);
@@ -323,74 +308,4 @@ fn markdown(comparison: &Comparison) -> String {
             .map(|doubt| format!("- warning: {}", escape_markdown(doubt))),
     );
     lines.join("\n") + "\n"
-}
-
-/// A line of CSV. The fields are the columns.
-#[derive(Debug, Serialize)]
-struct CsvLine<'a> {
-    name: &'a str,
-    command: &'a str,
-    runs: usize,
-    time_mean_s: f64,
-    time_stddev_s: Option<f64>,
-    time_median_s: f64,
-    time_min_s: f64,
-    time_max_s: f64,
-    relative_percent: Option<f64>,
-    relative_error_percent: Option<f64>,
-    user_s: f64,
-    system_s: f64,
-    cpu_percent: Option<f64>,
-    syscalls: u64,
-    bytes_per_call: Option<f64>,
-    voluntary_switches: f64,
-    involuntary_switches: f64,
-    minor_faults: f64,
-    major_faults: f64,
-    peak_memory_bytes: Option<u64>,
-    api: Option<String>,
-    exact: bool,
-}
-
-/// CSV: a line for each command, times in seconds, sizes in bytes. Unknown figures are empty.
-fn csv(comparison: &Comparison) -> String {
-    let mut writer = ::csv::Writer::from_writer(Vec::new());
-    for command in &comparison.commands {
-        writer
-            .serialize(CsvLine::of(command))
-            .expect("a line is flat, and memory takes it");
-    }
-    let bytes = writer.into_inner().expect("memory takes it");
-    String::from_utf8(bytes).expect("made of text")
-}
-
-impl<'a> CsvLine<'a> {
-    fn of(command: &'a Compared) -> Self {
-        Self {
-            name: &command.name,
-            command: &command.command,
-            runs: command.runs.len(),
-            time_mean_s: command.time_s.mean,
-            time_stddev_s: command.time_s.stddev,
-            time_median_s: command.time_s.median,
-            time_min_s: command.time_s.min,
-            time_max_s: command.time_s.max,
-            relative_percent: command.relative.map(|relative| relative.percent),
-            relative_error_percent: command
-                .relative
-                .and_then(|relative| relative.relative_error_percent),
-            user_s: command.user_s,
-            system_s: command.system_s,
-            cpu_percent: command.cpu_percent,
-            syscalls: command.traced.syscalls,
-            bytes_per_call: command.traced.bytes_per_call,
-            voluntary_switches: command.voluntary_switches,
-            involuntary_switches: command.involuntary_switches,
-            minor_faults: command.minor_faults,
-            major_faults: command.major_faults,
-            peak_memory_bytes: command.peak_memory_bytes,
-            api: command.traced.apis.as_ref().map(|apis| apis.join(", ")),
-            exact: command.traced.exact,
-        }
-    }
 }

@@ -4,8 +4,8 @@
 //! - Reports: `table.rs` with `head.rs`, `programs.rs`, `transfers.rs`, `section.rs`, `latency.rs`
 //!   and `files.rs`; `markdown.rs`; `csv.rs`; `firefox.rs`, a profile; `html.rs` with `html/`, a
 //!   page with pictures. JSON is the model.
-//! - `check.rs`, `compare.rs`, `diff.rs`, `doctor.rs`, `verify.rs`: what these subcommands and
-//!   `--verify` show.
+//! - `check.rs`, `compare.rs`, `diff.rs`, `doctor.rs`: what these subcommands show, and
+//!   `--verify`, which is a diff.
 //! - `page.rs`, `columns.rs`, `text.rs`: what pages and tables are made of.
 
 mod callers;
@@ -28,7 +28,6 @@ mod section;
 mod table;
 mod text;
 mod transfers;
-mod verify;
 
 use clap::ValueEnum;
 
@@ -37,7 +36,7 @@ pub use compare::{CompareFormat, compare};
 pub use page::{Bars, Options};
 pub use text::{command_line, escape, json};
 
-use crate::{diff::Diff, doctor::Diagnosis, report::Report, verify::Comparison};
+use crate::{diff::Diff, doctor::Diagnosis, report::Report};
 
 /// A format of reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -59,8 +58,7 @@ pub enum Format {
     Firefox,
 }
 
-/// A format of what is not a report: the results of `--verify` and `diff`, the diagnosis of the
-/// doctor.
+/// A format of what is not a report: what `diff` and `--verify` found, the diagnosis of the doctor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum PlainFormat {
     /// Text for a person.
@@ -97,14 +95,6 @@ pub fn render(report: &Report, format: Format, options: &Options) -> String {
 /// it draws is limited, and it says what it leaves out.
 pub fn html(report: &Report) -> String {
     html::render(report)
-}
-
-/// The comparison of two backends in this format. It ends in a newline.
-pub fn verify(comparison: &Comparison, format: PlainFormat, options: &Options) -> String {
-    match format {
-        PlainFormat::Table => verify::render(comparison, options),
-        PlainFormat::Json => json(comparison),
-    }
 }
 
 /// What changed between two reports, in this format. It ends in a newline.

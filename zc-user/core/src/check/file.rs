@@ -16,12 +16,10 @@ use toml::{
     de::{DeTable, DeValue, ValueDeserializer},
 };
 
-use super::{
-    baseline::{Tolerance, Tolerances},
-    plan::{Baseline, Check, Content, Place, PreparedFile, ReportCommand},
-};
+use super::plan::{Baseline, Check, Content, Place, PreparedFile, ReportCommand};
 use crate::{
     expect::{Expectation, Inferred, pointer, size_bytes},
+    figures::tolerance::{Tolerance, Tolerances},
     options::Choice,
     syscalls::Selection,
     words::Word,

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{
-    baseline::{Difference, State, differences},
-    figures::{Repeatability, repeatability},
-    plan::{Baseline, Check, Place, ReportCommand},
-};
+use super::plan::{Baseline, Check, Place, ReportCommand};
 use crate::{
     expect::{Expectation, Inferred, Outcome, Verdict},
+    figures::{
+        comparison::{Difference, DifferenceState, differences},
+        reading::{Repeatability, repeatability},
+    },
     options::Choice,
     report::Report,
     text::command_line,
@@ -270,11 +270,11 @@ fn status(
             .iter()
             .any(|difference| difference.state == state)
     };
-    if any(Verdict::Fails) || differs(State::Beyond) {
+    if any(Verdict::Fails) || differs(DifferenceState::Beyond) {
         Status::Failed
     } else if error.is_some() {
         Status::CouldNotRun
-    } else if any(Verdict::Inconclusive) || differs(State::Unknown) {
+    } else if any(Verdict::Inconclusive) || differs(DifferenceState::Unknown) {
         Status::Inconclusive
     } else {
         Status::Passed
@@ -327,7 +327,11 @@ fn most_different(baseline: &Baseline, reports: &[&Report]) -> Vec<Difference> {
                 .filter(|difference| difference.state == state)
                 .count()
         };
-        (of(State::Beyond), of(State::Unknown), found.len())
+        (
+            of(DifferenceState::Beyond),
+            of(DifferenceState::Unknown),
+            found.len(),
+        )
     };
     all.max_by_key(weight).unwrap_or_default()
 }

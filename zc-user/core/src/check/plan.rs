@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
-use super::baseline::Tolerances;
 use crate::{
     expect::{Expectation, Inferred, duration},
+    figures::tolerance::Tolerances,
     options::{Choice, SampledCalls},
     report::Report,
     syscalls::Selection,

@@ -6,9 +6,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::{
-    Order, Plan, Subject, Traced, Warning,
+    Plan, Subject, Traced, Warning,
     statistics::{Ratio, Statistics, mean},
-    warning::Precautions,
 };
 use crate::{
     diff::Diff,
@@ -84,16 +83,10 @@ pub struct Comparison {
     pub arch: Option<String>,
     /// When the first command was traced, RFC 3339.
     pub traced_at: Option<String>,
-    /// Whether the commands ran in turn, instead of all runs of one before those of the next.
-    pub interleaved: bool,
     /// What a shell with an empty command takes. It is subtracted from all times. `None` without a
     /// shell.
     pub shell: Option<ShellOverhead>,
-    /// Index of the command that is 100 %.
-    pub reference: usize,
-    /// Whether the user chose the reference.
-    pub reference_is_chosen: bool,
-    /// The commands, in the order in which they were given.
+    /// The commands, in the order in which they were given. The first one is 100 %.
     pub commands: Vec<Compared>,
 }
 
@@ -116,11 +109,9 @@ pub struct Compared {
     pub name: String,
     /// Its command line.
     pub command: String,
-    /// Whether it is the one that is 100 %.
-    pub is_reference: bool,
     /// Wall time.
     pub time_s: Statistics,
-    /// Its mean time relative to that of the reference; `None` if one of the two is 0.
+    /// Its mean time relative to that of the first one; `None` if one of the two is 0.
     pub relative: Option<Relative>,
     /// Mean CPU time in user mode.
     pub user_s: f64,
@@ -143,8 +134,7 @@ pub struct Compared {
     pub peak_memory_bytes: Option<u64>,
     /// Its traced run.
     pub traced: Traced,
-    /// What differs from the traced run of the reference to its own; `None` for the reference
-    /// itself.
+    /// What differs from the traced run of the first one to its own; `None` for that itself.
     pub changes: Option<Diff>,
     /// Why its figures may be unreliable.
     pub warnings: Vec<Warning>,
@@ -152,13 +142,13 @@ pub struct Compared {
     pub runs: Vec<Run>,
 }
 
-/// A time relative to that of the reference.
+/// A time relative to that of the first command.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Relative {
-    /// The reference is 100.
+    /// The first command is 100.
     pub percent: f64,
-    /// Its standard deviation, in percent of it, by propagation of errors; `None` for the reference
-    /// itself, and if the deviation of one of the two times is unknown.
+    /// Its standard deviation, in percent of it, by propagation of errors; `None` for the first
+    /// command itself, and if the deviation of one of the two times is unknown.
     pub relative_error_percent: Option<f64>,
 }
 
@@ -189,7 +179,6 @@ impl Comparison {
     /// Compares the measurements of a plan.
     pub fn new(plan: &Plan, measured: &Measured) -> Self {
         let shell = ShellOverhead::of(&measured.shell);
-        let reference = plan.reference.unwrap_or(0);
         let traces: Vec<_> = measured
             .series
             .iter()
@@ -199,12 +188,7 @@ impl Comparison {
         let changes: Vec<Option<Diff>> = traces
             .iter()
             .enumerate()
-            .map(|(index, report)| {
-                traces
-                    .get(reference)
-                    .filter(|_| index != reference)
-                    .map(|before| Diff::new(before, report))
-            })
+            .map(|(index, report)| (index > 0).then(|| Diff::new(&traces[0], report)))
             .collect();
         let mut comparison = Self {
             schema: SCHEMA,
@@ -212,10 +196,7 @@ impl Comparison {
             kernel: first.and_then(|report| report.kernel.clone()),
             arch: first.and_then(|report| report.arch.clone()),
             traced_at: first.and_then(|report| report.started_at.clone()),
-            interleaved: plan.order == Order::Interleaved,
             shell,
-            reference,
-            reference_is_chosen: plan.reference.is_some(),
             commands: Vec::new(),
         };
         let series = plan
@@ -225,30 +206,24 @@ impl Comparison {
             .zip(traces.into_iter().zip(changes));
         let compared = |((subject, series), (report, changes))| Compared {
             changes,
-            ..Compared::of(plan, subject, series, shell, report)
+            ..Compared::of(subject, series, shell, report)
         };
         comparison.commands = series.map(compared).collect();
         comparison.relate();
         comparison
     }
 
-    /// Fills in every time relative to that of the reference.
+    /// Fills in every time relative to that of the first command.
     fn relate(&mut self) {
-        let Some(reference) = self
-            .commands
-            .get(self.reference)
-            .map(|command| command.time_s)
-        else {
+        let Some(first) = self.commands.first().map(|command| command.time_s) else {
             return;
         };
         for (index, command) in self.commands.iter_mut().enumerate() {
-            command.is_reference = index == self.reference;
-            let is_reference = command.is_reference;
-            command.relative = Ratio::of(&command.time_s, &reference).map(|ratio| Relative {
+            command.relative = Ratio::of(&command.time_s, &first).map(|ratio| Relative {
                 percent: ratio.value * 100.0,
                 relative_error_percent: ratio
                     .relative_error
-                    .filter(|_| !is_reference)
+                    .filter(|_| index > 0)
                     .map(|error| error * 100.0),
             });
         }
@@ -275,7 +250,6 @@ impl ShellOverhead {
 
 impl Compared {
     fn of(
-        plan: &Plan,
         subject: &Subject,
         series: &Series,
         shell: Option<ShellOverhead>,
@@ -292,27 +266,13 @@ impl Compared {
         let (user_s, system_s) = (mean(|run| run.user_s), mean(|run| run.system_s));
         let beside_shell = shell.and_then(|shell| Warning::of_shell(&times, shell.time_s));
         let is_timed = statistics.mean > 0.0 && beside_shell.is_none();
-        let precautions = Precautions {
-            warmup: plan.warmup > 0,
-            prepare: subject.hooks.prepare.is_some(),
-        };
-        let failures = series
-            .timings
-            .iter()
-            .filter(|timing| how_it_failed(timing.exit).is_some())
-            .count();
         let warnings = [
             beside_shell,
-            Warning::of_outliers(&times, statistics.median, precautions),
-            (failures > 0).then_some(Warning::IgnoredFailures {
-                failures,
-                runs: runs.len(),
-            }),
+            Warning::of_outliers(&times, statistics.median),
         ];
         Self {
             name: subject.name.clone(),
             command: subject.line.clone(),
-            is_reference: false,
             time_s: statistics,
             relative: None,
             user_s,
@@ -370,21 +330,18 @@ fn count(count: u64) -> f64 {
 /// Which command is how much faster than the others: what users came for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// Index of the command that is compared: the reference if the user named one, else the
-    /// fastest.
+    /// Index of the command that is compared: the fastest.
     pub subject: usize,
     /// All others, those that it beats by most first.
     pub others: Vec<Speed>,
 }
 
-/// The speed of a command compared with another.
+/// How many times faster the fastest command is than another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Speed {
     /// Index of the other.
     pub other: usize,
-    /// Whether it is faster than the other; else it is slower.
-    pub is_faster: bool,
-    /// How many times faster or slower; at least 1.
+    /// How many times faster; at least 1.
     pub times: f64,
     /// Its standard deviation, by propagation of errors; `None` if that of one of the times is
     /// unknown.
@@ -401,12 +358,7 @@ impl Summary {
             .map(|command| &command.time_s)
             .collect();
         let by_time = |&a: &usize, &b: &usize| times[a].mean.total_cmp(&times[b].mean);
-        let fastest = (0..times.len()).min_by(by_time);
-        let subject = if comparison.reference_is_chosen {
-            comparison.reference
-        } else {
-            fastest?
-        };
+        let subject = (0..times.len()).min_by(by_time)?;
         let mut order: Vec<usize> = (0..times.len()).filter(|&index| index != subject).collect();
         order.sort_by(by_time);
         let others = order
@@ -425,15 +377,9 @@ impl Speed {
     }
 
     fn of(other: usize, of_other: &Statistics, of_subject: &Statistics) -> Option<Self> {
-        let is_faster = of_subject.mean <= of_other.mean;
-        let ratio = if is_faster {
-            Ratio::of(of_other, of_subject)
-        } else {
-            Ratio::of(of_subject, of_other)
-        }?;
+        let ratio = Ratio::of(of_other, of_subject)?;
         Some(Self {
             other,
-            is_faster,
             times: ratio.value,
             stddev: ratio.relative_error.map(|error| error * ratio.value),
         })
@@ -463,22 +409,18 @@ mod tests {
     }
 
     #[test]
-    fn times_are_relative_to_the_reference() {
-        let percents = |reference| -> Vec<_> {
-            let comparison = sample::comparison(&[timed(&[40, 40]), timed(&[10, 10])], reference);
-            comparison
-                .commands
-                .iter()
-                .map(|command| command.relative.expect("no zero").percent.round())
-                .collect()
-        };
-        assert_eq!(percents(None), [100.0, 25.0]);
-        assert_eq!(percents(Some(1)), [400.0, 100.0]);
+    fn times_are_relative_to_the_first_command() {
+        let comparison = sample::comparison(&[timed(&[40, 40]), timed(&[10, 10])]);
+        let percents = comparison
+            .commands
+            .iter()
+            .map(|command| command.relative.expect("no zero").percent.round());
+        assert_eq!(percents.collect::<Vec<_>>(), [100.0, 25.0]);
     }
 
     #[test]
-    fn the_reference_itself_has_no_error() {
-        let comparison = sample::comparison(&[timed(&[38, 40, 42]), timed(&[10, 10, 10])], None);
+    fn the_first_command_itself_has_no_error() {
+        let comparison = sample::comparison(&[timed(&[38, 40, 42]), timed(&[10, 10, 10])]);
         let errors: Vec<_> = comparison
             .commands
             .iter()
@@ -520,10 +462,7 @@ mod tests {
                 .cpu_percent
                 .map(|cpu| (cpu - 60.0).abs() < 1e-9)
         };
-        assert_eq!(
-            is_60(sample::comparison(&[timed(&[40, 60])], None)),
-            Some(true)
-        );
+        assert_eq!(is_60(sample::comparison(&[timed(&[40, 60])])), Some(true));
         let in_shell = |runs: &[u64]| is_60(sample::comparison_with_shell(&[timed(runs)], &[2, 2]));
         assert_eq!(
             [
@@ -537,7 +476,7 @@ mod tests {
 
     #[test]
     fn no_time_has_no_cpu_share_and_no_ratio() {
-        let comparison = sample::comparison(&[timed(&[0]), timed(&[10])], None);
+        let comparison = sample::comparison(&[timed(&[0]), timed(&[10])]);
         assert_eq!(comparison.commands[0].cpu_percent, None);
         assert!(
             comparison
@@ -547,26 +486,11 @@ mod tests {
         );
     }
 
-    #[test]
-    fn ignored_failures_are_a_warning() {
-        let mut series = timed(&[10, 10, 10]);
-        series.timings[1].exit = Exit::Code(3);
-        let comparison = sample::comparison(&[series], None);
-        assert_eq!(
-            comparison.commands[0].warnings,
-            [Warning::IgnoredFailures {
-                failures: 1,
-                runs: 3
-            }]
-        );
-        assert_eq!(comparison.commands[0].runs[1].exit.code, Some(3));
-    }
-
-    /// The compared command, then the others with whether it is faster and how many times.
-    fn summary(comparison: &Comparison) -> Option<Vec<(usize, bool, f64)>> {
+    /// The fastest command, then the others with how many times faster it is.
+    fn summary(comparison: &Comparison) -> Option<Vec<(usize, f64)>> {
         Summary::of(comparison).map(|summary| {
-            let of = |speed: &Speed| (speed.other, speed.is_faster, speed.times);
-            std::iter::once((summary.subject, true, 1.0))
+            let of = |speed: &Speed| (speed.other, speed.times);
+            std::iter::once((summary.subject, 1.0))
                 .chain(summary.others.iter().map(of))
                 .collect()
         })
@@ -574,25 +498,16 @@ mod tests {
 
     #[test]
     fn the_summary_compares_the_fastest_with_all_others() {
-        let comparison = sample::comparison(&[timed(&[40]), timed(&[10]), timed(&[25])], None);
+        let comparison = sample::comparison(&[timed(&[40]), timed(&[10]), timed(&[25])]);
         assert_eq!(
             summary(&comparison),
-            Some(vec![(1, true, 1.0), (2, true, 2.5), (0, true, 4.0)])
-        );
-    }
-
-    #[test]
-    fn the_summary_compares_a_chosen_reference() {
-        let comparison = sample::comparison(&[timed(&[40]), timed(&[10]), timed(&[20])], Some(2));
-        assert_eq!(
-            summary(&comparison),
-            Some(vec![(2, true, 1.0), (1, false, 2.0), (0, true, 2.0)])
+            Some(vec![(1, 1.0), (2, 2.5), (0, 4.0)])
         );
     }
 
     #[test]
     fn the_error_of_a_speed_includes_both_times() {
-        let comparison = sample::comparison(&[timed(&[38, 40, 42]), timed(&[10, 10, 10])], None);
+        let comparison = sample::comparison(&[timed(&[38, 40, 42]), timed(&[10, 10, 10])]);
         let speed = Summary::of(&comparison).expect("two").others[0];
         // 2 of 40 are 5 %, and of 4.0 times 0.2.
         assert!(
@@ -606,7 +521,7 @@ mod tests {
     #[test]
     fn a_ratio_whose_interval_includes_1_is_no_difference() {
         let is_difference = |one: &[u64], other: &[u64]| {
-            let comparison = sample::comparison(&[timed(one), timed(other)], None);
+            let comparison = sample::comparison(&[timed(one), timed(other)]);
             Summary::of(&comparison).expect("two").others[0].is_difference()
         };
         assert!(is_difference(&[38, 40, 42], &[10, 10, 10]));
@@ -619,9 +534,9 @@ mod tests {
 
     #[test]
     fn there_is_no_summary_of_one_command_or_of_no_time() {
-        assert_eq!(summary(&sample::comparison(&[timed(&[40])], None)), None);
+        assert_eq!(summary(&sample::comparison(&[timed(&[40])])), None);
         assert_eq!(
-            summary(&sample::comparison(&[timed(&[40]), timed(&[0])], None)),
+            summary(&sample::comparison(&[timed(&[40]), timed(&[0])])),
             None
         );
     }

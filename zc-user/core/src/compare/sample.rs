@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Comparison, Hooks, Measured, Plan, Series, Shell, Subject, Timing};
+use super::{Comparison, Measured, Plan, Series, Shell, Subject, Timing};
 use crate::{
     report::{
         Options, Report,
@@ -70,31 +70,22 @@ pub fn plan(commands: usize) -> Plan {
         name: name.to_string(),
         line: format!("{name} --from in"),
         words: vec![name.to_string().into()],
-        hooks: Hooks::default(),
+        prepare: None,
     };
     Plan {
         subjects: ('a'..).take(commands).map(subject).collect(),
-        reference: None,
         shell: Shell::None,
         runs: super::Runs::default(),
         warmup: 0,
-        order: super::Order::default(),
-        on_failure: super::OnFailure::default(),
-        input: super::Input::default(),
-        output: super::Output::default(),
         identity: None,
         tracing: super::Tracing::default(),
     }
 }
 
 /// A comparison of commands named `a`, `b`, ...
-pub fn comparison(series: &[Series], reference: Option<usize>) -> Comparison {
-    let plan = Plan {
-        reference,
-        ..plan(series.len())
-    };
+pub fn comparison(series: &[Series]) -> Comparison {
     Comparison::new(
-        &plan,
+        &plan(series.len()),
         &Measured {
             shell: Vec::new(),
             series: series.to_vec(),

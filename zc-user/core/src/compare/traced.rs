@@ -8,9 +8,7 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    report::{
-        Api, Counted, DestinationTotals, End, Exit, Process, Report, SourceTotals, Syscall, Totals,
-    },
+    report::{Api, Counted, End, Exit, Report, Syscall, Totals},
     syscalls::{Call, Fds, Spec, data_calls},
     transfer::{Transfer, api_of_call},
 };
@@ -33,10 +31,8 @@ pub struct Traced {
     /// How many counted calls returned, over all processes.
     pub syscalls: u64,
     /// Mean size of the calls of `apis`. For transfers it counts the calls that moved bytes at the
-    /// destination, precise to less than a byte; for bytes that were only read or only written it
-    /// counts the calls that met the end of the file, too. If not all calls that move data were
-    /// counted, it is the mean of the counted calls that succeeded. `None`: unknown, or nothing was
-    /// moved.
+    /// destination, precise to less than a byte. If not all calls that move data were counted, it
+    /// is the mean of the counted calls that succeeded. `None`: unknown, or nothing was moved.
     pub bytes_per_call: Option<f64>,
     /// The APIs that did the work, the one that moved most first: those of the transfers, else
     /// `read` or `write` for bytes that were only read or only written. Empty if nothing was moved.
@@ -112,21 +108,27 @@ impl Work {
                 bytes_per_call: mean_of_calls(&report.totals.syscalls),
             };
         }
-        let (mut moved, one_sided) = moved(report);
+        let mut moved: Vec<ApiBytes> = transfers(report).chain(direct_calls(report)).collect();
         let is_alone = moved.is_empty();
-        let least = moved
-            .iter()
-            .filter_map(|moved| moved.bytes)
-            .fold(0, u64::saturating_add)
-            .max(NOISE_BYTES);
-        let is_work = |side: &&OneSided<'_>| match side.bytes() {
-            // The loader reads, but does not write.
-            Some(bytes) => bytes > least || (is_alone && side.side == Side::Written && bytes > 0),
-            None => is_alone,
-        };
-        moved.extend(one_sided.iter().filter(is_work).filter_map(OneSided::moved));
+        let least = sum_of(&moved).unwrap_or(0).max(NOISE_BYTES);
+        let mut is_idle = true;
+        for side in [Side::Read, Side::Written] {
+            let rests = rests(report, side);
+            let sum = sum_of(&rests);
+            let is_work = match sum {
+                // The loader reads, but does not write.
+                Some(0) => false,
+                Some(bytes) => bytes > least || (is_alone && side == Side::Written),
+                None => is_alone,
+            };
+            is_idle &= sum == Some(0);
+            if is_work {
+                // Not a library from which the loader reads a header.
+                let large = |rest: &ApiBytes| is_worth_it(rest.bytes, sum.unwrap_or(0));
+                moved.extend(rests.into_iter().filter(large));
+            }
+        }
         if moved.is_empty() {
-            let is_idle = one_sided.iter().all(|side| side.bytes() == Some(0));
             return Self {
                 apis: is_idle.then(Vec::new),
                 bytes_per_call: None,
@@ -141,6 +143,12 @@ impl Work {
     }
 }
 
+/// The sum of the bytes; `None`: unknown for one of them.
+fn sum_of(all: &[ApiBytes]) -> Option<u64> {
+    let mut bytes = all.iter().map(|moved| moved.bytes);
+    bytes.try_fold(0, |sum: u64, bytes| sum.checked_add(bytes?))
+}
+
 /// Whether every call that moves bytes was counted.
 fn counts_all_data(counted: &Counted) -> bool {
     data_calls()
@@ -150,25 +158,6 @@ fn counts_all_data(counted: &Counted) -> bool {
 
 fn moves_bytes(spec: &Spec) -> bool {
     !matches!(spec.fds, Fds::None | Fds::On(_)) || spec.name == "io_uring_enter"
-}
-
-/// What went from one end to another, and then what was only read and only written.
-fn moved(report: &Report) -> (Vec<ApiBytes>, [OneSided<'_>; 2]) {
-    let mut moved: Vec<ApiBytes> = transfers(report).chain(direct_calls(report)).collect();
-    let one_sided = [
-        OneSided::of(report, Side::Read),
-        OneSided::of(report, Side::Written),
-    ];
-    let [read, written] = one_sided
-        .each_ref()
-        .map(|side| side.where_file_is_known(false));
-    match loop_of(&read, &written) {
-        None => (moved, one_sided),
-        Some(relay) => {
-            moved.push(relay);
-            (moved, one_sided.map(|side| side.where_file_is_known(true)))
-        }
-    }
 }
 
 fn transfers(report: &Report) -> impl Iterator<Item = ApiBytes> {
@@ -236,25 +225,6 @@ fn mean_of_calls(calls: &[Syscall]) -> Option<f64> {
     mean(sum.0, sum.1)
 }
 
-/// Where the files are unknown, roughly equal bytes in and out are taken as a loop through user
-/// memory. They need not be equal, since a program also reads its libraries and writes messages.
-fn loop_of(read: &OneSided<'_>, written: &OneSided<'_>) -> Option<ApiBytes> {
-    let (from, to) = (read.bytes()?, written.bytes()?);
-    let calls = read
-        .calls()
-        .zip(written.calls())
-        .map(|(reads, writes)| reads + writes);
-    let mean_bytes = calls
-        .zip(from.checked_add(to))
-        .and_then(|(calls, bytes)| mean(bytes, calls));
-    let is_loop = from > 0 && to > 0 && from / 2 <= to && to / 2 <= from;
-    is_loop.then(|| ApiBytes {
-        api: Api::ReadWrite.name(),
-        bytes: Some(from.min(to)),
-        mean_bytes,
-    })
-}
-
 /// The names of the APIs that moved more than a negligible share.
 fn ranked(all: &[ApiBytes]) -> Vec<String> {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
@@ -312,142 +282,48 @@ enum Side {
     Written,
 }
 
-/// The bytes that were read, or written, and are part of no transfer.
-#[derive(Debug, Clone)]
-struct OneSided<'a> {
-    side: Side,
-    shares: Vec<Rest<'a>>,
-    /// Whether a call of this side failed: a share counts failed calls, too, but does not say how
-    /// many.
-    some_failed: bool,
+/// What processes read from each file, or wrote to it, and is in no transfer. The API is called
+/// `read` or `write`.
+fn rests(report: &Report, side: Side) -> Vec<ApiBytes> {
+    let mut rests = Vec::new();
+    for process in &report.processes {
+        let mut add = |file: Option<&End>, bytes: Option<u64>, calls| {
+            let ends = |transfer: &&Transfer| {
+                file == Some(match side {
+                    Side::Read => &transfer.from,
+                    Side::Written => &transfer.to,
+                })
+            };
+            let moved = report.transfers_of(process).filter(ends);
+            let moved: u64 = moved.filter_map(|transfer| transfer.bytes).sum();
+            rests.push(ApiBytes {
+                api: side.api(),
+                bytes: bytes.map(|bytes| bytes.saturating_sub(moved)),
+                mean_bytes: bytes.and_then(|bytes| mean(bytes, calls)),
+            });
+        };
+        match side {
+            Side::Read => {
+                let sources = process.sources.iter();
+                sources.for_each(|one| add(one.file.as_ref(), one.read_bytes, one.read_calls));
+            }
+            Side::Written => {
+                let destinations = process.destinations.iter();
+                destinations
+                    .for_each(|one| add(one.file.as_ref(), one.written_bytes, one.written_calls));
+            }
+        }
+    }
+    rests.retain(|rest| rest.bytes != Some(0));
+    rests
 }
 
 impl Side {
-    const fn name(self) -> &'static str {
+    const fn api(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Written => "write",
         }
-    }
-
-    /// What is in no transfer, by file.
-    fn rests(self, process: &Process) -> Vec<Rest<'_>> {
-        let rests: Vec<Rest<'_>> = match self {
-            Self::Read => process.sources.iter().map(Rest::of_source).collect(),
-            Self::Written => process
-                .destinations
-                .iter()
-                .map(Rest::of_destination)
-                .collect(),
-        };
-        rests
-            .into_iter()
-            .filter(|rest| rest.bytes != Some(0))
-            .collect()
-    }
-
-    fn is_of(self, call: &Syscall) -> bool {
-        matches!(
-            (self, Spec::named(&call.name).fds),
-            (Self::Read, Fds::Reads(_)) | (Self::Written, Fds::Writes(_))
-        )
-    }
-}
-
-/// What of one file is in no transfer.
-#[derive(Debug, Clone, Copy)]
-struct Rest<'a> {
-    file: Option<&'a End>,
-    bytes: Option<u64>,
-    calls: u64,
-}
-
-impl<'a> Rest<'a> {
-    fn of_source(one: &'a SourceTotals) -> Self {
-        // How many of the calls brought bytes that are in transfers is not known.
-        let is_whole = one.kept_bytes == one.read_bytes;
-        Self {
-            file: one.file.as_ref(),
-            bytes: one.kept_bytes,
-            calls: if is_whole { one.read_calls } else { 0 },
-        }
-    }
-
-    fn of_destination(one: &'a DestinationTotals) -> Self {
-        Self {
-            file: one.file.as_ref(),
-            bytes: one.own_memory_bytes,
-            calls: one.own_memory_calls,
-        }
-    }
-}
-
-impl<'a> OneSided<'a> {
-    /// One side of a report.
-    fn of(report: &'a Report, side: Side) -> Self {
-        let some_failed = report
-            .totals
-            .syscalls
-            .iter()
-            .any(|call| side.is_of(call) && call.errors > 0);
-        let shares = report
-            .processes
-            .iter()
-            .flat_map(|process| side.rests(process))
-            .collect();
-        Self {
-            side,
-            shares,
-            some_failed,
-        }
-    }
-
-    /// The part with known files, or the part without.
-    fn where_file_is_known(&self, is_known: bool) -> Self {
-        let shares = self
-            .shares
-            .iter()
-            .copied()
-            .filter(|share| share.file.is_some() == is_known)
-            .collect();
-        Self { shares, ..*self }
-    }
-
-    /// Sum of its bytes; `None` if unknown for some calls.
-    fn bytes(&self) -> Option<u64> {
-        self.shares
-            .iter()
-            .map(|share| share.bytes)
-            .try_fold(0, |sum: u64, bytes| sum.checked_add(bytes?))
-    }
-
-    /// Its calls, including those that met the end of a file; `None`: unknown.
-    fn calls(&self) -> Option<u64> {
-        (!self.some_failed).then(|| self.shares.iter().map(|share| share.calls).sum())
-    }
-
-    /// The same as an API, called `read` or `write`; `None` if there is nothing. The mean size
-    /// leaves out files with a negligible share of the bytes, such as a library from which the
-    /// loader reads a header.
-    fn moved(&self) -> Option<ApiBytes> {
-        if self.shares.is_empty() {
-            return None;
-        }
-        let bytes = self.bytes();
-        let is_large = |share: &&Rest<'_>| is_worth_it(share.bytes, bytes.unwrap_or(0));
-        let large = Self {
-            shares: self.shares.iter().filter(is_large).copied().collect(),
-            ..*self
-        };
-        let mean_bytes = large
-            .bytes()
-            .zip(large.calls())
-            .and_then(|(bytes, calls)| mean(bytes, calls));
-        Some(ApiBytes {
-            api: self.side.name(),
-            bytes,
-            mean_bytes,
-        })
     }
 }
 
@@ -466,240 +342,153 @@ mod tests {
         trace::{FileKind, Row},
     };
 
+    /// `sendfile, read+write`, and the mean size.
     #[track_caller]
-    fn known(report: &Report) -> Vec<String> {
-        Work::of(report).apis.expect("they are known")
-    }
-
-    fn apis(rows: Vec<Row>) -> Vec<String> {
-        known(&report(rows))
+    fn work(report: &Report) -> (Option<String>, Option<f64>) {
+        let Work {
+            apis,
+            bytes_per_call,
+        } = Work::of(report);
+        (apis.map(|apis| apis.join(", ")), bytes_per_call)
     }
 
     fn moved(name: &'static str, bytes: u64) -> Row {
         row(name).called(10).bytes(bytes)
     }
 
-    #[test]
-    fn the_api_is_the_call_that_moved_nearly_all_bytes() {
-        assert_eq!(
-            apis(vec![
-                moved("read", 832),
-                moved("sendfile", 1 << 20),
-                moved("write", 20)
-            ]),
-            ["sendfile"]
-        );
-        assert_eq!(
-            apis(vec![
-                moved("pread64", 832),
-                moved("copy_file_range", 1 << 20)
-            ]),
-            ["copy_file_range"]
-        );
-    }
-
-    #[test]
-    fn equal_bytes_in_and_out_are_a_read_write_loop_whatever_the_calls() {
-        assert_eq!(
-            apis(vec![moved("read", 1 << 20), moved("sendto", 1 << 20)]),
-            ["read+write"]
-        );
-        assert_eq!(
-            apis(vec![
-                moved("recvfrom", 600),
-                moved("readv", 400),
-                moved("write", 1000)
-            ]),
-            ["read+write"]
-        );
-    }
-
-    #[test]
-    fn bytes_of_one_side_only_are_read_or_write() {
-        assert_eq!(
-            apis(vec![moved("read", 832), moved("write", 1 << 20)]),
-            ["write"]
-        );
-        assert_eq!(
-            apis(vec![moved("read", 1 << 20), moved("write", 10)]),
-            ["read"]
-        );
-    }
-
-    #[test]
-    fn apis_that_moved_a_tenth_or_more_are_listed() {
-        let rows = vec![
-            moved("read", 300),
-            moved("write", 300),
-            moved("sendfile", 600),
-            moved("splice", 20),
-        ];
-        assert_eq!(apis(rows), ["sendfile", "read+write"]);
-    }
-
-    #[test]
-    fn an_api_with_unknown_bytes_is_listed_last() {
-        assert_eq!(apis(vec![row("ioctl(FICLONE)").called(1)]), ["reflink"]);
-        assert_eq!(
-            apis(vec![
-                moved("read", 9),
-                moved("write", 9),
-                row("ioctl(FICLONE)").called(1)
-            ]),
-            ["read+write", "reflink"]
-        );
-        assert_eq!(
-            Work::of(&report(vec![row("ioctl(FICLONE)").called(1)])).bytes_per_call,
-            None
-        );
-        // A failed call moved nothing.
-        assert_eq!(
-            apis(vec![
-                row("ioctl(FICLONE)").failed(libc::EXDEV, 1),
-                moved("sendfile", 9)
-            ]),
-            ["sendfile"]
-        );
-    }
-
     const MIB: u64 = 1 << 20;
 
-    /// The report of a process with these files.
-    fn with_files(rows: impl Fn(&mut Scene) -> Vec<Row>) -> Report {
+    #[test]
+    fn calls_without_files_give_the_api_by_their_bytes() {
+        let cases = [
+            // The call that moved nearly all bytes.
+            ("read 832, sendfile 1048576, write 20", "sendfile"),
+            ("pread64 832, copy_file_range 1048576", "copy_file_range"),
+            // Bytes that were only read or only written; few of them may be the loader's.
+            ("read 832, write 1048576", "write"),
+            ("read 1048576, write 10", "read"),
+            ("read 1048576, sendto 1048576", "read, write"),
+            // A tenth or more is listed, unknown bytes last.
+            ("splice 600, sendfile 60, vmsplice 20", "splice"),
+            (
+                "splice 600, sendfile 80, vmsplice 75",
+                "splice, sendfile, vmsplice",
+            ),
+        ];
+        for (rows, apis) in cases {
+            let rows = rows.split(", ").filter_map(|row| row.split_once(' '));
+            let rows = rows.map(|(name, bytes)| moved(name, bytes.parse().expect("a number")));
+            let rows: Vec<Row> = rows.collect();
+            let text = format!("{rows:?}");
+            assert_eq!(work(&report(rows)).0.as_deref(), Some(apis), "{text}");
+        }
+        let reflink = || row("ioctl(FICLONE)");
+        let failed = row("sendfile").failed(libc::EINVAL, 1);
+        let cases = [
+            (vec![reflink().called(1)], "reflink"),
+            (
+                vec![moved("splice", 9), reflink().called(1)],
+                "splice, reflink",
+            ),
+            // A failed call moved nothing.
+            (
+                vec![reflink().failed(libc::EXDEV, 1), moved("sendfile", 9)],
+                "sendfile",
+            ),
+            (vec![row("mmap").called(3), failed], ""),
+            // The operations of io_uring are unseen.
+            (
+                vec![moved("read", 832), row("io_uring_enter").called(3)],
+                "io_uring",
+            ),
+        ];
+        for (rows, apis) in cases {
+            let text = format!("{rows:?}");
+            assert_eq!(work(&report(rows)).0.as_deref(), Some(apis), "{text}");
+        }
+        assert_eq!(work(&report(vec![reflink().called(1)])).1, None);
+    }
+
+    /// The work of a process with these files.
+    fn with_files(rows: impl Fn(&mut Scene) -> Vec<Row>) -> (Option<String>, Option<f64>) {
         let mut scene = Scene::new();
         let rows = rows(&mut scene);
         scene.process("copier", rows);
-        Report::from_trace(&scene.trace, &Options::default())
+        work(&Report::from_trace(&scene.trace, &Options::default()))
     }
 
-    fn apis_with_files(rows: impl Fn(&mut Scene) -> Vec<Row>) -> Vec<String> {
-        known(&with_files(rows))
+    fn found(apis: &str, mean: f64) -> (Option<String>, Option<f64>) {
+        (Some(apis.to_owned()), Some(mean))
     }
 
     #[test]
     fn where_files_are_known_the_transfers_give_the_api() {
-        let found = apis_with_files(|scene| {
+        let mapped = with_files(|scene| {
             let (from, to) = (scene.regular("in"), scene.file(FileKind::Tcp, "sock"));
             vec![map(from, MIB), written_from("sendto", from, to, 4, MIB)]
         });
-        assert_eq!(found, ["mmap+write"]);
-        let found = apis_with_files(|scene| {
+        assert_eq!(mapped.0.as_deref(), Some("mmap+write"));
+        let by_call = with_files(|scene| {
             let (from, to) = (scene.regular("in"), scene.regular("out"));
             vec![copy("copy_file_range", from, to, 2, MIB)]
         });
-        assert_eq!(found, ["copy_file_range"]);
-        let found = apis_with_files(|scene| {
+        assert_eq!(by_call.0.as_deref(), Some("copy_file_range"));
+        let by_loop = with_files(|scene| {
             let (from, to) = (scene.regular("in"), scene.regular("out"));
             vec![
                 read("read", from, 257, MIB),
                 written_after("write", from, to, 256, MIB, MIB),
             ]
         });
-        assert_eq!(found, ["read+write"]);
-    }
-
-    #[test]
-    fn reading_one_file_and_writing_another_is_not_a_loop() {
-        let found = apis_with_files(|scene| {
+        assert_eq!(by_loop.0.as_deref(), Some("read+write"));
+        // Reading one file and writing another is not a loop.
+        let apart = with_files(|scene| {
             let (data, stdout) = (scene.regular("data"), scene.regular("tty"));
             vec![
                 read("read", data, 1, MIB),
                 write("write", stdout, 1, MIB / 2),
             ]
         });
-        assert_eq!(found, ["read", "write"]);
-    }
-
-    #[test]
-    fn the_loaders_reads_do_not_hide_a_small_copy() {
-        let report = with_files(|scene| {
-            let (libc, from, to) = (
-                scene.regular("libc.so.6"),
-                scene.regular("in"),
-                scene.regular("out"),
-            );
-            vec![
-                read("read", libc, 9, 7520),
-                copy("copy_file_range", from, to, 1, 18).zero(1),
-            ]
-        });
-        assert_eq!(
-            Work::of(&report),
-            Work {
-                apis: Some(vec!["copy_file_range".to_owned()]),
-                bytes_per_call: Some(18.0)
-            }
-        );
-    }
-
-    #[test]
-    fn the_loaders_reads_are_not_the_commands_work() {
-        let libc_alone =
-            with_files(|scene| vec![read("read", scene.regular("libc.so.6"), 3, 2400)]);
-        assert_eq!(
-            Work::of(&libc_alone),
-            Work {
-                apis: None,
-                bytes_per_call: None
-            }
-        );
-        let with_a_line = with_files(|scene| {
-            let (libc, stdout) = (scene.regular("libc.so.6"), scene.regular("tty"));
-            vec![read("read", libc, 3, 2400), write("write", stdout, 1, 3)]
-        });
-        assert_eq!(
-            Work::of(&with_a_line),
-            Work {
-                apis: Some(vec!["write".to_owned()]),
-                bytes_per_call: Some(3.0)
-            }
-        );
-    }
-
-    #[test]
-    fn a_program_that_only_reads_has_the_api_read() {
-        let report = with_files(|scene| {
-            let (libc, data) = (scene.regular("libc.so.6"), scene.regular("data"));
-            vec![read("read", libc, 3, 2400), read("read", data, 4, MIB)]
-        });
-        assert_eq!(
-            Work::of(&report),
-            Work {
-                apis: Some(vec!["read".to_owned()]),
-                bytes_per_call: Some(262_144.0)
-            }
-        );
-    }
-
-    #[test]
-    fn a_small_copy_does_not_hide_larger_writes() {
-        let found = apis_with_files(|scene| {
-            let (from, to, log) = (
-                scene.regular("in"),
-                scene.regular("out"),
-                scene.regular("log"),
-            );
+        assert_eq!(apart.0.as_deref(), Some("read, write"));
+        // A small copy does not hide larger writes.
+        let larger = with_files(|scene| {
+            let [from, to, log] = ["in", "out", "log"].map(|name| scene.regular(name));
             vec![
                 copy("sendfile", from, to, 1, 18),
                 write("write", log, 4, MIB),
             ]
         });
-        assert_eq!(found, ["write"]);
+        assert_eq!(larger.0.as_deref(), Some("write"));
     }
 
     #[test]
-    fn a_share_that_may_count_failed_calls_has_no_mean() {
-        let report = with_files(|scene| {
+    fn the_loaders_reads_are_not_the_commands_work() {
+        let small = with_files(|scene| {
+            let [libc, from, to] = ["libc.so.6", "in", "out"].map(|name| scene.regular(name));
+            vec![
+                read("read", libc, 9, 7520),
+                copy("copy_file_range", from, to, 1, 18).zero(1),
+            ]
+        });
+        assert_eq!(small, found("copy_file_range", 18.0));
+        let alone = with_files(|scene| vec![read("read", scene.regular("libc.so.6"), 3, 2400)]);
+        assert_eq!(alone, (None, None));
+        let with_a_line = with_files(|scene| {
+            let (libc, stdout) = (scene.regular("libc.so.6"), scene.regular("tty"));
+            vec![read("read", libc, 3, 2400), write("write", stdout, 1, 3)]
+        });
+        assert_eq!(with_a_line, found("write", 3.0));
+        let only_reads = with_files(|scene| {
+            let (libc, data) = (scene.regular("libc.so.6"), scene.regular("data"));
+            vec![read("read", libc, 3, 2400), read("read", data, 4, MIB)]
+        });
+        assert_eq!(only_reads, found("read", 262_144.0));
+        // Failed calls read nothing.
+        let some_failed = with_files(|scene| {
             let data = scene.regular("data");
             vec![read("read", data, 4, MIB).failed(libc::EAGAIN, 3)]
         });
-        assert_eq!(
-            Work::of(&report),
-            Work {
-                apis: Some(vec!["read".to_owned()]),
-                bytes_per_call: None
-            }
-        );
+        assert_eq!(some_failed, found("read", 262_144.0));
     }
 
     #[test]
@@ -707,74 +496,26 @@ mod tests {
         let of_part = |selection: &str, rows: Vec<Row>| {
             let mut trace = of_threads(vec![rows]);
             trace.counted = Some(selection.parse().expect("a selection"));
-            Work::of(&Report::from_trace(&trace, &Options::default()))
+            work(&Report::from_trace(&trace, &Options::default()))
         };
-        assert_eq!(
-            of_part("mmap", vec![row("mmap").called(9)]),
-            Work {
-                apis: None,
-                bytes_per_call: None
-            }
-        );
-        let writes = vec![row("write").called(4).bytes(1 << 20)];
-        assert_eq!(
-            of_part("write", writes.clone()),
-            Work {
-                apis: None,
-                bytes_per_call: Some(262_144.0)
-            }
-        );
-        assert_eq!(
-            of_part("%data", writes).apis,
-            Some(vec!["write".to_owned()])
-        );
-    }
-
-    #[test]
-    fn io_uring_is_named_even_if_its_operations_are_unseen() {
-        let report = report(vec![moved("read", 832), row("io_uring_enter").called(3)]);
-        assert_eq!(
-            Work::of(&report),
-            Work {
-                apis: Some(vec!["io_uring".to_owned()]),
-                bytes_per_call: None
-            }
-        );
-    }
-
-    #[test]
-    fn without_moved_bytes_there_is_no_api() {
-        assert!(
-            apis(vec![
-                row("mmap").called(3),
-                row("sendfile").failed(libc::EINVAL, 1)
-            ])
-            .is_empty()
-        );
-    }
-
-    fn traced(rows: Vec<Row>) -> Traced {
-        Traced::of(report(rows))
+        assert_eq!(of_part("mmap", vec![row("mmap").called(9)]), (None, None));
+        let writes = || vec![row("write").called(4).bytes(MIB)];
+        assert_eq!(of_part("write", writes()), (None, Some(262_144.0)));
+        assert_eq!(of_part("%data", writes()).0.as_deref(), Some("write"));
     }
 
     #[test]
     fn syscalls_counts_every_call_and_bytes_per_call_only_those_that_moved_bytes() {
-        let found = traced(vec![
+        let found = Traced::of(report(vec![
             row("read").called(3).bytes(4096),
-            row("write").called(1).bytes(4096),
+            row("write").called(2).bytes(4096),
             row("sendfile").failed(libc::EINVAL, 5),
-            row("mmap").called(7).requested(1 << 20),
-        ]);
-        assert_eq!(found.syscalls, 16);
-        assert_eq!(found.bytes_per_call, Some(2048.0));
-    }
-
-    #[test]
-    fn without_bytes_there_is_no_mean() {
-        assert_eq!(traced(vec![row("mmap").called(7)]).bytes_per_call, None);
-        assert_eq!(
-            traced(vec![row("read").bytes(0).failed(libc::EIO, 1)]).bytes_per_call,
-            None
-        );
+            row("mmap").called(7).requested(MIB),
+        ]));
+        assert_eq!((found.syscalls, found.bytes_per_call), (17, Some(2048.0)));
+        let failed = row("read").bytes(0).failed(libc::EIO, 1);
+        for without_bytes in [row("mmap").called(7), failed] {
+            assert_eq!(Traced::of(report(vec![without_bytes])).bytes_per_call, None);
+        }
     }
 }

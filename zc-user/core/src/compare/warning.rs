@@ -15,8 +15,6 @@ pub enum Warning {
         first_s: f64,
         /// Median of all runs.
         median_s: f64,
-        /// What the user does against it already.
-        precautions: Precautions,
     },
     /// Some runs took far longer or shorter than most.
     Outliers {
@@ -24,8 +22,6 @@ pub enum Warning {
         outliers: usize,
         /// Of how many.
         runs: usize,
-        /// What the user does against it already.
-        precautions: Precautions,
     },
     /// The command is too short for the precision of the shell's own time.
     ShellTooSlow {
@@ -39,22 +35,6 @@ pub enum Warning {
         /// Of how many.
         runs: usize,
     },
-    /// Some runs failed, and the user ignores failures.
-    IgnoredFailures {
-        /// How many.
-        failures: usize,
-        /// Of how many.
-        runs: usize,
-    },
-}
-
-/// What the user does already to make runs alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Precautions {
-    /// Whether there are warm-up runs.
-    pub warmup: bool,
-    /// Whether a command prepares each run.
-    pub prepare: bool,
 }
 
 /// Below this, a time is about as small as the error of the shell's own time.
@@ -62,23 +42,16 @@ const SHORT_S: f64 = 0.005;
 
 impl Warning {
     /// Warns of outliers among the times of a command's runs.
-    pub(super) fn of_outliers(
-        times_s: &[f64],
-        median_s: f64,
-        precautions: Precautions,
-    ) -> Option<Self> {
+    pub(super) fn of_outliers(times_s: &[f64], median_s: f64) -> Option<Self> {
         let found = outliers(times_s);
         let count = found.iter().filter(|is_outlier| **is_outlier).count();
         match (found.first(), times_s.first()) {
-            (Some(true), Some(&first_s)) if first_s > median_s => Some(Self::SlowFirstRun {
-                first_s,
-                median_s,
-                precautions,
-            }),
+            (Some(true), Some(&first_s)) if first_s > median_s => {
+                Some(Self::SlowFirstRun { first_s, median_s })
+            }
             _ => (count > 0).then_some(Self::Outliers {
                 outliers: count,
                 runs: times_s.len(),
-                precautions,
             }),
         }
     }
@@ -104,41 +77,18 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |seconds: f64| seconds * 1e3;
         match *self {
-            Self::SlowFirstRun {
-                first_s,
-                median_s,
-                precautions,
-            } => {
-                let (first, median) = (ms(first_s), ms(median_s));
-                write!(
-                    f,
-                    "the first run took {first:.1} ms, the others {median:.1} ms: something was not cached yet; "
-                )?;
-                f.write_str(match precautions {
-                    Precautions { warmup: false, prepare: false } => {
-                        "use --warmup 3 to fill the caches first, or --prepare to empty them before every run"
-                    }
-                    Precautions { warmup: false, prepare: true } => {
-                        "use --warmup 3 to fill the caches first, or let --prepare empty them"
-                    }
-                    Precautions { warmup: true, .. } => "use a larger --warmup, or measure again when the machine is quiet",
-                })
-            }
-            Self::Outliers {
-                outliers,
-                runs,
-                precautions,
-            } => {
-                write!(
-                    f,
-                    "{outliers} of {runs} runs are outliers: something else may have kept the machine busy; "
-                )?;
-                f.write_str(if precautions.warmup || precautions.prepare {
-                    "measure again when it is quiet"
-                } else {
-                    "measure again when it is quiet, or with --warmup or --prepare"
-                })
-            }
+            Self::SlowFirstRun { first_s, median_s } => write!(
+                f,
+                "the first run took {:.1} ms, the others {:.1} ms: something was not cached yet; fill the caches first with a \
+                 larger --warmup, or empty them before every run with --prepare",
+                ms(first_s),
+                ms(median_s)
+            ),
+            Self::Outliers { outliers, runs } => write!(
+                f,
+                "{outliers} of {runs} runs are outliers: something else may have kept the machine busy; measure again when it \
+                 is quiet, or with --warmup or --prepare"
+            ),
             Self::ShellTooSlow { shell_s } => write!(
                 f,
                 "it takes less than {:.0} ms, and the {:.1} ms of the shell that were subtracted are not known that precisely; \
@@ -150,12 +100,6 @@ impl fmt::Display for Warning {
                 f,
                 "{timeless} of {runs} runs took no longer than the shell alone, so their time is shown as 0; use -N if it needs no shell"
             ),
-            Self::IgnoredFailures { failures, runs } => {
-                write!(
-                    f,
-                    "{failures} of {runs} runs failed; --ignore-failure counts them like the others"
-                )
-            }
         }
     }
 }
@@ -170,65 +114,31 @@ impl Serialize for Warning {
 mod tests {
     use super::*;
 
-    const CARELESS: Precautions = Precautions {
-        warmup: false,
-        prepare: false,
-    };
-
-    fn of_outliers(times_s: &[f64], precautions: Precautions) -> Option<String> {
-        Warning::of_outliers(times_s, 0.010, precautions).map(|warning| warning.to_string())
+    fn of_outliers(times_s: &[f64]) -> Option<String> {
+        Warning::of_outliers(times_s, 0.010).map(|warning| warning.to_string())
     }
 
     #[test]
-    fn a_slow_first_run_suggests_a_warm_up() {
-        let times = [0.090, 0.010, 0.0101, 0.0099, 0.0102];
+    fn outliers_suggest_a_warm_up_or_a_quiet_machine() {
+        let slow_first = of_outliers(&[0.090, 0.010, 0.0101, 0.0099, 0.0102]);
         assert_eq!(
-            of_outliers(&times, CARELESS).as_deref(),
+            slow_first.as_deref(),
             Some(
-                "the first run took 90.0 ms, the others 10.0 ms: something was not cached yet; use --warmup 3 to fill the caches \
-                 first, or --prepare to empty them before every run"
+                "the first run took 90.0 ms, the others 10.0 ms: something was not cached yet; fill the caches first with a larger \
+                 --warmup, or empty them before every run with --prepare"
             )
         );
-        let warmed = of_outliers(
-            &times,
-            Precautions {
-                warmup: true,
-                prepare: false,
-            },
-        )
-        .expect("still slow");
-        assert!(
-            warmed.ends_with("use a larger --warmup, or measure again when the machine is quiet"),
-            "{warmed}"
-        );
-        let prepared = of_outliers(
-            &times,
-            Precautions {
-                warmup: false,
-                prepare: true,
-            },
-        )
-        .expect("still slow");
-        assert!(
-            prepared.ends_with("or let --prepare empty them"),
-            "{prepared}"
-        );
-    }
-
-    #[test]
-    fn outliers_suggest_a_quiet_machine() {
         let times = [0.010, 0.0101, 0.0099, 0.0102, 0.090];
         assert_eq!(
-            of_outliers(&times, CARELESS).as_deref(),
+            of_outliers(&times).as_deref(),
             Some(
                 "1 of 5 runs are outliers: something else may have kept the machine busy; measure again when it is quiet, or with --warmup \
                  or --prepare"
             )
         );
-        assert_eq!(of_outliers(&times[..4], CARELESS), None);
+        assert_eq!(of_outliers(&times[..4]), None);
         // A first run that is too fast is not a matter of caches.
-        let fast =
-            of_outliers(&[0.001, 0.010, 0.0101, 0.0099, 0.0102], CARELESS).expect("an outlier");
+        let fast = of_outliers(&[0.001, 0.010, 0.0101, 0.0099, 0.0102]).expect("an outlier");
         assert!(fast.starts_with("1 of 5"), "{fast}");
     }
 

@@ -1,13 +1,11 @@
-//! The tree of an expectation, and how it is written. What is printed is read as the same tree
-//! again.
+//! The tree of an expectation.
 
-use std::fmt::{self, Display, Formatter};
+use std::ops::Bound;
 
 use super::{
-    field::{Field, Subject},
+    field::{Field, Subject, Unit},
     function::FunctionPattern,
-    pattern::{EndPattern, Glob, KindPattern, quote},
-    value::Number,
+    pattern::{EndPattern, Glob, KindPattern},
 };
 use crate::words::names;
 
@@ -27,6 +25,8 @@ pub(super) enum Expr {
 /// A figure and what it is compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Comparison {
+    /// As it was written.
+    pub(super) text: String,
     pub(super) figure: Figure,
     pub(super) test: Test,
 }
@@ -34,55 +34,31 @@ pub(super) struct Comparison {
 /// What a figure is compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Test {
-    /// A number.
-    Number(Op, Number),
-    /// A range of numbers.
-    In(Range),
-    /// A word: the name of an API, `none`.
-    Word(Equality, String),
-    /// A name in quotes: that of a function.
-    Name(Equality, String),
+    /// Whether it is one of these numbers.
+    Within(Bound<u64>, Bound<u64>),
+    /// Whether it is another number.
+    Not(u64),
+    /// Whether it is this word: the name of an API or of a function, `none`.
+    Word(String),
+    /// Whether it is another word.
+    NotWord(String),
 }
 
 /// The word for no exit status and no signal.
 pub(super) const NONE: &str = "none";
 
-/// How two numbers are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Op {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
-
-/// How two words are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Equality {
-    Equal,
-    NotEqual,
-}
-
-/// A range of numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Range {
-    pub(super) first: Number,
-    pub(super) last: Number,
-    /// Whether `last` is one of them (`..=`).
-    pub(super) is_inclusive: bool,
-}
-
 /// A figure of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Figure {
+    /// As it was written.
+    pub(super) text: String,
+    /// Where, in bytes.
+    pub(super) at: usize,
     pub(super) subject: Subject,
     pub(super) selectors: Selectors,
     pub(super) field: Field,
     /// The errno, if the figure has one.
     pub(super) errno: Option<String>,
-    pub(super) at: At,
 }
 
 names! {
@@ -118,6 +94,12 @@ pub(super) struct Selectors {
 }
 
 impl Figure {
+    /// Its unit.
+    pub(super) fn unit(&self) -> Unit {
+        let figure = self.subject.group().figure_of(self.field);
+        figure.map_or(Unit::Count, |figure| figure.unit)
+    }
+
     /// The same for a report whose relative paths start in this directory.
     pub(super) fn below(&self, directory: &str) -> Self {
         let end = |end: &EndPattern| EndPattern {
@@ -139,150 +121,23 @@ impl Selectors {
     pub(super) fn are_by_file(&self) -> bool {
         self.file.is_some() || self.kind.is_some()
     }
-}
 
-/// Offset in the text, in bytes. It is not part of the meaning, so that all offsets are equal.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct At(pub(super) usize);
-
-impl PartialEq for At {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for At {}
-
-impl Display for Expr {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Comparison(comparison) => comparison.fmt(f),
-            Self::Not(inner) => {
-                f.write_str("not ")?;
-                inner.fmt_within(f, |inner| matches!(inner, Self::All(_) | Self::Any(_)))
-            }
-            Self::All(parts) => join(f, parts, " and ", |part| {
-                matches!(part, Self::All(_) | Self::Any(_))
-            }),
-            Self::Any(parts) => join(f, parts, " or ", |part| matches!(part, Self::Any(_))),
+    /// The pattern of files that they choose.
+    pub(super) fn file_pattern(&self) -> EndPattern {
+        EndPattern {
+            kind: self.kind,
+            path: self.file.clone(),
         }
     }
 }
 
 impl Expr {
-    fn fmt_within(
-        &self,
-        f: &mut Formatter<'_>,
-        needs_parentheses: impl Fn(&Self) -> bool,
-    ) -> fmt::Result {
-        if needs_parentheses(self) {
-            write!(f, "({self})")
-        } else {
-            self.fmt(f)
-        }
-    }
-}
-
-fn join(
-    f: &mut Formatter<'_>,
-    parts: &[Expr],
-    word: &str,
-    needs_parentheses: fn(&Expr) -> bool,
-) -> fmt::Result {
-    for (index, part) in parts.iter().enumerate() {
-        f.write_str(if index > 0 { word } else { "" })?;
-        part.fmt_within(f, needs_parentheses)?;
-    }
-    Ok(())
-}
-
-impl Display for Comparison {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.figure, self.test)
-    }
-}
-
-impl Display for Test {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+    /// Every figure of it.
+    pub(super) fn figures(&self) -> Vec<&Figure> {
         match self {
-            Self::Number(op, number) => write!(f, "{} {number}", op.sign()),
-            Self::In(range) => write!(f, "in {range}"),
-            Self::Word(Equality::Equal, word) => write!(f, "== {word}"),
-            Self::Word(Equality::NotEqual, word) => write!(f, "!= {word}"),
-            Self::Name(Equality::Equal, name) => write!(f, "== {}", quote(name)),
-            Self::Name(Equality::NotEqual, name) => write!(f, "!= {}", quote(name)),
-        }
-    }
-}
-
-impl Op {
-    /// All operators with their signs.
-    pub(super) const ALL: [(&str, Self); 6] = [
-        ("==", Self::Equal),
-        ("!=", Self::NotEqual),
-        ("<=", Self::LessOrEqual),
-        ("<", Self::Less),
-        (">=", Self::GreaterOrEqual),
-        (">", Self::Greater),
-    ];
-
-    fn sign(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find(|(_, op)| *op == self)
-            .map_or("", |(sign, _)| sign)
-    }
-}
-
-impl Display for Range {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}..{}{}",
-            self.first,
-            if self.is_inclusive { "=" } else { "" },
-            self.last
-        )
-    }
-}
-
-impl Display for Figure {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let field = self.subject.line(self.field).map_or("", |line| line.name);
-        write!(f, "{}{}.{field}", self.subject, self.selectors)?;
-        self.errno
-            .iter()
-            .try_for_each(|errno| write!(f, ".{errno}"))
-    }
-}
-
-impl Display for Selectors {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let quoted = |key: Selector, glob: &Glob| format!("{}={}", key.name(), quote(glob.text()));
-        let process = self
-            .process
-            .as_ref()
-            .map(|glob| quoted(Selector::Process, glob));
-        let file = self.file.as_ref().map(|glob| quoted(Selector::File, glob));
-        let kind = self
-            .kind
-            .map(|kind| format!("{}={}", Selector::Kind.name(), kind.name()));
-        let path = self.path.as_ref().map(|glob| quoted(Selector::Path, glob));
-        let caller = self
-            .caller
-            .as_ref()
-            .map(|pattern| format!("{}={}", Selector::Caller.name(), quote(pattern.text())));
-        let all: Vec<String> = process
-            .into_iter()
-            .chain(file)
-            .chain(kind)
-            .chain(path)
-            .chain(caller)
-            .collect();
-        if all.is_empty() {
-            Ok(())
-        } else {
-            write!(f, "[{}]", all.join(", "))
+            Self::All(parts) | Self::Any(parts) => parts.iter().flat_map(Self::figures).collect(),
+            Self::Not(inner) => inner.figures(),
+            Self::Comparison(comparison) => vec![&comparison.figure],
         }
     }
 }

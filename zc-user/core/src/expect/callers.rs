@@ -8,7 +8,7 @@ use crate::{
     expect::{
         ast::Figure,
         calls::Names,
-        facts::{Measured, Processes, not_listed, plural, shorten, why_inexact},
+        facts::{Measured, Processes, largest, not_listed, plural, why_inexact},
         function::{Crates, FunctionPattern, Shown, shown},
         known::{Completeness, Known},
     },
@@ -147,7 +147,7 @@ impl Sum {
             let [matched, unclear, others] = sites;
             match shown {
                 Shown::Yes => {
-                    (self.matched, *matched) = (self.matched + samples, *matched + samples)
+                    (self.matched, *matched) = (self.matched + samples, *matched + samples);
                 }
                 Shown::No => (self.others, *others) = (self.others + samples, *others + samples),
                 Shown::Unclear(why) => {
@@ -181,25 +181,24 @@ impl Sum {
     /// Who made the calls that match. If there are none, who made those that may match, and if
     /// there are none of these, the others.
     fn facts(&self) -> Vec<String> {
-        let lines = |which: usize| {
-            let mut lines: Vec<(u64, &String)> = self
+        let lines = |which: usize| -> Vec<(u64, String)> {
+            let counts = self
                 .sites
                 .iter()
-                .map(|(site, counts)| (counts[which], site))
+                .map(|(site, counts)| (counts[which], site));
+            counts
                 .filter(|(count, _)| *count > 0)
-                .collect();
-            lines.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-            let line =
-                |(count, site)| format!("{site}: {count} of {}", plural(self.samples, "sample"));
-            lines.into_iter().map(line).collect::<Vec<_>>()
+                .map(|(count, site)| (count, share_of_samples(site, count, self.samples)))
+                .collect()
         };
-        shorten(
-            (0..3)
-                .map(lines)
-                .find(|lines| !lines.is_empty())
-                .unwrap_or_default(),
-        )
+        let all = (0..3).map(lines).find(|lines| !lines.is_empty());
+        largest(all.unwrap_or_default())
     }
+}
+
+/// `caller: main: 3 of 4 samples`.
+fn share_of_samples(site: &str, count: u64, all: u64) -> String {
+    format!("{site}: {count} of {}", plural(all, "sample"))
 }
 
 /// `caller: copier::run (src/run.rs:41) via std::io::copy`.
@@ -294,26 +293,16 @@ pub(super) fn facts_of_via(transfers: &[&Transfer], report: &Report) -> Vec<Stri
     stacks
         .sampled(&callers)
         .for_each(|(stack, samples)| *sites.entry(caller(stack, report)).or_default() += samples);
-    let mut lines: Vec<(u64, String)> = sites
-        .into_iter()
-        .map(|(site, count)| (count, site))
-        .collect();
-    lines.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-    shorten(
-        lines
-            .into_iter()
-            .map(|(count, site)| {
-                format!("{site}: {count} of {}", plural(callers.samples, "sample"))
-            })
-            .collect(),
-    )
+    let line =
+        |(site, count): (String, u64)| (count, share_of_samples(&site, count, callers.samples));
+    largest(sites.into_iter().map(line).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::ITSELF;
     use crate::{
-        expect::{Expectation, Inferred, Outcome, Verdict},
+        expect::{Expectation, Inferred, Outcome, Verdict, tests::cases},
         options::SampledCalls,
         report::{
             Options, Report,
@@ -392,8 +381,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn assert_verdicts(trace: &Trace, cases: &[(&str, Verdict)]) {
-        for &(text, expected) in cases {
+    fn assert_verdicts(trace: &Trace, table: &str) {
+        for (expected, text) in cases(table) {
             let outcome = outcome(trace, text);
             assert_eq!(outcome.verdict, expected, "{text}: {outcome}");
         }
@@ -403,21 +392,18 @@ mod tests {
     fn calls_are_known_by_caller_if_each_was_sampled_and_the_stacks_show_every_function() {
         assert_verdicts(
             &trace(&[(0, 6), (1, 2)]),
-            &[
-                (r#"read[caller="app::**"].calls == 8"#, Holds),
-                (r#"read[caller="app::load"].calls == 6"#, Holds),
-                (r#"read[caller="std::io::copy"].calls == 2"#, Holds),
-                (r#"read[caller="std::io::Read::read"].calls == 8"#, Holds),
-                (r#"read[caller="other::**"].calls == 0"#, Holds),
-                (r#"read[caller="app::load"].calls == 0"#, Fails),
-                (
-                    r#"syscalls[caller="save", process="app"].calls == 4"#,
-                    Holds,
-                ),
-                (r#"%data[caller="load"].calls in 1..5"#, Fails),
-                (r#"splice[caller="load"].calls == 0"#, Holds),
-                (r#"not read[caller="app::load"].calls == 0"#, Holds),
-            ],
+            r#"
+                holds         read[caller="app::**"].calls == 8
+                holds         read[caller="app::load"].calls == 6
+                holds         read[caller="std::io::copy"].calls == 2
+                holds         read[caller="std::io::Read::read"].calls == 8
+                holds         read[caller="other::**"].calls == 0
+                fails         read[caller="app::load"].calls == 0
+                holds         syscalls[caller="save", process="app"].calls == 4
+                fails         %data[caller="load"].calls in 1..5
+                holds         splice[caller="load"].calls == 0
+                holds         not read[caller="app::load"].calls == 0
+            "#,
         );
     }
 
@@ -426,15 +412,15 @@ mod tests {
         let some = trace(&[(0, 3), (1, 1)]);
         assert_verdicts(
             &some,
-            &[
-                (r#"read[caller="other::**"].calls == 0"#, Inconclusive),
-                (r#"read[caller="other::**"].calls <= 4"#, Holds),
-                (r#"read[caller="app::load"].calls == 0"#, Fails),
-                (r#"read[caller="app::load"].calls >= 3"#, Holds),
-                (r#"read[caller="app::load"].calls >= 4"#, Inconclusive),
-                (r#"read[caller="app::load"].calls >= 8"#, Fails),
-                (r#"splice[caller="load"].calls == 0"#, Holds),
-            ],
+            r#"
+                inconclusive  read[caller="other::**"].calls == 0
+                holds         read[caller="other::**"].calls <= 4
+                fails         read[caller="app::load"].calls == 0
+                holds         read[caller="app::load"].calls >= 3
+                inconclusive  read[caller="app::load"].calls >= 4
+                fails         read[caller="app::load"].calls >= 8
+                holds         splice[caller="load"].calls == 0
+            "#,
         );
         let said = outcome(&some, r#"read[caller="other::**"].calls == 0"#).to_string();
         assert!(
@@ -458,11 +444,11 @@ mod tests {
         let cut = trace(&[(0, 6), (2, 2)]);
         assert_verdicts(
             &cut,
-            &[
-                (r#"read[caller="other::**"].calls == 0"#, Inconclusive),
-                (r#"read[caller="other::**"].calls <= 2"#, Holds),
-                (r#"read[caller="app::load"].calls >= 6"#, Holds),
-            ],
+            r#"
+                inconclusive  read[caller="other::**"].calls == 0
+                holds         read[caller="other::**"].calls <= 2
+                holds         read[caller="app::load"].calls >= 6
+            "#,
         );
         let said = outcome(&cut, r#"read[caller="other::**"].calls == 0"#).to_string();
         assert!(
@@ -503,7 +489,12 @@ mod tests {
                 "{said}"
             );
         }
-        assert_verdicts(&none, &[(r#"splice[caller="app::**"].calls == 0"#, Holds)]);
+        assert_verdicts(
+            &none,
+            r#"
+            holds         splice[caller="app::**"].calls == 0
+        "#,
+        );
     }
 
     #[test]
@@ -538,7 +529,9 @@ mod tests {
     fn via_of_no_transfer_fails_and_that_of_an_inferred_one_is_inconclusive() {
         assert_verdicts(
             &trace(&[(1, 4)]),
-            &[(r#"transfer(pipe -> *).via == "std::io::copy""#, Fails)],
+            r#"
+                fails         transfer(pipe -> *).via == "std::io::copy"
+            "#,
         );
     }
 

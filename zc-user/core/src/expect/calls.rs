@@ -6,7 +6,7 @@ use zc_ebpf::bucket_of;
 
 use crate::{
     expect::{
-        ast::Figure,
+        ast::{Figure, Selectors},
         callers,
         facts::{self, Measured, Processes, sum_known, why_inexact},
         field::{Field, Subject},
@@ -14,6 +14,7 @@ use crate::{
         paths,
         pattern::{EndPattern, Match},
     },
+    figures::{list::of_row, reading::rows_of_other_calls},
     histogram::bucket_range,
     report::{Counted, FileCalls, Process, Report, Syscall},
     syscalls::{self, Fds, Spec, covers},
@@ -25,9 +26,14 @@ pub(super) fn measure(figure: &Figure, report: &Report) -> Result<Measured, Vec<
         return Ok(paths::measure(figure, glob, report));
     }
     let names = Names::of(&figure.subject);
-    let uncounted = report
-        .counted
-        .as_ref()
+    // Calls without rows have sums over the whole run.
+    let is_of_run = figure.selectors == Selectors::default();
+    let others: Vec<Syscall> = rows_of_other_calls(&report.totals)
+        .filter(|_| is_of_run && names.wanted.is_some())
+        .collect();
+    let counted = report.counted.as_ref();
+    let uncounted = counted
+        .filter(|_| !is_of_run || report.totals.other_syscalls.is_none())
         .map(|counted| names.uncounted(counted))
         .unwrap_or_default();
     if !uncounted.is_empty() {
@@ -36,11 +42,13 @@ pub(super) fn measure(figure: &Figure, report: &Report) -> Result<Measured, Vec<
     if let Some(pattern) = &figure.selectors.caller {
         return Ok(callers::measure(figure, pattern, &names, report));
     }
-    let chosen = match rows(figure, &names, report) {
+    let mut chosen = match rows(figure, &names, report) {
         Rows::Missing(why) => return Ok(Measured::plain(Known::Missing(why))),
         Rows::Unknown(why) => return Ok(Measured::unknown(why)),
         Rows::Chosen(chosen) => chosen,
     };
+    let without_rows = others.iter().filter(|row| names.contains(&row.name));
+    chosen.rows.extend(without_rows);
     let sum = Sum {
         rows: &chosen.rows,
         is_open: chosen.open.is_some(),
@@ -75,19 +83,18 @@ struct Sum<'a> {
 
 impl Sum<'_> {
     fn figure(&self, field: Field, errno: Option<&str>) -> Known {
-        match field {
-            Field::Errors => self.errors(errno),
-            Field::Unfinished => self.count(|row| row.unfinished),
-            Field::Bytes => self.total(bytes),
-            Field::RequestedBytes => self.total(|row| row.requested_bytes),
-            Field::AvgSize => self.mean(bytes, |row| row.calls - row.errors, "no call to average"),
-            Field::Total => self.total(|row| row.total_ns),
-            Field::Avg => self.mean(|row| row.total_ns, |row| row.calls, NO_TIME),
-            Field::Min => self.least(),
-            Field::Max => self.most(),
-            field if field.is_percentile() => self.percentile(field),
-            // The parser lets no other figure through.
-            _ => self.count(|row| row.calls),
+        match (field, errno) {
+            (Field::Errors, Some(errno)) => self.errors(errno),
+            (Field::AvgSize, _) => self.mean(
+                Field::Bytes,
+                |row| row.calls - row.errors,
+                "no call to average",
+            ),
+            (Field::Avg, _) => self.mean(Field::Total, |row| row.calls, NO_TIME),
+            (Field::Min, _) => self.least(),
+            (Field::Max, _) => self.most(),
+            (Field::P50 | Field::P90 | Field::P99, _) => self.percentile(field),
+            (field, _) => self.total(field),
         }
     }
 
@@ -96,53 +103,33 @@ impl Sum<'_> {
         self.rows.iter().copied().filter(|row| row.calls > 0)
     }
 
-    fn count(&self, figure: impl Fn(&Syscall) -> u64) -> Known {
-        let (low, fits) = sum_known(self.rows.iter().map(|row| Some(figure(row))));
-        Known::Between(low.into(), (fits && !self.is_open).then(|| low.into()))
-    }
-
-    fn errors(&self, errno: Option<&str>) -> Known {
-        let Some(errno) = errno else {
-            return self.count(|row| row.errors);
-        };
-        let low: u64 = self
-            .rows
-            .iter()
-            .filter_map(|row| row.errnos.get(errno))
-            .sum();
-        // An error without an errno may be this one.
-        let nameless: u64 = self
-            .rows
-            .iter()
-            .map(|row| row.errors.saturating_sub(row.errnos.values().sum()))
-            .sum();
-        Known::Between(low.into(), (!self.is_open).then(|| (low + nameless).into()))
-    }
-
     /// A sum of parts that may be unknown.
-    fn total(&self, figure: impl Fn(&Syscall) -> Option<u64>) -> Known {
-        let (low, all_known) = sum_known(self.returned().map(&figure));
+    fn total(&self, field: Field) -> Known {
+        let is_count = matches!(field, Field::Calls | Field::Errors | Field::Unfinished);
+        let rows = self.rows.iter().filter(|row| is_count || row.calls > 0);
+        let (low, all_known) = sum_known(rows.map(|row| of_row(field, row)));
         Known::Between(low.into(), (all_known && !self.is_open).then(|| low.into()))
     }
 
-    fn mean(
-        &self,
-        sum: impl Fn(&Syscall) -> Option<u64>,
-        count: impl Fn(&Syscall) -> u64,
-        if_none: &str,
-    ) -> Known {
+    /// Errors with this errno. An error without an errno may be one of them.
+    fn errors(&self, errno: &str) -> Known {
+        let of_errno = |row: &&Syscall| row.errnos.get(errno).copied().unwrap_or(0);
+        let nameless = |row: &&Syscall| row.errors.saturating_sub(row.errnos.values().sum());
+        let low: u64 = self.rows.iter().map(of_errno).sum();
+        let nameless: u64 = self.rows.iter().map(nameless).sum();
+        Known::Between(low.into(), (!self.is_open).then(|| (low + nameless).into()))
+    }
+
+    fn mean(&self, sum: Field, count: impl Fn(&Syscall) -> u64, if_none: &str) -> Known {
         if self.is_open {
             return Known::Unknown;
         }
         let count: u64 = self.returned().map(count).sum();
-        let sum = self
-            .returned()
-            .map(sum)
-            .try_fold(0, |all: u64, figure| all.checked_add(figure?));
-        match (Amount::mean(sum.unwrap_or(0), count), sum) {
-            (None, _) => Known::Missing(if_none.to_owned()),
-            (Some(mean), Some(_)) => Known::exactly(mean),
-            (Some(_), None) => Known::Unknown,
+        let (sum, all_known) = sum_known(self.returned().map(|row| of_row(sum, row)));
+        match Amount::mean(sum, count) {
+            None => Known::Missing(if_none.to_owned()),
+            Some(mean) if all_known => Known::exactly(mean),
+            Some(_) => Known::Unknown,
         }
     }
 
@@ -164,21 +151,22 @@ impl Sum<'_> {
 
     /// The percentile of several rows together lies between those of the rows.
     fn percentile(&self, field: Field) -> Known {
-        let all: Option<Vec<(u64, u64)>> = self
+        if self.is_open {
+            return self.no_time();
+        }
+        let ranges: Option<Vec<(u64, u64)>> = self
             .returned()
             .map(|row| percentile_range(row, field))
             .collect();
-        match all {
-            _ if self.is_open => self.no_time(),
-            Some(all) => match (
-                all.iter().map(|(low, _)| *low).min(),
-                all.iter().map(|(_, high)| *high).max(),
-            ) {
-                (Some(low), Some(high)) => Known::Between(low.into(), Some(high.into())),
-                _ => self.no_time(),
-            },
-            None => Known::Unknown,
-        }
+        let Some(ranges) = ranges else {
+            return Known::Unknown;
+        };
+        let low = ranges.iter().map(|(low, _)| *low).min();
+        let high = ranges.iter().map(|(_, high)| *high).max();
+        low.map_or_else(
+            || self.no_time(),
+            |low| Known::Between(low.into(), high.map(Into::into)),
+        )
     }
 
     /// If no time is known.
@@ -209,7 +197,9 @@ fn percentile_range(row: &Syscall, field: Field) -> Option<(u64, u64)> {
 /// Why the rows do not tell exactly.
 fn why_unknown(known: &Known, field: Field) -> Option<String> {
     match known {
-        Known::Between(low, Some(high)) if low != high && field.is_percentile() => {
+        Known::Between(low, Some(high))
+            if low != high && matches!(field, Field::P50 | Field::P90 | Field::P99) =>
+        {
             Some("percentiles are known to within 6.25 %".to_owned())
         }
         Known::Between(_, None) | Known::Unknown => {
@@ -223,15 +213,6 @@ fn why_unknown(known: &Known, field: Field) -> Option<String> {
 }
 
 const NO_TIME: &str = "no call was timed";
-
-/// Bytes that calls moved. If all failed that is 0, even for a call whose result does not tell.
-fn bytes(row: &Syscall) -> Option<u64> {
-    if row.calls == row.errors {
-        Some(0)
-    } else {
-        row.bytes
-    }
-}
 
 /// Rows, and why there may be more.
 struct Chosen<'a> {
@@ -290,6 +271,7 @@ impl<'a> Names<'a> {
     pub(super) fn may_be_uncounted(&self, report: &Report) -> Option<String> {
         let has_row = |name: &str| report.totals.syscalls.iter().any(|row| row.name == name);
         let lacks = report.counted.is_none()
+            && report.totals.other_syscalls.is_none()
             && self
                 .wanted
                 .as_ref()
@@ -335,10 +317,7 @@ fn by_file<'a>(
     processes: &[&'a Process],
     mut open: Option<String>,
 ) -> Chosen<'a> {
-    let pattern = EndPattern {
-        kind: figure.selectors.kind,
-        path: figure.selectors.file.clone(),
-    };
+    let pattern = figure.selectors.file_pattern();
     if report.calls_without_files > 0 {
         open.get_or_insert_with(|| {
             format!(

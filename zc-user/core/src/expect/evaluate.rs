@@ -17,8 +17,9 @@ use super::{
     transfers,
     unmatched::unmatched,
 };
+use crate::figures::list::{Group, of_run, of_usage};
 use crate::{
-    report::{Exit, Process, Report, Usage},
+    report::{Exit, Process, Report},
     signal,
 };
 
@@ -90,23 +91,32 @@ impl Evaluation<'_> {
         } = measure(&from_root, self.report, self.inferred).map_err(|calls| NotCounted {
             calls,
             text: self.text.to_owned(),
-            at: figure.at.0,
+            at: figure.at,
         })?;
         let verdict = known.passes(&comparison.test, is_negated);
         self.findings.push(Finding {
             comparison: if is_negated {
-                format!("not {comparison}")
+                format!("not {}", one_line(&comparison.text))
             } else {
-                comparison.to_string()
+                one_line(&comparison.text)
             },
             verdict,
-            found: format!("{figure} {}", known.describe(figure.dimension())),
+            found: format!(
+                "{} {}",
+                one_line(&figure.text),
+                known.describe(figure.unit())
+            ),
             reason,
             facts,
             unmatched: unmatched(&from_root, self.report),
         });
         Ok(verdict)
     }
+}
+
+/// What was written on several lines, on one.
+fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
 /// The outcome of an expectation.
@@ -231,10 +241,8 @@ fn measure(figure: &Figure, report: &Report, inferred: Inferred) -> Result<Measu
     match &figure.subject {
         Subject::Call(_) | Subject::Class(_) | Subject::AllCalls => calls::measure(figure, report),
         Subject::Transfer(from, to) => Ok(transfers::measure(figure, [from, to], report, inferred)),
-        Subject::Exit => Ok(of_exit(figure.field, report)),
-        Subject::Faults | Subject::Switches | Subject::Time | Subject::Processes => {
-            Ok(of_processes_or_run(figure, report))
-        }
+        Subject::Run(Group::Exit) => Ok(of_exit(figure.field, report)),
+        Subject::Run(_) => Ok(of_processes_or_run(figure, report)),
     }
 }
 
@@ -249,60 +257,27 @@ fn of_processes_or_run(figure: &Figure, report: &Report) -> Measured {
         Processes::All => (of_run(figure.field, report), why_inexact(report)),
         Processes::Chosen(chosen, open) => (of_processes(figure.field, &chosen), open),
     };
-    match (sum, open) {
-        (Some(sum), None) => Measured {
-            facts: shares(figure, report),
-            ..Measured::plain(Known::exactly(sum))
-        },
-        (Some(sum), reason) => Measured {
-            known: Known::Between(sum.into(), None),
-            reason,
-            facts: shares(figure, report),
-        },
-        (None, _) => Measured::unknown(format!("the backend {} does not know it", report.backend)),
-    }
-}
-
-/// A figure of the whole run; `None`: unknown, or, for the exit status and the signal, absent.
-pub(crate) fn of_run(field: Field, report: &Report) -> Option<u64> {
-    let unsigned = |number: i32| u64::try_from(number).unwrap_or_default();
-    match field {
-        Field::Code => report.exit.code.map(unsigned),
-        Field::Signal => report.exit.signal.map(unsigned),
-        Field::Wall => report.wall_ns,
-        Field::Count => Some(report.totals.processes),
-        Field::Threads => Some(report.totals.threads),
-        field => of_usage(field, &report.totals.usage),
+    let Some(sum) = sum else {
+        return Measured::unknown(format!("the backend {} does not know it", report.backend));
+    };
+    let high = open.is_none().then(|| sum.into());
+    Measured {
+        known: Known::Between(sum.into(), high),
+        reason: open,
+        facts: shares(figure, report),
     }
 }
 
 fn of_processes(field: Field, processes: &[&Process]) -> Option<u64> {
-    match field {
-        Field::Count => u64::try_from(processes.len()).ok(),
-        field => processes
-            .iter()
-            .map(|process| of_process(field, process))
-            .try_fold(0, |sum: u64, part| sum.checked_add(part?)),
-    }
+    let mut parts = processes.iter().map(|process| of_process(field, process));
+    parts.try_fold(0, |sum: u64, part| sum.checked_add(part?))
 }
 
 fn of_process(field: Field, process: &Process) -> Option<u64> {
-    if field == Field::Threads {
-        Some(process.threads)
-    } else {
-        of_usage(field, &process.usage)
-    }
-}
-
-fn of_usage(field: Field, usage: &Usage) -> Option<u64> {
     match field {
-        Field::User => usage.user_ns,
-        Field::System => usage.system_ns,
-        Field::Voluntary => usage.context_switches.voluntary,
-        Field::Involuntary => usage.context_switches.involuntary,
-        Field::Minor => usage.page_faults.minor,
-        Field::Major => usage.page_faults.major,
-        _ => None,
+        Field::Count => Some(1),
+        Field::Threads => Some(process.threads),
+        field => of_usage(field, &process.usage),
     }
 }
 
@@ -333,7 +308,7 @@ fn shares(figure: &Figure, report: &Report) -> Vec<String> {
             "{}: {}",
             facts::name_of(process),
             Known::exactly(share)
-                .describe(figure.dimension())
+                .describe(figure.unit())
                 .trim_start_matches("is ")
         )
     };
@@ -347,40 +322,15 @@ fn shares(figure: &Figure, report: &Report) -> Vec<String> {
 
 /// How the command ended. That is known even if counts are not exact.
 fn of_exit(field: Field, report: &Report) -> Measured {
-    let known = match (field, report.exit) {
-        (
-            _,
-            Exit {
-                code: None,
-                signal: None,
-            },
-        ) => return Measured::unknown("the report does not say how the command ended"),
-        (
-            Field::Code,
-            Exit {
-                code: Some(code), ..
-            },
-        ) => Known::exactly(u64::try_from(code).unwrap_or_default()),
-        (
-            Field::Signal,
-            Exit {
-                signal: Some(signal),
-                ..
-            },
-        ) => Known::exactly(u64::try_from(signal).unwrap_or_default()),
-        (
-            _,
-            Exit {
-                signal: Some(signal),
-                ..
-            },
-        ) => Known::Absent(format!("{} killed the command", signal::name(signal))),
-        (
-            _,
-            Exit {
-                code: Some(code), ..
-            },
-        ) => Known::Absent(format!("the command ended with status {code}")),
-    };
-    Measured::plain(known)
+    let Exit { code, signal } = report.exit;
+    Measured::plain(match (of_run(field, report), code, signal) {
+        (Some(figure), ..) => Known::exactly(figure),
+        (None, _, Some(signal)) => {
+            Known::Absent(format!("{} killed the command", signal::name(signal)))
+        }
+        (None, Some(code), None) => Known::Absent(format!("the command ended with status {code}")),
+        (None, None, None) => {
+            return Measured::unknown("the report does not say how the command ended");
+        }
+    })
 }

@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 
 use super::{
     ast::Figure,
-    field::{Dimension, Field, Subject},
+    field::{Field, Subject, Unit},
     known::Known,
-    pattern::{EndPattern, Glob, Match},
+    pattern::{Glob, Match},
 };
 use crate::{
     report::{Certainty, End, FileCalls, Process, Report, Syscall, Transfer},
@@ -161,26 +161,27 @@ pub(super) fn name_of(process: &Process) -> String {
 /// calls that were made instead.
 pub(super) fn of_calls(figure: &Figure, names: &[&str], report: &Report) -> Vec<String> {
     if names.is_empty() {
-        return instead(figure, report);
+        return called_most(figure, report);
     }
-    let of_many = report.processes.len() > 1;
-    let is_meant = |row: &Syscall| {
-        names.contains(&row.name.as_str()) && (figure.field != Field::Errors || row.errors > 0)
-    };
-    let mut lines: Vec<(u64, String)> = processes(figure, report)
-        .flat_map(|process| rows(process, figure, of_many))
-        .filter(|(row, _)| is_meant(row))
-        .map(|(row, line)| {
-            (
-                if figure.field == Field::Errors {
-                    row.errors
-                } else {
-                    row.calls
-                },
-                line,
-            )
-        })
-        .collect();
+    let counts_errors = figure.field == Field::Errors;
+    let mut lines = Vec::new();
+    for process in processes(figure, report) {
+        let whose = match report.processes.len() {
+            1 => String::new(),
+            _ => format!("{}: ", name_of(process)),
+        };
+        for (row, files) in rows(process, figure) {
+            let weight = if counts_errors { row.errors } else { row.calls };
+            if names.contains(&row.name.as_str()) && (weight > 0 || !counts_errors) {
+                lines.push((weight, format!("{whose}{}", line(row, &files))));
+            }
+        }
+    }
+    largest(lines)
+}
+
+/// The lines with the largest weights.
+pub(super) fn largest(mut lines: Vec<(u64, String)>) -> Vec<String> {
     lines.sort_by_key(|(weight, _)| Reverse(*weight));
     shorten(lines.into_iter().map(|(_, line)| line).collect())
 }
@@ -197,45 +198,34 @@ pub(super) fn processes<'a>(
         .filter(move |process| glob.is_none_or(|glob| is_called(process, glob)))
 }
 
-/// The rows of a process, each with its text.
-fn rows<'a>(process: &'a Process, figure: &Figure, of_many: bool) -> Vec<(&'a Syscall, String)> {
-    let whose = if of_many {
-        format!("{}: ", name_of(process))
-    } else {
-        String::new()
+/// The rows of a process that may be meant, each with its files.
+fn rows<'a>(process: &'a Process, figure: &Figure) -> Vec<(&'a Syscall, String)> {
+    let Some(by_file) = &process.file_calls else {
+        let rows = process.syscalls.iter();
+        return rows.map(|row| (row, String::new())).collect();
     };
-    let with_line = |(row, files): (_, String)| (row, format!("{whose}{}", line(row, &files)));
-    match &process.file_calls {
-        Some(by_file) => {
-            let pattern = EndPattern {
-                kind: figure.selectors.kind,
-                path: figure.selectors.file.clone(),
-            };
-            let meant = by_file.iter().filter(|detail| {
-                !figure.selectors.are_by_file() || pattern.matches_either(detail) != Match::No
-            });
-            let rows =
-                meant.flat_map(|detail| detail.syscalls.iter().map(|row| (row, files(detail))));
-            rows.map(with_line).collect()
-        }
-        None => process
-            .syscalls
-            .iter()
-            .map(|row| with_line((row, String::new())))
-            .collect(),
-    }
+    let pattern = figure.selectors.file_pattern();
+    let may_be_meant = |calls: &&FileCalls| {
+        !figure.selectors.are_by_file() || pattern.matches_either(calls) != Match::No
+    };
+    let with_files = |calls: &'a FileCalls| {
+        let names = files(calls);
+        calls.syscalls.iter().map(move |row| (row, names.clone()))
+    };
+    by_file
+        .iter()
+        .filter(may_be_meant)
+        .flat_map(with_files)
+        .collect()
 }
 
 /// `read, in.dat (regular): 3 calls, 24 B, 1 error (EAGAIN 1)`.
 fn line(row: &Syscall, files: &str) -> String {
     let mut parts = vec![plural(row.calls, "call")];
-    if let Some(bytes) = row.bytes.filter(|_| row.calls > row.errors) {
-        parts.push(units::short_bytes(bytes));
-        parts.extend(
-            bytes
-                .checked_div(row.calls - row.errors)
-                .map(|mean| format!("{} each", units::short_bytes(mean))),
-        );
+    let succeeded = row.calls - row.errors;
+    if let Some(bytes) = row.bytes.filter(|_| succeeded > 0) {
+        let mean = units::short_bytes(bytes / succeeded);
+        parts.push(format!("{}, {mean} each", units::short_bytes(bytes)));
     }
     if row.errors > 0 {
         let errnos: Vec<String> = row
@@ -243,32 +233,30 @@ fn line(row: &Syscall, files: &str) -> String {
             .iter()
             .map(|(name, count)| format!("{name} {count}"))
             .collect();
-        parts.push(format!(
-            "{} ({})",
-            plural(row.errors, "error"),
-            errnos.join(", ")
-        ));
+        let errors = plural(row.errors, "error");
+        parts.push(format!("{errors} ({})", errnos.join(", ")));
     }
     if row.unfinished > 0 {
         parts.push(format!("{} never returned", row.unfinished));
     }
     if let Some(ns) = row.total_ns {
-        parts.push(format!(
-            "total {}",
-            Known::exactly(ns)
-                .describe(Dimension::Time)
-                .trim_start_matches("is ")
-        ));
+        let total = Known::exactly(ns).describe(Unit::Time);
+        parts.push(format!("total {}", total.trim_start_matches("is ")));
     }
     format!("{}{files}: {}", row.name, parts.join(", "))
 }
 
 /// `, in.dat (regular) -> out.dat (regular)`.
-fn files(detail: &FileCalls) -> String {
-    match (&detail.from, &detail.to) {
-        (Some(from), Some(to)) => format!(", {} -> {}", end(from), end(to)),
-        (Some(file), None) | (None, Some(file)) => format!(", {}", end(file)),
-        (None, None) => String::new(),
+fn files(calls: &FileCalls) -> String {
+    let ends: Vec<String> = [&calls.from, &calls.to]
+        .into_iter()
+        .flatten()
+        .map(end)
+        .collect();
+    if ends.is_empty() {
+        String::new()
+    } else {
+        format!(", {}", ends.join(" -> "))
     }
 }
 
@@ -283,45 +271,35 @@ pub(super) fn plural(count: u64, thing: &str) -> String {
 /// `in.dat (regular, ext4)`.
 fn end(end: &End) -> String {
     let kind = end.kind.as_deref().unwrap_or("unknown file");
-    let has_files = matches!(kind, "regular" | "directory" | "block");
-    let nature = end
-        .fs
-        .as_ref()
-        .filter(|_| has_files)
-        .map_or_else(|| kind.to_owned(), |fs| format!("{kind}, {fs}"));
-    match end
+    let nature = match &end.fs {
+        Some(fs) if matches!(kind, "regular" | "directory" | "block") => format!("{kind}, {fs}"),
+        _ => kind.to_owned(),
+    };
+    let name = end
         .path
         .as_ref()
         .or(end.peer.as_ref())
-        .or(end.local.as_ref())
-    {
-        Some(name) => format!("{name} ({nature})"),
-        None => nature,
-    }
+        .or(end.local.as_ref());
+    name.map_or_else(|| nature.clone(), |name| format!("{name} ({nature})"))
 }
 
 /// The calls that were made most often.
-fn instead(figure: &Figure, report: &Report) -> Vec<String> {
-    if matches!(figure.subject, Subject::AllCalls) {
+fn called_most(figure: &Figure, report: &Report) -> Vec<String> {
+    if figure.subject == Subject::AllCalls {
         return Vec::new();
     }
-    let mut rows: Vec<&Syscall> = report
-        .totals
-        .syscalls
-        .iter()
-        .filter(|row| row.calls > 0)
-        .collect();
+    let rows = report.totals.syscalls.iter().filter(|row| row.calls > 0);
+    let mut rows: Vec<&Syscall> = rows.collect();
     rows.sort_by_key(|row| Reverse(row.calls));
-    let named: Vec<String> = rows
-        .iter()
-        .take(MAX_LINES)
-        .map(|row| format!("{} {}", row.name, row.calls))
-        .collect();
-    if named.is_empty() {
-        vec!["no counted call was made".to_owned()]
-    } else {
-        vec![format!("called most: {}", named.join(", "))]
+    rows.truncate(MAX_LINES);
+    if rows.is_empty() {
+        return vec!["no counted call was made".to_owned()];
     }
+    let named = rows.iter().map(|row| format!("{} {}", row.name, row.calls));
+    vec![format!(
+        "called most: {}",
+        named.collect::<Vec<_>>().join(", ")
+    )]
 }
 
 /// The largest transfers. If they are not the ones that were asked for, the lines say so.

@@ -1,15 +1,14 @@
 //! What is known about a figure, and whether that decides a comparison.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, ops::Bound};
 
 use serde::Serialize;
 
 use super::{
-    ast::{Equality, NONE, Op, Range, Test},
-    field::Dimension,
-    value::{Number, in_units},
+    ast::{NONE, Test},
+    field::Unit,
 };
-use crate::{units, words::words};
+use crate::{signal, units, words::words};
 
 words! {
     /// How expectations treat inferred transfers.
@@ -142,56 +141,51 @@ impl Known {
 
     /// Whether it passes a test, or the negation of the test.
     pub(super) fn passes(&self, test: &Test, is_negated: bool) -> Verdict {
-        match (self, test) {
+        let verdict = match (self, test) {
             (Self::Unknown, _) => Verdict::Inconclusive,
-            (Self::Absent(_), Test::Word(equality, _)) => {
-                is((*equality == Equality::Equal) != is_negated)
-            }
-            (Self::Absent(_), Test::Number(op @ (Op::Equal | Op::NotEqual), _)) => {
-                is((*op == Op::NotEqual) != is_negated)
-            }
-            (
-                Self::Words(words, completeness),
-                Test::Word(equality, wanted) | Test::Name(equality, wanted),
-            ) => {
-                let wants_it = (*equality == Equality::Equal) != is_negated;
-                let is_wanted = |word: &String| (word == wanted) == wants_it;
-                match completeness {
-                    _ if !words.iter().all(is_wanted) => Verdict::Fails,
+            (Self::Words(words, completeness), Test::Word(wanted) | Test::NotWord(wanted)) => {
+                let wants_it = matches!(test, Test::Word(_)) != is_negated;
+                return match completeness {
+                    _ if words.iter().any(|word| (word == wanted) != wants_it) => Verdict::Fails,
                     Completeness::All => Verdict::Holds,
                     Completeness::AtLeast => Verdict::Inconclusive,
-                }
+                };
             }
-            // A number is not `none`.
-            (Self::Between(..), Test::Word(equality, _)) => {
-                is((*equality == Equality::NotEqual) != is_negated)
+            // What is absent is `none`, and no number is.
+            (Self::Absent(_), Test::Word(_) | Test::Not(_))
+            | (Self::Between(..), Test::NotWord(_)) => Verdict::Holds,
+            (Self::Absent(_), Test::NotWord(_)) | (Self::Between(..), Test::Word(_)) => {
+                Verdict::Fails
             }
-            (Self::Between(low, high), Test::Number(op, number)) => {
-                compare(*low, *high, *op, *number).negated_if(is_negated)
+            (Self::Absent(_), Test::Within(Bound::Included(first), Bound::Included(last)))
+                if first == last =>
+            {
+                Verdict::Fails
             }
-            (Self::Between(low, high), Test::In(range)) => {
-                within(*low, *high, *range).negated_if(is_negated)
+            (Self::Between(low, high), Test::Within(start, end)) => {
+                within(*low, *high, *start, *end)
+            }
+            (Self::Between(low, high), Test::Not(number)) => {
+                let number = Bound::Included(*number);
+                within(*low, *high, number, number).negated_if(true)
             }
             // A missing figure is neither less nor more than a number. The parser rejects comparing
             // a word with a number.
-            (Self::Missing(_) | Self::Absent(_) | Self::Words(..) | Self::Between(..), _) => {
-                Verdict::Fails
-            }
-        }
+            (Self::Missing(_) | Self::Absent(_) | Self::Words(..), _) => return Verdict::Fails,
+        };
+        verdict.negated_if(is_negated)
     }
 
     /// A clause: "is 3", "is at least 3".
-    pub(super) fn describe(&self, dimension: Dimension) -> String {
+    pub(super) fn describe(&self, unit: Unit) -> String {
         match self {
             Self::Between(low, Some(high)) if low == high => {
-                format!("is {}", show(*low, dimension))
+                format!("is {}", show(*low, unit))
             }
-            Self::Between(low, Some(high)) => format!(
-                "is between {} and {}",
-                show(*low, dimension),
-                show(*high, dimension)
-            ),
-            Self::Between(low, None) => format!("is at least {}", show(*low, dimension)),
+            Self::Between(low, Some(high)) => {
+                format!("is between {} and {}", show(*low, unit), show(*high, unit))
+            }
+            Self::Between(low, None) => format!("is at least {}", show(*low, unit)),
             Self::Words(words, Completeness::All) => format!("is {}", words.join(", ")),
             Self::Words(words, Completeness::AtLeast) if words.is_empty() => {
                 "is unknown".to_owned()
@@ -206,89 +200,62 @@ impl Known {
     }
 }
 
-const fn is(holds: bool) -> Verdict {
-    if holds {
-        Verdict::Holds
-    } else {
-        Verdict::Fails
-    }
-}
-
-/// Holds if that is certain, fails if the opposite is certain.
-const fn verdict(surely: bool, surely_not: bool) -> Verdict {
-    match (surely, surely_not) {
-        (true, _) => Verdict::Holds,
-        (_, true) => Verdict::Fails,
-        _ => Verdict::Inconclusive,
-    }
-}
-
-fn compare(low: Amount, high: Option<Amount>, op: Op, number: Number) -> Verdict {
-    let number = Amount::from(number.amount);
-    let all_below = high.is_some_and(|high| high < number);
-    let all_up_to = high.is_some_and(|high| high <= number);
-    match op {
-        Op::Equal => verdict(
-            low == number && high == Some(number),
-            low > number || all_below,
-        ),
-        Op::NotEqual => compare_not_equal(low, high, number),
-        Op::Less => verdict(all_below, low >= number),
-        Op::LessOrEqual => verdict(all_up_to, low > number),
-        Op::Greater => verdict(low > number, all_up_to),
-        Op::GreaterOrEqual => verdict(low >= number, all_below),
-    }
-}
-
-fn compare_not_equal(low: Amount, high: Option<Amount>, number: Amount) -> Verdict {
-    let all_below = high.is_some_and(|high| high < number);
-    verdict(
-        low > number || all_below,
-        low == number && high == Some(number),
-    )
-}
-
-fn within(low: Amount, high: Option<Amount>, range: Range) -> Verdict {
-    let (first, last) = (
-        Amount::from(range.first.amount),
-        Amount::from(range.last.amount),
-    );
-    let is_before_end = |amount: Amount| {
-        if range.is_inclusive {
-            amount <= last
-        } else {
-            amount < last
-        }
+/// Whether all amounts from `low` to `high` lie between these bounds: holds if that is certain,
+/// fails if none does.
+fn within(low: Amount, high: Option<Amount>, start: Bound<u64>, end: Bound<u64>) -> Verdict {
+    let is_before = |amount: Amount| match start {
+        Bound::Included(start) => amount < start.into(),
+        Bound::Excluded(start) => amount <= start.into(),
+        Bound::Unbounded => false,
     };
-    verdict(
-        low >= first && high.is_some_and(is_before_end),
-        !is_before_end(low) || high.is_some_and(|high| high < first),
-    )
+    let is_after = |amount: Amount| match end {
+        Bound::Included(end) => amount > end.into(),
+        Bound::Excluded(end) => amount >= end.into(),
+        Bound::Unbounded => false,
+    };
+    let ends_within = end == Bound::Unbounded || high.is_some_and(|high| !is_after(high));
+    if !is_before(low) && ends_within {
+        Verdict::Holds
+    } else if is_after(low) || high.is_some_and(is_before) {
+        Verdict::Fails
+    } else {
+        Verdict::Inconclusive
+    }
 }
 
 /// The figure for a person: exact, and in a readable unit.
-fn show(amount: Amount, dimension: Dimension) -> String {
+fn show(amount: Amount, unit: Unit) -> String {
     let whole = amount.part / amount.of;
     let is_whole = amount.part.is_multiple_of(amount.of);
-    match dimension {
-        Dimension::Bytes if is_whole => exact_bytes(whole),
-        Dimension::Bytes => format!("{} ({:.1} B)", units::bytes(whole), fraction(amount)),
-        Dimension::Time => time(fraction(amount)),
-        Dimension::Signal => Number {
-            amount: whole,
-            dimension,
-        }
-        .to_string(),
+    match unit {
+        Unit::Bytes if is_whole => exact_bytes(whole),
+        Unit::Bytes => format!("{} ({:.1} B)", units::bytes(whole), fraction(amount)),
+        Unit::Time => time(fraction(amount)),
+        Unit::Signal => signal_name(whole),
         _ if is_whole => whole.to_string(),
         _ => format!("{:.2}", fraction(amount)),
     }
 }
 
+fn signal_name(number: u64) -> String {
+    let name = i32::try_from(number).map(signal::name);
+    name.ok()
+        .filter(|name| name.starts_with("SIG"))
+        .unwrap_or_else(|| number.to_string())
+}
+
 fn exact_bytes(bytes: u64) -> String {
-    match in_units(bytes, Dimension::Bytes) {
-        (amount, unit) if unit.contains('i') => format!("{amount} {unit}"),
-        _ if bytes < 1024 => format!("{bytes} B"),
-        _ => format!("{bytes} B ({})", units::bytes(bytes)),
+    const UNITS: [(&str, u64); 4] = [
+        ("TiB", 1 << 40),
+        ("GiB", 1 << 30),
+        ("MiB", 1 << 20),
+        ("KiB", 1 << 10),
+    ];
+    let divides = |(_, size): &(&str, u64)| bytes > 0 && bytes.is_multiple_of(*size);
+    match UNITS.into_iter().find(divides) {
+        Some((unit, size)) => format!("{} {unit}", bytes / size),
+        None if bytes < 1024 => format!("{bytes} B"),
+        None => format!("{bytes} B ({})", units::bytes(bytes)),
     }
 }
 
@@ -314,151 +281,122 @@ fn time(ns: f64) -> String {
 mod tests {
     use super::*;
 
-    fn passes(known: &Known, op: Op, amount: u64) -> Verdict {
-        let number = Number {
-            amount,
-            dimension: Dimension::Count,
-        };
-        let verdict = known.passes(&Test::Number(op, number), false);
-        assert_eq!(
-            known.passes(&Test::Number(op, number), true),
-            verdict.negated_if(true),
-            "{known:?} {op:?} {amount}"
-        );
-        verdict
+    /// The verdicts of these comparisons with a number, and those of their negations.
+    fn verdicts(known: &Known, number: u64) -> [Verdict; 6] {
+        let (included, excluded) = (Bound::Included(number), Bound::Excluded(number));
+        let tests = [
+            Test::Within(included, included),
+            Test::Not(number),
+            Test::Within(Bound::Unbounded, included),
+            Test::Within(Bound::Unbounded, excluded),
+            Test::Within(included, Bound::Unbounded),
+            Test::Within(excluded, Bound::Unbounded),
+        ];
+        tests.map(|test| {
+            let verdict = known.passes(&test, false);
+            let negated = known.passes(&test, true);
+            assert_eq!(negated, verdict.negated_if(true), "{known:?} {test:?}");
+            verdict
+        })
     }
+
+    use Verdict::{Fails, Holds, Inconclusive};
 
     #[test]
     fn an_exact_figure_decides_every_comparison() {
-        use Verdict::{Fails, Holds};
         let three = Known::exactly(3);
-        let verdicts = |amount| Op::ALL.map(|(_, op)| passes(&three, op, amount));
-        //                       ==     !=     <=     <      >=     >
-        assert_eq!(verdicts(2), [Fails, Holds, Fails, Fails, Holds, Holds]);
-        assert_eq!(verdicts(3), [Holds, Fails, Holds, Fails, Holds, Fails]);
-        assert_eq!(verdicts(4), [Fails, Holds, Holds, Holds, Fails, Fails]);
+        //                              ==     !=     <=     <      >=     >
+        assert_eq!(
+            verdicts(&three, 2),
+            [Fails, Holds, Fails, Fails, Holds, Holds]
+        );
+        assert_eq!(
+            verdicts(&three, 3),
+            [Holds, Fails, Holds, Fails, Holds, Fails]
+        );
+        assert_eq!(
+            verdicts(&three, 4),
+            [Fails, Holds, Holds, Holds, Fails, Fails]
+        );
     }
 
     #[test]
     fn a_lower_bound_decides_comparisons_below_it() {
-        use Verdict::{Fails, Holds, Inconclusive};
-        let at_least_three = Known::Between(3.into(), None);
-        let verdicts = |amount| Op::ALL.map(|(_, op)| passes(&at_least_three, op, amount));
-        assert_eq!(verdicts(2), [Fails, Holds, Fails, Fails, Holds, Holds]);
+        let known = Known::Between(3.into(), None);
+        let open = Inconclusive;
         assert_eq!(
-            verdicts(3),
-            [
-                Inconclusive,
-                Inconclusive,
-                Inconclusive,
-                Fails,
-                Holds,
-                Inconclusive
-            ]
+            verdicts(&known, 2),
+            [Fails, Holds, Fails, Fails, Holds, Holds]
         );
-        assert_eq!(verdicts(4), [Inconclusive; 6]);
+        assert_eq!(verdicts(&known, 3), [open, open, open, Fails, Holds, open]);
+        assert_eq!(verdicts(&known, 4), [open; 6]);
     }
 
     #[test]
     fn a_range_includes_its_last_number_or_not() {
-        let number = |amount| Number {
-            amount,
-            dimension: Dimension::Count,
+        let within = |low: u64, high: Option<u64>, end| {
+            let test = Test::Within(Bound::Included(3), end);
+            Known::Between(low.into(), high.map(Into::into)).passes(&test, false)
         };
-        let within = |known: &Known, is_inclusive| {
-            known.passes(
-                &Test::In(Range {
-                    first: number(3),
-                    last: number(5),
-                    is_inclusive,
-                }),
-                false,
-            )
-        };
-        assert_eq!(within(&Known::exactly(5), true), Verdict::Holds);
-        assert_eq!(within(&Known::exactly(5), false), Verdict::Fails);
-        assert_eq!(within(&Known::exactly(2), true), Verdict::Fails);
-        assert_eq!(
-            within(&Known::Between(4.into(), None), true),
-            Verdict::Inconclusive
-        );
-        assert_eq!(
-            within(&Known::Between(6.into(), None), true),
-            Verdict::Fails
-        );
-        assert_eq!(
-            within(&Known::Between(3.into(), Some(4.into())), false),
-            Verdict::Holds
-        );
+        let (to_5, below_5) = (Bound::Included(5), Bound::Excluded(5));
+        assert_eq!(within(5, Some(5), to_5), Holds);
+        assert_eq!(within(5, Some(5), below_5), Fails);
+        assert_eq!(within(2, Some(2), to_5), Fails);
+        assert_eq!(within(4, None, to_5), Inconclusive);
+        assert_eq!(within(6, None, to_5), Fails);
+        assert_eq!(within(3, Some(4), below_5), Holds);
     }
 
     #[test]
     fn averages_are_compared_exactly() {
         let average = Known::exactly(Amount::mean(u64::MAX, 2).expect("of two"));
-        assert_eq!(passes(&average, Op::Greater, u64::MAX / 2), Verdict::Holds);
-        assert_eq!(passes(&average, Op::Less, u64::MAX / 2 + 1), Verdict::Holds);
+        assert_eq!(verdicts(&average, u64::MAX / 2)[5], Holds);
+        assert_eq!(verdicts(&average, u64::MAX / 2 + 1)[3], Holds);
     }
 
     #[test]
     fn a_missing_figure_fails_even_behind_not() {
-        let test = Test::Number(
-            Op::Equal,
-            Number {
-                amount: 0,
-                dimension: Dimension::Bytes,
-            },
-        );
+        let test = Test::Within(Bound::Included(0), Bound::Included(0));
         let missing = Known::Missing("no call".into());
         assert_eq!(
-            [missing.passes(&test, false), missing.passes(&test, true)],
-            [Verdict::Fails; 2]
+            [false, true].map(|not| missing.passes(&test, not)),
+            [Fails; 2]
         );
     }
 
     #[test]
     fn an_api_must_be_that_of_all_transfers_or_of_none() {
-        let test = |equality| Test::Word(equality, "sendfile".to_owned());
-        let both = Known::Words(
-            ["sendfile", "splice"].map(str::to_owned).to_vec(),
-            Completeness::All,
+        let words = ["sendfile", "splice"].map(str::to_owned).to_vec();
+        let sendfile = "sendfile".to_owned();
+        let (is, is_not) = (
+            Test::Word(sendfile.clone()),
+            Test::NotWord(sendfile.clone()),
         );
+        let both = Known::Words(words, Completeness::All);
         for is_negated in [false, true] {
-            assert_eq!(
-                both.passes(&test(Equality::Equal), is_negated),
-                Verdict::Fails
-            );
-            assert_eq!(
-                both.passes(&test(Equality::NotEqual), is_negated),
-                Verdict::Fails
-            );
+            assert_eq!(both.passes(&is, is_negated), Fails);
+            assert_eq!(both.passes(&is_not, is_negated), Fails);
         }
-        let some = Known::Words(vec!["sendfile".to_owned()], Completeness::AtLeast);
-        assert_eq!(
-            some.passes(&test(Equality::Equal), false),
-            Verdict::Inconclusive
-        );
-        assert_eq!(
-            some.passes(&test(Equality::NotEqual), false),
-            Verdict::Fails
-        );
+        let some = Known::Words(vec![sendfile], Completeness::AtLeast);
+        assert_eq!(some.passes(&is, false), Inconclusive);
+        assert_eq!(some.passes(&is_not, false), Fails);
     }
 
     #[test]
     fn figures_are_shown_exactly_and_in_readable_units() {
-        let shown = |amount: u64, dimension| show(amount.into(), dimension);
-        assert_eq!(shown(65536, Dimension::Bytes), "64 KiB");
-        assert_eq!(shown(65000, Dimension::Bytes), "65000 B (63.5 KiB)");
-        assert_eq!(shown(12_345_678, Dimension::Time), "12.346 ms");
-        assert_eq!(shown(9, Dimension::Signal), "SIGKILL");
+        let shown = |amount: u64, unit| show(amount.into(), unit);
+        assert_eq!(shown(65536, Unit::Bytes), "64 KiB");
+        assert_eq!(shown(65000, Unit::Bytes), "65000 B (63.5 KiB)");
+        assert_eq!(shown(12_345_678, Unit::Time), "12.346 ms");
+        assert_eq!(shown(9, Unit::Signal), "SIGKILL");
         assert_eq!(
-            show(Amount::mean(10_001, 2).expect("of two"), Dimension::Bytes),
+            show(Amount::mean(10_001, 2).expect("of two"), Unit::Bytes),
             "4.9 KiB (5000.5 B)"
         );
     }
 
     #[test]
     fn and_and_or_join_three_values() {
-        use Verdict::{Fails, Holds, Inconclusive};
         let joined = |a, b| {
             (
                 Verdict::all([a, b].into_iter()),

@@ -2,11 +2,13 @@
 
 mod figure;
 
+use std::ops::Bound;
+
 use super::{
-    ast::{Comparison, Equality, Expr, Figure, NONE, Op, Range, Test},
-    field::Dimension,
+    ast::{Comparison, Expr, Figure, NONE, Test},
+    field::Unit,
     lexer::{Kind, Problem, Token, tokens},
-    value::{self, Number},
+    value,
 };
 use crate::{
     report::Api,
@@ -14,23 +16,13 @@ use crate::{
     words::{did_you_mean, nearest},
 };
 
-#[cfg(test)]
-pub(super) use figure::{why_not_by_caller, why_not_by_file, why_not_by_path};
-
-/// Whether figures of this dimension are words, which are only equal or not.
-const fn is_of_words(dimension: Dimension) -> bool {
-    matches!(
-        dimension,
-        Dimension::Api | Dimension::Function | Dimension::Signal
-    )
-}
-
 /// Limit for the nesting of parentheses and `not`.
 const MAX_DEPTH: usize = 64;
 
 /// Parses a text.
 pub(super) fn parse(text: &str) -> Result<Expr, Problem> {
     let mut parser = Parser {
+        text,
         tokens: tokens(text)?,
         next: 0,
         depth: 0,
@@ -41,21 +33,19 @@ pub(super) fn parse(text: &str) -> Result<Expr, Problem> {
         Kind::Sign("=" | "==" | "!=" | "<" | "<=" | ">" | ">=") => Err(parser.problem(
             "one comparison at a time: join two with 'and', or write a range: 'in 1..=10'",
         )),
-        other => Err(parser.problem(format!(
-            "expected 'and', 'or' or the end, not {}",
-            other.describe()
-        ))),
+        _ => Err(parser.expected("expected 'and', 'or' or the end")),
     }
 }
 
 /// The tokens, and the position in them.
-struct Parser {
+struct Parser<'a> {
+    text: &'a str,
     tokens: Vec<Token>,
     next: usize,
     depth: usize,
 }
 
-impl Parser {
+impl Parser<'_> {
     fn any(&mut self) -> Result<Expr, Problem> {
         self.joined("or", Self::all, Expr::Any)
     }
@@ -70,22 +60,20 @@ impl Parser {
         part: fn(&mut Self) -> Result<Expr, Problem>,
         join: fn(Vec<Expr>) -> Expr,
     ) -> Result<Expr, Problem> {
-        let first = part(self)?;
-        let mut rest = Vec::new();
+        let mut parts = vec![part(self)?];
         while self.take_word(word) {
-            rest.push(part(self)?);
+            parts.push(part(self)?);
         }
-        Ok(if rest.is_empty() {
-            first
-        } else {
-            join(std::iter::once(first).chain(rest).collect())
+        Ok(match parts.len() {
+            1 => parts.remove(0),
+            _ => join(parts),
         })
     }
 
     fn not(&mut self) -> Result<Expr, Problem> {
         let is_not = self.peek() == &Kind::Word("not".into());
         if !is_not && self.peek() != &Kind::Sign("(") {
-            return Ok(Expr::Comparison(Box::new(self.comparison()?)));
+            return self.comparison();
         }
         if self.depth == MAX_DEPTH {
             return Err(self.problem("nested too deeply"));
@@ -103,42 +91,43 @@ impl Parser {
         Ok(inner)
     }
 
-    fn token(&self) -> &Token {
-        // The last token is the end, and `next` never passes it.
-        &self.tokens[self.next]
-    }
-
     fn peek(&self) -> &Kind {
-        &self.token().kind
+        // The last token is the end, and `next` never passes it.
+        &self.tokens[self.next].kind
     }
 
     fn at(&self) -> usize {
-        self.token().at
+        self.tokens[self.next].at
     }
 
     fn advance(&mut self) -> Token {
-        let token = self.token().clone();
+        let token = self.tokens[self.next].clone();
         if token.kind != Kind::End {
             self.next += 1;
         }
         token
     }
 
+    /// What was read since this offset, as it was written.
+    fn written_since(&self, at: usize) -> &str {
+        let end = self
+            .next
+            .checked_sub(1)
+            .map_or(at, |last| self.tokens[last].end);
+        self.text.get(at..end).unwrap_or_default()
+    }
+
     /// Reads the next token if it is this word.
     fn take_word(&mut self, word: &str) -> bool {
         let is_it = matches!(self.peek(), Kind::Word(found) if found == word);
-        if is_it {
-            self.advance();
-        }
+        self.next += usize::from(is_it);
         is_it
     }
 
     /// The same for a sign.
     fn take_if_sign(&mut self, sign: &str) -> bool {
         let is_it = matches!(self.peek(), Kind::Sign(found) if *found == sign);
-        if is_it {
-            self.advance();
-        }
+        self.next += usize::from(is_it);
         is_it
     }
 
@@ -147,199 +136,172 @@ impl Parser {
         if self.take_if_sign(sign) {
             return Ok(());
         }
-        Err(self.problem(format!(
-            "'{sign}' is expected here, not {}",
-            self.peek().describe()
-        )))
+        Err(self.expected(&format!("'{sign}' is expected here")))
     }
 
     /// A problem with the next token.
     fn problem(&self, message: impl Into<String>) -> Problem {
         Problem::at(self.at(), message)
     }
+
+    /// The next token is not what is expected.
+    fn expected(&self, what: &str) -> Problem {
+        self.problem(format!("{what}, not {}", self.peek().describe()))
+    }
 }
 
 /// Words that are not units.
 const KEYWORDS: [&str; 4] = ["and", "or", "not", "in"];
 
-impl Parser {
-    fn comparison(&mut self) -> Result<Comparison, Problem> {
+impl Parser<'_> {
+    fn comparison(&mut self) -> Result<Expr, Problem> {
+        let at = self.at();
         let figure = self.figure()?;
         let test = self.test(&figure)?;
-        Ok(Comparison { figure, test })
+        Ok(Expr::Comparison(Box::new(Comparison {
+            text: self.written_since(at).to_owned(),
+            figure,
+            test,
+        })))
     }
 
     fn test(&mut self, figure: &Figure) -> Result<Test, Problem> {
-        let dimension = figure.dimension();
+        let (unit, what) = (figure.unit(), figure.unit().name());
+        let text = &figure.text;
         if self.take_word("in") {
-            if is_of_words(dimension) {
-                return Err(self.problem(format!(
-                    "{figure} is {}: it cannot be compared with a range",
-                    dimension.name()
-                )));
+            if unit.is_of_words() {
+                let why = format!("{text} is {what}: it cannot be compared with a range");
+                return Err(self.problem(why));
             }
-            return self.range(dimension).map(Test::In);
+            return self.range(unit);
         }
-        let op = self.op(figure)?;
-        let equality = match op {
-            Op::Equal => Some(Equality::Equal),
-            Op::NotEqual => Some(Equality::NotEqual),
-            _ => None,
+        let at = self.at();
+        let sign = self.operator(figure)?;
+        let is_equality = matches!(sign, "==" | "!=");
+        if unit.is_of_words() && !is_equality {
+            let why = format!("{text} is {what}: only == and != compare it");
+            return Err(Problem::at(at, why));
+        }
+        if let Some(word) = self.word(unit, is_equality)? {
+            return Ok(if sign == "==" {
+                Test::Word(word)
+            } else {
+                Test::NotWord(word)
+            });
+        }
+        let at = self.at();
+        let number = match self.peek() {
+            Kind::Word(_) if unit == Unit::Signal => self.signal()?,
+            _ => self.number(unit)?,
         };
-        if is_of_words(dimension) && equality.is_none() {
-            let at = self.tokens[self.next - 1].at;
-            return Err(Problem::at(
-                at,
-                format!(
-                    "{figure} is {}: only == and != compare it",
-                    dimension.name()
-                ),
-            ));
+        if matches!(self.peek(), Kind::Sign(".." | "..=")) {
+            return Err(Problem::at(at, "a range needs 'in' instead of an operator"));
         }
-        match (dimension, equality) {
-            (Dimension::Api, Some(equality)) => self.api().map(|api| Test::Word(equality, api)),
-            (Dimension::Function, Some(equality)) => {
-                self.function().map(|name| Test::Name(equality, name))
+        if let Some(most) = unit.most().filter(|most| number > *most) {
+            return Err(Problem::at(at, format!("{what} is at most {most}")));
+        }
+        Ok(match sign {
+            "==" => Test::Within(Bound::Included(number), Bound::Included(number)),
+            "!=" => Test::Not(number),
+            "<" => Test::Within(Bound::Unbounded, Bound::Excluded(number)),
+            "<=" => Test::Within(Bound::Unbounded, Bound::Included(number)),
+            ">" => Test::Within(Bound::Excluded(number), Bound::Unbounded),
+            _ => Test::Within(Bound::Included(number), Bound::Unbounded),
+        })
+    }
+
+    /// The word that a figure of this unit is compared with; `None`: it is compared with a number.
+    fn word(&mut self, unit: Unit, is_equality: bool) -> Result<Option<String>, Problem> {
+        match unit {
+            Unit::Api => self.api().map(Some),
+            Unit::Function => self.function().map(Some),
+            Unit::Status | Unit::Signal if is_equality && self.take_word(NONE) => {
+                Ok(Some(NONE.to_owned()))
             }
-            (Dimension::Status | Dimension::Signal, Some(equality)) if self.take_word(NONE) => {
-                Ok(Test::Word(equality, NONE.to_owned()))
-            }
-            (Dimension::Signal, _) if matches!(self.peek(), Kind::Word(_)) => {
-                self.signal().map(|signal| Test::Number(op, signal))
-            }
-            _ => {
-                let at = self.at();
-                let number = self.number(dimension)?;
-                if matches!(self.peek(), Kind::Sign(".." | "..=")) {
-                    return Err(Problem::at(at, "a range needs 'in' instead of an operator"));
-                }
-                if let Some(most) = dimension.most().filter(|most| number.amount > *most) {
-                    return Err(Problem::at(
-                        at,
-                        format!("{} is at most {most}", dimension.name()),
-                    ));
-                }
-                Ok(Test::Number(op, number))
-            }
+            _ => Ok(None),
         }
     }
 
-    fn op(&mut self, figure: &Figure) -> Result<Op, Problem> {
+    fn operator(&mut self, figure: &Figure) -> Result<&'static str, Problem> {
         let Kind::Sign(sign) = *self.peek() else {
-            let found = self.peek().describe();
-            let example = figure.dimension().example();
-            return Err(self.problem(format!(
-                "expected a comparison, as in '{figure} == {example}', not {found}"
+            let (text, example) = (&figure.text, figure.unit().example());
+            return Err(self.expected(&format!(
+                "expected a comparison, as in '{text} == {example}'"
             )));
         };
-        if sign == "=" {
-            return Err(self.problem("to compare, write '=='"));
-        }
-        let op = Op::ALL
-            .iter()
-            .find(|(known, _)| *known == sign)
-            .map(|(_, op)| *op);
-        let op = op.ok_or_else(|| {
-            self.problem(format!(
+        match sign {
+            "=" => Err(self.problem("to compare, write '=='")),
+            "==" | "!=" | "<" | "<=" | ">" | ">=" => {
+                self.advance();
+                Ok(sign)
+            }
+            _ => Err(self.problem(format!(
                 "'{sign}' is not an operator: write one of == != < <= > >= in"
-            ))
-        })?;
-        self.advance();
-        Ok(op)
+            ))),
+        }
     }
 
-    fn range(&mut self, dimension: Dimension) -> Result<Range, Problem> {
+    fn range(&mut self, unit: Unit) -> Result<Test, Problem> {
         let at = self.at();
-        let first = self.number(dimension)?;
+        let first = self.number(unit)?;
         let is_inclusive = self.take_if_sign("..=");
         if !is_inclusive && !self.take_if_sign("..") {
-            let example = dimension.example();
+            let (first, example) = (self.written_since(at), unit.example());
             return Err(
                 self.problem(format!("'in' needs a range: {first}..={example} includes its end, {first}..{example} does not"))
             );
         }
-        let last = self.number(dimension)?;
-        if first.amount > last.amount || (first.amount == last.amount && !is_inclusive) {
-            return Err(Problem::at(
-                at,
-                format!(
-                    "the range {} is empty",
-                    Range {
-                        first,
-                        last,
-                        is_inclusive
-                    }
-                ),
-            ));
+        let last = self.number(unit)?;
+        if first > last || (first == last && !is_inclusive) {
+            let why = format!("the range {} is empty", self.written_since(at));
+            return Err(Problem::at(at, why));
         }
-        Ok(Range {
-            first,
-            last,
-            is_inclusive,
-        })
+        let end = if is_inclusive {
+            Bound::Included(last)
+        } else {
+            Bound::Excluded(last)
+        };
+        Ok(Test::Within(Bound::Included(first), end))
     }
 
-    fn number(&mut self, dimension: Dimension) -> Result<Number, Problem> {
-        let token = self.advance();
-        let Kind::Number(digits) = token.kind else {
-            let (needs, example) = (dimension.name(), dimension.example());
-            return Err(Problem::at(
-                token.at,
-                format!(
-                    "{needs} is needed here, like {example}, not {}",
-                    token.kind.describe()
-                ),
-            ));
+    fn number(&mut self, unit: Unit) -> Result<u64, Problem> {
+        let (needs, example) = (unit.name(), unit.example());
+        let Kind::Number(digits) = self.peek().clone() else {
+            return Err(self.expected(&format!("{needs} is needed here, like {example}")));
         };
-        let unit = match self.peek() {
-            Kind::Word(word)
-                if KEYWORDS.contains(&word.to_lowercase().as_str())
-                    && !KEYWORDS.contains(&word.as_str()) =>
-            {
-                return Err(self.problem(format!(
-                    "'{word}' must be in lower case: '{}'",
-                    word.to_lowercase()
-                )));
+        let at = self.advance().at;
+        let suffix = match self.peek().clone() {
+            Kind::Word(word) if KEYWORDS.contains(&word.as_str()) => None,
+            Kind::Word(word) if KEYWORDS.contains(&word.to_lowercase().as_str()) => {
+                let lower = word.to_lowercase();
+                let why = format!("'{word}' must be in lower case: '{lower}'");
+                return Err(self.problem(why));
             }
-            Kind::Word(word) if !KEYWORDS.contains(&word.as_str()) => {
-                Some((word.clone(), self.at()))
-            }
+            Kind::Word(word) => Some((word, self.advance().at)),
             _ => None,
         };
-        if unit.is_some() {
-            self.advance();
-        }
-        value::number(
-            &digits,
-            token.at,
-            unit.as_ref().map(|(unit, at)| (unit.as_str(), *at)),
-            dimension,
-        )
+        let (suffix, suffix_at) = suffix.unwrap_or_default();
+        value::number(&digits, at, (&suffix, suffix_at), unit)
     }
 
     fn api(&mut self) -> Result<String, Problem> {
-        let names = || Api::ALL.into_iter().map(Api::name);
         let token = self.advance();
-        let all = names().collect::<Vec<_>>().join(", ");
+        let all = Api::ALL.map(Api::name).join(", ");
         let Kind::Word(word) = token.kind else {
-            return Err(Problem::at(
-                token.at,
-                format!("the name of an API is needed here: one of {all}"),
-            ));
+            let why = format!("the name of an API is needed here: one of {all}");
+            return Err(Problem::at(token.at, why));
         };
-        if names().any(|name| name == word) {
+        let names = Api::ALL.map(Api::name);
+        if names.contains(&word.as_str()) {
             return Ok(word);
         }
-        let near = nearest(&word, names());
-        let hint = near.map_or_else(
-            || format!("; APIs are {all}"),
-            |near| did_you_mean(Some(near)),
-        );
+        let hint = near_or(&word, names.into_iter(), || format!("APIs are {all}"));
         Err(Problem::at(token.at, format!("unknown API '{word}'{hint}")))
     }
 
     /// The name of a library function, in quotes.
     fn function(&mut self) -> Result<String, Problem> {
+        let example = Unit::Function.example();
         let token = self.advance();
         match token.kind {
             Kind::Quoted(name) | Kind::Word(name)
@@ -347,43 +309,39 @@ impl Parser {
             {
                 Ok(name)
             }
-            Kind::Word(_) | Kind::Quoted(_) => {
-                let example = Dimension::Function.example();
-                Err(Problem::at(
-                    token.at,
-                    format!(
-                        "the name of a library function is needed here, in quotes, like {example}"
-                    ),
-                ))
-            }
-            other => {
-                let (needs, example) = (Dimension::Function.name(), Dimension::Function.example());
-                Err(Problem::at(
-                    token.at,
-                    format!(
-                        "{needs} is needed here, like {example}, not {}",
-                        other.describe()
-                    ),
-                ))
-            }
+            Kind::Word(_) | Kind::Quoted(_) => Err(Problem::at(
+                token.at,
+                format!("the name of a library function is needed here, in quotes, like {example}"),
+            )),
+            other => Err(Problem::at(
+                token.at,
+                format!(
+                    "the name of a library function is needed here, like {example}, not {}",
+                    other.describe()
+                ),
+            )),
         }
     }
 
-    fn signal(&mut self) -> Result<Number, Problem> {
+    fn signal(&mut self) -> Result<u64, Problem> {
         let token = self.advance();
         let Kind::Word(word) = token.kind else {
             return Err(Problem::at(token.at, "a signal is needed here"));
         };
-        if let Some(signal) = signal::number(&word) {
-            return Ok(Number {
-                amount: u64::from(signal.unsigned_abs()),
-                dimension: Dimension::Signal,
-            });
-        }
-        let near = nearest(&word, signal::names().chain([NONE]));
-        Err(Problem::at(
-            token.at,
-            format!("unknown signal '{word}'{}", did_you_mean(near)),
-        ))
+        signal::number(&word)
+            .map(|signal| signal.unsigned_abs().into())
+            .ok_or_else(|| {
+                let near = did_you_mean(nearest(&word, signal::names().chain([NONE])));
+                Problem::at(token.at, format!("unknown signal '{word}'{near}"))
+            })
     }
+}
+
+/// `; did you mean 'read'?`; if no name is near, all of them.
+fn near_or<'a>(
+    word: &str,
+    names: impl Iterator<Item = &'a str>,
+    all: impl FnOnce() -> String,
+) -> String {
+    nearest(word, names).map_or_else(|| format!("; {}", all()), |near| did_you_mean(Some(near)))
 }

@@ -5,12 +5,13 @@ use crate::{
     expect::{
         ast::Figure,
         calls::Names,
-        facts::{Measured, shorten, why_inexact},
+        facts::{Measured, plural, shorten, why_inexact},
         field::Field,
         known::Known,
         pattern::{Glob, Match, quote},
     },
-    report::{FailedPath, PathBase, Report, SucceededPath},
+    figures::reading::rows_of_other_calls,
+    report::{PathBase, Report, Syscall},
     syscalls::{Spec, known_calls},
 };
 
@@ -30,62 +31,26 @@ impl<'a> OnPath<'a> {
     /// The calls whose paths the report has and that a figure is about: those that failed, and for
     /// [`Field::Calls`] those that succeeded. `None`: it has no paths.
     pub(super) fn all_of(figure: &Figure, report: &'a Report) -> Option<Vec<Self>> {
-        let failed = report
-            .totals
-            .failed_paths
-            .as_ref()?
-            .iter()
-            .map(Self::failed);
-        let succeeded = report
-            .totals
-            .succeeded_paths
-            .iter()
-            .flatten()
-            .map(Self::succeeded);
-        Some(
-            failed
-                .chain(succeeded.filter(|_| figure.field == Field::Calls))
-                .collect(),
-        )
-    }
-
-    fn failed(one: &'a FailedPath) -> Self {
-        let FailedPath {
-            syscall,
-            abi: _,
-            errno,
-            path,
-            base,
-            path_cut,
-            calls,
-        } = one;
-        Self {
-            syscall,
-            errno: Some(errno),
-            path: path.as_deref(),
-            base: *base,
-            is_cut: *path_cut,
-            calls: *calls,
-        }
-    }
-
-    fn succeeded(one: &'a SucceededPath) -> Self {
-        let SucceededPath {
-            syscall,
-            abi: _,
-            path,
-            base,
-            path_cut,
-            calls,
-        } = one;
-        Self {
-            syscall,
-            errno: None,
-            path: path.as_deref(),
-            base: *base,
-            is_cut: *path_cut,
-            calls: *calls,
-        }
+        let failed = report.totals.failed_paths.as_ref()?.iter().map(|one| Self {
+            syscall: &one.syscall,
+            errno: Some(&one.errno),
+            path: one.path.as_deref(),
+            base: one.base,
+            is_cut: one.path_cut,
+            calls: one.calls,
+        });
+        let succeeded = report.totals.succeeded_paths.iter().flatten();
+        let succeeded = succeeded
+            .filter(|_| figure.field == Field::Calls)
+            .map(|one| Self {
+                syscall: &one.syscall,
+                errno: None,
+                path: one.path.as_deref(),
+                base: one.base,
+                is_cut: one.path_cut,
+                calls: one.calls,
+            });
+        Some(failed.chain(succeeded).collect())
     }
 }
 
@@ -155,18 +120,11 @@ fn why_open(figure: &Figure, report: &Report) -> Option<String> {
 /// How many of these calls that take a path returned; `None`: unknown.
 fn returned(names: &Names<'_>, report: &Report) -> Option<u64> {
     let totals = &report.totals;
-    let is_meant = |name: &str| names.contains(name) && Spec::named(name).path.is_some();
-    let others = totals
-        .other_syscalls
-        .iter()
-        .flatten()
-        .map(|call| (&call.name, call.sums.calls));
-    let rows = totals.syscalls.iter().map(|call| (&call.name, call.calls));
-    let sum = rows
-        .chain(others)
-        .filter(|(name, _)| is_meant(name))
-        .map(|(_, calls)| calls)
-        .sum();
+    let is_meant =
+        |row: &Syscall| names.contains(&row.name) && Spec::named(&row.name).path.is_some();
+    let others = rows_of_other_calls(totals).filter(is_meant);
+    let rows = totals.syscalls.iter().filter(|row| is_meant(row));
+    let sum = rows.map(|row| row.calls).sum::<u64>() + others.map(|row| row.calls).sum::<u64>();
     let are_counted = || {
         report.counted.as_ref().is_some_and(|counted| {
             known_calls()
@@ -196,22 +154,22 @@ pub(super) fn matches(glob: &Glob, one: &OnPath<'_>) -> Match {
 
 /// Why it is not known whether these calls were given such a path.
 fn why_unsure<'a>(unsure: impl Iterator<Item = &'a OnPath<'a>> + Clone) -> String {
-    let which = if unsure.clone().all(|one| one.errno.is_some()) {
-        "failed calls"
-    } else {
-        "calls"
-    };
+    let have_failed = unsure.clone().all(|one| one.errno.is_some());
+    let which = if have_failed { "failed calls" } else { "calls" };
     let unknown = sum(unsure.clone().filter(|one| one.path.is_none()));
     let others = sum(unsure) - unknown;
-    let unknown = (unknown > 0).then(|| format!("the paths of {unknown} {which} are not known"));
-    let others = (others > 0).then(|| {
-        format!("{others} {which} gave a path that may be this one, such as a relative path")
-    });
-    unknown
-        .into_iter()
-        .chain(others)
-        .collect::<Vec<_>>()
-        .join("; ")
+    let reasons = [
+        (
+            unknown,
+            format!("the paths of {unknown} {which} are not known"),
+        ),
+        (
+            others,
+            format!("{others} {which} gave a path that may be this one, such as a relative path"),
+        ),
+    ];
+    let given = reasons.into_iter().filter(|(calls, _)| *calls > 0);
+    given.map(|(_, why)| why).collect::<Vec<_>>().join("; ")
 }
 
 /// `openat "/etc/app.conf": 3 calls failed (ENOENT)`.
@@ -219,11 +177,7 @@ fn line(one: &OnPath<'_>) -> String {
     let path = one
         .path
         .map_or_else(|| "of an unknown path".to_owned(), quote);
-    let calls = if one.calls == 1 {
-        "1 call".to_owned()
-    } else {
-        format!("{} calls", one.calls)
-    };
+    let calls = plural(one.calls, "call");
     let how = one.errno.map_or_else(
         || "succeeded".to_owned(),
         |errno| format!("failed ({errno})"),
@@ -238,7 +192,7 @@ fn line(one: &OnPath<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use crate::{
-        expect::{Expectation, Outcome, Verdict},
+        expect::{Expectation, Outcome, Verdict, tests::cases},
         report::{
             Options, Report,
             sample::files::{Scene, read},
@@ -246,7 +200,7 @@ mod tests {
         syscalls::{Call, Selection},
         trace::{self, FailedPath, FailedPaths, GivenPath, Loss, Trace},
     };
-    use Verdict::{Fails, Holds, Inconclusive};
+    use Verdict::{Fails, Inconclusive};
 
     fn failed(call: &'static str, errno: u32, path: Option<&str>) -> FailedPath {
         let path = path.map(|path| GivenPath {
@@ -307,8 +261,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn assert_verdicts(trace: &Trace, cases: &[(&str, Verdict)]) {
-        for &(text, expected) in cases {
+    fn assert_verdicts(trace: &Trace, table: &str) {
+        for (expected, text) in cases(table) {
             assert_eq!(outcome(trace, text).verdict, expected, "{text}");
         }
     }
@@ -317,15 +271,15 @@ mod tests {
     fn errors_are_known_by_path() {
         assert_verdicts(
             &trace(),
-            &[
-                (r#"openat[path="/etc/app.d/*"].errors == 2"#, Holds),
-                (r#"openat[path="/etc/app.d/*"].errors.EACCES == 1"#, Holds),
-                (r#"openat[path="/etc/app.d/*"].errors == 0"#, Fails),
-                (r#"openat[path="*.conf"].errors == 1"#, Holds),
-                (r#"%file[path="/srv"].errors == 2"#, Holds),
-                (r#"syscalls[path="/no/z"].errors == 0"#, Holds),
-                (r#"openat[path="data/x"].errors == 1"#, Holds),
-            ],
+            r#"
+                holds         openat[path="/etc/app.d/*"].errors == 2
+                holds         openat[path="/etc/app.d/*"].errors.EACCES == 1
+                fails         openat[path="/etc/app.d/*"].errors == 0
+                holds         openat[path="*.conf"].errors == 1
+                holds         %file[path="/srv"].errors == 2
+                holds         syscalls[path="/no/z"].errors == 0
+                holds         openat[path="data/x"].errors == 1
+            "#,
         );
     }
 
@@ -333,14 +287,14 @@ mod tests {
     fn a_path_that_may_be_meant_makes_a_figure_inconclusive() {
         assert_verdicts(
             &trace(),
-            &[
+            r#"
                 // The relative path may start anywhere, and `..` may follow a symbolic link.
-                (r#"openat[path="/work/data/x"].errors == 0"#, Inconclusive),
-                (r#"openat[path="/etc/y"].errors == 0"#, Inconclusive),
-                (r#"openat[path="/no/**"].errors == 0"#, Inconclusive),
-                (r#"openat[path="/etc/y"].errors <= 1"#, Holds),
-                (r#"openat[path="/work/data/z"].errors == 0"#, Holds),
-            ],
+                inconclusive  openat[path="/work/data/x"].errors == 0
+                inconclusive  openat[path="/etc/y"].errors == 0
+                inconclusive  openat[path="/no/**"].errors == 0
+                holds         openat[path="/etc/y"].errors <= 1
+                holds         openat[path="/work/data/z"].errors == 0
+            "#,
         );
         let mut unknown = trace();
         unknown
@@ -349,10 +303,10 @@ mod tests {
             .add(failed("openat", 14, None));
         assert_verdicts(
             &unknown,
-            &[
-                (r#"openat[path="/no"].errors == 0"#, Inconclusive),
-                (r#"stat[path="/no"].errors == 0"#, Holds),
-            ],
+            r#"
+                inconclusive  openat[path="/no"].errors == 0
+                holds         stat[path="/no"].errors == 0
+            "#,
         );
     }
 
@@ -364,12 +318,12 @@ mod tests {
         failed_paths.directory_may_change = false;
         assert_verdicts(
             &trace,
-            &[
-                (r#"openat[path="/work/data/x"].errors == 1"#, Holds),
-                (r#"openat[path="/work/**"].errors == 1"#, Holds),
-                (r#"openat[path="/etc/app.d/**"].errors == 2"#, Holds),
-                (r#"openat[path="../work/data/x"].errors == 1"#, Holds),
-            ],
+            r#"
+                holds         openat[path="/work/data/x"].errors == 1
+                holds         openat[path="/work/**"].errors == 1
+                holds         openat[path="/etc/app.d/**"].errors == 2
+                holds         openat[path="../work/data/x"].errors == 1
+            "#,
         );
         let below = FailedPath {
             path: Some(GivenPath {
@@ -382,7 +336,9 @@ mod tests {
         trace.failed_paths.get_or_insert_default().add(below);
         assert_verdicts(
             &trace,
-            &[(r#"openat[path="/work/data/x"].errors == 1"#, Inconclusive)],
+            r#"
+                inconclusive  openat[path="/work/data/x"].errors == 1
+            "#,
         );
     }
 
@@ -401,11 +357,11 @@ mod tests {
         );
         assert_verdicts(
             &trace(),
-            &[
-                (r#"openat[path="/no/z"].calls <= 2"#, Holds),
-                (r#"stat[path="/srv"].calls == 2"#, Holds),
-                (r#"unlink[path="x"].calls == 0"#, Holds),
-            ],
+            r#"
+                holds         openat[path="/no/z"].calls <= 2
+                holds         stat[path="/srv"].calls == 2
+                holds         unlink[path="x"].calls == 0
+            "#,
         );
     }
 
@@ -424,17 +380,17 @@ mod tests {
     fn calls_are_known_by_path_if_those_that_succeeded_are_recorded() {
         assert_verdicts(
             &with_successes(),
-            &[
-                (r#"openat[path="/etc/hosts"].calls == 1"#, Holds),
-                (r#"openat[path="/etc/hosts"].calls == 0"#, Fails),
-                (r#"openat[path="/etc/hosts"].errors == 0"#, Holds),
-                (r#"openat[path="/no/z"].calls == 0"#, Holds),
-                (r#"openat[path="/lib/libc.so.6"].calls == 1"#, Holds),
-                (r#"syscalls[path="/srv"].calls == 2"#, Holds),
+            r#"
+                holds         openat[path="/etc/hosts"].calls == 1
+                fails         openat[path="/etc/hosts"].calls == 0
+                holds         openat[path="/etc/hosts"].errors == 0
+                holds         openat[path="/no/z"].calls == 0
+                holds         openat[path="/lib/libc.so.6"].calls == 1
+                holds         syscalls[path="/srv"].calls == 2
                 // A relative path, and one with `..`.
-                (r#"openat[path="/no/**"].calls == 0"#, Inconclusive),
-                (r#"openat[path="/no/**"].calls <= 2"#, Holds),
-            ],
+                inconclusive  openat[path="/no/**"].calls == 0
+                holds         openat[path="/no/**"].calls <= 2
+            "#,
         );
         let found =
             outcome(&with_successes(), r#"openat[path="/etc/hosts"].calls == 0"#).to_string();
@@ -461,10 +417,10 @@ mod tests {
             .insert(Call::native("execve"), sums);
         assert_verdicts(
             &unknown,
-            &[
-                (r#"execve[path="/no/z"].calls == 0"#, Inconclusive),
-                (r#"openat[path="/no/z"].calls == 0"#, Holds),
-            ],
+            r#"
+                inconclusive  execve[path="/no/z"].calls == 0
+                holds         openat[path="/no/z"].calls == 0
+            "#,
         );
         // A signal interrupted one.
         let mut interrupted = with_successes();
@@ -493,10 +449,10 @@ mod tests {
         for trace in [full, uncounted] {
             assert_verdicts(
                 &trace,
-                &[
-                    (r#"syscalls[path="/no/z"].calls == 0"#, Inconclusive),
-                    (r#"syscalls[path="/etc/hosts"].calls == 0"#, Fails),
-                ],
+                r#"
+                    inconclusive  syscalls[path="/no/z"].calls == 0
+                    fails         syscalls[path="/etc/hosts"].calls == 0
+                "#,
             );
         }
     }
@@ -525,17 +481,19 @@ mod tests {
         for trace in [full, lossy] {
             assert_verdicts(
                 &trace,
-                &[
-                    (r#"openat[path="/no/z"].errors == 0"#, Inconclusive),
-                    (r#"openat[path="/etc/**"].errors >= 2"#, Holds),
-                ],
+                r#"
+                    inconclusive  openat[path="/no/z"].errors == 0
+                    holds         openat[path="/etc/**"].errors >= 2
+                "#,
             );
         }
         let mut none = trace();
         none.failed_paths = None;
         assert_verdicts(
             &none,
-            &[(r#"openat[path="/no/z"].errors == 0"#, Inconclusive)],
+            r#"
+                inconclusive  openat[path="/no/z"].errors == 0
+            "#,
         );
     }
 

@@ -1,7 +1,5 @@
 //! Patterns: names with `*`, kinds of files, ends of transfers.
 
-use std::fmt::{self, Display, Formatter, Write as _};
-
 use crate::{
     report::{End, FileCalls},
     trace::FileKind,
@@ -184,6 +182,17 @@ impl Glob {
         })
     }
 
+    /// How much a path differs from it, as text. A pattern without `/` is compared with the last
+    /// part.
+    pub(super) fn distance(&self, path: &str) -> usize {
+        let compared = if self.is_of_names() {
+            path.rsplit('/').next().unwrap_or(path)
+        } else {
+            path
+        };
+        strsim::damerau_levenshtein(&self.text, compared)
+    }
+
     /// Whether it could decide more if it were known where relative paths start.
     pub(super) fn lacks_directory(&self) -> bool {
         self.from_root.is_none() && !self.is_of_names()
@@ -253,11 +262,6 @@ impl KindPattern {
     /// The one of this name.
     pub(super) fn find(name: &str) -> Option<Self> {
         Self::names().find(|known| *known == name).map(Self)
-    }
-
-    /// Its name.
-    pub(super) const fn name(self) -> &'static str {
-        self.0
     }
 
     /// Whether it matches a kind, by its name in reports.
@@ -330,17 +334,6 @@ fn matches_path(glob: &Glob, end: &End) -> Match {
         Some(path) => glob.matches_path(path),
         None if has_path => Match::Maybe,
         None => Match::No,
-    }
-}
-
-impl Display for EndPattern {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match (self.kind, &self.path) {
-            (None, None) => f.write_char('*'),
-            (Some(kind), None) => f.write_str(kind.name()),
-            (None, Some(path)) => f.write_str(&quote(path.text())),
-            (Some(kind), Some(path)) => write!(f, "{}:{}", kind.name(), quote(path.text())),
-        }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    ast::Figure,
+    ast::{Figure, Selectors},
     callers::Stacks,
     field::{Field, Subject},
     function::{Crates, FunctionPattern, spellings},
@@ -13,27 +13,22 @@ use super::{
 };
 use crate::report::{End, Report};
 
-/// The patterns of a figure that match no file and no path of the report, each as a sentence with
-/// the nearest one.
+/// The patterns of a figure that match no file, path or function of the report, each as a sentence
+/// with the nearest one.
 pub(super) fn unmatched(figure: &Figure, report: &Report) -> Vec<String> {
-    let mut unmatched = Vec::new();
-    if let Some(glob) = &figure.selectors.file {
-        unmatched.extend(of_files(glob, report));
-    }
-    if let Some(glob) = &figure.selectors.path {
-        unmatched.extend(of_paths(figure, glob, report));
-    }
-    if let Some(pattern) = &figure.selectors.caller {
-        unmatched.extend(of_functions(pattern, report));
-    }
+    let Selectors {
+        file, path, caller, ..
+    } = &figure.selectors;
+    let mut globs: Vec<&Glob> = file.iter().collect();
     if let Subject::Transfer(from, to) = &figure.subject {
-        unmatched.extend(
-            [from, to]
-                .into_iter()
-                .filter_map(|end| of_files(end.path.as_ref()?, report)),
-        );
+        globs.extend([from, to].into_iter().filter_map(|end| end.path.as_ref()));
     }
-    unmatched
+    let of_files = globs.into_iter().filter_map(|glob| of_files(glob, report));
+    let of_paths = path
+        .iter()
+        .filter_map(|glob| of_paths(figure, glob, report));
+    let of_functions = caller.iter().filter_map(|one| of_functions(one, report));
+    of_files.chain(of_paths).chain(of_functions).collect()
 }
 
 fn of_files(glob: &Glob, report: &Report) -> Option<String> {
@@ -41,33 +36,34 @@ fn of_files(glob: &Glob, report: &Report) -> Option<String> {
         kind: None,
         path: Some(glob.clone()),
     };
-    let ends = || ends(report);
-    if ends().any(|end| pattern.matches(end) != Match::No) {
-        return None;
-    }
-    let names = ends()
+    let is_unmatched = ends(report).all(|end| pattern.matches(end) == Match::No);
+    let names = ends(report)
         .flat_map(|end| [&end.path, &end.peer, &end.local])
         .flatten();
-    Some(sentence(
-        glob,
-        "no file that was seen",
-        names.map(String::as_str),
-    ))
+    is_unmatched.then(|| {
+        let nearest = nearest(names.map(String::as_str), |name| glob.distance(name));
+        sentence(glob.text(), "no file that was seen", nearest)
+    })
 }
 
 fn of_paths(figure: &Figure, glob: &Glob, report: &Report) -> Option<String> {
     let all = OnPath::all_of(figure, report)?;
-    let is_none = all
-        .iter()
-        .filter(|one| one.path.is_some())
-        .all(|one| matches(glob, one) == Match::No);
+    let mut known = all.iter().filter(|one| one.path.is_some());
+    let is_unmatched = known.all(|one| matches(glob, one) == Match::No);
     let has_all = figure.field == Field::Calls && report.totals.succeeded_paths.is_some();
     let what = if has_all {
         "no path of a call"
     } else {
         "no path of a failed call"
     };
-    is_none.then(|| sentence(glob, what, all.iter().filter_map(|one| one.path)))
+    is_unmatched.then(|| {
+        let paths = all.iter().filter_map(|one| one.path);
+        sentence(
+            glob.text(),
+            what,
+            nearest(paths, |path| glob.distance(path)),
+        )
+    })
 }
 
 fn of_functions(pattern: &FunctionPattern, report: &Report) -> Option<String> {
@@ -77,73 +73,58 @@ fn of_functions(pattern: &FunctionPattern, report: &Report) -> Option<String> {
     if frames().any(|frame| pattern.may_match(frame, &crates)) {
         return None;
     }
-    let names: BTreeSet<String> = frames()
-        .filter_map(|frame| frame.function.as_deref())
-        .flat_map(spellings)
-        .collect();
-    let nearest = names
+    let functions = frames().filter_map(|frame| frame.function.as_deref());
+    let spelled: BTreeSet<String> = functions.flat_map(spellings).collect();
+    let names = spelled
         .iter()
-        .filter(|name| !name.is_empty())
-        .min_by_key(|name| (pattern.distance(name), *name));
-    let nearest = nearest
-        .map(|name| format!("; the nearest is {}", quote(name)))
-        .unwrap_or_default();
-    Some(format!(
-        "{} matches no function of a sampled stack{nearest}",
-        quote(pattern.text())
+        .map(String::as_str)
+        .filter(|name| !name.is_empty());
+    let nearest = nearest(names, |name| pattern.distance(name));
+    Some(sentence(
+        pattern.text(),
+        "no function of a sampled stack",
+        nearest,
     ))
+}
+
+fn sentence(pattern: &str, what: &str, nearest: Option<&str>) -> String {
+    let nearest = nearest.map(|name| format!("; the nearest is {}", quote(name)));
+    format!(
+        "{} matches {what}{}",
+        quote(pattern),
+        nearest.unwrap_or_default()
+    )
+}
+
+/// The name that differs least.
+fn nearest<'a>(
+    names: impl Iterator<Item = &'a str>,
+    distance: impl Fn(&str) -> usize,
+) -> Option<&'a str> {
+    names.min_by_key(|name| (distance(name), *name))
 }
 
 /// Every file that the report names.
 fn ends(report: &Report) -> impl Iterator<Item = &End> {
-    let processes = || report.processes.iter();
-    let by_calls = processes()
-        .filter_map(|process| process.file_calls.as_ref())
-        .flatten();
-    let by_calls = by_calls
-        .flat_map(|calls| [&calls.from, &calls.to])
-        .flatten();
-    let read = processes()
-        .flat_map(|process| &process.sources)
-        .filter_map(|source| source.file.as_ref());
-    let written = processes()
-        .flat_map(|process| &process.destinations)
-        .filter_map(|written| written.file.as_ref());
+    let of_processes = report.processes.iter().flat_map(|process| {
+        let calls = process.file_calls.iter().flatten();
+        let by_calls = calls.flat_map(|calls| [&calls.from, &calls.to]).flatten();
+        let read = process
+            .sources
+            .iter()
+            .filter_map(|source| source.file.as_ref());
+        let written = process
+            .destinations
+            .iter()
+            .filter_map(|one| one.file.as_ref());
+        by_calls.chain(read).chain(written)
+    });
     let moved = report
         .transfers
         .iter()
         .flat_map(|transfer| [&transfer.from, &transfer.to]);
     let listed = report.files.iter().map(|totals| &totals.file);
-    by_calls
-        .chain(read)
-        .chain(written)
-        .chain(moved)
-        .chain(listed)
-}
-
-fn sentence<'a>(glob: &Glob, what: &str, names: impl Iterator<Item = &'a str>) -> String {
-    let nearest = nearest(glob, names)
-        .map(|name| format!("; the nearest is {}", quote(name)))
-        .unwrap_or_default();
-    format!("{} matches {what}{nearest}", quote(glob.text()))
-}
-
-/// The name that differs least from the pattern, as text. A pattern without `/` is compared with
-/// the last part of a path.
-fn nearest<'a>(glob: &Glob, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let compared = |name: &'a str| {
-        if glob.is_of_names() {
-            name.rsplit('/').next().unwrap_or(name)
-        } else {
-            name
-        }
-    };
-    names.min_by_key(|name| {
-        (
-            strsim::damerau_levenshtein(glob.text(), compared(name)),
-            *name,
-        )
-    })
+    of_processes.chain(moved).chain(listed)
 }
 
 #[cfg(test)]

@@ -1,112 +1,79 @@
 //! Numbers with units.
 
-use std::fmt::{self, Display, Formatter};
+use super::{field::Unit, lexer::Problem};
 
-use super::{field::Dimension, lexer::Problem};
-use crate::signal;
+/// What can stand behind a number: its name, what it measures, and how many of the smallest unit it
+/// is.
+type Suffix = (&'static str, Unit, u64);
 
-/// A number in the smallest unit of its dimension: calls, bytes, nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Number {
-    pub(super) amount: u64,
-    pub(super) dimension: Dimension,
-}
-
-impl Display for Number {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if self.dimension == Dimension::Signal {
-            let name = i32::try_from(self.amount)
-                .map(signal::name)
-                .unwrap_or_default();
-            return if name.starts_with("SIG") {
-                f.write_str(&name)
-            } else {
-                write!(f, "{}", self.amount)
-            };
-        }
-        let (amount, unit) = in_units(self.amount, self.dimension);
-        write!(f, "{amount}{unit}")
-    }
-}
-
-/// A unit: its name, its dimension, and how many of the smallest unit it is.
-type Unit = (&'static str, Dimension, u64);
-
-/// All units. Within a dimension the largest comes first, since numbers are printed in the first
-/// one that fits.
-const UNITS: [Unit; 21] = [
-    ("TiB", Dimension::Bytes, 1 << 40),
-    ("GiB", Dimension::Bytes, 1 << 30),
-    ("MiB", Dimension::Bytes, 1 << 20),
-    ("KiB", Dimension::Bytes, 1 << 10),
-    ("TB", Dimension::Bytes, 1_000_000_000_000),
-    ("GB", Dimension::Bytes, 1_000_000_000),
-    ("MB", Dimension::Bytes, 1_000_000),
-    ("KB", Dimension::Bytes, 1000),
-    ("kB", Dimension::Bytes, 1000),
-    ("B", Dimension::Bytes, 1),
-    ("h", Dimension::Time, 3_600_000_000_000),
-    ("min", Dimension::Time, 60_000_000_000),
-    ("s", Dimension::Time, 1_000_000_000),
-    ("ms", Dimension::Time, 1_000_000),
-    ("us", Dimension::Time, 1000),
-    ("µs", Dimension::Time, 1000),
-    ("μs", Dimension::Time, 1000),
-    ("ns", Dimension::Time, 1),
-    ("M", Dimension::Count, 1_000_000),
-    ("k", Dimension::Count, 1000),
-    ("", Dimension::Count, 1),
+const SUFFIXES: [Suffix; 21] = [
+    ("TiB", Unit::Bytes, 1 << 40),
+    ("GiB", Unit::Bytes, 1 << 30),
+    ("MiB", Unit::Bytes, 1 << 20),
+    ("KiB", Unit::Bytes, 1 << 10),
+    ("TB", Unit::Bytes, 1_000_000_000_000),
+    ("GB", Unit::Bytes, 1_000_000_000),
+    ("MB", Unit::Bytes, 1_000_000),
+    ("KB", Unit::Bytes, 1000),
+    ("kB", Unit::Bytes, 1000),
+    ("B", Unit::Bytes, 1),
+    ("h", Unit::Time, 3_600_000_000_000),
+    ("min", Unit::Time, 60_000_000_000),
+    ("s", Unit::Time, 1_000_000_000),
+    ("ms", Unit::Time, 1_000_000),
+    ("us", Unit::Time, 1000),
+    ("µs", Unit::Time, 1000),
+    ("μs", Unit::Time, 1000),
+    ("ns", Unit::Time, 1),
+    ("M", Unit::Count, 1_000_000),
+    ("k", Unit::Count, 1000),
+    ("", Unit::Count, 1),
 ];
 
-/// Reads digits and a unit as a number of this dimension. `at` and `unit_at` are their offsets.
+/// Reads digits and a suffix as a number of the smallest unit: calls, bytes, nanoseconds. `at` and
+/// the suffix's number are their offsets.
 pub(super) fn number(
     digits: &str,
     at: usize,
-    unit: Option<(&str, usize)>,
-    dimension: Dimension,
-) -> Result<Number, Problem> {
-    let (unit, unit_at) = unit.unwrap_or(("", at));
-    let Some(&(_, measures, size)) = UNITS.iter().find(|(name, ..)| *name == unit) else {
-        return Err(Problem::at(unit_at, unknown_unit(unit, dimension)));
+    (suffix, suffix_at): (&str, usize),
+    unit: Unit,
+) -> Result<u64, Problem> {
+    let Some(&(_, measures, size)) = SUFFIXES.iter().find(|(name, ..)| *name == suffix) else {
+        return Err(Problem::at(suffix_at, unknown_suffix(suffix, unit)));
     };
     let amount =
-        amount(digits, size).map_err(|why| Problem::at(at, format!("'{digits}{unit}' {why}")))?;
-    let fits = measures == dimension
-        || match dimension {
+        amount(digits, size).map_err(|why| Problem::at(at, format!("'{digits}{suffix}' {why}")))?;
+    let fits = measures == unit
+        || match unit {
             // Bytes need no unit.
-            Dimension::Bytes | Dimension::Status | Dimension::Signal => unit.is_empty(),
+            Unit::Bytes | Unit::Status | Unit::Signal => suffix.is_empty(),
             // Zero needs no unit.
-            _ => amount == 0 && unit.is_empty(),
+            _ => amount == 0 && suffix.is_empty(),
         };
     if fits {
-        return Ok(Number { amount, dimension });
+        return Ok(amount);
     }
-    let (is, needs, example) = (measures.name(), dimension.name(), dimension.example());
+    let (is, needs, example) = (measures.name(), unit.name(), unit.example());
     Err(Problem::at(
         at,
-        format!("'{digits}{unit}' is {is}, but {needs} is needed here, like {example}"),
+        format!("'{digits}{suffix}' is {is}, but {needs} is needed here, like {example}"),
     ))
 }
 
-fn unknown_unit(unit: &str, dimension: Dimension) -> String {
-    let of = |wanted: Dimension| {
-        let names = UNITS.iter().filter(|(name, measures, _)| {
-            *measures == wanted && name.is_ascii() && !name.is_empty()
-        });
-        names.map(|(name, ..)| *name).collect::<Vec<_>>().join(", ")
-    };
-    match dimension {
-        Dimension::Bytes | Dimension::Time | Dimension::Count => {
-            format!(
-                "unknown unit '{unit}'; units of {} are {}",
-                dimension.name().trim_start_matches("a "),
-                of(dimension)
-            )
-        }
-        Dimension::Status | Dimension::Signal | Dimension::Api | Dimension::Function => {
-            format!("'{unit}': {} has no unit", dimension.name())
-        }
+fn unknown_suffix(suffix: &str, unit: Unit) -> String {
+    let names: Vec<&str> = SUFFIXES
+        .iter()
+        .filter(|(name, measures, _)| *measures == unit && name.is_ascii() && !name.is_empty())
+        .map(|(name, ..)| *name)
+        .collect();
+    if names.is_empty() {
+        return format!("'{suffix}': {} has no unit", unit.name());
     }
+    let kind = unit.name().trim_start_matches("a ");
+    format!(
+        "unknown unit '{suffix}'; units of {kind} are {}",
+        names.join(", ")
+    )
 }
 
 /// The product of digits and a unit, exactly.
@@ -129,63 +96,24 @@ fn amount(digits: &str, unit: u64) -> Result<u64, &'static str> {
     u64::try_from(product / scale).map_err(|_| TOO_LARGE)
 }
 
-/// The amount in the largest unit that divides it, and that unit.
-pub(super) fn in_units(amount: u64, dimension: Dimension) -> (u64, &'static str) {
-    let units = UNITS
-        .iter()
-        .filter(|(_, measures, _)| *measures == dimension && dimension != Dimension::Count);
-    let fitting = units
-        .map(|&(name, _, size)| (size, name))
-        .find(|(size, _)| amount >= *size && amount.is_multiple_of(*size));
-    fitting.map_or(
-        (
-            amount,
-            if dimension == Dimension::Time {
-                "ns"
-            } else {
-                ""
-            },
-        ),
-        |(size, name)| (amount / size, name),
-    )
-}
-
 /// A time like `10s` or `1.5min`, in nanoseconds.
 pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
-    let text = text.trim();
-    let split = text
-        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '_')))
-        .unwrap_or(text.len());
-    written(text, split, Dimension::Time)
+    written(text.trim(), Unit::Time)
 }
 
 /// A size like `64KiB` or `1000`, in bytes.
 pub(crate) fn size_bytes(text: &str) -> Result<u64, String> {
-    let text = text.trim();
-    let split = text
-        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '_')))
-        .unwrap_or(text.len());
-    written(text, split, Dimension::Bytes)
+    written(text.trim(), Unit::Bytes)
 }
 
-fn written(text: &str, split: usize, dimension: Dimension) -> Result<u64, String> {
-    let (digits, unit) = text.split_at(split);
+fn written(text: &str, unit: Unit) -> Result<u64, String> {
+    let is_of_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | '_');
+    let (digits, suffix) = text.split_at(text.find(|c| !is_of_number(c)).unwrap_or(text.len()));
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
-        return Err(format!(
-            "'{text}' is not {}, like {}",
-            dimension.name(),
-            dimension.example()
-        ));
+        let (what, example) = (unit.name(), unit.example());
+        return Err(format!("'{text}' is not {what}, like {example}"));
     }
-    let unit = unit.trim();
-    number(
-        digits,
-        0,
-        (!unit.is_empty()).then_some((unit, 0)),
-        dimension,
-    )
-    .map(|number| number.amount)
-    .map_err(|problem| problem.message)
+    number(digits, 0, (suffix.trim(), 0), unit).map_err(|problem| problem.message)
 }
 
 #[cfg(test)]
@@ -203,37 +131,26 @@ mod tests {
 
     #[test]
     fn a_number_that_cannot_be_read_says_why() {
-        assert_eq!(
-            size_bytes("1.5B"),
-            Err("'1.5B' is not a whole number of the smallest unit".into())
-        );
-        assert_eq!(
-            size_bytes("99999999999TiB"),
-            Err("'99999999999TiB' is too large".into())
-        );
-        assert_eq!(
-            duration_ns("10"),
-            Err("'10' is a count, but a time is needed here, like 10ms".into())
-        );
-        assert_eq!(
-            duration_ns("soon"),
-            Err("'soon' is not a time, like 10ms".into())
-        );
-        assert_eq!(
-            size_bytes("1K"),
-            Err(
-                "unknown unit 'K'; units of size are TiB, GiB, MiB, KiB, TB, GB, MB, KB, kB, B"
-                    .into()
-            )
-        );
-    }
-
-    #[test]
-    fn a_number_is_shown_in_the_largest_unit_that_divides_it() {
-        assert_eq!(in_units(65536, Dimension::Bytes), (64, "KiB"));
-        assert_eq!(in_units(1_500_000, Dimension::Bytes), (1500, "KB"));
-        assert_eq!(in_units(0, Dimension::Bytes), (0, ""));
-        assert_eq!(in_units(90_000_000_000, Dimension::Time), (90, "s"));
-        assert_eq!(in_units(5000, Dimension::Count), (5000, ""));
+        for (read, why) in [
+            (
+                size_bytes("1.5B"),
+                "'1.5B' is not a whole number of the smallest unit",
+            ),
+            (
+                size_bytes("99999999999TiB"),
+                "'99999999999TiB' is too large",
+            ),
+            (
+                duration_ns("10"),
+                "'10' is a count, but a time is needed here, like 10ms",
+            ),
+            (duration_ns("soon"), "'soon' is not a time, like 10ms"),
+            (
+                size_bytes("1K"),
+                "unknown unit 'K'; units of size are TiB, GiB, MiB, KiB, TB, GB, MB, KB, kB, B",
+            ),
+        ] {
+            assert_eq!(read, Err(why.to_owned()));
+        }
     }
 }

@@ -32,7 +32,7 @@ fn every_format_has_a_snapshot() {
         assert_snapshot(&format!("check-{name}"), &rendered(*format));
         assert!(
             check(&nothing(), *format, &Options::default()).is_empty()
-                == (*format == CheckFormat::Github || *format == CheckFormat::Csv)
+                == (*format == CheckFormat::Github)
         );
     }
 }
@@ -110,27 +110,6 @@ fn an_xml_parser_reads_the_cases() {
 }
 
 #[test]
-fn a_reader_of_csv_finds_every_expectation() {
-    let text = rendered(CheckFormat::Csv);
-    let mut reader = ::csv::Reader::from_reader(text.as_bytes());
-    let rows: Vec<std::collections::BTreeMap<String, String>> = reader
-        .deserialize()
-        .collect::<Result<_, _>>()
-        .unwrap_or_else(|error| panic!("{error}: {text}"));
-    let found: Vec<[&str; 3]> = rows
-        .iter()
-        .map(|row| ["check", "expectation", "verdict"].map(|name| row[name].as_str()))
-        .collect();
-    assert_eq!(found.len(), 7);
-    assert_eq!(found[2], ["fails in one run", "write.calls == 1", "fails"]);
-    assert_eq!(found[4], ["a | \"b\" <c> & ::d,# \\e", "", ""]);
-    assert_eq!(
-        rows[5]["error"],
-        "cannot run 'cp': No such file or directory"
-    );
-}
-
-#[test]
 fn output_of_a_command_is_not_a_workflow_command() {
     let mut results = sample::results();
     results.checks[1].stderr = vec![
@@ -155,10 +134,7 @@ fn names_with_control_characters_are_safe_in_every_format() {
         vec!["write, a\nb (regular): 1 call".to_owned()];
     for format in CheckFormat::value_variants() {
         let text = check(&results, *format, &Options::default());
-        assert!(
-            !text.contains(['\u{1b}', '\u{fffe}', '\u{ffff}'])
-                || matches!(format, CheckFormat::Json | CheckFormat::Csv)
-        );
+        assert!(!text.contains(['\u{1b}', '\u{fffe}', '\u{ffff}']) || *format == CheckFormat::Json);
     }
     let text = check(&results, CheckFormat::Text, &Options::default());
     assert!(

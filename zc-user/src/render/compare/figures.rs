@@ -140,7 +140,7 @@ fn relative_error(command: &Compared) -> String {
         .and_then(|relative| relative.relative_error_percent)
     {
         Some(error) => format!("± {error:.1} %"),
-        None if command.is_reference => "reference".to_owned(),
+        None if command.changes.is_none() => "reference".to_owned(),
         None => UNKNOWN.to_owned(),
     }
 }
@@ -227,11 +227,6 @@ const NO_PEAK: &str = "peak memory \"-\": the kernel's peak includes zctrace its
 
 /// Where the figures come from and how far to trust them: a sentence each.
 pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
-    let order = if comparison.interleaved {
-        "in turn"
-    } else {
-        "one command after the other"
-    };
     let mut backends: Vec<&str> = comparison
         .commands
         .iter()
@@ -249,7 +244,7 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
     };
     let mut remarks = vec![
         format!(
-            "times, CPU, switches, faults: means of untraced runs, {order}; peak memory: the largest process of any run"
+            "times, CPU, switches, faults: means of untraced runs, in turn; peak memory: the largest process of any run"
         ),
         format!(
             "counted calls, bytes per call, API: one traced run (backend {}, {exact}) of {}",

@@ -5,25 +5,27 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::list::{
+    Field, call_name, compared_names, errno_name, is_exit, is_of_run, of_row, of_run, run_figures,
+};
 use crate::{
     errno,
-    expect::{
-        self, Field, call_figure, call_figures, errno_figure, is_exit, is_of_run, of_run,
-        run_figures,
-    },
-    report::{Report, Syscall},
+    report::{OtherCalls, Report, Syscall, Totals},
     syscalls,
 };
 
-/// All figures that are compared with a baseline and between runs; `None`: unknown.
-pub fn figures(report: &Report) -> BTreeMap<String, Option<u64>> {
+/// All figures that reports are compared by; `None`: unknown.
+pub(super) fn figures(report: &Report) -> BTreeMap<String, Option<u64>> {
     let mut figures = BTreeMap::new();
     for row in &report.totals.syscalls {
         add_call(&mut figures, row);
     }
+    for row in rows_of_other_calls(&report.totals) {
+        add_call(&mut figures, &row);
+    }
     for (field, name) in run_figures() {
         let figure = of_run(field, report);
-        if figure.is_some() || !is_sure(&name) {
+        if figure.is_some() || !is_exit(&name) {
             figures.insert(name, figure);
         }
     }
@@ -38,47 +40,65 @@ fn add_call(figures: &mut BTreeMap<String, Option<u64>>, row: &Syscall) {
             .zip(figure)
             .and_then(|(sum, figure)| sum.checked_add(figure));
     };
-    add(call_figure(&row.name, Field::Calls), Some(row.calls));
-    add(call_figure(&row.name, Field::Errors), Some(row.errors));
     for (errno, count) in &row.errnos {
-        add(errno_figure(&row.name, errno), Some(*count));
+        add(errno_name(&row.name, errno), Some(*count));
     }
+    let mut add_field = |field| add(call_name(&row.name, field), of_row(field, row));
+    add_field(Field::Calls);
+    add_field(Field::Errors);
     if row.unfinished > 0 {
-        add(
-            call_figure(&row.name, Field::Unfinished),
-            Some(row.unfinished),
-        );
+        add_field(Field::Unfinished);
     }
     if row.calls > 0 {
-        add(
-            call_figure(&row.name, Field::Bytes),
-            if row.calls == row.errors {
-                Some(0)
-            } else {
-                row.bytes
-            },
-        );
+        add_field(Field::Bytes);
     }
+}
+
+/// The calls without rows as rows that know their sums alone.
+pub(crate) fn rows_of_other_calls(totals: &Totals) -> impl Iterator<Item = Syscall> {
+    totals.other_syscalls.iter().flatten().map(|call| Syscall {
+        name: call.name.clone(),
+        abi: call.abi.clone(),
+        calls: call.sums.calls,
+        errors: call.sums.errors,
+        errnos: BTreeMap::new(),
+        unfinished: call.sums.unfinished,
+        bytes: None,
+        requested_bytes: None,
+        total_ns: call.sums.total_ns,
+        min_ns: None,
+        max_ns: None,
+        mean_ns: None,
+        p50_ns: None,
+        p90_ns: None,
+        p99_ns: None,
+        histogram: Vec::new(),
+        callers: None,
+    })
+}
+
+/// The sums of the call of this figure, if it has no row.
+pub(super) fn call_without_row<'a>(name: &str, report: &'a Report) -> Option<&'a OtherCalls> {
+    let call = name.split('.').next().unwrap_or_default();
+    let mut others = report.totals.other_syscalls.iter().flatten();
+    others
+        .find(|other| other.name == call && !is_of_run(name))
+        .map(|other| &other.sums)
 }
 
 /// The value of a figure that a report lacks: 0 if it is of a call that was counted, else unknown.
-pub(super) fn of_missing(name: &str, report: &Report) -> Option<u64> {
+/// Calls without rows do not tell their errors by errno.
+pub(super) fn value_if_absent(name: &str, report: &Report) -> Option<u64> {
     let call = name.split('.').next().unwrap_or_default();
-    report
-        .counted
-        .as_ref()
-        .filter(|counted| !is_of_run(name) && counted.contains(call))
-        .map(|_| 0)
-}
-
-/// Whether a figure is known even if counts are lower bounds: the exit status or the signal.
-pub(super) fn is_sure(name: &str) -> bool {
-    is_exit(name)
-}
-
-/// Whether the figure of this name is a time, in nanoseconds.
-pub fn is_time(name: &str) -> bool {
-    expect::is_time(name)
+    let is_counted = || {
+        let counted = report.counted.as_ref();
+        counted.is_some_and(|counted| counted.contains(call))
+    };
+    let is_zero = match call_without_row(name, report) {
+        Some(sums) => sums.errors == 0 || !name[call.len()..].starts_with(".errors."),
+        None => is_counted() || report.totals.other_syscalls.is_some(),
+    };
+    (is_zero && !is_of_run(name)).then_some(0)
 }
 
 /// Every name that a figure can have; those of errors by errno only `with_errnos`, since they are
@@ -90,11 +110,8 @@ pub(super) fn names(with_errnos: bool) -> impl Iterator<Item = String> {
         .flatten()
         .collect();
     let of_calls = syscalls::known_names().flat_map(move |call| {
-        let by_errno: Vec<String> = errnos
-            .iter()
-            .map(|errno| errno_figure(call, errno))
-            .collect();
-        call_figures(call).chain(by_errno)
+        let by_errno: Vec<String> = errnos.iter().map(|errno| errno_name(call, errno)).collect();
+        compared_names(call).chain(by_errno)
     });
     run_figures().map(|(_, name)| name).chain(of_calls)
 }
@@ -125,18 +142,18 @@ pub struct Varying {
 }
 
 /// Compares the figures of several runs. Those that are unknown in a run are left out.
-pub(super) fn repeatability(reports: &[&Report]) -> Repeatability {
+pub(crate) fn repeatability(reports: &[&Report]) -> Repeatability {
     let all: Vec<BTreeMap<String, Option<u64>>> =
         reports.iter().map(|report| figures(report)).collect();
     let names: BTreeSet<&String> = all.iter().flat_map(BTreeMap::keys).collect();
     let (mut same, mut varying) = (BTreeMap::new(), Vec::new());
     let exact = reports.iter().all(|report| report.exact);
-    for name in names.into_iter().filter(|name| exact || is_sure(name)) {
+    for name in names.into_iter().filter(|name| exact || is_exit(name)) {
         let of_run = |(figures, report): (&BTreeMap<String, Option<u64>>, &&Report)| {
             figures
                 .get(name)
                 .copied()
-                .unwrap_or_else(|| of_missing(name, report))
+                .unwrap_or_else(|| value_if_absent(name, report))
         };
         let values: Option<Vec<u64>> = all.iter().zip(reports).map(of_run).collect();
         let Some((min, max)) =
@@ -165,6 +182,7 @@ pub(super) fn repeatability(reports: &[&Report]) -> Repeatability {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::list::is_time;
     use crate::{
         compare::sample::report,
         report::{

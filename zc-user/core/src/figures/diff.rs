@@ -1,14 +1,16 @@
-//! The pure part of `zctrace diff`: what changed between two reports, in calls, errors, bytes, and
-//! the interfaces that moved the bytes.
+//! What `zctrace diff` shows: what changed between two reports, in calls, errors, bytes, and the
+//! interfaces that moved the bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::{
-    check::{Difference, DifferenceState, Tolerances, differences, figures},
-    report::{Api, Certainty, Report, Transfer},
+use super::{
+    comparison::{Difference, DifferenceState, differences},
+    reading::figures,
+    tolerance::Tolerances,
 };
+use crate::report::{Api, Certainty, Report, Transfer};
 
 /// The version of its JSON. Within a version no field changes its meaning.
 pub const SCHEMA: u32 = 1;
@@ -24,8 +26,8 @@ pub struct Diff {
     pub outcome: Outcome,
     /// How many figures were compared.
     pub compared: usize,
-    /// The figures that differ, or that cannot be compared. Times, switches and faults are not
-    /// compared: they differ in every run.
+    /// The figures that differ, or that cannot be compared. What differs in every run is not
+    /// compared: times, switches, faults, and calls by which threads wait for each other.
     pub figures: Vec<Difference>,
     /// The ways of moving bytes that differ, or that cannot be compared.
     pub transfers: Vec<WayDifference>,

@@ -1,0 +1,334 @@
+//! The one list of figures: their groups, names and units, and which of them are steady.
+
+use crate::report::{Report, Syscall, Usage};
+
+/// The unit of a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// A count.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Nanoseconds.
+    Time,
+    /// An exit status.
+    Status,
+    /// A signal, or none.
+    Signal,
+    /// The name of a kernel interface.
+    Api,
+    /// The name of a library function.
+    Function,
+}
+
+impl Unit {
+    /// Its name in messages.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Count => "a count",
+            Self::Bytes => "a size",
+            Self::Time => "a time",
+            Self::Status => "an exit status",
+            Self::Signal => "a signal",
+            Self::Api => "the name of an API",
+            Self::Function => "the name of a library function",
+        }
+    }
+
+    /// The largest valid number; `None`: no limit.
+    pub(crate) const fn most(self) -> Option<u64> {
+        match self {
+            Self::Status => Some(255),
+            Self::Signal => Some(64),
+            _ => None,
+        }
+    }
+
+    /// An example.
+    pub(crate) const fn example(self) -> &'static str {
+        match self {
+            Self::Count => "100",
+            Self::Bytes => "64KiB",
+            Self::Time => "10ms",
+            Self::Status => "0",
+            Self::Signal => "9",
+            Self::Api => "sendfile",
+            Self::Function => "\"std::io::copy\"",
+        }
+    }
+
+    /// Whether its figures are words, which are only equal or not.
+    pub(crate) const fn is_of_words(self) -> bool {
+        matches!(self, Self::Api | Self::Function | Self::Signal)
+    }
+}
+
+/// What a figure counts or measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Field {
+    Calls,
+    Errors,
+    Unfinished,
+    Bytes,
+    RequestedBytes,
+    AvgSize,
+    Total,
+    Min,
+    Avg,
+    Max,
+    P50,
+    P90,
+    P99,
+    Minor,
+    Major,
+    Voluntary,
+    Involuntary,
+    Wall,
+    User,
+    System,
+    Code,
+    Signal,
+    Count,
+    Threads,
+    Api,
+    Via,
+    Attempts,
+    Crossings,
+    UserMemory,
+}
+
+/// A figure: what stands after the dot.
+#[derive(Debug)]
+pub(crate) struct Figure {
+    pub(crate) field: Field,
+    pub(crate) name: &'static str,
+    pub(crate) unit: Unit,
+}
+
+/// What a figure is of: what stands before the dot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// System calls.
+    Calls,
+    /// Page faults.
+    Faults,
+    /// Context switches.
+    Switches,
+    /// Time of the run.
+    Time,
+    /// How the command ended.
+    Exit,
+    /// The processes.
+    Processes,
+    /// Transfers between two ends.
+    Transfers,
+}
+
+/// The figures of a group.
+macro_rules! figures {
+    ($($field:ident $name:literal $unit:ident),* $(,)?) => {
+        &[$(Figure { field: Field::$field, name: $name, unit: Unit::$unit }),*]
+    };
+}
+
+impl Group {
+    /// The groups of the run as a whole, by name. `time` and `exit` are calls as well: the figure
+    /// after the dot decides.
+    pub(crate) const OF_RUN: [(&str, Self); 5] = [
+        ("faults", Self::Faults),
+        ("switches", Self::Switches),
+        ("time", Self::Time),
+        ("exit", Self::Exit),
+        ("processes", Self::Processes),
+    ];
+
+    /// Its figures.
+    pub(crate) const fn figures(self) -> &'static [Figure] {
+        match self {
+            Self::Calls => figures![
+                Calls "calls" Count,
+                Errors "errors" Count,
+                Unfinished "unfinished" Count,
+                Bytes "bytes" Bytes,
+                RequestedBytes "requested_bytes" Bytes,
+                AvgSize "avg_size" Bytes,
+                Total "total" Time,
+                Min "min" Time,
+                Avg "avg" Time,
+                Max "max" Time,
+                P50 "p50" Time,
+                P90 "p90" Time,
+                P99 "p99" Time,
+            ],
+            Self::Faults => figures![Minor "minor" Count, Major "major" Count],
+            Self::Switches => figures![
+                Voluntary "voluntary" Count,
+                Involuntary "involuntary" Count,
+            ],
+            Self::Time => figures![Wall "wall" Time, User "user" Time, System "system" Time],
+            Self::Exit => figures![Code "code" Status, Signal "signal" Signal],
+            Self::Processes => figures![Count "count" Count, Threads "threads" Count],
+            Self::Transfers => figures![
+                Api "api" Api,
+                Via "via" Function,
+                Bytes "bytes" Bytes,
+                Calls "calls" Count,
+                Count "count" Count,
+                AvgSize "avg_size" Bytes,
+                Attempts "attempts" Count,
+                Crossings "crossings" Count,
+                UserMemory "user_memory" Bytes,
+                Total "total" Time,
+            ],
+        }
+    }
+
+    /// The figure of this name.
+    pub(crate) fn figure_called(self, name: &str) -> Option<&'static Figure> {
+        self.figures().iter().find(|figure| figure.name == name)
+    }
+
+    /// The figure that counts or measures this.
+    pub(crate) fn figure_of(self, field: Field) -> Option<&'static Figure> {
+        self.figures().iter().find(|figure| figure.field == field)
+    }
+
+    /// How a figure of it with this unit varies.
+    pub(crate) fn steadiness(self, unit: Unit) -> Steadiness {
+        match self {
+            Self::Time | Self::Switches => Steadiness::WithLoad,
+            _ if unit == Unit::Time => Steadiness::WithLoad,
+            Self::Faults => Steadiness::Noisy,
+            _ => Steadiness::Steady,
+        }
+    }
+}
+
+/// How a figure varies between runs of a command that always does the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Steadiness {
+    /// Not at all: counts and bytes.
+    Steady,
+    /// It varies: page faults, and calls by which threads wait for each other.
+    Noisy,
+    /// It varies with the load of the machine.
+    WithLoad,
+}
+
+/// Calls by which threads wait for each other: how often depends on which comes first.
+const WAITING_FOR_THREADS: [&str; 7] = [
+    "futex",
+    "futex_requeue",
+    "futex_wait",
+    "futex_waitv",
+    "futex_wake",
+    "restart_syscall",
+    "sched_yield",
+];
+
+/// The figures of a call that two reports are compared by.
+const COMPARED: [Field; 4] = [Field::Calls, Field::Errors, Field::Unfinished, Field::Bytes];
+
+/// The names of the figures of a call that two reports are compared by.
+pub(crate) fn compared_names(call: &str) -> impl Iterator<Item = String> {
+    COMPARED
+        .into_iter()
+        .map(move |field| call_name(call, field))
+}
+
+/// The name of a figure of a call: `read.calls`.
+pub(crate) fn call_name(call: &str, field: Field) -> String {
+    let figure = Group::Calls.figure_of(field);
+    format!("{call}.{}", figure.map_or("", |figure| figure.name))
+}
+
+/// The name of the number of a call's errors with this errno: `read.errors.EAGAIN`.
+pub(crate) fn errno_name(call: &str, errno: &str) -> String {
+    format!("{}.{errno}", call_name(call, Field::Errors))
+}
+
+/// The figures of a whole run: their names and what they measure.
+pub(crate) fn run_figures() -> impl Iterator<Item = (Field, String)> {
+    Group::OF_RUN.into_iter().flat_map(|(name, group)| {
+        let named = move |figure: &Figure| (figure.field, format!("{name}.{}", figure.name));
+        group.figures().iter().map(named)
+    })
+}
+
+/// The figure of a whole run with this name; `None` for one of a call. `time.wall` is of the run,
+/// but `time.calls` is of the system call.
+fn run_figure(name: &str) -> Option<(Group, &'static Figure)> {
+    let (of, name) = name.split_once('.')?;
+    let (_, group) = Group::OF_RUN.into_iter().find(|(known, _)| *known == of)?;
+    Some((group, group.figure_called(name)?))
+}
+
+/// How the figure of this name varies.
+pub(crate) fn steadiness_of(name: &str) -> Steadiness {
+    let of_call = || {
+        let call = name.split('.').next().unwrap_or_default();
+        if WAITING_FOR_THREADS.contains(&call) {
+            Steadiness::Noisy
+        } else {
+            Steadiness::Steady
+        }
+    };
+    run_figure(name).map_or_else(of_call, |(group, figure)| group.steadiness(figure.unit))
+}
+
+/// Whether the figure of this name is of the run as a whole, and not of a call.
+pub(crate) fn is_of_run(name: &str) -> bool {
+    run_figure(name).is_some()
+}
+
+/// Whether the figure of this name is the exit status or the signal of the run: it is known even if
+/// counts are lower bounds.
+pub(crate) fn is_exit(name: &str) -> bool {
+    run_figure(name).is_some_and(|(group, _)| group == Group::Exit)
+}
+
+/// Whether the figure of this name is a time of the run, in nanoseconds.
+pub fn is_time(name: &str) -> bool {
+    run_figure(name).is_some_and(|(_, figure)| figure.unit == Unit::Time)
+}
+
+/// A figure of a whole run; `None`: unknown, or, for the exit status and the signal, absent.
+pub(crate) fn of_run(field: Field, report: &Report) -> Option<u64> {
+    let unsigned = |number: i32| u64::try_from(number).unwrap_or_default();
+    match field {
+        Field::Code => report.exit.code.map(unsigned),
+        Field::Signal => report.exit.signal.map(unsigned),
+        Field::Wall => report.wall_ns,
+        Field::Count => Some(report.totals.processes),
+        Field::Threads => Some(report.totals.threads),
+        field => of_usage(field, &report.totals.usage),
+    }
+}
+
+/// A figure of what a process used, or all of them; `None`: unknown.
+pub(crate) fn of_usage(field: Field, usage: &Usage) -> Option<u64> {
+    match field {
+        Field::User => usage.user_ns,
+        Field::System => usage.system_ns,
+        Field::Voluntary => usage.context_switches.voluntary,
+        Field::Involuntary => usage.context_switches.involuntary,
+        Field::Minor => usage.page_faults.minor,
+        Field::Major => usage.page_faults.major,
+        _ => None,
+    }
+}
+
+/// A figure of a row that is the sum of its calls; `None`: unknown. Calls that all failed moved no
+/// bytes, even if their results do not tell.
+pub(crate) fn of_row(field: Field, row: &Syscall) -> Option<u64> {
+    match field {
+        Field::Calls => Some(row.calls),
+        Field::Errors => Some(row.errors),
+        Field::Unfinished => Some(row.unfinished),
+        Field::Bytes if row.calls == row.errors => Some(0),
+        Field::Bytes => row.bytes,
+        Field::RequestedBytes => row.requested_bytes,
+        Field::Total => row.total_ns,
+        _ => None,
+    }
+}

@@ -1,0 +1,291 @@
+//! How far figures may differ from those of an earlier report.
+
+use std::fmt;
+
+use super::{
+    list::{Steadiness, is_time, steadiness_of},
+    reading::names,
+};
+use crate::expect::{Expectation, duration, size_bytes};
+
+/// How far the figures whose names match a pattern may be off their baseline.
+#[derive(Debug, Clone)]
+pub struct Tolerance {
+    metric: glob::Pattern,
+    allowed: Allowed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Allowed {
+    /// This fraction of the baseline, in thousandths of a percent.
+    Part(u64),
+    /// This amount.
+    Amount(u64, AmountUnit),
+    /// Anything: the figure is ignored.
+    Anything,
+}
+
+/// The unit of a tolerated amount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AmountUnit {
+    /// None: a count, or bytes.
+    None,
+    Bytes,
+    Nanoseconds,
+}
+
+/// A tolerance that cannot be read, or that fits no figure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToleranceError(String);
+
+impl std::error::Error for ToleranceError {}
+
+impl fmt::Display for ToleranceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::str::FromStr for Tolerance {
+    type Err = ToleranceError;
+
+    /// Reads `METRIC=10%`, `METRIC=5`, `METRIC=ignore`.
+    fn from_str(text: &str) -> Result<Self, ToleranceError> {
+        let wrong = || {
+            ToleranceError(format!(
+                "'{text}' is not a tolerance; examples: time.wall=10%, read.calls=5, '*.errors=ignore'"
+            ))
+        };
+        let (metric, allowed) = text.rsplit_once('=').ok_or_else(wrong)?;
+        Self::new(metric, allowed)
+    }
+}
+
+impl Tolerance {
+    /// For one figure, or for all whose names match this pattern.
+    pub fn new(metric: &str, allowed: &str) -> Result<Self, ToleranceError> {
+        let metric = metric.trim();
+        let pattern = glob::Pattern::new(metric).map_err(|error| {
+            ToleranceError(format!("'{metric}' is not a pattern: {}", error.msg))
+        })?;
+        let tolerance = Self {
+            metric: pattern,
+            allowed: Allowed::read(allowed.trim())?,
+        };
+        // A tolerance that fits no figure would silently have no effect.
+        if names(metric.contains("errors")).any(|name| tolerance.fits(&name)) {
+            return Ok(tolerance);
+        }
+        Err(ToleranceError(why_unfit(metric, allowed.trim())))
+    }
+
+    /// Whether it is for the figure of this name.
+    fn fits(&self, name: &str) -> bool {
+        let is_time = is_time(name);
+        let has_unit = match self.allowed {
+            Allowed::Amount(_, AmountUnit::None) => !is_time,
+            Allowed::Amount(_, AmountUnit::Bytes) => name.rsplit('.').next() == Some("bytes"),
+            Allowed::Amount(_, AmountUnit::Nanoseconds) => is_time,
+            Allowed::Part(_) | Allowed::Anything => true,
+        };
+        has_unit && self.metric.matches(name)
+    }
+}
+
+/// Why a tolerance fits no figure.
+fn why_unfit(metric: &str, allowed: &str) -> String {
+    let pattern = glob::Pattern::new(metric).unwrap_or_default();
+    if names(metric.contains("errors")).any(|name| pattern.matches(&name)) {
+        return format!(
+            "'{allowed}' is not a tolerance for {metric}: counts have no unit (5), sizes may have one (64KiB), times need one (10ms)"
+        );
+    }
+    match format!("{metric} == 0").parse::<Expectation>() {
+        Err(error) if !metric.contains(['*', '?', '[']) => error.message().to_owned(),
+        _ => {
+            format!(
+                "no figure that is compared with a baseline is called '{metric}'; examples: read.calls, *.errors, time.wall"
+            )
+        }
+    }
+}
+
+impl Allowed {
+    fn read(text: &str) -> Result<Self, ToleranceError> {
+        let wrong = || {
+            ToleranceError(format!(
+                "'{text}' is not a tolerance: write a percentage (10%), a number (5, 64KiB, 10ms), or ignore"
+            ))
+        };
+        if text == "ignore" {
+            return Ok(Self::Anything);
+        }
+        if let Some(percent) = text.strip_suffix('%') {
+            let percent: f64 = percent.trim().parse().map_err(|_| wrong())?;
+            if !(0.0..=1e6).contains(&percent) {
+                return Err(wrong());
+            }
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "it lies between 0 and a million"
+            )]
+            return Ok(Self::Part((percent * 1000.0).round() as u64));
+        }
+        let unit = if text.ends_with(|c: char| c.is_ascii_digit()) {
+            AmountUnit::None
+        } else {
+            AmountUnit::Bytes
+        };
+        let size = size_bytes(text).ok().map(|bytes| Self::Amount(bytes, unit));
+        let time = || {
+            u64::try_from(duration(text).ok()?.as_nanos())
+                .ok()
+                .map(|ns| Self::Amount(ns, AmountUnit::Nanoseconds))
+        };
+        size.or_else(time).ok_or_else(wrong)
+    }
+
+    pub(super) fn covers(self, baseline: u64, now: u64) -> bool {
+        let off = baseline.abs_diff(now);
+        match self {
+            Self::Part(thousandths) => {
+                u128::from(off) * 100_000 <= u128::from(baseline) * u128::from(thousandths)
+            }
+            Self::Amount(amount, _) => off <= amount,
+            Self::Anything => true,
+        }
+    }
+
+    pub(super) fn describe(self) -> String {
+        match self {
+            Self::Part(0) | Self::Amount(0, _) => "exact".to_owned(),
+            #[expect(clippy::cast_precision_loss, reason = "it is shown as it was written")]
+            Self::Part(thousandths) => format!("{} %", thousandths as f64 / 1000.0),
+            Self::Amount(amount, _) => format!("± {amount}"),
+            Self::Anything => "ignored".to_owned(),
+        }
+    }
+}
+
+/// How far figures may be off. By default counts must be equal, and what is not steady is ignored:
+/// times, switches, faults, and calls by which threads wait for each other.
+#[derive(Debug, Clone, Default)]
+pub struct Tolerances(Vec<Tolerance>);
+
+impl Tolerances {
+    /// Adds a tolerance. The last one that fits a figure counts.
+    pub fn add(&mut self, tolerance: Tolerance) {
+        self.0.push(tolerance);
+    }
+
+    pub(super) fn allowed_for(&self, name: &str) -> Allowed {
+        let said = self
+            .0
+            .iter()
+            .rev()
+            .find(|tolerance| tolerance.fits(name))
+            .map(|tolerance| tolerance.allowed);
+        said.unwrap_or(if steadiness_of(name) == Steadiness::Steady {
+            Allowed::Amount(0, AmountUnit::None)
+        } else {
+            Allowed::Anything
+        })
+    }
+
+    /// Whether the figure of this name is compared.
+    pub(super) fn compares(&self, name: &str) -> bool {
+        self.allowed_for(name) != Allowed::Anything
+    }
+
+    /// Whether times or context switches are compared. These depend on the load of the machine.
+    pub(crate) fn depend_on_load(&self) -> bool {
+        names(false)
+            .filter(|name| steadiness_of(name) == Steadiness::WithLoad)
+            .any(|name| self.allowed_for(&name) != Allowed::Anything)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tolerances(texts: &[&str]) -> Tolerances {
+        let mut tolerances = Tolerances::default();
+        for text in texts {
+            tolerances.add(text.parse().expect("a tolerance"));
+        }
+        tolerances
+    }
+
+    #[test]
+    fn tolerances_of_times_and_switches_depend_on_load() {
+        assert!(
+            tolerances(&["time.wall=10%"]).depend_on_load()
+                && tolerances(&["switches.*=3"]).depend_on_load()
+        );
+        assert!(
+            !tolerances(&["read.calls=10%", "faults.*=1%"]).depend_on_load()
+                && !Tolerances::default().depend_on_load()
+        );
+    }
+
+    #[test]
+    fn a_percentage_is_a_fraction_of_the_baseline() {
+        assert!(Allowed::Part(5000).covers(100, 105) && !Allowed::Part(4999).covers(100, 105));
+        assert!(Allowed::Part(0).covers(0, 0) && !Allowed::Part(100_000).covers(0, 1));
+    }
+
+    #[test]
+    fn a_tolerance_that_cannot_be_meant_is_an_error() {
+        let wrong = |text: &str| text.parse::<Tolerance>().expect_err(text).to_string();
+        assert_eq!(
+            wrong("raed.calls=5"),
+            "unknown system call 'raed'; did you mean 'read'?"
+        );
+        assert!(
+            wrong("write.bytes=10ms")
+                .starts_with("'10ms' is not a tolerance for write.bytes: counts have no unit")
+        );
+        for unit in [
+            "read.calls=1h",
+            "read.calls=1KiB",
+            "time.wall=5",
+            "*.calls=1KiB",
+            "exit.code=1s",
+        ] {
+            assert!(
+                wrong(unit).contains("is not a tolerance for"),
+                "{unit}: {}",
+                wrong(unit)
+            );
+        }
+        for nothing in [
+            "*.cals=7",
+            "read[file=\"in\"].calls=10",
+            "read.p99=10%",
+            "transfer(* -> *).calls=1",
+        ] {
+            assert!(
+                wrong(nothing).starts_with("no figure that is compared with a baseline is called"),
+                "{}",
+                wrong(nothing)
+            );
+        }
+        for right in [
+            "*=ignore",
+            "*.errors.EAGAIN=3",
+            "write.bytes=5",
+            "time.*=10ms",
+            "*.bytes=1KiB",
+            "mmap2.calls=1",
+            "exit.code=1",
+        ] {
+            assert!(right.parse::<Tolerance>().is_ok(), "{right}");
+        }
+        assert!(wrong("read.calls").starts_with("'read.calls' is not a tolerance; examples:"));
+        assert!(
+            wrong("read.calls=-5%").starts_with("'-5%' is not a tolerance: write a percentage")
+        );
+    }
+}

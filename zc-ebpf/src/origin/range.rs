@@ -164,7 +164,7 @@ impl Range {
     #[inline(always)]
     pub fn fills_for(&mut self, output: FileNumber) -> Fills {
         let all = Fills {
-            calls: self.fills as u64,
+            calls: u64::from(self.fills),
             total_ns: self.fills_ns,
             unknown: 0,
         };

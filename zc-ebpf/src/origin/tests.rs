@@ -381,7 +381,7 @@ fn a_short_read_leaves_what_is_behind_it() {
 #[test]
 fn the_oldest_range_is_given_up_if_there_are_too_many() {
     let mut space = Space::new();
-    for number in 0..RANGES as u64 + 1 {
+    for number in 0..=(RANGES as u64) {
         space.read(A, 200 * number, 100);
     }
     assert_eq!(space.memory.given_up, 1);

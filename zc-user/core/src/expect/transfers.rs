@@ -12,7 +12,7 @@ use crate::{
         pattern::{EndPattern, Match},
     },
     report::{Certainty, DestinationTotals, End, Process, Report, Transfer},
-    trace::FileKind,
+    trace::{FileKind, Loss},
     units::short_bytes,
 };
 
@@ -349,9 +349,11 @@ fn unproven_bytes(
         None => true,
     };
     // What is the program's own may still be what it changed in a buffer of the source. Without
-    // addresses it may be anything.
+    // addresses, or if buffers were forgotten, it may be anything.
+    let knows_buffers =
+        report.sees_memory && !report.losses.contains_key(Loss::ForgottenBuffers.name());
     let rest = |one: &DestinationTotals| {
-        if !report.sees_memory {
+        if !knows_buffers {
             return one.own_memory_bytes;
         }
         let changed = one

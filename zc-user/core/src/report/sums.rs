@@ -239,7 +239,7 @@ pub(super) fn totals(trace: &Trace) -> Vec<FileTotals> {
             Role::Maps(_) | Role::Other => {
                 if let Some(file) = row.ends.input.map(Input::file).or(row.ends.output) {
                     of(file, &|totals| {
-                        called(totals, row, |totals| &mut totals.other_calls)
+                        called(totals, row, |totals| &mut totals.other_calls);
                     });
                 }
             }

@@ -117,7 +117,7 @@ fn rests(facts: &Facts<'_>, flows: &[Flow<'_>]) -> Option<[BTreeMap<FileId, Rest
             if let Some(rest) = id.and_then(|id| side.get_mut(&id)) {
                 // What was written twice leaves a rest that nobody knows.
                 *rest = Rest {
-                    bytes: rest.bytes.checked_sub(bytes).unwrap_or(0),
+                    bytes: rest.bytes.saturating_sub(bytes),
                     is_whole: false,
                 };
             }

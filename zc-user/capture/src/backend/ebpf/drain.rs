@@ -83,7 +83,7 @@ impl Maps {
                     ..key
                 },
                 part,
-            )
+            );
         })?;
         for table in &self.errnos {
             table.for_each(|key, count| {
@@ -93,7 +93,7 @@ impl Maps {
                         ..key
                     },
                     *count,
-                )
+                );
             })?;
         }
         Ok(())
@@ -129,7 +129,7 @@ impl Maps {
                         ..key
                     },
                     part,
-                )
+                );
             },
         )?;
         for table in &self.errnos {
@@ -142,7 +142,7 @@ impl Maps {
                             ..key
                         },
                         *errors,
-                    )
+                    );
                 },
             )?;
         }
@@ -325,7 +325,7 @@ impl NewRow {
     /// A row with many calls.
     fn of_busy(key: RowKey, busy: &zc_ebpf::BusyRow) -> Option<Self> {
         Self::of(key, &busy.row, |histogram| {
-            histogram.add_buckets(&busy.histogram)
+            histogram.add_buckets(&busy.histogram);
         })
     }
 

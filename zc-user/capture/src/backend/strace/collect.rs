@@ -213,17 +213,17 @@ impl<'a> Collector<'a> {
                 );
             }
             (Event::Unfinished { args, pause, .. }, Some(name)) => {
-                self.counter.enter(id, name, args, pause, has_all_args)
+                self.counter.enter(id, name, args, pause, has_all_args);
             }
             (Event::Resumed { args, outcome, .. }, Some(name)) => {
-                self.counter.resume(id, name, args, outcome, at)
+                self.counter.resume(id, name, args, outcome, at);
             }
             (Event::StillUnfinished { args, .. }, _) => {
-                self.counter.tasks.get(id).pending.extend(args)
+                self.counter.tasks.get(id).pending.extend(args);
             }
             (Event::Exited { code }, _) => self.end(id, Some(Exit::Code(code)), at),
             (Event::Killed { signal }, _) => {
-                self.end(id, names::signal(signal).map(Exit::Signal), at)
+                self.end(id, names::signal(signal).map(Exit::Signal), at);
             }
             (Event::Superseded { by }, _) => {
                 let abandoned = self.counter.tasks.superseded(id, by);

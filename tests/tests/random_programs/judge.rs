@@ -244,7 +244,11 @@ impl Judged {
     fn judge_missing_chains(&mut self, report: &Report, all: &[Known<'_>]) {
         let within = report.transfers.iter().filter(|one| one.pids.len() == 1);
         let steps: Vec<(&Transfer, Step)> = within
-            .flat_map(|one| Step::of_transfer(one).into_iter().map(move |step| (one, step)))
+            .flat_map(|one| {
+                Step::of_transfer(one)
+                    .into_iter()
+                    .map(move |step| (one, step))
+            })
             .filter(|(_, step)| step.how != "tee" && step.bytes > 0)
             .collect();
         for known in all {

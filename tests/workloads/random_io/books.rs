@@ -156,19 +156,23 @@ impl Books {
 
     /// The record, with the names of endpoints and the ids of processes.
     pub(crate) fn truth(&self, names: &[String], pids: &[u32]) -> Truth {
-        let moved = |(&(process, from, to, how), sums): (&(Process, EndpointId, EndpointId, &str), &Sums)| Moved {
+        let moved = |(&(process, from, to, how), sums): (
+            &(Process, EndpointId, EndpointId, &str),
+            &Sums,
+        )| Moved {
             pid: pids[process],
             from: names[from].clone(),
             to: names[to].clone(),
             how: how.to_owned(),
             sums: sums.clone(),
         };
-        let used = |(&(process, file), &[bytes, calls]): (&(Process, EndpointId), &[u64; 2])| Used {
-            pid: pids[process],
-            file: names[file].clone(),
-            bytes,
-            calls,
-        };
+        let used =
+            |(&(process, file), &[bytes, calls]): (&(Process, EndpointId), &[u64; 2])| Used {
+                pid: pids[process],
+                file: names[file].clone(),
+                bytes,
+                calls,
+            };
         Truth {
             pids: pids.to_vec(),
             moved: self.moved.iter().map(moved).collect(),

@@ -162,13 +162,7 @@ impl Program {
         result
     }
 
-    pub(crate) fn note(
-        &mut self,
-        actor: usize,
-        name: &str,
-        words: String,
-        result: i64,
-    ) {
+    pub(crate) fn note(&mut self, actor: usize, name: &str, words: String, result: i64) {
         *self.kinds.entry(name.to_owned()).or_default() += 1;
         if self.options.with_words {
             let process = self.process_of(actor);

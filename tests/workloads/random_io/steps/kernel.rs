@@ -194,13 +194,7 @@ impl Program {
             };
             self.call(actor, "splice", words, call)
         };
-        self.moved(
-            actor,
-            (from, at),
-            (to, to_at),
-            moved,
-            "splice",
-        );
+        self.moved(actor, (from, at), (to, to_at), moved, "splice");
         usize::try_from(moved).unwrap_or(0)
     }
 
@@ -247,9 +241,8 @@ impl Program {
         let words = format!("{} from {pieces:?}", self.name(pipe));
         let flags = libc::SPLICE_F_NONBLOCK;
         // SAFETY: the vector names memory of regions, which live as long as the process.
-        let call = || {
-            kernel_result(unsafe { libc::vmsplice(fd, vector.as_ptr(), vector.len(), flags) })
-        };
+        let call =
+            || kernel_result(unsafe { libc::vmsplice(fd, vector.as_ptr(), vector.len(), flags) });
         let lent = self.call(actor, "vmsplice", words, call);
         if let Some(lent) = usize::try_from(lent).ok().filter(|lent| *lent > 0) {
             let thread = (self.process_of(actor), actor);

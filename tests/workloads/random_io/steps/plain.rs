@@ -197,12 +197,20 @@ impl Program {
         let Endpoint { kind, peer, .. } = self.world.endpoints[endpoint];
         let is_vector = pieces.len() > 1;
         let call = rng.of(match (kind, is_vector) {
-            (Source | Destination, false) => {
-                &["write", "write", "pwrite64", "ring_write", "ring_write_async"]
-            }
-            (Source | Destination, true) => {
-                &["writev", "pwritev", "pwritev2", "pwritev2_here", "ring_writev"]
-            }
+            (Source | Destination, false) => &[
+                "write",
+                "write",
+                "pwrite64",
+                "ring_write",
+                "ring_write_async",
+            ],
+            (Source | Destination, true) => &[
+                "writev",
+                "pwritev",
+                "pwritev2",
+                "pwritev2_here",
+                "ring_writev",
+            ],
             (Pipe, false) => &["write", "write", "ring_write"],
             (Pipe, true) => &["writev"],
             (Stream, false) => &["write", "sendto", "ring_write"],
@@ -227,9 +235,17 @@ impl Program {
     }
 
     /// Where such a call reads or writes in a file; `None` if it uses the position.
-    fn named_offset(&self, rng: &mut Rng, name: &str, endpoint: EndpointId, at: usize) -> Option<usize> {
-        let says_where = ["pread64", "preadv", "preadv2", "pwrite64", "pwritev", "pwritev2"]
-            .contains(&name)
+    fn named_offset(
+        &self,
+        rng: &mut Rng,
+        name: &str,
+        endpoint: EndpointId,
+        at: usize,
+    ) -> Option<usize> {
+        let says_where = [
+            "pread64", "preadv", "preadv2", "pwrite64", "pwritev", "pwritev2",
+        ]
+        .contains(&name)
             || name.starts_with("ring") && rng.one_in(2);
         (says_where && self.world.endpoints[endpoint].is_file()).then_some(at)
     }
@@ -269,6 +285,11 @@ impl Program {
         let length = self.world.endpoints[endpoint].bytes.len();
         let at = at.unwrap_or_else(|| rng.below(length + 1));
         let at = self.named_offset(rng, name, endpoint, at);
+        if matches!(name, "recvmmsg" | "vmsplice_out") {
+            // zctrace does not look where these put their bytes.
+            let process = self.process_of(actor);
+            self.world.spaces[process].is_forgetful = true;
+        }
         let Some(read) = self.plain_call(actor, name, endpoint, pieces, at) else {
             return 0;
         };

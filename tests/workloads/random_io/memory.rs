@@ -191,6 +191,8 @@ impl Space {
                 *cell = Cell::filled(value, fill);
             }
             self.regions[piece.region].is_dirty = true;
+            // What went beyond may be anywhere, so zctrace forgets everything.
+            self.is_forgetful |= !fill.is_seen && piece.length > 0;
             self.note_range(piece);
         }
     }

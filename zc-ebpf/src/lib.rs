@@ -200,8 +200,7 @@ pub mod maps {
     /// Ring buffer of what is known of callers. Each message begins with a
     /// [`SampleHeader`](crate::SampleHeader).
     pub const SAMPLES: &str = "SAMPLES";
-    /// Hash, [`Task::space`](crate::Task::space) -> [`SharedMemory`](crate::SharedMemory): the
-    /// address spaces that reads have filled.
+    /// Array of [`SharedMemory`](crate::SharedMemory): the address spaces that reads have filled.
     pub const MEMORIES: &str = "MEMORIES";
     /// Array of one [`Control`](crate::Control).
     pub const CONTROL: &str = "CONTROL";
@@ -325,9 +324,9 @@ pub enum Loss {
     /// A mapping of code could not be reported: the ring buffer was full. Stacks with code from
     /// there end early.
     UnknownCode = 11,
-    /// A call could not look into what is known of its memory, because others used it for too long.
-    /// Where its bytes came from is not known.
-    ContendedMemory = 12,
+    /// A call could not look into what is known of its memory, because others used it for too long,
+    /// or there was no room for that. Where its bytes came from is not known.
+    UnknownOrigin = 12,
     /// A buffer that a read had filled was forgotten to make room for another one. No count is
     /// lost.
     ForgottenBuffer = 13,
@@ -341,6 +340,10 @@ pub const LOSSES: u32 = 14;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct SharedMemory {
+    /// 1: an address space has this room.
+    pub is_taken: u64,
+    /// [`Task::space`] of it. 0: none has it yet.
+    pub space: u64,
     /// 1: locked.
     pub lock: u64,
     /// 1: something was written into this memory by a program that could not get the lock, so
@@ -350,14 +353,8 @@ pub struct SharedMemory {
     pub memory: Memory,
 }
 
-impl SharedMemory {
-    /// Nothing was read yet.
-    pub const NEW: Self = Self {
-        lock: 0,
-        is_stale: 0,
-        memory: Memory::NOTHING,
-    };
-}
+/// How many address spaces have room in [`maps::MEMORIES`]: a power of two.
+pub const MEMORIES: u32 = 1024;
 
 /// Name of the tracer's own thread in the process of a thread that entered the scope by itself. Its
 /// calls are not [`OtherThread`](Loss::OtherThread) losses.
@@ -411,9 +408,7 @@ const _: () = {
         size_of::<Memory>()
             == 8 * 4 + (1 + ORIGINS) * size_of::<Origin>() + RANGES * size_of::<Range>()
     );
-    assert!(size_of::<SharedMemory>() == 2 * 8 + size_of::<Memory>());
-    // An element of a hash map, with its key and the kernel's header, should fit into a page.
-    assert!(size_of::<SharedMemory>() <= 4096 - 64);
+    assert!(size_of::<SharedMemory>() == 4 * 8 + size_of::<Memory>());
     assert!(size_of::<Mapping>() == 2 * 8 + 2 * 4);
     assert!(
         size_of::<Task>()

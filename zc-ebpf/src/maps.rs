@@ -12,9 +12,9 @@ use aya_ebpf::{
 };
 use zc_ebpf::{
     BusyRow, CallId, CallSpec, Control, Epoch, ErrnoKey, FileKey, FileNumber, FileRoom, FileSeen,
-    KnownFile, LOSSES as LOSS_COUNT, Loss, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow,
-    OTHER_CALLS_BLOCKS, OtherCallsBlock, Part, Row, RowKey, SPEC_SLOTS, SharedMemory, is_room_low,
-    opaque::opaque, recorded,
+    KnownFile, LOSSES as LOSS_COUNT, Loss, MEMORIES as MEMORY_COUNT, NEAR_BUSY_ROWS_OF_EPOCH,
+    NearBusyRow, OTHER_CALLS_BLOCKS, OtherCallsBlock, Part, Row, RowKey, SPEC_SLOTS, SharedMemory,
+    is_room_low, opaque::opaque, recorded,
 };
 
 use crate::kernel::entries::{Entries as _, fetch_add};
@@ -72,9 +72,10 @@ pub static BUSY_ROWS: HashMap<RowKey, BusyRow> = HashMap::with_max_entries(1, BP
 pub static NEAR_BUSY_ROWS: Array<NearBusyRow> =
     Array::with_max_entries(2 * NEAR_BUSY_ROWS_OF_EPOCH, 0);
 
-/// What reads have filled in each address space. An entry is allocated when a process first reads.
+/// What reads have filled in each address space. An array, because to find an entry takes no
+/// helper.
 #[map]
-pub static MEMORIES: HashMap<u32, SharedMemory> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+pub static MEMORIES: Array<SharedMemory> = Array::with_max_entries(MEMORY_COUNT, 0);
 
 /// The calls that have no rows, by their slot in [`SPECS`]. Few large entries: the kernel allocates
 /// each by itself at the start.
@@ -268,9 +269,6 @@ pub static EMPTY_ROW: Row = Row::EMPTY;
 
 /// New busy rows, likewise.
 pub static EMPTY_BUSY_ROW: BusyRow = BusyRow::EMPTY;
-
-/// New memories are copied from this one, for the same reason.
-pub static NEW_MEMORY: SharedMemory = SharedMemory::NEW;
 
 /// Whether the trace is over. Programs are detached one after the other; what they see until then
 /// is not counted.

@@ -4,7 +4,6 @@
 //! them apart.
 
 mod identity;
-mod mappings;
 mod memory;
 mod rings;
 
@@ -34,23 +33,21 @@ const CASES: &[Case] = &[
     ("sockets", identity::sockets),
     ("nameless", identity::nameless),
     ("thousands", thousands),
-    ("in-turn", memory::in_turn),
-    ("vectors", memory::vectors),
-    ("several-to-several", memory::several_to_several),
-    ("copied-by-another-buffer", memory::copied_by_another_buffer),
-    ("passed-on", memory::passed_on),
+    ("two-loops", memory::two_loops),
+    ("header-and-buffer", memory::header_and_buffer),
+    ("header-and-mapping", memory::header_and_mapping),
+    ("mapping-shortened", memory::mapping_shortened),
+    ("stdio-after-a-header", memory::stdio_after_a_header),
     ("filled-by-another-thread", memory::filled_by_another_thread),
     ("refilled-by-messages", memory::refilled_by_messages),
     ("refilled-with-random", memory::refilled_with_random),
     ("refilled-by-a-ring", memory::refilled_by_a_ring),
     ("drained-pipe", memory::drained_pipe),
+    ("stack-buffers", memory::stack_buffers),
     ("peeked", memory::peeked),
-    ("used-for-messages", memory::used_for_messages),
-    ("lent-after-a-read", memory::lent_after_a_read),
-    ("buffers-side-by-side", memory::buffers_side_by_side),
-    ("mapped-by-a-child", mappings::by_a_child),
-    ("mapping-read-into", mappings::read_into),
-    ("mapping-shortened", mappings::shortened),
+    ("copied-by-another-buffer", memory::copied_by_another_buffer),
+    ("several-to-several", memory::several_to_several),
+    ("ring-vectors", rings::vectors),
     ("ring-replaced", rings::replaced),
     ("ring-splice", rings::splice),
     ("ring-fixed", rings::fixed),

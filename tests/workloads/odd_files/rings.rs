@@ -90,48 +90,105 @@ fn splice_once(
     )
 }
 
+/// A copy of `in` to `out` through one buffer.
+struct Copy {
+    ring: IoUring,
+    from: File,
+    to: File,
+    buffer: Vec<u8>,
+}
+
+impl Copy {
+    fn new(ring: IoUring) -> Result<Self> {
+        Ok(Self {
+            ring,
+            from: File::open("in")?,
+            to: File::create("out")?,
+            buffer: vec![0; CHUNK as usize],
+        })
+    }
+
+    fn part(&mut self, length: usize) -> libc::iovec {
+        libc::iovec {
+            iov_base: self.buffer.as_mut_ptr().cast(),
+            iov_len: length,
+        }
+    }
+
+    /// Makes all reads and writes by requests for a part of the buffer and an offset.
+    fn run(
+        mut self,
+        read: impl Fn(&libc::iovec, u64) -> squeue::Entry,
+        write: impl Fn(&libc::iovec, u64) -> squeue::Entry,
+    ) -> Result<()> {
+        let mut at = 0;
+        loop {
+            let part = self.part(CHUNK as usize);
+            let moved = complete(&mut self.ring, &read(&part, at))?;
+            if moved == 0 {
+                return Ok(());
+            }
+            let part = self.part(moved as usize);
+            let written = complete(&mut self.ring, &write(&part, at))?;
+            ensure!(written == moved, "a short write");
+            at += u64::from(moved);
+        }
+    }
+
+    /// The same by plain reads and writes with these flags.
+    fn run_plainly(self, flags: squeue::Flags) -> Result<()> {
+        let (from, to) = (Fd(self.from.as_raw_fd()), Fd(self.to.as_raw_fd()));
+        let read = |part: &libc::iovec, at| {
+            let read = opcode::Read::new(from, part.iov_base.cast(), CHUNK);
+            read.offset(at).build().flags(flags)
+        };
+        self.run(read, |part, at| {
+            let length = u32::try_from(part.iov_len).expect("short");
+            let write = opcode::Write::new(to, part.iov_base.cast(), length);
+            write.offset(at).build().flags(flags)
+        })
+    }
+}
+
 /// Copies `in` to `out` by `read_fixed` and `write_fixed`, with registered files and a registered
 /// buffer.
 pub(crate) fn fixed() -> Result<()> {
-    let mut ring = IoUring::new(2)?;
-    let (from, to) = (File::open("in")?, File::create("out")?);
-    let mut buffer = vec![0_u8; CHUNK as usize];
-    let part = libc::iovec {
-        iov_base: buffer.as_mut_ptr().cast(),
-        iov_len: buffer.len(),
-    };
+    let mut copy = Copy::new(IoUring::new(2)?)?;
+    let part = copy.part(CHUNK as usize);
     // SAFETY: the buffer lives longer than the ring's last operation on it.
-    unsafe { ring.submitter().register_buffers(&[part]) }?;
-    ring.submitter()
-        .register_files(&[from.as_raw_fd(), to.as_raw_fd()])?;
-    let mut at = 0;
-    loop {
-        let read = opcode::ReadFixed::new(Fixed(0), buffer.as_mut_ptr(), CHUNK, 0)
-            .offset(at)
-            .build();
-        let moved = complete(&mut ring, &read)?;
-        if moved == 0 {
-            return Ok(());
-        }
-        let write = opcode::WriteFixed::new(Fixed(1), buffer.as_ptr(), moved, 0)
-            .offset(at)
-            .build();
-        ensure!(complete(&mut ring, &write)? == moved, "a short write");
-        at += u64::from(moved);
-    }
+    unsafe { copy.ring.submitter().register_buffers(&[part]) }?;
+    let files = [copy.from.as_raw_fd(), copy.to.as_raw_fd()];
+    copy.ring.submitter().register_files(&files)?;
+    let read = |part: &libc::iovec, at| {
+        let read = opcode::ReadFixed::new(Fixed(0), part.iov_base.cast(), CHUNK, 0);
+        read.offset(at).build()
+    };
+    copy.run(read, |part, at| {
+        let length = u32::try_from(part.iov_len).expect("short");
+        let write = opcode::WriteFixed::new(Fixed(1), part.iov_base.cast(), length, 0);
+        write.offset(at).build()
+    })
+}
+
+/// Copies `in` to `out` by `readv` and `writev`, as libuv does.
+pub(crate) fn vectors() -> Result<()> {
+    let copy = Copy::new(IoUring::new(2)?)?;
+    let (from, to) = (Fd(copy.from.as_raw_fd()), Fd(copy.to.as_raw_fd()));
+    let read = |part: &libc::iovec, at| opcode::Readv::new(from, part, 1).offset(at).build();
+    copy.run(read, |part, at| {
+        opcode::Writev::new(to, part, 1).offset(at).build()
+    })
 }
 
 /// Copies `in` to `out` by reads and writes that the kernel's worker threads do.
 pub(crate) fn by_workers() -> Result<()> {
-    copy(IoUring::new(2)?, squeue::Flags::ASYNC)
+    Copy::new(IoUring::new(2)?)?.run_plainly(squeue::Flags::ASYNC)
 }
 
 /// Copies `in` to `out` by reads and writes that a kernel thread polls from the ring.
 pub(crate) fn polled() -> Result<()> {
-    copy(
-        IoUring::builder().setup_sqpoll(1000).build(2)?,
-        squeue::Flags::empty(),
-    )
+    let ring = IoUring::builder().setup_sqpoll(1000).build(2)?;
+    Copy::new(ring)?.run_plainly(squeue::Flags::empty())
 }
 
 /// The same on a second thread, after the first thread has ended.
@@ -148,28 +205,6 @@ pub(crate) fn of_a_thread() -> Result<()> {
     // SAFETY: ends only this thread. The other one uses nothing of it.
     unsafe { libc::syscall(libc::SYS_exit, 0) };
     unreachable!("the thread has ended")
-}
-
-fn copy(mut ring: IoUring, flags: squeue::Flags) -> Result<()> {
-    let (from, to) = (File::open("in")?, File::create("out")?);
-    let mut buffer = vec![0_u8; CHUNK as usize];
-    let mut at = 0;
-    loop {
-        let read = opcode::Read::new(Fd(from.as_raw_fd()), buffer.as_mut_ptr(), CHUNK)
-            .offset(at)
-            .build()
-            .flags(flags);
-        let moved = complete(&mut ring, &read)?;
-        if moved == 0 {
-            return Ok(());
-        }
-        let write = opcode::Write::new(Fd(to.as_raw_fd()), buffer.as_ptr(), moved)
-            .offset(at)
-            .build()
-            .flags(flags);
-        ensure!(complete(&mut ring, &write)? == moved, "a short write");
-        at += u64::from(moved);
-    }
 }
 
 /// A write of 70 bytes to `silent` that does not report its success, and one of 80 bytes that does.

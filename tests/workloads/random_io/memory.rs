@@ -191,6 +191,8 @@ impl Space {
                 *cell = Cell::filled(value, fill);
             }
             self.regions[piece.region].is_dirty = true;
+            // What went beyond may be anywhere, so zctrace forgets everything.
+            self.is_forgetful |= !fill.is_seen && piece.length > 0;
             self.note_range(piece);
         }
     }
@@ -200,6 +202,8 @@ impl Space {
         let start = self.address(piece);
         let end = start + piece.length;
         let outside = |[from, to]: [usize; 2]| [[from, to.min(start)], [from.max(end), to]];
+        let is_inside = |[from, to]: &[usize; 2]| *from < start && end < *to;
+        self.is_forgetful |= self.ranges.iter().any(is_inside);
         let known = self.ranges.iter().copied().flat_map(outside);
         self.ranges = known
             .chain([[start, end]])

@@ -47,7 +47,7 @@ pub struct Task {
     pub last_output: Descriptor,
     /// 1: it has an `io_uring`, whose operations may change descriptors at any time.
     pub has_ring: u32,
-    /// Number of its address space, unique within a trace: the key of
+    /// Number of its address space, unique within a trace. It chooses the entry in
     /// [`maps::MEMORIES`](crate::maps::MEMORIES).
     pub space: u32,
     /// 1: the address space was created with this task or by its exec, so it ends with its process.

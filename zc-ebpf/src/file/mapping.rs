@@ -3,14 +3,16 @@
 use core::ffi::c_void;
 
 use aya_ebpf::{bindings::task_struct, helpers::generated::bpf_find_vma};
-use zc_ebpf::{ABSENT, FileNumber, Loss, Mapping, NO_ROOM, Task};
+use zc_ebpf::{ABSENT, FileNumber, Loss, NO_ROOM, Task, opaque::rounds};
 
 use crate::{
     file::identify,
     kernel::argument,
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::current_task,
+    kernel::registers::untagged,
     maps::count_loss,
+    origin::calls::{self, ELEMENTS},
 };
 
 /// `VM_WRITE` and `VM_SHARED` of the kernel's include/linux/mm.h.
@@ -28,36 +30,70 @@ const S_IFBLK: u16 = 0o6_0000;
 /// mappings.
 const EBUSY: i64 = 16;
 
-/// Notes the kernel's count of changes to the mappings of the task, by which [`source_at`] knows
-/// whether what it has looked up is still true.
+/// Finds the mapping of a file that a buffer of the call lies in which the current task enters: the
+/// first one, if it has several. It is [`Task::mapping`] then; its file is 0 if there is none.
 #[inline(always)]
-pub fn note_changes(task: &mut Task, current: TypedPtr) {
+pub fn find(task: &mut Task, current: TypedPtr) {
+    if offset_of_field!(vma_file) == ABSENT {
+        return;
+    }
     if offset_of_field!(mm_changes) != ABSENT {
         let mm: TypedPtr = current.load(offset_of_field!(task_mm));
         task.mapping_changes = mm.load(offset_of_field!(mm_changes));
     }
+    let (element, count) = calls::buffers(task);
+    if element == 0 {
+        if !is_in_own_memory(task, untagged(task.arguments.get(1))) {
+            look_up_mapping(task, untagged(task.arguments.get(1)));
+        }
+    } else {
+        find_in_vector(task, element, count);
+    }
 }
 
-/// The file that the task's memory at this address is a mapping of; how far it reaches is in
-/// [`Task::mapping`]. 0: it is no mapping of a file. A global function, so that the verifier checks
-/// it once.
+/// As [`find`], for a vector at this address with so many elements. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn source_at(task: *mut Task, address: u64) -> FileNumber {
+extern "C" fn find_in_vector(task: *mut Task, vector: u64, count: u64) -> u32 {
+    let Some(task) = argument::as_mut(task) else {
+        return 0;
+    };
+    let mut element = vector;
+    for index in rounds(ELEMENTS) {
+        if u64::from(index) >= count {
+            break;
+        }
+        let address = untagged(calls::word_or_zero(element, task.compat));
+        if !is_in_own_memory(task, address) && look_up_mapping(task, address) != 0 {
+            break;
+        }
+        element = element.wrapping_add(2 * calls::word_bytes(task));
+    }
+    0
+}
+
+/// Whether it is known that this address lies in memory that is no mapping of a file.
+#[inline(always)]
+fn is_in_own_memory(task: &Task, address: u64) -> bool {
+    let last = &task.mapping;
+    // Where a mapped file ends may change without a change of the mappings.
+    offset_of_field!(mm_changes) != ABSENT
+        && last.file == 0
+        && last.changes == task.mapping_changes
+        && last.start <= address
+        && address < last.end
+}
+
+/// Looks up the mapping at this address, and remembers it for this call and, if it is of no file,
+/// for the next ones. Returns its file; 0 if it has none. A global function, so that the verifier
+/// checks it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn look_up_mapping(task: *mut Task, address: u64) -> FileNumber {
     let Some(task) = argument::as_mut(task) else {
         return 0;
     };
     if offset_of_field!(vma_file) == ABSENT {
-        return 0;
-    }
-    let last = &task.mapping;
-    // Where a mapped file ends may change without a change of the mappings.
-    let is_known = offset_of_field!(mm_changes) != ABSENT
-        && last.file == 0
-        && last.changes == task.mapping_changes
-        && last.start <= address
-        && address < last.end;
-    if is_known {
         return 0;
     }
     let mut found = Found {
@@ -80,19 +116,13 @@ pub extern "C" fn source_at(task: *mut Task, address: u64) -> FileNumber {
         )
     };
     if result == -EBUSY {
-        count_loss(Loss::ContendedMemory);
+        count_loss(Loss::UnknownOrigin);
     }
-    if result != 0 {
-        return 0;
-    }
-    let mapping = Mapping {
-        start: found.start,
-        end: found.end,
-        changes: task.mapping_changes,
-        file: file_of(&found),
-    };
-    task.mapping = mapping;
-    mapping.file
+    (task.mapping.start, task.mapping.end) = (found.start, found.end);
+    task.mapping.changes = task.mapping_changes;
+    // Nothing was found: the mapping is empty.
+    task.mapping.file = if result == 0 { file_of(&found) } else { 0 };
+    task.mapping.file
 }
 
 /// The mapping that was found.

@@ -7,7 +7,7 @@ use zc_ebpf::{
 };
 
 use crate::{
-    file::ends,
+    file::{ends, mapping},
     hooks::{failed_paths, others, sample, scope},
     kernel::argument,
     kernel::fields::{TypedPtr, offset_of_field},
@@ -61,6 +61,9 @@ pub fn enter(registers: Registers, number: i64, current: TypedPtr) {
     if is_counted {
         if task.phase == phase::ACTIVE {
             task.ends = ends::named(task);
+            if records(recorded::PAIRING) && matches!(task.spec.fds, fds::WRITES | fds::PIPE) {
+                mapping::find(task, current);
+            }
         }
     } else {
         task.call = NO_CALL;
@@ -153,7 +156,7 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
         return;
     }
     if records(recorded::PAIRING) {
-        calls::moved(task, current, is_unseen);
+        calls::moved(task, is_unseen);
     }
     let is_peek = request::is_peek(task);
     task.outcome.returns_bytes = u32::from(task.spec.returns_bytes != 0 && !is_peek);

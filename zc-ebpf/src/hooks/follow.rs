@@ -17,7 +17,8 @@ use crate::{
     kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::{now_ns, read_kernel_text, read_user_bytes},
-    maps::{CONTROL, EVENTS, MEMORIES, count_loss, is_over, wakeup},
+    maps::{CONTROL, EVENTS, count_loss, is_over, wakeup},
+    origin::spaces,
     tasks,
 };
 
@@ -259,7 +260,7 @@ pub fn filename(binprm: KernelPtr) -> Option<KernelPtr> {
 
 /// A process has executed the program of this path. The current task is the only one left in the
 /// process.
-#[inline(never)]
+#[inline(always)]
 pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     let Some(state) = tasks::current().filter(|_| !is_over()) else {
         return;
@@ -309,7 +310,7 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
 #[inline(always)]
 fn end_space(task: &Task) {
     if task.owns_space != 0 {
-        let _ = MEMORIES.remove(task.space);
+        spaces::give_up(task.space);
     }
 }
 

@@ -153,6 +153,7 @@ fn splice_input(request: KernelPtr) -> Option<RingInput> {
 
 /// An operation completes. If `request` is null, it is one of several completions of an operation,
 /// and the kernel does not say of which.
+#[inline(always)]
 pub fn completed(ring: KernelPtr, request: KernelPtr) {
     if request.is_null() {
         unknown_completed(ring, hook::RING_COMPLETE);
@@ -181,30 +182,26 @@ pub fn completed(ring: KernelPtr, request: KernelPtr) {
         fds::READS if ends.input != 0 && ends.input != NO_ROOM => intent::FILL,
         _ => intent::CLEAR,
     };
-    let mut completed = RingCall {
-        key: RowKey {
-            task: credit.serial,
-            call,
-            ends,
-        },
-        bytes: match intent {
-            intent::CLEAR => u64::MAX,
-            _ if result > 0 => result as u64,
-            _ => 0,
-        },
-        result: result.into(),
-        returns_bytes: spec.returns_bytes.into(),
-        intent,
-        is_readable: is_current(credit).into(),
-        ..RingCall::new(credit.space)
+    let mut completed = RingCall::new(credit.space);
+    completed.key.task = credit.serial;
+    completed.key.call = call;
+    completed.key.ends = ends;
+    completed.bytes = match intent {
+        intent::CLEAR => u64::MAX,
+        _ if result > 0 => result as u64,
+        _ => 0,
     };
+    completed.result = result;
+    completed.returns_bytes = spec.returns_bytes;
+    completed.intent = intent;
+    completed.is_readable = is_current(credit).into();
     if records(recorded::PAIRING) {
         if spec.fds == fds::WRITES || may_fill(spec) {
             ring_buffers::exchange_buffers(request as u64, &raw mut completed);
         }
         ring_buffers::forget_vector(request);
     }
-    record_operation(&raw const completed);
+    record_operation(&completed);
 }
 
 /// Whether such an operation may write into memory of its process.
@@ -228,7 +225,7 @@ fn unknown_completed(ring: KernelPtr, hook: u32) -> bool {
         },
         ..RingCall::new(credit.space)
     };
-    record_operation(&raw const unknown);
+    record_operation(&unknown);
     true
 }
 
@@ -333,13 +330,7 @@ fn ends(request: KernelPtr, spec: CallSpec) -> Ends {
     if spec.fds == fds::NONE || !records(recorded::FILES) {
         return Ends::NONE;
     }
-    let file: KernelPtr =
-        fields::probe(request, offset_of_field!(request_file)).unwrap_or(core::ptr::null());
-    let number = if file.is_null() {
-        0
-    } else {
-        identify::number_of(file)
-    };
+    let number = number_of(request as u64);
     match spec.fds {
         fds::WRITES => Ends::named(0, number),
         fds::COPIES => Ends::named(take_input(request as u64), number),
@@ -347,10 +338,22 @@ fn ends(request: KernelPtr, spec: CallSpec) -> Ends {
     }
 }
 
+/// The number of the file of a request; 0 if it has none. A global function, as is the next one,
+/// because of the stack that they take.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn number_of(request: u64) -> FileNumber {
+    match fields::probe_pointer(request as KernelPtr, offset_of_field!(request_file)) {
+        file if file.is_null() => 0,
+        file => identify::number_of(file),
+    }
+}
+
 /// The number of the input that [`submitted`] remembered for this request. [`NO_ROOM`] if there was
 /// no room to remember it.
-#[inline(always)]
-fn take_input(request: u64) -> FileNumber {
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn take_input(request: u64) -> FileNumber {
     // Copied before anybody else can have this request.
     let input = RING_INPUTS.entry(request).map(|input| *input);
     let _ = RING_INPUTS.remove(request);
@@ -359,42 +362,58 @@ fn take_input(request: u64) -> FileNumber {
     })
 }
 
-/// Counts an operation in the row with its files, or else in that without files. The result means
-/// nothing.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn record_operation(operation: *const RingCall) -> u32 {
-    let Some(operation) = argument::as_ref(operation) else {
-        return 0;
-    };
+/// Counts an operation in the row with its files, or else in that without files.
+#[inline(always)]
+fn record_operation(operation: &RingCall) {
     let ends = operation.origin.ends(operation.key.ends);
     let has_files = !ends.is_none() && !ends.lack_room();
-    if (!has_files || record_in_row(operation, 1) == 0) && record_in_row(operation, 0) == 0 {
-        count_loss(Loss::UncountedCall);
+    let mut counted = if has_files {
+        record_in_row(operation, 1)
+    } else {
+        UNCOUNTED
+    };
+    if counted == UNCOUNTED {
+        counted = record_in_row(operation, 0);
     }
-    0
+    match counted {
+        UNCOUNTED => count_loss(Loss::UncountedCall),
+        COUNTED_WITHOUT_ERRNO => count_loss(Loss::UncountedErrno),
+        _ => {}
+    }
 }
 
-/// Counts an operation in the row with its files or without. Returns 0 if there is no room.
+/// What [`record_in_row`] returns: there is no room.
+const UNCOUNTED: u32 = 0;
+/// The operation is counted.
+const COUNTED: u32 = 1;
+/// The operation is counted, but there is no room for its errno.
+const COUNTED_WITHOUT_ERRNO: u32 = 2;
+
+/// Counts an operation in the row with its files or without.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn record_in_row(operation: *const RingCall, has_files: u32) -> u32 {
     let Some(operation) = argument::as_ref(operation) else {
-        return 0;
+        return UNCOUNTED;
     };
     let all = operation.origin.ends(operation.key.ends);
     let ends = if has_files == 0 { Ends::NONE } else { all };
-    let errno = if is_error(operation.result) {
+    let errno = if is_error(operation.result.into()) {
         -operation.result as u32
     } else {
         0
     };
     let RowKey { task, call, .. } = operation.key;
     let Some(place) = rows::place_of_operation(task, call, ends, errno) else {
-        return 0;
+        return UNCOUNTED;
     };
+    let lacks_errno = errno != 0 && place.errno.is_none();
     add(place, errno, operation, has_files == 0 && !all.is_none());
-    1
+    if lacks_errno {
+        COUNTED_WITHOUT_ERRNO
+    } else {
+        COUNTED
+    }
 }
 
 /// Adds an operation to its place. Several may complete at once on different CPUs, so all sums are
@@ -423,11 +442,7 @@ fn add(place: Place, errno: u32, operation: &RingCall, without_files: bool) {
         fetch_add(&mut row.fills.total_ns, fills.total_ns);
         fetch_add(&mut row.fills.unknown, fills.unknown);
     }
-    match place.errno {
-        Some(count) => {
-            fetch_add(count, 1);
-        }
-        None if errno != 0 => count_loss(Loss::UncountedErrno),
-        None => {}
+    if let Some(count) = place.errno {
+        fetch_add(count, 1);
     }
 }

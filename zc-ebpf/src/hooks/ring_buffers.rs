@@ -38,11 +38,11 @@ const NO_HINT: u32 = UNREADABLE - 1;
 /// What [`exchange_buffers`] does with the buffers of an operation.
 pub mod intent {
     /// Bytes of its file are there now: remember them.
-    pub const FILL: u32 = 0;
+    pub const FILL: u16 = 0;
     /// Other bytes are there now, or will be: forget what was there.
-    pub const CLEAR: u32 = 1;
+    pub const CLEAR: u16 = 1;
     /// It wrote from there: find out which files the bytes came from.
-    pub const CREDIT: u32 = 2;
+    pub const CREDIT: u16 = 2;
 }
 
 /// An operation that is submitted or completes.
@@ -56,15 +56,13 @@ pub struct RingCall {
     /// How many bytes of the buffers matter.
     pub bytes: u64,
     /// Its result.
-    pub result: i64,
+    pub result: i32,
     /// 1: a positive result is a number of bytes.
-    pub returns_bytes: u32,
-    /// One of [`intent`]'s constants.
-    pub intent: u32,
+    pub returns_bytes: u8,
     /// 1: the address space is the current one.
-    pub is_readable: u32,
-    /// Unused; keeps the layout free of padding.
-    pub reserved: u32,
+    pub is_readable: u8,
+    /// One of [`intent`]'s constants.
+    pub intent: u16,
     /// Where the bytes came from that it wrote: the most of them.
     pub origin: Origin,
 }
@@ -83,9 +81,8 @@ impl RingCall {
             bytes: 0,
             result: 0,
             returns_bytes: 0,
-            intent: intent::CLEAR,
             is_readable: 0,
-            reserved: 0,
+            intent: intent::CLEAR,
             origin: Origin::NONE,
         }
     }
@@ -198,24 +195,7 @@ pub extern "C" fn exchange_buffers(request: u64, operation: *mut RingCall) -> u3
     let Some(memory) = lock(shared, operation.intent != intent::CREDIT) else {
         return 0;
     };
-    let mut left = operation.bytes;
-    if has(request as KernelPtr, ONE_BUFFER) {
-        if let Some(buffer) = address(request as KernelPtr) {
-            exchange_buffer(memory, operation, buffer.start, buffer.bytes, left);
-            left = 0;
-        }
-    } else if let Some(vector) = RING_VECTORS.entry(request) {
-        for index in rounds(ELEMENTS) {
-            if is_less(index.into(), vector.count) & is_not_zero(left) == 0 {
-                break;
-            }
-            let [start, bytes] = vector.elements[index as usize & (ELEMENTS - 1)];
-            left -= exchange_buffer(memory, operation, start, bytes, left);
-        }
-        if is_less(0, vector.count) & is_less(vector.count, ELEMENTS as u64) != 0 {
-            left = 0;
-        }
-    }
+    let left = exchange_all(memory, operation, request);
     if operation.intent == intent::CREDIT {
         operation.origin = credit::settle(memory, &operation.key);
     } else if left > 0 {
@@ -223,6 +203,33 @@ pub extern "C" fn exchange_buffers(request: u64, operation: *mut RingCall) -> u3
     }
     unlock(shared);
     0
+}
+
+/// Carries out the intent for the buffer, or the elements of the vector, of an operation. Returns
+/// for how many bytes it could not, because they are in unknown buffers.
+#[inline(always)]
+fn exchange_all(memory: &mut Memory, operation: &RingCall, request: u64) -> u64 {
+    let mut left = operation.bytes;
+    if has(request as KernelPtr, ONE_BUFFER) {
+        let Some(buffer) = address(request as KernelPtr) else {
+            return left;
+        };
+        exchange_buffer(memory, operation, buffer.start, buffer.bytes, left);
+        return 0;
+    }
+    let Some(vector) = RING_VECTORS.entry(request) else {
+        return left;
+    };
+    for index in rounds(ELEMENTS) {
+        if is_less(index.into(), vector.count) & is_not_zero(left) == 0 {
+            break;
+        }
+        let [start, bytes] = vector.elements[index as usize & (ELEMENTS - 1)];
+        left -= exchange_buffer(memory, operation, start, bytes, left);
+    }
+    // An operation that is submitted has no more than all its buffers.
+    let is_complete = is_less(0, vector.count) & is_less(vector.count, ELEMENTS as u64) != 0;
+    if is_complete { 0 } else { left }
 }
 
 /// Carries out the intent for one buffer. Returns how many of the `left` bytes are in it.

@@ -1,19 +1,14 @@
 //! The buffers that calls read into or write from, and where the bytes in them came from.
 
 use zc_ebpf::{
-    ABSENT, How, Memory, NO_ROOM, Origin, Outcome, RowKey, Task, fds,
-    opaque::{is_less, is_not_zero, rounds},
+    ABSENT, Fills, How, Memory, NO_ROOM, Outcome, RowKey, Task, fds,
+    opaque::smaller,
     origin::{memory, range::common_length},
     requested,
 };
 
 use crate::{
-    file::mapping,
-    kernel::{
-        argument,
-        fields::{TypedPtr, offset_of_field},
-        registers::untagged,
-    },
+    kernel::{argument, fields::offset_of_field, helpers::repeat, registers::untagged},
     origin::{
         credit,
         lock::{lock_for, unlock_for},
@@ -43,15 +38,15 @@ mod intent {
 /// The call under way has returned. Remembers what it read, or finds out where the bytes came from
 /// that it wrote, as [`Outcome::origin`]. `is_unseen`: seccomp answered it.
 #[inline(always)]
-pub fn moved(task: &mut Task, current: TypedPtr, is_unseen: bool) {
+pub fn moved(task: &mut Task, is_unseen: bool) {
     if offset_of_field!(task_files) == ABSENT {
         return;
     }
     match task.spec.fds {
         fds::READS if task.spec.returns_bytes != 0 => read(task, is_unseen),
-        fds::WRITES if task.spec.returns_bytes != 0 => written(task, current, is_unseen),
+        fds::WRITES if task.spec.returns_bytes != 0 => written(task, is_unseen),
         // `vmsplice`.
-        fds::PIPE if task.ends.output != 0 => written(task, current, is_unseen),
+        fds::PIPE if task.ends.output != 0 => written(task, is_unseen),
         // `recvmmsg`, and `vmsplice` out of a pipe.
         fds::READS | fds::PIPE => {
             forget(task.space);
@@ -85,9 +80,8 @@ fn read(task: &mut Task, is_unseen: bool) {
 }
 
 #[inline(always)]
-fn written(task: &mut Task, current: TypedPtr, is_unseen: bool) {
+fn written(task: &mut Task, is_unseen: bool) {
     if task.outcome.result > 0 && !is_unseen {
-        mapping::note_changes(task, current);
         exchange(task, task.outcome.result as u64, intent::CREDIT);
     }
 }
@@ -107,30 +101,23 @@ extern "C" fn exchange(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     let Some(memory) = lock_for(task, shared, intent != intent::CREDIT) else {
         return 0;
     };
-    let (mut element, count) = buffers(task);
-    let stride = if element == 0 {
-        0
-    } else {
-        2 * word_bytes(task)
+    let (element, count) = buffers(task);
+    let mut buffers = Buffers {
+        task,
+        memory,
+        element,
+        left: bytes,
+        intent,
+        reserved: 0,
     };
-    let mut left = bytes;
-    for index in rounds(ELEMENTS) {
-        // One comparison, because the verifier follows every way out of a loop. A count of 2^63 or
-        // more, with which a call fails, may be taken for 0.
-        if is_less(index.into(), count) & is_not_zero(left) == 0 {
-            break;
-        }
-        left -= exchange_piece(task, memory, element, left, intent);
-        element = element.wrapping_add(stride);
-    }
+    repeat(
+        smaller(count, ELEMENTS as u64) as u32,
+        exchange_buffer,
+        &mut buffers,
+    );
+    let left = buffers.left;
     if intent == intent::CREDIT {
-        let key = RowKey {
-            task: task.serial,
-            call: task.outcome.call,
-            ends: task.ends,
-        };
-        task.outcome.origin = credit::settle(memory, &key);
-        task.outcome.ends = task.outcome.origin.ends(task.ends);
+        settle(task, memory);
     } else if left > 0 {
         memory::forget_all(memory);
     }
@@ -138,27 +125,50 @@ extern "C" fn exchange(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     0
 }
 
-/// Carries out an [`intent`] for the buffer of the element at this address. Returns how many of the
-/// `left` bytes are in it. A global function, so that the verifier does not follow each path
-/// through it for each element.
+/// Notes where the bytes came from that the call wrote. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn exchange_piece(
-    task: *mut Task,
-    memory: *mut Memory,
-    element: u64,
-    left: u64,
-    intent: u32,
-) -> u64 {
+extern "C" fn settle(task: *mut Task, memory: *mut Memory) -> u32 {
     let (Some(task), Some(memory)) = (argument::as_mut(task), argument::as_mut(memory)) else {
         return 0;
     };
-    let (start, length) = piece_at(task, element, left);
+    let key = RowKey {
+        task: task.serial,
+        call: task.outcome.call,
+        ends: task.ends,
+    };
+    task.outcome.origin = credit::settle(memory, &key);
+    task.outcome.ends = task.outcome.origin.ends(task.ends);
+    0
+}
+
+/// The state of the loop over the buffers of a call.
+#[repr(C)]
+struct Buffers<'m> {
+    task: &'m mut Task,
+    memory: &'m mut Memory,
+    /// The address of the next element of the vector. 0: there is no vector but a single buffer.
+    element: u64,
+    /// How many bytes are left.
+    left: u64,
+    intent: u32,
+    reserved: u32,
+}
+
+/// One round of the loop: carries out the [`intent`] for the next buffer. Returns 1 to end it.
+extern "C" fn exchange_buffer(_index: u64, buffers: &mut Buffers<'_>) -> i64 {
+    let Buffers {
+        task,
+        memory,
+        element,
+        left,
+        intent,
+        ..
+    } = buffers;
+    let (start, length) = piece_at(task, *element, *left);
     let end = start.saturating_add(length);
-    if length == 0 {
-        return 0;
-    }
-    match intent {
+    match *intent {
+        _ if length == 0 => {}
         intent::FILL => {
             let ns = task.outcome.duration_ns;
             let ns = if ns == Outcome::UNTIMED { 0 } else { ns };
@@ -166,46 +176,29 @@ extern "C" fn exchange_piece(
                 credit::fill(memory, task.last_range, task.ends.input, (start, end), ns);
         }
         intent::CLEAR => {
-            memory::clear(memory, start, end);
+            memory::clear(*memory, start, end);
         }
         _ => {
-            let credited = credit::credit(memory, task.last_range, start, end, task.ends.output);
-            if credited < length {
-                credit_mapping(task, memory, start, end, length - credited);
+            let credited = credit::credit(*memory, task.last_range, start, end, task.ends.output);
+            let mapping = &task.mapping;
+            if credited < length && mapping.file != 0 {
+                let mapped = common_length(start, end, mapping.start, mapping.end);
+                let bytes = smaller(mapped, length - credited);
+                if bytes > 0 {
+                    memory.add_origin(mapping.file, How::MAPPING, bytes, Fills::NONE);
+                }
             }
         }
     }
-    length
-}
-
-/// Adds the file that this memory is a mapping of to the origins of the call, with at most `most`
-/// bytes: reads have filled the others. The result means nothing.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn credit_mapping(
-    task: *mut Task,
-    memory: *mut Memory,
-    start: u64,
-    end: u64,
-    most: u64,
-) -> u32 {
-    let (Some(task), Some(memory)) = (argument::as_mut(task), argument::as_mut(memory)) else {
-        return 0;
-    };
-    let file = mapping::source_at(task, start);
-    if file == 0 {
-        return 0;
-    }
-    let mapped = common_length(start, end, task.mapping.start, task.mapping.end);
-    let bytes = if mapped < most { mapped } else { most };
-    memory.add_origin(file, How::MAPPING, bytes, Origin::NONE.fills);
-    0
+    *element = element.wrapping_add(2 * word_bytes(task));
+    *left -= length;
+    i64::from(*left == 0)
 }
 
 /// The address of the vector of the call under way and the number of its elements. 0 and 1 for a
 /// single buffer.
 #[inline(always)]
-fn buffers(task: &Task) -> (u64, u64) {
+pub fn buffers(task: &Task) -> (u64, u64) {
     let address = task.arguments.get(task.spec.argument);
     match task.spec.requested {
         requested::IOVEC => (address, task.arguments.get(task.spec.count_argument)),
@@ -215,7 +208,7 @@ fn buffers(task: &Task) -> (u64, u64) {
 }
 
 #[inline(always)]
-fn word_bytes(task: &Task) -> u64 {
+pub fn word_bytes(task: &Task) -> u64 {
     if task.compat == 0 { 8 } else { 4 }
 }
 
@@ -236,6 +229,6 @@ fn piece_at(task: &Task, element: u64, left: u64) -> (u64, u64) {
 /// Reads a word of the caller's memory. 0 if it cannot be read.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn word_or_zero(address: u64, compat: u32) -> u64 {
+pub extern "C" fn word_or_zero(address: u64, compat: u32) -> u64 {
     request::word(address, compat != 0).unwrap_or(0)
 }

@@ -25,39 +25,36 @@ pub const UNREADABLE: u32 = 1 << 31;
 #[inline(always)]
 pub fn fill(memory: &mut Memory, hint: u32, file: FileNumber, bounds: (u64, u64), ns: u64) -> u32 {
     let (start, end) = bounds;
-    let index = memory::fill_range(memory, hint, file, start, end) as u32;
+    memory.reads = memory.reads.wrapping_add(1);
+    let number = memory.reads & !UNREADABLE | hint & UNREADABLE;
+    // This is what every loop over one buffer does.
+    if let Some(range) = memory.range(hint)
+        && range.is_refilled_by(file, start, end)
+    {
+        note_read(range, start, end - start, number, ns);
+        return hint;
+    }
+    let index = memory::fill_range(memory, file, start, end) as u32;
     if memory.given_up != 0 {
         memory.given_up = 0;
         count_loss(Loss::ForgottenBuffer);
     }
-    memory.reads = memory.reads.wrapping_add(1);
-    let number = memory.reads & !UNREADABLE | hint & UNREADABLE;
     if let Some(range) = memory.range(index) {
-        note_fill(range, start, end, ns);
-        keep_word(range, start, end.wrapping_sub(start), number);
+        note_read(range, start, end.wrapping_sub(start), number, ns);
     }
     index
 }
 
-/// See [`Range::note_fill`]. A global function, as is the next one, so that the verifier does not
-/// follow each combination of the paths through both. The result means nothing.
+/// Notes that a read of so many bytes filled the range from `start` on, and keeps a word of it
+/// unless that cannot be read. `number` counts the reads, perhaps with [`UNREADABLE`]. A global
+/// function, so that the verifier checks it once. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn note_fill(range: *mut Range, start: u64, end: u64, ns: u64) -> u32 {
-    if let Some(range) = argument::as_mut(range) {
-        range.note_fill(start, end, ns);
-    }
-    0
-}
-
-/// Keeps a word of a read of so many bytes, unless it cannot be read. `number` counts the reads,
-/// perhaps with [`UNREADABLE`]. The result means nothing.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn keep_word(range: *mut Range, start: u64, length: u64, number: u32) -> u32 {
+extern "C" fn note_read(range: *mut Range, start: u64, length: u64, number: u32, ns: u64) -> u32 {
     let Some(range) = argument::as_mut(range) else {
         return 0;
     };
+    range.note_fill(start, start.wrapping_add(length), ns);
     let mut word = Word::of_read(start, length, number);
     match request::word(word.at, false) {
         Some(value) if number & UNREADABLE == 0 => word.value = value,
@@ -122,7 +119,9 @@ extern "C" fn credit_range(
     let mut changed = 0;
     if index & UNREADABLE == 0 {
         for word in &range.words {
-            changed |= has_changed(word, start, end);
+            if word.lies_in(start, end) {
+                changed |= has_changed(word);
+            }
         }
     }
     let how = if changed == 0 {
@@ -131,17 +130,15 @@ extern "C" fn credit_range(
         How::CHANGED
     };
     let (file, fills) = (range.file, range.fills_for(output));
-    if !memory.add_origin(file, how, end - start, fills) {
-        count_loss(Loss::UncountedPart);
-    }
+    memory.add_origin(file, how, end - start, fills);
     end - start
 }
 
-/// Whether a word of these bytes is another one now, as 1 or 0.
+/// Whether another word is in its place now, as 1 or 0. 0 if it cannot be read.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn has_changed(word: *const Word, start: u64, end: u64) -> u32 {
-    let Some(word) = argument::as_ref(word).filter(|word| word.lies_in(start, end)) else {
+extern "C" fn has_changed(word: *const Word) -> u32 {
+    let Some(word) = argument::as_ref(word) else {
         return 0;
     };
     request::word(word.at, false)
@@ -156,6 +153,10 @@ pub fn settle(memory: &mut Memory, key: &RowKey) -> Origin {
     let used = memory.origins_used;
     if used == 0 {
         return Origin::NONE;
+    }
+    if memory.origins_lost != 0 {
+        memory.origins_lost = 0;
+        count_loss(Loss::UncountedPart);
     }
     let most = if used == 1 {
         0

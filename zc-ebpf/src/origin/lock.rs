@@ -72,7 +72,7 @@ extern "C" fn take_lock(shared: *mut SharedMemory, writes: u32) -> u32 {
                 // SAFETY: an entry of the map.
                 exchange(unsafe { &raw mut (*shared).is_stale }, 1);
             }
-            count_loss(Loss::ContendedMemory);
+            count_loss(Loss::UnknownOrigin);
             return 0;
         }
     }

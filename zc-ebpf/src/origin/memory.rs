@@ -38,8 +38,8 @@ pub struct Memory {
     empty: u32,
     /// How many of the origins are in use.
     pub origins_used: u32,
-    /// Unused; keeps the layout free of padding.
-    reserved: u32,
+    /// How many times there was no room for an origin. Whoever counts that sets it back.
+    pub origins_lost: u32,
     /// While an origin is added: what is added.
     added: Origin,
     /// Where the bytes of the call under way came from.
@@ -61,7 +61,7 @@ impl Memory {
         found: 0,
         empty: 0,
         origins_used: 0,
-        reserved: 0,
+        origins_lost: 0,
         added: Origin::NONE,
         origins: [Origin::NONE; ORIGINS],
         ranges: [Range::EMPTY; RANGES],
@@ -81,21 +81,27 @@ impl Memory {
         index >= unsafe { core::ptr::read_volatile(&raw const self.used) }
     }
 
-    /// Adds bytes of the call under way that came from there. Returns whether there was room.
+    /// Adds bytes of the call under way that came from there, if there is room.
     #[inline(always)]
-    pub fn add_origin(&mut self, file: FileNumber, how: How, bytes: u64, fills: Fills) -> bool {
-        self.added = Origin {
+    pub fn add_origin(&mut self, file: FileNumber, how: How, bytes: u64, fills: Fills) {
+        let added = Origin {
             file,
             how,
             bytes,
             fills,
         };
+        // Nearly all calls have one.
+        if self.origins_used == 0 {
+            (self.origins[0], self.origins_used) = (added, 1);
+            return;
+        }
+        self.added = added;
         for index in rounds(ORIGINS) {
             if add_to_origin(self, index) != 0 {
-                return true;
+                return;
             }
         }
-        false
+        self.origins_lost += 1;
     }
 }
 
@@ -141,26 +147,13 @@ pub extern "C" fn larger_origin(memory: *const Memory, most: u32, index: u32) ->
 }
 
 /// Remembers that these bytes of a file are here now, instead of what was here before. Returns the
-/// index of their range. `hint` is the range that the thread filled last.
+/// index of their range.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub extern "C" fn fill_range(
-    memory: *mut Memory,
-    hint: u32,
-    file: FileNumber,
-    start: u64,
-    end: u64,
-) -> u64 {
+pub extern "C" fn fill_range(memory: *mut Memory, file: FileNumber, start: u64, end: u64) -> u64 {
     let Some(memory) = argument(memory) else {
         return 0;
     };
-    // This is what every loop over one buffer does.
-    if memory
-        .range(hint)
-        .is_some_and(|range| range.is_refilled_by(file, start, end))
-    {
-        return hint.into();
-    }
     let index = take_room(memory, file, start, end);
     if let Some(range) = memory.ranges.get_mut(index as usize) {
         if range.is_continued_at(file, start) {

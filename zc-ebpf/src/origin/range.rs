@@ -3,7 +3,10 @@
 //! Nothing sees the program's own stores. So a word of each read is kept, and compared when it is
 //! written. If it is another one then, the program has changed the buffer.
 
-use crate::{FileNumber, Fills, opaque::is_less};
+use crate::{
+    FileNumber, Fills,
+    opaque::{if_set, is_less, smaller},
+};
 
 /// How many words of a range are kept: one of the read that began it, and one of the last read
 /// behind that.
@@ -44,24 +47,17 @@ impl Word {
     /// yet. `number` counts the reads: the word is the first one, the last one, or at a place that
     /// varies.
     #[inline(always)]
-    pub const fn of_read(start: u64, length: u64, number: u32) -> Self {
-        if length < WORD_BYTES {
-            return Self {
-                at: start,
-                bytes: length,
-                value: 0,
-            };
-        }
-        let room = length - WORD_BYTES;
-        let place = match number & 3 {
-            0 => 0,
-            1 => room,
-            // No call moves 4 GiB.
-            _ => ((room & 0xffff_ffff) * number.wrapping_mul(SPREAD) as u64) >> 32,
-        };
+    pub fn of_read(start: u64, length: u64, number: u32) -> Self {
+        let bytes = smaller(length, WORD_BYTES);
+        let room = length - bytes;
+        // The first word, the last one, or one between them; no call moves 4 GiB. Without branches,
+        // which the verifier would follow all.
+        let varying = ((room & 0xffff_ffff) * u64::from(number.wrapping_mul(SPREAD))) >> 32;
+        let is_end = is_less(u64::from(number & 3), 2);
+        let end = room & u64::from(number & 1).wrapping_neg();
         Self {
-            at: start + place,
-            bytes: WORD_BYTES,
+            at: start + if_set(is_end, end, varying),
+            bytes,
             value: 0,
         }
     }

@@ -132,7 +132,7 @@ impl Program {
             kernel_result(result as isize)
         };
         self.call(actor, "madvise", format!("{piece:?}"), call);
-        self.store(actor, piece, &vec![0; piece.length]);
+        self.filled_by_kernel(actor, piece, &vec![0; piece.length]);
     }
 
     /// Lets the kernel copy memory of the process to other memory of the same process.

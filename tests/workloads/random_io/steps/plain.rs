@@ -285,6 +285,11 @@ impl Program {
         let length = self.world.endpoints[endpoint].bytes.len();
         let at = at.unwrap_or_else(|| rng.below(length + 1));
         let at = self.named_offset(rng, name, endpoint, at);
+        if matches!(name, "recvmmsg" | "vmsplice_out") {
+            // zctrace does not look where these put their bytes.
+            let process = self.process_of(actor);
+            self.world.spaces[process].is_forgetful = true;
+        }
         let Some(read) = self.plain_call(actor, name, endpoint, pieces, at) else {
             return 0;
         };

@@ -22,7 +22,7 @@ use zctrace_core::ended::{FileUses, used_connections};
 
 use super::{
     counts::Counts, drain::Maps, ended::EndedTable, epochs::wait_for_programs,
-    file_table::FileTable, table::Table,
+    file_table::FileTable, table::ArrayTable, table::Table,
 };
 use crate::{
     backend::{Limits, RunError},
@@ -42,7 +42,7 @@ const MOST_KNOWN: usize = 65_536;
 pub struct Forgetting {
     room: Array<MapData, FileRoom>,
     files: Table<FileKey, KnownFile>,
-    memories: Table<u32, SharedMemory>,
+    memories: ArrayTable<SharedMemory>,
     now: FileRoom,
     most: u32,
     schedule: Schedule,
@@ -53,7 +53,7 @@ impl Forgetting {
     pub fn new(
         room: Array<MapData, FileRoom>,
         files: Table<FileKey, KnownFile>,
-        memories: Table<u32, SharedMemory>,
+        memories: ArrayTable<SharedMemory>,
         limits: Limits,
     ) -> Self {
         let now = FileRoom::default();

@@ -374,7 +374,6 @@ fn load<'a>(
         .map_max_entries(maps::FILE_ROWS, limits.max_rows)
         .map_max_entries(maps::BUSY_ROWS, limits.max_rows)
         .map_max_entries(maps::PARTS, rare_entries(limits.max_rows))
-        .map_max_entries(maps::MEMORIES, limits.max_tasks)
         .map_max_entries(maps::ERRNOS, rare_entries(limits.max_rows))
         .map_max_entries(maps::FILE_ERRNOS, rare_entries(limits.max_rows))
         .map_max_entries(maps::FILES, files_entries(limits.max_files))

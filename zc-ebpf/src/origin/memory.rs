@@ -73,6 +73,13 @@ impl Memory {
         self.ranges.get_mut(opaque(index.into()) as usize)
     }
 
+    /// The number of the next read, which varies the place of its word.
+    #[inline(always)]
+    pub const fn next_read(&mut self) -> u32 {
+        self.reads = self.reads.wrapping_add(1);
+        self.reads & (u32::MAX >> 1)
+    }
+
     /// Whether the range of this index was never used, nor any after it. Volatile, so that the
     /// compiler does not keep the number, of which the verifier would follow every value.
     #[inline(always)]

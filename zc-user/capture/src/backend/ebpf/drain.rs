@@ -259,12 +259,12 @@ impl Maps {
     }
 
     fn forgotten_buffers(&self) -> Result<u64, MapError> {
-        let [given_up, contended] = [
+        let [given_up, unknown] = [
             zc_ebpf::Loss::ForgottenBuffer,
-            zc_ebpf::Loss::ContendedMemory,
+            zc_ebpf::Loss::UnknownOrigin,
         ]
         .map(|loss| self.lost(loss));
-        Ok(given_up? + contended?)
+        Ok(given_up? + unknown?)
     }
 
     /// A note on calls that were counted without their times, if there are any. They do not make

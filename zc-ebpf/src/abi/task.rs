@@ -194,6 +194,8 @@ pub struct Mapping {
     /// same, this mapping is valid.
     pub changes: u32,
     /// The file. 0: bytes that are written from there come from no file.
+    /// [`NO_ROOM`](crate::NO_ROOM): the mapping is unknown, because another thread was changing
+    /// mappings.
     pub file: FileNumber,
 }
 

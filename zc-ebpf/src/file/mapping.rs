@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 
 use aya_ebpf::{bindings::task_struct, helpers::generated::bpf_find_vma};
-use zc_ebpf::{ABSENT, FileNumber, Loss, NO_ROOM, Task, opaque::rounds};
+use zc_ebpf::{ABSENT, FileNumber, NO_ROOM, Task, opaque::rounds};
 
 use crate::{
     file::identify,
@@ -11,7 +11,6 @@ use crate::{
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::current_task,
     kernel::registers::untagged,
-    maps::count_loss,
     origin::calls::{self, ELEMENTS},
 };
 
@@ -26,9 +25,9 @@ const S_IFMT: u16 = 0o17_0000;
 const S_IFREG: u16 = 0o10_0000;
 const S_IFBLK: u16 = 0o6_0000;
 
-/// `EBUSY` of the kernel's include/uapi/asm-generic/errno-base.h: another thread changes the
+/// `-EBUSY` of the kernel's include/uapi/asm-generic/errno-base.h: another thread changes the
 /// mappings.
-const EBUSY: i64 = 16;
+const BUSY: i64 = -16;
 
 /// Finds the mapping of a file that a buffer of the call lies in which the current task enters: the
 /// first one, if it has several. It is [`Task::mapping`] then; its file is 0 if there is none.
@@ -115,13 +114,14 @@ extern "C" fn look_up_mapping(task: *mut Task, address: u64) -> FileNumber {
             0,
         )
     };
-    if result == -EBUSY {
-        count_loss(Loss::UnknownOrigin);
-    }
     (task.mapping.start, task.mapping.end) = (found.start, found.end);
     task.mapping.changes = task.mapping_changes;
-    // Nothing was found: the mapping is empty.
-    task.mapping.file = if result == 0 { file_of(&found) } else { 0 };
+    // If nothing was found, the mapping is empty.
+    task.mapping.file = match result {
+        0 => file_of(&found),
+        BUSY => NO_ROOM,
+        _ => 0,
+    };
     task.mapping.file
 }
 

@@ -1,7 +1,7 @@
 //! The buffers that calls read into or write from, and where the bytes in them came from.
 
 use zc_ebpf::{
-    ABSENT, Fills, How, Memory, NO_ROOM, Outcome, RowKey, Task, fds,
+    ABSENT, Fills, How, Loss, Memory, NO_ROOM, Outcome, RowKey, Task, fds,
     opaque::smaller,
     origin::{memory, range::common_length},
     requested,
@@ -9,6 +9,7 @@ use zc_ebpf::{
 
 use crate::{
     kernel::{argument, fields::offset_of_field, helpers::repeat, registers::untagged},
+    maps::count_loss,
     origin::{
         credit,
         lock::{lock_for, unlock_for},
@@ -234,7 +235,9 @@ extern "C" fn exchange_buffer(_index: u64, buffers: &mut Buffers<'_>) -> i64 {
         _ => {
             let credited = credit::credit(*memory, start, end, task.ends.output, 0);
             let mapping = &task.mapping;
-            if credited < length && mapping.file != 0 {
+            if credited < length && mapping.file == NO_ROOM {
+                count_loss(Loss::UnknownOrigin);
+            } else if credited < length && mapping.file != 0 {
                 let mapped = common_length(start, end, mapping.start, mapping.end);
                 let bytes = smaller(mapped, length - credited);
                 if bytes > 0 {

@@ -140,9 +140,8 @@ extern "C" fn add_to_origin(memory: *mut Memory, index: u32) -> u32 {
 /// `most`.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub extern "C" fn larger_origin(memory: *const Memory, most: u32, index: u32) -> u32 {
-    // SAFETY: as in `argument`.
-    let Some(memory) = (unsafe { memory.as_ref() }) else {
+pub extern "C" fn larger_origin(memory: *mut Memory, most: u32, index: u32) -> u32 {
+    let Some(memory) = argument(memory) else {
         return 0;
     };
     let bytes = |index: u32| memory.origins[index as usize & (ORIGINS - 1)].bytes;

@@ -59,10 +59,7 @@ fn without_files_all_else_is_counted_and_transfers_are_unknown() {
         run.assert_exact();
         run.own_thread().assert_equal(&run.stated().calls);
         assert_eq!(
-            (
-                run.report.transfers.len(),
-                run.report.totals.loading
-            ),
+            (run.report.transfers.len(), run.report.totals.loading),
             (0, None)
         );
         assert!(

@@ -193,10 +193,7 @@ fn more_files_than_there_is_room_for_have_room_one_after_the_other() {
     // `expr` wrote the numbers from 2 to 501.
     let of_expr = 8 * 2 + 90 * 3 + 402 * 4;
     let copied = 3 * TIMES * BYTES;
-    assert_eq!(
-        written(&all.report),
-        [copied + of_expr, copied, of_expr]
-    );
+    assert_eq!(written(&all.report), [copied + of_expr, copied, of_expr]);
 }
 
 /// A program that lives long writes to the input of many others, which read it to the end. It waits

@@ -333,11 +333,7 @@ fn a_missing_descriptor_table_makes_files_unknown_and_is_noted() {
     let run = run_without("files_struct");
     assert!(
         run.root().transfers.is_empty()
-            && run
-                .root()
-                .destinations
-                .iter()
-                .all(|one| one.file.is_none())
+            && run.root().destinations.iter().all(|one| one.file.is_none())
     );
 }
 

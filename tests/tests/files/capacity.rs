@@ -198,8 +198,7 @@ fn with_room_for_few_files_counts_are_exact_and_transfers_true() {
         // files.
         let is_short = |transfer: &Transfer| {
             let (from, to, api, bytes) = named(transfer);
-            bytes < Some(BYTES)
-                && known.contains(&(from, to, api, Some(BYTES)))
+            bytes < Some(BYTES) && known.contains(&(from, to, api, Some(BYTES)))
         };
         let short: BTreeSet<_> = run
             .report

@@ -71,9 +71,9 @@ fn a_buffer_filled_by_another_thread_has_its_source() {
 }
 
 #[test]
-fn a_buffer_refilled_by_messages_has_their_bytes() {
-    let messages = ("unix-dgram", "out", WHOLE_PIECES * 60_000);
-    assert_observed("refilled-by-messages", &[messages]);
+fn a_buffer_refilled_by_messages_is_not_the_file_that_was_there_before() {
+    // `recvmmsg` does not say how many bytes it received.
+    assert_observed("refilled-by-messages", &[]);
 }
 
 #[test]

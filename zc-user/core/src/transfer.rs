@@ -173,19 +173,18 @@ fn list(
     let mut within = Vec::new();
     for (step, (one, part_of)) in steps.into_iter().zip(&part_of).enumerate() {
         let part_of: Vec<usize> = part_of.iter().map(index).collect();
-        match of_process.get(step) {
-            Some(&process) => within.push(Found {
+        if let Some(&process) = of_process.get(step) {
+            within.push(Found {
                 transfer: one.transfer,
                 process,
                 part_of,
-            }),
-            None => {
-                let transfer = Transfer {
-                    part_of,
-                    ..one.transfer
-                };
-                sums.add(transfer, &[one.program]);
-            }
+            });
+        } else {
+            let transfer = Transfer {
+                part_of,
+                ..one.transfer
+            };
+            sums.add(transfer, &[one.program]);
         }
     }
     let free = |transfer| Found {

@@ -4,10 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::{
-    report::{Api, Attempt, Certainty, End, Evidence, Report, Syscall, Transfer},
-    syscall::Call,
-};
+use crate::report::{Api, Attempt, Certainty, End, Evidence, Report, Syscall, Transfer};
 
 /// The counts of both backends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -162,10 +159,8 @@ fn compare_transfers(reports: [&Report; 2]) -> Vec<TransferRow> {
     let [mut first, mut second] = reports.map(sums);
     let keys: BTreeSet<Key> = first.keys().chain(second.keys()).cloned().collect();
     let rooms = reports.map(rooms);
-    let cannot_know = |key: &Key| {
-        reports.iter().any(|report| !knows_rings(report))
-            && reports.iter().any(|report| is_by_ring(report, key))
-    };
+    let cannot_know =
+        |key: &Key| reports.iter().any(|report| !knows_rings(report)) && key.2 == Api::IoUring;
     let moved = |key: Key| {
         let figures = [first.remove(&key), second.remove(&key)];
         let rooms = rooms
@@ -259,14 +254,6 @@ fn knows_rings(report: &Report) -> bool {
         .processes
         .iter()
         .any(|process| !process.io_uring.is_empty())
-}
-
-/// Whether an operation of `io_uring` took part in a transfer.
-fn is_by_ring(report: &Report, key: &Key) -> bool {
-    let is_operation = |name: &String| Call::from_report(name).as_ring_operation().is_some();
-    report.transfers.iter().any(|transfer| {
-        key_of(transfer) == *key && transfer.calls_by_syscall.keys().any(is_operation)
-    })
 }
 
 fn key_of(transfer: &Transfer) -> Key {

@@ -241,10 +241,12 @@ impl EndedSums {
         } = found;
         self.processes += 1;
         self.lacks_files |= lacks_files;
-        sources.into_iter().for_each(|one| self.sources.add(one));
-        destinations
-            .into_iter()
-            .for_each(|one| self.destinations.add(one));
+        for one in sources {
+            self.sources.add(one);
+        }
+        for one in destinations {
+            self.destinations.add(one);
+        }
         let has_room = self.steps.len() < MOST_STEPS && self.conduits.len() < MOST_STEPS;
         for (file, more) in conduits {
             if has_room || self.conduits.contains_key(&file) {
@@ -306,3 +308,6 @@ impl EndedSums {
         merged.into_iter().chain(unfollowed).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -382,8 +382,7 @@ impl Row {
 
     /// Adds the figures of a row of the same call and files.
     pub fn add(&mut self, more: &Self) {
-        let earliest = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
-        self.order = earliest(self.order, more.order);
+        self.order = self.order.into_iter().chain(more.order).min();
         self.last_order = self.last_order.max(more.last_order);
         self.calls += more.calls;
         self.errors += more.errors;

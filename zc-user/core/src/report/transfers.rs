@@ -39,9 +39,9 @@ impl AllTransfers {
             ));
         }
         list.sort_by_key(|(place, _)| *place);
-        of_processes
-            .iter_mut()
-            .for_each(|places| places.sort_unstable());
+        for places in &mut of_processes {
+            places.sort_unstable();
+        }
         let list = list.into_iter().map(|(_, transfer)| transfer).collect();
         Self { list, of_processes }
     }

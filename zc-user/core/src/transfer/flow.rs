@@ -259,8 +259,10 @@ fn reads_of<'a>(
     facts: &Facts<'a>,
 ) -> Reading<'a> {
     let mut fills = Fills::NONE;
-    rows.iter().for_each(|row| fills += row.fills);
-    parts.iter().for_each(|part| fills += part.fills);
+    let of_rows = rows.iter().map(|row| row.fills);
+    for more in of_rows.chain(parts.iter().map(|part| part.fills)) {
+        fills += more;
+    }
     let among = used_rows(facts.reads.get(&Some(from)));
     if !fills.are_unknown && fills.calls == moving_calls(&among) {
         Reading::All(among)

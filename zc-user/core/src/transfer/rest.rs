@@ -65,7 +65,12 @@ pub(super) fn destinations(
         .flat_map(Flow::steps)
         .flat_map(|step| &step.writing);
     let used: HashSet<*const Row> = rows.map(|row| std::ptr::from_ref::<Row>(row)).collect();
-    let changed = changed(facts);
+    let mut changed_of: BTreeMap<Option<FileId>, Vec<Changed>> = BTreeMap::new();
+    for (from, to, bytes, calls) in changed(facts) {
+        let from = ends.end(from);
+        let changed = Changed { from, bytes, calls };
+        changed_of.entry(Some(to)).or_default().push(changed);
+    }
     let mut all: Vec<DestinationTotals> = facts
         .all_writes()
         .iter()
@@ -80,7 +85,6 @@ pub(super) fn destinations(
                 .unwrap_or(0);
             let [transferred_calls, own_memory_calls] =
                 [in_transfers, own].map(|rows| moving_calls(&rows));
-            let changed = changed.iter().filter(|(_, to, ..)| Some(*to) == file);
             DestinationTotals {
                 file: file.map(|file| ends.end(file)),
                 written_bytes,
@@ -90,13 +94,7 @@ pub(super) fn destinations(
                 own_memory_bytes: written_bytes
                     .map(|bytes| bytes.saturating_sub(transferred_bytes)),
                 own_memory_calls,
-                changed: changed
-                    .map(|&(from, _, bytes, calls)| Changed {
-                        from: ends.end(from),
-                        bytes,
-                        calls,
-                    })
-                    .collect(),
+                changed: changed_of.remove(&file).unwrap_or_default(),
             }
         })
         .collect();

@@ -28,26 +28,20 @@ pub(super) fn flows_by_totals<'a>(facts: &Facts<'a>, flows: &[Flow<'a>]) -> Vec<
     let Some([read, written]) = rests(facts, flows) else {
         return Vec::new();
     };
-    let count = |wanted: u64| {
-        [&read, &written]
-            .into_iter()
-            .flat_map(BTreeMap::values)
-            .filter(|rest| rest.bytes == wanted)
-            .count()
-    };
-    let is_candidate =
-        |id: FileId, rest: &Rest| rest.bytes >= LEAST_BYTES && facts.carries_bytes(id);
+    // The files of either side by what is left of them.
+    let mut by_bytes: BTreeMap<u64, [Vec<(FileId, Rest)>; 2]> = BTreeMap::new();
+    for (side, rests) in [read, written].into_iter().enumerate() {
+        for (id, rest) in rests {
+            by_bytes.entry(rest.bytes).or_default()[side].push((id, rest));
+        }
+    }
     let mut found = Vec::new();
-    for (&from, source) in read.iter().filter(|(id, rest)| is_candidate(**id, rest)) {
-        let destination = written
-            .iter()
-            .find(|(to, rest)| rest.bytes == source.bytes && **to != from);
-        if let Some((&to, destination)) = destination
-            && count(source.bytes) == 2
-            && is_candidate(to, destination)
-            && !facts.cut_off.contains(&Some(to))
+    for (_, sides) in by_bytes.range(LEAST_BYTES..) {
+        if let [[(from, source)], [(to, destination)]] = sides.each_ref().map(Vec::as_slice)
+            && from != to
+            && !facts.cut_off.contains(&Some(*to))
         {
-            found.push(flow(from, to, *source, *destination, facts));
+            found.push(flow(*from, *to, *source, *destination, facts));
         }
     }
     found

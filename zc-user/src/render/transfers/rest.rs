@@ -20,6 +20,8 @@ const LEAST_BYTES: u64 = 4096;
 const LEAST_KEPT_BYTES: u64 = 64 << 10;
 /// Of a file that has transfers, the rest is said if it is more than this share.
 const LEAST_PERCENT: u64 = 1;
+/// Smaller files beside a large one are what a program reads for itself, such as modules of Python.
+const LEAST_SHARE_OF_LARGEST: u64 = 10;
 /// So many processes are shown, those that moved the most.
 const MOST_PROCESSES: usize = 8;
 
@@ -113,6 +115,9 @@ impl<'a> Rest<'a> {
                 add(&mut rest.kept, file, bytes);
             }
         }
+        let largest = rest.kept.values().copied().max().unwrap_or(0);
+        rest.kept
+            .retain(|_, bytes| *bytes >= largest / LEAST_SHARE_OF_LARGEST);
         let kept = sum(&rest.kept);
         if rest.own.is_empty() && (kept < LEAST_KEPT_BYTES || kept < transferred / 2) {
             rest.kept.clear();

@@ -121,7 +121,9 @@ fn a_failed_splice_through_a_pipe_is_an_attempt() {
     let mut scene = Scene::new();
     let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
     let mut rows = cat(from, to);
-    rows.iter_mut().for_each(|row| row.order = Some(5));
+    for row in &mut rows {
+        row.order = Some(5);
+    }
     rows.push(
         copy("splice", from, pipe, 0, 0)
             .failed(libc::EINVAL, 1)

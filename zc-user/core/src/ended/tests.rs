@@ -1,0 +1,292 @@
+//! The sums of a report are the same, whichever of its processes were kept.
+
+use std::collections::BTreeMap;
+
+use proptest::{collection::vec, prelude::*};
+
+use super::*;
+use crate::{
+    report::{
+        Api, Certainty, Files, Options, Report, Transfer,
+        sample::files::{Scene, copy, read, write, written_after, written_changed, written_held},
+    },
+    trace::FileKind,
+};
+
+/// What processes can do, by a number.
+const BEHAVIOURS: u8 = 9;
+
+/// A shell, and what it ran.
+struct Shell {
+    scene: Scene,
+    library: FileId,
+    data: FileId,
+    null: FileId,
+}
+
+impl Shell {
+    fn new() -> Self {
+        let mut scene = Scene::new();
+        let [library, data] = ["libc.so.6", "data"].map(|name| scene.regular(name));
+        let null = scene.file(FileKind::Char, "null");
+        scene.process("sh", vec![read("read", library, 1, 832)]);
+        Self {
+            scene,
+            library,
+            data,
+            null,
+        }
+    }
+
+    fn run(&mut self, name: &str, mut rows: Vec<Row>) {
+        rows.push(read("read", self.library, 1, 832));
+        self.scene.process(name, rows);
+    }
+
+    fn held(from: FileId, to: FileId, bytes: u64) -> Vec<Row> {
+        vec![
+            read("read", from, 4, bytes).took(&[100, 200]).zero(1),
+            written_held("write", from, to, 4, bytes, bytes),
+        ]
+    }
+
+    fn behave(&mut self, behaviour: u8, number: usize) {
+        let (data, null) = (self.data, self.null);
+        match behaviour {
+            0 => self.run("true", Vec::new()),
+            1 => self.run("cp", vec![copy("sendfile", data, null, 1, 9000).zero(1)]),
+            2 => {
+                let out = self.scene.regular(&format!("out.{number}"));
+                self.run("dd", Self::held(data, out, 4096));
+            }
+            3 | 4 => {
+                let pipe = self.scene.pipe();
+                self.run("cat", Self::held(data, pipe, 8192));
+                // The reader takes everything, or it leaves something in the pipe.
+                let taken = if behaviour == 3 { 8192 } else { 4096 };
+                self.run("tee", Self::held(pipe, null, taken));
+            }
+            5 => self.run(
+                "gzip",
+                vec![read("read", data, 3, 9001), write("write", null, 3, 4500)],
+            ),
+            6 => self.run(
+                "tr",
+                vec![
+                    read("read", data, 3, 9000),
+                    written_changed("write", data, null, 3, 9000, 9000),
+                ],
+            ),
+            7 => {
+                let ends = self.scene.socketpair();
+                self.run("server", Self::held(data, ends[0], 5000));
+                let rows = vec![
+                    read("read", ends[1], 2, 5000),
+                    written_after("write", ends[1], null, 2, 5000, 5000),
+                ];
+                self.run("client", rows);
+            }
+            _ => self.run(
+                "tokio",
+                vec![read("read", data, 3, 7000), write("write", null, 3, 7000)],
+            ),
+        }
+    }
+}
+
+/// The trace of a shell that ran processes with these behaviours.
+fn trace(behaviours: &[u8]) -> Trace {
+    let mut shell = Shell::new();
+    for (number, &behaviour) in behaviours.iter().enumerate() {
+        shell.behave(behaviour, number);
+    }
+    shell.scene.trace
+}
+
+/// The same trace with only those processes kept that are meant.
+fn summed(mut trace: Trace, is_kept: impl Fn(usize) -> bool) -> Trace {
+    let mut ended = EndedProcesses::default();
+    let processes = std::mem::take(&mut trace.processes);
+    for (index, process) in processes.into_iter().enumerate() {
+        if is_kept(index) {
+            trace.processes.push(process);
+        } else {
+            ended.add(process, &trace, &trace.files, true);
+        }
+    }
+    (trace.merged, trace.ended) = ended.into_parts();
+    trace
+}
+
+fn report(trace: &Trace) -> Report {
+    let options = Options {
+        files: Files::Listed,
+        ..Options::default()
+    };
+    Report::from_trace(trace, &options)
+}
+
+/// Transfers and their bytes, by interface, number of processes, number of chains that they are a
+/// step of, and certainty.
+fn sums(report: &Report) -> BTreeMap<(Api, usize, usize, Certainty), [u64; 2]> {
+    let mut sums = BTreeMap::new();
+    for one in &report.transfers {
+        let shape = (one.api, one.pids.len(), one.part_of.len(), one.certainty);
+        let [count, bytes]: &mut [u64; 2] = sums.entry(shape).or_default();
+        *count += one.count();
+        *bytes += one.bytes.expect("calls tell");
+    }
+    sums
+}
+
+/// What was written, brought by transfers, from own memory, and changed in buffers; and what was
+/// read.
+fn moved(report: &Report) -> [u64; 5] {
+    let destinations = report.processes.iter().flat_map(|one| &one.destinations);
+    let of_ended = report.merged.iter().flat_map(|one| &one.destinations);
+    let mut sums = [0; 5];
+    for one in destinations.chain(of_ended) {
+        sums[0] += one.written_bytes.expect("calls tell");
+        sums[1] += one.transferred_bytes;
+        sums[2] += one.own_memory_bytes.expect("calls tell");
+        sums[3] += one.changed.iter().map(|one| one.bytes).sum::<u64>();
+    }
+    let sources = report.processes.iter().flat_map(|one| &one.sources);
+    for one in sources.chain(report.merged.iter().flat_map(|one| &one.sources)) {
+        sums[4] += one.read_bytes.expect("calls tell");
+    }
+    sums
+}
+
+/// Compares the report with one that has all processes apart.
+fn compare(behaviours: &[u8], is_kept: impl Fn(usize) -> bool) -> Report {
+    let whole = trace(behaviours);
+    let all = report(&whole);
+    let few = report(&summed(whole, is_kept));
+    assert_eq!(few.totals, all.totals);
+    assert_eq!(few.programs, all.programs);
+    assert_eq!(few.files, all.files);
+    assert_eq!(sums(&few), sums(&all));
+    assert_eq!(moved(&few), moved(&all));
+    few
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn the_sums_are_the_same(
+        behaviours in vec(0..BEHAVIOURS, 0..60),
+        kept in vec(prop::bool::weighted(0.3), 130),
+    ) {
+        compare(&behaviours, |index| index == 0 || kept[index]);
+    }
+}
+
+#[test]
+fn equal_processes_take_the_room_of_one() {
+    let report = compare(&[1; 200], |index| index == 0);
+    let [transfer] = report.transfers.as_slice() else {
+        panic!("{:?}", report.transfers)
+    };
+    let merged = transfer.merged.as_ref().expect("is a sum");
+    assert_eq!((merged.transfers, merged.same_ends), (200, true));
+    assert_eq!(
+        (transfer.bytes, transfer.calls),
+        (Some(200 * 9000), Some(400))
+    );
+    assert_eq!(transfer.verdict, "200 transfers: sendfile, 400 calls");
+    let merged = report.merged.expect("there are some");
+    assert_eq!((merged.processes, merged.destinations.len()), (200, 1));
+}
+
+#[test]
+fn a_pipeline_is_summed_with_its_way_from_end_to_end() {
+    let report = compare(&[3; 20], |index| index == 0);
+    let counts: Vec<_> = report
+        .transfers
+        .iter()
+        .map(|one| (one.count(), one.pids.len(), one.part_of.len()))
+        .collect();
+    assert_eq!(counts, [(20, 2, 0), (20, 1, 1), (20, 1, 1)]);
+    let notes = report.notes.join("\n");
+    assert!(
+        notes.contains("40 processes that had ended are shown as sums"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn a_chain_of_which_only_a_part_was_kept_is_a_sum() {
+    // Every `cat` is kept, and every `tee` is summed.
+    let report = compare(&[3; 20], |index| index == 0 || index % 2 == 1);
+    let chains = report.transfers.iter().filter(|one| one.pids.len() == 2);
+    assert_eq!(chains.map(Transfer::count).collect::<Vec<_>>(), [20]);
+}
+
+#[test]
+fn of_many_files_only_some_keep_their_names() {
+    let report = compare(&[2; 100], |index| index == 0);
+    let (named, others): (Vec<_>, Vec<_>) = report
+        .transfers
+        .iter()
+        .partition(|one| one.to.path.is_some());
+    let [others] = others.as_slice() else {
+        panic!("{others:?}")
+    };
+    let merged = others.merged.as_ref().expect("is a sum");
+    assert!(!merged.same_ends && named.len() <= 32, "{named:?}");
+    assert_eq!(
+        merged.transfers + u64::try_from(named.len()).expect("fits"),
+        100
+    );
+}
+
+#[test]
+fn pipes_beyond_the_limit_are_summed_without_their_ways() {
+    let whole = trace(&vec![3; MOST_STEPS / 2 + 10]);
+    let report = report(&summed(whole, |index| index == 0));
+    let chains = report.transfers.iter().filter(|one| one.pids.len() == 2);
+    let followed = u64::try_from(MOST_STEPS / 2).expect("fits");
+    assert_eq!(chains.map(Transfer::count).sum::<u64>(), followed);
+    let notes = report.notes.join("\n");
+    assert!(
+        notes.contains("20 of these processes used pipes"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn what_moved_through_a_pipe_is_known() {
+    let mut shell = Shell::new();
+    let pipe = shell.scene.pipe();
+    shell.run("echo", vec![write("write", pipe, 2, 20)]);
+    shell.run("wc", vec![read("read", pipe, 2, 12)]);
+    let trace = shell.scene.trace;
+    let mut ended = EndedProcesses::default();
+    for process in &trace.processes {
+        ended.add(process.clone(), &trace, &trace.files, false);
+    }
+    assert_eq!(ended.moved(pipe), [Some(20), Some(12)]);
+    assert!(ended.files().any(|file| file == pipe));
+}
+
+#[test]
+fn beyond_a_number_of_rows_only_libraries_keep_their_files() {
+    let whole = trace(&vec![2; MOST_ROWS_BY_FILE]);
+    let mut ended = EndedProcesses::default();
+    for process in &whole.processes[1..] {
+        ended.add(process.clone(), &whole, &whole.files, false);
+    }
+    let (programs, _) = ended.into_parts();
+    let [Merged { sums, .. }] = programs.as_slice() else {
+        panic!("{programs:?}")
+    };
+    let rows = &sums.threads[0].rows;
+    assert!(rows.len() <= MOST_ROWS_BY_FILE + 3, "{}", rows.len());
+    let calls: u64 = rows.iter().map(|row| row.calls).sum();
+    let all = whole.processes[1..]
+        .iter()
+        .flat_map(|one| &one.threads[0].rows);
+    assert_eq!(calls, all.map(|row| row.calls).sum::<u64>());
+}

@@ -11,7 +11,7 @@ use super::object::{Does, FRAME, Instruction, Object};
 
 /// The most bytes of stack that a program of ours may take. It is less than the kernel's 512, to
 /// leave room for the next change.
-pub const LIMIT_BYTES: u32 = 448;
+pub const LIMIT_BYTES: u32 = 384;
 
 /// Linux 6.1 rounds frames up to a multiple of this.
 const GRANULARITY: u32 = 32;

@@ -260,7 +260,7 @@ pub fn filename(binprm: KernelPtr) -> Option<KernelPtr> {
 
 /// A process has executed the program of this path. The current task is the only one left in the
 /// process.
-#[inline(always)]
+#[inline(never)]
 pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     let Some(state) = tasks::current().filter(|_| !is_over()) else {
         return;

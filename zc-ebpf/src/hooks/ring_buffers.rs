@@ -32,9 +32,6 @@ const BUFFER_SELECT: u32 = 1 << 5;
 const ONE_BUFFER: [u8; 4] = [4, 5, 22, 23];
 /// `IORING_OP_READV` and `IORING_OP_WRITEV`: those with a vector, whose address is there.
 const VECTOR: [u8; 2] = [1, 2];
-/// No range of [`Memory`] has this index.
-const NO_HINT: u32 = UNREADABLE - 1;
-
 /// What [`exchange_buffers`] does with the buffers of an operation.
 pub mod intent {
     /// Bytes of its file are there now: remember them.
@@ -249,22 +246,22 @@ extern "C" fn exchange_buffer(
     let length = if bytes < left { bytes } else { left };
     let start = untagged(start);
     let end = start.saturating_add(length);
-    let hint = if operation.is_readable == 0 {
+    let flags = if operation.is_readable == 0 {
         UNREADABLE
     } else {
-        NO_HINT
+        0
     };
     let ends = operation.key.ends;
     match operation.intent {
         _ if length == 0 => {}
         intent::FILL => {
-            credit::fill(memory, hint, ends.input, (start, end), 0);
+            credit::fill(memory, ends.input, (start, end), 0, flags);
         }
         intent::CLEAR => {
             memory::clear(memory, start, end);
         }
         _ => {
-            credit::credit(memory, hint, start, end, ends.output);
+            credit::credit(memory, start, end, ends.output, flags);
         }
     }
     length

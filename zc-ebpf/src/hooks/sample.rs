@@ -215,22 +215,15 @@ pub fn note_mapping(task: &Task, registers: Registers) {
 /// program, and that of its interpreter, where it begins to run.
 #[inline(always)]
 pub fn note_program(space: u32) {
-    if records(recorded::CALLERS) {
-        send_program(space);
+    if !records(recorded::CALLERS) {
+        return;
     }
-}
-
-/// As [`note_program`].
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn send_program(space: u32) -> u32 {
     let mm = fields::probe_or_zero::<u64>(current_task(), offset_of_field!(task_mm)) as KernelPtr;
     send_mapping(
         space,
         fields::probe_or_zero(mm, offset_of_field!(mm_start_code)),
     );
     send_mapping(space, Registers::of_current().instruction_pointer());
-    0
 }
 
 /// A task was created with a copy of its creator's address space.

@@ -67,23 +67,78 @@ fn read(task: &mut Task, is_unseen: bool) {
     let (bytes, requested) = (task.outcome.result as u64, task.outcome.requested_bytes);
     let is_data = request::message_flags(task) & NO_DATA == 0 && !is_unseen;
     let is_filled = is_data && task.ends.input != 0 && task.ends.input != NO_ROOM;
-    exchange(
-        task,
-        // The message may have been longer than the buffer.
-        if bytes < requested { bytes } else { requested },
-        if is_filled {
-            intent::FILL
-        } else {
-            intent::CLEAR
-        },
-    );
+    // The message may have been longer than the buffer.
+    let filled = if bytes < requested { bytes } else { requested };
+    let intent = if is_filled {
+        intent::FILL
+    } else {
+        intent::CLEAR
+    };
+    move_bytes(task, filled, intent);
 }
 
 #[inline(always)]
 fn written(task: &mut Task, is_unseen: bool) {
     if task.outcome.result > 0 && !is_unseen {
-        exchange(task, task.outcome.result as u64, intent::CREDIT);
+        move_bytes(task, task.outcome.result as u64, intent::CREDIT);
     }
+}
+
+/// Carries out an [`intent`] for the first `bytes` bytes in the buffers of a call.
+#[inline(always)]
+fn move_bytes(task: &mut Task, bytes: u64, intent: u32) {
+    if exchange_in_last_range(task, bytes, intent) == 0 {
+        exchange(task, bytes, intent);
+    }
+}
+
+/// How long the call took that has read, ns. 0 if that is not known.
+#[inline(always)]
+fn fill_ns(task: &Task) -> u64 {
+    let ns = task.outcome.duration_ns;
+    if ns == Outcome::UNTIMED { 0 } else { ns }
+}
+
+/// Does what [`exchange`] does for a call with one buffer, if all its bytes are in the range that
+/// the thread has filled last: the calls of a loop over one buffer are like that. Returns whether
+/// they are, as 1 or 0.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn exchange_in_last_range(task: *mut Task, bytes: u64, intent: u32) -> u32 {
+    let Some(task) = argument::as_mut(task) else {
+        return 0;
+    };
+    if task.spec.requested != requested::SIZE || task.has_memory == 0 || intent == intent::CLEAR {
+        return 0;
+    }
+    let Some(shared) = memory_of_task(task, false) else {
+        return 0;
+    };
+    let Some(memory) = lock_for(task, shared, intent == intent::FILL) else {
+        return 1;
+    };
+    let start = untagged(task.arguments.get(1));
+    let end = start.saturating_add(bytes);
+    let number = memory.next_read();
+    let mut is_in_range = 0;
+    if let Some(range) = memory.range(task.last_range)
+        && range.start <= start
+        && end <= range.end
+    {
+        if intent == intent::CREDIT {
+            let origin = &mut task.outcome.origin;
+            (origin.file, origin.bytes) = (range.file, bytes);
+            origin.how = credit::how_now(range, start, end, true);
+            origin.fills = range.fills_for(task.ends.output);
+            task.outcome.ends = task.outcome.origin.ends(task.ends);
+            is_in_range = 1;
+        } else if range.file == task.ends.input {
+            credit::note_read(range, start, bytes, number, fill_ns(task));
+            is_in_range = 1;
+        }
+    }
+    unlock_for(task, shared);
+    is_in_range
 }
 
 /// Carries out an [`intent`] for the first `bytes` bytes in the buffers of a call. The result means
@@ -170,16 +225,14 @@ extern "C" fn exchange_buffer(_index: u64, buffers: &mut Buffers<'_>) -> i64 {
     match *intent {
         _ if length == 0 => {}
         intent::FILL => {
-            let ns = task.outcome.duration_ns;
-            let ns = if ns == Outcome::UNTIMED { 0 } else { ns };
-            task.last_range =
-                credit::fill(memory, task.last_range, task.ends.input, (start, end), ns);
+            let ns = fill_ns(task);
+            task.last_range = credit::fill(memory, task.ends.input, (start, end), ns, 0);
         }
         intent::CLEAR => {
             memory::clear(*memory, start, end);
         }
         _ => {
-            let credited = credit::credit(*memory, task.last_range, start, end, task.ends.output);
+            let credited = credit::credit(*memory, start, end, task.ends.output, 0);
             let mapping = &task.mapping;
             if credited < length && mapping.file != 0 {
                 let mapped = common_length(start, end, mapping.start, mapping.end);

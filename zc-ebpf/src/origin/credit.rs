@@ -16,29 +16,21 @@ use crate::{
     request, rows,
 };
 
-/// In [`fill`] and [`credit`]: there is no hint. And: the memory cannot be read, because another
-/// address space is the current one.
+/// In [`fill`] and [`credit`]: the memory cannot be read, because another address space is the
+/// current one.
 pub const UNREADABLE: u32 = 1 << 31;
 
-/// A read that took `ns` has put bytes of `file` here. Returns the index of their range. `hint` is
-/// that of the range which the thread filled last, perhaps with [`UNREADABLE`].
+/// A read that took `ns` has put bytes of `file` here. Returns the index of their range. `flags` is
+/// [`UNREADABLE`] or 0.
 #[inline(always)]
-pub fn fill(memory: &mut Memory, hint: u32, file: FileNumber, bounds: (u64, u64), ns: u64) -> u32 {
+pub fn fill(memory: &mut Memory, file: FileNumber, bounds: (u64, u64), ns: u64, flags: u32) -> u32 {
     let (start, end) = bounds;
-    memory.reads = memory.reads.wrapping_add(1);
-    let number = memory.reads & !UNREADABLE | hint & UNREADABLE;
-    // This is what every loop over one buffer does.
-    if let Some(range) = memory.range(hint)
-        && range.is_refilled_by(file, start, end)
-    {
-        note_read(range, start, end - start, number, ns);
-        return hint;
-    }
     let index = memory::fill_range(memory, file, start, end) as u32;
     if memory.given_up != 0 {
         memory.given_up = 0;
         count_loss(Loss::ForgottenBuffer);
     }
+    let number = memory.next_read() | flags;
     if let Some(range) = memory.range(index) {
         note_read(range, start, end.wrapping_sub(start), number, ns);
     }
@@ -50,7 +42,13 @@ pub fn fill(memory: &mut Memory, hint: u32, file: FileNumber, bounds: (u64, u64)
 /// function, so that the verifier checks it once. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn note_read(range: *mut Range, start: u64, length: u64, number: u32, ns: u64) -> u32 {
+pub extern "C" fn note_read(
+    range: *mut Range,
+    start: u64,
+    length: u64,
+    number: u32,
+    ns: u64,
+) -> u32 {
     let Some(range) = argument::as_mut(range) else {
         return 0;
     };
@@ -65,32 +63,25 @@ extern "C" fn note_read(range: *mut Range, start: u64, length: u64, number: u32,
 }
 
 /// Adds the files that these bytes came from to the origins of the call, which writes to `output`.
-/// Returns how many of the bytes came from files. `hint` is as in [`fill`].
+/// Returns how many of the bytes came from files. `flags` is as in [`fill`].
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn credit(
     memory: *mut Memory,
-    hint: u32,
     start: u64,
     end: u64,
     output: FileNumber,
+    flags: u32,
 ) -> u64 {
     let Some(memory) = argument::as_mut(memory) else {
         return 0;
     };
-    // Nearly all that a loop over one buffer writes.
-    let is_in_hinted = memory
-        .range(hint)
-        .is_some_and(|range| range.start <= start && end <= range.end);
-    if is_in_hinted {
-        return credit_range(memory, hint, start, end, output);
-    }
     let mut credited = 0;
     for index in rounds(RANGES) {
         if memory.is_unused(index) {
             break;
         }
-        credited += credit_range(memory, index | hint & UNREADABLE, start, end, output);
+        credited += credit_range(memory, index | flags, start, end, output);
     }
     opaque(credited)
 }
@@ -116,22 +107,28 @@ extern "C" fn credit_range(
     if start >= end {
         return 0;
     }
+    let how = how_now(range, start, end, index & UNREADABLE == 0);
+    let (file, fills) = (range.file, range.fills_for(output));
+    memory.add_origin(file, how, end - start, fills);
+    end - start
+}
+
+/// Whether these bytes of a range are still those that were read, as far as words show.
+#[inline(always)]
+pub fn how_now(range: &Range, start: u64, end: u64, is_readable: bool) -> How {
     let mut changed = 0;
-    if index & UNREADABLE == 0 {
+    if is_readable {
         for word in &range.words {
             if word.lies_in(start, end) {
                 changed |= has_changed(word);
             }
         }
     }
-    let how = if changed == 0 {
+    if changed == 0 {
         How::BUFFER
     } else {
         How::CHANGED
-    };
-    let (file, fills) = (range.file, range.fills_for(output));
-    memory.add_origin(file, how, end - start, fills);
-    end - start
+    }
 }
 
 /// Whether another word is in its place now, as 1 or 0. 0 if it cannot be read.

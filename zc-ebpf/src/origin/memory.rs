@@ -73,6 +73,13 @@ impl Memory {
         self.ranges.get_mut(opaque(index.into()) as usize)
     }
 
+    /// The number of the next read, which varies the place of its word.
+    #[inline(always)]
+    pub const fn next_read(&mut self) -> u32 {
+        self.reads = self.reads.wrapping_add(1);
+        self.reads & (u32::MAX >> 1)
+    }
+
     /// Whether the range of this index was never used, nor any after it. Volatile, so that the
     /// compiler does not keep the number, of which the verifier would follow every value.
     #[inline(always)]
@@ -133,9 +140,8 @@ extern "C" fn add_to_origin(memory: *mut Memory, index: u32) -> u32 {
 /// `most`.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub extern "C" fn larger_origin(memory: *const Memory, most: u32, index: u32) -> u32 {
-    // SAFETY: as in `argument`.
-    let Some(memory) = (unsafe { memory.as_ref() }) else {
+pub extern "C" fn larger_origin(memory: *mut Memory, most: u32, index: u32) -> u32 {
+    let Some(memory) = argument(memory) else {
         return 0;
     };
     let bytes = |index: u32| memory.origins[index as usize & (ORIGINS - 1)].bytes;

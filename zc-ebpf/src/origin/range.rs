@@ -160,7 +160,7 @@ impl Range {
     #[inline(always)]
     pub fn fills_for(&mut self, output: FileNumber) -> Fills {
         let all = Fills {
-            calls: self.fills as u64,
+            calls: self.fills.into(),
             total_ns: self.fills_ns,
             unknown: 0,
         };

@@ -42,8 +42,8 @@ pub(crate) struct Cell {
     filled: u16,
     /// Whether the program stored something there since.
     is_stored: bool,
-    /// Whether a call has written it on since.
-    pub(crate) is_written: bool,
+    /// The files that calls have written it to since, as bits.
+    pub(crate) written_to: u32,
 }
 
 impl Cell {
@@ -54,7 +54,7 @@ impl Cell {
             fill,
             filled: value,
             is_stored: false,
-            is_written: false,
+            written_to: 0,
         }
     }
 
@@ -75,7 +75,7 @@ const ZERO: Cell = Cell {
     },
     filled: 0,
     is_stored: false,
-    is_written: false,
+    written_to: 0,
 };
 
 /// A region of an address space.
@@ -220,14 +220,14 @@ impl Space {
         self.regions[piece.region].is_dirty = true;
     }
 
-    /// The bytes that a call writes from these pieces, in order.
-    pub(crate) fn write(&mut self, pieces: &[Piece], bytes: usize) -> Vec<Cell> {
+    /// The bytes that a call writes from these pieces to a file, in order.
+    pub(crate) fn write(&mut self, pieces: &[Piece], bytes: usize, to: EndpointId) -> Vec<Cell> {
         let mut written = Vec::with_capacity(bytes);
         for (index, piece) in used(pieces, bytes).enumerate() {
             let is_clean = !self.regions[piece.region].is_dirty;
             for cell in self.cells_mut(piece) {
                 let mut now = *cell;
-                cell.is_written = true;
+                cell.written_to |= 1 << to;
                 let can_see = matches!(now.fill.origin, Origin::Read(_)) || is_clean;
                 now.fill.is_seen &= can_see && index < MOST_ELEMENTS;
                 written.push(now);

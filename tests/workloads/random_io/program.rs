@@ -243,7 +243,7 @@ impl Program {
         length: usize,
         any: bool,
     ) -> Vec<Piece> {
-        if !rng.one_in(self.style.vectors) {
+        if !rng.one_in(self.style.vectors) || !self.options.allows("vectors") {
             return vec![self.piece(rng, actor, length, any)];
         }
         let most = if rng.one_in(10) { 20 } else { 4 };

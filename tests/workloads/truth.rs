@@ -102,8 +102,8 @@ pub struct Truth {
     pub written: Vec<Used>,
     /// What was read.
     pub read: Vec<Used>,
-    /// Which process wrote bytes of which file twice from the same memory.
-    pub twice: BTreeSet<(u32, String)>,
+    /// Which process wrote bytes of one file twice to another from the same memory.
+    pub twice: BTreeSet<(u32, String, String)>,
     /// The two ends of each connection.
     pub connections: Vec<[String; 2]>,
     /// How often each kind of call was made.

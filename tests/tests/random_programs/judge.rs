@@ -89,6 +89,8 @@ struct Step {
     to: String,
     how: &'static str,
     bytes: u64,
+    /// How many calls made it, without those that moved nothing. `None`: that is not stated.
+    calls: Option<u64>,
 }
 
 impl Step {
@@ -99,18 +101,22 @@ impl Step {
             to: name(&hop.to),
             how: how(hop.api, hop.evidence),
             bytes: hop.bytes.unwrap_or(0),
+            calls: None,
         }
     }
 
     /// The steps of a transfer.
     fn of_transfer(one: &Transfer) -> Vec<Self> {
         if one.hops.is_empty() {
+            let idle = one.retries.values().chain(one.errors.values());
+            let idle = one.zero_calls + idle.sum::<u64>();
             vec![Self {
                 pid: one.pids[0],
                 from: name(&one.from),
                 to: name(&one.to),
                 how: how(one.api, one.evidence),
                 bytes: one.bytes.unwrap_or(0),
+                calls: one.calls.map(|calls| calls - idle),
             }]
         } else {
             one.hops.iter().map(Self::of_hop).collect()
@@ -188,6 +194,7 @@ pub(super) fn judge(report: &Report, truths: &[Truth]) -> Judged {
         if let Some(known) = of_pid(process.pid) {
             let mut of_process = OfProcess::new(process, report, known);
             of_process.judge_moves();
+            of_process.judge_calls();
             of_process.judge_totals();
             of_process.judge_destinations();
             of_process.judge_sources();
@@ -282,10 +289,10 @@ fn bytes_through(steps: &[Step], known: &Known<'_>) -> Result<u64, String> {
         let Some(all) = known.went_through(&into.to) else {
             return Err(format!("not all that went into {} came out", into.to));
         };
-        let is_twice = || known.truth.twice.contains(&(out.pid, out.from.clone()));
+        let twice = || (out.pid, out.from.clone(), out.to.clone());
         if bytes == all {
             bytes = out.bytes;
-        } else if out.bytes != all || is_twice() {
+        } else if out.bytes != all || known.truth.twice.contains(&twice()) {
             return Err(format!("{bytes} in and {} out, of {all}", out.bytes));
         }
     }
@@ -391,6 +398,24 @@ impl<'a> OfProcess<'a> {
             .iter()
             .find(|(is_false, _)| *is_false)
             .map(|(_, class)| *class)
+    }
+
+    /// The calls of transfers are those that wrote their bytes, and the reads that filled the
+    /// buffers, each once.
+    fn judge_calls(&mut self) {
+        let truth = self.known.moved(self.process.pid);
+        for step in self.steps.clone() {
+            let key = (step.from.as_str(), step.to.as_str(), step.how);
+            let Some((sums, calls)) = truth.get(&key).zip(step.calls) else {
+                continue;
+            };
+            // Otherwise it is a part of the calls.
+            let is_all = step.bytes == sums.bytes && sums.changed == 0;
+            let true_calls = sums.calls + sums.reads.len() as u64;
+            if is_all && matches!(step.how, BUFFER) && calls != true_calls {
+                self.fail("calls", format!("{step:?}; {true_calls} are true"));
+            }
+        }
     }
 
     /// What is read from a file, or written to it, and neither in a transfer but those by `totals`

@@ -29,7 +29,7 @@ pub(crate) struct Books {
     moved: BTreeMap<(Process, EndpointId, EndpointId, &'static str), Sums>,
     written: BTreeMap<(Process, EndpointId), [u64; 2]>,
     read: BTreeMap<(Process, EndpointId), [u64; 2]>,
-    twice: BTreeSet<(Process, EndpointId)>,
+    twice: BTreeSet<(Process, EndpointId, EndpointId)>,
     /// By thread. After it has peeked at something, that, and what it read before.
     last_reads: BTreeMap<usize, Vec<LastRead>>,
 }
@@ -117,8 +117,8 @@ impl Books {
                 ..Sums::default()
             });
             *is_touched |= run.iter().any(Cell::is_touched);
-            if run.iter().any(|cell| cell.is_written) {
-                self.twice.insert((process, from.0));
+            if run.iter().any(|cell| cell.written_to & 1 << to != 0) {
+                self.twice.insert((process, from.0, to));
             }
         }
         for ((from, how), (mut sums, is_touched)) in of_call {
@@ -181,7 +181,7 @@ impl Books {
             twice: self
                 .twice
                 .iter()
-                .map(|&(process, from)| (pids[process], names[from].clone()))
+                .map(|&(process, from, to)| (pids[process], names[from].clone(), names[to].clone()))
                 .collect(),
             ..Truth::default()
         }

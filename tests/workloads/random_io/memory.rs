@@ -42,8 +42,8 @@ pub(crate) struct Cell {
     filled: u16,
     /// Whether the program stored something there since.
     is_stored: bool,
-    /// Whether a call has written it on since.
-    pub(crate) is_written: bool,
+    /// The files that calls have written it to since, as bits.
+    pub(crate) written_to: u32,
 }
 
 impl Cell {
@@ -54,7 +54,7 @@ impl Cell {
             fill,
             filled: value,
             is_stored: false,
-            is_written: false,
+            written_to: 0,
         }
     }
 
@@ -75,7 +75,7 @@ const ZERO: Cell = Cell {
     },
     filled: 0,
     is_stored: false,
-    is_written: false,
+    written_to: 0,
 };
 
 /// A region of an address space.
@@ -99,10 +99,10 @@ impl Region {
     }
 
     /// A new private mapping of a file, with zeroes to the end of the last page.
-    pub(crate) fn mapping(start: usize, length: usize, file: EndpointId, bytes: &[u16]) -> Self {
+    pub(crate) fn mapping(start: usize, length: usize, from: EndpointId, bytes: &[u16]) -> Self {
         let mut region = Self::zeroes(start, length);
         let fill = Fill {
-            origin: Origin::Mapping(file),
+            origin: Origin::Mapping(from),
             ..ZERO.fill
         };
         for (cell, &value) in region.cells.iter_mut().zip(bytes) {
@@ -202,6 +202,7 @@ impl Space {
         let start = self.address(piece);
         let end = start + piece.length;
         let outside = |[from, to]: [usize; 2]| [[from, to.min(start)], [from.max(end), to]];
+        // Of a range that is divided, only the larger part is kept.
         let is_inside = |[from, to]: &[usize; 2]| *from < start && end < *to;
         self.is_forgetful |= self.ranges.iter().any(is_inside);
         let known = self.ranges.iter().copied().flat_map(outside);
@@ -220,14 +221,17 @@ impl Space {
         self.regions[piece.region].is_dirty = true;
     }
 
-    /// The bytes that a call writes from these pieces, in order.
-    pub(crate) fn write(&mut self, pieces: &[Piece], bytes: usize) -> Vec<Cell> {
+    /// The bytes that a call writes from these pieces to a file, in order.
+    pub(crate) fn write(&mut self, pieces: &[Piece], bytes: usize, to: EndpointId) -> Vec<Cell> {
         let mut written = Vec::with_capacity(bytes);
+        // Of several mappings in a call, only the first counts.
+        let mut mappings = pieces.iter().map(|piece| piece.region);
+        let first = mappings.find(|region| *region > 0);
         for (index, piece) in used(pieces, bytes).enumerate() {
-            let is_clean = !self.regions[piece.region].is_dirty;
+            let is_clean = !self.regions[piece.region].is_dirty && first == Some(piece.region);
             for cell in self.cells_mut(piece) {
                 let mut now = *cell;
-                cell.is_written = true;
+                cell.written_to |= 1 << to;
                 let can_see = matches!(now.fill.origin, Origin::Read(_)) || is_clean;
                 now.fill.is_seen &= can_see && index < MOST_ELEMENTS;
                 written.push(now);

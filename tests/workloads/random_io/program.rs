@@ -137,7 +137,7 @@ impl Program {
         &mut self,
         actor: usize,
         name: &str,
-        words: String,
+        words: &str,
         call: impl FnOnce() -> i64,
     ) -> i64 {
         let result = self.log.result(actor == self.me, call);
@@ -150,7 +150,7 @@ impl Program {
         &mut self,
         actor: usize,
         name: &str,
-        words: String,
+        words: &str,
         entry: &squeue::Entry,
     ) -> i64 {
         let Self { log, ring, me, .. } = self;
@@ -162,7 +162,7 @@ impl Program {
         result
     }
 
-    pub(crate) fn note(&mut self, actor: usize, name: &str, words: String, result: i64) {
+    pub(crate) fn note(&mut self, actor: usize, name: &str, words: &str, result: i64) {
         *self.kinds.entry(name.to_owned()).or_default() += 1;
         if self.options.with_words {
             let process = self.process_of(actor);
@@ -243,7 +243,7 @@ impl Program {
         length: usize,
         any: bool,
     ) -> Vec<Piece> {
-        if !rng.one_in(self.style.vectors) {
+        if !rng.one_in(self.style.vectors) || !self.options.allows("vectors") {
             return vec![self.piece(rng, actor, length, any)];
         }
         let most = if rng.one_in(10) { 20 } else { 4 };
@@ -347,10 +347,8 @@ impl Log {
         };
         ensure!(memory != libc::MAP_FAILED, "no shared memory");
         // SAFETY: the memory is never unmapped, it is large enough, and zeroes are a valid log.
-        Ok(Self {
-            shared: unsafe { &*memory.cast::<Shared>() },
-            seen: 0,
-        })
+        let shared = unsafe { &*memory.cast::<Shared>() };
+        Ok(Self { shared, seen: 0 })
     }
 
     /// The result of the next call. If it is this thread's own, makes the call; otherwise waits for

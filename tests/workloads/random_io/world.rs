@@ -184,7 +184,7 @@ impl World {
         bytes: usize,
         lends: bool,
     ) {
-        let cells = self.spaces[process].write(pieces, bytes);
+        let cells = self.spaces[process].write(pieces, bytes, to.0);
         self.books.write(process, actor, to.0, &cells);
         let mut values = values(&cells);
         if lends {

@@ -61,7 +61,7 @@ impl Program {
             // SAFETY: the offset lives until the call returns.
             kernel_result(unsafe { libc::sendfile64(output, input, offset, length) })
         };
-        let moved = self.call(actor, "sendfile", words, call);
+        let moved = self.call(actor, "sendfile", &words, call);
         self.moved(actor, (from, at), (to, None), moved, "sendfile");
     }
 
@@ -86,7 +86,7 @@ impl Program {
                 unsafe { libc::copy_file_range(input, at, output, to_at, length, 0) }
             })
         };
-        let moved = self.call(actor, "copy_file_range", words, call);
+        let moved = self.call(actor, "copy_file_range", &words, call);
         self.moved(actor, (from, at), (to, to_at), moved, "copy_file_range");
     }
 
@@ -100,7 +100,7 @@ impl Program {
             // SAFETY: no memory is named.
             kernel_result(unsafe { libc::tee(input, output, length, libc::SPLICE_F_NONBLOCK) })
         };
-        let moved = self.call(actor, "tee", words, call);
+        let moved = self.call(actor, "tee", &words, call);
         self.moved(actor, (from, None), (to, None), moved, "tee");
     }
 
@@ -180,7 +180,7 @@ impl Program {
             self.ring_call(
                 actor,
                 "ring_splice",
-                words,
+                &words,
                 &entry.flags(libc::SPLICE_F_NONBLOCK).build(),
             )
         } else {
@@ -192,7 +192,7 @@ impl Program {
                     }
                 })
             };
-            self.call(actor, "splice", words, call)
+            self.call(actor, "splice", &words, call)
         };
         self.moved(actor, (from, at), (to, to_at), moved, "splice");
         usize::try_from(moved).unwrap_or(0)
@@ -243,7 +243,7 @@ impl Program {
         // SAFETY: the vector names memory of regions, which live as long as the process.
         let call =
             || kernel_result(unsafe { libc::vmsplice(fd, vector.as_ptr(), vector.len(), flags) });
-        let lent = self.call(actor, "vmsplice", words, call);
+        let lent = self.call(actor, "vmsplice", &words, call);
         if let Some(lent) = usize::try_from(lent).ok().filter(|lent| *lent > 0) {
             let thread = (self.process_of(actor), actor);
             self.world.write(thread, (pipe, None), &pieces, lent, true);

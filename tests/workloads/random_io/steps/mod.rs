@@ -107,7 +107,7 @@ impl Program {
             }
         };
         let words = format!("{} as region {region}", self.name(file));
-        let result = self.call(actor, "mmap", words, call);
+        let result = self.call(actor, "mmap", &words, call);
         assert_eq!(result, 0, "a file of the program can be mapped");
         let process = self.process_of(actor);
         let regions = &mut self.world.spaces[process].regions;
@@ -131,7 +131,7 @@ impl Program {
         };
         let fd = self.fds(file).0;
         let words = format!("{} to {at}", self.name(file));
-        self.call(actor, "lseek", words, || seek(fd, at as i64));
+        self.call(actor, "lseek", &words, || seek(fd, at as i64));
         self.world.endpoints[file].position = at;
     }
 
@@ -155,7 +155,7 @@ impl Program {
                 self.become_actor(child);
             }
         }
-        let pid = self.call(actor, "fork", String::new(), || pid.into());
+        let pid = self.call(actor, "fork", "", || pid.into());
         self.world.pids.push(u32::try_from(pid)?);
         let memory = self.world.spaces[process].inherited();
         self.world.spaces.push(memory);
@@ -220,7 +220,7 @@ impl Program {
     }
 
     fn fails(&mut self, actor: usize, name: &str, why: &str, call: impl FnOnce() -> i64) {
-        let result = self.call(actor, name, why.to_owned(), call);
+        let result = self.call(actor, name, why, call);
         assert!(result < 0, "{name} succeeded: {why}");
     }
 
@@ -229,7 +229,7 @@ impl Program {
         self.verify(actor, &[LAST]);
         let (memory, fd) = (self.address(actor, LAST), self.fds(to).1);
         let words = format!("{} from the end of memory and beyond", self.name(to));
-        let written = self.call(actor, "write", words, || write(fd, memory, 4 * LEFT));
+        let written = self.call(actor, "write", &words, || write(fd, memory, 4 * LEFT));
         if let Ok(written) = usize::try_from(written) {
             let place = (to, None);
             let thread = (self.process_of(actor), actor);
@@ -240,7 +240,7 @@ impl Program {
     fn read_to_the_end(&mut self, actor: usize, from: usize) {
         let (memory, fd) = (self.address(actor, LAST), self.fds(from).0);
         let words = format!("{} to the end of memory and beyond", self.name(from));
-        let bytes = self.call(actor, "read", words, || read(fd, memory, 4 * LEFT));
+        let bytes = self.call(actor, "read", &words, || read(fd, memory, 4 * LEFT));
         if let Some(bytes) = usize::try_from(bytes).ok().filter(|bytes| *bytes > 0) {
             let place = (from, None);
             let thread = (self.process_of(actor), actor);

@@ -46,7 +46,7 @@ impl Program {
             unsafe { std::ptr::write_bytes(address as *mut u8, byte, piece.length) };
             0
         };
-        self.call(actor, "memset", format!("{piece:?} to {byte}"), call);
+        self.call(actor, "memset", &format!("{piece:?} to {byte}"), call);
         self.store(actor, piece, &vec![byte.into(); piece.length]);
     }
 
@@ -59,7 +59,7 @@ impl Program {
             unsafe { std::ptr::copy(source as *const u8, target as *mut u8, length) };
             0
         };
-        self.call(actor, "memmove", format!("{from:?} to {to:?}"), call);
+        self.call(actor, "memmove", &format!("{from:?} to {to:?}"), call);
         let values = values(self.space(actor).cells(from));
         self.store(actor, to, &values);
     }
@@ -76,7 +76,7 @@ impl Program {
             }
             0
         };
-        self.call(actor, "xor", format!("{piece:?} by {mask}"), call);
+        self.call(actor, "xor", &format!("{piece:?} by {mask}"), call);
         let mut values = values(self.space(actor).cells(piece));
         for value in values.iter_mut().filter(|value| **value != ANY_VALUE) {
             *value ^= u16::from(mask);
@@ -88,7 +88,7 @@ impl Program {
         let address = self.address(actor, piece);
         // SAFETY: as above.
         let call = || kernel_result(unsafe { libc::getrandom(address as *mut _, piece.length, 0) });
-        let got = self.call(actor, "getrandom", format!("{piece:?}"), call);
+        let got = self.call(actor, "getrandom", &format!("{piece:?}"), call);
         let got = vec![ANY_VALUE; usize::try_from(got).unwrap_or(0)];
         self.filled_by_kernel(actor, piece, &got);
     }
@@ -109,7 +109,7 @@ impl Program {
             kernel_result(result as isize)
         };
         let words = format!("{} to {piece:?}", self.name(file));
-        self.call(actor, "fstat", words, call);
+        self.call(actor, "fstat", &words, call);
         self.filled_by_kernel(actor, piece, &[ANY_VALUE; STAT_BYTES]);
     }
 
@@ -131,7 +131,7 @@ impl Program {
             let result = unsafe { libc::madvise(address, piece.length, libc::MADV_DONTNEED) };
             kernel_result(result as isize)
         };
-        self.call(actor, "madvise", format!("{piece:?}"), call);
+        self.call(actor, "madvise", &format!("{piece:?}"), call);
         self.filled_by_kernel(actor, piece, &vec![0; piece.length]);
     }
 
@@ -151,7 +151,7 @@ impl Program {
             kernel_result(unsafe { libc::process_vm_readv(pid, here, 1, there, 1, 0) })
         };
         let words = format!("{from:?} to {to:?}");
-        let copied = self.call(actor, "process_vm_readv", words, call);
+        let copied = self.call(actor, "process_vm_readv", &words, call);
         let mut values = values(self.space(actor).cells(from));
         values.truncate(usize::try_from(copied).unwrap_or(0));
         self.filled_by_kernel(actor, to, &values);

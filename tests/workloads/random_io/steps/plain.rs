@@ -51,8 +51,8 @@ struct Loop {
     second: Option<EndpointId>,
     turns: usize,
     length: usize,
-    /// Whether each turn uses another buffer.
-    moves: bool,
+    /// The buffer; `None` if each turn uses another one.
+    buffer: Option<Vec<Piece>>,
     /// Whether the program stores to its memory in each turn.
     changes: bool,
     /// Whether it writes each buffer in two parts.
@@ -81,6 +81,8 @@ impl Program {
             reader
         };
         let is_one_process = self.process_of(writer) == self.process_of(reader);
+        let length = self.length(rng);
+        let buffer = self.pieces(rng, reader, length, false);
         let all = Loop {
             reader,
             writer: if is_one_process { writer } else { reader },
@@ -88,8 +90,8 @@ impl Program {
             to,
             second,
             turns: rng.of(&[1, 1, 2, 3, 8, 10, 20]),
-            length: self.length(rng),
-            moves: rng.one_in(4),
+            length,
+            buffer: (!rng.one_in(4)).then_some(buffer),
             changes: rng.one_in(6) && self.style.weights[5] > 0,
             splits: rng.one_in(6),
             heads: rng.one_in(8),
@@ -98,18 +100,14 @@ impl Program {
     }
 
     fn copy_in_turns(&mut self, rng: &mut Rng, all: &Loop) {
-        let pieces = self.pieces(rng, all.reader, all.length, false);
         let mut at = if rng.one_in(2) {
             0
         } else {
             rng.below(self.world.endpoints[all.from].bytes.len().max(1))
         };
         for _ in 0..all.turns {
-            let pieces = if all.moves {
-                self.pieces(rng, all.reader, all.length, false)
-            } else {
-                pieces.clone()
-            };
+            let buffer = all.buffer.clone();
+            let pieces = buffer.unwrap_or_else(|| self.pieces(rng, all.reader, all.length, false));
             let read = self.fill(&mut rng.clone(), all.reader, all.from, &pieces, Some(at));
             if read == 0 {
                 break;
@@ -262,12 +260,12 @@ impl Program {
         let (vector, (input, output)) = (self.vector(actor, pieces), self.fds(endpoint));
         let words = format!("{} {pieces:?} at {at:?}", self.name(endpoint));
         let result = if name.starts_with("ring_read") {
-            self.ring_call(actor, name, words, &ring_read(name, input, &vector, at))
+            self.ring_call(actor, name, &words, &ring_read(name, input, &vector, at))
         } else if name.starts_with("ring") {
-            self.ring_call(actor, name, words, &ring_write(name, output, &vector, at))
+            self.ring_call(actor, name, &words, &ring_write(name, output, &vector, at))
         } else {
             let call = || raw_call(name, [input, output], &vector, at);
-            self.call(actor, name, words, call)
+            self.call(actor, name, &words, call)
         };
         usize::try_from(result).ok().filter(|bytes| *bytes > 0)
     }

@@ -292,10 +292,7 @@ fn verify_succeeds_if_both_runs_are_equal_and_shows_what_differs() {
     finished.exits(0).never_says("≠");
     assert_eq!(finished.stdout, [0; 10_000], "it runs twice");
     // That the bytes came from there is known by other means under each backend.
-    let answers = [
-        "\nnothing changed: ",
-        "\nno change is known: 1 cannot be compared",
-    ];
+    let answers = ["\nnothing changed: ", "\nno change is known: "];
     assert!(
         answers
             .iter()

@@ -146,7 +146,7 @@ fn a_fifo_is_written_to() {
 fn the_report_names_what_was_run_and_where() {
     let report = zctrace().run(&program("true")).report;
     let (tool, backend) = (report.tool.name.as_str(), report.backend.as_str());
-    assert_eq!((report.schema, tool, backend), (2, "zctrace", "ebpf"));
+    assert_eq!((report.schema, tool, backend), (1, "zctrace", "ebpf"));
     assert_eq!(
         (report.command, report.exit.code),
         (vec!["true".to_owned()], Some(0))

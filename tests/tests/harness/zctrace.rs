@@ -263,7 +263,7 @@ impl Zctrace {
 
     /// `compare` has no `--output`.
     fn with_output(self) -> Self {
-        let has_output = self.has_option("--output");
+        let has_output = self.has_option("--output") || self.has_option("compare");
         let options: &[&str] = if has_output {
             &[]
         } else {

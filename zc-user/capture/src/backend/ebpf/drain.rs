@@ -259,11 +259,8 @@ impl Maps {
     }
 
     fn forgotten_buffers(&self) -> Result<u64, MapError> {
-        let [given_up, unknown] = [
-            zc_ebpf::Loss::ForgottenBuffer,
-            zc_ebpf::Loss::UnknownOrigin,
-        ]
-        .map(|loss| self.lost(loss));
+        let [given_up, unknown] = [zc_ebpf::Loss::ForgottenBuffer, zc_ebpf::Loss::UnknownOrigin]
+            .map(|loss| self.lost(loss));
         Ok(given_up? + unknown?)
     }
 

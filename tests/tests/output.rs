@@ -222,7 +222,7 @@ fn the_report_names_what_was_run_and_where() {
             report.tool.name.as_str(),
             report.backend.as_str()
         ),
-        (2, "zctrace", "ebpf")
+        (1, "zctrace", "ebpf")
     );
     assert_eq!(
         (report.command, report.exit.code),

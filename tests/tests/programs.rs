@@ -327,7 +327,7 @@ fn nginx_sends_a_file_by_sendfile_or_reads_and_writes() {
 }
 
 #[test]
-fn a_download_is_a_transfer_from_the_servers_file_to_the_clients() {
+fn a_download_has_a_step_by_the_server_and_one_by_the_client() {
     let directory = directory();
     let (port, config) = nginx_config(&directory, "sendfile on;");
     // The pause lets nginx go to sleep: see `nginx`.
@@ -337,14 +337,16 @@ fn a_download_is_a_transfer_from_the_servers_file_to_the_clients() {
     let download = program("sh").args(&["-c", script, &config, &url]);
     let report = zctrace().dir(directory.path()).run(&download).report;
     assert_copied(&directory, "got");
-    let way = report.crossing("in", "got");
-    // The client also gets a header, and copies some of the bytes in its memory before it writes
-    // them.
-    let bytes = way.bytes.expect("known");
-    assert!((BYTES / 2..BYTES).contains(&bytes), "{way:?}");
-    assert_eq!(way.certainty, Certainty::Inferred, "{way:?}");
-    let hops: Vec<_> = way.hops.iter().map(|hop| hop.api).collect();
-    assert_eq!(hops, [Api::Sendfile, Api::ReadWrite]);
+    let sent = report.transfer("in", "tcp");
+    assert_eq!(
+        (sent.api, sent.bytes, sent.certainty),
+        (Api::Sendfile, Some(BYTES), Certainty::Observed)
+    );
+    // The server also sends a header, and the client keeps that. It copies some of the bytes in its
+    // memory before it writes them.
+    let got = report.transfer("tcp", "got");
+    assert!(got.bytes < Some(BYTES), "{got:?}");
+    assert!(!report.transfers.iter().any(Transfer::crosses_processes));
 }
 
 /// Writes the configuration of an nginx that serves this directory. Returns its port and the path

@@ -148,9 +148,7 @@ fn an_inferred_transfer_is_inconclusive_unless_inferences_are_accepted() {
     let inferred = run(&[]);
     assert_eq!(inferred.code, Some(3), "{}", inferred.text());
     assert!(
-        inferred
-            .text()
-            .contains("probably 293.0 KiB, inferred from the order of calls"),
+        inferred.text().contains("probably 293.0 KiB, read + write"),
         "{}",
         inferred.text()
     );

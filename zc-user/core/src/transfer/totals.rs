@@ -40,11 +40,20 @@ pub(super) fn flows_by_totals<'a>(facts: &Facts<'a>, flows: &[Flow<'a>]) -> Vec<
         if let [[(from, source)], [(to, destination)]] = sides.each_ref().map(Vec::as_slice)
             && from != to
             && !facts.cut_off.contains(&Some(*to))
+            && !has_another(facts, source.bytes, [*from, *to])
         {
             found.push(flow(*from, *to, *source, *destination, facts));
         }
     }
     found
+}
+
+/// Whether another file has this number, by whatever calls and rules.
+fn has_another(facts: &Facts<'_>, bytes: u64, ends: [FileId; 2]) -> bool {
+    let is_another = |(file, rows): (&Option<FileId>, &Vec<&Row>)| {
+        file.is_none_or(|file| !ends.contains(&file)) && sum_bytes(rows) == Some(bytes)
+    };
+    facts.all_reads().iter().any(is_another) || facts.all_writes().iter().any(is_another)
 }
 
 fn flow<'a>(

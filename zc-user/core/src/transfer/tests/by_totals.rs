@@ -68,17 +68,32 @@ fn what_is_in_a_transfer_or_changed_does_not_count() {
     let [from, copy, to] = ["in", "copy", "out"].map(|name| scene.regular(name));
     let rows = vec![
         read("read", from, 20, 30_000),
-        written_held("write", from, copy, 10, 10_000, 10_000),
+        written_held("write", from, copy, 10, 11_000, 11_000),
         written_changed("write", from, copy, 5, 5000, 5000),
-        write("write", to, 5, 15_000),
+        write("write", to, 5, 14_000),
     ];
     scene.process("program", rows);
     let expected = [
-        one("in", "out", Api::ReadWrite, 15_000),
-        one("in", "copy", Api::ReadWrite, 10_000),
+        one("in", "out", Api::ReadWrite, 14_000),
+        one("in", "copy", Api::ReadWrite, 11_000),
     ];
     assert_eq!(transfers(&scene), expected.concat());
     assert_eq!(within(&scene)[0].calls, None, "which reads these are");
+}
+
+/// A program that feeds a socket and drains another, while it splices between their other ends.
+#[test]
+fn a_file_with_that_number_that_is_in_a_transfer_counts_as_another() {
+    let mut scene = Scene::new();
+    let [drained, fed] = ["drained", "fed"].map(|name| scene.file(Tcp, name));
+    let [from, to] = ["from", "to"].map(|name| scene.file(Tcp, name));
+    let rows = vec![
+        write("write", fed, 4, MIB),
+        copy("splice", from, to, 4, MIB),
+        read("read", drained, 4, MIB),
+    ];
+    scene.process("program", rows);
+    assert_eq!(transfers(&scene), one("from", "to", Api::Splice, MIB));
 }
 
 #[test]

@@ -492,8 +492,7 @@ impl<'a> OfProcess<'a> {
             let transferred: u64 = into.map(|step| step.bytes).sum();
             let changed: u64 = one.changed.iter().map(|changed| changed.bytes).sum();
             let rest = used.bytes.checked_sub(one.transferred_bytes);
-            // strace does not show what all messages of a call moved.
-            let known = one.written_bytes.or(self.sees_memory.then_some(0));
+            let known = one.written_bytes.or(self.says_bytes("sendmmsg"));
             let checks = [
                 ("bytes", one.written_bytes == known.map(|_| used.bytes)),
                 ("calls", one.written_calls == used.calls),
@@ -514,6 +513,11 @@ impl<'a> OfProcess<'a> {
         }
     }
 
+    /// `None` if the program made this call, which does not say how many bytes it moved.
+    fn says_bytes(&self, call: &str) -> Option<u64> {
+        (!self.known.truth.kinds.contains_key(call)).then_some(0)
+    }
+
     /// Rule 9: what was read is in transfers or kept.
     fn judge_sources(&mut self) {
         let truth = &self.known.truth.read;
@@ -531,7 +535,7 @@ impl<'a> OfProcess<'a> {
                 .filter(|step| step.how != MAPPING)
                 .map(|step| step.bytes)
                 .sum();
-            let known = one.read_bytes.or(self.sees_memory.then_some(0));
+            let known = one.read_bytes.or(self.says_bytes("recvmmsg"));
             let checks = [
                 ("bytes", one.read_bytes == known.map(|_| used.bytes)),
                 (

@@ -130,7 +130,7 @@ extern "C" fn exchange_in_last_range(task: *mut Task, bytes: u64, intent: u32) -
             let origin = &mut task.outcome.origin;
             (origin.file, origin.bytes) = (range.file, bytes);
             origin.how = credit::how_now(range, start, end, true);
-            origin.fills = range.fills_for(task.ends.output);
+            origin.fills = range.fills_for(task.ends.output, end);
             task.outcome.ends = task.outcome.origin.ends(task.ends);
             is_in_range = 1;
         } else if range.file == task.ends.input {
@@ -228,6 +228,12 @@ extern "C" fn exchange_buffer(_index: u64, buffers: &mut Buffers<'_>) -> i64 {
         intent::FILL => {
             let ns = fill_ns(task);
             task.last_range = credit::fill(memory, task.ends.input, (start, end), ns, 0);
+            // A read into several buffers would count once for each.
+            if task.spec.requested != requested::SIZE
+                && let Some(range) = memory.range(task.last_range)
+            {
+                range.filled_to = 0;
+            }
         }
         intent::CLEAR => {
             memory::clear(*memory, start, end);

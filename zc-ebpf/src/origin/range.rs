@@ -94,6 +94,8 @@ pub struct Range {
     pub end: u64,
     /// Words that were read.
     pub words: [Word; WORDS],
+    /// Up to where the counted reads filled it. What is behind is of reads before them.
+    pub filled_to: u64,
     /// How long the reads took that filled it, ns.
     pub fills_ns: u64,
     /// The file that was read.
@@ -112,6 +114,7 @@ impl Range {
         start: 0,
         end: 0,
         words: [Word::NONE; WORDS],
+        filled_to: 0,
         fills_ns: 0,
         file: 0,
         fills: 0,
@@ -142,6 +145,7 @@ impl Range {
             (self.fills, self.fills_ns) = (0, 0);
             self.outputs = [0; OUTPUTS];
         }
+        self.filled_to = end;
         self.fills = self.fills.wrapping_add(1);
         self.fills_ns = self.fills_ns.wrapping_add(ns);
     }
@@ -156,9 +160,15 @@ impl Range {
         }
     }
 
-    /// The reads that filled it, if they were not counted with this output before.
+    /// The reads that filled it up to `end`, if they were not counted with this output before.
     #[inline(always)]
-    pub fn fills_for(&mut self, output: FileNumber) -> Fills {
+    pub fn fills_for(&mut self, output: FileNumber, end: u64) -> Fills {
+        if end > self.filled_to {
+            return Fills {
+                unknown: 1,
+                ..Fills::NONE
+            };
+        }
         let all = Fills {
             calls: self.fills.into(),
             total_ns: self.fills_ns,

@@ -26,8 +26,6 @@ mod output;
 mod page;
 mod privileges;
 mod programs;
-// Its judge follows the old rules; the branch `random` has the new one.
-#[cfg(any())]
 mod random_programs;
 mod runs;
 mod saved_reports;

@@ -1,7 +1,7 @@
 //! Compares the statements of a report with the addresses that the programs used.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fmt::{self, Display},
 };
 

@@ -88,7 +88,11 @@ impl Space {
             } else {
                 How::BUFFER
             };
-            let fills = self.memory.range(index).expect("a range").fills_for(output, to);
+            let fills = self
+                .memory
+                .range(index)
+                .expect("a range")
+                .fills_for(output, to);
             self.memory.add_origin(range.file, how, to - from, fills);
         }
         self.memory.origins[..self.memory.origins_used as usize].to_vec()

@@ -196,10 +196,15 @@ impl Forgetting {
             ]);
         }
         self.memories.for_each(|_, shared| {
+            // What an address space leaves behind that has ended names nothing any more.
+            if shared.is_taken == 0 {
+                return;
+            }
             let memory = &shared.memory;
             let ranges = memory.ranges.iter().filter(|range| range.end != 0);
             mentioned.extend(ranges.map(|range| range.file));
-            mentioned.extend(memory.origins.iter().map(|origin| origin.file));
+            let origins = memory.origins.iter().take(memory.origins_used as usize);
+            mentioned.extend(origins.map(|origin| origin.file));
         })?;
         Ok(mentioned)
     }

@@ -1,5 +1,10 @@
 //! The rules, on a small address space.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "addresses, files and places of these tests are small"
+)]
+
 extern crate std;
 
 use std::{

@@ -312,8 +312,11 @@ fn files_are_listed_on_request() {
     assert!(text.lines().count() < 100, "{} lines", text.lines().count());
 }
 
+/// Makes the rows of a process that uses three files.
+type RowsOfProcess = fn([FileId; 3]) -> Vec<Row>;
+
 /// What is said of the rest of processes with these rows between `in`, `out` and a third file.
-fn rest(processes: &[fn([FileId; 3]) -> Vec<Row>], edit: fn(&mut Trace)) -> String {
+fn rest(processes: &[RowsOfProcess], edit: fn(&mut Trace)) -> String {
     let mut scene = Scene::new();
     let files = ["in", "out", "more"].map(|name| scene.regular(name));
     for rows in processes {

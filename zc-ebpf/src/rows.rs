@@ -129,7 +129,7 @@ fn take_near_busy(key: &RowKey) -> Option<&'static mut BusyRow> {
         .entry(key.near_place())
         .filter(|_| uses_near_rows())?;
     if near.key != *key {
-        if exchange(&mut near.is_taken, 1) != 0 {
+        if exchange(&raw mut near.is_taken, 1) != 0 {
             return None;
         }
         near.busy.row.min_ns = Row::EMPTY.min_ns;

@@ -195,7 +195,7 @@ fn free(index: u32) {
         return;
     };
     slot.address = 0;
-    exchange(&mut slot.is_taken, 0);
+    exchange(&raw mut slot.is_taken, 0);
 }
 
 /// The index of the slot that an address chooses.
@@ -240,7 +240,7 @@ extern "C" fn claim_next(round: u64, claim: &mut Claim) -> i64 {
     let Some(slot) = TASKS.entry(claim.index) else {
         return 1;
     };
-    if exchange(&mut slot.is_taken, 1) != 0 {
+    if exchange(&raw mut slot.is_taken, 1) != 0 {
         return 0;
     }
     claim.is_taken = 1;

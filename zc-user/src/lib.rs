@@ -68,7 +68,7 @@
 //!
 //! Data flows one way, from left to right: [`backend`] records a [`trace::Trace`], [`report`]
 //! derives a [`report::Report`] from it without any I/O (the private module `transfer` finds where
-//! bytes went and why), and `render` shows it. [`syscall`] is the one table of calls for all of
+//! bytes went and why), and `render` shows it. [`syscalls`] is the one table of calls for all of
 //! them. [`compare`] does this for several commands, and times them untraced. [`expect`] judges a
 //! report, [`check`] runs commands and judges theirs.
 //!

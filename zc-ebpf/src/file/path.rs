@@ -45,14 +45,14 @@ static WALK: PerCpuArray<Walk> = PerCpuArray::with_max_entries(1, 0);
 #[inline(always)]
 pub fn lock_scratch() -> bool {
     WALK.entry(0)
-        .is_some_and(|walk| exchange(&mut walk.is_taken, 1) == 0)
+        .is_some_and(|walk| exchange(&raw mut walk.is_taken, 1) == 0)
 }
 
 /// Releases this CPU's scratch.
 #[inline(always)]
 pub fn unlock_scratch() {
     if let Some(walk) = WALK.entry(0) {
-        exchange(&mut walk.is_taken, 0);
+        exchange(&raw mut walk.is_taken, 0);
     }
 }
 

@@ -87,7 +87,7 @@ extern "C" fn count_path(slot: u32, errno: u32, address: u64, names_directory: u
         return 0;
     };
     // Programs that the kernel may preempt are replaced by others; this holds if that fails.
-    if exchange(&mut scratch.is_taken, 1) != 0 {
+    if exchange(&raw mut scratch.is_taken, 1) != 0 {
         count_loss(Loss::UncountedPath);
         return 0;
     }
@@ -106,6 +106,6 @@ extern "C" fn count_path(slot: u32, errno: u32, address: u64, names_directory: u
         Some(calls) => drop(fetch_add(calls, 1)),
         None => count_loss(Loss::UncountedPath),
     }
-    exchange(&mut scratch.is_taken, 0);
+    exchange(&raw mut scratch.is_taken, 0);
     0
 }

@@ -136,7 +136,7 @@ pub fn store_spec(slot: u32, spec: &mut CallSpec) -> bool {
     unsafe {
         core::ptr::from_mut(spec)
             .cast::<[u64; 2]>()
-            .write_volatile(words)
+            .write_volatile(words);
     };
     true
 }

@@ -160,11 +160,10 @@ impl Range {
         }
     }
 
-    /// The reads that filled these bytes of it, if they were not counted with this output before.
-    /// Of several reads, it is not known which of them filled a part.
+    /// The reads that filled it up to `end`, if they were not counted with this output before.
     #[inline(always)]
-    pub fn fills_for(&mut self, output: FileNumber, start: u64, end: u64) -> Fills {
-        if end > self.filled_to || (self.fills > 1 && start > self.start) {
+    pub fn fills_for(&mut self, output: FileNumber, end: u64) -> Fills {
+        if end > self.filled_to {
             return Fills {
                 unknown: 1,
                 ..Fills::NONE

@@ -8,7 +8,6 @@
 
 mod abi;
 pub mod opaque;
-pub mod pairing;
 
 /// What a written byte came from: the part that is pure, and tested on the host.
 pub mod origin {
@@ -20,7 +19,6 @@ pub mod origin {
 
 pub use abi::*;
 pub use origin::memory::Memory;
-pub use pairing::order::UnwrittenRead;
 
 /// The factor of the hashes: 2^64 divided by the golden ratio, as an odd number.
 pub const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;

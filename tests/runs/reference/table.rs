@@ -502,7 +502,7 @@ mod explain_tests {
             .map(|&(name, calls)| (name.to_owned(), calls))
             .collect();
         let json = serde_json::json!({
-            "from": {}, "to": {}, "api": api, "bytes": 1 << 20, "calls": calls_by_syscall.values().sum::<u64>(),
+            "evidence": "call", "certainty": "observed", "hops": [], "pids": [], "from": {}, "to": {}, "api": api, "bytes": 1 << 20, "calls": calls_by_syscall.values().sum::<u64>(),
             "calls_by_syscall": calls_by_syscall, "attempts": [], "mean_bytes": null, "crossings": 0, "user_memory_bytes": 0,
             "short_calls": 0, "zero_calls": 0, "retries": {}, "total_ns": null, "verdict": "", "reason": null, "hint": null,
         });

@@ -1,10 +1,10 @@
 //! [`EndedProcesses`]: sums over processes that have ended, so that the memory of a trace does not
 //! grow with their number.
 //!
-//! Every process is analysed by itself, from its rows ([`crate::transfer`]). Then its calls are
+//! Every process is analysed by itself, from its rows (`transfer`). Then its calls are
 //! added to those of its program, and its transfers to those of the same program, interface and
 //! ends. Only a transfer into or out of a pipe or connection is kept as it is, because rule 8 looks
-//! at what other processes did with these: at most [`MOST_STEPS`] of them.
+//! at what other processes did with these: at most `MOST_STEPS` of them.
 
 mod sums;
 

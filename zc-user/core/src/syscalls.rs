@@ -1,7 +1,7 @@
 //! System calls: their names, what is known of each, and which are counted.
 //!
 //! Numbers and names come from the crate `syscalls`. Every call of which zctrace knows more than
-//! its name has an item in the one table, [`defs`].
+//! its name has an item in the one table, `defs`.
 
 mod abi;
 mod call;

@@ -188,7 +188,7 @@ fn is_unix(file: &File) -> bool {
     )
 }
 
-/// Both ends of all connections of which one end is used. Wider than [`Conduits::outlet`]: it may
+/// Both ends of all connections of which one end is used. Wider than `Conduits::outlet`: it may
 /// keep extra files, never drops one.
 pub fn used_connections(files: &[File], is_used: impl Fn(FileId) -> bool) -> HashSet<FileId> {
     /// What the two ends of a connection have in common.

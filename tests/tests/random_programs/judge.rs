@@ -409,6 +409,7 @@ impl<'a> OfProcess<'a> {
             let Some((sums, calls)) = truth.get(&key).zip(step.calls) else {
                 continue;
             };
+            self.judged.count("calls", 1, step.bytes);
             // Otherwise it is a part of the calls.
             let is_all = step.bytes == sums.bytes && sums.changed == 0;
             let true_calls = sums.calls + sums.reads.len() as u64;

@@ -74,7 +74,8 @@ pub struct Fills {
     pub calls: u64,
     /// How long they took, ns.
     pub total_ns: u64,
-    /// How often reads are missing here, because their memory was written to too many files.
+    /// How often reads are missing here: their memory was written to too many files, or it is not
+    /// known which of several reads filled what was written.
     pub unknown: u64,
 }
 
@@ -84,6 +85,12 @@ impl Fills {
         calls: 0,
         total_ns: 0,
         unknown: 0,
+    };
+
+    /// Nobody knows which.
+    pub const UNKNOWN: Self = Self {
+        unknown: 1,
+        ..Self::NONE
     };
 
     /// Adds others.

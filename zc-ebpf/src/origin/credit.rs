@@ -108,7 +108,7 @@ extern "C" fn credit_range(
         return 0;
     }
     let how = how_now(range, start, end, index & UNREADABLE == 0);
-    let (file, fills) = (range.file, range.fills_for(output, end));
+    let (file, fills) = (range.file, range.fills_for(output, start, end));
     memory.add_origin(file, how, end - start, fills);
     end - start
 }

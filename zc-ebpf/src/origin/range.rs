@@ -94,15 +94,18 @@ pub struct Range {
     pub end: u64,
     /// Words that were read.
     pub words: [Word; WORDS],
-    /// Up to where the counted reads filled it. What is behind is of reads before them.
+    /// Where the memory begins that the counted reads filled, one behind the other.
+    pub filled_from: u64,
+    /// Where it ends. 0: the reads are not known.
     pub filled_to: u64,
-    /// How long the reads took that filled it, ns.
+    /// How long the counted reads took, ns.
     pub fills_ns: u64,
     /// The file that was read.
     pub file: FileNumber,
-    /// How many reads filled it.
+    /// How many reads are counted: the last one, and those before it up to the first one that was
+    /// counted with a file.
     pub fills: u32,
-    /// The files to which its bytes were written, and with which these reads were counted.
+    /// The files to which their bytes were written, and with which they were counted.
     pub outputs: [FileNumber; OUTPUTS],
     /// Unused; keeps the layout free of padding.
     pub reserved: u32,
@@ -114,6 +117,7 @@ impl Range {
         start: 0,
         end: 0,
         words: [Word::NONE; WORDS],
+        filled_from: 0,
         filled_to: 0,
         fills_ns: 0,
         file: 0,
@@ -134,14 +138,16 @@ impl Range {
         self.file == file && self.end == start && self.start < start
     }
 
-    /// Notes that a read has filled these bytes of the range, and took so long. The reads before it
-    /// no longer count if their bytes were written, or if the range is filled anew.
+    /// Notes that a read has filled these bytes of the range, and took so long. It is counted
+    /// together with those before it if it continues what they filled, and they were not counted
+    /// with a file.
     #[inline(always)]
     pub fn note_fill(&mut self, start: u64, end: u64, ns: u64) {
         for word in &mut self.words {
             word.forget_in(start, end);
         }
-        if start == self.start || self.outputs[0] != 0 {
+        if start != self.filled_to || self.outputs[0] != 0 {
+            self.filled_from = start;
             (self.fills, self.fills_ns) = (0, 0);
             self.outputs = [0; OUTPUTS];
         }
@@ -160,33 +166,28 @@ impl Range {
         }
     }
 
-    /// The reads that filled it up to `end`, if they were not counted with this output before.
+    /// The reads that filled these bytes, if they were not counted with this output before. Only
+    /// these are known: a single read, or several of which all bytes are written at once.
     #[inline(always)]
-    pub fn fills_for(&mut self, output: FileNumber, end: u64) -> Fills {
-        if end > self.filled_to {
-            return Fills {
-                unknown: 1,
-                ..Fills::NONE
-            };
+    pub fn fills_for(&mut self, output: FileNumber, start: u64, end: u64) -> Fills {
+        let is_part = start != self.filled_from || end != self.filled_to;
+        if start < self.filled_from || end > self.filled_to || (is_part && self.fills != 1) {
+            return Fills::UNKNOWN;
         }
-        let all = Fills {
-            calls: self.fills.into(),
-            total_ns: self.fills_ns,
-            unknown: 0,
-        };
         for known in &mut self.outputs {
             if *known == output {
                 return Fills::NONE;
             }
             if *known == 0 {
                 *known = output;
-                return all;
+                return Fills {
+                    calls: self.fills.into(),
+                    total_ns: self.fills_ns,
+                    unknown: 0,
+                };
             }
         }
-        Fills {
-            unknown: 1,
-            ..Fills::NONE
-        }
+        Fills::UNKNOWN
     }
 
     /// Removes these bytes from the range. If that divides it, the larger part stays.

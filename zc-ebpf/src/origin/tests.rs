@@ -97,7 +97,7 @@ impl Space {
                 .memory
                 .range(index)
                 .expect("a range")
-                .fills_for(output, to);
+                .fills_for(output, from, to);
             self.memory.add_origin(range.file, how, to - from, fills);
         }
         self.memory.origins[..self.memory.origins_used as usize].to_vec()

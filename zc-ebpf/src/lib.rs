@@ -404,7 +404,7 @@ const _: () = {
     assert!(size_of::<Range>() == (5 + 3 * WORDS) * 8 + (3 + OUTPUTS) * 4);
     assert!(
         size_of::<Memory>()
-            == 8 * 4 + (1 + ORIGINS) * size_of::<Origin>() + RANGES * size_of::<Range>()
+            == 8 * 4 + (1 + ORIGINS) * size_of::<Origin>() + (1 + RANGES) * size_of::<Range>()
     );
     assert!(size_of::<SharedMemory>() == 4 * 8 + size_of::<Memory>());
     assert!(size_of::<Mapping>() == 2 * 8 + 2 * 4);

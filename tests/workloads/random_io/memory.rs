@@ -202,9 +202,6 @@ impl Space {
         let start = self.address(piece);
         let end = start + piece.length;
         let outside = |[from, to]: [usize; 2]| [[from, to.min(start)], [from.max(end), to]];
-        // Of a range that is divided, only the larger part is kept.
-        let is_inside = |[from, to]: &[usize; 2]| *from < start && end < *to;
-        self.is_forgetful |= self.ranges.iter().any(is_inside);
         let known = self.ranges.iter().copied().flat_map(outside);
         self.ranges = known
             .chain([[start, end]])

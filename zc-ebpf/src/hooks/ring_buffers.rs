@@ -258,7 +258,7 @@ extern "C" fn exchange_buffer(
             credit::fill(memory, ends.input, (start, end), 0, flags);
         }
         intent::CLEAR => {
-            memory::clear(memory, start, end);
+            memory::remove(memory, 0, start, end);
         }
         _ => {
             credit::credit(memory, start, end, ends.output, flags);

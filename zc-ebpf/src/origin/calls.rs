@@ -236,7 +236,7 @@ extern "C" fn exchange_buffer(_index: u64, buffers: &mut Buffers<'_>) -> i64 {
             }
         }
         intent::CLEAR => {
-            memory::clear(*memory, start, end);
+            memory::remove(*memory, 0, start, end);
         }
         _ => {
             let credited = credit::credit(*memory, start, end, task.ends.output, 0);

@@ -34,14 +34,16 @@ pub struct Memory {
     pub reads: u32,
     /// While a read is added: the range that it fills, or makes longer.
     found: u32,
-    /// While a read is added: an empty range.
-    empty: u32,
     /// How many of the origins are in use.
     pub origins_used: u32,
     /// How many times there was no room for an origin. Whoever counts that sets it back.
     pub origins_lost: u32,
+    /// Keeps the layout free of padding.
+    reserved: u32,
     /// While an origin is added: what is added.
     added: Origin,
+    /// While memory is removed from the ranges: what is behind it of a range that it divides.
+    rest: Range,
     /// Where the bytes of the call under way came from.
     pub origins: [Origin; ORIGINS],
     /// The ranges. They do not overlap.
@@ -59,10 +61,11 @@ impl Memory {
         given_up: 0,
         reads: 0,
         found: 0,
-        empty: 0,
         origins_used: 0,
         origins_lost: 0,
+        reserved: 0,
         added: Origin::NONE,
+        rest: Range::EMPTY,
         origins: [Origin::NONE; ORIGINS],
         ranges: [Range::EMPTY; RANGES],
     };
@@ -153,14 +156,20 @@ pub extern "C" fn larger_origin(memory: *mut Memory, most: u32, index: u32) -> u
 }
 
 /// Remembers that these bytes of a file are here now, instead of what was here before. Returns the
-/// index of their range.
+/// index of their range, in 64 bits, because the verifier of 6.1 forgets the limits of a number that
+/// is widened.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 pub extern "C" fn fill_range(memory: *mut Memory, file: FileNumber, start: u64, end: u64) -> u64 {
     let Some(memory) = argument(memory) else {
         return 0;
     };
-    let index = take_room(memory, file, start, end);
+    remove(memory, file, start, end);
+    let index = if memory.found < RANGES as u32 {
+        memory.found.into()
+    } else {
+        free_place(memory)
+    };
     if let Some(range) = memory.ranges.get_mut(index as usize) {
         if range.is_continued_at(file, start) {
             range.end = end;
@@ -176,33 +185,47 @@ pub extern "C" fn fill_range(memory: *mut Memory, file: FileNumber, start: u64, 
     index
 }
 
-/// Removes this memory from every range, and finds the range that these bytes are for: one that has
-/// them already, one that they continue, or else room for a new one. Returns its index, in 64 bits,
-/// because the verifier of 6.1 forgets the limits of a number that is widened.
+/// Removes this memory from all ranges, because bytes of `file` are there now, or of no file if it
+/// is 0. The range of which they become a part keeps them. The result means nothing.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-extern "C" fn take_room(memory: *mut Memory, file: FileNumber, start: u64, end: u64) -> u64 {
+pub extern "C" fn remove(memory: *mut Memory, file: FileNumber, start: u64, end: u64) -> u32 {
     let Some(memory) = argument(memory) else {
         return 0;
     };
-    // These are in the map because the verifier would follow every value that variables can have.
-    (memory.found, memory.empty) = (NO_RANGE, NO_RANGE);
+    // It is in the map because the verifier would follow every value that a variable can have.
+    memory.found = NO_RANGE;
     for index in rounds(RANGES) {
         if memory.is_unused(index) {
             break;
         }
         make_way(memory, index, file, start, end);
     }
-    if memory.found < RANGES as u32 {
-        return memory.found.into();
+    if memory.rest.end != 0 {
+        let index = free_place(memory);
+        if let Some(range) = memory.ranges.get_mut(index as usize) {
+            *range = memory.rest;
+        }
+        memory.rest.end = 0;
     }
-    if memory.empty < RANGES as u32 {
-        return memory.empty.into();
-    }
-    let unused = memory.used;
-    if unused < RANGES as u32 {
-        memory.used = unused + 1;
-        return unused.into();
+    0
+}
+
+/// The index of an empty range. If there is none, one is given up.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+extern "C" fn free_place(memory: *mut Memory) -> u64 {
+    let Some(memory) = argument(memory) else {
+        return 0;
+    };
+    for index in rounds(RANGES) {
+        if memory.is_unused(index) {
+            memory.used = index + 1;
+            return index.into();
+        }
+        if memory.range(index).is_some_and(|range| range.end == 0) {
+            return index.into();
+        }
     }
     let index = memory.next;
     memory.next = if index + 1 < RANGES as u32 {
@@ -242,27 +265,10 @@ extern "C" fn make_way(
         }
         return 0;
     }
+    if range.is_divided_by(start, end) {
+        memory.rest = range.rest_from(end);
+    }
     range.cut(start, end);
-    if range.end == 0 {
-        memory.empty = index;
-    }
-    0
-}
-
-/// Removes this memory from all ranges, because bytes of no file are there now. The result means
-/// nothing.
-#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
-#[inline(never)]
-pub extern "C" fn clear(memory: *mut Memory, start: u64, end: u64) -> u32 {
-    let Some(memory) = argument(memory) else {
-        return 0;
-    };
-    for index in rounds(RANGES) {
-        if memory.is_unused(index) {
-            break;
-        }
-        make_way(memory, index, 0, start, end);
-    }
     0
 }
 

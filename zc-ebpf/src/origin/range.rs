@@ -190,20 +190,35 @@ impl Range {
         Fills::UNKNOWN
     }
 
-    /// Removes these bytes from the range. If that divides it, the larger part stays.
+    /// Whether these bytes are in the middle of it.
     #[inline(always)]
-    pub fn cut(&mut self, start: u64, end: u64) {
+    pub const fn is_divided_by(&self, start: u64, end: u64) -> bool {
+        self.start < start && end < self.end
+    }
+
+    /// What of it begins here. Which reads filled that is not known: they are counted with what is
+    /// before it.
+    #[inline(always)]
+    pub const fn rest_from(&self, start: u64) -> Self {
+        Self {
+            start,
+            filled_to: 0,
+            ..*self
+        }
+    }
+
+    /// Removes these bytes from the range, and what is behind them, unless they are its first ones.
+    #[inline(always)]
+    pub const fn cut(&mut self, start: u64, end: u64) {
         if self.start >= end || self.end <= start {
             return;
         }
-        let before = start.saturating_sub(self.start);
-        let after = self.end.saturating_sub(end);
-        if before == 0 && after == 0 {
-            (self.start, self.end) = (0, 0);
-        } else if before < after {
+        if self.start < start {
+            self.end = start;
+        } else if end < self.end {
             self.start = end;
         } else {
-            self.end = start;
+            (self.start, self.end) = (0, 0);
         }
     }
 }

@@ -181,7 +181,7 @@ extern "C" fn overwrite_argument(task: *mut Task) -> u32 {
         && let Some(shared) = memory_of_task(task, false)
         && let Some(memory) = lock_for(task, shared, true)
     {
-        memory::clear(memory, start, start.saturating_add(length));
+        memory::remove(memory, 0, start, start.saturating_add(length));
         unlock_for(task, shared);
     }
     0

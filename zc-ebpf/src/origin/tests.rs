@@ -14,7 +14,7 @@ use std::{
 };
 
 use super::{
-    memory::{Memory, ORIGINS, RANGES, clear, fill_range, forget_all},
+    memory::{Memory, ORIGINS, RANGES, fill_range, forget_all, remove},
     range::{Word, common_length, common_part},
 };
 use crate::{FileNumber, Fills, How, Origin};
@@ -72,7 +72,7 @@ impl Space {
 
     /// The kernel puts other bytes there.
     fn overwrite(&mut self, start: u64, end: u64) {
-        clear(&raw mut self.memory, start, end);
+        remove(&raw mut self.memory, 0, start, end);
     }
 
     /// A write to `output` of these bytes: the origins of its bytes.
@@ -130,68 +130,6 @@ fn calls(calls: u64) -> Fills {
         calls,
         total_ns: 10 * calls,
         unknown: 0,
-    }
-}
-
-#[test]
-fn written_memory_that_a_read_filled_is_the_files() {
-    let mut space = Space::new();
-    space.read(A, 100, 50);
-    assert_eq!(space.write(100, 50), [(A, How::BUFFER, 50)]);
-    assert_eq!(
-        space.write(120, 10),
-        [(A, How::BUFFER, 10)],
-        "a piece of it"
-    );
-    assert_eq!(space.write(90, 20), [(A, How::BUFFER, 10)], "partly");
-    assert_eq!(space.write(0, 100), [], "memory before it");
-    assert_eq!(space.write(150, 100), [], "memory behind it");
-}
-
-#[test]
-fn written_memory_may_have_several_files() {
-    let mut space = Space::new();
-    space.read(A, 100, 50);
-    space.read(B, 200, 30);
-    assert_eq!(
-        space.write(0, 400),
-        [(A, How::BUFFER, 50), (B, How::BUFFER, 30)]
-    );
-}
-
-#[test]
-fn the_last_read_into_memory_counts() {
-    let mut space = Space::new();
-    space.read(A, 100, 50);
-    space.read(B, 100, 50);
-    assert_eq!(space.write(100, 50), [(B, How::BUFFER, 50)]);
-    space.read(A, 110, 100);
-    assert_eq!(
-        space.write(100, 110),
-        [(A, How::BUFFER, 100), (B, How::BUFFER, 10)]
-    );
-}
-
-#[test]
-fn what_the_kernel_overwrites_is_no_file_s_any_more() {
-    let mut space = Space::new();
-    space.read(A, 100, 50);
-    space.overwrite(90, 110);
-    assert_eq!(space.write(100, 50), [(A, How::BUFFER, 40)]);
-    space.overwrite(140, 1000);
-    assert_eq!(space.write(100, 50), [(A, How::BUFFER, 30)]);
-    space.overwrite(0, u64::MAX);
-    assert_eq!(space.write(100, 50), []);
-}
-
-#[test]
-fn the_larger_part_of_what_is_divided_stays() {
-    for (start, left) in [(110, (120, 30)), (130, (100, 30))] {
-        let mut space = Space::new();
-        space.read(A, 100, 50);
-        space.overwrite(start, start + 10);
-        assert_eq!(space.write(0, 400), [(A, How::BUFFER, 30)]);
-        assert_eq!(space.write(left.0, left.1), [(A, How::BUFFER, 30)]);
     }
 }
 
@@ -360,6 +298,36 @@ fn two_buffers_have_their_own_reads() {
 }
 
 #[test]
+fn of_several_reads_a_part_is_not_counted() {
+    for (start, length) in [(100, 30), (120, 80), (110, 10)] {
+        let mut space = Space::new();
+        space.read(A, 100, 50);
+        space.read(A, 150, 50);
+        assert_eq!(space.fills(OUT, start, length), Fills::UNKNOWN);
+        assert_eq!(space.fills(OUT, 100, 100), calls(2), "all of them");
+    }
+}
+
+#[test]
+fn what_older_reads_filled_is_not_counted() {
+    let mut space = Space::new();
+    space.read(A, 100, 50);
+    space.read(A, 110, 20);
+    assert_eq!(space.fills(OUT, 110, 20), calls(1));
+    assert_eq!(space.fills(OUT, 100, 50), Fills::UNKNOWN);
+}
+
+#[test]
+fn a_read_whose_memory_is_divided_is_counted_once() {
+    let mut space = Space::new();
+    space.read(A, 100, 50);
+    space.overwrite(110, 120);
+    assert_eq!(space.write(100, 50), [(A, How::BUFFER, 40)]);
+    assert_eq!(space.fills(OTHER_OUT, 100, 10), calls(1));
+    assert_eq!(space.fills(OTHER_OUT, 120, 30), Fills::UNKNOWN);
+}
+
+#[test]
 fn too_many_outputs_are_known_to_be_unknown() {
     let mut space = Space::new();
     space.read(A, 100, 50);
@@ -371,19 +339,6 @@ fn too_many_outputs_are_known_to_be_unknown() {
         space.fills(OUT, 100, 50),
         calls(0),
         "an output that is known"
-    );
-}
-
-#[test]
-fn a_short_read_leaves_what_is_behind_it() {
-    let mut space = Space::new();
-    space.read(A, 100, 50);
-    space.read(A, 100, 10);
-    assert_eq!(space.write(100, 50), [(A, How::BUFFER, 50)]);
-    space.read(B, 100, 10);
-    assert_eq!(
-        space.write(100, 50),
-        [(A, How::BUFFER, 40), (B, How::BUFFER, 10)]
     );
 }
 
@@ -469,20 +424,16 @@ fn every_credited_byte_is_right_whatever_happens() {
             match random.below(10) {
                 0..5 => {
                     let file = 1 + random.below(3) as u32;
-                    divide(&space, file, start, start + length, &mut is_forgotten);
-                    let before = space.memory.given_up;
-                    let ranges = space.memory.ranges;
+                    let before = space.memory;
                     space.read(file, start, length);
-                    if space.memory.given_up > before {
-                        let gone = ranges[space.hint as usize];
-                        is_forgotten[gone.start as usize..gone.end as usize].fill(true);
-                    }
+                    note_forgotten(&before, &space.memory, &mut is_forgotten);
                     truth[bytes.clone()].fill((file, false));
                     is_forgotten[bytes].fill(false);
                 }
                 5 => {
-                    divide(&space, 0, start, start + length, &mut is_forgotten);
+                    let before = space.memory;
                     space.overwrite(start, start + length);
+                    note_forgotten(&before, &space.memory, &mut is_forgotten);
                     truth[bytes].fill((0, false));
                 }
                 6 => {
@@ -502,19 +453,16 @@ fn every_credited_byte_is_right_whatever_happens() {
     }
 }
 
-/// Notes which bytes are forgotten because this memory is removed from the middle of a range.
-fn divide(space: &Space, file: FileNumber, start: u64, end: u64, is_forgotten: &mut [bool]) {
-    for range in &space.memory.ranges {
-        let is_divided = range.start < start && end < range.end;
-        if is_divided && !range.is_refilled_by(file, start, end) {
-            let (before, after) = (range.start..start, end..range.end);
-            let smaller = if before.end - before.start < after.end - after.start {
-                before
-            } else {
-                after
-            };
-            is_forgotten[smaller.start as usize..smaller.end as usize].fill(true);
-        }
+/// Notes which bytes are forgotten because there were too many ranges.
+fn note_forgotten(before: &Memory, after: &Memory, is_forgotten: &mut [bool]) {
+    if before.given_up == after.given_up {
+        return;
+    }
+    for range in &before.ranges {
+        is_forgotten[range.start as usize..range.end as usize].fill(true);
+    }
+    for range in &after.ranges {
+        is_forgotten[range.start as usize..range.end as usize].fill(false);
     }
 }
 

@@ -401,7 +401,7 @@ const _: () = {
     assert!(size_of::<Ends>() == 12);
     assert!(size_of::<Fills>() == 3 * 8);
     assert!(size_of::<Origin>() == 2 * 4 + 8 + size_of::<Fills>());
-    assert!(size_of::<Range>() == (5 + 3 * WORDS) * 8 + (3 + OUTPUTS) * 4);
+    assert!(size_of::<Range>() == (6 + 3 * WORDS) * 8 + (3 + OUTPUTS) * 4);
     assert!(
         size_of::<Memory>()
             == 8 * 4 + (1 + ORIGINS) * size_of::<Origin>() + (1 + RANGES) * size_of::<Range>()

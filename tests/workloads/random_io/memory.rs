@@ -191,9 +191,21 @@ impl Space {
                 *cell = Cell::filled(value, fill);
             }
             self.regions[piece.region].is_dirty = true;
+            self.forget_written_behind(piece, origin);
             // What went beyond may be anywhere, so zctrace forgets everything.
             self.is_forgetful |= !fill.is_seen && piece.length > 0;
             self.note_range(piece);
+        }
+    }
+
+    /// Of a buffer that is filled anew, zctrace forgets what was written and lies behind.
+    fn forget_written_behind(&mut self, piece: Piece, origin: Origin) {
+        let end = piece.offset + piece.length;
+        for cell in &mut self.regions[piece.region].cells[end..] {
+            if cell.fill.origin != origin || cell.written_to == 0 {
+                break;
+            }
+            cell.fill.is_seen = false;
         }
     }
 

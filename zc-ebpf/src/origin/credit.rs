@@ -109,6 +109,7 @@ extern "C" fn credit_range(
     }
     let how = how_now(range, start, end, index & UNREADABLE == 0);
     let (file, fills) = (range.file, range.fills_for(output, start, end));
+    range.note_write(start, end);
     memory.add_origin(file, how, end - start, fills);
     end - start
 }

@@ -18,6 +18,9 @@ pub const WORD_BYTES: u64 = 8;
 /// How many files a range remembers to which its bytes were written.
 pub const OUTPUTS: usize = 3;
 
+/// In [`Range::written_from`]: the last byte was not written.
+const NOT_WRITTEN: u64 = u64::MAX;
+
 /// Multiplied with this, numbers in a row are spread evenly: 2^32 divided by the golden ratio, as
 /// an odd number.
 const SPREAD: u32 = 0x9e37_79b1;
@@ -100,6 +103,8 @@ pub struct Range {
     pub filled_to: u64,
     /// How long the counted reads took, ns.
     pub fills_ns: u64,
+    /// From here to the end, all bytes were written since they were read.
+    pub written_from: u64,
     /// The file that was read.
     pub file: FileNumber,
     /// How many reads are counted: the last one, and those before it up to the first one that was
@@ -120,6 +125,7 @@ impl Range {
         filled_from: 0,
         filled_to: 0,
         fills_ns: 0,
+        written_from: NOT_WRITTEN,
         file: 0,
         fills: 0,
         outputs: [0; OUTPUTS],
@@ -146,6 +152,11 @@ impl Range {
         for word in &mut self.words {
             word.forget_in(start, end);
         }
+        if self.written_from <= end {
+            // What is behind was written, so the program is done with it.
+            self.end = end;
+            self.written_from = NOT_WRITTEN;
+        }
         if start != self.filled_to || self.outputs[0] != 0 {
             self.filled_from = start;
             (self.fills, self.fills_ns) = (0, 0);
@@ -163,6 +174,14 @@ impl Range {
             self.words[0] = word;
         } else {
             self.words[1] = word;
+        }
+    }
+
+    /// Notes that a call has written these bytes of the range.
+    #[inline(always)]
+    pub const fn note_write(&mut self, start: u64, end: u64) {
+        if end == self.end && start < self.written_from {
+            self.written_from = start;
         }
     }
 

@@ -93,11 +93,9 @@ impl Space {
             } else {
                 How::BUFFER
             };
-            let fills = self
-                .memory
-                .range(index)
-                .expect("a range")
-                .fills_for(output, from, to);
+            let known = self.memory.range(index).expect("a range");
+            let fills = known.fills_for(output, from, to);
+            known.note_write(from, to);
             self.memory.add_origin(range.file, how, to - from, fills);
         }
         self.memory.origins[..self.memory.origins_used as usize].to_vec()
@@ -343,6 +341,20 @@ fn too_many_outputs_are_known_to_be_unknown() {
 }
 
 #[test]
+fn what_was_written_is_forgotten_once_its_buffer_is_filled_anew() {
+    let mut space = Space::new();
+    space.read(A, 100, 50);
+    space.read(A, 100, 20);
+    assert_eq!(
+        space.write(100, 50),
+        [(A, How::BUFFER, 50)],
+        "it was not written"
+    );
+    space.read(A, 100, 20);
+    assert_eq!(space.write(100, 50), [(A, How::BUFFER, 20)]);
+}
+
+#[test]
 fn the_oldest_range_is_given_up_if_there_are_too_many() {
     let mut space = Space::new();
     for number in 0..=(RANGES as u64) {
@@ -417,7 +429,7 @@ fn every_credited_byte_is_right_whatever_happens() {
         // The file of each byte, and whether the program has changed it; and whether the byte may
         // have been forgotten.
         let mut truth = vec![(0, false); 8192];
-        let mut is_forgotten = vec![false; 8192];
+        let (mut is_forgotten, mut is_written) = (vec![false; 8192], vec![false; 8192]);
         for _ in 0..300 {
             let (start, length) = random.interval();
             let bytes = start as usize..(start + length) as usize;
@@ -428,7 +440,11 @@ fn every_credited_byte_is_right_whatever_happens() {
                     space.read(file, start, length);
                     note_forgotten(&before, &space.memory, &mut is_forgotten);
                     truth[bytes.clone()].fill((file, false));
-                    is_forgotten[bytes].fill(false);
+                    is_forgotten[bytes.clone()].fill(false);
+                    is_written[bytes.clone()].fill(false);
+                    let behind =
+                        (bytes.end..8192).take_while(|&at| truth[at].0 == file && is_written[at]);
+                    behind.for_each(|at| is_forgotten[at] = true);
                 }
                 5 => {
                     let before = space.memory;
@@ -442,12 +458,12 @@ fn every_credited_byte_is_right_whatever_happens() {
                         .iter_mut()
                         .for_each(|(_, has_changed)| *has_changed = true);
                 }
-                _ => check_write(
-                    &mut space,
-                    &truth[bytes.clone()],
-                    &is_forgotten[bytes],
-                    start,
-                ),
+                _ => {
+                    let (truth, is_forgotten) =
+                        (&truth[bytes.clone()], &is_forgotten[bytes.clone()]);
+                    check_write(&mut space, truth, is_forgotten, start);
+                    is_written[bytes].fill(true);
+                }
             }
         }
     }

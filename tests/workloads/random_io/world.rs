@@ -61,6 +61,19 @@ pub(crate) enum Take {
     Peek,
 }
 
+/// How a thread writes from memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WritesBy {
+    /// A call that copies the bytes.
+    Call,
+    /// A call after which the pipe refers to the memory, so that the bytes may still change.
+    Loan,
+    /// An operation of a ring, which zctrace credits to no mapping.
+    Ring,
+    /// `sendmmsg`, which zctrace credits to nothing.
+    Messages,
+}
+
 /// A file, and the offset that a call names. Without one, the file's position is used.
 pub(crate) type Place = (EndpointId, Option<usize>);
 
@@ -174,20 +187,26 @@ impl World {
         self.spaces[process].fill(pieces, values, origin, self.fills);
     }
 
-    /// A thread writes bytes from these pieces. The pipe refers to the memory if it `lends` it, so
-    /// that the bytes may still change.
+    /// A thread writes bytes from these pieces.
     pub(crate) fn write(
         &mut self,
         (process, actor): (Process, usize),
         to: Place,
         pieces: &[Piece],
         bytes: usize,
-        lends: bool,
+        by: WritesBy,
     ) {
-        let cells = self.spaces[process].write(pieces, bytes, to.0);
+        let mut cells = self.spaces[process].write(pieces, bytes, to.0);
+        for cell in &mut cells {
+            cell.fill.is_seen &= match by {
+                WritesBy::Call | WritesBy::Loan => true,
+                WritesBy::Ring => !matches!(cell.fill.origin, Origin::Mapping(_)),
+                WritesBy::Messages => false,
+            };
+        }
         self.books.write(process, actor, to.0, &cells);
         let mut values = values(&cells);
-        if lends {
+        if by == WritesBy::Loan {
             values.fill(ANY_VALUE);
         }
         self.put(to, &values);

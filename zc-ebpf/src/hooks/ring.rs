@@ -104,15 +104,6 @@ pub fn submitted(request: KernelPtr) {
     let (_, spec) = operation(request);
     if records(recorded::PAIRING) {
         ring_buffers::note_vector(request, is_current(credit));
-        if may_fill(spec) {
-            // The kernel may write there from now on.
-            let mut clearing = RingCall {
-                bytes: u64::MAX,
-                intent: intent::CLEAR,
-                ..RingCall::new(credit.space)
-            };
-            ring_buffers::exchange_buffers(request as u64, &raw mut clearing);
-        }
     }
     if spec.fds == fds::COPIES
         && let Some(input) = splice_input(request)
@@ -186,9 +177,9 @@ pub fn completed(ring: KernelPtr, request: KernelPtr) {
     completed.key.task = credit.serial;
     completed.key.call = call;
     completed.key.ends = ends;
-    completed.bytes = match intent {
-        intent::CLEAR => u64::MAX,
-        _ if result > 0 => result as u64,
+    completed.bytes = match result {
+        _ if spec.returns_bytes == 0 => u64::MAX,
+        1.. => result as u64,
         _ => 0,
     };
     completed.result = result;
@@ -196,18 +187,13 @@ pub fn completed(ring: KernelPtr, request: KernelPtr) {
     completed.intent = intent;
     completed.is_readable = is_current(credit).into();
     if records(recorded::PAIRING) {
-        if spec.fds == fds::WRITES || may_fill(spec) {
+        let may_fill = spec.fds == fds::READS || spec.fills != fills::NONE;
+        if spec.fds == fds::WRITES || may_fill {
             ring_buffers::exchange_buffers(request as u64, &raw mut completed);
         }
         ring_buffers::forget_vector(request);
     }
     record_operation(&completed);
-}
-
-/// Whether such an operation may write into memory of its process.
-#[inline(always)]
-fn may_fill(spec: CallSpec) -> bool {
-    spec.fds == fds::READS || spec.fills != fills::NONE
 }
 
 /// An operation of a ring completes, and the kernel does not say which. Returns whether it is one

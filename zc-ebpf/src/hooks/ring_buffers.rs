@@ -196,7 +196,7 @@ pub extern "C" fn exchange_buffers(request: u64, operation: *mut RingCall) -> u3
     if operation.intent == intent::CREDIT {
         operation.origin = credit::settle(memory, &operation.key);
     } else if left > 0 {
-        memory::forget_all(memory);
+        memory.forget();
     }
     unlock(shared);
     0
@@ -224,9 +224,7 @@ fn exchange_all(memory: &mut Memory, operation: &RingCall, request: u64) -> u64 
         let [start, bytes] = vector.elements[index as usize & (ELEMENTS - 1)];
         left -= exchange_buffer(memory, operation, start, bytes, left);
     }
-    // An operation that is submitted has no more than all its buffers.
-    let is_complete = is_less(0, vector.count) & is_less(vector.count, ELEMENTS as u64) != 0;
-    if is_complete { 0 } else { left }
+    left
 }
 
 /// Carries out the intent for one buffer. Returns how many of the `left` bytes are in it.
@@ -255,7 +253,13 @@ extern "C" fn exchange_buffer(
     match operation.intent {
         _ if length == 0 => {}
         intent::FILL => {
-            credit::fill(memory, ends.input, (start, end), 0, flags);
+            let read = credit::Read {
+                file: ends.input,
+                bytes: operation.bytes,
+                ns: 0,
+                flags,
+            };
+            credit::fill(memory, start, end, read);
         }
         intent::CLEAR => {
             memory::remove(memory, 0, start, end);

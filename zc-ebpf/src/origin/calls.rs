@@ -49,7 +49,7 @@ pub fn moved(task: &mut Task, is_unseen: bool) {
         // `vmsplice`.
         fds::PIPE if task.ends.output != 0 => written(task, is_unseen),
         // `recvmmsg`, and `vmsplice` out of a pipe.
-        fds::READS | fds::PIPE => {
+        fds::READS | fds::PIPE if task.outcome.result > 0 => {
             forget(task.space);
         }
         _ => {}
@@ -122,7 +122,8 @@ extern "C" fn exchange_in_last_range(task: *mut Task, bytes: u64, intent: u32) -
     let end = start.saturating_add(bytes);
     let number = memory.next_read();
     let mut is_in_range = 0;
-    if let Some(range) = memory.range(task.last_range)
+    if !memory.is_unused(task.last_range)
+        && let Some(range) = memory.range(task.last_range)
         && range.start <= start
         && end <= range.end
     {
@@ -176,7 +177,7 @@ extern "C" fn exchange(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     if intent == intent::CREDIT {
         settle(task, memory);
     } else if left > 0 {
-        memory::forget_all(memory);
+        memory.forget();
     }
     unlock_for(task, shared);
     0
@@ -227,14 +228,13 @@ extern "C" fn exchange_buffer(_index: u64, buffers: &mut Buffers<'_>) -> i64 {
     match *intent {
         _ if length == 0 => {}
         intent::FILL => {
-            let ns = fill_ns(task);
-            task.last_range = credit::fill(memory, task.ends.input, (start, end), ns, 0);
-            // A read into several buffers would count once for each.
-            if task.spec.requested != requested::SIZE
-                && let Some(range) = memory.range(task.last_range)
-            {
-                range.filled_to = 0;
-            }
+            let read = credit::Read {
+                file: task.ends.input,
+                bytes: task.outcome.result as u64,
+                ns: fill_ns(task),
+                flags: 0,
+            };
+            task.last_range = credit::fill(memory, start, end, read);
         }
         intent::CLEAR => {
             memory::remove(*memory, 0, start, end);

@@ -16,23 +16,38 @@ use crate::{
     request, rows,
 };
 
-/// In [`fill`] and [`credit`]: the memory cannot be read, because another address space is the
+/// In [`Read::flags`] and [`credit`]: the memory cannot be read, because another address space is the
 /// current one.
 pub const UNREADABLE: u32 = 1 << 31;
 
-/// A read that took `ns` has put bytes of `file` here. Returns the index of their range. `flags` is
-/// [`UNREADABLE`] or 0.
+/// A read that has returned.
+pub struct Read {
+    /// The file.
+    pub file: FileNumber,
+    /// How many bytes it has read, into all its buffers.
+    pub bytes: u64,
+    /// How long it took, ns.
+    pub ns: u64,
+    /// [`UNREADABLE`] or 0.
+    pub flags: u32,
+}
+
+/// A read has filled this memory. Returns the index of its range.
 #[inline(always)]
-pub fn fill(memory: &mut Memory, file: FileNumber, bounds: (u64, u64), ns: u64, flags: u32) -> u32 {
-    let (start, end) = bounds;
-    let index = memory::fill_range(memory, file, start, end) as u32;
+pub fn fill(memory: &mut Memory, start: u64, end: u64, read: Read) -> u32 {
+    let index = memory::fill_range(memory, read.file, start, end) as u32;
     if memory.given_up != 0 {
         memory.given_up = 0;
         count_loss(Loss::ForgottenBuffer);
     }
-    let number = memory.next_read() | flags;
+    let number = memory.next_read() | read.flags;
+    let length = end.wrapping_sub(start);
     if let Some(range) = memory.range(index) {
-        note_read(range, start, end.wrapping_sub(start), number, ns);
+        note_read(range, start, length, number, read.ns);
+        if length != read.bytes {
+            // It would count once for each of its buffers.
+            range.filled_to = 0;
+        }
     }
     index
 }
@@ -63,7 +78,7 @@ pub extern "C" fn note_read(
 }
 
 /// Adds the files that these bytes came from to the origins of the call, which writes to `output`.
-/// Returns how many of the bytes came from files. `flags` is as in [`fill`].
+/// Returns how many of the bytes came from files. `flags` is as in [`Read`].
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn credit(

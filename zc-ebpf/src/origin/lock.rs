@@ -1,6 +1,6 @@
 //! The lock of a [`SharedMemory`].
 
-use zc_ebpf::{Loss, Memory, SharedMemory, Task, origin::memory};
+use zc_ebpf::{Loss, Memory, SharedMemory, Task};
 
 use crate::{
     kernel::{entries::exchange, helpers::repeat},
@@ -91,7 +91,7 @@ fn forget_stale(shared: *mut SharedMemory) {
     // SAFETY: as above.
     if unsafe { is_stale.read_volatile() } != 0 && exchange(is_stale, 0) != 0 {
         // SAFETY: as above.
-        memory::forget_all(unsafe { &raw mut (*shared).memory });
+        unsafe { (*shared).memory.forget() };
     }
 }
 

@@ -24,7 +24,7 @@ pub const ORIGINS: usize = 8;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// How many ranges were ever in use: those from this index on are empty.
+    /// How many ranges may be in use: those from this index on are not.
     pub used: u32,
     /// The range that is given up next.
     next: u32,
@@ -83,7 +83,14 @@ impl Memory {
         self.reads & (u32::MAX >> 1)
     }
 
-    /// Whether the range of this index was never used, nor any after it. Volatile, so that the
+    /// Forgets all ranges, because something was written into this address space at an unknown
+    /// place.
+    #[inline(always)]
+    pub const fn forget(&mut self) {
+        self.used = 0;
+    }
+
+    /// Whether the range of this index is not in use, nor any after it. Volatile, so that the
     /// compiler does not keep the number, of which the verifier would follow every value.
     #[inline(always)]
     pub fn is_unused(&self, index: u32) -> bool {
@@ -165,15 +172,16 @@ pub extern "C" fn fill_range(memory: *mut Memory, file: FileNumber, start: u64, 
         return 0;
     };
     remove(memory, file, start, end);
-    let index = if memory.found < RANGES as u32 {
+    let is_found = memory.found < RANGES as u32;
+    let index = if is_found {
         memory.found.into()
     } else {
         free_place(memory)
     };
     if let Some(range) = memory.ranges.get_mut(index as usize) {
-        if range.is_continued_at(file, start) {
+        if is_found && range.is_continued_at(file, start) {
             range.end = end;
-        } else if !range.is_refilled_by(file, start, end) {
+        } else if !is_found || !range.is_refilled_by(file, start, end) {
             *range = Range {
                 start,
                 end,
@@ -269,24 +277,6 @@ extern "C" fn make_way(
         memory.rest = range.rest_from(end);
     }
     range.cut(start, end);
-    0
-}
-
-/// Forgets all ranges, because something was written into this address space at an unknown place.
-/// The result means nothing.
-#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
-#[inline(never)]
-pub extern "C" fn forget_all(memory: *mut Memory) -> u32 {
-    let Some(memory) = argument(memory) else {
-        return 0;
-    };
-    for range in &mut memory.ranges {
-        for bound in [&mut range.start, &mut range.end] {
-            // SAFETY: a field of its own. Volatile so that the compiler does not call `memset`
-            // instead, which would take more stack.
-            unsafe { core::ptr::write_volatile(bound, 0) };
-        }
-    }
     0
 }
 

@@ -134,13 +134,13 @@ impl Range {
 
     /// Whether a read of `file` into this memory leaves the range as large as it is.
     #[inline(always)]
-    pub const fn is_refilled_by(&self, file: FileNumber, start: u64, end: u64) -> bool {
+    pub(super) const fn is_refilled_by(&self, file: FileNumber, start: u64, end: u64) -> bool {
         self.file == file && self.start <= start && end <= self.end
     }
 
     /// Whether bytes of `file` that begin here continue the range.
     #[inline(always)]
-    pub const fn is_continued_at(&self, file: FileNumber, start: u64) -> bool {
+    pub(super) const fn is_continued_at(&self, file: FileNumber, start: u64) -> bool {
         self.file == file && self.end == start && self.start < start
     }
 
@@ -211,14 +211,14 @@ impl Range {
 
     /// Whether these bytes are in the middle of it.
     #[inline(always)]
-    pub const fn is_divided_by(&self, start: u64, end: u64) -> bool {
+    pub(super) const fn is_divided_by(&self, start: u64, end: u64) -> bool {
         self.start < start && end < self.end
     }
 
     /// What of it begins here. Which reads filled that is not known: they are counted with what is
     /// before it.
     #[inline(always)]
-    pub const fn rest_from(&self, start: u64) -> Self {
+    pub(super) const fn rest_from(&self, start: u64) -> Self {
         Self {
             start,
             filled_to: 0,
@@ -228,7 +228,7 @@ impl Range {
 
     /// Removes these bytes from the range, and what is behind them, unless they are its first ones.
     #[inline(always)]
-    pub const fn cut(&mut self, start: u64, end: u64) {
+    pub(super) const fn cut(&mut self, start: u64, end: u64) {
         if self.start >= end || self.end <= start {
             return;
         }
@@ -237,7 +237,7 @@ impl Range {
         } else if end < self.end {
             self.start = end;
         } else {
-            (self.start, self.end) = (0, 0);
+            self.end = 0;
         }
     }
 }

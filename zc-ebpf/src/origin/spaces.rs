@@ -100,7 +100,7 @@ extern "C" fn take_free(round: u64, search: &mut Search) -> i64 {
         }
         (*shared).lock = 0;
         (*shared).is_stale = 0;
-        memory::forget_all(&raw mut (*shared).memory);
+        (*shared).memory.forget();
         exchange(&raw mut (*shared).space, search.space.into());
     }
     search.found = index & (MEMORY_COUNT - 1);
@@ -139,7 +139,7 @@ pub extern "C" fn forget(space: u32) -> u32 {
     if let Some(shared) = memory_of(space, false)
         && let Some(memory) = lock(shared, true)
     {
-        memory::forget_all(memory);
+        memory.forget();
         unlock(shared);
     }
     0

@@ -14,7 +14,7 @@ use std::{
 };
 
 use super::{
-    memory::{Memory, ORIGINS, RANGES, fill_range, forget_all, remove},
+    memory::{Memory, ORIGINS, RANGES, fill_range, remove},
     range::{Word, common_length, common_part},
 };
 use crate::{FileNumber, Fills, How, Origin};
@@ -78,7 +78,7 @@ impl Space {
     /// A write to `output` of these bytes: the origins of its bytes.
     fn write_to(&mut self, output: FileNumber, start: u64, length: u64) -> Vec<Origin> {
         (self.memory.origins_used, self.memory.origins_lost) = (0, 0);
-        for index in 0..RANGES as u32 {
+        for index in 0..self.memory.used {
             let range = *self.memory.range(index).expect("a range");
             let (from, to) = common_part(start, start + length, range.start, range.end);
             if from >= to {
@@ -136,7 +136,7 @@ fn a_memory_can_be_forgotten() {
     let mut space = Space::new();
     space.read(A, 100, 50);
     space.read(B, 200, 50);
-    forget_all(&raw mut space.memory);
+    space.memory.forget();
     assert_eq!(space.write(0, 400), []);
     space.read(A, 100, 50);
     assert_eq!(space.write(0, 400), [(A, How::BUFFER, 50)]);
@@ -474,11 +474,10 @@ fn note_forgotten(before: &Memory, after: &Memory, is_forgotten: &mut [bool]) {
     if before.given_up == after.given_up {
         return;
     }
-    for range in &before.ranges {
-        is_forgotten[range.start as usize..range.end as usize].fill(true);
-    }
-    for range in &after.ranges {
-        is_forgotten[range.start as usize..range.end as usize].fill(false);
+    for (memory, is_gone) in [(before, true), (after, false)] {
+        for range in memory.ranges.iter().filter(|range| range.end != 0) {
+            is_forgotten[range.start as usize..range.end as usize].fill(is_gone);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     world::{
         EndpointId,
         Kind::{self, Destination, Pipe, Source, Stream},
-        Place,
+        Place, WritesBy,
     },
 };
 
@@ -246,7 +246,8 @@ impl Program {
         let lent = self.call(actor, "vmsplice", &words, call);
         if let Some(lent) = usize::try_from(lent).ok().filter(|lent| *lent > 0) {
             let thread = (self.process_of(actor), actor);
-            self.world.write(thread, (pipe, None), &pieces, lent, true);
+            self.world
+                .write(thread, (pipe, None), &pieces, lent, WritesBy::Loan);
         }
         let queued = self.world.endpoints[pipe].queue.len();
         if queued > 0 && !rng.one_in(4) {

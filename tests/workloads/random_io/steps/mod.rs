@@ -13,7 +13,7 @@ use crate::{
     program::{ARENA, ARENA_BYTES, MAPPING_DISTANCE, MAPPINGS, Program, kernel_result},
     world::{
         Kind::{Destination, Source},
-        Take,
+        Take, WritesBy,
     },
 };
 
@@ -233,7 +233,8 @@ impl Program {
         if let Ok(written) = usize::try_from(written) {
             let place = (to, None);
             let thread = (self.process_of(actor), actor);
-            self.world.write(thread, place, &[LAST], written, false);
+            self.world
+                .write(thread, place, &[LAST], written, WritesBy::Call);
         }
     }
 

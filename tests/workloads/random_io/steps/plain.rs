@@ -11,7 +11,7 @@ use crate::{
     world::{
         Endpoint, EndpointId,
         Kind::{Datagram, Destination, Pipe, Source, Stream},
-        Take,
+        Take, WritesBy,
     },
 };
 
@@ -283,14 +283,14 @@ impl Program {
         let length = self.world.endpoints[endpoint].bytes.len();
         let at = at.unwrap_or_else(|| rng.below(length + 1));
         let at = self.named_offset(rng, name, endpoint, at);
+        let Some(read) = self.plain_call(actor, name, endpoint, pieces, at) else {
+            return 0;
+        };
         if matches!(name, "recvmmsg" | "vmsplice_out") {
             // zctrace does not look where these put their bytes.
             let process = self.process_of(actor);
             self.world.spaces[process].is_forgetful = true;
         }
-        let Some(read) = self.plain_call(actor, name, endpoint, pieces, at) else {
-            return 0;
-        };
         let take = if name.starts_with("peek") {
             Take::Peek
         } else {
@@ -321,8 +321,13 @@ impl Program {
             return 0;
         };
         let thread = (self.process_of(actor), actor);
+        let by = match name {
+            "sendmmsg" => WritesBy::Messages,
+            _ if name.starts_with("ring") => WritesBy::Ring,
+            _ => WritesBy::Call,
+        };
         self.world
-            .write(thread, (endpoint, at), pieces, written, false);
+            .write(thread, (endpoint, at), pieces, written, by);
         written
     }
 }

@@ -159,11 +159,11 @@ extern "C" fn exchange(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     let Some(memory) = lock_for(task, shared, intent != intent::CREDIT) else {
         return 0;
     };
-    let (element, count) = buffers(task);
+    let (vector, count) = buffers(task);
     let mut buffers = Buffers {
         task,
         memory,
-        element,
+        vector,
         left: bytes,
         intent,
         reserved: 0,
@@ -205,8 +205,8 @@ extern "C" fn settle(task: *mut Task, memory: *mut Memory) -> u32 {
 struct Buffers<'m> {
     task: &'m mut Task,
     memory: &'m mut Memory,
-    /// The address of the next element of the vector. 0: there is no vector but a single buffer.
-    element: u64,
+    /// The address of the vector. 0: there is no vector but a single buffer.
+    vector: u64,
     /// How many bytes are left.
     left: u64,
     intent: u32,
@@ -214,16 +214,16 @@ struct Buffers<'m> {
 }
 
 /// One round of the loop: carries out the [`intent`] for the next buffer. Returns 1 to end it.
-extern "C" fn exchange_buffer(_index: u64, buffers: &mut Buffers<'_>) -> i64 {
+extern "C" fn exchange_buffer(index: u64, buffers: &mut Buffers<'_>) -> i64 {
     let Buffers {
         task,
         memory,
-        element,
+        vector,
         left,
         intent,
         ..
     } = buffers;
-    let (start, length) = piece_at(task, *element, *left);
+    let (start, length) = piece_at(task, *vector, index, *left);
     let end = start.saturating_add(length);
     match *intent {
         _ if length == 0 => {}
@@ -253,7 +253,6 @@ extern "C" fn exchange_buffer(_index: u64, buffers: &mut Buffers<'_>) -> i64 {
             }
         }
     }
-    *element = element.wrapping_add(2 * word_bytes(task));
     *left -= length;
     i64::from(*left == 0)
 }
@@ -275,13 +274,17 @@ pub fn word_bytes(task: &Task) -> u64 {
     if task.compat == 0 { 8 } else { 4 }
 }
 
-/// Where the buffer of the element at this address begins, and how many of the `left` bytes are in
-/// it. 0: there is no vector but a single buffer, which has all bytes that are left.
+/// Where the buffer of the element of this `index` begins, and how many of the `left` bytes are in
+/// it. If `vector` is 0, there is a single buffer, which has all bytes that are left.
+///
+/// The address is made from the index: of one that grows by each round, the verifier of 6.12 follows
+/// every value.
 #[inline(always)]
-fn piece_at(task: &Task, element: u64, left: u64) -> (u64, u64) {
-    if element == 0 {
+fn piece_at(task: &Task, vector: u64, index: u64, left: u64) -> (u64, u64) {
+    if vector == 0 {
         return (untagged(task.arguments.get(1)), left);
     }
+    let element = vector.wrapping_add(index.wrapping_mul(2 * word_bytes(task)));
     let length = word_or_zero(element.wrapping_add(word_bytes(task)), task.compat);
     (
         untagged(word_or_zero(element, task.compat)),

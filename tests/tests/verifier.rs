@@ -183,7 +183,7 @@ struct Load {
 
 /// The verifier's own figures of a program.
 #[derive(Debug, PartialEq, Eq)]
-struct Figures {
+struct VerifierFigures {
     /// The stack of each function, in bytes, in the order of the functions in the program.
     pub frames: Vec<u32>,
     /// How many instructions the verifier has processed, over all paths.
@@ -199,12 +199,12 @@ impl Load {
 
     /// The figures in the verifier's log (`print_verification_stats` of the kernel's
     /// `kernel/bpf/verifier.c`).
-    fn figures(&self) -> Option<Figures> {
+    fn figures(&self) -> Option<VerifierFigures> {
         let mut lines = self.log.lines();
         let processed = lines.find_map(|line| line.strip_prefix("processed "))?;
         let processed = processed.split(' ').next()?.parse().ok()?;
         let frames = self.frames()?;
-        Some(Figures { frames, processed })
+        Some(VerifierFigures { frames, processed })
     }
 
     /// The frames. 7.3 logs a line for each function, older kernels one line for all.
@@ -237,7 +237,7 @@ fn loads_of(mut zctrace: Command) -> Vec<Load> {
         .read(true)
         .write(true)
         .open(format!("/proc/{pid}/mem"));
-    let mut tracer = Tracer {
+    let mut tracer = LoadTracer {
         memory: memory.expect("the memory of what is traced"),
         pending: HashMap::new(),
         loads: Vec::new(),
@@ -272,14 +272,14 @@ fn loads_of(mut zctrace: Command) -> Vec<Load> {
     }
 }
 
-struct Tracer {
+struct LoadTracer {
     memory: File,
     /// The loads under way, by task, each with the address of its log.
     pending: HashMap<Pid, (Load, u64)>,
     loads: Vec<Load>,
 }
 
-impl Tracer {
+impl LoadTracer {
     /// Handles a task that enters or leaves a call.
     fn call(&mut self, task: Pid) {
         let info = syscall_info(task);
@@ -365,14 +365,20 @@ fn figures_are_read_from_a_verifier_log() {
     let log = "verification time 339530 usec\nstack depth 264+48+0\n\
                processed 15688 insns (limit 1000000) max_states_per_insn 6 total_states 806 peak_states 653 mark_read 26\n";
     let (frames, processed) = (vec![264, 48, 0], 15_688);
-    assert_eq!(load(log).figures(), Some(Figures { frames, processed }));
+    assert_eq!(
+        load(log).figures(),
+        Some(VerifierFigures { frames, processed })
+    );
     // Linux 7.3.
     let log = "verification time 1384453 usec\nstack depth max 160\n\
                subprog 0 (ring_complete) main insns_self 1254 insns_total 1418 stack 152\n\
                subprog 1 (unknown_completed) static insns_self 164 insns_total 164 stack 32\n\
                processed 18424 insns (limit 1000000) max_states_per_insn 17 total_states 4869 peak_states 1322 mark_read 0\n";
     let (frames, processed) = (vec![152, 32], 18_424);
-    assert_eq!(load(log).figures(), Some(Figures { frames, processed }));
+    assert_eq!(
+        load(log).figures(),
+        Some(VerifierFigures { frames, processed })
+    );
     assert_eq!(load("").figures(), None);
     assert_eq!(load("stack depth 8+x\nprocessed 1 insns").figures(), None);
     assert!(load("").is_of("sched_process_exec", 15));

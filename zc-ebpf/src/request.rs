@@ -107,7 +107,7 @@ const UNREADABLE: u64 = u64::MAX;
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn sum_of_lengths(base: u64, count: u32, compat: u32) -> u64 {
-    let mut sum = Sum {
+    let mut sum = LengthSum {
         base,
         bytes: 0,
         compat,
@@ -123,7 +123,7 @@ extern "C" fn sum_of_lengths(base: u64, count: u32, compat: u32) -> u64 {
 
 /// What the rounds of the loop share.
 #[repr(C)]
-struct Sum {
+struct LengthSum {
     base: u64,
     bytes: u64,
     compat: u32,
@@ -131,7 +131,7 @@ struct Sum {
 }
 
 /// One round of the loop: adds the length of an element. Returns 1 to end the loop.
-extern "C" fn add_element(index: u64, sum: &mut Sum) -> i64 {
+extern "C" fn add_element(index: u64, sum: &mut LengthSum) -> i64 {
     let compat = sum.compat != 0;
     let length = word(
         sum.base.wrapping_add(if compat {

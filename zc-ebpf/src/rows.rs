@@ -15,7 +15,7 @@ use crate::{
 /// A call's place in the maps. Only its own task writes a row, except for those of `io_uring`
 /// operations. Programs remove nothing, and user space removes only what belongs to an earlier
 /// epoch: a program reads the epoch each time, and nothing of a place is kept after it ends.
-pub struct Place {
+pub struct RowPlace {
     /// Its row.
     pub row: &'static mut Row,
     /// The count of its errno. `None` if it has no errno, or if there is no room for the count.
@@ -28,14 +28,14 @@ pub struct Place {
 /// The maps of calls with and without files share this code. So the kernel does not write out
 /// look-ups for each of them.
 #[inline(always)]
-pub fn place(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<Place> {
+pub fn place(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<RowPlace> {
     place_with(near, serial, call, ends, errno)
 }
 
 /// As [`place`], for an operation of `io_uring`. These are not in [`NEAR_ROWS`]: few processes have
 /// them, so the kernel need not check the code for that.
 #[inline(always)]
-pub fn place_of_operation(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<Place> {
+pub fn place_of_operation(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<RowPlace> {
     place_with(|_| None, serial, call, ends, errno)
 }
 
@@ -46,7 +46,7 @@ fn place_with(
     call: CallId,
     ends: Ends,
     errno: u32,
-) -> Option<Place> {
+) -> Option<RowPlace> {
     let call = call | epoch();
     let has_files = !ends.is_none();
     let (rows, errnos) = if has_files {
@@ -82,7 +82,7 @@ fn place_with(
     if has_files && lacks_errno {
         None
     } else {
-        Some(Place { row, errno: count })
+        Some(RowPlace { row, errno: count })
     }
 }
 

@@ -94,7 +94,7 @@ const PAGE_SHIFT: u64 = 12;
 #[inline(always)]
 fn page_of_task(address: u64) -> u64 {
     let current = TypedPtr::current_task();
-    let registers = Registers::of(current).pointer().lower_half();
+    let registers = Registers::of_task(current).pointer().lower_half();
     let stack = |task| fields::probe_or_zero::<u64>(task, offset_of_field!(task_stack));
     let distance = registers.wrapping_sub(stack(current.address()));
     let page = stack(address as KernelPtr).wrapping_add(distance);

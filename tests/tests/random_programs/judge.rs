@@ -13,7 +13,7 @@ const LEAST_OF_TOTALS: u64 = 4096;
 
 /// A false statement.
 #[derive(Debug, Clone)]
-pub(super) struct Failure {
+pub(super) struct FalseStatement {
     /// What kind of statement it is.
     pub(super) class: String,
     /// The seed and the theme of the program.
@@ -27,7 +27,7 @@ pub(super) struct Failure {
 pub(super) struct Judged {
     /// By kind of statement: how many, and their bytes.
     statements: BTreeMap<String, [u64; 2]>,
-    pub(super) failures: Vec<Failure>,
+    pub(super) failures: Vec<FalseStatement>,
 }
 
 impl Judged {
@@ -83,7 +83,7 @@ fn how(api: Api, evidence: Evidence) -> &'static str {
 
 /// A statement about one process: so many bytes went from one file to another.
 #[derive(Debug, Clone, PartialEq)]
-struct Step {
+struct StatedStep {
     pid: u32,
     from: String,
     to: String,
@@ -93,7 +93,7 @@ struct Step {
     calls: Option<u64>,
 }
 
-impl Step {
+impl StatedStep {
     fn of_hop(hop: &Hop) -> Self {
         Self {
             pid: hop.pid,
@@ -125,14 +125,14 @@ impl Step {
 }
 
 /// The truth of one program.
-struct Known<'a> {
+struct KnownProgram<'a> {
     truth: &'a Truth,
     /// What all its processes wrote to a file, and took out of it.
     written: BTreeMap<&'a str, u64>,
     taken: BTreeMap<&'a str, u64>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> KnownProgram<'a> {
     fn new(truth: &'a Truth) -> Self {
         let (mut written, mut taken) = (BTreeMap::new(), BTreeMap::new());
         for used in &truth.written {
@@ -151,7 +151,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    fn of(&self) -> (u64, usize) {
+    fn seed_and_theme(&self) -> (u64, usize) {
         (self.truth.seed, self.truth.theme)
     }
 
@@ -188,11 +188,11 @@ impl<'a> Known<'a> {
 /// Judges everything that a report states about these programs.
 pub(super) fn judge(report: &Report, truths: &[Truth]) -> Judged {
     let mut judged = Judged::default();
-    let all: Vec<Known> = truths.iter().map(Known::new).collect();
+    let all: Vec<KnownProgram> = truths.iter().map(KnownProgram::new).collect();
     let of_pid = |pid| all.iter().find(|known| known.truth.pids.contains(&pid));
     for process in &report.processes {
         if let Some(known) = of_pid(process.pid) {
-            let mut of_process = OfProcess::new(process, report, known);
+            let mut of_process = ProcessJudge::new(process, report, known);
             of_process.judge_moves();
             of_process.judge_calls();
             of_process.judge_totals();
@@ -211,17 +211,17 @@ pub(super) fn judge(report: &Report, truths: &[Truth]) -> Judged {
 }
 
 impl Judged {
-    fn fail(&mut self, class: impl Into<String>, known: &Known<'_>, text: String) {
-        self.failures.push(Failure {
+    fn fail(&mut self, class: impl Into<String>, known: &KnownProgram<'_>, text: String) {
+        self.failures.push(FalseStatement {
             class: class.into(),
-            of: known.of(),
+            of: known.seed_and_theme(),
             text,
         });
     }
 
     /// Rules 7 and 8: the bytes of a transfer with hops.
-    fn judge_hops(&mut self, one: &Transfer, known: &Known<'_>) {
-        let steps = Step::of_transfer(one);
+    fn judge_hops(&mut self, one: &Transfer, known: &KnownProgram<'_>) {
+        let steps = StatedStep::of_transfer(one);
         let kind = if one.crosses_processes() {
             "chain"
         } else {
@@ -248,18 +248,18 @@ impl Judged {
     }
 
     /// Rule 8: a file's bytes that went on through a conduit are in a chain.
-    fn judge_missing_chains(&mut self, report: &Report, all: &[Known<'_>]) {
+    fn judge_missing_chains(&mut self, report: &Report, all: &[KnownProgram<'_>]) {
         let within = report.transfers.iter().filter(|one| one.pids.len() == 1);
-        let steps: Vec<(&Transfer, Step)> = within
+        let steps: Vec<(&Transfer, StatedStep)> = within
             .flat_map(|one| {
-                Step::of_transfer(one)
+                StatedStep::of_transfer(one)
                     .into_iter()
                     .map(move |step| (one, step))
             })
             .filter(|(_, step)| step.how != "tee" && step.bytes > 0)
             .collect();
         for known in all {
-            let is_known = |step: &Step| known.truth.pids.contains(&step.pid);
+            let is_known = |step: &StatedStep| known.truth.pids.contains(&step.pid);
             let of_program = || steps.iter().filter(|(_, step)| is_known(step));
             for (first, into) in of_program().filter(|(_, step)| !step.from.starts_with("ino:")) {
                 let outlet = known.outlet(&into.to);
@@ -278,7 +278,7 @@ impl Judged {
 }
 
 /// How many bytes went all the way by these steps, or why that cannot be said.
-fn bytes_through(steps: &[Step], known: &Known<'_>) -> Result<u64, String> {
+fn bytes_through(steps: &[StatedStep], known: &KnownProgram<'_>) -> Result<u64, String> {
     let mut bytes = steps[0].bytes;
     for pair in steps.windows(2) {
         let [into, out] = pair else { unreachable!() };
@@ -300,26 +300,26 @@ fn bytes_through(steps: &[Step], known: &Known<'_>) -> Result<u64, String> {
 }
 
 /// What is stated about one process.
-struct OfProcess<'a> {
+struct ProcessJudge<'a> {
     process: &'a Process,
-    known: &'a Known<'a>,
+    known: &'a KnownProgram<'a>,
     sees_memory: bool,
     /// Whether the report says that some mappings could not be looked up, or that buffers were
     /// forgotten.
     has_forgotten: bool,
-    steps: Vec<Step>,
+    steps: Vec<StatedStep>,
     judged: Judged,
 }
 
-impl<'a> OfProcess<'a> {
-    fn new(process: &'a Process, report: &Report, known: &'a Known<'a>) -> Self {
+impl<'a> ProcessJudge<'a> {
+    fn new(process: &'a Process, report: &Report, known: &'a KnownProgram<'a>) -> Self {
         let transfers = report.transfers_of(process);
         Self {
             process,
             known,
             sees_memory: report.backend == "ebpf",
             has_forgotten: report.losses.contains_key("forgotten_buffers"),
-            steps: transfers.flat_map(Step::of_transfer).collect(),
+            steps: transfers.flat_map(StatedStep::of_transfer).collect(),
             judged: Judged::default(),
         }
     }
@@ -463,7 +463,7 @@ impl<'a> OfProcess<'a> {
     /// Rule 6.
     fn judge_totals(&mut self) {
         let [read, written] = [true, false].map(|is_read| self.rests(is_read));
-        let by_totals: Vec<Step> = self
+        let by_totals: Vec<StatedStep> = self
             .steps
             .iter()
             .filter(|step| step.how == "totals")

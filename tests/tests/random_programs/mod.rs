@@ -18,7 +18,7 @@ use std::{
 use zc_tests::truth::{Truth, make_sources};
 use zctrace::report::Report;
 
-use self::judge::{Failure, Judged, judge};
+use self::judge::{FalseStatement, Judged, judge};
 use crate::harness::{Program, TestDir, Zctrace, program, zctrace};
 
 /// How many programs run under each backend by default.
@@ -33,7 +33,7 @@ const STEPS: usize = 20;
 
 /// The programs of one test.
 #[derive(Clone)]
-struct Plan {
+struct ProgramPlan {
     backend: &'static str,
     seed: u64,
     steps: usize,
@@ -50,7 +50,7 @@ fn setting<T: FromStr>(name: &str, otherwise: T) -> T {
     })
 }
 
-impl Plan {
+impl ProgramPlan {
     /// `without` names the steps that the backend cannot see.
     fn new(backend: &'static str, without: &[&str]) -> Self {
         let more = setting("ZC_RANDOM_WITHOUT", String::new());
@@ -143,8 +143,8 @@ impl Plan {
     }
 
     /// Fails with the smallest program of each class of failures, if there are any.
-    fn explain(&self, failures: &[Failure]) {
-        let mut classes: BTreeMap<&str, Vec<&Failure>> = BTreeMap::new();
+    fn explain(&self, failures: &[FalseStatement]) {
+        let mut classes: BTreeMap<&str, Vec<&FalseStatement>> = BTreeMap::new();
         for failure in failures {
             classes.entry(&failure.class).or_default().push(failure);
         }
@@ -168,13 +168,13 @@ impl Plan {
 fn statements_under_ebpf_are_true() {
     // It forgets the whole memory of its process.
     let limits = ["process_vm_readv"];
-    Plan::new("ebpf", &limits).run();
+    ProgramPlan::new("ebpf", &limits).run();
 }
 
 #[test]
 fn statements_under_strace_are_true() {
     // strace sees no operations of rings, and takes a `vmsplice` out of a pipe for one into it.
-    Plan::new("strace", &["rings", "vmsplice_out"]).run();
+    ProgramPlan::new("strace", &["rings", "vmsplice_out"]).run();
 }
 
 /// How many programs are tried for each class of failure. Some fail only sometimes, or only
@@ -209,7 +209,7 @@ fn folded(words: &[String]) -> Vec<String> {
 type Shape = (usize, Vec<usize>);
 
 /// The smallest program found, in words.
-fn smallest(plan: &Plan, failures: &[&Failure]) -> String {
+fn smallest(plan: &ProgramPlan, failures: &[&FalseStatement]) -> String {
     for failure in failures.iter().take(CANDIDATES) {
         let fails = |shape: &Shape| alone(plan, failure, shape).is_some();
         if !fails(&(plan.steps, Vec::new())) {
@@ -261,7 +261,11 @@ fn words((seed, theme): (u64, usize), (steps, skipped): &Shape) -> Vec<String> {
 
 /// The false statements of this class about a program that runs alone, and its truth. `None` if
 /// there are none.
-fn alone(plan: &Plan, failure: &Failure, shape: &Shape) -> Option<(Vec<String>, Truth)> {
+fn alone(
+    plan: &ProgramPlan,
+    failure: &FalseStatement,
+    shape: &Shape,
+) -> Option<(Vec<String>, Truth)> {
     let (report, mut truths) = plan.trace(&words(failure.of, shape), std::iter::once(0));
     let failures = judge(&report, &truths)
         .failures

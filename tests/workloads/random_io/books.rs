@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use zc_tests::truth::{BUFFER, MAPPING, Moved, SEQUENCE, Sums, Truth, Used};
 
 use crate::{
-    memory::{ANY_VALUE, Cell, Origin},
+    memory::{ANY_VALUE, ByteOrigin, Cell},
     world::EndpointId,
 };
 
@@ -17,7 +17,7 @@ const SHOWN: usize = 16;
 
 /// What a thread has read last.
 #[derive(Debug)]
-struct LastRead {
+struct ThreadRead {
     endpoint: EndpointId,
     bytes: usize,
     shown: Vec<u16>,
@@ -31,7 +31,7 @@ pub(crate) struct Books {
     read: BTreeMap<(Process, EndpointId), [u64; 2]>,
     twice: BTreeSet<(Process, EndpointId, EndpointId)>,
     /// By thread. After it has peeked at something, that, and what it read before.
-    last_reads: BTreeMap<usize, Vec<LastRead>>,
+    last_reads: BTreeMap<usize, Vec<ThreadRead>>,
 }
 
 /// Counts a call that moved this many bytes.
@@ -69,7 +69,7 @@ impl Books {
         if !is_peek {
             last.clear();
         }
-        last.push(LastRead {
+        last.push(ThreadRead {
             endpoint: from,
             bytes,
             shown: shown(values),
@@ -104,9 +104,9 @@ impl Books {
         for run in cells.chunk_by(|one, other| one.fill == other.fill) {
             let fill = run[0].fill;
             let from = match fill.origin {
-                Origin::Read(from) => (from, BUFFER),
-                Origin::Mapping(from) => (from, MAPPING),
-                Origin::NoFile => continue,
+                ByteOrigin::Read(from) => (from, BUFFER),
+                ByteOrigin::Mapping(from) => (from, MAPPING),
+                ByteOrigin::NoFile => continue,
             };
             let (sums, is_touched) = of_call.entry(from).or_default();
             let bytes = run.len() as u64;

@@ -32,7 +32,7 @@ use zc_tests::{
     truth::{Truth, make_sources},
 };
 
-use crate::program::{Options, Program};
+use crate::program::{ProgramOptions, RandomProgram};
 
 /// After how many seconds a program that hangs is ended, on a machine of usual speed.
 const LIMIT: u32 = 30;
@@ -66,11 +66,11 @@ fn run() -> Result<()> {
             &options,
         ),
         ["one", seed, number, steps] => {
-            let mut all = Options {
+            let mut all = ProgramOptions {
                 seed: seed.parse()?,
                 number: number.parse()?,
                 steps: steps.parse()?,
-                ..Options::default()
+                ..ProgramOptions::default()
             };
             for option in &options {
                 match option.split_once('=') {
@@ -111,7 +111,7 @@ fn batch(seed: u64, first: u64, count: u64, steps: &str, options: &[String]) -> 
 }
 
 /// Runs one program, and writes its record.
-fn one(options: Options) -> Result<()> {
+fn one(options: ProgramOptions) -> Result<()> {
     end_in_time();
     let number = options.number;
     let mut program = setup::program(options)?;
@@ -134,7 +134,7 @@ fn one(options: Options) -> Result<()> {
     Ok(())
 }
 
-fn truth(program: &Program) -> Truth {
+fn truth(program: &RandomProgram) -> Truth {
     let world = &program.world;
     let names: Vec<String> = world
         .endpoints

@@ -14,7 +14,7 @@ const MOST_ELEMENTS: usize = 16;
 
 /// Where the bytes came from that a call put into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum ByteOrigin {
     /// No file, or nobody has put anything there.
     NoFile,
     /// A read of this file.
@@ -25,8 +25,8 @@ pub(crate) enum Origin {
 
 /// The call that filled memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fill {
-    pub(crate) origin: Origin,
+pub(crate) struct MemoryFill {
+    pub(crate) origin: ByteOrigin,
     /// The number of the call.
     pub(crate) number: u32,
     /// Whether zctrace must know it.
@@ -37,7 +37,7 @@ pub(crate) struct Fill {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cell {
     pub(crate) value: u16,
-    pub(crate) fill: Fill,
+    pub(crate) fill: MemoryFill,
     /// Its value when the call filled it.
     filled: u16,
     /// Whether the program stored something there since.
@@ -48,7 +48,7 @@ pub(crate) struct Cell {
 
 impl Cell {
     /// A byte that a call has put into memory.
-    fn filled(value: u16, fill: Fill) -> Self {
+    fn filled(value: u16, fill: MemoryFill) -> Self {
         Self {
             value,
             fill,
@@ -68,8 +68,8 @@ impl Cell {
 /// A byte that was always zero.
 const ZERO: Cell = Cell {
     value: 0,
-    fill: Fill {
-        origin: Origin::NoFile,
+    fill: MemoryFill {
+        origin: ByteOrigin::NoFile,
         number: 0,
         is_seen: true,
     },
@@ -101,8 +101,8 @@ impl Region {
     /// A new private mapping of a file, with zeroes to the end of the last page.
     pub(crate) fn mapping(start: usize, length: usize, from: EndpointId, bytes: &[u16]) -> Self {
         let mut region = Self::zeroes(start, length);
-        let fill = Fill {
-            origin: Origin::Mapping(from),
+        let fill = MemoryFill {
+            origin: ByteOrigin::Mapping(from),
             ..ZERO.fill
         };
         for (cell, &value) in region.cells.iter_mut().zip(bytes) {
@@ -114,24 +114,24 @@ impl Region {
 
 /// A range of memory in one region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct MemoryPiece {
     pub(crate) region: usize,
     pub(crate) offset: usize,
     pub(crate) length: usize,
 }
 
 /// The parts of these pieces that a call uses that moves this many bytes.
-fn used(pieces: &[Piece], bytes: usize) -> impl Iterator<Item = Piece> {
+fn used(pieces: &[MemoryPiece], bytes: usize) -> impl Iterator<Item = MemoryPiece> {
     pieces.iter().scan(bytes, |left, piece| {
         let length = piece.length.min(*left);
         *left -= length;
-        Some(Piece { length, ..*piece })
+        Some(MemoryPiece { length, ..*piece })
     })
 }
 
 /// The memory of a process: the first region is plain memory, the others are mappings.
 #[derive(Debug, Clone)]
-pub(crate) struct Space {
+pub(crate) struct AddressSpace {
     pub(crate) regions: Vec<Region>,
     /// The ranges that calls have filled, as their ends; they do not overlap.
     ranges: Vec<[usize; 2]>,
@@ -139,7 +139,7 @@ pub(crate) struct Space {
     pub(crate) is_forgetful: bool,
 }
 
-impl Space {
+impl AddressSpace {
     pub(crate) fn new(memory: Region) -> Self {
         Self {
             regions: vec![memory],
@@ -157,32 +157,38 @@ impl Space {
             .iter_mut()
             .flat_map(|region| &mut region.cells)
         {
-            if let Origin::Read(_) = cell.fill.origin {
-                cell.fill.origin = Origin::NoFile;
+            if let ByteOrigin::Read(_) = cell.fill.origin {
+                cell.fill.origin = ByteOrigin::NoFile;
             }
         }
         child
     }
 
     /// The cells of a piece.
-    pub(crate) fn cells(&self, piece: Piece) -> &[Cell] {
+    pub(crate) fn cells(&self, piece: MemoryPiece) -> &[Cell] {
         &self.regions[piece.region].cells[piece.offset..piece.offset + piece.length]
     }
 
-    fn cells_mut(&mut self, piece: Piece) -> &mut [Cell] {
+    fn cells_mut(&mut self, piece: MemoryPiece) -> &mut [Cell] {
         &mut self.regions[piece.region].cells[piece.offset..piece.offset + piece.length]
     }
 
     /// The address of a piece.
-    pub(crate) fn address(&self, piece: Piece) -> usize {
+    pub(crate) fn address(&self, piece: MemoryPiece) -> usize {
         self.regions[piece.region].start + piece.offset
     }
 
     /// A call puts these bytes into these pieces, in order.
-    pub(crate) fn fill(&mut self, pieces: &[Piece], values: &[u16], origin: Origin, number: u32) {
+    pub(crate) fn fill(
+        &mut self,
+        pieces: &[MemoryPiece],
+        values: &[u16],
+        origin: ByteOrigin,
+        number: u32,
+    ) {
         let mut values = values.iter();
         for (index, piece) in used(pieces, values.len()).enumerate() {
-            let fill = Fill {
+            let fill = MemoryFill {
                 origin,
                 number,
                 is_seen: index < MOST_ELEMENTS,
@@ -199,7 +205,7 @@ impl Space {
     }
 
     /// Of a buffer that is filled anew, zctrace forgets what was written and lies behind.
-    fn forget_written_behind(&mut self, piece: Piece, origin: Origin) {
+    fn forget_written_behind(&mut self, piece: MemoryPiece, origin: ByteOrigin) {
         let end = piece.offset + piece.length;
         for cell in &mut self.regions[piece.region].cells[end..] {
             if cell.fill.origin != origin || cell.written_to == 0 {
@@ -210,7 +216,7 @@ impl Space {
     }
 
     /// Notes a range that was filled, in place of what was there.
-    fn note_range(&mut self, piece: Piece) {
+    fn note_range(&mut self, piece: MemoryPiece) {
         let start = self.address(piece);
         let end = start + piece.length;
         let outside = |[from, to]: [usize; 2]| [[from, to.min(start)], [from.max(end), to]];
@@ -223,7 +229,7 @@ impl Space {
     }
 
     /// The program stores these bytes in a piece.
-    pub(crate) fn store(&mut self, piece: Piece, values: &[u16]) {
+    pub(crate) fn store(&mut self, piece: MemoryPiece, values: &[u16]) {
         for (cell, &value) in self.cells_mut(piece).iter_mut().zip(values) {
             (cell.value, cell.is_stored) = (value, true);
         }
@@ -231,7 +237,12 @@ impl Space {
     }
 
     /// The bytes that a call writes from these pieces to a file, in order.
-    pub(crate) fn write(&mut self, pieces: &[Piece], bytes: usize, to: EndpointId) -> Vec<Cell> {
+    pub(crate) fn write(
+        &mut self,
+        pieces: &[MemoryPiece],
+        bytes: usize,
+        to: EndpointId,
+    ) -> Vec<Cell> {
         let mut written = Vec::with_capacity(bytes);
         // Of several mappings in a call, only the first counts.
         let mut mappings = pieces.iter().map(|piece| piece.region);
@@ -241,7 +252,7 @@ impl Space {
             for cell in self.cells_mut(piece) {
                 let mut now = *cell;
                 cell.written_to |= 1 << to;
-                let can_see = matches!(now.fill.origin, Origin::Read(_)) || is_clean;
+                let can_see = matches!(now.fill.origin, ByteOrigin::Read(_)) || is_clean;
                 now.fill.is_seen &= can_see && index < MOST_ELEMENTS;
                 written.push(now);
             }
@@ -250,7 +261,7 @@ impl Space {
     }
 
     /// Whether the memory has the values that the program thinks it has.
-    pub(crate) fn is_as_known(&self, piece: Piece) -> bool {
+    pub(crate) fn is_as_known(&self, piece: MemoryPiece) -> bool {
         let address = self.address(piece) as *const u8;
         // SAFETY: the region has this much readable memory, and nobody changes it at the moment.
         let bytes = unsafe { std::slice::from_raw_parts(address, piece.length) };

@@ -19,8 +19,8 @@ use zc_tests::truth::Rng;
 
 use crate::{
     books::Process,
-    memory::{Piece, Region, Space},
-    world::{Endpoint, EndpointId, Kind, World},
+    memory::{AddressSpace, MemoryPiece, Region},
+    world::{Endpoint, EndpointId, EndpointKind, World},
 };
 
 /// The address of the plain memory of each process.
@@ -35,7 +35,7 @@ pub(crate) const MAPPING_DISTANCE: usize = 0x1000_0000;
 
 /// The program to run.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Options {
+pub(crate) struct ProgramOptions {
     pub(crate) seed: u64,
     pub(crate) number: u64,
     pub(crate) steps: usize,
@@ -49,7 +49,7 @@ pub(crate) struct Options {
     pub(crate) with_words: bool,
 }
 
-impl Options {
+impl ProgramOptions {
     pub(crate) fn allows(&self, what: &str) -> bool {
         !self.without.iter().any(|without| without == what)
     }
@@ -57,7 +57,7 @@ impl Options {
 
 /// The preferences of a program.
 #[derive(Debug, Clone)]
-pub(crate) struct Style {
+pub(crate) struct ProgramStyle {
     /// The kind of program.
     pub(crate) theme: usize,
     /// The weight of each kind of step; see [`crate::steps`].
@@ -71,11 +71,11 @@ pub(crate) struct Style {
 }
 
 /// A random program from the view of one of its threads.
-pub(crate) struct Program {
-    pub(crate) options: Options,
-    pub(crate) style: Style,
+pub(crate) struct RandomProgram {
+    pub(crate) options: ProgramOptions,
+    pub(crate) style: ProgramStyle,
     pub(crate) world: World,
-    pub(crate) log: Log,
+    pub(crate) log: StepLog,
     /// The process of each thread.
     pub(crate) actors: Vec<Process>,
     /// The index of this thread.
@@ -88,20 +88,20 @@ pub(crate) struct Program {
     pub(crate) words: Vec<String>,
 }
 
-impl Program {
+impl RandomProgram {
     pub(crate) fn new(
-        options: Options,
-        style: Style,
+        options: ProgramOptions,
+        style: ProgramStyle,
         endpoints: Vec<Endpoint>,
         threads: usize,
     ) -> Result<Self> {
-        let memory = Space::new(Region::zeroes(ARENA, ARENA_BYTES));
+        let memory = AddressSpace::new(Region::zeroes(ARENA, ARENA_BYTES));
         let has_rings = options.allows("rings") && IoUring::new(2).is_ok();
         Ok(Self {
             options,
             style,
             world: World::new(endpoints, memory),
-            log: Log::new()?,
+            log: StepLog::new()?,
             actors: vec![0; threads],
             me: 0,
             parents: vec![0],
@@ -180,7 +180,7 @@ impl Program {
     }
 
     /// Makes sure that the memory has the bytes that the program thinks it has.
-    pub(crate) fn verify(&self, actor: usize, pieces: &[Piece]) {
+    pub(crate) fn verify(&self, actor: usize, pieces: &[MemoryPiece]) {
         let is_right = |&piece| self.space(actor).is_as_known(piece);
         let place = (self.options.seed, self.log.made());
         assert!(
@@ -190,18 +190,18 @@ impl Program {
     }
 
     /// The memory of a thread.
-    pub(crate) fn space(&self, actor: usize) -> &Space {
+    pub(crate) fn space(&self, actor: usize) -> &AddressSpace {
         &self.world.spaces[self.process_of(actor)]
     }
 
     /// The address of a piece.
-    pub(crate) fn address(&self, actor: usize, piece: Piece) -> usize {
+    pub(crate) fn address(&self, actor: usize, piece: MemoryPiece) -> usize {
         self.space(actor).address(piece)
     }
 
     /// An `iovec` for each piece.
-    pub(crate) fn vector(&self, actor: usize, pieces: &[Piece]) -> Vec<libc::iovec> {
-        let part = |&piece: &Piece| libc::iovec {
+    pub(crate) fn vector(&self, actor: usize, pieces: &[MemoryPiece]) -> Vec<libc::iovec> {
+        let part = |&piece: &MemoryPiece| libc::iovec {
             iov_base: self.address(actor, piece) as *mut _,
             iov_len: piece.length,
         };
@@ -210,13 +210,19 @@ impl Program {
 
     /// Memory for this many bytes: in one of the program's buffers, or, if `any`, perhaps in a
     /// mapping.
-    pub(crate) fn piece(&self, rng: &mut Rng, actor: usize, length: usize, any: bool) -> Piece {
+    pub(crate) fn piece(
+        &self,
+        rng: &mut Rng,
+        actor: usize,
+        length: usize,
+        any: bool,
+    ) -> MemoryPiece {
         let regions = &self.space(actor).regions;
         if any && regions.len() > 1 && rng.one_in(2) {
             let region = 1 + rng.below(regions.len() - 1);
             let has = regions[region].cells.len();
             let offset = if rng.one_in(2) { 0 } else { rng.below(has) };
-            return Piece {
+            return MemoryPiece {
                 region,
                 offset,
                 length: length.min(has - offset),
@@ -228,7 +234,7 @@ impl Program {
             } else {
                 0
             };
-        Piece {
+        MemoryPiece {
             region: 0,
             offset,
             length: length.min(ARENA_BYTES - offset),
@@ -242,7 +248,7 @@ impl Program {
         actor: usize,
         length: usize,
         any: bool,
-    ) -> Vec<Piece> {
+    ) -> Vec<MemoryPiece> {
         if !rng.one_in(self.style.vectors) || !self.options.allows("vectors") {
             return vec![self.piece(rng, actor, length, any)];
         }
@@ -256,7 +262,7 @@ impl Program {
         }
         // Adjacent pieces, as after a header.
         let first = self.piece(rng, actor, part, false);
-        let at = |index| Piece {
+        let at = |index| MemoryPiece {
             offset: first.offset + index * part,
             ..first
         };
@@ -279,7 +285,7 @@ impl Program {
     }
 
     /// An endpoint of one of these kinds.
-    pub(crate) fn endpoint(&self, rng: &mut Rng, kinds: &[Kind]) -> Option<EndpointId> {
+    pub(crate) fn endpoint(&self, rng: &mut Rng, kinds: &[EndpointKind]) -> Option<EndpointId> {
         let fitting: Vec<usize> = (0..self.world.endpoints.len())
             .filter(|&endpoint| kinds.contains(&self.world.endpoints[endpoint].kind))
             .collect();
@@ -314,20 +320,20 @@ fn complete(ring: &mut IoUring, entry: &squeue::Entry) -> i64 {
 const MOST_CALLS: usize = 16_000;
 
 #[repr(C)]
-struct Shared {
+struct SharedState {
     made: AtomicU32,
     results: [AtomicI64; MOST_CALLS],
 }
 
 /// A thread's view of the shared log.
 #[derive(Clone)]
-pub(crate) struct Log {
-    shared: &'static Shared,
+pub(crate) struct StepLog {
+    shared: &'static SharedState,
     /// How many results this thread has seen.
     seen: u32,
 }
 
-impl Log {
+impl StepLog {
     /// An empty log, which children inherit.
     pub(crate) fn new() -> Result<Self> {
         let (protection, flags) = (
@@ -338,7 +344,7 @@ impl Log {
         let memory = unsafe {
             libc::mmap(
                 ptr::null_mut(),
-                size_of::<Shared>(),
+                size_of::<SharedState>(),
                 protection,
                 flags,
                 -1,
@@ -347,7 +353,7 @@ impl Log {
         };
         ensure!(memory != libc::MAP_FAILED, "no shared memory");
         // SAFETY: the memory is never unmapped, it is large enough, and zeroes are a valid log.
-        let shared = unsafe { &*memory.cast::<Shared>() };
+        let shared = unsafe { &*memory.cast::<SharedState>() };
         Ok(Self { shared, seen: 0 })
     }
 

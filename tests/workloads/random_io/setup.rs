@@ -17,8 +17,8 @@ use zc_tests::{
 };
 
 use crate::{
-    program::{ARENA, ARENA_BYTES, Options, Program, Style},
-    world::{Endpoint, Kind},
+    program::{ARENA, ARENA_BYTES, ProgramOptions, ProgramStyle, RandomProgram},
+    world::{Endpoint, EndpointKind},
 };
 
 /// The weights of each kind of step in each kind of program: copies, reads, writes, calls within
@@ -38,7 +38,7 @@ const THEMES: [[usize; 10]; 8] = [
 const FORKING: usize = 6;
 
 /// The program with this seed.
-pub(crate) fn program(options: Options) -> Result<Program> {
+pub(crate) fn program(options: ProgramOptions) -> Result<RandomProgram> {
     let mut rng = Rng::new(options.seed);
     let chosen = rng.below(THEMES.len());
     let theme = options.theme.unwrap_or(chosen);
@@ -46,7 +46,7 @@ pub(crate) fn program(options: Options) -> Result<Program> {
     let unit = rng.of(&[
         1, 8, 16, 100, 512, 1000, 1000, 4096, 4096, 8192, 10_000, 16_384, 20_000, 60_000,
     ]);
-    let style = Style {
+    let style = ProgramStyle {
         theme,
         weights: THEMES[theme],
         unit,
@@ -60,7 +60,7 @@ pub(crate) fn program(options: Options) -> Result<Program> {
     };
     map_arena()?;
     let endpoints = endpoints(&mut rng, theme, options.number)?;
-    Program::new(options, style, endpoints, threads)
+    RandomProgram::new(options, style, endpoints, threads)
 }
 
 /// The offsets of buffers: some are adjacent, some overlap, some are anywhere.
@@ -103,14 +103,14 @@ fn endpoints(rng: &mut Rng, theme: usize, number: u64) -> Result<Vec<Endpoint>> 
             let bytes = source(index).into_iter().map(u16::from).collect();
             endpoints.push(Endpoint {
                 bytes,
-                ..endpoint(name, Kind::Source, fd, fd)
+                ..endpoint(name, EndpointKind::Source, fd, fd)
             });
         }
     }
     for index in 0..=rng.below(3) {
         let name = format!("d{number}.{index}");
         let fd = open(&name, libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC)?;
-        endpoints.push(endpoint(name, Kind::Destination, fd, fd));
+        endpoints.push(endpoint(name, EndpointKind::Destination, fd, fd));
     }
     let is_plain = theme == 0 && rng.one_in(2);
     for _ in 0..if is_plain { 0 } else { rng.below(3) } {
@@ -119,14 +119,14 @@ fn endpoints(rng: &mut Rng, theme: usize, number: u64) -> Result<Vec<Endpoint>> 
         let peer = endpoints.len();
         endpoints.push(Endpoint {
             peer,
-            ..endpoint(inode(reader)?, Kind::Pipe, reader, writer)
+            ..endpoint(inode(reader)?, EndpointKind::Pipe, reader, writer)
         });
     }
     if !is_plain && rng.one_in(2) {
         let (kind, socket) = if rng.one_in(3) {
-            (Kind::Datagram, SocketType::DGRAM)
+            (EndpointKind::Datagram, SocketType::DGRAM)
         } else {
-            (Kind::Stream, SocketType::STREAM)
+            (EndpointKind::Stream, SocketType::STREAM)
         };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (one, other) = socketpair(AddressFamily::UNIX, socket, flags, None)?;
@@ -142,7 +142,7 @@ fn endpoints(rng: &mut Rng, theme: usize, number: u64) -> Result<Vec<Endpoint>> 
     Ok(endpoints)
 }
 
-fn endpoint(name: String, kind: Kind, read_fd: RawFd, write_fd: RawFd) -> Endpoint {
+fn endpoint(name: String, kind: EndpointKind, read_fd: RawFd, write_fd: RawFd) -> Endpoint {
     let (queue, messages) = (VecDeque::new(), VecDeque::new());
     Endpoint {
         name,

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, os::fd::RawFd};
 
 use crate::{
     books::{Books, Process},
-    memory::{ANY_VALUE, Origin, Piece, Space, values},
+    memory::{ANY_VALUE, AddressSpace, ByteOrigin, MemoryPiece, values},
 };
 
 /// A file, pipe or socket of the program, as an index.
@@ -12,7 +12,7 @@ pub(crate) type EndpointId = usize;
 
 /// The kind of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EndpointKind {
     /// A file that is only read.
     Source,
     /// A file that is written, and sometimes read.
@@ -29,7 +29,7 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
     pub(crate) name: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: EndpointKind,
     pub(crate) read_fd: RawFd,
     pub(crate) write_fd: RawFd,
     /// For a socket: the other socket of the pair. For a pipe: itself.
@@ -46,7 +46,7 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     pub(crate) fn is_file(&self) -> bool {
-        matches!(self.kind, Kind::Source | Kind::Destination)
+        matches!(self.kind, EndpointKind::Source | EndpointKind::Destination)
     }
 }
 
@@ -82,7 +82,7 @@ pub(crate) type Place = (EndpointId, Option<usize>);
 pub(crate) struct World {
     pub(crate) endpoints: Vec<Endpoint>,
     /// The memory of each process.
-    pub(crate) spaces: Vec<Space>,
+    pub(crate) spaces: Vec<AddressSpace>,
     pub(crate) pids: Vec<u32>,
     /// How many times a call put something into memory.
     fills: u32,
@@ -90,7 +90,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(endpoints: Vec<Endpoint>, space: Space) -> Self {
+    pub(crate) fn new(endpoints: Vec<Endpoint>, space: AddressSpace) -> Self {
         Self {
             endpoints,
             spaces: vec![space],
@@ -148,7 +148,7 @@ impl World {
             to.bytes[start..end].copy_from_slice(values);
             return;
         }
-        let is_message = to.kind == Kind::Datagram;
+        let is_message = to.kind == EndpointKind::Datagram;
         let peer = to.peer;
         let to = &mut self.endpoints[peer];
         if is_message {
@@ -162,12 +162,12 @@ impl World {
         &mut self,
         (process, actor): (Process, usize),
         from: Place,
-        pieces: &[Piece],
+        pieces: &[MemoryPiece],
         bytes: usize,
         take: Take,
     ) {
         let values = self.take(process, from, bytes, take);
-        self.fill(process, pieces, &values, Origin::Read(from.0));
+        self.fill(process, pieces, &values, ByteOrigin::Read(from.0));
         let space = &self.spaces[process];
         let cells = pieces.iter().flat_map(|piece| space.cells(*piece));
         let values = cells.map(|cell| cell.value).take(bytes);
@@ -179,9 +179,9 @@ impl World {
     pub(crate) fn fill(
         &mut self,
         process: Process,
-        pieces: &[Piece],
+        pieces: &[MemoryPiece],
         values: &[u16],
-        origin: Origin,
+        origin: ByteOrigin,
     ) {
         self.fills += 1;
         self.spaces[process].fill(pieces, values, origin, self.fills);
@@ -192,7 +192,7 @@ impl World {
         &mut self,
         (process, actor): (Process, usize),
         to: Place,
-        pieces: &[Piece],
+        pieces: &[MemoryPiece],
         bytes: usize,
         by: WritesBy,
     ) {
@@ -200,7 +200,7 @@ impl World {
         for cell in &mut cells {
             cell.fill.is_seen &= match by {
                 WritesBy::Call | WritesBy::Loan => true,
-                WritesBy::Ring => !matches!(cell.fill.origin, Origin::Mapping(_)),
+                WritesBy::Ring => !matches!(cell.fill.origin, ByteOrigin::Mapping(_)),
                 WritesBy::Messages => false,
             };
         }

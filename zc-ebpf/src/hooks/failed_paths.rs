@@ -34,14 +34,14 @@ static FAILED_PATHS: HashMap<FailedPath, u64> = HashMap::with_max_entries(1, BPF
 
 /// Where a key is put together: it is too large for the stack.
 #[repr(C)]
-struct Scratch {
+struct PathScratch {
     /// 1: a program is using it.
     is_taken: u64,
     key: FailedPath,
 }
 
 #[map]
-static FAILED_PATH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(1, 0);
+static FAILED_PATH: PerCpuArray<PathScratch> = PerCpuArray::with_max_entries(1, 0);
 
 /// The call in [`Task::slot`] returns with the result in [`Task::outcome`]. Counts its path if it
 /// was given one and failed, or succeeded and such paths are asked for. A call that a signal

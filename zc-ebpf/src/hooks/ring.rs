@@ -23,7 +23,7 @@ use crate::{
     kernel::helpers::{current_task, now_ns},
     maps::{count_loss, is_over, records, spec},
     origin::spaces::forget,
-    rows::{self, Place},
+    rows::{self, RowPlace},
     tasks,
 };
 
@@ -49,12 +49,8 @@ const EINVAL: i32 = 22;
 pub struct Maker {
     /// Address of its `task_struct`. Once the task has ended, it may be that of another task.
     task: u64,
-    /// [`Task::serial`] of it.
-    serial: u32,
-    /// [`Task::space`] of it.
-    space: u32,
-    /// The address of its `mm_struct`.
-    mm: u64,
+    /// What operations of the ring are credited to.
+    credit: Credit,
 }
 
 /// Address of a ring that a thread of the kernel polls -> the followed task that made it.
@@ -62,6 +58,7 @@ pub struct Maker {
 static POLLED_RINGS: HashMap<u64, Maker> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
 
 /// The task that an operation is credited to.
+#[repr(C)]
 #[derive(Clone, Copy)]
 struct Credit {
     /// [`Task::serial`] of the task.
@@ -70,6 +67,18 @@ struct Credit {
     space: u32,
     /// The address of its `mm_struct`.
     mm: u64,
+}
+
+impl Credit {
+    /// The credit to a task whose `task_struct` is at this address.
+    #[inline(always)]
+    fn to_task(task: &Task, address: u64) -> Self {
+        Self {
+            serial: task.serial,
+            space: task.space,
+            mm: mm_of(address),
+        }
+    }
 }
 
 /// The current task has created a ring.
@@ -82,9 +91,7 @@ pub fn created(ring: KernelPtr, flags: u32) {
     };
     let maker = Maker {
         task: current,
-        serial: task.serial,
-        space: task.space,
-        mm: mm_of(current),
+        credit: Credit::to_task(task, current),
     };
     if POLLED_RINGS.insert(ring as u64, maker, 0).is_err() {
         count_loss(Loss::UncountedCall);
@@ -248,22 +255,14 @@ fn credited(ring: KernelPtr, task: u64, hook: u32) -> Option<Credit> {
         return None;
     }
     if let Some(known) = active(task, hook) {
-        return Some(Credit {
-            serial: known.serial,
-            space: known.space,
-            mm: mm_of(task),
-        });
+        return Some(Credit::to_task(known, task));
     }
     // A ring's entry is written before the ring can be used, and not again while it is there.
     let maker = *POLLED_RINGS.entry(ring as u64)?;
     // At worst the entry is given to another task meanwhile, whose serial is another.
     let paused = tasks::find(maker.task)
-        .is_some_and(|task| task.serial == maker.serial && task.phase != phase::ACTIVE);
-    (!paused).then_some(Credit {
-        serial: maker.serial,
-        space: maker.space,
-        mm: maker.mm,
-    })
+        .is_some_and(|task| task.serial == maker.credit.serial && task.phase != phase::ACTIVE);
+    (!paused).then_some(maker.credit)
 }
 
 /// The address of the `mm_struct` of the task whose `task_struct` is at this address.
@@ -405,7 +404,7 @@ extern "C" fn record_in_row(operation: *const RingCall, has_files: u32) -> u32 {
 /// Adds an operation to its place. Several may complete at once on different CPUs, so all sums are
 /// atomic.
 #[inline(always)]
-fn add(place: Place, errno: u32, operation: &RingCall, without_files: bool) {
+fn add(place: RowPlace, errno: u32, operation: &RingCall, without_files: bool) {
     let row = place.row;
     let now = now_ns();
     if row.first_ns == 0 {

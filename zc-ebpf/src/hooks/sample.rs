@@ -8,12 +8,7 @@
 
 mod depth;
 
-use core::ffi::c_void;
-
-use aya_ebpf::{
-    bindings::{BPF_RB_AVAIL_DATA, BPF_RB_RING_SIZE, task_struct},
-    helpers::generated::bpf_find_vma,
-};
+use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_RING_SIZE};
 use zc_ebpf::{
     ABSENT, CHUNK_BYTES, CodeMapped, Ends, FileNumber, Loss, MOST_CHUNKS, NO_ROOM, SampleHeader,
     SampledCall, SpaceCopied, StackSample, Task, opaque::is_not_zero, recorded, sample_kind,
@@ -24,9 +19,10 @@ use crate::{
     hooks::count::is_error,
     kernel::argument,
     kernel::entries::{Entries as _, fetch_add},
-    kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
+    kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::{current_task, fill_from_user, now_ns},
     kernel::registers::{Registers, slots, untagged},
+    kernel::vma::vma_at,
     maps::{CONTROL, SAMPLES, count_loss, records},
 };
 
@@ -250,46 +246,22 @@ extern "C" fn send_mapping(space: u32, address: u64) -> u32 {
         return 0;
     }
     let time_ns = now_ns();
-    let mut found = Found {
-        start: 0,
-        end: 0,
-        page: 0,
-        file: core::ptr::null(),
-    };
-    let task = TypedPtr::current_task().address().cast_mut().cast();
-    // SAFETY: `copy` has the signature that the helper calls, and `found` lives longer than the
-    // call.
-    let result = unsafe {
-        bpf_find_vma(
-            task,
-            address,
-            copy as *mut c_void,
-            (&raw mut found).cast(),
-            0,
-        )
-    };
-    if result != 0 {
+    let Ok(vma) = vma_at(address) else {
         // Another thread has unmapped it again, or is changing the mappings.
         count_loss(Loss::UnknownCode);
         return 0;
-    }
+    };
     let header = SampleHeader {
         kind: sample_kind::MAPPED,
         space,
     };
-    let Found {
-        start,
-        end,
-        page,
-        file,
-    } = found;
     send(CodeMapped {
         header,
-        start,
-        end,
-        page,
+        start: vma.start,
+        end: vma.end,
+        page: vma.page,
         time_ns,
-        file: file_number(file),
+        file: file_number(vma.file),
         reserved: 0,
     });
     0
@@ -305,29 +277,6 @@ fn file_number(file: KernelPtr) -> FileNumber {
         NO_ROOM => 0,
         number => number,
     }
-}
-
-/// What is needed of a mapping.
-#[repr(C)]
-struct Found {
-    start: u64,
-    end: u64,
-    page: u64,
-    /// It may be freed as soon as the helper has returned, if another thread unmaps it.
-    file: KernelPtr,
-}
-
-/// Called by the helper with the mapping that was found.
-extern "C" fn copy(_task: *mut task_struct, vma: TypedPtr, found: &mut Found) -> i64 {
-    *found = Found {
-        start: vma.load(offset_of_field!(vma_start)),
-        end: vma.load(offset_of_field!(vma_end)),
-        page: vma.load(offset_of_field!(vma_page)),
-        // Read with a helper, so that it is a number: a typed pointer could not be passed to a
-        // global function.
-        file: fields::probe(vma.address(), offset_of_field!(vma_file)).unwrap_or(core::ptr::null()),
-    };
-    0
 }
 
 /// Sends a message about mappings, or counts its loss.

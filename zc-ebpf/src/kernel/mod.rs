@@ -10,3 +10,4 @@ pub mod entries;
 pub mod fields;
 pub mod helpers;
 pub mod registers;
+pub mod vma;

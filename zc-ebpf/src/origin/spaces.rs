@@ -55,7 +55,7 @@ const PLACES: u32 = 16;
 
 /// The state of the loops.
 #[repr(C)]
-struct Search {
+struct EntrySearch {
     space: u32,
     /// The index of the entry that was found, or [`NONE`].
     found: u32,
@@ -68,7 +68,7 @@ const NONE: u32 = u32::MAX;
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn find_entry(space: u32, is_needed: u32) -> u32 {
-    let mut search = Search { space, found: NONE };
+    let mut search = EntrySearch { space, found: NONE };
     repeat(PLACES, look_at, &mut search);
     if search.found == NONE && is_needed != 0 {
         repeat(PLACES, take_free, &mut search);
@@ -80,7 +80,7 @@ extern "C" fn find_entry(space: u32, is_needed: u32) -> u32 {
 }
 
 /// One round of the first loop. Returns 1 to end it: the entry is that of the address space.
-extern "C" fn look_at(round: u64, search: &mut Search) -> i64 {
+extern "C" fn look_at(round: u64, search: &mut EntrySearch) -> i64 {
     let index = search.space.wrapping_add(round as u32);
     let is_found = entry(index).is_some_and(|shared| space_of(shared) == u64::from(search.space));
     if is_found {
@@ -90,7 +90,7 @@ extern "C" fn look_at(round: u64, search: &mut Search) -> i64 {
 }
 
 /// One round of the second loop. Returns 1 to end it: the entry was free, and is taken.
-extern "C" fn take_free(round: u64, search: &mut Search) -> i64 {
+extern "C" fn take_free(round: u64, search: &mut EntrySearch) -> i64 {
     let index = search.space.wrapping_add(round as u32);
     let Some(shared) = entry(index) else { return 1 };
     // SAFETY: an entry of the map; nobody uses the memory of a free one.
@@ -112,14 +112,14 @@ extern "C" fn take_free(round: u64, search: &mut Search) -> i64 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn give_up(space: u32) -> u32 {
-    let mut search = Search { space, found: NONE };
+    let mut search = EntrySearch { space, found: NONE };
     repeat(PLACES, free, &mut search);
     0
 }
 
 /// One round of that loop. Two threads may have taken an entry each, so there is no end. Returns 0,
 /// to go on.
-extern "C" fn free(round: u64, search: &mut Search) -> i64 {
+extern "C" fn free(round: u64, search: &mut EntrySearch) -> i64 {
     if let Some(shared) = entry(search.space.wrapping_add(round as u32))
         && space_of(shared) == u64::from(search.space)
     {

@@ -5,15 +5,15 @@ use io_uring::{opcode, types::Fd};
 use zc_tests::truth::Rng;
 
 use crate::{
-    program::{Program, kernel_result},
+    program::{RandomProgram, kernel_result},
     world::{
         EndpointId,
-        Kind::{self, Destination, Pipe, Source, Stream},
+        EndpointKind::{self, Destination, Pipe, Source, Stream},
         Place, WritesBy,
     },
 };
 
-impl Program {
+impl RandomProgram {
     /// One such call, or a loop through a pipe.
     pub(super) fn in_kernel(&mut self, rng: &mut Rng, actor: usize) {
         match rng.below(8) {
@@ -25,7 +25,12 @@ impl Program {
         }
     }
 
-    fn two(&self, rng: &mut Rng, from: &[Kind], to: &[Kind]) -> Option<(EndpointId, EndpointId)> {
+    fn two(
+        &self,
+        rng: &mut Rng,
+        from: &[EndpointKind],
+        to: &[EndpointKind],
+    ) -> Option<(EndpointId, EndpointId)> {
         let ends = (self.endpoint(rng, from)?, self.endpoint(rng, to)?);
         (ends.0 != ends.1).then_some(ends)
     }
@@ -222,7 +227,7 @@ fn by_offsets(
     kernel_result(call(at, to_at))
 }
 
-impl Program {
+impl RandomProgram {
     /// Puts memory into a pipe by `vmsplice`, and in most cases drains the pipe to a file.
     pub(super) fn lend(&mut self, rng: &mut Rng, actor: usize) {
         let (Some(pipe), Some(to)) = (

@@ -9,10 +9,10 @@ use anyhow::{Result, ensure};
 use zc_tests::truth::Rng;
 
 use crate::{
-    memory::{Piece, Region},
-    program::{ARENA, ARENA_BYTES, MAPPING_DISTANCE, MAPPINGS, Program, kernel_result},
+    memory::{MemoryPiece, Region},
+    program::{ARENA, ARENA_BYTES, MAPPING_DISTANCE, MAPPINGS, RandomProgram, kernel_result},
     world::{
-        Kind::{Destination, Source},
+        EndpointKind::{Destination, Source},
         Take, WritesBy,
     },
 };
@@ -26,7 +26,7 @@ const MOST_MAPPINGS: usize = 3;
 /// The most processes of a program.
 const MOST_PROCESSES: usize = 4;
 
-impl Program {
+impl RandomProgram {
     /// Makes all steps.
     pub(crate) fn run(&mut self) -> Result<()> {
         for step in 0..self.options.steps {
@@ -179,13 +179,13 @@ impl Program {
 const LEFT: usize = 50;
 
 /// The last bytes of memory.
-const LAST: Piece = Piece {
+const LAST: MemoryPiece = MemoryPiece {
     region: 0,
     offset: ARENA_BYTES - LEFT,
     length: LEFT,
 };
 
-impl Program {
+impl RandomProgram {
     /// Makes a call that fails, or one that goes beyond the end of memory.
     fn fail(&mut self, rng: &mut Rng, actor: usize) {
         let (Some(from), Some(to)) = (

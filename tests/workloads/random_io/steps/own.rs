@@ -4,9 +4,9 @@
 use zc_tests::truth::Rng;
 
 use crate::{
-    memory::{ANY_VALUE, Origin, Piece, values},
-    program::{ARENA_BYTES, Program, kernel_result},
-    world::Kind::Source,
+    memory::{ANY_VALUE, ByteOrigin, MemoryPiece, values},
+    program::{ARENA_BYTES, RandomProgram, kernel_result},
+    world::EndpointKind::Source,
 };
 
 /// The size of a page.
@@ -15,7 +15,7 @@ const PAGE: usize = 4096;
 /// `sizeof(struct stat)`, all of which the kernel writes.
 const STAT_BYTES: usize = size_of::<libc::stat>();
 
-impl Program {
+impl RandomProgram {
     /// Makes a store, or such a call.
     pub(super) fn own(&mut self, rng: &mut Rng, actor: usize) {
         let length = self.length(rng);
@@ -32,12 +32,12 @@ impl Program {
         }
     }
 
-    fn store(&mut self, actor: usize, piece: Piece, values: &[u16]) {
+    fn store(&mut self, actor: usize, piece: MemoryPiece, values: &[u16]) {
         let process = self.process_of(actor);
         self.world.spaces[process].store(piece, values);
     }
 
-    fn set(&mut self, rng: &mut Rng, actor: usize, piece: Piece) {
+    fn set(&mut self, rng: &mut Rng, actor: usize, piece: MemoryPiece) {
         let byte = rng.of(&[0, 1, b' ', 0xff]);
         let address = self.address(actor, piece);
         let call = || {
@@ -50,9 +50,9 @@ impl Program {
         self.store(actor, piece, &vec![byte.into(); piece.length]);
     }
 
-    fn copy_memory(&mut self, actor: usize, from: Piece, to: Piece) {
+    fn copy_memory(&mut self, actor: usize, from: MemoryPiece, to: MemoryPiece) {
         let length = from.length.min(to.length);
-        let (from, to) = (Piece { length, ..from }, Piece { length, ..to });
+        let (from, to) = (MemoryPiece { length, ..from }, MemoryPiece { length, ..to });
         let [source, target] = [from, to].map(|piece| self.address(actor, piece));
         let call = || {
             // SAFETY: as above.
@@ -65,7 +65,7 @@ impl Program {
     }
 
     /// Changes the bytes by computing others from them.
-    fn change(&mut self, rng: &mut Rng, actor: usize, piece: Piece) {
+    fn change(&mut self, rng: &mut Rng, actor: usize, piece: MemoryPiece) {
         let mask = 1 + u8::try_from(rng.below(255)).expect("a byte");
         let address = self.address(actor, piece);
         let call = || {
@@ -84,7 +84,7 @@ impl Program {
         self.store(actor, piece, &values);
     }
 
-    fn random(&mut self, actor: usize, piece: Piece) {
+    fn random(&mut self, actor: usize, piece: MemoryPiece) {
         let address = self.address(actor, piece);
         // SAFETY: as above.
         let call = || kernel_result(unsafe { libc::getrandom(address as *mut _, piece.length, 0) });
@@ -93,7 +93,7 @@ impl Program {
         self.filled_by_kernel(actor, piece, &got);
     }
 
-    fn stat(&mut self, rng: &mut Rng, actor: usize, piece: Piece) {
+    fn stat(&mut self, rng: &mut Rng, actor: usize, piece: MemoryPiece) {
         let Some(file) = self.endpoint(rng, &[Source]) else {
             return;
         };
@@ -101,7 +101,7 @@ impl Program {
             return;
         }
         let length = STAT_BYTES;
-        let (piece, fd) = (Piece { length, ..piece }, self.fds(file).0);
+        let (piece, fd) = (MemoryPiece { length, ..piece }, self.fds(file).0);
         let address = self.address(actor, piece);
         let call = || {
             // SAFETY: as above.
@@ -114,13 +114,13 @@ impl Program {
     }
 
     /// Gives whole pages of the plain memory back to the kernel, so that they become zeroes.
-    fn drop_pages(&mut self, actor: usize, piece: Piece) {
+    fn drop_pages(&mut self, actor: usize, piece: MemoryPiece) {
         let start = piece.offset.next_multiple_of(PAGE);
         let end = (piece.offset + piece.length) / PAGE * PAGE;
         if piece.region > 0 || start >= end || !self.options.allows("madvise") {
             return;
         }
-        let piece = Piece {
+        let piece = MemoryPiece {
             region: 0,
             offset: start,
             length: end - start,
@@ -136,13 +136,13 @@ impl Program {
     }
 
     /// Lets the kernel copy memory of the process to other memory of the same process.
-    fn copy_by_kernel(&mut self, actor: usize, from: Piece, to: Piece) {
+    fn copy_by_kernel(&mut self, actor: usize, from: MemoryPiece, to: MemoryPiece) {
         let length = from.length.min(to.length);
         let overlaps = from.region == to.region && from.offset.abs_diff(to.offset) < length;
         if overlaps || !self.options.allows("process_vm_readv") {
             return;
         }
-        let (from, to) = (Piece { length, ..from }, Piece { length, ..to });
+        let (from, to) = (MemoryPiece { length, ..from }, MemoryPiece { length, ..to });
         let (here, there) = (self.vector(actor, &[to]), self.vector(actor, &[from]));
         let pid = self.world.pids[self.process_of(actor)].cast_signed();
         let call = || {
@@ -157,8 +157,9 @@ impl Program {
         self.filled_by_kernel(actor, to, &values);
     }
 
-    fn filled_by_kernel(&mut self, actor: usize, piece: Piece, values: &[u16]) {
+    fn filled_by_kernel(&mut self, actor: usize, piece: MemoryPiece, values: &[u16]) {
         let process = self.process_of(actor);
-        self.world.fill(process, &[piece], values, Origin::NoFile);
+        self.world
+            .fill(process, &[piece], values, ByteOrigin::NoFile);
     }
 }

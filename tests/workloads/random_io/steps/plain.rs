@@ -6,11 +6,11 @@ use io_uring::{opcode, squeue, types::Fd};
 use zc_tests::truth::Rng;
 
 use crate::{
-    memory::Piece,
-    program::{ARENA_BYTES, Program, kernel_result},
+    memory::MemoryPiece,
+    program::{ARENA_BYTES, RandomProgram, kernel_result},
     world::{
         Endpoint, EndpointId,
-        Kind::{Datagram, Destination, Pipe, Source, Stream},
+        EndpointKind::{Datagram, Destination, Pipe, Source, Stream},
         Take, WritesBy,
     },
 };
@@ -19,7 +19,7 @@ use crate::{
 const RING_ROOM: usize = 16 << 10;
 
 /// The part of these pieces that begins at byte `from` and has at most this many bytes.
-fn part(pieces: &[Piece], from: usize, bytes: usize) -> Vec<Piece> {
+fn part(pieces: &[MemoryPiece], from: usize, bytes: usize) -> Vec<MemoryPiece> {
     let (mut skip, mut left, mut parts) = (from, bytes, Vec::new());
     for piece in pieces {
         let skipped = skip.min(piece.length);
@@ -27,7 +27,7 @@ fn part(pieces: &[Piece], from: usize, bytes: usize) -> Vec<Piece> {
         let length = (piece.length - skipped).min(left);
         left -= length;
         if length > 0 {
-            parts.push(Piece {
+            parts.push(MemoryPiece {
                 offset: piece.offset + skipped,
                 length,
                 ..*piece
@@ -37,12 +37,12 @@ fn part(pieces: &[Piece], from: usize, bytes: usize) -> Vec<Piece> {
     parts
 }
 
-fn sum(pieces: &[Piece]) -> usize {
+fn sum(pieces: &[MemoryPiece]) -> usize {
     pieces.iter().map(|piece| piece.length).sum()
 }
 
 /// A copying loop.
-struct Loop {
+struct CopyLoop {
     reader: usize,
     writer: usize,
     from: EndpointId,
@@ -52,7 +52,7 @@ struct Loop {
     turns: usize,
     length: usize,
     /// The buffer; `None` if each turn uses another one.
-    buffer: Option<Vec<Piece>>,
+    buffer: Option<Vec<MemoryPiece>>,
     /// Whether the program stores to its memory in each turn.
     changes: bool,
     /// Whether it writes each buffer in two parts.
@@ -61,7 +61,7 @@ struct Loop {
     heads: bool,
 }
 
-impl Program {
+impl RandomProgram {
     /// Copies in a loop that does the same in each turn.
     pub(super) fn copy(&mut self, rng: &mut Rng, reader: usize) {
         let any = &[Source, Destination, Pipe, Stream, Datagram];
@@ -83,7 +83,7 @@ impl Program {
         let is_one_process = self.process_of(writer) == self.process_of(reader);
         let length = self.length(rng);
         let buffer = self.pieces(rng, reader, length, false);
-        let all = Loop {
+        let all = CopyLoop {
             reader,
             writer: if is_one_process { writer } else { reader },
             from,
@@ -99,7 +99,7 @@ impl Program {
         self.copy_in_turns(rng, &all);
     }
 
-    fn copy_in_turns(&mut self, rng: &mut Rng, all: &Loop) {
+    fn copy_in_turns(&mut self, rng: &mut Rng, all: &CopyLoop) {
         let mut at = if rng.one_in(2) {
             0
         } else {
@@ -121,10 +121,10 @@ impl Program {
     }
 
     /// Writes what one turn has read.
-    fn write_on(&mut self, all: &Loop, mut parts: Vec<Piece>) {
+    fn write_on(&mut self, all: &CopyLoop, mut parts: Vec<MemoryPiece>) {
         let rng = &mut Rng::new(all.length as u64);
         if all.heads {
-            let head = Piece {
+            let head = MemoryPiece {
                 region: 0,
                 offset: ARENA_BYTES - 64,
                 length: 10,
@@ -191,7 +191,12 @@ impl Program {
         self.allowed(call, can_ring, if is_vector { "readv" } else { "read" })
     }
 
-    fn writing_call(&self, rng: &mut Rng, endpoint: EndpointId, pieces: &[Piece]) -> &'static str {
+    fn writing_call(
+        &self,
+        rng: &mut Rng,
+        endpoint: EndpointId,
+        pieces: &[MemoryPiece],
+    ) -> &'static str {
         let Endpoint { kind, peer, .. } = self.world.endpoints[endpoint];
         let is_vector = pieces.len() > 1;
         let call = rng.of(match (kind, is_vector) {
@@ -254,7 +259,7 @@ impl Program {
         actor: usize,
         name: &'static str,
         endpoint: EndpointId,
-        pieces: &[Piece],
+        pieces: &[MemoryPiece],
         at: Option<usize>,
     ) -> Option<usize> {
         let (vector, (input, output)) = (self.vector(actor, pieces), self.fds(endpoint));
@@ -276,7 +281,7 @@ impl Program {
         rng: &mut Rng,
         actor: usize,
         endpoint: EndpointId,
-        pieces: &[Piece],
+        pieces: &[MemoryPiece],
         at: Option<usize>,
     ) -> usize {
         let name = self.reading_call(rng, endpoint, pieces.len() > 1);
@@ -306,7 +311,7 @@ impl Program {
         rng: &mut Rng,
         actor: usize,
         endpoint: EndpointId,
-        pieces: &[Piece],
+        pieces: &[MemoryPiece],
     ) -> usize {
         let name = self.writing_call(rng, endpoint, pieces);
         let length = self.world.endpoints[endpoint].bytes.len();

@@ -1,13 +1,11 @@
 //! How much of a stack is in use, so that a sample has no more room than it needs.
 
-use core::ffi::c_void;
-
-use aya_ebpf::{bindings::task_struct, helpers::generated::bpf_find_vma};
-use zc_ebpf::{ABSENT, CHUNK_BYTES, MOST_CHUNKS};
+use zc_ebpf::{CHUNK_BYTES, MOST_CHUNKS};
 
 use crate::{
-    kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
+    kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::current_task,
+    kernel::vma::vma_at,
 };
 
 /// A stack that reaches further up than this is none of its own: goroutines and coroutines have
@@ -49,31 +47,5 @@ fn bytes_to_start(address: u64) -> u64 {
 /// thread is changing the mappings.
 #[inline(always)]
 fn bytes_to_end(address: u64) -> u64 {
-    if offset_of_field!(vma_file) == ABSENT {
-        return u64::MAX;
-    }
-    let mut end = 0_u64;
-    let task = TypedPtr::current_task().address().cast_mut().cast();
-    // SAFETY: `take_end` has the signature that the helper calls, and `end` lives longer than the
-    // call.
-    let result = unsafe {
-        bpf_find_vma(
-            task,
-            address,
-            take_end as *mut c_void,
-            (&raw mut end).cast(),
-            0,
-        )
-    };
-    if result == 0 {
-        end.wrapping_sub(address)
-    } else {
-        u64::MAX
-    }
-}
-
-/// Called by the helper with the mapping that was found.
-extern "C" fn take_end(_task: *mut task_struct, vma: TypedPtr, end: &mut u64) -> i64 {
-    *end = vma.load(offset_of_field!(vma_end));
-    0
+    vma_at(address).map_or(u64::MAX, |vma| vma.end.wrapping_sub(address))
 }

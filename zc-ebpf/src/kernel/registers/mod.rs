@@ -74,12 +74,12 @@ impl Registers {
     /// The same registers, for other programs that run in the call.
     #[inline(always)]
     pub fn of_current() -> Self {
-        Self::of(TypedPtr::current_task())
+        Self::of_task(TypedPtr::current_task())
     }
 
     /// The registers of a task, with which it entered the kernel last.
     #[inline(always)]
-    pub fn of(task: TypedPtr) -> Self {
+    pub fn of_task(task: TypedPtr) -> Self {
         // SAFETY: the helper takes a `task_struct` of which the verifier knows the type.
         Self(unsafe { bpf_task_pt_regs(task.address().cast_mut().cast()) as *const arch::Saved })
     }

@@ -43,8 +43,8 @@ fn calls_and_bytes_are_those_of_one_run() {
         for (command, (calls, bytes)) in [(300, 7.0), (20, 4096.0)].into_iter().enumerate() {
             let traced = &found["commands"][command]["traced"];
             assert_eq!(traced["syscalls"], calls, "{backend}");
-            assert_eq!(traced["bytes_per_call"], bytes, "{backend}");
             // Reads were not counted, so nobody knows whether the writes belong to a copy.
+            assert_eq!(traced["bytes_per_call"], Value::Null, "{backend}");
             assert_eq!(traced["apis"], Value::Null, "{backend}");
             assert_eq!(
                 (&traced["backend"], &traced["exact"]),
@@ -127,7 +127,7 @@ fn each_copier_is_shown_with_its_api() {
 }
 
 #[test]
-fn reads_by_the_loader_do_not_count_as_the_commands_work() {
+fn only_transfers_count_as_the_commands_work() {
     let dir = TestDir::new();
     let (input, output) = (dir.join("in"), dir.join("out"));
     // Under strace, few bytes are a copy only if their beginning tells them from others.
@@ -157,7 +157,7 @@ fn reads_by_the_loader_do_not_count_as_the_commands_work() {
         };
         assert_eq!(work(0), (json!(["sendfile"]), json!(18.0)), "{backend}");
         assert_eq!(work(1), (json!(["read+write"]), json!(18.0)), "{backend}");
-        assert_eq!(work(2).0, json!(["write"]), "{backend}");
+        assert_eq!(work(2), (Value::Null, Value::Null), "{backend}");
         assert_eq!(work(3), (Value::Null, Value::Null), "{backend}");
     }
     let page = compare(&["-N", "--runs=1", "-e", "mmap"])

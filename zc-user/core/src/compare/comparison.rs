@@ -283,7 +283,7 @@ impl Compared {
             minor_faults: mean(|run| count(run.minor_faults)),
             major_faults: mean(|run| count(run.major_faults)),
             peak_memory_bytes: runs.iter().map(|run| run.peak_memory_bytes).max().flatten(),
-            traced: Traced::of(report),
+            traced: Traced::from_report(report),
             changes: None,
             warnings: warnings.into_iter().flatten().collect(),
             runs,

@@ -6,9 +6,12 @@ use super::{Comparison, Measured, Plan, Series, Shell, Subject, Timing};
 use crate::{
     report::{
         Options, Report,
-        sample::{of_threads, row},
+        sample::{
+            files::{Scene, copy, read, written_held},
+            of_threads, row,
+        },
     },
-    trace::{Exit, Loss, Row},
+    trace::{Exit, FileId, Loss, Row},
 };
 
 /// A report of one process with these rows.
@@ -32,26 +35,30 @@ fn timing(ms: u64) -> Timing {
 
 /// A command whose runs took this many milliseconds each. It copied 1 MiB in pieces of 4 KiB.
 pub fn timed(runs_ms: &[u64]) -> Series {
-    let rows = vec![
-        row("read").called(257).bytes(1 << 20).requested(257 * 4096),
-        row("write").called(256).bytes(1 << 20).requested(1 << 20),
-        row("mmap").called(20).requested(9 << 20),
-    ];
-    Series {
-        timings: runs_ms.iter().map(|&ms| timing(ms)).collect(),
-        trace: of_threads(vec![rows]),
-    }
+    series(runs_ms, |from, to| {
+        vec![
+            read("read", from, 257, 1 << 20).requested(257 * 4096),
+            written_held("write", from, to, 256, 1 << 20, 1 << 20).requested(1 << 20),
+            row("mmap").called(20).requested(9 << 20),
+        ]
+    })
 }
 
 /// A command that copied 1 MiB by `sendfile`.
 pub fn by_sendfile(runs_ms: &[u64]) -> Series {
-    let rows = vec![
-        row("sendfile").called(2).bytes(1 << 20),
-        row("mmap").called(20),
-    ];
+    series(runs_ms, |from, to| {
+        let copied = copy("sendfile", from, to, 2, 1 << 20);
+        vec![copied, row("mmap").called(20)]
+    })
+}
+
+fn series(runs_ms: &[u64], rows: impl Fn(FileId, FileId) -> Vec<Row>) -> Series {
+    let mut scene = Scene::new();
+    let (from, to) = (scene.regular("in"), scene.regular("out"));
+    scene.process("copier", rows(from, to));
     Series {
-        trace: of_threads(vec![rows]),
-        ..timed(runs_ms)
+        timings: runs_ms.iter().map(|&ms| timing(ms)).collect(),
+        trace: scene.trace,
     }
 }
 

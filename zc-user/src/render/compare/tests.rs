@@ -144,7 +144,7 @@ fn the_page_says_which_calls_are_counted_and_what_is_unknown() {
     };
     assert_eq!(
         (api(&of_selection("%data")), api(&of_selection("mmap"))),
-        ("read, write".into(), "-".into())
+        ("read+write".into(), "read+write".into())
     );
 }
 

@@ -8,16 +8,15 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::{
-    ast::{Comparison, Expr, Figure},
+    ast::{Comparison, Expr, Figure, Subject},
     calls,
     facts::{self, Measured, Processes, why_inexact},
-    field::{Field, Subject},
     known::{Inferred, Known, Verdict},
-    lexer::{SyntaxError, pointer},
+    tokens::{SyntaxError, pointer},
     transfers,
     unmatched::unmatched,
 };
-use crate::figures::list::{Group, of_run, of_usage};
+use crate::figures::list::{Field, Group, of_run, of_usage};
 use crate::{
     report::{Exit, Process, Report},
     signal,
@@ -248,7 +247,7 @@ fn measure(figure: &Figure, report: &Report, inferred: Inferred) -> Result<Measu
 
 /// A figure of the whole run, or a sum over some of its processes.
 fn of_processes_or_run(figure: &Figure, report: &Report) -> Measured {
-    let (sum, open) = match Processes::of(figure, report) {
+    let (sum, open) = match Processes::of_figure(figure, report) {
         Processes::None(_) if figure.field == Field::Count => {
             return Measured::plain(Known::exactly(0));
         }

@@ -4,12 +4,12 @@
 use std::cmp::Reverse;
 
 use super::{
-    ast::Figure,
-    field::{Field, Subject, Unit},
+    ast::{Figure, Subject},
     known::Known,
     pattern::{Glob, Match},
 };
 use crate::{
+    figures::list::{Field, Unit},
     report::{Certainty, End, FileCalls, Process, Report, Syscall, Transfer},
     units,
 };
@@ -97,7 +97,7 @@ pub(super) enum Processes<'a> {
 
 impl<'a> Processes<'a> {
     /// The processes that a figure is of.
-    pub(super) fn of(figure: &Figure, report: &'a Report) -> Self {
+    pub(super) fn of_figure(figure: &Figure, report: &'a Report) -> Self {
         let Some(glob) = &figure.selectors.process else {
             return Self::All;
         };

@@ -78,27 +78,11 @@ impl FunctionPattern {
     }
 
     /// The part of a name that it is compared with.
-    fn compared<'a>(&self, name: &'a str) -> &'a str {
+    pub(super) fn compared<'a>(&self, name: &'a str) -> &'a str {
         if self.is_of_last_parts() {
             split(name).last().unwrap_or(name)
         } else {
             name
-        }
-    }
-
-    /// How much a name differs from it, as text.
-    pub(super) fn distance(&self, name: &str) -> usize {
-        let name = self.compared(name);
-        let beginning = self
-            .text
-            .strip_suffix("::**")
-            .map(|beginning| (beginning, split(beginning).count()));
-        match beginning {
-            Some((wanted, parts)) => {
-                let own: Vec<&str> = split(name).take(parts).collect();
-                strsim::damerau_levenshtein(wanted, &own.join("::"))
-            }
-            None => strsim::damerau_levenshtein(&self.text, name),
         }
     }
 
@@ -253,7 +237,7 @@ pub(super) struct Crates(BTreeMap<String, Option<String>>);
 
 impl Crates {
     /// As these stacks show it.
-    pub(super) fn of<'a>(stacks: impl Iterator<Item = &'a Stack>) -> Self {
+    pub(super) fn from_stacks<'a>(stacks: impl Iterator<Item = &'a Stack>) -> Self {
         let named = |frame: &'a Frame| {
             let (file, name) = (frame.file.as_ref()?, frame.function.as_deref()?);
             // An implementation without a trait is in the crate of its type.
@@ -481,7 +465,7 @@ mod tests {
 
     fn judged(text: &str, frames: Vec<Frame>, end: StackEnd) -> Shown {
         let stack = Stack { frames, end };
-        let crates = Crates::of(std::iter::once(&stack));
+        let crates = Crates::from_stacks(std::iter::once(&stack));
         shown(&pattern(text), &stack, &crates, || "remedy".to_owned())
     }
 

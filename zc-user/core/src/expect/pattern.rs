@@ -182,15 +182,13 @@ impl Glob {
         })
     }
 
-    /// How much a path differs from it, as text. A pattern without `/` is compared with the last
-    /// part.
-    pub(super) fn distance(&self, path: &str) -> usize {
-        let compared = if self.is_of_names() {
+    /// The part of a path that it is compared with.
+    pub(super) fn compared<'a>(&self, path: &'a str) -> &'a str {
+        if self.is_of_names() {
             path.rsplit('/').next().unwrap_or(path)
         } else {
             path
-        };
-        strsim::damerau_levenshtein(&self.text, compared)
+        }
     }
 
     /// Whether it could decide more if it were known where relative paths start.

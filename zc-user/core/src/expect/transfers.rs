@@ -7,11 +7,11 @@ use crate::{
         ast::Figure,
         callers,
         facts::{self, Measured, Processes, sum_known, why_inexact},
-        field::Field,
-        known::{Amount, Completeness, Inferred, Known},
+        known::{Amount, Inferred, Known},
         pattern::{EndPattern, Match},
     },
-    report::{Certainty, DestinationTotals, End, Process, Report, Transfer},
+    figures::list::Field,
+    report::{Api, Certainty, DestinationTotals, End, Process, Report, Transfer},
     trace::{FileKind, Loss},
     units::short_bytes,
 };
@@ -23,7 +23,7 @@ pub(super) fn measure(
     report: &Report,
     inferred: Inferred,
 ) -> Measured {
-    let (processes, all, open) = match Processes::of(figure, report) {
+    let (processes, all, open) = match Processes::of_figure(figure, report) {
         Processes::None(why) => return Measured::plain(Known::Missing(why)),
         Processes::Unknown(why) => return Measured::unknown(why),
         // A transfer through several processes belongs to none of them alone.
@@ -62,7 +62,7 @@ pub(super) fn measure(
     let is_sure = is_exact
         || matches!(
             known,
-            Known::Missing(_) | Known::Words(_, Completeness::All)
+            Known::Missing(_) | Known::Words { are_all: true, .. }
         );
     let own = matches!(&known, Known::Between(..) | Known::Unknown)
         .then(|| "not all of it is known of each transfer".to_owned());
@@ -97,7 +97,7 @@ fn measure_via(
     let reason = unclear
         .or(open)
         .or_else(|| unproven.why())
-        .filter(|_| !matches!(known, Known::Words(_, Completeness::All)));
+        .filter(|_| !matches!(known, Known::Words { are_all: true, .. }));
     let facts = facts
         .into_iter()
         .chain(callers::facts_of_via(chosen, report))
@@ -211,21 +211,11 @@ fn bytes(sure: &[&Transfer], is_open: bool, unproven: Unproven) -> Known {
 const NONE: &str = "there is no such transfer";
 
 fn apis(chosen: &[&Transfer], is_open: bool) -> Known {
-    let mut apis: Vec<_> = chosen.iter().map(|transfer| transfer.api).collect();
-    apis.sort_unstable();
-    apis.dedup();
+    let apis: BTreeSet<Api> = chosen.iter().map(|transfer| transfer.api).collect();
     if apis.is_empty() && !is_open {
         return Known::Missing(NONE.to_owned());
     }
-    let completeness = if is_open {
-        Completeness::AtLeast
-    } else {
-        Completeness::All
-    };
-    Known::Words(
-        apis.into_iter().map(|api| api.name().to_owned()).collect(),
-        completeness,
-    )
+    Known::words(apis.into_iter().map(|api| api.name().to_owned()), !is_open)
 }
 
 /// The mean of several transfers together lies between those of the transfers.

@@ -63,11 +63,6 @@ impl Abi {
     }
 }
 
-/// Every name in the tables of all machines that zctrace knows.
-pub(crate) fn all_names() -> impl Iterator<Item = &'static str> {
-    Abi::ALL.into_iter().flat_map(Abi::names)
-}
-
 /// The name that the kernel and strace use for a call of the generic table on 64-bit machines. The
 /// crate names one of them differently.
 ///

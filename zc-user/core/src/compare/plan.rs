@@ -14,10 +14,8 @@ use crate::{
 /// while slows all of them.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The commands; at least one. The first one is 100 %.
+    /// The commands; at least one.
     pub subjects: Vec<Subject>,
-    /// What runs them.
-    pub shell: Shell,
     /// How often each is timed.
     pub runs: Runs,
     /// Untimed runs of each before the timed ones.

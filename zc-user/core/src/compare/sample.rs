@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Comparison, Measured, Plan, Series, Shell, Subject, Timing};
+use super::{Comparison, Plan, Series, Subject, Timing};
 use crate::{
     report::{
         Options, Report,
@@ -81,7 +81,6 @@ pub fn plan(commands: usize) -> Plan {
     };
     Plan {
         subjects: ('a'..).take(commands).map(subject).collect(),
-        shell: Shell::None,
         runs: super::Runs::default(),
         warmup: 0,
         identity: None,
@@ -91,27 +90,5 @@ pub fn plan(commands: usize) -> Plan {
 
 /// A comparison of commands named `a`, `b`, ...
 pub fn comparison(series: &[Series]) -> Comparison {
-    Comparison::new(
-        &plan(series.len()),
-        &Measured {
-            shell: Vec::new(),
-            series: series.to_vec(),
-        },
-    )
-}
-
-/// The same in a shell whose empty runs took this many milliseconds.
-pub fn comparison_with_shell(series: &[Series], shell_ms: &[u64]) -> Comparison {
-    let plan = Plan {
-        shell: Shell::default(),
-        ..plan(series.len())
-    };
-    let shell = shell_ms.iter().map(|&ms| timing(ms)).collect();
-    Comparison::new(
-        &plan,
-        &Measured {
-            shell,
-            series: series.to_vec(),
-        },
-    )
+    Comparison::new(&plan(series.len()), series)
 }

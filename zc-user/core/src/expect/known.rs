@@ -49,7 +49,7 @@ impl Verdict {
     }
 
     /// The verdict if all must hold. One failure decides.
-    pub(super) fn all(verdicts: impl Iterator<Item = Self>) -> Self {
+    pub(crate) fn all(verdicts: impl Iterator<Item = Self>) -> Self {
         verdicts.fold(Self::Holds, |all, verdict| match (all, verdict) {
             (Self::Fails, _) | (_, Self::Fails) => Self::Fails,
             (Self::Inconclusive, _) | (_, Self::Inconclusive) => Self::Inconclusive,

@@ -61,7 +61,7 @@ pub(super) fn measure(figure: &Figure, report: &Report) -> Result<Measured, Vec<
         .open
         .filter(|_| !is_limited)
         .or_else(|| why_unknown(&known, figure.field));
-    let facts = facts::of_calls(figure, &names_of(&chosen.rows), report);
+    let facts = facts::facts_of_calls(figure, &names_of(&chosen.rows), report);
     Ok(Measured {
         known,
         reason,

@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::{
     ast::{Comparison, Expr, Figure, Subject},
     calls,
-    facts::{self, Measured, Processes, why_inexact},
+    facts::{Measured, Processes, why_inexact},
     known::{Inferred, Known, Verdict},
     tokens::{SyntaxError, pointer},
     transfers,
@@ -263,7 +263,7 @@ fn of_processes_or_run(figure: &Figure, report: &Report) -> Measured {
     Measured {
         known: Known::Between(sum.into(), high),
         reason: open,
-        facts: shares(figure, report),
+        facts: Vec::new(),
     }
 }
 
@@ -278,45 +278,6 @@ fn of_process(field: Field, process: &Process) -> Option<u64> {
         Field::Threads => Some(process.threads),
         field => of_usage(field, &process.usage),
     }
-}
-
-/// The processes with the largest shares, if there are several.
-fn shares(figure: &Figure, report: &Report) -> Vec<String> {
-    /// Limit for the processes that are named.
-    const MAX_NAMED: usize = 5;
-    if report.processes.len() < 2 || figure.field == Field::Wall {
-        return Vec::new();
-    }
-    if figure.field == Field::Count {
-        let names: Vec<String> = facts::processes(figure, report)
-            .take(MAX_NAMED)
-            .map(facts::name_of)
-            .collect();
-        return if names.is_empty() {
-            Vec::new()
-        } else {
-            vec![format!("the first of them: {}", names.join(", "))]
-        };
-    }
-    let mut shares: Vec<(u64, &Process)> = facts::processes(figure, report)
-        .filter_map(|process| Some((of_process(figure.field, process)?, process)))
-        .collect();
-    shares.sort_by_key(|(share, _)| std::cmp::Reverse(*share));
-    let line = |(share, process): (u64, &Process)| {
-        format!(
-            "{}: {}",
-            facts::name_of(process),
-            Known::exactly(share)
-                .describe(figure.unit())
-                .trim_start_matches("is ")
-        )
-    };
-    shares
-        .into_iter()
-        .filter(|(share, _)| *share > 0)
-        .take(MAX_NAMED)
-        .map(line)
-        .collect()
 }
 
 /// How the command ended. That is known even if counts are not exact.

@@ -46,7 +46,7 @@ pub(super) fn measure(
         .or_else(|| why_open(report))
         .or_else(|| has_maybe.then(|| "not all of their ends are known".to_owned()));
     let all: Vec<&Transfer> = all.into_iter().map(|(_, transfer)| transfer).collect();
-    let facts = facts::of_transfers(
+    let facts = facts::facts_of_transfers(
         if chosen.is_empty() { &all } else { &chosen },
         !chosen.is_empty(),
     );

@@ -80,10 +80,9 @@ fn subject(tokens: &mut Tokens<'_>) -> Result<Subject, Problem> {
 }
 
 fn unknown_call(word: &str) -> String {
-    let calls = syscalls::known_names().filter(|name| Abi::is_native(name));
     let others: Vec<&str> = aggregates().chain([TRANSFER]).collect();
-    let near =
-        meant_by(word).or_else(|| nearest(word, calls.chain(aggregates()).chain([TRANSFER])));
+    let all = Abi::NATIVE.names().chain(others.iter().copied());
+    let near = meant_by(word).or_else(|| nearest(word, all));
     let hint = near.map_or_else(
         || format!("; other names are {}", others.join(", ")),
         |near| did_you_mean(Some(near)),

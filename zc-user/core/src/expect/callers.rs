@@ -72,8 +72,8 @@ struct Sum {
     samples: u64,
     /// Why some of the samples do not tell.
     unclear: Option<String>,
-    /// By the place that they came from: the samples that match, those that may, and the others.
-    sites: BTreeMap<String, [u64; 3]>,
+    /// The samples that match, by the place that they came from.
+    sites: BTreeMap<String, u64>,
 }
 
 /// Reads the number of calls that a function matching this pattern made, or had made for it.
@@ -112,7 +112,7 @@ pub(super) fn measure(
     let reason = open.or_else(|| sum.why_unclear(report).filter(|_| most > sum.matched));
     Measured {
         reason,
-        facts: sum.facts(),
+        facts: shares_of_samples(sum.sites, sum.samples),
         ..Measured::plain(known)
     }
 }
@@ -139,21 +139,14 @@ impl Sum {
         let Some(callers) = &row.callers else { return };
         self.samples += callers.samples.min(row.calls);
         for (stack, samples) in stacks.sampled(callers) {
-            let shown = shown(pattern, stack, crates, || remedy(std::iter::once(stack)));
-            let sites = self
-                .sites
-                .entry(format!("{}, {}", row.name, caller(stack, report)))
-                .or_default();
-            let [matched, unclear, others] = sites;
-            match shown {
+            match shown(pattern, stack, crates, || remedy(std::iter::once(stack))) {
                 Shown::Yes => {
-                    (self.matched, *matched) = (self.matched + samples, *matched + samples);
+                    self.matched += samples;
+                    let site = format!("{}, {}", row.name, caller(stack, report));
+                    *self.sites.entry(site).or_default() += samples;
                 }
-                Shown::No => (self.others, *others) = (self.others + samples, *others + samples),
-                Shown::Unclear(why) => {
-                    *unclear += samples;
-                    self.unclear.get_or_insert(why);
-                }
+                Shown::No => self.others += samples,
+                Shown::Unclear(why) => drop(self.unclear.get_or_insert(why)),
             }
         }
     }
@@ -177,28 +170,17 @@ impl Sum {
             .chain(self.unclear.clone())
             .reduce(|one, other| format!("{one}; {other}"))
     }
-
-    /// Who made the calls that match. If there are none, who made those that may match, and if
-    /// there are none of these, the others.
-    fn facts(&self) -> Vec<String> {
-        let lines = |which: usize| -> Vec<(u64, String)> {
-            let counts = self
-                .sites
-                .iter()
-                .map(|(site, counts)| (counts[which], site));
-            counts
-                .filter(|(count, _)| *count > 0)
-                .map(|(count, site)| (count, share_of_samples(site, count, self.samples)))
-                .collect()
-        };
-        let all = (0..3).map(lines).find(|lines| !lines.is_empty());
-        largest(all.unwrap_or_default())
-    }
 }
 
-/// `caller: main: 3 of 4 samples`.
-fn share_of_samples(site: &str, count: u64, all: u64) -> String {
-    format!("{site}: {count} of {}", plural(all, "sample"))
+/// `caller: main: 3 of 4 samples`, for each place.
+fn shares_of_samples(sites: BTreeMap<String, u64>, all: u64) -> Vec<String> {
+    let line = |(site, count): (String, u64)| {
+        (
+            count,
+            format!("{site}: {count} of {}", plural(all, "sample")),
+        )
+    };
+    largest(sites.into_iter().map(line).collect())
 }
 
 /// `caller: copier::run (src/run.rs:41) via std::io::copy`.
@@ -281,9 +263,7 @@ pub(super) fn facts_of_via(transfers: &[&Transfer], report: &Report) -> Vec<Stri
     stacks
         .sampled(&callers)
         .for_each(|(stack, samples)| *sites.entry(caller(stack, report)).or_default() += samples);
-    let line =
-        |(site, count): (String, u64)| (count, share_of_samples(&site, count, callers.samples));
-    largest(sites.into_iter().map(line).collect())
+    shares_of_samples(sites, callers.samples)
 }
 
 #[cfg(test)]

@@ -201,7 +201,7 @@ fn bytes(sure: &[&Transfer], is_open: bool, unproven: Unproven) -> Known {
     let of = |transfer: &&Transfer| transfer.bytes;
     let low = sure.iter().filter_map(of).fold(0, u64::saturating_add);
     let all_known = sure.iter().all(|transfer| of(transfer).is_some());
-    let high = unproven.more_bytes().and_then(|more| low.checked_add(more));
+    let high = unproven.bytes.and_then(|more| low.checked_add(more));
     Known::Between(
         low.into(),
         high.filter(|_| all_known && !is_open).map(Amount::from),
@@ -218,35 +218,18 @@ fn apis(chosen: &[&Transfer], is_open: bool) -> Known {
     Known::words(apis.into_iter().map(|api| api.name().to_owned()), !is_open)
 }
 
-/// The mean of several transfers together lies between those of the transfers.
+/// The mean of several transfers together lies between those of the transfers, which the report has
+/// in whole bytes.
 fn mean(chosen: &[&Transfer], is_open: bool) -> Known {
-    let moving = || chosen.iter().filter(|transfer| transfer.bytes != Some(0));
-    let means: Option<Vec<(Amount, Amount)>> = moving()
-        .map(|transfer| mean_range(transfer.bytes?, transfer.mean_bytes?))
-        .collect();
+    let moving = chosen.iter().filter(|transfer| transfer.bytes != Some(0));
+    let means: Option<Vec<u64>> = moving.map(|transfer| transfer.mean_bytes).collect();
     let Some(means) = means.filter(|_| !is_open) else {
         return Known::Unknown;
     };
-    match (
-        means.iter().map(|(low, _)| *low).min(),
-        means.iter().map(|(_, high)| *high).max(),
-    ) {
-        (Some(low), Some(high)) => Known::Between(low, Some(high)),
+    match (means.iter().min(), means.iter().max()) {
+        (Some(low), Some(high)) => Known::Between((*low).into(), Some((*high).into())),
         _ => Known::Missing("no call to average".to_owned()),
     }
-}
-
-/// The range of a mean that the report has in whole bytes. It follows from the possible numbers of
-/// calls.
-fn mean_range(bytes: u64, whole: u64) -> Option<(Amount, Amount)> {
-    let fewest = bytes / whole.checked_add(1)? + 1;
-    let high = Amount::mean(bytes, fewest)?;
-    Some((
-        bytes
-            .checked_div(whole)
-            .map_or(Some(0.into()), |most| Amount::mean(bytes, most))?,
-        high,
-    ))
 }
 
 fn attempts(transfer: &Transfer, errno: Option<&str>) -> u64 {
@@ -303,11 +286,6 @@ impl Unproven {
     /// Whether there may be transfers that the report does not have.
     fn may_hide_transfers(self) -> bool {
         self.bytes != Some(0)
-    }
-
-    /// How many bytes there may be beyond what was observed; `None`: unknown.
-    fn more_bytes(self) -> Option<u64> {
-        self.bytes
     }
 
     /// Why a figure is not known for sure, if it is not.
@@ -420,19 +398,4 @@ fn carries_bytes(end: &End) -> bool {
         .as_deref()
         .and_then(FileKind::from_name)
         .is_none_or(FileKind::carries_bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mean_can_be_a_fraction() {
-        let range = |bytes, whole| mean_range(bytes, whole).expect("of some calls");
-        let mean = |bytes, calls| Amount::mean(bytes, calls).expect("of some calls");
-        assert_eq!(range(2001, 1000), (mean(2001, 2), mean(2001, 2)));
-        // There were 9 to 12 calls.
-        assert_eq!(range(25, 2), (mean(25, 12), mean(25, 9)));
-        assert_eq!(range(3, 0), (0.into(), mean(3, 4)));
-    }
 }

@@ -7,7 +7,7 @@ use super::{assert_verdicts, assert_verdicts_with, report_of, scene};
 use crate::{
     expect::{Expectation, Inferred},
     report::{
-        Counted, Detail, Files, Options, Report,
+        Counted, Detail, Options, Report,
         sample::{
             self,
             files::{Scene, copy, read, write, written_after, written_changed, written_held},
@@ -124,23 +124,19 @@ fn calls_without_files_make_selections_by_file_inconclusive() {
             inconclusive  transfer(* -> tcp).count == 0
         "#,
     );
-    let plain = Report::from_trace(&scene(), &Options::default());
     assert_verdicts(
-        &plain,
+        &Report::from_trace(&scene(), &Options::default()),
         r"
             inconclusive  read[kind=pipe].calls == 0
             holds         read.calls == 19
         ",
     );
-    let totals = Report::from_trace(
-        &scene(),
-        &Options {
-            detail: Detail::Total,
-            ..Options::default()
-        },
-    );
+    let options = Options {
+        detail: Detail::Total,
+        ..Options::default()
+    };
     assert_verdicts(
-        &totals,
+        &Report::from_trace(&scene(), &options),
         r#"
             holds         read.calls == 19
             inconclusive  read[process="copier"].calls == 0
@@ -154,11 +150,7 @@ fn calls_without_files_make_selections_by_file_inconclusive() {
 
 #[test]
 fn what_is_said_of_processes_is_a_lower_bound_if_some_are_not_listed() {
-    let options = Options {
-        file_calls: Files::Listed,
-        ..Options::default()
-    };
-    let mut report = Report::from_trace(&sample::make(50), &options);
+    let mut report = report_of(&sample::make(50));
     report.limit_processes(4);
     assert_verdicts(
         &report,

@@ -29,8 +29,8 @@ use nix::{
 };
 pub use zctrace_core::check::{
     Attempt, Baseline, Check, CheckResult, Content, Difference, DifferenceState, ExpectationResult,
-    FileError, FileErrors, Place, PreparedFile, Repeatability, ReportCommand, Results, SCHEMA,
-    Status, Tolerance, ToleranceError, Tolerances, Varying, choose, is_time, judge, parse, timeout,
+    FileError, Place, PreparedFile, Repeatability, ReportCommand, Results, SCHEMA, Status,
+    Tolerance, ToleranceError, Tolerances, Varying, choose, is_time, judge, parse, timeout,
 };
 
 pub use run_process::Settings;

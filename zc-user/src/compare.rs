@@ -12,6 +12,6 @@ mod timed_run;
 pub use error::CompareError;
 pub use measure::{Progress, measure};
 pub use zctrace_core::compare::{
-    Compared, Comparison, Measured, Plan, PlanError, Relative, Run, Runs, SCHEMA, Series, Shell,
-    ShellOverhead, Speed, Statistics, Subject, Summary, Timing, Traced, Tracing, Warning, subjects,
+    Compared, Comparison, Plan, PlanError, Runs, SCHEMA, Series, Shell, Speed, Statistics, Subject,
+    Summary, Timing, Traced, Tracing, subjects,
 };

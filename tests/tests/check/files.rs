@@ -218,7 +218,7 @@ fn an_invalid_expectation_is_refused_and_its_error_is_marked() {
     assert_refused(
         &finished,
         &[
-            "--expect: write has no figure 'cals'; did you mean 'calls'?\n  write.cals == 0\n        ^\n",
+            "--expect: unknown figure of write 'cals'; did you mean 'calls'?\n  write.cals == 0\n        ^\n",
         ],
     );
 }
@@ -247,7 +247,7 @@ fn an_invalid_file_is_refused_with_the_position_of_the_error() {
     refused(
         "[[check]]\nname = 'a'\ncommand = ['touch', 'x']\nexpect = ['exit.code == 0', 'read.bytes < 2s']\n",
         &[
-            "zctrace.toml:4:43: '2s' is a time, but a size is needed here",
+            "zctrace.toml:4:43: '2s' is not a size, like 64KiB",
             "                ^\n",
         ],
     );

@@ -110,7 +110,7 @@ fn calls_that_take_a_path_cannot_be_selected_by_file() {
         let refused = run(&format!("{by_path}[file=\"in\"].calls == 0"));
         assert_eq!(refused.code, Some(2), "{}", refused.stderr);
         assert!(
-            refused.stderr.contains("cannot be selected by file"),
+            refused.stderr.contains("cannot be selected so: file="),
             "{}",
             refused.stderr
         );

@@ -43,8 +43,8 @@ fn calls_and_bytes_are_those_of_one_run() {
         for (command, (calls, bytes)) in [(300, 7.0), (20, 4096.0)].into_iter().enumerate() {
             let traced = &found["commands"][command]["traced"];
             assert_eq!(traced["syscalls"], calls, "{backend}");
-            assert_eq!(traced["bytes_per_call"], bytes, "{backend}");
             // Reads were not counted, so nobody knows whether the writes belong to a copy.
+            assert_eq!(traced["bytes_per_call"], Value::Null, "{backend}");
             assert_eq!(traced["apis"], Value::Null, "{backend}");
             assert_eq!(
                 (&traced["backend"], &traced["exact"]),
@@ -127,7 +127,7 @@ fn each_copier_is_shown_with_its_api() {
 }
 
 #[test]
-fn reads_by_the_loader_do_not_count_as_the_commands_work() {
+fn only_transfers_count_as_the_commands_work() {
     let dir = TestDir::new();
     let (input, output) = (dir.join("in"), dir.join("out"));
     // Under strace, few bytes are a copy only if their beginning tells them from others.
@@ -157,7 +157,7 @@ fn reads_by_the_loader_do_not_count_as_the_commands_work() {
         };
         assert_eq!(work(0), (json!(["sendfile"]), json!(18.0)), "{backend}");
         assert_eq!(work(1), (json!(["read+write"]), json!(18.0)), "{backend}");
-        assert_eq!(work(2).0, json!(["write"]), "{backend}");
+        assert_eq!(work(2), (Value::Null, Value::Null), "{backend}");
         assert_eq!(work(3), (Value::Null, Value::Null), "{backend}");
     }
     let page = compare(&["-N", "--runs=1", "-e", "mmap"])
@@ -182,10 +182,8 @@ fn measured_time_includes_sleep() {
         let found = compared(&[shell, &["--runs=3"]].concat(), &["sleep 0.2"]);
         let command = &found["commands"][0];
         assert_eq!(command["runs"].as_array().map(Vec::len), Some(3));
-        // The shell's own time is subtracted. It is less than a tenth of a second.
-        let least = if shell.is_empty() { 0.1 } else { 0.2 };
         for run in command["runs"].as_array().expect("runs") {
-            assert!(number(&run["time_s"]) >= least, "{shell:?}: {run}");
+            assert!(number(&run["time_s"]) >= 0.2, "{shell:?}: {run}");
             assert!(
                 number(&run["user_s"]) + number(&run["system_s"]) < number(&run["time_s"]),
                 "{shell:?}: {run}"
@@ -196,7 +194,6 @@ fn measured_time_includes_sleep() {
             );
         }
         assert!(number(&command["time_s"]["mean"]) >= number(&command["time_s"]["min"]));
-        assert_eq!(found["shell"].is_null(), !shell.is_empty());
     }
 }
 
@@ -362,15 +359,6 @@ fn runs_are_repeated_for_three_seconds() {
         .map(Vec::len)
         .expect("runs");
     assert!((10..=12).contains(&runs), "{runs}");
-}
-
-#[test]
-fn the_first_command_is_the_reference() {
-    let options = ["-N", "--runs=1", "--name=x", "--name=y"];
-    let found = compared(&options, &["sleep 0.1", "sleep 0.2"]);
-    let percent = |command: usize| &found["commands"][command]["relative"]["percent"];
-    assert_eq!(percent(0), &json!(100.0));
-    assert!(percent(1).as_f64() > Some(100.0), "{found}");
 }
 
 #[test]

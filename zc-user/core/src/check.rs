@@ -17,6 +17,6 @@ pub use crate::figures::{
     reading::{Repeatability, Varying},
     tolerance::{Tolerance, ToleranceError, Tolerances},
 };
-pub use file::{FileError, FileErrors, parse};
+pub use file::{FileError, parse};
 pub use judge::{Attempt, CheckResult, ExpectationResult, Results, SCHEMA, Status, judge};
 pub use plan::{Baseline, Check, Content, Place, PreparedFile, ReportCommand, choose, timeout};

@@ -1,7 +1,7 @@
 //! The pure part of `zctrace compare`: the plan of a comparison, and what the measured runs say.
 //!
 //! ```text
-//! Plan, Measured ──▶ Comparison ──▶ Summary
+//! Plan, Series ──▶ Comparison ──▶ Summary
 //! ```
 
 mod comparison;
@@ -10,13 +10,8 @@ mod plan;
 pub mod sample;
 mod statistics;
 mod traced;
-mod warning;
 
-pub use comparison::{
-    Compared, Comparison, Measured, Relative, Run, SCHEMA, Series, ShellOverhead, Speed, Summary,
-    Timing, how_it_failed,
-};
+pub use comparison::{Compared, Comparison, SCHEMA, Series, Speed, Summary, Timing, how_it_failed};
 pub use plan::{Plan, PlanError, Runs, Shell, Subject, Tracing, shell_script, subjects};
 pub use statistics::Statistics;
 pub use traced::Traced;
-pub use warning::Warning;

@@ -64,13 +64,12 @@ mod callers;
 mod calls;
 mod evaluate;
 mod facts;
-mod field;
 mod function;
 mod known;
-mod lexer;
 mod parser;
 mod paths;
 mod pattern;
+mod tokens;
 mod transfers;
 mod unmatched;
 mod value;
@@ -79,13 +78,17 @@ use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 
 pub use evaluate::{ExpectError, Finding, NotCounted, Outcome};
 pub use known::{Inferred, Verdict};
-pub use lexer::SyntaxError;
-pub(crate) use lexer::pointer;
+pub use tokens::SyntaxError;
+pub(crate) use tokens::pointer;
 pub(crate) use value::size_bytes;
 
-use crate::{figures::list::Steadiness, options::SampledCalls, report::Report, syscalls};
-use ast::Expr;
-use field::{Field, Subject};
+use crate::{
+    figures::list::{Field, Steadiness},
+    options::SampledCalls,
+    report::Report,
+    syscalls,
+};
+use ast::{Expr, Subject};
 use value::duration_ns;
 
 /// Reads a time as expectations have it, like `10s`. The error says what is wrong with it.

@@ -16,7 +16,6 @@ mod spec;
 compile_error!("zctrace knows the system calls and registers of x86_64 and aarch64 only");
 
 pub use abi::Abi;
-pub(crate) use abi::all_names;
 pub(crate) use call::ring_operation;
 pub use call::{BEYOND, Call, FICLONE, FICLONERANGE};
 pub use class::CallClass;

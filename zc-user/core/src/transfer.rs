@@ -33,7 +33,6 @@ mod work;
 pub use chains::used_connections;
 pub(crate) use describe::{EndTable, verdict_of_many};
 pub(crate) use facts::{Role, sum_known, was_cut_off};
-pub(crate) use flow::api_of_call;
 pub use model::{
     Api, Attempt, Certainty, Changed, DestinationTotals, End, Evidence, Hop, Inode, Merged,
     MergedProcesses, Reason, SourceTotals, Transfer, VerdictParts,

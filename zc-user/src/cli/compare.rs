@@ -49,7 +49,7 @@ pub struct CompareArgs {
     #[arg(short, long = "name", value_name = "NAME")]
     pub name: Vec<String>,
 
-    /// Run the commands without a shell, and subtract no time of a shell.
+    /// Run the commands without a shell. The time of a shell is part of theirs.
     #[arg(short = 'N')]
     pub no_shell: bool,
 

@@ -42,7 +42,6 @@ pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
 fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
     Ok(Plan {
         subjects: subjects(&args.commands, &args.name, args.shell(), &args.prepare)?,
-        shell: args.shell(),
         runs: args.runs(),
         warmup: args.warmup,
         identity: args.user.as_deref().map(find_identity).transpose()?,

@@ -35,12 +35,6 @@ pub enum CompareError {
         /// How it ended.
         how: String,
     },
-    /// The shell failed to run an empty command.
-    #[error("the shell {how} when it was given an empty command; -N uses none")]
-    ShellFailed {
-        /// How it ended.
-        how: String,
-    },
     /// A command could not be started.
     #[error(transparent)]
     Launch(#[from] LaunchError),

@@ -6,9 +6,7 @@ use std::{ffi::OsString, io, time::Duration};
 use nix::sys::prctl;
 use tokio::runtime::Runtime;
 
-use zctrace_core::compare::{
-    Measured, Plan, Series, Shell, Subject, Timing, how_it_failed, shell_script,
-};
+use zctrace_core::compare::{Plan, Series, Subject, Timing, how_it_failed, shell_script};
 
 use super::{error::CompareError, timed_run};
 use crate::{
@@ -29,11 +27,8 @@ pub trait Progress {
     fn end(&mut self);
 }
 
-/// How often the shell is timed with an empty command.
-const SHELL_RUNS: u64 = 50;
-
 /// Carries out the plan. If that fails, nothing is left running.
-pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Measured, CompareError> {
+pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Vec<Series>, CompareError> {
     // Processes that a command leaves behind become children of this one, where they can be found.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
     use_one_heap();
@@ -63,15 +58,11 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    fn measure(&mut self) -> Result<Measured, CompareError> {
+    fn measure(&mut self) -> Result<Vec<Series>, CompareError> {
         for subject in &self.plan.subjects {
             find_program(&subject.words, &LaunchOptions::default())?;
         }
         self.try_backend()?;
-        let shell = match self.plan.shell {
-            Shell::None => Vec::new(),
-            Shell::Sh => self.time_shell()?,
-        };
         self.warm_up()?;
         let timings = self.time_all()?;
         let traces = self.trace_all()?;
@@ -79,30 +70,12 @@ impl Session<'_> {
             .into_iter()
             .zip(traces)
             .map(|(timings, trace)| Series { timings, trace });
-        Ok(Measured {
-            shell,
-            series: series.collect(),
-        })
+        Ok(series.collect())
     }
 
     /// Finds out whether anything can be traced here, before minutes go into timing.
     fn try_backend(&self) -> Result<(), CompareError> {
         self.trace(shell_script(":")).map(drop)
-    }
-
-    fn time_shell(&mut self) -> Result<Vec<Timing>, CompareError> {
-        self.progress.begin("timing the shell", SHELL_RUNS);
-        let words = shell_script("");
-        let mut timings = Vec::new();
-        for _ in 0..SHELL_RUNS {
-            let timing = self.time(&words)?;
-            if let Some(how) = how_it_failed(timing.exit) {
-                return Err(CompareError::ShellFailed { how });
-            }
-            timings.push(timing);
-            self.progress.step(SHELL_RUNS);
-        }
-        Ok(timings)
     }
 
     fn warm_up(&mut self) -> Result<(), CompareError> {

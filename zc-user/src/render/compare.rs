@@ -120,7 +120,7 @@ fn write_summary(page: &mut Page, comparison: &Comparison, figure_format: &Figur
             .map(figures::name)
             .unwrap_or_default()
     };
-    let Some(summary) = Summary::of(comparison) else {
+    let Some(summary) = Summary::from_comparison(comparison) else {
         let line = match comparison.commands.as_slice() {
             [only] => words(
                 &format!(

@@ -137,10 +137,8 @@ pub struct ExpectationResult {
 impl Results {
     /// How many checks there are with this status.
     pub fn count(&self, status: Status) -> usize {
-        self.checks
-            .iter()
-            .filter(|check| check.status == status)
-            .count()
+        let checks = self.checks.iter();
+        checks.filter(|check| check.status == status).count()
     }
 
     /// The exit status of `zctrace check`: that of the worst check. A failure is worse than a run
@@ -155,43 +153,33 @@ impl Results {
     /// One line: `3 checks: 2 passed, 1 failed`.
     pub fn summary(&self) -> String {
         let [failed, could_not_run, inconclusive, passed] = Status::WORST_FIRST;
-        let counts = [passed, failed, could_not_run, inconclusive]
-            .map(|status| (self.count(status), status.name()));
-        let parts: Vec<String> = counts
+        let parts: Vec<String> = [passed, failed, could_not_run, inconclusive]
             .into_iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, name)| format!("{count} {name}"))
+            .filter(|status| self.count(*status) > 0)
+            .map(|status| format!("{} {}", self.count(status), status.name()))
             .collect();
-        let checks = if self.checks.len() == 1 {
-            "1 check".to_owned()
-        } else {
-            format!("{} checks", self.checks.len())
+        let parts = match parts.as_slice() {
+            [] => "none was run".to_owned(),
+            parts => parts.join(", "),
         };
         let interrupted = self
             .interrupted
             .as_ref()
-            .map(|signal| format!("; interrupted by {signal}"))
-            .unwrap_or_default();
+            .map(|signal| format!("; interrupted by {signal}"));
+        let s = if self.checks.len() == 1 { "" } else { "s" };
         format!(
-            "{checks}: {}{interrupted}",
-            if parts.is_empty() {
-                "none was run".to_owned()
-            } else {
-                parts.join(", ")
-            }
+            "{} check{s}: {parts}{}",
+            self.checks.len(),
+            interrupted.unwrap_or_default()
         )
     }
 }
 
 /// Judges the runs of a check.
 pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
-    let reports: Vec<&Report> = attempts
-        .iter()
-        .filter_map(|attempt| attempt.outcome.as_ref().ok().map(Box::as_ref))
-        .collect();
-    let mut error = attempts
-        .iter()
-        .find_map(|attempt| attempt.outcome.as_ref().err().cloned());
+    let outcomes = attempts.iter().map(|attempt| &attempt.outcome);
+    let reports: Vec<&Report> = outcomes.clone().flatten().map(Box::as_ref).collect();
+    let mut error = outcomes.clone().find_map(|outcome| outcome.clone().err());
     let mut expectations = Vec::new();
     for expectation in check.expectations.iter().filter(|_| !reports.is_empty()) {
         match worst_outcome(expectation, check.inferred, attempts) {
@@ -199,35 +187,24 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
             Err(why) => error = error.or(Some(why)),
         }
     }
-    let differences = check
-        .baseline
-        .as_ref()
-        .map(|baseline| most_different(baseline, &reports))
-        .unwrap_or_default();
-    let is_unfit = check
-        .baseline
-        .as_ref()
-        .is_some_and(Baseline::is_to_be_written)
-        && reports.iter().any(|report| !report.exact);
+    let baseline = check.baseline.as_ref();
+    let differences = baseline.map(|baseline| most_different(baseline, &reports));
+    let differences = differences.unwrap_or_default();
+    let is_to_be_written = baseline.is_some_and(Baseline::is_to_be_written);
     let status = match status(error.as_ref(), &expectations, &differences) {
         // Lower bounds are not fit to become a baseline.
-        Status::Passed if is_unfit => Status::Inconclusive,
+        Status::Passed if is_to_be_written && reports.iter().any(|report| !report.exact) => {
+            Status::Inconclusive
+        }
         status => status,
     };
     let unmet = expectations
         .iter()
         .find(|result| result.outcome.verdict != Verdict::Holds);
     let telling = unmet.map_or(0, |result| result.run - 1);
-    let is_unmet =
-        |one: &Expectation| unmet.is_some_and(|result| result.outcome.expectation == one.text());
-    let unmet_index = check.expectations.iter().position(is_unmet);
-    let of_unmet = |place: &Place| {
-        unmet_index
-            .and_then(|index| place.expectations.get(index).copied())
-            .unwrap_or(place.line)
-    };
-    let line = check.place.as_ref().map(of_unmet);
     let time: Duration = attempts.iter().map(|attempt| attempt.duration).sum();
+    let last = attempts.last().filter(|_| status != Status::Passed);
+    let place = check.place.as_ref();
     CheckResult {
         name: check.name.clone(),
         command: check.command.clone(),
@@ -236,22 +213,26 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
         runs: attempts.len(),
         duration_ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
         backend: reports.first().map(|report| report.backend.clone()),
+        line: place.map(|place| line(check, place, unmet)),
         expectations,
         differences,
         figures: (reports.len() > 1).then(|| repeatability(&reports)),
-        stderr: attempts
-            .last()
-            .filter(|_| status != Status::Passed)
+        stderr: last
             .map(|attempt| attempt.stderr.clone())
             .unwrap_or_default(),
         show: show(check),
-        file: check
-            .place
-            .as_ref()
-            .map(|place| place.file.display().to_string()),
-        line,
+        file: place.map(|place| place.file.display().to_string()),
         report: reports.get(telling).map(|&report| Box::new(report.clone())),
     }
+}
+
+/// The line of the first expectation that does not hold, else where the check begins.
+fn line(check: &Check, place: &Place, unmet: Option<&ExpectationResult>) -> usize {
+    let is_unmet =
+        |one: &Expectation| unmet.is_some_and(|result| result.outcome.expectation == one.text());
+    let index = check.expectations.iter().position(is_unmet);
+    let line = index.and_then(|index| place.expectations.get(index));
+    line.copied().unwrap_or(place.line)
 }
 
 /// A known failure counts even if another run was not possible.
@@ -260,21 +241,16 @@ fn status(
     expectations: &[ExpectationResult],
     differences: &[Difference],
 ) -> Status {
-    let any = |verdict| {
-        expectations
-            .iter()
-            .any(|result| result.outcome.verdict == verdict)
-    };
-    let differs = |state| {
-        differences
-            .iter()
-            .any(|difference| difference.state == state)
-    };
-    if any(Verdict::Fails) || differs(DifferenceState::Beyond) {
+    let mut verdicts = expectations.iter().map(|result| result.outcome.verdict);
+    let mut states = differences.iter().map(|difference| difference.state);
+    let verdict = Verdict::all(verdicts.by_ref());
+    let is_beyond = states.clone().any(|state| state == DifferenceState::Beyond);
+    let is_unknown = states.any(|state| state == DifferenceState::Unknown);
+    if verdict == Verdict::Fails || is_beyond {
         Status::Failed
     } else if error.is_some() {
         Status::CouldNotRun
-    } else if any(Verdict::Inconclusive) || differs(DifferenceState::Unknown) {
+    } else if verdict == Verdict::Inconclusive || is_unknown {
         Status::Inconclusive
     } else {
         Status::Passed
@@ -287,27 +263,20 @@ fn worst_outcome(
     inferred: Inferred,
     attempts: &[Attempt],
 ) -> Result<ExpectationResult, String> {
-    let of_run = |attempt: &Attempt| {
-        let report = attempt.outcome.as_ref().ok()?;
-        Some(
-            expectation
-                .evaluate_with(report, inferred)
-                .map_err(|error| error.message()),
-        )
-    };
-    let outcomes: Vec<Outcome> = attempts
+    let reports = attempts
         .iter()
-        .filter_map(of_run)
-        .collect::<Result<_, _>>()?;
-    let rank = |verdict| match verdict {
+        .filter_map(|attempt| attempt.outcome.as_ref().ok());
+    let outcomes: Vec<Outcome> = reports
+        .map(|report| expectation.evaluate_with(report, inferred))
+        .collect::<Result<_, _>>()
+        .map_err(|error| error.message())?;
+    let rank = |outcome: &Outcome| match outcome.verdict {
         Verdict::Fails => 0,
         Verdict::Inconclusive => 1,
         Verdict::Holds => 2,
     };
-    let numbered = (1..)
-        .zip(outcomes)
-        .min_by_key(|(run, outcome): &(usize, Outcome)| (rank(outcome.verdict), *run));
-    numbered
+    let worst = (1..).zip(outcomes).min_by_key(|(_, one)| rank(one));
+    worst
         .map(|(run, outcome)| ExpectationResult { outcome, run })
         .ok_or_else(|| "it was not run".to_owned())
 }
@@ -321,17 +290,9 @@ fn most_different(baseline: &Baseline, reports: &[&Report]) -> Vec<Difference> {
         .iter()
         .map(|now| differences(before, now, &baseline.tolerances));
     let weight = |found: &Vec<Difference>| {
-        let of = |state| {
-            found
-                .iter()
-                .filter(|difference| difference.state == state)
-                .count()
-        };
-        (
-            of(DifferenceState::Beyond),
-            of(DifferenceState::Unknown),
-            found.len(),
-        )
+        let count = |state| found.iter().filter(|one| one.state == state).count();
+        let beyond = count(DifferenceState::Beyond);
+        (beyond, count(DifferenceState::Unknown), found.len())
     };
     all.max_by_key(weight).unwrap_or_default()
 }
@@ -391,122 +352,89 @@ mod tests {
             result.figures.expect("of three").varying[0].name,
             "write.bytes"
         );
-        assert_eq!(
-            result
-                .report
-                .expect("the one that fails")
-                .totals
-                .syscalls
-                .iter()
-                .map(|row| row.calls)
-                .max(),
-            Some(2)
-        );
+        let failing = result.report.expect("the one that fails");
+        let calls = failing.totals.syscalls.iter().map(|row| row.calls);
+        assert_eq!(calls.max(), Some(2));
         assert_eq!(result.stderr.len(), 1);
     }
 
     #[test]
     fn relative_paths_start_in_the_commands_directory() {
-        let mut report = crate::check::sample::of_reads("in");
-        report.directory = Some("/work".to_owned());
-        let run = attempt(Ok(report.clone()));
-        let verdict =
-            |run: &Attempt, text: &str| judge(&check(&[text]), std::slice::from_ref(run)).status;
-        for same in ["in", "./in", "/work/in", "../work/in", "/**/in"] {
-            assert_eq!(
-                verdict(&run, &format!("read[file=\"{same}\"].calls == 0")),
-                Status::Failed,
-                "{same}"
-            );
+        let status = |directory: Option<&str>, path: &str| {
+            let mut report = crate::check::sample::of_reads("in");
+            report.directory = directory.map(str::to_owned);
+            let expectation = format!("read[file=\"{path}\"].calls == 0");
+            judge(&check(&[&expectation]), &[attempt(Ok(report))]).status
+        };
+        for path in ["in", "./in", "/work/in", "../work/in", "/**/in"] {
+            assert_eq!(status(Some("/work"), path), Status::Failed, "{path}");
         }
-        assert_eq!(
-            verdict(&run, "read[file=\"/etc/in\"].calls == 0"),
-            Status::Passed
-        );
-        report.directory = None;
-        let run = attempt(Ok(report));
-        assert_eq!(
-            verdict(&run, "read[file=\"/etc/in\"].calls == 0"),
-            Status::Inconclusive
-        );
-        assert_eq!(
-            verdict(&run, "read[file=\"/etc/out\"].calls == 0"),
-            Status::Passed
-        );
+        assert_eq!(status(Some("/work"), "/etc/in"), Status::Passed);
+        assert_eq!(status(None, "/etc/in"), Status::Inconclusive);
+        assert_eq!(status(None, "/etc/out"), Status::Passed);
     }
 
     #[test]
-    fn a_failure_outranks_a_run_that_was_not_possible() {
-        let failed = judge(
-            &check(&["write.calls == 1"]),
-            &[attempt(Ok(of_writes(2))), attempt(Err("timeout"))],
-        );
-        assert_eq!(
-            (failed.status, failed.error.as_deref()),
-            (Status::Failed, Some("timeout"))
-        );
-        let not_run = judge(
-            &check(&["write.calls == 1"]),
-            &[attempt(Ok(of_writes(1))), attempt(Err("timeout"))],
-        );
-        assert_eq!(not_run.status, Status::CouldNotRun);
+    fn a_failure_outweighs_a_run_that_was_not_possible_and_that_what_is_not_known() {
         let mut bound = of_writes(1);
         bound.exact = false;
-        let inconclusive = judge(&check(&["write.calls == 1"]), &[attempt(Ok(bound))]);
-        assert_eq!(inconclusive.status, Status::Inconclusive);
-        let passed = judge(&check(&["write.calls == 1"]), &[attempt(Ok(of_writes(1)))]);
-        assert_eq!((passed.status, passed.stderr.len()), (Status::Passed, 0));
-        let exit = |checks: &[&CheckResult]| {
-            let checks = checks.iter().map(|&check| check.clone()).collect();
-            Results {
-                schema: 1,
-                checks,
-                interrupted: None,
-            }
-            .exit_status()
+        let not_run = || attempt(Err("timeout"));
+        let writes = |calls| attempt(Ok(of_writes(calls)));
+        let judged = [
+            (vec![writes(2), not_run()], Status::Failed, 1),
+            (vec![writes(1), not_run()], Status::CouldNotRun, 2),
+            (vec![attempt(Ok(bound))], Status::Inconclusive, 3),
+            (vec![writes(1)], Status::Passed, 0),
+        ]
+        .map(|(runs, status, exit)| {
+            let result = judge(&check(&["write.calls == 1"]), &runs);
+            assert_eq!(result.status, status);
+            assert_eq!(result.stderr.is_empty(), status == Status::Passed);
+            (result, exit)
+        });
+        assert_eq!(judged[0].0.error.as_deref(), Some("timeout"));
+        // Each is worse than those behind it.
+        let mut results = Results {
+            schema: SCHEMA,
+            checks: Vec::new(),
+            interrupted: None,
         };
-        assert_eq!(exit(&[&passed]), 0);
-        assert_eq!(exit(&[&passed, &inconclusive]), 3);
-        assert_eq!(exit(&[&inconclusive, &not_run]), 2);
-        assert_eq!(exit(&[&not_run, &failed, &inconclusive]), 1);
+        assert_eq!(results.exit_status(), 0);
+        for index in [3, 2, 1, 0] {
+            let (result, exit) = &judged[index];
+            results.checks.push(result.clone());
+            assert_eq!(results.exit_status(), *exit);
+        }
     }
 
     #[test]
     fn every_run_is_compared_with_the_baseline() {
-        let baseline = |report| {
-            Some(Baseline {
-                path: "b.json".into(),
-                report,
-                tolerances: Tolerances::default(),
-            })
-        };
-        let runs = [1, 2].map(|calls| attempt(Ok(of_writes(calls))));
-        let same = Check {
-            baseline: baseline(Some(Box::new(of_writes(1)))),
-            ..check(&[])
-        };
-        let result = judge(&same, &runs);
-        assert_eq!(
-            (result.status, result.differences.len()),
-            (Status::Failed, 2)
-        );
-        assert_eq!(judge(&same, &runs[..1]).status, Status::Passed);
-        let written = Check {
-            baseline: baseline(None),
-            ..same
-        };
-        assert_eq!(
-            judge(&written, &runs).status,
-            Status::Passed,
-            "to be written"
-        );
         let mut bound = of_writes(1);
         bound.exact = false;
-        assert_eq!(
-            judge(&written, &[attempt(Ok(bound))]).status,
-            Status::Inconclusive,
-            "it would be a lower bound"
-        );
+        let runs = [of_writes(1), of_writes(2)];
+        for (baseline, runs, status, differences) in [
+            (Some(of_writes(1)), &runs[..], Status::Failed, 2),
+            (Some(of_writes(1)), &runs[..1], Status::Passed, 0),
+            // It is to be written, and must not be a lower bound.
+            (None, &runs, Status::Passed, 0),
+            (None, &[bound], Status::Inconclusive, 0),
+        ] {
+            let baseline = Baseline {
+                path: "b.json".into(),
+                report: baseline.map(Box::new),
+                tolerances: Tolerances::default(),
+            };
+            let check = Check {
+                baseline: Some(baseline),
+                ..check(&[])
+            };
+            let runs: Vec<Attempt> = runs.iter().map(|run| attempt(Ok(run.clone()))).collect();
+            let result = judge(&check, &runs);
+            assert_eq!(
+                (result.status, result.differences.len()),
+                (status, differences)
+            );
+        }
     }
 
     #[test]
@@ -516,44 +444,47 @@ mod tests {
             line: 3,
             expectations: vec![6, 7],
         };
-        let placed = Check {
+        let mut check = Check {
             place: Some(place),
             ..check(&["write.calls == 1", "write.calls == 2"])
         };
-        let line = |run| judge(&placed, &[attempt(run)]).line;
-        assert_eq!(line(Ok(of_writes(1))), Some(7));
-        assert_eq!(line(Ok(of_writes(2))), Some(6));
-        assert_eq!(line(Err("timeout")), Some(3));
-        let of_command_line = judge(&check(&["write.calls == 1"]), &[attempt(Ok(of_writes(2)))]);
+        for (run, expected) in [
+            (Ok(of_writes(1)), 7),
+            (Ok(of_writes(2)), 6),
+            (Err("timeout"), 3),
+        ] {
+            assert_eq!(judge(&check, &[attempt(run)]).line, Some(expected));
+        }
+        check.place = None;
+        let of_command_line = judge(&check, &[attempt(Ok(of_writes(2)))]);
         assert_eq!((of_command_line.file, of_command_line.line), (None, None));
     }
 
     #[test]
     fn a_result_names_the_command_that_shows_its_report() {
-        assert_eq!(
-            show(&check(&["write.calls == 1"])),
-            "zctrace -- cp in 'out file'"
-        );
-        assert_eq!(
-            show(&check(&["fsync.calls == 1"])),
-            "zctrace --syscalls=%data,fsync -- cp in 'out file'"
-        );
-        let chosen = Check {
+        let plain = || check(&["write.calls == 1"]);
+        let by_strace = Check {
             backend: Choice::Strace,
-            ..check(&["write.calls == 1"])
+            ..plain()
         };
-        assert_eq!(
-            show(&chosen),
-            "zctrace --backend=strace -- cp in 'out file'"
-        );
         let by_file = Check {
             report_command: ReportCommand::Check("tests/zctrace.toml".into()),
             name: "a [copy]".into(),
-            ..check(&[])
+            ..plain()
         };
-        assert_eq!(
-            show(&by_file),
-            "zctrace check tests/zctrace.toml 'a [[]copy[]]' --report"
-        );
+        for (check, expected) in [
+            (plain(), "zctrace -- cp in 'out file'"),
+            (
+                check(&["fsync.calls == 1"]),
+                "zctrace --syscalls=%data,fsync -- cp in 'out file'",
+            ),
+            (by_strace, "zctrace --backend=strace -- cp in 'out file'"),
+            (
+                by_file,
+                "zctrace check tests/zctrace.toml 'a [[]copy[]]' --report",
+            ),
+        ] {
+            assert_eq!(show(&check), expected);
+        }
     }
 }

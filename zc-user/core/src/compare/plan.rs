@@ -14,10 +14,8 @@ use crate::{
 /// while slows all of them.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The commands; at least one. The first one is 100 %.
+    /// The commands; at least one.
     pub subjects: Vec<Subject>,
-    /// What runs them.
-    pub shell: Shell,
     /// How often each is timed.
     pub runs: Runs,
     /// Untimed runs of each before the timed ones.
@@ -183,10 +181,14 @@ mod tests {
 
     #[test]
     fn the_number_of_runs_fills_the_time_or_is_the_chosen_one() {
-        assert_eq!(Runs::Enough.wanted(Duration::from_millis(10)), 300);
-        assert_eq!(Runs::Enough.wanted(Duration::from_secs(10)), 10);
-        assert_eq!(Runs::Exactly(5).wanted(Duration::from_millis(10)), 5);
-        assert_eq!(Runs::Exactly(7).wanted(Duration::ZERO), 7);
+        for (runs, one_run_ms, expected) in [
+            (Runs::Enough, 10, 300),
+            (Runs::Enough, 10_000, 10),
+            (Runs::Exactly(5), 10, 5),
+            (Runs::Exactly(7), 0, 7),
+        ] {
+            assert_eq!(runs.wanted(Duration::from_millis(one_run_ms)), expected);
+        }
     }
 
     fn texts(texts: &[&str]) -> Vec<String> {

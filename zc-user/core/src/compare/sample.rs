@@ -2,13 +2,16 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Comparison, Measured, Plan, Series, Shell, Subject, Timing};
+use super::{Comparison, Plan, Series, Subject, Timing};
 use crate::{
     report::{
         Options, Report,
-        sample::{of_threads, row},
+        sample::{
+            files::{Scene, copy, read, written_held},
+            of_threads, row,
+        },
     },
-    trace::{Exit, Loss, Row},
+    trace::{Exit, FileId, Loss, Row},
 };
 
 /// A report of one process with these rows.
@@ -32,26 +35,30 @@ fn timing(ms: u64) -> Timing {
 
 /// A command whose runs took this many milliseconds each. It copied 1 MiB in pieces of 4 KiB.
 pub fn timed(runs_ms: &[u64]) -> Series {
-    let rows = vec![
-        row("read").called(257).bytes(1 << 20).requested(257 * 4096),
-        row("write").called(256).bytes(1 << 20).requested(1 << 20),
-        row("mmap").called(20).requested(9 << 20),
-    ];
-    Series {
-        timings: runs_ms.iter().map(|&ms| timing(ms)).collect(),
-        trace: of_threads(vec![rows]),
-    }
+    series(runs_ms, |from, to| {
+        vec![
+            read("read", from, 257, 1 << 20).requested(257 * 4096),
+            written_held("write", from, to, 256, 1 << 20, 1 << 20).requested(1 << 20),
+            row("mmap").called(20).requested(9 << 20),
+        ]
+    })
 }
 
 /// A command that copied 1 MiB by `sendfile`.
 pub fn by_sendfile(runs_ms: &[u64]) -> Series {
-    let rows = vec![
-        row("sendfile").called(2).bytes(1 << 20),
-        row("mmap").called(20),
-    ];
+    series(runs_ms, |from, to| {
+        let copied = copy("sendfile", from, to, 2, 1 << 20);
+        vec![copied, row("mmap").called(20)]
+    })
+}
+
+fn series(runs_ms: &[u64], rows: impl Fn(FileId, FileId) -> Vec<Row>) -> Series {
+    let mut scene = Scene::new();
+    let (from, to) = (scene.regular("in"), scene.regular("out"));
+    scene.process("copier", rows(from, to));
     Series {
-        trace: of_threads(vec![rows]),
-        ..timed(runs_ms)
+        timings: runs_ms.iter().map(|&ms| timing(ms)).collect(),
+        trace: scene.trace,
     }
 }
 
@@ -74,7 +81,6 @@ pub fn plan(commands: usize) -> Plan {
     };
     Plan {
         subjects: ('a'..).take(commands).map(subject).collect(),
-        shell: Shell::None,
         runs: super::Runs::default(),
         warmup: 0,
         identity: None,
@@ -84,27 +90,5 @@ pub fn plan(commands: usize) -> Plan {
 
 /// A comparison of commands named `a`, `b`, ...
 pub fn comparison(series: &[Series]) -> Comparison {
-    Comparison::new(
-        &plan(series.len()),
-        &Measured {
-            shell: Vec::new(),
-            series: series.to_vec(),
-        },
-    )
-}
-
-/// The same in a shell whose empty runs took this many milliseconds.
-pub fn comparison_with_shell(series: &[Series], shell_ms: &[u64]) -> Comparison {
-    let plan = Plan {
-        shell: Shell::default(),
-        ..plan(series.len())
-    };
-    let shell = shell_ms.iter().map(|&ms| timing(ms)).collect();
-    Comparison::new(
-        &plan,
-        &Measured {
-            shell,
-            series: series.to_vec(),
-        },
-    )
+    Comparison::new(&plan(series.len()), series)
 }

@@ -19,7 +19,7 @@ pub struct Statistics {
 
 impl Statistics {
     /// Of a sample that is not empty.
-    pub(super) fn of(sample: &[f64]) -> Self {
+    pub(super) fn from_sample(sample: &[f64]) -> Self {
         Self {
             mean: mean(sample),
             stddev: stddev(sample),
@@ -45,7 +45,7 @@ pub(super) struct Ratio {
 
 impl Ratio {
     /// The relative errors of independent means add up in squares. `None` if one of the means is 0.
-    pub(super) fn of(one: &Statistics, other: &Statistics) -> Option<Self> {
+    pub(super) fn between(one: &Statistics, other: &Statistics) -> Option<Self> {
         if one.mean <= 0.0 || other.mean <= 0.0 {
             return None;
         }
@@ -94,7 +94,7 @@ const OUTLIER_SCORE: f64 = 1.4826 * 10.0;
 
 /// Which values of a sample are outliers, by their modified Z-scores: Iglewicz and Hoaglin, "How to
 /// Detect and Handle Outliers", 1993.
-pub(super) fn outliers(sample: &[f64]) -> Vec<bool> {
+fn outliers(sample: &[f64]) -> Vec<bool> {
     let center = median(sample);
     let deviations: Vec<f64> = sample.iter().map(|value| (value - center).abs()).collect();
     // If most values are equal, the MAD is 0, and every other value is an outlier.
@@ -103,6 +103,28 @@ pub(super) fn outliers(sample: &[f64]) -> Vec<bool> {
         .iter()
         .map(|deviation| deviation / mad > OUTLIER_SCORE)
         .collect()
+}
+
+/// Why the times of a command's runs may be unreliable, with advice.
+pub(super) fn outlier_warning(times_s: &[f64]) -> Option<String> {
+    let found = outliers(times_s);
+    let count = found.iter().filter(|is_outlier| **is_outlier).count();
+    let (first_s, median_s) = (*times_s.first()?, median(times_s));
+    // A first run that is too fast is not a matter of caches.
+    if found.first() == Some(&true) && first_s > median_s {
+        let [first, others] = [first_s, median_s].map(|seconds| seconds * 1e3);
+        return Some(format!(
+            "the first run took {first:.1} ms, the others {others:.1} ms: something was not cached yet; fill the caches first with a \
+             larger --warmup, or empty them before every run with --prepare"
+        ));
+    }
+    (count > 0).then(|| {
+        format!(
+            "{count} of {} runs are outliers: something else may have kept the machine busy; measure again when it \
+             is quiet, or with --warmup or --prepare",
+            times_s.len()
+        )
+    })
 }
 
 #[cfg(test)]
@@ -117,84 +139,81 @@ mod tests {
     #[test]
     fn a_sample_has_its_statistics() {
         // The results of Python's `statistics` module.
-        let found = Statistics::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]);
+        let found = Statistics::from_sample(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]);
         assert_near(found.mean, 5.0);
         assert_near(found.stddev.expect("of eight"), 2.138_089_935_299_395);
         assert_near(found.median, 4.5);
         assert_near(found.min, 2.0);
         assert_near(found.max, 9.0);
-    }
-
-    #[test]
-    fn a_single_run_has_no_deviation() {
-        let found = Statistics::of(&[3.5]);
-        assert_eq!(
-            found,
-            Statistics {
-                mean: 3.5,
-                stddev: None,
-                median: 3.5,
-                min: 3.5,
-                max: 3.5
-            }
-        );
+        let single = Statistics::from_sample(&[3.5]);
+        assert_eq!((single.stddev, single.median), (None, 3.5));
     }
 
     #[test]
     fn the_error_of_a_ratio_is_propagated() {
-        let one = Statistics {
-            mean: 10.0,
-            stddev: Some(0.3),
-            ..Statistics::of(&[10.0])
+        let of = |mean: f64, stddev: Option<f64>| Statistics {
+            stddev,
+            ..Statistics::from_sample(&[mean])
         };
-        let other = Statistics {
-            mean: 4.0,
-            stddev: Some(0.16),
-            ..Statistics::of(&[4.0])
-        };
-        let ratio = Ratio::of(&one, &other).expect("neither is 0");
+        let (one, other) = (of(10.0, Some(0.3)), of(4.0, Some(0.16)));
+        let ratio = Ratio::between(&one, &other).expect("neither is 0");
         assert_near(ratio.value, 2.5);
         // 3 % and 4 %.
         assert_near(ratio.relative_error.expect("both are known"), 0.05);
-        let single = Statistics::of(&[4.0]);
-        assert_eq!(
-            Ratio::of(&one, &single)
-                .expect("neither is 0")
-                .relative_error,
-            None
-        );
-    }
-
-    #[test]
-    fn there_is_no_ratio_to_no_time() {
-        assert_eq!(
-            Ratio::of(&Statistics::of(&[1.0]), &Statistics::of(&[0.0, 0.0])),
-            None
-        );
-        assert_eq!(
-            Ratio::of(&Statistics::of(&[0.0]), &Statistics::of(&[1.0])),
-            None
-        );
+        let single = Ratio::between(&one, &of(4.0, None)).expect("neither is 0");
+        assert_eq!(single.relative_error, None);
+        for (one, other) in [(1.0, 0.0), (0.0, 1.0)] {
+            assert_eq!(Ratio::between(&of(one, None), &of(other, None)), None);
+        }
     }
 
     #[test]
     fn outliers_are_far_from_the_median() {
-        assert_eq!(outliers(&[1.0]), [false]);
-        assert_eq!(outliers(&[1000.0, 0.0]), [false; 2]);
-        assert_eq!(outliers(&[0.9, 1.0, 1.1, 1.05]), [false; 4]);
-        assert_eq!(
-            outliers(&[1.0, 1.1, 0.9, 1.05, 9.0]),
-            [false, false, false, false, true]
-        );
-        assert_eq!(
-            outliers(&[9.0, 1.0, 1.1, 0.9, 1.05]),
-            [true, false, false, false, false]
-        );
-        // If most values are equal, every other value is an outlier.
-        assert_eq!(
-            outliers(&[5.0, 5.0, 5.0, 5.0, 5.1]),
-            [false, false, false, false, true]
-        );
-        assert_eq!(outliers(&[5.0; 4]), [false; 4]);
+        for (sample, expected) in [
+            (&[1.0][..], &[false][..]),
+            (&[1000.0, 0.0], &[false; 2]),
+            (&[0.9, 1.0, 1.1, 1.05], &[false; 4]),
+            (
+                &[1.0, 1.1, 0.9, 1.05, 9.0],
+                &[false, false, false, false, true],
+            ),
+            (
+                &[9.0, 1.0, 1.1, 0.9, 1.05],
+                &[true, false, false, false, false],
+            ),
+            // If most values are equal, every other value is an outlier.
+            (
+                &[5.0, 5.0, 5.0, 5.0, 5.1],
+                &[false, false, false, false, true],
+            ),
+            (&[5.0; 4], &[false; 4]),
+        ] {
+            assert_eq!(outliers(sample), expected, "{sample:?}");
+        }
+    }
+
+    #[test]
+    fn outliers_suggest_a_warm_up_or_a_quiet_machine() {
+        for (times_s, expected) in [
+            (
+                &[0.090, 0.010, 0.0101, 0.0099, 0.0102][..],
+                Some(
+                    "the first run took 90.0 ms, the others 10.1 ms: something was not cached yet",
+                ),
+            ),
+            (
+                &[0.010, 0.0101, 0.0099, 0.0102, 0.090],
+                Some("1 of 5 runs are outliers: something else may have kept the machine busy"),
+            ),
+            (
+                &[0.001, 0.010, 0.0101, 0.0099, 0.0102],
+                Some("1 of 5 runs are outliers"),
+            ),
+            (&[0.010, 0.0101, 0.0099, 0.0102], None),
+        ] {
+            let said = outlier_warning(times_s);
+            let begins = |expected| said.as_ref().is_some_and(|said| said.starts_with(expected));
+            assert!(expected.map_or(said.is_none(), begins), "{said:?}");
+        }
     }
 }

@@ -3,11 +3,13 @@
 use std::ops::Bound;
 
 use super::{
-    field::{Field, Subject, Unit},
     function::FunctionPattern,
     pattern::{EndPattern, Glob, KindPattern},
 };
-use crate::words::names;
+use crate::{
+    figures::list::{Field, Group, Unit},
+    words::names,
+};
 
 /// A condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +61,54 @@ pub(super) struct Figure {
     pub(super) field: Field,
     /// The errno, if the figure has one.
     pub(super) errno: Option<String>,
+}
+
+/// The subject of a figure, which is named before the dot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// One system call, whatever its ABI.
+    Call(String),
+    /// A class of calls, without its `%`.
+    Class(String),
+    /// Every call that was counted.
+    AllCalls,
+    /// A group of figures of the run as a whole.
+    Run(Group),
+    /// Transfers between these ends.
+    Transfer(EndPattern, EndPattern),
+}
+
+/// The word for transfers.
+pub(super) const TRANSFER: &str = "transfer";
+
+/// The word for all calls.
+const ALL_CALLS: &str = "syscalls";
+
+/// The names of the subjects that are neither calls nor transfers.
+pub(super) fn aggregates() -> impl Iterator<Item = &'static str> {
+    let of_run = Group::OF_RUN.into_iter().map(|(name, _)| name);
+    std::iter::once(ALL_CALLS).chain(of_run)
+}
+
+impl Subject {
+    /// The aggregate of this name.
+    pub(super) fn aggregate(name: &str) -> Option<Self> {
+        if name == ALL_CALLS {
+            return Some(Self::AllCalls);
+        }
+        let mut groups = Group::OF_RUN.into_iter();
+        let (_, group) = groups.find(|(known, _)| *known == name)?;
+        Some(Self::Run(group))
+    }
+
+    /// The group of its figures.
+    pub(super) const fn group(&self) -> Group {
+        match self {
+            Self::Call(_) | Self::Class(_) | Self::AllCalls => Group::Calls,
+            Self::Run(group) => *group,
+            Self::Transfer(..) => Group::Transfers,
+        }
+    }
 }
 
 names! {

@@ -2,7 +2,7 @@
 //! Both rest on samples of stacks: what was not sampled, or is hidden in a stack, makes a figure a
 //! range.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     expect::{
@@ -10,7 +10,7 @@ use crate::{
         calls::Names,
         facts::{Measured, Processes, largest, not_listed, plural, why_inexact},
         function::{Crates, FunctionPattern, Shown, shown},
-        known::{Completeness, Known},
+        known::Known,
     },
     report::{self, Callers, EITHER_COPY, Report, Site, Syscall, Transfer, library_in},
     trace::{Loss, Stack},
@@ -27,7 +27,7 @@ pub(super) struct Stacks {
 
 impl Stacks {
     /// Those of a report. The error says why it has none.
-    pub(super) fn of(report: &Report) -> Result<Self, String> {
+    pub(super) fn from_report(report: &Report) -> Result<Self, String> {
         match &report.stacks {
             Some(stacks) => Ok(Self {
                 all: stacks.iter().map(report::Stack::to_trace).collect(),
@@ -72,8 +72,8 @@ struct Sum {
     samples: u64,
     /// Why some of the samples do not tell.
     unclear: Option<String>,
-    /// By the place that they came from: the samples that match, those that may, and the others.
-    sites: BTreeMap<String, [u64; 3]>,
+    /// The samples that match, by the place that they came from.
+    sites: BTreeMap<String, u64>,
 }
 
 /// Reads the number of calls that a function matching this pattern made, or had made for it.
@@ -83,7 +83,7 @@ pub(super) fn measure(
     names: &Names<'_>,
     report: &Report,
 ) -> Measured {
-    let (processes, open) = match Processes::of(figure, report) {
+    let (processes, open) = match Processes::of_figure(figure, report) {
         Processes::None(why) => return Measured::plain(Known::Missing(why)),
         Processes::Unknown(why) => return Measured::unknown(why),
         Processes::Chosen(chosen, open) => (chosen, open),
@@ -100,11 +100,11 @@ pub(super) fn measure(
         .iter()
         .flat_map(|process| &process.syscalls)
         .filter(|row| names.contains(&row.name));
-    let stacks = match Stacks::of(report) {
+    let stacks = match Stacks::from_report(report) {
         Ok(stacks) => stacks,
         Err(why) => return without_stacks(rows.map(|row| row.calls).sum(), open, why),
     };
-    let crates = Crates::of(stacks.iter());
+    let crates = Crates::from_stacks(stacks.iter());
     let mut sum = Sum::default();
     rows.for_each(|row| sum.add(row, pattern, &stacks, &crates, report));
     let most = sum.calls.saturating_sub(sum.others).max(sum.matched);
@@ -112,7 +112,7 @@ pub(super) fn measure(
     let reason = open.or_else(|| sum.why_unclear(report).filter(|_| most > sum.matched));
     Measured {
         reason,
-        facts: sum.facts(),
+        facts: shares_of_samples(sum.sites, sum.samples),
         ..Measured::plain(known)
     }
 }
@@ -139,21 +139,14 @@ impl Sum {
         let Some(callers) = &row.callers else { return };
         self.samples += callers.samples.min(row.calls);
         for (stack, samples) in stacks.sampled(callers) {
-            let shown = shown(pattern, stack, crates, || remedy(std::iter::once(stack)));
-            let sites = self
-                .sites
-                .entry(format!("{}, {}", row.name, caller(stack, report)))
-                .or_default();
-            let [matched, unclear, others] = sites;
-            match shown {
+            match shown(pattern, stack, crates, || remedy(std::iter::once(stack))) {
                 Shown::Yes => {
-                    (self.matched, *matched) = (self.matched + samples, *matched + samples);
+                    self.matched += samples;
+                    let site = format!("{}, {}", row.name, caller(stack, report));
+                    *self.sites.entry(site).or_default() += samples;
                 }
-                Shown::No => (self.others, *others) = (self.others + samples, *others + samples),
-                Shown::Unclear(why) => {
-                    *unclear += samples;
-                    self.unclear.get_or_insert(why);
-                }
+                Shown::No => self.others += samples,
+                Shown::Unclear(why) => drop(self.unclear.get_or_insert(why)),
             }
         }
     }
@@ -177,28 +170,17 @@ impl Sum {
             .chain(self.unclear.clone())
             .reduce(|one, other| format!("{one}; {other}"))
     }
-
-    /// Who made the calls that match. If there are none, who made those that may match, and if
-    /// there are none of these, the others.
-    fn facts(&self) -> Vec<String> {
-        let lines = |which: usize| -> Vec<(u64, String)> {
-            let counts = self
-                .sites
-                .iter()
-                .map(|(site, counts)| (counts[which], site));
-            counts
-                .filter(|(count, _)| *count > 0)
-                .map(|(count, site)| (count, share_of_samples(site, count, self.samples)))
-                .collect()
-        };
-        let all = (0..3).map(lines).find(|lines| !lines.is_empty());
-        largest(all.unwrap_or_default())
-    }
 }
 
-/// `caller: main: 3 of 4 samples`.
-fn share_of_samples(site: &str, count: u64, all: u64) -> String {
-    format!("{site}: {count} of {}", plural(all, "sample"))
+/// `caller: main: 3 of 4 samples`, for each place.
+fn shares_of_samples(sites: BTreeMap<String, u64>, all: u64) -> Vec<String> {
+    let line = |(site, count): (String, u64)| {
+        (
+            count,
+            format!("{site}: {count} of {}", plural(all, "sample")),
+        )
+    };
+    largest(sites.into_iter().map(line).collect())
 }
 
 /// `caller: copier::run (src/run.rs:41) via std::io::copy`.
@@ -225,11 +207,11 @@ pub(super) fn via(
     is_open: bool,
     report: &Report,
 ) -> (Known, Option<String>) {
-    let stacks = match Stacks::of(report) {
+    let stacks = match Stacks::from_report(report) {
         Ok(stacks) => stacks,
-        Err(why) => return (Known::Words(Vec::new(), Completeness::AtLeast), Some(why)),
+        Err(why) => return (Known::words([], false), Some(why)),
     };
-    let (mut words, mut unclear) = (Vec::new(), None);
+    let (mut words, mut unclear) = (BTreeSet::new(), None);
     for transfer in transfers {
         let Some(callers) = &transfer.callers else {
             let why = if transfer.pids.len() > 1 {
@@ -242,25 +224,13 @@ pub(super) fn via(
         };
         for (stack, _) in stacks.sampled(callers) {
             match library_of(stack) {
-                Ok(library) => words.push(library),
+                Ok(library) => drop(words.insert(library)),
                 Err(why) => drop(unclear.get_or_insert(why)),
             }
         }
     }
-    words.sort_unstable();
-    words.dedup();
     let is_all = !is_open && unclear.is_none();
-    (
-        Known::Words(
-            words,
-            if is_all {
-                Completeness::All
-            } else {
-                Completeness::AtLeast
-            },
-        ),
-        unclear,
-    )
+    (Known::words(words, is_all), unclear)
 }
 
 /// The library function that made the call of this stack. The error says what would tell.
@@ -279,7 +249,7 @@ fn library_of(stack: &Stack) -> Result<String, String> {
 
 /// Who made transfers, as lines.
 pub(super) fn facts_of_via(transfers: &[&Transfer], report: &Report) -> Vec<String> {
-    let Ok(stacks) = Stacks::of(report) else {
+    let Ok(stacks) = Stacks::from_report(report) else {
         return Vec::new();
     };
     let Some(callers) = Callers::sum(
@@ -293,16 +263,13 @@ pub(super) fn facts_of_via(transfers: &[&Transfer], report: &Report) -> Vec<Stri
     stacks
         .sampled(&callers)
         .for_each(|(stack, samples)| *sites.entry(caller(stack, report)).or_default() += samples);
-    let line =
-        |(site, count): (String, u64)| (count, share_of_samples(&site, count, callers.samples));
-    largest(sites.into_iter().map(line).collect())
+    shares_of_samples(sites, callers.samples)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::ITSELF;
     use crate::{
-        expect::{Expectation, Inferred, Outcome, Verdict, tests::cases},
+        expect::{Expectation, tests::assert_verdicts},
         options::SampledCalls,
         report::{
             Options, Report,
@@ -310,7 +277,6 @@ mod tests {
         },
         trace::{FileKind::*, Frame, Stack, StackEnd, StackId, Trace},
     };
-    use Verdict::{Fails, Holds, Inconclusive};
 
     fn frame(function: &str, file: &str) -> Frame {
         Frame {
@@ -372,25 +338,14 @@ mod tests {
         scene.trace
     }
 
-    fn outcome(trace: &Trace, text: &str) -> Outcome {
-        let report = Report::from_trace(trace, &Options::default());
-        let expectation: Expectation = text.parse().unwrap_or_else(|error| panic!("{error}"));
-        expectation
-            .evaluate_with(&report, Inferred::Inconclusive)
-            .expect("is counted")
-    }
-
     #[track_caller]
-    fn assert_verdicts(trace: &Trace, table: &str) {
-        for (expected, text) in cases(table) {
-            let outcome = outcome(trace, text);
-            assert_eq!(outcome.verdict, expected, "{text}: {outcome}");
-        }
+    fn assert_of(trace: &Trace, table: &str) {
+        assert_verdicts(&Report::from_trace(trace, &Options::default()), table);
     }
 
     #[test]
     fn calls_are_known_by_caller_if_each_was_sampled_and_the_stacks_show_every_function() {
-        assert_verdicts(
+        assert_of(
             &trace(&[(0, 6), (1, 2)]),
             r#"
                 holds         read[caller="app::**"].calls == 8
@@ -408,164 +363,116 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_were_not_sampled_may_come_from_anywhere_but_a_sample_is_a_fact() {
-        let some = trace(&[(0, 3), (1, 1)]);
-        assert_verdicts(
-            &some,
+    fn what_was_not_sampled_or_is_hidden_in_a_stack_makes_a_range() {
+        assert_of(
+            &trace(&[(0, 3), (1, 1)]),
             r#"
-                inconclusive  read[caller="other::**"].calls == 0
+                inconclusive  read[caller="other::**"].calls == 0  (4 of 8 calls were not sampled for their callers; --callers=all
                 holds         read[caller="other::**"].calls <= 4
-                fails         read[caller="app::load"].calls == 0
+                fails         read[caller="app::load"].calls == 0  (read, caller: app::load (src/load.rs): 3 of 4 samples
                 holds         read[caller="app::load"].calls >= 3
                 inconclusive  read[caller="app::load"].calls >= 4
                 fails         read[caller="app::load"].calls >= 8
                 holds         splice[caller="load"].calls == 0
+                fails         read[caller="save"].calls == 0       (app::save (src/save.rs) via std::io::copy: 1 of 4 samples
             "#,
         );
-        let said = outcome(&some, r#"read[caller="other::**"].calls == 0"#).to_string();
-        assert!(
-            said.contains("4 of 8 calls were not sampled for their callers; --callers=all"),
-            "{said}"
-        );
-        let said = outcome(&some, r#"read[caller="app::load"].calls == 0"#).to_string();
-        assert!(
-            said.contains("read, caller: app::load (src/load.rs): 3 of 4 samples"),
-            "{said}"
-        );
-        let said = outcome(&some, r#"read[caller="save"].calls == 0"#).to_string();
-        assert!(
-            said.contains("app::save (src/save.rs) via std::io::copy: 1 of 4 samples"),
-            "{said}"
-        );
-    }
-
-    #[test]
-    fn a_stack_that_does_not_show_every_function_shows_no_absence() {
-        let cut = trace(&[(0, 6), (2, 2)]);
-        assert_verdicts(
-            &cut,
+        assert_of(
+            &trace(&[(0, 6), (2, 2)]),
             r#"
-                inconclusive  read[caller="other::**"].calls == 0
+                inconclusive  read[caller="other::**"].calls == 0  (deeper than the part that was copied
                 holds         read[caller="other::**"].calls <= 2
                 holds         read[caller="app::load"].calls >= 6
             "#,
         );
-        let said = outcome(&cut, r#"read[caller="other::**"].calls == 0"#).to_string();
-        assert!(
-            said.contains("deeper than the part that was copied"),
-            "{said}"
-        );
         let mut without_lines = trace(&[(0, 8)]);
-        for frame in without_lines
-            .stacks
-            .iter_mut()
-            .flatten()
-            .flat_map(|stack| &mut stack.frames)
-        {
+        let stacks = without_lines.stacks.iter_mut().flatten();
+        for frame in stacks.flat_map(|stack| &mut stack.frames) {
             frame.file = None;
         }
-        let said = outcome(&without_lines, r#"read[caller="other::**"].calls == 0"#);
-        assert_eq!(said.verdict, Inconclusive);
-        assert!(
-            said.to_string().contains("debug = \"line-tables-only\""),
-            "{said}"
+        assert_of(
+            &without_lines,
+            r#"inconclusive  read[caller="other::**"].calls == 0  (debug = "line-tables-only""#,
         );
-    }
-
-    #[test]
-    fn without_callers_it_is_inconclusive_and_says_why() {
         let mut none = trace(&[]);
         none.stacks = None;
         none.notes = vec!["callers are unknown: the backend does not sample them".to_owned()];
-        for text in [
-            r#"read[caller="app::**"].calls == 0"#,
-            r#"transfer("in" -> unix).via == "std::io::copy""#,
-        ] {
-            let said = outcome(&none, text);
-            assert_eq!(said.verdict, Inconclusive, "{said}");
-            assert!(
-                said.to_string()
-                    .contains("callers are unknown: the backend does not sample them"),
-                "{said}"
-            );
-        }
-        assert_verdicts(
+        assert_of(
             &none,
             r#"
-            holds         splice[caller="app::**"].calls == 0
-        "#,
+                inconclusive  read[caller="app::**"].calls == 0                   (callers are unknown: the backend
+                inconclusive  transfer("in" -> unix).via == "std::io::copy"  (callers are unknown: the backend
+                holds         splice[caller="app::**"].calls == 0
+            "#,
         );
     }
 
     #[test]
     fn via_is_known_if_all_samples_agree() {
-        let via = r#"transfer("in" -> unix).via"#;
-        let is = |samples: &[(u32, u64)], test: &str| {
-            outcome(&trace(samples), &format!("{via} {test}")).verdict
+        let assert_via = |samples: &[(u32, u64)], table: &str| {
+            let table = table.replace(" .via", r#" transfer("in" -> unix).via"#);
+            assert_of(&trace(samples), &table);
         };
-        assert_eq!(is(&[(1, 4)], r#"== "std::io::copy""#), Holds);
-        assert_eq!(is(&[(1, 4)], r#"!= "std::io::copy""#), Fails);
-        assert_eq!(is(&[(1, 4)], r#"== "std::fs::copy""#), Fails);
-        assert_eq!(is(&[(0, 2), (1, 2)], r#"== "std::io::copy""#), Fails);
-        assert_eq!(is(&[(0, 2)], &format!("== {ITSELF}")), Holds);
-        assert_eq!(is(&[(0, 2)], r#"!= "std::io::copy""#), Holds);
-        assert_eq!(is(&[(1, 2), (2, 2)], r#"== "std::io::copy""#), Inconclusive);
-        assert_eq!(is(&[(1, 2), (2, 2)], r#"!= "std::io::copy""#), Fails);
-        assert_eq!(is(&[(2, 2)], r#"!= "std::io::copy""#), Inconclusive);
-        assert_eq!(is(&[], r#"!= "std::io::copy""#), Inconclusive);
-        let said = outcome(
-            &trace(&[(0, 1), (1, 3)]),
-            &format!(r#"{via} == "std::io::copy""#),
-        )
-        .to_string();
-        assert!(
-            said.contains("caller: app::save (src/save.rs) via std::io::copy: 6 of 8 samples"),
-            "{said}"
-        );
-        assert!(said.contains(".via is none, std::io::copy"), "{said}");
-    }
-
-    #[test]
-    fn via_of_no_transfer_fails_and_that_of_an_inferred_one_is_inconclusive() {
-        assert_verdicts(
-            &trace(&[(1, 4)]),
+        assert_via(
+            &[(1, 4)],
             r#"
+                holds         .via == "std::io::copy"
+                fails         .via != "std::io::copy"
+                fails         .via == "std::fs::copy"
                 fails         transfer(pipe -> *).via == "std::io::copy"
+            "#,
+        );
+        assert_via(
+            &[(0, 2)],
+            r#"
+                holds         .via == none
+                holds         .via != "std::io::copy"
+            "#,
+        );
+        assert_via(
+            &[(1, 2), (2, 2)],
+            r#"
+                inconclusive  .via == "std::io::copy"
+                fails         .via != "std::io::copy"
+            "#,
+        );
+        assert_via(&[(2, 2)], r#"inconclusive  .via != "std::io::copy""#);
+        assert_via(&[], r#"inconclusive  .via != "std::io::copy""#);
+        assert_via(
+            &[(0, 1), (1, 3)],
+            r#"
+                fails         .via == "std::io::copy"  (caller: app::save (src/save.rs) via std::io::copy: 6 of 8 samples
+                fails         .via == "std::io::copy"  (is none, std::io::copy
             "#,
         );
     }
 
     #[test]
     fn a_check_samples_what_its_expectations_need() {
-        let needs = |text: &str| text.parse::<Expectation>().expect(text).needs_callers();
-        assert_eq!(needs("read.calls == 0"), None);
-        assert_eq!(
-            needs(r#"transfer(* -> *).via == "std::io::copy" and read.calls == 0"#),
-            Some(SampledCalls::Some)
-        );
-        assert_eq!(
-            needs(r#"not read[caller="x"].calls == 0 or transfer(* -> *).via != "x""#),
-            Some(SampledCalls::All)
-        );
+        for (text, needed) in [
+            ("read.calls == 0", None),
+            (
+                r#"transfer(* -> *).via == "std::io::copy" and read.calls == 0"#,
+                Some(SampledCalls::Some),
+            ),
+            (
+                r#"not read[caller="x"].calls == 0 or transfer(* -> *).via != "x""#,
+                Some(SampledCalls::All),
+            ),
+        ] {
+            let expectation: Expectation = text.parse().expect(text);
+            assert_eq!(expectation.needs_callers(), needed, "{text}");
+        }
     }
 
     #[test]
     fn a_pattern_that_matches_no_function_is_said_with_the_nearest() {
-        let unmatched = |text: &str| {
-            let outcome = outcome(&trace(&[(0, 8)]), text);
-            outcome
-                .findings
-                .into_iter()
-                .flat_map(|finding| finding.unmatched)
-                .collect::<Vec<_>>()
-        };
-        let expected =
-            r#""ap::**" matches no function of a sampled stack; the nearest is "app::load""#;
-        assert_eq!(unmatched(r#"read[caller="ap::**"].calls == 0"#), [expected]);
-        assert_eq!(
-            unmatched(r#"read[caller="lod"].calls == 0"#),
-            [r#""lod" matches no function of a sampled stack; the nearest is "app::load""#]
+        assert_of(
+            &trace(&[(0, 8)]),
+            r#"
+                holds  read[caller="app::lod"].calls == 0  ("app::lod" matches no function of a sampled stack; the nearest is "app::load"
+                holds  read[caller="x::**"].calls == 0     ("x::**" matches no function of a sampled stack
+            "#,
         );
-        assert_eq!(unmatched(r#"read[caller="app::load"].calls == 0"#), [""; 0]);
     }
 }

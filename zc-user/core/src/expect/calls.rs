@@ -6,15 +6,17 @@ use zc_ebpf::bucket_of;
 
 use crate::{
     expect::{
-        ast::{Figure, Selectors},
+        ast::{Figure, Selectors, Subject},
         callers,
         facts::{self, Measured, Processes, sum_known, why_inexact},
-        field::{Field, Subject},
         known::{Amount, Known},
         paths,
         pattern::{EndPattern, Match},
     },
-    figures::{list::of_row, reading::rows_of_other_calls},
+    figures::{
+        list::{Field, of_row},
+        reading::rows_of_other_calls,
+    },
     histogram::bucket_range,
     report::{Counted, FileCalls, Process, Report, Syscall},
     syscalls::{self, Fds, Spec, covers},
@@ -25,7 +27,7 @@ pub(super) fn measure(figure: &Figure, report: &Report) -> Result<Measured, Vec<
     if let Some(glob) = &figure.selectors.path {
         return Ok(paths::measure(figure, glob, report));
     }
-    let names = Names::of(&figure.subject);
+    let names = Names::of_subject(&figure.subject);
     // Calls without rows have sums over the whole run.
     let is_of_run = figure.selectors == Selectors::default();
     let others: Vec<Syscall> = rows_of_other_calls(&report.totals)
@@ -59,7 +61,7 @@ pub(super) fn measure(figure: &Figure, report: &Report) -> Result<Measured, Vec<
         .open
         .filter(|_| !is_limited)
         .or_else(|| why_unknown(&known, figure.field));
-    let facts = facts::of_calls(figure, &names_of(&chosen.rows), report);
+    let facts = facts::facts_of_calls(figure, &names_of(&chosen.rows), report);
     Ok(Measured {
         known,
         reason,
@@ -236,7 +238,7 @@ pub(super) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn of(subject: &'a Subject) -> Self {
+    pub(super) fn of_subject(subject: &'a Subject) -> Self {
         let wanted = match subject {
             Subject::Call(name) => Some(BTreeSet::from([name.as_str()])),
             Subject::Class(class) => Some(
@@ -283,7 +285,7 @@ impl<'a> Names<'a> {
 /// The rows that a figure sums up.
 fn rows<'a>(figure: &Figure, names: &Names<'_>, report: &'a Report) -> Rows<'a> {
     let open = why_inexact(report).or_else(|| names.may_be_uncounted(report));
-    let (processes, open) = match Processes::of(figure, report) {
+    let (processes, open) = match Processes::of_figure(figure, report) {
         Processes::None(why) => return Rows::Missing(why),
         Processes::Unknown(why) => return Rows::Unknown(why),
         Processes::Chosen(chosen, why) => (Some(chosen), open.or(why)),

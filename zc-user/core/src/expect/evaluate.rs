@@ -8,16 +8,15 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::{
-    ast::{Comparison, Expr, Figure},
+    ast::{Comparison, Expr, Figure, Subject},
     calls,
-    facts::{self, Measured, Processes, why_inexact},
-    field::{Field, Subject},
+    facts::{Measured, Processes, why_inexact},
     known::{Inferred, Known, Verdict},
-    lexer::{SyntaxError, pointer},
+    tokens::{SyntaxError, pointer},
     transfers,
     unmatched::unmatched,
 };
-use crate::figures::list::{Group, of_run, of_usage};
+use crate::figures::list::{Field, Group, of_run, of_usage};
 use crate::{
     report::{Exit, Process, Report},
     signal,
@@ -248,7 +247,7 @@ fn measure(figure: &Figure, report: &Report, inferred: Inferred) -> Result<Measu
 
 /// A figure of the whole run, or a sum over some of its processes.
 fn of_processes_or_run(figure: &Figure, report: &Report) -> Measured {
-    let (sum, open) = match Processes::of(figure, report) {
+    let (sum, open) = match Processes::of_figure(figure, report) {
         Processes::None(_) if figure.field == Field::Count => {
             return Measured::plain(Known::exactly(0));
         }
@@ -264,7 +263,7 @@ fn of_processes_or_run(figure: &Figure, report: &Report) -> Measured {
     Measured {
         known: Known::Between(sum.into(), high),
         reason: open,
-        facts: shares(figure, report),
+        facts: Vec::new(),
     }
 }
 
@@ -279,45 +278,6 @@ fn of_process(field: Field, process: &Process) -> Option<u64> {
         Field::Threads => Some(process.threads),
         field => of_usage(field, &process.usage),
     }
-}
-
-/// The processes with the largest shares, if there are several.
-fn shares(figure: &Figure, report: &Report) -> Vec<String> {
-    /// Limit for the processes that are named.
-    const MAX_NAMED: usize = 5;
-    if report.processes.len() < 2 || figure.field == Field::Wall {
-        return Vec::new();
-    }
-    if figure.field == Field::Count {
-        let names: Vec<String> = facts::processes(figure, report)
-            .take(MAX_NAMED)
-            .map(facts::name_of)
-            .collect();
-        return if names.is_empty() {
-            Vec::new()
-        } else {
-            vec![format!("the first of them: {}", names.join(", "))]
-        };
-    }
-    let mut shares: Vec<(u64, &Process)> = facts::processes(figure, report)
-        .filter_map(|process| Some((of_process(figure.field, process)?, process)))
-        .collect();
-    shares.sort_by_key(|(share, _)| std::cmp::Reverse(*share));
-    let line = |(share, process): (u64, &Process)| {
-        format!(
-            "{}: {}",
-            facts::name_of(process),
-            Known::exactly(share)
-                .describe(figure.unit())
-                .trim_start_matches("is ")
-        )
-    };
-    shares
-        .into_iter()
-        .filter(|(share, _)| *share > 0)
-        .take(MAX_NAMED)
-        .map(line)
-        .collect()
 }
 
 /// How the command ended. That is known even if counts are not exact.

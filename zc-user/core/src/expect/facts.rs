@@ -5,11 +5,11 @@ use std::cmp::Reverse;
 
 use super::{
     ast::Figure,
-    field::{Field, Subject, Unit},
     known::Known,
     pattern::{Glob, Match},
 };
 use crate::{
+    figures::list::{Field, Unit},
     report::{Certainty, End, FileCalls, Process, Report, Syscall, Transfer},
     units,
 };
@@ -97,7 +97,7 @@ pub(super) enum Processes<'a> {
 
 impl<'a> Processes<'a> {
     /// The processes that a figure is of.
-    pub(super) fn of(figure: &Figure, report: &'a Report) -> Self {
+    pub(super) fn of_figure(figure: &Figure, report: &'a Report) -> Self {
         let Some(glob) = &figure.selectors.process else {
             return Self::All;
         };
@@ -150,19 +150,15 @@ fn is_called(process: &Process, glob: &Glob) -> bool {
 const MAX_LINES: usize = 5;
 
 /// `cp (1234)`.
-pub(super) fn name_of(process: &Process) -> String {
+fn name_of(process: &Process) -> String {
     process.comm.as_ref().map_or_else(
         || process.pid.to_string(),
         |comm| format!("{comm} ({})", process.pid),
     )
 }
 
-/// The rows of these calls, by process and file if the report has them. Without such calls, the
-/// calls that were made instead.
-pub(super) fn of_calls(figure: &Figure, names: &[&str], report: &Report) -> Vec<String> {
-    if names.is_empty() {
-        return called_most(figure, report);
-    }
+/// The rows of these calls, by process and file if the report has them.
+pub(super) fn facts_of_calls(figure: &Figure, names: &[&str], report: &Report) -> Vec<String> {
     let counts_errors = figure.field == Field::Errors;
     let mut lines = Vec::new();
     for process in processes(figure, report) {
@@ -187,10 +183,7 @@ pub(super) fn largest(mut lines: Vec<(u64, String)>) -> Vec<String> {
 }
 
 /// The processes that a figure is read from.
-pub(super) fn processes<'a>(
-    figure: &'a Figure,
-    report: &'a Report,
-) -> impl Iterator<Item = &'a Process> {
+fn processes<'a>(figure: &'a Figure, report: &'a Report) -> impl Iterator<Item = &'a Process> {
     let glob = figure.selectors.process.as_ref();
     report
         .processes
@@ -283,27 +276,8 @@ fn end(end: &End) -> String {
     name.map_or_else(|| nature.clone(), |name| format!("{name} ({nature})"))
 }
 
-/// The calls that were made most often.
-fn called_most(figure: &Figure, report: &Report) -> Vec<String> {
-    if figure.subject == Subject::AllCalls {
-        return Vec::new();
-    }
-    let rows = report.totals.syscalls.iter().filter(|row| row.calls > 0);
-    let mut rows: Vec<&Syscall> = rows.collect();
-    rows.sort_by_key(|row| Reverse(row.calls));
-    rows.truncate(MAX_LINES);
-    if rows.is_empty() {
-        return vec!["no counted call was made".to_owned()];
-    }
-    let named = rows.iter().map(|row| format!("{} {}", row.name, row.calls));
-    vec![format!(
-        "called most: {}",
-        named.collect::<Vec<_>>().join(", ")
-    )]
-}
-
 /// The largest transfers. If they are not the ones that were asked for, the lines say so.
-pub(super) fn of_transfers(transfers: &[&Transfer], are_meant: bool) -> Vec<String> {
+pub(super) fn facts_of_transfers(transfers: &[&Transfer], are_meant: bool) -> Vec<String> {
     let mut sorted: Vec<&Transfer> = transfers.to_vec();
     sorted.sort_by_key(|transfer| Reverse(transfer.bytes));
     let lines = shorten(sorted.into_iter().map(transfer).collect());

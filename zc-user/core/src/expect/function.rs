@@ -12,53 +12,42 @@ use crate::{
 
 /// A pattern of function names: parts with `::` between them. `**` stands for any number of parts,
 /// `*` and `?` match within one.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FunctionPattern {
     text: String,
-    parts: Vec<Part>,
+    /// With `/` between the parts.
+    pattern: glob::Pattern,
 }
 
-/// A part of a pattern.
-#[derive(Debug, Clone)]
-enum Part {
-    /// `**`
-    Any,
-    One(glob::Pattern),
+/// The parts of a name: modules, and the folders in the names of Go's packages.
+fn split(text: &str) -> impl Iterator<Item = &str> {
+    text.split("::").flat_map(|part| part.split('/'))
 }
-
-impl PartialEq for FunctionPattern {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for FunctionPattern {}
-
-/// What separates the parts of a name: modules, and the folders in the names of Go's packages.
-const SEPARATORS: [&str; 2] = ["::", "/"];
 
 impl FunctionPattern {
     /// Parses a pattern. The error has a message and an offset.
     pub(super) fn new(text: &str) -> Result<Self, (String, usize)> {
         if let Some(at) = text.find('<') {
-            return Err((
-                "generic arguments are ignored, so leave out what is in <>".to_owned(),
-                at,
-            ));
+            let why = "generic arguments are ignored, so leave out what is in <>";
+            return Err((why.to_owned(), at));
         }
-        let mut parts = Vec::new();
         let mut at = 0;
         for part in split(text) {
-            parts.push(Part::new(part).map_err(|(why, offset)| (why, at + offset))?);
+            if part.is_empty() {
+                return Err(("a part of it is empty".to_owned(), at));
+            }
+            if let Some(colon) = part.find(':') {
+                return Err(("modules have '::' between them".to_owned(), at + colon));
+            }
+            glob::Pattern::new(part)
+                .map_err(|error| (error.msg.to_owned(), at + error.pos.min(part.len())))?;
             at += part.len();
-            at += SEPARATORS
-                .iter()
-                .find(|sign| text[at..].starts_with(**sign))
-                .map_or(0, |sign| sign.len());
+            at += if text[at..].starts_with('/') { 1 } else { 2 };
         }
+        let pattern = glob::Pattern::new(&text.replace("::", "/"));
         Ok(Self {
+            pattern: pattern.map_err(|error| (error.msg.to_owned(), 0))?,
             text: text.to_owned(),
-            parts,
         })
     }
 
@@ -69,16 +58,16 @@ impl FunctionPattern {
 
     /// A pattern without `::` matches the last part of a name.
     fn is_of_last_parts(&self) -> bool {
-        self.parts.len() == 1
+        split(&self.text).count() == 1
     }
 
     /// Whether it can match the name of a function of C, which has no modules.
     fn may_be_of_c(&self) -> bool {
-        self.is_of_last_parts() || matches!(self.parts.first(), Some(Part::Any))
+        self.is_of_last_parts() || self.text.starts_with("**")
     }
 
     /// The part of a name that it is compared with.
-    fn compared<'a>(&self, name: &'a str) -> &'a str {
+    pub(super) fn compared<'a>(&self, name: &'a str) -> &'a str {
         if self.is_of_last_parts() {
             split(name).last().unwrap_or(name)
         } else {
@@ -86,40 +75,20 @@ impl FunctionPattern {
         }
     }
 
-    /// How much a name differs from it, as text.
-    pub(super) fn distance(&self, name: &str) -> usize {
-        let name = self.compared(name);
-        let beginning = self
-            .text
-            .strip_suffix("::**")
-            .map(|beginning| (beginning, split(beginning).count()));
-        match beginning {
-            Some((wanted, parts)) => {
-                let own: Vec<&str> = split(name).take(parts).collect();
-                strsim::damerau_levenshtein(wanted, &own.join("::"))
-            }
-            None => strsim::damerau_levenshtein(&self.text, name),
-        }
-    }
-
     /// Whether it matches the function of a frame, or may.
     pub(super) fn may_match(&self, frame: &Frame, crates: &Crates) -> bool {
-        of_frame(self, frame, crates) != Shown::No
+        shown_by_frame(self, frame, crates) != Shown::No
     }
 
-    /// The first part, if it matches only itself.
+    /// The first part, if there are others and it matches only itself.
     fn first_word(&self) -> Option<&str> {
-        match self.parts.as_slice() {
-            [Part::One(first), _, ..] if !first.as_str().contains(['*', '?', '[']) => {
-                Some(first.as_str())
-            }
-            _ => None,
-        }
+        let first = split(&self.text).next()?;
+        (!self.is_of_last_parts() && !first.contains(['*', '?', '['])).then_some(first)
     }
 
     /// Whether it matches everything below its first part: `my_crate::**`.
     fn is_whole_crate(&self) -> bool {
-        matches!(self.parts.as_slice(), [Part::One(_), Part::Any]) && self.first_word().is_some()
+        self.first_word().is_some() && split(&self.text).skip(1).eq(["**"])
     }
 
     /// Whether it matches a name, as stacks have it.
@@ -129,49 +98,23 @@ impl FunctionPattern {
 
     /// Whether it matches a name without generic arguments and closures.
     fn matches(&self, name: &str) -> bool {
-        matches_parts(&self.parts, &split(self.compared(name)).collect::<Vec<_>>())
+        let options = glob::MatchOptions {
+            require_literal_separator: true,
+            ..glob::MatchOptions::new()
+        };
+        let name = self.compared(name).replace("::", "/");
+        self.pattern.matches_with(&name, options)
     }
 
     /// Whether it may match a name whose modules are missing.
     fn may_match_end(&self, name: &str) -> bool {
-        match self.parts.last() {
-            Some(Part::One(last)) if !name.is_empty() => last.matches(name),
-            // `**`, or a closure: the function that it is in may have any name.
+        match split(&self.text).last() {
+            Some(last) if last != "**" && !name.is_empty() => {
+                glob::Pattern::new(last).is_ok_and(|last| last.matches(name))
+            }
+            // A closure: the function that it is in may have any name.
             _ => true,
         }
-    }
-}
-
-impl Part {
-    fn new(text: &str) -> Result<Self, (String, usize)> {
-        match text {
-            "" => Err(("a part of it is empty".to_owned(), 0)),
-            "**" => Ok(Self::Any),
-            text if text.contains(':') => Err((
-                "modules have '::' between them".to_owned(),
-                text.find(':').unwrap_or_default(),
-            )),
-            text => glob::Pattern::new(text)
-                .map(Self::One)
-                .map_err(|error| (error.msg.to_owned(), error.pos.min(text.len()))),
-        }
-    }
-}
-
-fn split(text: &str) -> impl Iterator<Item = &str> {
-    text.split("::").flat_map(|part| part.split('/'))
-}
-
-fn matches_parts(pattern: &[Part], name: &[&str]) -> bool {
-    match (pattern, name) {
-        ([], []) => true,
-        ([Part::Any, rest @ ..], _) => {
-            (0..=name.len()).any(|skipped| matches_parts(rest, &name[skipped..]))
-        }
-        ([Part::One(first), rest @ ..], [part, others @ ..]) => {
-            first.matches(part) && matches_parts(rest, others)
-        }
-        _ => false,
     }
 }
 
@@ -253,7 +196,7 @@ pub(super) struct Crates(BTreeMap<String, Option<String>>);
 
 impl Crates {
     /// As these stacks show it.
-    pub(super) fn of<'a>(stacks: impl Iterator<Item = &'a Stack>) -> Self {
+    pub(super) fn from_stacks<'a>(stacks: impl Iterator<Item = &'a Stack>) -> Self {
         let named = |frame: &'a Frame| {
             let (file, name) = (frame.file.as_ref()?, frame.function.as_deref()?);
             // An implementation without a trait is in the crate of its type.
@@ -316,7 +259,7 @@ pub(super) fn shown(
 ) -> Shown {
     let mut unclear = None;
     for frame in &stack.frames {
-        match of_frame(pattern, frame, crates) {
+        match shown_by_frame(pattern, frame, crates) {
             Shown::Yes => return Shown::Yes,
             Shown::No => {}
             Shown::Unclear(why) => unclear = unclear.or(Some(why)),
@@ -329,7 +272,7 @@ pub(super) fn shown(
     }
 }
 
-fn of_frame(pattern: &FunctionPattern, frame: &Frame, crates: &Crates) -> Shown {
+fn shown_by_frame(pattern: &FunctionPattern, frame: &Frame, crates: &Crates) -> Shown {
     let Some(name) = frame.function.as_deref() else {
         return Shown::No;
     };
@@ -394,199 +337,155 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_without_modules_matches_the_last_part() {
-        assert!(
-            pattern("run").matches_name("copier::std_copy::run")
-                && pattern("run").matches_name("run")
-        );
-        assert!(
-            pattern("r*").matches_name("copier::run::<u8>")
-                && !pattern("copier").matches_name("copier::run")
-        );
-    }
-
-    #[test]
-    fn a_pattern_with_modules_matches_the_whole_name() {
-        for name in [
-            "my_crate::run",
-            "my_crate::io::run",
-            "my_crate::run::{{closure}}",
-            "<my_crate::Source as std::io::Read>::read",
+    fn a_pattern_matches_the_last_part_or_the_whole_name() {
+        for (text, name, expected) in [
+            ("run", "copier::std_copy::run", true),
+            ("run", "run", true),
+            ("r*", "copier::run::<u8>", true),
+            ("copier", "copier::run", false),
+            ("my_crate::**", "my_crate::run", true),
+            ("my_crate::**", "my_crate::io::run", true),
+            ("my_crate::**", "my_crate::run::{{closure}}", true),
+            (
+                "my_crate::**",
+                "<my_crate::Source as std::io::Read>::read",
+                true,
+            ),
+            ("my_crate::**", "my_crate2::run", false),
+            (
+                "my_crate::**",
+                "std::io::copy::copy<my_crate::Source, u8>",
+                false,
+            ),
+            ("my_crate::**", "run", false),
+            ("my_crate::**", "other::my_crate::run", false),
+            ("**::copy", "std::io::copy::copy", true),
+            ("a::*::c", "a::b::c", true),
+            ("a::*::c", "a::b::b::c", false),
+            ("a::**::c", "a::c", true),
+            ("github.com/x/**", "github.com/x/y.(*T).Read", true),
         ] {
-            assert!(pattern("my_crate::**").matches_name(name), "{name}");
+            assert_eq!(pattern(text).matches_name(name), expected, "{text} {name}");
         }
-        for name in [
-            "my_crate2::run",
-            "std::io::copy::copy<my_crate::Source, u8>",
-            "run",
-            "other::my_crate::run",
-        ] {
-            assert!(!pattern("my_crate::**").matches_name(name), "{name}");
-        }
-        assert!(
-            pattern("**::copy").matches_name("std::io::copy::copy")
-                && pattern("a::*::c").matches_name("a::b::c")
-        );
-        assert!(
-            !pattern("a::*::c").matches_name("a::b::b::c")
-                && pattern("a::**::c").matches_name("a::c")
-        );
-        assert!(pattern("github.com/x/**").matches_name("github.com/x/y.(*T).Read"));
     }
 
     #[test]
     fn generic_arguments_closures_and_marks_of_compilers_are_no_part_of_a_name() {
-        let same = |name: &str| spellings(name).remove(0);
-        assert_eq!(same("app::run::<u8, app::T<u8>>"), "app::run");
-        assert_eq!(same("app::run<u8>::{closure#0}::{closure#1}"), "app::run");
-        assert_eq!(same("app::run{{vtable.shim}}"), "app::run");
-        assert_eq!(same("app::run::h0123456789abcdef"), "app::run");
-        assert_eq!(same("copy_all.part.0.constprop.1"), "copy_all");
-        assert_eq!(same("<app::T<u8>>::run"), "app::T::run");
-        assert_eq!(
-            same("<&mut app::T as core::fmt::Write>::write_str"),
-            "app::T::write_str"
-        );
-        assert_eq!(
-            spellings("<app::T as std::io::Read<u8>>::read"),
-            ["app::T::read", "std::io::Read::read"]
-        );
-        assert_eq!(
-            spellings("std::io::copy::stack_buffer_copy<A, B>"),
-            ["std::io::copy::stack_buffer_copy", "std::io::copy"]
-        );
+        for (name, expected) in [
+            ("app::run::<u8, app::T<u8>>", &["app::run"][..]),
+            ("app::run<u8>::{closure#0}::{closure#1}", &["app::run"]),
+            ("app::run{{vtable.shim}}", &["app::run"]),
+            ("app::run::h0123456789abcdef", &["app::run"]),
+            ("copy_all.part.0.constprop.1", &["copy_all"]),
+            ("<app::T<u8>>::run", &["app::T::run"]),
+            (
+                "<&mut app::T as core::fmt::Write>::write_str",
+                &["app::T::write_str", "core::fmt::Write::write_str"],
+            ),
+            (
+                "<app::T as std::io::Read<u8>>::read",
+                &["app::T::read", "std::io::Read::read"],
+            ),
+            (
+                "std::io::copy::stack_buffer_copy<A, B>",
+                &["std::io::copy::stack_buffer_copy", "std::io::copy"],
+            ),
+        ] {
+            assert_eq!(spellings(name), expected);
+        }
     }
 
     #[test]
     fn a_mistake_in_a_pattern_has_its_place() {
-        let wrong = |text: &str| FunctionPattern::new(text).expect_err(text);
-        assert_eq!(wrong("a::::b").1, 3);
-        assert_eq!(
-            wrong("std:io"),
-            ("modules have '::' between them".to_owned(), 3)
-        );
-        assert_eq!(wrong("app::run<u8>").1, 8);
-        assert_eq!(wrong("a::b***").1, 6);
+        for (text, at) in [
+            ("a::::b", 3),
+            ("std:io", 3),
+            ("app::run<u8>", 8),
+            ("a::b***", 6),
+        ] {
+            assert_eq!(FunctionPattern::new(text).expect_err(text).1, at);
+        }
     }
 
-    fn frame(name: &str, file: Option<&str>, is_inlined: bool) -> Frame {
+    fn frame(name: &str, file: &str, is_inlined: bool) -> Frame {
         Frame {
             function: Some(name.into()),
-            file: file.map(str::to_owned),
+            file: Some(file.to_owned()).filter(|file| !file.is_empty()),
             is_inlined,
             module: Some("/bin/x".into()),
             ..Frame::default()
         }
     }
 
-    fn judged(text: &str, frames: Vec<Frame>, end: StackEnd) -> Shown {
+    fn judged(text: &str, frames: &[Frame], end: StackEnd) -> Shown {
+        let frames = frames.to_vec();
         let stack = Stack { frames, end };
-        let crates = Crates::of(std::iter::once(&stack));
+        let crates = Crates::from_stacks(std::iter::once(&stack));
         shown(&pattern(text), &stack, &crates, || "remedy".to_owned())
-    }
-
-    fn nameless() -> String {
-        "inlined functions have names without their modules: debug = 1 in the profile would tell"
-            .to_owned()
     }
 
     #[test]
     fn a_function_is_only_absent_if_the_stack_shows_every_function() {
-        let own = || {
-            vec![
-                frame("app::run", Some("src/run.rs"), false),
-                frame("std::rt::lang_start_internal", None, false),
-            ]
-        };
-        let with_main = || [own(), vec![frame("main", None, false)]].concat();
-        assert_eq!(judged("other::**", with_main(), StackEnd::Root), Shown::No);
-        assert_eq!(
-            judged("app::**", with_main(), StackEnd::TooDeep),
-            Shown::Yes
-        );
-        assert_eq!(
-            judged("other::**", with_main(), StackEnd::TooDeep),
-            Shown::Unclear("remedy".into())
-        );
-        let without_lines = vec![frame("app::run", None, false)];
-        assert_eq!(
-            judged("other::**", without_lines, StackEnd::Root),
-            Shown::Unclear("remedy".into())
-        );
-        let c_without_lines = vec![frame("main", None, false)];
-        assert_eq!(
-            judged("copy_all", c_without_lines, StackEnd::Root),
-            Shown::Unclear("remedy".into())
-        );
+        let run = frame("app::run", "src/run.rs", false);
+        let start = frame("std::rt::lang_start_internal", "", false);
+        let main = frame("main", "", false);
+        let whole = [run, start, main.clone()];
+        let without_lines = [frame("app::run", "", false)];
+        let remedy = || Shown::Unclear("remedy".into());
+        for (text, frames, end, expected) in [
+            ("other::**", &whole[..], StackEnd::Root, Shown::No),
+            ("app::**", &whole, StackEnd::TooDeep, Shown::Yes),
+            ("other::**", &whole, StackEnd::TooDeep, remedy()),
+            ("other::**", &without_lines, StackEnd::Root, remedy()),
+            ("copy_all", &[main], StackEnd::Root, remedy()),
+        ] {
+            assert_eq!(judged(text, frames, end), expected, "{text}");
+        }
     }
 
     #[test]
     fn an_inlined_function_without_its_modules_belongs_to_the_crate_of_its_file() {
-        let stack = |file| {
-            vec![
-                frame("mid", Some(file), true),
-                frame("app::run", Some("src/run.rs"), false),
-            ]
-        };
-        assert_eq!(
-            judged("app::**", stack("src/run.rs"), StackEnd::Root),
-            Shown::Yes
-        );
-        assert_eq!(
-            judged("other::**", stack("src/run.rs"), StackEnd::Root),
-            Shown::No
-        );
-        assert_eq!(
-            judged("app::run::mid", stack("src/run.rs"), StackEnd::Root),
-            Shown::Unclear(nameless())
-        );
-        assert_eq!(
-            judged("other::**", stack("src/mid.rs"), StackEnd::Root),
-            Shown::Unclear(nameless())
-        );
-        assert_eq!(
-            judged("other::last", stack("src/mid.rs"), StackEnd::Root),
-            Shown::No
-        );
-        let method = vec![
-            frame("mid", Some("src/job.rs"), true),
-            frame("<app::Job<u8>>::run", Some("src/job.rs"), false),
-        ];
-        assert_eq!(judged("other::**", method, StackEnd::Root), Shown::No);
-        let of_trait = frame("<app::Job as other::Trait>::run", Some("src/job.rs"), false);
-        let of_trait = vec![frame("mid", Some("src/job.rs"), true), of_trait];
-        assert_eq!(
-            judged("third::**", of_trait, StackEnd::Root),
-            Shown::Unclear(nameless())
-        );
-        let packaged =
+        const PACKAGED: &str =
             "/root/.cargo/registry/src/index.crates.io-1/serde-json-1.0.0-rc.1/src/lib.rs";
-        assert_eq!(
-            judged("other::**", stack(packaged), StackEnd::Root),
-            Shown::No
-        );
-        assert_eq!(
-            judged("serde_json::**", stack(packaged), StackEnd::Root),
-            Shown::Yes
-        );
+        let run = || frame("app::run", "src/run.rs", false);
+        let method = || frame("<app::Job<u8>>::run", "src/job.rs", false);
+        let of_trait = || frame("<app::Job as other::Trait>::run", "src/job.rs", false);
+        let nameless = || {
+            let why = "inlined functions have names without their modules: debug = 1 in the profile would tell";
+            Shown::Unclear(why.to_owned())
+        };
+        for (text, file, caller, expected) in [
+            ("app::**", "src/run.rs", run(), Shown::Yes),
+            ("other::**", "src/run.rs", run(), Shown::No),
+            ("app::run::mid", "src/run.rs", run(), nameless()),
+            ("other::**", "src/mid.rs", run(), nameless()),
+            ("other::last", "src/mid.rs", run(), Shown::No),
+            ("other::**", "src/job.rs", method(), Shown::No),
+            ("third::**", "src/job.rs", of_trait(), nameless()),
+            ("other::**", PACKAGED, run(), Shown::No),
+            ("serde_json::**", PACKAGED, run(), Shown::Yes),
+        ] {
+            let frames = [frame("mid", file, true), caller];
+            assert_eq!(
+                judged(text, &frames, StackEnd::Root),
+                expected,
+                "{text} {file}"
+            );
+        }
     }
 
     #[test]
     fn what_both_of_rusts_copies_work_with_may_be_either() {
-        let kernel_copy = || {
-            vec![frame(
-                "std::sys::io::kernel_copy::linux::sendfile_splice",
-                None,
-                false,
-            )]
-        };
-        let judged_copy = judged("std::io::copy", kernel_copy(), StackEnd::Root);
+        let kernel_copy = [frame(
+            "std::sys::io::kernel_copy::linux::sendfile_splice",
+            "",
+            false,
+        )];
+        let judged_copy = judged("std::io::copy", &kernel_copy, StackEnd::Root);
         assert!(
             matches!(judged_copy, Shown::Unclear(why) if why.contains("but not which of them"))
         );
-        assert_eq!(
-            judged("std::io::kernel", kernel_copy(), StackEnd::Root),
-            Shown::No
-        );
+        let other = judged("std::io::kernel", &kernel_copy, StackEnd::Root);
+        assert_eq!(other, Shown::No);
     }
 }

@@ -4,11 +4,8 @@ use std::{cmp::Ordering, ops::Bound};
 
 use serde::Serialize;
 
-use super::{
-    ast::{NONE, Test},
-    field::Unit,
-};
-use crate::{signal, units, words::words};
+use super::ast::{NONE, Test};
+use crate::{figures::list::Unit, signal, units, words::words};
 
 words! {
     /// How expectations treat inferred transfers.
@@ -52,7 +49,7 @@ impl Verdict {
     }
 
     /// The verdict if all must hold. One failure decides.
-    pub(super) fn all(verdicts: impl Iterator<Item = Self>) -> Self {
+    pub(crate) fn all(verdicts: impl Iterator<Item = Self>) -> Self {
         verdicts.fold(Self::Holds, |all, verdict| match (all, verdict) {
             (Self::Fails, _) | (_, Self::Fails) => Self::Fails,
             (Self::Inconclusive, _) | (_, Self::Inconclusive) => Self::Inconclusive,
@@ -115,21 +112,18 @@ impl Ord for Amount {
 pub(super) enum Known {
     /// It is at least the first and at most the second. Without the second there is no upper bound.
     Between(Amount, Option<Amount>),
-    /// The APIs of transfers, or the library functions that made them, and whether these are all.
-    Words(Vec<String>, Completeness),
+    /// The APIs of transfers, or the library functions that made them.
+    Words {
+        words: Vec<String>,
+        /// Whether these are all.
+        are_all: bool,
+    },
     /// Nothing is known, not even whether it exists.
     Unknown,
     /// There is no exit status, or no signal, and that is known.
     Absent(String),
     /// There is no such figure, for this reason.
     Missing(String),
-}
-
-/// Whether all of something is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Completeness {
-    All,
-    AtLeast,
 }
 
 impl Known {
@@ -139,16 +133,24 @@ impl Known {
         Self::Between(amount, Some(amount))
     }
 
+    /// These words, and whether they are all.
+    pub(super) fn words(words: impl IntoIterator<Item = String>, are_all: bool) -> Self {
+        let words = words.into_iter().collect();
+        Self::Words { words, are_all }
+    }
+
     /// Whether it passes a test, or the negation of the test.
     pub(super) fn passes(&self, test: &Test, is_negated: bool) -> Verdict {
         let verdict = match (self, test) {
             (Self::Unknown, _) => Verdict::Inconclusive,
-            (Self::Words(words, completeness), Test::Word(wanted) | Test::NotWord(wanted)) => {
+            (Self::Words { words, are_all }, Test::Word(wanted) | Test::NotWord(wanted)) => {
                 let wants_it = matches!(test, Test::Word(_)) != is_negated;
-                return match completeness {
-                    _ if words.iter().any(|word| (word == wanted) != wants_it) => Verdict::Fails,
-                    Completeness::All => Verdict::Holds,
-                    Completeness::AtLeast => Verdict::Inconclusive,
+                return if words.iter().any(|word| (word == wanted) != wants_it) {
+                    Verdict::Fails
+                } else if *are_all {
+                    Verdict::Holds
+                } else {
+                    Verdict::Inconclusive
                 };
             }
             // What is absent is `none`, and no number is.
@@ -171,7 +173,7 @@ impl Known {
             }
             // A missing figure is neither less nor more than a number. The parser rejects comparing
             // a word with a number.
-            (Self::Missing(_) | Self::Absent(_) | Self::Words(..), _) => return Verdict::Fails,
+            (Self::Missing(_) | Self::Absent(_) | Self::Words { .. }, _) => return Verdict::Fails,
         };
         verdict.negated_if(is_negated)
     }
@@ -186,13 +188,11 @@ impl Known {
                 format!("is between {} and {}", show(*low, unit), show(*high, unit))
             }
             Self::Between(low, None) => format!("is at least {}", show(*low, unit)),
-            Self::Words(words, Completeness::All) => format!("is {}", words.join(", ")),
-            Self::Words(words, Completeness::AtLeast) if words.is_empty() => {
-                "is unknown".to_owned()
-            }
-            Self::Words(words, Completeness::AtLeast) => {
-                format!("is {}, as far as is known", words.join(", "))
-            }
+            Self::Words { words, are_all } => match (words.is_empty(), are_all) {
+                (true, _) => "is unknown".to_owned(),
+                (false, true) => format!("is {}", words.join(", ")),
+                (false, false) => format!("is {}, as far as is known", words.join(", ")),
+            },
             Self::Unknown => "is unknown".to_owned(),
             Self::Absent(why) => format!("is {NONE}: {why}"),
             Self::Missing(why) => format!("does not exist: {why}"),
@@ -280,8 +280,9 @@ fn time(ns: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Verdict::{Fails, Holds, Inconclusive};
 
-    /// The verdicts of these comparisons with a number, and those of their negations.
+    /// The verdicts of six comparisons with a number: == != <= < >= >.
     fn verdicts(known: &Known, number: u64) -> [Verdict; 6] {
         let (included, excluded) = (Bound::Included(number), Bound::Excluded(number));
         let tests = [
@@ -300,115 +301,96 @@ mod tests {
         })
     }
 
-    use Verdict::{Fails, Holds, Inconclusive};
-
     #[test]
-    fn an_exact_figure_decides_every_comparison() {
-        let three = Known::exactly(3);
-        //                              ==     !=     <=     <      >=     >
-        assert_eq!(
-            verdicts(&three, 2),
-            [Fails, Holds, Fails, Fails, Holds, Holds]
-        );
-        assert_eq!(
-            verdicts(&three, 3),
-            [Holds, Fails, Holds, Fails, Holds, Fails]
-        );
-        assert_eq!(
-            verdicts(&three, 4),
-            [Fails, Holds, Holds, Holds, Fails, Fails]
-        );
-    }
-
-    #[test]
-    fn a_lower_bound_decides_comparisons_below_it() {
-        let known = Known::Between(3.into(), None);
-        let open = Inconclusive;
-        assert_eq!(
-            verdicts(&known, 2),
-            [Fails, Holds, Fails, Fails, Holds, Holds]
-        );
-        assert_eq!(verdicts(&known, 3), [open, open, open, Fails, Holds, open]);
-        assert_eq!(verdicts(&known, 4), [open; 6]);
+    fn a_figure_decides_as_far_as_it_is_known() {
+        let (exact, open) = (Known::exactly(3), Known::Between(3.into(), None));
+        let half = |of| Known::exactly(Amount::mean(of, 2).expect("of two"));
+        for (known, number, expected) in [
+            (&exact, 2, "FHFFHH"),
+            (&exact, 3, "HFHFHF"),
+            (&exact, 4, "FHHHFF"),
+            (&open, 2, "FHFFHH"),
+            (&open, 3, "???FH?"),
+            (&open, 4, "??????"),
+            // Averages are compared exactly.
+            (&half(u64::MAX), u64::MAX / 2, "FHFFHH"),
+            (&half(u64::MAX), u64::MAX / 2 + 1, "FHHHFF"),
+        ] {
+            let letter = |verdict| match verdict {
+                Holds => 'H',
+                Fails => 'F',
+                Inconclusive => '?',
+            };
+            let found: String = verdicts(known, number).map(letter).iter().collect();
+            assert_eq!(found, expected, "{known:?}, {number}");
+        }
     }
 
     #[test]
     fn a_range_includes_its_last_number_or_not() {
-        let within = |low: u64, high: Option<u64>, end| {
-            let test = Test::Within(Bound::Included(3), end);
-            Known::Between(low.into(), high.map(Into::into)).passes(&test, false)
-        };
         let (to_5, below_5) = (Bound::Included(5), Bound::Excluded(5));
-        assert_eq!(within(5, Some(5), to_5), Holds);
-        assert_eq!(within(5, Some(5), below_5), Fails);
-        assert_eq!(within(2, Some(2), to_5), Fails);
-        assert_eq!(within(4, None, to_5), Inconclusive);
-        assert_eq!(within(6, None, to_5), Fails);
-        assert_eq!(within(3, Some(4), below_5), Holds);
-    }
-
-    #[test]
-    fn averages_are_compared_exactly() {
-        let average = Known::exactly(Amount::mean(u64::MAX, 2).expect("of two"));
-        assert_eq!(verdicts(&average, u64::MAX / 2)[5], Holds);
-        assert_eq!(verdicts(&average, u64::MAX / 2 + 1)[3], Holds);
-    }
-
-    #[test]
-    fn a_missing_figure_fails_even_behind_not() {
-        let test = Test::Within(Bound::Included(0), Bound::Included(0));
-        let missing = Known::Missing("no call".into());
-        assert_eq!(
-            [false, true].map(|not| missing.passes(&test, not)),
-            [Fails; 2]
-        );
-    }
-
-    #[test]
-    fn an_api_must_be_that_of_all_transfers_or_of_none() {
-        let words = ["sendfile", "splice"].map(str::to_owned).to_vec();
-        let sendfile = "sendfile".to_owned();
-        let (is, is_not) = (
-            Test::Word(sendfile.clone()),
-            Test::NotWord(sendfile.clone()),
-        );
-        let both = Known::Words(words, Completeness::All);
-        for is_negated in [false, true] {
-            assert_eq!(both.passes(&is, is_negated), Fails);
-            assert_eq!(both.passes(&is_not, is_negated), Fails);
+        for (low, high, end, expected) in [
+            (5, Some(5), to_5, Holds),
+            (5, Some(5), below_5, Fails),
+            (2, Some(2), to_5, Fails),
+            (4, None, to_5, Inconclusive),
+            (6, None, to_5, Fails),
+            (3, Some(4), below_5, Holds),
+        ] {
+            let test = Test::Within(Bound::Included(3), end);
+            let known = Known::Between(low.into(), high.map(Into::into));
+            assert_eq!(known.passes(&test, false), expected, "{known:?}");
         }
-        let some = Known::Words(vec![sendfile], Completeness::AtLeast);
-        assert_eq!(some.passes(&is, false), Inconclusive);
-        assert_eq!(some.passes(&is_not, false), Fails);
+    }
+
+    #[test]
+    fn what_does_not_exist_or_is_of_several_words_fails_also_behind_not() {
+        let zero = Test::Within(Bound::Included(0), Bound::Included(0));
+        let of = |words: &[&str], are_all| {
+            Known::words(words.iter().map(|&word| word.to_owned()), are_all)
+        };
+        let both = || of(&["sendfile", "splice"], true);
+        let is = || Test::Word("sendfile".to_owned());
+        let is_not = || Test::NotWord("sendfile".to_owned());
+        for (known, test, expected) in [
+            (Known::Missing("no call".into()), zero, [Fails, Fails]),
+            (both(), is(), [Fails, Fails]),
+            (both(), is_not(), [Fails, Fails]),
+            (of(&["sendfile"], false), is(), [Inconclusive, Fails]),
+            (of(&["sendfile"], false), is_not(), [Fails, Inconclusive]),
+        ] {
+            let found = [false, true].map(|not| known.passes(&test, not));
+            assert_eq!(found, expected, "{known:?} {test:?}");
+        }
     }
 
     #[test]
     fn figures_are_shown_exactly_and_in_readable_units() {
-        let shown = |amount: u64, unit| show(amount.into(), unit);
-        assert_eq!(shown(65536, Unit::Bytes), "64 KiB");
-        assert_eq!(shown(65000, Unit::Bytes), "65000 B (63.5 KiB)");
-        assert_eq!(shown(12_345_678, Unit::Time), "12.346 ms");
-        assert_eq!(shown(9, Unit::Signal), "SIGKILL");
-        assert_eq!(
-            show(Amount::mean(10_001, 2).expect("of two"), Unit::Bytes),
-            "4.9 KiB (5000.5 B)"
-        );
+        for (amount, unit, expected) in [
+            (65536.into(), Unit::Bytes, "64 KiB"),
+            (65000.into(), Unit::Bytes, "65000 B (63.5 KiB)"),
+            (12_345_678.into(), Unit::Time, "12.346 ms"),
+            (9.into(), Unit::Signal, "SIGKILL"),
+            (
+                Amount::mean(10_001, 2).expect("of two"),
+                Unit::Bytes,
+                "4.9 KiB (5000.5 B)",
+            ),
+        ] {
+            assert_eq!(show(amount, unit), expected);
+        }
     }
 
     #[test]
     fn and_and_or_join_three_values() {
-        let joined = |a, b| {
-            (
-                Verdict::all([a, b].into_iter()),
-                Verdict::any([a, b].into_iter()),
-            )
-        };
-        assert_eq!(joined(Holds, Inconclusive), (Inconclusive, Holds));
-        assert_eq!(joined(Fails, Inconclusive), (Fails, Inconclusive));
-        assert_eq!(
-            joined(Inconclusive, Inconclusive),
-            (Inconclusive, Inconclusive)
-        );
-        assert_eq!(joined(Holds, Fails), (Fails, Holds));
+        for (a, b, all, any) in [
+            (Holds, Inconclusive, Inconclusive, Holds),
+            (Fails, Inconclusive, Fails, Inconclusive),
+            (Inconclusive, Inconclusive, Inconclusive, Inconclusive),
+            (Holds, Fails, Fails, Holds),
+        ] {
+            assert_eq!(Verdict::all([a, b].into_iter()), all);
+            assert_eq!(Verdict::any([a, b].into_iter()), any);
+        }
     }
 }

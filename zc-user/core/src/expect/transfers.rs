@@ -7,11 +7,11 @@ use crate::{
         ast::Figure,
         callers,
         facts::{self, Measured, Processes, sum_known, why_inexact},
-        field::Field,
-        known::{Amount, Completeness, Inferred, Known},
+        known::{Amount, Inferred, Known},
         pattern::{EndPattern, Match},
     },
-    report::{Certainty, DestinationTotals, End, Process, Report, Transfer},
+    figures::list::Field,
+    report::{Api, Certainty, DestinationTotals, End, Process, Report, Transfer},
     trace::{FileKind, Loss},
     units::short_bytes,
 };
@@ -23,7 +23,7 @@ pub(super) fn measure(
     report: &Report,
     inferred: Inferred,
 ) -> Measured {
-    let (processes, all, open) = match Processes::of(figure, report) {
+    let (processes, all, open) = match Processes::of_figure(figure, report) {
         Processes::None(why) => return Measured::plain(Known::Missing(why)),
         Processes::Unknown(why) => return Measured::unknown(why),
         // A transfer through several processes belongs to none of them alone.
@@ -46,7 +46,7 @@ pub(super) fn measure(
         .or_else(|| why_open(report))
         .or_else(|| has_maybe.then(|| "not all of their ends are known".to_owned()));
     let all: Vec<&Transfer> = all.into_iter().map(|(_, transfer)| transfer).collect();
-    let facts = facts::of_transfers(
+    let facts = facts::facts_of_transfers(
         if chosen.is_empty() { &all } else { &chosen },
         !chosen.is_empty(),
     );
@@ -62,7 +62,7 @@ pub(super) fn measure(
     let is_sure = is_exact
         || matches!(
             known,
-            Known::Missing(_) | Known::Words(_, Completeness::All)
+            Known::Missing(_) | Known::Words { are_all: true, .. }
         );
     let own = matches!(&known, Known::Between(..) | Known::Unknown)
         .then(|| "not all of it is known of each transfer".to_owned());
@@ -97,7 +97,7 @@ fn measure_via(
     let reason = unclear
         .or(open)
         .or_else(|| unproven.why())
-        .filter(|_| !matches!(known, Known::Words(_, Completeness::All)));
+        .filter(|_| !matches!(known, Known::Words { are_all: true, .. }));
     let facts = facts
         .into_iter()
         .chain(callers::facts_of_via(chosen, report))
@@ -201,7 +201,7 @@ fn bytes(sure: &[&Transfer], is_open: bool, unproven: Unproven) -> Known {
     let of = |transfer: &&Transfer| transfer.bytes;
     let low = sure.iter().filter_map(of).fold(0, u64::saturating_add);
     let all_known = sure.iter().all(|transfer| of(transfer).is_some());
-    let high = unproven.more_bytes().and_then(|more| low.checked_add(more));
+    let high = unproven.bytes.and_then(|more| low.checked_add(more));
     Known::Between(
         low.into(),
         high.filter(|_| all_known && !is_open).map(Amount::from),
@@ -211,52 +211,25 @@ fn bytes(sure: &[&Transfer], is_open: bool, unproven: Unproven) -> Known {
 const NONE: &str = "there is no such transfer";
 
 fn apis(chosen: &[&Transfer], is_open: bool) -> Known {
-    let mut apis: Vec<_> = chosen.iter().map(|transfer| transfer.api).collect();
-    apis.sort_unstable();
-    apis.dedup();
+    let apis: BTreeSet<Api> = chosen.iter().map(|transfer| transfer.api).collect();
     if apis.is_empty() && !is_open {
         return Known::Missing(NONE.to_owned());
     }
-    let completeness = if is_open {
-        Completeness::AtLeast
-    } else {
-        Completeness::All
-    };
-    Known::Words(
-        apis.into_iter().map(|api| api.name().to_owned()).collect(),
-        completeness,
-    )
+    Known::words(apis.into_iter().map(|api| api.name().to_owned()), !is_open)
 }
 
-/// The mean of several transfers together lies between those of the transfers.
+/// The mean of several transfers together lies between those of the transfers, which the report has
+/// in whole bytes.
 fn mean(chosen: &[&Transfer], is_open: bool) -> Known {
-    let moving = || chosen.iter().filter(|transfer| transfer.bytes != Some(0));
-    let means: Option<Vec<(Amount, Amount)>> = moving()
-        .map(|transfer| mean_range(transfer.bytes?, transfer.mean_bytes?))
-        .collect();
+    let moving = chosen.iter().filter(|transfer| transfer.bytes != Some(0));
+    let means: Option<Vec<u64>> = moving.map(|transfer| transfer.mean_bytes).collect();
     let Some(means) = means.filter(|_| !is_open) else {
         return Known::Unknown;
     };
-    match (
-        means.iter().map(|(low, _)| *low).min(),
-        means.iter().map(|(_, high)| *high).max(),
-    ) {
-        (Some(low), Some(high)) => Known::Between(low, Some(high)),
+    match (means.iter().min(), means.iter().max()) {
+        (Some(low), Some(high)) => Known::Between((*low).into(), Some((*high).into())),
         _ => Known::Missing("no call to average".to_owned()),
     }
-}
-
-/// The range of a mean that the report has in whole bytes. It follows from the possible numbers of
-/// calls.
-fn mean_range(bytes: u64, whole: u64) -> Option<(Amount, Amount)> {
-    let fewest = bytes / whole.checked_add(1)? + 1;
-    let high = Amount::mean(bytes, fewest)?;
-    Some((
-        bytes
-            .checked_div(whole)
-            .map_or(Some(0.into()), |most| Amount::mean(bytes, most))?,
-        high,
-    ))
 }
 
 fn attempts(transfer: &Transfer, errno: Option<&str>) -> u64 {
@@ -313,11 +286,6 @@ impl Unproven {
     /// Whether there may be transfers that the report does not have.
     fn may_hide_transfers(self) -> bool {
         self.bytes != Some(0)
-    }
-
-    /// How many bytes there may be beyond what was observed; `None`: unknown.
-    fn more_bytes(self) -> Option<u64> {
-        self.bytes
     }
 
     /// Why a figure is not known for sure, if it is not.
@@ -430,19 +398,4 @@ fn carries_bytes(end: &End) -> bool {
         .as_deref()
         .and_then(FileKind::from_name)
         .is_none_or(FileKind::carries_bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mean_can_be_a_fraction() {
-        let range = |bytes, whole| mean_range(bytes, whole).expect("of some calls");
-        let mean = |bytes, calls| Amount::mean(bytes, calls).expect("of some calls");
-        assert_eq!(range(2001, 1000), (mean(2001, 2), mean(2001, 2)));
-        // There were 9 to 12 calls.
-        assert_eq!(range(25, 2), (mean(25, 12), mean(25, 9)));
-        assert_eq!(range(3, 0), (0.into(), mean(3, 4)));
-    }
 }

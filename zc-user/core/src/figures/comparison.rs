@@ -94,58 +94,33 @@ pub fn differences(baseline: &Report, now: &Report, tolerances: &Tolerances) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{compare::sample::report, report::sample::row};
+    use crate::{
+        compare::sample::report, figures::tolerance::tests::tolerances, report::Exit,
+        report::sample::row,
+    };
+    use DifferenceState::{Beyond, Tolerated, Unknown};
 
-    fn tolerances(texts: &[&str]) -> Tolerances {
-        let mut tolerances = Tolerances::default();
-        for text in texts {
-            tolerances.add(text.parse().expect("a tolerance"));
-        }
-        tolerances
+    /// The differences with these tolerances, by name.
+    fn found(before: &Report, after: &Report, texts: &[&str]) -> Vec<(String, DifferenceState)> {
+        let all = differences(before, after, &tolerances(texts));
+        all.into_iter()
+            .map(|found| (found.metric, found.state))
+            .collect()
+    }
+
+    #[track_caller]
+    fn assert_found(
+        [before, after]: [&Report; 2],
+        texts: &[&str],
+        expected: &[(&str, DifferenceState)],
+    ) {
+        let all = found(before, after, texts);
+        let all: Vec<_> = all.iter().map(|(name, state)| (&**name, *state)).collect();
+        assert_eq!(all, expected);
     }
 
     #[test]
-    fn the_system_calls_time_and_exit_are_counted_like_others() {
-        let mut before = report(vec![
-            row("time").called(5).bytes(0),
-            row("exit").called(1).bytes(0),
-        ]);
-        let mut after = report(vec![row("time").called(7).bytes(0)]);
-        let found = |before: &Report, after: &Report, texts: &[&str]| -> Vec<_> {
-            let mut all = differences(before, after, &tolerances(texts));
-            all.retain(|found| found.metric.rsplit('.').next() == Some("calls"));
-            all.into_iter()
-                .map(|found| (found.metric, found.baseline, found.now, found.state))
-                .collect()
-        };
-        let states = |exit, time| {
-            [("exit.calls", 1, 0, exit), ("time.calls", 5, 7, time)]
-                .map(|(name, before, now, state)| (name.to_owned(), Some(before), Some(now), state))
-        };
-        assert_eq!(
-            found(&before, &after, &[]),
-            states(DifferenceState::Beyond, DifferenceState::Beyond)
-        );
-        assert_eq!(
-            found(&before, &after, &["time.calls=2"]),
-            states(DifferenceState::Beyond, DifferenceState::Tolerated)
-        );
-        assert!(
-            "time.calls=10ms"
-                .parse::<crate::figures::tolerance::Tolerance>()
-                .is_err()
-        );
-        assert!(!tolerances(&["time.calls=2"]).depend_on_load());
-        for report in [&mut before, &mut after] {
-            report.exact = false;
-        }
-        assert_eq!(
-            found(&before, &after, &[]),
-            states(DifferenceState::Unknown, DifferenceState::Unknown)
-        );
-    }
-
-    fn states(texts: &[&str]) -> Vec<(String, DifferenceState)> {
+    fn counts_are_compared_exactly_and_the_last_tolerance_that_fits_counts() {
         let before = report(vec![
             row("read").called(100).bytes(1000),
             row("write").called(1).bytes(1),
@@ -155,103 +130,66 @@ mod tests {
             row("splice").called(1).bytes(1),
         ]);
         after.wall_ns = Some(1);
-        let all = differences(&before, &after, &tolerances(texts));
-        all.into_iter()
-            .map(|difference| (difference.metric, difference.state))
-            .collect()
+        assert_found(
+            [&before, &after],
+            &[],
+            &[
+                ("read.calls", Beyond),
+                ("splice.bytes", Beyond),
+                ("splice.calls", Beyond),
+                ("write.bytes", Beyond),
+                ("write.calls", Beyond),
+            ],
+        );
+        assert_found(
+            [&before, &after],
+            &[
+                "*.calls=10%",
+                "splice.calls=ignore",
+                "*.bytes=1B",
+                "time.wall=1%",
+            ],
+            &[
+                ("read.calls", Tolerated),
+                ("splice.bytes", Tolerated),
+                ("time.wall", Beyond),
+                ("write.bytes", Tolerated),
+                ("write.calls", Beyond),
+            ],
+        );
     }
 
     #[test]
-    fn counts_are_compared_exactly_and_times_are_ignored() {
-        let found = states(&[]);
-        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(
-            names,
-            [
-                "read.calls",
-                "splice.bytes",
-                "splice.calls",
-                "write.bytes",
-                "write.calls"
-            ]
-        );
-        assert!(
-            found
-                .iter()
-                .all(|(_, state)| *state == DifferenceState::Beyond),
-            "{found:?}"
-        );
-    }
-
-    #[test]
-    fn the_last_tolerance_that_fits_counts() {
-        let found = states(&[
-            "*.calls=10%",
-            "splice.calls=ignore",
-            "*.bytes=1B",
-            "time.wall=1%",
+    fn the_system_calls_time_and_exit_are_counted_like_others() {
+        let mut before = report(vec![
+            row("time").called(5).bytes(3),
+            row("exit").called(1).bytes(0),
         ]);
-        let expected = [
-            ("read.calls", DifferenceState::Tolerated),
-            ("splice.bytes", DifferenceState::Tolerated),
-            ("time.wall", DifferenceState::Beyond),
-            ("write.bytes", DifferenceState::Tolerated),
-            ("write.calls", DifferenceState::Beyond),
-        ];
-        assert_eq!(
-            found,
-            expected.map(|(name, state)| (name.to_owned(), state))
-        );
+        let mut after = report(vec![row("time").called(7).bytes(3)]);
+        let states = |exit, time| [("exit.calls", exit), ("time.calls", time)];
+        assert_found([&before, &after], &[], &states(Beyond, Beyond));
+        let tolerated = &["time.calls=2"];
+        assert_found([&before, &after], tolerated, &states(Beyond, Tolerated));
+        // A lower bound tells nothing, also where it is the same.
+        after.exact = false;
+        before.exact = false;
+        let all = found(&before, &after, &[]);
+        assert!(all.contains(&("exit.calls".to_owned(), Unknown)), "{all:?}");
+        assert!(all.iter().all(|(_, state)| *state == Unknown), "{all:?}");
     }
 
     #[test]
     fn another_exit_status_or_signal_is_a_difference() {
         let before = report(vec![row("read").called(1).bytes(1)]);
         let mut after = before.clone();
-        after.exit = crate::report::Exit {
-            code: None,
-            signal: Some(11),
-        };
-        let found = |after: &Report| -> Vec<_> {
-            let all = differences(&before, after, &Tolerances::default());
-            all.into_iter()
-                .map(|found| (found.metric, found.baseline, found.now, found.state))
-                .collect()
-        };
-        let expected = [
-            ("exit.code", Some(0), None),
-            ("exit.signal", None, Some(11)),
-        ];
-        assert_eq!(
-            found(&after),
-            expected.map(|(name, before, now)| (
-                name.to_owned(),
-                before,
-                now,
-                DifferenceState::Beyond
-            ))
-        );
+        let (code, signal) = (None, Some(11));
+        after.exit = Exit { code, signal };
+        let killed = [("exit.code", Beyond), ("exit.signal", Beyond)];
+        assert_found([&before, &after], &[], &killed);
+        let values = differences(&before, &after, &Tolerances::default());
+        let values: Vec<_> = values.iter().map(|one| (one.baseline, one.now)).collect();
+        assert_eq!(values, [(Some(0), None), (None, Some(11))]);
         after.exit.signal = None;
-        assert_eq!(
-            found(&after),
-            [(
-                "exit.code".to_owned(),
-                Some(0),
-                None,
-                DifferenceState::Unknown
-            )]
-        );
-    }
-
-    #[test]
-    fn a_lower_bound_is_an_unknown_difference() {
-        let before = report(vec![row("read").called(1).bytes(1)]);
-        let mut after = before.clone();
-        after.exact = false;
-        let states: BTreeSet<_> = differences(&before, &after, &Tolerances::default())
-            .iter()
-            .map(|found| found.state as u8)
-            .collect();
-        assert_eq!(states, BTreeSet::from([DifferenceState::Unknown as u8]));
+        assert_found([&before, &after], &[], &[("exit.code", Unknown)]);
     }
 }

@@ -99,7 +99,7 @@ pub(crate) enum Field {
 
 /// A figure: what stands after the dot.
 #[derive(Debug)]
-pub(crate) struct Figure {
+pub(crate) struct NamedField {
     pub(crate) field: Field,
     pub(crate) name: &'static str,
     pub(crate) unit: Unit,
@@ -127,7 +127,7 @@ pub(crate) enum Group {
 /// The figures of a group.
 macro_rules! figures {
     ($($field:ident $name:literal $unit:ident),* $(,)?) => {
-        &[$(Figure { field: Field::$field, name: $name, unit: Unit::$unit }),*]
+        &[$(NamedField { field: Field::$field, name: $name, unit: Unit::$unit }),*]
     };
 }
 
@@ -143,7 +143,7 @@ impl Group {
     ];
 
     /// Its figures.
-    pub(crate) const fn figures(self) -> &'static [Figure] {
+    pub(crate) const fn figures(self) -> &'static [NamedField] {
         match self {
             Self::Calls => figures![
                 Calls "calls" Count,
@@ -184,12 +184,12 @@ impl Group {
     }
 
     /// The figure of this name.
-    pub(crate) fn figure_called(self, name: &str) -> Option<&'static Figure> {
+    pub(crate) fn figure_called(self, name: &str) -> Option<&'static NamedField> {
         self.figures().iter().find(|figure| figure.name == name)
     }
 
     /// The figure that counts or measures this.
-    pub(crate) fn figure_of(self, field: Field) -> Option<&'static Figure> {
+    pub(crate) fn figure_of(self, field: Field) -> Option<&'static NamedField> {
         self.figures().iter().find(|figure| figure.field == field)
     }
 
@@ -250,14 +250,14 @@ pub(crate) fn errno_name(call: &str, errno: &str) -> String {
 /// The figures of a whole run: their names and what they measure.
 pub(crate) fn run_figures() -> impl Iterator<Item = (Field, String)> {
     Group::OF_RUN.into_iter().flat_map(|(name, group)| {
-        let named = move |figure: &Figure| (figure.field, format!("{name}.{}", figure.name));
+        let named = move |figure: &NamedField| (figure.field, format!("{name}.{}", figure.name));
         group.figures().iter().map(named)
     })
 }
 
 /// The figure of a whole run with this name; `None` for one of a call. `time.wall` is of the run,
 /// but `time.calls` is of the system call.
-fn run_figure(name: &str) -> Option<(Group, &'static Figure)> {
+fn run_figure(name: &str) -> Option<(Group, &'static NamedField)> {
     let (of, name) = name.split_once('.')?;
     let (_, group) = Group::OF_RUN.into_iter().find(|(known, _)| *known == of)?;
     Some((group, group.figure_called(name)?))

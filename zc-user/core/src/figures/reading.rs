@@ -204,11 +204,8 @@ mod tests {
             assert!(named.contains(name), "{name}");
             let Some(figure) = figure else { continue };
             let unit = if is_time(name) { "ns" } else { "" };
-            assert!(
-                report.expect(&format!("{name} == {figure}{unit}")).is_ok(),
-                "{:?}",
-                report.expect(&format!("{name} == {figure}{unit}"))
-            );
+            let held = report.expect(&format!("{name} == {figure}{unit}"));
+            held.unwrap_or_else(|error| panic!("{error}"));
         }
     }
 
@@ -221,13 +218,10 @@ mod tests {
         let second = report(vec![row("read").called(3).bytes(20)]);
         let found = repeatability(&[&first, &second]);
         assert_eq!(found.same["read.calls"], 3);
-        let varying: Vec<_> = found
-            .varying
-            .iter()
-            .map(|figure| (figure.name.as_str(), figure.min, figure.max))
-            .collect();
+        let varying = found.varying.iter();
+        let varying = varying.map(|figure| (figure.name.as_str(), figure.min, figure.max));
         assert_eq!(
-            varying,
+            varying.collect::<Vec<_>>(),
             [
                 ("read.bytes", 10, 20),
                 ("write.bytes", 0, 5),

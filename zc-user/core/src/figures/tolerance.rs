@@ -207,85 +207,78 @@ impl Tolerances {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn tolerances(texts: &[&str]) -> Tolerances {
-        let mut tolerances = Tolerances::default();
-        for text in texts {
-            tolerances.add(text.parse().expect("a tolerance"));
-        }
-        tolerances
+    /// Several tolerances.
+    pub(crate) fn tolerances(texts: &[&str]) -> Tolerances {
+        Tolerances(
+            texts
+                .iter()
+                .map(|text| text.parse().expect("a tolerance"))
+                .collect(),
+        )
     }
 
     #[test]
     fn tolerances_of_times_and_switches_depend_on_load() {
-        assert!(
-            tolerances(&["time.wall=10%"]).depend_on_load()
-                && tolerances(&["switches.*=3"]).depend_on_load()
-        );
-        assert!(
-            !tolerances(&["read.calls=10%", "faults.*=1%"]).depend_on_load()
-                && !Tolerances::default().depend_on_load()
-        );
+        for (texts, depends) in [
+            (&["time.wall=10%"][..], true),
+            (&["switches.*=3"], true),
+            (&["read.calls=10%", "faults.*=1%"], false),
+            (&["time.calls=2"], false),
+            (&[], false),
+        ] {
+            assert_eq!(tolerances(texts).depend_on_load(), depends, "{texts:?}");
+        }
     }
 
     #[test]
     fn a_percentage_is_a_fraction_of_the_baseline() {
-        assert!(Allowed::Part(5000).covers(100, 105) && !Allowed::Part(4999).covers(100, 105));
-        assert!(Allowed::Part(0).covers(0, 0) && !Allowed::Part(100_000).covers(0, 1));
+        for (thousandths, baseline, now, covers) in [
+            (5000, 100, 105, true),
+            (4999, 100, 105, false),
+            (0, 0, 0, true),
+            (100_000, 0, 1, false),
+        ] {
+            assert_eq!(Allowed::Part(thousandths).covers(baseline, now), covers);
+        }
     }
 
     #[test]
     fn a_tolerance_that_cannot_be_meant_is_an_error() {
-        let wrong = |text: &str| text.parse::<Tolerance>().expect_err(text).to_string();
-        assert_eq!(
-            wrong("raed.calls=5"),
-            "unknown system call 'raed'; did you mean 'read'?"
-        );
-        assert!(
-            wrong("write.bytes=10ms")
-                .starts_with("'10ms' is not a tolerance for write.bytes: counts have no unit")
-        );
-        for unit in [
-            "read.calls=1h",
-            "read.calls=1KiB",
-            "time.wall=5",
-            "*.calls=1KiB",
-            "exit.code=1s",
+        const UNIT: &str = "is not a tolerance for";
+        const NAME: &str = "no figure that is compared with a baseline is called";
+        for (text, expected) in [
+            (
+                "raed.calls=5",
+                "unknown system call 'raed'; did you mean 'read'?",
+            ),
+            (
+                "write.bytes=10ms",
+                "'10ms' is not a tolerance for write.bytes: counts have no unit",
+            ),
+            ("read.calls=1h", UNIT),
+            ("read.calls=1KiB", UNIT),
+            ("time.calls=10ms", UNIT),
+            ("time.wall=5", UNIT),
+            ("*.calls=1KiB", UNIT),
+            ("exit.code=1s", UNIT),
+            ("*.cals=7", NAME),
+            ("read[file=\"in\"].calls=10", NAME),
+            ("read.p99=10%", NAME),
+            ("transfer(* -> *).calls=1", NAME),
+            ("read.calls", "'read.calls' is not a tolerance; examples:"),
+            (
+                "read.calls=-5%",
+                "'-5%' is not a tolerance: write a percentage",
+            ),
         ] {
-            assert!(
-                wrong(unit).contains("is not a tolerance for"),
-                "{unit}: {}",
-                wrong(unit)
-            );
+            let error = text.parse::<Tolerance>().expect_err(text).to_string();
+            assert!(error.contains(expected), "{text}: {error}");
         }
-        for nothing in [
-            "*.cals=7",
-            "read[file=\"in\"].calls=10",
-            "read.p99=10%",
-            "transfer(* -> *).calls=1",
-        ] {
-            assert!(
-                wrong(nothing).starts_with("no figure that is compared with a baseline is called"),
-                "{}",
-                wrong(nothing)
-            );
-        }
-        for right in [
-            "*=ignore",
-            "*.errors.EAGAIN=3",
-            "write.bytes=5",
-            "time.*=10ms",
-            "*.bytes=1KiB",
-            "mmap2.calls=1",
-            "exit.code=1",
-        ] {
+        for right in "*=ignore *.errors.EAGAIN=3 write.bytes=5 time.*=10ms *.bytes=1KiB mmap2.calls=1 exit.code=1".split(' ') {
             assert!(right.parse::<Tolerance>().is_ok(), "{right}");
         }
-        assert!(wrong("read.calls").starts_with("'read.calls' is not a tolerance; examples:"));
-        assert!(
-            wrong("read.calls=-5%").starts_with("'-5%' is not a tolerance: write a percentage")
-        );
     }
 }

@@ -63,11 +63,6 @@ impl Abi {
     }
 }
 
-/// Every name in the tables of all machines that zctrace knows.
-pub(crate) fn all_names() -> impl Iterator<Item = &'static str> {
-    Abi::ALL.into_iter().flat_map(Abi::names)
-}
-
 /// The name that the kernel and strace use for a call of the generic table on 64-bit machines. The
 /// crate names one of them differently.
 ///
@@ -106,17 +101,17 @@ mod tests {
 
     #[test]
     fn calls_of_arm64_have_the_kernels_names() {
-        let named = [17, 71, 79, 80, 222, 223, 281].map(|number| Abi::Aarch64.call_name(number));
-        let expected = [
-            "getcwd",
-            "sendfile",
-            "newfstatat",
-            "fstat",
-            "mmap",
-            "fadvise64",
-            "execveat",
-        ];
-        assert_eq!(named, expected.map(Some));
+        for (number, name) in [
+            (17, "getcwd"),
+            (71, "sendfile"),
+            (79, "newfstatat"),
+            (80, "fstat"),
+            (222, "mmap"),
+            (223, "fadvise64"),
+            (281, "execveat"),
+        ] {
+            assert_eq!(Abi::Aarch64.call_name(number), Some(name));
+        }
     }
 
     #[test]

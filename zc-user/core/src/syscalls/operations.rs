@@ -51,8 +51,6 @@ mod tests {
 
     #[test]
     fn opcodes_are_those_of_the_header() {
-        let header = "enum io_uring_op {\n\tIORING_OP_NOP,\n\tIORING_OP_READV,\n\n\t/* this goes last */\n\tIORING_OP_LAST,\n};";
-        assert_eq!(names_in(header), ["nop", "readv"]);
         let header = std::fs::read_to_string("/usr/include/linux/io_uring.h")
             .expect("the C library's headers are needed to build");
         let names = names_in(&header);

@@ -331,20 +331,23 @@ mod tests {
 
     #[test]
     fn the_kernel_side_counts_arguments_from_one() {
-        let filled = |name| {
+        for (name, fills, path) in [
+            ("getrandom", (1, 2, 1), (0, 0)),
+            ("fstat", (2, 0, 144), (0, 0)),
+            ("process_vm_readv", (fills::ALL, 0, 0), (0, 0)),
+            ("brk", (fills::ABOVE, 0, 0), (0, 0)),
+            ("read", (0, 0, 0), (0, 0)),
+            ("open", (0, 0, 0), (1, 0)),
+            ("openat", (0, 0, 0), (2, 1)),
+            ("symlink", (0, 0, 0), (2, 0)),
+            ("symlinkat", (0, 0, 0), (3, 2)),
+            ("mount", (0, 0, 0), (2, 0)),
+        ] {
             let spec = side_effects(name);
-            (spec.fills, spec.fills_count, spec.fills_bytes)
-        };
-        assert_eq!(filled("getrandom"), (1, 2, 1));
-        assert_eq!(filled("fstat"), (2, 0, 144));
-        assert_eq!(filled("process_vm_readv"), (fills::ALL, 0, 0));
-        assert_eq!(filled("brk"), (fills::ABOVE, 0, 0));
+            assert_eq!((spec.fills, spec.fills_count, spec.fills_bytes), fills);
+            assert_eq!((spec.path, spec.directory), path, "{name}");
+        }
         assert_eq!(side_effects("read"), CallSpec::default());
-        let paths = ["open", "openat", "symlink", "symlinkat", "mount"].map(|name| {
-            let spec = side_effects(name);
-            (spec.path, spec.directory)
-        });
-        assert_eq!(paths, [(1, 0), (2, 1), (2, 0), (3, 2), (2, 0)]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(super) struct Figure {
 }
 
 /// The figures in the order in which they are shown.
-pub(super) const FIGURES: [Figure; 16] = [
+pub(super) const FIGURES: [Figure; 14] = [
     Figure {
         title: "time (mean ± σ)",
         cell: |command, format| format.time_with_deviation(command),
@@ -26,18 +26,6 @@ pub(super) const FIGURES: [Figure; 16] = [
     Figure {
         title: "time (min)",
         cell: |command, format| format.unit.show(command.time_s.min),
-    },
-    Figure {
-        title: "diff",
-        cell: |command, _| {
-            known(command.relative, |relative| {
-                format!("{:.1} %", relative.percent)
-            })
-        },
-    },
-    Figure {
-        title: "relative error",
-        cell: |command, _| relative_error(command),
     },
     Figure {
         title: "user",
@@ -131,17 +119,6 @@ impl FigureFormat {
             ),
             None => mean,
         }
-    }
-}
-
-fn relative_error(command: &Compared) -> String {
-    match command
-        .relative
-        .and_then(|relative| relative.relative_error_percent)
-    {
-        Some(error) => format!("± {error:.1} %"),
-        None if command.changes.is_none() => "reference".to_owned(),
-        None => UNKNOWN.to_owned(),
     }
 }
 
@@ -258,12 +235,6 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
         .any(|command| command.peak_memory_bytes.is_none())
     {
         remarks.push(NO_PEAK.to_owned());
-    }
-    if let Some(shell) = comparison.shell {
-        remarks.push(format!(
-            "the shell's own {:.1} ms are subtracted from all times; its calls, switches, faults and memory are not",
-            shell.time_s * 1e3
-        ));
     }
     let mut notes: Vec<String> = comparison
         .commands

@@ -1,0 +1,281 @@
+//! The tokens of an expectation, and what is wrong with its text.
+
+use std::fmt;
+
+use crate::words::{did_you_mean, nearest};
+
+/// The text of an expectation, and the place of the next token in it.
+pub(super) struct Tokens<'a> {
+    text: &'a str,
+    /// Where the next token begins.
+    at: usize,
+    /// Where the last one that was taken ends.
+    taken: usize,
+}
+
+impl<'a> Tokens<'a> {
+    /// Of a whole text.
+    pub(super) fn new(text: &'a str) -> Self {
+        let at = text.len() - text.trim_start().len();
+        Self { text, at, taken: 0 }
+    }
+
+    /// The next token: a word, a number, a text in its quotes, or a sign. Empty at the end.
+    pub(super) fn peek(&self) -> &'a str {
+        let rest = &self.text[self.at..];
+        &rest[..token_length(rest)]
+    }
+
+    /// Where it begins.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Takes it.
+    pub(super) fn advance(&mut self) -> &'a str {
+        let token = self.peek();
+        self.taken = self.at + token.len();
+        self.at = self.text.len() - self.text[self.taken..].trim_start().len();
+        token
+    }
+
+    /// What was taken since this offset, as it was written.
+    pub(super) fn written_since(&self, at: usize) -> &'a str {
+        self.text.get(at..self.taken).unwrap_or_default()
+    }
+
+    /// Takes the next token if it is this one.
+    pub(super) fn takes(&mut self, token: &str) -> bool {
+        let is_it = self.peek() == token;
+        if is_it {
+            self.advance();
+        }
+        is_it
+    }
+
+    /// Takes the next token, which must be this one.
+    pub(super) fn take(&mut self, token: &str) -> Result<(), Problem> {
+        if self.takes(token) {
+            return Ok(());
+        }
+        Err(self.expected(&format!("'{token}'")))
+    }
+
+    /// Takes a word, which must be one of these names.
+    pub(super) fn take_name(&mut self, what: &str, names: &[&str]) -> Result<&'a str, Problem> {
+        let word = self.peek();
+        if names.contains(&word) {
+            return Ok(self.advance());
+        }
+        if word.starts_with(is_letter) || word.starts_with('%') {
+            return Err(Problem::at(self.at, unknown(what, word, names)));
+        }
+        let (first, all) = (names.first().unwrap_or(&""), list(names));
+        let problem = self.expected(&format!("{what}, like {first},"));
+        Err(Problem::at(self.at, problem.message + &all))
+    }
+
+    /// Takes a text in quotes, or a word. Returns also where it began.
+    pub(super) fn take_text(&mut self, what: &str) -> Result<(String, usize), Problem> {
+        let (at, token) = (self.at, self.peek());
+        let text = match token.chars().next() {
+            Some('"') => unquoted(token, at)?,
+            Some(first) if is_letter(first) => token.to_owned(),
+            _ => return Err(self.expected(what)),
+        };
+        self.advance();
+        Ok((text, at))
+    }
+
+    /// The next token is not what is expected.
+    pub(super) fn expected(&self, what: &str) -> Problem {
+        let found = match self.peek() {
+            "" => "the end".to_owned(),
+            token => format!("'{token}'"),
+        };
+        Problem::at(self.at, format!("{what} is expected here, not {found}"))
+    }
+}
+
+/// A name that does not exist, with the nearest one that does, or all.
+pub(super) fn unknown(what: &str, word: &str, names: &[&str]) -> String {
+    let hint = match nearest(word, names.iter().copied()) {
+        None => list(names),
+        near => did_you_mean(near),
+    };
+    format!("unknown {what} '{word}'{hint}")
+}
+
+/// `; there are file, kind`, unless there are too many for a message.
+fn list(names: &[&str]) -> String {
+    const MOST: usize = 30;
+    if names.len() > MOST {
+        return String::new();
+    }
+    format!("; there are {}", names.join(", "))
+}
+
+/// The signs of more than one character. A longer one comes before its prefixes.
+const SIGNS: [&str; 7] = ["..=", "..", "==", "!=", "<=", ">=", "->"];
+
+/// The length of the token that a text begins with.
+fn token_length(text: &str) -> usize {
+    let Some(first) = text.chars().next() else {
+        return 0;
+    };
+    match first {
+        '"' => quoted_length(text),
+        '%' => 1 + word_length(&text[1..]),
+        _ if is_letter(first) => word_length(text),
+        _ if first.is_ascii_digit() => number_length(text),
+        _ => SIGNS
+            .iter()
+            .find(|sign| text.starts_with(**sign))
+            .map_or(first.len_utf8(), |sign| sign.len()),
+    }
+}
+
+/// Whether a word can begin with it. The sign for micro is part of a unit.
+pub(super) fn is_letter(c: char) -> bool {
+    c.is_ascii_alphabetic() || matches!(c, '_' | 'µ' | 'μ')
+}
+
+/// The length of a word, which may have `+` and `-` inside: `read+write`, `unix-stream`.
+fn word_length(text: &str) -> usize {
+    let goes_on = |(at, c): &(usize, char)| {
+        let joins = matches!(c, '+' | '-')
+            && text[at + 1..].starts_with(|next: char| next.is_ascii_alphanumeric());
+        is_letter(*c) || c.is_ascii_digit() || joins
+    };
+    let end = text.char_indices().find(|place| !goes_on(place));
+    end.map_or(text.len(), |(at, _)| at)
+}
+
+/// The length of digits with or without a fraction.
+fn number_length(text: &str) -> usize {
+    let digits = |text: &str| {
+        let is_other = |c: char| !c.is_ascii_digit() && c != '_';
+        text.find(is_other).unwrap_or(text.len())
+    };
+    let whole = digits(text);
+    let fraction = text[whole..].strip_prefix('.').map_or(0, digits);
+    whole + if fraction > 0 { 1 + fraction } else { 0 }
+}
+
+/// The length of a text with its quotes; up to the end if it is not closed.
+fn quoted_length(text: &str) -> usize {
+    let mut chars = text.char_indices().skip(1);
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return at + 1,
+            '\\' => drop(chars.next()),
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// The text between quotes. `\"` and `\\` are escapes for `"` and `\`.
+fn unquoted(token: &str, at: usize) -> Result<String, Problem> {
+    let mut content = String::new();
+    let mut chars = token.char_indices().skip(1);
+    while let Some((index, c)) = chars.next() {
+        match c {
+            '"' => return Ok(content),
+            '\\' => match chars.next() {
+                Some((_, escaped @ ('"' | '\\'))) => content.push(escaped),
+                _ => {
+                    let why = r#"after '\' write '"' or another '\'"#;
+                    return Err(Problem::at(at + index, why));
+                }
+            },
+            c => content.push(c),
+        }
+    }
+    Err(Problem::at(at, "this quote is not closed"))
+}
+
+/// A message, and the offset that it is about.
+#[derive(Debug)]
+pub(super) struct Problem {
+    message: String,
+    at: usize,
+}
+
+impl Problem {
+    pub(super) fn at(at: usize, message: impl Into<String>) -> Self {
+        // What is quoted in a message may have several lines.
+        let message = message.into().replace(char::is_control, " ");
+        Self { message, at }
+    }
+}
+
+/// A mistake in the text of an expectation. It shows a message, then the line with a mark below the
+/// place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SyntaxError {
+    message: String,
+    text: String,
+    at: usize,
+}
+
+impl std::error::Error for SyntaxError {}
+
+impl SyntaxError {
+    pub(super) fn new(text: &str, problem: Problem) -> Self {
+        Self {
+            message: problem.message,
+            text: text.to_owned(),
+            at: problem.at.min(text.len()),
+        }
+    }
+
+    /// What is wrong, in one line.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Offset of the place in the text, in bytes.
+    pub const fn offset(&self) -> usize {
+        self.at
+    }
+
+    /// The line with the place, and a mark below the place.
+    pub fn pointer(&self) -> String {
+        pointer(&self.text, self.at)
+    }
+}
+
+impl fmt::Display for SyntaxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n{}", self.message, self.pointer())
+    }
+}
+
+/// The line of a text with an offset, and a mark below it, both indented by two.
+pub(crate) fn pointer(text: &str, at: usize) -> String {
+    let before = text.get(..at).unwrap_or(text);
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = text[start..].lines().next().unwrap_or_default();
+    // A control character could move the mark, so it becomes a space.
+    let line = line.replace(char::is_control, " ");
+    let column = before[start..].chars().count();
+    format!("  {}\n  {}^", line.trim_end(), " ".repeat(column))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_is_below_the_character_in_its_line() {
+        for (text, at, shown) in [
+            ("réad.cals == 0", 6, "  réad.cals == 0\n       ^"),
+            ("a == 1\n\tand b\nor c", 12, "   and b\n       ^"),
+            ("a", 99, "  a\n   ^"),
+        ] {
+            let error = SyntaxError::new(text, Problem::at(at, "no"));
+            assert_eq!(error.to_string(), format!("no\n{shown}"));
+        }
+    }
+}

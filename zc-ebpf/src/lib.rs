@@ -445,7 +445,12 @@ const _: () = {
     assert!(size_of::<Counters>() == 7 * 8);
     assert!(
         size_of::<Exec>()
-            == size_of::<EventHeader>() + 8 + size_of::<Counters>() + EXE_BYTES + ARGS_BYTES
+            == size_of::<EventHeader>()
+                + 8
+                + size_of::<Counters>()
+                + size_of::<Replaced>()
+                + EXE_BYTES
+                + ARGS_BYTES
     );
     assert!(size_of::<OtherCalls>() == 5 * 8);
     assert!(

@@ -39,8 +39,8 @@ pub struct EventHeader {
     pub kind: u32,
     /// [`Task::serial`].
     pub serial: u32,
-    /// [`Task::process`].
-    pub process: u32,
+    /// [`Task::program`].
+    pub program: u32,
     /// [`Task::tid`].
     pub tid: u32,
     /// [`Task::pid`].
@@ -78,13 +78,30 @@ pub struct Exec {
     /// Length of the whole command line. If it is more than [`ARGS_BYTES`], `args` has only its
     /// beginning.
     pub args_length: u64,
-    /// The task's counters now. User space subtracts them for the root, because they do not belong
-    /// to its new program.
+    /// The task's counters now: all that it used before is not the new program's.
     pub counters: Counters,
+    /// The program that is replaced.
+    pub replaced: Replaced,
     /// Path of the program as it was passed to `execve`, NUL-terminated.
     pub exe: [u8; EXE_BYTES],
     /// The arguments, each NUL-terminated.
     pub args: [u8; ARGS_BYTES],
+}
+
+/// A program of a process that ends because the process executes another one.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Replaced {
+    /// Its [`Task::serial`]. 0: there is none, since the trace begins with the new program.
+    pub serial: u32,
+    /// Its [`Task::program`].
+    pub program: u32,
+    /// Its [`Task::tid`]. The thread has the id of its process from now on.
+    pub tid: u32,
+    /// Its [`Task::hooks`].
+    pub hooks: u32,
+    /// Its [`Task::other_calls`], final.
+    pub other_calls: OtherCalls,
 }
 
 /// A task ran for the last time, or left the scope.

@@ -12,7 +12,7 @@ mod task;
 
 pub use call::*;
 pub use events::{
-    ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, event_kind,
+    ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, Replaced, event_kind,
 };
 pub use file::{
     Ends, FILESYSTEM_BYTES, FileKey, FileNumber, FileRoom, FileSeen, Fills, How, KnownFile,

@@ -7,10 +7,11 @@ use crate::{CallId, CallSpec, Ends, FileNumber, Origin, OtherCalls};
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
-    /// Number of the task, unique within a trace. (A tid is not: the kernel reuses it.)
+    /// Number of the task, unique within a trace. (A tid is not: the kernel reuses it.) A task that
+    /// executes a program gets another one, since its calls are those of another program then.
     pub serial: u32,
-    /// [`serial`](Self::serial) of the first task of this process.
-    pub process: u32,
+    /// [`serial`](Self::serial) of the first task of its process that ran this program.
+    pub program: u32,
     /// Thread id in the PID namespace of the tracer.
     pub tid: u32,
     /// Process id (thread group id) in the PID namespace of the tracer.

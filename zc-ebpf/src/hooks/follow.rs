@@ -46,7 +46,7 @@ pub fn forked(parent: KernelPtr, child: KernelPtr) {
 /// What a new task inherits from its creator.
 struct Creator {
     pid: u32,
-    process: u32,
+    program: u32,
     phase: u32,
     space: u32,
     /// Whether both have the same address space.
@@ -66,7 +66,7 @@ impl Creator {
         task.shares_files |= u32::from(shares_files);
         Self {
             pid: task.pid,
-            process: task.process,
+            program: task.program,
             phase: task.phase,
             space: task.space,
             shares_memory,
@@ -92,7 +92,7 @@ impl Creator {
         control.armed = armed::OFF;
         Some(Self {
             pid: control.tracer_pid,
-            process: 0,
+            program: 0,
             phase,
             space: 0,
             shares_memory: false,
@@ -111,7 +111,7 @@ fn have_same(one: KernelPtr, other: KernelPtr, offset: u32) -> bool {
 /// New tasks are copied from this one, because a task is too large for the stack.
 pub static NEW_TASK: Task = Task {
     serial: 0,
-    process: 0,
+    program: 0,
     tid: 0,
     pid: 0,
     phase: phase::ARMED,
@@ -161,7 +161,7 @@ pub static NEW_TASK: Task = Task {
 /// Who a task is.
 pub struct Identity {
     pub serial: u32,
-    pub process: u32,
+    pub program: u32,
     pub tid: u32,
     pub pid: u32,
     pub phase: u32,
@@ -172,9 +172,9 @@ pub struct Identity {
 #[inline(always)]
 pub fn insert(address: u64, identity: &Identity) -> Option<&'static mut Task> {
     let task = tasks::insert(address, &NEW_TASK)?;
-    (task.serial, task.process, task.tid, task.pid) = (
+    (task.serial, task.program, task.tid, task.pid) = (
         identity.serial,
-        identity.process,
+        identity.program,
         identity.tid,
         identity.pid,
     );
@@ -198,12 +198,12 @@ pub fn new_serial(control: &mut Control) -> u32 {
 fn follow_child(control: &mut Control, parent: &Creator, child: KernelPtr) {
     let serial = new_serial(control);
     let (tid, pid) = fields::ids(child, control.pidns_level).unwrap_or((0, 0));
-    let process = if tid == pid { serial } else { parent.process };
+    let program = if tid == pid { serial } else { parent.program };
     let Some(task) = insert(
         fields::as_number(child),
         &Identity {
             serial,
-            process,
+            program,
             tid,
             pid,
             phase: parent.phase,
@@ -269,29 +269,22 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
         state.hooks |= hook::EXEC;
         return;
     }
-    if state.phase == phase::ARMED {
-        // The trace begins here, so the exec counts from here.
-        state.entered_ns = count::clock_ns();
-    }
-    state.phase = phase::ACTIVE;
-    // A thread that was not the leader takes over the leader's id.
-    state.tid = state.pid;
-    state.mapping = Mapping::NONE;
-    if let Some(control) = CONTROL.entry(0) {
-        end_space(state);
-        state.space = new_space(control);
-        (state.owns_space, state.shares_space, state.has_memory) = (1, 0, 0);
-        sample::note_program(state.space);
-    }
-    state.forget_descriptors();
-    (state.has_ring, state.shares_files) = (0, 0);
     let Some(mut entry) = EVENTS.reserve::<Exec>(0) else {
         count_loss(Loss::LostEvent);
+        begin_program(state);
         return;
     };
     // SAFETY: room for an Exec in the ring buffer, which is made of numbers. All of it is written
     // before it is submitted (exe and args as far as they are filled; user space reads no further).
     let event: &mut Exec = unsafe { &mut *entry.as_mut_ptr() };
+    let replaced = &mut event.replaced;
+    (replaced.serial, replaced.program) = (state.serial, state.program);
+    (replaced.tid, replaced.hooks) = (state.tid, state.hooks);
+    replaced.other_calls = state.other_calls;
+    if state.phase == phase::ARMED {
+        replaced.serial = 0;
+    }
+    begin_program(state);
     let now = now_ns();
     event.counters = fields::counters(task);
     event.exe[0] = 0;
@@ -303,6 +296,33 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     event.header = header(event_kind::EXEC, state, now, filled, task);
     entry.submit(wakeup());
     debug!((), "process {} executed a program", state.pid);
+}
+
+/// The calls of a task are those of another program from now on.
+#[inline(never)]
+fn begin_program(state: &mut Task) {
+    let Some(control) = CONTROL.entry(0) else {
+        return;
+    };
+    if state.phase == phase::ARMED {
+        // The trace begins here, so the exec counts from here.
+        state.entered_ns = count::clock_ns();
+    } else {
+        state.serial = new_serial(control);
+        state.program = state.serial;
+        state.other_calls = OtherCalls::NONE;
+        state.has_busy_rows = 0;
+    }
+    state.phase = phase::ACTIVE;
+    // A thread that was not the leader takes over the leader's id.
+    state.tid = state.pid;
+    state.mapping = Mapping::NONE;
+    end_space(state);
+    state.space = new_space(control);
+    (state.owns_space, state.shares_space, state.has_memory) = (1, 0, 0);
+    sample::note_program(state.space);
+    state.forget_descriptors();
+    (state.has_ring, state.shares_files) = (0, 0);
 }
 
 /// Forgets the address space of a process that ends or executes a program. One that it only shared
@@ -396,7 +416,7 @@ pub fn header(kind: u32, task: &Task, time_ns: u64, extra: u32, of: KernelPtr) -
     EventHeader {
         kind,
         serial: task.serial,
-        process: task.process,
+        program: task.program,
         tid: task.tid,
         pid: task.pid,
         extra,

@@ -92,7 +92,7 @@ fn enter() -> Option<()> {
         current as u64,
         &Identity {
             serial,
-            process: serial,
+            program: serial,
             tid,
             pid,
             phase: phase::ACTIVE,

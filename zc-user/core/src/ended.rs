@@ -142,6 +142,7 @@ impl ProgramSums {
         Self {
             merged: Merged {
                 processes: 0,
+                continued: 0,
                 threads: 0,
                 sums,
             },
@@ -152,6 +153,7 @@ impl ProgramSums {
     fn add(&mut self, process: Process, files: &[File], tells_files_apart: bool) {
         let merged = &mut self.merged;
         merged.processes += 1;
+        merged.continued += u64::from(!process.earlier.is_empty());
         merged.threads += u64::try_from(process.threads.len()).unwrap_or(u64::MAX);
         if let (Some(sum), Some(more)) = (&mut merged.sums.counters, process.counters) {
             *sum += more;

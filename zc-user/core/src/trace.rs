@@ -15,6 +15,7 @@ use std::{
 use crate::{
     histogram::Histogram,
     syscalls::{Call, CallEffect, Requested, Returned, Selection},
+    text::file_name,
     transfer::sum_known,
     words::names,
 };
@@ -105,6 +106,8 @@ impl Trace {
 pub struct Merged {
     /// How many.
     pub processes: u64,
+    /// How many of them had run other programs before.
+    pub continued: u64,
     /// How many threads they had.
     pub threads: u64,
     /// A process with their sums, and one thread with those of all threads. It has the ids of the
@@ -121,9 +124,15 @@ pub enum Exit {
     Signal(i32),
 }
 
-/// One process of the trace.
+/// So many of the names of a process's earlier programs are kept.
+pub const EARLIER_PROGRAMS: usize = 4;
+
+/// What a process did while it ran one program: an exec begins another one.
 #[derive(Debug, Clone, Default)]
 pub struct Process {
+    /// Names of the programs that the process ran before, the last one last; at most
+    /// [`EARLIER_PROGRAMS`]. Empty: it began with this one.
+    pub earlier: Vec<String>,
     /// Process id, as the tracer sees it.
     pub pid: u32,
     /// Process id of its creator; `None` if unknown.
@@ -142,6 +151,19 @@ pub struct Process {
     pub counters: Option<Counters>,
     /// Its threads, in the order in which they were created.
     pub threads: Vec<Thread>,
+}
+
+impl Process {
+    /// The names of the last programs of the process, of which this one is the last.
+    pub fn programs_up_to(&self) -> Vec<String> {
+        let name = self.comm.as_deref().or(self.exe.as_deref());
+        let name = name
+            .map(|name| file_name(name).to_owned())
+            .unwrap_or_default();
+        let skipped = (self.earlier.len() + 1).saturating_sub(EARLIER_PROGRAMS);
+        let names = self.earlier.iter().cloned().chain([name]);
+        names.skip(skipped).collect()
+    }
 }
 
 /// What a program was built with, which tells its standard library.

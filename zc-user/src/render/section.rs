@@ -238,7 +238,7 @@ pub(super) fn command_of(process: &Process) -> Option<String> {
 
 /// `copier (1234)`.
 pub(super) fn process_name(process: &Process) -> String {
-    named(process.name(), process.pid)
+    named(process.name_after_others().as_deref(), process.pid)
 }
 
 /// The name of a program.

@@ -239,8 +239,8 @@ fn totals(trace: &Trace, is_exact: bool, sort: SortKey) -> Totals {
     let mut syscalls = fold_totals(rows(), sort);
     add_callers(&mut syscalls, rows(), trace.stacks.as_deref());
     Totals {
-        processes: all(trace).map(|(processes, _, _)| processes).sum(),
-        threads: all(trace).map(|(_, threads, _)| threads).sum(),
+        processes: all(trace).map(|part| part.processes - part.continued).sum(),
+        threads: all(trace).map(|part| part.threads - part.continued).sum(),
         syscalls,
         other_syscalls: trace.other_calls.as_ref().map(other_syscalls),
         loading: loading(trace),
@@ -255,18 +255,32 @@ fn totals(trace: &Trace, is_exact: bool, sort: SortKey) -> Totals {
     }
 }
 
-/// All processes, each with the number of processes and threads that it stands for.
-fn all(trace: &Trace) -> impl Iterator<Item = (u64, u64, &trace::Process)> {
-    let each = trace
-        .processes
-        .iter()
-        .map(|process| (1, count(process.threads.len()), process));
-    each.chain(
-        trace
-            .merged
-            .iter()
-            .map(|merged| (merged.processes, merged.threads, &merged.sums)),
-    )
+/// A process while it ran one program, or sums over several.
+#[derive(Clone, Copy)]
+struct Part<'t> {
+    /// How many processes it stands for.
+    processes: u64,
+    /// How many of these had run other programs before.
+    continued: u64,
+    /// How many threads they had.
+    threads: u64,
+    sums: &'t trace::Process,
+}
+
+/// All processes, and the sums over those that ended.
+fn all(trace: &Trace) -> impl Iterator<Item = Part<'_>> {
+    let each = trace.processes.iter().map(|process| Part {
+        processes: 1,
+        continued: u64::from(!process.earlier.is_empty()),
+        threads: count(process.threads.len()),
+        sums: process,
+    });
+    each.chain(trace.merged.iter().map(|merged| Part {
+        processes: merged.processes,
+        continued: merged.continued,
+        threads: merged.threads,
+        sums: &merged.sums,
+    }))
 }
 
 fn fold_process(
@@ -287,6 +301,7 @@ fn fold_process(
     };
     Process {
         pid: process.pid,
+        earlier_programs: process.earlier.clone(),
         ppid: process.ppid,
         comm: process.comm.clone(),
         exe: process.exe.clone(),
@@ -314,23 +329,23 @@ fn fold_process(
     }
 }
 
-/// The processes by name, if there are several.
+/// The processes by the program that they ran, if there are several.
 fn programs(trace: &Trace, sort: SortKey) -> Vec<Program> {
-    if all(trace).map(|(processes, _, _)| processes).sum::<u64>() < 2 {
+    if all(trace).map(|part| part.processes).sum::<u64>() < 2 {
         return Vec::new();
     }
-    let mut by_name: BTreeMap<Option<&str>, Vec<(u64, u64, &trace::Process)>> = BTreeMap::new();
-    for one in all(trace) {
-        by_name.entry(name(one.2)).or_default().push(one);
+    let mut by_name: BTreeMap<Option<&str>, Vec<Part<'_>>> = BTreeMap::new();
+    for part in all(trace) {
+        by_name.entry(name(part.sums)).or_default().push(part);
     }
-    let program = |(name, of): (Option<&str>, Vec<(u64, u64, &trace::Process)>)| {
-        let traced = || of.iter().map(|(_, _, process)| *process);
+    let program = |(name, parts): (Option<&str>, Vec<Part<'_>>)| {
+        let traced = || parts.iter().map(|part| part.sums);
         let threads = || traced().flat_map(|process| &process.threads);
         Program {
             name: name.map(str::to_owned),
-            processes: of.iter().map(|(processes, _, _)| processes).sum(),
-            threads: of.iter().map(|(_, threads, _)| threads).sum(),
-            usage: sum_usage(&of.iter().map(|(_, _, process)| usage(process.counters))),
+            processes: parts.iter().map(|part| part.processes).sum(),
+            threads: parts.iter().map(|part| part.threads).sum(),
+            usage: sum_usage(&traced().map(|process| usage(process.counters))),
             syscalls: with_callers(traced().flat_map(rows), sort, trace.stacks.as_deref()),
             other_calls: sum_other_calls(threads()),
             io_uring: fold_rows(threads().flat_map(|thread| &thread.ring_rows), sort),

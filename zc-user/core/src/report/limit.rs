@@ -8,9 +8,11 @@ impl Report {
     /// How many processes there were that `processes` lacks: all of them if only sums were asked
     /// for. Their figures are in the sums.
     pub fn processes_left_out(&self) -> u64 {
+        let is_first = |process: &&Process| process.earlier_programs.is_empty();
+        let listed = self.processes.iter().filter(is_first).count();
         self.totals
             .processes
-            .saturating_sub(u64::try_from(self.processes.len()).unwrap_or(u64::MAX))
+            .saturating_sub(u64::try_from(listed).unwrap_or(u64::MAX))
     }
 
     /// Lists at most so many processes: the launched one, and those with the most CPU time, as

@@ -56,7 +56,8 @@ pub struct Report {
     pub losses: BTreeMap<String, u64>,
     /// What the report lacks without being wrong, each a sentence.
     pub notes: Vec<String>,
-    /// The processes, in the order in which they were created.
+    /// The processes, in the order in which they were created; one that executed other programs has
+    /// an entry for each.
     pub processes: Vec<Process>,
     /// The same by program, the one with the most CPU time first. Empty for a single process.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -117,11 +118,15 @@ pub struct Exit {
     pub signal: Option<i32>,
 }
 
-/// One process.
+/// What a process did while it ran one program. An exec begins another one, with the same `pid`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
     /// Process id.
     pub pid: u32,
+    /// Names of the programs that it ran before, the last one last; at most 4. Empty: it began with
+    /// this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier_programs: Vec<String>,
     /// Its creator's process id.
     pub ppid: Option<u32>,
     /// Its name.
@@ -170,6 +175,15 @@ impl Process {
             self.command.as_deref(),
         )
     }
+
+    /// Its name after those of the programs that it ran before: `sh -> cp`. `None`: its name is
+    /// unknown.
+    pub fn name_after_others(&self) -> Option<String> {
+        let name = self.name()?;
+        let earlier = self.earlier_programs.iter();
+        let names: Vec<&str> = earlier.map(String::as_str).chain([name]).collect();
+        Some(names.join(" -> "))
+    }
 }
 
 /// The name of a process: that of its first thread, or else of its program.
@@ -187,7 +201,7 @@ pub(super) fn name_of<'a>(
 pub struct Program {
     /// Their name; if that is unknown, the file name of their program.
     pub name: Option<String>,
-    /// How many there were.
+    /// How many processes ran it.
     pub processes: u64,
     /// How many threads they had.
     pub threads: u64,

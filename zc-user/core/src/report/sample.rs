@@ -100,6 +100,7 @@ pub fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
         ..Thread::default()
     });
     let process = Process {
+        earlier: Vec::new(),
         pid: 1234,
         ppid: Some(1),
         comm: Some("copier".into()),
@@ -194,6 +195,7 @@ fn built(index: u32) -> Process {
         ],
     };
     Process {
+        earlier: Vec::new(),
         pid: 2000 + index,
         ppid: Some(if index == 0 { 1 } else { 2000 }),
         comm: Some(comm.into()),

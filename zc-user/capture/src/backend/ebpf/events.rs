@@ -35,8 +35,8 @@ impl Message {
 pub struct Event {
     /// The serial number of the task, unique within the trace.
     pub serial: u32,
-    /// The serial number of the first task of its process.
-    pub process: u32,
+    /// The program that it runs: the serial number of the first task of its process that ran it.
+    pub program: u32,
     /// Thread id.
     pub tid: u32,
     /// Process id.
@@ -65,6 +65,8 @@ pub enum Kind {
         command: Option<Vec<String>>,
         /// The task's counters at that moment.
         counters: Counters,
+        /// The program that this one replaces; `None` if the trace begins with this one.
+        replaced: Option<Replaced>,
     },
     /// A thread of this process entered the scope by itself.
     Entered {
@@ -83,6 +85,21 @@ pub enum Kind {
     },
 }
 
+/// A program that ended because its process executed another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replaced {
+    /// The serial number that the task had while it ran it.
+    pub serial: u32,
+    /// The program.
+    pub program: u32,
+    /// The id that the task had.
+    pub tid: u32,
+    /// The task's calls that have no rows.
+    pub other_calls: OtherCalls,
+    /// Whether the task made an `io_uring`.
+    pub made_ring: bool,
+}
+
 impl Event {
     fn parse(bytes: &[u8]) -> Option<Self> {
         let header: EventHeader = read(bytes)?;
@@ -98,7 +115,7 @@ impl Event {
                     other_calls,
                     ..
                 } = read(bytes)?;
-                let made_ring = header.extra & hook::RING_CREATE != 0;
+                let made_ring = has_made_ring(header.extra);
                 Kind::Ended {
                     counters,
                     other_calls: sum_of(&other_calls),
@@ -109,7 +126,7 @@ impl Event {
         };
         Some(Self {
             serial: header.serial,
-            process: header.process,
+            program: header.program,
             tid: header.tid,
             pid: header.pid,
             time_ns: header.time_ns,
@@ -117,6 +134,11 @@ impl Event {
             kind,
         })
     }
+}
+
+/// Whether a task made an `io_uring`, by its [`zc_ebpf::Task::hooks`].
+fn has_made_ring(hooks: u32) -> bool {
+    hooks & hook::RING_CREATE != 0
 }
 
 /// A sum of the kernel side as the trace has it.
@@ -139,6 +161,17 @@ fn exec(bytes: &[u8], filled: u32) -> Option<Kind> {
         exe,
         command,
         counters: event.counters,
+        replaced: replaced(&event.replaced),
+    })
+}
+
+fn replaced(event: &zc_ebpf::Replaced) -> Option<Replaced> {
+    (event.serial != 0).then(|| Replaced {
+        serial: event.serial,
+        program: event.program,
+        tid: event.tid,
+        other_calls: sum_of(&event.other_calls),
+        made_ring: has_made_ring(event.hooks),
     })
 }
 

@@ -2,18 +2,18 @@
 //! [`Trace`](crate::trace::Trace) of them. Pure.
 
 use std::{
-    collections::{BTreeMap, HashMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, HashMap, btree_map::Entry},
     mem,
 };
 
 use crate::{
     backend::Until,
-    trace::{Counters, OtherCalls, Process, State, Thread},
+    trace::{Counters, EARLIER_PROGRAMS, OtherCalls, Process, State, Thread},
 };
 
 use super::{
     counts::TaskCounts,
-    events::{Event, Kind},
+    events::{Event, Kind, Replaced},
 };
 
 /// The serial number of the root's first task. The kernel side numbers tasks from 1.
@@ -25,20 +25,22 @@ const UNKNOWN_PROCESS: u32 = u32::MAX;
 /// The kernel's raw counters of a task.
 pub type RawCounters = zc_ebpf::Counters;
 
-/// All tasks that were followed.
+/// All tasks that were followed. A task that executes a program is another one from then on.
 #[derive(Debug, Clone, Default)]
 pub struct TaskTable {
     tasks: BTreeMap<u32, Task>,
-    /// By the serial number of the process: its tasks.
+    /// By the number of the program: its tasks.
     tasks_of: HashMap<u32, Vec<u32>>,
     /// The tasks whose ends were seen since they were last asked for.
     just_ended: Vec<u32>,
-    processes: HashMap<u32, Program>,
+    /// By the number of the program: what is known of it from its exec.
+    programs: HashMap<u32, Executed>,
+    /// The programs of the launched process.
+    roots: BTreeSet<u32>,
+    /// How many processes there were.
+    process_count: u64,
     /// When the last of the tasks ended that are no longer in the table.
     last_end_ns: u64,
-    /// The counters of the root's task when its program began: what it used before is not part of
-    /// the trace.
-    baseline: RawCounters,
     began_ns: Option<u64>,
     /// Whether the root is a thread that entered the scope itself (a closure). Other threads of its
     /// process may outlive it.
@@ -47,12 +49,14 @@ pub struct TaskTable {
 
 #[derive(Debug, Clone, Default)]
 struct Task {
-    process: u32,
+    program: u32,
     tid: u32,
     pid: u32,
     ppid: Option<u32>,
     comm: String,
     started_ns: Option<u64>,
+    /// Its counters when its program began: what was used before is not part of that.
+    baseline: RawCounters,
     ended: Option<End>,
     /// Whether its end was seen before the epoch ended whose rows were read last.
     is_final: bool,
@@ -66,43 +70,61 @@ struct End {
     made_ring: bool,
 }
 
+/// A program that began with an exec.
 #[derive(Debug, Clone, Default)]
-struct Program {
+struct Executed {
     exe: Option<String>,
     command: Option<Vec<String>>,
+    /// Names of the programs that its process ran before, as [`Process::earlier`].
+    earlier: Vec<String>,
 }
 
 impl TaskTable {
     /// Records an event.
     pub fn record(&mut self, event: Event) {
-        let task = self.tasks.entry(event.serial).or_insert_with(|| {
-            self.tasks_of
-                .entry(event.process)
-                .or_default()
-                .push(event.serial);
-            Task::default()
-        });
-        (task.process, task.tid, task.pid) = (event.process, event.tid, event.pid);
+        let (serial, program, time_ns) = (event.serial, event.program, event.time_ns);
+        let task = self.task(serial, program);
+        (task.tid, task.pid) = (event.tid, event.pid);
         task.comm = event.comm;
-        task.started_ns = task.started_ns.or(Some(event.time_ns));
+        task.started_ns = task.started_ns.or(Some(time_ns));
         match event.kind {
-            Kind::Started { ppid } => task.ppid = Some(ppid),
+            Kind::Started { ppid } => {
+                task.ppid = Some(ppid);
+                self.process_count += u64::from(serial == program);
+            }
             Kind::Exec {
                 exe,
                 command,
                 counters,
+                replaced,
             } => {
-                if event.process == ROOT && self.began_ns.is_none() {
-                    self.began_ns = Some(event.time_ns);
-                    self.baseline = counters;
+                task.baseline = counters;
+                let pid = event.pid;
+                let before = replaced
+                    .as_ref()
+                    .map_or(program, |replaced| replaced.program);
+                if before == ROOT || self.roots.contains(&before) {
+                    self.roots.insert(program);
+                    self.began_ns.get_or_insert(time_ns);
                 }
-                self.processes
-                    .insert(event.process, Program { exe, command });
+                let executed = Executed {
+                    exe,
+                    command,
+                    earlier: replaced
+                        .as_ref()
+                        .map_or_else(Vec::new, |replaced| self.programs_up_to(replaced.program)),
+                };
+                self.programs.insert(program, executed);
+                if let Some(replaced) = replaced {
+                    self.replace(replaced, serial, pid, time_ns, counters);
+                }
             }
             Kind::Entered { counters } => {
+                task.baseline = counters;
+                self.process_count += 1;
                 self.root_is_thread = true;
-                self.began_ns = Some(event.time_ns);
-                self.baseline = counters;
+                self.roots.insert(program);
+                self.began_ns = Some(time_ns);
             }
             Kind::Ended {
                 counters,
@@ -110,27 +132,74 @@ impl TaskTable {
                 made_ring,
             } => {
                 task.ended = Some(End {
-                    time_ns: event.time_ns,
+                    time_ns,
                     counters,
                     other_calls,
                     made_ring,
                 });
-                self.just_ended.push(event.serial);
+                self.just_ended.push(serial);
             }
         }
     }
 
+    /// The task of this number, which runs this program.
+    fn task(&mut self, serial: u32, program: u32) -> &mut Task {
+        let task = self.tasks.entry(serial).or_insert_with(|| {
+            self.tasks_of.entry(program).or_default().push(serial);
+            Task::default()
+        });
+        task.program = program;
+        task
+    }
+
+    /// The names of the last programs of a process, of which this one is the last.
+    fn programs_up_to(&self, program: u32) -> Vec<String> {
+        let earlier = self
+            .programs
+            .get(&program)
+            .map(|executed| &executed.earlier);
+        let mut names = earlier.cloned().unwrap_or_default();
+        if names.len() == EARLIER_PROGRAMS {
+            names.remove(0);
+        }
+        let task = self.tasks.get(&program);
+        names.push(task.map_or_else(String::new, |task| task.comm.clone()));
+        names
+    }
+
+    /// A program ends, because its task has executed another one, as the task `by`.
+    fn replace(
+        &mut self,
+        replaced: Replaced,
+        by: u32,
+        pid: u32,
+        time_ns: u64,
+        counters: RawCounters,
+    ) {
+        let first = self.tasks.get(&replaced.program);
+        let ppid = first.and_then(|task| task.ppid);
+        if let Some(task) = self.tasks.get_mut(&by) {
+            task.ppid = ppid;
+        }
+        let task = self.task(replaced.serial, replaced.program);
+        (task.tid, task.pid) = (replaced.tid, pid);
+        task.ended = Some(End {
+            time_ns,
+            counters,
+            other_calls: replaced.other_calls,
+            made_ring: replaced.made_ring,
+        });
+        self.just_ended.push(replaced.serial);
+    }
+
     /// Whether the start of any program was seen.
     pub fn has_seen_exec(&self) -> bool {
-        !self.processes.is_empty()
+        !self.programs.is_empty()
     }
 
     /// How many processes there were so far.
-    pub fn processes(&self) -> u64 {
-        self.tasks
-            .iter()
-            .filter(|(serial, task)| **serial == task.process)
-            .count() as u64
+    pub const fn processes(&self) -> u64 {
+        self.process_count
     }
 
     /// The serial numbers of the tasks whose end has not been seen yet.
@@ -160,7 +229,7 @@ impl TaskTable {
             if self.root_is_thread {
                 serial == ROOT
             } else {
-                task.process == ROOT
+                self.roots.contains(&task.program)
             }
         };
         let roots = self
@@ -176,7 +245,7 @@ impl TaskTable {
         mem::take(&mut self.just_ended)
     }
 
-    /// Removes the processes all of whose tasks have ended and were among those that
+    /// Removes the programs all of whose tasks have ended and were among those that
     /// [`take_just_ended`](Self::take_just_ended) gave, now or before. `counted` takes what was
     /// counted for a task. The root stays, and so do makers of an `io_uring`.
     pub fn take_ended(
@@ -191,13 +260,13 @@ impl TaskTable {
                 continue;
             };
             task.is_final = true;
-            let process = task.process;
-            if process == ROOT || process == 0 {
+            let program = task.program;
+            if program == 0 || self.roots.contains(&program) || program == ROOT {
                 continue;
             }
             let tasks = self
                 .tasks_of
-                .get(&process)
+                .get(&program)
                 .map(Vec::as_slice)
                 .unwrap_or_default();
             let is_final = |serial: &u32| self.tasks.get(serial).is_some_and(Task::can_be_taken);
@@ -205,7 +274,7 @@ impl TaskTable {
                 continue;
             }
             let (mut built, mut sum) = (Process::default(), Sum::default());
-            for serial in self.tasks_of.remove(&process).unwrap_or_default() {
+            for serial in self.tasks_of.remove(&program).unwrap_or_default() {
                 let Some(task) = self.tasks.remove(&serial) else {
                     continue;
                 };
@@ -215,12 +284,12 @@ impl TaskTable {
                 let raw = task
                     .ended
                     .as_ref()
-                    .map(|end| end.counters)
+                    .map(|end| minus(&end.counters, &task.baseline))
                     .filter(|_| counters_known);
                 sum.add(raw);
                 add_task(&mut built, serial, task, raw, counted(serial));
             }
-            ended.push((process, self.described(process, built, &sum)));
+            ended.push((program, self.described(program, built, &sum)));
         }
         ended
     }
@@ -244,10 +313,10 @@ impl TaskTable {
         let mut processes: BTreeMap<u32, (Process, Sum)> = BTreeMap::new();
         for (serial, task) in mem::take(&mut self.tasks) {
             let (process, sum) = processes
-                .entry(if task.process == 0 {
+                .entry(if task.program == 0 {
                     UNKNOWN_PROCESS
                 } else {
-                    task.process
+                    task.program
                 })
                 .or_default();
             let raw = match (&task.ended, alive.get(&serial)) {
@@ -262,13 +331,7 @@ impl TaskTable {
                 }
             };
             let raw = raw
-                .map(|raw| {
-                    if serial == ROOT {
-                        minus(&raw, &self.baseline)
-                    } else {
-                        raw
-                    }
-                })
+                .map(|raw| minus(&raw, &task.baseline))
                 .filter(|_| counters_known);
             sum.add(raw);
             add_task(
@@ -296,9 +359,14 @@ impl TaskTable {
     }
 
     /// The process with its program and its counters.
-    fn described(&mut self, serial: u32, process: Process, sum: &Sum) -> Process {
-        let Program { exe, command } = self.processes.remove(&serial).unwrap_or_default();
+    fn described(&mut self, program: u32, process: Process, sum: &Sum) -> Process {
+        let Executed {
+            exe,
+            command,
+            earlier,
+        } = self.programs.remove(&program).unwrap_or_default();
         Process {
+            earlier,
             exe,
             command,
             counters: sum.total(),
@@ -324,7 +392,7 @@ fn add_task(
 ) {
     // A process has the name of its first task. After an exec by another thread, that thread has
     // the process id.
-    if serial == task.process || task.tid == task.pid {
+    if serial == task.program || task.tid == task.pid {
         process.pid = task.pid;
         process.comm = (!task.comm.is_empty()).then(|| task.comm.clone());
         process.ppid = process.ppid.or(task.ppid);
@@ -421,12 +489,12 @@ fn adjusted(raw: &RawCounters) -> Counters {
 mod tests {
     use super::*;
 
-    fn event(serial: u32, process: u32, kind: Kind) -> Event {
+    fn event(serial: u32, program: u32, kind: Kind) -> Event {
         Event {
             serial,
-            process,
+            program,
             tid: 100 + serial,
-            pid: 100 + process,
+            pid: 100 + program,
             time_ns: u64::from(serial) * 10,
             comm: format!("t{serial}"),
             kind,
@@ -461,6 +529,7 @@ mod tests {
             exe: Some("/bin/x".into()),
             command: Some(vec!["x".into()]),
             counters,
+            replaced: None,
         }
     }
 
@@ -505,12 +574,70 @@ mod tests {
         let mut task_table = TaskTable::default();
         task_table.record(event(1, 1, Kind::Started { ppid: 7 }));
         task_table.record(event(1, 1, exec(raw(30))));
-        // Only the first exec begins the trace.
-        task_table.record(event(1, 1, exec(raw(35))));
         task_table.record(event(1, 1, ended(42)));
         let (processes, _) =
             task_table.into_processes(HashMap::new(), &HashMap::new(), true, BTreeMap::new());
         assert_eq!(processes[0].counters.expect("known").minor_faults, 12);
+    }
+
+    #[test]
+    fn an_exec_begins_another_program() {
+        let mut task_table = TaskTable::default();
+        task_table.record(event(1, 1, Kind::Started { ppid: 7 }));
+        task_table.record(event(1, 1, exec(raw(30))));
+        let other_calls = OtherCalls {
+            calls: 3,
+            ..OtherCalls::NONE
+        };
+        let executed = Kind::Exec {
+            exe: Some("/bin/y".into()),
+            command: None,
+            counters: raw(35),
+            replaced: Some(Replaced {
+                serial: 1,
+                program: 1,
+                tid: 101,
+                other_calls,
+                made_ring: false,
+            }),
+        };
+        let pid = 101;
+        task_table.record(Event {
+            pid,
+            ..event(2, 2, executed)
+        });
+        task_table.record(Event {
+            pid,
+            ..event(2, 2, ended(42))
+        });
+        assert_eq!(task_table.wall_ns(Until::RootEnds, 0), Some(10));
+        assert_eq!(task_table.processes(), 1);
+        let (processes, _) =
+            task_table.into_processes(HashMap::new(), &HashMap::new(), true, BTreeMap::new());
+        let figures = |process: &Process| {
+            (
+                (process.pid, process.ppid, process.exe.clone()),
+                process.earlier.clone(),
+                process.counters.map(|counters| counters.minor_faults),
+                process.threads[0].other_calls.map(|sums| sums.calls),
+            )
+        };
+        let before = (
+            (101, Some(7), Some("/bin/x".into())),
+            Vec::new(),
+            Some(5),
+            Some(3),
+        );
+        let after = (
+            (101, Some(7), Some("/bin/y".into())),
+            vec!["t1".to_owned()],
+            Some(7),
+            Some(2),
+        );
+        assert_eq!(
+            processes.iter().map(figures).collect::<Vec<_>>(),
+            [before, after]
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! not take for a successful call. A filter that lets both through leaves no sign, so every
 //! recorded log gets a note.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::{
     count::count_call,
@@ -15,7 +15,7 @@ use super::{
     line::Moment,
     names::CallNames,
     syntax::unescape,
-    tasks::{FirstCall, FirstExec, Task, TaskId, TaskState, Tasks},
+    tasks::{EarlierProgram, FirstCall, FirstExec, Task, TaskId, TaskState, Tasks},
 };
 use crate::{
     syscalls::Fds,
@@ -162,7 +162,7 @@ fn count_first_execs(
             count_call(
                 call,
                 names.get(exec.call.name),
-                &mut task.rows,
+                task.first_rows(),
                 failed_paths,
                 log,
             );
@@ -227,45 +227,83 @@ fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
         .iter()
         .map(|&leader| parent(&tasks, &leaders, leader).map(|parent| pids[parent]))
         .collect();
-    let mut processes: Vec<Process> = Vec::new();
-    let mut by_leader: HashMap<TaskId, usize> = HashMap::new();
+    let mut parts = Parts::default();
     for (id, task) in tasks.into_iter().enumerate() {
-        let leader = leaders[id];
-        let index = *by_leader.entry(leader).or_insert_with(|| {
-            processes.push(Process {
-                pid: pids[leader],
-                ppid: parents[id],
-                ..Process::default()
+        let (leader, is_leader) = (leaders[id], id == leaders[id]);
+        let (first, earlier) = (task.programs_before, task.earlier.len());
+        let now = EarlierProgram {
+            comm: task.comm,
+            executed_as: task.executed_as,
+            program: task.program,
+            rows: task.rows,
+        };
+        for (number, ran) in task.earlier.into_iter().chain([now]).enumerate() {
+            let process = parts.part(leader, first + number);
+            (process.pid, process.ppid) = (pids[leader], parents[id]);
+            // If the log does not have names of tasks (-Y), the trace has none, either.
+            let shown = String::from_utf8_lossy(&unescape(&ran.comm)).into_owned();
+            let comm = (!ran.comm.is_empty()).then(|| ran.executed_as.unwrap_or(shown));
+            if is_leader {
+                let Program {
+                    exe,
+                    command,
+                    is_cut,
+                } = ran.program.unwrap_or_default();
+                process.comm.clone_from(&comm);
+                process.exe = exe;
+                process.command = command.filter(|_| is_recorded || !is_cut);
+                let is_running = number == earlier && task.state == TaskState::Alive;
+                process.state = if is_running {
+                    State::Running
+                } else {
+                    State::Exited
+                };
+            }
+            process.threads.push(Thread {
+                tid: pids[id],
+                comm,
+                rows: ran.rows.into_rows(),
+                ..Thread::default()
             });
-            processes.len() - 1
-        });
-        let process = &mut processes[index];
-        // If the log does not have names of tasks (-Y), the trace has none, either.
-        let shown = || String::from_utf8_lossy(&unescape(&task.comm)).into_owned();
-        let comm = (!task.comm.is_empty()).then(|| task.executed_as.clone().unwrap_or_else(shown));
-        if id == leader {
-            let Program {
-                exe,
-                command,
-                is_cut,
-            } = task.program.unwrap_or_default();
-            process.comm.clone_from(&comm);
-            process.exe = exe;
-            process.command = command.filter(|_| is_recorded || !is_cut);
-            process.state = if task.state == TaskState::Alive {
-                State::Running
-            } else {
-                State::Exited
-            };
         }
-        process.threads.push(Thread {
-            tid: pids[id],
-            comm,
-            rows: task.rows.into_rows(),
-            ..Thread::default()
-        });
     }
-    processes
+    parts.into_processes()
+}
+
+/// Processes, one for each program of a process.
+#[derive(Default)]
+struct Parts {
+    processes: Vec<Process>,
+    /// By the first thread of the process, and the number of programs before: the index.
+    places: BTreeMap<(TaskId, usize), usize>,
+}
+
+impl Parts {
+    /// The part of a process in which it ran the program of this number.
+    fn part(&mut self, leader: TaskId, number: usize) -> &mut Process {
+        let place = *self.places.entry((leader, number)).or_insert_with(|| {
+            self.processes.push(Process::default());
+            self.processes.len() - 1
+        });
+        &mut self.processes[place]
+    }
+
+    /// The processes, each with the names of its earlier programs.
+    fn into_processes(mut self) -> Vec<Process> {
+        let mut before = None;
+        for (&(leader, number), &place) in &self.places {
+            let earlier = match before {
+                Some((of_leader, previous)) if of_leader == leader && number > 0 => {
+                    let previous: &Process = &self.processes[previous];
+                    previous.programs_up_to()
+                }
+                _ => Vec::new(),
+            };
+            self.processes[place].earlier = earlier;
+            before = Some((leader, place));
+        }
+        self.processes
+    }
 }
 
 /// The id of a task: that of its lines, or the one that its own calls returned; 0 if there is

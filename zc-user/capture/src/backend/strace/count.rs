@@ -394,9 +394,8 @@ impl Counter<'_> {
             (CallEffect::Executes, Ok(0)) => {
                 let program = program(call.args);
                 let task = self.tasks.get(id);
-                task.executed_as = program.exe.as_deref().and_then(name_by_exec);
-                task.program = Some(program);
-                task.rows.forget_what_was_read();
+                let executed_as = program.exe.as_deref().and_then(name_by_exec);
+                task.begin_program(program, executed_as);
                 if call.has_all_args {
                     task.superseded_by = None;
                 }

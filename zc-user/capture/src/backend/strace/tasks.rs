@@ -7,7 +7,7 @@ use super::{
     decode::{ChildKind, Program},
     line::Moment,
     names::NameId,
-    rows::{Ending, FinishedCall, Rows},
+    rows::{AfterSignal, Ending, FinishedCall, Rows},
 };
 use crate::{
     syscalls::Abi,
@@ -42,6 +42,10 @@ pub struct Task {
     pub ended_at: Option<Moment>,
     /// The program it executed last.
     pub program: Option<Program>,
+    /// The programs that it ran before.
+    pub earlier: Vec<EarlierProgram>,
+    /// How many programs its process had run before the one in which it was created.
+    pub programs_before: usize,
     /// Its first call.
     pub first_call: FirstCall,
     /// The call that it is in.
@@ -54,6 +58,19 @@ pub struct Task {
     pub opened: HashMap<u32, FileId>,
     /// The thread that took over its id by an exec, until the arguments of that exec are known.
     pub superseded_by: Option<u32>,
+}
+
+/// A program that a task ran before it executed another one.
+#[derive(Debug)]
+pub struct EarlierProgram {
+    /// [`Task::comm`].
+    pub comm: Vec<u8>,
+    /// [`Task::executed_as`].
+    pub executed_as: Option<String>,
+    /// [`Task::program`].
+    pub program: Option<Program>,
+    /// [`Task::rows`].
+    pub rows: Rows,
 }
 
 /// Whether a task is alive.
@@ -121,8 +138,8 @@ pub struct Tasks {
     last_nameless: Option<TaskId>,
     /// How many are alive.
     alive: usize,
-    /// Tasks that were created and have no line yet.
-    unseen_children: HashMap<u32, (TaskId, ChildKind)>,
+    /// Tasks that were created and have no line yet, with their [`Task::programs_before`].
+    unseen_children: HashMap<u32, (TaskId, ChildKind, usize)>,
     /// Tasks that strace says it follows, while the id of the first task is unknown.
     attached: HashSet<u32>,
     /// The task that last entered a call that creates a task.
@@ -198,7 +215,8 @@ impl Tasks {
 
     fn add(&mut self, tid: Option<u32>, line: u64) -> TaskId {
         let id = self.all.len();
-        let creator = tid.and_then(|tid| self.unseen_children.remove(&tid));
+        let created = tid.and_then(|tid| self.unseen_children.remove(&tid));
+        let creator = created.map(|(creator, child, _)| (creator, child));
         // strace does not announce that the child of a 32-bit task is a 32-bit one, too.
         let model = creator.map(|(creator, _)| creator).or(self
             .creating
@@ -215,6 +233,8 @@ impl Tasks {
             has_exited: false,
             ended_at: None,
             program: None,
+            earlier: Vec::new(),
+            programs_before: created.map_or(0, |(_, _, programs)| programs),
             first_call: FirstCall::Awaited,
             pending: Pending::default(),
             rows: Rows::default(),
@@ -227,6 +247,15 @@ impl Tasks {
             self.by_tid.insert(tid, id);
         }
         id
+    }
+
+    /// How many programs a process had run before that has this new task.
+    fn programs_before(&self, creator: TaskId, child: ChildKind) -> usize {
+        if child == ChildKind::Thread {
+            self.all[creator].programs_so_far()
+        } else {
+            0
+        }
     }
 
     /// strace follows a new task.
@@ -256,13 +285,16 @@ impl Tasks {
             let is_its_child = task.creator.is_none() && (!is_ordered || task.first_line > entered);
             if is_its_child && !self.descends(creator, id) {
                 self.all[id].creator = Some((creator, child));
+                self.all[id].programs_before = self.programs_before(creator, child);
                 return;
             }
             if self.all[id].is_alive() {
                 return;
             }
         }
-        self.unseen_children.insert(tid, (creator, child));
+        let programs_before = self.programs_before(creator, child);
+        self.unseen_children
+            .insert(tid, (creator, child, programs_before));
     }
 
     /// Whether `id` is `ancestor` or one of its descendants. Only a damaged log could make a cycle.
@@ -393,6 +425,34 @@ impl Task {
     /// Whether it is alive, as far as the log shows.
     pub fn is_alive(&self) -> bool {
         self.state == TaskState::Alive
+    }
+
+    /// How many programs its process has run before this one.
+    fn programs_so_far(&self) -> usize {
+        self.programs_before + self.earlier.len()
+    }
+
+    /// It executes another program than the one that it has run so far, if it made any calls.
+    pub fn begin_program(&mut self, program: Program, executed_as: Option<String>) {
+        self.rows.settle(AfterSignal::KeptRunning);
+        let rows = std::mem::take(&mut self.rows);
+        let earlier = EarlierProgram {
+            comm: self.comm.clone(),
+            executed_as: std::mem::replace(&mut self.executed_as, executed_as),
+            program: self.program.replace(program),
+            rows,
+        };
+        if !matches!(self.first_call, FirstCall::Awaited) {
+            self.earlier.push(earlier);
+        }
+    }
+
+    /// The rows of its first program.
+    pub fn first_rows(&mut self) -> &mut Rows {
+        match self.earlier.first_mut() {
+            Some(first) => &mut first.rows,
+            None => &mut self.rows,
+        }
     }
 }
 

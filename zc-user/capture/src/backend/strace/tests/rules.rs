@@ -26,12 +26,15 @@ fn assert_whole(trace: &Trace) {
     assert!(trace.losses.keys().all(is_about_ends), "{:?}", trace.losses);
 }
 
+/// What a process did in its last program.
 fn process(trace: &Trace, pid: u32) -> &Process {
-    trace
-        .processes
-        .iter()
-        .find(|process| process.pid == pid)
-        .unwrap_or_else(|| panic!("no process {pid} in {trace:?}"))
+    programs(trace, pid).pop().expect("it ran a program")
+}
+
+/// What a process did in each of its programs.
+fn programs(trace: &Trace, pid: u32) -> Vec<&Process> {
+    let processes = trace.processes.iter();
+    processes.filter(|process| process.pid == pid).collect()
 }
 
 #[test]
@@ -358,16 +361,22 @@ fn an_exec_in_another_thread_takes_over_the_process() {
     let trace = launched(
         "10 clone3({flags=CLONE_THREAD, x}, 88) = 11\n10 pause( <unfinished ...>\n11 execve(\"/bin/z\", [\"z\"], 0x7f <unfinished ...>\n10 <... pause resumed>) = ?\n10 +++ superseded by execve in pid 11 +++\n10 <... execve resumed>) = 0\n10 read(0, \"\", 1) = 0\n10 +++ exited with 0 +++\n",
     );
-    assert_eq!(trace.processes.len(), 1);
-    assert_eq!(trace.processes[0].exe.as_deref(), Some("/bin/z"));
+    let exes: Vec<_> = programs(&trace, 10)
+        .iter()
+        .map(|program| (program.exe.as_deref(), program.earlier.len()))
+        .collect();
+    assert_eq!(exes, [(Some("/bin/x"), 0), (Some("/bin/z"), 1)]);
+    assert_eq!(trace.processes.len(), 2);
     // The one that launched the command, and the thread's.
+    let execs = rows(&trace).filter(|row| row.call.name == "execve");
     assert_eq!(
         (
-            row(&trace, "execve").calls,
-            row(&trace, "execve").unfinished,
+            execs
+                .map(|row| (row.calls, row.unfinished))
+                .collect::<Vec<_>>(),
             row(&trace, "pause").unfinished
         ),
-        (2, 0, 1)
+        (vec![(1, 0), (1, 0)], 1)
     );
     assert_whole(&trace);
 }
@@ -377,12 +386,11 @@ fn an_exec_may_end_the_thread_that_has_just_created_its_thread() {
     let trace = launched(
         "10 clone3({flags=CLONE_THREAD, x} <unfinished ...>\n11 getuid() = 0\n11 execve(\"/bin/z\", [\"z\"], 0x7f <unfinished ...>\n10 <... clone3 resumed> <unfinished ...>) = ?\n10 +++ superseded by execve in pid 11 +++\n10 <... execve resumed>) = 0\n10 +++ exited with 0 +++\n",
     );
-    let tids: Vec<u32> = process(&trace, 10)
-        .threads
+    let tids: Vec<Vec<u32>> = programs(&trace, 10)
         .iter()
-        .map(|thread| thread.tid)
+        .map(|program| program.threads.iter().map(|thread| thread.tid).collect())
         .collect();
-    assert_eq!((trace.processes.len(), tids), (1, vec![10, 11]));
+    assert_eq!(tids, [vec![10, 11], vec![10]]);
     assert!(
         trace.notes.iter().all(|note| !note.contains("who created")),
         "{:?}",
@@ -426,7 +434,7 @@ fn logs_of_one_thread_each_are_one_trace_in_any_order() {
             ),
             (Some(10), 1)
         );
-        let mut tids: Vec<u32> = process(&trace, 10)
+        let mut tids: Vec<u32> = programs(&trace, 10)[0]
             .threads
             .iter()
             .map(|thread| thread.tid)
@@ -456,9 +464,9 @@ fn logs_of_one_thread_each_show_an_exec_before_the_return_of_a_clone() {
             .expect("memory can be read");
         assert_eq!(
             (trace.processes.len(), trace.processes[0].pid, trace.exit),
-            (1, 10, Some(Exit::Code(7)))
+            (2, 10, Some(Exit::Code(7)))
         );
-        assert_eq!(trace.processes[0].exe.as_deref(), Some("/bin/t"));
+        assert_eq!(process(&trace, 10).exe.as_deref(), Some("/bin/t"));
     }
 }
 

@@ -48,10 +48,8 @@ impl EndedProcesses {
         files: &[File],
         tells_files_apart: bool,
     ) {
-        // Other processes may use its pipes later.
-        let is_used_by_others = |_| true;
-        let found = transfer::analyse_process(&process, begun, files, is_used_by_others);
-        self.found.add(found, files);
+        self.found
+            .add(transfer::analyse_process(&process, begun, files), files);
         let key = ProgramKey::of_process(&process);
         let sums = self
             .by_program

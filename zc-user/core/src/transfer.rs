@@ -40,7 +40,7 @@ pub use model::{
 pub(crate) use rules::{is_telling, may_hide_functions, remedy};
 pub(crate) use work::sum_counts;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 use crate::{
     syscalls::{Fds, data_calls},
@@ -103,13 +103,10 @@ pub(crate) struct Found {
 
 /// Analyses a trace.
 pub(crate) fn analyse(trace: &Trace) -> Analysis {
-    let users = PipeUsers::new(trace);
     let mut processes: Vec<InProcess> = trace
         .processes
         .iter()
-        .map(|process| {
-            analyse_process(process, trace, &trace.files, |pipe| users.are_several(pipe))
-        })
+        .map(|process| analyse_process(process, trace, &trace.files))
         .collect();
     let mut steps = Vec::new();
     let mut of_process = Vec::new();
@@ -215,51 +212,9 @@ enum Place {
     Sum(usize),
 }
 
-/// How many processes have moved bytes into or out of each file.
-struct PipeUsers {
-    processes: HashMap<FileId, usize>,
-    of_ended: HashSet<FileId>,
-}
-
-impl PipeUsers {
-    fn new(trace: &Trace) -> Self {
-        let mut processes = HashMap::new();
-        for process in &trace.processes {
-            for file in moved_files(process) {
-                *processes.entry(file).or_default() += 1;
-            }
-        }
-        let of_ended = trace.ended.conduits().keys().copied().collect();
-        Self {
-            processes,
-            of_ended,
-        }
-    }
-
-    /// Whether others have than one that has.
-    fn are_several(&self, file: FileId) -> bool {
-        self.processes.get(&file).is_some_and(|&users| users > 1) || self.of_ended.contains(&file)
-    }
-}
-
-/// The files into or out of which a process has moved bytes, or may have.
-fn moved_files(process: &Process) -> HashSet<FileId> {
-    let threads = process.threads.iter();
-    threads
-        .flat_map(|thread| thread.rows.iter().chain(&thread.ring_rows))
-        .filter(|row| row.bytes != Some(0) || row.unfinished > 0)
-        .flat_map(Row::files)
-        .collect()
-}
-
 /// Analyses one process by rules 1 to 7 and 9. `begun` is its trace, `files` are those that its rows
-/// name. `is_used_by_others` tells of a pipe whether other processes moved bytes through it, too.
-pub(crate) fn analyse_process(
-    process: &Process,
-    begun: &Trace,
-    files: &[File],
-    is_used_by_others: impl Fn(FileId) -> bool,
-) -> InProcess {
+/// name.
+pub(crate) fn analyse_process(process: &Process, begun: &Trace, files: &[File]) -> InProcess {
     let facts = Facts::of_process(process, files);
     let ends = EndTable::with_files(begun, files);
     let flows = flow::flows_of_process(&facts);
@@ -267,7 +222,6 @@ pub(crate) fn analyse_process(
         facts
             .file(id)
             .is_none_or(|file| chains::is_shared(file, begun))
-            || is_used_by_others(id)
     };
     let mut flows = pipes::join(flows, &facts, is_shared);
     attempts::add_attempts(&mut flows, &facts);

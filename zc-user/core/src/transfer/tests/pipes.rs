@@ -117,23 +117,6 @@ fn a_pipe_that_others_may_use_is_an_end() {
 }
 
 #[test]
-fn a_pipe_that_another_process_has_used_is_an_end() {
-    let mut scene = Scene::new();
-    let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
-    scene.process("parent", vec![write("write", pipe, 1, 100)]);
-    let rows = vec![
-        copy("splice", from, pipe, 1, 100),
-        copy("splice", pipe, to, 1, 100),
-    ];
-    scene.process("child", rows);
-    let steps = [
-        one("in", "pipe", Api::Splice, 100),
-        one("pipe", "out", Api::Splice, 100),
-    ];
-    assert_eq!(transfers(&scene), steps.concat());
-}
-
-#[test]
 fn a_failed_splice_through_a_pipe_is_an_attempt() {
     let mut scene = Scene::new();
     let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));

@@ -83,12 +83,12 @@ pub(crate) use tokens::pointer;
 pub(crate) use value::size_bytes;
 
 use crate::{
-    figures::list::{Field, Steadiness},
+    figures::list::{FigureField, Steadiness},
     options::SampledCalls,
     report::Report,
     syscalls,
 };
-use ast::{Expr, Subject};
+use ast::{Expr, FigureSubject};
 use value::duration_ns;
 
 /// Reads a time as expectations have it, like `10s`. The error says what is wrong with it.
@@ -144,10 +144,10 @@ impl Expectation {
         let mut calls = BTreeSet::new();
         for figure in self.expr.figures() {
             match &figure.subject {
-                Subject::Call(name) => {
+                FigureSubject::Call(name) => {
                     calls.extend(syscalls::known_names().find(|known| known == name));
                 }
-                Subject::Class(class) => {
+                FigureSubject::Class(class) => {
                     calls.extend(syscalls::calls_of_class(class).unwrap_or_default());
                 }
                 _ => {}
@@ -168,7 +168,7 @@ impl Expectation {
         let figures = self.expr.figures();
         figures
             .iter()
-            .any(|figure| figure.selectors.path.is_some() && figure.field == Field::Calls)
+            .any(|figure| figure.selectors.path.is_some() && figure.field == FigureField::Calls)
     }
 
     /// Which calls must be sampled for their callers. `None`: it is not about callers. The number
@@ -179,7 +179,9 @@ impl Expectation {
         let has_callers = figures
             .iter()
             .any(|figure| figure.selectors.caller.is_some());
-        let has_via = figures.iter().any(|figure| figure.field == Field::Via);
+        let has_via = figures
+            .iter()
+            .any(|figure| figure.field == FigureField::Via);
         if has_callers {
             Some(SampledCalls::All)
         } else {

@@ -72,7 +72,6 @@ mod pattern;
 mod tokens;
 mod transfers;
 mod unmatched;
-mod value;
 
 use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 
@@ -80,20 +79,21 @@ pub use evaluate::{ExpectError, Finding, NotCounted, Outcome};
 pub use known::{Inferred, Verdict};
 pub use tokens::SyntaxError;
 pub(crate) use tokens::pointer;
-pub(crate) use value::size_bytes;
 
 use crate::{
-    figures::list::{FigureField, Steadiness},
+    figures::{
+        list::{FigureField, Steadiness},
+        value,
+    },
     options::SampledCalls,
     report::Report,
     syscalls,
 };
 use ast::{Expr, FigureSubject};
-use value::duration_ns;
 
 /// Reads a time as expectations have it, like `10s`. The error says what is wrong with it.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    duration_ns(text).map(Duration::from_nanos)
+    value::duration_ns(text).map(Duration::from_nanos)
 }
 
 /// What must hold of a report.

@@ -12,8 +12,11 @@ use toml::Spanned;
 
 use super::plan::{Baseline, Check, Content, Place, PreparedFile, ReportCommand, timeout};
 use crate::{
-    expect::{Expectation, pointer, size_bytes},
-    figures::tolerance::{Tolerance, Tolerances},
+    expect::{Expectation, pointer},
+    figures::{
+        tolerance::{Tolerance, Tolerances},
+        value::size_bytes,
+    },
     syscalls::Selection,
     words::Word,
 };

@@ -8,9 +8,12 @@ use std::ops::Bound;
 use super::{
     ast::{Comparison, Expr, Figure, NONE, Test},
     tokens::{SyntaxProblem, Tokens, is_letter, unknown},
-    value,
 };
-use crate::{figures::list::FigureUnit, report::Api, signal};
+use crate::{
+    figures::{list::FigureUnit, value},
+    report::Api,
+    signal,
+};
 
 /// Limit for the nesting of parentheses and `not`.
 const MAX_DEPTH: usize = 64;

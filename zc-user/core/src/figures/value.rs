@@ -1,6 +1,6 @@
 //! Numbers with units.
 
-use crate::figures::list::FigureUnit;
+use super::list::FigureUnit;
 
 /// What stands behind numbers of bytes, and how many they are.
 const SIZES: [(&str, u64); 11] = [
@@ -46,7 +46,7 @@ fn size_of_suffix(unit: FigureUnit, suffix: &str) -> Option<u64> {
 }
 
 /// Reads digits and a suffix as a number of the smallest unit. The error says what is wrong.
-pub(super) fn number(digits: &str, suffix: &str, unit: FigureUnit) -> Result<u64, String> {
+pub(crate) fn number(digits: &str, suffix: &str, unit: FigureUnit) -> Result<u64, String> {
     // Zero needs no unit.
     let size = size_of_suffix(unit, suffix).or((suffix.is_empty() && digits == "0").then_some(1));
     match size {

@@ -66,6 +66,7 @@ mod evaluate;
 mod facts;
 mod function;
 mod known;
+mod names;
 mod parser;
 mod paths;
 mod pattern;

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     expect::{
         ast::Figure,
-        calls::Names,
         facts::{ChosenProcesses, MeasuredFigure, largest, not_listed, plural, why_inexact},
         function::{Crates, FunctionPattern, FunctionShown, shown},
         known::KnownFigure,
+        names::Names,
     },
     report::{self, Callers, EITHER_COPY, Report, Site, Syscall, Transfer, library_in},
     trace::{Loss, Stack},

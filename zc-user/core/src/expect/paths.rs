@@ -4,9 +4,9 @@
 use crate::{
     expect::{
         ast::Figure,
-        calls::Names,
         facts::{MeasuredFigure, plural, shorten, why_inexact},
         known::KnownFigure,
+        names::Names,
         pattern::{Glob, Match, quote},
     },
     figures::{list::FigureField, reading::rows_of_other_calls},

@@ -99,13 +99,15 @@ impl<'a> Facts<'a> {
         moved
     }
 
-    /// Whether it moved bytes of files that are not known.
+    /// Whether it moved bytes of files that are not known. A call that reads another process's
+    /// memory takes none out of a file.
     pub(super) fn lacks_files(&self) -> bool {
-        let has_bytes =
-            |rows: Option<&Vec<&Row>>| rows.is_some_and(|rows| sum_bytes(rows) != Some(0));
-        self.cut_off.contains(&None)
-            || has_bytes(self.reads.get(&None))
-            || has_bytes(self.writes.get(&None))
+        let has_bytes = |rows: &RowsByFile<'_>| {
+            let mut rows = rows.get(&None).cloned().unwrap_or_default();
+            rows.retain(|row| row.call.spec().fds != Fds::None);
+            sum_bytes(&rows) != Some(0)
+        };
+        self.cut_off.contains(&None) || has_bytes(&self.reads) || has_bytes(&self.writes)
     }
 
     fn add_row(&mut self, row: &'a Row) {

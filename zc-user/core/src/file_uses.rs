@@ -79,10 +79,16 @@ impl FileUses {
     /// Whether everything written into the pipe was read, and no row connects it with another file.
     /// Processes that have `ended` may have moved some of it.
     pub fn is_used_up(&self, pipe: FileId, ended: &EndedProcesses) -> bool {
+        let Some(live) = self.moved.get(&pipe) else {
+            return false;
+        };
         let of_ended = ended.moved(pipe);
-        let [written, read] =
-            [WRITTEN, READ].map(|side| sum_known(self.moved.get(&pipe)?[side], of_ended[side]));
-        written.is_some() && written == read && !self.entangled.contains(&pipe)
+        let [written, read] = [WRITTEN, READ].map(|side| sum_known(live[side], of_ended[side]));
+        // Rules 7 and 8 must not take what ended processes moved for all that went through it.
+        let ended_seem_alone =
+            ![of_ended, *live].contains(&[Some(0); 2]) && of_ended[WRITTEN] == of_ended[READ];
+        let is_balanced = written.is_some() && written == read;
+        is_balanced && !ended_seem_alone && !self.entangled.contains(&pipe)
     }
 }
 

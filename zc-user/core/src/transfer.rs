@@ -6,7 +6,7 @@
 //!   │
 //!   ├─ flow ───── rules 1 to 5: one call, a buffer, a mapping, or a sequence of calls
 //!   ├─ totals ─── rule 6: the sums of both sides agree
-//!   ├─ pipes ──── rule 7: into a pipe and out of it is one flow
+//!   ├─ pipes ──── rule 7: into a pipe and out of it is one flow, if nothing else went through it
 //!   ├─ attempts ─ what failed before a flow
 //!   ├─ describe ─ Transfer, with verdict ◀─ work (figures), rules (why this interface), hint
 //!   └─ rest ───── rule 9: what was written from the program's own memory, and what was kept
@@ -64,6 +64,8 @@ pub(crate) struct Step {
     takes_all: bool,
     /// What was done, without attempts and reason.
     clause: String,
+    /// The steps into pipes and out of them, if it is one over these.
+    pub(crate) hops: Vec<Self>,
     pub(crate) transfer: Transfer,
 }
 
@@ -109,23 +111,27 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
         .iter()
         .map(|process| analyse_process(process, trace, &trace.files))
         .collect();
-    let mut steps = Vec::new();
-    let mut of_process = Vec::new();
-    for (index, process) in processes.iter_mut().enumerate() {
-        of_process.extend(process.steps.iter().map(|_| Some(index)));
-        steps.append(&mut process.steps);
-    }
-    steps.extend(trace.ended.steps().cloned());
     let mut moved = trace.ended.conduits().clone();
     for (&file, &more) in processes.iter().flat_map(|process| &process.conduits) {
-        moved.entry(file).or_insert(Moved::NOTHING).add(more);
+        if trace.ended.has_room() || moved.contains_key(&file) {
+            moved.entry(file).or_insert(Moved::NOTHING).add(more);
+        }
     }
     let lacks_files = processes.iter().any(|process| process.lacks_files);
     let has_all = !lacks_files && trace.ended.has_all_files();
-    let found = {
-        let conduits = Conduits::new(trace, moved, has_all);
-        chains::chains(&steps, &conduits)
-    };
+    let conduits = Conduits::new(trace, moved, has_all);
+    let mut steps = Vec::new();
+    let mut of_process = Vec::new();
+    for (index, process) in processes.iter_mut().enumerate() {
+        for step in std::mem::take(&mut process.steps) {
+            steps.extend(pipes::whole_or_hops(step, &conduits));
+        }
+        of_process.resize(steps.len(), Some(index));
+    }
+    for step in trace.ended.steps().cloned() {
+        steps.extend(pipes::whole_or_hops(step, &conduits));
+    }
+    let found = chains::chains(&steps, &conduits);
     let transfers = list(trace, steps, &of_process, &found);
     Analysis {
         processes,
@@ -219,12 +225,7 @@ pub(crate) fn analyse_process(process: &Process, begun: &Trace, files: &[File]) 
     let facts = Facts::of_process(process, files);
     let ends = EndTable::with_files(begun, files);
     let flows = flow::flows_of_process(&facts);
-    let is_shared = |id| {
-        facts
-            .file(id)
-            .is_none_or(|file| chains::is_shared(file, begun))
-    };
-    let mut flows = pipes::join(flows, &facts, is_shared);
+    let mut flows = pipes::join(flows, &facts);
     attempts::add_attempts(&mut flows, &facts);
     let mut rows = process
         .threads

@@ -82,8 +82,21 @@ impl<'a> Conduits<'a> {
         self.trace.files.get(usize::try_from(id.0).ok()?)
     }
 
+    /// Whether others than the traced processes may use a pipe or socket, or it may have held bytes
+    /// before the launch.
     fn is_shared(&self, id: FileId) -> bool {
-        self.file(id).is_none_or(|file| is_shared(file, self.trace))
+        let Some(file) = self.file(id) else {
+            return true;
+        };
+        let has_name = file.kind == Some(FileKind::Pipe) && file.path.is_some();
+        let was_open = match (&self.trace.inherited, file.identity) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(before), Some(FileIdentity { device, inode, .. })) => {
+                before.contains(&OpenBefore { device, inode })
+            }
+        };
+        has_name || was_open
     }
 
     /// The file where the bytes written into this one come out.
@@ -100,29 +113,16 @@ impl<'a> Conduits<'a> {
     }
 
     /// The bytes that went through a conduit, if every byte in and every byte out was seen.
-    fn seen_completely(&self, inlet: FileId, outlet: FileId) -> Option<u64> {
+    pub(super) fn seen_completely(&self, inlet: FileId, outlet: FileId) -> Option<u64> {
         let moved = |file| self.moved.get(&file).copied().unwrap_or(Moved::NOTHING);
         let (into, out) = (moved(inlet), moved(outlet));
         let is_seen = self.is_complete
             && !into.is_cut_off
             && !out.is_cut_off
             && ![inlet, outlet].iter().any(|file| self.is_shared(*file));
-        into.written.filter(|_| is_seen && into.written == out.read)
+        into.written
+            .filter(|written| *written > 0 && is_seen && into.written == out.read)
     }
-}
-
-/// Whether others than the traced processes may use a pipe or socket, or it may have held bytes
-/// before the launch.
-pub(super) fn is_shared(file: &File, trace: &Trace) -> bool {
-    let has_name = file.kind == Some(FileKind::Pipe) && file.path.is_some();
-    let was_open = match (&trace.inherited, file.identity) {
-        (None, _) => true,
-        (Some(before), Some(FileIdentity { device, inode, .. })) => {
-            before.contains(&OpenBefore { device, inode })
-        }
-        (Some(_), None) => false,
-    };
-    has_name || was_open
 }
 
 /// Whether what is written to a file of this kind may come out elsewhere.

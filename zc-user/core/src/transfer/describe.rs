@@ -57,11 +57,7 @@ fn step(flow: &Flow<'_>, facts: &Facts<'_>, ends: &EndTable<'_>) -> Step {
         .any(|step| facts.cut_off.contains(&Some(step.to)));
     let verdict = verdict(&clause, &case, is_cut_off, reason.as_ref());
     let pid = facts.process.pid;
-    let hops = flow
-        .hops
-        .iter()
-        .map(|hop| described_hop(hop, pid, ends))
-        .collect();
+    let hops = steps_of_hops(flow, facts, ends);
     let transfer = Transfer {
         from,
         to,
@@ -88,7 +84,7 @@ fn step(flow: &Flow<'_>, facts: &Facts<'_>, ends: &EndTable<'_>) -> Step {
         callers,
         pids: vec![pid],
         part_of: Vec::new(),
-        hops,
+        hops: hops.iter().map(Step::as_hop).collect(),
         merged: None,
     };
     Step {
@@ -98,7 +94,33 @@ fn step(flow: &Flow<'_>, facts: &Facts<'_>, ends: &EndTable<'_>) -> Step {
         to: flow.to,
         takes_all: takes_all(flow, facts),
         clause,
+        hops,
         transfer,
+    }
+}
+
+/// The hops of a flow, as if each stood by itself. What was tried before belongs to the first.
+fn steps_of_hops(flow: &Flow<'_>, facts: &Facts<'_>, ends: &EndTable<'_>) -> Vec<Step> {
+    let mut attempts = flow.attempts.clone();
+    let alone = flow.hops.iter().map(|hop| Flow {
+        attempts: std::mem::take(&mut attempts),
+        ..hop.clone()
+    });
+    alone.map(|hop| step(&hop, facts, ends)).collect()
+}
+
+impl Step {
+    fn as_hop(&self) -> Hop {
+        let transfer = &self.transfer;
+        Hop {
+            pid: self.pid,
+            from: transfer.from.clone(),
+            to: transfer.to.clone(),
+            api: transfer.api,
+            bytes: transfer.bytes,
+            evidence: transfer.evidence,
+            certainty: transfer.certainty,
+        }
     }
 }
 
@@ -131,20 +153,11 @@ pub(super) fn chain(steps: &[&Step], bytes: u64) -> Option<Transfer> {
     let calls = whole(|step| step.calls);
     let transfers = || steps.iter().map(|step| &step.transfer);
     let evidence = transfers().map(|step| step.evidence).max()?;
-    let hop_of_step = |step: &Step| {
-        let transfer = &step.transfer;
-        if transfer.hops.is_empty() {
-            vec![Hop {
-                pid: step.pid,
-                from: transfer.from.clone(),
-                to: transfer.to.clone(),
-                api: transfer.api,
-                bytes: transfer.bytes,
-                evidence: transfer.evidence,
-                certainty: transfer.certainty,
-            }]
+    let hops_of_step = |step: &Step| {
+        if step.hops.is_empty() {
+            vec![step.as_hop()]
         } else {
-            transfer.hops.clone()
+            step.transfer.hops.clone()
         }
     };
     Some(Transfer {
@@ -173,7 +186,7 @@ pub(super) fn chain(steps: &[&Step], bytes: u64) -> Option<Transfer> {
         callers: None,
         pids: steps.iter().map(|step| step.pid).collect(),
         part_of: Vec::new(),
-        hops: steps.iter().flat_map(|step| hop_of_step(step)).collect(),
+        hops: steps.iter().flat_map(|step| hops_of_step(step)).collect(),
         merged: None,
     })
 }
@@ -192,18 +205,6 @@ fn verdict_of_chain(steps: &[&Step]) -> String {
     match steps.len().checked_sub(MOST_PROCESSES) {
         Some(more @ 1..) => format!("{verdict}; and {more} more"),
         _ => verdict,
-    }
-}
-
-fn described_hop(hop: &Flow<'_>, pid: u32, ends: &EndTable<'_>) -> Hop {
-    Hop {
-        pid,
-        from: ends.end(hop.from),
-        to: ends.end(hop.to),
-        api: hop.api,
-        bytes: hop.bytes,
-        evidence: hop.evidence,
-        certainty: hop.certainty(),
     }
 }
 

@@ -145,7 +145,7 @@ mod tests {
     };
 
     /// Whether this pipe has ended, and whether it is used up, if live processes have these rows.
-    fn of(scene: &Scene, pipe: FileId, rows: &[Row]) -> [bool; 2] {
+    fn ended_and_used_up(scene: &Scene, pipe: FileId, rows: &[Row]) -> [bool; 2] {
         let mut uses = FileUses::default();
         for row in rows {
             uses.add(row);
@@ -162,14 +162,17 @@ mod tests {
         let (pipe, other) = (scene.pipe(), scene.regular("out"));
         let written = || write("write", pipe, 2, 20);
         let at_end = || read("read", pipe, 3, 20).zero(1);
-        assert_eq!(of(&scene, pipe, &[written(), at_end()]), [true, true]);
         assert_eq!(
-            of(&scene, pipe, &[written(), read("read", pipe, 3, 20)]),
+            ended_and_used_up(&scene, pipe, &[written(), at_end()]),
+            [true, true]
+        );
+        assert_eq!(
+            ended_and_used_up(&scene, pipe, &[written(), read("read", pipe, 3, 20)]),
             [false, true],
             "more may come"
         );
         assert_eq!(
-            of(
+            ended_and_used_up(
                 &scene,
                 pipe,
                 &[written(), read("read", pipe, 3, 10).zero(1)]
@@ -182,9 +185,13 @@ mod tests {
             at_end(),
             written_held("write", pipe, other, 1, 20, 20),
         ];
-        assert_eq!(of(&scene, pipe, &rows), [true, false], "it was written on");
         assert_eq!(
-            of(
+            ended_and_used_up(&scene, pipe, &rows),
+            [true, false],
+            "it was written on"
+        );
+        assert_eq!(
+            ended_and_used_up(
                 &scene,
                 pipe,
                 &[copy("splice", other, pipe, 1, 20), at_end()]
@@ -192,7 +199,7 @@ mod tests {
             [true, false]
         );
         assert_eq!(
-            of(
+            ended_and_used_up(
                 &scene,
                 other,
                 &[

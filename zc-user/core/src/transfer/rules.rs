@@ -89,15 +89,14 @@ enum Asked {
     LengthOrAtLeast(u64),
 }
 
-/// What it means that a call failed with an errno.
+/// What it means that a call failed.
 #[derive(Debug)]
 struct Meaning {
     syscall: &'static str,
-    errno: &'static str,
-    /// A clause that explains it.
-    text: &'static str,
     /// Where this is documented.
     source: &'static str,
+    /// A clause for each errno.
+    texts: &'static [(&'static str, &'static str)],
 }
 
 /// Why this interface was used, if a rule says so, and what the failure of the last attempt means,
@@ -108,16 +107,14 @@ pub(super) fn reason(case: &Case<'_>) -> Option<Reason> {
         .iter()
         .filter(|rule| did_something && rule.applies(case));
     let clause = fitting.find_map(|rule| Some((shown::clause(rule, case)?, rule.source)));
-    let refused = case
-        .work
-        .attempts
+    let attempts = &case.work.attempts;
+    let refused = attempts
         .last()
         .and_then(|attempt| meaning_of(&attempt.syscall, &attempt.errno));
-    let failed = || refusal(case.work);
     let clauses = clause.into_iter().chain(
         refused
-            .or_else(failed)
-            .map(|meaning| (meaning.text.to_owned(), meaning.source)),
+            .or_else(|| refusal(case.work))
+            .map(|(text, source)| (text.to_owned(), source)),
     );
     let (texts, sources): (Vec<String>, Vec<&str>) = clauses.unzip();
     (!texts.is_empty()).then(|| Reason {
@@ -128,7 +125,7 @@ pub(super) fn reason(case: &Case<'_>) -> Option<Reason> {
 
 /// What the failure of the interface itself means, if nothing was tried before and nothing was
 /// moved.
-fn refusal(work: &Work) -> Option<&'static Meaning> {
+fn refusal(work: &Work) -> Option<(&'static str, &'static str)> {
     let (syscall, errno) = (work.by_syscall.keys().next()?, work.errors.keys().next()?);
     meaning_of(syscall, errno).filter(|_| work.attempts.is_empty() && work.moving_calls == 0)
 }
@@ -205,22 +202,17 @@ pub(super) fn was_refused(attempts: &[Attempt], syscall: &str) -> bool {
     attempts.iter().any(|attempt| attempt.syscall == syscall)
 }
 
-/// What the failure of this call with this errno means, as a clause, if known.
-pub(super) fn meaning(syscall: &str, errno: &str) -> Option<&'static str> {
-    meaning_of(syscall, errno).map(|meaning| meaning.text)
-}
-
-/// What the failure of this call with this errno means, if known. `sendfile64` is treated as
-/// `sendfile`, and `FICLONERANGE` as `FICLONE`.
-fn meaning_of(syscall: &str, errno: &str) -> Option<&'static Meaning> {
+/// What the failure of this call with this errno means, as a clause, and where that is documented,
+/// if known. `sendfile64` is treated as `sendfile`, and `FICLONERANGE` as `FICLONE`.
+pub(super) fn meaning_of(syscall: &str, errno: &str) -> Option<(&'static str, &'static str)> {
     let syscall = match syscall {
         "sendfile64" => "sendfile",
         "ioctl(FICLONERANGE)" => "ioctl(FICLONE)",
         other => other,
     };
-    MEANINGS
-        .iter()
-        .find(|meaning| meaning.syscall == syscall && meaning.errno == errno)
+    let meaning = MEANINGS.iter().find(|meaning| meaning.syscall == syscall)?;
+    let (_, text) = meaning.texts.iter().find(|(known, _)| *known == errno)?;
+    Some((text, meaning.source))
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ fn shown(library: &str, case: &Case<'_>) -> Shown {
     let Some((callers, stacks)) = case.callers.filter(|_| named(library).any(is_recognised)) else {
         return Shown::Nothing;
     };
-    let known = |of: &StackSamples| Some((stacks.get(of.stack)?, of.samples));
+    let known = |sampled: &StackSamples| Some((stacks.get(sampled.stack)?, sampled.samples));
     let samples: Vec<(&Stack, u64)> = callers.stacks.iter().filter_map(known).collect();
     let by = |wanted: &dyn Fn(&Stack) -> bool| {
         samples
@@ -144,9 +144,8 @@ mod tests {
             read("read", from, 128, MIB).zero(1).each(8192).at(8),
             written_after("write", from, to, 128, MIB, MIB).at(9),
         ];
-        for (index, row) in rows.iter_mut().enumerate().take(stacks.len()) {
-            row.callers
-                .insert(StackId(u32::try_from(index).expect("a small number")), 4);
+        for (index, row) in (0..).zip(&mut rows) {
+            row.callers.insert(StackId(index), 4);
         }
         scene.process("copier", rows).toolchain = Some(Toolchain {
             language: Language::Rust,
@@ -171,91 +170,45 @@ mod tests {
         "main",
     ];
 
-    #[test]
-    fn a_reason_is_a_fact_if_every_stack_has_the_library() {
-        let copy = || stack(COPY, Some("x.rs"), StackEnd::Root);
-        let verdict = verdict(vec![copy(), copy()]);
-        assert!(
-            verdict.ends_with(
-                ": std::io::copy does not use sendfile or splice from a file to a socket"
-            ),
-            "{verdict}"
-        );
+    /// Asserts that these stacks of two calls lead to a verdict with all of these parts.
+    fn assert_says(stacks: [&Stack; 2], parts: &[&str]) {
+        let verdict = verdict(stacks.map(Stack::clone).into());
+        assert!(parts.iter().all(|part| verdict.contains(part)), "{verdict}");
     }
 
     #[test]
-    fn no_reason_is_given_if_complete_stacks_do_not_have_the_library() {
-        let own = || stack(OWN, Some("x.rs"), StackEnd::Root);
-        let verdict = verdict(vec![own(), own()]);
+    fn stacks_with_line_tables_show_who_made_the_calls() {
+        let copy = stack(COPY, Some("x.rs"), StackEnd::Root);
+        let own = stack(OWN, Some("x.rs"), StackEnd::Root);
+        let text = "does not use sendfile or splice from a file to a socket";
+        assert_says([&copy; 2], &[&format!(": std::io::copy {text}")]);
+        let partly = format!("std::io::copy, which made 4 of 8 sampled calls, {text}");
+        assert_says([&copy, &own], &[&partly]);
+        let verdict = verdict(vec![own.clone(), own]);
         assert!(!verdict.contains("std::io::copy"), "{verdict}");
     }
 
     #[test]
-    fn without_line_tables_the_reason_stays_a_guess_and_says_what_would_settle_it() {
-        let verdict = verdict(vec![stack(OWN, None, StackEnd::Root)]);
-        assert!(
-            verdict.contains("if this is std::io::copy, it does not")
-                && verdict.contains("debug = \"line-tables-only\""),
-            "{verdict}"
-        );
-    }
-
-    #[test]
-    fn an_incomplete_stack_does_not_show_that_the_library_is_not_there() {
-        let verdict = verdict(vec![stack(&OWN[..1], Some("x.rs"), StackEnd::TooDeep)]);
-        assert!(
-            verdict.contains("if this is std::io::copy, it does not")
-                && verdict.contains("deeper than"),
-            "{verdict}"
-        );
-    }
-
-    #[test]
-    fn if_only_some_stacks_have_the_library_it_says_how_many() {
-        let verdict = verdict(vec![
-            stack(COPY, Some("x.rs"), StackEnd::Root),
-            stack(OWN, Some("x.rs"), StackEnd::Root),
-        ]);
-        assert!(
-            verdict
-                .contains("std::io::copy, which made 4 of 8 sampled calls, does not use sendfile"),
-            "{verdict}"
-        );
+    fn a_stack_that_does_not_show_everything_leaves_a_guess_and_says_what_would_settle_it() {
+        let guess = "if this is std::io::copy, it does not";
+        let stripped = stack(OWN, None, StackEnd::Root);
+        assert_says([&stripped; 2], &[guess, "debug = \"line-tables-only\""]);
+        let cut = stack(&OWN[..1], Some("x.rs"), StackEnd::TooDeep);
+        assert_says([&cut; 2], &[guess, "deeper than"]);
     }
 
     #[test]
     fn what_both_of_rusts_copies_work_with_is_not_taken_for_tokios() {
-        let attempt = || {
-            stack(
-                &["std::sys::io::kernel_copy::linux::sendfile_splice", "main"],
-                None,
-                StackEnd::Root,
-            )
-        };
-        let verdict = verdict(vec![attempt(), attempt()]);
-        assert!(
-            verdict.contains(": std::io::copy or std::fs::copy does not use sendfile"),
-            "{verdict}"
-        );
+        let names = ["std::sys::io::kernel_copy::linux::sendfile_splice", "main"];
+        let both = stack(&names, None, StackEnd::Root);
+        let expected = ": std::io::copy or std::fs::copy does not use sendfile";
+        assert_says([&both; 2], &[expected]);
     }
 
     #[test]
     fn tokios_copy_is_recognised_only_by_its_stack() {
-        let tokio = || {
-            stack(
-                &[
-                    "<tokio::io::util::copy::CopyBuffer>::poll_copy",
-                    "copier::run",
-                    "main",
-                ],
-                Some("x.rs"),
-                StackEnd::Root,
-            )
-        };
-        let verdict = verdict(vec![tokio(), tokio()]);
-        assert!(
-            verdict.contains(": tokio::io::copy always reads and writes"),
-            "{verdict}"
-        );
+        let poll = "<tokio::io::util::copy::CopyBuffer>::poll_copy";
+        let tokio = stack(&[poll, "copier::run", "main"], Some("x.rs"), StackEnd::Root);
+        assert_says([&tokio; 2], &[": tokio::io::copy always reads and writes"]);
     }
 }

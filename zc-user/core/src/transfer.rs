@@ -49,7 +49,7 @@ use crate::{
 };
 use chains::Conduits;
 pub(crate) use chains::Moved;
-use facts::Facts;
+use facts::ProcessFacts;
 
 /// A transfer within a process, and what rule 8 needs to know of it.
 #[derive(Debug, Clone)]
@@ -121,31 +121,31 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
     let has_all = !lacks_files && trace.ended.has_all_files();
     let conduits = Conduits::new(trace, moved, has_all);
     let mut steps = Vec::new();
-    let mut of_process = Vec::new();
+    let mut process_of_step = Vec::new();
     for (index, process) in processes.iter_mut().enumerate() {
         for step in std::mem::take(&mut process.steps) {
             steps.extend(pipes::whole_or_hops(step, &conduits));
         }
-        of_process.resize(steps.len(), Some(index));
+        process_of_step.resize(steps.len(), Some(index));
     }
     for step in trace.ended.steps().cloned() {
         steps.extend(pipes::whole_or_hops(step, &conduits));
     }
     let found = chains::chains(&steps, &conduits);
-    let transfers = list(trace, steps, &of_process, &found);
+    let transfers = list(trace, steps, &process_of_step, &found);
     Analysis {
         processes,
         transfers,
     }
 }
 
-/// The list of all transfers. `of_process` has the process of each step; steps beyond are of
+/// The list of all transfers. `process_of_step` has the process of each step; steps beyond are of
 /// processes that have ended and are only summed, and so are chains with one of these.
 fn list(
     trace: &Trace,
     steps: Vec<Step>,
-    of_process: &[Option<usize>],
-    chains: &[chains::Chain],
+    process_of_step: &[Option<usize>],
+    chains: &[chains::StepChain],
 ) -> Vec<Found> {
     let mut sums = trace.ended.transfers().clone();
     let (mut whole, mut places) = (Vec::new(), Vec::new());
@@ -154,16 +154,16 @@ fn list(
         let Some(transfer) = describe::chain(&chained, chain.bytes) else {
             continue;
         };
-        let place = if chain.steps.iter().all(|step| *step < of_process.len()) {
+        let place = if chain.steps.iter().all(|step| *step < process_of_step.len()) {
             whole.push(transfer);
-            Place::Whole(whole.len() - 1)
+            ChainPlace::Whole(whole.len() - 1)
         } else {
             let programs: Vec<_> = chained.iter().map(|step| step.program.clone()).collect();
-            Place::Sum(sums.add(transfer, &programs))
+            ChainPlace::Sum(sums.add(transfer, &programs))
         };
         places.push((chain, place));
     }
-    let mut part_of: Vec<Vec<Place>> = vec![Vec::new(); steps.len()];
+    let mut part_of: Vec<Vec<ChainPlace>> = vec![Vec::new(); steps.len()];
     for (chain, place) in places {
         for &step in &chain.steps {
             if !part_of[step].contains(&place) {
@@ -172,14 +172,14 @@ fn list(
         }
     }
     let first_sum = whole.len();
-    let index = |place: &Place| match *place {
-        Place::Whole(place) => place,
-        Place::Sum(place) => first_sum + place,
+    let index = |place: &ChainPlace| match *place {
+        ChainPlace::Whole(place) => place,
+        ChainPlace::Sum(place) => first_sum + place,
     };
     let mut within = Vec::new();
     for (step, (one, part_of)) in steps.into_iter().zip(&part_of).enumerate() {
         let part_of: Vec<usize> = part_of.iter().map(index).collect();
-        if let Some(&process) = of_process.get(step) {
+        if let Some(&process) = process_of_step.get(step) {
             within.push(Found {
                 transfer: one.transfer,
                 process,
@@ -212,7 +212,7 @@ fn list(
 
 /// Where a chain is in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ChainPlace {
     /// Among those of processes that are in the trace.
     Whole(usize),
     /// Among the sums.
@@ -222,7 +222,7 @@ enum Place {
 /// Analyses one process by rules 1 to 7 and 9. `begun` is its trace, `files` are those that its rows
 /// name.
 pub(crate) fn analyse_process(process: &Process, begun: &Trace, files: &[File]) -> InProcess {
-    let facts = Facts::of_process(process, files);
+    let facts = ProcessFacts::from_process(process, files);
     let ends = EndTable::with_files(begun, files);
     let flows = flow::flows_of_process(&facts);
     let mut flows = pipes::join(flows, &facts);

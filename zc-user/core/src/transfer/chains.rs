@@ -227,18 +227,18 @@ pub fn used_connections(files: &[File], is_used: impl Fn(FileId) -> bool) -> Has
 
 /// A chain: the indices of its steps, and the bytes that went from end to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Chain {
+pub(super) struct StepChain {
     pub(super) steps: Vec<usize>,
     pub(super) bytes: u64,
 }
 
 /// All chains, each as long as possible.
-pub(super) fn chains(steps: &[Step], conduits: &Conduits<'_>) -> Vec<Chain> {
+pub(super) fn chains(steps: &[Step], conduits: &Conduits<'_>) -> Vec<StepChain> {
     let mut out_of: HashMap<FileId, Vec<usize>> = HashMap::new();
     for (index, step) in steps.iter().enumerate() {
         out_of.entry(step.from).or_default().push(index);
     }
-    let search = Search {
+    let search = ChainSearch {
         steps,
         conduits,
         out_of,
@@ -252,7 +252,7 @@ pub(super) fn chains(steps: &[Step], conduits: &Conduits<'_>) -> Vec<Chain> {
     let mut chains = Vec::new();
     for start in all.into_iter().filter(|start| !inner.contains(start)) {
         if let Some(bytes) = steps[start].transfer.bytes.filter(|bytes| *bytes > 0) {
-            let chain = Chain {
+            let chain = StepChain {
                 steps: vec![start],
                 bytes,
             };
@@ -262,16 +262,16 @@ pub(super) fn chains(steps: &[Step], conduits: &Conduits<'_>) -> Vec<Chain> {
     chains
 }
 
-struct Search<'s> {
+struct ChainSearch<'s> {
     steps: &'s [Step],
     conduits: &'s Conduits<'s>,
     /// The steps by their source.
     out_of: HashMap<FileId, Vec<usize>>,
 }
 
-impl Search<'_> {
+impl ChainSearch<'_> {
     /// Adds all chains that begin with this one.
-    fn extend(&self, chain: Chain, chains: &mut Vec<Chain>) {
+    fn extend(&self, chain: StepChain, chains: &mut Vec<StepChain>) {
         let last = chain.steps[chain.steps.len() - 1];
         let followers = self.followers(last, Some(chain.bytes));
         let mut is_longest = true;
@@ -281,7 +281,7 @@ impl Search<'_> {
             }
             is_longest = false;
             let steps = [chain.steps.as_slice(), &[next]].concat();
-            self.extend(Chain { steps, bytes }, chains);
+            self.extend(StepChain { steps, bytes }, chains);
         }
         if is_longest && chain.steps.len() > 1 {
             chains.push(chain);

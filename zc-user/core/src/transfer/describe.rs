@@ -5,11 +5,11 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{
     Step,
-    facts::{Facts, sum_known},
-    flow::{Flow, Reading},
+    facts::{ProcessFacts, sum_known},
+    flow::{Flow, SourceCalls},
     hint, pipes,
-    rules::{self, Case},
-    work::{Work, sum_counts},
+    rules::{self, RuleCase},
+    work::{FlowWork, sum_counts},
 };
 use crate::{
     report::Callers,
@@ -22,7 +22,11 @@ use crate::{
 const MOST_PROCESSES: usize = 8;
 
 /// The flows of one process as its steps: those with the most bytes first, then in order of time.
-pub(super) fn steps(flows: &[Flow<'_>], facts: &Facts<'_>, ends: &EndTable<'_>) -> Vec<Step> {
+pub(super) fn steps(
+    flows: &[Flow<'_>],
+    facts: &ProcessFacts<'_>,
+    ends: &EndTable<'_>,
+) -> Vec<Step> {
     let mut flows: Vec<&Flow> = flows.iter().collect();
     flows.sort_by_key(|flow| (Reverse(flow.bytes), flow.order()));
     flows
@@ -31,14 +35,14 @@ pub(super) fn steps(flows: &[Flow<'_>], facts: &Facts<'_>, ends: &EndTable<'_>) 
         .collect()
 }
 
-fn step(flow: &Flow<'_>, facts: &Facts<'_>, ends: &EndTable<'_>) -> Step {
-    let work = Work::of_flow(flow);
+fn step(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>) -> Step {
+    let work = FlowWork::of_flow(flow);
     let (from, to) = (ends.end(flow.from), ends.end(flow.to));
     let callers = ends.stacks.and_then(|stacks| {
         let rows = flow.rows().chain(flow.attempts.iter().copied());
         Callers::of(rows, stacks)
     });
-    let case = Case {
+    let case = RuleCase {
         process: facts.process,
         evidence: flow.evidence,
         api: flow.api,
@@ -100,7 +104,7 @@ fn step(flow: &Flow<'_>, facts: &Facts<'_>, ends: &EndTable<'_>) -> Step {
 }
 
 /// The hops of a flow, as if each stood by itself. What was tried before belongs to the first.
-fn steps_of_hops(flow: &Flow<'_>, facts: &Facts<'_>, ends: &EndTable<'_>) -> Vec<Step> {
+fn steps_of_hops(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>) -> Vec<Step> {
     let mut attempts = flow.attempts.clone();
     let alone = flow.hops.iter().map(|hop| Flow {
         attempts: std::mem::take(&mut attempts),
@@ -126,12 +130,12 @@ impl Step {
 
 /// Whether a flow took every byte out of its source that the process took, and brought each to its
 /// destination once: it has as many bytes, and of every read, some.
-fn takes_all(flow: &Flow<'_>, facts: &Facts<'_>) -> bool {
+fn takes_all(flow: &Flow<'_>, facts: &ProcessFacts<'_>) -> bool {
     let taken = facts.moved.get(&flow.from).and_then(|moved| moved.read);
     let uses_every_read = flow
         .steps()
         .first()
-        .is_some_and(|step| !matches!(step.reading, Reading::Some { .. }));
+        .is_some_and(|step| !matches!(step.reading, SourceCalls::Some { .. }));
     uses_every_read && taken.is_some() && taken == flow.bytes
 }
 
@@ -213,7 +217,7 @@ const NOTABLE_PART: u64 = 20;
 
 /// What was done, then the reason if there is one: `sendfile, 1 call of 1 MiB, after
 /// copy_file_range (EXDEV): ...`. If a call at the destination `is_cut_off`, it says so.
-fn verdict(clause: &str, case: &Case<'_>, is_cut_off: bool, reason: Option<&Reason>) -> String {
+fn verdict(clause: &str, case: &RuleCase<'_>, is_cut_off: bool, reason: Option<&Reason>) -> String {
     let mut sentence = clause.to_owned();
     if case.evidence == Evidence::Totals {
         sentence.push_str(ONLY_TOTALS);
@@ -253,7 +257,7 @@ pub(crate) fn verdict_of_many(sum: &Transfer) -> String {
 }
 
 /// What one flow did, without its attempts.
-fn clause(api: Api, bytes: Option<u64>, work: &Work) -> String {
+fn clause(api: Api, bytes: Option<u64>, work: &FlowWork) -> String {
     let clause = format!("{}, {}", api.in_words(), amount_of_work(api, bytes, work));
     if work.retries.is_empty() {
         return clause;
@@ -266,7 +270,7 @@ fn clause(api: Api, bytes: Option<u64>, work: &Work) -> String {
     )
 }
 
-fn amount_of_work(api: Api, bytes: Option<u64>, work: &Work) -> String {
+fn amount_of_work(api: Api, bytes: Option<u64>, work: &FlowWork) -> String {
     let failed = || {
         let count = work.errors.values().sum();
         format!("{} failed ({})", calls(count), names(&work.errors))
@@ -290,7 +294,7 @@ fn amount_of_work(api: Api, bytes: Option<u64>, work: &Work) -> String {
 
 /// `733 calls of 4 KiB`, even if the last one was a little shorter; `3 calls of up to 2.0 GiB`, if
 /// the last one was much shorter; otherwise `294 calls of 10.0 KiB on average`.
-fn moved(bytes: u64, work: &Work) -> String {
+fn moved(bytes: u64, work: &FlowWork) -> String {
     let count = work.moving_calls;
     let Some(mean) = bytes.checked_div(count) else {
         return short_bytes(bytes);

@@ -1,4 +1,4 @@
-//! [`Facts`]: the rows of a process, sorted by what the calls did with which file.
+//! [`ProcessFacts`]: the rows of a process, sorted by what the calls did with which file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub(super) type RowsByFile<'a> = BTreeMap<Option<FileId>, Vec<&'a Row>>;
 
 /// What a process did with which file.
 #[derive(Debug)]
-pub(super) struct Facts<'a> {
+pub(super) struct ProcessFacts<'a> {
     pub(super) process: &'a Process,
     files: &'a [File],
     /// Calls that name both ends.
@@ -35,9 +35,9 @@ pub(super) struct Facts<'a> {
     pub(super) moved: BTreeMap<FileId, Moved>,
 }
 
-impl<'a> Facts<'a> {
+impl<'a> ProcessFacts<'a> {
     /// Sorts the rows of a process. `files` are those that they name.
-    pub(super) fn of_process(process: &'a Process, files: &'a [File]) -> Self {
+    pub(super) fn from_process(process: &'a Process, files: &'a [File]) -> Self {
         let mut facts = Self {
             process,
             files,

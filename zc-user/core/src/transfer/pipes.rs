@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use super::{
     Step,
     chains::Conduits,
-    facts::Facts,
-    flow::{Flow, Reading},
+    facts::ProcessFacts,
+    flow::{Flow, SourceCalls},
 };
 use crate::{trace::FileId, transfer::Api};
 
 /// Joins the only flow into a pipe with the only flow out of it, if both have as many bytes.
-pub(super) fn join<'a>(mut flows: Vec<Flow<'a>>, facts: &Facts<'a>) -> Vec<Flow<'a>> {
+pub(super) fn join<'a>(mut flows: Vec<Flow<'a>>, facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
     for pipe in pipes_between(&flows, facts) {
         let [into, out] = [
             only(&flows, |flow| flow.to == pipe),
@@ -56,7 +56,7 @@ impl Step {
 }
 
 /// The nameless pipes that flows go into.
-fn pipes_between(flows: &[Flow<'_>], facts: &Facts<'_>) -> BTreeSet<FileId> {
+fn pipes_between(flows: &[Flow<'_>], facts: &ProcessFacts<'_>) -> BTreeSet<FileId> {
     let into: BTreeSet<FileId> = flows.iter().map(|flow| flow.to).collect();
     flows
         .iter()
@@ -85,7 +85,7 @@ fn through<'a>(into: &Flow<'a>, out: &Flow<'a>) -> Flow<'a> {
         api: costlier(into.api, out.api),
         evidence: into.evidence.max(out.evidence),
         bytes: into.bytes,
-        reading: Reading::None,
+        reading: SourceCalls::None,
         writing: Vec::new(),
         idle_writing: Vec::new(),
         parts: Vec::new(),

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     EndTable,
-    facts::{Facts, moving_calls, sum_bytes, sum_known},
+    facts::{ProcessFacts, moving_calls, sum_bytes, sum_known},
     flow::Flow,
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 
 /// What was written from a buffer in which a compared word differed: source, destination, bytes and
 /// calls.
-pub(super) fn changed(facts: &Facts<'_>) -> Vec<(FileId, FileId, u64, u64)> {
+pub(super) fn changed(facts: &ProcessFacts<'_>) -> Vec<(FileId, FileId, u64, u64)> {
     let mut sums: BTreeMap<(FileId, FileId), (u64, u64)> = BTreeMap::new();
     let mut add = |input: Option<Input>, to: FileId, bytes: u64, calls: u64| {
         if let Some(Input::ChangedBuffer(from)) = input {
@@ -55,7 +55,7 @@ fn in_flows<'f, 'a: 'f>(
 
 /// What a process wrote to each file, those with the most bytes first.
 pub(super) fn destinations(
-    facts: &Facts<'_>,
+    facts: &ProcessFacts<'_>,
     flows: &[Flow<'_>],
     ends: &EndTable<'_>,
 ) -> Vec<DestinationTotals> {
@@ -104,7 +104,7 @@ pub(super) fn destinations(
 
 /// What a process read from each file, likewise.
 pub(super) fn sources(
-    facts: &Facts<'_>,
+    facts: &ProcessFacts<'_>,
     flows: &[Flow<'_>],
     ends: &EndTable<'_>,
 ) -> Vec<SourceTotals> {

@@ -12,7 +12,7 @@ mod table;
 
 pub(crate) use shown::{is_telling, may_hide_functions, remedy};
 
-use super::work::Work;
+use super::work::FlowWork;
 use crate::{
     report::Callers,
     text::file_name,
@@ -23,14 +23,14 @@ use table::{MEANINGS, RULES};
 
 /// What the rules look at: a transfer and its process.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Case<'a> {
+pub(super) struct RuleCase<'a> {
     pub(super) process: &'a Process,
     pub(super) evidence: Evidence,
     pub(super) api: Api,
     pub(super) from: &'a End,
     pub(super) to: &'a End,
     pub(super) bytes: Option<u64>,
-    pub(super) work: &'a Work,
+    pub(super) work: &'a FlowWork,
     /// Who made its calls, and the stacks of the trace. `None`: that was not sampled.
     pub(super) callers: Option<(&'a Callers, &'a [Stack])>,
 }
@@ -38,7 +38,7 @@ pub(super) struct Case<'a> {
 /// A rule. An empty list matches everything.
 #[derive(Debug)]
 struct Rule {
-    program: Program,
+    program: RuleProgram,
     api: Api,
     from: &'static [FileKind],
     to: &'static [FileKind],
@@ -70,7 +70,7 @@ enum Proof {
 
 /// The program that a rule is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Program {
+enum RuleProgram {
     /// Built with this language, by a compiler of at least this version.
     Built(Language, [u32; 2]),
     /// Has this name, and is not built with one of those languages: there are other programs of the
@@ -101,7 +101,7 @@ struct Meaning {
 
 /// Why this interface was used, if a rule says so, and what the failure of the last attempt means,
 /// if that is known.
-pub(super) fn reason(case: &Case<'_>) -> Option<Reason> {
+pub(super) fn reason(case: &RuleCase<'_>) -> Option<Reason> {
     let did_something = case.work.moving_calls + case.work.zero_calls > 0;
     let mut fitting = RULES
         .iter()
@@ -125,13 +125,13 @@ pub(super) fn reason(case: &Case<'_>) -> Option<Reason> {
 
 /// What the failure of the interface itself means, if nothing was tried before and nothing was
 /// moved.
-fn refusal(work: &Work) -> Option<(&'static str, &'static str)> {
+fn refusal(work: &FlowWork) -> Option<(&'static str, &'static str)> {
     let (syscall, errno) = (work.by_syscall.keys().next()?, work.errors.keys().next()?);
     meaning_of(syscall, errno).filter(|_| work.attempts.is_empty() && work.moving_calls == 0)
 }
 
 impl Rule {
-    fn applies(&self, case: &Case<'_>) -> bool {
+    fn applies(&self, case: &RuleCase<'_>) -> bool {
         let kinds = |kinds: &[FileKind], end: &End| {
             kinds.is_empty()
                 || kinds
@@ -159,7 +159,7 @@ impl Rule {
     }
 }
 
-impl Program {
+impl RuleProgram {
     fn matches(self, process: &Process) -> bool {
         let name = process
             .exe
@@ -187,7 +187,7 @@ fn version(text: &str) -> [u32; 2] {
 }
 
 impl Asked {
-    fn fits(self, case: &Case<'_>) -> bool {
+    fn fits(self, case: &RuleCase<'_>) -> bool {
         let wanted = match self {
             Self::Any => return true,
             Self::Exactly(bytes) => bytes,

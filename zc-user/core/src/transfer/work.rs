@@ -1,11 +1,11 @@
-//! [`Work`]: the figures of a flow, summed over the calls that made it. A figure that cannot be
+//! [`FlowWork`]: the figures of a flow, summed over the calls that made it. A figure that cannot be
 //! divided between several flows is left out.
 
 use std::collections::BTreeMap;
 
 use super::{
     facts::{moving_calls, sum_bytes, sum_known},
-    flow::{Flow, Reading, is_retry, sum_times},
+    flow::{Flow, SourceCalls, is_retry, sum_times},
 };
 use crate::{
     errno,
@@ -15,7 +15,7 @@ use crate::{
 
 /// The figures of a flow, or of several steps in a row.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Work {
+pub(super) struct FlowWork {
     /// `None`: the calls cannot be divided.
     pub(super) calls: Option<u64>,
     /// Its calls, by name; empty if they cannot be divided.
@@ -41,7 +41,7 @@ pub(super) struct Work {
     pub(super) user_memory_bytes: Option<u64>,
 }
 
-impl Work {
+impl FlowWork {
     /// The figures of a flow with its attempts.
     pub(super) fn of_flow(flow: &Flow<'_>) -> Self {
         let mut work = flow
@@ -68,9 +68,9 @@ impl Work {
             ..Self::default()
         };
         match &step.reading {
-            Reading::None => {}
-            Reading::All(rows) => work.add_rows(rows),
-            Reading::Some { fills, among } => {
+            SourceCalls::None => {}
+            SourceCalls::All(rows) => work.add_rows(rows),
+            SourceCalls::Some { fills, among } => {
                 let calls = (!fills.are_unknown).then_some(fills.calls);
                 work.add_calls(calls, only_name(among));
                 work.total_ns = sum_known(work.total_ns, fills.total_ns);
@@ -173,8 +173,8 @@ fn only_name<'a>(rows: &[&'a Row]) -> Option<&'a str> {
 /// the same, and so must those of all names.
 fn asked_at_source(step: &Flow<'_>) -> Option<u64> {
     let rows = match &step.reading {
-        Reading::None => &step.writing,
-        Reading::All(rows) | Reading::Some { among: rows, .. } => rows,
+        SourceCalls::None => &step.writing,
+        SourceCalls::All(rows) | SourceCalls::Some { among: rows, .. } => rows,
     };
     let mut by_name: BTreeMap<&str, (u64, Option<u64>)> = BTreeMap::new();
     for row in rows {

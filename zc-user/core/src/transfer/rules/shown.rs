@@ -1,7 +1,7 @@
 //! What the callers of a transfer show about the library that a rule is about: that it made the
 //! calls, that it did not, or nothing.
 
-use super::{Case, Proof, Rule};
+use super::{Proof, Rule, RuleCase};
 use crate::{
     report::{StackSamples, is_of_c_library, is_recognised, library_in, named},
     trace::{Frame, Stack},
@@ -9,7 +9,7 @@ use crate::{
 
 /// What the sampled stacks say.
 #[derive(Debug, PartialEq, Eq)]
-enum Shown {
+enum ShownMaker {
     /// No caller was sampled, or stacks never show this library.
     Nothing,
     /// The library of this name made all sampled calls.
@@ -24,24 +24,24 @@ enum Shown {
 
 /// The clause of a rule that fits the case otherwise. `None`: the library that it is about did not
 /// make these calls.
-pub(super) fn clause(rule: &Rule, case: &Case<'_>) -> Option<String> {
+pub(super) fn clause(rule: &Rule, case: &RuleCase<'_>) -> Option<String> {
     let (library, text) = (rule.library, rule.text);
     let stated = || (rule.proof != Proof::OnlyIfShown).then(|| rule.clause());
     match shown(library, case) {
-        Shown::Nothing => stated(),
-        Shown::Never => None,
-        Shown::Always(found) => Some(format!("{found} {text}")),
-        Shown::Partly(found, samples, all) => Some(format!(
+        ShownMaker::Nothing => stated(),
+        ShownMaker::Never => None,
+        ShownMaker::Always(found) => Some(format!("{found} {text}")),
+        ShownMaker::Partly(found, samples, all) => Some(format!(
             "{found}, which made {samples} of {all} sampled calls, {text}"
         )),
-        Shown::Unclear(_) if rule.proof == Proof::Sure => stated(),
-        Shown::Unclear(remedy) => stated().map(|clause| format!("{clause}; {remedy}")),
+        ShownMaker::Unclear(_) if rule.proof == Proof::Sure => stated(),
+        ShownMaker::Unclear(remedy) => stated().map(|clause| format!("{clause}; {remedy}")),
     }
 }
 
-fn shown(library: &str, case: &Case<'_>) -> Shown {
+fn shown(library: &str, case: &RuleCase<'_>) -> ShownMaker {
     let Some((callers, stacks)) = case.callers.filter(|_| named(library).any(is_recognised)) else {
-        return Shown::Nothing;
+        return ShownMaker::Nothing;
     };
     let known = |sampled: &StackSamples| Some((stacks.get(sampled.stack)?, sampled.samples));
     let samples: Vec<(&Stack, u64)> = callers.stacks.iter().filter_map(known).collect();
@@ -61,15 +61,15 @@ fn shown(library: &str, case: &Case<'_>) -> Shown {
     if let Some(found) = found {
         let count = by(&|stack| library_in(&stack.frames).is_some_and(&is_library));
         return if count == callers.samples {
-            Shown::Always(found)
+            ShownMaker::Always(found)
         } else {
-            Shown::Partly(found, count, callers.samples)
+            ShownMaker::Partly(found, count, callers.samples)
         };
     }
     if by(&|stack| library_in(&stack.frames).is_some() || is_telling(stack)) == callers.samples {
-        return Shown::Never;
+        return ShownMaker::Never;
     }
-    Shown::Unclear(remedy(samples.iter().map(|(stack, _)| *stack)))
+    ShownMaker::Unclear(remedy(samples.iter().map(|(stack, _)| *stack)))
 }
 
 /// Whether the stack shows every function, also those that were inlined into others: it is

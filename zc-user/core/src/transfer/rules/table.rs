@@ -1,7 +1,7 @@
 //! The data: which library uses which interface when ([`RULES`]), and what an errno means
 //! ([`MEANINGS`]).
 
-use super::{Asked, Meaning, Program, Proof, Rule};
+use super::{Asked, Meaning, Proof, Rule, RuleProgram};
 use crate::{
     trace::{
         FileKind::{self, Block, Char, Memfd, Pipe, Regular, Tcp, UnixStream},
@@ -20,7 +20,7 @@ const ANY: &[FileKind] = &[];
 const RUST_SOURCE: &str = "rust-lang/rust library/std/src/sys/io/kernel_copy/linux.rs, 1.95.0";
 /// Since 1.70 it avoids `sendfile` and `splice` where the file could still change; its other
 /// choices and sizes are older.
-const RUST: Program = Program::Built(Language::Rust, [1, 70]);
+const RUST: RuleProgram = RuleProgram::Built(Language::Rust, [1, 70]);
 /// What it asks for: its buffer, then the pieces for `copy_file_range`, and those for `sendfile`
 /// and `splice`.
 const RUST_BUFFER: Asked = Asked::Exactly(8 << 10);
@@ -30,20 +30,20 @@ const RUST_SENDFILE: Asked = Asked::Exactly(0x7fff_f000);
 const TOKIO_SOURCE: &str =
     "tokio-rs/tokio tokio/src/io/util/{copy.rs, copy_buf.rs, copy_bidirectional.rs}, 1.48.0";
 
-const GO: Program = Program::Built(Language::Go, [1, 21]);
+const GO: RuleProgram = RuleProgram::Built(Language::Go, [1, 21]);
 const GO_FILE_SOURCE: &str = "golang/go src/os/zero_copy_linux.go, go1.26";
 const GO_SPLICE_SOURCE: &str = "golang/go src/net/splice_linux.go, go1.26";
 const GO_COPY_SOURCE: &str = "golang/go src/io/io.go, go1.26";
 
-const PYTHON: Program = Program::Interpreter("python3");
+const PYTHON: RuleProgram = RuleProgram::Interpreter("python3");
 const PYTHON_SOURCE: &str = "python/cpython Lib/shutil.py, 3.11";
 
-const CP: Program = Program::Named("cp");
+const CP: RuleProgram = RuleProgram::Named("cp");
 const CP_SOURCE: &str = "coreutils/coreutils src/copy.c, 9.1";
 
 /// A rule for any ends.
 const fn rule(
-    program: Program,
+    program: RuleProgram,
     api: Api,
     asked: Asked,
     text: &'static str,

@@ -304,7 +304,7 @@ fn a_rust_program_named_cp_is_not_that_of_coreutils() {
 
 #[test]
 fn rules_need_a_recent_enough_compiler() {
-    let program = Program::Built(Language::Rust, [1, 70]);
+    let program = RuleProgram::Built(Language::Rust, [1, 70]);
     let built = |version: &str| Process {
         toolchain: Some(Toolchain {
             language: Language::Rust,
@@ -329,7 +329,7 @@ fn rules_need_a_recent_enough_compiler() {
 #[test]
 fn only_attempts_together_with_sizes_tell_a_library_from_other_code() {
     for rule in RULES.iter().filter(|rule| {
-        rule.proof != Proof::OnlyIfShown && !matches!(rule.program, Program::Named(_))
+        rule.proof != Proof::OnlyIfShown && !matches!(rule.program, RuleProgram::Named(_))
     }) {
         let told_apart =
             rule.after.contains(&"copy_file_range") && matches!(rule.asked, Asked::Exactly(_));

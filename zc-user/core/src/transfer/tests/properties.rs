@@ -18,7 +18,7 @@ const PLACE: u64 = 6000;
 
 /// One thing that a thread does.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum RandomStep {
     Read {
         thread: usize,
         from: usize,
@@ -39,18 +39,18 @@ enum Step {
     },
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<RandomStep>> {
     let (thread, file) = (0..THREADS, 0..FILES);
     let size = prop_oneof![Just(0_u64), Just(4096), Just(8192), 1_u64..9000];
     let start = (0..PLACES, prop_oneof![Just(0), 0_u64..500])
         .prop_map(|(place, skip)| place * PLACE + skip);
     let one = (thread, file.clone(), start, size.clone());
     let step = prop_oneof![
-        5 => one.clone().prop_map(|(thread, from, start, bytes)| Step::Read { thread, from, start, bytes }),
+        5 => one.clone().prop_map(|(thread, from, start, bytes)| RandomStep::Read { thread, from, start, bytes }),
         5 => (one, prop::bool::weighted(0.1)).prop_map(|((thread, to, start, bytes), is_changed)| {
-            Step::Write { thread, to, start, bytes, is_changed }
+            RandomStep::Write { thread, to, start, bytes, is_changed }
         }),
-        1 => (file.clone(), file, size).prop_map(|(from, to, bytes)| Step::Copy { from, to, bytes }),
+        1 => (file.clone(), file, size).prop_map(|(from, to, bytes)| RandomStep::Copy { from, to, bytes }),
     ];
     vec(step, 0..80)
 }
@@ -59,7 +59,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 type Moved = BTreeMap<(usize, usize), u64>;
 
 /// A program that does this, and what really went from file to file by calls and buffers.
-fn run(steps: &[Step]) -> (Scene, Moved) {
+fn run(steps: &[RandomStep]) -> (Scene, Moved) {
     let mut scene = Scene::new();
     let files: Vec<FileId> = (0..FILES)
         .map(|index| {
@@ -82,7 +82,7 @@ fn run(steps: &[Step]) -> (Scene, Moved) {
     };
     for &step in steps {
         match step {
-            Step::Read {
+            RandomStep::Read {
                 thread,
                 from,
                 start,
@@ -91,7 +91,7 @@ fn run(steps: &[Step]) -> (Scene, Moved) {
                 threads[thread].read_to(start, files[from], bytes);
                 memory[range(start, bytes)].fill(Some(from));
             }
-            Step::Write {
+            RandomStep::Write {
                 thread,
                 to,
                 start,
@@ -103,7 +103,7 @@ fn run(steps: &[Step]) -> (Scene, Moved) {
                     *moved.entry((*from, to)).or_default() += u64::from(!is_changed);
                 }
             }
-            Step::Copy { from, to, bytes } => {
+            RandomStep::Copy { from, to, bytes } => {
                 copies.push(copy("splice", files[from], files[to], 1, bytes));
                 *moved.entry((from, to)).or_default() += bytes;
             }

@@ -89,21 +89,20 @@ fn transfer(
     found.remove(0).transfer
 }
 
-/// Asserts that the program gets these reasons after the same beginning, and that an unknown
-/// program that does the same does not.
+/// Asserts that the program gets reasons that begin like this and contain those words, and that an
+/// unknown program that does the same does not.
 fn assert_reasons(
     program: (&str, Option<Language>),
     beginning: &str,
     cases: Vec<([FileKind; 2], Calls, &str)>,
 ) {
     for (kinds, calls, expected) in cases {
-        let expected = format!("{beginning}{expected}");
         let reason = transfer(program, kinds, &calls).reason;
         let reason = reason.unwrap_or_else(|| panic!("no reason, expected: {expected}"));
-        assert!(reason.text.starts_with(&expected), "{reason:?}");
-        assert!(!reason.source.is_empty());
+        let fits = reason.text.starts_with(beginning) && reason.text.contains(expected);
+        assert!(fits && !reason.source.is_empty(), "{reason:?}");
         let unknown = transfer(("unknown", None), kinds, &calls).reason;
-        assert!(unknown.is_none_or(|reason| !reason.text.contains(&expected)));
+        assert!(unknown.is_none_or(|reason| !reason.text.contains(beginning)));
     }
 }
 
@@ -115,65 +114,25 @@ fn rusts_copy_if_other_code_could_do_the_same() {
     let splice = || copies("splice", 0x7fff_f000);
     let no_sendfile = || buffer().after("sendfile", libc::EINVAL);
     let no_splice = || buffer().after("splice", libc::EINVAL);
-    let to_socket = "does not use sendfile or splice from a file to a socket";
     let cases = vec![
-        ([Regular, UnixStream], buffer(), to_socket),
-        ([Regular, Tcp], buffer(), to_socket),
-        ([Block, Tcp], buffer(), to_socket),
-        ([Memfd, UnixStream], buffer(), to_socket),
-        (
-            [Regular, Pipe],
-            buffer(),
-            "does not use splice from a file to a pipe",
-        ),
-        (
-            [Tcp, Regular],
-            buffer(),
-            "uses splice from a socket only if the destination is a pipe",
-        ),
-        (
-            [Char, Regular],
-            buffer(),
-            "uses its 8 KiB buffer to read from a character",
-        ),
-        (
-            [Block, Regular],
-            no_sendfile(),
-            "falls back to its 8 KiB buffer when sendfile fails;",
-        ),
-        (
-            [Pipe, Regular],
-            no_splice(),
-            "falls back to its 8 KiB buffer when splice fails",
-        ),
-        (
-            [Regular, Char],
-            sendfile(),
-            "uses sendfile from a file to a device",
-        ),
-        (
-            [Block, Regular],
-            sendfile(),
-            "uses sendfile from a block device to",
-        ),
-        ([Pipe, Regular], splice(), "uses splice from a pipe"),
-        (
-            [Tcp, Pipe],
-            splice(),
-            "uses splice from a socket into a pipe",
-        ),
+        ([Regular, UnixStream], buffer(), "file to a socket"),
+        ([Regular, Tcp], buffer(), "file to a socket"),
+        ([Block, Tcp], buffer(), "file to a socket"),
+        ([Memfd, UnixStream], buffer(), "file to a socket"),
+        ([Regular, Pipe], buffer(), "does not use splice"),
+        ([Tcp, Regular], buffer(), "destination is a pipe"),
+        ([Char, Regular], buffer(), "from a character device"),
+        ([Block, Regular], no_sendfile(), "when sendfile fails;"),
+        ([Pipe, Regular], no_splice(), "when splice fails"),
+        ([Regular, Char], sendfile(), "from a file to a device"),
+        ([Block, Regular], sendfile(), "from a block device"),
+        ([Pipe, Regular], splice(), "splice from a pipe"),
+        ([Tcp, Pipe], splice(), "from a socket into a pipe"),
     ];
     assert_reasons(RUST, "if this is std::io::copy, it ", cases);
-    let cases = vec![(
-        [Regular; 2],
-        range(),
-        "uses copy_file_range between regular files",
-    )];
-    assert_reasons(
-        RUST,
-        "if this is std::io::copy or std::fs::copy, it ",
-        cases,
-    );
+    let cases = vec![([Regular; 2], range(), "between regular files")];
+    let beginning = "if this is std::io::copy or std::fs::copy, it uses copy_file_range ";
+    assert_reasons(RUST, beginning, cases);
     // It does that only if something else failed.
     for to in [Regular, Tcp] {
         assert_eq!(transfer(RUST, [Regular, to], &sendfile()).reason, None);
@@ -187,16 +146,8 @@ fn rusts_copy_where_nothing_else_tries_the_same() {
         .after("sendfile", libc::EINVAL);
     let sendfile = copies("sendfile", 0x7fff_f000).after("copy_file_range", libc::EXDEV);
     let cases = vec![
-        (
-            [Regular; 2],
-            loops,
-            "its 8 KiB buffer when copy_file_range and sendfile fail",
-        ),
-        (
-            [Regular; 2],
-            sendfile,
-            "sendfile when copy_file_range fails; copy_file_range does not work between these",
-        ),
+        ([Regular; 2], loops, "copy_file_range and sendfile fail"),
+        ([Regular; 2], sendfile, "fails; copy_file_range does not"),
     ];
     assert_reasons(RUST, "std::io::copy falls back to ", cases);
 }
@@ -220,61 +171,40 @@ fn rust_file_without_length() {
 fn gos_copy() {
     let range = copies("copy_file_range", 0x7fff_f000);
     let sendfile = copies("sendfile", 0x7fff_ffff);
-    let splice = copies("splice", MIB);
-    let through_pipe = "uses splice, through a pipe of its own, from a TCP";
     let cases = vec![
-        ([Regular; 2], range, "uses copy_file_range from one os.File"),
-        (
-            [Regular, Tcp],
-            sendfile,
-            "uses sendfile from an os.File to a TCP",
-        ),
-        ([Tcp, Regular], splice, through_pipe),
-        (
-            [Regular, Pipe],
-            reads_and_writes(32768),
-            "uses its 32 KiB buffer when neither",
-        ),
+        ([Regular; 2], range, "from one os.File"),
+        ([Regular, Tcp], sendfile, "from an os.File to a TCP"),
+        ([Tcp, Regular], copies("splice", MIB), "a pipe of its own"),
+        ([Regular, Pipe], reads_and_writes(32768), "32 KiB buffer"),
     ];
-    assert_reasons(GO, "if this is io.Copy, it ", cases);
+    assert_reasons(GO, "if this is io.Copy, it uses ", cases);
 }
 
 #[test]
 fn pythons_copy() {
-    let asks = "if this is shutil.copyfile, it asks sendfile for the whole file";
+    let cases = vec![([Regular; 2], copies("sendfile", 1 << 30), "the whole file")];
     assert_reasons(
         PYTHON,
-        asks,
-        vec![([Regular; 2], copies("sendfile", 1 << 30), "")],
+        "if this is shutil.copyfile, it asks sendfile ",
+        cases,
     );
 }
 
 #[test]
 fn cp_of_coreutils() {
+    let buffer = || reads_and_writes(131_072);
     let refused = |calls: Calls| calls.after("ioctl(FICLONE)", libc::EOPNOTSUPP);
     let range = refused(copies("copy_file_range", 0x7fff_ffff_c000_0000 / 2));
-    let falls_back = reads_and_writes(131_072)
+    let falls_back = buffer()
         .after("ioctl(FICLONE)", libc::EXDEV)
         .after("copy_file_range", libc::EXDEV);
-    let with_holes = "reads and writes if the source has holes, or with --sparse=always; the filesystem cannot share blocks";
+    let with_holes = "if the source has holes, or with --sparse=always; the filesystem cannot";
     let cases = [
-        (
-            copies("ioctl(FICLONE)", 0),
-            "shares blocks if the filesystem can",
-        ),
-        (
-            range,
-            "uses copy_file_range if the files cannot share blocks; the filesystem cannot share blocks",
-        ),
-        (
-            falls_back,
-            "falls back to reads and writes of at least 128 KiB; copy_file_range does not work between",
-        ),
-        (
-            reads_and_writes(131_072),
-            "reads and writes with --reflink=never, and",
-        ),
-        (refused(reads_and_writes(131_072)), with_holes),
+        (copies("ioctl(FICLONE)", 0), "shares blocks"),
+        (range, "if the files cannot share blocks; the filesystem"),
+        (falls_back, "128 KiB; copy_file_range does not work between"),
+        (buffer(), "reads and writes with --reflink=never"),
+        (refused(buffer()), with_holes),
         (refused(reads_and_writes(65_536)), with_holes),
     ];
     let between_files = |(calls, text)| ([Regular; 2], calls, text);

@@ -50,7 +50,7 @@ impl EndedProcesses {
     ) {
         self.found
             .add(transfer::analyse_process(&process, begun, files), files);
-        let key = ProgramKey::of_process(&process);
+        let key = ProgramKey::from_process(&process);
         let sums = self
             .by_program
             .entry(key)
@@ -99,7 +99,7 @@ struct ProgramKey {
 }
 
 impl ProgramKey {
-    fn of_process(process: &Process) -> Self {
+    fn from_process(process: &Process) -> Self {
         let mut threads = process.threads.iter();
         Self {
             comm: process.comm.clone(),

@@ -30,7 +30,7 @@ impl FileUses {
     /// Adds a row.
     pub fn add(&mut self, row: &Row) {
         self.used.extend(row.files());
-        let Some((file, side)) = plain(row) else {
+        let Some((file, side)) = file_and_side(row) else {
             return self.entangled.extend(row.files());
         };
         let sums = self.moved.entry(file).or_insert([Some(0); 2]);
@@ -42,7 +42,7 @@ impl FileUses {
     /// Adds what a row says about ends, and nothing else: of a process whose files are kept anyway.
     pub fn add_end(&mut self, row: &Row) {
         self.ended.extend(
-            plain(row)
+            file_and_side(row)
                 .filter(|(_, side)| *side == READ && row.zero_calls > 0)
                 .map(|(file, _)| file),
         );
@@ -94,7 +94,7 @@ impl FileUses {
 
 /// The file of calls that only read it, or only write it from memory of unknown content, and the
 /// side.
-fn plain(row: &Row) -> Option<(FileId, usize)> {
+fn file_and_side(row: &Row) -> Option<(FileId, usize)> {
     match (row.call.spec().fds, row.ends) {
         (
             Fds::Reads(_),

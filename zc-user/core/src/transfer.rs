@@ -131,8 +131,8 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
     for step in trace.ended.steps().cloned() {
         steps.extend(pipes::whole_or_hops(step, &conduits));
     }
-    let found = chains::chains(&steps, &conduits);
-    let transfers = list(trace, steps, &process_of_step, &found);
+    let found = chains::find_chains(&steps, &conduits);
+    let transfers = list_transfers(trace, steps, &process_of_step, &found);
     Analysis {
         processes,
         transfers,
@@ -141,7 +141,7 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
 
 /// The list of all transfers. `process_of_step` has the process of each step; steps beyond are of
 /// processes that have ended and are only summed, and so are chains with one of these.
-fn list(
+fn list_transfers(
     trace: &Trace,
     steps: Vec<Step>,
     process_of_step: &[Option<usize>],
@@ -151,7 +151,7 @@ fn list(
     let (mut whole, mut places) = (Vec::new(), Vec::new());
     for chain in chains {
         let chained: Vec<&Step> = chain.steps.iter().map(|&step| &steps[step]).collect();
-        let Some(transfer) = describe::chain(&chained, chain.bytes) else {
+        let Some(transfer) = describe::transfer_of_chain(&chained, chain.bytes) else {
             continue;
         };
         let place = if chain.steps.iter().all(|step| *step < process_of_step.len()) {
@@ -233,9 +233,9 @@ pub(crate) fn analyse_process(process: &Process, begun: &Trace, files: &[File]) 
         .flat_map(|thread| thread.rows.iter().chain(&thread.ring_rows));
     let has_unseen = rows.any(|row| is_unseen_submission(row, begun));
     InProcess {
-        steps: describe::steps(&flows, &facts, &ends),
-        sources: rest::sources(&facts, &flows, &ends),
-        destinations: rest::destinations(&facts, &flows, &ends),
+        steps: describe::steps_by_size(&flows, &facts, &ends),
+        sources: rest::source_totals(&facts, &flows, &ends),
+        destinations: rest::destination_totals(&facts, &flows, &ends),
         lacks_files: has_unseen || facts.lacks_files(),
         conduits: facts.moved,
     }

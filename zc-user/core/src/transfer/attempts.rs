@@ -40,9 +40,9 @@ pub(super) fn add_attempts<'a>(flows: &mut Vec<Flow<'a>>, facts: &ProcessFacts<'
     };
     let from = |flow: &Flow<'a>| flow.from;
     let to = |flow: &Flow<'a>| flow.to;
-    let mut of_source = failed(&facts.reads);
+    let mut of_source = failed_rows(&facts.reads);
     of_source.extend(of_pipes(from));
-    let mut of_destination = failed(&facts.writes);
+    let mut of_destination = failed_rows(&facts.writes);
     of_destination.extend(of_pipes(to));
     give_to_first(flows, &of_source, from);
     give_to_first(flows, &of_destination, to);
@@ -52,7 +52,7 @@ pub(super) fn add_attempts<'a>(flows: &mut Vec<Flow<'a>>, facts: &ProcessFacts<'
 }
 
 /// The rows of which every call failed, with their files.
-fn failed<'a>(rows: &RowsByFile<'a>) -> Vec<(FileId, &'a Row)> {
+fn failed_rows<'a>(rows: &RowsByFile<'a>) -> Vec<(FileId, &'a Row)> {
     rows.iter()
         .filter_map(|(&file, rows)| Some((file?, rows)))
         .flat_map(|(file, rows)| rows.iter().map(move |row| (file, *row)))

@@ -71,8 +71,8 @@ impl<'a> Conduits<'a> {
             .any(|(loss, &count)| count > 0 && loss.touches_transfers());
         Self {
             moved,
-            unix: unique(unix),
-            tcp: unique(tcp),
+            unix: values_by_unique_key(unix),
+            tcp: values_by_unique_key(tcp),
             is_complete: has_all && !lost && trace.calls_without_files == 0 && counts_all(trace),
             trace,
         }
@@ -148,7 +148,7 @@ fn counts_all(trace: &Trace) -> bool {
 }
 
 /// The values by their keys. `None` if a key has several.
-fn unique<K: std::hash::Hash + Eq>(
+fn values_by_unique_key<K: std::hash::Hash + Eq>(
     pairs: impl Iterator<Item = (K, FileId)>,
 ) -> HashMap<K, Option<FileId>> {
     let mut found = HashMap::new();
@@ -233,7 +233,7 @@ pub(super) struct StepChain {
 }
 
 /// All chains, each as long as possible.
-pub(super) fn chains(steps: &[Step], conduits: &Conduits<'_>) -> Vec<StepChain> {
+pub(super) fn find_chains(steps: &[Step], conduits: &Conduits<'_>) -> Vec<StepChain> {
     let mut out_of: HashMap<FileId, Vec<usize>> = HashMap::new();
     for (index, step) in steps.iter().enumerate() {
         out_of.entry(step.from).or_default().push(index);

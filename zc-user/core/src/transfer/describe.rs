@@ -22,7 +22,7 @@ use crate::{
 const MOST_PROCESSES: usize = 8;
 
 /// The flows of one process as its steps: those with the most bytes first, then in order of time.
-pub(super) fn steps(
+pub(super) fn steps_by_size(
     flows: &[Flow<'_>],
     facts: &ProcessFacts<'_>,
     ends: &EndTable<'_>,
@@ -31,12 +31,12 @@ pub(super) fn steps(
     flows.sort_by_key(|flow| (Reverse(flow.bytes), flow.order()));
     flows
         .into_iter()
-        .map(|flow| step(flow, facts, ends))
+        .map(|flow| describe_flow(flow, facts, ends))
         .collect()
 }
 
-fn step(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>) -> Step {
-    let work = FlowWork::of_flow(flow);
+fn describe_flow(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>) -> Step {
+    let work = FlowWork::from_flow(flow);
     let (from, to) = (ends.end(flow.from), ends.end(flow.to));
     let callers = ends.stacks.and_then(|stacks| {
         let rows = flow.rows().chain(flow.attempts.iter().copied());
@@ -110,7 +110,7 @@ fn steps_of_hops(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>)
         attempts: std::mem::take(&mut attempts),
         ..hop.clone()
     });
-    alone.map(|hop| step(&hop, facts, ends)).collect()
+    alone.map(|hop| describe_flow(&hop, facts, ends)).collect()
 }
 
 impl Step {
@@ -140,7 +140,7 @@ fn takes_all(flow: &Flow<'_>, facts: &ProcessFacts<'_>) -> bool {
 }
 
 /// A chain of these steps as a transfer.
-pub(super) fn chain(steps: &[&Step], bytes: u64) -> Option<Transfer> {
+pub(super) fn transfer_of_chain(steps: &[&Step], bytes: u64) -> Option<Transfer> {
     let (first, last) = (steps.first()?, steps.last()?);
     // The figures of a step that also moved other bytes cannot be divided.
     let whole = |figure: fn(&Transfer) -> Option<u64>| {
@@ -247,7 +247,7 @@ pub(crate) fn verdict_of_many(sum: &Transfer) -> String {
         .as_ref()
         .map(|reason| format!(": {}", reason.text))
         .unwrap_or_default();
-    let calls = sum.calls.map(|count| format!(", {}", calls(count)));
+    let calls = sum.calls.map(|count| format!(", {}", calls_as_text(count)));
     format!(
         "{transfers}: {}{}{}{reason}",
         sum.api.in_words(),
@@ -265,25 +265,35 @@ fn clause(api: Api, bytes: Option<u64>, work: &FlowWork) -> String {
     let count = work.retries.values().sum();
     format!(
         "{clause}, {} retried ({})",
-        calls(count),
-        names(&work.retries)
+        calls_as_text(count),
+        errno_names(&work.retries)
     )
 }
 
 fn amount_of_work(api: Api, bytes: Option<u64>, work: &FlowWork) -> String {
     let failed = || {
         let count = work.errors.values().sum();
-        format!("{} failed ({})", calls(count), names(&work.errors))
+        format!(
+            "{} failed ({})",
+            calls_as_text(count),
+            errno_names(&work.errors)
+        )
     };
     let done = match bytes {
         None if api == Api::Reflink => format!(
             "{} that shared blocks instead of copying",
-            calls(work.moving_calls)
+            calls_as_text(work.moving_calls)
         ),
-        None => format!("{}, number of bytes unknown", calls(work.moving_calls)),
+        None => format!(
+            "{}, number of bytes unknown",
+            calls_as_text(work.moving_calls)
+        ),
         Some(0) if work.moving_calls + work.zero_calls == 0 => return failed(),
-        Some(0) => format!("{} that found nothing to copy", calls(work.zero_calls)),
-        Some(bytes) => moved(bytes, work),
+        Some(0) => format!(
+            "{} that found nothing to copy",
+            calls_as_text(work.zero_calls)
+        ),
+        Some(bytes) => count_and_size(bytes, work),
     };
     if work.errors.is_empty() {
         done
@@ -294,7 +304,7 @@ fn amount_of_work(api: Api, bytes: Option<u64>, work: &FlowWork) -> String {
 
 /// `733 calls of 4 KiB`, even if the last one was a little shorter; `3 calls of up to 2.0 GiB`, if
 /// the last one was much shorter; otherwise `294 calls of 10.0 KiB on average`.
-fn moved(bytes: u64, work: &FlowWork) -> String {
+fn count_and_size(bytes: u64, work: &FlowWork) -> String {
     let count = work.moving_calls;
     let Some(mean) = bytes.checked_div(count) else {
         return short_bytes(bytes);
@@ -304,11 +314,17 @@ fn moved(bytes: u64, work: &FlowWork) -> String {
     });
     match in_pieces {
         Some(asked) if asked * count - bytes > bytes / NOTABLE_PART => {
-            format!("{} of up to {}", calls(count), short_bytes(asked))
+            format!("{} of up to {}", calls_as_text(count), short_bytes(asked))
         }
-        Some(asked) => format!("{} of {}", calls(count), short_bytes(asked)),
-        None if bytes.is_multiple_of(count) => format!("{} of {}", calls(count), short_bytes(mean)),
-        None => format!("{} of {} on average", calls(count), average(bytes, count)),
+        Some(asked) => format!("{} of {}", calls_as_text(count), short_bytes(asked)),
+        None if bytes.is_multiple_of(count) => {
+            format!("{} of {}", calls_as_text(count), short_bytes(mean))
+        }
+        None => format!(
+            "{} of {} on average",
+            calls_as_text(count),
+            mean_as_text(bytes, count)
+        ),
     }
 }
 
@@ -317,7 +333,7 @@ fn moved(bytes: u64, work: &FlowWork) -> String {
     clippy::cast_precision_loss,
     reason = "exact where it is below a kibibyte, and shown with one decimal"
 )]
-fn average(bytes: u64, count: u64) -> String {
+fn mean_as_text(bytes: u64, count: u64) -> String {
     let mean = bytes / count;
     if mean < 1024 {
         format!("{:.1} B", bytes as f64 / count as f64)
@@ -342,11 +358,11 @@ pub(crate) fn after_attempts(attempts: &[Attempt]) -> String {
     )
 }
 
-fn calls(count: u64) -> String {
+fn calls_as_text(count: u64) -> String {
     format!("{count} {}", if count == 1 { "call" } else { "calls" })
 }
 
-fn names(errnos: &BTreeMap<String, u64>) -> String {
+fn errno_names(errnos: &BTreeMap<String, u64>) -> String {
     errnos
         .keys()
         .map(String::as_str)

@@ -170,7 +170,7 @@ impl<'a> ProcessFacts<'a> {
         for (&(_, to), rows) in &self.copies {
             all.entry(Some(to)).or_default().extend(with_bytes(rows));
         }
-        all.retain(|_, rows| rows.iter().any(|row| moved(row)));
+        all.retain(|_, rows| rows.iter().any(|row| may_have_moved(row)));
         all
     }
 
@@ -180,7 +180,7 @@ impl<'a> ProcessFacts<'a> {
         for (&(from, _), rows) in &self.copies {
             all.entry(Some(from)).or_default().extend(with_bytes(rows));
         }
-        all.retain(|_, rows| rows.iter().any(|row| moved(row)));
+        all.retain(|_, rows| rows.iter().any(|row| may_have_moved(row)));
         all
     }
 }
@@ -196,7 +196,7 @@ fn is_tee(call: &Call) -> bool {
 }
 
 /// Whether the calls of a row moved bytes, or may have.
-fn moved(row: &Row) -> bool {
+fn may_have_moved(row: &Row) -> bool {
     row.calls > row.errors && row.bytes != Some(0)
 }
 

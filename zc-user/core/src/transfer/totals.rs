@@ -25,7 +25,7 @@ struct Unexplained {
 
 /// The flows that only the sums show. `flows` are those of the rules before.
 pub(super) fn flows_by_totals<'a>(facts: &ProcessFacts<'a>, flows: &[Flow<'a>]) -> Vec<Flow<'a>> {
-    let Some([read, written]) = rests(facts, flows) else {
+    let Some([read, written]) = unexplained_on_both_sides(facts, flows) else {
         return Vec::new();
     };
     // The files of either side by what is left of them.
@@ -42,7 +42,7 @@ pub(super) fn flows_by_totals<'a>(facts: &ProcessFacts<'a>, flows: &[Flow<'a>]) 
             && !facts.cut_off.contains(&Some(*to))
             && !has_another(facts, source.bytes, [*from, *to])
         {
-            found.push(flow(*from, *to, *source, *destination, facts));
+            found.push(flow_of_sums(*from, *to, *source, *destination, facts));
         }
     }
     found
@@ -56,7 +56,7 @@ fn has_another(facts: &ProcessFacts<'_>, bytes: u64, ends: [FileId; 2]) -> bool 
     facts.all_reads().iter().any(is_another) || facts.all_writes().iter().any(is_another)
 }
 
-fn flow<'a>(
+fn flow_of_sums<'a>(
     from: FileId,
     to: FileId,
     source: Unexplained,
@@ -111,11 +111,11 @@ fn is_left(row: &Row, to: FileId, facts: &ProcessFacts<'_>) -> bool {
 
 /// What is left of the bytes read from each file, and of those written to each. `None`: for some
 /// file that is not known.
-fn rests(
+fn unexplained_on_both_sides(
     facts: &ProcessFacts<'_>,
     flows: &[Flow<'_>],
 ) -> Option<[BTreeMap<FileId, Unexplained>; 2]> {
-    let mut sides = [&facts.reads, &facts.writes].map(|rows| totals(rows, facts));
+    let mut sides = [&facts.reads, &facts.writes].map(|rows| bytes_by_file(rows, facts));
     let [read, written] = &mut sides;
     let (Some(read), Some(written)) = (read, written) else {
         return None;
@@ -137,7 +137,7 @@ fn rests(
         let from = (flow.evidence != Evidence::Mapping).then_some(flow.from);
         take(from, flow.to, flow.bytes?);
     }
-    for (from, to, bytes, _) in super::rest::changed(facts) {
+    for (from, to, bytes, _) in super::rest::changed_by_files(facts) {
         take(Some(from), to, bytes);
     }
     let [read, written] = sides;
@@ -145,7 +145,7 @@ fn rests(
 }
 
 /// The bytes of each file. `None`: unknown for one of them.
-fn totals(
+fn bytes_by_file(
     rows: &super::facts::RowsByFile<'_>,
     facts: &ProcessFacts<'_>,
 ) -> Option<BTreeMap<FileId, Unexplained>> {

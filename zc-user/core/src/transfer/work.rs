@@ -43,20 +43,24 @@ pub(super) struct FlowWork {
 
 impl FlowWork {
     /// The figures of a flow with its attempts.
-    pub(super) fn of_flow(flow: &Flow<'_>) -> Self {
+    pub(super) fn from_flow(flow: &Flow<'_>) -> Self {
         let mut work = flow
             .steps()
             .iter()
-            .map(Self::of_step)
-            .reduce(Self::then)
+            .map(Self::from_step)
+            .reduce(Self::followed_by)
             .unwrap_or_default();
-        work.attempts = flow.attempts.iter().flat_map(|row| attempts(row)).collect();
+        work.attempts = flow
+            .attempts
+            .iter()
+            .flat_map(|row| attempts_in_row(row))
+            .collect();
         let tried: u64 = flow.attempts.iter().map(|row| row.calls).sum();
         work.crossings = work.crossings.map(|crossings| crossings + tried);
         work
     }
 
-    fn of_step(step: &Flow<'_>) -> Self {
+    fn from_step(step: &Flow<'_>) -> Self {
         let written = sum_bytes(&step.writing);
         let mut work = Self {
             calls: Some(0),
@@ -129,7 +133,7 @@ impl FlowWork {
 
     /// The figures of two steps, one after the other. The calls that moved bytes at the destination
     /// are those of the last one.
-    fn then(self, next: Self) -> Self {
+    fn followed_by(self, next: Self) -> Self {
         Self {
             calls: sum_known(self.calls, next.calls),
             by_syscall: sum_counts(self.by_syscall, next.by_syscall),
@@ -205,7 +209,7 @@ fn user_memory_bytes(step: &Flow<'_>) -> Option<u64> {
 
 /// The attempts in a row of calls that moved nothing: one for each errno, and one for calls that
 /// returned 0.
-fn attempts(row: &Row) -> impl Iterator<Item = Attempt> {
+fn attempts_in_row(row: &Row) -> impl Iterator<Item = Attempt> {
     let attempt = |errno: String, calls| Attempt {
         syscall: row.call.name.clone().into_owned(),
         errno,

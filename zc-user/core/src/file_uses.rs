@@ -228,6 +228,26 @@ mod tests {
     }
 
     #[test]
+    fn a_pipe_is_kept_if_ended_processes_would_seem_to_be_all_that_used_it() {
+        let mut scene = Scene::new();
+        let pipe = scene.pipe();
+        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+        let rows = vec![
+            copy("splice", from, pipe, 1, 100),
+            copy("splice", pipe, to, 1, 100),
+        ];
+        let copier = scene.process("copier", rows).clone();
+        let mut ended = EndedProcesses::default();
+        ended.add(copier, &scene.trace, &scene.trace.files, false);
+        let mut uses = FileUses::default();
+        for row in [write("write", pipe, 1, 8), read("read", pipe, 1, 8).zero(1)] {
+            uses.add(&row);
+        }
+        assert!(!uses.is_used_up(pipe, &ended));
+        assert!(uses.is_used_up(pipe, &EndedProcesses::default()));
+    }
+
+    #[test]
     fn the_other_end_of_a_connection_is_used_with_it() {
         let mut scene = Scene::new();
         let [one, other] = scene.socketpair();

@@ -44,18 +44,12 @@ pub mod programs {
         (
             "sched_process_exit",
             "exit_event",
-            Site::Event {
-                category: "sched",
-                name: "sched_process_exit",
-            },
+            event("sched", "sched_process_exit"),
         ),
         (
             "sched_process_exec",
             "exec_event",
-            Site::Event {
-                category: "sched",
-                name: "sched_process_exec",
-            },
+            event("sched", "sched_process_exec"),
         ),
         (
             "sched_process_fork",
@@ -65,50 +59,32 @@ pub mod programs {
         (
             "sys_exit",
             "sys_exit_event",
-            Site::Event {
-                category: "raw_syscalls",
-                name: "sys_exit",
-            },
+            event("raw_syscalls", "sys_exit"),
         ),
         (
             "sys_enter",
             "sys_enter_event",
-            Site::Event {
-                category: "raw_syscalls",
-                name: "sys_enter",
-            },
+            event("raw_syscalls", "sys_enter"),
         ),
         (
             "ring_complete",
             "ring_complete_event",
-            Site::Event {
-                category: "io_uring",
-                name: "io_uring_complete",
-            },
+            event("io_uring", "io_uring_complete"),
         ),
         (
             "ring_create",
             "ring_create_event",
-            Site::Event {
-                category: "io_uring",
-                name: "io_uring_create",
-            },
+            event("io_uring", "io_uring_create"),
         ),
         (
             "ring_overflow",
             "ring_overflow_event",
-            Site::Event {
-                category: "io_uring",
-                name: "io_uring_cqe_overflow",
-            },
+            event("io_uring", "io_uring_cqe_overflow"),
         ),
         (
             "ring_submit",
             "ring_submit_event",
-            Site::Event {
-                category: "io_uring",
-                name: "io_uring_submit_req",
-            },
+            event("io_uring", "io_uring_submit_req"),
         ),
     ];
 
@@ -125,6 +101,11 @@ pub mod programs {
             /// The directory within the category.
             name: &'static str,
         },
+    }
+
+    /// The site of a perf event.
+    const fn event(category: &'static str, name: &'static str) -> Site {
+        Site::Event { category, name }
     }
 
     /// Not attached to anything: a thread runs it with `BPF_PROG_TEST_RUN` to come into scope or to

@@ -409,7 +409,7 @@ fn each_figure_can_have_its_own_tolerance() {
     assert_eq!(unknown.code, Some(2));
     assert_eq!(
         unknown.stderr,
-        "zctrace: --tolerance: unknown system call 'raed'; did you mean 'read'?\n"
+        "zctrace: --tolerance: no figure that is compared with a baseline is called 'raed.calls'; did you mean 'read.calls'?\n"
     );
 }
 

@@ -48,11 +48,9 @@ impl EndedProcesses {
         files: &[File],
         tells_files_apart: bool,
     ) {
-        // Other processes may use its pipes later.
-        let is_used_by_others = |_| true;
-        let found = transfer::analyse_process(&process, begun, files, is_used_by_others);
-        self.found.add(found, files);
-        let key = ProgramKey::of_process(&process);
+        self.found
+            .add(transfer::analyse_process(&process, begun, files), files);
+        let key = ProgramKey::from_process(&process);
         let sums = self
             .by_program
             .entry(key)
@@ -101,7 +99,7 @@ struct ProgramKey {
 }
 
 impl ProgramKey {
-    fn of_process(process: &Process) -> Self {
+    fn from_process(process: &Process) -> Self {
         let mut threads = process.threads.iter();
         Self {
             comm: process.comm.clone(),
@@ -251,7 +249,7 @@ impl EndedSums {
         for one in destinations {
             self.destinations.add(one);
         }
-        let has_room = self.steps.len() < MOST_STEPS && self.conduits.len() < MOST_STEPS;
+        let has_room = self.has_room();
         for (file, more) in conduits {
             if has_room || self.conduits.contains_key(&file) {
                 let sum = self.conduits.entry(file).or_insert(Moved::NOTHING);
@@ -259,21 +257,29 @@ impl EndedSums {
             }
         }
         let is_followed = |step: &Step| {
-            [step.from, step.to]
-                .iter()
-                .any(|file| transfer::is_conduit(*file, files))
+            !step.hops.is_empty()
+                || [step.from, step.to]
+                    .iter()
+                    .any(|file| transfer::is_conduit(*file, files))
         };
         let (followed, others): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(is_followed);
         self.unfollowed += u64::from(!has_room && !followed.is_empty());
         let (kept, summed) = if has_room {
             (followed, others)
         } else {
-            (Vec::new(), [followed, others].concat())
+            let apart = followed.into_iter().flat_map(Step::into_hops);
+            (Vec::new(), apart.chain(others).collect())
         };
         self.steps.extend(kept);
         for step in summed {
             self.transfers.add(step.transfer, &[step.program]);
         }
+    }
+
+    /// Whether there is room for more pipes and connections. If not, some that are not in
+    /// `conduits` may have been used.
+    pub(crate) fn has_room(&self) -> bool {
+        self.steps.len() < MOST_STEPS && self.conduits.len() < MOST_STEPS
     }
 
     pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {

@@ -66,13 +66,13 @@ mod evaluate;
 mod facts;
 mod function;
 mod known;
+mod names;
 mod parser;
 mod paths;
 mod pattern;
 mod tokens;
 mod transfers;
 mod unmatched;
-mod value;
 
 use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
 
@@ -80,20 +80,21 @@ pub use evaluate::{ExpectError, Finding, NotCounted, Outcome};
 pub use known::{Inferred, Verdict};
 pub use tokens::SyntaxError;
 pub(crate) use tokens::pointer;
-pub(crate) use value::size_bytes;
 
 use crate::{
-    figures::list::{Field, Steadiness},
+    figures::{
+        list::{FigureField, Steadiness},
+        value,
+    },
     options::SampledCalls,
     report::Report,
     syscalls,
 };
-use ast::{Expr, Subject};
-use value::duration_ns;
+use ast::{Expr, FigureSubject};
 
 /// Reads a time as expectations have it, like `10s`. The error says what is wrong with it.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    duration_ns(text).map(Duration::from_nanos)
+    value::duration_ns(text).map(Duration::from_nanos)
 }
 
 /// What must hold of a report.
@@ -144,10 +145,10 @@ impl Expectation {
         let mut calls = BTreeSet::new();
         for figure in self.expr.figures() {
             match &figure.subject {
-                Subject::Call(name) => {
+                FigureSubject::Call(name) => {
                     calls.extend(syscalls::known_names().find(|known| known == name));
                 }
-                Subject::Class(class) => {
+                FigureSubject::Class(class) => {
                     calls.extend(syscalls::calls_of_class(class).unwrap_or_default());
                 }
                 _ => {}
@@ -168,7 +169,7 @@ impl Expectation {
         let figures = self.expr.figures();
         figures
             .iter()
-            .any(|figure| figure.selectors.path.is_some() && figure.field == Field::Calls)
+            .any(|figure| figure.selectors.path.is_some() && figure.field == FigureField::Calls)
     }
 
     /// Which calls must be sampled for their callers. `None`: it is not about callers. The number
@@ -179,7 +180,9 @@ impl Expectation {
         let has_callers = figures
             .iter()
             .any(|figure| figure.selectors.caller.is_some());
-        let has_via = figures.iter().any(|figure| figure.field == Field::Via);
+        let has_via = figures
+            .iter()
+            .any(|figure| figure.field == FigureField::Via);
         if has_callers {
             Some(SampledCalls::All)
         } else {

@@ -14,3 +14,4 @@ pub(crate) mod diff;
 pub(crate) mod list;
 pub(crate) mod reading;
 pub(crate) mod tolerance;
+pub(crate) mod value;

@@ -30,7 +30,7 @@ impl FileUses {
     /// Adds a row.
     pub fn add(&mut self, row: &Row) {
         self.used.extend(row.files());
-        let Some((file, side)) = plain(row) else {
+        let Some((file, side)) = file_and_side(row) else {
             return self.entangled.extend(row.files());
         };
         let sums = self.moved.entry(file).or_insert([Some(0); 2]);
@@ -42,7 +42,7 @@ impl FileUses {
     /// Adds what a row says about ends, and nothing else: of a process whose files are kept anyway.
     pub fn add_end(&mut self, row: &Row) {
         self.ended.extend(
-            plain(row)
+            file_and_side(row)
                 .filter(|(_, side)| *side == READ && row.zero_calls > 0)
                 .map(|(file, _)| file),
         );
@@ -79,16 +79,22 @@ impl FileUses {
     /// Whether everything written into the pipe was read, and no row connects it with another file.
     /// Processes that have `ended` may have moved some of it.
     pub fn is_used_up(&self, pipe: FileId, ended: &EndedProcesses) -> bool {
+        let Some(live) = self.moved.get(&pipe) else {
+            return false;
+        };
         let of_ended = ended.moved(pipe);
-        let [written, read] =
-            [WRITTEN, READ].map(|side| sum_known(self.moved.get(&pipe)?[side], of_ended[side]));
-        written.is_some() && written == read && !self.entangled.contains(&pipe)
+        let [written, read] = [WRITTEN, READ].map(|side| sum_known(live[side], of_ended[side]));
+        // Rules 7 and 8 must not take what ended processes moved for all that went through it.
+        let ended_seem_alone =
+            ![of_ended, *live].contains(&[Some(0); 2]) && of_ended[WRITTEN] == of_ended[READ];
+        let is_balanced = written.is_some() && written == read;
+        is_balanced && !ended_seem_alone && !self.entangled.contains(&pipe)
     }
 }
 
 /// The file of calls that only read it, or only write it from memory of unknown content, and the
 /// side.
-fn plain(row: &Row) -> Option<(FileId, usize)> {
+fn file_and_side(row: &Row) -> Option<(FileId, usize)> {
     match (row.call.spec().fds, row.ends) {
         (
             Fds::Reads(_),
@@ -139,7 +145,7 @@ mod tests {
     };
 
     /// Whether this pipe has ended, and whether it is used up, if live processes have these rows.
-    fn of(scene: &Scene, pipe: FileId, rows: &[Row]) -> [bool; 2] {
+    fn ended_and_used_up(scene: &Scene, pipe: FileId, rows: &[Row]) -> [bool; 2] {
         let mut uses = FileUses::default();
         for row in rows {
             uses.add(row);
@@ -156,14 +162,17 @@ mod tests {
         let (pipe, other) = (scene.pipe(), scene.regular("out"));
         let written = || write("write", pipe, 2, 20);
         let at_end = || read("read", pipe, 3, 20).zero(1);
-        assert_eq!(of(&scene, pipe, &[written(), at_end()]), [true, true]);
         assert_eq!(
-            of(&scene, pipe, &[written(), read("read", pipe, 3, 20)]),
+            ended_and_used_up(&scene, pipe, &[written(), at_end()]),
+            [true, true]
+        );
+        assert_eq!(
+            ended_and_used_up(&scene, pipe, &[written(), read("read", pipe, 3, 20)]),
             [false, true],
             "more may come"
         );
         assert_eq!(
-            of(
+            ended_and_used_up(
                 &scene,
                 pipe,
                 &[written(), read("read", pipe, 3, 10).zero(1)]
@@ -176,9 +185,13 @@ mod tests {
             at_end(),
             written_held("write", pipe, other, 1, 20, 20),
         ];
-        assert_eq!(of(&scene, pipe, &rows), [true, false], "it was written on");
         assert_eq!(
-            of(
+            ended_and_used_up(&scene, pipe, &rows),
+            [true, false],
+            "it was written on"
+        );
+        assert_eq!(
+            ended_and_used_up(
                 &scene,
                 pipe,
                 &[copy("splice", other, pipe, 1, 20), at_end()]
@@ -186,7 +199,7 @@ mod tests {
             [true, false]
         );
         assert_eq!(
-            of(
+            ended_and_used_up(
                 &scene,
                 other,
                 &[
@@ -212,6 +225,26 @@ mod tests {
         }
         assert_eq!(uses.ended_pipes(&scene.trace.files), HashSet::from([pipe]));
         assert!(uses.used().is_empty() && !uses.is_used_up(pipe, &EndedProcesses::default()));
+    }
+
+    #[test]
+    fn a_pipe_is_kept_if_ended_processes_would_seem_to_be_all_that_used_it() {
+        let mut scene = Scene::new();
+        let pipe = scene.pipe();
+        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+        let rows = vec![
+            copy("splice", from, pipe, 1, 100),
+            copy("splice", pipe, to, 1, 100),
+        ];
+        let copier = scene.process("copier", rows).clone();
+        let mut ended = EndedProcesses::default();
+        ended.add(copier, &scene.trace, &scene.trace.files, false);
+        let mut uses = FileUses::default();
+        for row in [write("write", pipe, 1, 8), read("read", pipe, 1, 8).zero(1)] {
+            uses.add(&row);
+        }
+        assert!(!uses.is_used_up(pipe, &ended));
+        assert!(uses.is_used_up(pipe, &EndedProcesses::default()));
     }
 
     #[test]

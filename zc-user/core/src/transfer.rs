@@ -6,7 +6,7 @@
 //!   │
 //!   ├─ flow ───── rules 1 to 5: one call, a buffer, a mapping, or a sequence of calls
 //!   ├─ totals ─── rule 6: the sums of both sides agree
-//!   ├─ pipes ──── rule 7: into a pipe and out of it is one flow
+//!   ├─ pipes ──── rule 7: into a pipe and out of it is one flow, if nothing else went through it
 //!   ├─ attempts ─ what failed before a flow
 //!   ├─ describe ─ Transfer, with verdict ◀─ work (figures), rules (why this interface), hint
 //!   └─ rest ───── rule 9: what was written from the program's own memory, and what was kept
@@ -40,7 +40,7 @@ pub use model::{
 pub(crate) use rules::{is_telling, may_hide_functions, remedy};
 pub(crate) use work::sum_counts;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 use crate::{
     syscalls::{Fds, data_calls},
@@ -48,7 +48,7 @@ use crate::{
 };
 use chains::Conduits;
 pub(crate) use chains::Moved;
-use facts::Facts;
+use facts::ProcessFacts;
 
 /// A transfer within a process, and what rule 8 needs to know of it.
 #[derive(Debug, Clone)]
@@ -63,6 +63,8 @@ pub(crate) struct Step {
     takes_all: bool,
     /// What was done, without attempts and reason.
     clause: String,
+    /// The steps into pipes and out of them, if it is one over these.
+    pub(crate) hops: Vec<Self>,
     pub(crate) transfer: Transfer,
 }
 
@@ -103,63 +105,64 @@ pub(crate) struct Found {
 
 /// Analyses a trace.
 pub(crate) fn analyse(trace: &Trace) -> Analysis {
-    let users = PipeUsers::new(trace);
     let mut processes: Vec<InProcess> = trace
         .processes
         .iter()
-        .map(|process| {
-            analyse_process(process, trace, &trace.files, |pipe| users.are_several(pipe))
-        })
+        .map(|process| analyse_process(process, trace, &trace.files))
         .collect();
-    let mut steps = Vec::new();
-    let mut of_process = Vec::new();
-    for (index, process) in processes.iter_mut().enumerate() {
-        of_process.extend(process.steps.iter().map(|_| Some(index)));
-        steps.append(&mut process.steps);
-    }
-    steps.extend(trace.ended.steps().cloned());
     let mut moved = trace.ended.conduits().clone();
     for (&file, &more) in processes.iter().flat_map(|process| &process.conduits) {
-        moved.entry(file).or_insert(Moved::NOTHING).add(more);
+        if trace.ended.has_room() || moved.contains_key(&file) {
+            moved.entry(file).or_insert(Moved::NOTHING).add(more);
+        }
     }
     let lacks_files = processes.iter().any(|process| process.lacks_files);
     let has_all = !lacks_files && trace.ended.has_all_files();
-    let found = {
-        let conduits = Conduits::new(trace, moved, has_all);
-        chains::chains(&steps, &conduits)
-    };
-    let transfers = list(trace, steps, &of_process, &found);
+    let conduits = Conduits::new(trace, moved, has_all);
+    let mut steps = Vec::new();
+    let mut process_of_step = Vec::new();
+    for (index, process) in processes.iter_mut().enumerate() {
+        for step in std::mem::take(&mut process.steps) {
+            steps.extend(pipes::whole_or_hops(step, &conduits));
+        }
+        process_of_step.resize(steps.len(), Some(index));
+    }
+    for step in trace.ended.steps().cloned() {
+        steps.extend(pipes::whole_or_hops(step, &conduits));
+    }
+    let found = chains::find_chains(&steps, &conduits);
+    let transfers = list_transfers(trace, steps, &process_of_step, &found);
     Analysis {
         processes,
         transfers,
     }
 }
 
-/// The list of all transfers. `of_process` has the process of each step; steps beyond are of
+/// The list of all transfers. `process_of_step` has the process of each step; steps beyond are of
 /// processes that have ended and are only summed, and so are chains with one of these.
-fn list(
+fn list_transfers(
     trace: &Trace,
     steps: Vec<Step>,
-    of_process: &[Option<usize>],
-    chains: &[chains::Chain],
+    process_of_step: &[Option<usize>],
+    chains: &[chains::StepChain],
 ) -> Vec<Found> {
     let mut sums = trace.ended.transfers().clone();
     let (mut whole, mut places) = (Vec::new(), Vec::new());
     for chain in chains {
         let chained: Vec<&Step> = chain.steps.iter().map(|&step| &steps[step]).collect();
-        let Some(transfer) = describe::chain(&chained, chain.bytes) else {
+        let Some(transfer) = describe::transfer_of_chain(&chained, chain.bytes) else {
             continue;
         };
-        let place = if chain.steps.iter().all(|step| *step < of_process.len()) {
+        let place = if chain.steps.iter().all(|step| *step < process_of_step.len()) {
             whole.push(transfer);
-            Place::Whole(whole.len() - 1)
+            ChainPlace::Whole(whole.len() - 1)
         } else {
             let programs: Vec<_> = chained.iter().map(|step| step.program.clone()).collect();
-            Place::Sum(sums.add(transfer, &programs))
+            ChainPlace::Sum(sums.add(transfer, &programs))
         };
         places.push((chain, place));
     }
-    let mut part_of: Vec<Vec<Place>> = vec![Vec::new(); steps.len()];
+    let mut part_of: Vec<Vec<ChainPlace>> = vec![Vec::new(); steps.len()];
     for (chain, place) in places {
         for &step in &chain.steps {
             if !part_of[step].contains(&place) {
@@ -168,14 +171,14 @@ fn list(
         }
     }
     let first_sum = whole.len();
-    let index = |place: &Place| match *place {
-        Place::Whole(place) => place,
-        Place::Sum(place) => first_sum + place,
+    let index = |place: &ChainPlace| match *place {
+        ChainPlace::Whole(place) => place,
+        ChainPlace::Sum(place) => first_sum + place,
     };
     let mut within = Vec::new();
     for (step, (one, part_of)) in steps.into_iter().zip(&part_of).enumerate() {
         let part_of: Vec<usize> = part_of.iter().map(index).collect();
-        if let Some(&process) = of_process.get(step) {
+        if let Some(&process) = process_of_step.get(step) {
             within.push(Found {
                 transfer: one.transfer,
                 process,
@@ -208,68 +211,20 @@ fn list(
 
 /// Where a chain is in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ChainPlace {
     /// Among those of processes that are in the trace.
     Whole(usize),
     /// Among the sums.
     Sum(usize),
 }
 
-/// How many processes have moved bytes into or out of each file.
-struct PipeUsers {
-    processes: HashMap<FileId, usize>,
-    of_ended: HashSet<FileId>,
-}
-
-impl PipeUsers {
-    fn new(trace: &Trace) -> Self {
-        let mut processes = HashMap::new();
-        for process in &trace.processes {
-            for file in moved_files(process) {
-                *processes.entry(file).or_default() += 1;
-            }
-        }
-        let of_ended = trace.ended.conduits().keys().copied().collect();
-        Self {
-            processes,
-            of_ended,
-        }
-    }
-
-    /// Whether others have than one that has.
-    fn are_several(&self, file: FileId) -> bool {
-        self.processes.get(&file).is_some_and(|&users| users > 1) || self.of_ended.contains(&file)
-    }
-}
-
-/// The files into or out of which a process has moved bytes, or may have.
-fn moved_files(process: &Process) -> HashSet<FileId> {
-    let threads = process.threads.iter();
-    threads
-        .flat_map(|thread| thread.rows.iter().chain(&thread.ring_rows))
-        .filter(|row| row.bytes != Some(0) || row.unfinished > 0)
-        .flat_map(Row::files)
-        .collect()
-}
-
 /// Analyses one process by rules 1 to 7 and 9. `begun` is its trace, `files` are those that its rows
-/// name. `is_used_by_others` tells of a pipe whether other processes moved bytes through it, too.
-pub(crate) fn analyse_process(
-    process: &Process,
-    begun: &Trace,
-    files: &[File],
-    is_used_by_others: impl Fn(FileId) -> bool,
-) -> InProcess {
-    let facts = Facts::of_process(process, files);
+/// name.
+pub(crate) fn analyse_process(process: &Process, begun: &Trace, files: &[File]) -> InProcess {
+    let facts = ProcessFacts::from_process(process, files);
     let ends = EndTable::with_files(begun, files);
     let flows = flow::flows_of_process(&facts);
-    let is_shared = |id| {
-        facts
-            .file(id)
-            .is_none_or(|file| chains::is_shared(file, begun))
-            || is_used_by_others(id)
-    };
-    let mut flows = pipes::join(flows, &facts, is_shared);
+    let mut flows = pipes::join(flows, &facts);
     attempts::add_attempts(&mut flows, &facts);
     let mut rows = process
         .threads
@@ -277,9 +232,9 @@ pub(crate) fn analyse_process(
         .flat_map(|thread| thread.rows.iter().chain(&thread.ring_rows));
     let has_unseen = rows.any(|row| is_unseen_submission(row, begun));
     InProcess {
-        steps: describe::steps(&flows, &facts, &ends),
-        sources: rest::sources(&facts, &flows, &ends),
-        destinations: rest::destinations(&facts, &flows, &ends),
+        steps: describe::steps_by_size(&flows, &facts, &ends),
+        sources: rest::source_totals(&facts, &flows, &ends),
+        destinations: rest::destination_totals(&facts, &flows, &ends),
         lacks_files: has_unseen || facts.lacks_files(),
         conduits: facts.moved,
     }

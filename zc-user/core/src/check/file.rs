@@ -12,8 +12,11 @@ use toml::Spanned;
 
 use super::plan::{Baseline, Check, Content, Place, PreparedFile, ReportCommand, timeout};
 use crate::{
-    expect::{Expectation, pointer, size_bytes},
-    figures::tolerance::{Tolerance, Tolerances},
+    expect::{Expectation, pointer},
+    figures::{
+        tolerance::{Tolerance, Tolerances},
+        value::size_bytes,
+    },
     syscalls::Selection,
     words::Word,
 };
@@ -46,15 +49,15 @@ impl fmt::Display for FileError {
 /// The whole file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct CheckFile {
     #[serde(default)]
-    check: Vec<Spanned<Table>>,
+    check: Vec<Spanned<CheckTable>>,
 }
 
 /// A `[[check]]`.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Table {
+#[serde(deny_unknown_fields, expecting = "a table [[check]]")]
+struct CheckTable {
     name: Spanned<String>,
     command: Spanned<CommandLine>,
     #[serde(default)]
@@ -92,19 +95,19 @@ struct FileTable {
     path: PathBuf,
     content: Option<String>,
     size: Option<Spanned<String>>,
-    fill: Option<Fill>,
+    fill: Option<ContentFill>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Fill {
+enum ContentFill {
     Random,
     Zero,
 }
 
 /// Reads the checks of a file. Relative paths start in `base`, the file's folder.
 pub fn parse(text: &str, path: &Path, base: &Path) -> Result<Vec<Check>, FileError> {
-    let source = Source { text, path, base };
+    let source = CheckSource { text, path, base };
     source.checks().map_err(|Mistake { at, message }| {
         let before = source.before(at);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -132,13 +135,13 @@ impl Mistake {
 }
 
 /// The file that is read.
-struct Source<'a> {
+struct CheckSource<'a> {
     text: &'a str,
     path: &'a Path,
     base: &'a Path,
 }
 
-impl<'a> Source<'a> {
+impl<'a> CheckSource<'a> {
     /// The number of the line at this offset, from 1.
     fn line(&self, at: usize) -> usize {
         self.before(at).matches('\n').count() + 1
@@ -150,7 +153,7 @@ impl<'a> Source<'a> {
     }
 
     fn checks(&self) -> Result<Vec<Check>, Mistake> {
-        let file: File = toml::from_str(self.text).map_err(|error| {
+        let file: CheckFile = toml::from_str(self.text).map_err(|error| {
             let at = error.span().unwrap_or_default().start;
             Mistake::at(at, error.message().replace('\n', ", "))
         })?;
@@ -172,7 +175,7 @@ impl<'a> Source<'a> {
     }
 
     /// The check of a table that begins here.
-    fn check(&self, at: usize, table: Table) -> Result<Check, Mistake> {
+    fn check(&self, at: usize, table: CheckTable) -> Result<Check, Mistake> {
         check_fields_together(at, &table)?;
         let lines = table.expect.iter().map(|text| self.line(text.span().start));
         let place = self.path.file_name().map(|name| Place {
@@ -233,7 +236,7 @@ impl<'a> Source<'a> {
     }
 }
 
-fn check_fields_together(at: usize, table: &Table) -> Result<(), Mistake> {
+fn check_fields_together(at: usize, table: &CheckTable) -> Result<(), Mistake> {
     let rules = [
         (
             table.expect.is_empty() && table.baseline.is_none(),
@@ -323,7 +326,7 @@ fn prepared_file(table: Spanned<FileTable>) -> Result<PreparedFile, Mistake> {
     }
     let content = match (content, read(size, file_bytes)?, fill) {
         (Some(text), None, None) => Content::Text(text),
-        (None, Some(bytes), Some(Fill::Zero)) => Content::Zero(bytes),
+        (None, Some(bytes), Some(ContentFill::Zero)) => Content::Zero(bytes),
         (None, Some(bytes), _) => Content::Random(bytes),
         _ => {
             return Err(Mistake::at(

@@ -157,16 +157,17 @@ impl Compared {
     fn new(subject: &Subject, runs: &[Timing], traced: Traced, changes: Option<Diff>) -> Self {
         let mean = |figure: fn(&Timing) -> f64| mean(&runs.iter().map(figure).collect::<Vec<_>>());
         let times: Vec<f64> = runs.iter().map(|run| run.wall.as_secs_f64()).collect();
-        let time_s = Statistics::from_sample(&times);
+        let statistics = Statistics::from_sample(&times);
         let user_s = mean(|run| run.user.as_secs_f64());
         let system_s = mean(|run| run.system.as_secs_f64());
         Self {
             name: subject.name.clone(),
             command: subject.line.clone(),
-            time_s,
+            time_s: statistics,
             user_s,
             system_s,
-            cpu_percent: (time_s.mean > 0.0).then(|| (user_s + system_s) / time_s.mean * 100.0),
+            cpu_percent: (statistics.mean > 0.0)
+                .then(|| (user_s + system_s) / statistics.mean * 100.0),
             voluntary_switches: mean(|run| count(run.voluntary_switches)),
             involuntary_switches: mean(|run| count(run.involuntary_switches)),
             minor_faults: mean(|run| count(run.minor_faults)),

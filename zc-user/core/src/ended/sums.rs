@@ -50,7 +50,7 @@ impl Level {
 }
 
 /// Finds the place of something by the first level on which it has one, or on which there is room.
-fn place<K: Hash + Eq, G: Hash + Eq>(
+fn find_place<K: Hash + Eq, G: Hash + Eq>(
     places: &mut HashMap<K, usize>,
     named: &mut HashMap<(G, Level), usize>,
     key: impl Fn(Level) -> K,
@@ -102,7 +102,7 @@ struct TransferKey {
 type HopKey = (Api, Evidence, Certainty, bool, [End; 2]);
 
 impl TransferKey {
-    fn of_transfer(transfer: &Transfer, programs: &[Option<String>], level: Level) -> Self {
+    fn from_transfer(transfer: &Transfer, programs: &[Option<String>], level: Level) -> Self {
         let attempt = |attempt: &Attempt| [attempt.syscall.clone(), attempt.errno.clone()];
         let hop = |hop: &Hop| {
             let ends = [&hop.from, &hop.to].map(|end| level.end(end));
@@ -135,9 +135,9 @@ impl TransferKey {
 impl TransferSums {
     /// Adds a transfer; its `part_of` are places in these sums. Returns its own.
     pub(crate) fn add(&mut self, transfer: Transfer, programs: &[Option<String>]) -> usize {
-        let shape = |level| TransferKey::of_transfer(&transfer, programs, level);
+        let shape = |level| TransferKey::from_transfer(&transfer, programs, level);
         let group = || (programs.to_vec(), transfer.api);
-        let (level, place) = place(
+        let (level, place) = find_place(
             &mut self.places,
             &mut self.named,
             shape,
@@ -145,8 +145,8 @@ impl TransferSums {
             self.sums.len(),
         );
         match self.sums.get_mut(place) {
-            Some(sum) => add(sum, transfer),
-            None => self.sums.push(first(transfer, programs, level)),
+            Some(sum) => add_alike(sum, transfer),
+            None => self.sums.push(sum_of_one(transfer, programs, level)),
         }
         place
     }
@@ -164,7 +164,7 @@ impl TransferSums {
 }
 
 /// The sum over one transfer.
-fn first(transfer: Transfer, programs: &[Option<String>], level: Level) -> Transfer {
+fn sum_of_one(transfer: Transfer, programs: &[Option<String>], level: Level) -> Transfer {
     let is_exact_kind = level != Level::Kind || transfer.ends_without_paths();
     let hops = transfer.hops.into_iter().map(|hop| Hop {
         from: level.end(&hop.from),
@@ -195,7 +195,7 @@ impl Transfer {
 }
 
 /// Adds a transfer of the same shape.
-fn add(to: &mut Transfer, more: Transfer) {
+fn add_alike(to: &mut Transfer, more: Transfer) {
     let add_counts = |sums: &mut BTreeMap<String, u64>, more| {
         *sums = sum_counts(std::mem::take(sums), more);
     };
@@ -248,7 +248,7 @@ impl<T: OfFile> ByFile<T> {
     pub(crate) fn add(&mut self, mut one: T) {
         let file = one.file().clone();
         let key = |level: Level| file.as_ref().map(|file| level.end(file));
-        let (level, place) = place(
+        let (level, place) = find_place(
             &mut self.places,
             &mut self.named,
             key,

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What processes can do, by a number.
-const BEHAVIOURS: u8 = 9;
+const BEHAVIOURS: u8 = 11;
 
 /// A shell, and what it ran.
 struct Shell {
@@ -85,6 +85,18 @@ impl Shell {
                     written_after("write", ends[1], null, 2, 5000, 5000),
                 ];
                 self.run("client", rows);
+            }
+            8 | 9 => {
+                let pipe = self.scene.pipe();
+                let rows = vec![
+                    copy("splice", data, pipe, 1, 6000),
+                    copy("splice", pipe, null, 1, 6000),
+                ];
+                // The pipe is its own, or its parent puts something in, too.
+                if behaviour == 9 {
+                    self.run("parent", vec![write("write", pipe, 1, 5)]);
+                }
+                self.run("copier", rows);
             }
             _ => self.run(
                 "tokio",

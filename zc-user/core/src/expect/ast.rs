@@ -7,7 +7,7 @@ use super::{
     pattern::{EndPattern, Glob, KindPattern},
 };
 use crate::{
-    figures::list::{Field, Group, Unit},
+    figures::list::{FigureField, FigureGroup, FigureUnit},
     words::names,
 };
 
@@ -56,16 +56,16 @@ pub(super) struct Figure {
     pub(super) text: String,
     /// Where, in bytes.
     pub(super) at: usize,
-    pub(super) subject: Subject,
+    pub(super) subject: FigureSubject,
     pub(super) selectors: Selectors,
-    pub(super) field: Field,
+    pub(super) field: FigureField,
     /// The errno, if the figure has one.
     pub(super) errno: Option<String>,
 }
 
 /// The subject of a figure, which is named before the dot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Subject {
+pub(super) enum FigureSubject {
     /// One system call, whatever its ABI.
     Call(String),
     /// A class of calls, without its `%`.
@@ -73,7 +73,7 @@ pub(super) enum Subject {
     /// Every call that was counted.
     AllCalls,
     /// A group of figures of the run as a whole.
-    Run(Group),
+    Run(FigureGroup),
     /// Transfers between these ends.
     Transfer(EndPattern, EndPattern),
 }
@@ -86,27 +86,27 @@ const ALL_CALLS: &str = "syscalls";
 
 /// The names of the subjects that are neither calls nor transfers.
 pub(super) fn aggregates() -> impl Iterator<Item = &'static str> {
-    let of_run = Group::OF_RUN.into_iter().map(|(name, _)| name);
+    let of_run = FigureGroup::OF_RUN.into_iter().map(|(name, _)| name);
     std::iter::once(ALL_CALLS).chain(of_run)
 }
 
-impl Subject {
+impl FigureSubject {
     /// The aggregate of this name.
     pub(super) fn aggregate(name: &str) -> Option<Self> {
         if name == ALL_CALLS {
             return Some(Self::AllCalls);
         }
-        let mut groups = Group::OF_RUN.into_iter();
+        let mut groups = FigureGroup::OF_RUN.into_iter();
         let (_, group) = groups.find(|(known, _)| *known == name)?;
         Some(Self::Run(group))
     }
 
     /// The group of its figures.
-    pub(super) const fn group(&self) -> Group {
+    pub(super) const fn group(&self) -> FigureGroup {
         match self {
-            Self::Call(_) | Self::Class(_) | Self::AllCalls => Group::Calls,
+            Self::Call(_) | Self::Class(_) | Self::AllCalls => FigureGroup::Calls,
             Self::Run(group) => *group,
-            Self::Transfer(..) => Group::Transfers,
+            Self::Transfer(..) => FigureGroup::Transfers,
         }
     }
 }
@@ -145,9 +145,9 @@ pub(super) struct Selectors {
 
 impl Figure {
     /// Its unit.
-    pub(super) fn unit(&self) -> Unit {
+    pub(super) fn unit(&self) -> FigureUnit {
         let figure = self.subject.group().figure_of(self.field);
-        figure.map_or(Unit::Count, |figure| figure.unit)
+        figure.map_or(FigureUnit::Count, |figure| figure.unit)
     }
 
     /// The same for a report whose relative paths start in this directory.
@@ -159,8 +159,8 @@ impl Figure {
         let mut figure = self.clone();
         figure.selectors.file = figure.selectors.file.map(|glob| glob.below(directory));
         figure.selectors.path = figure.selectors.path.map(|glob| glob.below(directory));
-        if let Subject::Transfer(from, to) = &self.subject {
-            figure.subject = Subject::Transfer(end(from), end(to));
+        if let FigureSubject::Transfer(from, to) = &self.subject {
+            figure.subject = FigureSubject::Transfer(end(from), end(to));
         }
         figure
     }

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     expect::{
         ast::Figure,
-        calls::Names,
-        facts::{Measured, Processes, largest, not_listed, plural, why_inexact},
-        function::{Crates, FunctionPattern, Shown, shown},
-        known::Known,
+        facts::{ChosenProcesses, MeasuredFigure, largest, not_listed, plural, why_inexact},
+        function::{Crates, FunctionPattern, FunctionShown, shown},
+        known::KnownFigure,
+        names::Names,
     },
     report::{self, Callers, EITHER_COPY, Report, Site, Syscall, Transfer, library_in},
     trace::{Loss, Stack},
@@ -62,7 +62,7 @@ fn why_unknown(report: &Report) -> String {
 
 /// What the samples of calls say about a pattern.
 #[derive(Debug, Default)]
-struct Sum {
+struct CallerSum {
     calls: u64,
     /// Calls that surely came from a function that the pattern matches.
     matched: u64,
@@ -82,12 +82,12 @@ pub(super) fn measure(
     pattern: &FunctionPattern,
     names: &Names<'_>,
     report: &Report,
-) -> Measured {
-    let (processes, open) = match Processes::of_figure(figure, report) {
-        Processes::None(why) => return Measured::plain(Known::Missing(why)),
-        Processes::Unknown(why) => return Measured::unknown(why),
-        Processes::Chosen(chosen, open) => (chosen, open),
-        Processes::All => {
+) -> MeasuredFigure {
+    let (processes, open) = match ChosenProcesses::of_figure(figure, report) {
+        ChosenProcesses::None(why) => return MeasuredFigure::plain(KnownFigure::Missing(why)),
+        ChosenProcesses::Unknown(why) => return MeasuredFigure::unknown(why),
+        ChosenProcesses::Chosen(chosen, open) => (chosen, open),
+        ChosenProcesses::All => {
             let open = (report.processes_left_out() > 0).then(|| not_listed(report));
             (
                 report.processes.iter().collect(),
@@ -105,28 +105,28 @@ pub(super) fn measure(
         Err(why) => return without_stacks(rows.map(|row| row.calls).sum(), open, why),
     };
     let crates = Crates::from_stacks(stacks.iter());
-    let mut sum = Sum::default();
+    let mut sum = CallerSum::default();
     rows.for_each(|row| sum.add(row, pattern, &stacks, &crates, report));
     let most = sum.calls.saturating_sub(sum.others).max(sum.matched);
-    let known = Known::Between(sum.matched.into(), open.is_none().then(|| most.into()));
+    let known = KnownFigure::Between(sum.matched.into(), open.is_none().then(|| most.into()));
     let reason = open.or_else(|| sum.why_unclear(report).filter(|_| most > sum.matched));
-    Measured {
+    MeasuredFigure {
         reason,
         facts: shares_of_samples(sum.sites, sum.samples),
-        ..Measured::plain(known)
+        ..MeasuredFigure::plain(known)
     }
 }
 
 /// Without callers, all calls may be meant. If there are none, none is.
-fn without_stacks(calls: u64, open: Option<String>, why: String) -> Measured {
-    let known = Known::Between(0.into(), open.is_none().then(|| calls.into()));
-    Measured {
+fn without_stacks(calls: u64, open: Option<String>, why: String) -> MeasuredFigure {
+    let known = KnownFigure::Between(0.into(), open.is_none().then(|| calls.into()));
+    MeasuredFigure {
         reason: (calls > 0 || open.is_some()).then(|| open.unwrap_or(why)),
-        ..Measured::plain(known)
+        ..MeasuredFigure::plain(known)
     }
 }
 
-impl Sum {
+impl CallerSum {
     fn add(
         &mut self,
         row: &Syscall,
@@ -140,13 +140,13 @@ impl Sum {
         self.samples += callers.samples.min(row.calls);
         for (stack, samples) in stacks.sampled(callers) {
             match shown(pattern, stack, crates, || remedy(std::iter::once(stack))) {
-                Shown::Yes => {
+                FunctionShown::Yes => {
                     self.matched += samples;
                     let site = format!("{}, {}", row.name, caller(stack, report));
                     *self.sites.entry(site).or_default() += samples;
                 }
-                Shown::No => self.others += samples,
-                Shown::Unclear(why) => drop(self.unclear.get_or_insert(why)),
+                FunctionShown::No => self.others += samples,
+                FunctionShown::Unclear(why) => drop(self.unclear.get_or_insert(why)),
             }
         }
     }
@@ -206,10 +206,10 @@ pub(super) fn via(
     transfers: &[&Transfer],
     is_open: bool,
     report: &Report,
-) -> (Known, Option<String>) {
+) -> (KnownFigure, Option<String>) {
     let stacks = match Stacks::from_report(report) {
         Ok(stacks) => stacks,
-        Err(why) => return (Known::words([], false), Some(why)),
+        Err(why) => return (KnownFigure::words([], false), Some(why)),
     };
     let (mut words, mut unclear) = (BTreeSet::new(), None);
     for transfer in transfers {
@@ -230,7 +230,7 @@ pub(super) fn via(
         }
     }
     let is_all = !is_open && unclear.is_none();
-    (Known::words(words, is_all), unclear)
+    (KnownFigure::words(words, is_all), unclear)
 }
 
 /// The library function that made the call of this stack. The error says what would tell.

@@ -1,29 +1,28 @@
 //! Figures of calls: sums over the rows of a report that are chosen by name, process and file.
 
-use std::collections::BTreeSet;
-
 use zc_ebpf::bucket_of;
 
 use crate::{
     expect::{
-        ast::{Figure, Selectors, Subject},
+        ast::{Figure, Selectors},
         callers,
-        facts::{self, Measured, Processes, sum_known, why_inexact},
-        known::{Amount, Known},
+        facts::{self, ChosenProcesses, MeasuredFigure, sum_known, why_inexact},
+        known::{Amount, KnownFigure},
+        names::Names,
         paths,
         pattern::{EndPattern, Match},
     },
     figures::{
-        list::{Field, of_row},
+        list::{FigureField, of_row},
         reading::rows_of_other_calls,
     },
     histogram::bucket_range,
-    report::{Counted, FileCalls, Process, Report, Syscall},
-    syscalls::{self, Fds, Spec, covers},
+    report::{FileCalls, Process, Report, Syscall},
+    syscalls::{Fds, Spec},
 };
 
 /// Reads a figure of calls. The error names the calls that were not counted.
-pub(super) fn measure(figure: &Figure, report: &Report) -> Result<Measured, Vec<String>> {
+pub(super) fn measure(figure: &Figure, report: &Report) -> Result<MeasuredFigure, Vec<String>> {
     if let Some(glob) = &figure.selectors.path {
         return Ok(paths::measure(figure, glob, report));
     }
@@ -45,24 +44,24 @@ pub(super) fn measure(figure: &Figure, report: &Report) -> Result<Measured, Vec<
         return Ok(callers::measure(figure, pattern, &names, report));
     }
     let mut chosen = match rows(figure, &names, report) {
-        Rows::Missing(why) => return Ok(Measured::plain(Known::Missing(why))),
-        Rows::Unknown(why) => return Ok(Measured::unknown(why)),
-        Rows::Chosen(chosen) => chosen,
+        RowsToSum::Missing(why) => return Ok(MeasuredFigure::plain(KnownFigure::Missing(why))),
+        RowsToSum::Unknown(why) => return Ok(MeasuredFigure::unknown(why)),
+        RowsToSum::Chosen(chosen) => chosen,
     };
     let without_rows = others.iter().filter(|row| names.contains(&row.name));
     chosen.rows.extend(without_rows);
-    let sum = Sum {
+    let sum = RowSum {
         rows: &chosen.rows,
         is_open: chosen.open.is_some(),
     };
     let known = sum.figure(figure.field, figure.errno.as_deref());
-    let is_limited = matches!(known, Known::Between(low, Some(high)) if low == high);
+    let is_limited = matches!(known, KnownFigure::Between(low, Some(high)) if low == high);
     let reason = chosen
         .open
         .filter(|_| !is_limited)
         .or_else(|| why_unknown(&known, figure.field));
     let facts = facts::facts_of_calls(figure, &names_of(&chosen.rows), report);
-    Ok(Measured {
+    Ok(MeasuredFigure {
         known,
         reason,
         facts,
@@ -77,25 +76,25 @@ fn names_of<'a>(rows: &[&'a Syscall]) -> Vec<&'a str> {
 }
 
 /// Rows to sum up.
-struct Sum<'a> {
+struct RowSum<'a> {
     rows: &'a [&'a Syscall],
     /// Whether there may be more.
     is_open: bool,
 }
 
-impl Sum<'_> {
-    fn figure(&self, field: Field, errno: Option<&str>) -> Known {
+impl RowSum<'_> {
+    fn figure(&self, field: FigureField, errno: Option<&str>) -> KnownFigure {
         match (field, errno) {
-            (Field::Errors, Some(errno)) => self.errors(errno),
-            (Field::AvgSize, _) => self.mean(
-                Field::Bytes,
+            (FigureField::Errors, Some(errno)) => self.errors(errno),
+            (FigureField::AvgSize, _) => self.mean(
+                FigureField::Bytes,
                 |row| row.calls - row.errors,
                 "no call to average",
             ),
-            (Field::Avg, _) => self.mean(Field::Total, |row| row.calls, NO_TIME),
-            (Field::Min, _) => self.least(),
-            (Field::Max, _) => self.most(),
-            (Field::P50 | Field::P90 | Field::P99, _) => self.percentile(field),
+            (FigureField::Avg, _) => self.mean(FigureField::Total, |row| row.calls, NO_TIME),
+            (FigureField::Min, _) => self.least(),
+            (FigureField::Max, _) => self.most(),
+            (FigureField::P50 | FigureField::P90 | FigureField::P99, _) => self.percentile(field),
             (field, _) => self.total(field),
         }
     }
@@ -106,53 +105,61 @@ impl Sum<'_> {
     }
 
     /// A sum of parts that may be unknown.
-    fn total(&self, field: Field) -> Known {
-        let is_count = matches!(field, Field::Calls | Field::Errors | Field::Unfinished);
+    fn total(&self, field: FigureField) -> KnownFigure {
+        let is_count = matches!(
+            field,
+            FigureField::Calls | FigureField::Errors | FigureField::Unfinished
+        );
         let rows = self.rows.iter().filter(|row| is_count || row.calls > 0);
         let (low, all_known) = sum_known(rows.map(|row| of_row(field, row)));
-        Known::Between(low.into(), (all_known && !self.is_open).then(|| low.into()))
+        KnownFigure::Between(low.into(), (all_known && !self.is_open).then(|| low.into()))
     }
 
     /// Errors with this errno. An error without an errno may be one of them.
-    fn errors(&self, errno: &str) -> Known {
+    fn errors(&self, errno: &str) -> KnownFigure {
         let of_errno = |row: &&Syscall| row.errnos.get(errno).copied().unwrap_or(0);
         let nameless = |row: &&Syscall| row.errors.saturating_sub(row.errnos.values().sum());
         let low: u64 = self.rows.iter().map(of_errno).sum();
         let nameless: u64 = self.rows.iter().map(nameless).sum();
-        Known::Between(low.into(), (!self.is_open).then(|| (low + nameless).into()))
+        KnownFigure::Between(low.into(), (!self.is_open).then(|| (low + nameless).into()))
     }
 
-    fn mean(&self, sum: Field, count: impl Fn(&Syscall) -> u64, if_none: &str) -> Known {
+    fn mean(
+        &self,
+        sum: FigureField,
+        count: impl Fn(&Syscall) -> u64,
+        if_none: &str,
+    ) -> KnownFigure {
         if self.is_open {
-            return Known::Unknown;
+            return KnownFigure::Unknown;
         }
         let count: u64 = self.returned().map(count).sum();
         let (sum, all_known) = sum_known(self.returned().map(|row| of_row(sum, row)));
         match Amount::mean(sum, count) {
-            None => Known::Missing(if_none.to_owned()),
-            Some(mean) if all_known => Known::exactly(mean),
-            Some(_) => Known::Unknown,
+            None => KnownFigure::Missing(if_none.to_owned()),
+            Some(mean) if all_known => KnownFigure::exactly(mean),
+            Some(_) => KnownFigure::Unknown,
         }
     }
 
-    fn most(&self) -> Known {
+    fn most(&self) -> KnownFigure {
         let Some(low) = self.returned().filter_map(|row| row.max_ns).max() else {
             return self.no_time();
         };
         let all_known = self.returned().all(|row| row.max_ns.is_some());
-        Known::Between(low.into(), (all_known && !self.is_open).then(|| low.into()))
+        KnownFigure::Between(low.into(), (all_known && !self.is_open).then(|| low.into()))
     }
 
-    fn least(&self) -> Known {
+    fn least(&self) -> KnownFigure {
         let Some(high) = self.returned().filter_map(|row| row.min_ns).min() else {
             return self.no_time();
         };
         let is_all = !self.is_open && self.returned().all(|row| row.min_ns.is_some());
-        Known::Between(if is_all { high } else { 0 }.into(), Some(high.into()))
+        KnownFigure::Between(if is_all { high } else { 0 }.into(), Some(high.into()))
     }
 
     /// The percentile of several rows together lies between those of the rows.
-    fn percentile(&self, field: Field) -> Known {
+    fn percentile(&self, field: FigureField) -> KnownFigure {
         if self.is_open {
             return self.no_time();
         }
@@ -161,31 +168,31 @@ impl Sum<'_> {
             .map(|row| percentile_range(row, field))
             .collect();
         let Some(ranges) = ranges else {
-            return Known::Unknown;
+            return KnownFigure::Unknown;
         };
         let low = ranges.iter().map(|(low, _)| *low).min();
         let high = ranges.iter().map(|(_, high)| *high).max();
         low.map_or_else(
             || self.no_time(),
-            |low| Known::Between(low.into(), high.map(Into::into)),
+            |low| KnownFigure::Between(low.into(), high.map(Into::into)),
         )
     }
 
     /// If no time is known.
-    fn no_time(&self) -> Known {
+    fn no_time(&self) -> KnownFigure {
         if self.is_open || self.returned().next().is_some() {
-            Known::Unknown
+            KnownFigure::Unknown
         } else {
-            Known::Missing(NO_TIME.to_owned())
+            KnownFigure::Missing(NO_TIME.to_owned())
         }
     }
 }
 
 /// The range of a row's percentile. The report has the middle of its bucket.
-fn percentile_range(row: &Syscall, field: Field) -> Option<(u64, u64)> {
+fn percentile_range(row: &Syscall, field: FigureField) -> Option<(u64, u64)> {
     let middle = match field {
-        Field::P50 => row.p50_ns,
-        Field::P90 => row.p90_ns,
+        FigureField::P50 => row.p50_ns,
+        FigureField::P90 => row.p90_ns,
         _ => row.p99_ns,
     }?;
     let (low, width) = bucket_range(bucket_of(middle));
@@ -197,17 +204,21 @@ fn percentile_range(row: &Syscall, field: Field) -> Option<(u64, u64)> {
 }
 
 /// Why the rows do not tell exactly.
-fn why_unknown(known: &Known, field: Field) -> Option<String> {
+fn why_unknown(known: &KnownFigure, field: FigureField) -> Option<String> {
     match known {
-        Known::Between(low, Some(high))
-            if low != high && matches!(field, Field::P50 | Field::P90 | Field::P99) =>
+        KnownFigure::Between(low, Some(high))
+            if low != high
+                && matches!(
+                    field,
+                    FigureField::P50 | FigureField::P90 | FigureField::P99
+                ) =>
         {
             Some("percentiles are known to within 6.25 %".to_owned())
         }
-        Known::Between(_, None) | Known::Unknown => {
+        KnownFigure::Between(_, None) | KnownFigure::Unknown => {
             Some("these calls do not tell, or the backend does not know".to_owned())
         }
-        Known::Between(low, Some(high)) if low != high => {
+        KnownFigure::Between(low, Some(high)) if low != high => {
             Some("no more is known about several calls together".to_owned())
         }
         _ => None,
@@ -217,83 +228,32 @@ fn why_unknown(known: &Known, field: Field) -> Option<String> {
 const NO_TIME: &str = "no call was timed";
 
 /// Rows, and why there may be more.
-struct Chosen<'a> {
+struct ChosenRows<'a> {
     rows: Vec<&'a Syscall>,
     open: Option<String>,
 }
 
 /// The rows to sum up.
-enum Rows<'a> {
-    Chosen(Chosen<'a>),
+enum RowsToSum<'a> {
+    Chosen(ChosenRows<'a>),
     /// It is not known which processes are meant.
     Unknown(String),
     /// There are no such processes.
     Missing(String),
 }
 
-/// The names of the calls that a figure sums up.
-pub(super) struct Names<'a> {
-    /// `None`: those of all calls.
-    wanted: Option<BTreeSet<&'a str>>,
-}
-
-impl<'a> Names<'a> {
-    pub(super) fn of_subject(subject: &'a Subject) -> Self {
-        let wanted = match subject {
-            Subject::Call(name) => Some(BTreeSet::from([name.as_str()])),
-            Subject::Class(class) => Some(
-                syscalls::calls_of_class(class)
-                    .unwrap_or_default()
-                    .into_iter()
-                    .collect(),
-            ),
-            _ => None,
-        };
-        Self { wanted }
-    }
-
-    /// Whether they include a row of this name.
-    pub(super) fn contains(&self, name: &str) -> bool {
-        self.wanted
-            .as_ref()
-            .is_none_or(|wanted| covers(name, |name| wanted.contains(name)))
-    }
-
-    /// Those that were not counted.
-    pub(super) fn uncounted(&self, counted: &Counted) -> Vec<String> {
-        self.wanted
-            .iter()
-            .flatten()
-            .filter(|name| !counted.contains(name))
-            .map(|&name| name.to_owned())
-            .collect()
-    }
-
-    /// Why a report that does not say what it counted may lack some of them.
-    pub(super) fn may_be_uncounted(&self, report: &Report) -> Option<String> {
-        let has_row = |name: &str| report.totals.syscalls.iter().any(|row| row.name == name);
-        let lacks = report.counted.is_none()
-            && report.totals.other_syscalls.is_none()
-            && self
-                .wanted
-                .as_ref()
-                .is_none_or(|wanted| !wanted.iter().all(|name| has_row(name)));
-        lacks.then(|| "the report does not say which calls were counted".to_owned())
-    }
-}
-
 /// The rows that a figure sums up.
-fn rows<'a>(figure: &Figure, names: &Names<'_>, report: &'a Report) -> Rows<'a> {
+fn rows<'a>(figure: &Figure, names: &Names<'_>, report: &'a Report) -> RowsToSum<'a> {
     let open = why_inexact(report).or_else(|| names.may_be_uncounted(report));
-    let (processes, open) = match Processes::of_figure(figure, report) {
-        Processes::None(why) => return Rows::Missing(why),
-        Processes::Unknown(why) => return Rows::Unknown(why),
-        Processes::Chosen(chosen, why) => (Some(chosen), open.or(why)),
-        Processes::All => (None, open),
+    let (processes, open) = match ChosenProcesses::of_figure(figure, report) {
+        ChosenProcesses::None(why) => return RowsToSum::Missing(why),
+        ChosenProcesses::Unknown(why) => return RowsToSum::Unknown(why),
+        ChosenProcesses::Chosen(chosen, why) => (Some(chosen), open.or(why)),
+        ChosenProcesses::All => (None, open),
     };
     if figure.selectors.are_by_file() {
         let processes = processes.unwrap_or_else(|| report.processes.iter().collect());
-        return Rows::Chosen(by_file(figure, names, report, &processes, open));
+        return RowsToSum::Chosen(by_file(figure, names, report, &processes, open));
     }
     let all: Vec<&Syscall> = match &processes {
         None => report.totals.syscalls.iter().collect(),
@@ -302,7 +262,7 @@ fn rows<'a>(figure: &Figure, names: &Names<'_>, report: &'a Report) -> Rows<'a> 
             .flat_map(|process| &process.syscalls)
             .collect(),
     };
-    Rows::Chosen(Chosen {
+    RowsToSum::Chosen(ChosenRows {
         rows: all
             .into_iter()
             .filter(|row| names.contains(&row.name))
@@ -318,7 +278,7 @@ fn by_file<'a>(
     report: &Report,
     processes: &[&'a Process],
     mut open: Option<String>,
-) -> Chosen<'a> {
+) -> ChosenRows<'a> {
     let pattern = figure.selectors.file_pattern();
     if report.calls_without_files > 0 {
         open.get_or_insert_with(|| {
@@ -359,7 +319,7 @@ fn by_file<'a>(
             }
         }
     }
-    Chosen { rows, open }
+    ChosenRows { rows, open }
 }
 
 /// Why it is not known whether calls used a file that matches.

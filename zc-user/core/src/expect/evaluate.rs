@@ -8,15 +8,15 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::{
-    ast::{Comparison, Expr, Figure, Subject},
+    ast::{Comparison, Expr, Figure, FigureSubject},
     calls,
-    facts::{Measured, Processes, why_inexact},
-    known::{Inferred, Known, Verdict},
+    facts::{ChosenProcesses, MeasuredFigure, why_inexact},
+    known::{Inferred, KnownFigure, Verdict},
     tokens::{SyntaxError, pointer},
     transfers,
     unmatched::unmatched,
 };
-use crate::figures::list::{Field, Group, of_run, of_usage};
+use crate::figures::list::{FigureField, FigureGroup, of_run, of_usage};
 use crate::{
     report::{Exit, Process, Report},
     signal,
@@ -83,7 +83,7 @@ impl Evaluation<'_> {
             .directory
             .as_deref()
             .map_or_else(|| figure.clone(), |directory| figure.below(directory));
-        let Measured {
+        let MeasuredFigure {
             known,
             reason,
             facts,
@@ -236,61 +236,71 @@ impl fmt::Debug for ExpectError {
 }
 
 /// Reads a figure from a report. The error names calls that were not counted.
-fn measure(figure: &Figure, report: &Report, inferred: Inferred) -> Result<Measured, Vec<String>> {
+fn measure(
+    figure: &Figure,
+    report: &Report,
+    inferred: Inferred,
+) -> Result<MeasuredFigure, Vec<String>> {
     match &figure.subject {
-        Subject::Call(_) | Subject::Class(_) | Subject::AllCalls => calls::measure(figure, report),
-        Subject::Transfer(from, to) => Ok(transfers::measure(figure, [from, to], report, inferred)),
-        Subject::Run(Group::Exit) => Ok(of_exit(figure.field, report)),
-        Subject::Run(_) => Ok(of_processes_or_run(figure, report)),
+        FigureSubject::Call(_) | FigureSubject::Class(_) | FigureSubject::AllCalls => {
+            calls::measure(figure, report)
+        }
+        FigureSubject::Transfer(from, to) => {
+            Ok(transfers::measure(figure, [from, to], report, inferred))
+        }
+        FigureSubject::Run(FigureGroup::Exit) => Ok(of_exit(figure.field, report)),
+        FigureSubject::Run(_) => Ok(of_processes_or_run(figure, report)),
     }
 }
 
 /// A figure of the whole run, or a sum over some of its processes.
-fn of_processes_or_run(figure: &Figure, report: &Report) -> Measured {
-    let (sum, open) = match Processes::of_figure(figure, report) {
-        Processes::None(_) if figure.field == Field::Count => {
-            return Measured::plain(Known::exactly(0));
+fn of_processes_or_run(figure: &Figure, report: &Report) -> MeasuredFigure {
+    let (sum, open) = match ChosenProcesses::of_figure(figure, report) {
+        ChosenProcesses::None(_) if figure.field == FigureField::Count => {
+            return MeasuredFigure::plain(KnownFigure::exactly(0));
         }
-        Processes::None(why) => return Measured::plain(Known::Missing(why)),
-        Processes::Unknown(why) => return Measured::unknown(why),
-        Processes::All => (of_run(figure.field, report), why_inexact(report)),
-        Processes::Chosen(chosen, open) => (of_processes(figure.field, &chosen), open),
+        ChosenProcesses::None(why) => return MeasuredFigure::plain(KnownFigure::Missing(why)),
+        ChosenProcesses::Unknown(why) => return MeasuredFigure::unknown(why),
+        ChosenProcesses::All => (of_run(figure.field, report), why_inexact(report)),
+        ChosenProcesses::Chosen(chosen, open) => (of_processes(figure.field, &chosen), open),
     };
     let Some(sum) = sum else {
-        return Measured::unknown(format!("the backend {} does not know it", report.backend));
+        return MeasuredFigure::unknown(format!("the backend {} does not know it", report.backend));
     };
     let high = open.is_none().then(|| sum.into());
-    Measured {
-        known: Known::Between(sum.into(), high),
+    MeasuredFigure {
+        known: KnownFigure::Between(sum.into(), high),
         reason: open,
         facts: Vec::new(),
     }
 }
 
-fn of_processes(field: Field, processes: &[&Process]) -> Option<u64> {
+fn of_processes(field: FigureField, processes: &[&Process]) -> Option<u64> {
     let mut parts = processes.iter().map(|process| of_process(field, process));
     parts.try_fold(0, |sum: u64, part| sum.checked_add(part?))
 }
 
-fn of_process(field: Field, process: &Process) -> Option<u64> {
+fn of_process(field: FigureField, process: &Process) -> Option<u64> {
     match field {
-        Field::Count => Some(1),
-        Field::Threads => Some(process.threads),
+        FigureField::Count => Some(1),
+        FigureField::Threads => Some(process.threads),
         field => of_usage(field, &process.usage),
     }
 }
 
 /// How the command ended. That is known even if counts are not exact.
-fn of_exit(field: Field, report: &Report) -> Measured {
+fn of_exit(field: FigureField, report: &Report) -> MeasuredFigure {
     let Exit { code, signal } = report.exit;
-    Measured::plain(match (of_run(field, report), code, signal) {
-        (Some(figure), ..) => Known::exactly(figure),
+    MeasuredFigure::plain(match (of_run(field, report), code, signal) {
+        (Some(figure), ..) => KnownFigure::exactly(figure),
         (None, _, Some(signal)) => {
-            Known::Absent(format!("{} killed the command", signal::name(signal)))
+            KnownFigure::Absent(format!("{} killed the command", signal::name(signal)))
         }
-        (None, Some(code), None) => Known::Absent(format!("the command ended with status {code}")),
+        (None, Some(code), None) => {
+            KnownFigure::Absent(format!("the command ended with status {code}"))
+        }
         (None, None, None) => {
-            return Measured::unknown("the report does not say how the command ended");
+            return MeasuredFigure::unknown("the report does not say how the command ended");
         }
     })
 }

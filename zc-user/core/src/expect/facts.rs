@@ -5,28 +5,28 @@ use std::cmp::Reverse;
 
 use super::{
     ast::Figure,
-    known::Known,
+    known::KnownFigure,
     pattern::{Glob, Match},
 };
 use crate::{
-    figures::list::{Field, Unit},
+    figures::list::{FigureField, FigureUnit},
     report::{Certainty, End, FileCalls, Process, Report, Syscall, Transfer},
     units,
 };
 
 /// What is known about a figure.
 #[derive(Debug)]
-pub(super) struct Measured {
-    pub(super) known: Known,
+pub(super) struct MeasuredFigure {
+    pub(super) known: KnownFigure,
     /// Why no more is known.
     pub(super) reason: Option<String>,
     /// The facts of the report that explain it.
     pub(super) facts: Vec<String>,
 }
 
-impl Measured {
+impl MeasuredFigure {
     /// Without reason and facts.
-    pub(super) fn plain(known: Known) -> Self {
+    pub(super) fn plain(known: KnownFigure) -> Self {
         Self {
             known,
             reason: None,
@@ -37,7 +37,7 @@ impl Measured {
     /// Unknown, for this reason.
     pub(super) fn unknown(reason: impl Into<String>) -> Self {
         Self {
-            known: Known::Unknown,
+            known: KnownFigure::Unknown,
             reason: Some(reason.into()),
             facts: Vec::new(),
         }
@@ -84,7 +84,7 @@ pub(super) fn sum_known(figures: impl Iterator<Item = Option<u64>>) -> (u64, boo
 }
 
 /// The processes that a figure is read from.
-pub(super) enum Processes<'a> {
+pub(super) enum ChosenProcesses<'a> {
     /// All of the report.
     All,
     /// These, and why there may be more.
@@ -95,7 +95,7 @@ pub(super) enum Processes<'a> {
     None(String),
 }
 
-impl<'a> Processes<'a> {
+impl<'a> ChosenProcesses<'a> {
     /// The processes that a figure is of.
     pub(super) fn of_figure(figure: &Figure, report: &'a Report) -> Self {
         let Some(glob) = &figure.selectors.process else {
@@ -159,7 +159,7 @@ fn name_of(process: &Process) -> String {
 
 /// The rows of these calls, by process and file if the report has them.
 pub(super) fn facts_of_calls(figure: &Figure, names: &[&str], report: &Report) -> Vec<String> {
-    let counts_errors = figure.field == Field::Errors;
+    let counts_errors = figure.field == FigureField::Errors;
     let mut lines = Vec::new();
     for process in processes(figure, report) {
         let whose = match report.processes.len() {
@@ -233,7 +233,7 @@ fn line(row: &Syscall, files: &str) -> String {
         parts.push(format!("{} never returned", row.unfinished));
     }
     if let Some(ns) = row.total_ns {
-        let total = Known::exactly(ns).describe(Unit::Time);
+        let total = KnownFigure::exactly(ns).describe(FigureUnit::Time);
         parts.push(format!("total {}", total.trim_start_matches("is ")));
     }
     format!("{}{files}: {}", row.name, parts.join(", "))

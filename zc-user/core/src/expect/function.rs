@@ -77,7 +77,7 @@ impl FunctionPattern {
 
     /// Whether it matches the function of a frame, or may.
     pub(super) fn may_match(&self, frame: &Frame, crates: &Crates) -> bool {
-        shown_by_frame(self, frame, crates) != Shown::No
+        shown_by_frame(self, frame, crates) != FunctionShown::No
     }
 
     /// The first part, if there are others and it matches only itself.
@@ -241,7 +241,7 @@ fn packaged(file: &str) -> Option<String> {
 
 /// Whether a stack has a function that a pattern matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(super) enum FunctionShown {
     Yes,
     No,
     /// It does not show every function, or not with all of its name. A clause says what would
@@ -256,32 +256,32 @@ pub(super) fn shown(
     stack: &Stack,
     crates: &Crates,
     remedy: impl Fn() -> String,
-) -> Shown {
+) -> FunctionShown {
     let mut unclear = None;
     for frame in &stack.frames {
         match shown_by_frame(pattern, frame, crates) {
-            Shown::Yes => return Shown::Yes,
-            Shown::No => {}
-            Shown::Unclear(why) => unclear = unclear.or(Some(why)),
+            FunctionShown::Yes => return FunctionShown::Yes,
+            FunctionShown::No => {}
+            FunctionShown::Unclear(why) => unclear = unclear.or(Some(why)),
         }
     }
     match unclear {
-        Some(why) => Shown::Unclear(why),
-        None if shows_all(pattern, stack) => Shown::No,
-        None => Shown::Unclear(remedy()),
+        Some(why) => FunctionShown::Unclear(why),
+        None if shows_all(pattern, stack) => FunctionShown::No,
+        None => FunctionShown::Unclear(remedy()),
     }
 }
 
-fn shown_by_frame(pattern: &FunctionPattern, frame: &Frame, crates: &Crates) -> Shown {
+fn shown_by_frame(pattern: &FunctionPattern, frame: &Frame, crates: &Crates) -> FunctionShown {
     let Some(name) = frame.function.as_deref() else {
-        return Shown::No;
+        return FunctionShown::No;
     };
     if pattern.matches_name(name) {
-        return Shown::Yes;
+        return FunctionShown::Yes;
     }
     let is_either = library_in(std::slice::from_ref(frame)) == Some(EITHER_COPY);
     if is_either && named(EITHER_COPY).any(|library| pattern.matches(library)) {
-        return Shown::Unclear(format!(
+        return FunctionShown::Unclear(format!(
             "stacks show what {EITHER_COPY} works with, but not which of them"
         ));
     }
@@ -293,15 +293,15 @@ fn shown_by_frame(pattern: &FunctionPattern, frame: &Frame, crates: &Crates) -> 
     let lacks_modules =
         frame.is_inlined && is_of_rust && (is_closure || !without_generics(name).contains("::"));
     if !lacks_modules || (pattern.is_of_last_parts() && !is_closure) {
-        return Shown::No;
+        return FunctionShown::No;
     }
     match (crates.find(frame.file.as_deref()), pattern.first_word()) {
-        (Some(own), Some(wanted)) if own != wanted => Shown::No,
-        (Some(_), Some(_)) if pattern.is_whole_crate() => Shown::Yes,
+        (Some(own), Some(wanted)) if own != wanted => FunctionShown::No,
+        (Some(_), Some(_)) if pattern.is_whole_crate() => FunctionShown::Yes,
         _ if pattern.may_match_end(&without_closures(&without_generics(name))) => {
-            Shown::Unclear("inlined functions have names without their modules: debug = 1 in the profile would tell".to_owned())
+            FunctionShown::Unclear("inlined functions have names without their modules: debug = 1 in the profile would tell".to_owned())
         }
-        _ => Shown::No,
+        _ => FunctionShown::No,
     }
 }
 
@@ -417,7 +417,7 @@ mod tests {
         }
     }
 
-    fn judged(text: &str, frames: &[Frame], end: StackEnd) -> Shown {
+    fn judged(text: &str, frames: &[Frame], end: StackEnd) -> FunctionShown {
         let frames = frames.to_vec();
         let stack = Stack { frames, end };
         let crates = Crates::from_stacks(std::iter::once(&stack));
@@ -431,10 +431,10 @@ mod tests {
         let main = frame("main", "", false);
         let whole = [run, start, main.clone()];
         let without_lines = [frame("app::run", "", false)];
-        let remedy = || Shown::Unclear("remedy".into());
+        let remedy = || FunctionShown::Unclear("remedy".into());
         for (text, frames, end, expected) in [
-            ("other::**", &whole[..], StackEnd::Root, Shown::No),
-            ("app::**", &whole, StackEnd::TooDeep, Shown::Yes),
+            ("other::**", &whole[..], StackEnd::Root, FunctionShown::No),
+            ("app::**", &whole, StackEnd::TooDeep, FunctionShown::Yes),
             ("other::**", &whole, StackEnd::TooDeep, remedy()),
             ("other::**", &without_lines, StackEnd::Root, remedy()),
             ("copy_all", &[main], StackEnd::Root, remedy()),
@@ -452,18 +452,18 @@ mod tests {
         let of_trait = || frame("<app::Job as other::Trait>::run", "src/job.rs", false);
         let nameless = || {
             let why = "inlined functions have names without their modules: debug = 1 in the profile would tell";
-            Shown::Unclear(why.to_owned())
+            FunctionShown::Unclear(why.to_owned())
         };
         for (text, file, caller, expected) in [
-            ("app::**", "src/run.rs", run(), Shown::Yes),
-            ("other::**", "src/run.rs", run(), Shown::No),
+            ("app::**", "src/run.rs", run(), FunctionShown::Yes),
+            ("other::**", "src/run.rs", run(), FunctionShown::No),
             ("app::run::mid", "src/run.rs", run(), nameless()),
             ("other::**", "src/mid.rs", run(), nameless()),
-            ("other::last", "src/mid.rs", run(), Shown::No),
-            ("other::**", "src/job.rs", method(), Shown::No),
+            ("other::last", "src/mid.rs", run(), FunctionShown::No),
+            ("other::**", "src/job.rs", method(), FunctionShown::No),
             ("third::**", "src/job.rs", of_trait(), nameless()),
-            ("other::**", PACKAGED, run(), Shown::No),
-            ("serde_json::**", PACKAGED, run(), Shown::Yes),
+            ("other::**", PACKAGED, run(), FunctionShown::No),
+            ("serde_json::**", PACKAGED, run(), FunctionShown::Yes),
         ] {
             let frames = [frame("mid", file, true), caller];
             assert_eq!(
@@ -483,9 +483,9 @@ mod tests {
         )];
         let judged_copy = judged("std::io::copy", &kernel_copy, StackEnd::Root);
         assert!(
-            matches!(judged_copy, Shown::Unclear(why) if why.contains("but not which of them"))
+            matches!(judged_copy, FunctionShown::Unclear(why) if why.contains("but not which of them"))
         );
         let other = judged("std::io::kernel", &kernel_copy, StackEnd::Root);
-        assert_eq!(other, Shown::No);
+        assert_eq!(other, FunctionShown::No);
     }
 }

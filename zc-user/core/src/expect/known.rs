@@ -5,7 +5,7 @@ use std::{cmp::Ordering, ops::Bound};
 use serde::Serialize;
 
 use super::ast::{NONE, Test};
-use crate::{figures::list::Unit, signal, units, words::words};
+use crate::{figures::list::FigureUnit, signal, units, words::words};
 
 words! {
     /// How expectations treat inferred transfers.
@@ -109,7 +109,7 @@ impl Ord for Amount {
 
 /// What is known about a figure.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum KnownFigure {
     /// It is at least the first and at most the second. Without the second there is no upper bound.
     Between(Amount, Option<Amount>),
     /// The APIs of transfers, or the library functions that made them.
@@ -126,7 +126,7 @@ pub(super) enum Known {
     Missing(String),
 }
 
-impl Known {
+impl KnownFigure {
     /// Exactly this.
     pub(super) fn exactly(amount: impl Into<Amount>) -> Self {
         let amount = amount.into();
@@ -179,7 +179,7 @@ impl Known {
     }
 
     /// A clause: "is 3", "is at least 3".
-    pub(super) fn describe(&self, unit: Unit) -> String {
+    pub(super) fn describe(&self, unit: FigureUnit) -> String {
         match self {
             Self::Between(low, Some(high)) if low == high => {
                 format!("is {}", show(*low, unit))
@@ -224,14 +224,14 @@ fn within(low: Amount, high: Option<Amount>, start: Bound<u64>, end: Bound<u64>)
 }
 
 /// The figure for a person: exact, and in a readable unit.
-fn show(amount: Amount, unit: Unit) -> String {
+fn show(amount: Amount, unit: FigureUnit) -> String {
     let whole = amount.part / amount.of;
     let is_whole = amount.part.is_multiple_of(amount.of);
     match unit {
-        Unit::Bytes if is_whole => exact_bytes(whole),
-        Unit::Bytes => format!("{} ({:.1} B)", units::bytes(whole), fraction(amount)),
-        Unit::Time => time(fraction(amount)),
-        Unit::Signal => signal_name(whole),
+        FigureUnit::Bytes if is_whole => exact_bytes(whole),
+        FigureUnit::Bytes => format!("{} ({:.1} B)", units::bytes(whole), fraction(amount)),
+        FigureUnit::Time => time(fraction(amount)),
+        FigureUnit::Signal => signal_name(whole),
         _ if is_whole => whole.to_string(),
         _ => format!("{:.2}", fraction(amount)),
     }
@@ -283,7 +283,7 @@ mod tests {
     use Verdict::{Fails, Holds, Inconclusive};
 
     /// The verdicts of six comparisons with a number: == != <= < >= >.
-    fn verdicts(known: &Known, number: u64) -> [Verdict; 6] {
+    fn verdicts(known: &KnownFigure, number: u64) -> [Verdict; 6] {
         let (included, excluded) = (Bound::Included(number), Bound::Excluded(number));
         let tests = [
             Test::Within(included, included),
@@ -303,8 +303,11 @@ mod tests {
 
     #[test]
     fn a_figure_decides_as_far_as_it_is_known() {
-        let (exact, open) = (Known::exactly(3), Known::Between(3.into(), None));
-        let half = |of| Known::exactly(Amount::mean(of, 2).expect("of two"));
+        let (exact, open) = (
+            KnownFigure::exactly(3),
+            KnownFigure::Between(3.into(), None),
+        );
+        let half = |of| KnownFigure::exactly(Amount::mean(of, 2).expect("of two"));
         for (known, number, expected) in [
             (&exact, 2, "FHFFHH"),
             (&exact, 3, "HFHFHF"),
@@ -338,7 +341,7 @@ mod tests {
             (3, Some(4), below_5, Holds),
         ] {
             let test = Test::Within(Bound::Included(3), end);
-            let known = Known::Between(low.into(), high.map(Into::into));
+            let known = KnownFigure::Between(low.into(), high.map(Into::into));
             assert_eq!(known.passes(&test, false), expected, "{known:?}");
         }
     }
@@ -347,13 +350,13 @@ mod tests {
     fn what_does_not_exist_or_is_of_several_words_fails_also_behind_not() {
         let zero = Test::Within(Bound::Included(0), Bound::Included(0));
         let of = |words: &[&str], are_all| {
-            Known::words(words.iter().map(|&word| word.to_owned()), are_all)
+            KnownFigure::words(words.iter().map(|&word| word.to_owned()), are_all)
         };
         let both = || of(&["sendfile", "splice"], true);
         let is = || Test::Word("sendfile".to_owned());
         let is_not = || Test::NotWord("sendfile".to_owned());
         for (known, test, expected) in [
-            (Known::Missing("no call".into()), zero, [Fails, Fails]),
+            (KnownFigure::Missing("no call".into()), zero, [Fails, Fails]),
             (both(), is(), [Fails, Fails]),
             (both(), is_not(), [Fails, Fails]),
             (of(&["sendfile"], false), is(), [Inconclusive, Fails]),
@@ -367,13 +370,13 @@ mod tests {
     #[test]
     fn figures_are_shown_exactly_and_in_readable_units() {
         for (amount, unit, expected) in [
-            (65536.into(), Unit::Bytes, "64 KiB"),
-            (65000.into(), Unit::Bytes, "65000 B (63.5 KiB)"),
-            (12_345_678.into(), Unit::Time, "12.346 ms"),
-            (9.into(), Unit::Signal, "SIGKILL"),
+            (65536.into(), FigureUnit::Bytes, "64 KiB"),
+            (65000.into(), FigureUnit::Bytes, "65000 B (63.5 KiB)"),
+            (12_345_678.into(), FigureUnit::Time, "12.346 ms"),
+            (9.into(), FigureUnit::Signal, "SIGKILL"),
             (
                 Amount::mean(10_001, 2).expect("of two"),
-                Unit::Bytes,
+                FigureUnit::Bytes,
                 "4.9 KiB (5000.5 B)",
             ),
         ] {

@@ -7,16 +7,19 @@ use std::ops::Bound;
 
 use super::{
     ast::{Comparison, Expr, Figure, NONE, Test},
-    tokens::{Problem, Tokens, is_letter, unknown},
-    value,
+    tokens::{SyntaxProblem, Tokens, is_letter, unknown},
 };
-use crate::{figures::list::Unit, report::Api, signal};
+use crate::{
+    figures::{list::FigureUnit, value},
+    report::Api,
+    signal,
+};
 
 /// Limit for the nesting of parentheses and `not`.
 const MAX_DEPTH: usize = 64;
 
 /// Parses a text.
-pub(super) fn parse(text: &str) -> Result<Expr, Problem> {
+pub(super) fn parse(text: &str) -> Result<Expr, SyntaxProblem> {
     let mut tokens = Tokens::new(text);
     let expr = any(&mut tokens, 0)?;
     if tokens.peek().is_empty() {
@@ -26,14 +29,14 @@ pub(super) fn parse(text: &str) -> Result<Expr, Problem> {
 }
 
 /// Parses a part of an expression at this depth.
-type Part = fn(&mut Tokens<'_>, usize) -> Result<Expr, Problem>;
+type Part = fn(&mut Tokens<'_>, usize) -> Result<Expr, SyntaxProblem>;
 
-fn any(tokens: &mut Tokens<'_>, depth: usize) -> Result<Expr, Problem> {
+fn any(tokens: &mut Tokens<'_>, depth: usize) -> Result<Expr, SyntaxProblem> {
     let parts = joined(tokens, depth, "or", all)?;
     Ok(single(parts).unwrap_or_else(Expr::Any))
 }
 
-fn all(tokens: &mut Tokens<'_>, depth: usize) -> Result<Expr, Problem> {
+fn all(tokens: &mut Tokens<'_>, depth: usize) -> Result<Expr, SyntaxProblem> {
     let parts = joined(tokens, depth, "and", not)?;
     Ok(single(parts).unwrap_or_else(Expr::All))
 }
@@ -43,7 +46,7 @@ fn joined(
     depth: usize,
     word: &str,
     part: Part,
-) -> Result<Vec<Expr>, Problem> {
+) -> Result<Vec<Expr>, SyntaxProblem> {
     let mut parts = vec![part(tokens, depth)?];
     while tokens.takes(word) {
         parts.push(part(tokens, depth)?);
@@ -59,9 +62,9 @@ fn single(mut parts: Vec<Expr>) -> Result<Expr, Vec<Expr>> {
     }
 }
 
-fn not(tokens: &mut Tokens<'_>, depth: usize) -> Result<Expr, Problem> {
+fn not(tokens: &mut Tokens<'_>, depth: usize) -> Result<Expr, SyntaxProblem> {
     if depth > MAX_DEPTH {
-        return Err(Problem::at(tokens.at(), "nested too deeply"));
+        return Err(SyntaxProblem::at(tokens.at(), "nested too deeply"));
     }
     if tokens.takes("not") {
         return Ok(Expr::Not(Box::new(not(tokens, depth + 1)?)));
@@ -74,7 +77,7 @@ fn not(tokens: &mut Tokens<'_>, depth: usize) -> Result<Expr, Problem> {
     comparison(tokens)
 }
 
-fn comparison(tokens: &mut Tokens<'_>) -> Result<Expr, Problem> {
+fn comparison(tokens: &mut Tokens<'_>) -> Result<Expr, SyntaxProblem> {
     let at = tokens.at();
     let figure = figure::figure(tokens)?;
     let test = test(tokens, &figure)?;
@@ -88,7 +91,7 @@ fn comparison(tokens: &mut Tokens<'_>) -> Result<Expr, Problem> {
 /// What compares numbers. What is a word is only equal or not: by the first two.
 const OPERATORS: [&str; 7] = ["==", "!=", "<", "<=", ">", ">=", "in"];
 
-fn test(tokens: &mut Tokens<'_>, figure: &Figure) -> Result<Test, Problem> {
+fn test(tokens: &mut Tokens<'_>, figure: &Figure) -> Result<Test, SyntaxProblem> {
     let unit = figure.unit();
     let operators = if unit.is_of_words() {
         &OPERATORS[..2]
@@ -117,7 +120,7 @@ fn test(tokens: &mut Tokens<'_>, figure: &Figure) -> Result<Test, Problem> {
     let number = number(tokens, unit)?;
     if let Some(most) = unit.most().filter(|most| number > *most) {
         let why = format!("{} is at most {most}", unit.name());
-        return Err(Problem::at(at, why));
+        return Err(SyntaxProblem::at(at, why));
     }
     Ok(match *operator {
         "==" => Test::Within(included(number), included(number)),
@@ -130,26 +133,29 @@ fn test(tokens: &mut Tokens<'_>, figure: &Figure) -> Result<Test, Problem> {
 }
 
 /// The word that a figure of this unit is compared with; `None`: it is compared with a number.
-fn word(tokens: &mut Tokens<'_>, unit: Unit) -> Result<Option<String>, Problem> {
+fn word(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<Option<String>, SyntaxProblem> {
     match unit {
-        Unit::Api => {
+        FigureUnit::Api => {
             let name = tokens.take_name("API", &Api::ALL.map(Api::name))?;
             Ok(Some(name.to_owned()))
         }
-        Unit::Function => {
+        FigureUnit::Function => {
             let what = "the name of a library function, like \"std::io::copy\",";
             let (name, at) = tokens.take_text(what)?;
             if name.is_empty() || tokens.peek() == ":" {
-                return Err(Problem::at(at, format!("{what} is needed here, in quotes")));
+                return Err(SyntaxProblem::at(
+                    at,
+                    format!("{what} is needed here, in quotes"),
+                ));
             }
             Ok(Some(name))
         }
-        Unit::Status | Unit::Signal if tokens.takes(NONE) => Ok(Some(NONE.to_owned())),
+        FigureUnit::Status | FigureUnit::Signal if tokens.takes(NONE) => Ok(Some(NONE.to_owned())),
         _ => Ok(None),
     }
 }
 
-fn range(tokens: &mut Tokens<'_>, unit: Unit) -> Result<Test, Problem> {
+fn range(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<Test, SyntaxProblem> {
     let at = tokens.at();
     let first = number(tokens, unit)?;
     let is_inclusive = tokens.takes("..=");
@@ -161,7 +167,7 @@ fn range(tokens: &mut Tokens<'_>, unit: Unit) -> Result<Test, Problem> {
     let last = number(tokens, unit)?;
     if first > last || (first == last && !is_inclusive) {
         let why = format!("the range {} is empty", tokens.written_since(at));
-        return Err(Problem::at(at, why));
+        return Err(SyntaxProblem::at(at, why));
     }
     let end = if is_inclusive {
         Bound::Included(last)
@@ -174,9 +180,9 @@ fn range(tokens: &mut Tokens<'_>, unit: Unit) -> Result<Test, Problem> {
 /// Words that are not units.
 const KEYWORDS: [&str; 4] = ["and", "or", "not", "in"];
 
-fn number(tokens: &mut Tokens<'_>, unit: Unit) -> Result<u64, Problem> {
+fn number(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<u64, SyntaxProblem> {
     let (at, digits) = (tokens.at(), tokens.peek());
-    if unit == Unit::Signal && digits.starts_with(is_letter) {
+    if unit == FigureUnit::Signal && digits.starts_with(is_letter) {
         return signal_number(tokens);
     }
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
@@ -190,15 +196,15 @@ fn number(tokens: &mut Tokens<'_>, unit: Unit) -> Result<u64, Problem> {
     } else {
         ""
     };
-    value::number(digits, suffix, unit).map_err(|why| Problem::at(at, why))
+    value::number(digits, suffix, unit).map_err(|why| SyntaxProblem::at(at, why))
 }
 
-fn signal_number(tokens: &mut Tokens<'_>) -> Result<u64, Problem> {
+fn signal_number(tokens: &mut Tokens<'_>) -> Result<u64, SyntaxProblem> {
     let (at, word) = (tokens.at(), tokens.advance());
     signal::number(word)
         .map(|signal| signal.unsigned_abs().into())
         .ok_or_else(|| {
             let names: Vec<&str> = signal::names().chain([NONE]).collect();
-            Problem::at(at, unknown("signal", word, &names))
+            SyntaxProblem::at(at, unknown("signal", word, &names))
         })
 }

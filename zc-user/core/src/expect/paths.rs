@@ -4,12 +4,12 @@
 use crate::{
     expect::{
         ast::Figure,
-        calls::Names,
-        facts::{Measured, plural, shorten, why_inexact},
-        known::Known,
+        facts::{MeasuredFigure, plural, shorten, why_inexact},
+        known::KnownFigure,
+        names::Names,
         pattern::{Glob, Match, quote},
     },
-    figures::{list::Field, reading::rows_of_other_calls},
+    figures::{list::FigureField, reading::rows_of_other_calls},
     report::{PathBase, Report, Syscall},
     syscalls::{Spec, known_calls},
 };
@@ -28,7 +28,7 @@ pub(super) struct OnPath<'a> {
 
 impl<'a> OnPath<'a> {
     /// The calls whose paths the report has and that a figure is about: those that failed, and for
-    /// [`Field::Calls`] those that succeeded. `None`: it has no paths.
+    /// [`FigureField::Calls`] those that succeeded. `None`: it has no paths.
     pub(super) fn all_of(figure: &Figure, report: &'a Report) -> Option<Vec<Self>> {
         let failed = report.totals.failed_paths.as_ref()?.iter().map(|one| Self {
             syscall: &one.syscall,
@@ -40,7 +40,7 @@ impl<'a> OnPath<'a> {
         });
         let succeeded = report.totals.succeeded_paths.iter().flatten();
         let succeeded = succeeded
-            .filter(|_| figure.field == Field::Calls)
+            .filter(|_| figure.field == FigureField::Calls)
             .map(|one| Self {
                 syscall: &one.syscall,
                 errno: None,
@@ -54,9 +54,9 @@ impl<'a> OnPath<'a> {
 }
 
 /// Reads a figure that chooses calls by this path.
-pub(super) fn measure(figure: &Figure, glob: &Glob, report: &Report) -> Measured {
+pub(super) fn measure(figure: &Figure, glob: &Glob, report: &Report) -> MeasuredFigure {
     let Some(all) = OnPath::all_of(figure, report) else {
-        return Measured::unknown("the report does not have the paths of failed calls");
+        return MeasuredFigure::unknown("the report does not have the paths of failed calls");
     };
     let names = Names::of_subject(&figure.subject);
     let is_meant = |one: &&OnPath<'_>| {
@@ -69,7 +69,7 @@ pub(super) fn measure(figure: &Figure, glob: &Glob, report: &Report) -> Measured
         all.filter(move |one| matches(glob, one) == wanted)
     };
     let (sure, unsure) = (sum(matching(Match::Yes)), sum(matching(Match::Maybe)));
-    let is_of_errors = figure.field != Field::Calls;
+    let is_of_errors = figure.field != FigureField::Calls;
     // Those whose paths are not in the report.
     let more = if is_of_errors {
         Some(0)
@@ -100,8 +100,8 @@ pub(super) fn measure(figure: &Figure, glob: &Glob, report: &Report) -> Measured
         _ => Some("the paths of calls that a signal interrupted are not recorded".to_owned()),
     });
     let lines = matching(Match::Yes).chain(matching(Match::Maybe));
-    Measured {
-        known: Known::Between(sure.into(), high.map(Into::into)),
+    MeasuredFigure {
+        known: KnownFigure::Between(sure.into(), high.map(Into::into)),
         reason,
         facts: shorten(lines.map(line).collect()),
     }

@@ -54,7 +54,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// Takes the next token, which must be this one.
-    pub(super) fn take(&mut self, token: &str) -> Result<(), Problem> {
+    pub(super) fn take(&mut self, token: &str) -> Result<(), SyntaxProblem> {
         if self.takes(token) {
             return Ok(());
         }
@@ -62,21 +62,25 @@ impl<'a> Tokens<'a> {
     }
 
     /// Takes a word, which must be one of these names.
-    pub(super) fn take_name(&mut self, what: &str, names: &[&str]) -> Result<&'a str, Problem> {
+    pub(super) fn take_name(
+        &mut self,
+        what: &str,
+        names: &[&str],
+    ) -> Result<&'a str, SyntaxProblem> {
         let word = self.peek();
         if names.contains(&word) {
             return Ok(self.advance());
         }
         if word.starts_with(is_letter) || word.starts_with('%') {
-            return Err(Problem::at(self.at, unknown(what, word, names)));
+            return Err(SyntaxProblem::at(self.at, unknown(what, word, names)));
         }
         let (first, all) = (names.first().unwrap_or(&""), list(names));
         let problem = self.expected(&format!("{what}, like {first},"));
-        Err(Problem::at(self.at, problem.message + &all))
+        Err(SyntaxProblem::at(self.at, problem.message + &all))
     }
 
     /// Takes a text in quotes, or a word. Returns also where it began.
-    pub(super) fn take_text(&mut self, what: &str) -> Result<(String, usize), Problem> {
+    pub(super) fn take_text(&mut self, what: &str) -> Result<(String, usize), SyntaxProblem> {
         let (at, token) = (self.at, self.peek());
         let text = match token.chars().next() {
             Some('"') => unquoted(token, at)?,
@@ -88,12 +92,12 @@ impl<'a> Tokens<'a> {
     }
 
     /// The next token is not what is expected.
-    pub(super) fn expected(&self, what: &str) -> Problem {
+    pub(super) fn expected(&self, what: &str) -> SyntaxProblem {
         let found = match self.peek() {
             "" => "the end".to_owned(),
             token => format!("'{token}'"),
         };
-        Problem::at(self.at, format!("{what} is expected here, not {found}"))
+        SyntaxProblem::at(self.at, format!("{what} is expected here, not {found}"))
     }
 }
 
@@ -176,33 +180,33 @@ fn quoted_length(text: &str) -> usize {
 }
 
 /// The text between quotes. `\"` and `\\` are escapes for `"` and `\`.
-fn unquoted(token: &str, at: usize) -> Result<String, Problem> {
+fn unquoted(token: &str, at: usize) -> Result<String, SyntaxProblem> {
     let mut content = String::new();
     let mut chars = token.char_indices().skip(1);
     while let Some((index, c)) = chars.next() {
         match c {
             '"' => return Ok(content),
-            '\\' => match chars.next() {
-                Some((_, escaped @ ('"' | '\\'))) => content.push(escaped),
-                _ => {
+            '\\' => {
+                let Some((_, escaped @ ('"' | '\\'))) = chars.next() else {
                     let why = r#"after '\' write '"' or another '\'"#;
-                    return Err(Problem::at(at + index, why));
-                }
-            },
+                    return Err(SyntaxProblem::at(at + index, why));
+                };
+                content.push(escaped);
+            }
             c => content.push(c),
         }
     }
-    Err(Problem::at(at, "this quote is not closed"))
+    Err(SyntaxProblem::at(at, "this quote is not closed"))
 }
 
 /// A message, and the offset that it is about.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(super) struct SyntaxProblem {
     message: String,
     at: usize,
 }
 
-impl Problem {
+impl SyntaxProblem {
     pub(super) fn at(at: usize, message: impl Into<String>) -> Self {
         // What is quoted in a message may have several lines.
         let message = message.into().replace(char::is_control, " ");
@@ -222,7 +226,7 @@ pub struct SyntaxError {
 impl std::error::Error for SyntaxError {}
 
 impl SyntaxError {
-    pub(super) fn new(text: &str, problem: Problem) -> Self {
+    pub(super) fn new(text: &str, problem: SyntaxProblem) -> Self {
         Self {
             message: problem.message,
             text: text.to_owned(),
@@ -274,7 +278,7 @@ mod tests {
             ("a == 1\n\tand b\nor c", 12, "   and b\n       ^"),
             ("a", 99, "  a\n   ^"),
         ] {
-            let error = SyntaxError::new(text, Problem::at(at, "no"));
+            let error = SyntaxError::new(text, SyntaxProblem::at(at, "no"));
             assert_eq!(error.to_string(), format!("no\n{shown}"));
         }
     }

@@ -6,11 +6,11 @@ use crate::{
     expect::{
         ast::Figure,
         callers,
-        facts::{self, Measured, Processes, sum_known, why_inexact},
-        known::{Amount, Inferred, Known},
+        facts::{self, ChosenProcesses, MeasuredFigure, sum_known, why_inexact},
+        known::{Amount, Inferred, KnownFigure},
         pattern::{EndPattern, Match},
     },
-    figures::list::Field,
+    figures::list::FigureField,
     report::{Api, Certainty, DestinationTotals, End, Process, Report, Transfer},
     trace::{FileKind, Loss},
     units::short_bytes,
@@ -22,19 +22,19 @@ pub(super) fn measure(
     ends: [&EndPattern; 2],
     report: &Report,
     inferred: Inferred,
-) -> Measured {
-    let (processes, all, open) = match Processes::of_figure(figure, report) {
-        Processes::None(why) => return Measured::plain(Known::Missing(why)),
-        Processes::Unknown(why) => return Measured::unknown(why),
+) -> MeasuredFigure {
+    let (processes, all, open) = match ChosenProcesses::of_figure(figure, report) {
+        ChosenProcesses::None(why) => return MeasuredFigure::plain(KnownFigure::Missing(why)),
+        ChosenProcesses::Unknown(why) => return MeasuredFigure::unknown(why),
         // A transfer through several processes belongs to none of them alone.
-        Processes::Chosen(chosen, open) => {
+        ChosenProcesses::Chosen(chosen, open) => {
             let within = chosen.iter().flat_map(|process| &process.transfers);
             let all = within
                 .filter_map(|&index| Some((index, report.transfers.get(index)?)))
                 .collect();
             (chosen, all, open)
         }
-        Processes::All => (
+        ChosenProcesses::All => (
             report.processes.iter().collect(),
             report.transfers.iter().enumerate().collect::<Vec<_>>(),
             None,
@@ -54,19 +54,19 @@ pub(super) fn measure(
         Inferred::Accept => Unproven::NONE,
         Inferred::Inconclusive => Unproven::of_transfers(&chosen, ends, &processes, report),
     };
-    if figure.field == Field::Via {
+    if figure.field == FigureField::Via {
         return measure_via(&chosen, open, unproven, facts, report);
     }
     let known = known(figure, &chosen, open.is_some(), unproven);
-    let is_exact = matches!(known, Known::Between(low, Some(high)) if low == high);
+    let is_exact = matches!(known, KnownFigure::Between(low, Some(high)) if low == high);
     let is_sure = is_exact
         || matches!(
             known,
-            Known::Missing(_) | Known::Words { are_all: true, .. }
+            KnownFigure::Missing(_) | KnownFigure::Words { are_all: true, .. }
         );
-    let own = matches!(&known, Known::Between(..) | Known::Unknown)
+    let own = matches!(&known, KnownFigure::Between(..) | KnownFigure::Unknown)
         .then(|| "not all of it is known of each transfer".to_owned());
-    Measured {
+    MeasuredFigure {
         reason: open.or_else(|| unproven.why()).or(own).filter(|_| !is_sure),
         known,
         facts,
@@ -80,7 +80,7 @@ fn measure_via(
     unproven: Unproven,
     facts: Vec<String>,
     report: &Report,
-) -> Measured {
+) -> MeasuredFigure {
     let sure: Vec<&Transfer> = chosen
         .iter()
         .copied()
@@ -88,21 +88,21 @@ fn measure_via(
         .collect();
     let is_open = open.is_some() || unproven.may_hide_transfers() || sure.len() < chosen.len();
     if sure.is_empty() && !is_open {
-        return Measured {
+        return MeasuredFigure {
             facts,
-            ..Measured::plain(Known::Missing(NONE.to_owned()))
+            ..MeasuredFigure::plain(KnownFigure::Missing(NONE.to_owned()))
         };
     }
     let (known, unclear) = callers::via(&sure, is_open, report);
     let reason = unclear
         .or(open)
         .or_else(|| unproven.why())
-        .filter(|_| !matches!(known, Known::Words { are_all: true, .. }));
+        .filter(|_| !matches!(known, KnownFigure::Words { are_all: true, .. }));
     let facts = facts
         .into_iter()
         .chain(callers::facts_of_via(chosen, report))
         .collect();
-    Measured {
+    MeasuredFigure {
         known,
         reason,
         facts,
@@ -165,7 +165,7 @@ fn why_open(report: &Report) -> Option<String> {
     }
 }
 
-fn known(figure: &Figure, chosen: &[&Transfer], is_open: bool, unproven: Unproven) -> Known {
+fn known(figure: &Figure, chosen: &[&Transfer], is_open: bool, unproven: Unproven) -> KnownFigure {
     // An inferred transfer may not exist.
     let sure: Vec<&Transfer> = chosen
         .iter()
@@ -176,33 +176,33 @@ fn known(figure: &Figure, chosen: &[&Transfer], is_open: bool, unproven: Unprove
     let sum = |may_be_more: bool, part: &dyn Fn(&Transfer) -> Option<u64>| {
         let (low, all_known) = sum_known(sure.iter().map(|transfer| part(transfer)));
         let is_all = all_known && sure.len() == chosen.len() && !may_be_more;
-        Known::Between(low.into(), is_all.then(|| low.into()))
+        KnownFigure::Between(low.into(), is_all.then(|| low.into()))
     };
     match figure.field {
-        Field::Count => sum(may_be_more, &|_| Some(1)),
-        Field::Api => apis(&sure, may_be_more || sure.len() < chosen.len()),
-        _ if sure.is_empty() && (may_be_more || !chosen.is_empty()) => Known::Unknown,
-        _ if sure.is_empty() => Known::Missing(NONE.to_owned()),
-        Field::Bytes => bytes(&sure, is_open, unproven),
-        Field::AvgSize => mean(&sure, is_open || sure.len() < chosen.len()),
-        Field::Attempts => sum(is_open, &|transfer| {
+        FigureField::Count => sum(may_be_more, &|_| Some(1)),
+        FigureField::Api => apis(&sure, may_be_more || sure.len() < chosen.len()),
+        _ if sure.is_empty() && (may_be_more || !chosen.is_empty()) => KnownFigure::Unknown,
+        _ if sure.is_empty() => KnownFigure::Missing(NONE.to_owned()),
+        FigureField::Bytes => bytes(&sure, is_open, unproven),
+        FigureField::AvgSize => mean(&sure, is_open || sure.len() < chosen.len()),
+        FigureField::Attempts => sum(is_open, &|transfer| {
             Some(attempts(transfer, figure.errno.as_deref()))
         }),
-        Field::Crossings => sum(may_be_more, &|transfer| transfer.crossings),
-        Field::UserMemory => sum(may_be_more, &|transfer| transfer.user_memory_bytes),
-        Field::Total => sum(may_be_more, &|transfer| transfer.total_ns),
+        FigureField::Crossings => sum(may_be_more, &|transfer| transfer.crossings),
+        FigureField::UserMemory => sum(may_be_more, &|transfer| transfer.user_memory_bytes),
+        FigureField::Total => sum(may_be_more, &|transfer| transfer.total_ns),
         // The parser lets no other figure through.
         _ => sum(may_be_more, &|transfer| transfer.calls),
     }
 }
 
 /// At least what was observed; at most this and all bytes that may have come from there, too.
-fn bytes(sure: &[&Transfer], is_open: bool, unproven: Unproven) -> Known {
+fn bytes(sure: &[&Transfer], is_open: bool, unproven: Unproven) -> KnownFigure {
     let of = |transfer: &&Transfer| transfer.bytes;
     let low = sure.iter().filter_map(of).fold(0, u64::saturating_add);
     let all_known = sure.iter().all(|transfer| of(transfer).is_some());
     let high = unproven.bytes.and_then(|more| low.checked_add(more));
-    Known::Between(
+    KnownFigure::Between(
         low.into(),
         high.filter(|_| all_known && !is_open).map(Amount::from),
     )
@@ -210,25 +210,25 @@ fn bytes(sure: &[&Transfer], is_open: bool, unproven: Unproven) -> Known {
 
 const NONE: &str = "there is no such transfer";
 
-fn apis(chosen: &[&Transfer], is_open: bool) -> Known {
+fn apis(chosen: &[&Transfer], is_open: bool) -> KnownFigure {
     let apis: BTreeSet<Api> = chosen.iter().map(|transfer| transfer.api).collect();
     if apis.is_empty() && !is_open {
-        return Known::Missing(NONE.to_owned());
+        return KnownFigure::Missing(NONE.to_owned());
     }
-    Known::words(apis.into_iter().map(|api| api.name().to_owned()), !is_open)
+    KnownFigure::words(apis.into_iter().map(|api| api.name().to_owned()), !is_open)
 }
 
 /// The mean of several transfers together lies between those of the transfers, which the report has
 /// in whole bytes.
-fn mean(chosen: &[&Transfer], is_open: bool) -> Known {
+fn mean(chosen: &[&Transfer], is_open: bool) -> KnownFigure {
     let moving = chosen.iter().filter(|transfer| transfer.bytes != Some(0));
     let means: Option<Vec<u64>> = moving.map(|transfer| transfer.mean_bytes).collect();
     let Some(means) = means.filter(|_| !is_open) else {
-        return Known::Unknown;
+        return KnownFigure::Unknown;
     };
     match (means.iter().min(), means.iter().max()) {
-        (Some(low), Some(high)) => Known::Between((*low).into(), Some((*high).into())),
-        _ => Known::Missing("no call to average".to_owned()),
+        (Some(low), Some(high)) => KnownFigure::Between((*low).into(), Some((*high).into())),
+        _ => KnownFigure::Missing("no call to average".to_owned()),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    ast::{Figure, Selectors, Subject},
+    ast::{Figure, FigureSubject, Selectors},
     callers::Stacks,
     function::{Crates, FunctionPattern, spellings},
     paths::{OnPath, matches},
@@ -22,7 +22,7 @@ pub(super) fn unmatched(figure: &Figure, report: &Report) -> Vec<String> {
         file, path, caller, ..
     } = &figure.selectors;
     let mut globs: Vec<&Glob> = file.iter().collect();
-    if let Subject::Transfer(from, to) = &figure.subject {
+    if let FigureSubject::Transfer(from, to) = &figure.subject {
         globs.extend([from, to].into_iter().filter_map(|end| end.path.as_ref()));
     }
     let of_files = globs.into_iter().filter_map(|glob| of_files(glob, report));

@@ -4,7 +4,7 @@ use crate::report::{Report, Syscall, Usage};
 
 /// The unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub(crate) enum FigureUnit {
     /// A count.
     Count,
     /// Bytes.
@@ -21,7 +21,7 @@ pub(crate) enum Unit {
     Function,
 }
 
-impl Unit {
+impl FigureUnit {
     /// Its name in messages.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -65,7 +65,7 @@ impl Unit {
 
 /// What a figure counts or measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Field {
+pub(crate) enum FigureField {
     Calls,
     Errors,
     Unfinished,
@@ -100,14 +100,14 @@ pub(crate) enum Field {
 /// A figure: what stands after the dot.
 #[derive(Debug)]
 pub(crate) struct NamedField {
-    pub(crate) field: Field,
+    pub(crate) field: FigureField,
     pub(crate) name: &'static str,
-    pub(crate) unit: Unit,
+    pub(crate) unit: FigureUnit,
 }
 
 /// What a figure is of: what stands before the dot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Group {
+pub(crate) enum FigureGroup {
     /// System calls.
     Calls,
     /// Page faults.
@@ -127,11 +127,11 @@ pub(crate) enum Group {
 /// The figures of a group.
 macro_rules! figures {
     ($($field:ident $name:literal $unit:ident),* $(,)?) => {
-        &[$(NamedField { field: Field::$field, name: $name, unit: Unit::$unit }),*]
+        &[$(NamedField { field: FigureField::$field, name: $name, unit: FigureUnit::$unit }),*]
     };
 }
 
-impl Group {
+impl FigureGroup {
     /// The groups of the run as a whole, by name. `time` and `exit` are calls as well: the figure
     /// after the dot decides.
     pub(crate) const OF_RUN: [(&str, Self); 5] = [
@@ -189,15 +189,15 @@ impl Group {
     }
 
     /// The figure that counts or measures this.
-    pub(crate) fn figure_of(self, field: Field) -> Option<&'static NamedField> {
+    pub(crate) fn figure_of(self, field: FigureField) -> Option<&'static NamedField> {
         self.figures().iter().find(|figure| figure.field == field)
     }
 
     /// How a figure of it with this unit varies.
-    pub(crate) fn steadiness(self, unit: Unit) -> Steadiness {
+    pub(crate) fn steadiness(self, unit: FigureUnit) -> Steadiness {
         match self {
             Self::Time | Self::Switches => Steadiness::WithLoad,
-            _ if unit == Unit::Time => Steadiness::WithLoad,
+            _ if unit == FigureUnit::Time => Steadiness::WithLoad,
             Self::Faults => Steadiness::Noisy,
             _ => Steadiness::Steady,
         }
@@ -227,7 +227,12 @@ const WAITING_FOR_THREADS: [&str; 7] = [
 ];
 
 /// The figures of a call that two reports are compared by.
-const COMPARED: [Field; 4] = [Field::Calls, Field::Errors, Field::Unfinished, Field::Bytes];
+const COMPARED: [FigureField; 4] = [
+    FigureField::Calls,
+    FigureField::Errors,
+    FigureField::Unfinished,
+    FigureField::Bytes,
+];
 
 /// The names of the figures of a call that two reports are compared by.
 pub(crate) fn compared_names(call: &str) -> impl Iterator<Item = String> {
@@ -237,19 +242,19 @@ pub(crate) fn compared_names(call: &str) -> impl Iterator<Item = String> {
 }
 
 /// The name of a figure of a call: `read.calls`.
-pub(crate) fn call_name(call: &str, field: Field) -> String {
-    let figure = Group::Calls.figure_of(field);
+pub(crate) fn call_name(call: &str, field: FigureField) -> String {
+    let figure = FigureGroup::Calls.figure_of(field);
     format!("{call}.{}", figure.map_or("", |figure| figure.name))
 }
 
 /// The name of the number of a call's errors with this errno: `read.errors.EAGAIN`.
 pub(crate) fn errno_name(call: &str, errno: &str) -> String {
-    format!("{}.{errno}", call_name(call, Field::Errors))
+    format!("{}.{errno}", call_name(call, FigureField::Errors))
 }
 
 /// The figures of a whole run: their names and what they measure.
-pub(crate) fn run_figures() -> impl Iterator<Item = (Field, String)> {
-    Group::OF_RUN.into_iter().flat_map(|(name, group)| {
+pub(crate) fn run_figures() -> impl Iterator<Item = (FigureField, String)> {
+    FigureGroup::OF_RUN.into_iter().flat_map(|(name, group)| {
         let named = move |figure: &NamedField| (figure.field, format!("{name}.{}", figure.name));
         group.figures().iter().map(named)
     })
@@ -257,9 +262,11 @@ pub(crate) fn run_figures() -> impl Iterator<Item = (Field, String)> {
 
 /// The figure of a whole run with this name; `None` for one of a call. `time.wall` is of the run,
 /// but `time.calls` is of the system call.
-fn run_figure(name: &str) -> Option<(Group, &'static NamedField)> {
+fn run_figure(name: &str) -> Option<(FigureGroup, &'static NamedField)> {
     let (of, name) = name.split_once('.')?;
-    let (_, group) = Group::OF_RUN.into_iter().find(|(known, _)| *known == of)?;
+    let (_, group) = FigureGroup::OF_RUN
+        .into_iter()
+        .find(|(known, _)| *known == of)?;
     Some((group, group.figure_called(name)?))
 }
 
@@ -284,51 +291,51 @@ pub(crate) fn is_of_run(name: &str) -> bool {
 /// Whether the figure of this name is the exit status or the signal of the run: it is known even if
 /// counts are lower bounds.
 pub(crate) fn is_exit(name: &str) -> bool {
-    run_figure(name).is_some_and(|(group, _)| group == Group::Exit)
+    run_figure(name).is_some_and(|(group, _)| group == FigureGroup::Exit)
 }
 
 /// Whether the figure of this name is a time of the run, in nanoseconds.
 pub fn is_time(name: &str) -> bool {
-    run_figure(name).is_some_and(|(_, figure)| figure.unit == Unit::Time)
+    run_figure(name).is_some_and(|(_, figure)| figure.unit == FigureUnit::Time)
 }
 
 /// A figure of a whole run; `None`: unknown, or, for the exit status and the signal, absent.
-pub(crate) fn of_run(field: Field, report: &Report) -> Option<u64> {
+pub(crate) fn of_run(field: FigureField, report: &Report) -> Option<u64> {
     let unsigned = |number: i32| u64::try_from(number).unwrap_or_default();
     match field {
-        Field::Code => report.exit.code.map(unsigned),
-        Field::Signal => report.exit.signal.map(unsigned),
-        Field::Wall => report.wall_ns,
-        Field::Count => Some(report.totals.processes),
-        Field::Threads => Some(report.totals.threads),
+        FigureField::Code => report.exit.code.map(unsigned),
+        FigureField::Signal => report.exit.signal.map(unsigned),
+        FigureField::Wall => report.wall_ns,
+        FigureField::Count => Some(report.totals.processes),
+        FigureField::Threads => Some(report.totals.threads),
         field => of_usage(field, &report.totals.usage),
     }
 }
 
 /// A figure of what a process used, or all of them; `None`: unknown.
-pub(crate) fn of_usage(field: Field, usage: &Usage) -> Option<u64> {
+pub(crate) fn of_usage(field: FigureField, usage: &Usage) -> Option<u64> {
     match field {
-        Field::User => usage.user_ns,
-        Field::System => usage.system_ns,
-        Field::Voluntary => usage.context_switches.voluntary,
-        Field::Involuntary => usage.context_switches.involuntary,
-        Field::Minor => usage.page_faults.minor,
-        Field::Major => usage.page_faults.major,
+        FigureField::User => usage.user_ns,
+        FigureField::System => usage.system_ns,
+        FigureField::Voluntary => usage.context_switches.voluntary,
+        FigureField::Involuntary => usage.context_switches.involuntary,
+        FigureField::Minor => usage.page_faults.minor,
+        FigureField::Major => usage.page_faults.major,
         _ => None,
     }
 }
 
 /// A figure of a row that is the sum of its calls; `None`: unknown. Calls that all failed moved no
 /// bytes, even if their results do not tell.
-pub(crate) fn of_row(field: Field, row: &Syscall) -> Option<u64> {
+pub(crate) fn of_row(field: FigureField, row: &Syscall) -> Option<u64> {
     match field {
-        Field::Calls => Some(row.calls),
-        Field::Errors => Some(row.errors),
-        Field::Unfinished => Some(row.unfinished),
-        Field::Bytes if row.calls == row.errors => Some(0),
-        Field::Bytes => row.bytes,
-        Field::RequestedBytes => row.requested_bytes,
-        Field::Total => row.total_ns,
+        FigureField::Calls => Some(row.calls),
+        FigureField::Errors => Some(row.errors),
+        FigureField::Unfinished => Some(row.unfinished),
+        FigureField::Bytes if row.calls == row.errors => Some(0),
+        FigureField::Bytes => row.bytes,
+        FigureField::RequestedBytes => row.requested_bytes,
+        FigureField::Total => row.total_ns,
         _ => None,
     }
 }

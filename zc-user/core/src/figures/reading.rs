@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::list::{
-    Field, call_name, compared_names, errno_name, is_exit, is_of_run, of_row, of_run, run_figures,
+    FigureField, call_name, compared_names, errno_name, is_exit, is_of_run, of_row, of_run,
+    run_figures,
 };
 use crate::{
     errno,
@@ -44,13 +45,13 @@ fn add_call(figures: &mut BTreeMap<String, Option<u64>>, row: &Syscall) {
         add(errno_name(&row.name, errno), Some(*count));
     }
     let mut add_field = |field| add(call_name(&row.name, field), of_row(field, row));
-    add_field(Field::Calls);
-    add_field(Field::Errors);
+    add_field(FigureField::Calls);
+    add_field(FigureField::Errors);
     if row.unfinished > 0 {
-        add_field(Field::Unfinished);
+        add_field(FigureField::Unfinished);
     }
     if row.calls > 0 {
-        add_field(Field::Bytes);
+        add_field(FigureField::Bytes);
     }
 }
 

@@ -5,8 +5,9 @@ use std::fmt;
 use super::{
     list::{Steadiness, is_time, steadiness_of},
     reading::names,
+    value::{duration_ns, size_bytes},
 };
-use crate::expect::{Expectation, duration, size_bytes};
+use crate::words::nearest;
 
 /// How far the figures whose names match a pattern may be off their baseline.
 #[derive(Debug, Clone)]
@@ -100,14 +101,12 @@ fn why_unfit(metric: &str, allowed: &str) -> String {
             "'{allowed}' is not a tolerance for {metric}: counts have no unit (5), sizes may have one (64KiB), times need one (10ms)"
         );
     }
-    match format!("{metric} == 0").parse::<Expectation>() {
-        Err(error) if !metric.contains(['*', '?', '[']) => error.message().to_owned(),
-        _ => {
-            format!(
-                "no figure that is compared with a baseline is called '{metric}'; examples: read.calls, *.errors, time.wall"
-            )
-        }
-    }
+    let all: Vec<String> = names(false).collect();
+    let hint = match nearest(metric, all.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => "examples: read.calls, *.errors, time.wall".to_owned(),
+    };
+    format!("no figure that is compared with a baseline is called '{metric}'; {hint}")
 }
 
 impl Allowed {
@@ -139,9 +138,8 @@ impl Allowed {
         };
         let size = size_bytes(text).ok().map(|bytes| Self::Amount(bytes, unit));
         let time = || {
-            u64::try_from(duration(text).ok()?.as_nanos())
-                .ok()
-                .map(|ns| Self::Amount(ns, AmountUnit::Nanoseconds))
+            let ns = duration_ns(text).ok()?;
+            Some(Self::Amount(ns, AmountUnit::Nanoseconds))
         };
         size.or_else(time).ok_or_else(wrong)
     }
@@ -252,7 +250,7 @@ pub(super) mod tests {
         for (text, expected) in [
             (
                 "raed.calls=5",
-                "unknown system call 'raed'; did you mean 'read'?",
+                "is called 'raed.calls'; did you mean 'read.calls'?",
             ),
             (
                 "write.bytes=10ms",

@@ -15,12 +15,12 @@ pub struct Call {
     /// Whose numbering it came through.
     pub abi: Abi,
     /// What it is.
-    kind: Kind,
+    kind: CallKind,
 }
 
 /// What a [`Call`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Kind {
+enum CallKind {
     Syscall,
     RingOperation,
 }
@@ -31,7 +31,7 @@ impl Call {
         Self {
             name: name.into(),
             abi,
-            kind: Kind::Syscall,
+            kind: CallKind::Syscall,
         }
     }
 
@@ -97,15 +97,15 @@ impl Call {
         Self {
             name: format!("{RING_PREFIX}{name}").into(),
             abi: Abi::NATIVE,
-            kind: Kind::RingOperation,
+            kind: CallKind::RingOperation,
         }
     }
 
     /// The name of the operation without its prefix; `None` if it is a system call.
     pub fn as_ring_operation(&self) -> Option<&str> {
         match self.kind {
-            Kind::Syscall => None,
-            Kind::RingOperation => self.name.get(RING_PREFIX.len()..),
+            CallKind::Syscall => None,
+            CallKind::RingOperation => self.name.get(RING_PREFIX.len()..),
         }
     }
 

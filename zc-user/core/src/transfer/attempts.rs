@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::{
-    facts::{Facts, RowsByFile},
+    facts::{ProcessFacts, RowsByFile},
     flow::{Flow, only_failed},
 };
 use crate::trace::{FileId, Row};
@@ -19,7 +19,7 @@ pub(super) fn last_choice(flow: &Flow<'_>) -> (bool, Option<u64>) {
 
 /// Adds to each flow the attempts before it. An attempt that names only one of the ends, such as a
 /// `splice` into a pipe of the program's own, goes to the first flow with that end.
-pub(super) fn add_attempts<'a>(flows: &mut Vec<Flow<'a>>, facts: &Facts<'a>) {
+pub(super) fn add_attempts<'a>(flows: &mut Vec<Flow<'a>>, facts: &ProcessFacts<'a>) {
     let via_pipes = take_failed_via_pipes(flows, facts);
     drop_idle(flows);
     for flow in flows.iter_mut() {
@@ -40,9 +40,9 @@ pub(super) fn add_attempts<'a>(flows: &mut Vec<Flow<'a>>, facts: &Facts<'a>) {
     };
     let from = |flow: &Flow<'a>| flow.from;
     let to = |flow: &Flow<'a>| flow.to;
-    let mut of_source = failed(&facts.reads);
+    let mut of_source = failed_rows(&facts.reads);
     of_source.extend(of_pipes(from));
-    let mut of_destination = failed(&facts.writes);
+    let mut of_destination = failed_rows(&facts.writes);
     of_destination.extend(of_pipes(to));
     give_to_first(flows, &of_source, from);
     give_to_first(flows, &of_destination, to);
@@ -52,7 +52,7 @@ pub(super) fn add_attempts<'a>(flows: &mut Vec<Flow<'a>>, facts: &Facts<'a>) {
 }
 
 /// The rows of which every call failed, with their files.
-fn failed<'a>(rows: &RowsByFile<'a>) -> Vec<(FileId, &'a Row)> {
+fn failed_rows<'a>(rows: &RowsByFile<'a>) -> Vec<(FileId, &'a Row)> {
     rows.iter()
         .filter_map(|(&file, rows)| Some((file?, rows)))
         .flat_map(|(file, rows)| rows.iter().map(move |row| (file, *row)))
@@ -92,7 +92,7 @@ fn has_row(flow: &Flow<'_>, row: &Row) -> bool {
 
 /// Removes and returns failed flows into or out of a pipe that nothing went through, if something
 /// else moved at their other end: these are attempts to splice through the pipe.
-fn take_failed_via_pipes<'a>(flows: &mut Vec<Flow<'a>>, facts: &Facts<'a>) -> Vec<Flow<'a>> {
+fn take_failed_via_pipes<'a>(flows: &mut Vec<Flow<'a>>, facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
     let has_failed =
         |flow: &Flow<'_>| flow.bytes == Some(0) && flow.writing.iter().all(|row| only_failed(row));
     let mut moved: HashMap<FileId, bool> = HashMap::new();

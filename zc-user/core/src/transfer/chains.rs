@@ -71,8 +71,8 @@ impl<'a> Conduits<'a> {
             .any(|(loss, &count)| count > 0 && loss.touches_transfers());
         Self {
             moved,
-            unix: unique(unix),
-            tcp: unique(tcp),
+            unix: values_by_unique_key(unix),
+            tcp: values_by_unique_key(tcp),
             is_complete: has_all && !lost && trace.calls_without_files == 0 && counts_all(trace),
             trace,
         }
@@ -82,8 +82,21 @@ impl<'a> Conduits<'a> {
         self.trace.files.get(usize::try_from(id.0).ok()?)
     }
 
+    /// Whether others than the traced processes may use a pipe or socket, or it may have held bytes
+    /// before the launch.
     fn is_shared(&self, id: FileId) -> bool {
-        self.file(id).is_none_or(|file| is_shared(file, self.trace))
+        let Some(file) = self.file(id) else {
+            return true;
+        };
+        let has_name = file.kind == Some(FileKind::Pipe) && file.path.is_some();
+        let was_open = match (&self.trace.inherited, file.identity) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(before), Some(FileIdentity { device, inode, .. })) => {
+                before.contains(&OpenBefore { device, inode })
+            }
+        };
+        has_name || was_open
     }
 
     /// The file where the bytes written into this one come out.
@@ -100,29 +113,16 @@ impl<'a> Conduits<'a> {
     }
 
     /// The bytes that went through a conduit, if every byte in and every byte out was seen.
-    fn seen_completely(&self, inlet: FileId, outlet: FileId) -> Option<u64> {
+    pub(super) fn seen_completely(&self, inlet: FileId, outlet: FileId) -> Option<u64> {
         let moved = |file| self.moved.get(&file).copied().unwrap_or(Moved::NOTHING);
         let (into, out) = (moved(inlet), moved(outlet));
         let is_seen = self.is_complete
             && !into.is_cut_off
             && !out.is_cut_off
             && ![inlet, outlet].iter().any(|file| self.is_shared(*file));
-        into.written.filter(|_| is_seen && into.written == out.read)
+        into.written
+            .filter(|written| *written > 0 && is_seen && into.written == out.read)
     }
-}
-
-/// Whether others than the traced processes may use a pipe or socket, or it may have held bytes
-/// before the launch.
-pub(super) fn is_shared(file: &File, trace: &Trace) -> bool {
-    let has_name = file.kind == Some(FileKind::Pipe) && file.path.is_some();
-    let was_open = match (&trace.inherited, file.identity) {
-        (None, _) => true,
-        (Some(before), Some(FileIdentity { device, inode, .. })) => {
-            before.contains(&OpenBefore { device, inode })
-        }
-        (Some(_), None) => false,
-    };
-    has_name || was_open
 }
 
 /// Whether what is written to a file of this kind may come out elsewhere.
@@ -148,7 +148,7 @@ fn counts_all(trace: &Trace) -> bool {
 }
 
 /// The values by their keys. `None` if a key has several.
-fn unique<K: std::hash::Hash + Eq>(
+fn values_by_unique_key<K: std::hash::Hash + Eq>(
     pairs: impl Iterator<Item = (K, FileId)>,
 ) -> HashMap<K, Option<FileId>> {
     let mut found = HashMap::new();
@@ -227,18 +227,18 @@ pub fn used_connections(files: &[File], is_used: impl Fn(FileId) -> bool) -> Has
 
 /// A chain: the indices of its steps, and the bytes that went from end to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Chain {
+pub(super) struct StepChain {
     pub(super) steps: Vec<usize>,
     pub(super) bytes: u64,
 }
 
 /// All chains, each as long as possible.
-pub(super) fn chains(steps: &[Step], conduits: &Conduits<'_>) -> Vec<Chain> {
+pub(super) fn find_chains(steps: &[Step], conduits: &Conduits<'_>) -> Vec<StepChain> {
     let mut out_of: HashMap<FileId, Vec<usize>> = HashMap::new();
     for (index, step) in steps.iter().enumerate() {
         out_of.entry(step.from).or_default().push(index);
     }
-    let search = Search {
+    let search = ChainSearch {
         steps,
         conduits,
         out_of,
@@ -252,7 +252,7 @@ pub(super) fn chains(steps: &[Step], conduits: &Conduits<'_>) -> Vec<Chain> {
     let mut chains = Vec::new();
     for start in all.into_iter().filter(|start| !inner.contains(start)) {
         if let Some(bytes) = steps[start].transfer.bytes.filter(|bytes| *bytes > 0) {
-            let chain = Chain {
+            let chain = StepChain {
                 steps: vec![start],
                 bytes,
             };
@@ -262,16 +262,16 @@ pub(super) fn chains(steps: &[Step], conduits: &Conduits<'_>) -> Vec<Chain> {
     chains
 }
 
-struct Search<'s> {
+struct ChainSearch<'s> {
     steps: &'s [Step],
     conduits: &'s Conduits<'s>,
     /// The steps by their source.
     out_of: HashMap<FileId, Vec<usize>>,
 }
 
-impl Search<'_> {
+impl ChainSearch<'_> {
     /// Adds all chains that begin with this one.
-    fn extend(&self, chain: Chain, chains: &mut Vec<Chain>) {
+    fn extend(&self, chain: StepChain, chains: &mut Vec<StepChain>) {
         let last = chain.steps[chain.steps.len() - 1];
         let followers = self.followers(last, Some(chain.bytes));
         let mut is_longest = true;
@@ -281,7 +281,7 @@ impl Search<'_> {
             }
             is_longest = false;
             let steps = [chain.steps.as_slice(), &[next]].concat();
-            self.extend(Chain { steps, bytes }, chains);
+            self.extend(StepChain { steps, bytes }, chains);
         }
         if is_longest && chain.steps.len() > 1 {
             chains.push(chain);

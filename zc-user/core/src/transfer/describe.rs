@@ -5,11 +5,11 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{
     Step,
-    facts::{Facts, sum_known},
-    flow::{Flow, Reading},
+    facts::{ProcessFacts, sum_known},
+    flow::{Flow, SourceCalls},
     hint, pipes,
-    rules::{self, Case},
-    work::{Work, sum_counts},
+    rules::{self, RuleCase},
+    work::{FlowWork, sum_counts},
 };
 use crate::{
     report::Callers,
@@ -22,23 +22,27 @@ use crate::{
 const MOST_PROCESSES: usize = 8;
 
 /// The flows of one process as its steps: those with the most bytes first, then in order of time.
-pub(super) fn steps(flows: &[Flow<'_>], facts: &Facts<'_>, ends: &EndTable<'_>) -> Vec<Step> {
+pub(super) fn steps_by_size(
+    flows: &[Flow<'_>],
+    facts: &ProcessFacts<'_>,
+    ends: &EndTable<'_>,
+) -> Vec<Step> {
     let mut flows: Vec<&Flow> = flows.iter().collect();
     flows.sort_by_key(|flow| (Reverse(flow.bytes), flow.order()));
     flows
         .into_iter()
-        .map(|flow| step(flow, facts, ends))
+        .map(|flow| describe_flow(flow, facts, ends))
         .collect()
 }
 
-fn step(flow: &Flow<'_>, facts: &Facts<'_>, ends: &EndTable<'_>) -> Step {
-    let work = Work::of_flow(flow);
+fn describe_flow(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>) -> Step {
+    let work = FlowWork::from_flow(flow);
     let (from, to) = (ends.end(flow.from), ends.end(flow.to));
     let callers = ends.stacks.and_then(|stacks| {
         let rows = flow.rows().chain(flow.attempts.iter().copied());
         Callers::of(rows, stacks)
     });
-    let case = Case {
+    let case = RuleCase {
         process: facts.process,
         evidence: flow.evidence,
         api: flow.api,
@@ -57,11 +61,7 @@ fn step(flow: &Flow<'_>, facts: &Facts<'_>, ends: &EndTable<'_>) -> Step {
         .any(|step| facts.cut_off.contains(&Some(step.to)));
     let verdict = verdict(&clause, &case, is_cut_off, reason.as_ref());
     let pid = facts.process.pid;
-    let hops = flow
-        .hops
-        .iter()
-        .map(|hop| described_hop(hop, pid, ends))
-        .collect();
+    let hops = steps_of_hops(flow, facts, ends);
     let transfer = Transfer {
         from,
         to,
@@ -88,7 +88,7 @@ fn step(flow: &Flow<'_>, facts: &Facts<'_>, ends: &EndTable<'_>) -> Step {
         callers,
         pids: vec![pid],
         part_of: Vec::new(),
-        hops,
+        hops: hops.iter().map(Step::as_hop).collect(),
         merged: None,
     };
     Step {
@@ -98,23 +98,49 @@ fn step(flow: &Flow<'_>, facts: &Facts<'_>, ends: &EndTable<'_>) -> Step {
         to: flow.to,
         takes_all: takes_all(flow, facts),
         clause,
+        hops,
         transfer,
+    }
+}
+
+/// The hops of a flow, as if each stood by itself. What was tried before belongs to the first.
+fn steps_of_hops(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>) -> Vec<Step> {
+    let mut attempts = flow.attempts.clone();
+    let alone = flow.hops.iter().map(|hop| Flow {
+        attempts: std::mem::take(&mut attempts),
+        ..hop.clone()
+    });
+    alone.map(|hop| describe_flow(&hop, facts, ends)).collect()
+}
+
+impl Step {
+    fn as_hop(&self) -> Hop {
+        let transfer = &self.transfer;
+        Hop {
+            pid: self.pid,
+            from: transfer.from.clone(),
+            to: transfer.to.clone(),
+            api: transfer.api,
+            bytes: transfer.bytes,
+            evidence: transfer.evidence,
+            certainty: transfer.certainty,
+        }
     }
 }
 
 /// Whether a flow took every byte out of its source that the process took, and brought each to its
 /// destination once: it has as many bytes, and of every read, some.
-fn takes_all(flow: &Flow<'_>, facts: &Facts<'_>) -> bool {
+fn takes_all(flow: &Flow<'_>, facts: &ProcessFacts<'_>) -> bool {
     let taken = facts.moved.get(&flow.from).and_then(|moved| moved.read);
     let uses_every_read = flow
         .steps()
         .first()
-        .is_some_and(|step| !matches!(step.reading, Reading::Some { .. }));
+        .is_some_and(|step| !matches!(step.reading, SourceCalls::Some { .. }));
     uses_every_read && taken.is_some() && taken == flow.bytes
 }
 
 /// A chain of these steps as a transfer.
-pub(super) fn chain(steps: &[&Step], bytes: u64) -> Option<Transfer> {
+pub(super) fn transfer_of_chain(steps: &[&Step], bytes: u64) -> Option<Transfer> {
     let (first, last) = (steps.first()?, steps.last()?);
     // The figures of a step that also moved other bytes cannot be divided.
     let whole = |figure: fn(&Transfer) -> Option<u64>| {
@@ -131,20 +157,11 @@ pub(super) fn chain(steps: &[&Step], bytes: u64) -> Option<Transfer> {
     let calls = whole(|step| step.calls);
     let transfers = || steps.iter().map(|step| &step.transfer);
     let evidence = transfers().map(|step| step.evidence).max()?;
-    let hop_of_step = |step: &Step| {
-        let transfer = &step.transfer;
-        if transfer.hops.is_empty() {
-            vec![Hop {
-                pid: step.pid,
-                from: transfer.from.clone(),
-                to: transfer.to.clone(),
-                api: transfer.api,
-                bytes: transfer.bytes,
-                evidence: transfer.evidence,
-                certainty: transfer.certainty,
-            }]
+    let hops_of_step = |step: &Step| {
+        if step.hops.is_empty() {
+            vec![step.as_hop()]
         } else {
-            transfer.hops.clone()
+            step.transfer.hops.clone()
         }
     };
     Some(Transfer {
@@ -173,7 +190,7 @@ pub(super) fn chain(steps: &[&Step], bytes: u64) -> Option<Transfer> {
         callers: None,
         pids: steps.iter().map(|step| step.pid).collect(),
         part_of: Vec::new(),
-        hops: steps.iter().flat_map(|step| hop_of_step(step)).collect(),
+        hops: steps.iter().flat_map(|step| hops_of_step(step)).collect(),
         merged: None,
     })
 }
@@ -195,24 +212,12 @@ fn verdict_of_chain(steps: &[&Step]) -> String {
     }
 }
 
-fn described_hop(hop: &Flow<'_>, pid: u32, ends: &EndTable<'_>) -> Hop {
-    Hop {
-        pid,
-        from: ends.end(hop.from),
-        to: ends.end(hop.to),
-        api: hop.api,
-        bytes: hop.bytes,
-        evidence: hop.evidence,
-        certainty: hop.certainty(),
-    }
-}
-
 /// If calls times size exceeds the bytes by more than 1/20, the sentence says "up to".
 const NOTABLE_PART: u64 = 20;
 
 /// What was done, then the reason if there is one: `sendfile, 1 call of 1 MiB, after
 /// copy_file_range (EXDEV): ...`. If a call at the destination `is_cut_off`, it says so.
-fn verdict(clause: &str, case: &Case<'_>, is_cut_off: bool, reason: Option<&Reason>) -> String {
+fn verdict(clause: &str, case: &RuleCase<'_>, is_cut_off: bool, reason: Option<&Reason>) -> String {
     let mut sentence = clause.to_owned();
     if case.evidence == Evidence::Totals {
         sentence.push_str(ONLY_TOTALS);
@@ -242,7 +247,7 @@ pub(crate) fn verdict_of_many(sum: &Transfer) -> String {
         .as_ref()
         .map(|reason| format!(": {}", reason.text))
         .unwrap_or_default();
-    let calls = sum.calls.map(|count| format!(", {}", calls(count)));
+    let calls = sum.calls.map(|count| format!(", {}", calls_as_text(count)));
     format!(
         "{transfers}: {}{}{}{reason}",
         sum.api.in_words(),
@@ -252,7 +257,7 @@ pub(crate) fn verdict_of_many(sum: &Transfer) -> String {
 }
 
 /// What one flow did, without its attempts.
-fn clause(api: Api, bytes: Option<u64>, work: &Work) -> String {
+fn clause(api: Api, bytes: Option<u64>, work: &FlowWork) -> String {
     let clause = format!("{}, {}", api.in_words(), amount_of_work(api, bytes, work));
     if work.retries.is_empty() {
         return clause;
@@ -260,25 +265,35 @@ fn clause(api: Api, bytes: Option<u64>, work: &Work) -> String {
     let count = work.retries.values().sum();
     format!(
         "{clause}, {} retried ({})",
-        calls(count),
-        names(&work.retries)
+        calls_as_text(count),
+        errno_names(&work.retries)
     )
 }
 
-fn amount_of_work(api: Api, bytes: Option<u64>, work: &Work) -> String {
+fn amount_of_work(api: Api, bytes: Option<u64>, work: &FlowWork) -> String {
     let failed = || {
         let count = work.errors.values().sum();
-        format!("{} failed ({})", calls(count), names(&work.errors))
+        format!(
+            "{} failed ({})",
+            calls_as_text(count),
+            errno_names(&work.errors)
+        )
     };
     let done = match bytes {
         None if api == Api::Reflink => format!(
             "{} that shared blocks instead of copying",
-            calls(work.moving_calls)
+            calls_as_text(work.moving_calls)
         ),
-        None => format!("{}, number of bytes unknown", calls(work.moving_calls)),
+        None => format!(
+            "{}, number of bytes unknown",
+            calls_as_text(work.moving_calls)
+        ),
         Some(0) if work.moving_calls + work.zero_calls == 0 => return failed(),
-        Some(0) => format!("{} that found nothing to copy", calls(work.zero_calls)),
-        Some(bytes) => moved(bytes, work),
+        Some(0) => format!(
+            "{} that found nothing to copy",
+            calls_as_text(work.zero_calls)
+        ),
+        Some(bytes) => count_and_size(bytes, work),
     };
     if work.errors.is_empty() {
         done
@@ -289,7 +304,7 @@ fn amount_of_work(api: Api, bytes: Option<u64>, work: &Work) -> String {
 
 /// `733 calls of 4 KiB`, even if the last one was a little shorter; `3 calls of up to 2.0 GiB`, if
 /// the last one was much shorter; otherwise `294 calls of 10.0 KiB on average`.
-fn moved(bytes: u64, work: &Work) -> String {
+fn count_and_size(bytes: u64, work: &FlowWork) -> String {
     let count = work.moving_calls;
     let Some(mean) = bytes.checked_div(count) else {
         return short_bytes(bytes);
@@ -299,11 +314,17 @@ fn moved(bytes: u64, work: &Work) -> String {
     });
     match in_pieces {
         Some(asked) if asked * count - bytes > bytes / NOTABLE_PART => {
-            format!("{} of up to {}", calls(count), short_bytes(asked))
+            format!("{} of up to {}", calls_as_text(count), short_bytes(asked))
         }
-        Some(asked) => format!("{} of {}", calls(count), short_bytes(asked)),
-        None if bytes.is_multiple_of(count) => format!("{} of {}", calls(count), short_bytes(mean)),
-        None => format!("{} of {} on average", calls(count), average(bytes, count)),
+        Some(asked) => format!("{} of {}", calls_as_text(count), short_bytes(asked)),
+        None if bytes.is_multiple_of(count) => {
+            format!("{} of {}", calls_as_text(count), short_bytes(mean))
+        }
+        None => format!(
+            "{} of {} on average",
+            calls_as_text(count),
+            mean_as_text(bytes, count)
+        ),
     }
 }
 
@@ -312,7 +333,7 @@ fn moved(bytes: u64, work: &Work) -> String {
     clippy::cast_precision_loss,
     reason = "exact where it is below a kibibyte, and shown with one decimal"
 )]
-fn average(bytes: u64, count: u64) -> String {
+fn mean_as_text(bytes: u64, count: u64) -> String {
     let mean = bytes / count;
     if mean < 1024 {
         format!("{:.1} B", bytes as f64 / count as f64)
@@ -337,11 +358,11 @@ pub(crate) fn after_attempts(attempts: &[Attempt]) -> String {
     )
 }
 
-fn calls(count: u64) -> String {
+fn calls_as_text(count: u64) -> String {
     format!("{count} {}", if count == 1 { "call" } else { "calls" })
 }
 
-fn names(errnos: &BTreeMap<String, u64>) -> String {
+fn errno_names(errnos: &BTreeMap<String, u64>) -> String {
     errnos
         .keys()
         .map(String::as_str)

@@ -1,4 +1,4 @@
-//! [`Facts`]: the rows of a process, sorted by what the calls did with which file.
+//! [`ProcessFacts`]: the rows of a process, sorted by what the calls did with which file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub(super) type RowsByFile<'a> = BTreeMap<Option<FileId>, Vec<&'a Row>>;
 
 /// What a process did with which file.
 #[derive(Debug)]
-pub(super) struct Facts<'a> {
+pub(super) struct ProcessFacts<'a> {
     pub(super) process: &'a Process,
     files: &'a [File],
     /// Calls that name both ends.
@@ -35,9 +35,9 @@ pub(super) struct Facts<'a> {
     pub(super) moved: BTreeMap<FileId, Moved>,
 }
 
-impl<'a> Facts<'a> {
+impl<'a> ProcessFacts<'a> {
     /// Sorts the rows of a process. `files` are those that they name.
-    pub(super) fn of_process(process: &'a Process, files: &'a [File]) -> Self {
+    pub(super) fn from_process(process: &'a Process, files: &'a [File]) -> Self {
         let mut facts = Self {
             process,
             files,
@@ -99,13 +99,15 @@ impl<'a> Facts<'a> {
         moved
     }
 
-    /// Whether it moved bytes of files that are not known.
+    /// Whether it moved bytes of files that are not known. A call that reads another process's
+    /// memory takes none out of a file.
     pub(super) fn lacks_files(&self) -> bool {
-        let has_bytes =
-            |rows: Option<&Vec<&Row>>| rows.is_some_and(|rows| sum_bytes(rows) != Some(0));
-        self.cut_off.contains(&None)
-            || has_bytes(self.reads.get(&None))
-            || has_bytes(self.writes.get(&None))
+        let has_bytes = |rows: &RowsByFile<'_>| {
+            let mut rows = rows.get(&None).cloned().unwrap_or_default();
+            rows.retain(|row| row.call.spec().fds != Fds::None);
+            sum_bytes(&rows) != Some(0)
+        };
+        self.cut_off.contains(&None) || has_bytes(&self.reads) || has_bytes(&self.writes)
     }
 
     fn add_row(&mut self, row: &'a Row) {
@@ -168,7 +170,7 @@ impl<'a> Facts<'a> {
         for (&(_, to), rows) in &self.copies {
             all.entry(Some(to)).or_default().extend(with_bytes(rows));
         }
-        all.retain(|_, rows| rows.iter().any(|row| moved(row)));
+        all.retain(|_, rows| rows.iter().any(|row| may_have_moved(row)));
         all
     }
 
@@ -178,7 +180,7 @@ impl<'a> Facts<'a> {
         for (&(from, _), rows) in &self.copies {
             all.entry(Some(from)).or_default().extend(with_bytes(rows));
         }
-        all.retain(|_, rows| rows.iter().any(|row| moved(row)));
+        all.retain(|_, rows| rows.iter().any(|row| may_have_moved(row)));
         all
     }
 }
@@ -194,7 +196,7 @@ fn is_tee(call: &Call) -> bool {
 }
 
 /// Whether the calls of a row moved bytes, or may have.
-fn moved(row: &Row) -> bool {
+fn may_have_moved(row: &Row) -> bool {
     row.calls > row.errors && row.bytes != Some(0)
 }
 

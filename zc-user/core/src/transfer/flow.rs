@@ -7,7 +7,7 @@ use zc_ebpf::is_restart;
 
 use super::{
     attempts,
-    facts::{Facts, moving_calls, sum_bytes, sum_known},
+    facts::{ProcessFacts, moving_calls, sum_bytes, sum_known},
 };
 use crate::{
     syscalls::{Call, FICLONE, FICLONERANGE},
@@ -25,7 +25,7 @@ pub(super) struct Flow<'a> {
     /// Bytes that arrived. `None`: the calls do not say.
     pub(super) bytes: Option<u64>,
     /// The calls at the source.
-    pub(super) reading: Reading<'a>,
+    pub(super) reading: SourceCalls<'a>,
     /// The calls at the destination, or those that name both ends.
     pub(super) writing: Vec<&'a Row>,
     /// Calls at the destination that failed or wrote nothing, if all that wrote there belong to
@@ -43,7 +43,7 @@ pub(super) struct Flow<'a> {
 
 /// The calls at the source of a flow.
 #[derive(Debug, Clone)]
-pub(super) enum Reading<'a> {
+pub(super) enum SourceCalls<'a> {
     /// The calls at the destination name the source, too.
     None,
     /// All calls that read or mapped the source.
@@ -66,14 +66,14 @@ struct Written<'a> {
 
 impl<'a> Flow<'a> {
     /// A flow of calls that name both ends (rule 1).
-    fn of_copies(from: FileId, to: FileId, api: Api, writing: Vec<&'a Row>) -> Self {
+    fn by_copies(from: FileId, to: FileId, api: Api, writing: Vec<&'a Row>) -> Self {
         Self {
             from,
             to,
             api,
             evidence: Evidence::Call,
             bytes: sum_bytes(&writing),
-            reading: Reading::None,
+            reading: SourceCalls::None,
             writing,
             idle_writing: Vec::new(),
             parts: Vec::new(),
@@ -101,8 +101,8 @@ impl<'a> Flow<'a> {
     pub(super) fn rows(&self) -> impl Iterator<Item = &'a Row> {
         let rows = |step: &Self| {
             let reading = match &step.reading {
-                Reading::None => Vec::new(),
-                Reading::All(rows) | Reading::Some { among: rows, .. } => rows.clone(),
+                SourceCalls::None => Vec::new(),
+                SourceCalls::All(rows) | SourceCalls::Some { among: rows, .. } => rows.clone(),
             };
             let writing = step.writing.iter().chain(&step.idle_writing);
             let mut rows = reading;
@@ -128,12 +128,12 @@ impl<'a> Flow<'a> {
 
     /// Whether the bytes were read into memory and written from there.
     pub(super) fn is_loop(&self) -> bool {
-        !matches!(self.reading, Reading::None) && !matches!(self.evidence, Evidence::Mapping)
+        !matches!(self.reading, SourceCalls::None) && !matches!(self.evidence, Evidence::Mapping)
     }
 }
 
 /// The flows within a process, before what went through pipes is joined.
-pub(super) fn flows_of_process<'a>(facts: &Facts<'a>) -> Vec<Flow<'a>> {
+pub(super) fn flows_of_process<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
     let mut flows = flows_by_call(facts);
     flows.extend(flows_from_memory(facts));
     flows.extend(super::totals::flows_by_totals(facts, &flows));
@@ -159,7 +159,7 @@ pub(crate) fn api_of_call(call: &Call) -> Option<Api> {
 /// If something moved between two ends, interfaces that moved nothing there are attempts. If
 /// nothing moved at all, the flow is that of the last interface that did not fail (the source was
 /// empty), or of the last one if all failed.
-fn flows_by_call<'a>(facts: &Facts<'a>) -> Vec<Flow<'a>> {
+fn flows_by_call<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
     let between = |(&(from, to), rows): (&(FileId, FileId), &Vec<&'a Row>)| {
         let mut by_api: BTreeMap<Api, Vec<&Row>> = BTreeMap::new();
         for &row in rows {
@@ -169,7 +169,7 @@ fn flows_by_call<'a>(facts: &Facts<'a>) -> Vec<Flow<'a>> {
         }
         let flows = by_api
             .into_iter()
-            .map(|(api, rows)| Flow::of_copies(from, to, api, rows));
+            .map(|(api, rows)| Flow::by_copies(from, to, api, rows));
         let (moved, idle): (Vec<Flow>, Vec<Flow>) = flows.partition(|flow| flow.bytes != Some(0));
         if moved.is_empty() {
             idle.into_iter()
@@ -184,7 +184,7 @@ fn flows_by_call<'a>(facts: &Facts<'a>) -> Vec<Flow<'a>> {
 }
 
 /// Rules 2 to 5: what was written from memory that a read had filled or that maps a file.
-fn flows_from_memory<'a>(facts: &Facts<'a>) -> Vec<Flow<'a>> {
+fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
     let mut written: BTreeMap<(FileId, FileId, Evidence, Api), Written<'a>> = BTreeMap::new();
     for (&to, rows) in &facts.writes {
         let Some(to) = to else { continue };
@@ -208,7 +208,7 @@ fn flows_from_memory<'a>(facts: &Facts<'a>) -> Vec<Flow<'a>> {
                 .chain(parts.iter().map(|part| part.bytes))
                 .fold(0, u64::saturating_add);
             let reading = if evidence == Evidence::Mapping {
-                Reading::All(facts.mappings.get(&from).cloned().unwrap_or_default())
+                SourceCalls::All(facts.mappings.get(&from).cloned().unwrap_or_default())
             } else {
                 reads_of(from, &rows, &parts, facts)
             };
@@ -217,7 +217,7 @@ fn flows_from_memory<'a>(facts: &Facts<'a>) -> Vec<Flow<'a>> {
                 bytes: Some(bytes),
                 reading,
                 parts,
-                ..Flow::of_copies(from, to, api, rows)
+                ..Flow::by_copies(from, to, api, rows)
             }
         })
         .collect()
@@ -228,7 +228,7 @@ fn key_of_write(
     input: Option<Input>,
     to: FileId,
     call: &Call,
-    facts: &Facts<'_>,
+    facts: &ProcessFacts<'_>,
 ) -> Option<(FileId, FileId, Evidence, Api)> {
     let from = facts.source_in_memory(input, to)?;
     let evidence = match input? {
@@ -256,8 +256,8 @@ fn reads_of<'a>(
     from: FileId,
     rows: &[&'a Row],
     parts: &[&'a Part],
-    facts: &Facts<'a>,
-) -> Reading<'a> {
+    facts: &ProcessFacts<'a>,
+) -> SourceCalls<'a> {
     let mut fills = Fills::NONE;
     let of_rows = rows.iter().map(|row| row.fills);
     for more in of_rows.chain(parts.iter().map(|part| part.fills)) {
@@ -265,9 +265,9 @@ fn reads_of<'a>(
     }
     let among = used_rows(facts.reads.get(&Some(from)));
     if !fills.are_unknown && fills.calls == moving_calls(&among) {
-        Reading::All(among)
+        SourceCalls::All(among)
     } else {
-        Reading::Some { fills, among }
+        SourceCalls::Some { fills, among }
     }
 }
 
@@ -281,7 +281,7 @@ pub(super) fn used_rows<'a>(rows: Option<&Vec<&'a Row>>) -> Vec<&'a Row> {
 }
 
 /// Gives the calls that wrote nothing to a file to the flow that has all others.
-fn add_idle_writes<'a>(flows: &mut [Flow<'a>], facts: &Facts<'a>) {
+fn add_idle_writes<'a>(flows: &mut [Flow<'a>], facts: &ProcessFacts<'a>) {
     for flow in flows.iter_mut().filter(|flow| flow.is_loop()) {
         let Some(rows) = facts.writes.get(&Some(flow.to)) else {
             continue;

@@ -1,6 +1,6 @@
 //! Hints: what would be cheaper, and what it costs.
 
-use super::rules::{Case, was_refused};
+use super::rules::{RuleCase, was_refused};
 use crate::{
     trace::FileKind::{self, Block, Memfd, Pipe, Regular, Tcp, UnixStream},
     transfer::{Api, Attempt, End, Evidence},
@@ -44,6 +44,10 @@ struct Cheaper {
     cost: &'static str,
 }
 
+const SPLICE: &str = "splice would avoid copying through user memory";
+const SPLICE_TWICE: &str = "splice through a pipe would avoid copying through user memory";
+const FALLBACK: &str = "keep this loop as a fallback, since not every filesystem supports it, and none does with O_APPEND";
+
 const fn cheaper(
     [from, to]: [&'static [FileKind]; 2],
     syscall: &'static str,
@@ -75,7 +79,7 @@ const CHEAPER: &[Cheaper] = &[
     cheaper(
         [STORED, &[Pipe]],
         "splice",
-        "splice would avoid copying through user memory",
+        SPLICE,
         "later changes to the file may show up in data not yet read from the pipe",
     ),
     Cheaper {
@@ -91,42 +95,32 @@ const CHEAPER: &[Cheaper] = &[
         [STORED, STORED],
         "sendfile",
         "sendfile would copy within the kernel",
-        "keep this loop as a fallback, since not every filesystem supports it, and none does with O_APPEND",
+        FALLBACK,
     ),
-    cheaper(
-        [&[Pipe], STORED],
-        "splice",
-        "splice would avoid copying through user memory",
-        "keep this loop as a fallback, since not every filesystem supports it, and none does with O_APPEND",
-    ),
+    cheaper([&[Pipe], STORED], "splice", SPLICE, FALLBACK),
     cheaper(
         [&[Pipe], &[Pipe, Tcp, UnixStream]],
         "splice",
-        "splice would avoid copying through user memory",
+        SPLICE,
         "none",
     ),
-    cheaper(
-        [CONNECTION, &[Pipe]],
-        "splice",
-        "splice would avoid copying through user memory",
-        "none",
-    ),
+    cheaper([CONNECTION, &[Pipe]], "splice", SPLICE, "none"),
     cheaper(
         [&[Tcp], CONNECTION],
         "splice",
-        "splice through a pipe would avoid copying through user memory",
+        SPLICE_TWICE,
         "two calls per piece, and a pipe per pair of connections",
     ),
     cheaper(
         [&[Tcp], &[Regular]],
         "splice",
-        "splice through a pipe would avoid copying through user memory",
+        SPLICE_TWICE,
         "two calls per piece, a pipe, and this loop as a fallback, since not every filesystem supports it, and none does with O_APPEND",
     ),
 ];
 
 /// A hint, if there is something to gain.
-pub(super) fn hint(case: &Case<'_>) -> Option<String> {
+pub(super) fn hint(case: &RuleCase<'_>) -> Option<String> {
     // A program that copies the bytes itself needs them in its memory, in pieces that suit it.
     let bytes = case
         .bytes
@@ -134,7 +128,7 @@ pub(super) fn hint(case: &Case<'_>) -> Option<String> {
     instead_of_a_loop(case).or_else(|| in_larger_pieces(bytes, case))
 }
 
-fn instead_of_a_loop(case: &Case<'_>) -> Option<String> {
+fn instead_of_a_loop(case: &RuleCase<'_>) -> Option<String> {
     let (from, to) = (case.from, case.to);
     let is_loop = matches!(case.api, Api::ReadWrite | Api::MmapWrite);
     // A program that adds bytes of its own needs user memory. So does one that moves bytes within
@@ -165,7 +159,7 @@ fn instead_of_a_loop(case: &Case<'_>) -> Option<String> {
 /// Suggests larger pieces, if they are small because the program asks for no more. From a pipe or a
 /// socket comes as much as was sent, and what is written to a socket that keeps message boundaries
 /// is a message, so these get no hint.
-fn in_larger_pieces(bytes: u64, case: &Case<'_>) -> Option<String> {
+fn in_larger_pieces(bytes: u64, case: &RuleCase<'_>) -> Option<String> {
     let pieces = case.work.moving_calls;
     let is_small = bytes.checked_div(pieces)? < SMALL_CALL_BYTES
         && case.work.asked_at_source? < SMALL_CALL_BYTES;
@@ -217,7 +211,7 @@ fn may_be_on_one_filesystem(from: &End, to: &End) -> bool {
 }
 
 /// Whether an attempt failed as it does if the destination was opened with `O_APPEND`.
-fn seems_to_append(case: &Case<'_>) -> bool {
+fn seems_to_append(case: &RuleCase<'_>) -> bool {
     let is_refusal = |attempt: &Attempt| match attempt.syscall.as_str() {
         "copy_file_range" => attempt.errno == "EBADF",
         "sendfile" | "sendfile64" | "splice" => attempt.errno == "EINVAL",

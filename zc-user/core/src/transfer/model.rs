@@ -383,7 +383,7 @@ impl Attempt {
 
     /// What it means that this call failed with this errno, if that is known.
     pub fn meaning(&self) -> Option<&'static str> {
-        rules::meaning(&self.syscall, &self.errno)
+        rules::meaning_of(&self.syscall, &self.errno).map(|(text, _)| text)
     }
 }
 

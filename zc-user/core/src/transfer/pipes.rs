@@ -1,37 +1,30 @@
 //! Rule 7: what went into a pipe and out of it again within one process is one flow, with the pipe
-//! as its hop.
+//! as its hop. It stands only if the whole trace shows that nothing else went in or came out.
 
 use std::collections::BTreeSet;
 
 use super::{
-    facts::Facts,
-    flow::{Flow, Reading},
+    Step,
+    chains::Conduits,
+    facts::ProcessFacts,
+    flow::{Flow, SourceCalls},
 };
 use crate::{trace::FileId, transfer::Api};
 
-/// Joins the only flow into a pipe with the only flow out of it, if nothing else went in or came
-/// out. Others may use a pipe that `is_shared`, too.
-pub(super) fn join<'a>(
-    mut flows: Vec<Flow<'a>>,
-    facts: &Facts<'a>,
-    is_shared: impl Fn(FileId) -> bool,
-) -> Vec<Flow<'a>> {
+/// Joins the only flow into a pipe with the only flow out of it, if both have as many bytes.
+pub(super) fn join<'a>(mut flows: Vec<Flow<'a>>, facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
     for pipe in pipes_between(&flows, facts) {
         let [into, out] = [
             only(&flows, |flow| flow.to == pipe),
             only(&flows, |flow| flow.from == pipe),
         ];
-        let (Some(into), Some(out), Some(all)) = (into, out, facts.moved.get(&pipe)) else {
+        let (Some(into), Some(out)) = (into, out) else {
             continue;
         };
-        let moved = flows[into].bytes;
-        let is_all = moved.is_some_and(|bytes| bytes > 0)
-            && [flows[out].bytes, all.written, all.read]
-                .iter()
-                .all(|bytes| *bytes == moved);
+        let bytes = flows[into].bytes;
+        let has_equal = bytes.is_some_and(|bytes| bytes > 0) && flows[out].bytes == bytes;
         // `tee` leaves its bytes in the pipe.
-        let is_private = !all.is_cut_off && !is_shared(pipe);
-        if into != out && is_all && is_private && flows[out].api != Api::Tee {
+        if into != out && has_equal && flows[out].api != Api::Tee {
             let joined = through(&flows[into], &flows[out]);
             flows[into] = joined;
             flows.remove(out);
@@ -40,8 +33,30 @@ pub(super) fn join<'a>(
     flows
 }
 
+/// The step itself, if no other bytes went through its pipes. Otherwise its hops, which stand by
+/// themselves.
+pub(super) fn whole_or_hops(step: Step, conduits: &Conduits<'_>) -> Vec<Step> {
+    let has_pipe_alone =
+        |into: &Step| conduits.seen_completely(into.to, into.to) == step.transfer.bytes;
+    match step.hops.split_last() {
+        Some((_, before)) if !before.iter().all(has_pipe_alone) => step.into_hops(),
+        _ => vec![step],
+    }
+}
+
+impl Step {
+    /// The hops, or the step itself if it has none.
+    pub(crate) fn into_hops(self) -> Vec<Self> {
+        if self.hops.is_empty() {
+            vec![self]
+        } else {
+            self.hops
+        }
+    }
+}
+
 /// The nameless pipes that flows go into.
-fn pipes_between(flows: &[Flow<'_>], facts: &Facts<'_>) -> BTreeSet<FileId> {
+fn pipes_between(flows: &[Flow<'_>], facts: &ProcessFacts<'_>) -> BTreeSet<FileId> {
     let into: BTreeSet<FileId> = flows.iter().map(|flow| flow.to).collect();
     flows
         .iter()
@@ -70,7 +85,7 @@ fn through<'a>(into: &Flow<'a>, out: &Flow<'a>) -> Flow<'a> {
         api: costlier(into.api, out.api),
         evidence: into.evidence.max(out.evidence),
         bytes: into.bytes,
-        reading: Reading::None,
+        reading: SourceCalls::None,
         writing: Vec::new(),
         idle_writing: Vec::new(),
         parts: Vec::new(),

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     EndTable,
-    facts::{Facts, moving_calls, sum_bytes, sum_known},
+    facts::{ProcessFacts, moving_calls, sum_bytes, sum_known},
     flow::Flow,
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 
 /// What was written from a buffer in which a compared word differed: source, destination, bytes and
 /// calls.
-pub(super) fn changed(facts: &Facts<'_>) -> Vec<(FileId, FileId, u64, u64)> {
+pub(super) fn changed_by_files(facts: &ProcessFacts<'_>) -> Vec<(FileId, FileId, u64, u64)> {
     let mut sums: BTreeMap<(FileId, FileId), (u64, u64)> = BTreeMap::new();
     let mut add = |input: Option<Input>, to: FileId, bytes: u64, calls: u64| {
         if let Some(Input::ChangedBuffer(from)) = input {
@@ -54,8 +54,8 @@ fn in_flows<'f, 'a: 'f>(
 }
 
 /// What a process wrote to each file, those with the most bytes first.
-pub(super) fn destinations(
-    facts: &Facts<'_>,
+pub(super) fn destination_totals(
+    facts: &ProcessFacts<'_>,
     flows: &[Flow<'_>],
     ends: &EndTable<'_>,
 ) -> Vec<DestinationTotals> {
@@ -66,7 +66,7 @@ pub(super) fn destinations(
         .flat_map(|step| &step.writing);
     let used: HashSet<*const Row> = rows.map(|row| std::ptr::from_ref::<Row>(row)).collect();
     let mut changed_of: BTreeMap<Option<FileId>, Vec<Changed>> = BTreeMap::new();
-    for (from, to, bytes, calls) in changed(facts) {
+    for (from, to, bytes, calls) in changed_by_files(facts) {
         let from = ends.end(from);
         let changed = Changed { from, bytes, calls };
         changed_of.entry(Some(to)).or_default().push(changed);
@@ -103,8 +103,8 @@ pub(super) fn destinations(
 }
 
 /// What a process read from each file, likewise.
-pub(super) fn sources(
-    facts: &Facts<'_>,
+pub(super) fn source_totals(
+    facts: &ProcessFacts<'_>,
     flows: &[Flow<'_>],
     ends: &EndTable<'_>,
 ) -> Vec<SourceTotals> {

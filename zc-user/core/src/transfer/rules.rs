@@ -12,7 +12,7 @@ mod table;
 
 pub(crate) use shown::{is_telling, may_hide_functions, remedy};
 
-use super::work::Work;
+use super::work::FlowWork;
 use crate::{
     report::Callers,
     text::file_name,
@@ -23,14 +23,14 @@ use table::{MEANINGS, RULES};
 
 /// What the rules look at: a transfer and its process.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Case<'a> {
+pub(super) struct RuleCase<'a> {
     pub(super) process: &'a Process,
     pub(super) evidence: Evidence,
     pub(super) api: Api,
     pub(super) from: &'a End,
     pub(super) to: &'a End,
     pub(super) bytes: Option<u64>,
-    pub(super) work: &'a Work,
+    pub(super) work: &'a FlowWork,
     /// Who made its calls, and the stacks of the trace. `None`: that was not sampled.
     pub(super) callers: Option<(&'a Callers, &'a [Stack])>,
 }
@@ -38,7 +38,7 @@ pub(super) struct Case<'a> {
 /// A rule. An empty list matches everything.
 #[derive(Debug)]
 struct Rule {
-    program: Program,
+    program: RuleProgram,
     api: Api,
     from: &'static [FileKind],
     to: &'static [FileKind],
@@ -70,7 +70,7 @@ enum Proof {
 
 /// The program that a rule is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Program {
+enum RuleProgram {
     /// Built with this language, by a compiler of at least this version.
     Built(Language, [u32; 2]),
     /// Has this name, and is not built with one of those languages: there are other programs of the
@@ -89,35 +89,32 @@ enum Asked {
     LengthOrAtLeast(u64),
 }
 
-/// What it means that a call failed with an errno.
+/// What it means that a call failed.
 #[derive(Debug)]
 struct Meaning {
     syscall: &'static str,
-    errno: &'static str,
-    /// A clause that explains it.
-    text: &'static str,
     /// Where this is documented.
     source: &'static str,
+    /// A clause for each errno.
+    texts: &'static [(&'static str, &'static str)],
 }
 
 /// Why this interface was used, if a rule says so, and what the failure of the last attempt means,
 /// if that is known.
-pub(super) fn reason(case: &Case<'_>) -> Option<Reason> {
+pub(super) fn reason(case: &RuleCase<'_>) -> Option<Reason> {
     let did_something = case.work.moving_calls + case.work.zero_calls > 0;
     let mut fitting = RULES
         .iter()
         .filter(|rule| did_something && rule.applies(case));
     let clause = fitting.find_map(|rule| Some((shown::clause(rule, case)?, rule.source)));
-    let refused = case
-        .work
-        .attempts
+    let attempts = &case.work.attempts;
+    let refused = attempts
         .last()
         .and_then(|attempt| meaning_of(&attempt.syscall, &attempt.errno));
-    let failed = || refusal(case.work);
     let clauses = clause.into_iter().chain(
         refused
-            .or_else(failed)
-            .map(|meaning| (meaning.text.to_owned(), meaning.source)),
+            .or_else(|| refusal(case.work))
+            .map(|(text, source)| (text.to_owned(), source)),
     );
     let (texts, sources): (Vec<String>, Vec<&str>) = clauses.unzip();
     (!texts.is_empty()).then(|| Reason {
@@ -128,13 +125,13 @@ pub(super) fn reason(case: &Case<'_>) -> Option<Reason> {
 
 /// What the failure of the interface itself means, if nothing was tried before and nothing was
 /// moved.
-fn refusal(work: &Work) -> Option<&'static Meaning> {
+fn refusal(work: &FlowWork) -> Option<(&'static str, &'static str)> {
     let (syscall, errno) = (work.by_syscall.keys().next()?, work.errors.keys().next()?);
     meaning_of(syscall, errno).filter(|_| work.attempts.is_empty() && work.moving_calls == 0)
 }
 
 impl Rule {
-    fn applies(&self, case: &Case<'_>) -> bool {
+    fn applies(&self, case: &RuleCase<'_>) -> bool {
         let kinds = |kinds: &[FileKind], end: &End| {
             kinds.is_empty()
                 || kinds
@@ -162,7 +159,7 @@ impl Rule {
     }
 }
 
-impl Program {
+impl RuleProgram {
     fn matches(self, process: &Process) -> bool {
         let name = process
             .exe
@@ -190,7 +187,7 @@ fn version(text: &str) -> [u32; 2] {
 }
 
 impl Asked {
-    fn fits(self, case: &Case<'_>) -> bool {
+    fn fits(self, case: &RuleCase<'_>) -> bool {
         let wanted = match self {
             Self::Any => return true,
             Self::Exactly(bytes) => bytes,
@@ -205,22 +202,17 @@ pub(super) fn was_refused(attempts: &[Attempt], syscall: &str) -> bool {
     attempts.iter().any(|attempt| attempt.syscall == syscall)
 }
 
-/// What the failure of this call with this errno means, as a clause, if known.
-pub(super) fn meaning(syscall: &str, errno: &str) -> Option<&'static str> {
-    meaning_of(syscall, errno).map(|meaning| meaning.text)
-}
-
-/// What the failure of this call with this errno means, if known. `sendfile64` is treated as
-/// `sendfile`, and `FICLONERANGE` as `FICLONE`.
-fn meaning_of(syscall: &str, errno: &str) -> Option<&'static Meaning> {
+/// What the failure of this call with this errno means, as a clause, and where that is documented,
+/// if known. `sendfile64` is treated as `sendfile`, and `FICLONERANGE` as `FICLONE`.
+pub(super) fn meaning_of(syscall: &str, errno: &str) -> Option<(&'static str, &'static str)> {
     let syscall = match syscall {
         "sendfile64" => "sendfile",
         "ioctl(FICLONERANGE)" => "ioctl(FICLONE)",
         other => other,
     };
-    MEANINGS
-        .iter()
-        .find(|meaning| meaning.syscall == syscall && meaning.errno == errno)
+    let meaning = MEANINGS.iter().find(|meaning| meaning.syscall == syscall)?;
+    let (_, text) = meaning.texts.iter().find(|(known, _)| *known == errno)?;
+    Some((text, meaning.source))
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ mod by_totals;
 mod chains;
 mod from_memory;
 mod pipes;
-mod properties;
 mod rest;
 
 use super::*;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    facts::{Facts, sum_bytes},
-    flow::{Flow, Reading, used_rows},
+    facts::{ProcessFacts, sum_bytes},
+    flow::{Flow, SourceCalls, used_rows},
 };
 use crate::{
     trace::{FileId, Input, Row},
@@ -17,19 +17,19 @@ const LEAST_BYTES: u64 = 4096;
 
 /// What is left of one file.
 #[derive(Debug, Clone, Copy, Default)]
-struct Rest {
+struct Unexplained {
     bytes: u64,
     /// Whether no transfer and no changed buffer has any of its bytes.
     is_whole: bool,
 }
 
 /// The flows that only the sums show. `flows` are those of the rules before.
-pub(super) fn flows_by_totals<'a>(facts: &Facts<'a>, flows: &[Flow<'a>]) -> Vec<Flow<'a>> {
-    let Some([read, written]) = rests(facts, flows) else {
+pub(super) fn flows_by_totals<'a>(facts: &ProcessFacts<'a>, flows: &[Flow<'a>]) -> Vec<Flow<'a>> {
+    let Some([read, written]) = unexplained_on_both_sides(facts, flows) else {
         return Vec::new();
     };
     // The files of either side by what is left of them.
-    let mut by_bytes: BTreeMap<u64, [Vec<(FileId, Rest)>; 2]> = BTreeMap::new();
+    let mut by_bytes: BTreeMap<u64, [Vec<(FileId, Unexplained)>; 2]> = BTreeMap::new();
     for (side, rests) in [read, written].into_iter().enumerate() {
         for (id, rest) in rests {
             by_bytes.entry(rest.bytes).or_default()[side].push((id, rest));
@@ -42,31 +42,31 @@ pub(super) fn flows_by_totals<'a>(facts: &Facts<'a>, flows: &[Flow<'a>]) -> Vec<
             && !facts.cut_off.contains(&Some(*to))
             && !has_another(facts, source.bytes, [*from, *to])
         {
-            found.push(flow(*from, *to, *source, *destination, facts));
+            found.push(flow_of_sums(*from, *to, *source, *destination, facts));
         }
     }
     found
 }
 
 /// Whether another file has this number, by whatever calls and rules.
-fn has_another(facts: &Facts<'_>, bytes: u64, ends: [FileId; 2]) -> bool {
+fn has_another(facts: &ProcessFacts<'_>, bytes: u64, ends: [FileId; 2]) -> bool {
     let is_another = |(file, rows): (&Option<FileId>, &Vec<&Row>)| {
         file.is_none_or(|file| !ends.contains(&file)) && sum_bytes(rows) == Some(bytes)
     };
     facts.all_reads().iter().any(is_another) || facts.all_writes().iter().any(is_another)
 }
 
-fn flow<'a>(
+fn flow_of_sums<'a>(
     from: FileId,
     to: FileId,
-    source: Rest,
-    destination: Rest,
-    facts: &Facts<'a>,
+    source: Unexplained,
+    destination: Unexplained,
+    facts: &ProcessFacts<'a>,
 ) -> Flow<'a> {
     let reading = used_rows(facts.reads.get(&Some(from)));
     let writing: Vec<&Row> = used_rows(facts.writes.get(&Some(to)))
         .into_iter()
-        .filter(|row| row.bytes != Some(0) && is_left(row))
+        .filter(|row| row.bytes != Some(0) && is_left(row, to, facts))
         .collect();
     let is_by_ring = |rows: &[&Row]| {
         rows.iter()
@@ -86,9 +86,9 @@ fn flow<'a>(
         evidence: Evidence::Totals,
         bytes: Some(source.bytes),
         reading: if source.is_whole {
-            Reading::All(reading)
+            SourceCalls::All(reading)
         } else {
-            Reading::Some {
+            SourceCalls::Some {
                 fills: crate::trace::Fills::UNKNOWN,
                 among: reading,
             }
@@ -102,15 +102,20 @@ fn flow<'a>(
     }
 }
 
-/// Whether all bytes of a write are in no transfer and no changed buffer.
-fn is_left(row: &Row) -> bool {
-    row.input_bytes == 0 || matches!(row.ends.input, Some(Input::Mapping(_)) | None)
+/// Whether all bytes of a write to a file are in no transfer and no changed buffer.
+fn is_left(row: &Row, to: FileId, facts: &ProcessFacts<'_>) -> bool {
+    let is_changed = matches!(row.ends.input, Some(Input::ChangedBuffer(_)));
+    let has_source = facts.source_in_memory(row.ends.input, to).is_some();
+    row.input_bytes == 0 || !(is_changed || has_source)
 }
 
 /// What is left of the bytes read from each file, and of those written to each. `None`: for some
 /// file that is not known.
-fn rests(facts: &Facts<'_>, flows: &[Flow<'_>]) -> Option<[BTreeMap<FileId, Rest>; 2]> {
-    let mut sides = [&facts.reads, &facts.writes].map(|rows| totals(rows, facts));
+fn unexplained_on_both_sides(
+    facts: &ProcessFacts<'_>,
+    flows: &[Flow<'_>],
+) -> Option<[BTreeMap<FileId, Unexplained>; 2]> {
+    let mut sides = [&facts.reads, &facts.writes].map(|rows| bytes_by_file(rows, facts));
     let [read, written] = &mut sides;
     let (Some(read), Some(written)) = (read, written) else {
         return None;
@@ -119,7 +124,7 @@ fn rests(facts: &Facts<'_>, flows: &[Flow<'_>]) -> Option<[BTreeMap<FileId, Rest
         for (side, id) in [(&mut *read, from), (&mut *written, Some(to))] {
             if let Some(rest) = id.and_then(|id| side.get_mut(&id)) {
                 // What was written twice leaves a rest that nobody knows.
-                *rest = Rest {
+                *rest = Unexplained {
                     bytes: rest.bytes.saturating_sub(bytes),
                     is_whole: false,
                 };
@@ -132,7 +137,7 @@ fn rests(facts: &Facts<'_>, flows: &[Flow<'_>]) -> Option<[BTreeMap<FileId, Rest
         let from = (flow.evidence != Evidence::Mapping).then_some(flow.from);
         take(from, flow.to, flow.bytes?);
     }
-    for (from, to, bytes, _) in super::rest::changed(facts) {
+    for (from, to, bytes, _) in super::rest::changed_by_files(facts) {
         take(Some(from), to, bytes);
     }
     let [read, written] = sides;
@@ -140,16 +145,16 @@ fn rests(facts: &Facts<'_>, flows: &[Flow<'_>]) -> Option<[BTreeMap<FileId, Rest
 }
 
 /// The bytes of each file. `None`: unknown for one of them.
-fn totals(
+fn bytes_by_file(
     rows: &super::facts::RowsByFile<'_>,
-    facts: &Facts<'_>,
-) -> Option<BTreeMap<FileId, Rest>> {
+    facts: &ProcessFacts<'_>,
+) -> Option<BTreeMap<FileId, Unexplained>> {
     let mut totals = BTreeMap::new();
     for (&id, rows) in rows {
         let bytes = sum_bytes(rows);
         match id {
             Some(id) if facts.carries_bytes(id) => {
-                let rest = Rest {
+                let rest = Unexplained {
                     bytes: bytes?,
                     is_whole: true,
                 };

@@ -1,11 +1,11 @@
-//! [`Work`]: the figures of a flow, summed over the calls that made it. A figure that cannot be
+//! [`FlowWork`]: the figures of a flow, summed over the calls that made it. A figure that cannot be
 //! divided between several flows is left out.
 
 use std::collections::BTreeMap;
 
 use super::{
     facts::{moving_calls, sum_bytes, sum_known},
-    flow::{Flow, Reading, is_retry, sum_times},
+    flow::{Flow, SourceCalls, is_retry, sum_times},
 };
 use crate::{
     errno,
@@ -15,7 +15,7 @@ use crate::{
 
 /// The figures of a flow, or of several steps in a row.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Work {
+pub(super) struct FlowWork {
     /// `None`: the calls cannot be divided.
     pub(super) calls: Option<u64>,
     /// Its calls, by name; empty if they cannot be divided.
@@ -41,22 +41,26 @@ pub(super) struct Work {
     pub(super) user_memory_bytes: Option<u64>,
 }
 
-impl Work {
+impl FlowWork {
     /// The figures of a flow with its attempts.
-    pub(super) fn of_flow(flow: &Flow<'_>) -> Self {
+    pub(super) fn from_flow(flow: &Flow<'_>) -> Self {
         let mut work = flow
             .steps()
             .iter()
-            .map(Self::of_step)
-            .reduce(Self::then)
+            .map(Self::from_step)
+            .reduce(Self::followed_by)
             .unwrap_or_default();
-        work.attempts = flow.attempts.iter().flat_map(|row| attempts(row)).collect();
+        work.attempts = flow
+            .attempts
+            .iter()
+            .flat_map(|row| attempts_in_row(row))
+            .collect();
         let tried: u64 = flow.attempts.iter().map(|row| row.calls).sum();
         work.crossings = work.crossings.map(|crossings| crossings + tried);
         work
     }
 
-    fn of_step(step: &Flow<'_>) -> Self {
+    fn from_step(step: &Flow<'_>) -> Self {
         let written = sum_bytes(&step.writing);
         let mut work = Self {
             calls: Some(0),
@@ -68,9 +72,9 @@ impl Work {
             ..Self::default()
         };
         match &step.reading {
-            Reading::None => {}
-            Reading::All(rows) => work.add_rows(rows),
-            Reading::Some { fills, among } => {
+            SourceCalls::None => {}
+            SourceCalls::All(rows) => work.add_rows(rows),
+            SourceCalls::Some { fills, among } => {
                 let calls = (!fills.are_unknown).then_some(fills.calls);
                 work.add_calls(calls, only_name(among));
                 work.total_ns = sum_known(work.total_ns, fills.total_ns);
@@ -129,7 +133,7 @@ impl Work {
 
     /// The figures of two steps, one after the other. The calls that moved bytes at the destination
     /// are those of the last one.
-    fn then(self, next: Self) -> Self {
+    fn followed_by(self, next: Self) -> Self {
         Self {
             calls: sum_known(self.calls, next.calls),
             by_syscall: sum_counts(self.by_syscall, next.by_syscall),
@@ -173,8 +177,8 @@ fn only_name<'a>(rows: &[&'a Row]) -> Option<&'a str> {
 /// the same, and so must those of all names.
 fn asked_at_source(step: &Flow<'_>) -> Option<u64> {
     let rows = match &step.reading {
-        Reading::None => &step.writing,
-        Reading::All(rows) | Reading::Some { among: rows, .. } => rows,
+        SourceCalls::None => &step.writing,
+        SourceCalls::All(rows) | SourceCalls::Some { among: rows, .. } => rows,
     };
     let mut by_name: BTreeMap<&str, (u64, Option<u64>)> = BTreeMap::new();
     for row in rows {
@@ -205,7 +209,7 @@ fn user_memory_bytes(step: &Flow<'_>) -> Option<u64> {
 
 /// The attempts in a row of calls that moved nothing: one for each errno, and one for calls that
 /// returned 0.
-fn attempts(row: &Row) -> impl Iterator<Item = Attempt> {
+fn attempts_in_row(row: &Row) -> impl Iterator<Item = Attempt> {
     let attempt = |errno: String, calls| Attempt {
         syscall: row.call.name.clone().into_owned(),
         errno,

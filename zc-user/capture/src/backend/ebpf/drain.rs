@@ -275,17 +275,6 @@ impl Maps {
         }))
     }
 
-    /// A note on calls whose bytes have no known origin because the kernel side could not look, if
-    /// there are any. They do not make any count a lower bound.
-    pub fn origins_note(&self) -> Result<Option<String>, MapError> {
-        let count = self.lost(zc_ebpf::Loss::UnknownOrigin)?;
-        Ok((count > 0).then(|| {
-            format!(
-                "where the bytes of {count} calls came from is unknown: too many processes, or threads at once, used memory that reads had filled"
-            )
-        }))
-    }
-
     /// How often this was lost.
     pub fn lost(&self, what: zc_ebpf::Loss) -> Result<u64, MapError> {
         Ok(self.losses.get(&(what as u32), 0)?.iter().sum())

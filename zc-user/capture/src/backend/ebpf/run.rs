@@ -548,7 +548,6 @@ impl Seen {
         trace.notes.extend(counts.files.unknown_note());
         trace.notes.extend(self.pipes.note());
         trace.notes.extend(loaded.maps.untimed_note()?);
-        trace.notes.extend(loaded.maps.origins_note()?);
         if !alive.is_empty() && !is_proc_ours() {
             trace.notes.push(FOREIGN_PROC.to_owned());
         }

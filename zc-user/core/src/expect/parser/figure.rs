@@ -1,20 +1,20 @@
 //! Parses a figure: its subject, its selectors and its name.
 
-use super::{Problem, Tokens, is_letter, unknown};
+use super::{SyntaxProblem, Tokens, is_letter, unknown};
 use crate::{
     errno,
     expect::{
-        ast::{Figure, Selector, Selectors, Subject, TRANSFER, aggregates},
+        ast::{Figure, FigureSubject, Selector, Selectors, TRANSFER, aggregates},
         function::FunctionPattern,
         pattern::{EndPattern, Glob, KindPattern},
     },
-    figures::list::{Field, Group, NamedField},
+    figures::list::{FigureField, FigureGroup, NamedField},
     syscalls::{self, Abi, Spec, meant_by},
     words::{did_you_mean, nearest},
 };
 
 /// Parses a figure.
-pub(super) fn figure(tokens: &mut Tokens<'_>) -> Result<Figure, Problem> {
+pub(super) fn figure(tokens: &mut Tokens<'_>) -> Result<Figure, SyntaxProblem> {
     let at = tokens.at();
     let subject = subject(tokens)?;
     let name = tokens.written_since(at);
@@ -32,7 +32,7 @@ pub(super) fn figure(tokens: &mut Tokens<'_>) -> Result<Figure, Problem> {
     };
     if let Some(why) = why_not_selectable(&subject, &selectors, figure.field) {
         let why = format!("{name}.{} cannot be selected so: {why}", figure.name);
-        return Err(Problem::at(selectors_at, why));
+        return Err(SyntaxProblem::at(selectors_at, why));
     }
     Ok(Figure {
         text: tokens.written_since(at).to_owned(),
@@ -44,7 +44,7 @@ pub(super) fn figure(tokens: &mut Tokens<'_>) -> Result<Figure, Problem> {
     })
 }
 
-fn subject(tokens: &mut Tokens<'_>) -> Result<Subject, Problem> {
+fn subject(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxProblem> {
     let (at, word) = (tokens.at(), tokens.peek());
     if word.starts_with('%') {
         let names: Vec<String> = syscalls::class_names()
@@ -52,7 +52,7 @@ fn subject(tokens: &mut Tokens<'_>) -> Result<Subject, Problem> {
             .collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let class = tokens.take_name("class", &names)?;
-        return Ok(Subject::Class(class[1..].to_owned()));
+        return Ok(FigureSubject::Class(class[1..].to_owned()));
     }
     if !word.starts_with(is_letter) {
         return Err(tokens.expected("a figure, like write.calls or transfer(* -> *).api,"));
@@ -64,18 +64,18 @@ fn subject(tokens: &mut Tokens<'_>) -> Result<Subject, Problem> {
         tokens.take("->")?;
         let to = end(tokens)?;
         tokens.take(")")?;
-        return Ok(Subject::Transfer(from, to));
+        return Ok(FigureSubject::Transfer(from, to));
     }
     if word == "ioctl" && tokens.takes("(") {
         // The variants of `ioctl` that are counted on their own.
         let command = tokens.take_name("counted ioctl", &["FICLONE", "FICLONERANGE"])?;
         tokens.take(")")?;
-        return Ok(Subject::Call(format!("ioctl({command})")));
+        return Ok(FigureSubject::Call(format!("ioctl({command})")));
     }
-    match Subject::aggregate(word) {
+    match FigureSubject::aggregate(word) {
         Some(subject) => Ok(subject),
-        None if Abi::is_native(word) => Ok(Subject::Call(word.to_owned())),
-        None => Err(Problem::at(at, unknown_call(word))),
+        None if Abi::is_native(word) => Ok(FigureSubject::Call(word.to_owned())),
+        None => Err(SyntaxProblem::at(at, unknown_call(word))),
     }
 }
 
@@ -91,7 +91,7 @@ fn unknown_call(word: &str) -> String {
 }
 
 /// An end of a transfer.
-fn end(tokens: &mut Tokens<'_>) -> Result<EndPattern, Problem> {
+fn end(tokens: &mut Tokens<'_>) -> Result<EndPattern, SyntaxProblem> {
     if tokens.takes("*") {
         return Ok(EndPattern::default());
     }
@@ -106,13 +106,14 @@ fn end(tokens: &mut Tokens<'_>) -> Result<EndPattern, Problem> {
     Ok(EndPattern { kind, path })
 }
 
-fn kind(tokens: &mut Tokens<'_>) -> Result<KindPattern, Problem> {
+fn kind(tokens: &mut Tokens<'_>) -> Result<KindPattern, SyntaxProblem> {
     let (name, at) = tokens.take_text("a kind of file, like pipe, or a path in quotes")?;
     let names: Vec<&str> = KindPattern::names().collect();
-    KindPattern::find(&name).ok_or_else(|| Problem::at(at, unknown("kind of file", &name, &names)))
+    KindPattern::find(&name)
+        .ok_or_else(|| SyntaxProblem::at(at, unknown("kind of file", &name, &names)))
 }
 
-fn selectors(tokens: &mut Tokens<'_>) -> Result<Selectors, Problem> {
+fn selectors(tokens: &mut Tokens<'_>) -> Result<Selectors, SyntaxProblem> {
     let mut selectors = Selectors::default();
     if !tokens.takes("[") {
         return Ok(selectors);
@@ -142,7 +143,7 @@ fn selectors(tokens: &mut Tokens<'_>) -> Result<Selectors, Problem> {
             }
         };
         if was_given {
-            return Err(Problem::at(at, format!("'{key}' is given twice")));
+            return Err(SyntaxProblem::at(at, format!("'{key}' is given twice")));
         }
         if !tokens.takes(",") {
             return tokens.take("]").map(|()| selectors);
@@ -155,13 +156,13 @@ fn pattern<T>(
     tokens: &mut Tokens<'_>,
     what: &str,
     read: fn(&str) -> Result<T, (String, usize)>,
-) -> Result<T, Problem> {
+) -> Result<T, SyntaxProblem> {
     let (text, at) = tokens.take_text(what)?;
     if text.is_empty() {
-        return Err(Problem::at(at, "an empty pattern matches nothing"));
+        return Err(SyntaxProblem::at(at, "an empty pattern matches nothing"));
     }
     read(&text).map_err(|(why, offset)| {
-        Problem::at(at + 1 + offset, format!("'{text}' is not a pattern: {why}"))
+        SyntaxProblem::at(at + 1 + offset, format!("'{text}' is not a pattern: {why}"))
     })
 }
 
@@ -169,15 +170,17 @@ fn pattern<T>(
 fn field(
     tokens: &mut Tokens<'_>,
     name: &str,
-    subject: Subject,
-) -> Result<(Subject, &'static NamedField), Problem> {
+    subject: FigureSubject,
+) -> Result<(FigureSubject, &'static NamedField), SyntaxProblem> {
     let word = tokens.peek();
-    if matches!(subject, Subject::Run(Group::Time | Group::Exit))
-        && Abi::is_native(name)
-        && let Some(figure) = Group::Calls.figure_called(word)
+    if matches!(
+        subject,
+        FigureSubject::Run(FigureGroup::Time | FigureGroup::Exit)
+    ) && Abi::is_native(name)
+        && let Some(figure) = FigureGroup::Calls.figure_called(word)
     {
         tokens.advance();
-        return Ok((Subject::Call(name.to_owned()), figure));
+        return Ok((FigureSubject::Call(name.to_owned()), figure));
     }
     let figures = subject.group().figures();
     let names: Vec<&str> = figures.iter().map(|figure| figure.name).collect();
@@ -186,13 +189,17 @@ fn field(
     Ok((subject, found.unwrap_or(&figures[0])))
 }
 
-fn errno(tokens: &mut Tokens<'_>, name: &str, figure: &NamedField) -> Result<String, Problem> {
-    if !matches!(figure.field, Field::Errors | Field::Attempts) {
+fn errno(
+    tokens: &mut Tokens<'_>,
+    name: &str,
+    figure: &NamedField,
+) -> Result<String, SyntaxProblem> {
+    if !matches!(figure.field, FigureField::Errors | FigureField::Attempts) {
         let why = format!(
             "{name}.{} takes no errno; only errors and attempts do",
             figure.name
         );
-        return Err(Problem::at(tokens.at(), why));
+        return Err(SyntaxProblem::at(tokens.at(), why));
     }
     if let Some(errno) = errno::canonical(tokens.peek()) {
         tokens.advance();
@@ -205,25 +212,25 @@ fn errno(tokens: &mut Tokens<'_>, name: &str, figure: &NamedField) -> Result<Str
 
 /// Why a figure cannot be selected like this; `None` if it can.
 fn why_not_selectable(
-    subject: &Subject,
+    subject: &FigureSubject,
     selectors: &Selectors,
-    field: Field,
+    field: FigureField,
 ) -> Option<&'static str> {
-    let is_of_calls = subject.group() == Group::Calls;
+    let is_of_calls = subject.group() == FigureGroup::Calls;
     let has_calls = |is_such: fn(&Spec) -> bool| match subject {
-        Subject::AllCalls => true,
-        Subject::Call(name) => is_such(&Spec::named(name)),
-        Subject::Class(class) => {
+        FigureSubject::AllCalls => true,
+        FigureSubject::Call(name) => is_such(&Spec::named(name)),
+        FigureSubject::Class(class) => {
             let calls = syscalls::calls_of_class(class).unwrap_or_default();
             calls.into_iter().any(|name| is_such(&Spec::named(name)))
         }
-        Subject::Run(_) | Subject::Transfer(..) => false,
+        FigureSubject::Run(_) | FigureSubject::Transfer(..) => false,
     };
     let by_file = selectors.are_by_file();
     let by_path = selectors.path.is_some();
     let by_caller = selectors.caller.is_some();
     let by_process = selectors.process.is_some();
-    let is_of_run = *subject == Subject::Run(Group::Exit) || field == Field::Wall;
+    let is_of_run = *subject == FigureSubject::Run(FigureGroup::Exit) || field == FigureField::Wall;
     let rules = [
         (
             by_file && !has_calls(Spec::names_descriptor),
@@ -238,7 +245,7 @@ fn why_not_selectable(
             "path= cannot be combined: paths are counted for the whole run",
         ),
         (
-            by_path && !matches!(field, Field::Calls | Field::Errors),
+            by_path && !matches!(field, FigureField::Calls | FigureField::Errors),
             "only calls and errors are known by path",
         ),
         (
@@ -250,7 +257,7 @@ fn why_not_selectable(
             "it is not known which caller used which file",
         ),
         (
-            by_caller && field != Field::Calls,
+            by_caller && field != FigureField::Calls,
             "only calls are known by caller",
         ),
         (by_process && is_of_run, "it is of the whole run"),

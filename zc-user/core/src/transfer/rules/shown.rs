@@ -1,7 +1,7 @@
 //! What the callers of a transfer show about the library that a rule is about: that it made the
 //! calls, that it did not, or nothing.
 
-use super::{Case, Proof, Rule};
+use super::{Proof, Rule, RuleCase};
 use crate::{
     report::{StackSamples, is_of_c_library, is_recognised, library_in, named},
     trace::{Frame, Stack},
@@ -9,7 +9,7 @@ use crate::{
 
 /// What the sampled stacks say.
 #[derive(Debug, PartialEq, Eq)]
-enum Shown {
+enum ShownMaker {
     /// No caller was sampled, or stacks never show this library.
     Nothing,
     /// The library of this name made all sampled calls.
@@ -24,26 +24,26 @@ enum Shown {
 
 /// The clause of a rule that fits the case otherwise. `None`: the library that it is about did not
 /// make these calls.
-pub(super) fn clause(rule: &Rule, case: &Case<'_>) -> Option<String> {
+pub(super) fn clause(rule: &Rule, case: &RuleCase<'_>) -> Option<String> {
     let (library, text) = (rule.library, rule.text);
     let stated = || (rule.proof != Proof::OnlyIfShown).then(|| rule.clause());
     match shown(library, case) {
-        Shown::Nothing => stated(),
-        Shown::Never => None,
-        Shown::Always(found) => Some(format!("{found} {text}")),
-        Shown::Partly(found, samples, all) => Some(format!(
+        ShownMaker::Nothing => stated(),
+        ShownMaker::Never => None,
+        ShownMaker::Always(found) => Some(format!("{found} {text}")),
+        ShownMaker::Partly(found, samples, all) => Some(format!(
             "{found}, which made {samples} of {all} sampled calls, {text}"
         )),
-        Shown::Unclear(_) if rule.proof == Proof::Sure => stated(),
-        Shown::Unclear(remedy) => stated().map(|clause| format!("{clause}; {remedy}")),
+        ShownMaker::Unclear(_) if rule.proof == Proof::Sure => stated(),
+        ShownMaker::Unclear(remedy) => stated().map(|clause| format!("{clause}; {remedy}")),
     }
 }
 
-fn shown(library: &str, case: &Case<'_>) -> Shown {
+fn shown(library: &str, case: &RuleCase<'_>) -> ShownMaker {
     let Some((callers, stacks)) = case.callers.filter(|_| named(library).any(is_recognised)) else {
-        return Shown::Nothing;
+        return ShownMaker::Nothing;
     };
-    let known = |of: &StackSamples| Some((stacks.get(of.stack)?, of.samples));
+    let known = |sampled: &StackSamples| Some((stacks.get(sampled.stack)?, sampled.samples));
     let samples: Vec<(&Stack, u64)> = callers.stacks.iter().filter_map(known).collect();
     let by = |wanted: &dyn Fn(&Stack) -> bool| {
         samples
@@ -61,15 +61,15 @@ fn shown(library: &str, case: &Case<'_>) -> Shown {
     if let Some(found) = found {
         let count = by(&|stack| library_in(&stack.frames).is_some_and(&is_library));
         return if count == callers.samples {
-            Shown::Always(found)
+            ShownMaker::Always(found)
         } else {
-            Shown::Partly(found, count, callers.samples)
+            ShownMaker::Partly(found, count, callers.samples)
         };
     }
     if by(&|stack| library_in(&stack.frames).is_some() || is_telling(stack)) == callers.samples {
-        return Shown::Never;
+        return ShownMaker::Never;
     }
-    Shown::Unclear(remedy(samples.iter().map(|(stack, _)| *stack)))
+    ShownMaker::Unclear(remedy(samples.iter().map(|(stack, _)| *stack)))
 }
 
 /// Whether the stack shows every function, also those that were inlined into others: it is
@@ -144,9 +144,8 @@ mod tests {
             read("read", from, 128, MIB).zero(1).each(8192).at(8),
             written_after("write", from, to, 128, MIB, MIB).at(9),
         ];
-        for (index, row) in rows.iter_mut().enumerate().take(stacks.len()) {
-            row.callers
-                .insert(StackId(u32::try_from(index).expect("a small number")), 4);
+        for (index, row) in (0..).zip(&mut rows) {
+            row.callers.insert(StackId(index), 4);
         }
         scene.process("copier", rows).toolchain = Some(Toolchain {
             language: Language::Rust,
@@ -171,91 +170,45 @@ mod tests {
         "main",
     ];
 
-    #[test]
-    fn a_reason_is_a_fact_if_every_stack_has_the_library() {
-        let copy = || stack(COPY, Some("x.rs"), StackEnd::Root);
-        let verdict = verdict(vec![copy(), copy()]);
-        assert!(
-            verdict.ends_with(
-                ": std::io::copy does not use sendfile or splice from a file to a socket"
-            ),
-            "{verdict}"
-        );
+    /// Asserts that these stacks of two calls lead to a verdict with all of these parts.
+    fn assert_says(stacks: [&Stack; 2], parts: &[&str]) {
+        let verdict = verdict(stacks.map(Stack::clone).into());
+        assert!(parts.iter().all(|part| verdict.contains(part)), "{verdict}");
     }
 
     #[test]
-    fn no_reason_is_given_if_complete_stacks_do_not_have_the_library() {
-        let own = || stack(OWN, Some("x.rs"), StackEnd::Root);
-        let verdict = verdict(vec![own(), own()]);
+    fn stacks_with_line_tables_show_who_made_the_calls() {
+        let copy = stack(COPY, Some("x.rs"), StackEnd::Root);
+        let own = stack(OWN, Some("x.rs"), StackEnd::Root);
+        let text = "does not use sendfile or splice from a file to a socket";
+        assert_says([&copy; 2], &[&format!(": std::io::copy {text}")]);
+        let partly = format!("std::io::copy, which made 4 of 8 sampled calls, {text}");
+        assert_says([&copy, &own], &[&partly]);
+        let verdict = verdict(vec![own.clone(), own]);
         assert!(!verdict.contains("std::io::copy"), "{verdict}");
     }
 
     #[test]
-    fn without_line_tables_the_reason_stays_a_guess_and_says_what_would_settle_it() {
-        let verdict = verdict(vec![stack(OWN, None, StackEnd::Root)]);
-        assert!(
-            verdict.contains("if this is std::io::copy, it does not")
-                && verdict.contains("debug = \"line-tables-only\""),
-            "{verdict}"
-        );
-    }
-
-    #[test]
-    fn an_incomplete_stack_does_not_show_that_the_library_is_not_there() {
-        let verdict = verdict(vec![stack(&OWN[..1], Some("x.rs"), StackEnd::TooDeep)]);
-        assert!(
-            verdict.contains("if this is std::io::copy, it does not")
-                && verdict.contains("deeper than"),
-            "{verdict}"
-        );
-    }
-
-    #[test]
-    fn if_only_some_stacks_have_the_library_it_says_how_many() {
-        let verdict = verdict(vec![
-            stack(COPY, Some("x.rs"), StackEnd::Root),
-            stack(OWN, Some("x.rs"), StackEnd::Root),
-        ]);
-        assert!(
-            verdict
-                .contains("std::io::copy, which made 4 of 8 sampled calls, does not use sendfile"),
-            "{verdict}"
-        );
+    fn a_stack_that_does_not_show_everything_leaves_a_guess_and_says_what_would_settle_it() {
+        let guess = "if this is std::io::copy, it does not";
+        let stripped = stack(OWN, None, StackEnd::Root);
+        assert_says([&stripped; 2], &[guess, "debug = \"line-tables-only\""]);
+        let cut = stack(&OWN[..1], Some("x.rs"), StackEnd::TooDeep);
+        assert_says([&cut; 2], &[guess, "deeper than"]);
     }
 
     #[test]
     fn what_both_of_rusts_copies_work_with_is_not_taken_for_tokios() {
-        let attempt = || {
-            stack(
-                &["std::sys::io::kernel_copy::linux::sendfile_splice", "main"],
-                None,
-                StackEnd::Root,
-            )
-        };
-        let verdict = verdict(vec![attempt(), attempt()]);
-        assert!(
-            verdict.contains(": std::io::copy or std::fs::copy does not use sendfile"),
-            "{verdict}"
-        );
+        let names = ["std::sys::io::kernel_copy::linux::sendfile_splice", "main"];
+        let both = stack(&names, None, StackEnd::Root);
+        let expected = ": std::io::copy or std::fs::copy does not use sendfile";
+        assert_says([&both; 2], &[expected]);
     }
 
     #[test]
     fn tokios_copy_is_recognised_only_by_its_stack() {
-        let tokio = || {
-            stack(
-                &[
-                    "<tokio::io::util::copy::CopyBuffer>::poll_copy",
-                    "copier::run",
-                    "main",
-                ],
-                Some("x.rs"),
-                StackEnd::Root,
-            )
-        };
-        let verdict = verdict(vec![tokio(), tokio()]);
-        assert!(
-            verdict.contains(": tokio::io::copy always reads and writes"),
-            "{verdict}"
-        );
+        let poll = "<tokio::io::util::copy::CopyBuffer>::poll_copy";
+        let tokio = stack(&[poll, "copier::run", "main"], Some("x.rs"), StackEnd::Root);
+        assert_says([&tokio; 2], &[": tokio::io::copy always reads and writes"]);
     }
 }

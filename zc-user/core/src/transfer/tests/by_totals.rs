@@ -81,6 +81,26 @@ fn what_is_in_a_transfer_or_changed_does_not_count() {
     assert_eq!(within(&scene)[0].calls, None, "which reads these are");
 }
 
+#[test]
+fn its_calls_are_those_that_no_other_transfer_has() {
+    let mut scene = Scene::new();
+    let [mapped, from, to] = ["mapped", "in", "out"].map(|name| scene.regular(name));
+    let rows = vec![
+        map(mapped, 5000),
+        written_from("write", mapped, to, 1, 5000),
+        read("read", from, 3, 8000),
+        write("write", to, 2, 8000),
+    ];
+    scene.process("program", rows);
+    let figures = |one: &Transfer| (one.evidence, one.bytes, one.calls);
+    let found: Vec<_> = within(&scene).iter().map(figures).collect();
+    let expected = [
+        (Evidence::Totals, Some(8000), Some(5)),
+        (Evidence::Mapping, Some(5000), Some(2)),
+    ];
+    assert_eq!(found, expected);
+}
+
 /// A program that feeds a socket and drains another, while it splices between their other ends.
 #[test]
 fn a_file_with_that_number_that_is_in_a_transfer_counts_as_another() {

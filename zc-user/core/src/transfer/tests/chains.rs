@@ -191,6 +191,10 @@ fn pipeline(edit: impl FnOnce(&mut Scene, FileId)) -> Vec<Short> {
 #[test]
 fn only_what_was_seen_completely_joins_two_steps() {
     assert_eq!(pipeline(|_, _| {}).len(), 1);
+    let peeks = |scene: &mut Scene, _| {
+        scene.process("debugger", vec![peek(100)]);
+    };
+    assert_eq!(pipeline(peeks).len(), 1, "memory is no pipe");
     let broken: [fn(&mut Scene, FileId); 7] = [
         |scene, pipe| scene.trace.files[pipe.0 as usize].path = Some("/work/fifo".into()),
         |scene, pipe| scene.trace.inherited = Some([scene.open_before(pipe)].into()),

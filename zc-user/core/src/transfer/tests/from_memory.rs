@@ -43,22 +43,6 @@ fn the_buffer_may_be_another_threads() {
 }
 
 #[test]
-fn memory_that_was_filled_again_belongs_to_the_later_read() {
-    let mut scene = Scene::new();
-    let [first, second, to] = ["a", "b", "out"].map(|name| scene.regular(name));
-    let mut thread = Loop::seen();
-    thread.read(first, 1000);
-    thread.read(second, 600);
-    thread.write(to, 1000);
-    scene.looping("program", thread);
-    let expected = [
-        one("b", "out", Api::ReadWrite, 600),
-        one("a", "out", Api::ReadWrite, 400),
-    ];
-    assert_eq!(transfers(&scene), expected.concat());
-}
-
-#[test]
 fn a_call_that_wrote_bytes_of_two_files_is_in_both_transfers() {
     let mut scene = Scene::new();
     let [header, body, to] = ["header", "body", "out"].map(|name| scene.regular(name));
@@ -117,19 +101,6 @@ fn what_was_changed_in_the_buffer_is_no_transfer() {
         (changed.from.path.as_deref(), changed.bytes, changed.calls),
         (Some("in"), MIB, 3)
     );
-}
-
-#[test]
-fn only_the_calls_that_were_changed_are_left_out() {
-    let mut scene = Scene::new();
-    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-    let mut thread = Loop::seen();
-    for is_changed in [false, true, false] {
-        thread.read(from, 4096);
-        thread.write_if(Loop::BUFFER, to, 4096, is_changed);
-    }
-    scene.looping("editor", thread);
-    assert_eq!(transfers(&scene), one("in", "out", Api::ReadWrite, 8192));
 }
 
 #[test]

@@ -1,36 +1,52 @@
 //! Numbers with units.
 
-use crate::figures::list::Unit;
+use super::list::FigureUnit;
+
+/// What stands behind numbers of bytes, and how many they are.
+const SIZES: [(&str, u64); 11] = [
+    ("", 1),
+    ("B", 1),
+    ("kB", 1000),
+    ("KB", 1000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+];
+
+/// What stands behind times, and how many nanoseconds it is. The sign for micro has two forms.
+const TIMES: [(&str, u64); 8] = [
+    ("ns", 1),
+    ("us", 1000),
+    ("µs", 1000),
+    ("μs", 1000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+
+/// What stands behind counts.
+const COUNTS: [(&str, u64); 3] = [("", 1), ("k", 1000), ("M", 1_000_000)];
 
 /// How many of the smallest unit (calls, bytes, nanoseconds) one of this suffix is; `None`: figures
 /// of this unit do not have it.
-const fn size_of_suffix(unit: Unit, suffix: &str) -> Option<u64> {
-    Some(match (unit, suffix.as_bytes()) {
-        (Unit::Count | Unit::Bytes | Unit::Status | Unit::Signal, b"") => 1,
-        (Unit::Count, b"k") => 1000,
-        (Unit::Count, b"M") => 1_000_000,
-        (Unit::Bytes, b"B") => 1,
-        (Unit::Bytes, b"kB" | b"KB") => 1000,
-        (Unit::Bytes, b"MB") => 1_000_000,
-        (Unit::Bytes, b"GB") => 1_000_000_000,
-        (Unit::Bytes, b"TB") => 1_000_000_000_000,
-        (Unit::Bytes, b"KiB") => 1 << 10,
-        (Unit::Bytes, b"MiB") => 1 << 20,
-        (Unit::Bytes, b"GiB") => 1 << 30,
-        (Unit::Bytes, b"TiB") => 1 << 40,
-        (Unit::Time, b"ns") => 1,
-        // The sign for micro has two forms.
-        (Unit::Time, b"us" | b"\xc2\xb5s" | b"\xce\xbcs") => 1000,
-        (Unit::Time, b"ms") => 1_000_000,
-        (Unit::Time, b"s") => 1_000_000_000,
-        (Unit::Time, b"min") => 60_000_000_000,
-        (Unit::Time, b"h") => 3_600_000_000_000,
-        _ => return None,
-    })
+fn size_of_suffix(unit: FigureUnit, suffix: &str) -> Option<u64> {
+    let known = match unit {
+        FigureUnit::Count => &COUNTS[..],
+        FigureUnit::Bytes => &SIZES,
+        FigureUnit::Time => &TIMES,
+        _ => &COUNTS[..1],
+    };
+    let (_, size) = known.iter().find(|(name, _)| *name == suffix)?;
+    Some(*size)
 }
 
 /// Reads digits and a suffix as a number of the smallest unit. The error says what is wrong.
-pub(super) fn number(digits: &str, suffix: &str, unit: Unit) -> Result<u64, String> {
+pub(crate) fn number(digits: &str, suffix: &str, unit: FigureUnit) -> Result<u64, String> {
     // Zero needs no unit.
     let size = size_of_suffix(unit, suffix).or((suffix.is_empty() && digits == "0").then_some(1));
     match size {
@@ -39,7 +55,7 @@ pub(super) fn number(digits: &str, suffix: &str, unit: Unit) -> Result<u64, Stri
     }
 }
 
-fn is_not(text: &str, unit: Unit) -> String {
+fn is_not(text: &str, unit: FigureUnit) -> String {
     format!("'{text}' is not {}, like {}", unit.name(), unit.example())
 }
 
@@ -65,15 +81,15 @@ fn product(digits: &str, unit: u64) -> Result<u64, &'static str> {
 
 /// A time like `10s` or `1.5min`, in nanoseconds.
 pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
-    number_of_text(text.trim(), Unit::Time)
+    number_of_text(text.trim(), FigureUnit::Time)
 }
 
 /// A size like `64KiB` or `1000`, in bytes.
 pub(crate) fn size_bytes(text: &str) -> Result<u64, String> {
-    number_of_text(text.trim(), Unit::Bytes)
+    number_of_text(text.trim(), FigureUnit::Bytes)
 }
 
-fn number_of_text(text: &str, unit: Unit) -> Result<u64, String> {
+fn number_of_text(text: &str, unit: FigureUnit) -> Result<u64, String> {
     let is_of_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | '_');
     let (digits, suffix) = text.split_at(text.find(|c| !is_of_number(c)).unwrap_or(text.len()));
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {

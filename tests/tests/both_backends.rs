@@ -14,8 +14,8 @@ use zc_tests::Figures;
 use zctrace::report::{Api, State, Usage};
 
 use crate::harness::{
-    Program, Run, TestDir, Zctrace, c, counted_by_strace, moved_as_strace_logs, program, shell,
-    untraced, workload, zctrace,
+    Program, Run, TestDir, Zctrace, c, counted_by_strace, last_programs, moved_as_strace_logs,
+    program, shell, untraced, workload, zctrace,
 };
 
 /// The runs of a program under eBPF and under strace.
@@ -46,10 +46,11 @@ fn figures(run: &Run, compared: Compared) -> Figures {
     }
 }
 
-/// All processes as both backends must show them, in an order that does not depend on their ids.
+/// All processes as both backends must show them, in an order that does not depend on their ids. A
+/// program that made no calls before its process executed another one is not seen by strace.
 fn shapes(run: &Run) -> Vec<(Option<&str>, Option<&str>, State)> {
-    let processes = run.report.processes.iter();
-    let mut shapes: Vec<_> = processes
+    let mut shapes: Vec<_> = last_programs(&run.report)
+        .into_iter()
         .map(|process| {
             (
                 process.comm.as_deref(),

@@ -99,7 +99,7 @@ fn calls_denied_by_seccomp_are_attempts_of_their_transfer() {
         let denied = run.totals().row("copy_file_range");
         let found = (denied.calls, denied.errnos.get("ENOSYS"), denied.bytes);
         assert_eq!(found, (1, Some(&1), Some(0)));
-        let transfers = run.root_transfers();
+        let transfers = &run.report.transfers;
         let mut attempts = transfers.iter().flat_map(|transfer| &transfer.attempts);
         let is_denied = attempts.any(|attempt| attempt.syscall == "copy_file_range");
         assert!(is_denied, "{transfers:?}");

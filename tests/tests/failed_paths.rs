@@ -205,7 +205,7 @@ fn expectations_hold_or_fail_by_path() {
             (
                 r#"openat[path="/zc-nome/1"].errors == 0"#,
                 0,
-                r#""/zc-nome/1" matches no path of a failed call"#,
+                r#""/zc-nome/1" matches no path that was recorded"#,
             ),
         ] {
             let expect = format!("--expect={expectation}");

@@ -18,13 +18,15 @@ fn a_program_executed_by_a_thread_is_the_same_process() {
     let totals = &run.report.totals;
     assert_eq!((totals.processes, totals.threads), (1, 2));
     assert_eq!(run.totals().row("write"), Figure::of(70, 30));
-    let root = run.root();
-    assert_eq!(root.state, State::Exited);
-    let command = root.command.as_ref().expect("known");
+    let [before, after] = run.report.processes.as_slice() else {
+        panic!("two programs: {:?}", run.report.processes)
+    };
+    assert_eq!((before.pid, before.state), (after.pid, State::Exited));
+    let command = after.command.as_ref().expect("known");
     assert_eq!(*command, ["workload", "write", "70", "30"]);
-    // Both have had the process's id.
-    let threads: Vec<u32> = root.by_thread.iter().map(|thread| thread.tid).collect();
-    assert_eq!(threads, [root.pid; 2]);
+    // The thread that executes the program gets the process's id.
+    assert_eq!((before.threads, after.threads), (2, 1));
+    assert_eq!(after.by_thread[0].tid, after.pid);
 }
 
 #[test]
@@ -152,7 +154,7 @@ fn with_the_proc_of_another_namespace_counters_of_running_processes_are_unknown(
     let zctrace = zctrace().through(&["unshare", "--pid", "--fork"]);
     let run = zctrace.run_exactly(&shell("sleep 5 & true; exit"));
     run.finished.successful();
-    let mut others = run.descendants().iter();
+    let mut others = run.descendants().into_iter();
     let sleep = others
         .find(|process| process.state == State::Running)
         .expect("it lives");

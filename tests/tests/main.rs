@@ -12,6 +12,7 @@ mod copiers;
 mod counters;
 mod counts;
 mod diff;
+mod exec;
 mod failed_paths;
 mod files;
 mod following;

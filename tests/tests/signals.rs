@@ -6,7 +6,7 @@ use zctrace::report::{Exit, Report, State};
 
 use crate::harness::{
     Conversation, ReportFile, Rows, Terminal, Zctrace, child_of, each_backend, exists, is_alive,
-    program, shell, state_of, untraced, wait_until, waiting, zctrace,
+    last_programs, program, shell, state_of, untraced, wait_until, waiting, zctrace,
 };
 
 /// A zctrace whose command is waiting for a signal.
@@ -88,7 +88,8 @@ fn usr1_writes_the_report_so_far_and_the_trace_continues() {
     let Exit { code, signal } = so_far.exit;
     assert_eq!((code, signal, so_far.exact), (None, None, false));
     assert!(so_far.losses.keys().eq(["read_while_running"]));
-    let states = so_far.processes.iter().map(|process| process.state);
+    let programs = last_programs(&so_far);
+    let states = programs.iter().map(|process| process.state);
     assert!(states.eq([State::Running, State::Exited]));
     let written = |report: &Report| Rows::new("all", &report.totals.syscalls).row("write").bytes;
     let before = written(&so_far).expect("known");
@@ -143,13 +144,10 @@ fn a_signal_ends_the_wait_for_all_descendants() {
         assert_eq!(zctrace.wait(), Some(0), "the command's own status");
         // The conversation must not be dropped yet: that would kill everything that was started.
         let report = report.read(&zctrace.stderr_so_far());
-        let states: Vec<_> = report
-            .processes
-            .iter()
-            .map(|process| process.state)
-            .collect();
+        let programs = last_programs(&report);
+        let states: Vec<_> = programs.iter().map(|process| process.state).collect();
         assert_eq!(states, [State::Exited, State::Running]);
-        assert!(is_alive(report.processes[1].pid), "it goes on");
+        assert!(is_alive(programs[1].pid), "it goes on");
     }
 }
 

@@ -221,7 +221,7 @@ fn a_descendant_that_outlives_the_command_is_running_and_goes_on() {
     let run = zctrace.run_exactly(&shell(script).arg(&fifo).arg(&said));
     run.finished.successful();
     tmp.assert_empty();
-    let mut running: Vec<_> = run.descendants().iter().collect();
+    let mut running = run.descendants();
     running.retain(|process| process.state == State::Running);
     assert_eq!((running.len(), run.root().state), (1, State::Exited));
     assert_eq!(Rows::of(running[0]).row("read").unfinished, 1);
@@ -242,7 +242,7 @@ fn a_busy_descendant_is_not_disturbed_by_the_end_of_the_trace() {
     let run = strace().run(&shell(script).arg(&started).arg(&end));
     run.finished.successful();
     assert_eq!(run.root().state, State::Exited);
-    let mut others = run.descendants().iter();
+    let mut others = run.descendants().into_iter();
     assert!(
         others.any(|process| process.state == State::Running),
         "dd runs"

@@ -202,7 +202,7 @@ fn io_uring_can_replace_the_file_of_a_descriptor() {
 fn a_descriptor_received_over_a_socket_is_the_senders_file() {
     let run = traced_odd("passed");
     assert_eq!(written(&run.report, "passed"), (1, Some(500)));
-    let [child] = run.descendants() else {
+    let [child] = run.descendants()[..] else {
         panic!("one child, not {:?}", run.descendants().len())
     };
     let writes = child

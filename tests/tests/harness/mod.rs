@@ -14,6 +14,6 @@ pub use observe::{
     child_of, counted_by_strace, exists, is_alive, moved_as_strace_logs, patience, state_of,
     wait_until,
 };
-pub use report::{Rows, Run, Transfers};
+pub use report::{Rows, Run, Transfers, last_programs};
 pub use running::{Conversation, Group, Terminal};
 pub use zctrace::{BACKENDS, Refusal, ReportFile, Zctrace, binary, each_backend, zctrace};

@@ -90,13 +90,13 @@ impl Run {
         processes.flat_map(|process| &process.by_thread)
     }
 
-    /// The only process with this id.
+    /// The only process with this id, in its last program.
     #[track_caller]
     pub fn process(&self, pid: u32) -> &Process {
         self.only(|process| process.pid == pid, &format!("with id {pid}"))
     }
 
-    /// The only process with this name.
+    /// The only process with this name in its last program.
     #[track_caller]
     pub fn process_named(&self, comm: &str) -> &Process {
         self.only(
@@ -107,7 +107,7 @@ impl Run {
 
     #[track_caller]
     fn only(&self, wanted: impl Fn(&Process) -> bool, how: &str) -> &Process {
-        let processes = self.report.processes.iter();
+        let processes = last_programs(&self.report).into_iter();
         let found: Vec<&Process> = processes
             .clone()
             .filter(|process| wanted(process))
@@ -129,15 +129,28 @@ impl Run {
         self.report.transfers_of(self.root()).collect()
     }
 
-    /// The launched process's descendants.
-    pub fn descendants(&self) -> &[Process] {
-        self.report.processes.get(1..).unwrap_or_default()
+    /// The launched process's descendants, each in its last program.
+    pub fn descendants(&self) -> Vec<&Process> {
+        let mut processes = last_programs(&self.report);
+        processes.retain(|process| process.pid != self.root().pid);
+        processes
     }
 
     /// The sums over all processes.
     pub fn totals(&self) -> Rows<'_> {
         Rows::new("all processes", &self.report.totals.syscalls)
     }
+}
+
+/// The processes, each in its last program.
+pub fn last_programs(report: &Report) -> Vec<&Process> {
+    let processes = &report.processes;
+    let is_last = |(index, process): &(usize, &Process)| {
+        let mut later = processes[index + 1..].iter();
+        later.all(|later| later.pid != process.pid || later.earlier_programs.is_empty())
+    };
+    let last = processes.iter().enumerate().filter(is_last);
+    last.map(|(_, process)| process).collect()
 }
 
 /// The rows of a process, a thread, or the totals.

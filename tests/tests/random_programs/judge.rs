@@ -1,5 +1,6 @@
 //! Compares the statements of a report with the addresses that the programs used.
 
+use crate::harness::last_programs;
 use std::{
     collections::BTreeMap,
     fmt::{self, Display},
@@ -190,7 +191,7 @@ pub(super) fn judge(report: &Report, truths: &[Truth]) -> Judged {
     let mut judged = Judged::default();
     let all: Vec<KnownProgram> = truths.iter().map(KnownProgram::new).collect();
     let of_pid = |pid| all.iter().find(|known| known.truth.pids.contains(&pid));
-    for process in &report.processes {
+    for process in last_programs(report) {
         if let Some(known) = of_pid(process.pid) {
             let mut of_process = ProcessJudge::new(process, report, known);
             of_process.judge_moves();

@@ -260,7 +260,7 @@ pub fn filename(binprm: KernelPtr) -> Option<KernelPtr> {
 
 /// A process has executed the program of this path. The current task is the only one left in the
 /// process.
-#[inline(never)]
+#[inline(always)]
 pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     let Some(state) = tasks::current().filter(|_| !is_over()) else {
         return;
@@ -269,6 +269,28 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
         state.hooks |= hook::EXEC;
         return;
     }
+    // One after the other, so that neither takes stack while the other one runs.
+    replace_space(state);
+    replace_program(state, task, filename);
+}
+
+/// The current task has another address space, without what it shared with other tasks.
+#[inline(never)]
+fn replace_space(state: &mut Task) {
+    state.mapping = Mapping::NONE;
+    if let Some(control) = CONTROL.entry(0) {
+        end_space(state);
+        state.space = new_space(control);
+        (state.owns_space, state.shares_space, state.has_memory) = (1, 0, 0);
+        sample::note_program(state.space);
+    }
+    state.forget_descriptors();
+    (state.has_ring, state.shares_files) = (0, 0);
+}
+
+/// Its calls are those of another program from now on.
+#[inline(never)]
+fn replace_program(state: &mut Task, task: KernelPtr, filename: Option<KernelPtr>) {
     let Some(mut entry) = EVENTS.reserve::<Exec>(0) else {
         count_loss(Loss::LostEvent);
         begin_program(state);
@@ -298,16 +320,13 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     debug!((), "process {} executed a program", state.pid);
 }
 
-/// The calls of a task are those of another program from now on.
+/// Gives the task the number of another program, unless the trace begins with this one.
 #[inline(never)]
 fn begin_program(state: &mut Task) {
-    let Some(control) = CONTROL.entry(0) else {
-        return;
-    };
     if state.phase == phase::ARMED {
         // The trace begins here, so the exec counts from here.
         state.entered_ns = count::clock_ns();
-    } else {
+    } else if let Some(control) = CONTROL.entry(0) {
         state.serial = new_serial(control);
         state.program = state.serial;
         state.other_calls = OtherCalls::NONE;
@@ -316,13 +335,6 @@ fn begin_program(state: &mut Task) {
     state.phase = phase::ACTIVE;
     // A thread that was not the leader takes over the leader's id.
     state.tid = state.pid;
-    state.mapping = Mapping::NONE;
-    end_space(state);
-    state.space = new_space(control);
-    (state.owns_space, state.shares_space, state.has_memory) = (1, 0, 0);
-    sample::note_program(state.space);
-    state.forget_descriptors();
-    (state.has_ring, state.shares_files) = (0, 0);
 }
 
 /// Forgets the address space of a process that ends or executes a program. One that it only shared

@@ -9,7 +9,7 @@ const SCRIPT: &str = "read -r line < first && printf %s \"$line\" > line && exec
 
 fn directory() -> TestDir {
     let directory = TestDir::with("first", "hello\n");
-    directory.write("second", [7; 300_001]);
+    directory.write("second", vec![7; 300_001]);
     directory
 }
 

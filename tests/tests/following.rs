@@ -186,7 +186,7 @@ fn threads_in_a_namespace_stay_with_their_process() {
     run.stated();
     let totals = &run.report.totals;
     assert_eq!((totals.processes, totals.threads), (2, 10));
-    assert_eq!(Rows::of(&run.descendants()[0]).row("write").calls, 801);
+    assert_eq!(Rows::of(run.descendants()[0]).row("write").calls, 801);
 }
 
 #[test]

@@ -51,11 +51,11 @@ fn exec_storm() {
     assert_eq!(all.calls, 901);
     assert_eq!(run.totals().row("write"), all);
     // The loader also makes calls, the same ones in every process.
-    let rows = Rows::of(&run.descendants()[0]).figures();
+    let rows = Rows::of(run.descendants()[0]).figures();
     for child in run.descendants() {
         Rows::of(child).assert_equal(&rows);
     }
-    Rows::of(&run.descendants()[0]).assert_contain(&writes(3, 10));
+    Rows::of(run.descendants()[0]).assert_contain(&writes(3, 10));
     let command = run.stated().facts["program"].clone();
     for child in run.descendants() {
         assert_eq!(serde_json::json!(child.command), command);

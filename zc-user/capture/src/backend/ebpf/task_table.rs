@@ -99,7 +99,6 @@ impl TaskTable {
                 replaced,
             } => {
                 task.baseline = counters;
-                let pid = event.pid;
                 let before = replaced
                     .as_ref()
                     .map_or(program, |replaced| replaced.program);
@@ -116,7 +115,7 @@ impl TaskTable {
                 };
                 self.programs.insert(program, executed);
                 if let Some(replaced) = replaced {
-                    self.replace(replaced, serial, pid, time_ns, counters);
+                    self.replace(&replaced, serial, time_ns, counters);
                 }
             }
             Kind::Entered { counters } => {
@@ -168,19 +167,14 @@ impl TaskTable {
     }
 
     /// A program ends, because its task has executed another one, as the task `by`.
-    fn replace(
-        &mut self,
-        replaced: Replaced,
-        by: u32,
-        pid: u32,
-        time_ns: u64,
-        counters: RawCounters,
-    ) {
+    fn replace(&mut self, replaced: &Replaced, by: u32, time_ns: u64, counters: RawCounters) {
         let first = self.tasks.get(&replaced.program);
-        let ppid = first.and_then(|task| task.ppid);
-        if let Some(task) = self.tasks.get_mut(&by) {
-            task.ppid = ppid;
-        }
+        let creator = first.and_then(|task| task.ppid);
+        let Some(task) = self.tasks.get_mut(&by) else {
+            return;
+        };
+        task.ppid = creator;
+        let pid = task.pid;
         let task = self.task(replaced.serial, replaced.program);
         (task.tid, task.pid) = (replaced.tid, pid);
         task.ended = Some(End {

@@ -361,11 +361,11 @@ fn an_exec_in_another_thread_takes_over_the_process() {
     let trace = launched(
         "10 clone3({flags=CLONE_THREAD, x}, 88) = 11\n10 pause( <unfinished ...>\n11 execve(\"/bin/z\", [\"z\"], 0x7f <unfinished ...>\n10 <... pause resumed>) = ?\n10 +++ superseded by execve in pid 11 +++\n10 <... execve resumed>) = 0\n10 read(0, \"\", 1) = 0\n10 +++ exited with 0 +++\n",
     );
-    let exes: Vec<_> = programs(&trace, 10)
+    let executed: Vec<_> = programs(&trace, 10)
         .iter()
         .map(|program| (program.exe.as_deref(), program.earlier.len()))
         .collect();
-    assert_eq!(exes, [(Some("/bin/x"), 0), (Some("/bin/z"), 1)]);
+    assert_eq!(executed, [(Some("/bin/x"), 0), (Some("/bin/z"), 1)]);
     assert_eq!(trace.processes.len(), 2);
     // The one that launched the command, and the thread's.
     let execs = rows(&trace).filter(|row| row.call.name == "execve");

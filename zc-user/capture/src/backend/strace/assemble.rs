@@ -15,7 +15,7 @@ use super::{
     line::Moment,
     names::CallNames,
     syntax::unescape,
-    tasks::{EarlierProgram, FirstCall, FirstExec, Task, TaskId, TaskState, Tasks},
+    tasks::{FirstCall, FirstExec, Task, TaskId, TaskState, Tasks},
 };
 use crate::{
     syscalls::Fds,
@@ -231,13 +231,7 @@ fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
     for (id, task) in tasks.into_iter().enumerate() {
         let (leader, is_leader) = (leaders[id], id == leaders[id]);
         let (first, earlier) = (task.programs_before, task.earlier.len());
-        let now = EarlierProgram {
-            comm: task.comm,
-            executed_as: task.executed_as,
-            program: task.program,
-            rows: task.rows,
-        };
-        for (number, ran) in task.earlier.into_iter().chain([now]).enumerate() {
+        for (number, ran) in task.earlier.into_iter().chain([task.now]).enumerate() {
             let process = parts.part(leader, first + number);
             (process.pid, process.ppid) = (pids[leader], parents[id]);
             // If the log does not have names of tasks (-Y), the trace has none, either.

@@ -150,7 +150,7 @@ impl<'a> Collector<'a> {
             } else {
                 task.pending.leave()
             };
-            task.rows.settle(AfterSignal::Ended);
+            task.now.rows.settle(AfterSignal::Ended);
             self.counter.settle_uncertain_call(id, Verdict::Made);
             self.counter.never_returned(id, left);
         }
@@ -334,10 +334,10 @@ impl<'a> Collector<'a> {
             self.counter.lines,
         );
         if let Some(comm) = line.prefix.comm {
-            let task = self.counter.tasks.get(id);
-            if task.comm != comm {
-                comm.clone_into(&mut task.comm);
-                task.executed_as = None;
+            let now = &mut self.counter.tasks.get(id).now;
+            if now.comm != comm {
+                comm.clone_into(&mut now.comm);
+                now.executed_as = None;
             }
         }
         id
@@ -346,7 +346,7 @@ impl<'a> Collector<'a> {
     fn end(&mut self, id: TaskId, exit: Option<Exit>, at: Option<Moment>) {
         let abandoned = self.counter.tasks.end(id, TaskState::Ended(exit), at);
         let exited = matches!(exit, Some(Exit::Code(_)));
-        self.counter.tasks.get(id).rows.settle(if exited {
+        self.counter.tasks.get(id).now.rows.settle(if exited {
             AfterSignal::KeptRunning
         } else {
             AfterSignal::Ended

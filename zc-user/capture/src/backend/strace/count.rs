@@ -200,7 +200,7 @@ impl Counter<'_> {
             let program = program(self.tasks.get(id).pending.args());
             let task = self.tasks.get(leader);
             task.superseded_by = None;
-            task.program = Some(program);
+            task.now.program = Some(program);
         }
     }
 
@@ -301,7 +301,7 @@ impl Counter<'_> {
                 task.first_call = FirstCall::Exec(Box::new(FirstExec {
                     call: ended_call,
                     at: call.at,
-                    program: task.program.clone().unwrap_or_default(),
+                    program: task.now.program.clone().unwrap_or_default(),
                 }));
                 return;
             }
@@ -311,7 +311,7 @@ impl Counter<'_> {
         if known.is_selected {
             self.look_at_arguments(id, call, name, &mut ended_call.ended);
         } else {
-            task.rows.settle(AfterSignal::KeptRunning);
+            task.now.rows.settle(AfterSignal::KeptRunning);
         }
         let known = self.names.get(name);
         if may_be_trapped(known, call.args, how) {
@@ -360,7 +360,7 @@ impl Counter<'_> {
 
     fn count(&mut self, id: TaskId, call: EndedCall) {
         let known = self.names.get(call.name);
-        let rows = &mut self.tasks.get(id).rows;
+        let rows = &mut self.tasks.get(id).now.rows;
         count_call(call, known, rows, &mut self.failed_paths, &mut self.log);
     }
 
@@ -389,7 +389,7 @@ impl Counter<'_> {
                 }
             }
             (CallEffect::FillsMemory | CallEffect::Submits, Ok(1..)) => {
-                self.tasks.get(id).rows.forget_what_was_read();
+                self.tasks.get(id).now.rows.forget_what_was_read();
             }
             (CallEffect::Executes, Ok(0)) => {
                 let program = program(call.args);

@@ -24,10 +24,6 @@ pub struct Task {
     pub tid: Option<u32>,
     /// The id that its own calls returned, for a log without ids.
     pub own_tid: Option<u32>,
-    /// Its name, escaped (`-Y`).
-    pub comm: Vec<u8>,
-    /// Its name after its last exec. strace keeps printing the name before it.
-    pub executed_as: Option<String>,
     /// The task that created it, and what kind of task it is.
     pub creator: Option<(TaskId, ChildKind)>,
     /// Number of its first line.
@@ -40,18 +36,16 @@ pub struct Task {
     pub has_exited: bool,
     /// When it ended.
     pub ended_at: Option<Moment>,
-    /// The program it executed last.
-    pub program: Option<Program>,
+    /// The program that it runs.
+    pub now: ProgramRun,
     /// The programs that it ran before.
-    pub earlier: Vec<EarlierProgram>,
+    pub earlier: Vec<ProgramRun>,
     /// How many programs its process had run before the one in which it was created.
     pub programs_before: usize,
     /// Its first call.
     pub first_call: FirstCall,
     /// The call that it is in.
     pub pending: Pending,
-    /// Its calls.
-    pub rows: Rows,
     /// Its last call, if seccomp may have kept it from being made.
     pub uncertain_call: Option<Box<EndedCall>>,
     /// The file that it opened last under each descriptor.
@@ -60,16 +54,16 @@ pub struct Task {
     pub superseded_by: Option<u32>,
 }
 
-/// A program that a task ran before it executed another one.
-#[derive(Debug)]
-pub struct EarlierProgram {
-    /// [`Task::comm`].
+/// What a task did while it ran one program.
+#[derive(Debug, Default)]
+pub struct ProgramRun {
+    /// Its name, escaped (`-Y`).
     pub comm: Vec<u8>,
-    /// [`Task::executed_as`].
+    /// Its name after the exec. strace keeps printing the name before it.
     pub executed_as: Option<String>,
-    /// [`Task::program`].
+    /// The program, if it began with an exec.
     pub program: Option<Program>,
-    /// [`Task::rows`].
+    /// The task's calls.
     pub rows: Rows,
 }
 
@@ -224,20 +218,17 @@ impl Tasks {
         self.all.push(Task {
             tid,
             own_tid: None,
-            comm: Vec::new(),
-            executed_as: None,
             creator,
             first_line: line,
             abi: model.map_or(Abi::NATIVE, |id| self.all[id].abi),
             state: TaskState::Alive,
             has_exited: false,
             ended_at: None,
-            program: None,
+            now: ProgramRun::default(),
             earlier: Vec::new(),
             programs_before: created.map_or(0, |(_, _, programs)| programs),
             first_call: FirstCall::Awaited,
             pending: Pending::default(),
-            rows: Rows::default(),
             uncertain_call: None,
             opened: HashMap::new(),
             superseded_by: None,
@@ -393,7 +384,10 @@ impl Tasks {
             !matches!(task.creator, Some((_, ChildKind::Thread)))
                 && task.state != TaskState::Renamed
         };
-        let rows = || self.all.iter().flat_map(|task| task.rows.so_far());
+        let rows = || {
+            let runs = self.all.iter().flat_map(Task::runs);
+            runs.flat_map(|run| run.rows.so_far())
+        };
         let bytes = rows()
             .filter_map(|row| row.bytes)
             .fold(0, u64::saturating_add);
@@ -432,16 +426,21 @@ impl Task {
         self.programs_before + self.earlier.len()
     }
 
+    /// The programs that it ran, the one that it runs last.
+    fn runs(&self) -> impl Iterator<Item = &ProgramRun> {
+        self.earlier.iter().chain([&self.now])
+    }
+
     /// It executes another program than the one that it has run so far, if it made any calls.
     pub fn begin_program(&mut self, program: Program, executed_as: Option<String>) {
-        self.rows.settle(AfterSignal::KeptRunning);
-        let rows = std::mem::take(&mut self.rows);
-        let earlier = EarlierProgram {
-            comm: self.comm.clone(),
-            executed_as: std::mem::replace(&mut self.executed_as, executed_as),
-            program: self.program.replace(program),
-            rows,
+        self.now.rows.settle(AfterSignal::KeptRunning);
+        let next = ProgramRun {
+            comm: self.now.comm.clone(),
+            executed_as,
+            program: Some(program),
+            rows: Rows::default(),
         };
+        let earlier = std::mem::replace(&mut self.now, next);
         if !matches!(self.first_call, FirstCall::Awaited) {
             self.earlier.push(earlier);
         }
@@ -449,10 +448,7 @@ impl Task {
 
     /// The rows of its first program.
     pub fn first_rows(&mut self) -> &mut Rows {
-        match self.earlier.first_mut() {
-            Some(first) => &mut first.rows,
-            None => &mut self.rows,
-        }
+        &mut self.earlier.first_mut().unwrap_or(&mut self.now).rows
     }
 }
 

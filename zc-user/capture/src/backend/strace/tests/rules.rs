@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{lost, read_text, read_until, row, rows};
+use super::{Collector, lost, read_log, read_text, read_until, row, rows};
 use crate::{
     backend::{
         Until,
@@ -379,6 +379,20 @@ fn an_exec_in_another_thread_takes_over_the_process() {
         (vec![(1, 0), (1, 0)], 1)
     );
     assert_whole(&trace);
+}
+
+#[test]
+fn the_figures_so_far_have_the_calls_before_an_exec() {
+    let log = "10 execve(\"/bin/x\", [\"x\"], 0x7f) = 0\n10 read(3, \"ab\", 10) = 2\n10 execve(\"/bin/z\", [\"z\"], 0x7f) = 0\n10 read(3, \"abcd\", 10) = 4\n";
+    let log = Log {
+        reader: log.as_bytes(),
+        tid: None,
+    };
+    let mut ignore = |_: &str| {};
+    let mut collector = Collector::new(&Selection::All, Until::AllEnd, &mut ignore);
+    read_log(log, &mut collector).expect("memory can be read");
+    // The command's first exec is counted in the end.
+    assert_eq!(collector.processes_calls_and_bytes(), [1, 3, 6]);
 }
 
 #[test]

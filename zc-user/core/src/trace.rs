@@ -157,13 +157,17 @@ impl Process {
     /// The names of the last programs of the process, of which this one is the last.
     pub fn programs_up_to(&self) -> Vec<String> {
         let name = self.comm.as_deref().or(self.exe.as_deref());
-        let name = name
-            .map(|name| file_name(name).to_owned())
-            .unwrap_or_default();
-        let skipped = (self.earlier.len() + 1).saturating_sub(EARLIER_PROGRAMS);
-        let names = self.earlier.iter().cloned().chain([name]);
-        names.skip(skipped).collect()
+        let name = name.map(file_name).unwrap_or_default();
+        programs_up_to(&self.earlier, name)
     }
+}
+
+/// The names of the last programs of a process that had run these `earlier` ones before the one of
+/// this name.
+pub fn programs_up_to(earlier: &[String], name: &str) -> Vec<String> {
+    let skipped = (earlier.len() + 1).saturating_sub(EARLIER_PROGRAMS);
+    let names = earlier.iter().map(String::as_str).chain([name]);
+    names.skip(skipped).map(str::to_owned).collect()
 }
 
 /// What a program was built with, which tells its standard library.

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     backend::Until,
-    trace::{Counters, EARLIER_PROGRAMS, OtherCalls, Process, State, Thread},
+    trace::{Counters, OtherCalls, Process, State, Thread, programs_up_to},
 };
 
 use super::{
@@ -153,17 +153,10 @@ impl TaskTable {
 
     /// The names of the last programs of a process, of which this one is the last.
     fn programs_up_to(&self, program: u32) -> Vec<String> {
-        let earlier = self
-            .programs
-            .get(&program)
-            .map(|executed| &executed.earlier);
-        let mut names = earlier.cloned().unwrap_or_default();
-        if names.len() == EARLIER_PROGRAMS {
-            names.remove(0);
-        }
+        let executed = self.programs.get(&program);
+        let earlier = executed.map_or(&[][..], |executed| &executed.earlier);
         let task = self.tasks.get(&program);
-        names.push(task.map_or_else(String::new, |task| task.comm.clone()));
-        names
+        programs_up_to(earlier, task.map_or("", |task| &task.comm))
     }
 
     /// A program ends, because its task has executed another one, as the task `by`.

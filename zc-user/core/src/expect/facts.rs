@@ -62,12 +62,10 @@ pub(super) fn why_inexact(report: &Report) -> Option<String> {
 
 /// Why there may be more than the listed processes have.
 pub(super) fn not_listed(report: &Report) -> String {
-    match (report.processes_left_out(), report.processes.is_empty()) {
-        (_, true) => "the report has sums only, no processes".to_owned(),
-        (count, false) => format!(
-            "{count} of {} processes are not listed",
-            report.totals.processes
-        ),
+    if report.processes.is_empty() {
+        "the report has sums only, no processes".to_owned()
+    } else {
+        report.left_out_words()
     }
 }
 

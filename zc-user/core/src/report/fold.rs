@@ -240,6 +240,7 @@ fn totals(trace: &Trace, is_exact: bool, sort: SortKey) -> Totals {
     add_callers(&mut syscalls, rows(), trace.stacks.as_deref());
     Totals {
         processes: all(trace).map(|part| part.processes - part.continued).sum(),
+        programs: all(trace).map(|part| part.processes).sum(),
         threads: all(trace).map(|part| part.threads - part.continued).sum(),
         syscalls,
         other_syscalls: trace.other_calls.as_ref().map(other_syscalls),

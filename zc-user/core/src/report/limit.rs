@@ -5,14 +5,22 @@ use std::{cmp::Reverse, collections::BTreeSet};
 use super::{Process, Report};
 
 impl Report {
-    /// How many processes there were that `processes` lacks: all of them if only sums were asked
-    /// for. Their figures are in the sums.
+    /// How many entries `processes` lacks, one for each program of a process: all of them if only
+    /// sums were asked for. Their figures are in the sums.
     pub fn processes_left_out(&self) -> u64 {
-        let is_first = |process: &&Process| process.earlier_programs.is_empty();
-        let listed = self.processes.iter().filter(is_first).count();
-        self.totals
-            .processes
-            .saturating_sub(u64::try_from(listed).unwrap_or(u64::MAX))
+        let listed = u64::try_from(self.processes.len()).unwrap_or(u64::MAX);
+        self.totals.programs.saturating_sub(listed)
+    }
+
+    /// Says how many processes are not listed: `46 of 50 processes are not listed`.
+    pub(crate) fn left_out_words(&self) -> String {
+        let what = if self.totals.programs == self.totals.processes {
+            "processes"
+        } else {
+            "programs of processes"
+        };
+        let (left_out, all) = (self.processes_left_out(), self.totals.programs);
+        format!("{left_out} of {all} {what} are not listed")
     }
 
     /// Lists at most so many processes: the launched one, and those with the most CPU time, as
@@ -33,10 +41,10 @@ impl Report {
         let mut index = 0..listed;
         self.processes
             .retain(|_| index.next().is_some_and(|index| kept.contains(&index)));
-        let (left_out, all) = (self.processes_left_out(), self.totals.processes);
         self.notes.push(format!(
-            "{left_out} of {all} processes are not listed, those with the least CPU time: they are in the sums by program and in the \
-             totals; --by process lists all."
+            "{}, those with the least CPU time: they are in the sums by program and in the \
+             totals; --by process lists all.",
+            self.left_out_words()
         ));
     }
 }
@@ -91,6 +99,23 @@ mod tests {
             (&report.programs, &report.totals),
             (&whole.programs, &whole.totals)
         );
+    }
+
+    #[test]
+    fn a_program_after_an_exec_that_is_not_listed_is_counted() {
+        let mut trace = sample::make(50);
+        for process in trace.processes.iter_mut().skip(1).step_by(2) {
+            process.earlier = vec!["sh".to_owned()];
+        }
+        let mut report = Report::from_trace(&trace, &Options::default());
+        let totals = &report.totals;
+        assert_eq!((totals.processes, totals.programs), (25, 50));
+        assert_eq!(report.processes_left_out(), 0);
+        report.limit_processes(49);
+        assert_eq!(report.processes_left_out(), 1);
+        let note = report.notes.last().expect("one is left out");
+        let said = "1 of 50 programs of processes are not listed";
+        assert!(note.starts_with(said), "{note}");
     }
 
     #[test]

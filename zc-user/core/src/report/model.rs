@@ -396,6 +396,9 @@ pub struct Loading {
 pub struct Totals {
     /// How many processes there were.
     pub processes: u64,
+    /// How many programs they ran, each counted for each process: so many entries
+    /// [`Report::processes`] has, unless some are not listed.
+    pub programs: u64,
     /// How many threads they had.
     pub threads: u64,
     /// The calls of all processes.

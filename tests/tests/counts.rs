@@ -188,7 +188,7 @@ mod thirty_two_bit {
         let figures = run.totals().figures();
         assert_eq!(figures["write@i386"], stated.calls["write"]);
         let said = run.finished.stdout.len() as u64;
-        assert_eq!(figures["write"], Figure::of(1, said));
+        assert_eq!(figures["write"], Figure::of_calls(1, said));
         let foreign = figures.keys().filter(|name| name.contains('@'));
         assert!(foreign.eq(["write@i386"]), "{figures:?}");
     }
@@ -202,7 +202,7 @@ mod thirty_two_bit {
             let run = zctrace.run_exactly(&c("socketcall").args(&["10", "1000"]));
             run.finished.successful();
             let figures = run.totals().figures();
-            let mut expected = Figure::of(10, 1000);
+            let mut expected = Figure::of_calls(10, 1000);
             expected.requested_bytes = by_socket;
             assert_eq!(figures["send@i386"], expected);
             assert_eq!(figures["recv@i386"], expected);

@@ -32,9 +32,9 @@ fn an_exec_begins_another_program_of_the_same_process() {
             (vec![], vec!["sh".to_owned()])
         );
         assert_eq!(after.name_after_others().as_deref(), Some("sh -> cat"));
-        assert_eq!(Rows::of(before).row("write").bytes, Some(5));
+        assert_eq!(Rows::of_process(before).row("write").bytes, Some(5));
         assert_eq!(
-            Rows::of(after).row("write").bytes.unwrap_or(0),
+            Rows::of_process(after).row("write").bytes.unwrap_or(0),
             0,
             "cat copies in the kernel"
         );

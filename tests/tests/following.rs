@@ -17,7 +17,7 @@ fn a_program_executed_by_a_thread_is_the_same_process() {
     run.finished.successful();
     let totals = &run.report.totals;
     assert_eq!((totals.processes, totals.threads), (1, 2));
-    assert_eq!(run.totals().row("write"), Figure::of(70, 30));
+    assert_eq!(run.totals().row("write"), Figure::of_calls(70, 30));
     let [before, after] = run.report.processes.as_slice() else {
         panic!("two programs: {:?}", run.report.processes)
     };
@@ -36,7 +36,7 @@ fn a_pipeline_of_three_programs_is_followed() {
     assert_eq!(run.finished.successful().trim(), "3000");
     assert_eq!(run.report.totals.processes, 4);
     for (comm, bytes) in [("head", 5000), ("tail", 3000), ("wc", 5)] {
-        let row = Rows::of(run.process_named(comm)).row("write");
+        let row = Rows::of_process(run.process_named(comm)).row("write");
         assert_eq!(row.bytes, Some(bytes), "{comm}");
     }
 }
@@ -63,7 +63,7 @@ fn a_descendant_that_outlives_the_command_is_running() {
     let run = zctrace().run_exactly(&shell(script).arg(&fifo));
     run.finished.successful();
     let cat = run.process_named("cat");
-    let unfinished = Rows::of(cat).row("read").unfinished;
+    let unfinished = Rows::of_process(cat).row("read").unfinished;
     assert_eq!((cat.state, unfinished), (State::Running, 1));
     // Its counters so far.
     assert!(cat.usage.page_faults.minor > Some(0), "{:?}", cat.usage);
@@ -85,7 +85,10 @@ fn a_busy_descendant_is_counted_until_the_trace_ends() {
         busy.retain(|process| process.comm.as_deref() == Some("dd"));
         assert_eq!(busy.len(), 4);
         for dd in busy {
-            let (read, write) = (Rows::of(dd).row("read"), Rows::of(dd).row("write"));
+            let (read, write) = (
+                Rows::of_process(dd).row("read"),
+                Rows::of_process(dd).row("write"),
+            );
             assert_eq!(dd.state, State::Running);
             // It is in one call at most, and every byte is a call.
             assert!(
@@ -120,7 +123,7 @@ fn wait_all_waits_for_the_last_descendant() {
             (cat.comm.as_deref(), cat.state),
             (Some("cat"), State::Exited)
         );
-        assert_eq!(Rows::of(cat).row("write"), Figure::of(1, 5));
+        assert_eq!(Rows::of_process(cat).row("write"), Figure::of_calls(1, 5));
     }
 }
 
@@ -186,7 +189,10 @@ fn threads_in_a_namespace_stay_with_their_process() {
     run.stated();
     let totals = &run.report.totals;
     assert_eq!((totals.processes, totals.threads), (2, 10));
-    assert_eq!(Rows::of(run.descendants()[0]).row("write").calls, 801);
+    assert_eq!(
+        Rows::of_process(run.descendants()[0]).row("write").calls,
+        801
+    );
 }
 
 #[test]

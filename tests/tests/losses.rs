@@ -106,19 +106,19 @@ fn with_room_for_one_task_its_children_and_threads_are_not_followed() {
         // A task that is followed is counted to its end.
         let totals = &run.report.totals;
         assert_eq!((totals.processes, totals.threads), (1, 1));
-        assert_eq!(run.totals().row("write"), Figure::of(1, statement));
+        assert_eq!(run.totals().row("write"), Figure::of_calls(1, statement));
     }
     let alone = workload("write").args(&["50", "10"]);
     let run = zctrace().option("--max-tasks=1").run_exactly(&alone);
     run.finished.successful();
-    assert_eq!(run.totals().row("write"), Figure::of(50, 10));
+    assert_eq!(run.totals().row("write"), Figure::of_calls(50, 10));
 }
 
 /// This many writes of this many bytes in all.
 fn writes(calls: u64, bytes: u64) -> Figure {
     Figure {
         calls,
-        ..Figure::of(1, bytes)
+        ..Figure::of_calls(1, bytes)
     }
 }
 
@@ -147,7 +147,7 @@ fn with_room_for_few_tasks_those_followed_are_counted_to_the_end() {
         let mut children: Vec<_> = run.report.processes.iter().collect();
         children.retain(|process| process.pid != 0 && process.ppid != zctrace);
         for child in &children {
-            assert_eq!(Rows::of(child).row("write").calls, 3);
+            assert_eq!(Rows::of_process(child).row("write").calls, 3);
         }
         // How many children are alive at the same time depends on the scheduler.
         let losses = &run.report.losses;

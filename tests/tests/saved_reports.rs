@@ -171,7 +171,7 @@ fn an_strace_log_in_one_file_is_read() {
             "{options:?}"
         );
         let write = Rows::new("all", &report.totals.syscalls).row("write");
-        assert_eq!(write, Figure::of(70, 30), "{options:?}");
+        assert_eq!(write, Figure::of_calls(70, 30), "{options:?}");
     }
 }
 
@@ -227,7 +227,7 @@ fn only_selected_calls_of_a_log_are_shown() {
     let finished = show(report_of(&[log]).option("--format=json").syscalls("write"));
     let report = Report::from_json(finished.successful()).expect("a report");
     let rows = Rows::new("the log", &report.totals.syscalls).figures();
-    assert_eq!(rows, [("write".to_owned(), Figure::of(5, 10))].into());
+    assert_eq!(rows, [("write".to_owned(), Figure::of_calls(5, 10))].into());
 }
 
 /// Makes sure that a file with this content is refused with these words.

@@ -9,14 +9,14 @@ use crate::harness::{Conversation, Rows, Run, TestDir, untraced, workload, zctra
 
 /// This many writes of this many bytes.
 fn writes(calls: u64, bytes: u64) -> Figures {
-    [("write".to_owned(), Figure::of(calls, bytes))].into()
+    [("write".to_owned(), Figure::of_calls(calls, bytes))].into()
 }
 
 /// All writes of a storm, and the one that prints the statement of the workload, which is among
 /// them.
 fn writes_and_statement(run: &Run) -> (Figure, Figure) {
     let mut all = run.stated().calls.remove("write").expect("a storm writes");
-    let statement = Figure::of(1, run.finished.stdout.len() as u64);
+    let statement = Figure::of_calls(1, run.finished.stdout.len() as u64);
     all.calls += 1;
     all.bytes = all.bytes.zip(statement.bytes).map(|(all, one)| all + one);
     all.requested_bytes = all.bytes;
@@ -37,9 +37,9 @@ fn fork_storm() {
     assert_followed(&run, (2001, 2001));
     assert_eq!(all.calls, 6001);
     assert_eq!(run.totals().row("write"), all);
-    assert_eq!(Rows::of(run.root()).row("write"), statement);
+    assert_eq!(Rows::of_process(run.root()).row("write"), statement);
     for child in run.descendants() {
-        Rows::of(child).assert_equal(&writes(3, 10));
+        Rows::of_process(child).assert_equal(&writes(3, 10));
     }
     assert_all_are_its_children(&run);
 }
@@ -51,11 +51,11 @@ fn exec_storm() {
     assert_eq!(all.calls, 901);
     assert_eq!(run.totals().row("write"), all);
     // The loader also makes calls, the same ones in every process.
-    let rows = Rows::of(run.descendants()[0]).figures();
+    let rows = Rows::of_process(run.descendants()[0]).figures();
     for child in run.descendants() {
-        Rows::of(child).assert_equal(&rows);
+        Rows::of_process(child).assert_equal(&rows);
     }
-    Rows::of(run.descendants()[0]).assert_contain(&writes(3, 10));
+    Rows::of_process(run.descendants()[0]).assert_contain(&writes(3, 10));
     let command = run.stated().facts["program"].clone();
     for child in run.descendants() {
         assert_eq!(serde_json::json!(child.command), command);
@@ -176,9 +176,9 @@ fn json_lists_the_busiest_processes_and_the_sums_have_all() {
         assert_eq!(run.report.processes.len(), 500);
         assert_eq!(run.totals().row("write"), all);
         // The launched process is listed.
-        assert_eq!(Rows::of(run.root()).row("write"), statement);
+        assert_eq!(Rows::of_process(run.root()).row("write"), statement);
         for child in run.descendants() {
-            Rows::of(child).assert_equal(&writes(3, 10));
+            Rows::of_process(child).assert_equal(&writes(3, 10));
         }
         let programs = run.report.programs.iter();
         assert_eq!(

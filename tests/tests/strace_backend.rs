@@ -224,7 +224,7 @@ fn a_descendant_that_outlives_the_command_is_running_and_goes_on() {
     let mut running = run.descendants();
     running.retain(|process| process.state == State::Running);
     assert_eq!((running.len(), run.root().state), (1, State::Exited));
-    assert_eq!(Rows::of(running[0]).row("read").unfinished, 1);
+    assert_eq!(Rows::of_process(running[0]).row("read").unfinished, 1);
     assert!(is_alive(running[0].pid), "it lives");
     fs::write(&fifo, "hello\n").expect("it reads");
     wait_until("its calls still work", || {

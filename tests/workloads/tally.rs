@@ -38,7 +38,7 @@ pub struct Figure {
 
 impl Figure {
     /// The figures of `calls` calls that each asked for `size` bytes and moved them.
-    pub fn of(calls: u64, size: u64) -> Self {
+    pub fn of_calls(calls: u64, size: u64) -> Self {
         Self {
             calls,
             bytes: Some(calls * size),

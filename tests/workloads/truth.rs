@@ -213,7 +213,7 @@ impl Rng {
     }
 
     /// One of these choices.
-    pub fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
 }

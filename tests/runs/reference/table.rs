@@ -221,7 +221,7 @@ fn apis(text: &mut String, rows: &[Measured]) {
             format_args!(
                 "| {} | {published} | {} |",
                 row.run.name,
-                Facts::of(&row.report).apis()
+                Facts::from_report(&row.report).apis()
             ),
         );
     }
@@ -279,7 +279,7 @@ pub struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     /// The facts in a report.
-    pub fn of(report: &'a Report) -> Self {
+    pub fn from_report(report: &'a Report) -> Self {
         // The processes at the other ends of a copier's pipes do not count, nor do the calls that
         // start them.
         let root = report.processes.first();
@@ -358,7 +358,10 @@ fn longest<'a>(transfers: &[&Transfer], syscalls: &'a [Syscall]) -> Option<(&'a 
 
 /// What this row did, compared with the first row.
 pub fn explain(row: &Measured, reference: &Measured) -> String {
-    let (facts, base) = (Facts::of(&row.report), Facts::of(&reference.report));
+    let (facts, base) = (
+        Facts::from_report(&row.report),
+        Facts::from_report(&reference.report),
+    );
     let is_reference = row.run.name == reference.run.name;
     let longest = facts.longest.filter(|(_, share)| *share >= 0.5);
     let parts = [
@@ -527,7 +530,7 @@ mod explain_tests {
             &mut report,
             vec![transfer(Api::ReadWrite, &[("read", 10), ("write", 9)])],
         );
-        let facts = Facts::of(&report);
+        let facts = Facts::from_report(&report);
         assert_eq!((facts.calls, facts.longest), (19, Some(("read", 0.8))));
     }
 
@@ -543,7 +546,10 @@ mod explain_tests {
             vec![transfer(Api::Sendfile, &[("sendfile", 2)])],
         );
         assert_eq!(
-            (Facts::of(&report).calls, Facts::of(&report).longest),
+            (
+                Facts::from_report(&report).calls,
+                Facts::from_report(&report).longest
+            ),
             (2, None)
         );
     }
@@ -553,6 +559,9 @@ mod explain_tests {
         let mut report = empty();
         let apis = [Api::ReadWrite, Api::CopyFileRange, Api::ReadWrite];
         set_transfers(&mut report, apis.map(|api| transfer(api, &[])).to_vec());
-        assert_eq!(Facts::of(&report).apis(), "read+write, copy_file_range");
+        assert_eq!(
+            Facts::from_report(&report).apis(),
+            "read+write, copy_file_range"
+        );
     }
 }

@@ -16,7 +16,7 @@ const BYTES: Option<u64> = Some(SIZE as u64);
 
 /// Which of these calls moved the whole file, in the process that copies.
 fn movers(run: &Run) -> Vec<&'static str> {
-    let rows = Rows::of(run.root());
+    let rows = Rows::of_process(run.root());
     let names = [
         "write",
         "sendto",
@@ -147,10 +147,10 @@ fn strace_shows_and_zctrace_counts_write_4_write_5_copy_file_range_5() {
         write,
         Figure {
             calls: 3,
-            ..Figure::of(1, 4 + 5 + 16)
+            ..Figure::of_calls(1, 4 + 5 + 16)
         }
     );
-    assert_eq!(range, Figure::of(1, 5));
+    assert_eq!(range, Figure::of_calls(1, 5));
     for absent in ["sendfile", "splice"] {
         assert_eq!(run.totals().row(absent).calls, 0, "{absent}");
     }

@@ -25,7 +25,7 @@ impl Ends {
         let scene = Scene::new(SIZE);
         fs::write(scene.path("full"), &scene.bytes).expect("room for it");
         fs::write(scene.path("blank"), vec![0; SIZE as usize]).expect("room for it");
-        let [full, blank] = ["full", "blank"].map(|name| LoopDevice::of(&scene.path(name)));
+        let [full, blank] = ["full", "blank"].map(|name| LoopDevice::for_file(&scene.path(name)));
         Self { scene, full, blank }
     }
 

@@ -130,7 +130,7 @@ pub fn crc32(bytes: &[u8]) -> String {
 pub struct LoopDevice(String);
 
 impl LoopDevice {
-    pub fn of(file: &Path) -> Self {
+    pub fn for_file(file: &Path) -> Self {
         let mut losetup = Command::new("losetup");
         let output = losetup.args(["--find", "--show"]).arg(file).output();
         let output = output.expect("losetup is there");

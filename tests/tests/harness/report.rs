@@ -81,7 +81,7 @@ impl Run {
     /// states.
     #[track_caller]
     pub fn own_process(&self) -> Rows<'_> {
-        Rows::of(self.process(self.stated().pid.expect("the workload names its process")))
+        Rows::of_process(self.process(self.stated().pid.expect("the workload names its process")))
     }
 
     /// All threads, if the report has them.
@@ -168,7 +168,7 @@ impl<'a> Rows<'a> {
     }
 
     /// A process's rows.
-    pub fn of(process: &'a Process) -> Self {
+    pub fn of_process(process: &'a Process) -> Self {
         let (name, pid) = (process.comm.as_deref().unwrap_or("nameless"), process.pid);
         Self::new(format!("process {name} ({pid})"), &process.syscalls)
     }

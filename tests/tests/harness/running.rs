@@ -51,7 +51,7 @@ impl Group {
     /// Starts a program as the leader of a new process group. It ignores none of the signals in
     /// [`RESET`].
     pub fn start(command: &mut Command) -> Self {
-        Self::of(
+        Self::of_leader(
             with_default_signals(command)
                 .process_group(0)
                 .spawn()
@@ -60,7 +60,7 @@ impl Group {
     }
 
     /// The group of a program that is its leader already.
-    pub fn of(child: Child) -> Self {
+    pub fn of_leader(child: Child) -> Self {
         let mut group = Self {
             child,
             watchdog: None,
@@ -289,7 +289,7 @@ impl Terminal {
             .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
         Self {
             screen: screen.into(),
-            group: Group::of(child),
+            group: Group::of_leader(child),
             shown: String::new(),
         }
     }

@@ -252,13 +252,13 @@ impl Zctrace {
     /// Makes sure that this command is refused.
     #[track_caller]
     pub fn refuses_to_run(self, program: &Program) -> Refusal {
-        Refusal::of(self.with_output().launch_of(program))
+        Refusal::from_launch(self.with_output().launch_of(program))
     }
 
     /// Makes sure that a command line with these words at its end is refused.
     #[track_caller]
     pub fn refuses_words(self, words: &[&str]) -> Refusal {
-        Refusal::of(self.with_output().launch_with(words))
+        Refusal::from_launch(self.with_output().launch_with(words))
     }
 
     /// `compare` has no `--output`.
@@ -275,7 +275,7 @@ impl Zctrace {
 
 impl Refusal {
     #[track_caller]
-    fn of(launch: Launch) -> Self {
+    fn from_launch(launch: Launch) -> Self {
         let dir = TestDir::new();
         // zctrace may run as another user.
         dir.set_mode(0o777);

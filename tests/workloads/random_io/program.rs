@@ -228,9 +228,9 @@ impl RandomProgram {
                 length: length.min(has - offset),
             };
         }
-        let offset = rng.of(&self.style.slots)
+        let offset = rng.pick(&self.style.slots)
             + if rng.one_in(5) {
-                rng.of(&[1, 7, 8, 100, 512])
+                rng.pick(&[1, 7, 8, 100, 512])
             } else {
                 0
             };
@@ -275,7 +275,7 @@ impl RandomProgram {
     /// How many bytes to move with one call.
     pub(crate) fn length(&self, rng: &mut Rng) -> usize {
         match rng.below(6) {
-            0 => rng.of(&[
+            0 => rng.pick(&[
                 1, 3, 7, 8, 9, 15, 16, 17, 100, 511, 512, 1000, 4095, 4096, 5000, 8192, 16_384,
                 60_000,
             ]),
@@ -289,7 +289,7 @@ impl RandomProgram {
         let fitting: Vec<usize> = (0..self.world.endpoints.len())
             .filter(|&endpoint| kinds.contains(&self.world.endpoints[endpoint].kind))
             .collect();
-        (!fitting.is_empty()).then(|| rng.of(&fitting))
+        (!fitting.is_empty()).then(|| rng.pick(&fitting))
     }
 
     pub(crate) fn name(&self, endpoint: EndpointId) -> &str {

@@ -43,7 +43,7 @@ pub(crate) fn program(options: ProgramOptions) -> Result<RandomProgram> {
     let chosen = rng.below(THEMES.len());
     let theme = options.theme.unwrap_or(chosen);
     ensure!(theme < THEMES.len(), "there is no theme {theme}");
-    let unit = rng.of(&[
+    let unit = rng.pick(&[
         1, 8, 16, 100, 512, 1000, 1000, 4096, 4096, 8192, 10_000, 16_384, 20_000, 60_000,
     ]);
     let style = ProgramStyle {
@@ -51,7 +51,7 @@ pub(crate) fn program(options: ProgramOptions) -> Result<RandomProgram> {
         weights: THEMES[theme],
         unit,
         slots: slots(&mut rng, unit),
-        vectors: rng.of(&[1, 2, 5, 50]),
+        vectors: rng.pick(&[1, 2, 5, 50]),
     };
     let threads = if theme == FORKING || !rng.one_in(4) {
         1
@@ -65,7 +65,7 @@ pub(crate) fn program(options: ProgramOptions) -> Result<RandomProgram> {
 
 /// The offsets of buffers: some are adjacent, some overlap, some are anywhere.
 fn slots(rng: &mut Rng, unit: usize) -> Vec<usize> {
-    let mut slots = vec![rng.of(&[0, 1, 4000, 4096])];
+    let mut slots = vec![rng.pick(&[0, 1, 4000, 4096])];
     for _ in 0..=rng.below(4) {
         let last = slots[slots.len() - 1];
         slots.push(match rng.below(4) {

@@ -132,5 +132,5 @@ pub(crate) fn threads(mut parameters: Parameters) -> Result<()> {
 
 /// The figures of `calls` writes of `size` bytes.
 fn writes(calls: usize, size: u64) -> Figures {
-    [("write".to_owned(), Figure::of(calls as u64, size))].into()
+    [("write".to_owned(), Figure::of_calls(calls as u64, size))].into()
 }

@@ -33,7 +33,7 @@ pub fn forked(parent: KernelPtr, child: KernelPtr) {
         return;
     };
     let creator = match tasks::find(fields::as_number(parent)) {
-        Some(task) => Creator::of(task, parent, child),
+        Some(task) => Creator::from_task(task, parent, child),
         None if control.armed == armed::OFF => return,
         None => match Creator::tracer(control, parent) {
             Some(tracer) => tracer,
@@ -57,7 +57,7 @@ struct Creator {
 
 impl Creator {
     #[inline(always)]
-    fn of(task: &mut Task, parent: KernelPtr, child: KernelPtr) -> Self {
+    fn from_task(task: &mut Task, parent: KernelPtr, child: KernelPtr) -> Self {
         let shares_memory = have_same(parent, child, offset_of_field!(task_mm));
         if shares_memory {
             task.shares_space = 1;

@@ -202,13 +202,13 @@ impl Unwinder {
             .set_text(module.text)
             .set_got(module.got);
         let index = match (&module.eh_frame, &module.eh_frame_hdr) {
-            (Some(table), None) => Index::of(&eh_frame(&table.bytes), &bases),
+            (Some(table), None) => Index::of_section(&eh_frame(&table.bytes), &bases),
             _ => Index::default(),
         };
         let debug_index = module
             .debug_frame
             .as_ref()
-            .map(|table| Index::of(&debug_frame(&table.bytes), &bases));
+            .map(|table| Index::of_section(&debug_frame(&table.bytes), &bases));
         Self {
             module,
             bases,
@@ -405,7 +405,10 @@ fn debug_frame(bytes: &[u8]) -> DebugFrame<Slice<'_>> {
 
 impl Index {
     /// The index of a table. What cannot be parsed is left out.
-    fn of<'t, Table: UnwindSection<Slice<'t>>>(section: &Table, bases: &BaseAddresses) -> Self {
+    fn of_section<'t, Table: UnwindSection<Slice<'t>>>(
+        section: &Table,
+        bases: &BaseAddresses,
+    ) -> Self {
         let mut found = Vec::new();
         let mut entries = section.entries(bases);
         while let Ok(Some(entry)) = entries.next() {

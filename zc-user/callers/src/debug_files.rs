@@ -37,7 +37,7 @@ struct Links {
 }
 
 impl Links {
-    fn of(file: &File) -> Option<Self> {
+    fn in_file(file: &File) -> Option<Self> {
         let cache = ReadCache::new(file.try_clone().ok()?);
         let elf = ElfFile64::<object::Endianness, _>::parse(&cache).ok()?;
         let has = |name: &str| elf.section_by_name(name).is_some();
@@ -72,7 +72,7 @@ impl Links {
 /// any: the program itself, or a separate file with its build ID in one of the directories, or one
 /// that its debug link names.
 pub fn find(program: &File, path: &Path, directories: &[&Path]) -> Option<File> {
-    let links = Links::of(program)?;
+    let links = Links::in_file(program)?;
     if links.has_debug_info && links.is_whole() {
         return program.try_clone().ok();
     }
@@ -133,7 +133,7 @@ enum Place {
 /// Opens a candidate, if it is a debug file of this program.
 fn checked(candidate: &Path, program: &Links, place: Place) -> Option<File> {
     let mut file = open_regular(candidate)?;
-    let own = Links::of(&file)?;
+    let own = Links::in_file(&file)?;
     let is_of_the_program = match (&program.build_id, &own.build_id) {
         (Some(program), Some(own)) => program == own,
         _ => program

@@ -78,7 +78,7 @@ impl CodeFile {
     /// `None`: unknown.
     pub fn version(&self, mapped_ns: Option<i128>) -> Result<Version, Unusable> {
         let metadata = std::fs::metadata(&self.path).map_err(|_| Unusable::Gone)?;
-        let version = Version::of(&metadata);
+        let version = Version::from_metadata(&metadata);
         let is_changed = mapped_ns.is_some_and(|mapped_ns| version.changed_ns > mapped_ns);
         if is_changed || !self.is(&metadata) {
             Err(Unusable::Replaced)
@@ -103,7 +103,7 @@ impl MappedFile {
         let opened = self.file.open()?;
         let now = opened
             .metadata()
-            .map(|metadata| Version::of(&metadata))
+            .map(|metadata| Version::from_metadata(&metadata))
             .map_err(|_| Unusable::Gone)?;
         let is_the_same = now == version
             // It may have got another name.
@@ -117,7 +117,7 @@ impl MappedFile {
 }
 
 impl Version {
-    fn of(metadata: &Metadata) -> Self {
+    fn from_metadata(metadata: &Metadata) -> Self {
         let ns = |seconds: i64, ns: i64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
         Self {
             bytes: metadata.len(),

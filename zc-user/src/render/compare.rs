@@ -55,7 +55,7 @@ const MOST_NAME_LINES: usize = 5;
 /// The page for a person: which command is how much faster, then a column for each command.
 fn page(comparison: &Comparison, options: &Options) -> String {
     let mut page = Page::new(options);
-    let figure_format = FigureFormat::of(comparison);
+    let figure_format = FigureFormat::of_comparison(comparison);
     write_summary(&mut page, comparison, &figure_format);
     let titles = FIGURES
         .iter()
@@ -67,7 +67,7 @@ fn page(comparison: &Comparison, options: &Options) -> String {
     let columns: Vec<Column> = comparison
         .commands
         .iter()
-        .map(|command| Column::of(command, &figure_format, name_width))
+        .map(|command| Column::of_command(command, &figure_format, name_width))
         .collect();
     for block in blocks(&columns, room) {
         page.gap();
@@ -187,10 +187,10 @@ struct Column {
 }
 
 impl Column {
-    fn of(command: &Compared, figure_format: &FigureFormat, name_width: usize) -> Self {
+    fn of_command(command: &Compared, figure_format: &FigureFormat, name_width: usize) -> Self {
         let cells: Vec<String> = FIGURES
             .iter()
-            .map(|figure| figure.of(command, figure_format))
+            .map(|figure| figure.text_of(command, figure_format))
             .collect();
         let widest = cells
             .iter()
@@ -282,13 +282,13 @@ fn wrap(name: &str, width: usize) -> Vec<String> {
 
 /// A table in GitHub's Markdown with a line for each command, and remarks below it.
 fn markdown(comparison: &Comparison) -> String {
-    let figure_format = FigureFormat::of(comparison);
+    let figure_format = FigureFormat::of_comparison(comparison);
     let row = |command: &Compared| {
         table_row(
             &cell(&code(&command.name)),
             FIGURES
                 .iter()
-                .map(|figure| cell(&figure.of(command, &figure_format))),
+                .map(|figure| cell(&figure.text_of(command, &figure_format))),
         )
     };
     let mut lines = vec![

@@ -200,8 +200,8 @@ fn times(report: &Report) -> Vec<Piece> {
 fn groups(report: &Report) -> Option<[Group; 2]> {
     let [with_rows, others] = returned_calls(report);
     Some([
-        Group::of(format!("calls{}", which_calls(report)), with_rows)?,
-        Group::of("other calls".to_owned(), others)?,
+        Group::of_calls(format!("calls{}", which_calls(report)), with_rows)?,
+        Group::of_calls("other calls".to_owned(), others)?,
     ])
 }
 
@@ -250,7 +250,7 @@ struct Group {
 
 impl Group {
     /// Makes a group of these calls. `None` if a time is unknown.
-    fn of(name: String, calls: Vec<ReturnedCall>) -> Option<Self> {
+    fn of_calls(name: String, calls: Vec<ReturnedCall>) -> Option<Self> {
         let timed = calls
             .into_iter()
             .map(|call| Some((call.name, call.total_ns?)));

@@ -43,7 +43,7 @@ pub(super) fn write(page: &mut Page, report: &Report, options: &Options, bars: B
     });
     let beside = FIGURES.len() * FIGURE_WIDTH;
     let has_figures = room >= LEAST_BARS + beside;
-    let scale = Scale::of(&calls, if has_figures { room - beside } else { room });
+    let scale = Scale::of_calls(&calls, if has_figures { room - beside } else { room });
     let mut write_line = |style, name: &str, bars: &str, figures: [String; FIGURES.len()]| {
         let name = text::shorten(name, name_width);
         let gap = " ".repeat(name_width - text::width(&name) + 2);
@@ -114,7 +114,7 @@ struct Scale {
 
 impl Scale {
     /// A column for each power of two, or for several if there is not enough room.
-    fn of(calls: &[&Syscall], room: usize) -> Self {
+    fn of_calls(calls: &[&Syscall], room: usize) -> Self {
         let octaves = || {
             calls
                 .iter()

@@ -137,7 +137,7 @@ impl RandomProgram {
         let Some(pipe) = self.endpoint(rng, &[Pipe]) else {
             return;
         };
-        let (length, turns) = (self.length(rng), rng.of(&[1, 2, 9]));
+        let (length, turns) = (self.length(rng), rng.pick(&[1, 2, 9]));
         for _ in 0..turns {
             if !rng.one_in(9) && !self.world.endpoints[pipe].queue.is_empty() {
                 return;

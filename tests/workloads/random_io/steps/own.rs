@@ -38,7 +38,7 @@ impl RandomProgram {
     }
 
     fn set(&mut self, rng: &mut Rng, actor: usize, piece: MemoryPiece) {
-        let byte = rng.of(&[0, 1, b' ', 0xff]);
+        let byte = rng.pick(&[0, 1, b' ', 0xff]);
         let address = self.address(actor, piece);
         let call = || {
             // SAFETY: the region has this much memory, which nobody else uses now. The same holds

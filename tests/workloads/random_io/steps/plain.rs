@@ -89,7 +89,7 @@ impl RandomProgram {
             from,
             to,
             second,
-            turns: rng.of(&[1, 1, 2, 3, 8, 10, 20]),
+            turns: rng.pick(&[1, 1, 2, 3, 8, 10, 20]),
             length,
             buffer: (!rng.one_in(4)).then_some(buffer),
             changes: rng.one_in(6) && self.style.weights[5] > 0,
@@ -172,7 +172,7 @@ impl RandomProgram {
         let Endpoint {
             kind, ref queue, ..
         } = self.world.endpoints[endpoint];
-        let call = rng.of(match (kind, is_vector) {
+        let call = rng.pick(match (kind, is_vector) {
             (Source | Destination, false) => {
                 &["read", "read", "pread64", "ring_read", "ring_read_async"]
             }
@@ -199,7 +199,7 @@ impl RandomProgram {
     ) -> &'static str {
         let Endpoint { kind, peer, .. } = self.world.endpoints[endpoint];
         let is_vector = pieces.len() > 1;
-        let call = rng.of(match (kind, is_vector) {
+        let call = rng.pick(match (kind, is_vector) {
             (Source | Destination, false) => &[
                 "write",
                 "write",

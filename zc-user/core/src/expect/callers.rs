@@ -185,7 +185,7 @@ fn shares_of_samples(sites: BTreeMap<String, u64>, all: u64) -> Vec<String> {
 
 /// `caller: copier::run (src/run.rs:41) via std::io::copy`.
 fn caller(stack: &Stack, report: &Report) -> String {
-    Site::of(stack, 1).map_or_else(
+    Site::of_stack(stack, 1).map_or_else(
         || "caller unknown".to_owned(),
         |site| {
             let via = site
@@ -241,7 +241,7 @@ fn library_of(stack: &Stack) -> Result<String, String> {
         )),
         Some(library) => Ok(library.to_owned()),
         None if !is_telling(stack) => Err(remedy(std::iter::once(stack))),
-        None => Ok(Site::of(stack, 1)
+        None => Ok(Site::of_stack(stack, 1)
             .and_then(|site| site.via)
             .unwrap_or_else(|| ITSELF.to_owned())),
     }

@@ -90,7 +90,7 @@ pub struct Site {
 impl Callers {
     /// The callers of rows, whose stacks are among the known ones. `None` if no call of theirs was
     /// sampled.
-    pub(crate) fn of<'a>(
+    pub(crate) fn of_rows<'a>(
         rows: impl Iterator<Item = &'a trace::Row>,
         known: &[trace::Stack],
     ) -> Option<Self> {
@@ -100,7 +100,7 @@ impl Callers {
         }
         let stacks = StackSamples::most_frequent_first(by_stack);
         let samples = stacks.iter().map(|of| of.samples).sum();
-        let site = |of: &StackSamples| Site::of(known.get(of.stack)?, of.samples);
+        let site = |of: &StackSamples| Site::of_stack(known.get(of.stack)?, of.samples);
         let sites = Site::summed(stacks.iter().filter_map(site));
         (samples > 0).then_some(Self {
             samples,
@@ -147,13 +147,13 @@ impl Stack {
         trace
             .stacks
             .as_ref()
-            .map(|stacks| stacks.iter().map(Self::of).collect())
+            .map(|stacks| stacks.iter().map(Self::from_trace).collect())
     }
 
-    fn of(stack: &trace::Stack) -> Self {
+    fn from_trace(stack: &trace::Stack) -> Self {
         let incomplete_because = stack.end.why();
         Self {
-            frames: stack.frames.iter().map(Frame::of).collect(),
+            frames: stack.frames.iter().map(Frame::from_trace).collect(),
             complete: incomplete_because.is_none(),
             incomplete_because,
         }
@@ -179,7 +179,7 @@ impl Stack {
 }
 
 impl Frame {
-    fn of(frame: &trace::Frame) -> Self {
+    fn from_trace(frame: &trace::Frame) -> Self {
         Self {
             function: frame.function.clone(),
             file: frame.file.clone(),

@@ -95,7 +95,7 @@ pub enum PathBase {
 }
 
 impl PathBase {
-    fn of(path: Option<&trace::GivenPath>, all: &trace::FailedPaths) -> Self {
+    fn of_path(path: Option<&trace::GivenPath>, all: &trace::FailedPaths) -> Self {
         match path {
             Some(path) if path.text.starts_with('/') => Self::Root,
             Some(path) if !path.is_below_descriptor && !all.directory_may_change => Self::Directory,
@@ -142,7 +142,7 @@ fn by_path(paths: &trace::FailedPaths, is_meant: impl Fn(u32) -> bool) -> Vec<Fa
         abi: one.call.abi.name().to_owned(),
         errno: errno::name(one.errno),
         path: one.path.as_ref().map(|path| path.text.clone()),
-        base: PathBase::of(one.path.as_ref(), paths),
+        base: PathBase::of_path(one.path.as_ref(), paths),
         path_cut: one.path.as_ref().is_some_and(|path| path.is_cut),
         calls,
     };

@@ -110,7 +110,7 @@ impl Report {
         let report = Self {
             schema: SCHEMA,
             stacks: Stack::all_of(trace),
-            timeline: Timeline::of(trace),
+            timeline: Timeline::from_trace(trace),
             tool: Tool::zctrace(),
             command: trace.command.clone(),
             backend: trace.backend.to_owned(),
@@ -135,7 +135,7 @@ impl Report {
             merged: trace.ended.described(),
             calls_without_files: trace.calls_without_files,
             directory: trace.directory.clone(),
-            counted: trace.counted.as_ref().map(Counted::of),
+            counted: trace.counted.as_ref().map(Counted::from_selection),
             files: match options.files {
                 Files::Omitted => Vec::new(),
                 Files::Listed => sums::totals(trace),

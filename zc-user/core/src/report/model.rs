@@ -434,7 +434,7 @@ pub enum Counted {
 
 impl Counted {
     /// The calls of a selection.
-    pub(super) fn of(selection: &Selection) -> Self {
+    pub(super) fn from_selection(selection: &Selection) -> Self {
         match selection {
             Selection::All => Self::All,
             Selection::Names(names) => {
@@ -583,8 +583,10 @@ mod tests {
     #[test]
     fn counted_calls_are_all_or_a_list_in_json() {
         let json = |selection: &str| {
-            serde_json::to_string(&Counted::of(&selection.parse().expect("a selection")))
-                .expect("is data")
+            serde_json::to_string(&Counted::from_selection(
+                &selection.parse().expect("a selection"),
+            ))
+            .expect("is data")
         };
         assert_eq!(json("all"), r#""all""#);
         assert_eq!(json("write,read"), r#"{"names":["read","write"]}"#);
@@ -592,7 +594,8 @@ mod tests {
 
     #[test]
     fn counting_ioctl_counts_its_variants() {
-        let counted = |selection: &str| Counted::of(&selection.parse().expect("a selection"));
+        let counted =
+            |selection: &str| Counted::from_selection(&selection.parse().expect("a selection"));
         assert!(counted("ioctl").contains("ioctl(FICLONE)"));
         assert!(counted("%data").contains("ioctl(FICLONE)") && !counted("%data").contains("ioctl"));
     }

@@ -34,7 +34,7 @@ pub(super) fn add_callers<'a>(
     }
     for syscall in syscalls {
         let rows = by_call.remove(&(syscall.name.as_str(), syscall.abi.as_str()));
-        syscall.callers = rows.and_then(|rows| Callers::of(rows.into_iter(), stacks));
+        syscall.callers = rows.and_then(|rows| Callers::of_rows(rows.into_iter(), stacks));
     }
 }
 

@@ -61,7 +61,7 @@ pub struct TimedCall {
 
 impl Timeline {
     /// The timeline of a trace; `None` if the times of samples were not kept.
-    pub(super) fn of(trace: &Trace) -> Option<Self> {
+    pub(super) fn from_trace(trace: &Trace) -> Option<Self> {
         let processes = || trace.processes.iter();
         let threads = || processes().flat_map(|process| &process.threads);
         if trace.stacks.is_none() || threads().all(|thread| thread.timed_calls.is_empty()) {
@@ -82,7 +82,7 @@ impl Timeline {
                 pid: process.pid,
                 process: name.clone(),
                 is_first: index == 0,
-                ..TimedThread::of(thread, &trace.files, begun_ns)
+                ..TimedThread::from_trace(thread, &trace.files, begun_ns)
             };
             process
                 .threads
@@ -99,12 +99,12 @@ impl Timeline {
 }
 
 impl TimedThread {
-    fn of(thread: &trace::Thread, files: &[File], begun_ns: u64) -> Self {
+    fn from_trace(thread: &trace::Thread, files: &[File], begun_ns: u64) -> Self {
         let since = |ns: Option<u64>| ns.map(|ns| ns.saturating_sub(begun_ns));
         let mut calls: Vec<TimedCall> = thread
             .timed_calls
             .iter()
-            .map(|call| TimedCall::of(call, files, begun_ns))
+            .map(|call| TimedCall::from_trace(call, files, begun_ns))
             .collect();
         calls.sort_by_key(|call| call.at_ns);
         Self {
@@ -119,7 +119,7 @@ impl TimedThread {
 }
 
 impl TimedCall {
-    fn of(timed: &trace::TimedCall, files: &[File], begun_ns: u64) -> Self {
+    fn from_trace(timed: &trace::TimedCall, files: &[File], begun_ns: u64) -> Self {
         let spec = timed.call.spec();
         let returns_bytes = spec.returned == Returned::Bytes;
         let errno = timed

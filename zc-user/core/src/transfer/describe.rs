@@ -40,7 +40,7 @@ fn describe_flow(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>)
     let (from, to) = (ends.end(flow.from), ends.end(flow.to));
     let callers = ends.stacks.and_then(|stacks| {
         let rows = flow.rows().chain(flow.attempts.iter().copied());
-        Callers::of(rows, stacks)
+        Callers::of_rows(rows, stacks)
     });
     let case = RuleCase {
         process: facts.process,

@@ -78,7 +78,7 @@ pub(super) const FIGURES: [Figure; 14] = [
 ];
 
 impl Figure {
-    pub(super) fn of(&self, command: &Compared, format: &FigureFormat) -> String {
+    pub(super) fn text_of(&self, command: &Compared, format: &FigureFormat) -> String {
         (self.cell)(command, format)
     }
 }
@@ -98,7 +98,7 @@ pub(super) struct FigureFormat {
 }
 
 impl FigureFormat {
-    pub(super) fn of(comparison: &Comparison) -> Self {
+    pub(super) fn of_comparison(comparison: &Comparison) -> Self {
         let shortest = comparison
             .commands
             .iter()

@@ -55,7 +55,7 @@ fn legend(bands: &[Band<'_>]) -> Markup {
     let apis = Api::ALL
         .into_iter()
         .filter(|api| bands.iter().any(|band| band.api == *api));
-    let has = |style: Line| bands.iter().any(|band| Line::of(band) == style);
+    let has = |style: Line| bands.iter().any(|band| Line::of_band(band) == style);
     html! {
         ul.legend {
             @for api in apis { li { (swatch(api)) (api.in_words()) } }
@@ -82,7 +82,7 @@ enum Line {
 }
 
 impl Line {
-    const fn of(band: &Band<'_>) -> Self {
+    const fn of_band(band: &Band<'_>) -> Self {
         match (band.bytes, band.certainty) {
             (None, _) => Self::Unknown,
             (Some(_), Certainty::Observed) => Self::Observed,
@@ -119,7 +119,7 @@ struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    fn of(bands: &'a [Band<'a>]) -> Self {
+    fn of_bands(bands: &'a [Band<'a>]) -> Self {
         let all = bands
             .iter()
             .filter_map(|band| band.bytes)
@@ -192,7 +192,7 @@ fn nodes<'a>(bands: &'a [Band<'a>], side: usize) -> Vec<Node<'a>> {
 /// The picture. Names and amounts keep their size on every screen; the bands become as long as
 /// there is room.
 fn picture(bands: &[Band<'_>]) -> Markup {
-    let layout = Layout::of(bands);
+    let layout = Layout::of_bands(bands);
     let height = layout.height;
     html! {
         svg.flow width="100%" height=(height) role="img" aria-label="bytes from sources to destinations" {
@@ -226,7 +226,7 @@ fn path(band: &Band<'_>, layout: &Layout<'_>, index: usize) -> Markup {
         .each_ref()
         .map(|side| text::shorten_middle(&sentence(&side.label), LONGEST_NAME).into_owned());
     html! {
-        path class={ "band " (class(band.api)) " " (Line::of(band).class()) } stroke-width=(width)
+        path class={ "band " (class(band.api)) " " (Line::of_band(band).class()) } stroke-width=(width)
             d=(PreEscaped(format!("M0 {left} C50 {left} 50 {right} 100 {right}"))) {
             title { (ends[0]) " to " (ends[1]) ": " (amount(band)) ", " (band.api.in_words()) }
         }

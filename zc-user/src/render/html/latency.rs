@@ -28,7 +28,7 @@ pub(super) fn section(report: &Report) -> Markup {
     let mut calls: Vec<&Syscall> = latency::timed(report).collect();
     calls.sort_by_key(|call| std::cmp::Reverse(call.total_ns));
     let hidden = calls.split_off(calls.len().min(MOST_CALLS));
-    let scale = Scale::of(&calls);
+    let scale = Scale::of_calls(&calls);
     html! {
         section {
             h2 { "Latency" }
@@ -57,7 +57,7 @@ struct Scale {
 }
 
 impl Scale {
-    fn of(calls: &[&Syscall]) -> Self {
+    fn of_calls(calls: &[&Syscall]) -> Self {
         let times = || {
             calls
                 .iter()

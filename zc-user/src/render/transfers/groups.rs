@@ -83,7 +83,7 @@ struct Shape<'a> {
 }
 
 impl<'a> Shape<'a> {
-    fn of(line: &Line<'a>) -> Self {
+    fn of_line(line: &Line<'a>) -> Self {
         let transfer = line.transfer;
         Self {
             program: program(line),
@@ -127,7 +127,7 @@ fn has_sums(transfers: &[&Transfer]) -> bool {
 pub(super) fn group(lines: Vec<Line<'_>>) -> Vec<Entry<'_>> {
     let mut shapes: BTreeMap<Shape<'_>, Vec<Line<'_>>> = BTreeMap::new();
     for line in lines {
-        shapes.entry(Shape::of(&line)).or_default().push(line);
+        shapes.entry(Shape::of_line(&line)).or_default().push(line);
     }
     let is_many = |lines: &Vec<Line<'_>>| {
         lines.iter().map(|line| line.transfer.count()).sum::<u64>() >= LEAST_ALIKE

@@ -310,7 +310,7 @@ struct NewRow {
 impl NewRow {
     /// A row with few calls.
     fn of_new(key: RowKey, row: &zc_ebpf::Row) -> Option<Self> {
-        Self::of(key, row, |histogram| {
+        Self::from_kernel(key, row, |histogram| {
             let places = row
                 .few
                 .iter()
@@ -321,13 +321,17 @@ impl NewRow {
 
     /// A row with many calls.
     fn of_busy(key: RowKey, busy: &zc_ebpf::BusyRow) -> Option<Self> {
-        Self::of(key, &busy.row, |histogram| {
+        Self::from_kernel(key, &busy.row, |histogram| {
             histogram.add_buckets(&busy.histogram);
         })
     }
 
     /// `None` if the kernel side has created the row and not used it.
-    fn of(key: RowKey, row: &zc_ebpf::Row, add_times: impl FnOnce(&mut Histogram)) -> Option<Self> {
+    fn from_kernel(
+        key: RowKey,
+        row: &zc_ebpf::Row,
+        add_times: impl FnOnce(&mut Histogram),
+    ) -> Option<Self> {
         let is_used = row.calls > 0 || row.unfinished > 0;
         let key = RowKey {
             call: without_epoch(key.call),

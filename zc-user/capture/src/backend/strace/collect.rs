@@ -190,7 +190,7 @@ impl<'a> Collector<'a> {
         let id = self.task_of(line, resumes);
         if !matches!(line.event, Event::Mode { .. } | Event::Superseded { .. }) {
             self.counter
-                .settle_uncertain_call(id, Verdict::of(&line.event));
+                .settle_uncertain_call(id, Verdict::from_event(&line.event));
         }
         let at = line.prefix.stamp.map(|stamp| self.stamps.next(stamp));
         self.counter.log.first_moment = self.counter.log.first_moment.or(at);

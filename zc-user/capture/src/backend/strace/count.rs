@@ -75,7 +75,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// What this event says.
-    pub fn of(event: &Event<'_>) -> Self {
+    pub fn from_event(event: &Event<'_>) -> Self {
         match event {
             Event::Trapped | Event::Killed { signal: b"SIGSYS" } => Self::Trapped,
             _ => Self::Made,

@@ -90,7 +90,7 @@ const GO_PACKAGES: &[&str] = &[
 impl Site {
     /// The place of samples with this stack. `None`: the stack is empty, or it ends before the
     /// program.
-    pub(crate) fn of(stack: &Stack, samples: u64) -> Option<Self> {
+    pub(crate) fn of_stack(stack: &Stack, samples: u64) -> Option<Self> {
         let frames = &stack.frames;
         let place = frames
             .iter()
@@ -113,7 +113,7 @@ impl Site {
                 .map(short_name)
         };
         Some(Self {
-            at: Frame::of(at),
+            at: Frame::from_trace(at),
             via: library_in(between).map(str::to_owned).or_else(called),
             samples,
         })
@@ -314,7 +314,7 @@ mod tests {
     }
 
     fn site(frames: Vec<trace::Frame>) -> (Option<String>, Option<String>) {
-        let site = Site::of(
+        let site = Site::of_stack(
             &Stack {
                 frames,
                 end: StackEnd::Root,

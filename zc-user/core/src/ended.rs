@@ -11,8 +11,8 @@ mod sums;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{
-    report::is_library,
     syscalls::Call,
+    text::is_library,
     trace::{
         Counters, Ends, File, FileId, Input, Merged, OtherCalls, Process, Row, State, Thread, Trace,
     },

@@ -1,12 +1,12 @@
 //! [`FileUses`]: which files rows name, and which pipes can be summed.
 
+use crate::trace::sum_known;
 use std::collections::{HashMap, HashSet};
 
 use crate::{
     ended::EndedProcesses,
     syscalls::Fds,
     trace::{Ends, File, FileId, FileKind, Input, Part, Row},
-    transfer::sum_known,
 };
 
 /// The two sides of a file.

@@ -22,7 +22,6 @@ pub(crate) use callers::{
 pub use failed_paths::{
     FailedGroup, FailedPath, PathBase, Place, SucceededPath, failed_groups, split_searches,
 };
-pub(crate) use fold::is_library;
 pub use fold::{Detail, Files, Options};
 pub use model::{
     Bucket, ContextSwitches, Counted, Exit, FileCalls, FileTotals, Loading, OtherCalls,

@@ -17,11 +17,13 @@ compile_error!("zctrace knows the system calls and registers of x86_64 and aarch
 
 pub use abi::Abi;
 pub(crate) use call::ring_operation;
-pub use call::{BEYOND, Call, FICLONE, FICLONERANGE};
+pub use call::{BEYOND, Call};
 pub use class::CallClass;
 pub use selection::{Selection, UnknownSyscall, class_names};
 pub(crate) use selection::{calls_of_class, covers, known_names, meant_by};
-pub use spec::{CallEffect, Fds, PathArgument, Requested, Returned, Spec, Variants};
+pub use spec::{
+    CallEffect, FICLONE, FICLONERANGE, Fds, PathArgument, Requested, Returned, Spec, Variants,
+};
 
 /// Every call of which more than its name is known.
 pub fn known_calls() -> impl Iterator<Item = &'static Spec> {

@@ -28,6 +28,22 @@ pub fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
+/// Whether this is the path of a shared library (`libc.so.6`, `codec.so`), or of the loader's cache
+/// of their places (`ld.so.cache`).
+pub(crate) fn is_library(path: &str) -> bool {
+    file_name(path).split('.').skip(1).any(|part| part == "so")
+}
+
+/// The name of a process: that of its first thread, or else of its program.
+pub(crate) fn process_name<'a>(
+    comm: Option<&'a str>,
+    exe: Option<&'a str>,
+    command: Option<&'a [String]>,
+) -> Option<&'a str> {
+    let program = || exe.or(command?.first().map(String::as_str));
+    comm.or_else(|| program().map(file_name))
+}
+
 /// A command as one would type it into a shell.
 pub fn command_line(words: &[String]) -> String {
     words

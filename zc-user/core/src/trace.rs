@@ -16,7 +16,6 @@ use crate::{
     histogram::Histogram,
     syscalls::{Call, CallEffect, Requested, Returned, Selection},
     text::file_name,
-    transfer::sum_known,
     words::names,
 };
 
@@ -452,6 +451,12 @@ impl Row {
             callers: Callers::new(),
         }
     }
+}
+
+/// A sum with one more figure. `None`: unknown, as it is if either is unknown, or if it does not
+/// fit.
+pub(crate) fn sum_known(sum: Option<u64>, figure: Option<u64>) -> Option<u64> {
+    sum?.checked_add(figure?)
 }
 
 /// Times from entry to exit.

@@ -32,7 +32,7 @@ mod work;
 
 pub use chains::used_connections;
 pub(crate) use describe::{EndTable, verdict_of_many};
-pub(crate) use facts::{Role, sum_known, was_cut_off};
+pub(crate) use facts::{Role, was_cut_off};
 pub use model::{
     Api, Attempt, Certainty, Changed, DestinationTotals, End, Evidence, Hop, Inode, Merged,
     MergedProcesses, Reason, SourceTotals, Transfer, VerdictParts,

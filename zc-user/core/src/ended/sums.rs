@@ -1,6 +1,7 @@
 //! Sums over transfers of the same shape, and over what was done with files. Both keep only a
 //! limited number of files apart.
 
+use crate::trace::sum_known;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
@@ -9,7 +10,7 @@ use std::{
 
 use crate::transfer::{
     self, Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Merged, SourceTotals,
-    Transfer, sum_counts, sum_known,
+    Transfer, sum_counts,
 };
 
 /// So many ends of transfers are told apart for each program and interface, and so many files of

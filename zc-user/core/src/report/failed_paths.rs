@@ -9,8 +9,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::fold::is_library;
-use crate::{errno, trace};
+use crate::{errno, text::is_library, trace};
 
 /// Calls that failed with the same error on the same path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -15,7 +15,7 @@ use super::{
     failed_paths::{FailedPath, SucceededPath},
     model::{
         ContextSwitches, Counted, Exit, Loading, OtherCalls, OtherSyscall, PageFaults, Process,
-        Program, Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Usage, name_of,
+        Program, Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Usage,
     },
     sums::{self, add_callers, fold_rows, fold_totals},
     timeline::Timeline,
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     syscalls::Call,
-    text::file_name,
+    text::{is_library, process_name},
     trace::{self, Counters, FileId, FileKind, Loss, Row, Trace},
     transfer::{self, Api, DestinationTotals, End, EndTable, InProcess, Transfer},
     words::words,
@@ -360,7 +360,7 @@ fn programs(trace: &Trace, sort: SortKey) -> Vec<Program> {
 
 /// As [`Process::name`].
 fn name(process: &trace::Process) -> Option<&str> {
-    name_of(
+    process_name(
         process.comm.as_deref(),
         process.exe.as_deref(),
         process.command.as_deref(),
@@ -436,12 +436,6 @@ fn loading(trace: &Trace) -> Option<Loading> {
             .and_then(|(sum, times)| sum.checked_add(times.total_ns));
     }
     Some(sum)
-}
-
-/// Whether this is the path of a shared library (`libc.so.6`, `codec.so`), or of the loader's cache
-/// of their places (`ld.so.cache`).
-pub(crate) fn is_library(path: &str) -> bool {
-    file_name(path).split('.').skip(1).any(|part| part == "so")
 }
 
 fn fold_thread(thread: &trace::Thread, sort: SortKey, stacks: Option<&[trace::Stack]>) -> Thread {

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     histogram::{BUCKETS, Histogram, bucket_range},
     syscalls::{Selection, covers, ring_operation},
-    text::file_name,
+    text::process_name,
     transfer::{DestinationTotals, End, MergedProcesses, SourceTotals, Transfer},
     words::words,
 };
@@ -169,7 +169,7 @@ pub struct Process {
 impl Process {
     /// Its name; if that is unknown, the file name of its program.
     pub fn name(&self) -> Option<&str> {
-        name_of(
+        process_name(
             self.comm.as_deref(),
             self.exe.as_deref(),
             self.command.as_deref(),
@@ -184,16 +184,6 @@ impl Process {
         let names: Vec<&str> = earlier.map(String::as_str).chain([name]).collect();
         Some(names.join(" -> "))
     }
-}
-
-/// The name of a process: that of its first thread, or else of its program.
-pub(super) fn name_of<'a>(
-    comm: Option<&'a str>,
-    exe: Option<&'a str>,
-    command: Option<&'a [String]>,
-) -> Option<&'a str> {
-    let program = || exe.or(command?.first().map(String::as_str));
-    comm.or_else(|| program().map(file_name))
 }
 
 /// All processes of the same name.

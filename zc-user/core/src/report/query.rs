@@ -1,5 +1,6 @@
 //! Typed access to the figures of a report, for tests in Rust.
 
+use crate::trace::sum_known;
 use std::collections::BTreeMap;
 
 use glob::Pattern;
@@ -9,7 +10,6 @@ use super::{Process, Report, Syscall, Transfer};
 use crate::{
     Sysno,
     syscalls::{Abi, Call, Requested, Returned},
-    transfer::sum_known,
 };
 
 /// Why a report has no answer.

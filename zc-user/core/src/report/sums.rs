@@ -1,6 +1,7 @@
 //! Sums rows: to one entry for each call, to the calls of a process on each file, and to everything
 //! that was done with a file.
 
+use crate::trace::sum_known;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
@@ -15,7 +16,7 @@ use crate::{
     histogram::Histogram,
     syscalls::Call,
     trace::{FileId, Input, Process, Row, Stack, Times, Trace},
-    transfer::{EndTable, Role, sum_known},
+    transfer::{EndTable, Role},
 };
 
 /// Adds to the entries of these rows who made the calls, as far as that was sampled.

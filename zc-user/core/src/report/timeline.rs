@@ -72,7 +72,7 @@ impl Timeline {
             .min()
             .unwrap_or(0);
         let of_process = |process: &trace::Process| {
-            let name = super::model::name_of(
+            let name = crate::text::process_name(
                 process.comm.as_deref(),
                 process.exe.as_deref(),
                 process.command.as_deref(),

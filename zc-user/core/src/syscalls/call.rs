@@ -4,7 +4,12 @@ use std::borrow::Cow;
 
 use zc_ebpf::CallId;
 
-use super::{abi::Abi, kernel::socketcall_name, operations, spec::Spec};
+use super::{
+    abi::Abi,
+    kernel::socketcall_name,
+    operations,
+    spec::{FICLONE, FICLONERANGE, Spec},
+};
 
 /// What was called: a system call, or an operation of `io_uring`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -134,11 +139,6 @@ const RING_PREFIX: &str = "io_uring:";
 /// Name of all calls with this number or a higher one, as unsigned numbers. They do not exist, and
 /// fail with `ENOSYS`.
 pub const BEYOND: &str = "syscall_from_0xffff";
-/// Name of `ioctl` with the command `FICLONE`.
-pub const FICLONE: &str = "ioctl(FICLONE)";
-/// Name of `ioctl` with the command `FICLONERANGE`.
-pub const FICLONERANGE: &str = "ioctl(FICLONERANGE)";
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,10 +7,9 @@ use zc_ebpf::{
 
 use super::{
     abi::Abi,
-    call::{FICLONE, FICLONERANGE},
     defs::{OPERATIONS, table},
     selection::Selection,
-    spec::{Spec, Variants},
+    spec::{FICLONE, FICLONERANGE, Spec, Variants},
 };
 
 impl Selection {

@@ -6,6 +6,11 @@ use zc_ebpf::{CallSpec, fills, requested, selected};
 
 use super::class::CallClass;
 
+/// Name of `ioctl` with the command `FICLONE`.
+pub const FICLONE: &str = "ioctl(FICLONE)";
+/// Name of `ioctl` with the command `FICLONERANGE`.
+pub const FICLONERANGE: &str = "ioctl(FICLONERANGE)";
+
 /// Where a call says how many bytes it asks for. Arguments count from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requested {

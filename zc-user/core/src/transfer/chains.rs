@@ -4,12 +4,13 @@
 //! put in everything, the chain has what the other one took on. If one step took everything on and
 //! wrote none of it twice, the chain has what each step put in. Otherwise there is no chain.
 
+use crate::trace::sum_known;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, HashMap, HashSet},
 };
 
-use super::{Step, facts::sum_known};
+use super::Step;
 use crate::{
     syscalls::{Fds, data_calls},
     trace::{File, FileId, FileIdentity, FileKind, OpenBefore, Trace},

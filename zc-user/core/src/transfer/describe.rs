@@ -1,11 +1,12 @@
 //! Describes flows and chains as the transfers of the report: ends, figures, and the verdict, one
 //! plain sentence.
 
+use crate::trace::sum_known;
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{
     Step,
-    facts::{ProcessFacts, sum_known},
+    facts::ProcessFacts,
     flow::{Flow, SourceCalls},
     hint, pipes,
     rules::{self, RuleCase},

@@ -1,5 +1,6 @@
 //! [`ProcessFacts`]: the rows of a process, sorted by what the calls did with which file.
 
+use crate::trace::sum_known;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::chains::{Moved, may_be_conduit};
@@ -217,12 +218,6 @@ pub(super) fn moving_calls(rows: &[&Row]) -> u64 {
                 .saturating_sub(row.zero_calls)
         })
         .sum()
-}
-
-/// A sum with one more figure. `None`: unknown, as it is if either is unknown, or if it does not
-/// fit.
-pub(crate) fn sum_known(sum: Option<u64>, figure: Option<u64>) -> Option<u64> {
-    sum?.checked_add(figure?)
 }
 
 /// Whether a call of this row brought bytes to a file when it was cut off: by the end of its

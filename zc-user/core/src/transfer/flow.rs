@@ -1,13 +1,14 @@
 //! [`Flow`]: bytes that went from one file to another within a process, and the calls that show it.
 //! Rules 1 to 6 make them.
 
+use crate::trace::sum_known;
 use std::collections::BTreeMap;
 
 use zc_ebpf::is_restart;
 
 use super::{
     attempts,
-    facts::{ProcessFacts, moving_calls, sum_bytes, sum_known},
+    facts::{ProcessFacts, moving_calls, sum_bytes},
 };
 use crate::{
     syscalls::{Call, FICLONE, FICLONERANGE},

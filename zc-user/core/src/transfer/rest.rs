@@ -1,5 +1,6 @@
 //! Rule 9: what a process wrote from its own memory, and what it read and kept.
 
+use crate::trace::sum_known;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap, HashSet},
@@ -7,7 +8,7 @@ use std::{
 
 use super::{
     EndTable,
-    facts::{ProcessFacts, moving_calls, sum_bytes, sum_known},
+    facts::{ProcessFacts, moving_calls, sum_bytes},
     flow::Flow,
 };
 use crate::{

@@ -1,10 +1,11 @@
 //! [`FlowWork`]: the figures of a flow, summed over the calls that made it. A figure that cannot be
 //! divided between several flows is left out.
 
+use crate::trace::sum_known;
 use std::collections::BTreeMap;
 
 use super::{
-    facts::{moving_calls, sum_bytes, sum_known},
+    facts::{moving_calls, sum_bytes},
     flow::{Flow, SourceCalls, is_retry, sum_times},
 };
 use crate::{

@@ -10,11 +10,7 @@ use zc_ebpf::{CallId, Ends as NumberedEnds, ErrnoKey, NO_CALL, RowKey, Task, oth
 use zc_ebpf::{Outcome, SampledCall};
 use zctrace_core::ended::FileUses;
 
-use super::{
-    drain::{UNFINISHED, known_fills},
-    events::sum_of,
-    file_table::FileTable,
-};
+use super::{events::sum_of, file_table::FileTable};
 #[cfg(feature = "callers")]
 use crate::trace::{Callers, StackId, add_callers};
 use crate::{
@@ -291,6 +287,21 @@ impl TaskSums {
             other_calls: None,
             timed_calls: self.timed_calls,
         }
+    }
+}
+
+/// A call that has not returned.
+pub const UNFINISHED: OtherCalls = OtherCalls {
+    unfinished: 1,
+    ..OtherCalls::NONE
+};
+
+/// The reads that filled buffers. Without times, the sum of the times is 0.
+pub fn known_fills(fills: zc_ebpf::Fills) -> Fills {
+    Fills {
+        calls: fills.calls,
+        total_ns: (fills.total_ns > 0 || fills.calls == 0).then_some(fills.total_ns),
+        are_unknown: fills.unknown > 0,
     }
 }
 

@@ -12,14 +12,14 @@ use zc_ebpf::{
 };
 
 use super::{
-    counts::{Counts, calls_of},
+    counts::{Counts, UNFINISHED, calls_of, known_fills},
     events::sum_of,
     table::{ArrayTable, Table},
 };
 use crate::{
     histogram::Histogram,
     syscalls::Call,
-    trace::{Ends, FailedPath, FailedPaths, Fills, GivenPath, Loss, OtherCalls, Row, Times},
+    trace::{Ends, FailedPath, FailedPaths, GivenPath, Loss, OtherCalls, Row, Times},
 };
 
 /// The maps that are read.
@@ -44,12 +44,6 @@ pub struct Maps {
     pub failed_paths: Table<zc_ebpf::FailedPath, u64>,
     pub losses: PerCpuArray<MapData, u64>,
 }
-
-/// A call that has not returned.
-pub const UNFINISHED: OtherCalls = OtherCalls {
-    unfinished: 1,
-    ..OtherCalls::NONE
-};
 
 impl Maps {
     /// The live tasks that are in scope.
@@ -374,15 +368,6 @@ fn counted(key: &RowKey, row: &zc_ebpf::Row, add_times: impl FnOnce(&mut Histogr
         });
     }
     sum
-}
-
-/// The reads that filled buffers. Without times, the sum of the times is 0.
-pub fn known_fills(fills: zc_ebpf::Fills) -> Fills {
-    Fills {
-        calls: fills.calls,
-        total_ns: (fills.total_ns > 0 || fills.calls == 0).then_some(fills.total_ns),
-        are_unknown: fills.unknown > 0,
-    }
 }
 
 /// Adds rows in the order of their first calls: the files of the trace are in the order of their

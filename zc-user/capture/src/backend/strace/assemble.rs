@@ -13,6 +13,7 @@ use super::{
     count::count_call,
     decode::{ChildKind, Program},
     line::Moment,
+    log_facts::LogFacts,
     names::CallNames,
     syntax::unescape,
     tasks::{FirstCall, FirstExec, Task, TaskId, TaskState, Tasks},
@@ -21,38 +22,6 @@ use crate::{
     syscalls::Fds,
     trace::{Ends, Exit, FailedPaths, File, FileId, Loss, Process, Row, State, Thread, Trace},
 };
-
-/// What is known of the log as a whole.
-#[derive(Debug, Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is an independent fact about the log"
-)]
-pub struct LogFacts {
-    /// What was lost.
-    pub losses: BTreeMap<Loss, u64>,
-    /// The first timestamp of the log.
-    pub first_moment: Option<Moment>,
-    /// Whether any call has a duration.
-    pub has_durations: bool,
-    /// Whether the table of some calls (32-bit or not) was guessed from their names.
-    pub guessed_abi: bool,
-    /// Whether the order of lines is that of events: it is one log, and not one for each thread.
-    pub is_ordered: bool,
-    /// Whether it is a recorded log: the options of strace are unknown.
-    pub is_recorded: bool,
-    /// Whether the log ends within a line.
-    pub is_cut_off: bool,
-    /// Whether strace detached from a task that was still running.
-    pub was_detached: bool,
-}
-
-impl LogFacts {
-    /// Counts a loss.
-    pub fn count_loss(&mut self, loss: Loss) {
-        *self.losses.entry(loss).or_default() += 1;
-    }
-}
 
 /// Makes the trace. `files` are all files, by their ids.
 pub fn trace(

@@ -9,7 +9,6 @@ use zc_ebpf::is_restart;
 
 use super::{
     args::{Args, Descriptor},
-    assemble::LogFacts,
     decode::{
         End, Ends, child_kind, ends, first_bytes, given_path, has_peek, ioctl_variant,
         name_by_exec, program, requested_bytes,
@@ -17,6 +16,7 @@ use super::{
     file_table::FileTable,
     first_bytes::FirstBytes,
     line::{CallResult, Event, Moment, Outcome, Pause},
+    log_facts::LogFacts,
     names::{CallNames, Errnos, KnownCall, MAX_ERRNO, NameId},
     rows::{AfterSignal, Ending, FinishedCall, Rows},
     syntax::unsigned,

@@ -20,6 +20,7 @@ mod first_bytes;
 mod inspect;
 pub mod line;
 mod live;
+mod log_facts;
 mod names;
 mod read;
 mod rows;

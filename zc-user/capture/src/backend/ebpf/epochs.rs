@@ -85,7 +85,7 @@ impl Epochs {
         maps: &Maps,
         counts: &mut Counts,
     ) -> io::Result<()> {
-        let rows = maps.take(epoch, counts)?;
+        let rows = maps.read(Some(epoch), counts)?;
         self.most = (ROWS * self.occasions / rows.max(1)).clamp(FEWEST, MOST);
         self.occasions = 0;
         Ok(())

@@ -538,7 +538,7 @@ impl Seen {
     ) -> Result<(), RunError> {
         let alive = &live.counters;
         let mut counts = self.counts;
-        loaded.maps.read(&mut counts)?;
+        loaded.maps.read(None, &mut counts)?;
         if let Some(samples) = &mut samples {
             samples.take_all(&mut counts);
         }

@@ -8,12 +8,12 @@ use std::{
 
 use crate::{
     backend::Until,
-    trace::{Counters, OtherCalls, Process, State, Thread, programs_up_to},
+    trace::{Counters, Process, State, Thread, programs_up_to},
 };
 
 use super::{
     counts::TaskCounts,
-    events::{Event, Kind, Replaced},
+    events::{Event, Kind, Replaced, TaskEnd},
 };
 
 /// The serial number of the root's first task. The kernel side numbers tasks from 1.
@@ -57,17 +57,9 @@ struct Task {
     started_ns: Option<u64>,
     /// Its counters when its program began: what was used before is not part of that.
     baseline: RawCounters,
-    ended: Option<End>,
+    ended: Option<TaskEnd>,
     /// Whether its end was seen before the epoch ended whose rows were read last.
     is_final: bool,
-}
-
-#[derive(Debug, Clone)]
-struct End {
-    time_ns: u64,
-    counters: RawCounters,
-    other_calls: OtherCalls,
-    made_ring: bool,
 }
 
 /// A program that began with an exec.
@@ -115,7 +107,7 @@ impl TaskTable {
                 };
                 self.programs.insert(program, executed);
                 if let Some(replaced) = replaced {
-                    self.replace(&replaced, serial, time_ns, counters);
+                    self.replace(replaced, serial);
                 }
             }
             Kind::Entered { counters } => {
@@ -125,17 +117,8 @@ impl TaskTable {
                 self.roots.insert(program);
                 self.began_ns = Some(time_ns);
             }
-            Kind::Ended {
-                counters,
-                other_calls,
-                made_ring,
-            } => {
-                task.ended = Some(End {
-                    time_ns,
-                    counters,
-                    other_calls,
-                    made_ring,
-                });
+            Kind::Ended(end) => {
+                task.ended = Some(end);
                 self.just_ended.push(serial);
             }
         }
@@ -160,7 +143,7 @@ impl TaskTable {
     }
 
     /// A program ends, because its task has executed another one, as the task `by`.
-    fn replace(&mut self, replaced: &Replaced, by: u32, time_ns: u64, counters: RawCounters) {
+    fn replace(&mut self, replaced: Replaced, by: u32) {
         let first = self.tasks.get(&replaced.program);
         let creator = first.and_then(|task| task.ppid);
         let Some(task) = self.tasks.get_mut(&by) else {
@@ -170,12 +153,7 @@ impl TaskTable {
         let pid = task.pid;
         let task = self.task(replaced.serial, replaced.program);
         (task.tid, task.pid) = (replaced.tid, pid);
-        task.ended = Some(End {
-            time_ns,
-            counters,
-            other_calls: replaced.other_calls,
-            made_ring: replaced.made_ring,
-        });
+        task.ended = Some(replaced.end);
         self.just_ended.push(replaced.serial);
     }
 
@@ -260,23 +238,19 @@ impl TaskTable {
             if !tasks.iter().all(is_final) {
                 continue;
             }
-            let (mut built, mut sum) = (Process::default(), Sum::default());
+            let mut process = ProcessSums::default();
             for serial in self.tasks_of.remove(&program).unwrap_or_default() {
                 let Some(task) = self.tasks.remove(&serial) else {
                     continue;
                 };
+                let raw = task.ended.as_ref().map(|end| end.counters);
+                let raw = raw.filter(|_| counters_known);
                 self.last_end_ns = self
                     .last_end_ns
                     .max(task.ended.as_ref().map_or(0, |end| end.time_ns));
-                let raw = task
-                    .ended
-                    .as_ref()
-                    .map(|end| minus(&end.counters, &task.baseline))
-                    .filter(|_| counters_known);
-                sum.add(raw);
-                add_task(&mut built, serial, task, raw, counted(serial));
+                process.add(serial, task, raw, counted(serial));
             }
-            ended.push((program, self.described(program, built, &sum)));
+            ended.push((program, process.finish(self.programs.remove(&program))));
         }
         ended
     }
@@ -297,19 +271,17 @@ impl TaskTable {
             self.tasks.entry(*serial).or_default();
         }
         let mut unseen_ends = 0;
-        let mut processes: BTreeMap<u32, (Process, Sum)> = BTreeMap::new();
-        for (serial, task) in mem::take(&mut self.tasks) {
-            let (process, sum) = processes
-                .entry(if task.program == 0 {
-                    UNKNOWN_PROCESS
-                } else {
-                    task.program
-                })
-                .or_default();
+        let mut processes: BTreeMap<u32, ProcessSums> = BTreeMap::new();
+        for (serial, task) in self.tasks {
+            let program = match task.program {
+                0 => UNKNOWN_PROCESS,
+                known => known,
+            };
+            let process = processes.entry(program).or_default();
             let raw = match (&task.ended, alive.get(&serial)) {
                 (Some(end), _) => Some(end.counters),
                 (None, Some(counters)) => {
-                    process.state = State::Running;
+                    process.process.state = State::Running;
                     *counters
                 }
                 (None, None) => {
@@ -317,22 +289,14 @@ impl TaskTable {
                     None
                 }
             };
-            let raw = raw
-                .map(|raw| minus(&raw, &task.baseline))
-                .filter(|_| counters_known);
-            sum.add(raw);
-            add_task(
-                process,
-                serial,
-                task,
-                raw,
-                counted.remove(&serial).unwrap_or_default(),
-            );
+            let raw = raw.filter(|_| counters_known);
+            let counted = counted.remove(&serial).unwrap_or_default();
+            process.add(serial, task, raw, counted);
         }
         let mut all = ended;
-        for (serial, (process, sum)) in processes {
-            let process = self.described(serial, process, &sum);
-            match all.entry(serial) {
+        for (program, process) in processes {
+            let process = process.finish(self.programs.remove(&program));
+            match all.entry(program) {
                 Entry::Vacant(entry) => drop(entry.insert(process)),
                 // The message of a thread's start was lost, and its process was thought to have
                 // ended.
@@ -344,22 +308,6 @@ impl TaskTable {
         }
         (all.into_values().collect(), unseen_ends)
     }
-
-    /// The process with its program and its counters.
-    fn described(&mut self, program: u32, process: Process, sum: &Sum) -> Process {
-        let Executed {
-            exe,
-            command,
-            earlier,
-        } = self.programs.remove(&program).unwrap_or_default();
-        Process {
-            earlier,
-            exe,
-            command,
-            counters: sum.total(),
-            ..process
-        }
-    }
 }
 
 impl Task {
@@ -369,85 +317,66 @@ impl Task {
     }
 }
 
-/// Adds a task to its process.
-fn add_task(
-    process: &mut Process,
-    serial: u32,
-    task: Task,
-    raw: Option<RawCounters>,
-    counted: TaskCounts,
-) {
-    // A process has the name of its first task. After an exec by another thread, that thread has
-    // the process id.
-    if serial == task.program || task.tid == task.pid {
-        process.pid = task.pid;
-        process.comm = (!task.comm.is_empty()).then(|| task.comm.clone());
-        process.ppid = process.ppid.or(task.ppid);
-    }
-    let TaskCounts {
-        rows,
-        parts,
-        other_calls,
-        timed_calls,
-    } = counted;
-    let (ring_rows, rows) = rows
-        .into_iter()
-        .partition(|row| row.call.as_ring_operation().is_some());
-    process.threads.push(Thread {
-        tid: task.tid,
-        comm: (!task.comm.is_empty()).then_some(task.comm),
-        counters: raw.map(|raw| adjusted(&raw)),
-        rows,
-        ring_rows,
-        started_ns: task.started_ns,
-        ended_ns: task.ended.as_ref().map(|end| end.time_ns),
-        other_calls: task.ended.map(|end| end.other_calls).or(other_calls),
-        parts,
-        timed_calls,
-    });
-}
-
-/// A sum that is unknown if any addend is.
+/// A process that is put together from its tasks.
 #[derive(Debug, Default)]
-struct Sum {
-    known: RawCounters,
-    unknown: bool,
+struct ProcessSums {
+    process: Process,
+    raw: RawCounters,
+    /// Whether the counters of a task are unknown, and so their sum is.
+    lacks_counters: bool,
 }
 
-impl Sum {
-    fn add(&mut self, addend: Option<RawCounters>) {
-        let Some(addend) = addend else {
-            self.unknown = true;
-            return;
-        };
-        let sum = &mut self.known;
-        sum.user_ns += addend.user_ns;
-        sum.system_ns += addend.system_ns;
-        sum.runtime_ns += addend.runtime_ns;
-        sum.voluntary_switches += addend.voluntary_switches;
-        sum.involuntary_switches += addend.involuntary_switches;
-        sum.minor_faults += addend.minor_faults;
-        sum.major_faults += addend.major_faults;
+impl ProcessSums {
+    /// Adds a task with its counters at its end.
+    fn add(&mut self, serial: u32, task: Task, raw: Option<RawCounters>, counted: TaskCounts) {
+        let process = &mut self.process;
+        // A process has the name of its first task. After an exec by another thread, that thread
+        // has the process id.
+        if serial == task.program || task.tid == task.pid {
+            process.pid = task.pid;
+            process.comm = (!task.comm.is_empty()).then(|| task.comm.clone());
+            process.ppid = process.ppid.or(task.ppid);
+        }
+        let raw = raw.map(|raw| combined(&raw, &task.baseline, u64::saturating_sub));
+        match &raw {
+            Some(raw) => self.raw = combined(&self.raw, raw, u64::saturating_add),
+            None => self.lacks_counters = true,
+        }
+        let thread = counted.into_thread();
+        process.threads.push(Thread {
+            tid: task.tid,
+            comm: (!task.comm.is_empty()).then_some(task.comm),
+            counters: raw.as_ref().map(adjusted),
+            started_ns: task.started_ns,
+            ended_ns: task.ended.as_ref().map(|end| end.time_ns),
+            other_calls: task.ended.map(|end| end.other_calls).or(thread.other_calls),
+            ..thread
+        });
     }
 
-    fn total(&self) -> Option<Counters> {
-        (!self.unknown).then(|| adjusted(&self.known))
+    /// The process with its program and its counters.
+    fn finish(self, executed: Option<Executed>) -> Process {
+        let executed = executed.unwrap_or_default();
+        Process {
+            earlier: executed.earlier,
+            exe: executed.exe,
+            command: executed.command,
+            counters: (!self.lacks_counters).then(|| adjusted(&self.raw)),
+            ..self.process
+        }
     }
 }
 
-fn minus(all: &RawCounters, before: &RawCounters) -> RawCounters {
+/// Combines the counters of two sets one by one.
+fn combined(one: &RawCounters, other: &RawCounters, by: fn(u64, u64) -> u64) -> RawCounters {
     RawCounters {
-        user_ns: all.user_ns.saturating_sub(before.user_ns),
-        system_ns: all.system_ns.saturating_sub(before.system_ns),
-        runtime_ns: all.runtime_ns.saturating_sub(before.runtime_ns),
-        voluntary_switches: all
-            .voluntary_switches
-            .saturating_sub(before.voluntary_switches),
-        involuntary_switches: all
-            .involuntary_switches
-            .saturating_sub(before.involuntary_switches),
-        minor_faults: all.minor_faults.saturating_sub(before.minor_faults),
-        major_faults: all.major_faults.saturating_sub(before.major_faults),
+        user_ns: by(one.user_ns, other.user_ns),
+        system_ns: by(one.system_ns, other.system_ns),
+        runtime_ns: by(one.runtime_ns, other.runtime_ns),
+        voluntary_switches: by(one.voluntary_switches, other.voluntary_switches),
+        involuntary_switches: by(one.involuntary_switches, other.involuntary_switches),
+        minor_faults: by(one.minor_faults, other.minor_faults),
+        major_faults: by(one.major_faults, other.major_faults),
     }
 }
 
@@ -475,6 +404,7 @@ fn adjusted(raw: &RawCounters) -> Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::OtherCalls;
 
     fn event(serial: u32, program: u32, kind: Kind) -> Event {
         Event {
@@ -498,184 +428,146 @@ mod tests {
         }
     }
 
-    fn ended(minor_faults: u64) -> Kind {
-        let other_calls = OtherCalls {
-            calls: 2,
-            total_ns: Some(minor_faults),
-            ..OtherCalls::NONE
-        };
-        Kind::Ended {
+    fn end(time_ns: u64, minor_faults: u64) -> TaskEnd {
+        TaskEnd {
+            time_ns,
             counters: raw(minor_faults),
-            other_calls,
+            other_calls: OtherCalls {
+                calls: minor_faults,
+                ..OtherCalls::NONE
+            },
             made_ring: false,
         }
     }
 
-    fn exec(counters: RawCounters) -> Kind {
+    fn started(serial: u32) -> Event {
+        event(serial, 1, Kind::Started { ppid: 7 })
+    }
+
+    fn ended(serial: u32, minor_faults: u64) -> Event {
+        let end = end(u64::from(serial) * 10, minor_faults);
+        event(serial, 1, Kind::Ended(end))
+    }
+
+    fn exec(exe: &str, counters: RawCounters, replaced: Option<Replaced>) -> Kind {
         Kind::Exec {
-            exe: Some("/bin/x".into()),
+            exe: Some(exe.into()),
             command: Some(vec!["x".into()]),
             counters,
-            replaced: None,
+            replaced,
         }
     }
 
+    fn table(events: impl IntoIterator<Item = Event>) -> TaskTable {
+        let mut table = TaskTable::default();
+        events.into_iter().for_each(|event| table.record(event));
+        table
+    }
+
+    /// The processes with the tasks that are alive, and how many ends were not seen.
+    fn processes(table: TaskTable, alive: &[(u32, Option<RawCounters>)]) -> (Vec<Process>, u64) {
+        let alive = alive.iter().copied().collect();
+        table.into_processes(HashMap::new(), &alive, true, BTreeMap::new())
+    }
+
+    fn minor_faults(process: &Process) -> Option<u64> {
+        process.counters.map(|counters| counters.minor_faults)
+    }
+
     #[test]
-    fn the_counters_of_threads_are_summed_for_their_process() {
-        let mut task_table = TaskTable::default();
-        task_table.record(event(1, 1, Kind::Started { ppid: 7 }));
-        task_table.record(event(1, 1, exec(RawCounters::default())));
-        task_table.record(event(2, 1, Kind::Started { ppid: 101 }));
-        assert_eq!(task_table.not_ended().count(), 2);
-        for serial in [2, 1] {
-            task_table.record(event(serial, 1, ended(5)));
-        }
-        assert_eq!(task_table.not_ended().count(), 0);
-        assert_eq!(task_table.wall_ns(Until::RootEnds, 0), Some(10));
-        let (processes, unseen) =
-            task_table.into_processes(HashMap::new(), &HashMap::new(), true, BTreeMap::new());
+    fn the_counters_of_threads_are_summed_for_their_process_from_its_exec_on() {
+        let exec = event(1, 1, exec("/bin/x", raw(2), None));
+        let mut table = table([started(1), exec, started(2)]);
+        assert_eq!(table.not_ended().count(), 2);
+        table.record(ended(2, 5));
+        table.record(ended(1, 6));
+        assert_eq!(table.not_ended().count(), 0);
+        assert_eq!(table.wall_ns(Until::RootEnds, 0), Some(10));
+        let (processes, unseen) = processes(table, &[]);
         assert_eq!((processes.len(), unseen), (1, 0));
         let process = &processes[0];
         assert_eq!(
             (process.pid, process.ppid, process.comm.as_deref()),
             (101, Some(7), Some("t1"))
         );
-        assert_eq!(process.threads.len(), 2);
-        assert_eq!(
-            process.threads[0].other_calls,
-            Some(OtherCalls {
-                calls: 2,
-                total_ns: Some(5),
-                ..OtherCalls::NONE
-            })
-        );
+        let other_calls = process.threads.iter().map(|thread| thread.other_calls);
+        let other_calls: Vec<_> = other_calls
+            .map(|sums| sums.map(|sums| sums.calls))
+            .collect();
+        assert_eq!(other_calls, [Some(6), Some(5)]);
         let counters = process.counters.expect("all ends were seen");
         assert_eq!(
             (counters.minor_faults, counters.user_ns, counters.system_ns),
-            (10, 1500, 500)
+            (5 + 6 - 2, 750, 250),
+            "the first thread used its CPU time before"
         );
-    }
-
-    #[test]
-    fn what_the_root_used_before_its_exec_is_not_counted() {
-        let mut task_table = TaskTable::default();
-        task_table.record(event(1, 1, Kind::Started { ppid: 7 }));
-        task_table.record(event(1, 1, exec(raw(30))));
-        task_table.record(event(1, 1, ended(42)));
-        let (processes, _) =
-            task_table.into_processes(HashMap::new(), &HashMap::new(), true, BTreeMap::new());
-        assert_eq!(processes[0].counters.expect("known").minor_faults, 12);
     }
 
     #[test]
     fn an_exec_begins_another_program() {
-        let mut task_table = TaskTable::default();
-        task_table.record(event(1, 1, Kind::Started { ppid: 7 }));
-        task_table.record(event(1, 1, exec(raw(30))));
-        let other_calls = OtherCalls {
-            calls: 3,
-            ..OtherCalls::NONE
+        let replaced = Replaced {
+            serial: 1,
+            program: 1,
+            tid: 101,
+            end: TaskEnd {
+                counters: raw(35),
+                ..end(20, 3)
+            },
         };
-        let executed = Kind::Exec {
-            exe: Some("/bin/y".into()),
-            command: None,
-            counters: raw(35),
-            replaced: Some(Replaced {
-                serial: 1,
-                program: 1,
-                tid: 101,
-                other_calls,
-                made_ring: false,
-            }),
-        };
-        let pid = 101;
-        task_table.record(Event {
-            pid,
-            ..event(2, 2, executed)
-        });
-        task_table.record(Event {
-            pid,
-            ..event(2, 2, ended(42))
-        });
-        assert_eq!(task_table.wall_ns(Until::RootEnds, 0), Some(10));
-        assert_eq!(task_table.processes(), 1);
-        let (processes, _) =
-            task_table.into_processes(HashMap::new(), &HashMap::new(), true, BTreeMap::new());
+        let mut second = event(2, 2, exec("/bin/y", raw(35), Some(replaced)));
+        second.pid = 101;
+        let mut last = event(2, 2, Kind::Ended(end(20, 42)));
+        last.pid = 101;
+        let first = event(1, 1, exec("/bin/x", raw(30), None));
+        let table = table([started(1), first, second, last]);
+        assert_eq!(table.wall_ns(Until::RootEnds, 0), Some(10));
+        assert_eq!(table.processes(), 1);
+        let (processes, _) = processes(table, &[]);
         let figures = |process: &Process| {
             (
                 (process.pid, process.ppid, process.exe.clone()),
                 process.earlier.clone(),
-                process.counters.map(|counters| counters.minor_faults),
+                minor_faults(process),
                 process.threads[0].other_calls.map(|sums| sums.calls),
             )
         };
-        let before = (
-            (101, Some(7), Some("/bin/x".into())),
-            Vec::new(),
-            Some(5),
-            Some(3),
-        );
-        let after = (
-            (101, Some(7), Some("/bin/y".into())),
-            vec!["t1".to_owned()],
-            Some(7),
-            Some(2),
-        );
-        assert_eq!(
-            processes.iter().map(figures).collect::<Vec<_>>(),
-            [before, after]
-        );
+        let expected = [
+            (
+                (101, Some(7), Some("/bin/x".into())),
+                Vec::new(),
+                Some(5),
+                Some(3),
+            ),
+            (
+                (101, Some(7), Some("/bin/y".into())),
+                vec!["t1".to_owned()],
+                Some(7),
+                Some(42),
+            ),
+        ];
+        assert_eq!(processes.iter().map(figures).collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn a_thread_is_counted_from_entering_to_leaving_the_scope() {
-        let mut task_table = TaskTable::default();
-        task_table.record(event(1, 1, Kind::Entered { counters: raw(30) }));
-        task_table.record(event(2, 1, Kind::Started { ppid: 101 }));
-        for serial in [2, 1] {
-            task_table.record(Event {
-                time_ns: 500 - u64::from(serial) * 100,
-                ..event(serial, 1, ended(42))
-            });
-        }
-        assert_eq!(task_table.wall_ns(Until::RootEnds, 0), Some(390));
-        task_table.record(Event {
-            time_ns: 900,
-            ..event(2, 1, ended(1))
-        });
-        assert_eq!(
-            task_table.wall_ns(Until::RootEnds, 0),
-            Some(390),
-            "a thread that outlives the root does not extend the time"
-        );
-        let (processes, _) =
-            task_table.into_processes(HashMap::new(), &HashMap::new(), true, BTreeMap::new());
-        assert_eq!(
-            processes[0].threads[0]
-                .counters
-                .expect("known")
-                .minor_faults,
-            12
-        );
+        let entered = event(1, 1, Kind::Entered { counters: raw(30) });
+        let first = event(1, 1, Kind::Ended(end(400, 42)));
+        // A thread that outlives the root does not extend the time.
+        let second = event(2, 1, Kind::Ended(end(900, 1)));
+        let table = table([entered, started(2), first, second]);
+        assert_eq!(table.wall_ns(Until::RootEnds, 0), Some(390));
+        let (processes, _) = processes(table, &[]);
+        let counters = processes[0].threads[0].counters.expect("known");
+        assert_eq!(counters.minor_faults, 12);
     }
 
     #[test]
-    fn a_task_whose_end_was_not_seen_makes_the_counters_of_its_process_unknown() {
-        let mut task_table = TaskTable::default();
-        task_table.record(event(1, 1, Kind::Started { ppid: 7 }));
-        let (processes, unseen) =
-            task_table.into_processes(HashMap::new(), &HashMap::new(), true, BTreeMap::new());
-        assert_eq!((processes[0].counters, unseen), (None, 1));
-    }
-
-    #[test]
-    fn a_live_task_is_running_and_has_its_counters_so_far() {
-        let mut task_table = TaskTable::default();
-        task_table.record(event(1, 1, Kind::Started { ppid: 7 }));
-        let alive = HashMap::from([(1, Some(raw(3)))]);
-        let (processes, unseen) =
-            task_table.into_processes(HashMap::new(), &alive, true, BTreeMap::new());
-        assert_eq!((processes[0].state, unseen), (State::Running, 0));
-        assert_eq!(processes[0].counters.map(|c| c.minor_faults), Some(3));
+    fn a_task_whose_end_was_not_seen_is_running_or_its_counters_are_unknown() {
+        let table = table([started(1)]);
+        let (unknown, unseen) = processes(table.clone(), &[]);
+        assert_eq!((unknown[0].counters, unseen), (None, 1));
+        let (running, unseen) = processes(table, &[(1, Some(raw(3)))]);
+        assert_eq!((running[0].state, unseen), (State::Running, 0));
+        assert_eq!(minor_faults(&running[0]), Some(3));
     }
 }

@@ -16,7 +16,6 @@ use std::{
     time::SystemTime,
 };
 
-use aya::maps::{MapData, RingBuf};
 use nix::time::{ClockId, clock_gettime};
 use tokio::sync::oneshot;
 use zc_ebpf::scope;
@@ -24,12 +23,12 @@ use zc_ebpf::scope;
 use super::{
     Ebpf,
     kernel::TypesFile,
-    object::{Loaded, Settings},
+    object::{Loaded, Settings, Watched},
     rehearsal,
     run::TaskWatcher,
 };
 use crate::{
-    backend::{Backend as _, RunError, RunOptions, Until, new_trace},
+    backend::{Backend as _, Recorded, RunError, RunOptions, Until, new_trace},
     trace::{State, Trace},
 };
 
@@ -37,15 +36,11 @@ use crate::{
 /// tasks that it created meanwhile. The option `command` is what the trace names this process. A
 /// panic in the closure continues after the trace has ended.
 pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, Trace), RunError> {
-    let settings = Settings {
-        selection: &options.selection,
-        limits: options.limits,
-        recorded: options.recorded,
-        verbose: options.verbose,
-    };
-    let (mut loaded, events) = rehearsal::load(&settings, TypesFile::find()?)?;
+    let settings = Settings::from(options);
+    let (mut loaded, watched) = rehearsal::load(&settings, TypesFile::find()?)?;
     loaded.await_thread()?;
     let trace = new_trace(Ebpf.name(), options, SystemTime::now())?;
+    let recorded = options.recorded;
     thread::scope(|scope| {
         let (conclude, concluded) = oneshot::channel();
         let (ready, is_ready) = mpsc::channel();
@@ -54,7 +49,7 @@ pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, T
             // The thread has its name by now; the kernel side knows it by that. If nobody waits,
             // the caller has failed and reports why.
             let _ = ready.send(());
-            watch(events, concluded)
+            watch(watched, recorded, concluded)
         })?;
         // This fails only if the helper failed; joining it gives its error.
         let _ = is_ready.recv();
@@ -82,7 +77,8 @@ type End = (Loaded, Trace);
 
 /// Reads events until the closure has returned, and then makes the trace.
 fn watch(
-    events: RingBuf<MapData>,
+    watched: Watched,
+    recorded: Recorded,
     mut concluded: oneshot::Receiver<End>,
 ) -> Result<Trace, RunError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -90,7 +86,7 @@ fn watch(
         .enable_time()
         .build()?;
     runtime.block_on(async {
-        let mut watch = TaskWatcher::new(events)?;
+        let mut watch = TaskWatcher::new(watched, recorded)?;
         let (mut loaded, mut trace) = loop {
             tokio::select! {
                 more = watch.more() => more?,

@@ -6,18 +6,20 @@
 use std::{collections::BTreeMap, io};
 
 use aya::{
-    Pod,
+    Ebpf, Pod,
     maps::{Array, HashMap as KernelHashMap, MapData, MapError, PerCpuArray},
 };
 use zc_ebpf::{
     CallId, ErrnoKey, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallsBlock, RowKey,
-    Task, TaskSlot, other, phase,
+    Task, TaskSlot, maps, other, phase,
 };
 
 use super::{
     counts::{Counts, UNFINISHED, calls_of, known_fills},
     events::sum_of,
+    object::take,
     table::{ArrayTable, Table},
+    unavailable::EbpfUnavailable,
 };
 use crate::{
     histogram::Histogram,
@@ -27,28 +29,48 @@ use crate::{
 
 /// The maps that are read.
 pub struct Maps {
-    pub tasks: Array<MapData, TaskSlot>,
+    tasks: Array<MapData, TaskSlot>,
     /// Address of a `task_struct` -> index in `tasks`.
-    pub task_slots: KernelHashMap<MapData, u64, u32>,
+    task_slots: KernelHashMap<MapData, u64, u32>,
     /// The first rows of an epoch, those of further calls without files, and those of further calls
     /// with files.
-    pub rows: [Table<RowKey, zc_ebpf::Row>; 3],
+    rows: [Table<RowKey, zc_ebpf::Row>; 3],
     /// Further calls of rows that have many, for the first such rows of an epoch.
-    pub near_busy_rows: ArrayTable<zc_ebpf::NearBusyRow>,
+    near_busy_rows: ArrayTable<zc_ebpf::NearBusyRow>,
     /// Those of other rows that have many.
-    pub busy_rows: Table<RowKey, zc_ebpf::BusyRow>,
+    busy_rows: Table<RowKey, zc_ebpf::BusyRow>,
     /// What calls wrote from more files than a row has room for.
-    pub parts: Table<RowKey, zc_ebpf::Part>,
+    parts: Table<RowKey, zc_ebpf::Part>,
     /// The errnos of calls without files, and of those with.
-    pub errnos: [Table<ErrnoKey, u64>; 2],
+    errnos: [Table<ErrnoKey, u64>; 2],
     /// The calls without rows, by [`spec_slot`](zc_ebpf::spec_slot).
-    pub other_calls: PerCpuArray<MapData, OtherCallsBlock>,
+    other_calls: PerCpuArray<MapData, OtherCallsBlock>,
     /// The failed calls by path.
-    pub failed_paths: Table<zc_ebpf::FailedPath, u64>,
-    pub losses: PerCpuArray<MapData, u64>,
+    failed_paths: Table<zc_ebpf::FailedPath, u64>,
+    losses: PerCpuArray<MapData, u64>,
 }
 
 impl Maps {
+    /// Those of these programs.
+    pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self, EbpfUnavailable> {
+        Ok(Self {
+            tasks: take(ebpf, maps::TASKS)?,
+            task_slots: take(ebpf, maps::TASK_SLOTS)?,
+            rows: [
+                take(ebpf, maps::NEAR_ROWS)?,
+                take(ebpf, maps::ROWS)?,
+                take(ebpf, maps::FILE_ROWS)?,
+            ],
+            near_busy_rows: take(ebpf, maps::NEAR_BUSY_ROWS)?,
+            busy_rows: take(ebpf, maps::BUSY_ROWS)?,
+            parts: take(ebpf, maps::PARTS)?,
+            errnos: [take(ebpf, maps::ERRNOS)?, take(ebpf, maps::FILE_ERRNOS)?],
+            other_calls: take(ebpf, maps::OTHER_CALLS)?,
+            failed_paths: take(ebpf, maps::FAILED_PATHS)?,
+            losses: take(ebpf, maps::LOSSES)?,
+        })
+    }
+
     /// The live tasks that are in scope.
     pub fn live_tasks(&self) -> Result<Vec<Task>, MapError> {
         let mut tasks = Vec::new();

@@ -14,12 +14,10 @@ use aya::{
     programs::{Program, RawTracePoint, RawTracePointRunOptions, TestRun as _},
 };
 use nix::unistd::gettid;
-use zc_ebpf::{
-    ABSENT, CallSpec, Control, Epoch, KernelFields, SPEC_SLOTS, globals, maps, programs,
-};
+use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, SPEC_SLOTS, globals, maps, programs};
 
 use super::{
-    btf,
+    btf, callers,
     drain::Maps,
     epochs::Epochs,
     forgetting::Forgetting,
@@ -31,22 +29,13 @@ use super::{
     },
 };
 use crate::{
-    backend::{Limits, Recorded, RunError},
+    backend::{Limits, Recorded, RunError, RunOptions},
     syscalls::Selection,
 };
 
 /// The compiled kernel side; empty if this zctrace was built without a BPF toolchain.
 pub(crate) static OBJECT: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/zctrace-bpf"));
-
-/// What could not be tried on this machine, each a sentence.
-#[derive(Debug, Default)]
-pub struct Untested {
-    /// The start of programs.
-    pub exec: Option<String>,
-    /// Operations of `io_uring`.
-    pub rings: Option<String>,
-}
 
 /// What the object is loaded for.
 #[derive(Debug, Clone)]
@@ -59,6 +48,17 @@ pub struct Settings<'a> {
     pub recorded: Recorded,
     /// Whether the programs log what they do.
     pub verbose: bool,
+}
+
+impl<'a> From<&'a RunOptions> for Settings<'a> {
+    fn from(options: &'a RunOptions) -> Self {
+        Self {
+            selection: &options.selection,
+            limits: options.limits,
+            recorded: callers::possible(options.recorded),
+            verbose: options.verbose,
+        }
+    }
 }
 
 /// Which events wake their reader: each, as long as nothing else is said.
@@ -76,20 +76,27 @@ impl Wakeups {
     }
 }
 
+/// What is read and written while the programs count, by the one that watches the tasks.
+pub struct Watched {
+    /// The events of the kernel side.
+    pub events: RingBuf<MapData>,
+    /// Which of them wake their reader.
+    pub wakeups: Wakeups,
+    /// The messages about callers; `None` if they are not recorded.
+    pub samples: Option<RingBuf<MapData>>,
+    /// What takes rows out of the maps; `None` if they stay there until the trace ends.
+    pub epochs: Option<Epochs>,
+}
+
 /// The programs that run in the kernel, and their maps. Dropping it detaches them.
 pub struct Loaded {
     ebpf: Ebpf,
     /// The maps that are read at the end.
     pub maps: Maps,
     control: Array<MapData, Control>,
+    /// The limits in `control`, without a task to wait for.
+    limits: Control,
     is_over: Array<MapData, u32>,
-    is_awaited: Option<Array<MapData, u32>>,
-    epoch: Option<Array<MapData, Epoch>>,
-    forgetting: Option<Forgetting>,
-    max_files: u32,
-    max_samples: u32,
-    /// The messages about callers; `None` if they are not recorded.
-    samples: Option<RingBuf<MapData>>,
     /// Whether this kernel has all counters of tasks.
     pub counters_known: bool,
     /// Whether the programs can see on this kernel which buffers lie in mappings.
@@ -98,8 +105,8 @@ pub struct Loaded {
     pub has_succeeded_paths: bool,
     /// What this kernel lacks, each a sentence.
     pub notes: Vec<String>,
-    /// What the rehearsal could not try.
-    pub untested: Untested,
+    /// Why the rehearsal could not try operations of `io_uring`, as a sentence.
+    pub untested_rings: Option<String>,
     /// The programs that are attached.
     hooks: Vec<Hook>,
     /// What keeps them attached, until counting ends and after that.
@@ -111,12 +118,11 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Loads the programs for a kernel with these types and attaches them. Also returns the events
-    /// of the kernel side.
+    /// Loads the programs for a kernel with these types and attaches them.
     pub(super) fn new(
         settings: &Settings<'_>,
         types: TypesFile,
-    ) -> Result<(Self, RingBuf<MapData>), EbpfUnavailable> {
+    ) -> Result<(Self, Watched), EbpfUnavailable> {
         if OBJECT.is_empty() {
             return Err(EbpfUnavailable::NotBuilt);
         }
@@ -140,56 +146,28 @@ impl Loaded {
         let mut ebpf = load(&mut loader, &globals, settings, processors)?;
         let types = joined(types.join())?.map_err(|error| refused(&error))?;
         let links = attach(&mut ebpf, &types, &hooks, processors)?;
-        let events = take(&mut ebpf, maps::EVENTS)?;
-        let has_callers = settings.recorded.has_callers();
+        let watched = watched(&mut ebpf, settings)?;
         let this = Self {
-            maps: Maps {
-                tasks: take(&mut ebpf, maps::TASKS)?,
-                task_slots: take(&mut ebpf, maps::TASK_SLOTS)?,
-                rows: [
-                    take(&mut ebpf, maps::NEAR_ROWS)?,
-                    take(&mut ebpf, maps::ROWS)?,
-                    take(&mut ebpf, maps::FILE_ROWS)?,
-                ],
-                near_busy_rows: take(&mut ebpf, maps::NEAR_BUSY_ROWS)?,
-                busy_rows: take(&mut ebpf, maps::BUSY_ROWS)?,
-                parts: take(&mut ebpf, maps::PARTS)?,
-                errnos: [
-                    take(&mut ebpf, maps::ERRNOS)?,
-                    take(&mut ebpf, maps::FILE_ERRNOS)?,
-                ],
-                other_calls: take(&mut ebpf, maps::OTHER_CALLS)?,
-                failed_paths: take(&mut ebpf, maps::FAILED_PATHS)?,
-                losses: take(&mut ebpf, maps::LOSSES)?,
-            },
+            maps: Maps::take(&mut ebpf)?,
             control: take(&mut ebpf, maps::CONTROL)?,
+            limits: Control {
+                max_files: settings.limits.max_files,
+                max_samples: settings.recorded.most_samples(),
+                ..Control::default()
+            },
             is_over: take(&mut ebpf, maps::IS_OVER)?,
-            is_awaited: Some(take(&mut ebpf, maps::IS_AWAITED)?),
-            epoch: Some(take(&mut ebpf, maps::EPOCH)?),
-            forgetting: if has_callers {
-                None
-            } else {
-                Some(forgetting(&mut ebpf, settings.limits)?)
-            },
-            max_files: settings.limits.max_files,
-            max_samples: settings.recorded.most_samples(),
-            samples: if has_callers {
-                Some(take(&mut ebpf, maps::SAMPLES)?)
-            } else {
-                None
-            },
             counters_known: btf::has_counters(&kernel.fields),
             has_succeeded_paths: settings.recorded.has_paths(),
             sees_memory: settings.recorded.has_files() && kernel.fields.vma_file != ABSENT,
             notes: kernel.notes,
+            untested_rings: None,
             hooks,
             links,
             detaching: None,
-            untested: Untested::default(),
             missed: 0,
             ebpf,
         };
-        Ok((this, events))
+        Ok((this, watched))
     }
 
     /// The programs that are attached.
@@ -197,46 +175,25 @@ impl Loaded {
         &self.hooks
     }
 
-    /// The messages about callers, for the one that reads them. `None` if they are not recorded.
-    pub fn take_samples(&mut self) -> Option<RingBuf<MapData>> {
-        self.samples.take()
-    }
-
-    /// The epochs, for the one that ends them. `None` if rows stay in the maps until the trace
-    /// ends.
-    pub fn take_epochs(&mut self) -> Option<Epochs> {
-        Epochs::new(self.epoch.take()?)
-    }
-
-    /// What gives up files, for the one that has it do so. `None` if callers are sampled: their
-    /// samples name files long after the calls.
-    pub fn take_forgetting(&mut self) -> Option<Forgetting> {
-        self.forgetting.take()
-    }
-
     /// Says what the next task that this thread creates is, by a constant of
     /// [`armed`](zc_ebpf::armed): the root of the trace, for example.
     pub fn arm(&mut self, armed: u32) -> Result<(), EbpfUnavailable> {
         use std::os::unix::fs::MetadataExt as _;
         let namespace = fs::metadata("/proc/self/ns/pid").map_err(|error| refused(&error))?;
-        let control = Control {
+        self.set_control(Control {
             pidns_device: namespace.dev(),
             pidns_inode: namespace.ino(),
             tracer_pid: std::process::id(),
             // A thread's id is positive.
             tracer_tid: gettid().as_raw().unsigned_abs(),
             armed,
-            max_files: self.max_files,
-            max_samples: self.max_samples,
-            ..Control::default()
-        };
-        let set = self.control.set(0, control, 0);
-        set.map_err(|error| refused(&error))
+            ..self.limits
+        })
     }
 
-    /// Which events wake their reader, for the one that changes it.
-    pub fn take_wakeups(&mut self) -> Option<Wakeups> {
-        self.is_awaited.take().map(Wakeups)
+    fn set_control(&mut self, control: Control) -> Result<(), EbpfUnavailable> {
+        let set = self.control.set(0, control, 0);
+        set.map_err(|error| refused(&error))
     }
 
     /// Whether the task that [`arm`](Self::arm) waits for has not been created yet.
@@ -507,18 +464,28 @@ fn load_in_parallel(
     })
 }
 
-fn forgetting(ebpf: &mut Ebpf, limits: Limits) -> Result<Forgetting, EbpfUnavailable> {
-    let room = take(ebpf, maps::FILE_ROOM)?;
-    let files = take(ebpf, maps::FILES)?;
-    Ok(Forgetting::new(
-        room,
-        files,
+/// What is read and written while the programs count.
+fn watched(ebpf: &mut Ebpf, settings: &Settings<'_>) -> Result<Watched, EbpfUnavailable> {
+    let has_callers = settings.recorded.has_callers();
+    let forgetting = Forgetting::new(
+        take(ebpf, maps::FILE_ROOM)?,
+        take(ebpf, maps::FILES)?,
         take(ebpf, maps::MEMORIES)?,
-        limits,
-    ))
+        settings.limits,
+    );
+    // Samples name files long after the calls.
+    let forgetting = Some(forgetting).filter(|_| !has_callers);
+    let samples = has_callers.then(|| take(ebpf, maps::SAMPLES)).transpose()?;
+    Ok(Watched {
+        events: take(ebpf, maps::EVENTS)?,
+        wakeups: Wakeups(take(ebpf, maps::IS_AWAITED)?),
+        samples,
+        epochs: Epochs::new(take(ebpf, maps::EPOCH)?, forgetting),
+    })
 }
 
-fn take<T: TryFrom<Map, Error = MapError>>(
+/// The map of this name.
+pub(super) fn take<T: TryFrom<Map, Error = MapError>>(
     ebpf: &mut Ebpf,
     name: &str,
 ) -> Result<T, EbpfUnavailable> {
@@ -538,12 +505,7 @@ impl Loaded {
         <&mut RawTracePoint>::try_from(program)
             .and_then(RawTracePoint::load)
             .map_err(|error| program_refused(programs::SCOPE, &error))?;
-        let control = Control {
-            max_files: self.max_files,
-            ..Control::default()
-        };
-        let set = self.control.set(0, control, 0);
-        set.map_err(|error| refused(&error))
+        self.set_control(self.limits)
     }
 
     /// Has the kernel side bring this thread into or out of the scope, by a constant of

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    thread,
+    mem, thread,
     time::{Duration, SystemTime},
 };
 
@@ -20,24 +20,27 @@ use zc_ebpf::{FileNumber, armed};
 use zctrace_core::report::Files;
 
 use super::{
-    callers::{self, Samples},
+    callers::Samples,
     counts::Counts,
     ended::EndedTable,
     epochs::Epochs,
     events::{Kind, Message},
-    forgetting::{Forgetting, SummedPipes},
+    forgetting::SummedPipes,
     kernel::TypesFile,
     live_tasks::{LiveTasks, is_proc_ours},
-    object::{Loaded, Settings, Wakeups},
+    object::{Loaded, Settings, Wakeups, Watched},
     rehearsal,
     task_table::{RawCounters, TaskTable},
 };
 use crate::{
     async_fd::watch_readable,
-    backend::{Listed, Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
+    backend::{
+        Listed, Progress, Recorded, RunError, RunOptions, Until, new_trace, progress::Ticker,
+        within,
+    },
     launch::{Child, Received, Signals, find_program},
     privileges,
-    trace::{Exit, FailedPaths, Loss, Process, Trace},
+    trace::{Exit, FailedPaths, File, Loss, Process, Trace},
 };
 
 /// How long a task may take to end after its process was reaped. It takes microseconds; on a loaded
@@ -56,20 +59,10 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     let types = TypesFile::find()?;
     let signals = Signals::hold(options.launch.on_tracer_exit)?;
     let program = find_program(&options.command, &options.launch)?;
-    let settings = Settings {
-        selection: &options.selection,
-        limits: options.limits,
-        recorded: callers::possible(options.recorded),
-        verbose: options.verbose,
-    };
-    let (mut loaded, events) = rehearsal::load(&settings, types)?;
+    let settings = Settings::from(options);
+    let (mut loaded, watched) = rehearsal::load(&settings, types)?;
     let mut log = Log::open(options.verbose, &mut loaded);
-    let mut watch = TaskWatcher {
-        epochs: loaded.take_epochs(),
-        wakeups: loaded.take_wakeups(),
-        ..TaskWatcher::new(events)?
-    };
-    watch.forgetting = loaded.take_forgetting();
+    let mut watch = TaskWatcher::new(watched, options.recorded)?;
     watch.seen.pipes.is_wanted = loaded.sees_memory
         && matches!(
             options.listed,
@@ -78,8 +71,7 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
                 ..
             }
         );
-    watch.wakeups.as_mut().map_or(Ok(()), Wakeups::await_many)?;
-    watch.samples = Samples::open(&mut loaded, options.recorded)?;
+    watch.wakeups.await_many()?;
     loaded.arm(armed::ROOT)?;
     let _lowered = privileges::lower(options.privileges, || loaded.maps.losses().is_ok())?;
     let mut trace = Trace {
@@ -177,13 +169,10 @@ struct CurrentRun<'a> {
 pub struct TaskWatcher {
     seen: Seen,
     events: AsyncFd<RingBuf<MapData>>,
+    wakeups: Wakeups,
+    samples: Samples,
     /// `None`: rows stay in the maps until the trace ends.
     epochs: Option<Epochs>,
-    /// `None`: files keep their numbers.
-    forgetting: Option<Forgetting>,
-    /// `None`: each event wakes this watcher.
-    wakeups: Option<Wakeups>,
-    samples: Samples,
 }
 
 /// What the events have said so far, and what was read from the maps.
@@ -199,14 +188,13 @@ struct Seen {
 
 impl TaskWatcher {
     /// A watch that has seen nothing yet. To be called in a tokio runtime.
-    pub fn new(events: RingBuf<MapData>) -> std::io::Result<Self> {
+    pub fn new(watched: Watched, recorded: Recorded) -> std::io::Result<Self> {
         Ok(Self {
             seen: Seen::default(),
-            events: watch_readable(events)?,
-            epochs: None,
-            forgetting: None,
-            wakeups: None,
-            samples: Samples::default(),
+            events: watch_readable(watched.events)?,
+            wakeups: watched.wakeups,
+            samples: Samples::open(watched.samples, recorded)?,
+            epochs: watched.epochs,
         })
     }
 
@@ -266,7 +254,7 @@ impl TaskWatcher {
     ) -> Result<Exit, RunError> {
         let exit = self.until_root_ends(run, log, &mut ticker).await?;
         // What is left to wait for are the ends of tasks.
-        self.wakeups.as_mut().map_or(Ok(()), Wakeups::await_each)?;
+        self.wakeups.await_each()?;
         self.drain();
         if run.options.until == Until::AllEnd {
             self.until_all_end(run, log, &mut ticker).await?;
@@ -415,53 +403,39 @@ impl TaskWatcher {
                 None => self.seen.unreadable += 1,
             }
         }
-        self.epochs
-            .iter_mut()
-            .for_each(|epochs| epochs.note_occasions(occasions));
-        self.forgetting
-            .iter_mut()
-            .for_each(|forgetting| forgetting.note_occasions(occasions));
+        if let Some(epochs) = &mut self.epochs {
+            epochs.note_occasions(occasions);
+        }
     }
 
     /// Reads a batch of the messages about callers. They name files, whose own messages have come
     /// before.
     fn read_samples(&mut self) {
         self.drain();
-        self.samples.begin_batch();
-        while let Some(change) = self.samples.until_change() {
-            if let Some(number) = change.file() {
-                self.await_file(number);
-            }
-            let file = change
-                .file()
-                .and_then(|number| self.seen.counts.files.known(number));
-            self.samples.change(change, file);
-        }
-        self.seen.unreadable += self.samples.take_unreadable();
+        let mut samples = mem::take(&mut self.samples);
+        self.seen.unreadable += samples.read_batch(|number| self.await_file(number));
+        self.samples = samples;
     }
 
     /// Reads messages until a file is known. Its own message has been sent, but may be behind one
     /// that a program on another processor has not finished.
-    fn await_file(&mut self, number: FileNumber) {
+    fn await_file(&mut self, number: FileNumber) -> Option<File> {
         for _ in 0..FILE_ATTEMPTS {
-            if self.seen.counts.files.known(number).is_some() {
-                return;
+            if let Some(file) = self.seen.counts.files.known(number) {
+                return Some(file.clone());
             }
             self.drain();
             thread::yield_now();
         }
+        None
     }
 
     /// Moves what was counted out of the maps, if there may be much in them.
     fn empty_maps(&mut self, run: &CurrentRun<'_>) -> Result<(), RunError> {
-        let needs_room = self
-            .forgetting
-            .as_ref()
-            .is_some_and(|forgetting| forgetting.is_urgent(&self.seen.counts.files));
         let Some(epochs) = self
             .epochs
             .as_mut()
-            .filter(|epochs| epochs.is_due() || needs_room)
+            .filter(|epochs| epochs.is_due(&self.seen.counts.files))
         else {
             return Ok(());
         };
@@ -482,11 +456,8 @@ impl TaskWatcher {
             pipes,
             ..
         } = &mut self.seen;
-        match self
-            .forgetting
-            .as_mut()
-            .filter(|forgetting| forgetting.is_due(&counts.files))
-        {
+        let epochs = self.epochs.as_mut();
+        match epochs.and_then(|epochs| epochs.due_forgetting(&counts.files)) {
             Some(forgetting) => {
                 forgetting.forget(counts, ended, &run.loaded.maps, last_number, pipes)
             }
@@ -558,9 +529,6 @@ impl Seen {
         trace.losses = loaded.maps.losses()?.into_iter().collect();
         *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;
         trace.losses.insert(Loss::MissedProbes, loaded.missed()?);
-        if !self.task_table.has_seen_exec() {
-            trace.notes.extend(loaded.untested.exec.clone());
-        }
         let (ended, merged, sums) = self.ended.into_parts();
         let (processes, unseen_ends) =
             self.task_table
@@ -573,7 +541,7 @@ impl Seen {
             .unwrap_or(0);
         if uses_io_uring(&processes) {
             trace.notes.push(IO_WORKERS.to_owned());
-            trace.notes.extend(loaded.untested.rings.clone());
+            trace.notes.extend(loaded.untested_rings.clone());
             trace
                 .notes
                 .extend(unknown_operations_note(&processes, overflowed));

@@ -1,7 +1,6 @@
 //! Runs a command: loads the programs, launches the command, waits for its end, and reads the maps.
 
 use std::{
-    collections::HashMap,
     mem, thread,
     time::{Duration, SystemTime},
 };
@@ -30,7 +29,7 @@ use super::{
     live_tasks::{LiveTasks, is_proc_ours},
     object::{Loaded, Settings, Wakeups, Watched},
     rehearsal,
-    task_table::{RawCounters, TaskTable},
+    task_table::TaskTable,
 };
 use crate::{
     async_fd::watch_readable,
@@ -40,7 +39,7 @@ use crate::{
     },
     launch::{Child, Received, Signals, find_program},
     privileges,
-    trace::{Exit, FailedPaths, File, Loss, Process, Trace},
+    trace::{Exit, FailedPaths, File, Loss, Process, Thread, Trace},
 };
 
 /// How long a task may take to end after its process was reaped. It takes microseconds; on a loaded
@@ -131,28 +130,24 @@ const IO_WORKERS: &str = "CPU time, switches and faults of a process do not incl
 
 const FOREIGN_PROC: &str = "switches, faults and CPU time of processes that are still running are unknown: /proc belongs to another PID namespace; mount it again in this one";
 
-fn uses_io_uring(processes: &[Process]) -> bool {
-    let mut rows = processes
-        .iter()
-        .flat_map(|process| &process.threads)
-        .flat_map(|thread| &thread.rows);
-    rows.any(|row| row.call.name == "io_uring_enter")
-}
-
 /// A note on operations of `io_uring` that the kernel does not report, if there are any. Overflowed
 /// ones are a loss of their own.
-fn unknown_operations_note(processes: &[Process], overflowed: u64) -> Option<String> {
-    let rows = processes
-        .iter()
-        .flat_map(|process| &process.threads)
-        .flat_map(|thread| &thread.ring_rows);
-    let unknown: u64 = rows
-        .filter(|row| row.call.is_unknown_operation())
+fn unknown_operations_note(trace: &Trace) -> Option<String> {
+    let rows = threads(&trace.processes).flat_map(|thread| &thread.ring_rows);
+    let unknown = rows.filter(|row| row.call.is_unknown_operation());
+    let overflowed = trace.losses.get(&Loss::OverflowedOperations);
+    let count = unknown
         .map(|row| row.calls)
-        .sum();
-    let count = unknown.saturating_sub(overflowed);
+        .sum::<u64>()
+        .saturating_sub(overflowed.copied().unwrap_or(0));
     (count > 0)
         .then(|| format!("the kernel does not say what {count} completions of io_uring moved: they are of multishot operations"))
+}
+
+fn threads<'a>(
+    processes: impl IntoIterator<Item = &'a Process>,
+) -> impl Iterator<Item = &'a Thread> {
+    processes.into_iter().flat_map(|process| &process.threads)
 }
 
 /// A run that has started.
@@ -208,12 +203,12 @@ impl TaskWatcher {
     ) -> Result<(), RunError> {
         let stopped_ns = now_ns();
         loaded.stop_counting()?;
-        let mut live = self.settle(loaded).await?;
+        let mut live = self.wait_for_exits(loaded).await?;
         loaded.detach();
         if !live.tasks.is_empty() {
             // Programs may still be running for them, until they are detached.
             loaded.wait_until_detached();
-            live = self.settle(loaded).await?;
+            live = self.wait_for_exits(loaded).await?;
         }
         self.read_samples();
         while self.samples.has_more() {
@@ -246,46 +241,57 @@ impl TaskWatcher {
         Ok(trace)
     }
 
+    /// Waits until the run is over: the launched process has ended, and its descendants if they are
+    /// waited for and no signal ends the trace before.
     async fn until_over(
         &mut self,
         run: &CurrentRun<'_>,
         log: &mut Log,
         mut ticker: Ticker,
     ) -> Result<Exit, RunError> {
-        let exit = self.until_root_ends(run, log, &mut ticker).await?;
-        // What is left to wait for are the ends of tasks.
-        self.wakeups.await_each()?;
-        self.drain();
-        if run.options.until == Until::AllEnd {
-            self.until_all_end(run, log, &mut ticker).await?;
-        }
-        Ok(exit)
-    }
-
-    async fn until_root_ends(
-        &mut self,
-        run: &CurrentRun<'_>,
-        log: &mut Log,
-        ticker: &mut Ticker,
-    ) -> Result<Exit, RunError> {
+        let mut ended = None;
         loop {
+            if let Some(exit) = ended
+                && (run.options.until == Until::RootEnds || self.have_all_ended())
+            {
+                return Ok(exit);
+            }
             tokio::select! {
                 // Its end comes first: a signal after that is for zctrace.
                 biased;
-                exit = run.child.wait() => return Ok(exit?),
+                exit = run.child.wait(), if ended.is_none() => {
+                    ended = Some(exit?);
+                    // What is left to wait for are the ends of tasks.
+                    self.wakeups.await_each()?;
+                    self.drain();
+                }
+                signal = run.signals.next() => match (signal?, ended) {
+                    (signal, Some(exit)) if signal.is_ending() => return Ok(exit),
+                    (Received::ToForward(signal), _) => {
+                        if !self.sends_interim_trace(signal, run) && ended.is_none() {
+                            run.child.forward(signal);
+                        }
+                    }
+                    (Received::FromTerminal | Received::Own, _) => {}
+                },
                 more = self.more() => {
                     more?;
                     self.empty_maps(run)?;
                 }
-                signal = run.signals.next() => {
-                    if let Received::ToForward(signal) = signal? && !self.sends_interim_trace(signal, run) {
-                        run.child.forward(signal);
-                    }
-                }
                 more = log.more() => more?,
                 () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed)),
+                // The message of the last end may be lost.
+                () = sleep(LIVE_CHECK) => if let Some(exit) = ended
+                    && run.loaded.maps.live_tasks()?.is_empty()
+                {
+                    return Ok(exit);
+                },
             }
         }
+    }
+
+    fn have_all_ended(&self) -> bool {
+        self.seen.task_table.not_ended().next().is_none()
     }
 
     /// How far the run is.
@@ -298,34 +304,6 @@ impl TaskWatcher {
             calls,
             bytes,
         })
-    }
-
-    /// Waits until the last descendant has ended, or a signal ends the trace.
-    async fn until_all_end(
-        &mut self,
-        run: &CurrentRun<'_>,
-        log: &mut Log,
-        ticker: &mut Ticker,
-    ) -> Result<(), RunError> {
-        self.drain();
-        while self.seen.task_table.not_ended().next().is_some() {
-            tokio::select! {
-                more = self.more() => {
-                    more?;
-                    self.empty_maps(run)?;
-                }
-                signal = run.signals.next() => match signal? {
-                    signal if signal.is_ending() => return Ok(()),
-                    Received::ToForward(signal) => drop(self.sends_interim_trace(signal, run)),
-                    Received::FromTerminal | Received::Own => {}
-                },
-                more = log.more() => more?,
-                () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed)),
-                // The message of the last end may be lost.
-                () = sleep(LIVE_CHECK) => if run.loaded.maps.live_tasks()?.is_empty() { return Ok(()) },
-            }
-        }
-        Ok(())
     }
 
     /// Shows the trace so far if this signal asks for it; returns whether it does.
@@ -344,7 +322,7 @@ impl TaskWatcher {
 
     /// Waits for the tasks that are about to end, so that their counters are final. Returns the
     /// tasks that are still alive.
-    async fn settle(&mut self, loaded: &Loaded) -> Result<LiveTasks, RunError> {
+    async fn wait_for_exits(&mut self, loaded: &Loaded) -> Result<LiveTasks, RunError> {
         let deadline = Instant::now() + EXIT_LIMIT;
         let is_proc_ours = is_proc_ours();
         loop {
@@ -354,7 +332,12 @@ impl TaskWatcher {
             // A task whose counters can no longer be read is just ending.
             let all_live = alive.len() == live.tasks.len()
                 && (!is_proc_ours || alive.values().all(Option::is_some));
-            if (all_live && !self.waits_for_an_end(alive)) || Instant::now() >= deadline {
+            // The last event of a task that is neither alive nor known to have ended is to come.
+            let mut is_complete = all_live;
+            for serial in self.seen.task_table.not_ended() {
+                is_complete &= alive.contains_key(&serial);
+            }
+            if is_complete || Instant::now() >= deadline {
                 return Ok(live);
             }
             tokio::select! {
@@ -362,14 +345,6 @@ impl TaskWatcher {
                 () = sleep(EXIT_CHECK) => {}
             }
         }
-    }
-
-    /// Whether a task is neither alive nor known to have ended: its last event is still to come.
-    fn waits_for_an_end(&self, alive: &HashMap<u32, Option<RawCounters>>) -> bool {
-        self.seen
-            .task_table
-            .not_ended()
-            .any(|serial| !alive.contains_key(&serial))
     }
 
     /// Waits for events and records them.
@@ -449,7 +424,8 @@ impl TaskWatcher {
             epochs.take(ended, &run.loaded.maps, &mut self.seen.counts)?;
         }
         self.read_samples();
-        self.seen.settle(just_ended, run, &mut self.samples)?;
+        self.seen
+            .set_ended_aside(just_ended, run, &mut self.samples)?;
         let Seen {
             counts,
             ended,
@@ -468,7 +444,7 @@ impl TaskWatcher {
 
 impl Seen {
     /// Puts the processes aside all of whose tasks have ended, and sums them if there are many.
-    fn settle(
+    fn set_ended_aside(
         &mut self,
         just_ended: Vec<u32>,
         run: &CurrentRun<'_>,
@@ -522,7 +498,8 @@ impl Seen {
         if !alive.is_empty() && !is_proc_ours() {
             trace.notes.push(FOREIGN_PROC.to_owned());
         }
-        trace.calls_without_files = calls_without_files(&counts, loaded)?;
+        trace.calls_without_files =
+            counts.calls_without_files + loaded.maps.lost(zc_ebpf::Loss::UncountedPart)?;
         trace.files = counts.files.into_placed();
         trace.other_calls = Some(loaded.maps.other_calls(&live.tasks)?);
         trace.sees_memory = loaded.sees_memory;
@@ -534,51 +511,30 @@ impl Seen {
             self.task_table
                 .into_processes(counted, alive, loaded.counters_known, ended);
         trace.losses.insert(Loss::UnseenEnds, unseen_ends);
-        let overflowed = trace
-            .losses
-            .get(&Loss::OverflowedOperations)
-            .copied()
-            .unwrap_or(0);
-        if uses_io_uring(&processes) {
+        (trace.processes, trace.merged, trace.ended) = (processes, merged, sums);
+        let mut rows = threads(&trace.processes).flat_map(|thread| &thread.rows);
+        if rows.any(|row| row.call.name == "io_uring_enter") {
             trace.notes.push(IO_WORKERS.to_owned());
             trace.notes.extend(loaded.untested_rings.clone());
-            trace
-                .notes
-                .extend(unknown_operations_note(&processes, overflowed));
+            trace.notes.extend(unknown_operations_note(trace));
         }
-        (trace.processes, trace.merged, trace.ended) = (processes, merged, sums);
         trace.notes.extend(samples.as_ref().and_then(Samples::note));
         trace.stacks = samples.and_then(Samples::into_stacks);
-        let (directory_may_change, has_successes) =
-            (changes_directory(trace), loaded.has_succeeded_paths);
         trace.failed_paths = Some(FailedPaths {
-            directory_may_change,
-            has_successes,
+            directory_may_change: changes_directory(trace),
+            has_successes: loaded.has_succeeded_paths,
             ..loaded.maps.failed_paths()?
         });
         Ok(())
     }
 }
 
-/// The calls in rows that lack their files.
-fn calls_without_files(counts: &Counts, loaded: &Loaded) -> Result<u64, RunError> {
-    Ok(counts.calls_without_files + loaded.maps.lost(zc_ebpf::Loss::UncountedPart)?)
-}
-
 /// Whether a process may have changed the directory in which its relative paths start.
 fn changes_directory(trace: &Trace) -> bool {
-    let rows = trace
-        .all_processes()
-        .flat_map(|process| &process.threads)
-        .flat_map(|thread| &thread.rows);
-    rows.map(|row| (&row.call, row.calls, row.errors))
-        .chain(
-            trace
-                .other_calls
-                .iter()
-                .flatten()
-                .map(|(call, sums)| (call, sums.calls, sums.errors)),
-        )
+    let rows = threads(trace.all_processes()).flat_map(|thread| &thread.rows);
+    let rows = rows.map(|row| (&row.call, row.calls, row.errors));
+    let others = trace.other_calls.iter().flatten();
+    rows.chain(others.map(|(call, sums)| (call, sums.calls, sums.errors)))
         .any(|(call, calls, errors)| call.spec().changes_directory && calls > errors)
 }
 

@@ -5,14 +5,12 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
-use zc_ebpf::{
-    COMM_BYTES, Counters, EventHeader, FileNumber, FileSeen, event_kind, hook, path_end,
-};
+use zc_ebpf::{COMM_BYTES, Ended, EventHeader, Exec, FileNumber, FileSeen, event_kind, path_end};
 
 use crate::trace::{File, FileIdentity, FileKind, OtherCalls};
 
 /// A message of the kernel side.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Message {
     /// An event of a task.
     Task(Event),
@@ -20,137 +18,45 @@ pub enum Message {
     File(FileNumber, File),
 }
 
+/// An event of a task; all of them are rare.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// It was created.
+    Started(EventHeader),
+    /// It executed a program.
+    Executed(Box<Exec>),
+    /// A thread of this process entered the scope by itself.
+    Entered(Ended),
+    /// It ended, or left the scope.
+    Ended(Ended),
+}
+
 impl Message {
     /// Parses a message; `None` if this version does not know it.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        if u32::from_ne_bytes(*bytes.first_chunk()?) == event_kind::FILE {
-            return parse_file(bytes).map(|(number, file)| Self::File(number, file));
-        }
-        Event::parse(bytes).map(Self::Task)
-    }
-}
-
-/// An event of a task; all of them are rare.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
-    /// The serial number of the task, unique within the trace.
-    pub serial: u32,
-    /// The program that it runs: the serial number of the first task of its process that ran it.
-    pub program: u32,
-    /// Thread id.
-    pub tid: u32,
-    /// Process id.
-    pub pid: u32,
-    /// The time in ns of `CLOCK_MONOTONIC`.
-    pub time_ns: u64,
-    /// The task's name.
-    pub comm: String,
-    /// What happened.
-    pub kind: Kind,
-}
-
-/// What happened to a task.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
-    /// It was created.
-    Started {
-        /// Process id of its creator.
-        ppid: u32,
-    },
-    /// It executed a program.
-    Exec {
-        /// Path as given to `execve`.
-        exe: Option<String>,
-        /// Its command line. If it was cut, the last argument ends with `…`.
-        command: Option<Vec<String>>,
-        /// The task's counters at that moment.
-        counters: Counters,
-        /// The program that this one replaces; `None` if the trace begins with this one.
-        replaced: Option<Replaced>,
-    },
-    /// A thread of this process entered the scope by itself.
-    Entered {
-        /// Its counters at that moment.
-        counters: Counters,
-    },
-    /// It ended, or left the scope.
-    Ended(TaskEnd),
-}
-
-/// A program that ended because its process executed another one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Replaced {
-    /// The serial number that the task had while it ran it.
-    pub serial: u32,
-    /// The program.
-    pub program: u32,
-    /// The id that the task had.
-    pub tid: u32,
-    /// How the task ended there.
-    pub end: TaskEnd,
-}
-
-/// What is known of a task when it has ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskEnd {
-    /// The time in ns of `CLOCK_MONOTONIC`.
-    pub time_ns: u64,
-    /// Its counters, final.
-    pub counters: Counters,
-    /// Its calls that have no rows.
-    pub other_calls: OtherCalls,
-    /// Whether it made an `io_uring`. If a thread of the kernel polls that, operations may be
-    /// counted for the task after its end.
-    pub made_ring: bool,
-}
-
-impl TaskEnd {
-    /// `hooks` are those of the [`zc_ebpf::Task`].
-    fn new(
-        time_ns: u64,
-        counters: Counters,
-        other_calls: &zc_ebpf::OtherCalls,
-        hooks: u32,
-    ) -> Self {
-        Self {
-            time_ns,
-            counters,
-            other_calls: sum_of(other_calls),
-            made_ring: hooks & hook::RING_CREATE != 0,
-        }
+        Some(Self::Task(
+            match u32::from_ne_bytes(*bytes.first_chunk()?) {
+                event_kind::STARTED => Event::Started(read(bytes)?),
+                event_kind::EXEC => Event::Executed(Box::new(read(bytes)?)),
+                event_kind::ENTERED => Event::Entered(read(bytes)?),
+                event_kind::ENDED => Event::Ended(read(bytes)?),
+                event_kind::FILE => {
+                    return parse_file(bytes).map(|(number, file)| Self::File(number, file));
+                }
+                _ => return None,
+            },
+        ))
     }
 }
 
 impl Event {
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        let header: EventHeader = read(bytes)?;
-        let kind = match header.kind {
-            event_kind::STARTED => Kind::Started { ppid: header.extra },
-            event_kind::EXEC => exec(bytes, header.extra)?,
-            event_kind::ENTERED => Kind::Entered {
-                counters: read::<zc_ebpf::Ended>(bytes)?.counters,
-            },
-            event_kind::ENDED => {
-                let ended: zc_ebpf::Ended = read(bytes)?;
-                let (time_ns, hooks) = (header.time_ns, header.extra);
-                Kind::Ended(TaskEnd::new(
-                    time_ns,
-                    ended.counters,
-                    &ended.other_calls,
-                    hooks,
-                ))
-            }
-            _ => return None,
-        };
-        Some(Self {
-            serial: header.serial,
-            program: header.program,
-            tid: header.tid,
-            pid: header.pid,
-            time_ns: header.time_ns,
-            comm: text(&header.comm),
-            kind,
-        })
+    /// What all events have in common.
+    pub fn header(&self) -> &EventHeader {
+        match self {
+            Self::Started(header) => header,
+            Self::Executed(exec) => &exec.header,
+            Self::Entered(ended) | Self::Ended(ended) => &ended.header,
+        }
     }
 }
 
@@ -164,29 +70,17 @@ pub fn sum_of(calls: &zc_ebpf::OtherCalls) -> OtherCalls {
     }
 }
 
-fn exec(bytes: &[u8], filled: u32) -> Option<Kind> {
-    let event: zc_ebpf::Exec = read(bytes)?;
-    let exe = Some(text(&event.exe)).filter(|exe| !exe.is_empty());
-    let filled = usize::try_from(filled).ok()?.min(event.args.len());
-    let cut = event.args_length > event.args.len() as u64;
-    let command = (filled > 0).then(|| arguments(&event.args[..filled], cut));
-    let replaced = (event.replaced.serial != 0).then(|| Replaced {
-        serial: event.replaced.serial,
-        program: event.replaced.program,
-        tid: event.replaced.tid,
-        end: TaskEnd::new(
-            event.header.time_ns,
-            event.counters,
-            &event.replaced.other_calls,
-            event.replaced.hooks,
-        ),
-    });
-    Some(Kind::Exec {
-        exe,
-        command,
-        counters: event.counters,
-        replaced,
-    })
+/// The path of an executed program, as given to `execve`.
+pub fn program_path(event: &Exec) -> Option<String> {
+    Some(text(&event.exe)).filter(|exe| !exe.is_empty())
+}
+
+/// The command line of an executed program. If it was cut, the last argument ends with `…`.
+pub fn command_line(event: &Exec) -> Option<Vec<String>> {
+    let filled = usize::try_from(event.header.extra).ok()?;
+    let is_cut = event.args_length > event.args.len() as u64;
+    let filled = &event.args[..filled.min(event.args.len())];
+    (!filled.is_empty()).then(|| arguments(filled, is_cut))
 }
 
 /// Splits arguments, each of which ends with a NUL.
@@ -244,9 +138,9 @@ pub unsafe trait EventPart: Copy {}
 // SAFETY: integers and arrays of them.
 unsafe impl EventPart for EventHeader {}
 // SAFETY: integers and arrays of them.
-unsafe impl EventPart for zc_ebpf::Exec {}
+unsafe impl EventPart for Exec {}
 // SAFETY: integers and arrays of them.
-unsafe impl EventPart for zc_ebpf::Ended {}
+unsafe impl EventPart for Ended {}
 // SAFETY: integers and arrays of them.
 unsafe impl EventPart for FileSeen {}
 
@@ -424,7 +318,7 @@ mod tests {
         let mut exec_without_its_rest = [0_u8; size_of::<EventHeader>()];
         exec_without_its_rest[0] = 2;
         for bytes in [&[][..], &[0; 64], &exec_without_its_rest] {
-            assert_eq!(Message::parse(bytes), None);
+            assert!(Message::parse(bytes).is_none());
         }
     }
 

@@ -22,7 +22,7 @@ use super::{
     epochs::Epochs,
     forgetting::Forgetting,
     hooks::{Hook, Link, misses},
-    kernel::{self, Kernel, TypesFile},
+    kernel::{self, TypesFile},
     loader,
     unavailable::{
         self, EbpfUnavailable, TooOld, no_thread, object_refused, program_refused, refused,
@@ -129,22 +129,16 @@ impl Loaded {
         TooOld::check(&unavailable::release())?;
         make_room_for_descriptors();
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
-        let (kernel, prepared) = prepare(types, settings.selection)?;
-        let Prepared { mut loader, specs } = prepared;
+        // From its creation on, the thread of the loader cannot open files.
+        let loader = spawned(loader::new)?;
+        let kernel = kernel::describe(types);
+        let (loader, kernel) = (joined(loader)?, kernel?);
         let tracepoints = kernel.tracepoints;
-        let types = thread::Builder::new().spawn(move || tracepoints.to_types());
-        let types = types.map_err(|error| no_thread(&error))?;
+        let types = spawned(move || tracepoints.to_types())?;
         let rings = Some(kernel.rings).filter(|_| settings.selection.contains_rings());
         let hooks = Hook::choose(&rings.unwrap_or_default(), kernel.preemption);
-        let globals = Globals {
-            fields: kernel.fields,
-            specs,
-            recorded: settings.recorded.bits(),
-            last_slot: task_slots(settings.limits) - 1,
-            uses_near_rows: u32::from(near_rows(settings.limits.max_rows) > 0),
-        };
-        let mut ebpf = load(&mut loader, &globals, settings, processors)?;
-        let types = joined(types.join())?.map_err(|error| refused(&error))?;
+        let mut ebpf = load(loader, &kernel.fields, settings, processors)?;
+        let types = joined(types)?.map_err(|error| refused(&error))?;
         let links = attach(&mut ebpf, &types, &hooks, processors)?;
         let watched = watched(&mut ebpf, settings)?;
         let this = Self {
@@ -264,31 +258,18 @@ fn make_room_for_descriptors() {
     let _ = rustix::io::fcntl_dupfd_cloexec(io::stderr(), LAST);
 }
 
-/// What a second thread prepares while the first one reads the kernel's types.
-struct Prepared {
-    loader: EbpfLoader<'static>,
-    /// By slot.
-    specs: Vec<CallSpec>,
+/// Prepares something in another thread.
+fn spawned<T: Send + 'static>(
+    prepare: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, EbpfUnavailable> {
+    let thread = thread::Builder::new().spawn(prepare);
+    thread.map_err(|error| no_thread(&error))
 }
 
-/// Finds out what has to be known of the kernel with these types, and meanwhile prepares what does
-/// not depend on it.
-fn prepare(types: TypesFile, selection: &Selection) -> Result<(Kernel, Prepared), EbpfUnavailable> {
-    thread::scope(|scope| {
-        let prepare = || Prepared {
-            specs: specs(selection),
-            // From here on, the thread cannot open files.
-            loader: loader::new(),
-        };
-        let prepared = thread::Builder::new().spawn_scoped(scope, prepare);
-        let prepared = prepared.map_err(|error| no_thread(&error))?;
-        Ok((kernel::describe(types)?, joined(prepared.join())?))
-    })
-}
-
-/// The result of a thread that prepares something.
-fn joined<T>(result: thread::Result<T>) -> Result<T, EbpfUnavailable> {
-    result.map_err(|_| EbpfUnavailable::Refused("a thread panicked that prepares them".into()))
+/// What a thread has prepared.
+fn joined<T>(thread: JoinHandle<T>) -> Result<T, EbpfUnavailable> {
+    let panicked = |_| EbpfUnavailable::Refused("a thread panicked that prepares them".into());
+    thread.join().map_err(panicked)
 }
 
 /// What to do with each call, by slot.
@@ -300,29 +281,25 @@ fn specs(selection: &Selection) -> Vec<CallSpec> {
     specs
 }
 
-/// The globals that user space fills in.
-struct Globals {
-    fields: KernelFields,
-    specs: Vec<CallSpec>,
-    recorded: u32,
-    last_slot: u32,
-    uses_near_rows: u32,
-}
-
-/// Loads the object with maps of the size that the settings say.
-fn load<'a>(
-    loader: &mut EbpfLoader<'a>,
-    globals: &'a Globals,
+/// Loads the object for a kernel with these fields, with maps of the size that the settings say.
+fn load(
+    loader: EbpfLoader<'static>,
+    fields: &KernelFields,
     settings: &Settings<'_>,
     processors: usize,
 ) -> Result<Ebpf, EbpfUnavailable> {
     let limits = settings.limits;
+    let specs = specs(settings.selection);
+    let recorded = settings.recorded.bits();
+    let last_slot = task_slots(limits) - 1;
+    let uses_near_rows = u32::from(near_rows(limits.max_rows) > 0);
+    let mut loader: EbpfLoader<'_> = loader;
     loader
-        .override_global(globals::FIELDS, &globals.fields, true)
-        .override_global(globals::SPECS, globals.specs.as_slice(), true)
-        .override_global(globals::RECORDED, &globals.recorded, true)
-        .override_global(globals::LAST_SLOT, &globals.last_slot, true)
-        .override_global(globals::USES_NEAR_ROWS, &globals.uses_near_rows, true)
+        .override_global(globals::FIELDS, fields, true)
+        .override_global(globals::SPECS, specs.as_slice(), true)
+        .override_global(globals::RECORDED, &recorded, true)
+        .override_global(globals::LAST_SLOT, &last_slot, true)
+        .override_global(globals::USES_NEAR_ROWS, &uses_near_rows, true)
         .override_global(aya_log::LEVEL, &LEVELS[usize::from(settings.verbose)], true)
         .map_max_entries(maps::TASKS, task_slots(limits))
         .map_max_entries(maps::TASK_SLOTS, limits.max_tasks)

@@ -23,7 +23,7 @@ use super::{
     counts::Counts,
     ended::EndedTable,
     epochs::Epochs,
-    events::{Kind, Message},
+    events::{Event, Message},
     forgetting::SummedPipes,
     kernel::TypesFile,
     live_tasks::{LiveTasks, is_proc_ours},
@@ -368,8 +368,8 @@ impl TaskWatcher {
         while let Some(bytes) = self.events.get_mut().next() {
             match Message::parse(&bytes) {
                 Some(Message::Task(event)) => {
-                    occasions += usize::from(matches!(event.kind, Kind::Ended { .. }));
-                    self.seen.task_table.record(event);
+                    occasions += usize::from(matches!(event, Event::Ended(_)));
+                    self.seen.task_table.record(&event);
                 }
                 Some(Message::File(number, file)) => {
                     occasions += 1;

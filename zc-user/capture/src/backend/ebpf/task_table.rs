@@ -8,12 +8,14 @@ use std::{
 
 use crate::{
     backend::Until,
-    trace::{Counters, Process, State, Thread, programs_up_to},
+    trace::{Counters, OtherCalls, Process, State, Thread, programs_up_to},
 };
+
+use zc_ebpf::{EventHeader, Exec, hook};
 
 use super::{
     counts::TaskCounts,
-    events::{Event, Kind, Replaced, TaskEnd},
+    events::{Event, command_line, program_path, sum_of, text},
 };
 
 /// The serial number of the root's first task. The kernel side numbers tasks from 1.
@@ -33,8 +35,8 @@ pub struct TaskTable {
     tasks_of: HashMap<u32, Vec<u32>>,
     /// The tasks whose ends were seen since they were last asked for.
     just_ended: Vec<u32>,
-    /// By the number of the program: what is known of it from its exec.
-    programs: HashMap<u32, Executed>,
+    /// By the number of the program: what is known of it from its exec, and nothing else.
+    programs: HashMap<u32, Process>,
     /// The programs of the launched process.
     roots: BTreeSet<u32>,
     /// How many processes there were.
@@ -62,65 +64,96 @@ struct Task {
     is_final: bool,
 }
 
-/// A program that began with an exec.
-#[derive(Debug, Clone, Default)]
-struct Executed {
-    exe: Option<String>,
-    command: Option<Vec<String>>,
-    /// Names of the programs that its process ran before, as [`Process::earlier`].
-    earlier: Vec<String>,
+/// How a task ended.
+#[derive(Debug, Clone)]
+struct TaskEnd {
+    time_ns: u64,
+    counters: RawCounters,
+    other_calls: OtherCalls,
+    /// Whether it made an `io_uring`. If a thread of the kernel polls that, operations may be counted
+    /// for the task after its end.
+    made_ring: bool,
+}
+
+impl TaskEnd {
+    /// `hooks` are those of the [`zc_ebpf::Task`].
+    fn new(
+        time_ns: u64,
+        counters: RawCounters,
+        other_calls: &zc_ebpf::OtherCalls,
+        hooks: u32,
+    ) -> Self {
+        Self {
+            time_ns,
+            counters,
+            other_calls: sum_of(other_calls),
+            made_ring: hooks & hook::RING_CREATE != 0,
+        }
+    }
 }
 
 impl TaskTable {
     /// Records an event.
-    pub fn record(&mut self, event: Event) {
-        let (serial, program, time_ns) = (event.serial, event.program, event.time_ns);
+    pub fn record(&mut self, event: &Event) {
+        let EventHeader {
+            serial,
+            program,
+            time_ns,
+            extra,
+            ..
+        } = *event.header();
         let task = self.task(serial, program);
-        (task.tid, task.pid) = (event.tid, event.pid);
-        task.comm = event.comm;
+        (task.tid, task.pid) = (event.header().tid, event.header().pid);
+        task.comm = text(&event.header().comm);
         task.started_ns = task.started_ns.or(Some(time_ns));
-        match event.kind {
-            Kind::Started { ppid } => {
-                task.ppid = Some(ppid);
+        match event {
+            Event::Started(_) => {
+                task.ppid = Some(extra);
                 self.process_count += u64::from(serial == program);
             }
-            Kind::Exec {
-                exe,
-                command,
-                counters,
-                replaced,
-            } => {
-                task.baseline = counters;
-                let before = replaced
-                    .as_ref()
-                    .map_or(program, |replaced| replaced.program);
-                if before == ROOT || self.roots.contains(&before) {
-                    self.roots.insert(program);
-                    self.began_ns.get_or_insert(time_ns);
-                }
-                let executed = Executed {
-                    exe,
-                    command,
-                    earlier: replaced
-                        .as_ref()
-                        .map_or_else(Vec::new, |replaced| self.programs_up_to(replaced.program)),
-                };
-                self.programs.insert(program, executed);
-                if let Some(replaced) = replaced {
-                    self.replace(replaced, serial);
-                }
+            Event::Executed(exec) => {
+                task.baseline = exec.counters;
+                self.begin_program(exec);
             }
-            Kind::Entered { counters } => {
-                task.baseline = counters;
+            Event::Entered(entered) => {
+                task.baseline = entered.counters;
                 self.process_count += 1;
                 self.root_is_thread = true;
                 self.roots.insert(program);
                 self.began_ns = Some(time_ns);
             }
-            Kind::Ended(end) => {
-                task.ended = Some(end);
+            Event::Ended(end) => {
+                task.ended = Some(TaskEnd::new(time_ns, end.counters, &end.other_calls, extra));
                 self.just_ended.push(serial);
             }
+        }
+    }
+
+    /// A program begins, which may replace another one.
+    fn begin_program(&mut self, exec: &Exec) {
+        let program = exec.header.program;
+        let replaced = Some(&exec.replaced).filter(|replaced| replaced.serial != 0);
+        let before = replaced.map_or(program, |replaced| replaced.program);
+        if before == ROOT || self.roots.contains(&before) {
+            self.roots.insert(program);
+            self.began_ns.get_or_insert(exec.header.time_ns);
+        }
+        let earlier = replaced.map(|replaced| self.programs_up_to(replaced.program));
+        let executed = Process {
+            exe: program_path(exec),
+            command: command_line(exec),
+            earlier: earlier.unwrap_or_default(),
+            ..Process::default()
+        };
+        self.programs.insert(program, executed);
+        if let Some(replaced) = replaced {
+            let end = TaskEnd::new(
+                exec.header.time_ns,
+                exec.counters,
+                &replaced.other_calls,
+                replaced.hooks,
+            );
+            self.end_program(replaced, exec.header.serial, end);
         }
     }
 
@@ -143,7 +176,7 @@ impl TaskTable {
     }
 
     /// A program ends, because its task has executed another one, as the task `by`.
-    fn replace(&mut self, replaced: Replaced, by: u32) {
+    fn end_program(&mut self, replaced: &zc_ebpf::Replaced, by: u32, end: TaskEnd) {
         let first = self.tasks.get(&replaced.program);
         let creator = first.and_then(|task| task.ppid);
         let Some(task) = self.tasks.get_mut(&by) else {
@@ -153,7 +186,7 @@ impl TaskTable {
         let pid = task.pid;
         let task = self.task(replaced.serial, replaced.program);
         (task.tid, task.pid) = (replaced.tid, pid);
-        task.ended = Some(replaced.end);
+        task.ended = Some(end);
         self.just_ended.push(replaced.serial);
     }
 
@@ -238,7 +271,7 @@ impl TaskTable {
             if !tasks.iter().all(is_final) {
                 continue;
             }
-            let mut process = ProcessSums::default();
+            let mut process = ProcessSums::new(self.programs.remove(&program));
             for serial in self.tasks_of.remove(&program).unwrap_or_default() {
                 let Some(task) = self.tasks.remove(&serial) else {
                     continue;
@@ -250,7 +283,7 @@ impl TaskTable {
                     .max(task.ended.as_ref().map_or(0, |end| end.time_ns));
                 process.add(serial, task, raw, counted(serial));
             }
-            ended.push((program, process.finish(self.programs.remove(&program))));
+            ended.push((program, process.finish()));
         }
         ended
     }
@@ -277,7 +310,9 @@ impl TaskTable {
                 0 => UNKNOWN_PROCESS,
                 known => known,
             };
-            let process = processes.entry(program).or_default();
+            let process = processes
+                .entry(program)
+                .or_insert_with(|| ProcessSums::new(self.programs.remove(&program)));
             let raw = match (&task.ended, alive.get(&serial)) {
                 (Some(end), _) => Some(end.counters),
                 (None, Some(counters)) => {
@@ -295,7 +330,7 @@ impl TaskTable {
         }
         let mut all = ended;
         for (program, process) in processes {
-            let process = process.finish(self.programs.remove(&program));
+            let process = process.finish();
             match all.entry(program) {
                 Entry::Vacant(entry) => drop(entry.insert(process)),
                 // The message of a thread's start was lost, and its process was thought to have
@@ -318,7 +353,7 @@ impl Task {
 }
 
 /// A process that is put together from its tasks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ProcessSums {
     process: Process,
     raw: RawCounters,
@@ -327,6 +362,15 @@ struct ProcessSums {
 }
 
 impl ProcessSums {
+    /// One without tasks; `executed` is what is known from its exec.
+    fn new(executed: Option<Process>) -> Self {
+        Self {
+            process: executed.unwrap_or_default(),
+            raw: RawCounters::default(),
+            lacks_counters: false,
+        }
+    }
+
     /// Adds a task with its counters at its end.
     fn add(&mut self, serial: u32, task: Task, raw: Option<RawCounters>, counted: TaskCounts) {
         let process = &mut self.process;
@@ -354,13 +398,9 @@ impl ProcessSums {
         });
     }
 
-    /// The process with its program and its counters.
-    fn finish(self, executed: Option<Executed>) -> Process {
-        let executed = executed.unwrap_or_default();
+    /// The process with its counters.
+    fn finish(self) -> Process {
         Process {
-            earlier: executed.earlier,
-            exe: executed.exe,
-            command: executed.command,
             counters: (!self.lacks_counters).then(|| adjusted(&self.raw)),
             ..self.process
         }
@@ -403,18 +443,22 @@ fn adjusted(raw: &RawCounters) -> Counters {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::trace::OtherCalls;
+    use zc_ebpf::{ARGS_BYTES, EXE_BYTES, Ended, Replaced};
 
-    fn event(serial: u32, program: u32, kind: Kind) -> Event {
-        Event {
+    use super::*;
+
+    fn header(serial: u32, program: u32) -> EventHeader {
+        let mut comm = *b"t_\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+        comm[1] = b"0123456789"[serial as usize];
+        EventHeader {
+            kind: 0,
             serial,
             program,
             tid: 100 + serial,
             pid: 100 + program,
+            extra: 0,
             time_ns: u64::from(serial) * 10,
-            comm: format!("t{serial}"),
-            kind,
+            comm,
         }
     }
 
@@ -428,39 +472,52 @@ mod tests {
         }
     }
 
-    fn end(time_ns: u64, minor_faults: u64) -> TaskEnd {
-        TaskEnd {
-            time_ns,
-            counters: raw(minor_faults),
-            other_calls: OtherCalls {
-                calls: minor_faults,
-                ..OtherCalls::NONE
-            },
-            made_ring: false,
+    fn calls(calls: u64) -> zc_ebpf::OtherCalls {
+        zc_ebpf::OtherCalls {
+            calls,
+            ..zc_ebpf::OtherCalls::NONE
         }
     }
 
     fn started(serial: u32) -> Event {
-        event(serial, 1, Kind::Started { ppid: 7 })
+        Event::Started(EventHeader {
+            extra: 7,
+            ..header(serial, 1)
+        })
     }
 
-    fn ended(serial: u32, minor_faults: u64) -> Event {
-        let end = end(u64::from(serial) * 10, minor_faults);
-        event(serial, 1, Kind::Ended(end))
+    fn ended(header: EventHeader, time_ns: u64, minor_faults: u64) -> Event {
+        Event::Ended(Ended {
+            header: EventHeader { time_ns, ..header },
+            counters: raw(minor_faults),
+            other_calls: calls(minor_faults),
+        })
     }
 
-    fn exec(exe: &str, counters: RawCounters, replaced: Option<Replaced>) -> Kind {
-        Kind::Exec {
-            exe: Some(exe.into()),
-            command: Some(vec!["x".into()]),
+    const NONE_REPLACED: Replaced = Replaced {
+        serial: 0,
+        program: 0,
+        tid: 0,
+        hooks: 0,
+        other_calls: zc_ebpf::OtherCalls::NONE,
+    };
+
+    fn exec(header: EventHeader, name: u8, counters: RawCounters, replaced: Replaced) -> Event {
+        let mut exe = [0; EXE_BYTES];
+        exe[..6].copy_from_slice(&[b'/', b'b', b'i', b'n', b'/', name]);
+        Event::Executed(Box::new(Exec {
+            header,
+            args_length: 0,
             counters,
             replaced,
-        }
+            exe,
+            args: [0; ARGS_BYTES],
+        }))
     }
 
     fn table(events: impl IntoIterator<Item = Event>) -> TaskTable {
         let mut table = TaskTable::default();
-        events.into_iter().for_each(|event| table.record(event));
+        events.into_iter().for_each(|event| table.record(&event));
         table
     }
 
@@ -476,11 +533,11 @@ mod tests {
 
     #[test]
     fn the_counters_of_threads_are_summed_for_their_process_from_its_exec_on() {
-        let exec = event(1, 1, exec("/bin/x", raw(2), None));
+        let exec = exec(header(1, 1), b'x', raw(2), NONE_REPLACED);
         let mut table = table([started(1), exec, started(2)]);
         assert_eq!(table.not_ended().count(), 2);
-        table.record(ended(2, 5));
-        table.record(ended(1, 6));
+        table.record(&ended(header(2, 1), 20, 5));
+        table.record(&ended(header(1, 1), 20, 6));
         assert_eq!(table.not_ended().count(), 0);
         assert_eq!(table.wall_ns(Until::RootEnds, 0), Some(10));
         let (processes, unseen) = processes(table, &[]);
@@ -509,17 +566,19 @@ mod tests {
             serial: 1,
             program: 1,
             tid: 101,
-            end: TaskEnd {
-                counters: raw(35),
-                ..end(20, 3)
-            },
+            other_calls: calls(3),
+            ..NONE_REPLACED
         };
-        let mut second = event(2, 2, exec("/bin/y", raw(35), Some(replaced)));
-        second.pid = 101;
-        let mut last = event(2, 2, Kind::Ended(end(20, 42)));
-        last.pid = 101;
-        let first = event(1, 1, exec("/bin/x", raw(30), None));
-        let table = table([started(1), first, second, last]);
+        let second = EventHeader {
+            pid: 101,
+            ..header(2, 2)
+        };
+        let table = table([
+            started(1),
+            exec(header(1, 1), b'x', raw(30), NONE_REPLACED),
+            exec(second, b'y', raw(35), replaced),
+            ended(second, 20, 42),
+        ]);
         assert_eq!(table.wall_ns(Until::RootEnds, 0), Some(10));
         assert_eq!(table.processes(), 1);
         let (processes, _) = processes(table, &[]);
@@ -550,10 +609,14 @@ mod tests {
 
     #[test]
     fn a_thread_is_counted_from_entering_to_leaving_the_scope() {
-        let entered = event(1, 1, Kind::Entered { counters: raw(30) });
-        let first = event(1, 1, Kind::Ended(end(400, 42)));
+        let entered = Event::Entered(Ended {
+            header: header(1, 1),
+            counters: raw(30),
+            other_calls: calls(0),
+        });
+        let first = ended(header(1, 1), 400, 42);
         // A thread that outlives the root does not extend the time.
-        let second = event(2, 1, Kind::Ended(end(900, 1)));
+        let second = ended(header(2, 1), 900, 1);
         let table = table([entered, started(2), first, second]);
         assert_eq!(table.wall_ns(Until::RootEnds, 0), Some(390));
         let (processes, _) = processes(table, &[]);

@@ -279,15 +279,7 @@ mod tests {
     #[test]
     fn a_debug_link_to_a_pipe_does_not_block() {
         let split = Split::new(Some("linked"), &[]);
-        let pipe = split.dir.path().join("bin/linked");
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &pipe,
-            rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::RUSR,
-            0,
-        )
-        .expect("it is ours");
+        crate::file::tests::make_pipe(&split.dir.path().join("bin/linked"));
         assert!(split.find(&[]).is_none());
     }
 

@@ -281,11 +281,11 @@ impl TaskWatcher {
                 more = log.more() => more?,
                 () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed)),
                 // The message of the last end may be lost.
-                () = sleep(LIVE_CHECK) => if let Some(exit) = ended
-                    && run.loaded.maps.live_tasks()?.is_empty()
-                {
-                    return Ok(exit);
-                },
+                () = sleep(LIVE_CHECK), if ended.is_some() => {
+                    if let (Some(exit), true) = (ended, run.loaded.maps.live_tasks()?.is_empty()) {
+                        return Ok(exit);
+                    }
+                }
             }
         }
     }

@@ -154,12 +154,12 @@ pub struct Unwinder {
     /// Of `debug_frame`.
     debug_index: Index,
     /// What the tables say of addresses so far. Programs make their calls in few places.
-    known: RefCell<Known>,
+    known: RefCell<KnownRules>,
 }
 
 /// What tables say of the addresses of a file.
 #[derive(Debug, Default)]
-struct Known {
+struct KnownRules {
     by_address: HashMap<u64, Result<Rules, Failure>>,
     context: Box<UnwindContext<usize>>,
 }
@@ -232,7 +232,7 @@ impl Unwinder {
         registers: &mut Registers,
         stack: &StackCopy<'_>,
     ) -> Result<Step, Failure> {
-        let Known {
+        let KnownRules {
             by_address,
             context,
         } = &mut *self.known.borrow_mut();

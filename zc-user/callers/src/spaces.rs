@@ -76,7 +76,7 @@ struct Placed {
 
 /// A file, and what was found when it was first needed.
 #[derive(Debug)]
-struct Known {
+struct OpenedFile {
     file: MappedFile,
     unwinder: Result<Unwinder, Unusable>,
 }
@@ -85,7 +85,7 @@ struct Known {
 #[derive(Debug, Default)]
 pub struct Spaces {
     by_number: HashMap<u32, Arc<Vec<Placed>>>,
-    files: Vec<Known>,
+    files: Vec<OpenedFile>,
     index: HashMap<MappedFile, FileIndex>,
 }
 
@@ -135,7 +135,7 @@ impl Spaces {
 
     /// The files with code, in the order of [`RawFrame::file`].
     pub fn files(&self) -> impl Iterator<Item = UsedFile<'_>> {
-        self.files.iter().map(|Known { file, unwinder }| {
+        self.files.iter().map(|OpenedFile { file, unwinder }| {
             let build_id = unwinder
                 .as_ref()
                 .ok()
@@ -150,7 +150,7 @@ impl Spaces {
             Entry::Vacant(entry) => {
                 let file = entry.key().clone();
                 let unwinder = Module::read(&file).map(Unwinder::new);
-                self.files.push(Known { file, unwinder });
+                self.files.push(OpenedFile { file, unwinder });
                 *entry.insert(self.files.len() - 1)
             }
         }
@@ -211,7 +211,7 @@ impl Spaces {
             address,
             is_by_frame_pointer: false,
         });
-        let Known { file, unwinder } = &self.files[file];
+        let OpenedFile { file, unwinder } = &self.files[file];
         let file = &file.file;
         let unwinder = unwinder.as_ref().map_err(|why| match why {
             Unusable::Gone => StackEnd::FileGone(file.path.clone()),

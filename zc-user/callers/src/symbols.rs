@@ -176,31 +176,17 @@ fn names_in(file: UsedFile<'_>, addresses: &[u64]) -> Vec<Vec<Frame>> {
     };
     // Line tables without other debug information have names without their path, as `run` for
     // `copier::run`. Symbols have the whole path.
-    let symbols = symbols
-        .iter()
-        .flatten()
-        .map(Some)
-        .chain(std::iter::repeat(None));
-    let frames = |((address, found), symbol): (
-        (&u64, &Symbolized<'_>),
-        Option<&Symbolized<'_>>,
-    )| match found {
-        Symbolized::Sym(found) => frames_of(
-            found,
-            symbol.and_then(Symbolized::as_sym),
-            &nameless(address),
-        ),
-        Symbolized::Unknown(_) => match symbol.and_then(Symbolized::as_sym) {
-            Some(symbol) => frames_of(symbol, None, &nameless(address)),
-            None => vec![nameless(address)],
-        },
+    let symbol = |place: usize| symbols.as_ref()?.get(place)?.as_sym();
+    let frames = |(place, (address, found)): (usize, (&u64, &Symbolized<'_>))| {
+        let nameless = nameless(address);
+        match (found.as_sym(), symbol(place)) {
+            (Some(found), symbol) => frames_of(found, symbol, &nameless),
+            (None, Some(symbol)) => frames_of(symbol, None, &nameless),
+            (None, None) => vec![nameless],
+        }
     };
-    addresses
-        .iter()
-        .zip(found)
-        .zip(symbols)
-        .map(frames)
-        .collect()
+    let found = addresses.iter().zip(found);
+    found.enumerate().map(frames).collect()
 }
 
 /// The frames of an address: the functions that were inlined there, the innermost first, then the

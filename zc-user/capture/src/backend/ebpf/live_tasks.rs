@@ -9,7 +9,7 @@ use std::{collections::HashMap, fs};
 
 use zc_ebpf::Task;
 
-use super::{object::Loaded, task_table::RawCounters};
+use super::{object::Loaded, process_sums::RawCounters};
 use crate::backend::RunError;
 
 /// The tasks that are alive at some moment.

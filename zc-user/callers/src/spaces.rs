@@ -31,16 +31,7 @@ pub struct Mapping {
     pub mapped_ns: Option<i128>,
 }
 
-/// A file with code that was used.
-#[derive(Debug, Clone, Copy)]
-pub struct UsedFile<'a> {
-    /// The file.
-    pub file: &'a MappedFile,
-    /// Its build ID when it was mapped.
-    pub build_id: Option<&'a [u8]>,
-}
-
-/// A file with code: its place in the list of [`Spaces::files`].
+/// A file with code: its place in the list of [`Spaces`].
 pub type FileIndex = usize;
 
 /// A function of a stack before its name is known.
@@ -133,15 +124,12 @@ impl Spaces {
         }
     }
 
-    /// The files with code, in the order of [`RawFrame::file`].
-    pub fn files(&self) -> impl Iterator<Item = UsedFile<'_>> {
-        self.files.iter().map(|OpenedFile { file, unwinder }| {
-            let build_id = unwinder
-                .as_ref()
-                .ok()
-                .and_then(|unwinder| unwinder.module().build_id.as_deref());
-            UsedFile { file, build_id }
-        })
+    /// A file with code, and its build ID when it was mapped.
+    pub fn file(&self, index: FileIndex) -> (&MappedFile, Option<&[u8]>) {
+        let OpenedFile { file, unwinder } = &self.files[index];
+        let unwinder = unwinder.as_ref().ok();
+        let build_id = unwinder.and_then(|unwinder| unwinder.module().build_id.as_deref());
+        (file, build_id)
     }
 
     fn open(&mut self, file: MappedFile) -> FileIndex {

@@ -10,13 +10,13 @@ use zctrace_core::trace::{Frame, Stack, StackEnd};
 
 use crate::{
     debug_files,
-    spaces::{FileIndex, RawFrame, RawStack, UsedFile},
+    file::MappedFile,
+    spaces::{FileIndex, RawFrame, RawStack, Spaces},
 };
 
-/// The stacks with the names of their functions. `files` is the list that frames have indices into.
-/// A file that was replaced or changed since is not asked for names.
-pub fn name<'a>(stacks: &[RawStack], files: impl Iterator<Item = UsedFile<'a>>) -> Vec<Stack> {
-    let files: Vec<UsedFile<'a>> = files.collect();
+/// The stacks of these spaces with the names of their functions. A file that was replaced or changed
+/// since is not asked for names.
+pub fn name(stacks: &[RawStack], spaces: &Spaces) -> Vec<Stack> {
     let mut addresses: BTreeMap<FileIndex, Vec<u64>> = BTreeMap::new();
     for frame in stacks.iter().flat_map(|stack| &stack.frames) {
         if let Some(file) = frame.file {
@@ -27,13 +27,10 @@ pub fn name<'a>(stacks: &[RawStack], files: impl Iterator<Item = UsedFile<'a>>) 
     for (file, mut addresses) in addresses {
         addresses.sort_unstable();
         addresses.dedup();
-        let found = names_in(files[file], &addresses);
-        names.extend(
-            addresses
-                .into_iter()
-                .zip(found)
-                .map(|(address, frames)| ((file, address), frames)),
-        );
+        let (mapped, build_id) = spaces.file(file);
+        let found = names_in(mapped, build_id, &addresses);
+        let keys = addresses.into_iter().map(|address| (file, address));
+        names.extend(keys.zip(found));
     }
     let frames = |frame: &RawFrame| match frame
         .file
@@ -141,8 +138,7 @@ fn called(stack: &Stack, functions: &[&str]) -> Option<usize> {
 }
 
 /// For each address of a file the function there, after the functions that were inlined into it.
-fn names_in(file: UsedFile<'_>, addresses: &[u64]) -> Vec<Vec<Frame>> {
-    let UsedFile { file, build_id } = file;
+fn names_in(file: &MappedFile, build_id: Option<&[u8]>, addresses: &[u64]) -> Vec<Vec<Frame>> {
     let path = &file.file.path;
     let nameless = |&address: &u64| Frame {
         module: Some(path.clone()),

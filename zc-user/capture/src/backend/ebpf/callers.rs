@@ -20,7 +20,7 @@ use zctrace_callers::{
 use super::{
     counts::Counts,
     events::{EventPart, read},
-    object::SAMPLES_BYTES,
+    map_sizes::SAMPLES_BYTES,
 };
 use crate::{
     async_fd::watch_readable,
@@ -145,7 +145,7 @@ impl Samples {
         let mut stacks: Vec<(RawStack, StackId)> = self.table.stacks.into_iter().collect();
         stacks.sort_by_key(|(_, id)| *id);
         let stacks: Vec<RawStack> = stacks.into_iter().map(|(stack, _)| stack).collect();
-        Some(symbols::name(&stacks, self.table.spaces.files()))
+        Some(symbols::name(&stacks, &self.table.spaces))
     }
 }
 

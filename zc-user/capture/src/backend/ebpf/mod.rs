@@ -16,6 +16,7 @@ pub(crate) mod hooks;
 pub(crate) mod kernel;
 mod live_tasks;
 mod loader;
+mod map_sizes;
 pub(crate) mod object;
 mod process_sums;
 pub(crate) mod rehearsal;

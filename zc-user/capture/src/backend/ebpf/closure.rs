@@ -44,8 +44,8 @@ pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, T
     thread::scope(|scope| {
         let (conclude, concluded) = oneshot::channel();
         let (ready, is_ready) = mpsc::channel();
-        let watcher = thread::Builder::new().name(watcher_name());
-        let helper = watcher.spawn_scoped(scope, move || {
+        let named = thread::Builder::new().name(watcher_name());
+        let helper = named.spawn_scoped(scope, move || {
             // The thread has its name by now; the kernel side knows it by that. If nobody waits,
             // the caller has failed and reports why.
             let _ = ready.send(());
@@ -53,9 +53,7 @@ pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, T
         })?;
         // This fails only if the helper failed; joining it gives its error.
         let _ = is_ready.recv();
-        let in_scope = ThreadInScope::enter(&loaded)?;
-        let outcome = catch_unwind(AssertUnwindSafe(closure));
-        in_scope.leave()?;
+        let outcome = in_scope(&loaded, || catch_unwind(AssertUnwindSafe(closure)))?;
         // This fails only if the helper failed; joining it gives its error.
         let _ = conclude.send((loaded, trace));
         let traced = helper.join().unwrap_or_else(|panic| resume_unwind(panic));
@@ -103,22 +101,15 @@ fn watch(
     })
 }
 
-/// This thread, while it is in scope.
-struct ThreadInScope<'a>(&'a Loaded);
-
-impl<'a> ThreadInScope<'a> {
-    fn enter(loaded: &'a Loaded) -> Result<Self, RunError> {
-        bring_cpu_time_up_to_date();
-        loaded.step(scope::ENTER)?;
-        Ok(Self(loaded))
-    }
-
-    fn leave(self) -> Result<(), RunError> {
-        self.0.step(scope::PAUSE)?;
-        bring_cpu_time_up_to_date();
-        self.0.step(scope::LEAVE)?;
-        Ok(())
-    }
+/// Runs the closure with this thread in scope.
+fn in_scope<R>(loaded: &Loaded, closure: impl FnOnce() -> R) -> Result<R, RunError> {
+    bring_cpu_time_up_to_date();
+    loaded.step(scope::ENTER)?;
+    let value = closure();
+    loaded.step(scope::PAUSE)?;
+    bring_cpu_time_up_to_date();
+    loaded.step(scope::LEAVE)?;
+    Ok(value)
 }
 
 /// The kernel updates the CPU time of a running thread at every tick, and when it is asked for.

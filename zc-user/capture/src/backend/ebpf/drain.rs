@@ -129,10 +129,8 @@ impl Maps {
                 places.push(place);
             }
         })?;
-        let freed = places.into_iter().filter(|_| epoch.is_some());
-        freed
-            .map(|place| self.near_busy_rows.set(place, &zc_ebpf::NearBusyRow::FREE))
-            .collect()
+        let mut freed = places.into_iter().filter(|_| epoch.is_some());
+        freed.try_for_each(|place| self.near_busy_rows.set(place, &zc_ebpf::NearBusyRow::FREE))
     }
 
     /// How many calls returned so far, and the bytes that they moved. `taken` has what was moved

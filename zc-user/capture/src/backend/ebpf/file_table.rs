@@ -18,9 +18,7 @@ pub struct FileTable {
     placed: Vec<File>,
     by_number: HashMap<FileNumber, FileId>,
     by_identity: HashMap<(FileIdentity, Option<String>), FileId>,
-    /// The placed files that nothing is known of.
-    unknown: HashSet<FileId>,
-    /// How many of those were forgotten.
+    /// How many files were forgotten that nothing was known of.
     unknown_forgotten: usize,
     /// The highest number in any message.
     last_number: FileNumber,
@@ -40,12 +38,7 @@ impl FileTable {
         self.last_number = self.last_number.max(number);
         match self.by_number.get(&number) {
             None => drop(self.seen.insert(number, file)),
-            Some(id) => {
-                self.unknown.remove(id);
-                if let Some(placed) = self.placed.get_mut(index_of(*id)) {
-                    *placed = file;
-                }
-            }
+            Some(id) => self.placed[index_of(*id)] = file,
         }
     }
 
@@ -82,7 +75,8 @@ impl FileTable {
 
     /// A note on files that nothing is known of because their messages were lost, if there are any.
     pub fn unknown_note(&self) -> Option<String> {
-        let count = self.unknown.len() + self.unknown_forgotten;
+        let unknown = self.placed.iter().filter(|file| **file == File::default());
+        let count = self.unknown_forgotten + unknown.count() - self.free.len();
         (count > 0).then(|| format!("nothing is known of {count} files: the kernel's messages did not fit into the buffer"))
     }
 
@@ -107,21 +101,18 @@ impl FileTable {
     /// btrfs snapshot and its original, have the same numbers. So a file that comes back by another
     /// of its names counts as another file.
     fn place(&mut self, number: FileNumber) -> FileId {
-        let next = self.next();
-        let file = self.seen.remove(&number).unwrap_or_else(|| {
-            self.unknown.insert(next);
-            File::default()
-        });
-        if let Some(identity) = file.identity {
-            let id = *self
-                .by_identity
-                .entry((identity, file.path.clone()))
-                .or_insert(next);
-            if id != next {
-                return id;
-            }
+        // Without a message, nothing is known of it.
+        let file = self.seen.remove(&number).unwrap_or_default();
+        let Some(identity) = file.identity else {
+            return self.insert(file);
+        };
+        let key = (identity, file.path.clone());
+        if let Some(&id) = self.by_identity.get(&key) {
+            return id;
         }
-        self.insert(file)
+        let id = self.insert(file);
+        self.by_identity.insert(key, id);
+        id
     }
 
     /// Puts a file into the next place, without a number.
@@ -132,14 +123,6 @@ impl FileTable {
         }
         self.placed.push(file);
         FileId(u32::try_from(self.placed.len() - 1).unwrap_or(u32::MAX))
-    }
-
-    /// The next place.
-    fn next(&self) -> FileId {
-        self.free
-            .last()
-            .copied()
-            .unwrap_or(FileId(u32::try_from(self.placed.len()).unwrap_or(u32::MAX)))
     }
 }
 
@@ -222,11 +205,9 @@ impl FileTable {
     fn remove(&mut self, ids: &HashSet<FileId>) {
         // By id, because a message may have changed the identity since.
         self.by_identity.retain(|_, id| !ids.contains(id));
-        let before = self.unknown.len();
-        self.unknown.retain(|id| !ids.contains(id));
-        self.unknown_forgotten += before - self.unknown.len();
         for &id in ids {
-            self.placed[index_of(id)] = File::default();
+            let file = mem::take(&mut self.placed[index_of(id)]);
+            self.unknown_forgotten += usize::from(file == File::default());
             self.free.push(id);
         }
     }

@@ -19,12 +19,13 @@ use super::{
     btf,
     unavailable::{self, EbpfUnavailable, is_interrupted, program_refused},
 };
+use crate::machine::Version;
 
-/// The first version, major and minor, that is assumed to preempt the programs of its tracepoints.
+/// The first version that is assumed to preempt the programs of its tracepoints.
 /// Before commit a46023d5616e of January 2026, the kernel disabled preemption around them
 /// (`__DECLARE_TRACE` of its include/linux/tracepoint.h). 6.18 was seen not to preempt them and 7.3
 /// to do so; the versions in between were not tried.
-const FIRST_WITH_PREEMPTION: (u32, u32) = (7, 0);
+const FIRST_WITH_PREEMPTION: Version = Version(7, 0);
 
 /// The directories that list perf's events.
 const EVENTS: [&str; 2] = [

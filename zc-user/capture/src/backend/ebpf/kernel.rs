@@ -53,19 +53,20 @@ impl TypesFile {
     pub(crate) fn find() -> Result<Self, EbpfUnavailable> {
         let named = named_file();
         let path = named.clone().unwrap_or_else(|| PathBuf::from(BTF_PATH));
-        match named.map(|path| read_file(&path)).transpose() {
-            Ok(content) => Ok(Self { path, content }),
-            Err(cause) => Err(EbpfUnavailable::NoBtf { path, cause }),
-        }
+        let content = named.map(|path| read_types(&path)).transpose()?;
+        Ok(Self { path, content })
     }
 
     fn into_content(self) -> Result<(PathBuf, Vec<u8>), EbpfUnavailable> {
         let Self { path, content } = self;
-        match content.map_or_else(|| read_file(&path), Ok) {
-            Ok(content) => Ok((path, content)),
-            Err(cause) => Err(EbpfUnavailable::NoBtf { path, cause }),
-        }
+        let content = content.map_or_else(|| read_types(&path), Ok)?;
+        Ok((path, content))
     }
+}
+
+fn read_types(path: &Path) -> Result<Vec<u8>, EbpfUnavailable> {
+    let path = path.to_owned();
+    read_file(&path).map_err(|cause| EbpfUnavailable::NoBtf { path, cause })
 }
 
 /// Reads a file of type information. Refuses anything but a regular file of limited length, and

@@ -22,7 +22,7 @@ use super::{
     epochs::Epochs,
     events::{Event, Message},
     kernel::TypesFile,
-    live_tasks::{LiveTasks, is_proc_ours},
+    live_tasks::LiveTasks,
     object::{Loaded, Settings, Wakeups, Watched},
     rehearsal,
     seen::Seen,
@@ -275,14 +275,13 @@ impl TaskWatcher {
     /// tasks that are still alive.
     async fn wait_for_exits(&mut self, loaded: &Loaded) -> Result<LiveTasks, RunError> {
         let deadline = Instant::now() + EXIT_LIMIT;
-        let is_proc_ours = is_proc_ours();
         loop {
             let live = LiveTasks::now(loaded)?;
             self.drain();
             let alive = &live.counters;
             // A task whose counters can no longer be read is just ending.
             let all_live = alive.len() == live.tasks.len()
-                && (!is_proc_ours || alive.values().all(Option::is_some));
+                && (!live.is_proc_ours || alive.values().all(Option::is_some));
             // The last event of a task that is neither alive nor known to have ended is to come.
             let mut is_complete = all_live;
             for serial in self.seen.task_table.not_ended() {

@@ -3,13 +3,8 @@
 use zctrace_core::report::Files;
 
 use super::{
-    callers::Samples,
-    counts::Counts,
-    ended::EndedTable,
-    forgetting::SummedPipes,
-    live_tasks::{LiveTasks, is_proc_ours},
-    object::Loaded,
-    task_table::TaskTable,
+    callers::Samples, counts::Counts, ended::EndedTable, forgetting::SummedPipes,
+    live_tasks::LiveTasks, object::Loaded, task_table::TaskTable,
 };
 use crate::{
     backend::{Listed, RunError},
@@ -82,7 +77,7 @@ impl Seen {
         trace.notes.extend(counts.files.unknown_note());
         trace.notes.extend(self.pipes.note());
         trace.notes.extend(loaded.maps.untimed_note()?);
-        if !alive.is_empty() && !is_proc_ours() {
+        if !alive.is_empty() && !live.is_proc_ours {
             trace.notes.push(FOREIGN_PROC.to_owned());
         }
         trace.calls_without_files =

@@ -353,27 +353,6 @@ mod tests {
         })
     }
 
-    const NONE_REPLACED: Replaced = Replaced {
-        serial: 0,
-        program: 0,
-        tid: 0,
-        hooks: 0,
-        other_calls: zc_ebpf::OtherCalls::NONE,
-    };
-
-    fn exec(header: EventHeader, name: u8, counters: RawCounters, replaced: Replaced) -> Event {
-        let mut exe = [0; EXE_BYTES];
-        exe[..6].copy_from_slice(&[b'/', b'b', b'i', b'n', b'/', name]);
-        Event::Executed(Box::new(Exec {
-            header,
-            args_length: 0,
-            counters,
-            replaced,
-            exe,
-            args: [0; ARGS_BYTES],
-        }))
-    }
-
     fn table(events: impl IntoIterator<Item = Event>) -> TaskTable {
         let mut table = TaskTable::default();
         events.into_iter().for_each(|event| table.record(&event));
@@ -392,7 +371,20 @@ mod tests {
 
     #[test]
     fn the_counters_of_threads_are_summed_for_their_process_from_its_exec_on() {
-        let exec = exec(header(1, 1), b'x', raw(2), NONE_REPLACED);
+        let exec = Event::Executed(Box::new(Exec {
+            header: header(1, 1),
+            args_length: 0,
+            counters: raw(2),
+            replaced: Replaced {
+                serial: 0,
+                program: 0,
+                tid: 0,
+                hooks: 0,
+                other_calls: calls(0),
+            },
+            exe: [0; EXE_BYTES],
+            args: [0; ARGS_BYTES],
+        }));
         let mut table = table([started(1), exec, started(2)]);
         assert_eq!(table.not_ended().count(), 2);
         table.record(&ended(header(2, 1), 20, 5));
@@ -417,53 +409,6 @@ mod tests {
             (5 + 6 - 2, 750, 250),
             "the first thread used its CPU time before"
         );
-    }
-
-    #[test]
-    fn an_exec_begins_another_program() {
-        let replaced = Replaced {
-            serial: 1,
-            program: 1,
-            tid: 101,
-            other_calls: calls(3),
-            ..NONE_REPLACED
-        };
-        let second = EventHeader {
-            pid: 101,
-            ..header(2, 2)
-        };
-        let table = table([
-            started(1),
-            exec(header(1, 1), b'x', raw(30), NONE_REPLACED),
-            exec(second, b'y', raw(35), replaced),
-            ended(second, 20, 42),
-        ]);
-        assert_eq!(table.wall_ns(Until::RootEnds, 0), Some(10));
-        assert_eq!(table.processes(), 1);
-        let (processes, _) = processes(table, &[]);
-        let figures = |process: &Process| {
-            (
-                (process.pid, process.ppid, process.exe.clone()),
-                process.earlier.clone(),
-                minor_faults(process),
-                process.threads[0].other_calls.map(|sums| sums.calls),
-            )
-        };
-        let expected = [
-            (
-                (101, Some(7), Some("/bin/x".into())),
-                Vec::new(),
-                Some(5),
-                Some(3),
-            ),
-            (
-                (101, Some(7), Some("/bin/y".into())),
-                vec!["t1".to_owned()],
-                Some(7),
-                Some(42),
-            ),
-        ];
-        assert_eq!(processes.iter().map(figures).collect::<Vec<_>>(), expected);
     }
 
     #[test]

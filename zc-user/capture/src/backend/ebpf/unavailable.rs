@@ -7,9 +7,10 @@ use nix::sys::utsname::uname;
 use thiserror::Error;
 
 use super::btf::{BtfError, MissingField};
+use crate::machine::Version;
 
-/// The oldest kernel that the programs are tested on: major and minor version.
-const OLDEST_KERNEL: (u32, u32) = (6, 1);
+/// The oldest kernel that the programs are tested on.
+const OLDEST_KERNEL: Version = Version(6, 1);
 
 /// Why the eBPF backend cannot run here. Each message says what to do.
 #[derive(Debug, Error)]
@@ -47,7 +48,7 @@ pub enum EbpfUnavailable {
     /// The kernel's verifier refuses a program, whatever the privileges.
     #[error(
         "the verifier of Linux {release} refuses the eBPF program {program}: {reason}; \
-         use another kernel from Linux {}.{} on or --backend strace, and please report this", OLDEST_KERNEL.0, OLDEST_KERNEL.1
+         use another kernel from Linux {OLDEST_KERNEL} on or --backend strace, and please report this"
     )]
     Verifier {
         /// The program.
@@ -60,7 +61,7 @@ pub enum EbpfUnavailable {
     /// The kernel loads and attaches a program, but does not run it.
     #[error(
         "Linux {release} does not run the eBPF program at the tracepoint {tracepoints}, although it is attached; \
-         use another kernel from Linux {}.{} on or --backend strace, and please report this", OLDEST_KERNEL.0, OLDEST_KERNEL.1
+         use another kernel from Linux {OLDEST_KERNEL} on or --backend strace, and please report this"
     )]
     Silent {
         /// The tracepoints of such programs.
@@ -85,7 +86,7 @@ fn if_missing(cause: &io::Error) -> &'static str {
 /// The kernel is older than the oldest that is supported.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "Linux {release} is too old for the eBPF programs: use Linux {}.{} or newer, or --backend strace", OLDEST_KERNEL.0, OLDEST_KERNEL.1
+    "Linux {release} is too old for the eBPF programs: use Linux {OLDEST_KERNEL} or newer, or --backend strace"
 )]
 pub struct TooOld {
     /// The kernel's release.
@@ -106,10 +107,10 @@ impl TooOld {
 }
 
 /// Major and minor version in a kernel's release; `None` if it does not begin with them.
-pub(super) fn version(release: &str) -> Option<(u32, u32)> {
+pub(super) fn version(release: &str) -> Option<Version> {
     let (major, rest) = release.split_once('.')?;
     let minor = rest.split(|c: char| !c.is_ascii_digit()).next()?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
+    Some(Version(major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// Whether the distribution backports BPF to old kernels: Red Hat and its derivatives, as in

@@ -186,10 +186,10 @@ enum TableKind {
 
 /// Where a table has which function.
 #[derive(Debug, Default)]
-struct Index(Vec<Place>);
+struct Index(Vec<TablePlace>);
 
 /// The first address of a function, its end, and its offset in the table.
-type Place = (u64, u64, usize);
+type TablePlace = (u64, u64, usize);
 
 impl Unwinder {
     /// For this file.

@@ -18,7 +18,7 @@ use zctrace_callers::{
 };
 
 use super::{
-    counts::Counts,
+    counts::KernelCounts,
     events::{EventPart, read},
     map_sizes::SAMPLES_BYTES,
 };
@@ -112,7 +112,7 @@ impl Samples {
     }
 
     /// Adds the callers of a task to its rows. The rows must be there.
-    pub fn take_task(&mut self, task: u32, counts: &mut Counts) {
+    pub fn take_task(&mut self, task: u32, counts: &mut KernelCounts) {
         let sampled = self.table.by_task.remove(&task).unwrap_or_default();
         for (key, callers) in sampled.by_row {
             counts.add_callers(key, &callers);
@@ -123,7 +123,7 @@ impl Samples {
     }
 
     /// Adds the callers of all tasks to their rows.
-    pub fn take_all(&mut self, counts: &mut Counts) {
+    pub fn take_all(&mut self, counts: &mut KernelCounts) {
         let tasks: Vec<u32> = self.table.by_task.keys().copied().collect();
         for task in tasks {
             self.take_task(task, counts);

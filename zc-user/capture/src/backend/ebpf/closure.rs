@@ -23,7 +23,7 @@ use zc_ebpf::scope;
 use super::{
     Ebpf,
     kernel::TypesFile,
-    object::{Loaded, Settings, Watched},
+    object::{LoadSettings, Loaded, Watched},
     rehearsal,
     run::TaskWatcher,
 };
@@ -36,7 +36,7 @@ use crate::{
 /// tasks that it created meanwhile. The option `command` is what the trace names this process. A
 /// panic in the closure continues after the trace has ended.
 pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, Trace), RunError> {
-    let settings = Settings::from(options);
+    let settings = LoadSettings::from(options);
     let (mut loaded, watched) = rehearsal::load(&settings, TypesFile::find()?)?;
     loaded.await_thread()?;
     let trace = new_trace(Ebpf.name(), options, SystemTime::now())?;
@@ -70,14 +70,11 @@ fn watcher_name() -> String {
     name.trim_end_matches('\0').to_owned()
 }
 
-/// What the helper needs when the closure has returned.
-type End = (Loaded, Trace);
-
-/// Reads events until the closure has returned, and then makes the trace.
+/// Reads events until the closure has returned, which gives what is needed then, and makes the trace.
 fn watch(
     watched: Watched,
     recorded: Recorded,
-    mut concluded: oneshot::Receiver<End>,
+    mut concluded: oneshot::Receiver<(Loaded, Trace)>,
 ) -> Result<Trace, RunError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()

@@ -1,4 +1,4 @@
-//! [`Counts`]: what was read from the maps of the kernel side so far, by task.
+//! [`KernelCounts`]: what was read from the maps of the kernel side so far, by task.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,7 +21,7 @@ use crate::{
 
 /// What was counted so far, and the files that it names.
 #[derive(Debug, Clone, Default)]
-pub struct Counts {
+pub struct KernelCounts {
     by_task: HashMap<u32, TaskCounts>,
     pub files: FileTable,
     /// Calls in rows that lack their files.
@@ -35,7 +35,7 @@ pub fn calls_of(call: CallId, count: u64) -> u64 {
     if call & zc_ebpf::RING == 0 { count } else { 0 }
 }
 
-impl Counts {
+impl KernelCounts {
     /// Adds a row of the kernel side, which has its figures, and no files.
     pub fn add_row(&mut self, key: RowKey, mut row: Row) {
         let (calls, bytes) = &mut self.calls_and_bytes;
@@ -243,7 +243,7 @@ pub fn known_fills(fills: zc_ebpf::Fills) -> Fills {
 mod tests {
     use super::*;
 
-    fn read(counts: &mut Counts, file: u32) {
+    fn read(counts: &mut KernelCounts, file: u32) {
         let call = CallId::try_from(libc::SYS_read).expect("fits");
         let row = Row {
             calls: 1,
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn rows_that_become_equal_by_a_replacement_are_summed() {
-        let mut counts = Counts::default();
+        let mut counts = KernelCounts::default();
         (1..=3).for_each(|file| read(&mut counts, file));
         let sum = counts.files.insert(crate::trace::File::default());
         counts.replace(&[FileId(0), FileId(1)].into(), sum);

@@ -15,7 +15,7 @@ use zc_ebpf::{
 };
 
 use super::{
-    counts::{Counts, UNFINISHED, calls_of, known_fills},
+    counts::{KernelCounts, UNFINISHED, calls_of, known_fills},
     events::sum_of,
     object::take,
     table::{ArrayTable, Table},
@@ -88,7 +88,7 @@ impl Maps {
     /// Adds what the maps have to the counts, where it stays. With an epoch, 0 or [`ODD_EPOCH`],
     /// only what they have of it, which is removed. The epoch must be over, see
     /// [`zc_ebpf::maps::EPOCH`]. Returns the number of rows, including empty ones.
-    pub fn read(&self, epoch: Option<CallId>, counts: &mut Counts) -> io::Result<usize> {
+    pub fn read(&self, epoch: Option<CallId>, counts: &mut KernelCounts) -> io::Result<usize> {
         let (mut rows, mut count) = (Vec::new(), 0);
         for table in &self.rows {
             visit(table, epoch, |key, row| {
@@ -135,7 +135,7 @@ impl Maps {
 
     /// How many calls returned so far, and the bytes that they moved. `taken` has what was moved
     /// out of the maps.
-    pub fn calls_and_bytes(&self, taken: &Counts) -> io::Result<(u64, u64)> {
+    pub fn calls_and_bytes(&self, taken: &KernelCounts) -> io::Result<(u64, u64)> {
         let (mut calls, mut bytes) = taken.calls_and_bytes();
         let mut add = |key: RowKey, row: &zc_ebpf::Row| {
             calls += calls_of(key.call, row.calls);
@@ -197,17 +197,17 @@ impl Maps {
 
     /// How much the kernel side lost.
     pub fn losses(&self) -> Result<Vec<(Loss, u64)>, MapError> {
-        use zc_ebpf::Loss as Kernel;
+        use zc_ebpf::Loss as KernelLoss;
         [
-            (Kernel::UnfollowedTask, Loss::UnfollowedTasks),
-            (Kernel::UncountedCall, Loss::UncountedCalls),
-            (Kernel::UncountedErrno, Loss::UncountedErrnos),
-            (Kernel::LostEvent, Loss::LostEvents),
-            (Kernel::SilentOperation, Loss::SilentOperations),
-            (Kernel::OverflowedOperation, Loss::OverflowedOperations),
-            (Kernel::OtherThread, Loss::OtherThreads),
-            (Kernel::UnsampledCaller, Loss::UnsampledCallers),
-            (Kernel::UnknownCode, Loss::UnknownCode),
+            (KernelLoss::UnfollowedTask, Loss::UnfollowedTasks),
+            (KernelLoss::UncountedCall, Loss::UncountedCalls),
+            (KernelLoss::UncountedErrno, Loss::UncountedErrnos),
+            (KernelLoss::LostEvent, Loss::LostEvents),
+            (KernelLoss::SilentOperation, Loss::SilentOperations),
+            (KernelLoss::OverflowedOperation, Loss::OverflowedOperations),
+            (KernelLoss::OtherThread, Loss::OtherThreads),
+            (KernelLoss::UnsampledCaller, Loss::UnsampledCallers),
+            (KernelLoss::UnknownCode, Loss::UnknownCode),
         ]
         .into_iter()
         .map(|(kernel, loss)| Ok((loss, self.lost(kernel)?)))

@@ -12,7 +12,7 @@ use nix::unistd::{SysconfVar, sysconf};
 use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
 use zc_ebpf::{CallId, Epoch, ODD_EPOCH};
 
-use super::{counts::Counts, drain::Maps, file_table::FileTable, forgetting::Forgetting};
+use super::{counts::KernelCounts, drain::Maps, file_table::FileTable, forgetting::Forgetting};
 use crate::backend::RunError;
 
 /// How many rows may pile up in the maps. A row takes up to 2 KiB there.
@@ -93,7 +93,12 @@ impl Epochs {
     }
 
     /// Moves the rows of an ended epoch to the counts.
-    pub fn take(&mut self, epoch: CallId, maps: &Maps, counts: &mut Counts) -> io::Result<()> {
+    pub fn take(
+        &mut self,
+        epoch: CallId,
+        maps: &Maps,
+        counts: &mut KernelCounts,
+    ) -> io::Result<()> {
         let rows = maps.read(Some(epoch), counts)?;
         self.most = (ROWS * self.occasions / rows.max(1)).clamp(FEWEST, MOST);
         self.occasions = 0;

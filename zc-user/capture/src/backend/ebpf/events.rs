@@ -13,14 +13,14 @@ use crate::trace::{File, FileIdentity, FileKind, OtherCalls};
 #[derive(Debug, Clone)]
 pub enum Message {
     /// An event of a task.
-    Task(Event),
+    Task(TaskEvent),
     /// What the file with this number is.
     File(FileNumber, File),
 }
 
 /// An event of a task; all of them are rare.
 #[derive(Debug, Clone)]
-pub enum Event {
+pub enum TaskEvent {
     /// It was created.
     Started(EventHeader),
     /// It executed a program.
@@ -36,10 +36,10 @@ impl Message {
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         Some(Self::Task(
             match u32::from_ne_bytes(*bytes.first_chunk()?) {
-                event_kind::STARTED => Event::Started(read(bytes)?),
-                event_kind::EXEC => Event::Executed(Box::new(read(bytes)?)),
-                event_kind::ENTERED => Event::Entered(read(bytes)?),
-                event_kind::ENDED => Event::Ended(read(bytes)?),
+                event_kind::STARTED => TaskEvent::Started(read(bytes)?),
+                event_kind::EXEC => TaskEvent::Executed(Box::new(read(bytes)?)),
+                event_kind::ENTERED => TaskEvent::Entered(read(bytes)?),
+                event_kind::ENDED => TaskEvent::Ended(read(bytes)?),
                 event_kind::FILE => {
                     return parse_file(bytes).map(|(number, file)| Self::File(number, file));
                 }
@@ -49,7 +49,7 @@ impl Message {
     }
 }
 
-impl Event {
+impl TaskEvent {
     /// What all events have in common.
     pub fn header(&self) -> &EventHeader {
         match self {

@@ -21,7 +21,7 @@ use zc_ebpf::{
 use zctrace_core::ended::{FileUses, used_connections};
 
 use super::{
-    counts::Counts, drain::Maps, ended::EndedTable, epochs::wait_for_programs,
+    counts::KernelCounts, drain::Maps, ended::EndedTable, epochs::wait_for_programs,
     file_table::FileTable, table::ArrayTable, table::Table,
 };
 use crate::{
@@ -45,7 +45,7 @@ pub struct Forgetting {
     memories: ArrayTable<SharedMemory>,
     now: FileRoom,
     most: u32,
-    schedule: Schedule,
+    schedule: GenerationSchedule,
 }
 
 impl Forgetting {
@@ -63,7 +63,7 @@ impl Forgetting {
             memories,
             now,
             most: limits.max_files,
-            schedule: Schedule::default(),
+            schedule: GenerationSchedule::default(),
         }
     }
 
@@ -87,7 +87,7 @@ impl Forgetting {
     /// `last_number` are out of `maps`, except those of calls that were under way.
     pub fn forget(
         &mut self,
-        counts: &mut Counts,
+        counts: &mut KernelCounts,
         ended: &EndedTable,
         maps: &Maps,
         last_number: FileNumber,
@@ -211,7 +211,7 @@ impl Forgetting {
 
 /// When to begin the next generation.
 #[derive(Debug, Default)]
-struct Schedule {
+struct GenerationSchedule {
     /// How many files were kept when this generation began.
     kept: usize,
     /// The last number that was known then, or when nothing could be given up.
@@ -220,7 +220,7 @@ struct Schedule {
     occasions: usize,
 }
 
-impl Schedule {
+impl GenerationSchedule {
     /// Waits for new files and occasions from now on.
     fn begin(&mut self, last: FileNumber) {
         (self.occasions, self.last_then) = (0, last);
@@ -259,7 +259,7 @@ impl SummedPipes {
     }
 
     /// Sums what is known of these pipes.
-    fn add(&mut self, pipes: &HashSet<FileId>, counts: &mut Counts) {
+    fn add(&mut self, pipes: &HashSet<FileId>, counts: &mut KernelCounts) {
         if pipes.is_empty() {
             return;
         }
@@ -278,7 +278,7 @@ impl SummedPipes {
 /// Forgets the files that nothing names. Returns the files in rows of live processes, without pipes
 /// that have ended, and all files that something names.
 fn forget_unused(
-    counts: &mut Counts,
+    counts: &mut KernelCounts,
     ended: &EndedTable,
     pipes: &mut SummedPipes,
 ) -> (HashSet<FileId>, HashSet<FileId>) {
@@ -308,8 +308,8 @@ mod tests {
 
     #[test]
     fn the_next_generation_waits_for_what_has_happened_since_the_last() {
-        let mut schedule = Schedule::default();
-        let has_many_new = |schedule: &Schedule, last| {
+        let mut schedule = GenerationSchedule::default();
+        let has_many_new = |schedule: &GenerationSchedule, last| {
             assert!(!schedule.has_many_new(last - 1));
             schedule.has_many_new(last)
         };

@@ -94,7 +94,7 @@ pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// What has to be known of the running kernel.
-pub struct Kernel {
+pub struct KernelFacts {
     /// The tracepoints that programs are attached to directly. aya looks up those of programs with
     /// typed arguments.
     pub tracepoints: Tracepoints,
@@ -109,7 +109,7 @@ pub struct Kernel {
 }
 
 /// Finds out what has to be known of the kernel from this file of type information.
-pub(crate) fn describe(file: TypesFile) -> Result<Kernel, EbpfUnavailable> {
+pub(crate) fn describe(file: TypesFile) -> Result<KernelFacts, EbpfUnavailable> {
     let (path, data) = file.into_content()?;
     let bad = |cause| EbpfUnavailable::BadBtf {
         path: path.clone(),
@@ -126,7 +126,7 @@ pub(crate) fn describe(file: TypesFile) -> Result<Kernel, EbpfUnavailable> {
     notes.extend(preemption.note());
     let hooks = Hook::choose(&rings, preemption);
     let tracepoints = types.tracepoints(hooks.iter().filter_map(Hook::tracepoint));
-    Ok(Kernel {
+    Ok(KernelFacts {
         tracepoints,
         fields,
         rings,

@@ -12,7 +12,7 @@ use std::io;
 use aya::maps::{MapData, RingBuf};
 use zc_ebpf::FileNumber;
 
-use super::counts::Counts;
+use super::counts::KernelCounts;
 use crate::{
     backend::Recorded,
     trace::{File, Stack},
@@ -44,9 +44,9 @@ impl Samples {
         0
     }
 
-    pub fn take_task(&mut self, _task: u32, _counts: &mut Counts) {}
+    pub fn take_task(&mut self, _task: u32, _counts: &mut KernelCounts) {}
 
-    pub fn take_all(&mut self, _counts: &mut Counts) {}
+    pub fn take_all(&mut self, _counts: &mut KernelCounts) {}
 
     pub fn note(&self) -> Option<String> {
         None

@@ -40,7 +40,7 @@ pub(crate) static OBJECT: &[u8] =
 
 /// What the object is loaded for.
 #[derive(Debug, Clone)]
-pub struct Settings<'a> {
+pub struct LoadSettings<'a> {
     /// Which calls are counted.
     pub selection: &'a Selection,
     /// How much is kept at once.
@@ -49,7 +49,7 @@ pub struct Settings<'a> {
     pub recorded: Recorded,
 }
 
-impl<'a> From<&'a RunOptions> for Settings<'a> {
+impl<'a> From<&'a RunOptions> for LoadSettings<'a> {
     fn from(options: &'a RunOptions) -> Self {
         Self {
             selection: &options.selection,
@@ -108,7 +108,7 @@ pub struct Loaded {
     /// The programs that are attached.
     hooks: Vec<Hook>,
     /// What keeps them attached, until counting ends and after that.
-    links: Links,
+    links: AttachedPrograms,
     /// The thread that detaches programs.
     detaching: Option<JoinHandle<()>>,
     /// How often the kernel skipped programs before counting ended.
@@ -118,7 +118,7 @@ pub struct Loaded {
 impl Loaded {
     /// Loads the programs for a kernel with these types and attaches them.
     pub(super) fn new(
-        settings: &Settings<'_>,
+        settings: &LoadSettings<'_>,
         types: TypesFile,
     ) -> Result<(Self, Watched), EbpfUnavailable> {
         if OBJECT.is_empty() {
@@ -235,7 +235,7 @@ impl Drop for Loaded {
 
 /// What keeps programs attached.
 #[derive(Default)]
-struct Links {
+struct AttachedPrograms {
     of_counting: Vec<Link>,
     /// Those of the programs that watch the end of tasks.
     of_ends: Vec<Link>,
@@ -278,7 +278,7 @@ fn specs(selection: &Selection) -> Vec<CallSpec> {
 fn load(
     loader: EbpfLoader<'static>,
     fields: &KernelFields,
-    settings: &Settings<'_>,
+    settings: &LoadSettings<'_>,
     processors: usize,
 ) -> Result<Ebpf, EbpfUnavailable> {
     let limits = settings.limits;
@@ -324,8 +324,8 @@ fn attach(
     types: &Btf,
     hooks: &[Hook],
     processors: usize,
-) -> Result<Links, EbpfUnavailable> {
-    let mut loads: Vec<Load<'_>> = Vec::new();
+) -> Result<AttachedPrograms, EbpfUnavailable> {
+    let mut loads: Vec<ProgramLoad<'_>> = Vec::new();
     for (name, program) in ebpf.programs_mut() {
         if let Some(place) = hooks.iter().position(|hook| hook.program == name) {
             loads.push((place, hooks[place], program));
@@ -337,7 +337,7 @@ fn attach(
     if let Some((_, refusal)) = refusals.into_iter().min_by_key(|(place, _)| *place) {
         return Err(refusal);
     }
-    let mut links = Links::default();
+    let mut links = AttachedPrograms::default();
     for hook in hooks {
         let program = ebpf.program_mut(hook.program);
         let link = hook.attach(program.ok_or_else(|| no_program(hook.program))?)?;
@@ -355,13 +355,13 @@ fn no_program(name: &str) -> EbpfUnavailable {
 }
 
 /// A program to load, after its place among the programs that are attached.
-type Load<'a> = (usize, Hook, &'a mut Program);
+type ProgramLoad<'a> = (usize, Hook, &'a mut Program);
 
 /// Loads the programs, each in the first thread that is free: most of the start-up time is the
 /// verifier's. There are as many threads as processors. Returns why programs were refused, with
 /// their places.
 fn load_in_parallel(
-    loads: Vec<Load<'_>>,
+    loads: Vec<ProgramLoad<'_>>,
     types: &Btf,
     processors: usize,
 ) -> io::Result<Vec<(usize, EbpfUnavailable)>> {
@@ -387,7 +387,7 @@ fn load_in_parallel(
 }
 
 /// What is read and written while the programs count.
-fn watched(ebpf: &mut Ebpf, settings: &Settings<'_>) -> Result<Watched, EbpfUnavailable> {
+fn watched(ebpf: &mut Ebpf, settings: &LoadSettings<'_>) -> Result<Watched, EbpfUnavailable> {
     let has_callers = settings.recorded.has_callers();
     let forgetting = Forgetting::new(
         take(ebpf, maps::FILE_ROOM)?,

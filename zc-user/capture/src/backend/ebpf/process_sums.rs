@@ -10,7 +10,7 @@ pub type RawCounters = zc_ebpf::Counters;
 
 /// A task, by what its events have said.
 #[derive(Debug, Clone, Default)]
-pub struct Task {
+pub struct SeenTask {
     pub program: u32,
     pub tid: u32,
     pub pid: u32,
@@ -52,7 +52,7 @@ impl TaskEnd {
     }
 }
 
-impl Task {
+impl SeenTask {
     /// Whether nothing will be counted for it any more.
     pub fn can_be_taken(&self) -> bool {
         self.is_final && self.ended.as_ref().is_some_and(|end| !end.made_ring)
@@ -79,7 +79,13 @@ impl ProcessSums {
     }
 
     /// Adds a task with its counters at its end.
-    pub fn add(&mut self, serial: u32, task: Task, raw: Option<RawCounters>, counted: TaskCounts) {
+    pub fn add(
+        &mut self,
+        serial: u32,
+        task: SeenTask,
+        raw: Option<RawCounters>,
+        counted: TaskCounts,
+    ) {
         let process = &mut self.process;
         // A process has the name of its first task. After an exec by another thread, that thread
         // has the process id.

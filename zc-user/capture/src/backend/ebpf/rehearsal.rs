@@ -20,7 +20,7 @@ use super::{
     events,
     hooks::Hook,
     kernel::TypesFile,
-    object::{Loaded, Settings, Watched},
+    object::{LoadSettings, Loaded, Watched},
     unavailable::{self, EbpfUnavailable, refused},
 };
 
@@ -48,7 +48,7 @@ const NAMES: [(u32, &str); 8] = [
 /// Loads the programs for a kernel with these types, attaches them, and has the kernel run each
 /// once.
 pub fn load(
-    settings: &Settings<'_>,
+    settings: &LoadSettings<'_>,
     types: TypesFile,
 ) -> Result<(Loaded, Watched), EbpfUnavailable> {
     let (mut loaded, mut watched) = Loaded::new(settings, types)?;

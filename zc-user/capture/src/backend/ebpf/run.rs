@@ -20,10 +20,10 @@ use zctrace_core::report::Files;
 use super::{
     callers::Samples,
     epochs::Epochs,
-    events::{Event, Message},
+    events::{Message, TaskEvent},
     kernel::TypesFile,
     live_tasks::LiveTasks,
-    object::{Loaded, Settings, Wakeups, Watched},
+    object::{LoadSettings, Loaded, Wakeups, Watched},
     rehearsal,
     seen::Seen,
 };
@@ -54,7 +54,7 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     let types = TypesFile::find()?;
     let signals = Signals::hold(options.launch.on_tracer_exit)?;
     let program = find_program(&options.command, &options.launch)?;
-    let settings = Settings::from(options);
+    let settings = LoadSettings::from(options);
     let (mut loaded, watched) = rehearsal::load(&settings, types)?;
     let mut watch = TaskWatcher::new(watched, options.recorded)?;
     watch.seen.pipes.is_wanted = loaded.sees_memory
@@ -318,7 +318,7 @@ impl TaskWatcher {
         while let Some(bytes) = self.events.get_mut().next() {
             match Message::parse(&bytes) {
                 Some(Message::Task(event)) => {
-                    occasions += usize::from(matches!(event, Event::Ended(_)));
+                    occasions += usize::from(matches!(event, TaskEvent::Ended(_)));
                     self.seen.task_table.record(&event);
                 }
                 Some(Message::File(number, file)) => {

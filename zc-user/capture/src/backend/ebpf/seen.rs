@@ -3,7 +3,7 @@
 use zctrace_core::report::Files;
 
 use super::{
-    callers::Samples, counts::Counts, ended::EndedTable, forgetting::SummedPipes,
+    callers::Samples, counts::KernelCounts, ended::EndedTable, forgetting::SummedPipes,
     live_tasks::LiveTasks, object::Loaded, task_table::TaskTable,
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Clone, Default)]
 pub struct Seen {
     pub task_table: TaskTable,
-    pub counts: Counts,
+    pub counts: KernelCounts,
     pub ended: EndedTable,
     pub pipes: SummedPipes,
     /// How many events could not be parsed.

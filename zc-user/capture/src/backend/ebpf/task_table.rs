@@ -15,8 +15,8 @@ use zc_ebpf::{EventHeader, Exec};
 
 use super::{
     counts::TaskCounts,
-    events::{Event, command_line, program_path, text},
-    process_sums::{ProcessSums, RawCounters, Task, TaskEnd},
+    events::{TaskEvent, command_line, program_path, text},
+    process_sums::{ProcessSums, RawCounters, SeenTask, TaskEnd},
 };
 
 /// The serial number of the root's first task. The kernel side numbers tasks from 1.
@@ -28,7 +28,7 @@ const UNKNOWN_PROCESS: u32 = u32::MAX;
 /// All tasks that were followed. A task that executes a program is another one from then on.
 #[derive(Debug, Clone, Default)]
 pub struct TaskTable {
-    tasks: BTreeMap<u32, Task>,
+    tasks: BTreeMap<u32, SeenTask>,
     /// By the number of the program: its tasks.
     tasks_of: HashMap<u32, Vec<u32>>,
     /// The tasks whose ends were seen since they were last asked for.
@@ -49,7 +49,7 @@ pub struct TaskTable {
 
 impl TaskTable {
     /// Records an event.
-    pub fn record(&mut self, event: &Event) {
+    pub fn record(&mut self, event: &TaskEvent) {
         let EventHeader {
             serial,
             program,
@@ -62,22 +62,22 @@ impl TaskTable {
         task.comm = text(&event.header().comm);
         task.started_ns = task.started_ns.or(Some(time_ns));
         match event {
-            Event::Started(_) => {
+            TaskEvent::Started(_) => {
                 task.ppid = Some(extra);
                 self.process_count += u64::from(serial == program);
             }
-            Event::Executed(exec) => {
+            TaskEvent::Executed(exec) => {
                 task.baseline = exec.counters;
                 self.begin_program(exec);
             }
-            Event::Entered(entered) => {
+            TaskEvent::Entered(entered) => {
                 task.baseline = entered.counters;
                 self.process_count += 1;
                 self.root_is_thread = true;
                 self.roots.insert(program);
                 self.began_ns = Some(time_ns);
             }
-            Event::Ended(end) => {
+            TaskEvent::Ended(end) => {
                 task.ended = Some(TaskEnd::new(time_ns, end.counters, &end.other_calls, extra));
                 self.just_ended.push(serial);
             }
@@ -113,10 +113,10 @@ impl TaskTable {
     }
 
     /// The task of this number, which runs this program.
-    fn task(&mut self, serial: u32, program: u32) -> &mut Task {
+    fn task(&mut self, serial: u32, program: u32) -> &mut SeenTask {
         let task = self.tasks.entry(serial).or_insert_with(|| {
             self.tasks_of.entry(program).or_default().push(serial);
-            Task::default()
+            SeenTask::default()
         });
         task.program = program;
         task
@@ -178,7 +178,7 @@ impl TaskTable {
                     .saturating_sub(self.began_ns?),
             );
         }
-        let is_roots = |serial: u32, task: &Task| {
+        let is_roots = |serial: u32, task: &SeenTask| {
             if self.root_is_thread {
                 serial == ROOT
             } else {
@@ -222,7 +222,8 @@ impl TaskTable {
                 .get(&program)
                 .map(Vec::as_slice)
                 .unwrap_or_default();
-            let is_final = |serial: &u32| self.tasks.get(serial).is_some_and(Task::can_be_taken);
+            let is_final =
+                |serial: &u32| self.tasks.get(serial).is_some_and(SeenTask::can_be_taken);
             if !tasks.iter().all(is_final) {
                 continue;
             }
@@ -338,22 +339,22 @@ mod tests {
         }
     }
 
-    fn started(serial: u32) -> Event {
-        Event::Started(EventHeader {
+    fn started(serial: u32) -> TaskEvent {
+        TaskEvent::Started(EventHeader {
             extra: 7,
             ..header(serial, 1)
         })
     }
 
-    fn ended(header: EventHeader, time_ns: u64, minor_faults: u64) -> Event {
-        Event::Ended(Ended {
+    fn ended(header: EventHeader, time_ns: u64, minor_faults: u64) -> TaskEvent {
+        TaskEvent::Ended(Ended {
             header: EventHeader { time_ns, ..header },
             counters: raw(minor_faults),
             other_calls: calls(minor_faults),
         })
     }
 
-    fn table(events: impl IntoIterator<Item = Event>) -> TaskTable {
+    fn table(events: impl IntoIterator<Item = TaskEvent>) -> TaskTable {
         let mut table = TaskTable::default();
         events.into_iter().for_each(|event| table.record(&event));
         table
@@ -371,7 +372,7 @@ mod tests {
 
     #[test]
     fn the_counters_of_threads_are_summed_for_their_process_from_its_exec_on() {
-        let exec = Event::Executed(Box::new(Exec {
+        let exec = TaskEvent::Executed(Box::new(Exec {
             header: header(1, 1),
             args_length: 0,
             counters: raw(2),
@@ -413,7 +414,7 @@ mod tests {
 
     #[test]
     fn a_thread_is_counted_from_entering_to_leaving_the_scope() {
-        let entered = Event::Entered(Ended {
+        let entered = TaskEvent::Entered(Ended {
             header: header(1, 1),
             counters: raw(30),
             other_calls: calls(0),

@@ -3,7 +3,6 @@
 #![expect(
     clippy::unused_self,
     clippy::unnecessary_wraps,
-    clippy::needless_pass_by_value,
     reason = "the interface is that of callers.rs"
 )]
 

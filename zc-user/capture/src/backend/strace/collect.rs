@@ -5,17 +5,17 @@
 //! messages of strace itself stand inside that of a `clone`. What stands in between is never a line
 //! of strace: strace would have ended the first line with `<unfinished ...>`.
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use super::{
     assemble,
-    count::{Call, Counter, Verdict},
+    count::Counter,
     file_table::FileTable,
     inspect::Inspector,
     line::{Event, Line, Moment, Stamps},
     names::{self, NameId},
-    rows::{AfterSignal, Ending},
-    tasks::{CallEntry, FirstCall, LeftCall, Task, TaskId, TaskState},
+    rows::Ending,
+    tasks::{CallEntry, FirstCall, Task, TaskId, TaskState},
 };
 use crate::{
     backend::Until,
@@ -148,10 +148,9 @@ impl<'a> Collector<'a> {
             let left = if task.state == TaskState::Renamed {
                 None
             } else {
-                task.pending.leave()
+                task.pending.take()
             };
-            task.now.rows.settle(AfterSignal::Ended);
-            self.counter.settle_uncertain_call(id, Verdict::Made);
+            self.counter.settle_uncertain_call(id, None);
             self.counter.never_returned(id, left);
         }
         if self.is_over {
@@ -189,37 +188,30 @@ impl<'a> Collector<'a> {
         let resumes = name.filter(|_| matches!(line.event, Event::Resumed { .. }));
         let id = self.task_of(line, resumes);
         if !matches!(line.event, Event::Mode { .. } | Event::Superseded { .. }) {
-            self.counter
-                .settle_uncertain_call(id, Verdict::from_event(&line.event));
+            self.counter.settle_uncertain_call(id, Some(&line.event));
         }
         let at = line.prefix.stamp.map(|stamp| self.stamps.next(stamp));
         self.counter.log.first_moment = self.counter.log.first_moment.or(at);
         match (line.event, name) {
             (Event::Call { args, outcome, .. }, Some(name)) => {
-                let abandoned = self.counter.tasks.get(id).pending.leave();
+                let abandoned = self.counter.tasks.get(id).pending.take();
                 self.counter.never_returned(id, abandoned);
                 // The timestamp of a call is that of its entry.
                 let at = at.map(|at| at.plus(outcome.duration_ns.unwrap_or(0)));
-                self.counter.returned(
-                    id,
-                    &Call {
-                        name,
-                        args,
-                        has_all_args,
-                        entered: self.counter.lines,
-                        outcome,
-                        at,
-                    },
-                );
+                let call = self.entry(name, Cow::Borrowed(args), has_all_args);
+                self.counter.returned(id, &call, outcome, at);
             }
             (Event::Unfinished { args, pause, .. }, Some(name)) => {
-                self.counter.enter(id, name, args, pause, has_all_args);
+                let call = self.entry(name, Cow::Owned(args.to_vec()), has_all_args);
+                self.counter.enter(id, call, pause);
             }
             (Event::Resumed { args, outcome, .. }, Some(name)) => {
                 self.counter.resume(id, name, args, outcome, at);
             }
             (Event::StillUnfinished { args, .. }, _) => {
-                self.counter.tasks.get(id).pending.extend(args);
+                if let Some(call) = &mut self.counter.tasks.get(id).pending {
+                    call.extend(args);
+                }
             }
             (Event::Exited { code }, _) => self.end(id, Some(Exit::Code(code)), at),
             (Event::Killed { signal }, _) => {
@@ -256,6 +248,7 @@ impl<'a> Collector<'a> {
         };
         self.give_up_cut();
         let id = self.task_of(line, None);
+        self.counter.settle_uncertain_call(id, Some(&line.event));
         if let Some(tid) = attached {
             self.counter.tasks.attached(tid);
         }
@@ -307,18 +300,18 @@ impl<'a> Collector<'a> {
         cut.give_up(|line| self.unparsed(line));
         self.cut = cut;
         if let Some((id, name)) = self.cut_call.take() {
-            let entry = CallEntry {
-                name,
-                line: self.counter.lines,
-                has_all_args: false,
-            };
-            self.counter.never_returned(
-                id,
-                Some(LeftCall {
-                    entry,
-                    args: Vec::new(),
-                }),
-            );
+            let call = self.entry(name, Cow::Borrowed(b""), false);
+            self.counter.never_returned(id, Some(call));
+        }
+    }
+
+    /// A call that begins in this line.
+    fn entry<'b>(&self, name: NameId, args: Cow<'b, [u8]>, has_all_args: bool) -> CallEntry<'b> {
+        CallEntry {
+            name,
+            line: self.counter.lines,
+            args,
+            has_all_args,
         }
     }
 
@@ -345,12 +338,6 @@ impl<'a> Collector<'a> {
 
     fn end(&mut self, id: TaskId, exit: Option<Exit>, at: Option<Moment>) {
         let abandoned = self.counter.tasks.end(id, TaskState::Ended(exit), at);
-        let exited = matches!(exit, Some(Exit::Code(_)));
-        self.counter.tasks.get(id).now.rows.settle(if exited {
-            AfterSignal::KeptRunning
-        } else {
-            AfterSignal::Ended
-        });
         self.counter.never_returned(id, abandoned);
         self.is_over = self.until == Until::RootEnds && self.counter.logs <= 1 && id == 0;
     }
@@ -402,7 +389,7 @@ impl Collector<'_> {
     /// Why the command's exec failed, if the log begins with that.
     pub fn launch_errno(&self) -> Option<u32> {
         match &self.root()?.first_call {
-            FirstCall::Exec(exec) => match exec.call.ended.how {
+            FirstCall::Exec(exec) => match exec.call.how {
                 Ending::Error(errno) => errno,
                 _ => None,
             },

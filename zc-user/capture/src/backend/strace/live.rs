@@ -28,7 +28,9 @@ use nix::{
 use tempfile::TempDir;
 use tokio::{io::unix::AsyncFd, time::sleep};
 
-use super::{Collector, StraceError, first_bytes::FirstBytes, inspect::ProcInspector, read::Lines};
+use super::{
+    Collector, StraceError, decode::MOST_FIRST_BYTES, inspect::ProcInspector, read::Lines,
+};
 use crate::{
     async_fd::watch_readable,
     backend::{Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
@@ -430,7 +432,7 @@ fn command_line(
         ]
         .map(Into::into),
     );
-    words.push(format!("--string-limit={}", FirstBytes::MOST_BYTES).into());
+    words.push(format!("--string-limit={MOST_FIRST_BYTES}").into());
     // Print vectors whole, since their sizes count, and say which process is in 32-bit mode. If a
     // signal is not shown, strace does not show that it killed a process, either; so all are shown
     // but SIGCHLD, which is frequent and cannot kill.

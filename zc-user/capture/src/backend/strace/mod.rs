@@ -16,7 +16,6 @@ mod count;
 mod decode;
 mod file_name;
 mod file_table;
-mod first_bytes;
 mod inspect;
 pub mod line;
 mod live;

@@ -370,50 +370,6 @@ mod tests {
         assert_eq!(unescape(b"\\777"), [0xff]);
     }
 
-    fn arguments(text: &str) -> &str {
-        &text[..find_top_level(text.as_bytes(), b')').expect("has an end")]
-    }
-
-    #[test]
-    fn brackets_in_strings_are_ignored() {
-        assert_eq!(
-            arguments(r#"1, "a) = 1\") b", 3) = 3"#),
-            r#"1, "a) = 1\") b", 3"#
-        );
-    }
-
-    #[test]
-    fn nested_brackets_are_skipped() {
-        assert_eq!(
-            arguments("{a=f(1), b=[(2)]}, 3) = (x)"),
-            "{a=f(1), b=[(2)]}, 3"
-        );
-    }
-
-    #[test]
-    fn annotations_are_skipped() {
-        for text in [
-            "3</tmp/a) = 1>, 5",
-            "3<TCP:[127.0.0.1:1->127.0.0.1:2]>, 5",
-            "3<TCPv6:[[::1]:1->[::1]:2]>, 5",
-            "3</tmp/->, 5",
-            "3</dev/null<char 1:3>>, 5",
-            "3<UNIX-STREAM:[1->2,\"/tmp/)>\"]>, 5",
-            "<... resuming interrupted read ...>",
-            "1<<12, 21<<(4)",
-            "a<b, 3",
-        ] {
-            assert_eq!(arguments(&format!("{text}) = 1")), text);
-        }
-    }
-
-    #[test]
-    fn unclosed_text_has_no_end() {
-        for text in ["", "1, 2", "\"abc", "\"abc\\", "(1", "1]", "3</tmp/x, (1"] {
-            assert_eq!(find_top_level(text.as_bytes(), b')'), None, "{text}");
-        }
-    }
-
     #[test]
     fn a_line_full_of_angles_takes_linear_time() {
         assert_eq!(find_top_level("<a".repeat(1 << 20).as_bytes(), b')'), None);

@@ -112,12 +112,11 @@ fn is_interrupted(how: Ending) -> bool {
 /// Whether the call may not have been made. Checks the tables of all architectures, since the log
 /// may be from another one.
 fn may_be_trapped(call: &KnownCall, args: &[u8], how: Ending) -> bool {
-    const TABLES: [Abi; 4] = [Abi::X86_64, Abi::I386, Abi::Aarch64, Abi::Arm];
     let Ending::Value(value) = how else {
         return false;
     };
     let is_own_number = |number| {
-        TABLES
+        Abi::ALL
             .iter()
             .any(|table| table.call_name(number) == Some(&call.name))
     };

@@ -65,54 +65,49 @@ impl<'a> FileTable<'a> {
         descriptor: Descriptor<'_>,
         parsed: &ParsedName,
     ) -> Option<FileId> {
-        let (file, born) = if let Some(inode) = parsed.inode {
-            let device = if parsed.file.kind == Some(FileKind::Pipe) {
-                self.devices.pipes
-            } else {
-                self.devices.sockets
-            };
-            (
-                File {
-                    identity: Some(FileIdentity {
-                        device,
-                        inode,
-                        generation: None,
-                    }),
-                    ..parsed.file.clone()
-                },
-                None,
-            )
-        } else {
-            let seen = self.inspect(tid, descriptor, parsed)?;
-            (seen.describe(parsed.file.clone()), seen.born)
-        };
-        let identity = file.identity?;
+        let Inspected { file: seen, born } = self.inspect(tid, descriptor, parsed)?;
+        let FileIdentity { device, inode, .. } = seen.identity?;
         let next = FileId(u32::try_from(self.all.len()).unwrap_or(u32::MAX));
-        let id = *self
-            .by_birth
-            .entry((identity.device, identity.inode, born))
-            .or_insert(next);
+        let id = *self.by_birth.entry((device, inode, born)).or_insert(next);
         if id == next {
-            self.all.push(file);
-        } else {
-            complete(&mut self.all[index(id)], file);
+            self.all.push(parsed.file.clone());
         }
+        let file = &mut self.all[index(id)];
+        complete(file, parsed.file.clone());
+        complete(file, seen);
         Some(id)
     }
 
+    /// Looks at a file; at a pipe or socket by its name.
     fn inspect(
         &mut self,
         tid: Option<u32>,
         descriptor: Descriptor<'_>,
         parsed: &ParsedName,
     ) -> Option<Inspected> {
-        let path = parsed.path.as_deref()?;
-        self.inspector.as_mut()?.inspect(&Target {
-            tid,
-            descriptor: descriptor.number,
-            path,
-            is_deleted: parsed.is_deleted,
-        })
+        let Some(inode) = parsed.inode else {
+            return self.inspector.as_mut()?.inspect(&Target {
+                tid,
+                descriptor: descriptor.number,
+                path: parsed.path.as_deref()?,
+                is_deleted: parsed.is_deleted,
+            });
+        };
+        let device = if parsed.file.kind == Some(FileKind::Pipe) {
+            self.devices.pipes
+        } else {
+            self.devices.sockets
+        };
+        let identity = Some(FileIdentity {
+            device,
+            inode,
+            generation: None,
+        });
+        let file = File {
+            identity,
+            ..File::default()
+        };
+        Some(Inspected { file, born: None })
     }
 
     /// The file that had this path before it was deleted.
@@ -297,15 +292,18 @@ mod tests {
     impl Fake {
         fn put(&mut self, path: &str, inode: u64, born: u64) {
             let born = Some(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(born));
-            let kind = Some(FileKind::Regular);
-            let seen = Inspected {
-                kind,
-                device: 9,
-                inode,
-                born,
+            let file = File {
+                kind: Some(FileKind::Regular),
+                identity: Some(FileIdentity {
+                    device: 9,
+                    inode,
+                    generation: None,
+                }),
                 size_bytes: Some(5),
                 filesystem: Some("ext4".to_owned()),
+                ..File::default()
             };
+            let seen = Inspected { file, born };
             self.0.insert(path.as_bytes().to_vec(), seen);
         }
     }
@@ -344,26 +342,22 @@ mod tests {
     }
 
     #[test]
-    fn an_inspected_file_has_an_identity() {
+    fn an_inspected_file_and_a_pipe_have_identities() {
         let mut fake = Fake::default();
         fake.put("/a", 1, 0);
+        let expected = File {
+            path: Some("/a".to_owned()),
+            ..fake.0[b"/a".as_slice()].file.clone()
+        };
         let mut files = FileTable::with_inspector(&mut fake);
         find(&mut files, "3</a>");
-        let identity = Some(FileIdentity {
-            device: 9,
-            inode: 1,
-            generation: None,
-        });
-        let path = Some("/a".to_owned());
-        let expected = File {
-            kind: Some(FileKind::Regular),
-            identity,
-            filesystem: Some("ext4".to_owned()),
-            path,
-            size_bytes: Some(5),
-            ..File::default()
+        find(&mut files, "4<pipe:[12]>");
+        let [a, pipe] = &files.into_all()[..] else {
+            panic!("two files");
         };
-        assert_eq!(files.into_all(), [expected]);
+        assert_eq!(a, &expected);
+        let identity = pipe.identity.expect("has one");
+        assert_eq!((identity.device, identity.inode), (7, 12));
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod args;
 mod assemble;
 mod collect;
 mod count;
+mod cut;
 mod decode;
 mod file_name;
 mod file_table;

@@ -4,7 +4,7 @@
 use std::{borrow::Cow, collections::HashMap};
 
 use nix::sys::signal::Signal;
-use zc_ebpf::{COMPAT, FIRST_BEYOND, TABLE_SLOTS};
+use zc_ebpf::{FIRST_BEYOND, TABLE_SLOTS};
 
 use super::syntax::unsigned;
 use crate::{
@@ -43,7 +43,7 @@ pub struct CallNames {
 }
 
 impl CallNames {
-    /// The calls of all tables.
+    /// The calls of the tables of all architectures: a log may be from another machine.
     pub fn new(selection: &Selection) -> Self {
         let mut names = Self {
             by_name: HashMap::default(),
@@ -51,18 +51,11 @@ impl CallNames {
             native: 0,
             selection: selection.clone(),
         };
-        for number in 0..TABLE_SLOTS {
-            names.add_from_table(Call::from_id(number));
-        }
-        for number in 0..TABLE_SLOTS {
-            names.add_from_table(Call::from_id(COMPAT | number));
-        }
-        // A log may be from another machine.
-        for table in [Abi::X86_64, Abi::I386, Abi::Aarch64, Abi::Arm] {
-            let is_64_bit = matches!(table, Abi::X86_64 | Abi::Aarch64);
-            let abi = if is_64_bit { Abi::NATIVE } else { Abi::COMPAT };
+        for table in Abi::ALL {
+            let is_32_bit = matches!(table, Abi::I386 | Abi::Arm);
+            let abi = if is_32_bit { Abi::COMPAT } else { Abi::NATIVE };
             for name in (0..TABLE_SLOTS).filter_map(|number| table.call_name(number)) {
-                names.add_from_table(Call::new(name, abi));
+                names.add_from_table(name, abi);
             }
         }
         for variant in [FICLONE, FICLONERANGE, BEYOND] {
@@ -72,17 +65,12 @@ impl CallNames {
         names
     }
 
-    fn add_from_table(&mut self, call: Call) {
-        if is_nameless(call.name.as_bytes()) {
-            return;
-        }
-        match self.by_name.get(call.name.as_bytes()) {
-            None => {
-                self.add(call.name, Some(call.abi));
-            }
+    fn add_from_table(&mut self, name: &'static str, abi: Abi) {
+        match self.by_name.get(name.as_bytes()) {
+            None => drop(self.add(name.into(), Some(abi))),
             Some(&id) => {
                 let known = &mut self.known[usize::from(id)];
-                known.only_in = known.only_in.filter(|abi| *abi == call.abi);
+                known.only_in = known.only_in.filter(|other| *other == abi);
             }
         }
     }

@@ -15,7 +15,7 @@ use super::{
     line::Moment,
     log_facts::LogFacts,
     names::CallNames,
-    syntax::unescape,
+    syntax::unescaped_text,
     tasks::{FirstCall, FirstExec, Task, TaskId, TaskState, Tasks},
 };
 use crate::{
@@ -204,7 +204,7 @@ fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
             let process = parts.part(leader, first + number);
             (process.pid, process.ppid) = (pids[leader], parents[id]);
             // If the log does not have names of tasks (-Y), the trace has none, either.
-            let shown = String::from_utf8_lossy(&unescape(&ran.comm)).into_owned();
+            let shown = unescaped_text(&ran.comm);
             let comm = (!ran.comm.is_empty()).then(|| ran.executed_as.unwrap_or(shown));
             if is_leader {
                 let Program {

@@ -4,7 +4,7 @@
 
 use super::{
     args::{Args, Descriptor, SplitArgs, elements, field, inside, number},
-    syntax::{end_of_string, unescape, unescape_up_to, unescaped_length},
+    syntax::{end_of_string, unescaped, unescaped_text},
 };
 use crate::{
     syscalls::{FICLONE, FICLONERANGE, Fds, PathArgument, Requested, Spec},
@@ -42,7 +42,7 @@ pub fn requested_bytes(args: &Args<'_>, spec: &Spec) -> Option<u64> {
 /// like 15. Where strace shows the whole text, this is noticed.
 fn is_size_of(size: u64, text: Option<&[u8]>) -> bool {
     let text = text.and_then(|text| text.strip_prefix(b"\"")?.strip_suffix(b"\""));
-    text.is_none_or(|text| u64::try_from(unescaped_length(text)) == Ok(size))
+    text.is_none_or(|text| unescaped(text).count() as u64 == size)
 }
 
 /// The sum of the lengths of `[{iov_base="..."..., iov_len=10}, ...]`.
@@ -109,7 +109,7 @@ pub(super) fn given_path(
         .nth(index)
         .filter(|argument| argument.starts_with(b"\""))?;
     let end = end_of_string(argument, 0)?;
-    let text = String::from_utf8_lossy(&unescape(&argument[1..end - 1])).into_owned();
+    let text = unescaped_text(&argument[1..end - 1]);
     let directory = directory.and_then(|index| args.nth(index));
     let names_directory = directory.is_some_and(|directory| !directory.starts_with(b"AT_FDCWD"));
     let is_below_descriptor = names_directory && !text.starts_with('/');
@@ -145,9 +145,8 @@ pub fn first_bytes(args: &Args<'_>, spec: &Spec, moved: u64) -> Vec<u8> {
         }
         Requested::Nowhere => {}
     }
-    bytes.truncate(
-        usize::try_from(moved).map_or(MOST_FIRST_BYTES, |moved| moved.min(MOST_FIRST_BYTES)),
-    );
+    let moved = usize::try_from(moved).unwrap_or(usize::MAX);
+    bytes.truncate(moved.min(MOST_FIRST_BYTES));
     bytes
 }
 
@@ -167,22 +166,20 @@ fn add_elements<'a>(bytes: &mut Vec<u8>, elements: impl Iterator<Item = &'a [u8]
     }
 }
 
-/// The bytes of `"abc"`, or of `"abc"...`, which is cut.
+/// The first bytes of `"abc"`, or of `"abc"...`, which is cut.
 fn text(argument: &[u8]) -> Option<Vec<u8>> {
     let quoted = argument.strip_suffix(b"...").unwrap_or(argument);
-    Some(unescape_up_to(
-        quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?,
-        MOST_FIRST_BYTES,
-    ))
+    let text = quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    Some(unescaped(text).take(MOST_FIRST_BYTES).collect())
 }
 
 /// Whether a call only peeks at the bytes of a socket, by its flags.
 pub fn is_peek(args: &Args<'_>, spec: &Spec) -> bool {
+    // The kernel's include/linux/socket.h.
+    const PEEK: u64 = 0x2;
     let reads = matches!(spec.fds, Fds::Reads(_));
     let flags = spec.message_flags.and_then(|index| args.nth(index));
-    reads
-        && flags
-            .is_some_and(|flags| has_flag(flags, libc::MSG_PEEK.unsigned_abs().into(), b"MSG_PEEK"))
+    reads && flags.is_some_and(|flags| has_flag(flags, PEEK, b"MSG_PEEK"))
 }
 
 /// Whether flags have this one, whose bit is `bit`.
@@ -284,7 +281,7 @@ fn string(argument: &[u8]) -> String {
     let Some(end) = quoted else {
         return String::from_utf8_lossy(argument).into_owned();
     };
-    let mut bytes = unescape(&argument[1..end - 1]);
+    let mut bytes: Vec<u8> = unescaped(&argument[1..end - 1]).collect();
     bytes.extend_from_slice(&argument[end..]);
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use super::{
     args::DELETED,
-    syntax::{decimal, sun_path, unescape},
+    syntax::{decimal, sun_path, unescaped},
 };
 use crate::trace::{File, FileKind};
 
@@ -36,9 +36,9 @@ pub fn parse(name: &[u8]) -> ParsedName {
         .strip_suffix(DELETED)
         .map_or((name, false), |name| (name, true));
     if let Some((path, kind)) = split_device(name) {
-        return in_filesystem(unescape(path), Some(kind), is_marked);
+        return in_filesystem(unescaped(path).collect(), Some(kind), is_marked);
     }
-    let name = unescape(name);
+    let name: Vec<u8> = unescaped(name).collect();
     if name.starts_with(b"/") {
         let inside = name.strip_suffix(DELETED_INSIDE).filter(|_| !is_marked);
         let is_deleted = is_marked || inside.is_some();

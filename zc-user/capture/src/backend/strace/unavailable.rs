@@ -217,10 +217,16 @@ pub(crate) fn about(strace: &Path) -> io::Result<String> {
     output_of(Command::new(strace).arg("--version"), LIMIT)
 }
 
-/// Why the strace backend cannot run on this machine; `None` if it can. It takes a few
-/// milliseconds.
-pub(crate) fn why_unavailable() -> Option<StraceUnavailable> {
-    strace_unavailable(&System::read(), &StraceFacts::probe())
+/// The path of strace, if this backend can run on this machine. It takes a few milliseconds.
+pub(crate) fn usable_strace() -> Result<PathBuf, StraceUnavailable> {
+    let strace = StraceFacts::probe();
+    match (strace_unavailable(&System::read(), &strace), strace.program) {
+        (None, Reading::Known(Some(program))) => Ok(program.path),
+        (why, _) => Err(why.unwrap_or(StraceUnavailable {
+            obstacle: Obstacle::Missing,
+            remedy: None,
+        })),
+    }
 }
 
 /// Parses the output of `strace --version`, such as `strace -- version 6.1`; `None` if it has no

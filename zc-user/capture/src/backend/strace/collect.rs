@@ -216,7 +216,7 @@ impl<'a> Collector<'a> {
             }
             (Event::Exited { code }, _) => self.end(id, Some(Exit::Code(code)), at),
             (Event::Killed { signal }, _) => {
-                self.end(id, names::signal(signal).map(Exit::Signal), at);
+                self.end(id, names::signal_number(signal).map(Exit::Signal), at);
             }
             (Event::Superseded { by }, _) => {
                 let abandoned = self.counter.tasks.superseded(id, by);

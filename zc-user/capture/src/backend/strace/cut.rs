@@ -67,25 +67,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cut_line_is_joined_with_its_rest() {
-        let mut cut = Cut::default();
-        cut.open(b"write(2, \"a\\n\", 2a");
-        assert_eq!(cut.join(b")  = 2"), b"write(2, \"a\\n\", 2a)  = 2");
-        assert!(cut.is_open());
-    }
-
-    #[test]
-    fn the_lines_of_a_cut_line_without_a_rest_are_given_back_in_order() {
-        let mut cut = Cut::default();
-        cut.open(b"write(2");
-        assert!(cut.keep(b"one") && cut.keep(b"") && cut.keep(b"two"));
-        let mut lines = Vec::new();
-        cut.give_up(|line| lines.push(String::from_utf8_lossy(line).into_owned()));
-        assert_eq!(lines, ["write(2", "one", "", "two"]);
-        assert!(!cut.is_open());
-    }
-
-    #[test]
     fn the_kept_lines_are_bounded() {
         let mut cut = Cut::default();
         cut.open(b"write(2");

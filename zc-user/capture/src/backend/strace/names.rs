@@ -3,12 +3,11 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use nix::sys::signal::Signal;
 use zc_ebpf::{FIRST_BEYOND, TABLE_SLOTS};
 
 use super::syntax::unsigned;
 use crate::{
-    errno,
+    errno, signal,
     syscalls::{Abi, BEYOND, Call, FICLONE, FICLONERANGE, Selection, Spec},
 };
 
@@ -172,7 +171,7 @@ impl Errnos {
 }
 
 /// The number of a signal; `SIGRT_3` is the third one after the kernel's first real-time signal.
-pub fn signal(name: &[u8]) -> Option<i32> {
+pub fn signal_number(name: &[u8]) -> Option<i32> {
     /// Source: `SIGRTMIN` of the kernel's include/uapi/asm-generic/signal.h.
     const FIRST_REAL_TIME: i32 = 32;
     let name = std::str::from_utf8(name).ok()?;
@@ -185,7 +184,7 @@ pub fn signal(name: &[u8]) -> Option<i32> {
     if name == "SIGRTMIN" {
         return Some(FIRST_REAL_TIME);
     }
-    name.parse::<Signal>().ok().map(|signal| signal as i32)
+    signal::number(name)
 }
 
 #[cfg(test)]
@@ -287,7 +286,7 @@ mod tests {
             ("SIGRT_2", Some(34)),
             ("SIGX", None),
         ] {
-            assert_eq!(signal(name.as_bytes()), number, "{name}");
+            assert_eq!(signal_number(name.as_bytes()), number, "{name}");
         }
     }
 }

@@ -13,13 +13,15 @@ use crate::{
 fn made_up_logs_are_read_as_the_golden_files_say() {
     for file in ["calls", "tasks", "files", "gaps"] {
         check_golden(&format!("rules/{file}.txt"), Case::Log, |case| {
-            describe(&read_case(case))
+            let (trace, unparsed) = read_case(case);
+            describe(&trace, &unparsed)
         });
     }
 }
 
-/// Reads a log with instructions: lines that begin with `@`.
-fn read_case(case: &str) -> Trace {
+/// Reads a log with instructions, lines that begin with `@`; also returns the lines that were not
+/// understood.
+fn read_case(case: &str) -> (Trace, Vec<String>) {
     let mut selection = Selection::All;
     let mut until = Until::AllEnd;
     let mut logs = vec![(None, String::new())];
@@ -39,17 +41,18 @@ fn read_case(case: &str) -> Trace {
             }
         }
     }
-    let mut ignore = |_: &str| {};
-    let mut collector = Collector::new(&selection, until, &mut ignore);
+    let mut unparsed = Vec::new();
+    let mut on_unparsed = |line: &str| unparsed.push(line.to_owned());
+    let mut collector = Collector::new(&selection, until, &mut on_unparsed);
     for (tid, log) in logs.iter().filter(|(_, log)| !log.is_empty()) {
         let reader = log.as_bytes();
         read_log(Log { reader, tid: *tid }, &mut collector).expect("memory can be read");
     }
-    collector.finish()
+    (collector.finish(), unparsed)
 }
 
 /// What is in a trace, without what most made-up logs do not have, and the notes that they get.
-fn describe(trace: &Trace) -> String {
+fn describe(trace: &Trace, unparsed: &[String]) -> String {
     const COMMON: [&str; 7] = [
         "command []",
         "started ?",
@@ -60,7 +63,7 @@ fn describe(trace: &Trace) -> String {
         "note the log has no durations",
     ];
     let is_common = |line: &str| COMMON.iter().any(|common| line.starts_with(common));
-    let text = summary(trace, &[]);
+    let text = summary(trace, unparsed);
     let lines = text
         .lines()
         .filter(|line| !line.is_empty() && !is_common(line));

@@ -307,8 +307,12 @@ impl Session<'_> {
         if self.ended.is_none() {
             trace.losses.insert(Loss::TracerEnded, 1);
             trace.exit = orphan;
-            if let Some(root) = trace.processes.first_mut().filter(|_| orphan.is_some()) {
-                root.state = State::Exited;
+            // Each program that the command's process ran is one of these.
+            let root = trace.processes.first().map(|process| process.pid);
+            for process in &mut trace.processes {
+                if orphan.is_some() && Some(process.pid) == root {
+                    process.state = State::Exited;
+                }
             }
         }
         Ok(trace)

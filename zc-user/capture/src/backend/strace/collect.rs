@@ -241,10 +241,7 @@ impl<'a> Collector<'a> {
         head: &[u8],
         attached: Option<u32>,
     ) -> bool {
-        if !self.counter.names.has(name) {
-            return false;
-        }
-        let Some(name) = self.counter.names.find(name) else {
+        let Some(name) = self.counter.names.known_id(name) else {
             return false;
         };
         self.give_up_cut();

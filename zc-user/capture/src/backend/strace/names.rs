@@ -89,14 +89,14 @@ impl CallNames {
     /// The call of this name. `None` if it cannot be the name of a call: where a log has output of
     /// the program in it, a word may precede the name.
     pub fn find(&mut self, name: &[u8]) -> Option<NameId> {
-        if let Some(&id) = self.by_name.get(name) {
+        if let Some(id) = self.known_id(name) {
             return Some(id);
         }
         if is_beyond(name) {
-            return self.by_name.get(BEYOND.as_bytes()).copied();
+            return self.known_id(BEYOND.as_bytes());
         }
         if let Some(call) = newer_than_strace(name) {
-            return self.by_name.get(call.name.as_bytes()).copied();
+            return self.known_id(call.name.as_bytes());
         }
         let is_plausible = is_nameless(name) || !self.ends_with_a_name(name);
         let has_room = self.known.len() < self.native + MAX_FOREIGN;
@@ -104,9 +104,9 @@ impl CallNames {
             .then(|| self.add(String::from_utf8_lossy(name).into_owned().into(), None))
     }
 
-    /// Whether a table has a call of this name.
-    pub fn has(&self, name: &[u8]) -> bool {
-        self.by_name.contains_key(name)
+    /// The call of this name, if a table has one, or it was found before.
+    pub fn known_id(&self, name: &[u8]) -> Option<NameId> {
+        self.by_name.get(name).copied()
     }
 
     /// What is known of the call.

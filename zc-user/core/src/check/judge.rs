@@ -1,6 +1,6 @@
 //! The result of a check: what the reports of its runs say about its expectations and its baseline.
 
-use std::time::Duration;
+use std::{cmp::Reverse, time::Duration};
 
 use serde::Serialize;
 
@@ -241,19 +241,17 @@ fn status(
     expectations: &[ExpectationResult],
     differences: &[Difference],
 ) -> Status {
-    let mut verdicts = expectations.iter().map(|result| result.outcome.verdict);
-    let mut states = differences.iter().map(|difference| difference.state);
-    let verdict = Verdict::all(verdicts.by_ref());
-    let is_beyond = states.clone().any(|state| state == DifferenceState::Beyond);
-    let is_unknown = states.any(|state| state == DifferenceState::Unknown);
-    if verdict == Verdict::Fails || is_beyond {
-        Status::Failed
-    } else if error.is_some() {
-        Status::CouldNotRun
-    } else if verdict == Verdict::Inconclusive || is_unknown {
-        Status::Inconclusive
-    } else {
-        Status::Passed
+    let verdicts = expectations.iter().map(|result| result.outcome.verdict);
+    let of_baseline = differences.iter().map(|difference| match difference.state {
+        DifferenceState::Tolerated => Verdict::Holds,
+        DifferenceState::Unknown => Verdict::Inconclusive,
+        DifferenceState::Beyond => Verdict::Fails,
+    });
+    match verdicts.chain(of_baseline).max() {
+        Some(Verdict::Fails) => Status::Failed,
+        _ if error.is_some() => Status::CouldNotRun,
+        Some(Verdict::Inconclusive) => Status::Inconclusive,
+        Some(Verdict::Holds) | None => Status::Passed,
     }
 }
 
@@ -270,12 +268,9 @@ fn worst_outcome(
         .map(|report| expectation.evaluate_with(report, inferred))
         .collect::<Result<_, _>>()
         .map_err(|error| error.message())?;
-    let rank = |outcome: &Outcome| match outcome.verdict {
-        Verdict::Fails => 0,
-        Verdict::Inconclusive => 1,
-        Verdict::Holds => 2,
-    };
-    let worst = (1..).zip(outcomes).min_by_key(|(_, one)| rank(one));
+    let worst = (1..)
+        .zip(outcomes)
+        .min_by_key(|(_, one)| Reverse(one.verdict));
     worst
         .map(|(run, outcome)| ExpectationResult { outcome, run })
         .ok_or_else(|| "it was not run".to_owned())

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     expect::{
         ast::Figure,
-        facts::{ChosenProcesses, MeasuredFigure, largest, not_listed, plural, why_inexact},
+        facts::{ChosenProcesses, MeasuredFigure, largest, plural, why_inexact, why_not_listed},
         function::{Crates, FunctionPattern, FunctionShown, shown},
         known::KnownFigure,
-        names::Names,
+        names::CallNames,
     },
     report::{self, Callers, EITHER_COPY, Report, Site, Syscall, Transfer, library_in},
     trace::{Loss, Stack},
@@ -18,50 +18,30 @@ use crate::{
 };
 
 /// What `via` is of a transfer whose calls the program made itself, or the C library for it.
-pub(super) const ITSELF: &str = "none";
+const ITSELF: &str = "none";
 
-/// The stacks of a report.
-pub(super) struct Stacks {
-    all: Vec<Stack>,
+/// The stacks of a report. The error says why it has none.
+pub(super) fn stacks_of(report: &Report) -> Result<Vec<Stack>, String> {
+    if let Some(stacks) = &report.stacks {
+        return Ok(stacks.iter().map(report::Stack::to_trace).collect());
+    }
+    let mut notes = report.notes.iter();
+    let note = notes.find(|note| note.starts_with("callers are unknown"));
+    let default = || "callers were not sampled: --callers samples them".to_owned();
+    Err(note.cloned().unwrap_or_else(default))
 }
 
-impl Stacks {
-    /// Those of a report. The error says why it has none.
-    pub(super) fn from_report(report: &Report) -> Result<Self, String> {
-        match &report.stacks {
-            Some(stacks) => Ok(Self {
-                all: stacks.iter().map(report::Stack::to_trace).collect(),
-            }),
-            None => Err(why_unknown(report)),
-        }
-    }
-
-    /// All of them.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Stack> {
-        self.all.iter()
-    }
-
-    /// The stacks of some samples, and how many samples each has.
-    fn sampled<'a>(&'a self, callers: &'a Callers) -> impl Iterator<Item = (&'a Stack, u64)> {
-        callers
-            .stacks
-            .iter()
-            .filter_map(|of| Some((self.all.get(of.stack)?, of.samples)))
-    }
-}
-
-/// Why a report has no callers.
-fn why_unknown(report: &Report) -> String {
-    let note = report
-        .notes
-        .iter()
-        .find(|note| note.starts_with("callers are unknown"));
-    note.cloned()
-        .unwrap_or_else(|| "callers were not sampled: --callers samples them".to_owned())
+/// The stacks of some samples, and how many samples each has.
+fn sampled<'a>(
+    stacks: &'a [Stack],
+    callers: &'a Callers,
+) -> impl Iterator<Item = (&'a Stack, u64)> {
+    let samples = callers.stacks.iter();
+    samples.filter_map(|of| Some((stacks.get(of.stack)?, of.samples)))
 }
 
 /// What the samples of calls say about a pattern.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct CallerSum {
     calls: u64,
     /// Calls that surely came from a function that the pattern matches.
@@ -80,65 +60,54 @@ struct CallerSum {
 pub(super) fn measure(
     figure: &Figure,
     pattern: &FunctionPattern,
-    names: &Names<'_>,
+    names: &CallNames,
     report: &Report,
-) -> MeasuredFigure {
-    let (processes, open) = match ChosenProcesses::of_figure(figure, report) {
-        ChosenProcesses::None(why) => return MeasuredFigure::plain(KnownFigure::Missing(why)),
-        ChosenProcesses::Unknown(why) => return MeasuredFigure::unknown(why),
-        ChosenProcesses::Chosen(chosen, open) => (chosen, open),
-        ChosenProcesses::All => {
-            let open = (report.processes_left_out() > 0).then(|| not_listed(report));
-            (
-                report.processes.iter().collect(),
-                why_inexact(report).or(open),
-            )
-        }
-    };
-    let open = open.or_else(|| names.may_be_uncounted(report));
-    let rows = processes
+) -> Result<MeasuredFigure, MeasuredFigure> {
+    let chosen = ChosenProcesses::of_figure(figure, report)?;
+    let open = chosen
+        .open
+        .or_else(|| why_inexact(report))
+        .or_else(|| why_not_listed(report))
+        .or_else(|| names.may_be_uncounted(report));
+    let rows = chosen
+        .processes
         .iter()
-        .flat_map(|process| &process.syscalls)
-        .filter(|row| names.contains(&row.name));
-    let stacks = match Stacks::from_report(report) {
-        Ok(stacks) => stacks,
-        Err(why) => return without_stacks(rows.map(|row| row.calls).sum(), open, why),
-    };
-    let crates = Crates::from_stacks(stacks.iter());
-    let mut sum = CallerSum::default();
-    rows.for_each(|row| sum.add(row, pattern, &stacks, &crates, report));
+        .flat_map(|process| &process.syscalls);
+    let rows = rows.filter(|row| names.contains(&row.name));
+    let (mut sum, stacks) = (CallerSum::default(), stacks_of(report));
+    let crates = Crates::from_stacks(stacks.iter().flatten());
+    for row in rows {
+        sum.calls += row.calls;
+        if let Ok(stacks) = &stacks {
+            sum.add_samples(row, pattern, stacks, &crates, report);
+        }
+    }
+    // Without stacks, all calls may be meant. If there are none, none is.
     let most = sum.calls.saturating_sub(sum.others).max(sum.matched);
-    let known = KnownFigure::Between(sum.matched.into(), open.is_none().then(|| most.into()));
-    let reason = open.or_else(|| sum.why_unclear(report).filter(|_| most > sum.matched));
-    MeasuredFigure {
-        reason,
+    let is_unclear = open.is_some() || most > sum.matched;
+    let reason = open
+        .clone()
+        .or_else(|| stacks.err())
+        .or_else(|| sum.why_unclear(report));
+    Ok(MeasuredFigure {
+        known: KnownFigure::Between(sum.matched.into(), open.is_none().then(|| most.into())),
+        reason: reason.filter(|_| is_unclear),
         facts: shares_of_samples(sum.sites, sum.samples),
-        ..MeasuredFigure::plain(known)
-    }
-}
-
-/// Without callers, all calls may be meant. If there are none, none is.
-fn without_stacks(calls: u64, open: Option<String>, why: String) -> MeasuredFigure {
-    let known = KnownFigure::Between(0.into(), open.is_none().then(|| calls.into()));
-    MeasuredFigure {
-        reason: (calls > 0 || open.is_some()).then(|| open.unwrap_or(why)),
-        ..MeasuredFigure::plain(known)
-    }
+    })
 }
 
 impl CallerSum {
-    fn add(
+    fn add_samples(
         &mut self,
         row: &Syscall,
         pattern: &FunctionPattern,
-        stacks: &Stacks,
+        stacks: &[Stack],
         crates: &Crates,
         report: &Report,
     ) {
-        self.calls += row.calls;
         let Some(callers) = &row.callers else { return };
         self.samples += callers.samples.min(row.calls);
-        for (stack, samples) in stacks.sampled(callers) {
+        for (stack, samples) in sampled(stacks, callers) {
             match shown(pattern, stack, crates, || remedy(std::iter::once(stack))) {
                 FunctionShown::Yes => {
                     self.matched += samples;
@@ -159,46 +128,32 @@ impl CallerSum {
         } else {
             "--callers=all samples each"
         };
-        let missing = (unsampled > 0).then(|| {
-            format!(
-                "{unsampled} of {} were not sampled for their callers; {remedy}",
-                plural(self.calls, "call")
-            )
-        });
-        missing
-            .into_iter()
-            .chain(self.unclear.clone())
-            .reduce(|one, other| format!("{one}; {other}"))
+        let all = plural(self.calls, "call");
+        let missing = (unsampled > 0)
+            .then(|| format!("{unsampled} of {all} were not sampled for their callers; {remedy}"));
+        let reasons = missing.into_iter().chain(self.unclear.clone());
+        reasons.reduce(|one, other| format!("{one}; {other}"))
     }
 }
 
 /// `caller: main: 3 of 4 samples`, for each place.
 fn shares_of_samples(sites: BTreeMap<String, u64>, all: u64) -> Vec<String> {
-    let line = |(site, count): (String, u64)| {
-        (
-            count,
-            format!("{site}: {count} of {}", plural(all, "sample")),
-        )
-    };
+    let all = plural(all, "sample");
+    let line = |(site, count): (String, u64)| (count, format!("{site}: {count} of {all}"));
     largest(sites.into_iter().map(line).collect())
 }
 
 /// `caller: copier::run (src/run.rs:41) via std::io::copy`.
 fn caller(stack: &Stack, report: &Report) -> String {
-    Site::of_stack(stack, 1).map_or_else(
-        || "caller unknown".to_owned(),
-        |site| {
-            let via = site
-                .via
-                .as_deref()
-                .map(|via| format!(" via {via}"))
-                .unwrap_or_default();
-            format!(
-                "caller: {}{via}",
-                site.at.place(report.directory.as_deref())
-            )
-        },
-    )
+    let Some(site) = Site::of_stack(stack, 1) else {
+        return "caller unknown".to_owned();
+    };
+    let via = site
+        .via
+        .map(|via| format!(" via {via}"))
+        .unwrap_or_default();
+    let place = site.at.place(report.directory.as_deref());
+    format!("caller: {place}{via}")
 }
 
 /// The library functions that made these transfers, by their samples, and why that is not all.
@@ -207,11 +162,11 @@ pub(super) fn via(
     is_open: bool,
     report: &Report,
 ) -> (KnownFigure, Option<String>) {
-    let stacks = match Stacks::from_report(report) {
-        Ok(stacks) => stacks,
-        Err(why) => return (KnownFigure::words([], false), Some(why)),
-    };
-    let (mut words, mut unclear) = (BTreeSet::new(), None);
+    let (mut libraries, mut unclear) = (BTreeSet::new(), None);
+    let stacks = stacks_of(report).unwrap_or_else(|why| {
+        unclear = Some(why);
+        Vec::new()
+    });
     for transfer in transfers {
         let Some(callers) = &transfer.callers else {
             let why = if transfer.pids.len() > 1 {
@@ -222,15 +177,18 @@ pub(super) fn via(
             unclear.get_or_insert_with(|| why.to_owned());
             continue;
         };
-        for (stack, _) in stacks.sampled(callers) {
+        for (stack, _) in sampled(&stacks, callers) {
             match library_of(stack) {
-                Ok(library) => drop(words.insert(library)),
+                Ok(library) => drop(libraries.insert(library)),
                 Err(why) => drop(unclear.get_or_insert(why)),
             }
         }
     }
-    let is_all = !is_open && unclear.is_none();
-    (KnownFigure::words(words, is_all), unclear)
+    let known = KnownFigure::Words {
+        words: libraries.into_iter().collect(),
+        are_all: !is_open && unclear.is_none(),
+    };
+    (known, unclear)
 }
 
 /// The library function that made the call of this stack. The error says what would tell.
@@ -249,20 +207,16 @@ fn library_of(stack: &Stack) -> Result<String, String> {
 
 /// Who made transfers, as lines.
 pub(super) fn facts_of_via(transfers: &[&Transfer], report: &Report) -> Vec<String> {
-    let Ok(stacks) = Stacks::from_report(report) else {
-        return Vec::new();
-    };
-    let Some(callers) = Callers::sum(
-        transfers
-            .iter()
-            .filter_map(|transfer| transfer.callers.as_ref()),
-    ) else {
+    let callers = transfers
+        .iter()
+        .filter_map(|transfer| transfer.callers.as_ref());
+    let (Ok(stacks), Some(callers)) = (stacks_of(report), Callers::sum(callers)) else {
         return Vec::new();
     };
     let mut sites: BTreeMap<String, u64> = BTreeMap::new();
-    stacks
-        .sampled(&callers)
-        .for_each(|(stack, samples)| *sites.entry(caller(stack, report)).or_default() += samples);
+    for (stack, samples) in sampled(&stacks, &callers) {
+        *sites.entry(caller(stack, report)).or_default() += samples;
+    }
     shares_of_samples(sites, callers.samples)
 }
 

@@ -4,7 +4,7 @@ use std::{cmp::Ordering, ops::Bound};
 
 use serde::Serialize;
 
-use super::ast::{NONE, Test};
+use super::ast::{NONE, Wanted};
 use crate::{figures::list::FigureUnit, signal, units, words::words};
 
 words! {
@@ -18,16 +18,17 @@ words! {
     }
 }
 
-/// Whether an expectation holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// Whether an expectation holds. Of several that must all hold, the greatest decides, and of those
+/// of which one must, the least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It holds.
     Holds,
-    /// It does not hold.
-    Fails,
     /// The report does not know enough to decide.
     Inconclusive,
+    /// It does not hold.
+    Fails,
 }
 
 impl Verdict {
@@ -40,26 +41,12 @@ impl Verdict {
         }
     }
 
-    pub(super) const fn negated_if(self, is_negated: bool) -> Self {
+    const fn negated_if(self, is_negated: bool) -> Self {
         match self {
             Self::Holds if is_negated => Self::Fails,
             Self::Fails if is_negated => Self::Holds,
             verdict => verdict,
         }
-    }
-
-    /// The verdict if all must hold. One failure decides.
-    pub(crate) fn all(verdicts: impl Iterator<Item = Self>) -> Self {
-        verdicts.fold(Self::Holds, |all, verdict| match (all, verdict) {
-            (Self::Fails, _) | (_, Self::Fails) => Self::Fails,
-            (Self::Inconclusive, _) | (_, Self::Inconclusive) => Self::Inconclusive,
-            (Self::Holds, Self::Holds) => Self::Holds,
-        })
-    }
-
-    /// The verdict if one must hold.
-    pub(super) fn any(verdicts: impl Iterator<Item = Self>) -> Self {
-        Self::all(verdicts.map(|verdict| verdict.negated_if(true))).negated_if(true)
     }
 }
 
@@ -133,19 +120,27 @@ impl KnownFigure {
         Self::Between(amount, Some(amount))
     }
 
-    /// These words, and whether they are all.
-    pub(super) fn words(words: impl IntoIterator<Item = String>, are_all: bool) -> Self {
-        let words = words.into_iter().collect();
-        Self::Words { words, are_all }
+    /// This, or if that is not all, at least this.
+    pub(super) fn at_least(sum: u64, is_all: bool) -> Self {
+        Self::Between(sum.into(), is_all.then(|| sum.into()))
     }
 
-    /// Whether it passes a test, or the negation of the test.
-    pub(super) fn passes(&self, test: &Test, is_negated: bool) -> Verdict {
-        let verdict = match (self, test) {
+    /// Whether it is known in full.
+    pub(super) fn is_exact(&self) -> bool {
+        match self {
+            Self::Between(low, high) => *high == Some(*low),
+            Self::Words { are_all, .. } => *are_all,
+            Self::Absent(_) | Self::Missing(_) => true,
+            Self::Unknown => false,
+        }
+    }
+
+    /// Whether it is what is wanted, or with `is_negated` anything else.
+    pub(super) fn passes(&self, wanted: &Wanted, is_negated: bool) -> Verdict {
+        let verdict = match (self, wanted) {
             (Self::Unknown, _) => Verdict::Inconclusive,
-            (Self::Words { words, are_all }, Test::Word(wanted) | Test::NotWord(wanted)) => {
-                let wants_it = matches!(test, Test::Word(_)) != is_negated;
-                return if words.iter().any(|word| (word == wanted) != wants_it) {
+            (Self::Words { words, are_all }, Wanted::Word(wanted)) => {
+                return if words.iter().any(|word| (word == wanted) == is_negated) {
                     Verdict::Fails
                 } else if *are_all {
                     Verdict::Holds
@@ -153,26 +148,19 @@ impl KnownFigure {
                     Verdict::Inconclusive
                 };
             }
-            // What is absent is `none`, and no number is.
-            (Self::Absent(_), Test::Word(_) | Test::Not(_))
-            | (Self::Between(..), Test::NotWord(_)) => Verdict::Holds,
-            (Self::Absent(_), Test::NotWord(_)) | (Self::Between(..), Test::Word(_)) => {
-                Verdict::Fails
+            (Self::Between(low, high), Wanted::Within(start, end)) => {
+                within(*low, *high, *start, *end)
             }
-            (Self::Absent(_), Test::Within(Bound::Included(first), Bound::Included(last)))
+            // What is absent is `none`, and no number is.
+            (Self::Absent(_), Wanted::Word(_)) => Verdict::Holds,
+            (Self::Between(..), Wanted::Word(_)) => Verdict::Fails,
+            (Self::Absent(_), Wanted::Within(Bound::Included(first), Bound::Included(last)))
                 if first == last =>
             {
                 Verdict::Fails
             }
-            (Self::Between(low, high), Test::Within(start, end)) => {
-                within(*low, *high, *start, *end)
-            }
-            (Self::Between(low, high), Test::Not(number)) => {
-                let number = Bound::Included(*number);
-                within(*low, *high, number, number).negated_if(true)
-            }
-            // A missing figure is neither less nor more than a number. The parser rejects comparing
-            // a word with a number.
+            // What does not exist is neither less nor more than a number. The parser rejects
+            // comparing a word with a number.
             (Self::Missing(_) | Self::Absent(_) | Self::Words { .. }, _) => return Verdict::Fails,
         };
         verdict.negated_if(is_negated)
@@ -224,7 +212,7 @@ fn within(low: Amount, high: Option<Amount>, start: Bound<u64>, end: Bound<u64>)
 }
 
 /// The figure for a person: exact, and in a readable unit.
-fn show(amount: Amount, unit: FigureUnit) -> String {
+pub(super) fn show(amount: Amount, unit: FigureUnit) -> String {
     let whole = amount.part / amount.of;
     let is_whole = amount.part.is_multiple_of(amount.of);
     match unit {
@@ -285,18 +273,19 @@ mod tests {
     /// The verdicts of six comparisons with a number: == != <= < >= >.
     fn verdicts(known: &KnownFigure, number: u64) -> [Verdict; 6] {
         let (included, excluded) = (Bound::Included(number), Bound::Excluded(number));
-        let tests = [
-            Test::Within(included, included),
-            Test::Not(number),
-            Test::Within(Bound::Unbounded, included),
-            Test::Within(Bound::Unbounded, excluded),
-            Test::Within(included, Bound::Unbounded),
-            Test::Within(excluded, Bound::Unbounded),
+        let comparisons = [
+            (included, included, false),
+            (included, included, true),
+            (Bound::Unbounded, included, false),
+            (Bound::Unbounded, excluded, false),
+            (included, Bound::Unbounded, false),
+            (excluded, Bound::Unbounded, false),
         ];
-        tests.map(|test| {
-            let verdict = known.passes(&test, false);
-            let negated = known.passes(&test, true);
-            assert_eq!(negated, verdict.negated_if(true), "{known:?} {test:?}");
+        comparisons.map(|(start, end, is_negated)| {
+            let wanted = Wanted::Within(start, end);
+            let verdict = known.passes(&wanted, is_negated);
+            let opposite = known.passes(&wanted, !is_negated);
+            assert_eq!(opposite, verdict.negated_if(true), "{known:?} {wanted:?}");
             verdict
         })
     }
@@ -340,30 +329,41 @@ mod tests {
             (6, None, to_5, Fails),
             (3, Some(4), below_5, Holds),
         ] {
-            let test = Test::Within(Bound::Included(3), end);
+            let wanted = Wanted::Within(Bound::Included(3), end);
             let known = KnownFigure::Between(low.into(), high.map(Into::into));
-            assert_eq!(known.passes(&test, false), expected, "{known:?}");
+            assert_eq!(known.passes(&wanted, false), expected, "{known:?}");
         }
     }
 
     #[test]
     fn what_does_not_exist_or_is_of_several_words_fails_also_behind_not() {
-        let zero = Test::Within(Bound::Included(0), Bound::Included(0));
-        let of = |words: &[&str], are_all| {
-            KnownFigure::words(words.iter().map(|&word| word.to_owned()), are_all)
+        let zero = Wanted::Within(Bound::Included(0), Bound::Included(0));
+        let by_sendfile = Wanted::Word("sendfile".to_owned());
+        let of = |words: &[&str], are_all| KnownFigure::Words {
+            words: words.iter().map(|&word| word.to_owned()).collect(),
+            are_all,
         };
-        let both = || of(&["sendfile", "splice"], true);
-        let is = || Test::Word("sendfile".to_owned());
-        let is_not = || Test::NotWord("sendfile".to_owned());
-        for (known, test, expected) in [
-            (KnownFigure::Missing("no call".into()), zero, [Fails, Fails]),
-            (both(), is(), [Fails, Fails]),
-            (both(), is_not(), [Fails, Fails]),
-            (of(&["sendfile"], false), is(), [Inconclusive, Fails]),
-            (of(&["sendfile"], false), is_not(), [Fails, Inconclusive]),
+        for (known, wanted, expected) in [
+            (
+                KnownFigure::Missing("no call".into()),
+                &zero,
+                [Fails, Fails],
+            ),
+            (
+                of(&["sendfile", "splice"], true),
+                &by_sendfile,
+                [Fails, Fails],
+            ),
+            (
+                of(&["sendfile"], false),
+                &by_sendfile,
+                [Inconclusive, Fails],
+            ),
+            (of(&["splice"], false), &by_sendfile, [Fails, Inconclusive]),
+            (of(&["sendfile"], true), &by_sendfile, [Holds, Fails]),
         ] {
-            let found = [false, true].map(|not| known.passes(&test, not));
-            assert_eq!(found, expected, "{known:?} {test:?}");
+            let found = [false, true].map(|not| known.passes(wanted, not));
+            assert_eq!(found, expected, "{known:?} {wanted:?}");
         }
     }
 
@@ -381,19 +381,6 @@ mod tests {
             ),
         ] {
             assert_eq!(show(amount, unit), expected);
-        }
-    }
-
-    #[test]
-    fn and_and_or_join_three_values() {
-        for (a, b, all, any) in [
-            (Holds, Inconclusive, Inconclusive, Holds),
-            (Fails, Inconclusive, Fails, Inconclusive),
-            (Inconclusive, Inconclusive, Inconclusive, Inconclusive),
-            (Holds, Fails, Fails, Holds),
-        ] {
-            assert_eq!(Verdict::all([a, b].into_iter()), all);
-            assert_eq!(Verdict::any([a, b].into_iter()), any);
         }
     }
 }

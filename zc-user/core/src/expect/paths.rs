@@ -6,7 +6,7 @@ use crate::{
         ast::Figure,
         facts::{MeasuredFigure, plural, shorten, why_inexact},
         known::KnownFigure,
-        names::Names,
+        names::CallNames,
         pattern::{Glob, Match, quote},
     },
     figures::{list::FigureField, reading::rows_of_other_calls},
@@ -39,53 +39,50 @@ impl<'a> OnPath<'a> {
             calls: one.calls,
         });
         let succeeded = report.totals.succeeded_paths.iter().flatten();
-        let succeeded = succeeded
-            .filter(|_| figure.field == FigureField::Calls)
-            .map(|one| Self {
-                syscall: &one.syscall,
-                errno: None,
-                path: one.path.as_deref(),
-                base: one.base,
-                is_cut: one.path_cut,
-                calls: one.calls,
-            });
-        Some(failed.chain(succeeded).collect())
+        let succeeded = succeeded.map(|one| Self {
+            syscall: &one.syscall,
+            errno: None,
+            path: one.path.as_deref(),
+            base: one.base,
+            is_cut: one.path_cut,
+            calls: one.calls,
+        });
+        let counts_successes = figure.field == FigureField::Calls;
+        Some(
+            failed
+                .chain(succeeded.filter(|_| counts_successes))
+                .collect(),
+        )
     }
 }
 
 /// Reads a figure that chooses calls by this path.
-pub(super) fn measure(figure: &Figure, glob: &Glob, report: &Report) -> MeasuredFigure {
-    let Some(all) = OnPath::all_of(figure, report) else {
+pub(super) fn measure(
+    figure: &Figure,
+    names: &CallNames,
+    glob: &Glob,
+    report: &Report,
+) -> MeasuredFigure {
+    let Some(mut meant) = OnPath::all_of(figure, report) else {
         return MeasuredFigure::unknown("the report does not have the paths of failed calls");
     };
-    let names = Names::of_subject(&figure.subject);
-    let is_meant = |one: &&OnPath<'_>| {
-        names.contains(one.syscall)
-            && (figure.errno.is_none() || figure.errno.as_deref() == one.errno)
-    };
-    let meant: Vec<&OnPath<'_>> = all.iter().filter(is_meant).collect();
-    let matching = |wanted: Match| {
-        let all = meant.iter().copied();
-        all.filter(move |one| matches(glob, one) == wanted)
-    };
+    let errno = figure.errno.as_deref();
+    meant.retain(|one| names.contains(one.syscall) && (errno.is_none() || errno == one.errno));
+    let matching = |wanted: Match| meant.iter().filter(move |one| matches(glob, one) == wanted);
     let (sure, unsure) = (sum(matching(Match::Yes)), sum(matching(Match::Maybe)));
     let is_of_errors = figure.field != FigureField::Calls;
     // Those whose paths are not in the report.
     let more = if is_of_errors {
         Some(0)
     } else {
-        let all = returned(&names, report);
-        all.and_then(|calls| calls.checked_sub(sum(meant.iter().copied())))
+        returned(names, report).and_then(|calls| calls.checked_sub(sum(meant.iter())))
     };
+    let are_cut_off = !report.totals.failed_paths_complete;
     let open = why_inexact(report)
-        .or_else(|| {
-            (!report.totals.failed_paths_complete)
-                .then(|| "the paths of some calls were not kept".to_owned())
-        })
+        .or_else(|| are_cut_off.then(|| "the paths of some calls were not kept".to_owned()))
         .or_else(|| names.may_be_uncounted(report));
-    let high = more
-        .filter(|_| open.is_none())
-        .and_then(|more| sure.checked_add(unsure)?.checked_add(more));
+    let high = more.and_then(|more| sure.checked_add(unsure)?.checked_add(more));
+    let high = high.filter(|_| open.is_none());
     let has_successes = is_of_errors || report.totals.succeeded_paths.is_some();
     let reason = open.or_else(|| match more {
         Some(0) if unsure == 0 => None,
@@ -108,20 +105,20 @@ pub(super) fn measure(figure: &Figure, glob: &Glob, report: &Report) -> Measured
 }
 
 /// How many of these calls that take a path returned; `None`: unknown.
-fn returned(names: &Names<'_>, report: &Report) -> Option<u64> {
+fn returned(names: &CallNames, report: &Report) -> Option<u64> {
     let totals = &report.totals;
     let is_meant =
-        |row: &Syscall| names.contains(&row.name) && Spec::named(&row.name).path.is_some();
-    let others = rows_of_other_calls(totals).filter(is_meant);
-    let rows = totals.syscalls.iter().filter(|row| is_meant(row));
-    let sum = rows.map(|row| row.calls).sum::<u64>() + others.map(|row| row.calls).sum::<u64>();
-    let are_counted = || {
-        let mut of_paths =
-            known_calls().filter(|spec| spec.path.is_some() && names.contains(spec.name));
+        |row: &&Syscall| names.contains(&row.name) && Spec::named(&row.name).path.is_some();
+    let others: Vec<Syscall> = rows_of_other_calls(totals).collect();
+    let rows = totals.syscalls.iter().chain(&others).filter(is_meant);
+    let is_counted = |name| {
         let counted = report.counted.as_ref();
-        counted.is_some_and(|counted| of_paths.all(|spec| counted.contains(spec.name)))
+        counted.is_some_and(|counted| counted.contains(name))
     };
-    (totals.other_syscalls.is_some() || are_counted()).then_some(sum)
+    let mut of_paths = known_calls().filter(|spec| spec.path.is_some());
+    let are_known = totals.other_syscalls.is_some()
+        || of_paths.all(|spec| !names.contains(spec.name) || is_counted(spec.name));
+    are_known.then(|| rows.map(|row| row.calls).sum())
 }
 
 fn sum<'a>(all: impl Iterator<Item = &'a OnPath<'a>>) -> u64 {
@@ -147,15 +144,12 @@ fn line(one: &OnPath<'_>) -> String {
         .path
         .map_or_else(|| "of an unknown path".to_owned(), quote);
     let cut = if one.is_cut { "..." } else { "" };
+    let calls = plural(one.calls, "call");
     let how = one.errno.map_or_else(
         || "succeeded".to_owned(),
         |errno| format!("failed ({errno})"),
     );
-    format!(
-        "{} {path}{cut}: {} {how}",
-        one.syscall,
-        plural(one.calls, "call")
-    )
+    format!("{} {path}{cut}: {calls} {how}", one.syscall)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{
     ast::{Figure, FigureSubject, Selectors},
-    callers::Stacks,
+    callers::stacks_of,
     function::{Crates, FunctionPattern, spellings},
     paths::{OnPath, matches},
     pattern::{EndPattern, Glob, Match, quote},
@@ -25,15 +25,13 @@ pub(super) fn unmatched(figure: &Figure, report: &Report) -> Vec<String> {
     if let FigureSubject::Transfer(from, to) = &figure.subject {
         globs.extend([from, to].into_iter().filter_map(|end| end.path.as_ref()));
     }
-    let of_files = globs.into_iter().filter_map(|glob| of_files(glob, report));
-    let of_paths = path
-        .iter()
-        .filter_map(|glob| of_paths(figure, glob, report));
-    let of_functions = caller.iter().filter_map(|one| of_functions(one, report));
-    of_files.chain(of_paths).chain(of_functions).collect()
+    let files = globs.into_iter().filter_map(|glob| no_file(glob, report));
+    let paths = path.iter().filter_map(|glob| no_path(figure, glob, report));
+    let functions = caller.iter().filter_map(|one| no_function(one, report));
+    files.chain(paths).chain(functions).collect()
 }
 
-fn of_files(glob: &Glob, report: &Report) -> Option<String> {
+fn no_file(glob: &Glob, report: &Report) -> Option<String> {
     let pattern = EndPattern {
         kind: None,
         path: Some(glob.clone()),
@@ -46,19 +44,19 @@ fn of_files(glob: &Glob, report: &Report) -> Option<String> {
     Some(sentence(glob.text(), "file that was seen", names))
 }
 
-fn of_paths(figure: &Figure, glob: &Glob, report: &Report) -> Option<String> {
-    let all = OnPath::all_of(figure, report)?;
-    let mut known = all.iter().filter(|one| one.path.is_some());
-    if known.any(|one| matches(glob, one) != Match::No) {
+fn no_path(figure: &Figure, glob: &Glob, report: &Report) -> Option<String> {
+    let mut known = OnPath::all_of(figure, report)?;
+    known.retain(|one| one.path.is_some());
+    if known.iter().any(|one| matches(glob, one) != Match::No) {
         return None;
     }
-    let paths = all.iter().filter_map(|one| one.path);
+    let paths = known.iter().filter_map(|one| one.path);
     let paths = paths.map(|path| glob.compared(path));
     Some(sentence(glob.text(), "path that was recorded", paths))
 }
 
-fn of_functions(pattern: &FunctionPattern, report: &Report) -> Option<String> {
-    let stacks = Stacks::from_report(report).ok()?;
+fn no_function(pattern: &FunctionPattern, report: &Report) -> Option<String> {
+    let stacks = stacks_of(report).ok()?;
     let crates = Crates::from_stacks(stacks.iter());
     let frames = || stacks.iter().flat_map(|stack| &stack.frames);
     if frames().any(|frame| pattern.may_match(frame, &crates)) {
@@ -67,17 +65,15 @@ fn of_functions(pattern: &FunctionPattern, report: &Report) -> Option<String> {
     let functions = frames().filter_map(|frame| frame.function.as_deref());
     let spelled: BTreeSet<String> = functions.flat_map(spellings).collect();
     let names = spelled.iter().map(|name| pattern.compared(name));
-    Some(sentence(
-        pattern.text(),
-        "function of a sampled stack",
-        names,
-    ))
+    let what = "function of a sampled stack";
+    Some(sentence(pattern.text(), what, names))
 }
 
 fn sentence<'a>(pattern: &str, what: &str, names: impl Iterator<Item = &'a str>) -> String {
-    let nearest = nearest(pattern, names);
-    let nearest = nearest.map(|name| format!("; the nearest is {}", quote(name)));
-    let nearest = nearest.unwrap_or_default();
+    let nearest = match nearest(pattern, names) {
+        Some(name) => format!("; the nearest is {}", quote(name)),
+        None => String::new(),
+    };
     format!("{} matches no {what}{nearest}", quote(pattern))
 }
 

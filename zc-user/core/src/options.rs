@@ -69,7 +69,7 @@ pub enum Listed {
 }
 
 /// For which calls it is recorded who made them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SampledCalls {
     /// The calls 1, 2, 4, 8, ... of each thread, call and files.
     Some,

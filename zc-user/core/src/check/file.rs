@@ -2,12 +2,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     num::NonZeroU32,
     path::{Component, Path, PathBuf},
 };
 
 use serde::Deserialize;
+use thiserror::Error;
 use toml::Spanned;
 
 use super::plan::{Baseline, Check, Content, Place, PreparedFile, ReportCommand, timeout};
@@ -21,30 +21,11 @@ use crate::{
     words::Word,
 };
 
-/// The first mistake in the file, and where it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileError {
-    path: String,
-    line: usize,
-    column: usize,
-    message: String,
-    pointer: String,
-}
-
-impl std::error::Error for FileError {}
-
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            path,
-            line,
-            column,
-            message,
-            pointer,
-        } = self;
-        write!(f, "{path}:{line}:{column}: {message}\n{pointer}")
-    }
-}
+/// The first mistake in the file, and where it is: `FILE:LINE:COLUMN: message`, then the line with a
+/// mark below the place.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct FileError(String);
 
 /// The whole file.
 #[derive(Deserialize)]
@@ -110,14 +91,10 @@ pub fn parse(text: &str, path: &Path, base: &Path) -> Result<Vec<Check>, FileErr
     let source = CheckSource { text, path, base };
     source.checks().map_err(|Mistake { at, message }| {
         let before = source.before(at);
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        FileError {
-            path: path.display().to_string(),
-            line: source.line(at),
-            column: before[line_start..].chars().count() + 1,
-            message,
-            pointer: pointer(text, before.len()),
-        }
+        let (path, line) = (path.display(), source.line(at));
+        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+        let pointer = pointer(text, before.len());
+        FileError(format!("{path}:{line}:{column}: {message}\n{pointer}"))
     })
 }
 
@@ -184,15 +161,12 @@ impl<'a> CheckSource<'a> {
             expectations: lines.collect(),
         });
         let expectations = table.expect.iter().map(|text| self.expectation(text));
+        let files = table.files.into_iter().map(prepared_file);
         let check = Check {
             name: table.name.into_inner(),
             command: words_of_command(table.command)?,
             directory: table.cwd.map(|cwd| self.base.join(cwd)),
-            files: table
-                .files
-                .into_iter()
-                .map(prepared_file)
-                .collect::<Result<_, _>>()?,
+            files: files.collect::<Result<_, _>>()?,
             expectations: expectations.collect::<Result<_, _>>()?,
             repeat: table.repeat.map_or(1, NonZeroU32::get),
             backend: read(table.backend, |word| from_word("backend", word))?.unwrap_or_default(),
@@ -260,10 +234,10 @@ fn read<T>(
     written: Option<Spanned<String>>,
     read: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Option<T>, Mistake> {
-    let value = written.map(|written| {
+    let at = |written: Spanned<String>| {
         read(written.get_ref()).map_err(|why| Mistake::at(written.span().start, why))
-    });
-    value.transpose()
+    };
+    written.map(at).transpose()
 }
 
 /// The value that a word stands for.
@@ -277,17 +251,14 @@ fn from_word<T: Word>(key: &str, word: &str) -> Result<T, String> {
 /// The program and its arguments, including the shell.
 fn words_of_command(command: Spanned<CommandLine>) -> Result<Vec<String>, Mistake> {
     let at = command.span().start;
-    let (words, first) = match command.into_inner() {
-        CommandLine::Words(words) => {
-            let first = words.first().cloned().unwrap_or_default();
-            (words, first)
+    let words = match command.into_inner() {
+        CommandLine::Line(line) if !line.trim().is_empty() => {
+            vec!["sh".to_owned(), "-c".to_owned(), line]
         }
-        CommandLine::Line(line) => {
-            let first = line.trim().to_owned();
-            (vec!["sh".to_owned(), "-c".to_owned(), line], first)
-        }
+        CommandLine::Line(_) => Vec::new(),
+        CommandLine::Words(words) => words,
     };
-    if first.is_empty() {
+    if words.first().is_none_or(String::is_empty) {
         return Err(Mistake::at(at, "the command names no program"));
     }
     Ok(words)
@@ -425,49 +396,9 @@ mod tests {
 
     #[test]
     fn every_mistake_in_the_file_has_a_message_and_a_place() {
-        let mistakes = [
-            "",
-            "x = 1",
-            "check = 5",
-            "check = [5]",
-            "[[check]]\ncommand = ['true']",
-            "[[check]]\nname = 'a'",
-            "[[check]]\nname = 'a'\ncommand = 5",
-            "[[check]]\nname = 'a'\ncommand = []\nexpect = ['exit.code == 0']",
-            "[[check]]\nname = 'a'\ncommand = ' '\nexpect = ['exit.code == 0']",
-            "[[check]]\nname = 'a'\ncommand = ['a",
-            &format!("{HEAD}expekt = ['write.calls == 0']"),
-            &format!("{HEAD}expect = ['write.calls == 0', \"read.cals == 0\"]"),
-            &format!("{HEAD}expect = [\"read[file=\\\"a\\\"].cals == 0\"]"),
-            &format!("{HEAD}expect = ['''\n  write.calls == 0\n  and raed.calls == 0''']"),
-            HEAD,
-            &format!("{HEAD}expect = ['exit.code == 0']\ntimeout = 'soon'"),
-            &format!("{HEAD}expect = ['exit.code == 0']\nrepeat = 0"),
-            &format!("{HEAD}expect = ['exit.code == 0']\nbackend = 'epbf'"),
-            &format!("{HEAD}expect = ['exit.code == 0']\nsyscalls = 'raed'"),
-            &format!("{HEAD}expect = ['fsync.calls == 0']\nsyscalls = 'read'"),
-            &format!("{HEAD}expect = ['exit.code == 0']\nenv = {{ 'A=B' = '1' }}"),
-            &format!("{HEAD}expect = ['exit.code == 0']\ntolerance = {{ 'read.calls' = '1%' }}"),
-            &format!(
-                "{HEAD}expect = ['exit.code == 0']\nfiles = [{{ path = '../in', size = '1MiB' }}]"
-            ),
-            &format!("{HEAD}expect = ['exit.code == 0']\nfiles = [{{ path = 'in' }}]"),
-            &format!(
-                "{HEAD}expect = ['exit.code == 0']\nfiles = [{{ path = 'in', size = '1MB', fill = 'ones' }}]"
-            ),
-            &format!(
-                "{HEAD}expect = ['exit.code == 0']\nfiles = [{{ path = 'in', size = '1TiB' }}]"
-            ),
-            &format!(
-                "{HEAD}expect = ['exit.code == 0']\ncwd = '.'\nfiles = [{{ path = 'in', size = '1MB' }}]"
-            ),
-            &format!("{HEAD}baseline = 'b.json'\ntolerance = {{ 'raed.calls' = '1%' }}"),
-            &format!("{HEAD}baseline = 'b.json'\ntolerance = {{ 'read.calls' = 'much' }}"),
-            &format!("{HEAD}expect = ['exit.code == 0']\n{HEAD}expect = ['exit.code == 0']"),
-        ];
+        let mistakes = include_str!("mistakes.txt").split("---\n").skip(1);
         let text: Vec<String> = mistakes
-            .iter()
-            .map(|text| parsed(text).map(drop).expect_err(text).to_string())
+            .map(|text| parsed(text.trim_end()).expect_err(text).to_string())
             .collect();
         insta::assert_snapshot!("mistakes", text.join("\n\n"));
     }

@@ -4,9 +4,9 @@ use std::{cmp::Reverse, time::Duration};
 
 use serde::Serialize;
 
-use super::plan::{Baseline, Check, Place, ReportCommand};
+use super::plan::{Baseline, Check, ReportCommand};
 use crate::{
-    expect::{Expectation, Inferred, Outcome, Verdict},
+    expect::{Expectation, Inferred, NotCounted, Outcome, Verdict},
     figures::{
         comparison::{Difference, DifferenceState, differences},
         reading::{Repeatability, repeatability},
@@ -31,18 +31,18 @@ pub struct Attempt {
     pub stderr: Vec<String>,
 }
 
-/// The status of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// The status of a check. The greatest of all is the status of `zctrace check`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Everything that is expected holds.
     Passed,
-    /// Something that is expected does not hold.
-    Failed,
-    /// The command could not be run, or not to its end.
-    CouldNotRun,
     /// The reports do not know enough to decide.
     Inconclusive,
+    /// The command could not be run, or not to its end.
+    CouldNotRun,
+    /// Something that is expected does not hold.
+    Failed,
 }
 
 impl Status {
@@ -55,14 +55,6 @@ impl Status {
             Self::Inconclusive => "inconclusive",
         }
     }
-
-    /// Every status, the worst first.
-    const WORST_FIRST: [Self; 4] = [
-        Self::Failed,
-        Self::CouldNotRun,
-        Self::Inconclusive,
-        Self::Passed,
-    ];
 
     /// What `zctrace check` exits with if this is the worst status of all checks.
     pub const fn exit_status(self) -> u8 {
@@ -144,34 +136,33 @@ impl Results {
     /// The exit status of `zctrace check`: that of the worst check. A failure is worse than a run
     /// that was not possible, and that is worse than an inconclusive one.
     pub fn exit_status(&self) -> u8 {
-        let worst = Status::WORST_FIRST
-            .into_iter()
-            .find(|status| self.count(*status) > 0);
+        let worst = self.checks.iter().map(|check| check.status).max();
         worst.map_or(0, Status::exit_status)
     }
 
     /// One line: `3 checks: 2 passed, 1 failed`.
     pub fn summary(&self) -> String {
-        let [failed, could_not_run, inconclusive, passed] = Status::WORST_FIRST;
-        let parts: Vec<String> = [passed, failed, could_not_run, inconclusive]
-            .into_iter()
-            .filter(|status| self.count(*status) > 0)
-            .map(|status| format!("{} {}", self.count(status), status.name()))
+        let by_status = [
+            Status::Passed,
+            Status::Failed,
+            Status::CouldNotRun,
+            Status::Inconclusive,
+        ]
+        .map(|status| (self.count(status), status.name()));
+        let parts = by_status.iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> = parts
+            .map(|(count, name)| format!("{count} {name}"))
             .collect();
         let parts = match parts.as_slice() {
             [] => "none was run".to_owned(),
             parts => parts.join(", "),
         };
-        let interrupted = self
-            .interrupted
-            .as_ref()
-            .map(|signal| format!("; interrupted by {signal}"));
+        let interrupted = match &self.interrupted {
+            Some(signal) => format!("; interrupted by {signal}"),
+            None => String::new(),
+        };
         let s = if self.checks.len() == 1 { "" } else { "s" };
-        format!(
-            "{} check{s}: {parts}{}",
-            self.checks.len(),
-            interrupted.unwrap_or_default()
-        )
+        format!("{} check{s}: {parts}{interrupted}", self.checks.len())
     }
 }
 
@@ -181,10 +172,10 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
     let reports: Vec<&Report> = outcomes.clone().flatten().map(Box::as_ref).collect();
     let mut error = outcomes.clone().find_map(|outcome| outcome.clone().err());
     let mut expectations = Vec::new();
-    for expectation in check.expectations.iter().filter(|_| !reports.is_empty()) {
-        match worst_outcome(expectation, check.inferred, attempts) {
-            Ok(result) => expectations.push(result),
-            Err(why) => error = error.or(Some(why)),
+    for expectation in &check.expectations {
+        match worst_outcome(expectation, check.inferred, &reports) {
+            Ok(result) => expectations.extend(result),
+            Err(why) => error = error.or(Some(why.message())),
         }
     }
     let baseline = check.baseline.as_ref();
@@ -198,13 +189,19 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
         }
         status => status,
     };
-    let unmet = expectations
-        .iter()
-        .find(|result| result.outcome.verdict != Verdict::Holds);
+    let mut results = expectations.iter();
+    let unmet = results.find(|result| result.outcome.verdict != Verdict::Holds);
     let telling = unmet.map_or(0, |result| result.run - 1);
     let time: Duration = attempts.iter().map(|attempt| attempt.duration).sum();
     let last = attempts.last().filter(|_| status != Status::Passed);
     let place = check.place.as_ref();
+    let line = place.map(|place| {
+        let is_unmet = |(_, one): &(_, &Expectation)| {
+            unmet.is_some_and(|result| result.outcome.expectation == one.text())
+        };
+        let mut lines = place.expectations.iter().zip(&check.expectations);
+        lines.find(is_unmet).map_or(place.line, |(line, _)| *line)
+    });
     CheckResult {
         name: check.name.clone(),
         command: check.command.clone(),
@@ -213,7 +210,7 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
         runs: attempts.len(),
         duration_ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
         backend: reports.first().map(|report| report.backend.clone()),
-        line: place.map(|place| line(check, place, unmet)),
+        line,
         expectations,
         differences,
         figures: (reports.len() > 1).then(|| repeatability(&reports)),
@@ -224,15 +221,6 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
         file: place.map(|place| place.file.display().to_string()),
         report: reports.get(telling).map(|&report| Box::new(report.clone())),
     }
-}
-
-/// The line of the first expectation that does not hold, else where the check begins.
-fn line(check: &Check, place: &Place, unmet: Option<&ExpectationResult>) -> usize {
-    let is_unmet =
-        |one: &Expectation| unmet.is_some_and(|result| result.outcome.expectation == one.text());
-    let index = check.expectations.iter().position(is_unmet);
-    let line = index.and_then(|index| place.expectations.get(index));
-    line.copied().unwrap_or(place.line)
 }
 
 /// A known failure counts even if another run was not possible.
@@ -255,25 +243,20 @@ fn status(
     }
 }
 
-/// The worst outcome of all runs, since an expectation must hold in each.
+/// The worst outcome of all reports, since an expectation must hold in each; `None`: there is none.
 fn worst_outcome(
     expectation: &Expectation,
     inferred: Inferred,
-    attempts: &[Attempt],
-) -> Result<ExpectationResult, String> {
-    let reports = attempts
-        .iter()
-        .filter_map(|attempt| attempt.outcome.as_ref().ok());
-    let outcomes: Vec<Outcome> = reports
+    reports: &[&Report],
+) -> Result<Option<ExpectationResult>, NotCounted> {
+    let outcomes = reports.iter();
+    let outcomes: Vec<Outcome> = outcomes
         .map(|report| expectation.evaluate_with(report, inferred))
-        .collect::<Result<_, _>>()
-        .map_err(|error| error.message())?;
+        .collect::<Result<_, _>>()?;
     let worst = (1..)
         .zip(outcomes)
         .min_by_key(|(_, one)| Reverse(one.verdict));
-    worst
-        .map(|(run, outcome)| ExpectationResult { outcome, run })
-        .ok_or_else(|| "it was not run".to_owned())
+    Ok(worst.map(|(run, outcome)| ExpectationResult { outcome, run }))
 }
 
 /// The differences of the run with the most figures beyond their tolerance.
@@ -294,29 +277,22 @@ fn most_different(baseline: &Baseline, reports: &[&Report]) -> Vec<Difference> {
 
 /// The command line that shows the whole report.
 fn show(check: &Check) -> String {
-    let words: Vec<String> = match &check.report_command {
-        ReportCommand::Run => {
-            let set = check.syscalls();
-            let set = (set != "%data").then(|| format!("--syscalls={set}"));
-            let backend = Some(check.backend).filter(|backend| *backend != Choice::Auto);
-            std::iter::once("zctrace".to_owned())
-                .chain(set)
-                .chain(backend.map(|backend| format!("--backend={}", backend.word())))
-                .chain(["--".to_owned()])
-                .chain(check.command.iter().cloned())
-                .collect()
-        }
-        ReportCommand::Check(file) => {
-            let file = file.display().to_string();
-            vec![
-                "zctrace".to_owned(),
-                "check".to_owned(),
-                file,
-                glob::Pattern::escape(&check.name),
-                "--report".to_owned(),
-            ]
-        }
-    };
+    let mut words = vec!["zctrace".to_owned()];
+    if let ReportCommand::Check(file) = &check.report_command {
+        let file = file.display().to_string();
+        let name = glob::Pattern::escape(&check.name);
+        words.extend(["check".to_owned(), file, name, "--report".to_owned()]);
+        return command_line(&words);
+    }
+    let set = check.syscalls();
+    if set != "%data" {
+        words.push(format!("--syscalls={set}"));
+    }
+    if check.backend != Choice::Auto {
+        words.push(format!("--backend={}", check.backend.word()));
+    }
+    words.push("--".to_owned());
+    words.extend_from_slice(&check.command);
     command_line(&words)
 }
 
@@ -324,7 +300,7 @@ fn show(check: &Check) -> String {
 mod tests {
     use super::*;
     use crate::check::{
-        Tolerances,
+        Place, Tolerances,
         sample::{attempt, of_writes},
     };
 

@@ -1,13 +1,11 @@
 //! The one comparison of two reports: which figures differ, and whether by more than they may. It
 //! covers every call that both counted, with a row or without.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde::Serialize;
 
 use super::{
     list::is_exit,
-    reading::{call_without_row, figures, value_if_absent},
+    reading::ReportFigures,
     tolerance::{Allowed, Tolerances},
 };
 use crate::report::Report;
@@ -43,52 +41,52 @@ pub enum DifferenceState {
 /// The figures that differ, except those that are ignored.
 pub fn differences(baseline: &Report, now: &Report, tolerances: &Tolerances) -> Vec<Difference> {
     let reports = [baseline, now];
-    let figures = reports.map(figures);
+    let figures = reports.map(ReportFigures::from_report);
     let are_exact = reports.iter().all(|report| report.exact);
-    let know_ends = reports
-        .iter()
-        .all(|report| report.exit.code.or(report.exit.signal).is_some());
-    let names: BTreeSet<&String> = figures.iter().flat_map(BTreeMap::keys).collect();
-    let difference = |name: &String| {
+    let know_end = |report: &&Report| report.exit.code.or(report.exit.signal).is_some();
+    let know_ends = reports.iter().all(know_end);
+    let mut found = Vec::new();
+    for name in ReportFigures::names(&figures) {
         let allowed = tolerances.allowed_for(name);
-        let value = |side: usize| {
-            figures[side]
-                .get(name)
-                .copied()
-                .unwrap_or_else(|| value_if_absent(name, reports[side]))
-        };
-        let is_sure = is_exit(name);
+        let [before, after] = figures.each_ref().map(|figures| figures.value(name));
+        let is_exit = is_exit(name);
+        let is_sure = are_exact || is_exit;
         let lacks_row = || {
-            let mut reports = reports.iter();
-            reports.any(|report| call_without_row(name, report).is_some())
+            figures
+                .iter()
+                .any(|one| one.sums_without_row(name).is_some())
         };
-        let (before, after) = (value(0), value(1));
         let state = match (before, after) {
-            _ if allowed == Allowed::Anything => return None,
-            (before, after) if before == after && (are_exact || is_sure) => return None,
-            (None, None) => return None,
+            _ if allowed == Allowed::Anything => continue,
+            (before, after) if before == after && (is_sure || before.is_none()) => continue,
             // One of the reports has only the sums of this call, or nothing of calls without rows.
-            (None, _) | (_, None) if lacks_row() => return None,
-            (Some(before), Some(after))
-                if (are_exact || is_sure) && allowed.covers(before, after) =>
-            {
+            (None, _) | (_, None) if lacks_row() => continue,
+            (Some(before), Some(after)) if is_sure && allowed.covers(before, after) => {
                 DifferenceState::Tolerated
             }
             (Some(_), Some(_)) if are_exact => DifferenceState::Beyond,
             // Both reports say how the command ended: a figure that is missing is absent, not
             // unknown.
-            _ if is_sure && know_ends => DifferenceState::Beyond,
+            _ if is_exit && know_ends => DifferenceState::Beyond,
             _ => DifferenceState::Unknown,
         };
-        Some(Difference {
-            metric: name.clone(),
+        found.push(Difference {
+            metric: name.to_owned(),
             baseline: before,
             now: after,
             tolerance: allowed.describe(),
             state,
-        })
-    };
-    names.into_iter().filter_map(difference).collect()
+        });
+    }
+    found
+}
+
+/// How many figures two reports are compared by.
+pub(super) fn count_compared(reports: [&Report; 2], tolerances: &Tolerances) -> usize {
+    let figures = reports.map(ReportFigures::from_report);
+    let names = ReportFigures::names(&figures).into_iter();
+    let is_compared = |name: &&str| tolerances.allowed_for(name) != Allowed::Anything;
+    names.filter(is_compared).count()
 }
 
 #[cfg(test)]

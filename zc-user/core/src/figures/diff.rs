@@ -1,13 +1,12 @@
 //! What `zctrace diff` shows: what changed between two reports, in calls, errors, bytes, and the
 //! interfaces that moved the bytes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use super::{
-    comparison::{Difference, DifferenceState, differences},
-    reading::figures,
+    comparison::{Difference, DifferenceState, count_compared, differences},
     tolerance::Tolerances,
 };
 use crate::report::{Api, Certainty, Report, Transfer};
@@ -99,18 +98,10 @@ pub struct WaySums {
 }
 
 impl WaySums {
-    const NONE: Self = Self {
-        transfers: 0,
-        bytes: Some(0),
-        certainty: Certainty::Observed,
-    };
-
     fn add(&mut self, transfer: &Transfer) {
         self.transfers += transfer.count();
-        self.bytes = self
-            .bytes
-            .zip(transfer.bytes)
-            .and_then(|(sum, bytes)| sum.checked_add(bytes));
+        let parts = self.bytes.zip(transfer.bytes);
+        self.bytes = parts.and_then(|(sum, bytes)| sum.checked_add(bytes));
         self.certainty = self.certainty.max(transfer.certainty);
     }
 }
@@ -119,32 +110,23 @@ impl Diff {
     /// Compares two reports.
     pub fn new(before: &Report, after: &Report) -> Self {
         let tolerances = Tolerances::default();
-        let changed = differences(before, after, &tolerances);
-        let transfers = ways(before, after);
-        let of_figures = changed.iter().map(|figure| figure.state);
-        let states: Vec<_> = of_figures
-            .chain(transfers.iter().map(|way| way.state))
-            .collect();
-        let outcome = if states.contains(&DifferenceState::Beyond) {
+        let figures = differences(before, after, &tolerances);
+        let transfers = ways([before, after]);
+        let states = figures.iter().map(|figure| figure.state);
+        let mut states = states.chain(transfers.iter().map(|way| way.state));
+        let outcome = if states.clone().any(|state| state == DifferenceState::Beyond) {
             Outcome::Changed
-        } else if states.contains(&DifferenceState::Unknown) {
+        } else if states.any(|state| state == DifferenceState::Unknown) {
             Outcome::Inconclusive
         } else {
             Outcome::Same
         };
-        let names: BTreeSet<String> = [before, after]
-            .into_iter()
-            .flat_map(|report| figures(report).into_keys())
-            .collect();
         Self {
             schema: SCHEMA,
             sides: [before, after].map(Side::from_report),
             outcome,
-            compared: names
-                .iter()
-                .filter(|name| tolerances.compares(name))
-                .count(),
-            figures: changed,
+            compared: count_compared([before, after], &tolerances),
+            figures,
             transfers,
         }
     }
@@ -162,56 +144,47 @@ impl Side {
     }
 }
 
-/// An interface between ends of two kinds.
-type Way<'a> = (Api, Option<&'a str>, Option<&'a str>);
-
-fn ways(before: &Report, after: &Report) -> Vec<WayDifference> {
-    let mut sums: BTreeMap<Way<'_>, [Option<WaySums>; 2]> = BTreeMap::new();
-    for (side, report) in [before, after].into_iter().enumerate() {
+fn ways(reports: [&Report; 2]) -> Vec<WayDifference> {
+    let mut all: BTreeMap<_, [Option<WaySums>; 2]> = BTreeMap::new();
+    for (side, report) in reports.into_iter().enumerate() {
         for transfer in &report.transfers {
-            let way = (
-                transfer.api,
-                transfer.from.kind.as_deref(),
-                transfer.to.kind.as_deref(),
-            );
-            sums.entry(way).or_default()[side]
-                .get_or_insert(WaySums::NONE)
-                .add(transfer);
+            let kinds = (transfer.from.kind.as_ref(), transfer.to.kind.as_ref());
+            let sums = &mut all.entry((transfer.api, kinds)).or_default()[side];
+            let none = WaySums {
+                transfers: 0,
+                bytes: Some(0),
+                certainty: Certainty::Observed,
+            };
+            sums.get_or_insert(none).add(transfer);
         }
     }
-    sums.retain(|_, [before, after]| before != after);
-    let difference = |((api, from, to), sums): (Way<'_>, [Option<WaySums>; 2])| {
-        let is_observed = |sums: &WaySums| sums.certainty == Certainty::Observed;
-        let are_known = [before, after]
-            .into_iter()
-            .all(|report| knows_all(report, api))
-            && sums.iter().flatten().all(is_observed);
-        let state = if are_known {
-            DifferenceState::Beyond
-        } else {
-            DifferenceState::Unknown
-        };
-        WayDifference {
+    all.retain(|_, [before, after]| before != after);
+    let mut differences = Vec::new();
+    for ((api, (from, to)), sums) in all {
+        let mut certainties = sums.iter().flatten().map(|sums| sums.certainty);
+        let are_known = certainties.all(|certainty| certainty == Certainty::Observed)
+            && reports.iter().all(|report| knows_all(report, api));
+        differences.push(WayDifference {
             api,
-            from: from.map(str::to_owned),
-            to: to.map(str::to_owned),
+            from: from.cloned(),
+            to: to.cloned(),
             sums,
-            state,
-        }
-    };
-    sums.into_iter().map(difference).collect()
+            state: if are_known {
+                DifferenceState::Beyond
+            } else {
+                DifferenceState::Unknown
+            },
+        });
+    }
+    differences
 }
 
 /// Whether the transfers of a report by this interface are all that there were.
 fn knows_all(report: &Report, api: Api) -> bool {
     // A call that names both ends is a transfer by itself.
     let knows_calls = |names: &[&str]| {
-        let counts = |name: &&str| {
-            report
-                .counted
-                .as_ref()
-                .is_some_and(|counted| counted.contains(name))
-        };
+        let counted = report.counted.as_ref();
+        let counts = |name: &&str| counted.is_some_and(|counted| counted.contains(name));
         report.exact && report.calls_without_files == 0 && names.iter().all(counts)
     };
     match api {

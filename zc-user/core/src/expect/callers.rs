@@ -8,7 +8,7 @@ use crate::{
     expect::{
         ast::Figure,
         facts::{ChosenProcesses, MeasuredFigure, largest, plural, why_inexact, why_not_listed},
-        function::{Crates, FunctionPattern, FunctionShown, shown},
+        function::{FunctionPattern, FunctionShown, shown},
         known::KnownFigure,
         names::CallNames,
     },
@@ -75,11 +75,10 @@ pub(super) fn measure(
         .flat_map(|process| &process.syscalls);
     let rows = rows.filter(|row| names.contains(&row.name));
     let (mut sum, stacks) = (CallerSum::default(), stacks_of(report));
-    let crates = Crates::from_stacks(stacks.iter().flatten());
     for row in rows {
         sum.calls += row.calls;
         if let Ok(stacks) = &stacks {
-            sum.add_samples(row, pattern, stacks, &crates, report);
+            sum.add_samples(row, pattern, stacks, report);
         }
     }
     // Without stacks, all calls may be meant. If there are none, none is.
@@ -102,13 +101,12 @@ impl CallerSum {
         row: &Syscall,
         pattern: &FunctionPattern,
         stacks: &[Stack],
-        crates: &Crates,
         report: &Report,
     ) {
         let Some(callers) = &row.callers else { return };
         self.samples += callers.samples.min(row.calls);
         for (stack, samples) in sampled(stacks, callers) {
-            match shown(pattern, stack, crates, || remedy(std::iter::once(stack))) {
+            match shown(pattern, stack) {
                 FunctionShown::Yes => {
                     self.matched += samples;
                     let site = format!("{}, {}", row.name, caller(stack, report));

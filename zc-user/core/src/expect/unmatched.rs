@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::{
     ast::{Figure, FigureSubject, Selectors},
     callers::stacks_of,
-    function::{Crates, FunctionPattern, spellings},
+    function::{FunctionPattern, spellings},
     paths::{OnPath, matches},
     pattern::{EndPattern, Glob, Match, quote},
 };
@@ -57,9 +57,8 @@ fn no_path(figure: &Figure, glob: &Glob, report: &Report) -> Option<String> {
 
 fn no_function(pattern: &FunctionPattern, report: &Report) -> Option<String> {
     let stacks = stacks_of(report).ok()?;
-    let crates = Crates::from_stacks(stacks.iter());
     let frames = || stacks.iter().flat_map(|stack| &stack.frames);
-    if frames().any(|frame| pattern.may_match(frame, &crates)) {
+    if frames().any(|frame| pattern.may_match(frame)) {
         return None;
     }
     let functions = frames().filter_map(|frame| frame.function.as_deref());

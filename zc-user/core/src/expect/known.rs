@@ -214,37 +214,26 @@ fn within(low: Amount, high: Option<Amount>, start: Bound<u64>, end: Bound<u64>)
 /// The figure for a person: exact, and in a readable unit.
 pub(super) fn show(amount: Amount, unit: FigureUnit) -> String {
     let whole = amount.part / amount.of;
-    let is_whole = amount.part.is_multiple_of(amount.of);
+    let number = |decimals: usize| {
+        if amount.part.is_multiple_of(amount.of) {
+            whole.to_string()
+        } else {
+            format!("{:.decimals$}", fraction(amount))
+        }
+    };
     match unit {
-        FigureUnit::Bytes if is_whole => exact_bytes(whole),
-        FigureUnit::Bytes => format!("{} ({:.1} B)", units::bytes(whole), fraction(amount)),
+        FigureUnit::Bytes if whole < 1024 => format!("{} B", number(1)),
+        FigureUnit::Bytes => format!("{} B ({})", number(1), units::bytes(whole)),
         FigureUnit::Time => time(fraction(amount)),
         FigureUnit::Signal => signal_name(whole),
-        _ if is_whole => whole.to_string(),
-        _ => format!("{:.2}", fraction(amount)),
+        _ => number(2),
     }
 }
 
 fn signal_name(number: u64) -> String {
-    let name = i32::try_from(number).map(signal::name);
-    name.ok()
-        .filter(|name| name.starts_with("SIG"))
-        .unwrap_or_else(|| number.to_string())
-}
-
-fn exact_bytes(bytes: u64) -> String {
-    const UNITS: [(&str, u64); 4] = [
-        ("TiB", 1 << 40),
-        ("GiB", 1 << 30),
-        ("MiB", 1 << 20),
-        ("KiB", 1 << 10),
-    ];
-    let divides = |(_, size): &(&str, u64)| bytes > 0 && bytes.is_multiple_of(*size);
-    match UNITS.into_iter().find(divides) {
-        Some((unit, size)) => format!("{} {unit}", bytes / size),
-        None if bytes < 1024 => format!("{bytes} B"),
-        None => format!("{bytes} B ({})", units::bytes(bytes)),
-    }
+    let name = i32::try_from(number).ok().map(signal::name);
+    let name = name.filter(|name| name.starts_with("SIG"));
+    name.unwrap_or_else(|| number.to_string())
 }
 
 #[expect(
@@ -370,14 +359,14 @@ mod tests {
     #[test]
     fn figures_are_shown_exactly_and_in_readable_units() {
         for (amount, unit, expected) in [
-            (65536.into(), FigureUnit::Bytes, "64 KiB"),
+            (1023.into(), FigureUnit::Bytes, "1023 B"),
             (65000.into(), FigureUnit::Bytes, "65000 B (63.5 KiB)"),
             (12_345_678.into(), FigureUnit::Time, "12.346 ms"),
             (9.into(), FigureUnit::Signal, "SIGKILL"),
             (
                 Amount::mean(10_001, 2).expect("of two"),
                 FigureUnit::Bytes,
-                "4.9 KiB (5000.5 B)",
+                "5000.5 B (4.9 KiB)",
             ),
         ] {
             assert_eq!(show(amount, unit), expected);

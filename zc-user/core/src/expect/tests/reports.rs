@@ -93,6 +93,8 @@ fn reports_of_a_copier() -> Named {
     for row in &mut without_errnos.totals.syscalls {
         row.errnos.clear();
     }
+    let mut without_directory = report_of(&scene());
+    without_directory.directory = None;
     let sums = Options {
         detail: Detail::Total,
         ..Options::default()
@@ -138,6 +140,14 @@ fn reports_of_a_copier() -> Named {
             without_errnos,
         ),
         ("patterns with typing errors", report_of(&scene())),
+        (
+            "the directory where relative paths start is known",
+            report_of(&scene()),
+        ),
+        (
+            "the directory where relative paths start is unknown",
+            without_directory,
+        ),
     ]
 }
 

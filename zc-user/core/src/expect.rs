@@ -150,11 +150,6 @@ impl Expectation {
         calls
     }
 
-    /// Whether it needs [`Process::file_calls`](crate::report::Process::file_calls) in the report.
-    pub fn needs_file_calls(&self) -> bool {
-        self.has_figure(|figure| figure.selectors.are_by_file())
-    }
-
     /// Whether it needs [`Totals::succeeded_paths`](crate::report::Totals::succeeded_paths) in the
     /// report: it counts calls by path.
     pub fn needs_succeeded_paths(&self) -> bool {

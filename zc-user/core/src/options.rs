@@ -1,12 +1,14 @@
 //! Options of a run: backend, end, identity, limits.
 
+use serde::Deserialize;
 use zc_ebpf::recorded;
 
 use crate::{report::Files, words::words};
 
 words! {
     /// Which backend the user asks for.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    #[serde(rename_all = "snake_case")]
     pub enum Choice {
         /// eBPF where it can run, else strace.
         Auto = "auto",

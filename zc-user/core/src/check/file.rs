@@ -12,13 +12,13 @@ use toml::Spanned;
 
 use super::plan::{Baseline, Check, Content, Place, PreparedFile, ReportCommand, timeout};
 use crate::{
-    expect::{Expectation, pointer},
+    expect::{Expectation, Inferred, SyntaxError, pointer},
     figures::{
         tolerance::{Tolerance, Tolerances},
         value::size_bytes,
     },
+    options::Choice,
     syscalls::Selection,
-    words::Word,
 };
 
 /// The first mistake in the file, and where it is: `FILE:LINE:COLUMN: message`, then the line with a
@@ -49,8 +49,10 @@ struct CheckTable {
     #[serde(default)]
     expect: Vec<Spanned<String>>,
     repeat: Option<NonZeroU32>,
-    backend: Option<Spanned<String>>,
-    inferred: Option<Spanned<String>>,
+    #[serde(default)]
+    backend: Choice,
+    #[serde(default)]
+    inferred: Inferred,
     timeout: Option<Spanned<String>>,
     syscalls: Option<Spanned<String>>,
     baseline: Option<PathBuf>,
@@ -169,8 +171,8 @@ impl<'a> CheckSource<'a> {
             files: files.collect::<Result<_, _>>()?,
             expectations: expectations.collect::<Result<_, _>>()?,
             repeat: table.repeat.map_or(1, NonZeroU32::get),
-            backend: read(table.backend, |word| from_word("backend", word))?.unwrap_or_default(),
-            inferred: read(table.inferred, |word| from_word("inferred", word))?.unwrap_or_default(),
+            backend: table.backend,
+            inferred: table.inferred,
             timeout: read(table.timeout, timeout)?.unwrap_or(Check::TIMEOUT),
             selection: read(table.syscalls, |set| {
                 let selection = set.parse::<Selection>();
@@ -201,7 +203,7 @@ impl<'a> CheckSource<'a> {
     /// written with escapes.
     fn expectation(&self, written: &Spanned<String>) -> Result<Expectation, Mistake> {
         let (text, span) = (written.get_ref(), written.span());
-        text.parse().map_err(|error: crate::expect::SyntaxError| {
+        text.parse().map_err(|error: SyntaxError| {
             let source = self.text.get(span.clone()).unwrap_or_default();
             let start = source.find(text.as_str()).filter(|_| !text.is_empty());
             let within = start.map_or(0, |start| start + error.offset());
@@ -238,14 +240,6 @@ fn read<T>(
         read(written.get_ref()).map_err(|why| Mistake::at(written.span().start, why))
     };
     written.map(at).transpose()
-}
-
-/// The value that a word stands for.
-fn from_word<T: Word>(key: &str, word: &str) -> Result<T, String> {
-    T::from_word(word).ok_or_else(|| {
-        let all: Vec<&str> = T::ALL.iter().map(|value| value.word()).collect();
-        format!("unknown {key} '{word}'; {key} is one of {}", all.join(", "))
-    })
 }
 
 /// The program and its arguments, including the shell.
@@ -337,8 +331,6 @@ fn tolerances(written: BTreeMap<Spanned<String>, Spanned<String>>) -> Result<Tol
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use crate::{expect::Inferred, options::Choice};
 
     use super::*;
 

@@ -2,14 +2,15 @@
 
 use std::{cmp::Ordering, ops::Bound};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::ast::{NONE, Wanted};
 use crate::{figures::list::FigureUnit, signal, units, words::words};
 
 words! {
     /// How expectations treat inferred transfers.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    #[serde(rename_all = "snake_case")]
     pub enum Inferred {
         /// An expectation that depends on them is inconclusive, unless what is proven is enough.
         Inconclusive = "inconclusive",

@@ -132,9 +132,8 @@ pub(super) fn matches(glob: &Glob, one: &OnPath<'_>) -> Match {
         Some(path) if one.base == PathBase::Directory && !one.is_cut && !path.contains("..") => {
             glob.matches_path(path)
         }
-        Some(path) if one.is_cut => glob.matches_beginning(path),
-        Some(path) => glob.matches_given(path),
-        None => Match::Maybe,
+        Some(path) if !one.is_cut => glob.matches_given(path),
+        _ => Match::Maybe,
     }
 }
 

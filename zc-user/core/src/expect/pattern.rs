@@ -134,16 +134,6 @@ impl Glob {
         }
     }
 
-    /// Whether it matches a path of which this is the beginning.
-    pub(super) fn matches_beginning(&self, path: &str) -> Match {
-        let covers_rest = self.text.ends_with("/**");
-        if covers_rest && self.matches(path) {
-            Match::Yes
-        } else {
-            Match::Maybe
-        }
-    }
-
     /// Whether one path could be a longer form of the other.
     fn may_end_as<'a>(&'a self, path: &'a str) -> bool {
         let parts_of = |path: &'a str| path.rsplit('/').filter(|part| !part.is_empty());

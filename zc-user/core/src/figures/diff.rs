@@ -205,100 +205,96 @@ mod tests {
             sample::files::{Scene, copy, map, read, written_after, written_from},
         },
         syscalls::Selection,
-        trace::Loss,
+        trace::{FileId, Row},
     };
 
-    fn report(edit: impl FnOnce(&mut Scene)) -> Report {
+    const BYTES: u64 = 1 << 20;
+
+    /// The report of one process with these calls on `in` and `out`.
+    fn report(sees_memory: bool, rows: impl Fn(FileId, FileId) -> Vec<Row>) -> Report {
         let mut scene = Scene::new();
         scene.trace.counted = Some(Selection::default());
-        edit(&mut scene);
+        scene.trace.sees_memory = sees_memory;
+        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+        scene.process("cp", rows(from, to));
         Report::from_trace(&scene.trace, &Options::default())
     }
 
-    fn by_sendfile(bytes: u64) -> Report {
-        report(|scene| {
-            let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-            scene.process("cp", vec![copy("sendfile", from, to, 1, bytes).zero(1)]);
+    fn copied_by(name: &'static str, bytes: u64) -> Report {
+        report(true, |from, to| {
+            vec![copy(name, from, to, 1, bytes).zero(1)]
         })
     }
 
-    fn by_copy_file_range() -> Report {
-        report(|scene| {
-            let [from, to] = ["a", "b"].map(|name| scene.regular(name));
-            scene.process(
-                "cp",
-                vec![copy("copy_file_range", from, to, 1, 1 << 20).zero(1)],
-            );
-        })
-    }
-
-    #[test]
-    fn a_report_is_the_same_as_itself_and_times_do_not_count() {
-        let one = by_sendfile(1 << 20);
-        let mut other = one.clone();
-        other.wall_ns = other.wall_ns.map(|ns| ns * 2);
-        other.totals.usage.user_ns = Some(1);
-        let diff = Diff::new(&one, &other);
-        assert_eq!(
-            (diff.outcome, diff.figures.len(), diff.transfers.len()),
-            (Outcome::Same, 0, 0)
-        );
+    /// What differs: each figure, and each way of moving bytes with its sums and whether that is
+    /// known.
+    fn assert_differs(before: &Report, after: &Report, outcome: (Outcome, u8), expected: &[&str]) {
+        let diff = Diff::new(before, after);
+        let figures = diff.figures.iter().map(|figure| figure.metric.clone());
+        let way = |way: &WayDifference| {
+            let bytes = way.sums.map(|sums| sums.and_then(|sums| sums.bytes));
+            let [before, after] = bytes.map(|bytes| bytes.map_or(-1, u64::cast_signed));
+            format!("{} {before} {after} {:?}", way.api.name(), way.state)
+        };
+        let found: Vec<String> = figures.chain(diff.transfers.iter().map(way)).collect();
+        let found: Vec<&str> = found.iter().map(String::as_str).collect();
+        assert_eq!(found, expected);
+        assert_eq!((diff.outcome, diff.outcome.exit_status()), outcome);
         assert!(diff.compared >= 4, "{diff:?}");
     }
 
     #[test]
-    fn other_bytes_and_another_interface_are_changes() {
-        let diff = Diff::new(&by_sendfile(1 << 20), &by_sendfile(5));
-        let metrics = diff.figures.iter().map(|figure| figure.metric.as_str());
-        assert_eq!(metrics.collect::<Vec<_>>(), ["sendfile.bytes"]);
-        let bytes = diff.transfers[0].sums.map(|sums| sums?.bytes);
-        assert_eq!(bytes, [Some(1 << 20), Some(5)]);
-        assert_eq!(
-            (diff.outcome, diff.outcome.exit_status()),
-            (Outcome::Changed, 1)
+    fn other_bytes_and_another_interface_are_changes_and_times_are_not() {
+        let one = copied_by("sendfile", BYTES);
+        let mut other = one.clone();
+        other.wall_ns = other.wall_ns.map(|ns| ns * 2);
+        other.totals.usage.user_ns = Some(1);
+        assert_differs(&one, &other, (Outcome::Same, 0), &[]);
+        assert_differs(
+            &one,
+            &copied_by("sendfile", 5),
+            (Outcome::Changed, 1),
+            &["sendfile.bytes", "sendfile 1048576 5 Beyond"],
         );
-
-        let diff = Diff::new(&by_sendfile(1 << 20), &by_copy_file_range());
-        let ways = diff.transfers.iter();
-        let ways = ways.map(|way| (way.api, way.sums.map(|sums| sums.is_some()), way.state));
-        assert_eq!(
-            ways.collect::<Vec<_>>(),
-            [
-                (Api::Sendfile, [true, false], DifferenceState::Beyond),
-                (Api::CopyFileRange, [false, true], DifferenceState::Beyond)
-            ]
+        assert_differs(
+            &one,
+            &copied_by("copy_file_range", BYTES),
+            (Outcome::Changed, 1),
+            &[
+                "copy_file_range.bytes",
+                "copy_file_range.calls",
+                "sendfile.bytes",
+                "sendfile.calls",
+                "sendfile 1048576 -1 Beyond",
+                "copy_file_range -1 1048576 Beyond",
+            ],
         );
     }
 
     #[test]
     fn a_lower_bound_and_an_inferred_transfer_are_no_proof_of_a_change() {
-        const BYTES: u64 = 1 << 20;
-        let mut bound = by_sendfile(BYTES);
+        let mut bound = copied_by("sendfile", BYTES);
         bound.exact = false;
-        let losses = [(Loss::UncountedCalls.name().to_owned(), 3)];
-        bound.losses = losses.into();
-        let diff = Diff::new(&bound, &by_sendfile(BYTES));
+        let diff = Diff::new(&bound, &copied_by("sendfile", BYTES));
         assert_eq!(diff.outcome, Outcome::Inconclusive);
         let relayed = |is_mapped: bool| {
-            report(|scene| {
-                scene.trace.sees_memory = is_mapped;
-                let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+            report(is_mapped, |from, to| {
                 let write = if is_mapped {
                     written_from("write", from, to, 1, BYTES)
                 } else {
                     written_after("write", from, to, 1, BYTES, BYTES)
                 };
-                let rows = vec![map(from, BYTES), read("read", from, 1, BYTES), write];
-                scene.process("cp", rows);
+                vec![map(from, BYTES), read("read", from, 1, BYTES), write]
             })
         };
-        let diff = Diff::new(&relayed(true), &relayed(false));
-        assert!(diff.figures.is_empty(), "{diff:?}");
-        let states = diff.transfers.iter().map(|way| way.state);
-        assert_eq!(states.collect::<Vec<_>>(), [DifferenceState::Unknown; 2]);
-        assert_eq!(
-            (diff.outcome, diff.outcome.exit_status()),
-            (Outcome::Inconclusive, 3)
+        assert_differs(
+            &relayed(true),
+            &relayed(false),
+            (Outcome::Inconclusive, 3),
+            &[
+                "read+write -1 1048576 Unknown",
+                "mmap+write 1048576 -1 Unknown",
+            ],
         );
     }
 }

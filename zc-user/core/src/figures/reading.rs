@@ -190,13 +190,7 @@ pub(crate) fn repeatability(reports: &[&Report]) -> Repeatability {
 mod tests {
     use super::*;
     use crate::figures::list::is_time;
-    use crate::{
-        compare::sample::report,
-        report::{
-            Options,
-            sample::{self, row},
-        },
-    };
+    use crate::report::{Options, sample};
 
     #[test]
     fn figures_have_the_names_that_expectations_give_them() {
@@ -214,36 +208,5 @@ mod tests {
             let held = report.expect(&format!("{name} == {figure}{unit}"));
             held.unwrap_or_else(|error| panic!("{error}"));
         }
-    }
-
-    #[test]
-    fn a_figure_that_varies_has_its_range() {
-        let first = report(vec![
-            row("read").called(3).bytes(10),
-            row("write").called(1).bytes(5),
-        ]);
-        let second = report(vec![row("read").called(3).bytes(20)]);
-        let found = repeatability(&[&first, &second]);
-        assert_eq!(found.same["read.calls"], 3);
-        let varying = found.varying.iter();
-        let varying = varying.map(|figure| (figure.name.as_str(), figure.min, figure.max));
-        assert_eq!(
-            varying.collect::<Vec<_>>(),
-            [
-                ("read.bytes", 10, 20),
-                ("write.bytes", 0, 5),
-                ("write.calls", 0, 1)
-            ]
-        );
-    }
-
-    #[test]
-    fn lower_bounds_do_not_count_as_the_same() {
-        let first = report(vec![row("read").called(3).bytes(10)]);
-        let mut second = first.clone();
-        second.exact = false;
-        let found = repeatability(&[&first, &second]);
-        assert!(!found.exact && found.varying.is_empty());
-        assert_eq!(found.same.keys().collect::<Vec<_>>(), ["exit.code"]);
     }
 }

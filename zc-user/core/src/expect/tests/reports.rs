@@ -12,25 +12,37 @@ use crate::{
     },
     syscalls::{Call, Selection},
     trace::{
-        Exit, FailedPath, FailedPaths, FileId, FileKind, Frame, GivenPath, Loss, OtherCalls, Row,
-        Stack, StackEnd, StackId, Trace,
+        Exit, FailedPath, FailedPaths, FileKind, Frame, GivenPath, Loss, OtherCalls, Row, Stack,
+        StackEnd, StackId, Trace,
     },
 };
 
-/// Every report that `verdicts.txt` is about.
-pub(super) fn reports() -> BTreeMap<&'static str, Report> {
-    let all = [
-        reports_of_a_copier(),
-        reports_of_others(),
-        reports_of_transfers(),
-        reports_with_callers(),
-        reports_with_paths(),
-    ];
-    all.into_iter().flatten().collect()
+/// Reports by name.
+#[derive(Default)]
+struct Reports(BTreeMap<&'static str, Report>);
+
+impl Reports {
+    fn add(&mut self, name: &'static str, report: Report) {
+        assert!(self.0.insert(name, report).is_none(), "{name}");
+    }
+
+    /// Adds the report of a trace that is changed so.
+    fn add_edited(&mut self, name: &'static str, mut trace: Trace, edit: impl FnOnce(&mut Trace)) {
+        edit(&mut trace);
+        self.add(name, report_of(&trace));
+    }
 }
 
-/// Reports with their names.
-type Named = Vec<(&'static str, Report)>;
+/// Every report that `verdicts.txt` is about.
+pub(super) fn reports() -> BTreeMap<&'static str, Report> {
+    let mut all = Reports::default();
+    add_copier(&mut all);
+    add_others(&mut all);
+    add_transfers(&mut all);
+    add_callers(&mut all);
+    add_paths(&mut all);
+    all.0
+}
 
 /// A copier and the shell that started it. It copies `in.dat` by `sendfile` to a Unix socket after
 /// `copy_file_range` failed, and `log` by a loop to a pipe. The source of the datagram that it
@@ -78,77 +90,51 @@ pub(super) fn report_of(trace: &Trace) -> Report {
     )
 }
 
-/// Reports of the [`scene`] that know less.
-fn reports_of_a_copier() -> Named {
-    let edited = |edit: fn(&mut Trace)| {
-        let mut trace = scene();
-        edit(&mut trace);
-        report_of(&trace)
-    };
-    let mut undeclared = report_of(&scene());
-    undeclared.counted = None;
-    let mut with_all = undeclared.clone();
-    with_all.counted = Some(Counted::All);
-    let mut without_errnos = report_of(&scene());
-    for row in &mut without_errnos.totals.syscalls {
+/// Adds reports of the [`scene`] that know less.
+fn add_copier(all: &mut Reports) {
+    let whole = || report_of(&scene());
+    all.add("patterns with typing errors", whole());
+    all.add("the directory where relative paths start is known", whole());
+    let mut report = whole();
+    report.directory = None;
+    all.add(
+        "the directory where relative paths start is unknown",
+        report,
+    );
+    let mut report = whole();
+    report.counted = None;
+    all.add("an older report that does not say what it counted", report);
+    let mut report = whole();
+    report.counted = Some(Counted::All);
+    all.add("every call is counted", report);
+    let mut report = whole();
+    for row in &mut report.totals.syscalls {
         row.errnos.clear();
     }
-    let mut without_directory = report_of(&scene());
-    without_directory.directory = None;
-    let sums = Options {
-        detail: Detail::Total,
-        ..Options::default()
-    };
-    vec![
-        (
-            "a lower bound",
-            edited(|trace| trace.losses = BTreeMap::from([(Loss::UncountedCalls, 7)])),
-        ),
-        (
-            "figures that the backend cannot know",
-            edited(|trace| {
-                for process in &mut trace.processes {
-                    process.counters = None;
-                }
-            }),
-        ),
-        (
-            "some calls without files",
-            edited(|trace| trace.calls_without_files = 3),
-        ),
-        (
-            "no calls by file",
-            Report::from_trace(&scene(), &Options::default()),
-        ),
-        ("sums only", Report::from_trace(&scene(), &sums)),
-        ("a call without any file", edited(|trace| unmap(trace))),
-        (
-            "a failed call that names a file by its path",
-            edited(|trace| {
-                unmap(trace);
-                let rows = &mut trace.processes[0].threads[0].rows;
-                rows.push(sample::row("unlinkat").failed(libc::ENOENT, 1));
-            }),
-        ),
-        (
-            "an older report that does not say what it counted",
-            undeclared,
-        ),
-        ("every call is counted", with_all),
-        (
-            "errors without an errno, which may have any",
-            without_errnos,
-        ),
-        ("patterns with typing errors", report_of(&scene())),
-        (
-            "the directory where relative paths start is known",
-            report_of(&scene()),
-        ),
-        (
-            "the directory where relative paths start is unknown",
-            without_directory,
-        ),
-    ]
+    all.add("errors without an errno, which may have any", report);
+    let plain = Options::default();
+    all.add("no calls by file", Report::from_trace(&scene(), &plain));
+    let detail = Detail::Total;
+    let sums = Options { detail, ..plain };
+    all.add("sums only", Report::from_trace(&scene(), &sums));
+    all.add_edited("a lower bound", scene(), |trace| {
+        trace.losses = BTreeMap::from([(Loss::UncountedCalls, 7)]);
+    });
+    all.add_edited("figures that the backend cannot know", scene(), |trace| {
+        for process in &mut trace.processes {
+            process.counters = None;
+        }
+    });
+    all.add_edited("some calls without files", scene(), |trace| {
+        trace.calls_without_files = 3;
+    });
+    all.add_edited("a call without any file", scene(), unmap);
+    let name = "a failed call that names a file by its path";
+    all.add_edited(name, scene(), |trace| {
+        unmap(trace);
+        let rows = &mut trace.processes[0].threads[0].rows;
+        rows.push(sample::row("unlinkat").failed(libc::ENOENT, 1));
+    });
 }
 
 /// Adds a call of `munmap`.
@@ -158,7 +144,7 @@ fn unmap(trace: &mut Trace) {
     rows.push(sample::row("munmap").called(1));
 }
 
-fn reports_of_others() -> Named {
+fn add_others(all: &mut Reports) {
     let mut timed = Scene::new();
     let file = timed.regular("in");
     let durations: Vec<u64> = (0..100).map(|n| 100_000 + n).collect();
@@ -168,58 +154,61 @@ fn reports_of_others() -> Named {
         read("pread64", file, 0, 10).took(&[100_050]),
     ];
     timed.process("cat", rows);
+    let name = "percentiles, known to the precision of the histogram";
+    all.add(name, report_of(&timed.trace));
     let mut limited = report_of(&sample::make(50));
     limited.limit_processes(4);
-    vec![
-        (
-            "percentiles, known to the precision of the histogram",
-            report_of(&timed.trace),
-        ),
-        ("some processes are not listed", limited),
-        ("a log without files", report_of(&sample::from_strace())),
-    ]
+    all.add("some processes are not listed", limited);
+    all.add("a log without files", report_of(&sample::from_strace()));
 }
 
-/// A report of one process with these calls on `in` and `out`.
-fn report_of_rows(rows: impl Fn(FileId, FileId) -> Vec<Row>) -> Report {
+fn add_transfers(all: &mut Reports) {
+    const BYTES: u64 = 65536;
     let mut scene = Scene::new();
     let (from, to) = (scene.regular("in"), scene.regular("out"));
-    scene.process("copier", rows(from, to));
-    report_of(&scene.trace)
-}
-
-fn reports_of_transfers() -> Named {
-    const BYTES: u64 = 65536;
-    let inferred = report_of_rows(|from, to| {
-        vec![
-            read("read", from, 16, BYTES),
-            written_after("write", from, to, 16, BYTES, BYTES),
-        ]
-    });
-    let beside = report_of_rows(|from, to| {
-        vec![
-            read("read", from, 32, 2 * BYTES),
-            written_held("write", from, to, 16, BYTES, BYTES),
-            written_after("write", from, to, 16, BYTES, BYTES),
-        ]
-    });
-    let observed = report_of_rows(|from, to| vec![copy("sendfile", from, to, 1, BYTES)]);
-    let with_own_memory = report_of_rows(|from, to| {
-        vec![
-            read("read", from, 1, 10),
-            copy("sendfile", from, to, 1, BYTES),
-            write("write", to, 1, 100),
-        ]
-    });
-    let changed = report_of_rows(|from, to| {
-        vec![
-            read("read", from, 1, 100),
-            copy("sendfile", from, to, 1, BYTES),
-            written_changed("write", from, to, 1, 100, 100),
-        ]
-    });
-    // A pipe between two processes, with these bytes of a second source.
-    let piped = |of_another: u64| {
+    let report_of_rows = |rows: Vec<Row>| {
+        let mut scene = Scene {
+            trace: scene.trace.clone(),
+        };
+        scene.process("copier", rows);
+        report_of(&scene.trace)
+    };
+    let sent = || copy("sendfile", from, to, 1, BYTES);
+    let inferred = report_of_rows(vec![
+        read("read", from, 16, BYTES),
+        written_after("write", from, to, 16, BYTES, BYTES),
+    ]);
+    all.add("an inferred transfer", inferred.clone());
+    all.add("an inferred transfer, which is accepted", inferred);
+    let beside = report_of_rows(vec![
+        read("read", from, 32, 2 * BYTES),
+        written_held("write", from, to, 16, BYTES, BYTES),
+        written_after("write", from, to, 16, BYTES, BYTES),
+    ]);
+    all.add("an observed transfer beside an inferred one", beside);
+    all.add("an observed transfer", report_of_rows(vec![sent()]));
+    let own = report_of_rows(vec![
+        read("read", from, 1, 10),
+        sent(),
+        write("write", to, 1, 100),
+    ]);
+    all.add("an observed transfer and bytes of the program's own", own);
+    let changed = report_of_rows(vec![
+        read("read", from, 1, 100),
+        sent(),
+        written_changed("write", from, to, 1, 100, 100),
+    ]);
+    let name = "an observed transfer and changed memory of its source";
+    all.add(name, changed.clone());
+    all.add("changed memory, which is accepted", changed);
+    for (name, of_another) in [
+        (
+            "a transfer through two processes, of which no byte counts twice",
+            0,
+        ),
+        ("a pipe with a little of a second source", 100),
+        ("a pipe with as much of a second source", BYTES),
+    ] {
         let mut scene = Scene::new();
         let [from, other, to] = ["in", "other", "out"].map(|name| scene.regular(name));
         let pipe = scene.pipe();
@@ -229,29 +218,8 @@ fn reports_of_transfers() -> Named {
         }
         scene.process("cat", rows);
         scene.process("dd", vec![copy("splice", pipe, to, 1, BYTES)]);
-        report_of(&scene.trace)
-    };
-    vec![
-        ("an inferred transfer", inferred.clone()),
-        ("an inferred transfer, which is accepted", inferred),
-        ("an observed transfer beside an inferred one", beside),
-        ("an observed transfer", observed),
-        (
-            "an observed transfer and bytes of the program's own",
-            with_own_memory,
-        ),
-        (
-            "an observed transfer and changed memory of its source",
-            changed.clone(),
-        ),
-        ("changed memory, which is accepted", changed),
-        (
-            "a transfer through two processes, of which no byte counts twice",
-            piped(0),
-        ),
-        ("a pipe with a little of a second source", piped(100)),
-        ("a pipe with as much of a second source", piped(BYTES)),
-    ]
+        all.add(name, report_of(&scene.trace));
+    }
 }
 
 /// The stack of a call that `app::load` made, of one that `std::io::copy` made for `app::save`, and
@@ -304,31 +272,35 @@ fn sampled(samples: &[(u32, u64)]) -> Trace {
     scene.trace
 }
 
-fn reports_with_callers() -> Named {
-    let mut without_lines = sampled(&[(0, 8)]);
-    let stacks = without_lines.stacks.iter_mut().flatten();
-    for frame in stacks.flat_map(|stack| &mut stack.frames) {
-        frame.file = None;
-    }
-    let mut without_stacks = sampled(&[]);
-    without_stacks.stacks = None;
-    without_stacks.notes = vec!["callers are unknown: the backend does not sample them".to_owned()];
-    let traces = [
-        ("callers of every call", sampled(&[(0, 6), (1, 2)])),
-        ("callers of half of the calls", sampled(&[(0, 3), (1, 1)])),
-        ("a stack that was cut off", sampled(&[(0, 6), (2, 2)])),
-        ("stacks without line tables", without_lines),
-        ("no stacks", without_stacks),
-        ("all samples are of std::io::copy", sampled(&[(1, 4)])),
-        ("all samples are of the program itself", sampled(&[(0, 2)])),
+fn add_callers(all: &mut Reports) {
+    for (name, samples) in [
+        ("callers of every call", &[(0, 6), (1, 2)][..]),
+        ("callers of half of the calls", &[(0, 3), (1, 1)]),
+        ("a stack that was cut off", &[(0, 6), (2, 2)]),
+        ("all samples are of std::io::copy", &[(1, 4)]),
+        ("all samples are of the program itself", &[(0, 2)]),
         (
             "some samples are of std::io::copy, the others cut off",
-            sampled(&[(1, 2), (2, 2)]),
+            &[(1, 2), (2, 2)],
         ),
-        ("all samples are cut off", sampled(&[(2, 2)])),
-        ("no samples", sampled(&[])),
-    ];
-    traces.map(|(name, trace)| (name, report_of(&trace))).into()
+        ("all samples are cut off", &[(2, 2)]),
+        ("no samples", &[]),
+    ] {
+        all.add(name, report_of(&sampled(samples)));
+    }
+    let without_lines = |trace: &mut Trace| {
+        let stacks = trace.stacks.iter_mut().flatten();
+        for frame in stacks.flat_map(|stack| &mut stack.frames) {
+            frame.file = None;
+        }
+    };
+    let name = "stacks without line tables";
+    all.add_edited(name, sampled(&[(0, 8)]), without_lines);
+    all.add_edited("no stacks", sampled(&[]), |trace| {
+        trace.stacks = None;
+        let note = "callers are unknown: the backend does not sample them";
+        trace.notes = vec![note.to_owned()];
+    });
 }
 
 fn on_path(call: &'static str, errno: u32, path: Option<&str>) -> FailedPath {
@@ -350,10 +322,8 @@ fn with_failed_paths() -> Trace {
     let file = scene.regular("in");
     scene.process("cp", vec![read("read", file, 1, 10)]);
     let mut trace = scene.trace;
-    let mut paths = FailedPaths {
-        directory_may_change: true,
-        ..FailedPaths::default()
-    };
+    let paths = trace.failed_paths.insert(FailedPaths::default());
+    paths.directory_may_change = true;
     for (call, errno, path) in [
         ("openat", 2, "/etc/app.conf"),
         ("openat", 2, "/etc/app.d/one"),
@@ -363,9 +333,8 @@ fn with_failed_paths() -> Trace {
         ("stat", 2, "/srv"),
         ("stat", 2, "/srv"),
     ] {
-        paths.add(on_path(call, errno, Some(path)));
+        add_path(&mut trace, call, errno, Some(path));
     }
-    trace.failed_paths = Some(paths);
     trace.counted = Some(Selection::default());
     add_calls(&mut trace, "openat", [7, 5]);
     add_calls(&mut trace, "stat", [2, 2]);
@@ -382,77 +351,59 @@ fn add_calls(trace: &mut Trace, name: &'static str, [calls, errors]: [u64; 2]) {
     all.insert(Call::native(name), sums);
 }
 
+fn add_path(trace: &mut Trace, call: &'static str, errno: u32, path: Option<&str>) {
+    let paths = trace.failed_paths.get_or_insert_default();
+    paths.add(on_path(call, errno, path));
+}
+
 /// The same trace with the paths of the calls that succeeded: 2 `openat`.
 fn with_all_paths() -> Trace {
     let mut trace = with_failed_paths();
-    let paths = trace.failed_paths.get_or_insert_default();
-    paths.has_successes = true;
-    paths.add(on_path("openat", 0, Some("/etc/hosts")));
-    paths.add(on_path("openat", 0, Some("/lib/libc.so.6")));
+    trace.failed_paths.get_or_insert_default().has_successes = true;
+    add_path(&mut trace, "openat", 0, Some("/etc/hosts"));
+    add_path(&mut trace, "openat", 0, Some("/lib/libc.so.6"));
     trace
 }
 
-fn reports_with_paths() -> Named {
-    let edited = |mut trace: Trace, edit: fn(&mut Trace, &mut FailedPaths)| {
-        let mut paths = trace.failed_paths.take().expect("are known");
-        edit(&mut trace, &mut paths);
-        trace.failed_paths = Some(paths);
-        trace
-    };
-    let in_work = edited(with_failed_paths(), |trace, paths| {
-        trace.directory = Some("/work".to_owned());
-        paths.directory_may_change = false;
+fn add_paths(all: &mut Reports) {
+    all.add("paths of failed calls", report_of(&with_failed_paths()));
+    all.add("paths of all calls", report_of(&with_all_paths()));
+    let name = "a failed call of an unknown path";
+    all.add_edited(name, with_failed_paths(), |trace| {
+        add_path(trace, "openat", 14, None);
     });
-    let mut without_paths = with_failed_paths();
-    without_paths.failed_paths = None;
-    let traces = [
-        ("paths of failed calls", with_failed_paths()),
-        (
-            "a failed call of an unknown path",
-            edited(with_failed_paths(), |_, paths| {
-                paths.add(on_path("openat", 14, None));
-            }),
-        ),
-        ("relative paths start in /work", in_work.clone()),
-        (
-            "a path that starts in a directory of the call",
-            edited(in_work, |_, paths| {
-                let mut below = on_path("openat", 2, Some("data/x"));
-                below.path.as_mut().expect("given").is_below_descriptor = true;
-                paths.add(below);
-            }),
-        ),
-        ("paths of all calls", with_all_paths()),
-        (
-            "an unknown path of a call that succeeded",
-            edited(with_all_paths(), |trace, paths| {
-                paths.add(on_path("execve", 0, None));
-                add_calls(trace, "execve", [1, 0]);
-            }),
-        ),
-        (
-            "calls that a signal interrupted",
-            edited(with_all_paths(), |trace, _| {
-                add_calls(trace, "openat", [8, 6]);
-            }),
-        ),
-        (
-            "paths that had no room",
-            edited(with_all_paths(), |_, paths| paths.left_out = 1),
-        ),
-        (
-            "paths and losses",
-            edited(with_all_paths(), |trace, _| {
-                trace.losses.insert(Loss::MissedProbes, 1);
-            }),
-        ),
-        (
-            "paths of calls that are not all counted",
-            edited(with_all_paths(), |trace, _| trace.other_calls = None),
-        ),
-        ("no paths", without_paths),
-    ];
-    traces
-        .map(|(name, trace)| (name, Report::from_trace(&trace, &Options::default())))
-        .into()
+    let start_in_work = |trace: &mut Trace| {
+        trace.directory = Some("/work".to_owned());
+        let paths = trace.failed_paths.get_or_insert_default();
+        paths.directory_may_change = false;
+    };
+    let name = "relative paths start in /work";
+    all.add_edited(name, with_failed_paths(), start_in_work);
+    let name = "a path that starts in a directory of the call";
+    all.add_edited(name, with_failed_paths(), |trace| {
+        start_in_work(trace);
+        let mut below = on_path("openat", 2, Some("data/x"));
+        below.path.as_mut().expect("given").is_below_descriptor = true;
+        trace.failed_paths.get_or_insert_default().add(below);
+    });
+    let name = "an unknown path of a call that succeeded";
+    all.add_edited(name, with_all_paths(), |trace| {
+        add_path(trace, "execve", 0, None);
+        add_calls(trace, "execve", [1, 0]);
+    });
+    let name = "calls that a signal interrupted";
+    all.add_edited(name, with_all_paths(), |trace| {
+        add_calls(trace, "openat", [8, 6]);
+    });
+    all.add_edited("paths that had no room", with_all_paths(), |trace| {
+        trace.failed_paths.get_or_insert_default().left_out = 1;
+    });
+    all.add_edited("paths and losses", with_all_paths(), |trace| {
+        trace.losses.insert(Loss::MissedProbes, 1);
+    });
+    let name = "paths of calls that are not all counted";
+    all.add_edited(name, with_all_paths(), |trace| trace.other_calls = None);
+    all.add_edited("no paths", with_failed_paths(), |trace| {
+        trace.failed_paths = None;
+    });
 }

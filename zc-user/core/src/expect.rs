@@ -10,7 +10,7 @@
 //! openat[path="/etc/app/**"].errors == 0      failed calls by the path that they were given
 //! read[caller="my_crate::**"].calls == 0      calls by the functions that made them
 //! faults.major == 0                           switches.involuntary, time.wall, time.user, time.system, processes.count
-//! exit.code == 0                              also exit.signal == SIGKILL, exit.signal == none
+//! exit.code in 0..=2                          also exit.signal == SIGKILL, exit.signal == none
 //! transfer("*.dat" -> unix).api == sendfile   an end is *, a "path", a kind, or kind:"path"
 //! transfer(* -> unix).via == "std::io::copy"  the library function that made it
 //! transfer(* -> *).attempts.EXDEV == 0        also bytes, calls, count, avg_size, crossings, user_memory, total

@@ -65,36 +65,10 @@ pub struct Tracing {
     pub verbose: bool,
 }
 
-/// What is wrong with a plan.
+/// What is wrong with a plan, and what to do about it.
 #[derive(Debug, PartialEq, Eq, Error)]
-pub enum PlanError {
-    /// A command line cannot be split into words.
-    #[error("cannot read the command {line:?}: {why}")]
-    Unreadable {
-        /// The line.
-        line: String,
-        /// Why not.
-        why: String,
-    },
-    /// There are more names than commands.
-    #[error("too many --name options: {names} names for {commands} commands")]
-    TooManyNames {
-        /// How many names.
-        names: usize,
-        /// How many commands.
-        commands: usize,
-    },
-    /// --prepare is given neither once nor once for each command.
-    #[error(
-        "--prepare is given {times} times: give it once for all commands, or once for each of the {commands}"
-    )]
-    NotOneEach {
-        /// How often it is given.
-        times: usize,
-        /// How many commands there are.
-        commands: usize,
-    },
-}
+#[error("{0}")]
+pub struct PlanError(String);
 
 /// What runs the command lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -112,10 +86,8 @@ impl Shell {
         if self == Self::Sh {
             return Ok(shell_script(line));
         }
-        let unreadable = |why: String| PlanError::Unreadable {
-            line: line.to_owned(),
-            why,
-        };
+        let unreadable =
+            |why: String| PlanError(format!("cannot read the command {line:?}: {why}"));
         let words = shell_words::split(line).map_err(|error| unreadable(error.to_string()))?;
         if words.first().is_none_or(String::is_empty) {
             return Err(unreadable("it names no program".to_owned()));
@@ -153,11 +125,14 @@ pub fn subjects(
     let commands = lines.len();
     if names.len() > commands {
         let names = names.len();
-        return Err(PlanError::TooManyNames { names, commands });
+        let why = format!("too many --name options: {names} names for {commands} commands");
+        return Err(PlanError(why));
     }
     if prepare.len() > 1 && prepare.len() != commands {
         let times = prepare.len();
-        return Err(PlanError::NotOneEach { times, commands });
+        return Err(PlanError(format!(
+            "--prepare is given {times} times: give it once for all commands, or once for each of the {commands}"
+        )));
     }
     let subject = |(index, line): (usize, &String)| {
         Ok(Subject {

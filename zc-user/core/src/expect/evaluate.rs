@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::{
     Expectation,
-    ast::{Comparison, Expr, Figure, FigureSubject},
+    ast::{Comparison, Expr, Figure, FigureSubject, NONE},
     calls,
     facts::{ChosenProcesses, MeasuredFigure, why_inexact},
     known::{Inferred, KnownFigure, Verdict},
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::figures::list::{FigureField, FigureGroup, of_run, of_usage};
 use crate::{
-    report::{Exit, Process, Report},
+    report::{Process, Report},
     signal,
 };
 
@@ -247,14 +247,25 @@ fn of_process(field: FigureField, process: &Process) -> Option<u64> {
 
 /// How the command ended. That is known even if counts are not exact.
 fn of_exit(field: FigureField, report: &Report) -> MeasuredFigure {
-    let Exit { code, signal } = report.exit;
-    let absent = match (of_run(field, report), signal, code) {
-        (Some(figure), ..) => return MeasuredFigure::plain(KnownFigure::exactly(figure)),
-        (None, Some(signal), _) => format!("{} killed the command", signal::name(signal)),
-        (None, None, Some(code)) => format!("the command ended with status {code}"),
-        (None, None, None) => {
+    let killer = report.exit.signal.map(signal::name);
+    let why = match (&killer, report.exit.code) {
+        (Some(signal), _) => format!("{signal} killed the command"),
+        (None, Some(code)) => format!("the command ended with status {code}"),
+        (None, None) => {
             return MeasuredFigure::unknown("the report does not say how the command ended");
         }
     };
-    MeasuredFigure::plain(KnownFigure::Absent(absent))
+    if field == FigureField::Signal {
+        return MeasuredFigure {
+            reason: killer.is_none().then_some(why),
+            ..MeasuredFigure::plain(KnownFigure::Words {
+                words: vec![killer.unwrap_or_else(|| NONE.to_owned())],
+                are_all: true,
+            })
+        };
+    }
+    MeasuredFigure::plain(match of_run(field, report) {
+        Some(figure) => KnownFigure::exactly(figure),
+        None => KnownFigure::Absent(why),
+    })
 }

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use super::pattern::Glob;
 use crate::{
     report::{
         EITHER_COPY, is_of_c_library, library_in, named, split_implementation, without_generics,
     },
+    text::file_name,
     trace::{Frame, Stack},
     transfer::{may_hide_functions, remedy},
 };
@@ -15,40 +17,36 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FunctionPattern {
     text: String,
-    /// With `/` between the parts.
-    pattern: glob::Pattern,
+    /// With `/` between the parts, as between the folders in the names of Go's packages.
+    glob: Glob,
 }
 
-/// The parts of a name: modules, and the folders in the names of Go's packages.
-fn split(text: &str) -> impl Iterator<Item = &str> {
-    text.split("::").flat_map(|part| part.split('/'))
+/// A name with `/` between its parts.
+fn as_path(name: &str) -> String {
+    name.replace("::", "/")
 }
 
 impl FunctionPattern {
     /// Parses a pattern. The error has a message and an offset.
     pub(super) fn new(text: &str) -> Result<Self, (String, usize)> {
-        if let Some(at) = text.find('<') {
+        let path = as_path(text);
+        let wrong = |why: &str, at: usize| {
+            let colons = path[..at].matches('/').count();
+            (why.to_owned(), (at + colons).min(text.len()))
+        };
+        if let Some(at) = path.find('<') {
             let why = "generic arguments are ignored, so leave out what is in <>";
-            return Err((why.to_owned(), at));
+            return Err(wrong(why, at));
         }
-        let mut at = 0;
-        for part in split(text) {
-            if part.is_empty() {
-                return Err(("a part of it is empty".to_owned(), at));
-            }
-            if let Some(colon) = part.find(':') {
-                return Err(("modules have '::' between them".to_owned(), at + colon));
-            }
-            glob::Pattern::new(part)
-                .map_err(|error| (error.msg.to_owned(), at + error.pos.min(part.len())))?;
-            at += part.len();
-            at += if text[at..].starts_with('/') { 1 } else { 2 };
+        if let Some(at) = path.find(':') {
+            return Err(wrong("modules have '::' between them", at));
         }
-        let pattern = glob::Pattern::new(&text.replace("::", "/"));
-        Ok(Self {
-            pattern: pattern.map_err(|error| (error.msg.to_owned(), 0))?,
-            text: text.to_owned(),
-        })
+        if let Some(at) = format!("/{path}/").find("//") {
+            return Err(wrong("a part of it is empty", at));
+        }
+        let glob = Glob::new(&path).map_err(|(why, at)| wrong(&why, at))?;
+        let text = text.to_owned();
+        Ok(Self { text, glob })
     }
 
     /// As it was written.
@@ -56,20 +54,15 @@ impl FunctionPattern {
         &self.text
     }
 
-    /// A pattern without `::` matches the last part of a name.
-    fn is_of_last_parts(&self) -> bool {
-        split(&self.text).count() == 1
-    }
-
     /// Whether it can match the name of a function of C, which has no modules.
     fn may_be_of_c(&self) -> bool {
-        self.is_of_last_parts() || self.text.starts_with("**")
+        self.glob.is_of_names() || self.text.starts_with("**")
     }
 
     /// The part of a name that it is compared with.
     pub(super) fn compared<'a>(&self, name: &'a str) -> &'a str {
-        if self.is_of_last_parts() {
-            split(name).last().unwrap_or(name)
+        if self.glob.is_of_names() {
+            file_name(name.rsplit("::").next().unwrap_or(name))
         } else {
             name
         }
@@ -87,23 +80,13 @@ impl FunctionPattern {
 
     /// Whether it matches a name without generic arguments and closures.
     fn matches(&self, name: &str) -> bool {
-        let options = glob::MatchOptions {
-            require_literal_separator: true,
-            ..glob::MatchOptions::new()
-        };
-        let name = self.compared(name).replace("::", "/");
-        self.pattern.matches_with(&name, options)
+        self.glob.matches(&as_path(name))
     }
 
-    /// Whether it may match a name whose modules are missing.
+    /// Whether it may match a name whose modules are missing; the empty name is that of a closure,
+    /// and the function that it is in may have any name.
     fn may_match_end(&self, name: &str) -> bool {
-        match split(&self.text).last() {
-            Some(last) if last != "**" && !name.is_empty() => {
-                glob::Pattern::new(last).is_ok_and(|last| last.matches(name))
-            }
-            // A closure: the function that it is in may have any name.
-            _ => true,
-        }
+        name.is_empty() || self.glob.may_end_as(name)
     }
 }
 
@@ -220,7 +203,7 @@ fn shown_by_frame(pattern: &FunctionPattern, frame: &Frame) -> FunctionShown {
     let short = without_generics(name);
     let is_closure = name.starts_with('{');
     let lacks_modules = frame.is_inlined && is_of_rust && (is_closure || !short.contains("::"));
-    let may_match = (is_closure || !pattern.is_of_last_parts())
+    let may_match = (is_closure || !pattern.glob.is_of_names())
         && pattern.may_match_end(&without_closures(&short));
     if lacks_modules && may_match {
         return FunctionShown::Unclear(

@@ -5,7 +5,7 @@ use std::{cmp::Ordering, ops::Bound};
 use serde::{Deserialize, Serialize};
 
 use super::ast::{NONE, Wanted};
-use crate::{figures::list::FigureUnit, signal, units, words::words};
+use crate::{figures::list::FigureUnit, units, words::words};
 
 words! {
     /// How expectations treat inferred transfers.
@@ -52,7 +52,7 @@ impl Verdict {
 }
 
 /// A number that can be a fraction, such as an average.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Amount {
     part: u64,
     of: u64,
@@ -72,26 +72,9 @@ impl Amount {
             of: count,
         })
     }
-}
 
-impl PartialEq for Amount {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Amount {}
-
-impl PartialOrd for Amount {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Amount {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (u128::from(self.part) * u128::from(other.of))
-            .cmp(&(u128::from(other.part) * u128::from(self.of)))
+    fn compare(self, whole: u64) -> Ordering {
+        u128::from(self.part).cmp(&(u128::from(whole) * u128::from(self.of)))
     }
 }
 
@@ -108,7 +91,7 @@ pub(super) enum KnownFigure {
     },
     /// Nothing is known, not even whether it exists.
     Unknown,
-    /// There is no exit status, or no signal, and that is known.
+    /// There is no exit status, and that is known.
     Absent(String),
     /// There is no such figure, for this reason.
     Missing(String),
@@ -152,17 +135,13 @@ impl KnownFigure {
             (Self::Between(low, high), Wanted::Within(start, end)) => {
                 within(*low, *high, *start, *end)
             }
-            // What is absent is `none`, and no number is.
-            (Self::Absent(_), Wanted::Word(_)) => Verdict::Holds,
-            (Self::Between(..), Wanted::Word(_)) => Verdict::Fails,
-            (Self::Absent(_), Wanted::Within(Bound::Included(first), Bound::Included(last)))
-                if first == last =>
-            {
-                Verdict::Fails
+            // It is no number.
+            (Self::Absent(_), _) => Verdict::Fails,
+            // What does not exist is neither less nor more than a number, and no word. The parser
+            // rejects comparing words with numbers.
+            (Self::Missing(_) | Self::Words { .. } | Self::Between(..), _) => {
+                return Verdict::Fails;
             }
-            // What does not exist is neither less nor more than a number. The parser rejects
-            // comparing a word with a number.
-            (Self::Missing(_) | Self::Absent(_) | Self::Words { .. }, _) => return Verdict::Fails,
         };
         verdict.negated_if(is_negated)
     }
@@ -193,13 +172,13 @@ impl KnownFigure {
 /// fails if none does.
 fn within(low: Amount, high: Option<Amount>, start: Bound<u64>, end: Bound<u64>) -> Verdict {
     let is_before = |amount: Amount| match start {
-        Bound::Included(start) => amount < start.into(),
-        Bound::Excluded(start) => amount <= start.into(),
+        Bound::Included(start) => amount.compare(start).is_lt(),
+        Bound::Excluded(start) => amount.compare(start).is_le(),
         Bound::Unbounded => false,
     };
     let is_after = |amount: Amount| match end {
-        Bound::Included(end) => amount > end.into(),
-        Bound::Excluded(end) => amount >= end.into(),
+        Bound::Included(end) => amount.compare(end).is_gt(),
+        Bound::Excluded(end) => amount.compare(end).is_ge(),
         Bound::Unbounded => false,
     };
     let ends_within = end == Bound::Unbounded || high.is_some_and(|high| !is_after(high));
@@ -226,15 +205,8 @@ pub(super) fn show(amount: Amount, unit: FigureUnit) -> String {
         FigureUnit::Bytes if whole < 1024 => format!("{} B", number(1)),
         FigureUnit::Bytes => format!("{} B ({})", number(1), units::bytes(whole)),
         FigureUnit::Time => time(fraction(amount)),
-        FigureUnit::Signal => signal_name(whole),
         _ => number(2),
     }
-}
-
-fn signal_name(number: u64) -> String {
-    let name = i32::try_from(number).ok().map(signal::name);
-    let name = name.filter(|name| name.starts_with("SIG"));
-    name.unwrap_or_else(|| number.to_string())
 }
 
 #[expect(
@@ -363,7 +335,6 @@ mod tests {
             (1023.into(), FigureUnit::Bytes, "1023 B"),
             (65000.into(), FigureUnit::Bytes, "65000 B (63.5 KiB)"),
             (12_345_678.into(), FigureUnit::Time, "12.346 ms"),
-            (9.into(), FigureUnit::Signal, "SIGKILL"),
             (
                 Amount::mean(10_001, 2).expect("of two"),
                 FigureUnit::Bytes,

@@ -7,7 +7,7 @@ use std::ops::Bound;
 
 use super::{
     ast::{Comparison, Expr, Figure, NONE, Wanted},
-    tokens::{SyntaxError, Tokens, is_letter, unknown},
+    tokens::{SyntaxError, Tokens, is_letter},
 };
 use crate::{
     figures::{list::FigureUnit, value},
@@ -136,45 +136,39 @@ fn wanted(tokens: &mut Tokens<'_>, figure: &Figure) -> Result<(Wanted, bool), Sy
 
 /// The word that a figure of this unit is compared with; `None`: it is compared with a number.
 fn word(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<Option<String>, SyntaxError> {
-    match unit {
-        FigureUnit::Api => {
-            let name = tokens.take_name("API", &Api::ALL.map(Api::name))?;
-            Ok(Some(name.to_owned()))
+    let word = match unit {
+        FigureUnit::Api => tokens.take_name("API", &Api::ALL.map(Api::name))?,
+        FigureUnit::Signal => {
+            let names: Vec<&str> = signal::names().chain([NONE]).collect();
+            tokens.take_name("signal", &names)?
         }
+        FigureUnit::Function if tokens.takes(NONE) => NONE,
         FigureUnit::Function => {
             let what = "the name of a library function, like \"std::io::copy\",";
-            let (name, at) = tokens.take_text(what)?;
-            if name.is_empty() || tokens.peek() == ":" {
-                let why = format!("{what} is needed here, in quotes");
-                return Err(SyntaxError::at(at, why));
-            }
-            Ok(Some(name))
+            tokens.take_quoted(what)?.0
         }
-        FigureUnit::Status | FigureUnit::Signal if tokens.takes(NONE) => Ok(Some(NONE.to_owned())),
-        _ => Ok(None),
-    }
+        _ => return Ok(None),
+    };
+    Ok(Some(word.to_owned()))
 }
 
+/// A range that includes its end.
 fn range(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<Wanted, SyntaxError> {
     let at = tokens.at();
     let first = number(tokens, unit)?;
-    let is_inclusive = tokens.takes("..=");
-    if !is_inclusive && !tokens.takes("..") {
+    if !tokens.takes("..=") {
         let (first, example) = (tokens.written_since(at), unit.example());
-        let range = format!("a range, {first}..={example} or {first}..{example} without its end,");
-        return Err(tokens.expected(&range));
+        return Err(tokens.expected(&format!("a range, {first}..={example},")));
     }
     let last = number(tokens, unit)?;
-    if first > last || (first == last && !is_inclusive) {
+    if first > last {
         let why = format!("the range {} is empty", tokens.written_since(at));
         return Err(SyntaxError::at(at, why));
     }
-    let end = if is_inclusive {
-        Bound::Included(last)
-    } else {
-        Bound::Excluded(last)
-    };
-    Ok(Wanted::Within(Bound::Included(first), end))
+    Ok(Wanted::Within(
+        Bound::Included(first),
+        Bound::Included(last),
+    ))
 }
 
 /// Words that are not units.
@@ -182,14 +176,6 @@ const KEYWORDS: [&str; 4] = ["and", "or", "not", "in"];
 
 fn number(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<u64, SyntaxError> {
     let (at, digits) = (tokens.at(), tokens.peek());
-    if unit == FigureUnit::Signal && digits.starts_with(is_letter) {
-        let known = signal::number(tokens.advance());
-        let names = || signal::names().chain([NONE]).collect::<Vec<_>>();
-        let error = || SyntaxError::at(at, unknown("signal", digits, &names()));
-        return known
-            .map(|signal| signal.unsigned_abs().into())
-            .ok_or_else(error);
-    }
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
         let what = format!("{}, like {},", unit.name(), unit.example());
         return Err(tokens.expected(&what));

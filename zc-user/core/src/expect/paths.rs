@@ -7,7 +7,7 @@ use crate::{
         facts::{MeasuredFigure, plural, shorten, why_inexact},
         known::KnownFigure,
         names::CallNames,
-        pattern::{Glob, Match, quote},
+        pattern::{Glob, Match},
     },
     figures::{list::FigureField, reading::rows_of_other_calls},
     report::{PathBase, Report, Syscall},
@@ -139,9 +139,10 @@ pub(super) fn matches(glob: &Glob, one: &OnPath<'_>) -> Match {
 
 /// `openat "/etc/app.conf": 3 calls failed (ENOENT)`.
 fn line(one: &OnPath<'_>) -> String {
-    let path = one
-        .path
-        .map_or_else(|| "of an unknown path".to_owned(), quote);
+    let path = match one.path {
+        Some(path) => format!("\"{path}\""),
+        None => "of an unknown path".to_owned(),
+    };
     let cut = if one.is_cut { "..." } else { "" };
     let calls = plural(one.calls, "call");
     let how = one.errno.map_or_else(

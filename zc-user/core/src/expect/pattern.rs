@@ -135,7 +135,7 @@ impl Glob {
     }
 
     /// Whether one path could be a longer form of the other.
-    fn may_end_as<'a>(&'a self, path: &'a str) -> bool {
+    pub(super) fn may_end_as<'a>(&'a self, path: &'a str) -> bool {
         let parts_of = |path: &'a str| path.rsplit('/').filter(|part| !part.is_empty());
         parts_of(self.pattern.as_str())
             // Anything can be before these.
@@ -186,14 +186,14 @@ fn normal(path: &str) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KindPattern(&'static str);
 
-/// The kind of all Unix sockets.
-const UNIX: &str = "unix";
-
 impl KindPattern {
+    /// All Unix sockets.
+    pub(super) const UNIX: Self = Self("unix");
+
     /// All names.
     pub(super) fn names() -> impl Iterator<Item = &'static str> {
         let kinds = FileKind::ALL.into_iter().map(FileKind::name);
-        std::iter::once(UNIX).chain(kinds)
+        std::iter::once(Self::UNIX.0).chain(kinds)
     }
 
     /// The one of this name.
@@ -205,7 +205,7 @@ impl KindPattern {
     fn matches(self, kind: &str) -> bool {
         let is_unix = kind.starts_with("unix-");
         match self.0 {
-            UNIX => is_unix,
+            "unix" => is_unix,
             "socket" => is_unix || matches!(kind, "tcp" | "udp" | "netlink" | "socket"),
             name => name == kind,
         }
@@ -275,11 +275,6 @@ fn matches_path(glob: &Glob, end: &End) -> Match {
         None if has_path => Match::Maybe,
         None => Match::No,
     }
-}
-
-/// A text between quotes, as expectations have it.
-pub(super) fn quote(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""))
 }
 
 #[cfg(test)]

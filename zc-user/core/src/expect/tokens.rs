@@ -64,28 +64,37 @@ impl<'a> Tokens<'a> {
     }
 
     /// Takes a word, which must be one of these names.
-    pub(super) fn take_name(&mut self, what: &str, names: &[&str]) -> Result<&'a str, SyntaxError> {
+    pub(super) fn take_name(
+        &mut self,
+        what: &str,
+        names: &[impl AsRef<str>],
+    ) -> Result<&'a str, SyntaxError> {
         let word = self.peek();
+        let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
         if names.contains(&word) {
             return Ok(self.advance());
         }
         if word.starts_with(is_letter) || word.starts_with('%') {
-            return Err(SyntaxError::at(self.at, unknown(what, word, names)));
+            return Err(SyntaxError::at(self.at, unknown(what, word, &names)));
         }
         let first = names.first().unwrap_or(&"");
         let mut error = self.expected(&format!("{what}, like {first},"));
-        error.message += &list(names);
+        error.message += &list(&names);
         Err(error)
     }
 
-    /// Takes a text in quotes, or a word. Returns also where it began.
-    pub(super) fn take_text(&mut self, what: &str) -> Result<(String, usize), SyntaxError> {
-        let (at, token) = (self.at, self.peek());
-        let text = match token.chars().next() {
-            Some('"') => unquoted(token, at)?,
-            Some(first) if is_letter(first) => token.to_owned(),
-            _ => return Err(self.expected(what)),
+    /// Takes a text in quotes. Returns also where it begins.
+    pub(super) fn take_quoted(&mut self, what: &str) -> Result<(&'a str, usize), SyntaxError> {
+        let Some(rest) = self.peek().strip_prefix('"') else {
+            return Err(self.expected(what));
         };
+        let Some(text) = rest.strip_suffix('"') else {
+            return Err(SyntaxError::at(self.at, "this quote is not closed"));
+        };
+        let at = self.at + 1;
+        if text.is_empty() {
+            return Err(SyntaxError::at(at, "an empty text matches nothing"));
+        }
         self.advance();
         Ok((text, at))
     }
@@ -101,7 +110,7 @@ impl<'a> Tokens<'a> {
 }
 
 /// A name that does not exist, with the nearest one that does, or all.
-pub(super) fn unknown(what: &str, word: &str, names: &[&str]) -> String {
+fn unknown(what: &str, word: &str, names: &[&str]) -> String {
     let hint = match nearest(word, names.iter().copied()) {
         None => list(names),
         near => did_you_mean(near),
@@ -118,8 +127,8 @@ fn list(names: &[&str]) -> String {
     format!("; there are {}", names.join(", "))
 }
 
-/// The signs of more than one character. A longer one comes before its prefixes.
-const SIGNS: [&str; 7] = ["..=", "..", "==", "!=", "<=", ">=", "->"];
+/// The signs of more than one character.
+const SIGNS: [&str; 6] = ["..=", "==", "!=", "<=", ">=", "->"];
 
 /// The length of the token that a text begins with.
 fn token_length(text: &str) -> usize {
@@ -127,7 +136,8 @@ fn token_length(text: &str) -> usize {
         return 0;
     };
     match first {
-        '"' => quoted_length(text),
+        // Up to the end if it is not closed.
+        '"' => text[1..].find('"').map_or(text.len(), |length| length + 2),
         '%' => 1 + word_length(&text[1..]),
         _ if is_letter(first) => word_length(text),
         _ if first.is_ascii_digit() => number_length(text),
@@ -163,39 +173,6 @@ fn number_length(text: &str) -> usize {
     let whole = digits(text);
     let fraction = text[whole..].strip_prefix('.').map_or(0, digits);
     whole + if fraction > 0 { 1 + fraction } else { 0 }
-}
-
-/// The length of a text with its quotes; up to the end if it is not closed.
-fn quoted_length(text: &str) -> usize {
-    let mut chars = text.char_indices().skip(1);
-    while let Some((at, c)) = chars.next() {
-        match c {
-            '"' => return at + 1,
-            '\\' => drop(chars.next()),
-            _ => {}
-        }
-    }
-    text.len()
-}
-
-/// The text between quotes. `\"` and `\\` are escapes for `"` and `\`.
-fn unquoted(token: &str, at: usize) -> Result<String, SyntaxError> {
-    let mut content = String::new();
-    let mut chars = token.char_indices().skip(1);
-    while let Some((index, c)) = chars.next() {
-        match c {
-            '"' => return Ok(content),
-            '\\' => {
-                let Some((_, escaped @ ('"' | '\\'))) = chars.next() else {
-                    let why = r#"after '\' write '"' or another '\'"#;
-                    return Err(SyntaxError::at(at + index, why));
-                };
-                content.push(escaped);
-            }
-            c => content.push(c),
-        }
-    }
-    Err(SyntaxError::at(at, "this quote is not closed"))
 }
 
 /// A mistake in the text of an expectation. It shows a message, then the line with a mark below the

@@ -8,7 +8,7 @@ use super::{
     callers::stacks_of,
     function::{FunctionPattern, spellings},
     paths::{OnPath, matches},
-    pattern::{EndPattern, Glob, Match, quote},
+    pattern::{EndPattern, Glob, Match},
 };
 use crate::{
     report::{End, Report},
@@ -70,10 +70,10 @@ fn no_function(pattern: &FunctionPattern, report: &Report) -> Option<String> {
 
 fn sentence<'a>(pattern: &str, what: &str, names: impl Iterator<Item = &'a str>) -> String {
     let nearest = match nearest(pattern, names) {
-        Some(name) => format!("; the nearest is {}", quote(name)),
+        Some(name) => format!("; the nearest is \"{name}\""),
         None => String::new(),
     };
-    format!("{} matches no {what}{nearest}", quote(pattern))
+    format!("\"{pattern}\" matches no {what}{nearest}")
 }
 
 /// Every file that the report names.

@@ -39,7 +39,6 @@ impl FigureUnit {
     pub(crate) const fn most(self) -> Option<u64> {
         match self {
             Self::Status => Some(255),
-            Self::Signal => Some(64),
             _ => None,
         }
     }
@@ -51,7 +50,7 @@ impl FigureUnit {
             Self::Bytes => "64KiB",
             Self::Time => "10ms",
             Self::Status => "0",
-            Self::Signal => "9",
+            Self::Signal => "SIGKILL",
             Self::Api => "sendfile",
             Self::Function => "\"std::io::copy\"",
         }

@@ -1,6 +1,6 @@
 //! Parses a figure: its subject, its selectors and its name.
 
-use super::{SyntaxError, Tokens, is_letter, unknown};
+use super::{SyntaxError, Tokens, is_letter};
 use crate::{
     errno,
     expect::{
@@ -52,7 +52,6 @@ fn subject(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> {
         let names: Vec<String> = syscalls::class_names()
             .map(|name| format!("%{name}"))
             .collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let class = tokens.take_name("class", &names)?;
         return Ok(FigureSubject::Calls(CallNames::of_class(&class[1..])));
     }
@@ -114,10 +113,9 @@ fn end(tokens: &mut Tokens<'_>) -> Result<EndPattern, SyntaxError> {
 }
 
 fn kind(tokens: &mut Tokens<'_>) -> Result<KindPattern, SyntaxError> {
-    let (name, at) = tokens.take_text("a kind of file, like pipe, or a path in quotes")?;
     let names: Vec<&str> = KindPattern::names().collect();
-    KindPattern::find(&name)
-        .ok_or_else(|| SyntaxError::at(at, unknown("kind of file", &name, &names)))
+    let name = tokens.take_name("kind of file", &names)?;
+    Ok(KindPattern::find(name).unwrap_or(KindPattern::UNIX))
 }
 
 fn selectors(tokens: &mut Tokens<'_>) -> Result<Selectors, SyntaxError> {
@@ -152,18 +150,15 @@ fn selectors(tokens: &mut Tokens<'_>) -> Result<Selectors, SyntaxError> {
     }
 }
 
-/// Reads a pattern, in quotes or as a word. If that fails, there are a message and an offset.
+/// Reads a pattern in quotes. If that fails, there are a message and an offset.
 fn pattern<T>(
     tokens: &mut Tokens<'_>,
     what: &str,
     read: fn(&str) -> Result<T, (String, usize)>,
 ) -> Result<T, SyntaxError> {
-    let (text, at) = tokens.take_text(what)?;
-    if text.is_empty() {
-        return Err(SyntaxError::at(at, "an empty pattern matches nothing"));
-    }
-    read(&text).map_err(|(why, offset)| {
-        SyntaxError::at(at + 1 + offset, format!("'{text}' is not a pattern: {why}"))
+    let (text, at) = tokens.take_quoted(what)?;
+    read(text).map_err(|(why, offset)| {
+        SyntaxError::at(at + offset, format!("'{text}' is not a pattern: {why}"))
     })
 }
 
@@ -171,22 +166,19 @@ fn pattern<T>(
 fn field(
     tokens: &mut Tokens<'_>,
     name: &str,
-    subject: FigureSubject,
+    mut subject: FigureSubject,
 ) -> Result<(FigureSubject, &'static NamedField), SyntaxError> {
     let word = tokens.peek();
-    if matches!(
-        subject,
-        FigureSubject::Run(FigureGroup::Time | FigureGroup::Exit)
-    ) && let Some(names) = CallNames::of_call(name)
-        && let Some(figure) = FigureGroup::Calls.figure_called(word)
+    if matches!(subject, FigureSubject::Run(_))
+        && FigureGroup::Calls.figure_called(word).is_some()
+        && let Some(names) = CallNames::of_call(name)
     {
-        tokens.advance();
-        return Ok((FigureSubject::Calls(names), figure));
+        subject = FigureSubject::Calls(names);
     }
     let figures = subject.group().figures();
     let names: Vec<&str> = figures.iter().map(|figure| figure.name).collect();
     let word = tokens.take_name(&format!("figure of {name}"), &names)?;
-    let found = figures.iter().find(|figure| figure.name == word);
+    let found = subject.group().figure_called(word);
     Ok((subject, found.unwrap_or(&figures[0])))
 }
 
@@ -203,7 +195,6 @@ fn errno(tokens: &mut Tokens<'_>, name: &str, figure: &NamedField) -> Result<Str
         return Ok(errno);
     }
     let names: Vec<String> = errno::names().collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     tokens.take_name("errno", &names).map(str::to_owned)
 }
 

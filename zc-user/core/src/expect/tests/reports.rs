@@ -125,6 +125,9 @@ fn add_copier(all: &mut Reports) {
             process.counters = None;
         }
     });
+    all.add_edited("a command that a signal killed", scene(), |trace| {
+        trace.exit = Some(Exit::Signal(libc::SIGKILL));
+    });
     all.add_edited("some calls without files", scene(), |trace| {
         trace.calls_without_files = 3;
     });

@@ -29,8 +29,8 @@
 //! with a time, a call that was not counted.
 //!
 //! Inferred transfers prove nothing. An expectation that depends on them is inconclusive, unless
-//! [`Inferred::Accept`] says otherwise. So is `transfer(a -> b).count == 0` if bytes were written
-//! to `b` that no exact transfer explains.
+//! [`Inferred::Accept`] says otherwise. So is `transfer(a -> b).count == 0` if memory of `a` that
+//! the program had changed was written to `b`.
 //!
 //! `[file=...]` chooses calls that name their file by a descriptor, like `read`, `fstat`, `mmap`.
 //! The file of a call that takes a path (`openat`, `unlink`) is not known: choosing it by file is

@@ -330,60 +330,51 @@ fn tolerances(written: BTreeMap<Spanned<String>, Spanned<String>>) -> Result<Tol
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
-    const HEAD: &str = "[[check]]\nname = \"a\"\ncommand = [\"cp\", \"in\", \"out\"]\n";
-
-    fn parsed(text: &str) -> Result<Vec<Check>, FileError> {
-        parse(text, Path::new("zctrace.toml"), Path::new("/base"))
+    fn parsed(text: &str) -> Result<Check, FileError> {
+        let checks = parse(text, Path::new("zctrace.toml"), Path::new("/base"));
+        checks.map(|mut checks| checks.remove(0))
     }
 
     #[test]
     fn a_check_has_defaults_for_what_is_not_written() {
-        let text = format!(
-            "{HEAD}expect = ['write.calls == 0']\nfiles = [{{ path = 'in', size = '1MiB' }}, {{ path = 'd/x', content = 'hi' }}]\n"
+        let check = parsed(
+            "\n[[check]]\nname = 'a'\ncommand = 'cat in | wc'\nexpect = [\n  'fsync.calls == 0',\n  'read.calls == 0',\n]\n\
+             files = [{ path = 'in', size = '1MiB' }, { path = 'd/x', content = 'hi' }]\n",
         );
-        let check = parsed(&text).expect("a file").remove(0);
-        assert_eq!(
-            (check.name.as_str(), check.repeat, check.timeout),
-            ("a", 1, Check::TIMEOUT)
-        );
-        assert_eq!(check.files[0].content, Content::Random(1 << 20));
-        assert_eq!(check.files[1].content, Content::Text("hi".into()));
-        assert_eq!(check.syscalls(), "%data");
-        assert_eq!(check.directory, None);
-    }
-
-    #[test]
-    fn a_command_line_runs_in_the_shell() {
-        let check =
-            parsed("[[check]]\nname = 'a'\ncommand = 'cat in | wc'\nexpect = ['fsync.calls == 0']")
-                .expect("a file")
-                .remove(0);
+        let check = check.expect("a file");
         assert_eq!(check.command, ["sh", "-c", "cat in | wc"]);
         assert_eq!(check.syscalls(), "%data,fsync", "what is named is counted");
+        assert_eq!((check.repeat, check.timeout), (1, Check::TIMEOUT));
+        assert_eq!(check.files[0].content, Content::Random(1 << 20));
+        assert_eq!(check.files[1].content, Content::Text("hi".into()));
+        assert_eq!(check.directory, None);
+        let place = Place {
+            file: "/base/zctrace.toml".into(),
+            line: 2,
+            expectations: vec![6, 7],
+        };
+        assert_eq!(check.place, Some(place));
     }
 
     #[test]
     fn every_key_is_read() {
-        let text = format!(
-            "{HEAD}cwd = 'sub'\nenv = {{ A = '1' }}\nexpect = []\nrepeat = 3\nbackend = 'strace'\ntimeout = '2s'\ninferred = 'accept'\nsyscalls = 'read,write'\n\
-             baseline = 'b.json'\ntolerance = {{ \"time.wall\" = '10%', 'read.*' = '2' }}"
+        let check = parsed(
+            "[[check]]\nname = 'a'\ncommand = ['cp', 'in', 'out']\ncwd = 'sub'\nenv = { A = '1' }\nexpect = []\nrepeat = 3\n\
+             backend = 'strace'\ntimeout = '2s'\ninferred = 'accept'\nsyscalls = 'read,write'\nbaseline = 'b.json'\n\
+             tolerance = { \"time.wall\" = '10%', 'read.*' = '2' }",
         );
-        let check = parsed(&text).expect("a file").remove(0);
-        assert_eq!(
-            (check.repeat, check.timeout, check.backend),
-            (3, Duration::from_secs(2), Choice::Strace)
-        );
+        let check = check.expect("a file");
+        assert_eq!(check.command, ["cp", "in", "out"]);
+        assert_eq!((check.repeat, check.timeout.as_secs()), (3, 2));
+        assert_eq!(check.backend, Choice::Strace);
         assert_eq!(check.inferred, Inferred::Accept);
         assert_eq!(check.directory.as_deref(), Some(Path::new("/base/sub")));
+        assert_eq!(check.env, [("A".to_owned(), "1".to_owned())].into());
         assert_eq!(check.syscalls(), "read,write");
-        assert_eq!(
-            check.baseline.expect("given").path,
-            Path::new("/base/b.json")
-        );
+        let baseline = check.baseline.expect("given");
+        assert_eq!(baseline.path, Path::new("/base/b.json"));
     }
 
     #[test]
@@ -393,20 +384,5 @@ mod tests {
             .map(|text| parsed(text.trim_end()).expect_err(text).to_string())
             .collect();
         insta::assert_snapshot!("mistakes", text.join("\n\n"));
-    }
-
-    #[test]
-    fn a_check_knows_the_lines_of_its_table_and_of_its_expectations() {
-        let check = parsed(&format!(
-            "\n{HEAD}expect = [\n  'write.calls == 0',\n  'read.calls == 0',\n]\n"
-        ))
-        .expect("a file")
-        .remove(0);
-        let place = check.place.expect("is in a file");
-        assert_eq!(
-            (place.file.as_path(), place.line),
-            (Path::new("/base/zctrace.toml"), 2)
-        );
-        assert_eq!(place.expectations, [6, 7]);
     }
 }

@@ -182,8 +182,10 @@ mod tests {
                 "cannot read the command \"''\": it names no program",
             ),
         ] {
-            let words = shell.words_of(line).map(|words| words.join("|".as_ref()));
-            let found = words.map_or_else(|error| error.to_string().into(), |words| words);
+            let found = match shell.words_of(line) {
+                Ok(words) => words.join("|".as_ref()),
+                Err(error) => error.to_string().into(),
+            };
             assert_eq!(found, expected);
         }
     }

@@ -116,9 +116,7 @@ impl FigureSubject {
         if name == ALL_CALLS {
             return Some(Self::Calls(CallNames::ALL));
         }
-        let mut groups = FigureGroup::OF_RUN.into_iter();
-        let (_, group) = groups.find(|(known, _)| *known == name)?;
-        Some(Self::Run(group))
+        FigureGroup::of_run_called(name).map(Self::Run)
     }
 
     /// The group of its figures.

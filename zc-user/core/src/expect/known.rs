@@ -230,116 +230,88 @@ fn time(ns: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Verdict::{Fails, Holds, Inconclusive};
+    use crate::expect::{ast::Expr, parser::parse};
 
-    /// The verdicts of six comparisons with a number: == != <= < >= >.
-    fn verdicts(known: &KnownFigure, number: u64) -> [Verdict; 6] {
-        let (included, excluded) = (Bound::Included(number), Bound::Excluded(number));
-        let comparisons = [
-            (included, included, false),
-            (included, included, true),
-            (Bound::Unbounded, included, false),
-            (Bound::Unbounded, excluded, false),
-            (included, Bound::Unbounded, false),
-            (excluded, Bound::Unbounded, false),
-        ];
-        comparisons.map(|(start, end, is_negated)| {
-            let wanted = Wanted::Within(start, end);
-            let verdict = known.passes(&wanted, is_negated);
-            let opposite = known.passes(&wanted, !is_negated);
-            assert_eq!(opposite, verdict.negated_if(true), "{known:?} {wanted:?}");
-            verdict
-        })
+    /// The verdict on a comparison: it holds, fails, or nobody knows.
+    fn letter(known: &KnownFigure, text: &str) -> char {
+        let Ok(Expr::Comparison(comparison)) = parse(text) else {
+            panic!("{text} is no comparison");
+        };
+        match known.passes(&comparison.wanted, comparison.is_negated) {
+            Verdict::Holds => 'H',
+            Verdict::Fails => 'F',
+            Verdict::Inconclusive => '?',
+        }
+    }
+
+    fn between(low: u64, high: Option<u64>) -> KnownFigure {
+        KnownFigure::Between(low.into(), high.map(Into::into))
     }
 
     #[test]
     fn a_figure_decides_as_far_as_it_is_known() {
-        let (exact, open) = (
-            KnownFigure::exactly(3),
-            KnownFigure::Between(3.into(), None),
-        );
-        let half = |of| KnownFigure::exactly(Amount::mean(of, 2).expect("of two"));
-        for (known, number, expected) in [
-            (&exact, 2, "FHFFHH"),
-            (&exact, 3, "HFHFHF"),
-            (&exact, 4, "FHHHFF"),
-            (&open, 2, "FHFFHH"),
-            (&open, 3, "???FH?"),
-            (&open, 4, "??????"),
+        const SIGNS: [&str; 6] = ["==", "!=", "<=", "<", ">=", ">"];
+        let half = KnownFigure::exactly(Amount::mean(u64::MAX, 2).expect("of two"));
+        let half = &half;
+        for (known, number, expected, negated) in [
+            (&between(3, Some(3)), 2, "FHFFHH", "HFHHFF"),
+            (&between(3, Some(3)), 3, "HFHFHF", "FHFHFH"),
+            (&between(3, Some(3)), 4, "FHHHFF", "HFFFHH"),
+            (&between(3, None), 2, "FHFFHH", "HFHHFF"),
+            (&between(3, None), 3, "???FH?", "???HF?"),
+            (&between(3, None), 4, "??????", "??????"),
             // Averages are compared exactly.
-            (&half(u64::MAX), u64::MAX / 2, "FHFFHH"),
-            (&half(u64::MAX), u64::MAX / 2 + 1, "FHHHFF"),
+            (half, u64::MAX / 2, "FHFFHH", "HFHHFF"),
+            (half, u64::MAX / 2 + 1, "FHHHFF", "HFFFHH"),
         ] {
-            let letter = |verdict| match verdict {
-                Holds => 'H',
-                Fails => 'F',
-                Inconclusive => '?',
-            };
-            let found: String = verdicts(known, number).map(letter).iter().collect();
-            assert_eq!(found, expected, "{known:?}, {number}");
+            for (not, expected) in [("", expected), ("not ", negated)] {
+                let found =
+                    SIGNS.map(|sign| letter(known, &format!("{not}read.calls {sign} {number}")));
+                let found: String = found.iter().collect();
+                assert_eq!(found, expected, "{known:?}, {not}{number}");
+            }
         }
-    }
-
-    #[test]
-    fn a_range_includes_its_last_number_or_not() {
-        let (to_5, below_5) = (Bound::Included(5), Bound::Excluded(5));
-        for (low, high, end, expected) in [
-            (5, Some(5), to_5, Holds),
-            (5, Some(5), below_5, Fails),
-            (2, Some(2), to_5, Fails),
-            (4, None, to_5, Inconclusive),
-            (6, None, to_5, Fails),
-            (3, Some(4), below_5, Holds),
+        for (low, high, expected) in [
+            (5, Some(5), 'H'),
+            (3, Some(5), 'H'),
+            (2, Some(2), 'F'),
+            (6, None, 'F'),
+            (4, None, '?'),
+            (4, Some(6), '?'),
         ] {
-            let wanted = Wanted::Within(Bound::Included(3), end);
-            let known = KnownFigure::Between(low.into(), high.map(Into::into));
-            assert_eq!(known.passes(&wanted, false), expected, "{known:?}");
+            let known = between(low, high);
+            assert_eq!(letter(&known, "read.calls in 3..=5"), expected, "{known:?}");
         }
     }
 
     #[test]
     fn what_does_not_exist_or_is_of_several_words_fails_also_behind_not() {
-        let zero = Wanted::Within(Bound::Included(0), Bound::Included(0));
-        let by_sendfile = Wanted::Word("sendfile".to_owned());
+        const API: &str = "transfer(* -> *).api == sendfile";
         let of = |words: &[&str], are_all| KnownFigure::Words {
             words: words.iter().map(|&word| word.to_owned()).collect(),
             are_all,
         };
-        for (known, wanted, expected) in [
-            (
-                KnownFigure::Missing("no call".into()),
-                &zero,
-                [Fails, Fails],
-            ),
-            (
-                of(&["sendfile", "splice"], true),
-                &by_sendfile,
-                [Fails, Fails],
-            ),
-            (
-                of(&["sendfile"], false),
-                &by_sendfile,
-                [Inconclusive, Fails],
-            ),
-            (of(&["splice"], false), &by_sendfile, [Fails, Inconclusive]),
-            (of(&["sendfile"], true), &by_sendfile, [Holds, Fails]),
+        let missing = KnownFigure::Missing("no call".into());
+        for (known, text, expected) in [
+            (missing, "read.avg_size == 0", ['F', 'F']),
+            (of(&["sendfile", "splice"], true), API, ['F', 'F']),
+            (of(&["sendfile"], false), API, ['?', 'F']),
+            (of(&["splice"], false), API, ['F', '?']),
+            (of(&["sendfile"], true), API, ['H', 'F']),
         ] {
-            let found = [false, true].map(|not| known.passes(wanted, not));
-            assert_eq!(found, expected, "{known:?} {wanted:?}");
+            let found = ["", "not "].map(|not| letter(&known, &format!("{not}{text}")));
+            assert_eq!(found, expected, "{known:?} {text}");
         }
     }
 
     #[test]
     fn figures_are_shown_exactly_and_in_readable_units() {
+        let mean = Amount::mean(10_001, 2).expect("of two");
         for (amount, unit, expected) in [
             (1023.into(), FigureUnit::Bytes, "1023 B"),
             (65000.into(), FigureUnit::Bytes, "65000 B (63.5 KiB)"),
             (12_345_678.into(), FigureUnit::Time, "12.346 ms"),
-            (
-                Amount::mean(10_001, 2).expect("of two"),
-                FigureUnit::Bytes,
-                "5000.5 B (4.9 KiB)",
-            ),
+            (mean, FigureUnit::Bytes, "5000.5 B (4.9 KiB)"),
         ] {
             assert_eq!(show(amount, unit), expected);
         }

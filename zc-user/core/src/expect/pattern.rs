@@ -14,7 +14,7 @@ pub(super) struct Glob {
     /// Normalised: without `.`, `//` and the parts that `..` removes.
     pattern: glob::Pattern,
     /// The same from the root, if it is known where relative paths start.
-    from_root: Option<FromRoot>,
+    from_root: Option<Box<FromRoot>>,
 }
 
 /// Where the relative paths of a report start, and the pattern from the root.
@@ -65,10 +65,9 @@ impl Glob {
             let directory = glob::Pattern::escape(directory);
             normal(&format!("{directory}/{}", self.pattern.as_str()))
         };
-        self.from_root = glob::Pattern::new(&whole).ok().map(|pattern| FromRoot {
-            directory: directory.trim_end_matches('/').to_owned(),
-            pattern,
-        });
+        let directory = directory.trim_end_matches('/').to_owned();
+        let from_root = |pattern| Box::new(FromRoot { directory, pattern });
+        self.from_root = glob::Pattern::new(&whole).ok().map(from_root);
     }
 
     /// As it was written.
@@ -105,7 +104,7 @@ impl Glob {
         if is_comparable || self.is_of_names() {
             return Match::No;
         }
-        match &self.from_root {
+        match self.from_root.as_deref() {
             Some(FromRoot { pattern, .. }) if path.starts_with('/') => {
                 Match::certain(pattern.matches_with(path, OPTIONS))
             }

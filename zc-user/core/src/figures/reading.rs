@@ -41,7 +41,7 @@ impl<'a> ReportFigures<'a> {
     }
 
     /// Every name in these reports.
-    pub(super) fn names<'b>(all: &'b [Self]) -> BTreeSet<&'b str> {
+    pub(super) fn names(all: &[Self]) -> BTreeSet<&str> {
         let names = all.iter().flat_map(|figures| figures.by_name.keys());
         names.map(String::as_str).collect()
     }

@@ -81,7 +81,7 @@ impl Tolerance {
     fn fits(&self, name: &str) -> bool {
         let has_unit = match self.allowed {
             Allowed::Amount(_, FigureUnit::Time) => is_time(name),
-            Allowed::Amount(_, FigureUnit::Bytes) => name.ends_with(".bytes"),
+            Allowed::Amount(_, FigureUnit::Bytes) => name.rsplit('.').next() == Some("bytes"),
             Allowed::Amount(..) => !is_time(name),
             Allowed::Part(_) | Allowed::Anything => true,
         };

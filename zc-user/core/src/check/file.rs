@@ -45,7 +45,7 @@ struct CheckTable {
     env: BTreeMap<Spanned<String>, String>,
     cwd: Option<PathBuf>,
     #[serde(default)]
-    files: Vec<Spanned<FileTable>>,
+    files: Vec<Spanned<PreparedFileTable>>,
     #[serde(default)]
     expect: Vec<Spanned<String>>,
     repeat: Option<NonZeroU32>,
@@ -74,7 +74,7 @@ enum CommandLine {
 /// One of the files of a check.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FileTable {
+struct PreparedFileTable {
     path: PathBuf,
     content: Option<String>,
     size: Option<Spanned<String>>,
@@ -272,9 +272,9 @@ fn variables(
     written.into_iter().map(variable).collect()
 }
 
-fn prepared_file(table: Spanned<FileTable>) -> Result<PreparedFile, Mistake> {
+fn prepared_file(table: Spanned<PreparedFileTable>) -> Result<PreparedFile, Mistake> {
     let at = table.span().start;
-    let FileTable {
+    let PreparedFileTable {
         path,
         content,
         size,

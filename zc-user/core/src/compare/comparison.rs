@@ -266,19 +266,15 @@ mod tests {
 
     #[test]
     fn the_summary_compares_the_fastest_with_all_others() {
-        let slow_first = comparison(&[timed(&[40]), timed(&[10]), timed(&[25])]);
-        let summary = Summary::from_comparison(&slow_first).expect("three");
-        let others = summary
-            .others
-            .iter()
-            .map(|speed| (speed.other, speed.times));
-        assert_eq!(
-            (summary.subject, others.collect()),
-            (1, vec![(2, 2.5), (0, 4.0)])
-        );
-        for series in [&[timed(&[40])][..], &[timed(&[40]), timed(&[0])]] {
-            assert_eq!(Summary::from_comparison(&comparison(series)), None);
-        }
+        let summary = |times: &[u64]| {
+            let series: Vec<Series> = times.iter().map(|&ms| timed(&[ms])).collect();
+            Summary::from_comparison(&comparison(&series))
+        };
+        let slow_first = summary(&[40, 10, 25]).expect("three");
+        let others = slow_first.others.iter();
+        let others: Vec<_> = others.map(|speed| (speed.other, speed.times)).collect();
+        assert_eq!((slow_first.subject, others), (1, vec![(2, 2.5), (0, 4.0)]));
+        assert_eq!([summary(&[40]), summary(&[40, 0])], [None, None]);
     }
 
     #[test]

@@ -4,13 +4,10 @@ use std::ops::Bound;
 
 use super::{
     function::FunctionPattern,
-    names::CallNames,
+    names::CallSet,
     pattern::{EndPattern, Glob, KindPattern},
 };
-use crate::{
-    figures::list::{FigureField, FigureGroup, FigureUnit},
-    words::names,
-};
+use crate::figures::list::{FigureField, FigureGroup, FigureUnit};
 
 /// A condition. What `not` stands before is turned into its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +88,7 @@ impl Figure {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FigureSubject {
     /// Sums over calls.
-    Calls(CallNames),
+    Calls(CallSet),
     /// A group of figures of the run as a whole.
     Run(FigureGroup),
     /// Transfers between these ends.
@@ -114,7 +111,7 @@ impl FigureSubject {
     /// The aggregate of this name.
     pub(super) fn aggregate(name: &str) -> Option<Self> {
         if name == ALL_CALLS {
-            return Some(Self::Calls(CallNames::ALL));
+            return Some(Self::Calls(CallSet::ALL));
         }
         FigureGroup::of_run_called(name).map(Self::Run)
     }
@@ -126,23 +123,6 @@ impl FigureSubject {
             Self::Run(group) => *group,
             Self::Transfer(..) => FigureGroup::Transfers,
         }
-    }
-}
-
-names! {
-    /// What figures can be selected by.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum Selector {
-        /// The process.
-        Process = "process",
-        /// The file.
-        File = "file",
-        /// The kind of the file.
-        Kind = "kind",
-        /// The path that the call was given.
-        Path = "path",
-        /// The function that made the call, or had it made.
-        Caller = "caller",
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
         facts::{ChosenProcesses, MeasuredFigure, largest, plural, why_inexact, why_not_listed},
         function::{FunctionPattern, FunctionShown, shown},
         known::KnownFigure,
-        names::CallNames,
+        names::CallSet,
     },
     report::{self, Callers, EITHER_COPY, Report, Site, Syscall, Transfer, library_in},
     trace::{Loss, Stack},
@@ -60,7 +60,7 @@ struct CallerSum {
 pub(super) fn measure(
     figure: &Figure,
     pattern: &FunctionPattern,
-    names: &CallNames,
+    names: &CallSet,
     report: &Report,
 ) -> Result<MeasuredFigure, MeasuredFigure> {
     let chosen = ChosenProcesses::of_figure(figure, report)?;

@@ -11,7 +11,7 @@ use crate::{
             why_not_listed, why_without_files,
         },
         known::{Amount, KnownFigure},
-        names::CallNames,
+        names::CallSet,
         paths,
         pattern::{EndPattern, Match},
     },
@@ -45,7 +45,7 @@ pub(super) fn uncounted(figure: &Figure, report: &Report) -> Vec<String> {
 /// Reads a figure of calls.
 pub(super) fn measure(
     figure: &Figure,
-    names: &CallNames,
+    names: &CallSet,
     report: &Report,
 ) -> Result<MeasuredFigure, MeasuredFigure> {
     if let Some(glob) = &figure.selectors.path {
@@ -56,7 +56,7 @@ pub(super) fn measure(
     }
     let is_of_run = figure.selectors == Selectors::default();
     let others: Vec<Syscall> = rows_of_other_calls(&report.totals)
-        .filter(|row| is_of_run && *names != CallNames::ALL && names.contains(&row.name))
+        .filter(|row| is_of_run && *names != CallSet::ALL && names.contains(&row.name))
         .collect();
     let mut chosen = chosen_rows(figure, names, report)?;
     chosen.rows.extend(&others);
@@ -219,7 +219,7 @@ struct ChosenRows<'a> {
 /// The rows that a figure sums up.
 fn chosen_rows<'a>(
     figure: &Figure,
-    names: &CallNames,
+    names: &CallSet,
     report: &'a Report,
 ) -> Result<ChosenRows<'a>, MeasuredFigure> {
     let chosen = ChosenProcesses::of_figure(figure, report)?;
@@ -245,7 +245,7 @@ fn chosen_rows<'a>(
 /// The same for calls on certain files.
 fn by_file<'a>(
     figure: &Figure,
-    names: &CallNames,
+    names: &CallSet,
     report: &Report,
     processes: &[&'a Process],
     open: Option<String>,

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use super::{
     ast::{Figure, FigureSubject},
     known::{KnownFigure, show},
-    names::CallNames,
+    names::CallSet,
     pattern::{Glob, Match},
 };
 use crate::{
@@ -146,7 +146,7 @@ fn is_chosen(process: &Process, figure: &Figure) -> bool {
 }
 
 /// The rows of these calls, by process and file if the report has them.
-pub(super) fn facts_of_calls(figure: &Figure, names: &CallNames, report: &Report) -> Vec<String> {
+pub(super) fn facts_of_calls(figure: &Figure, names: &CallSet, report: &Report) -> Vec<String> {
     let counts_errors = figure.field == FigureField::Errors;
     let mut lines = Vec::new();
     let processes = report.processes.iter();

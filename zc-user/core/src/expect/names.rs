@@ -9,9 +9,9 @@ use crate::{
 
 /// The names of the calls that a figure sums up; `None`: those of all that were counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CallNames(pub(super) Option<BTreeSet<&'static str>>);
+pub(super) struct CallSet(pub(super) Option<BTreeSet<&'static str>>);
 
-impl CallNames {
+impl CallSet {
     /// Every call that was counted.
     pub(super) const ALL: Self = Self(None);
 

@@ -120,9 +120,8 @@ fn wanted(tokens: &mut Tokens<'_>, figure: &Figure) -> Result<(Wanted, bool), Sy
     }
     let at = tokens.at();
     let number = number(tokens, unit)?;
-    if let Some(most) = unit.most().filter(|most| number > *most) {
-        let why = format!("{} is at most {most}", unit.name());
-        return Err(SyntaxError::at(at, why));
+    if unit == FigureUnit::Status && number > 255 {
+        return Err(SyntaxError::at(at, "an exit status is at most 255"));
     }
     let (start, end) = match *operator {
         "<" => (Bound::Unbounded, Bound::Excluded(number)),

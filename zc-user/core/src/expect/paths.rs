@@ -6,7 +6,7 @@ use crate::{
         ast::Figure,
         facts::{MeasuredFigure, plural, shorten, why_inexact},
         known::KnownFigure,
-        names::CallNames,
+        names::CallSet,
         pattern::{Glob, Match},
     },
     figures::{list::FigureField, reading::rows_of_other_calls},
@@ -59,7 +59,7 @@ impl<'a> OnPath<'a> {
 /// Reads a figure that chooses calls by this path.
 pub(super) fn measure(
     figure: &Figure,
-    names: &CallNames,
+    names: &CallSet,
     glob: &Glob,
     report: &Report,
 ) -> MeasuredFigure {
@@ -105,7 +105,7 @@ pub(super) fn measure(
 }
 
 /// How many of these calls that take a path returned; `None`: unknown.
-fn returned(names: &CallNames, report: &Report) -> Option<u64> {
+fn returned(names: &CallSet, report: &Report) -> Option<u64> {
     let totals = &report.totals;
     let is_meant =
         |row: &&Syscall| names.contains(&row.name) && Spec::named(&row.name).path.is_some();

@@ -44,11 +44,6 @@ impl FigureUnit {
         }
     }
 
-    /// The largest valid number; `None`: no limit.
-    pub(crate) fn most(self) -> Option<u64> {
-        (self == Self::Status).then_some(255)
-    }
-
     /// Whether its figures are words, which are only equal or not.
     pub(crate) const fn is_of_words(self) -> bool {
         matches!(self, Self::Api | Self::Function | Self::Signal)

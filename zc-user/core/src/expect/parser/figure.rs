@@ -4,9 +4,9 @@ use super::{SyntaxError, Tokens, is_letter};
 use crate::{
     errno,
     expect::{
-        ast::{Figure, FigureSubject, Selector, Selectors, TRANSFER, aggregates},
+        ast::{Figure, FigureSubject, Selectors, TRANSFER, aggregates},
         function::FunctionPattern,
-        names::CallNames,
+        names::CallSet,
         pattern::{EndPattern, Glob, KindPattern},
     },
     figures::list::{FigureField, FigureGroup, NamedField},
@@ -53,7 +53,7 @@ fn subject(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> {
             .map(|name| format!("%{name}"))
             .collect();
         let class = tokens.take_name("class", &names)?;
-        return Ok(FigureSubject::Calls(CallNames::of_class(&class[1..])));
+        return Ok(FigureSubject::Calls(CallSet::of_class(&class[1..])));
     }
     if !word.starts_with(is_letter) {
         return Err(tokens.expected("a figure, like write.calls or transfer(* -> *).api,"));
@@ -77,7 +77,7 @@ fn subject(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> {
 }
 
 fn call(word: &str, at: usize) -> Result<FigureSubject, SyntaxError> {
-    CallNames::of_call(word)
+    CallSet::of_call(word)
         .map(FigureSubject::Calls)
         .ok_or_else(|| SyntaxError::at(at, unknown_call(word)))
 }
@@ -118,6 +118,9 @@ fn kind(tokens: &mut Tokens<'_>) -> Result<KindPattern, SyntaxError> {
     Ok(KindPattern::find(name).unwrap_or(KindPattern::UNIX))
 }
 
+/// What figures can be selected by.
+const SELECTORS: [&str; 5] = ["process", "file", "kind", "path", "caller"];
+
 fn selectors(tokens: &mut Tokens<'_>) -> Result<Selectors, SyntaxError> {
     let (mut selectors, mut given) = (Selectors::default(), Vec::new());
     if !tokens.takes("[") {
@@ -125,24 +128,21 @@ fn selectors(tokens: &mut Tokens<'_>) -> Result<Selectors, SyntaxError> {
     }
     loop {
         let at = tokens.at();
-        let key = tokens.take_name("selector", &Selector::ALL.map(Selector::name))?;
+        let key = tokens.take_name("selector", &SELECTORS)?;
         tokens.take("=")?;
-        let selector = Selector::from_name(key).unwrap_or(Selector::Process);
-        if given.contains(&selector) {
+        if given.contains(&key) {
             return Err(SyntaxError::at(at, format!("'{key}' is given twice")));
         }
-        given.push(selector);
-        match selector {
-            Selector::Process => {
-                selectors.process = Some(pattern(tokens, "a name in quotes", Glob::new)?);
-            }
-            Selector::File => selectors.file = Some(pattern(tokens, A_PATH, Glob::new)?),
-            Selector::Path => selectors.path = Some(pattern(tokens, A_PATH, Glob::new)?),
-            Selector::Kind => selectors.kind = Some(kind(tokens)?),
-            Selector::Caller => {
+        given.push(key);
+        match key {
+            "file" => selectors.file = Some(pattern(tokens, A_PATH, Glob::new)?),
+            "path" => selectors.path = Some(pattern(tokens, A_PATH, Glob::new)?),
+            "kind" => selectors.kind = Some(kind(tokens)?),
+            "caller" => {
                 let what = "a function in quotes, like \"my_crate::**\",";
                 selectors.caller = Some(pattern(tokens, what, FunctionPattern::new)?);
             }
+            _ => selectors.process = Some(pattern(tokens, "a name in quotes", Glob::new)?),
         }
         if !tokens.takes(",") {
             return tokens.take("]").map(|()| selectors);
@@ -171,7 +171,7 @@ fn field(
     let word = tokens.peek();
     if matches!(subject, FigureSubject::Run(_))
         && FigureGroup::Calls.figure_called(word).is_some()
-        && let Some(names) = CallNames::of_call(name)
+        && let Some(names) = CallSet::of_call(name)
     {
         subject = FigureSubject::Calls(names);
     }
@@ -205,7 +205,7 @@ fn why_not_selectable(
     field: FigureField,
 ) -> Option<&'static str> {
     let has_calls = |is_such: fn(&Spec) -> bool| match subject {
-        FigureSubject::Calls(CallNames(None)) => true,
+        FigureSubject::Calls(CallSet(None)) => true,
         FigureSubject::Calls(names) => names.iter().any(|name| is_such(&Spec::named(name))),
         FigureSubject::Run(_) | FigureSubject::Transfer(..) => false,
     };

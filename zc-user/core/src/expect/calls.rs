@@ -82,19 +82,21 @@ struct RowSum<'a> {
 
 impl RowSum<'_> {
     fn figure(&self, field: FigureField, errno: Option<&str>) -> KnownFigure {
-        match (field, errno) {
-            (FigureField::Errors, Some(errno)) => self.errors(errno),
-            (FigureField::AvgSize, _) => {
+        use FigureField::{Avg, AvgSize, Bytes, Max, Min, P50, P90, P99, Total};
+        if let Some(errno) = errno {
+            return self.errors(errno);
+        }
+        match field {
+            AvgSize => {
                 let succeeded = self.returned().map(|row| row.calls - row.errors).sum();
-                self.mean(FigureField::Bytes, succeeded, "no call to average")
+                self.mean(Bytes, succeeded, "no call to average")
             }
-            (FigureField::Avg, _) => {
+            Avg => {
                 let calls = self.returned().map(|row| row.calls).sum();
-                self.mean(FigureField::Total, calls, NO_TIME)
+                self.mean(Total, calls, NO_TIME)
             }
-            (FigureField::Min | FigureField::Max, _) => self.extreme(field),
-            (FigureField::P50 | FigureField::P90 | FigureField::P99, _) => self.percentile(field),
-            (field, _) => self.total(field),
+            Min | Max | P50 | P90 | P99 => self.time(field),
+            field => self.total(field),
         }
     }
 
@@ -136,53 +138,37 @@ impl RowSum<'_> {
         }
     }
 
-    /// The shortest or the longest time. Rows whose times are unknown may have a shorter or a longer
-    /// one.
-    fn extreme(&self, field: FigureField) -> KnownFigure {
-        let is_least = field == FigureField::Min;
-        let time = |row: &Syscall| if is_least { row.min_ns } else { row.max_ns };
-        let times = self.returned().filter_map(time);
-        let Some(ns) = (if is_least { times.min() } else { times.max() }) else {
-            return self.no_time();
-        };
-        let is_all = !self.is_open && self.returned().all(|row| time(row).is_some());
-        match is_all {
-            false if is_least => KnownFigure::Between(0.into(), Some(ns.into())),
-            is_all => KnownFigure::at_least(ns, is_all),
-        }
-    }
-
-    /// The percentile of several rows together lies between those of the rows.
-    fn percentile(&self, field: FigureField) -> KnownFigure {
-        let ranges = self.returned().map(|row| percentile_range(row, field));
-        let Some(ranges) = ranges.collect::<Option<Vec<_>>>() else {
-            return KnownFigure::Unknown;
-        };
-        let low = ranges.iter().map(|(low, _)| *low).min();
-        let high = ranges.iter().map(|(_, high)| *high).max();
-        match (low, high) {
-            (Some(low), Some(high)) if !self.is_open => {
-                KnownFigure::Between(low.into(), Some(high.into()))
+    /// The shortest time, the longest one, or a percentile: that of several rows together lies
+    /// between those of the rows. Rows whose times are unknown may have a shorter or a longer one.
+    fn time(&self, field: FigureField) -> KnownFigure {
+        let ranges: Vec<_> = self.returned().map(|row| time_range(row, field)).collect();
+        let is_all = !self.is_open && ranges.iter().all(Option::is_some);
+        let known = || ranges.iter().flatten();
+        let least = known().map(|(low, _)| *low).min();
+        let most = known().map(|(_, high)| *high).max();
+        match (least, most) {
+            (Some(least), _) if field == FigureField::Min => {
+                let low = if is_all { least } else { 0 };
+                KnownFigure::Between(low.into(), Some(least.into()))
             }
-            _ => self.no_time(),
-        }
-    }
-
-    /// If no time is known.
-    fn no_time(&self) -> KnownFigure {
-        if self.is_open || self.returned().next().is_some() {
-            KnownFigure::Unknown
-        } else {
-            KnownFigure::Missing(NO_TIME.to_owned())
+            (_, Some(most)) if field == FigureField::Max => KnownFigure::at_least(most, is_all),
+            (Some(least), Some(most)) if is_all => {
+                KnownFigure::Between(least.into(), Some(most.into()))
+            }
+            _ if self.is_open || !ranges.is_empty() => KnownFigure::Unknown,
+            _ => KnownFigure::Missing(NO_TIME.to_owned()),
         }
     }
 }
 
 const NO_TIME: &str = "no call was timed";
 
-/// The range of a row's percentile. The report has the middle of its bucket.
-fn percentile_range(row: &Syscall, field: FigureField) -> Option<(u64, u64)> {
+/// The range in which such a time of a row lies; `None`: unknown. Of a percentile, the report has
+/// the middle of its bucket.
+fn time_range(row: &Syscall, field: FigureField) -> Option<(u64, u64)> {
     let middle = match field {
+        FigureField::Min => return Some((row.min_ns?, row.min_ns?)),
+        FigureField::Max => return Some((row.max_ns?, row.max_ns?)),
         FigureField::P50 => row.p50_ns,
         FigureField::P90 => row.p90_ns,
         _ => row.p99_ns,

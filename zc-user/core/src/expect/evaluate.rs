@@ -218,9 +218,13 @@ fn measure(
 /// A figure of the whole run, or a sum over some of its processes.
 fn of_processes_or_run(figure: &Figure, report: &Report) -> Result<MeasuredFigure, MeasuredFigure> {
     let chosen = ChosenProcesses::of_figure(figure, report)?;
+    let of_process = |process: &Process| match figure.field {
+        FigureField::Count => Some(1),
+        FigureField::Threads => Some(process.threads),
+        field => of_usage(field, &process.usage),
+    };
     let sum = if chosen.are_by_name {
-        let parts = chosen.processes.iter();
-        let mut parts = parts.map(|process| of_process(figure.field, process));
+        let mut parts = chosen.processes.iter().map(|process| of_process(process));
         parts.try_fold(0, |sum: u64, part| sum.checked_add(part?))
     } else {
         of_run(figure.field, report)
@@ -235,14 +239,6 @@ fn of_processes_or_run(figure: &Figure, report: &Report) -> Result<MeasuredFigur
         reason,
         facts: Vec::new(),
     })
-}
-
-fn of_process(field: FigureField, process: &Process) -> Option<u64> {
-    match field {
-        FigureField::Count => Some(1),
-        FigureField::Threads => Some(process.threads),
-        field => of_usage(field, &process.usage),
-    }
 }
 
 /// How the command ended. That is known even if counts are not exact.

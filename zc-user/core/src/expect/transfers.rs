@@ -28,33 +28,27 @@ pub(super) fn measure(
 ) -> Result<MeasuredFigure, MeasuredFigure> {
     let processes = ChosenProcesses::of_figure(figure, report)?;
     // A transfer through several processes belongs to none of them alone.
-    let all: Vec<usize> = if processes.are_by_name {
-        let within = processes.processes.iter();
-        within
-            .flat_map(|process| process.transfers.clone())
-            .collect()
-    } else {
-        (0..report.transfers.len()).collect()
-    };
-    let transfer = |index: &usize| report.transfers.get(*index);
-    let all: Vec<(usize, &Transfer)> = all
-        .iter()
-        .filter_map(|index| Some((*index, transfer(index)?)))
-        .collect();
+    let within = processes.processes.iter().flat_map(|one| &one.transfers);
+    let within: BTreeSet<usize> = within.copied().collect();
+    let is_meant = |index: &usize| !processes.are_by_name || within.contains(index);
+    let all = report.transfers.iter().enumerate();
+    let all: Vec<(usize, &Transfer)> = all.filter(|(index, _)| is_meant(index)).collect();
     let (chosen, has_maybe) = between(ends, &all);
     let open = processes
         .open
         .or_else(|| why_open(report))
         .or_else(|| has_maybe.then(|| "not all of their ends are known".to_owned()));
-    let observed = match inferred {
-        Inferred::Accept => ObservedTransfers {
-            sure: chosen.clone(),
-            has_inferred: false,
-            other_bytes: Some(0),
+    let accepts = inferred == Inferred::Accept;
+    let is_sure = |one: &&Transfer| accepts || one.certainty == Certainty::Observed;
+    let sure: Vec<&Transfer> = chosen.iter().copied().filter(is_sure).collect();
+    let observed = ObservedTransfers {
+        has_inferred: sure.len() < chosen.len(),
+        sure,
+        other_bytes: if accepts {
+            Some(0)
+        } else {
+            unproven_bytes(&chosen, ends, &processes.processes, report)
         },
-        Inferred::Inconclusive => {
-            ObservedTransfers::of_chosen(&chosen, ends, &processes.processes, report)
-        }
     };
     let (known, unclear) = observed.figure(figure, open.is_some(), report);
     let own = || Some("not all of it is known of each transfer".to_owned());
@@ -110,28 +104,12 @@ struct ObservedTransfers<'a> {
     sure: Vec<&'a Transfer>,
     /// Whether there are others, which are inferred and may not exist.
     has_inferred: bool,
-    /// Bytes that were written to their destinations and may have come from their sources, although
-    /// that was not observed; `None`: unknown.
+    /// Bytes that these processes wrote to their destinations and that may have come from their
+    /// sources, although that was not observed; `None`: unknown.
     other_bytes: Option<u64>,
 }
 
-impl<'a> ObservedTransfers<'a> {
-    /// For the chosen transfers, and what else these processes wrote to the same destination.
-    fn of_chosen(
-        chosen: &[&'a Transfer],
-        ends: [&EndPattern; 2],
-        processes: &[&Process],
-        report: &Report,
-    ) -> Self {
-        let is_sure = |one: &&Transfer| one.certainty == Certainty::Observed;
-        let sure: Vec<&Transfer> = chosen.iter().copied().filter(is_sure).collect();
-        Self {
-            has_inferred: sure.len() < chosen.len(),
-            sure,
-            other_bytes: unproven_bytes(chosen, ends, processes, report),
-        }
-    }
-
+impl ObservedTransfers<'_> {
     /// Why a figure is not known for sure, if it is not.
     fn why(&self) -> Option<String> {
         match self.other_bytes {

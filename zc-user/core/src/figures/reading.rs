@@ -105,7 +105,7 @@ pub(super) fn value_if_absent(name: &str, report: &Report) -> Option<u64> {
 /// Every name that a figure can have; those of errors by errno only `with_errnos`, since they are
 /// many.
 pub(super) fn names(with_errnos: bool) -> impl Iterator<Item = String> {
-    let errnos: Vec<String> = with_errnos
+    let errnos: Vec<&str> = with_errnos
         .then(errno::names)
         .into_iter()
         .flatten()

@@ -8,7 +8,10 @@
 
 mod sums;
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+};
 
 use crate::{
     syscalls::Call,
@@ -19,8 +22,7 @@ use crate::{
     transfer::{self, DestinationTotals, InProcess, MergedProcesses, Moved, SourceTotals, Step},
 };
 
-use sums::ByFile;
-pub(crate) use sums::TransferSums;
+use sums::{SumsByFile, TransferSums, add_destination, add_source};
 
 pub use crate::{file_uses::FileUses, transfer::used_connections};
 
@@ -65,7 +67,11 @@ impl EndedProcesses {
             .values()
             .flat_map(|sums| &sums.merged.sums.threads)
             .flat_map(|thread| &thread.rows);
-        let steps = self.found.steps().flat_map(|step| [step.from, step.to]);
+        let steps = self
+            .found
+            .steps
+            .iter()
+            .flat_map(|step| [step.from, step.to]);
         let conduits = self.found.conduits.keys().copied();
         rows.flat_map(Row::files).chain(steps).chain(conduits)
     }
@@ -220,57 +226,45 @@ fn only_library(ends: Ends, files: &[File]) -> Ends {
 /// What the analysis found in processes that have ended.
 #[derive(Debug, Clone, Default)]
 pub struct EndedSums {
-    transfers: TransferSums,
-    sources: ByFile<SourceTotals>,
-    destinations: ByFile<DestinationTotals>,
+    pub(crate) transfers: TransferSums,
+    sources: SumsByFile<SourceTotals>,
+    destinations: SumsByFile<DestinationTotals>,
     /// The transfers into and out of pipes and connections.
-    steps: Vec<Step>,
-    conduits: BTreeMap<FileId, Moved>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) conduits: BTreeMap<FileId, Moved>,
     processes: u64,
     /// How many processes had transfers that are not followed.
     unfollowed: u64,
-    lacks_files: bool,
+    /// Whether bytes moved that are in no row, or in none with its files.
+    pub(crate) lacks_files: bool,
 }
 
 impl EndedSums {
     fn add(&mut self, found: InProcess, files: &[File]) {
-        let InProcess {
-            steps,
-            sources,
-            destinations,
-            conduits,
-            lacks_files,
-        } = found;
         self.processes += 1;
-        self.lacks_files |= lacks_files;
-        for one in sources {
-            self.sources.add(one);
+        self.lacks_files |= found.lacks_files;
+        for one in found.sources {
+            add_source(&mut self.sources, one);
         }
-        for one in destinations {
-            self.destinations.add(one);
+        for one in found.destinations {
+            add_destination(&mut self.destinations, one);
         }
         let has_room = self.has_room();
-        for (file, more) in conduits {
-            if has_room || self.conduits.contains_key(&file) {
-                let sum = self.conduits.entry(file).or_insert(Moved::NOTHING);
-                sum.add(more);
-            }
-        }
+        transfer::add_conduits(&mut self.conduits, &found.conduits, has_room);
         let is_followed = |step: &Step| {
             !step.hops.is_empty()
                 || [step.from, step.to]
                     .iter()
                     .any(|file| transfer::is_conduit(*file, files))
         };
-        let (followed, others): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(is_followed);
-        self.unfollowed += u64::from(!has_room && !followed.is_empty());
-        let (kept, summed) = if has_room {
-            (followed, others)
+        let (followed, mut summed): (Vec<Step>, Vec<Step>) =
+            found.steps.into_iter().partition(is_followed);
+        if has_room {
+            self.steps.extend(followed);
         } else {
-            let apart = followed.into_iter().flat_map(Step::into_hops);
-            (Vec::new(), apart.chain(others).collect())
-        };
-        self.steps.extend(kept);
+            self.unfollowed += u64::from(!followed.is_empty());
+            summed.extend(followed.into_iter().flat_map(Step::into_hops));
+        }
         for step in summed {
             self.transfers.add(step.transfer, &[step.program]);
         }
@@ -282,28 +276,16 @@ impl EndedSums {
         self.steps.len() < MOST_STEPS && self.conduits.len() < MOST_STEPS
     }
 
-    pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
-        self.steps.iter()
-    }
-
-    pub(crate) const fn conduits(&self) -> &BTreeMap<FileId, Moved> {
-        &self.conduits
-    }
-
-    pub(crate) const fn has_all_files(&self) -> bool {
-        !self.lacks_files
-    }
-
-    pub(crate) const fn transfers(&self) -> &TransferSums {
-        &self.transfers
-    }
-
     /// What else is known of them; `None`: there are none.
     pub(crate) fn described(&self) -> Option<MergedProcesses> {
-        (self.processes > 0).then(|| MergedProcesses {
+        let mut sources: Vec<_> = self.sources.values().cloned().collect();
+        sources.sort_by_key(|one| Reverse(one.read_bytes));
+        let mut destinations: Vec<_> = self.destinations.values().cloned().collect();
+        destinations.sort_by_key(|one| Reverse(one.written_bytes));
+        (self.processes > 0).then_some(MergedProcesses {
             processes: self.processes,
-            sources: self.sources.clone().into_sorted(),
-            destinations: self.destinations.clone().into_sorted(),
+            sources,
+            destinations,
         })
     }
 

@@ -12,6 +12,9 @@ use std::{
     time::SystemTime,
 };
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::{
     histogram::Histogram,
     syscalls::{Call, CallEffect, Requested, Returned, Selection},
@@ -188,7 +191,8 @@ pub enum Language {
 }
 
 /// Whether a process had ended when the trace did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum State {
     /// It had ended.
     #[default]
@@ -224,8 +228,8 @@ pub struct Thread {
     pub timed_calls: Vec<TimedCall>,
 }
 
-/// Sums over calls that were not selected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Sums over calls that have no rows, because they were not selected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OtherCalls {
     /// How many returned.
     pub calls: u64,

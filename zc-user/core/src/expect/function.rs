@@ -209,7 +209,7 @@ impl Crates {
             let (first, _) = path
                 .split_once("::")
                 .filter(|(first, _)| !first.contains(['<', '{', '(', ' ', '&', '*']))?;
-            (!frame.is_inlined).then(|| (file.clone(), first.to_owned()))
+            (!frame.inlined).then(|| (file.clone(), first.to_owned()))
         };
         let mut crates: BTreeMap<String, Option<String>> = BTreeMap::new();
         for (file, name) in stacks.flat_map(|stack| &stack.frames).filter_map(named) {
@@ -291,7 +291,7 @@ fn shown_by_frame(pattern: &FunctionPattern, frame: &Frame, crates: &Crates) -> 
         .is_some_and(|file| Path::new(file).extension() == Some("rs".as_ref()));
     let is_closure = name.starts_with('{');
     let lacks_modules =
-        frame.is_inlined && is_of_rust && (is_closure || !without_generics(name).contains("::"));
+        frame.inlined && is_of_rust && (is_closure || !without_generics(name).contains("::"));
     if !lacks_modules || (pattern.is_of_last_parts() && !is_closure) {
         return FunctionShown::No;
     }
@@ -411,7 +411,7 @@ mod tests {
         Frame {
             function: Some(name.into()),
             file: Some(file.to_owned()).filter(|file| !file.is_empty()),
-            is_inlined,
+            inlined: is_inlined,
             module: Some("/bin/x".into()),
             ..Frame::default()
         }

@@ -14,8 +14,8 @@ use super::{
     callers::Stack,
     failed_paths::{FailedPath, SucceededPath},
     model::{
-        ContextSwitches, Counted, Exit, Loading, OtherCalls, OtherSyscall, PageFaults, Process,
-        Program, Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Usage,
+        ContextSwitches, Counted, Exit, Loading, OtherSyscall, PageFaults, Process, Program,
+        Report, SCHEMA, SortKey, Syscall, Thread, Tool, Totals, Usage,
     },
     sums::{self, add_callers, fold_rows, fold_totals},
     timeline::Timeline,
@@ -24,7 +24,7 @@ use super::{
 use crate::{
     syscalls::Call,
     text::{is_library, process_name},
-    trace::{self, Counters, FileId, FileKind, Loss, Row, Trace},
+    trace::{self, Counters, FileId, FileKind, Loss, OtherCalls, Row, Trace},
     transfer::{self, Api, DestinationTotals, End, EndTable, InProcess, Transfer},
     words::words,
 };
@@ -307,10 +307,7 @@ fn fold_process(
         comm: process.comm.clone(),
         exe: process.exe.clone(),
         command: process.command.clone(),
-        state: match process.state {
-            trace::State::Exited => State::Exited,
-            trace::State::Running => State::Running,
-        },
+        state: process.state,
         threads: count(process.threads.len()),
         usage: usage(process.counters),
         syscalls: with_callers(rows(process), options.sort, stacks),
@@ -368,39 +365,24 @@ fn name(process: &trace::Process) -> Option<&str> {
 }
 
 /// The calls without rows, the one with the most time first.
-fn other_syscalls(by_call: &BTreeMap<Call, trace::OtherCalls>) -> Vec<OtherSyscall> {
-    let named = |(call, sums): (&Call, &trace::OtherCalls)| OtherSyscall {
+fn other_syscalls(by_call: &BTreeMap<Call, OtherCalls>) -> Vec<OtherSyscall> {
+    let named = |(call, sums): (&Call, &OtherCalls)| OtherSyscall {
         name: call.name.to_string(),
         abi: call.abi.name().to_owned(),
-        sums: other_calls(*sums),
+        sums: *sums,
     };
     let mut syscalls: Vec<OtherSyscall> = by_call.iter().map(named).collect();
     syscalls.sort_by_key(|call| Reverse((call.sums.total_ns, call.sums.calls)));
     syscalls
 }
 
-fn other_calls(sums: trace::OtherCalls) -> OtherCalls {
-    let trace::OtherCalls {
-        calls,
-        errors,
-        unfinished,
-        total_ns,
-    } = sums;
-    OtherCalls {
-        calls,
-        errors,
-        unfinished,
-        total_ns,
-    }
-}
-
 /// `None` if those of one thread were not counted.
 fn sum_other_calls<'a>(threads: impl IntoIterator<Item = &'a trace::Thread>) -> Option<OtherCalls> {
-    let mut sum = trace::OtherCalls::NONE;
+    let mut sum = OtherCalls::NONE;
     for thread in threads {
         sum += thread.other_calls?;
     }
-    Some(other_calls(sum))
+    Some(sum)
 }
 
 /// `None` if the files of calls are unknown, or if not all calls that read or map files have rows.
@@ -444,7 +426,7 @@ fn fold_thread(thread: &trace::Thread, sort: SortKey, stacks: Option<&[trace::St
         comm: thread.comm.clone(),
         usage: usage(thread.counters),
         syscalls: with_callers(thread.rows.iter(), sort, stacks),
-        other_calls: thread.other_calls.map(other_calls),
+        other_calls: thread.other_calls,
     }
 }
 

@@ -17,6 +17,7 @@ use crate::{
     histogram::{BUCKETS, Histogram, bucket_range},
     syscalls::{Selection, covers, ring_operation},
     text::process_name,
+    trace::{OtherCalls, State},
     transfer::{DestinationTotals, End, MergedProcesses, SourceTotals, Transfer},
     words::words,
 };
@@ -223,16 +224,6 @@ pub struct Thread {
     pub other_calls: Option<OtherCalls>,
 }
 
-/// Whether a process had ended when the trace did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// It had ended.
-    Exited,
-    /// It was still running, and is counted up to then.
-    Running,
-}
-
 /// CPU time, context switches and page faults. `None` (`null`): the backend cannot know.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
@@ -344,19 +335,6 @@ impl Syscall {
     pub fn as_ring_operation(&self) -> Option<&str> {
         ring_operation(&self.name)
     }
-}
-
-/// Sums over calls that have no rows, because they were not selected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct OtherCalls {
-    /// How many returned.
-    pub calls: u64,
-    /// How many of them failed.
-    pub errors: u64,
-    /// How many never returned.
-    pub unfinished: u64,
-    /// Sum of the times from entry to exit; `None`: unknown for one of them.
-    pub total_ns: Option<u64>,
 }
 
 /// One of the calls that have no rows.

@@ -24,19 +24,15 @@ impl AllTransfers {
         }
         let mut of_processes = vec![Vec::new(); processes];
         let mut list: Vec<(usize, Transfer)> = Vec::with_capacity(found.len());
-        for (one, &place) in found.into_iter().zip(&places) {
+        for (mut one, &place) in found.into_iter().zip(&places) {
             if let Some(process) = one.process {
                 of_processes[process].push(place);
             }
-            let mut part_of: Vec<usize> = one.part_of.iter().map(|&way| places[way]).collect();
-            part_of.sort_unstable();
-            list.push((
-                place,
-                Transfer {
-                    part_of,
-                    ..one.transfer
-                },
-            ));
+            for chain in &mut one.transfer.part_of {
+                *chain = places[*chain];
+            }
+            one.transfer.part_of.sort_unstable();
+            list.push((place, one.transfer));
         }
         list.sort_by_key(|(place, _)| *place);
         for places in &mut of_processes {

@@ -42,6 +42,19 @@ impl Moved {
     }
 }
 
+/// Adds what others moved through each conduit; through further ones only if there `is_room`.
+pub(crate) fn add_conduits(
+    sums: &mut BTreeMap<FileId, Moved>,
+    more: &BTreeMap<FileId, Moved>,
+    is_room: bool,
+) {
+    for (&file, &moved) in more {
+        if is_room || sums.contains_key(&file) {
+            sums.entry(file).or_insert(Moved::NOTHING).add(moved);
+        }
+    }
+}
+
 /// The pipes and connections of a trace.
 #[derive(Debug)]
 pub(super) struct Conduits<'a> {

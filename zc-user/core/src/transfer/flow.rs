@@ -13,7 +13,7 @@ use super::{
 use crate::{
     syscalls::{Call, FICLONE, FICLONERANGE},
     trace::{FileId, Fills, Input, Part, Row},
-    transfer::{Api, Certainty, Evidence},
+    transfer::{Api, Evidence},
 };
 
 /// Bytes that went from one file to another within a process.
@@ -91,11 +91,6 @@ impl<'a> Flow<'a> {
         } else {
             &self.hops
         }
-    }
-
-    /// How sure it is.
-    pub(super) fn certainty(&self) -> Certainty {
-        self.evidence.certainty()
     }
 
     /// The rows that are only about this flow and its attempts, and all those at its source.

@@ -3,11 +3,11 @@
 
 use std::cmp::Reverse;
 
-use super::{Frame, Site};
+use super::Site;
 use crate::{
     syscalls::{CallClass, Spec},
     text::file_name,
-    trace::{self, Stack},
+    trace::{Frame, Stack},
 };
 
 /// A function that copies, by which other programs know it.
@@ -113,7 +113,7 @@ impl Site {
                 .map(short_name)
         };
         Some(Self {
-            at: Frame::from_trace(at),
+            at: at.clone(),
             via: library_in(between).map(str::to_owned).or_else(called),
             samples,
         })
@@ -151,7 +151,7 @@ impl Site {
 
 /// The function that copies and that these frames are in: the outermost one. `None`: they show
 /// none.
-pub(crate) fn library_in(frames: &[trace::Frame]) -> Option<&'static str> {
+pub(crate) fn library_in(frames: &[Frame]) -> Option<&'static str> {
     let names = || {
         frames
             .iter()
@@ -182,7 +182,7 @@ fn is_function(name: &str, function: &str) -> bool {
 }
 
 /// Whether a frame belongs to the C library or the loader.
-pub(crate) fn is_of_c_library(frame: &trace::Frame) -> bool {
+pub(crate) fn is_of_c_library(frame: &Frame) -> bool {
     let module = frame.module.as_deref().map_or("", file_name);
     C_LIBRARIES
         .iter()
@@ -191,7 +191,7 @@ pub(crate) fn is_of_c_library(frame: &trace::Frame) -> bool {
 
 /// Whether a frame belongs to a library that programs use to reach the kernel. `index` is its place
 /// in the stack.
-fn is_library(frame: &trace::Frame, index: usize) -> bool {
+fn is_library(frame: &Frame, index: usize) -> bool {
     if is_of_c_library(frame) {
         return true;
     }
@@ -305,15 +305,15 @@ mod tests {
     use super::*;
     use crate::trace::StackEnd;
 
-    fn frame(function: &str, module: &str) -> trace::Frame {
-        trace::Frame {
+    fn frame(function: &str, module: &str) -> Frame {
+        Frame {
             function: Some(function.into()),
             module: Some(module.into()),
-            ..trace::Frame::default()
+            ..Frame::default()
         }
     }
 
-    fn site(frames: Vec<trace::Frame>) -> (Option<String>, Option<String>) {
+    fn site(frames: Vec<Frame>) -> (Option<String>, Option<String>) {
         let site = Site::of_stack(
             &Stack {
                 frames,

@@ -305,10 +305,10 @@ fn calls_without_rows_are_summed_by_process_and_sorted_by_time() {
         ),
         (None, None)
     );
-    let sums = |calls, total_ns| trace::OtherCalls {
+    let sums = |calls, total_ns| OtherCalls {
         calls,
         total_ns,
-        ..trace::OtherCalls::NONE
+        ..OtherCalls::NONE
     };
     trace.other_calls = Some(
         [("openat", sums(2, Some(5))), ("futex", sums(1, Some(9)))]

@@ -40,7 +40,8 @@ pub(super) fn clause(rule: &Rule, case: &RuleCase<'_>) -> Option<String> {
 }
 
 fn shown(library: &str, case: &RuleCase<'_>) -> ShownMaker {
-    let Some((callers, stacks)) = case.callers.filter(|_| named(library).any(is_recognised)) else {
+    let sampled = case.transfer.callers.as_ref().zip(case.stacks);
+    let Some((callers, stacks)) = sampled.filter(|_| named(library).any(is_recognised)) else {
         return ShownMaker::Nothing;
     };
     let known = |sampled: &StackSamples| Some((stacks.get(sampled.stack)?, sampled.samples));

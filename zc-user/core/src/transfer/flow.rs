@@ -267,7 +267,7 @@ fn reads_of<'a>(
     }
 }
 
-/// The rows, without those of which every call failed: these are attempts.
+/// The rows, without those of which every call failed for good.
 pub(super) fn used_rows<'a>(rows: Option<&Vec<&'a Row>>) -> Vec<&'a Row> {
     rows.into_iter()
         .flatten()

@@ -1,4 +1,6 @@
-//! Tests of the analysis as a whole, on made-up traces: one module for each rule.
+//! Tests of the analysis as a whole, on made-up traces: one module for each group of rules. What is
+//! observed by call and buffer, and that every byte has one source, is also checked by the random
+//! programs of `zc-tests`, which know every address.
 
 mod by_call;
 mod by_totals;
@@ -12,17 +14,20 @@ use crate::{
     report::{
         Options, Report,
         sample::files::{
-            Loop, Scene, copy, map, peek, read, write, written_after, written_changed,
-            written_from, written_held,
+            Scene, copy, map, peek, read, write, written_after, written_changed, written_from,
+            written_held,
         },
     },
     trace::{
-        FileKind::{Eventfd, Regular, Tcp},
+        FileKind::{Eventfd, Tcp},
         Fills,
     },
 };
 
 const MIB: u64 = 1 << 20;
+
+/// What a program does between two files.
+type RowsOfCopy = fn(FileId, FileId) -> Vec<Row>;
 
 /// Source, destination, interface and bytes of a transfer.
 type Short = (String, String, Api, Option<u64>);
@@ -33,16 +38,13 @@ fn found(scene: &Scene) -> Vec<Transfer> {
     Report::from_trace(&scene.trace, &Options::default()).transfers
 }
 
-/// The transfers within processes.
-fn within(scene: &Scene) -> Vec<Transfer> {
-    let mut found = found(scene);
-    found.retain(|transfer| !transfer.crosses_processes());
-    found
-}
-
 /// The transfers within processes, in short.
 fn transfers(scene: &Scene) -> Vec<Short> {
-    within(scene).iter().map(short).collect()
+    let found = found(scene);
+    let within = found
+        .iter()
+        .filter(|transfer| !transfer.crosses_processes());
+    within.map(short).collect()
 }
 
 /// The transfers over several processes, in short.
@@ -50,6 +52,14 @@ fn across(scene: &Scene) -> Vec<Short> {
     let found = found(scene);
     let across = found.iter().filter(|transfer| transfer.crosses_processes());
     across.map(short).collect()
+}
+
+/// A process of this name that does this between the files `in` and `out`.
+fn scene_of(name: &str, rows: RowsOfCopy) -> Scene {
+    let mut scene = Scene::new();
+    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+    scene.process(name, rows(from, to));
+    scene
 }
 
 /// The only transfer.
@@ -78,12 +88,17 @@ fn one(from: &str, to: &str, api: Api, bytes: u64) -> Vec<Short> {
     vec![(from.into(), to.into(), api, Some(bytes))]
 }
 
-/// The rows of `cat`, whose buffers were seen.
-fn cat(from: FileId, to: FileId) -> Vec<Row> {
+/// The rows of a program that writes from buffers what it had read.
+fn held(from: FileId, to: FileId, bytes: u64) -> Vec<Row> {
     vec![
-        read("read", from, 8, MIB).zero(1),
-        written_held("write", from, to, 8, MIB, MIB),
+        read("read", from, 8, bytes).zero(1),
+        written_held("write", from, to, 8, bytes, bytes),
     ]
+}
+
+/// The rows of `cat`.
+fn cat(from: FileId, to: FileId) -> Vec<Row> {
+    held(from, to, MIB)
 }
 
 #[test]
@@ -102,16 +117,12 @@ fn unidentified_files_have_bytes_but_no_transfers() {
 #[test]
 fn ends_are_described_by_their_files() {
     let mut scene = Scene::new();
-    let from = scene.file(Regular, "in");
+    let from = scene.regular("in");
     let to = scene.connection("[::1]:5000", "[::1]:80")[0];
     scene.process("copier", vec![copy("sendfile", from, to, 1, MIB)]);
-    let transfer = only(&scene);
+    let Transfer { from, to, .. } = only(&scene);
     assert_eq!(
-        (transfer.from.kind.as_deref(), transfer.from.fs.as_deref()),
-        (Some("regular"), Some("ext4"))
-    );
-    assert_eq!(
-        (transfer.to.local.as_deref(), transfer.to.peer.as_deref()),
-        (Some("[::1]:5000"), Some("[::1]:80"))
+        [from.kind, from.fs, from.path, to.local, to.peer].map(Option::unwrap_or_default),
+        ["regular", "ext4", "in", "[::1]:5000", "[::1]:80"]
     );
 }

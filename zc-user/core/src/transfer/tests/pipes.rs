@@ -1,19 +1,32 @@
 //! Rule 7: into a pipe and out of it in one process.
 
 use super::*;
-use crate::trace::FileKind::Pipe;
+
+/// A process that copies from `in` through a pipe to `out`.
+fn through_pipe(rows: impl Fn(FileId, FileId, FileId) -> Vec<Row>) -> (Scene, FileId) {
+    let mut scene = Scene::new();
+    let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
+    scene.process("copier", rows(from, pipe, to));
+    (scene, pipe)
+}
+
+fn spliced(from: FileId, pipe: FileId, to: FileId) -> Vec<Row> {
+    vec![
+        copy("splice", from, pipe, 16, MIB).zero(1),
+        copy("splice", pipe, to, 16, MIB),
+    ]
+}
+
+/// The steps of [`spliced`], each by itself.
+fn steps() -> Vec<Short> {
+    let into = one("in", "pipe", Api::Splice, MIB);
+    [into, one("pipe", "out", Api::Splice, MIB)].concat()
+}
 
 #[test]
 fn into_a_pipe_and_out_of_it_is_one_transfer() {
-    let mut scene = Scene::new();
-    let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.file(Tcp, "sock"));
-    let rows = vec![
-        copy("splice", from, pipe, 16, MIB).zero(1),
-        copy("splice", pipe, to, 16, MIB),
-    ];
-    scene.process("copier", rows);
-    assert_eq!(transfers(&scene), one("in", "sock", Api::Splice, MIB));
-    let transfer = only(&scene);
+    let transfer = only(&through_pipe(spliced).0);
+    assert_eq!(vec![short(&transfer)], one("in", "out", Api::Splice, MIB));
     assert_eq!(
         (transfer.calls, transfer.verdict.as_str()),
         (Some(33), "splice, 16 calls of 64 KiB")
@@ -25,23 +38,28 @@ fn into_a_pipe_and_out_of_it_is_one_transfer() {
 
 #[test]
 fn it_has_the_interface_that_costs_more_and_the_weaker_evidence() {
-    let mut scene = Scene::new();
-    let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
-    let mut rows = vec![map(from, MIB), written_from("vmsplice", from, pipe, 4, MIB)];
-    rows.push(copy("splice", pipe, to, 4, MIB));
-    scene.process("copier", rows);
-    let transfer = only(&scene);
+    let figures = |(scene, _)| {
+        let transfer = only(&scene);
+        (transfer.api, transfer.evidence, transfer.user_memory_bytes)
+    };
+    let lent = |from, pipe, to| {
+        vec![
+            map(from, MIB),
+            written_from("vmsplice", from, pipe, 4, MIB),
+            copy("splice", pipe, to, 4, MIB),
+        ]
+    };
     assert_eq!(
-        (transfer.api, transfer.evidence),
-        (Api::Vmsplice, Evidence::Mapping)
+        figures(through_pipe(lent)),
+        (Api::Vmsplice, Evidence::Mapping, Some(0))
     );
-    scene.trace.processes.clear();
-    let mut rows = vec![copy("splice", from, pipe, 4, MIB)];
-    rows.extend(cat(pipe, to));
-    scene.process("copier", rows);
-    let transfer = only(&scene);
+    let read = |from, pipe, to| {
+        let mut rows = cat(pipe, to);
+        rows.push(copy("splice", from, pipe, 4, MIB));
+        rows
+    };
     assert_eq!(
-        (transfer.api, transfer.evidence, transfer.user_memory_bytes),
+        figures(through_pipe(read)),
         (Api::ReadWrite, Evidence::Buffer, Some(2 * MIB))
     );
 }
@@ -56,34 +74,24 @@ fn if_anything_else_went_in_or_came_out_the_steps_stand_by_themselves() {
         |pipe, _| write("write", pipe, 0, 0).unfinished(1),
     ];
     for more in others {
-        let mut scene = Scene::new();
-        let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
+        let (mut scene, pipe) = through_pipe(spliced);
         let other = scene.regular("other");
-        let rows = vec![
-            copy("splice", from, pipe, 1, 100),
-            copy("splice", pipe, to, 1, 100),
-            more(pipe, other),
-        ];
-        scene.process("copier", rows);
+        scene.trace.processes[0].threads[0]
+            .rows
+            .push(more(pipe, other));
         let found = transfers(&scene);
-        let steps = [
-            one("in", "pipe", Api::Splice, 100),
-            one("pipe", "out", Api::Splice, 100),
-        ]
-        .concat();
-        assert!(steps.iter().all(|step| found.contains(step)), "{found:?}");
+        assert!(steps().iter().all(|step| found.contains(step)), "{found:?}");
     }
 }
 
 #[test]
 fn bytes_that_stayed_in_the_pipe_keep_the_steps_apart() {
-    let mut scene = Scene::new();
-    let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
-    let rows = vec![
-        copy("splice", from, pipe, 2, 100),
-        copy("splice", pipe, to, 1, 60),
-    ];
-    scene.process("copier", rows);
+    let (scene, _) = through_pipe(|from, pipe, to| {
+        vec![
+            copy("splice", from, pipe, 2, 100),
+            copy("splice", pipe, to, 1, 60),
+        ]
+    });
     let expected = [
         one("in", "pipe", Api::Splice, 100),
         one("pipe", "out", Api::Splice, 60),
@@ -100,72 +108,32 @@ fn a_pipe_that_another_process_uses_is_an_end() {
         |pipe| read("read", pipe, 1, 8),
     ];
     for other in others {
-        let mut scene = Scene::new();
-        let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
-        let rows = vec![
-            copy("splice", from, pipe, 0, 0)
-                .failed(libc::EINVAL, 1)
-                .at(1),
-            copy("copy_file_range", from, to, 0, 0)
-                .failed(libc::EXDEV, 1)
-                .at(2),
-            copy("splice", from, pipe, 1, 100).at(3),
-            copy("splice", pipe, to, 1, 100).at(4),
-        ];
-        scene.process("copier", rows);
-        assert_eq!(transfers(&scene), one("in", "out", Api::Splice, 100));
+        let (mut scene, pipe) = through_pipe(|from, pipe, to| {
+            let failed = copy("copy_file_range", from, to, 0, 0).failed(libc::EXDEV, 1);
+            let mut rows = spliced(from, pipe, to).into_iter().map(|row| row.at(2));
+            let mut rows: Vec<Row> = rows.by_ref().collect();
+            rows.push(failed.at(1));
+            rows
+        });
         let whole = only(&scene).attempts;
+        assert_eq!(whole.len(), 1);
         scene.process("parent", vec![other(pipe)]);
-        let expected = [
-            one("in", "pipe", Api::Splice, 100),
-            one("pipe", "out", Api::Splice, 100),
-        ];
-        assert_eq!(transfers(&scene), expected.concat());
+        assert_eq!(transfers(&scene), steps());
         assert!(across(&scene).is_empty());
-        assert_eq!(within(&scene)[0].attempts, whole);
+        assert_eq!(found(&scene)[0].attempts, whole);
     }
 }
 
 #[test]
 fn a_pipe_that_others_may_use_is_an_end() {
-    let rows = |from, pipe, to| {
-        vec![
-            copy("splice", from, pipe, 1, 100),
-            copy("splice", pipe, to, 1, 100),
-        ]
-    };
-    let mut scene = Scene::new();
-    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-    let named = scene.file(Pipe, "fifo");
-    scene.process("copier", rows(from, named, to));
-    assert_eq!(transfers(&scene).len(), 2);
-
-    let inherited = scene.pipe();
-    scene.trace.processes.clear();
-    scene.process("copier", rows(from, inherited, to));
-    assert_eq!(transfers(&scene).len(), 1);
-    let before = scene.open_before(inherited);
-    scene.trace.inherited = Some([before].into());
-    assert_eq!(transfers(&scene).len(), 2);
-    scene.trace.inherited = None;
-    assert_eq!(transfers(&scene).len(), 2);
-}
-
-#[test]
-fn a_failed_splice_through_a_pipe_is_an_attempt() {
-    let mut scene = Scene::new();
-    let (from, pipe, to) = (scene.regular("in"), scene.pipe(), scene.regular("out"));
-    let mut rows = cat(from, to);
-    for row in &mut rows {
-        row.order = Some(5);
+    let edits: [fn(&mut Scene, FileId); 3] = [
+        |scene, pipe| scene.trace.files[pipe.0 as usize].path = Some("/work/fifo".into()),
+        |scene, pipe| scene.trace.inherited = Some([scene.open_before(pipe)].into()),
+        |scene, _| scene.trace.inherited = None,
+    ];
+    for edit in edits {
+        let (mut scene, pipe) = through_pipe(spliced);
+        edit(&mut scene, pipe);
+        assert_eq!(transfers(&scene).len(), 2);
     }
-    rows.push(
-        copy("splice", from, pipe, 0, 0)
-            .failed(libc::EINVAL, 1)
-            .at(1),
-    );
-    scene.process("copier", rows);
-    let transfer = only(&scene);
-    assert_eq!(transfer.attempts.len(), 1);
-    assert_eq!(transfer.attempts[0].syscall, "splice");
 }

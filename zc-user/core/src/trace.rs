@@ -31,8 +31,8 @@ pub use crate::ended::EndedSums;
 /// Name of the backend strace in [`Trace::backend`].
 pub const STRACE: &str = "strace";
 
-/// The raw record of one run.
-#[derive(Debug, Clone)]
+/// The raw record of one run. By default nothing is known of it.
+#[derive(Debug, Clone, Default)]
 pub struct Trace {
     /// Name of the backend that made the record.
     pub backend: &'static str,

@@ -15,9 +15,9 @@ use super::{
     failed_paths::{FailedPath, SucceededPath},
     model::{
         ContextSwitches, Counted, Exit, Loading, OtherSyscall, PageFaults, Process, Program,
-        Report, SCHEMA, SortKey, Syscall, Thread, Tool, Totals, Usage,
+        Report, SCHEMA, SortKey, Thread, Tool, Totals, Usage,
     },
-    sums::{self, add_callers, fold_rows, fold_totals},
+    sums::{self, fold_rows, fold_totals},
     timeline::Timeline,
     transfers::AllTransfers,
 };
@@ -223,21 +223,9 @@ fn cut_off_note(trace: &Trace) -> Option<String> {
     })
 }
 
-/// The entries of rows, with those who made the calls.
-fn with_callers<'a>(
-    rows: impl Iterator<Item = &'a Row> + Clone,
-    sort: SortKey,
-    stacks: Option<&[trace::Stack]>,
-) -> Vec<Syscall> {
-    let mut syscalls = fold_rows(rows.clone(), sort);
-    add_callers(&mut syscalls, rows, stacks);
-    syscalls
-}
-
 fn totals(trace: &Trace, is_exact: bool, sort: SortKey) -> Totals {
     let rows = || trace.all_processes().flat_map(rows);
-    let mut syscalls = fold_totals(rows(), sort);
-    add_callers(&mut syscalls, rows(), trace.stacks.as_deref());
+    let syscalls = fold_totals(rows(), sort, trace.stacks.as_deref());
     Totals {
         processes: all(trace).map(|part| part.processes - part.continued).sum(),
         programs: all(trace).map(|part| part.processes).sum(),
@@ -310,11 +298,12 @@ fn fold_process(
         state: process.state,
         threads: count(process.threads.len()),
         usage: usage(process.counters),
-        syscalls: with_callers(rows(process), options.sort, stacks),
+        syscalls: fold_rows(rows(process), options.sort, stacks),
         other_calls: sum_other_calls(&process.threads),
         io_uring: fold_rows(
             process.threads.iter().flat_map(|thread| &thread.ring_rows),
             options.sort,
+            None,
         ),
         transfers,
         sources: moved.sources,
@@ -344,9 +333,9 @@ fn programs(trace: &Trace, sort: SortKey) -> Vec<Program> {
             processes: parts.iter().map(|part| part.processes).sum(),
             threads: parts.iter().map(|part| part.threads).sum(),
             usage: sum_usage(&traced().map(|process| usage(process.counters))),
-            syscalls: with_callers(traced().flat_map(rows), sort, trace.stacks.as_deref()),
+            syscalls: fold_rows(traced().flat_map(rows), sort, trace.stacks.as_deref()),
             other_calls: sum_other_calls(threads()),
-            io_uring: fold_rows(threads().flat_map(|thread| &thread.ring_rows), sort),
+            io_uring: fold_rows(threads().flat_map(|thread| &thread.ring_rows), sort, None),
         }
     };
     let mut programs: Vec<Program> = by_name.into_iter().map(program).collect();
@@ -425,7 +414,7 @@ fn fold_thread(thread: &trace::Thread, sort: SortKey, stacks: Option<&[trace::St
         tid: thread.tid,
         comm: thread.comm.clone(),
         usage: usage(thread.counters),
-        syscalls: with_callers(thread.rows.iter(), sort, stacks),
+        syscalls: fold_rows(thread.rows.iter(), sort, stacks),
         other_calls: thread.other_calls,
     }
 }

@@ -211,12 +211,8 @@ fn add_row(rows: &mut Vec<Row>, places: &mut HashMap<RowKey, usize>, row: Row) {
 
 /// The same ends if the input is a library, otherwise none.
 fn only_library(ends: Ends, files: &[File]) -> Ends {
-    let path = |id: FileId| {
-        usize::try_from(id.0)
-            .ok()
-            .and_then(|index| files.get(index)?.path.as_deref())
-    };
-    let names_library = |input: &Input| path(input.file()).is_some_and(is_library);
+    let path = |input: &Input| input.file().in_files(files)?.path.as_deref();
+    let names_library = |input: &Input| path(input).is_some_and(is_library);
     Ends {
         input: ends.input.filter(names_library),
         output: None,

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use crate::{
     ended::EndedProcesses,
-    syscalls::Fds,
     trace::{Ends, File, FileId, FileKind, Input, Part, Row},
+    transfer::Role,
 };
 
 /// The two sides of a file.
@@ -35,17 +35,13 @@ impl FileUses {
         };
         let sums = self.moved.entry(file).or_insert([Some(0); 2]);
         sums[side] = sum_known(sums[side], row.bytes);
-        self.ended
-            .extend((side == READ && row.zero_calls > 0).then_some(file));
+        self.add_end(row);
     }
 
     /// Adds what a row says about ends, and nothing else: of a process whose files are kept anyway.
     pub fn add_end(&mut self, row: &Row) {
-        self.ended.extend(
-            file_and_side(row)
-                .filter(|(_, side)| *side == READ && row.zero_calls > 0)
-                .map(|(file, _)| file),
-        );
+        let read = file_and_side(row).filter(|(_, side)| *side == READ && row.zero_calls > 0);
+        self.ended.extend(read.map(|(file, _)| file));
     }
 
     /// Adds a part.
@@ -61,18 +57,13 @@ impl FileUses {
 
     /// Unnamed pipes that were read to the end: nothing goes through them any more.
     pub fn ended_pipes(&self, files: &[File]) -> HashSet<FileId> {
-        let file = |id: FileId| {
-            usize::try_from(id.0)
-                .ok()
-                .and_then(|index| files.get(index))
-        };
         let is_pipe = |file: &File| {
             file.kind == Some(FileKind::Pipe) && file.path.is_none() && file.identity.is_some()
         };
         self.ended
             .iter()
             .copied()
-            .filter(|id| file(*id).is_some_and(is_pipe))
+            .filter(|id| id.in_files(files).is_some_and(is_pipe))
             .collect()
     }
 
@@ -95,21 +86,9 @@ impl FileUses {
 /// The file of calls that only read it, or only write it from memory of unknown content, and the
 /// side.
 fn file_and_side(row: &Row) -> Option<(FileId, usize)> {
-    match (row.call.spec().fds, row.ends) {
-        (
-            Fds::Reads(_),
-            Ends {
-                input: Some(Input::Named(file)),
-                output: None,
-            },
-        ) => Some((file, READ)),
-        (
-            Fds::Writes(_),
-            Ends {
-                input: None,
-                output: Some(file),
-            },
-        ) => Some((file, WRITTEN)),
+    match (Role::of_row(row), row.ends.input) {
+        (Role::Reads(file), _) => Some((file?, READ)),
+        (Role::Writes(file), None) => Some((file?, WRITTEN)),
         _ => None,
     }
 }
@@ -162,53 +141,45 @@ mod tests {
         let (pipe, other) = (scene.pipe(), scene.regular("out"));
         let written = || write("write", pipe, 2, 20);
         let at_end = || read("read", pipe, 3, 20).zero(1);
-        assert_eq!(
-            ended_and_used_up(&scene, pipe, &[written(), at_end()]),
-            [true, true]
-        );
-        assert_eq!(
-            ended_and_used_up(&scene, pipe, &[written(), read("read", pipe, 3, 20)]),
-            [false, true],
-            "more may come"
-        );
-        assert_eq!(
-            ended_and_used_up(
-                &scene,
-                pipe,
-                &[written(), read("read", pipe, 3, 10).zero(1)]
-            ),
-            [true, false],
-            "something is in it"
-        );
-        let rows = [
-            written(),
-            at_end(),
-            written_held("write", pipe, other, 1, 20, 20),
+        let of_other = [
+            write("write", other, 1, 1),
+            read("read", other, 1, 1).zero(1),
         ];
-        assert_eq!(
-            ended_and_used_up(&scene, pipe, &rows),
-            [true, false],
-            "it was written on"
-        );
-        assert_eq!(
-            ended_and_used_up(
-                &scene,
+        let cases = [
+            (pipe, vec![written(), at_end()], [true, true]),
+            // More may come.
+            (
                 pipe,
-                &[copy("splice", other, pipe, 1, 20), at_end()]
+                vec![written(), read("read", pipe, 3, 20)],
+                [false, true],
             ),
-            [true, false]
-        );
-        assert_eq!(
-            ended_and_used_up(
-                &scene,
-                other,
-                &[
-                    write("write", other, 1, 1),
-                    read("read", other, 1, 1).zero(1)
-                ]
+            // Something is in it.
+            (
+                pipe,
+                vec![written(), read("read", pipe, 3, 10).zero(1)],
+                [true, false],
             ),
-            [false, true]
-        );
+            // It was written on.
+            (
+                pipe,
+                vec![
+                    written(),
+                    at_end(),
+                    written_held("write", pipe, other, 1, 20, 20),
+                ],
+                [true, false],
+            ),
+            (
+                pipe,
+                vec![copy("splice", other, pipe, 1, 20), at_end()],
+                [true, false],
+            ),
+            // It is no pipe.
+            (other, of_other.into(), [false, true]),
+        ];
+        for (file, rows, expected) in cases {
+            assert_eq!(ended_and_used_up(&scene, file, &rows), expected, "{rows:?}");
+        }
     }
 
     #[test]

@@ -490,6 +490,13 @@ impl Times {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub u32);
 
+impl FileId {
+    /// The file with this index; `None` if there is none.
+    pub fn in_files(self, files: &[File]) -> Option<&File> {
+        files.get(usize::try_from(self.0).ok()?)
+    }
+}
+
 /// A file, as it was when a counted call first used it. `None`: the backend cannot know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct File {

@@ -216,8 +216,7 @@ fn is_unseen_submission(row: &Row, trace: &Trace) -> bool {
 
 /// Whether a file may be a pipe or a connection.
 pub(crate) fn is_conduit(id: FileId, files: &[File]) -> bool {
-    let file = usize::try_from(id.0).ok().and_then(|id| files.get(id));
-    chains::may_be_conduit(file.and_then(|file| file.kind))
+    chains::may_be_conduit(id.in_files(files).and_then(|file| file.kind))
 }
 
 /// Whether every call that can bring bytes into memory was counted, and the backend saw which

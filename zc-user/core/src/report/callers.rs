@@ -159,57 +159,29 @@ impl Stack {
 mod tests {
     use super::*;
 
-    fn site(function: &str, samples: u64) -> Site {
-        Site {
+    fn callers(sites: &[(&str, u64)], stacks: &[(usize, u64)]) -> Callers {
+        let site = |&(function, samples): &(&str, u64)| Site {
             at: Frame {
                 function: Some(function.into()),
                 ..Frame::default()
             },
             via: None,
             samples,
+        };
+        let of_stack = |&(stack, samples): &(usize, u64)| StackSamples { stack, samples };
+        Callers {
+            samples: stacks.iter().map(|(_, samples)| samples).sum(),
+            sites: sites.iter().map(site).collect(),
+            stacks: stacks.iter().map(of_stack).collect(),
         }
     }
 
     #[test]
     fn callers_of_several_transfers_are_summed_by_place_and_by_stack() {
-        let one = Callers {
-            samples: 3,
-            sites: vec![site("load", 3)],
-            stacks: vec![StackSamples {
-                stack: 4,
-                samples: 3,
-            }],
-        };
-        let other = Callers {
-            samples: 7,
-            sites: vec![site("save", 5), site("load", 2)],
-            stacks: vec![
-                StackSamples {
-                    stack: 1,
-                    samples: 5,
-                },
-                StackSamples {
-                    stack: 4,
-                    samples: 2,
-                },
-            ],
-        };
-        let sum = Callers::sum([&one, &other].into_iter()).expect("there are some");
-        assert_eq!(
-            (sum.samples, sum.sites),
-            (10, vec![site("load", 5), site("save", 5)])
-        );
-        let stacks = [
-            StackSamples {
-                stack: 1,
-                samples: 5,
-            },
-            StackSamples {
-                stack: 4,
-                samples: 5,
-            },
-        ];
-        assert_eq!(sum.stacks, stacks);
+        let one = callers(&[("load", 3)], &[(4, 3)]);
+        let other = callers(&[("save", 5), ("load", 2)], &[(1, 5), (4, 2)]);
+        let sum = callers(&[("load", 5), ("save", 5)], &[(1, 5), (4, 5)]);
+        assert_eq!(Callers::sum([&one, &other].into_iter()), Some(sum));
         assert_eq!(Callers::sum(std::iter::empty()), None);
     }
 }

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     syscalls::Call,
     text::{is_library, process_name},
-    trace::{self, Counters, FileId, FileKind, Loss, OtherCalls, Row, Trace},
+    trace::{self, Counters, FileId, FileKind, Input, Loss, OtherCalls, Row, Trace, sum_known},
     transfer::{self, Api, DestinationTotals, End, EndTable, InProcess, Transfer},
     words::words,
 };
@@ -200,11 +200,8 @@ fn notes(trace: &Trace) -> Vec<String> {
 /// wrote to them.
 fn cut_off_note(trace: &Trace) -> Option<String> {
     let carries_bytes = |to: FileId| {
-        let file = usize::try_from(to.0)
-            .ok()
-            .and_then(|index| trace.files.get(index));
-        file.and_then(|file| file.kind)
-            .is_none_or(FileKind::carries_bytes)
+        let kind = to.in_files(&trace.files).and_then(|file| file.kind);
+        kind.is_none_or(FileKind::carries_bytes)
     };
     let is_cut_off =
         |row: &&Row| transfer::was_cut_off(row) && row.ends.output.is_none_or(carries_bytes);
@@ -240,7 +237,7 @@ fn totals(trace: &Trace, is_exact: bool, sort: SortKey) -> Totals {
                 .failed_paths
                 .as_ref()
                 .is_some_and(|failed| failed.left_out == 0),
-        usage: sum_usage(&trace.all_processes().map(|process| usage(process.counters))),
+        usage: usage(sum_counters(trace.all_processes())),
     }
 }
 
@@ -332,7 +329,7 @@ fn programs(trace: &Trace, sort: SortKey) -> Vec<Program> {
             name: name.map(str::to_owned),
             processes: parts.iter().map(|part| part.processes).sum(),
             threads: parts.iter().map(|part| part.threads).sum(),
-            usage: sum_usage(&traced().map(|process| usage(process.counters))),
+            usage: usage(sum_counters(traced())),
             syscalls: fold_rows(traced().flat_map(rows), sort, trace.stacks.as_deref()),
             other_calls: sum_other_calls(threads()),
             io_uring: fold_rows(threads().flat_map(|thread| &thread.ring_rows), sort, None),
@@ -384,29 +381,19 @@ fn loading(trace: &Trace) -> Option<Loading> {
     {
         return None;
     }
-    let is_library = |file: FileId| {
-        let path = usize::try_from(file.0)
-            .ok()
-            .and_then(|index| trace.files.get(index)?.path.as_deref());
-        path.is_some_and(is_library)
+    let is_library = |from: Input| {
+        let path = from.file().in_files(&trace.files)?.path.as_deref();
+        Some(is_library(path?))
     };
     let loads = |row: &&Row| {
-        CALLS.contains(&row.call.name.as_ref())
-            && row.ends.input.is_some_and(|from| is_library(from.file()))
+        CALLS.contains(&row.call.name.as_ref()) && row.ends.input.and_then(is_library) == Some(true)
     };
-    let rows = trace.all_processes().flat_map(rows).filter(loads);
-    let mut sum = Loading {
-        calls: 0,
-        total_ns: Some(0),
-    };
-    for row in rows {
-        sum.calls += row.calls;
-        sum.total_ns = sum
-            .total_ns
-            .zip(row.times.as_ref())
-            .and_then(|(sum, times)| sum.checked_add(times.total_ns));
-    }
-    Some(sum)
+    let rows = || trace.all_processes().flat_map(rows).filter(loads);
+    let total_ns = |row: &Row| row.times.as_ref().map(|times| times.total_ns);
+    Some(Loading {
+        calls: rows().map(|row| row.calls).sum(),
+        total_ns: rows().map(total_ns).fold(Some(0), sum_known),
+    })
 }
 
 fn fold_thread(thread: &trace::Thread, sort: SortKey, stacks: Option<&[trace::Stack]>) -> Thread {
@@ -438,26 +425,16 @@ fn usage(counters: Option<Counters>) -> Usage {
     }
 }
 
-/// `None` if any addend is unknown, or if there are none.
-fn sum_usage(all: &(impl Iterator<Item = Usage> + Clone)) -> Usage {
-    let sum = |figure: fn(Usage) -> Option<u64>| {
-        all.clone()
-            .map(figure)
-            .reduce(|a, b| a?.checked_add(b?))
-            .flatten()
-    };
-    Usage {
-        user_ns: sum(|usage| usage.user_ns),
-        system_ns: sum(|usage| usage.system_ns),
-        context_switches: ContextSwitches {
-            voluntary: sum(|usage| usage.context_switches.voluntary),
-            involuntary: sum(|usage| usage.context_switches.involuntary),
-        },
-        page_faults: PageFaults {
-            minor: sum(|usage| usage.page_faults.minor),
-            major: sum(|usage| usage.page_faults.major),
-        },
-    }
+/// `None` if those of one process are unknown, or if there is none.
+fn sum_counters<'a>(processes: impl Iterator<Item = &'a trace::Process>) -> Option<Counters> {
+    let counters = processes.map(|process| process.counters);
+    counters
+        .reduce(|sum, more| {
+            let mut sum = sum?;
+            sum += more?;
+            Some(sum)
+        })
+        .flatten()
 }
 
 fn exit(exit: Option<trace::Exit>) -> Exit {

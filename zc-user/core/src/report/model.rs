@@ -547,23 +547,16 @@ mod tests {
     use std::{fs, path::Path};
 
     use super::*;
+    use crate::report::{Options, sample};
 
     #[test]
     fn counted_calls_are_all_or_a_list_in_json() {
-        let json = |selection: &str| {
-            serde_json::to_string(&Counted::from_selection(
-                &selection.parse().expect("a selection"),
-            ))
-            .expect("is data")
-        };
-        assert_eq!(json("all"), r#""all""#);
-        assert_eq!(json("write,read"), r#"{"names":["read","write"]}"#);
-    }
-
-    #[test]
-    fn counting_ioctl_counts_its_variants() {
         let counted =
             |selection: &str| Counted::from_selection(&selection.parse().expect("a selection"));
+        let json = |selection| serde_json::to_string(&counted(selection)).expect("is data");
+        assert_eq!(json("all"), r#""all""#);
+        assert_eq!(json("write,read"), r#"{"names":["read","write"]}"#);
+        // ioctl stands for its variants.
         assert!(counted("ioctl").contains("ioctl(FICLONE)"));
         assert!(counted("%data").contains("ioctl(FICLONE)") && !counted("%data").contains("ioctl"));
     }
@@ -585,66 +578,33 @@ mod tests {
         );
     }
 
-    use crate::report::{Options, sample};
-
-    /// Names of the sample copier's calls in this order.
-    fn order(key: SortKey) -> Vec<String> {
-        let mut report = Report::from_trace(&sample::copier(), &Options::default());
-        report.sort(key);
-        report
-            .totals
-            .syscalls
-            .into_iter()
-            .map(|syscall| syscall.name)
-            .collect()
-    }
-
     #[test]
     fn figures_are_sorted_from_high_to_low_with_unknown_ones_last() {
-        assert_eq!(
-            order(SortKey::Time),
-            ["read", "write", "mmap", "exit_group"]
-        );
-        assert_eq!(
-            order(SortKey::Bytes),
-            ["write", "read", "mmap", "exit_group"]
-        );
-        assert_eq!(
-            order(SortKey::Errors),
-            ["write", "read", "mmap", "exit_group"]
-        );
-    }
-
-    #[test]
-    fn calls_by_file_and_operations_of_io_uring_are_sorted_too() {
-        let mut report = Report::from_trace(
-            &sample::copier(),
-            &Options {
-                file_calls: crate::report::Files::Listed,
-                ..Options::default()
-            },
-        );
-        let is_sorted = |calls: &[Syscall]| calls.is_sorted_by_key(|call| call.name.clone());
+        let options = Options {
+            file_calls: crate::report::Files::Listed,
+            ..Options::default()
+        };
+        let mut report = Report::from_trace(&sample::copier(), &options);
         report.processes[0].io_uring = report.processes[0].syscalls.clone();
-        for key in [SortKey::Time, SortKey::Name] {
+        let by_name = ["exit_group", "mmap", "read", "write"];
+        for (key, expected) in [
+            (SortKey::Time, ["read", "write", "mmap", "exit_group"]),
+            (SortKey::Bytes, ["write", "read", "mmap", "exit_group"]),
+            (SortKey::Errors, ["write", "read", "mmap", "exit_group"]),
+            (SortKey::Name, by_name),
+        ] {
             report.sort(key);
             let process = &report.processes[0];
-            assert_eq!(is_sorted(&process.io_uring), key == SortKey::Name);
-            assert!(
-                process
-                    .file_calls
-                    .iter()
-                    .flatten()
-                    .all(|calls| key != SortKey::Name || is_sorted(&calls.syscalls))
-            );
+            let of_files = process.file_calls.iter().flatten();
+            let tables = of_files.map(|calls| &calls.syscalls).chain([
+                &report.totals.syscalls,
+                &process.syscalls,
+                &process.io_uring,
+            ]);
+            for table in tables {
+                let names: Vec<&str> = table.iter().map(|call| call.name.as_str()).collect();
+                assert_eq!(names, expected);
+            }
         }
-    }
-
-    #[test]
-    fn names_are_sorted_from_a_to_z() {
-        assert_eq!(
-            order(SortKey::Name),
-            ["exit_group", "mmap", "read", "write"]
-        );
     }
 }

@@ -93,7 +93,7 @@ impl<'a> Conduits<'a> {
     }
 
     fn file(&self, id: FileId) -> Option<&'a File> {
-        self.trace.files.get(usize::try_from(id.0).ok()?)
+        id.in_files(&self.trace.files)
     }
 
     /// Whether others than the traced processes may use a pipe or socket, or it may have held bytes

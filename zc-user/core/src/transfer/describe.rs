@@ -368,10 +368,8 @@ impl<'a> EndTable<'a> {
 
     /// The file as an end of a transfer.
     pub(crate) fn end(&self, id: FileId) -> End {
-        usize::try_from(id.0)
-            .ok()
-            .and_then(|index| self.files.get(index))
-            .map_or_else(End::default, |file| self.describe(file))
+        let file = id.in_files(self.files);
+        file.map_or_else(End::default, |file| self.describe(file))
     }
 
     fn describe(&self, file: &File) -> End {

@@ -123,7 +123,7 @@ impl<'a> ProcessFacts<'a> {
 
     /// The file, if known.
     pub(super) fn file(&self, id: FileId) -> Option<&'a File> {
-        self.files.get(usize::try_from(id.0).ok()?)
+        id.in_files(self.files)
     }
 
     /// Whether this is a pipe without a name.

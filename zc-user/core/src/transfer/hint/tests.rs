@@ -3,73 +3,33 @@
 use super::*;
 use crate::{
     report::sample::files::{Scene, copy, map, read, written_after, written_from},
-    trace::{FileId, FileIdentity, FileKind::*, Row},
+    trace::{FileId, FileKind::*, Row},
     transfer::analyse,
 };
 
 const MIB: u64 = 1 << 20;
 
-/// A copy between two files, and an attempt before it.
-struct HintedCopy {
-    scene: Scene,
-    before: Option<(&'static str, i32)>,
-}
-
-fn between(from: FileKind, to: FileKind) -> HintedCopy {
+/// The hint for a program that does this between two files of these kinds. `edit` changes the
+/// scene, in which they are the first files.
+fn hint_if(
+    kinds: [FileKind; 2],
+    edit: impl FnOnce(&mut Scene),
+    rows: impl FnOnce(FileId, FileId) -> Vec<Row>,
+) -> Option<String> {
     let mut scene = Scene::new();
-    scene.file(from, "in");
-    scene.file(to, "out");
-    HintedCopy {
-        scene,
-        before: None,
-    }
+    let [from, to] =
+        [(kinds[0], "in"), (kinds[1], "out")].map(|(kind, name)| scene.file(kind, name));
+    edit(&mut scene);
+    scene.process("copier", rows(from, to));
+    let found = analyse(&scene.trace).transfers;
+    let [one] = found.as_slice() else {
+        panic!("{found:?}")
+    };
+    one.transfer.hint.clone()
 }
 
-impl HintedCopy {
-    fn filesystems(mut self, from: &str, to: &str) -> Self {
-        for (file, name) in self.scene.trace.files.iter_mut().zip([from, to]) {
-            file.filesystem = Some(name.to_owned());
-        }
-        self
-    }
-
-    fn devices(mut self, from: u64, to: u64) -> Self {
-        for (file, device) in self.scene.trace.files.iter_mut().zip([from, to]) {
-            file.identity = file
-                .identity
-                .map(|identity| FileIdentity { device, ..identity });
-        }
-        self
-    }
-
-    fn after(self, name: &'static str, errno: i32) -> Self {
-        Self {
-            before: Some((name, errno)),
-            ..self
-        }
-    }
-
-    /// The hint for a program with these rows.
-    fn hint(mut self, rows: impl Fn(FileId, FileId) -> Vec<Row>) -> Option<String> {
-        let (from, to) = (FileId(0), FileId(1));
-        let before = self
-            .before
-            .map(|(name, errno)| copy(name, from, to, 0, 0).failed(errno, 1).at(1));
-        self.scene
-            .process("copier", before.into_iter().chain(rows(from, to)).collect());
-        let found = analyse(&self.scene.trace).transfers;
-        let transfers: Vec<_> = found.into_iter().map(|one| one.transfer).collect();
-        assert_eq!(transfers.len(), 1, "{transfers:?}");
-        transfers.into_iter().next()?.hint
-    }
-
-    #[track_caller]
-    fn hints_at(self, rows: impl Fn(FileId, FileId) -> Vec<Row>, expected: &str) {
-        let hint = self
-            .hint(rows)
-            .unwrap_or_else(|| panic!("no hint, expected {expected}"));
-        assert!(hint.starts_with(expected), "{hint}");
-    }
+fn hint_between(kinds: [FileKind; 2], rows: impl Fn(FileId, FileId) -> Vec<Row>) -> Option<String> {
+    hint_if(kinds, |_| {}, rows)
 }
 
 /// A loop in pieces of `moved` bytes each, by a program that asks for `asked`.
@@ -84,13 +44,21 @@ fn pieces(moved: u64, asked: u64) -> impl Fn(FileId, FileId) -> Vec<Row> {
     }
 }
 
-fn large_pieces() -> impl Fn(FileId, FileId) -> Vec<Row> {
-    pieces(128 << 10, 128 << 10)
+fn large_pieces(from: FileId, to: FileId) -> Vec<Row> {
+    pieces(128 << 10, 128 << 10)(from, to)
 }
 
-/// 1024 small calls that name both ends.
-fn small_calls(name: &'static str) -> impl Fn(FileId, FileId) -> Vec<Row> {
-    move |from, to| vec![copy(name, from, to, 1024, 4 * MIB).zero(1).each(4096).at(8)]
+/// The same after a call that failed.
+fn after(
+    name: &'static str,
+    errno: i32,
+    rows: impl Fn(FileId, FileId) -> Vec<Row>,
+) -> impl Fn(FileId, FileId) -> Vec<Row> {
+    move |from, to| {
+        let mut rows = rows(from, to);
+        rows.push(copy(name, from, to, 0, 0).failed(errno, 1).at(1));
+        rows
+    }
 }
 
 #[test]
@@ -109,12 +77,10 @@ fn each_pair_of_kinds_gets_its_hint_if_the_program_only_copies() {
         (Tcp, UnixStream, "splice through a pipe"),
         (Tcp, Regular, "splice through a pipe"),
     ] {
-        let hint = between(from, to).hint(large_pieces()).expect("is a loop");
+        let hint = hint_between([from, to], large_pieces).expect("is a loop");
         let condition = ", if the program neither inspects nor changes the bytes; cost: ";
-        assert!(
-            hint.starts_with(expected) && hint.contains(condition),
-            "{hint}"
-        );
+        let fits = hint.starts_with(expected) && hint.contains(condition);
+        assert!(fits, "{hint}");
         // It may have been opened to append.
         let is_stored = matches!(to, Regular | Block | Memfd);
         assert_eq!(hint.contains("O_APPEND"), is_stored, "{hint}");
@@ -123,82 +89,93 @@ fn each_pair_of_kinds_gets_its_hint_if_the_program_only_copies() {
         let written = written_from("sendto", from, to, 4, 4 * MIB);
         vec![map(from, 4 * MIB), written]
     };
-    between(Regular, Tcp).hints_at(mapped, "sendfile would avoid copying");
+    let hint = hint_between([Regular, Tcp], mapped).expect("is a loop");
+    assert!(hint.starts_with("sendfile would avoid copying"), "{hint}");
 }
 
 #[test]
 fn copy_file_range_is_for_one_filesystem() {
-    let files = || between(Regular, Regular);
-    let across = || files().devices(7, 8);
-    for (copy, expected) in [
-        (files().devices(7, 7), "copy_file_range"),
-        (across().filesystems("ext4", "tmpfs"), "sendfile"),
-        (across(), "sendfile"),
-        (files().after("copy_file_range", libc::EXDEV), "sendfile"),
-    ] {
-        copy.hints_at(large_pieces(), expected);
-    }
+    let on_another = |scene: &mut Scene| {
+        let identity = scene.trace.files[1].identity.as_mut();
+        identity.expect("has one").device = 8;
+    };
+    let hint = hint_if([Regular; 2], on_another, large_pieces).expect("is a loop");
+    assert!(hint.starts_with("sendfile"), "{hint}");
+    let refused = after("copy_file_range", libc::EXDEV, large_pieces);
+    let hint = hint_between([Regular; 2], refused).expect("is a loop");
+    assert!(hint.starts_with("sendfile"), "{hint}");
 }
 
 #[test]
 fn no_hint_replaces_a_loop_that_needs_its_memory() {
-    let mut within_one_file = between(Regular, Regular);
-    within_one_file.scene.trace.files[1].identity = within_one_file.scene.trace.files[0].identity;
-    for copy in [
-        within_one_file,
-        // The destination was opened to append.
-        between(Regular, Regular).after("copy_file_range", libc::EBADF),
-        between(Block, Regular).after("sendfile", libc::EINVAL),
-        between(Pipe, Regular).after("splice", libc::EINVAL),
+    let same_file = |scene: &mut Scene| {
+        let files = &mut scene.trace.files;
+        files[1].identity = files[0].identity;
+    };
+    assert_eq!(hint_if([Regular; 2], same_file, large_pieces), None);
+    // The destination was opened to append.
+    for (kinds, call, errno) in [
+        ([Regular, Regular], "copy_file_range", libc::EBADF),
+        ([Block, Regular], "sendfile", libc::EINVAL),
+        ([Pipe, Regular], "splice", libc::EINVAL),
     ] {
-        assert_eq!(copy.hint(large_pieces()), None);
+        let refused = after(call, errno, large_pieces);
+        assert_eq!(hint_between(kinds, refused), None);
     }
 }
 
 #[test]
 fn larger_pieces_are_suggested_if_the_program_asks_for_small_ones() {
-    let appending = || between(Regular, Regular).after("copy_file_range", libc::EBADF);
+    let appending = |rows| after("copy_file_range", libc::EBADF, rows);
+    let hint = hint_between([Regular; 2], appending(pieces(4096, 4096)));
     let expected = "read + write with 128 KiB at a time could need as few as 32 pieces instead of 1024, if the program can handle that much";
-    appending().hints_at(pieces(4096, 4096), expected);
-    assert_eq!(appending().hint(pieces(4096, MIB)), None);
+    assert!(hint.is_some_and(|hint| hint.starts_with(expected)));
+    let asks_for_more = appending(pieces(4096, MIB));
+    assert_eq!(hint_between([Regular; 2], asks_for_more), None);
+    let small = |name| move |from, to| vec![copy(name, from, to, 1024, 4 * MIB).zero(1).each(4096)];
+    for (kinds, name, expected) in [
+        (
+            [Regular, Tcp],
+            "sendfile",
+            Some("128 KiB at a time could need as few as 32"),
+        ),
+        // A pipe holds no more.
+        (
+            [Regular, Pipe],
+            "splice",
+            Some("64 KiB at a time could need as few as 64"),
+        ),
+        ([Pipe, Regular], "splice", None),
+    ] {
+        let expected =
+            expected.map(|text| format!("{name} with {text} pieces instead of 1024; cost: none"));
+        assert_eq!(hint_between(kinds, small(name)), expected);
+    }
 }
 
 #[test]
-fn messages_and_streams_get_no_hint_about_pieces() {
+fn messages_streams_and_generated_files_get_no_hint() {
     // Datagrams; what a peer sends; what a terminal or a device gives.
-    for (from, to) in [
-        (Udp, Udp),
-        (Regular, Udp),
-        (Regular, UnixDatagram),
-        (UnixSeqpacket, Regular),
-        (UnixStream, Regular),
-        (Char, Tcp),
+    for kinds in [
+        [Udp, Udp],
+        [Regular, Udp],
+        [Regular, UnixDatagram],
+        [UnixSeqpacket, Regular],
+        [UnixStream, Regular],
+        [Char, Tcp],
     ] {
         for (moved, asked) in [(4096, 4096), (8192, MIB)] {
-            let hint = between(from, to).hint(pieces(moved, asked));
-            assert_eq!(hint, None, "{from:?} -> {to:?}");
+            let hint = hint_between(kinds, pieces(moved, asked));
+            assert_eq!(hint, None, "{kinds:?}");
         }
     }
-}
-
-#[test]
-fn generated_files_get_no_hint() {
-    let mut empty = between(Regular, Tcp);
-    empty.scene.trace.files[0].size_bytes = Some(0);
-    let generated = ["proc", "sysfs", "fuse.sshfs"];
-    let generated = generated.map(|name| between(Regular, Regular).filesystems(name, "ext4"));
-    for copy in generated.into_iter().chain([empty]) {
-        assert_eq!(copy.hint(pieces(4096, 4096)), None);
+    let edits: [fn(&mut Scene); 4] = [
+        |scene| scene.trace.files[0].size_bytes = Some(0),
+        |scene| scene.trace.files[0].filesystem = Some("proc".to_owned()),
+        |scene| scene.trace.files[0].filesystem = Some("sysfs".to_owned()),
+        |scene| scene.trace.files[0].filesystem = Some("fuse.sshfs".to_owned()),
+    ];
+    for edit in edits {
+        assert_eq!(hint_if([Regular; 2], edit, pieces(4096, 4096)), None);
     }
-}
-
-#[test]
-fn larger_calls_that_name_both_ends_cost_nothing() {
-    let expected = "sendfile with 128 KiB at a time could need as few as 32 pieces instead of 1024; cost: none";
-    between(Regular, Tcp).hints_at(small_calls("sendfile"), expected);
-    // A pipe holds no more.
-    let expected =
-        "splice with 64 KiB at a time could need as few as 64 pieces instead of 1024; cost: none";
-    between(Regular, Pipe).hints_at(small_calls("splice"), expected);
-    assert_eq!(between(Pipe, Regular).hint(small_calls("splice")), None);
 }

@@ -305,7 +305,11 @@ mod tests {
     use super::*;
     use crate::trace::StackEnd;
 
-    fn frame(function: &str, module: &str) -> Frame {
+    const LIBC: &str = "/lib/x86_64-linux-gnu/libc.so.6";
+    const LOADER: &str = "/lib/ld-linux-x86-64.so.2";
+    const PROGRAM: &str = "/bin/program";
+
+    fn frame(module: &str, function: &str) -> Frame {
         Frame {
             function: Some(function.into()),
             module: Some(module.into()),
@@ -313,120 +317,114 @@ mod tests {
         }
     }
 
-    fn site(frames: Vec<Frame>) -> (Option<String>, Option<String>) {
-        let site = Site::of_stack(
-            &Stack {
-                frames,
-                end: StackEnd::Root,
-            },
-            1,
-        )
-        .expect("there are frames");
+    /// The function of the program, and the library function that it called, if these functions
+    /// were active.
+    fn site(frames: &[(&str, &str)]) -> (Option<String>, Option<String>) {
+        let frames = frames
+            .iter()
+            .map(|(module, function)| frame(module, function));
+        let stack = Stack {
+            frames: frames.collect(),
+            end: StackEnd::Root,
+        };
+        let site = Site::of_stack(&stack, 1).expect("there are frames");
         (site.at.function, site.via)
-    }
-
-    fn named(at: &str, via: Option<&str>) -> (Option<String>, Option<String>) {
-        (Some(at.into()), via.map(str::to_owned))
     }
 
     #[test]
     fn the_site_is_the_first_function_of_the_program_itself() {
-        let frames = vec![
-            frame("__libc_write", "/lib/libc.so.6"),
-            frame(
-                "<std::os::unix::net::stream::UnixStream as std::io::Write>::write",
-                "/bin/copier",
+        type Case = (
+            &'static [(&'static str, &'static str)],
+            &'static str,
+            Option<&'static str>,
+        );
+        let cases: [Case; 8] = [
+            (
+                &[
+                    (LIBC, "__libc_write"),
+                    (
+                        PROGRAM,
+                        "<std::os::unix::net::UnixStream as std::io::Write>::write",
+                    ),
+                    (PROGRAM, "std::io::copy::copy::<std::fs::File, UnixStream>"),
+                    (PROGRAM, "copier::run"),
+                    (PROGRAM, "std::rt::lang_start_internal"),
+                ],
+                "copier::run",
+                Some("std::io::copy"),
             ),
-            frame(
-                "std::io::copy::copy::<std::fs::File, std::os::unix::net::stream::UnixStream>",
-                "/bin/copier",
+            // It made the call itself.
+            (
+                &[(LIBC, "__GI___libc_write"), (PROGRAM, "print")],
+                "print",
+                None,
             ),
-            frame("copier::run", "/bin/copier"),
-            frame("std::rt::lang_start_internal", "/bin/copier"),
+            (
+                &[
+                    (LIBC, "__GI___libc_write"),
+                    (LIBC, "_IO_new_file_write"),
+                    (LIBC, "_IO_fwrite"),
+                    (PROGRAM, "print"),
+                ],
+                "print",
+                Some("fwrite"),
+            ),
+            (
+                &[
+                    (LIBC, "__libc_read"),
+                    (PROGRAM, "<&std::fs::File as std::io::Read>::read"),
+                    (PROGRAM, "tool::load"),
+                ],
+                "tool::load",
+                Some("std::fs::File::read"),
+            ),
+            (
+                &[
+                    (PROGRAM, "internal/runtime/syscall.Syscall6"),
+                    (PROGRAM, "syscall.write"),
+                    (PROGRAM, "os.(*File).Write"),
+                    (PROGRAM, "io.copyBuffer"),
+                    (PROGRAM, "io.Copy"),
+                    (PROGRAM, "main.serve"),
+                ],
+                "main.serve",
+                Some("io.Copy"),
+            ),
+            // A static program.
+            (&[(PROGRAM, "__libc_read"), (PROGRAM, "load")], "load", None),
+            // The C compiler named it.
+            (
+                &[(PROGRAM, "io.part.0"), (PROGRAM, "main")],
+                "io.part.0",
+                None,
+            ),
+            // Without functions of the program it is where the stack ends.
+            (
+                &[(LOADER, "mmap64"), (LOADER, "_dl_start")],
+                "_dl_start",
+                None,
+            ),
         ];
-        assert_eq!(site(frames), named("copier::run", Some("std::io::copy")));
-    }
-
-    #[test]
-    fn a_library_function_in_between_is_named() {
-        let libc = |name| frame(name, "/lib/x86_64-linux-gnu/libc.so.6");
-        let own = || frame("print_page", "/usr/bin/tool");
-        assert_eq!(
-            site(vec![libc("__GI___libc_write"), own()]),
-            named("print_page", None),
-            "it made the call itself"
-        );
-        assert_eq!(
-            site(vec![
-                libc("__GI___libc_write"),
-                libc("_IO_new_file_write"),
-                libc("_IO_fwrite"),
-                own()
-            ]),
-            named("print_page", Some("fwrite"))
-        );
-        let read = frame("<&std::fs::File as std::io::Read>::read", "/bin/tool");
-        let libc_read = frame("__libc_read", "/lib/libc.so.6");
-        assert_eq!(
-            site(vec![libc_read, read, frame("tool::load", "/bin/tool")]),
-            named("tool::load", Some("std::fs::File::read"))
-        );
-    }
-
-    #[test]
-    fn functions_of_go_and_of_static_programs_are_recognised() {
-        let go = |name| frame(name, "/bin/server");
-        let frames = vec![
-            go("internal/runtime/syscall.Syscall6"),
-            go("syscall.write"),
-            go("os.(*File).Write"),
-            go("io.copyBuffer"),
-            go("io.Copy"),
-            go("main.serve"),
-        ];
-        assert_eq!(site(frames), named("main.serve", Some("io.Copy")));
-        assert_eq!(
-            site(vec![go("__libc_read"), go("load")]),
-            named("load", None)
-        );
-        assert_eq!(
-            site(vec![go("io.part.0"), go("main")]),
-            named("io.part.0", None),
-            "the C compiler named it"
-        );
-    }
-
-    #[test]
-    fn without_functions_of_the_program_the_site_is_where_the_stack_ends() {
-        assert_eq!(
-            site(vec![
-                frame("mmap64", "/lib/ld-linux-x86-64.so.2"),
-                frame("_dl_start", "/lib/ld-linux-x86-64.so.2")
-            ]),
-            named("_dl_start", None)
-        );
+        for (frames, at, via) in cases {
+            let expected = (Some(at.to_owned()), via.map(str::to_owned));
+            assert_eq!(site(frames), expected);
+        }
     }
 
     #[test]
     fn kernel_copy_may_be_either_function_unless_the_outer_one_is_there() {
-        let kernel = || {
-            frame(
-                "std::sys::io::kernel_copy::linux::copy_regular_files",
-                "/bin/copier",
-            )
-        };
-        assert_eq!(library_in(&[kernel()]), Some(EITHER_COPY));
-        assert_eq!(
-            library_in(&[
-                kernel(),
-                frame("std::fs::copy::<&str, &str>", "/bin/copier")
-            ]),
-            Some("std::fs::copy")
-        );
-        assert_eq!(
-            library_in(&[frame("std::io::copying", "/bin/copier")]),
-            None
-        );
+        let kernel = "std::sys::io::kernel_copy::linux::copy_regular_files";
+        for (functions, library) in [
+            (&[kernel][..], Some(EITHER_COPY)),
+            (
+                &[kernel, "std::fs::copy::<&str, &str>"],
+                Some("std::fs::copy"),
+            ),
+            (&["std::io::copying"], None),
+        ] {
+            let frames: Vec<_> = functions.iter().map(|name| frame(PROGRAM, name)).collect();
+            assert_eq!(library_in(&frames), library);
+        }
     }
 
     #[test]

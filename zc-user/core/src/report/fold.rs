@@ -473,75 +473,65 @@ fn count(length: usize) -> u64 {
 fn violations(report: &Report) -> Vec<String> {
     let mut violations = Vec::new();
     for process in &report.processes {
-        let brought = brought(report.transfers_of(process), Some);
-        check_destinations(&process.destinations, &brought, &mut violations);
+        let mut transferred: BTreeMap<Option<&End>, [u64; 2]> = BTreeMap::new();
+        for one in &process.destinations {
+            violations.extend(unbalanced(one));
+            let [stated, _] = transferred.entry(one.file.as_ref()).or_default();
+            *stated = stated.saturating_add(one.transferred_bytes);
+        }
+        for (to, bytes) in report.transfers_of(process).flat_map(arrivals) {
+            let [_, summed] = transferred.entry(Some(to)).or_default();
+            *summed = summed.saturating_add(bytes);
+        }
+        if transferred
+            .values()
+            .any(|[stated, summed]| stated != summed)
+        {
+            violations.push(format!(
+                "bytes in transfers, and the sum of the transfers: {transferred:?}"
+            ));
+        }
     }
-    let of_ended = report
-        .transfers
-        .iter()
-        .filter(|transfer| transfer.merged.is_some() && !transfer.crosses_processes());
+    // The files of merged processes are told apart in another way than the ends of their transfers.
     let merged = report.merged.iter().flat_map(|merged| &merged.destinations);
-    let all: Vec<DestinationTotals> = merged.cloned().collect();
-    // Their files are told apart in another way than the ends of their transfers.
-    let in_transfers = all.iter().map(|one| one.transferred_bytes);
-    let in_transfers = in_transfers.fold(0, u64::saturating_add);
-    let brought: BTreeMap<_, u64> = brought(of_ended, |_| None);
-    if brought.values().copied().fold(0, u64::saturating_add) != in_transfers {
-        violations.push(format!(
-            "transfers of ended processes add up to {brought:?}, not to {in_transfers}"
-        ));
-    }
-    violations.extend(all.iter().filter_map(unbalanced));
-    let chains = report
+    violations.extend(merged.clone().filter_map(unbalanced));
+    let (chains, steps): (Vec<&Transfer>, Vec<&Transfer>) = report
         .transfers
         .iter()
-        .filter(|transfer| transfer.crosses_processes());
-    for chain in chains.filter(|chain| chain.hops.iter().any(|hop| hop.bytes < chain.bytes)) {
+        .partition(|transfer| transfer.crosses_processes());
+    let of_merged = steps.into_iter().filter(|step| step.merged.is_some());
+    let summed = of_merged.flat_map(arrivals).map(|(_, bytes)| bytes);
+    let stated = merged.map(|one| one.transferred_bytes);
+    let [summed, stated] = [
+        summed.fold(0, u64::saturating_add),
+        stated.fold(0, u64::saturating_add),
+    ];
+    if summed != stated {
         violations.push(format!(
-            "more bytes arrived than passed through a hop: {chain:?}"
+            "transfers of ended processes add up to {summed}, not to {stated}"
         ));
+    }
+    for chain in chains {
+        if chain.hops.iter().any(|hop| hop.bytes < chain.bytes) {
+            violations.push(format!(
+                "more bytes arrived than passed through a hop: {chain:?}"
+            ));
+        }
     }
     violations
 }
 
-/// Bytes by destination, as transfers have them; `key` says which are told apart.
-fn brought<'a>(
-    transfers: impl Iterator<Item = &'a Transfer>,
-    key: fn(&'a End) -> Option<&'a End>,
-) -> BTreeMap<Option<&'a End>, u64> {
-    let mut brought = BTreeMap::new();
-    let mut add = |to: &'a End, bytes: Option<u64>| {
-        let sum: &mut u64 = brought.entry(key(to)).or_default();
-        *sum = sum.saturating_add(bytes.unwrap_or(0));
-    };
-    for transfer in transfers.filter(|transfer| transfer.api != Api::Reflink) {
-        if transfer.hops.is_empty() {
-            add(&transfer.to, transfer.bytes);
-        }
-        for hop in &transfer.hops {
-            add(&hop.to, hop.bytes);
-        }
+/// The destination of each step of a transfer, and the bytes that it wrote there. A reflink writes
+/// nothing.
+fn arrivals(transfer: &Transfer) -> Vec<(&End, u64)> {
+    if transfer.api == Api::Reflink {
+        return Vec::new();
     }
-    brought.retain(|_, bytes| *bytes > 0);
-    brought
-}
-
-fn check_destinations(
-    destinations: &[DestinationTotals],
-    brought: &BTreeMap<Option<&End>, u64>,
-    violations: &mut Vec<String>,
-) {
-    violations.extend(destinations.iter().filter_map(unbalanced));
-    let mut in_transfers: BTreeMap<Option<&End>, u64> = BTreeMap::new();
-    for one in destinations {
-        *in_transfers.entry(one.file.as_ref()).or_default() += one.transferred_bytes;
+    if transfer.hops.is_empty() {
+        return vec![(&transfer.to, transfer.bytes.unwrap_or(0))];
     }
-    in_transfers.retain(|_, bytes| *bytes > 0);
-    if *brought != in_transfers {
-        violations.push(format!(
-            "transfers add up to {brought:?}, not to {in_transfers:?}"
-        ));
-    }
+    let hops = transfer.hops.iter();
+    hops.map(|hop| (&hop.to, hop.bytes.unwrap_or(0))).collect()
 }
 
 /// What is wrong with the sums of a destination, if anything.

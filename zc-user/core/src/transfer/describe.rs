@@ -194,7 +194,7 @@ fn verdict_of_chain(steps: &[&Step]) -> String {
     }
 }
 
-/// If calls times size exceeds the bytes by more than 1/20, the sentence says "up to".
+/// If calls times size exceeds the bytes by more than 1/20, the sentence has the mean.
 const NOTABLE_PART: u64 = 20;
 
 /// What was done, then the reason if there is one: `sendfile, 1 call of 1 MiB, after
@@ -277,43 +277,25 @@ fn calls_by_errno(what: &str, errnos: &BTreeMap<String, u64>) -> String {
     format!("{calls} {what} ({})", names.join(", "))
 }
 
-/// `733 calls of 4 KiB`, even if the last one was a little shorter; `3 calls of up to 2.0 GiB`, if
-/// the last one was much shorter; otherwise `294 calls of 10.0 KiB on average`.
+/// `733 calls of 4 KiB`, even if the last one was a little shorter; otherwise `294 calls of 10.0 KiB
+/// on average`.
 fn count_and_size(bytes: u64, shape: WorkShape) -> String {
     let count = shape.moving_calls;
     let Some(mean) = bytes.checked_div(count) else {
         return short_bytes(bytes);
     };
-    let in_pieces = shape.asked_at_source.filter(|&asked| {
-        count > 1 && bytes.checked_div(asked).is_some() && bytes.div_ceil(asked) == count
-    });
-    match in_pieces {
-        Some(asked) if asked * count - bytes > bytes / NOTABLE_PART => {
-            format!("{} of up to {}", calls_as_text(count), short_bytes(asked))
+    let calls = calls_as_text(count);
+    let is_each = |asked: u64| {
+        let lacking = asked.saturating_mul(count).checked_sub(bytes);
+        count > 1 && lacking.is_some_and(|lacking| lacking <= asked.min(bytes / NOTABLE_PART))
+    };
+    let each = shape.asked_at_source.filter(|&asked| is_each(asked));
+    match each.or_else(|| bytes.is_multiple_of(count).then_some(mean)) {
+        Some(each) => format!("{calls} of {}", short_bytes(each)),
+        None => {
+            let rounded = bytes.saturating_add(count / 2) / count;
+            format!("{calls} of {} on average", short_bytes(rounded))
         }
-        Some(asked) => format!("{} of {}", calls_as_text(count), short_bytes(asked)),
-        None if bytes.is_multiple_of(count) => {
-            format!("{} of {}", calls_as_text(count), short_bytes(mean))
-        }
-        None => format!(
-            "{} of {} on average",
-            calls_as_text(count),
-            mean_as_text(bytes, count)
-        ),
-    }
-}
-
-/// The mean, with one decimal if it is below 1 KiB.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "exact where it is below a kibibyte, and shown with one decimal"
-)]
-fn mean_as_text(bytes: u64, count: u64) -> String {
-    let mean = bytes / count;
-    if mean < 1024 {
-        format!("{:.1} B", bytes as f64 / count as f64)
-    } else {
-        short_bytes(mean)
     }
 }
 

@@ -92,8 +92,8 @@ fn a_verdict_says_what_was_done_and_what_was_tried_before() {
             "sendfile, 2 calls of 512 KiB, 7 calls retried (EAGAIN)",
         ),
         (
-            |from, to| vec![copy("sendfile", from, to, 3, 4500).each(2048)],
-            "sendfile, 3 calls of up to 2 KiB",
+            |from, to| vec![copy("sendfile", from, to, 3, 4501).each(2048)],
+            "sendfile, 3 calls of 1.5 KiB on average",
         ),
         (
             |from, to| vec![copy("sendfile", from, to, 100, 204_700).each(2048)],

@@ -362,8 +362,6 @@ pub struct Row {
     /// Position of the first of these calls in the order of the trace. Only the order of these
     /// numbers has a meaning. `None`: unknown.
     pub order: Option<u64>,
-    /// Position of the last of them in the same order. `None`: unknown.
-    pub last_order: Option<u64>,
     /// How often it returned.
     pub calls: u64,
     /// How often it failed, by positive errno, including the kernel-internal ones from 512 on.
@@ -412,7 +410,6 @@ impl Row {
     /// Adds the figures of a row of the same call and files.
     pub fn add(&mut self, more: &Self) {
         self.order = self.order.into_iter().chain(more.order).min();
-        self.last_order = self.last_order.max(more.last_order);
         self.calls += more.calls;
         self.errors += more.errors;
         self.unfinished += more.unfinished;
@@ -440,7 +437,6 @@ impl Row {
             call,
             ends,
             order: None,
-            last_order: None,
             calls: 0,
             errnos: BTreeMap::new(),
             errors: 0,

@@ -58,16 +58,9 @@ pub(super) enum SourceCalls<'a> {
     },
 }
 
-/// Sums of what was written of one file to another by one interface.
-#[derive(Default)]
-struct Written<'a> {
-    rows: Vec<&'a Row>,
-    parts: Vec<&'a Part>,
-}
-
 impl<'a> Flow<'a> {
     /// A flow of calls that name both ends (rule 1).
-    fn by_copies(from: FileId, to: FileId, api: Api, writing: Vec<&'a Row>) -> Self {
+    pub(super) fn by_copies(from: FileId, to: FileId, api: Api, writing: Vec<&'a Row>) -> Self {
         Self {
             from,
             to,
@@ -95,21 +88,14 @@ impl<'a> Flow<'a> {
 
     /// The rows that are only about this flow and its attempts, and all those at its source.
     pub(super) fn rows(&self) -> impl Iterator<Item = &'a Row> {
-        let rows = |step: &Self| {
-            let reading = match &step.reading {
-                SourceCalls::None => Vec::new(),
-                SourceCalls::All(rows) | SourceCalls::Some { among: rows, .. } => rows.clone(),
-            };
-            let writing = step.writing.iter().chain(&step.idle_writing);
-            let mut rows = reading;
-            rows.extend(writing);
-            rows
-        };
-        self.steps()
-            .iter()
-            .flat_map(rows)
-            .collect::<Vec<_>>()
-            .into_iter()
+        let mut all = Vec::new();
+        for step in self.steps() {
+            if let SourceCalls::All(rows) | SourceCalls::Some { among: rows, .. } = &step.reading {
+                all.extend(rows);
+            }
+            all.extend(step.writing.iter().chain(&step.idle_writing));
+        }
+        all.into_iter()
     }
 
     /// When the destination was first written to, as [`Row::order`].
@@ -181,23 +167,24 @@ fn flows_by_call<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
 
 /// Rules 2 to 5: what was written from memory that a read had filled or that maps a file.
 fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
-    let mut written: BTreeMap<(FileId, FileId, Evidence, Api), Written<'a>> = BTreeMap::new();
+    let mut written: BTreeMap<(FileId, FileId, Evidence, Api), (Vec<&'a Row>, Vec<&'a Part>)> =
+        BTreeMap::new();
     for (&to, rows) in &facts.writes {
         let Some(to) = to else { continue };
         for &row in rows.iter().filter(|row| row.input_bytes > 0) {
             if let Some(key) = key_of_write(row.ends.input, to, &row.call, facts) {
-                written.entry(key).or_default().rows.push(row);
+                written.entry(key).or_default().0.push(row);
             }
         }
     }
     for &part in facts.parts.iter().filter(|part| part.bytes > 0) {
         if let Some(key) = key_of_write(Some(part.from), part.to, &part.call, facts) {
-            written.entry(key).or_default().parts.push(part);
+            written.entry(key).or_default().1.push(part);
         }
     }
     written
         .into_iter()
-        .map(|((from, to, evidence, api), Written { rows, parts })| {
+        .map(|((from, to, evidence, api), (rows, parts))| {
             let bytes = rows
                 .iter()
                 .map(|row| row.input_bytes)

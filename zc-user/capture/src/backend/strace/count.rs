@@ -285,7 +285,6 @@ impl Counter<'_> {
                 how,
                 duration_ns: call.outcome.duration_ns,
                 entered: call.entered,
-                left: self.lines,
                 requested_bytes: None,
                 from: None,
                 to: None,

@@ -25,8 +25,6 @@ pub struct FinishedCall {
     pub duration_ns: Option<u64>,
     /// Number of the line where it began.
     pub entered: u64,
-    /// Number of the line where it ended.
-    pub left: u64,
     /// The file that it names as the source; or the file that it is about, if it moves no bytes.
     pub from: Option<FileId>,
     /// The file that it names as the destination.
@@ -228,7 +226,6 @@ fn add(row: &mut Row, ended: FinishedCall) {
         }
     }
     row.calls += 1;
-    row.last_order = row.last_order.max(Some(ended.left));
     row.requested_bytes = row
         .requested_bytes
         .zip(ended.requested_bytes)

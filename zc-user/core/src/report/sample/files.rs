@@ -12,7 +12,6 @@ impl Row {
     /// Sets when it was first called.
     pub fn at(mut self, order: u64) -> Self {
         self.order = Some(order);
-        self.last_order = Some(order);
         self
     }
 

@@ -9,8 +9,11 @@ mod from_memory;
 mod pipes;
 mod rest;
 
+use std::collections::HashMap;
+
 use super::*;
 use crate::{
+    errno,
     report::{
         Options, Report,
         sample::files::{
@@ -18,6 +21,7 @@ use crate::{
             written_held,
         },
     },
+    syscalls::Spec,
     trace::{
         FileKind::{Eventfd, Tcp},
         Fills,
@@ -26,11 +30,84 @@ use crate::{
 
 const MIB: u64 = 1 << 20;
 
-/// What a program does between two files.
-type RowsOfCopy = fn(FileId, FileId) -> Vec<Row>;
+/// Processes that did what the text says: `cat: read in 8 9000 +1, write in>pipe 8 9000; dd: ...`.
+///
+/// A call has its name, its file or files, how many calls there were, and the bytes of all. Files
+/// called `pipe...` are pipes, `sock...` TCP sockets, `event...` eventfds, all others regular. Of two files,
+/// the sign between them says how the bytes came from the first: `->` the call names it, `>` from a
+/// buffer, `!` from a buffer that was changed, `=` from a mapping, `~` after as much was read. After
+/// that: `+1` calls returned 0, `cut` one never returned, `EXDEV*2` failed, each asked for `/4096`
+/// bytes, and it was first called at `@3` in the order of the trace.
+fn scene(text: &str) -> Scene {
+    let mut scene = Scene::new();
+    let mut files: HashMap<String, FileId> = HashMap::new();
+    for process in text.split(';') {
+        let (name, calls) = process.split_once(':').expect("NAME: CALLS");
+        let mut file = |name: &str| {
+            *files.entry(name.to_owned()).or_insert_with(|| match name {
+                _ if name.starts_with("pipe") => scene.pipe(),
+                _ if name.starts_with("sock") => scene.file(Tcp, name),
+                _ if name.starts_with("event") => scene.file(Eventfd, name),
+                _ => scene.regular(name),
+            })
+        };
+        let rows = calls.split(',').map(|call| row(call, &mut file)).collect();
+        scene.process(name.trim(), rows);
+    }
+    scene
+}
 
-/// Source, destination, interface and bytes of a transfer.
-type Short = (String, String, Api, Option<u64>);
+/// The row of a call in such a text.
+fn row(call: &str, file: &mut impl FnMut(&str) -> FileId) -> Row {
+    let mut words = call.split_whitespace();
+    let mut next = || words.next().expect("CALL FILES CALLS BYTES");
+    let name: &'static str = next().to_owned().leak();
+    let (ends, calls, bytes) = (next(), number(next()), number(next()));
+    let mut between = |sign: &str| {
+        let (from, to) = ends.split_once(sign)?;
+        Some((file(from), file(to)))
+    };
+    let mut row = if ends == "-" {
+        peek(bytes)
+    } else if let Some((from, to)) = between("->") {
+        copy(name, from, to, calls, bytes)
+    } else if let Some((from, to)) = between(">") {
+        written_held(name, from, to, calls, bytes, bytes)
+    } else if let Some((from, to)) = between("!") {
+        written_changed(name, from, to, calls, bytes, bytes)
+    } else if let Some((from, to)) = between("~") {
+        written_after(name, from, to, calls, bytes, bytes)
+    } else if let Some((from, to)) = between("=") {
+        written_from(name, from, to, calls, bytes)
+    } else {
+        match Spec::named(name).fds {
+            Fds::Writes(_) => write(name, file(ends), calls, bytes),
+            Fds::On(_) => map(file(ends), bytes),
+            _ => read(name, file(ends), calls, bytes),
+        }
+    };
+    for word in words {
+        row = match (word.split_at(1), word.split_once('*')) {
+            (("+", calls), _) => row.zero(number(calls)),
+            (("/", each), _) => row.each(number(each)),
+            (("@", order), _) => row.at(number(order)),
+            (_, Some((name, calls))) => {
+                let errno = (1..133_i32).find(|errno| errno::name(errno.unsigned_abs()) == name);
+                row.failed(errno.expect("is an errno"), number(calls))
+            }
+            _ => row.unfinished(1),
+        };
+    }
+    row
+}
+
+/// A number; `4M` is 4 MiB.
+fn number(word: &str) -> u64 {
+    let (digits, unit) = word
+        .strip_suffix('M')
+        .map_or((word, 1), |digits| (digits, MIB));
+    digits.parse::<u64>().expect("is a number") * unit
+}
 
 /// All transfers of a trace.
 fn found(scene: &Scene) -> Vec<Transfer> {
@@ -38,8 +115,8 @@ fn found(scene: &Scene) -> Vec<Transfer> {
     Report::from_trace(&scene.trace, &Options::default()).transfers
 }
 
-/// The transfers within processes, in short.
-fn transfers(scene: &Scene) -> Vec<Short> {
+/// The transfers within processes, as `in -> out sendfile 100`.
+fn transfers(scene: &Scene) -> Vec<String> {
     let found = found(scene);
     let within = found
         .iter()
@@ -47,19 +124,11 @@ fn transfers(scene: &Scene) -> Vec<Short> {
     within.map(short).collect()
 }
 
-/// The transfers over several processes, in short.
-fn across(scene: &Scene) -> Vec<Short> {
+/// The transfers over several processes, likewise.
+fn across(scene: &Scene) -> Vec<String> {
     let found = found(scene);
     let across = found.iter().filter(|transfer| transfer.crosses_processes());
     across.map(short).collect()
-}
-
-/// A process of this name that does this between the files `in` and `out`.
-fn scene_of(name: &str, rows: RowsOfCopy) -> Scene {
-    let mut scene = Scene::new();
-    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-    scene.process(name, rows(from, to));
-    scene
 }
 
 /// The only transfer.
@@ -69,36 +138,12 @@ fn only(scene: &Scene) -> Transfer {
     found.remove(0)
 }
 
-fn short(transfer: &Transfer) -> Short {
-    let name = |end: &End| {
-        end.path
-            .clone()
-            .or_else(|| end.kind.clone())
-            .unwrap_or_default()
-    };
-    (
-        name(&transfer.from),
-        name(&transfer.to),
-        transfer.api,
-        transfer.bytes,
-    )
-}
-
-fn one(from: &str, to: &str, api: Api, bytes: u64) -> Vec<Short> {
-    vec![(from.into(), to.into(), api, Some(bytes))]
-}
-
-/// The rows of a program that writes from buffers what it had read.
-fn held(from: FileId, to: FileId, bytes: u64) -> Vec<Row> {
-    vec![
-        read("read", from, 8, bytes).zero(1),
-        written_held("write", from, to, 8, bytes, bytes),
-    ]
-}
-
-/// The rows of `cat`.
-fn cat(from: FileId, to: FileId) -> Vec<Row> {
-    held(from, to, MIB)
+fn short(transfer: &Transfer) -> String {
+    let name = |end: &End| end.path.clone().or_else(|| end.kind.clone());
+    let [from, to] = [&transfer.from, &transfer.to].map(|end| name(end).unwrap_or_default());
+    let bytes = transfer.bytes.map(|bytes| format!(" {bytes}"));
+    let api = transfer.api.name();
+    format!("{from} -> {to} {api}{}", bytes.unwrap_or_default())
 }
 
 #[test]

@@ -2,48 +2,25 @@
 
 use super::*;
 
-/// The report on a process with these rows.
-fn report(rows: RowsOfCopy) -> Report {
-    Report::from_trace(&scene_of("program", rows).trace, &Options::default())
+/// The report on a process that made these calls.
+fn report(calls: &str) -> Report {
+    let scene = scene(&format!("program: {calls}"));
+    Report::from_trace(&scene.trace, &Options::default())
 }
 
 #[test]
 fn what_is_in_no_transfer_is_the_programs_own() {
     // In transfers, and from its own memory, in bytes and calls.
-    let cases: [(RowsOfCopy, [u64; 4]); 5] = [
-        (|_, to| vec![write("write", to, 3, 300)], [0, 300, 0, 3]),
-        (cat, [MIB, 0, 8, 0]),
+    for (calls, expected) in [
+        ("write out 3 300", [0, 300, 0, 3]),
+        ("read in 8 1M, write in>out 8 1M", [MIB, 0, 8, 0]),
         (
-            |from, to| {
-                let mut rows = cat(from, to);
-                rows.push(write("write", to, 2, 50));
-                rows.push(copy("sendfile", from, to, 1, 7));
-                rows
-            },
+            "read in 8 1M, write in>out 8 1M, write out 2 50, sendfile in->out 1 7",
             [MIB + 7, 50, 9, 2],
         ),
-        (
-            |from, to| {
-                vec![
-                    read("read", from, 2, 300),
-                    written_changed("write", from, to, 2, 300, 300),
-                ]
-            },
-            [0, 300, 0, 2],
-        ),
-        // A header before the body.
-        (
-            |from, to| {
-                vec![
-                    read("read", from, 2, 4000),
-                    written_held("writev", from, to, 2, 4200, 4000),
-                ]
-            },
-            [4000, 200, 2, 0],
-        ),
-    ];
-    for (rows, expected) in cases {
-        let report = report(rows);
+        ("read in 2 300, write in!out 2 300", [0, 300, 0, 2]),
+    ] {
+        let report = report(calls);
         let [one] = report.processes[0].destinations.as_slice() else {
             panic!("{report:?}")
         };
@@ -55,16 +32,29 @@ fn what_is_in_no_transfer_is_the_programs_own() {
         ];
         assert_eq!(found, expected);
     }
+    let reflink = report("ioctl(FICLONE) in->out 1 0");
+    assert!(reflink.processes[0].destinations.is_empty());
+}
+
+#[test]
+fn a_header_before_a_body_is_the_programs_own() {
+    let mut scene = scene("server: read in 2 4000, writev in>out 2 4200");
+    scene.trace.processes[0].threads[0].rows[1].input_bytes = 4000;
+    let report = Report::from_trace(&scene.trace, &Options::default());
+    let one = &report.processes[0].destinations[0];
+    assert_eq!(
+        (
+            one.transferred_bytes,
+            one.own_memory_bytes,
+            one.own_memory_calls
+        ),
+        (4000, Some(200), 0)
+    );
 }
 
 #[test]
 fn what_was_changed_is_said_by_the_file_of_the_buffer() {
-    let report = report(|from, to| {
-        vec![
-            read("read", from, 3, MIB),
-            written_changed("write", from, to, 3, MIB, MIB),
-        ]
-    });
+    let report = report("read in 3 1M, write in!out 3 1M");
     let [changed] = report.processes[0].destinations[0].changed.as_slice() else {
         panic!("{report:?}")
     };
@@ -76,38 +66,15 @@ fn what_was_changed_is_said_by_the_file_of_the_buffer() {
 
 #[test]
 fn what_was_read_and_is_in_no_transfer_was_kept() {
-    let cases: [(RowsOfCopy, Option<u64>); 4] = [
-        (|from, _| vec![read("read", from, 3, 300)], Some(300)),
-        (cat, Some(0)),
-        (
-            |from, to| {
-                vec![
-                    read("read", from, 3, 300),
-                    written_held("write", from, to, 1, 100, 100),
-                ]
-            },
-            Some(200),
-        ),
+    for (calls, kept) in [
+        ("read in 3 300", Some(300)),
+        ("read in 8 1M, write in>out 8 1M", Some(0)),
+        ("read in 3 300, write in>out 1 100", Some(200)),
         // Some bytes were written several times.
-        (
-            |from, to| {
-                vec![
-                    read("read", from, 3, 300),
-                    written_held("write", from, to, 2, 400, 400),
-                ]
-            },
-            None,
-        ),
-    ];
-    for (rows, kept) in cases {
-        assert_eq!(report(rows).processes[0].sources[0].kept_bytes, kept);
+        ("read in 3 300, write in>a 1 200, write in>b 1 200", None),
+    ] {
+        assert_eq!(report(calls).processes[0].sources[0].kept_bytes, kept);
     }
-}
-
-#[test]
-fn a_reflink_writes_nothing() {
-    let report = report(|from, to| vec![copy("ioctl(FICLONE)", from, to, 1, 0)]);
-    assert!(report.processes[0].destinations.is_empty());
 }
 
 #[test]

@@ -118,81 +118,57 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        ended::used_connections,
-        report::sample::files::{Scene, copy, read, write, written_held},
-    };
+    use crate::{ended::used_connections, report::sample::files::Scene};
 
-    /// Whether this pipe has ended, and whether it is used up, if live processes have these rows.
-    fn ended_and_used_up(scene: &Scene, pipe: FileId, rows: &[Row]) -> [bool; 2] {
-        let mut uses = FileUses::default();
-        for row in rows {
-            uses.add(row);
-        }
-        [
-            uses.ended_pipes(&scene.trace.files).contains(&pipe),
-            uses.is_used_up(pipe, &EndedProcesses::default()),
-        ]
+    /// What the rows of these live processes use, and their scene.
+    fn uses(processes: &str) -> (Scene, FileUses) {
+        let (mut scene, mut uses) = (Scene::new(), FileUses::default());
+        scene.run(processes);
+        let threads = scene.trace.processes.iter().flat_map(|one| &one.threads);
+        threads
+            .flat_map(|thread| &thread.rows)
+            .for_each(|row| uses.add(row));
+        (scene, uses)
     }
 
     #[test]
     fn a_pipe_that_was_read_to_the_end_is_used_up() {
-        let mut scene = Scene::new();
-        let (pipe, other) = (scene.pipe(), scene.regular("out"));
-        let written = || write("write", pipe, 2, 20);
-        let at_end = || read("read", pipe, 3, 20).zero(1);
-        let of_other = [
-            write("write", other, 1, 1),
-            read("read", other, 1, 1).zero(1),
-        ];
-        let cases = [
-            (pipe, vec![written(), at_end()], [true, true]),
+        for (calls, has_ended, is_used_up) in [
+            ("write pipe 2 20, read pipe 3 20 +1", true, true),
             // More may come.
-            (
-                pipe,
-                vec![written(), read("read", pipe, 3, 20)],
-                [false, true],
-            ),
+            ("write pipe 2 20, read pipe 3 20", false, true),
             // Something is in it.
-            (
-                pipe,
-                vec![written(), read("read", pipe, 3, 10).zero(1)],
-                [true, false],
-            ),
+            ("write pipe 2 20, read pipe 3 10 +1", true, false),
             // It was written on.
             (
-                pipe,
-                vec![
-                    written(),
-                    at_end(),
-                    written_held("write", pipe, other, 1, 20, 20),
-                ],
-                [true, false],
+                "write pipe 2 20, read pipe 3 20 +1, write pipe>out 1 20",
+                true,
+                false,
             ),
-            (
-                pipe,
-                vec![copy("splice", other, pipe, 1, 20), at_end()],
-                [true, false],
-            ),
-            // It is no pipe.
-            (other, of_other.into(), [false, true]),
-        ];
-        for (file, rows, expected) in cases {
-            assert_eq!(ended_and_used_up(&scene, file, &rows), expected, "{rows:?}");
+            ("splice out->pipe 1 20, read pipe 3 20 +1", true, false),
+        ] {
+            let (mut scene, uses) = uses(&format!("program: {calls}"));
+            let pipe = scene.named("pipe");
+            let ended = uses.ended_pipes(&scene.trace.files);
+            assert_eq!(ended.contains(&pipe), has_ended, "{calls}");
+            let found = uses.is_used_up(pipe, &EndedProcesses::default());
+            assert_eq!(found, is_used_up, "{calls}");
         }
+        let (scene, uses) = uses("program: write file 1 1, read file 1 1 +1");
+        assert!(
+            uses.ended_pipes(&scene.trace.files).is_empty(),
+            "it is no pipe"
+        );
     }
 
     #[test]
     fn a_row_of_a_process_that_is_kept_says_no_more_than_that_a_pipe_has_ended() {
         let mut scene = Scene::new();
-        let (pipe, other) = (scene.pipe(), scene.pipe());
+        let pipe = scene.named("pipe");
+        scene.run("kept: read pipe 3 20 +1, read pipe2 3 20, write pipe2 1 0 +1");
         let mut uses = FileUses::default();
-        for row in [
-            read("read", pipe, 3, 20).zero(1),
-            read("read", other, 3, 20),
-            write("write", other, 1, 0).zero(1),
-        ] {
-            uses.add_end(&row);
+        for row in &scene.trace.processes[0].threads[0].rows {
+            uses.add_end(row);
         }
         assert_eq!(uses.ended_pipes(&scene.trace.files), HashSet::from([pipe]));
         assert!(uses.used().is_empty() && !uses.is_used_up(pipe, &EndedProcesses::default()));
@@ -200,22 +176,14 @@ mod tests {
 
     #[test]
     fn a_pipe_is_kept_if_ended_processes_would_seem_to_be_all_that_used_it() {
-        let mut scene = Scene::new();
-        let pipe = scene.pipe();
-        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-        let rows = vec![
-            copy("splice", from, pipe, 1, 100),
-            copy("splice", pipe, to, 1, 100),
-        ];
-        let copier = scene.process("copier", rows).clone();
+        let (mut scene, uses) = uses("live: write pipe 1 8, read pipe 1 8 +1");
+        let pipe = scene.named("pipe");
+        assert!(uses.is_used_up(pipe, &EndedProcesses::default()));
+        let copier = scene.run("copier: splice in->pipe 1 100, splice pipe->out 1 100");
+        let copier = copier.clone();
         let mut ended = EndedProcesses::default();
         ended.add(copier, &scene.trace, &scene.trace.files, false);
-        let mut uses = FileUses::default();
-        for row in [write("write", pipe, 1, 8), read("read", pipe, 1, 8).zero(1)] {
-            uses.add(&row);
-        }
         assert!(!uses.is_used_up(pipe, &ended));
-        assert!(uses.is_used_up(pipe, &EndedProcesses::default()));
     }
 
     #[test]

@@ -5,104 +5,61 @@ use std::collections::BTreeMap;
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
-use crate::{
-    report::{
-        Api, Certainty, Files, Options, Report, Transfer,
-        sample::files::{Scene, copy, read, write, written_after, written_changed, written_held},
-    },
-    trace::FileKind,
+use crate::report::{
+    Api, Certainty, Files, Options, Report, Transfer,
+    sample::files::{Scene, read, written_held},
 };
 
 /// What processes can do, by a number.
 const BEHAVIOURS: u8 = 10;
 
-/// A shell, and what it ran.
-struct Shell {
-    scene: Scene,
-    library: FileId,
-    data: FileId,
-    null: FileId,
-}
-
-fn held(from: FileId, to: FileId, bytes: u64) -> Vec<Row> {
-    vec![
-        read("read", from, 4, bytes).took(&[100, 200]).zero(1),
-        written_held("write", from, to, 4, bytes, bytes),
-    ]
-}
-
-impl Shell {
-    fn new() -> Self {
-        let mut scene = Scene::new();
-        let [library, data] = ["libc.so.6", "data"].map(|name| scene.regular(name));
-        let null = scene.file(FileKind::Char, "null");
-        scene.process("sh", vec![read("read", library, 1, 832)]);
-        Self {
-            scene,
-            library,
-            data,
-            null,
+/// What the processes with this behaviour do, the `number`th of all.
+fn processes(behaviour: u8, number: usize) -> String {
+    let pipe = format!("pipe{number}");
+    let held = |name: &str, ends: [&str; 2], bytes: u64| {
+        let [from, to] = ends;
+        format!("{name}: read {from} 4 {bytes} +1 100ns, write {from}>{to} 4 {bytes}")
+    };
+    match behaviour {
+        0 => "cp: sendfile data->char 1 9000 +1".to_owned(),
+        1 => held("dd", ["data", &format!("out.{number}x")], 4096),
+        // The reader takes everything, or it leaves something in the pipe.
+        2 | 3 => {
+            let into = held("cat", ["data", &pipe], 8192);
+            let taken = if behaviour == 2 { 8192 } else { 4096 };
+            format!("{into}; {}", held("tee", [&pipe, "char"], taken))
         }
-    }
-
-    fn run(&mut self, name: &str, mut rows: Vec<Row>) {
-        rows.push(read("read", self.library, 1, 832));
-        self.scene.process(name, rows);
-    }
-
-    fn behave(&mut self, behaviour: u8, number: usize) {
-        let (data, null) = (self.data, self.null);
-        let pipe = self.scene.pipe();
-        match behaviour {
-            0 => self.run("cp", vec![copy("sendfile", data, null, 1, 9000).zero(1)]),
-            1 => {
-                let out = self.scene.regular(&format!("out.{number}"));
-                self.run("dd", held(data, out, 4096));
-            }
-            2 | 3 => {
-                self.run("cat", held(data, pipe, 8192));
-                // The reader takes everything, or it leaves something in the pipe.
-                let taken = if behaviour == 2 { 8192 } else { 4096 };
-                self.run("tee", held(pipe, null, taken));
-            }
-            4 => self.run(
-                "gzip",
-                vec![read("read", data, 3, 9001), write("write", null, 3, 4500)],
-            ),
-            5 => {
-                let changed = written_changed("write", data, null, 3, 9000, 9000);
-                self.run("tr", vec![read("read", data, 3, 9000), changed]);
-            }
-            6 => {
-                let ends = self.scene.socketpair();
-                self.run("server", held(data, ends[0], 5000));
-                let written = written_after("write", ends[1], null, 2, 5000, 5000);
-                self.run("client", vec![read("read", ends[1], 2, 5000), written]);
-            }
-            7 | 8 => {
-                let into = copy("splice", data, pipe, 1, 6000);
-                let out = copy("splice", pipe, null, 1, 6000);
-                // The pipe is its own, or its parent puts something in, too.
-                if behaviour == 8 {
-                    self.run("parent", vec![write("write", pipe, 1, 5)]);
-                }
-                self.run("copier", vec![into, out]);
-            }
-            _ => self.run(
-                "tokio",
-                vec![read("read", data, 3, 7000), write("write", null, 3, 7000)],
-            ),
-        }
+        4 => "gzip: read data 3 9001, write char 3 4500".to_owned(),
+        5 => "tr: read data 3 9000, write data!char 3 9000".to_owned(),
+        // The pipe is the program's own, or its parent puts something in, too.
+        6 => format!("copier: splice data->{pipe} 1 6000, splice {pipe}->char 1 6000"),
+        7 => format!("parent: write {pipe} 1 5; {}", processes(6, number)),
+        _ => "tokio: read data 3 7000, write char 3 7000".to_owned(),
     }
 }
 
 /// The trace of a shell that ran processes with these behaviours.
 fn trace(behaviours: &[u8]) -> Trace {
-    let mut shell = Shell::new();
+    let mut scene = Scene::new();
+    scene.run("sh: read libc.so.6 1 832");
     for (number, &behaviour) in behaviours.iter().enumerate() {
-        shell.behave(behaviour, number);
+        if behaviour == BEHAVIOURS - 1 {
+            let ends = scene.socketpair();
+            let [from, to] = ["data", "char"].map(|name| scene.named(name));
+            let write_on = |from, to| {
+                let written = written_held("write", from, to, 2, 5000, 5000);
+                vec![read("read", from, 2, 5000), written]
+            };
+            scene.process("server", write_on(from, ends[0]));
+            scene.process("client", write_on(ends[1], to));
+        } else {
+            // Each also loads a library.
+            let library = ", read libc.so.6 1 832";
+            let processes = processes(behaviour, number);
+            scene.run(&(processes.replace(';', &format!("{library};")) + library));
+        }
     }
-    shell.scene.trace
+    scene.trace
 }
 
 /// The same trace with only those processes kept that are meant.
@@ -255,11 +212,10 @@ fn pipes_beyond_the_limit_are_summed_without_their_ways() {
 
 #[test]
 fn what_moved_through_a_pipe_is_known() {
-    let mut shell = Shell::new();
-    let pipe = shell.scene.pipe();
-    shell.run("echo", vec![write("write", pipe, 2, 20)]);
-    shell.run("wc", vec![read("read", pipe, 2, 12)]);
-    let trace = shell.scene.trace;
+    let mut scene = Scene::new();
+    let pipe = scene.named("pipe");
+    scene.run("echo: write pipe 2 20; wc: read pipe 2 12");
+    let trace = scene.trace;
     let mut ended = EndedProcesses::default();
     for process in &trace.processes {
         ended.add(process.clone(), &trace, &trace.files, false);

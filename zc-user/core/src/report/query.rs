@@ -221,10 +221,7 @@ mod tests {
     use crate::{
         report::{
             Options,
-            sample::{
-                self,
-                files::{Scene, copy},
-            },
+            sample::{self, files::Scene},
         },
         syscalls::Selection,
     };
@@ -290,9 +287,7 @@ mod tests {
     #[test]
     fn a_process_has_the_transfers_within_it() {
         let mut scene = Scene::new();
-        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-        scene.process("copier", vec![copy("sendfile", from, to, 1, 100)]);
-        scene.process("other", vec![copy("splice", from, to, 1, 200)]);
+        scene.run("copier: sendfile in->out 1 100; other: splice in->out 1 200");
         let report = Report::from_trace(&scene.trace, &Options::default());
         for (name, expected) in [
             ("copier", &[100][..]),

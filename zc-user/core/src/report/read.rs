@@ -58,16 +58,12 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, ReadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{
-        Options,
-        sample::files::{Scene, copy},
-    };
+    use crate::report::{Options, sample::files::Scene};
 
     #[test]
     fn an_index_out_of_range_is_refused() {
         let mut scene = Scene::new();
-        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-        scene.process("cp", vec![copy("copy_file_range", from, to, 1, 4096)]);
+        scene.run("cp: copy_file_range in->out 1 4096");
         let edits: [fn(&mut Report); 2] = [
             |report| report.processes[0].transfers.push(1),
             |report| report.transfers[0].part_of.push(1),

@@ -219,25 +219,16 @@ mod tests {
     use super::*;
     use crate::report::{
         End, Files, Options, Report,
-        sample::{
-            files::{Scene, copy, map, read, write, written_after},
-            row,
-        },
+        sample::{files::Scene, row},
     };
 
     #[test]
     fn a_copying_call_counts_for_both_files() {
         let mut scene = Scene::new();
-        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-        let socket = scene.socketpair()[0];
-        let rows = vec![
-            copy("sendfile", from, to, 2, 100).failed(libc::EAGAIN, 1),
-            read("read", from, 1, 10),
-            map(from, 4096),
-            write("write", to, 3, 7),
-            read("recvmmsg", socket, 1, 0),
-        ];
-        scene.process("copier", rows);
+        scene.run(
+            "copier: sendfile in->out 2 100 EAGAIN*1, read in 1 10, mmap in 1 4096, \
+             write out 3 7, recvmmsg tcp 1 0",
+        );
         let calls = |one: &FileTotals| [one.reads, one.writes, one.other_calls, one.errors];
         let figures: Vec<_> = totals(&scene.trace)
             .iter()
@@ -255,51 +246,30 @@ mod tests {
     #[test]
     fn calls_are_listed_with_the_files_that_they_name() {
         let mut scene = Scene::new();
-        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-        let rows = vec![
-            read("read", from, 3, 20).failed(libc::EINTR, 1),
-            written_after("write", from, to, 2, 20, 20),
-            copy("sendfile", from, to, 4, 100),
-            map(from, 4096),
-        ];
-        scene.process("copier", rows);
+        scene.run(
+            "copier: read in 3 20 EINTR*1, write in~out 2 20, sendfile in->out 4 100, \
+             mmap in 1 4096",
+        );
         let options = Options {
             file_calls: Files::Listed,
             ..Options::default()
         };
         let report = Report::from_trace(&scene.trace, &options);
-        let path = |end: &Option<End>| {
-            end.as_ref()
-                .and_then(|end| end.path.clone())
-                .unwrap_or_default()
-        };
-        let listed = report.processes[0]
-            .file_calls
-            .as_ref()
-            .expect("was asked for");
-        let found: Vec<_> = listed
-            .iter()
-            .flat_map(|calls| {
-                calls.syscalls.iter().map(|call| {
-                    (
-                        path(&calls.from),
-                        path(&calls.to),
-                        call.name.as_str(),
-                        call.calls,
-                    )
-                })
-            })
-            .map(|(from, to, name, calls)| format!("{from} {to} {name} {calls}"))
-            .collect();
-        assert_eq!(
-            found,
-            [
-                " out write 2",
-                "in  read 4",
-                "in  mmap 1",
-                "in out sendfile 4"
-            ]
-        );
+        let path = |end: &Option<End>| end.clone().and_then(|end| end.path).unwrap_or_default();
+        let mut found = Vec::new();
+        for one in report.processes[0].file_calls.iter().flatten() {
+            for call in &one.syscalls {
+                let (from, to) = (path(&one.from), path(&one.to));
+                found.push(format!("{from} {to} {} {}", call.name, call.calls));
+            }
+        }
+        let expected = [
+            " out write 2",
+            "in  read 4",
+            "in  mmap 1",
+            "in out sendfile 4",
+        ];
+        assert_eq!(found, expected);
         let plain = Report::from_trace(&scene.trace, &Options::default());
         assert_eq!(plain.processes[0].file_calls, None);
     }

@@ -45,27 +45,16 @@ impl AllTransfers {
 
 #[cfg(test)]
 mod tests {
-    use crate::report::{
-        Options, Report,
-        sample::files::{Scene, copy, read, written_held},
-    };
+    use crate::report::{Options, Report, sample::files::Scene};
 
     /// Two processes that copy, and a pipeline of two others.
     #[test]
     fn all_transfers_are_in_one_list_largest_first() {
         let mut scene = Scene::new();
-        let [a, b, c] = ["a", "b", "c"].map(|name| scene.regular(name));
-        let pipe = scene.pipe();
-        let through = |from, to| {
-            vec![
-                read("read", from, 8, 1 << 20),
-                written_held("write", from, to, 8, 1 << 20, 1 << 20),
-            ]
-        };
-        scene.process("small", vec![copy("sendfile", a, b, 1, 100)]);
-        scene.process("cat", through(a, pipe));
-        scene.process("dd", through(pipe, c));
-        scene.process("large", vec![copy("sendfile", a, b, 1, 1 << 30)]);
+        scene.run(
+            "small: sendfile a->b 1 100; cat: read a 8 1M, write a>pipe 8 1M; \
+             dd: read pipe 8 1M, write pipe>c 8 1M; large: sendfile a->b 1 1024M",
+        );
         let report = Report::from_trace(&scene.trace, &Options::default());
         let listed: Vec<_> = report
             .transfers

@@ -9,104 +9,21 @@ mod from_memory;
 mod pipes;
 mod rest;
 
-use std::collections::HashMap;
-
 use super::*;
 use crate::{
-    errno,
     report::{
         Options, Report,
-        sample::files::{
-            Scene, copy, map, peek, read, write, written_after, written_changed, written_from,
-            written_held,
-        },
+        sample::files::{Scene, copy, read, written_held},
     },
-    syscalls::Spec,
-    trace::{
-        FileKind::{Eventfd, Tcp},
-        Fills,
-    },
+    trace::Fills,
 };
 
 const MIB: u64 = 1 << 20;
 
-/// Processes that did what the text says: `cat: read in 8 9000 +1, write in>pipe 8 9000; dd: ...`.
-///
-/// A call has its name, its file or files, how many calls there were, and the bytes of all. Files
-/// called `pipe...` are pipes, `sock...` TCP sockets, `event...` eventfds, all others regular. Of two files,
-/// the sign between them says how the bytes came from the first: `->` the call names it, `>` from a
-/// buffer, `!` from a buffer that was changed, `=` from a mapping, `~` after as much was read. After
-/// that: `+1` calls returned 0, `cut` one never returned, `EXDEV*2` failed, each asked for `/4096`
-/// bytes, and it was first called at `@3` in the order of the trace.
-fn scene(text: &str) -> Scene {
+fn scene(processes: &str) -> Scene {
     let mut scene = Scene::new();
-    let mut files: HashMap<String, FileId> = HashMap::new();
-    for process in text.split(';') {
-        let (name, calls) = process.split_once(':').expect("NAME: CALLS");
-        let mut file = |name: &str| {
-            *files.entry(name.to_owned()).or_insert_with(|| match name {
-                _ if name.starts_with("pipe") => scene.pipe(),
-                _ if name.starts_with("sock") => scene.file(Tcp, name),
-                _ if name.starts_with("event") => scene.file(Eventfd, name),
-                _ => scene.regular(name),
-            })
-        };
-        let rows = calls.split(',').map(|call| row(call, &mut file)).collect();
-        scene.process(name.trim(), rows);
-    }
+    scene.run(processes);
     scene
-}
-
-/// The row of a call in such a text.
-fn row(call: &str, file: &mut impl FnMut(&str) -> FileId) -> Row {
-    let mut words = call.split_whitespace();
-    let mut next = || words.next().expect("CALL FILES CALLS BYTES");
-    let name: &'static str = next().to_owned().leak();
-    let (ends, calls, bytes) = (next(), number(next()), number(next()));
-    let mut between = |sign: &str| {
-        let (from, to) = ends.split_once(sign)?;
-        Some((file(from), file(to)))
-    };
-    let mut row = if ends == "-" {
-        peek(bytes)
-    } else if let Some((from, to)) = between("->") {
-        copy(name, from, to, calls, bytes)
-    } else if let Some((from, to)) = between(">") {
-        written_held(name, from, to, calls, bytes, bytes)
-    } else if let Some((from, to)) = between("!") {
-        written_changed(name, from, to, calls, bytes, bytes)
-    } else if let Some((from, to)) = between("~") {
-        written_after(name, from, to, calls, bytes, bytes)
-    } else if let Some((from, to)) = between("=") {
-        written_from(name, from, to, calls, bytes)
-    } else {
-        match Spec::named(name).fds {
-            Fds::Writes(_) => write(name, file(ends), calls, bytes),
-            Fds::On(_) => map(file(ends), bytes),
-            _ => read(name, file(ends), calls, bytes),
-        }
-    };
-    for word in words {
-        row = match (word.split_at(1), word.split_once('*')) {
-            (("+", calls), _) => row.zero(number(calls)),
-            (("/", each), _) => row.each(number(each)),
-            (("@", order), _) => row.at(number(order)),
-            (_, Some((name, calls))) => {
-                let errno = (1..133_i32).find(|errno| errno::name(errno.unsigned_abs()) == name);
-                row.failed(errno.expect("is an errno"), number(calls))
-            }
-            _ => row.unfinished(1),
-        };
-    }
-    row
-}
-
-/// A number; `4M` is 4 MiB.
-fn number(word: &str) -> u64 {
-    let (digits, unit) = word
-        .strip_suffix('M')
-        .map_or((word, 1), |digits| (digits, MIB));
-    digits.parse::<u64>().expect("is a number") * unit
 }
 
 /// All transfers of a trace.

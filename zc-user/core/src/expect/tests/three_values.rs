@@ -388,9 +388,7 @@ fn a_transfer_through_several_processes_counts_once() {
     // With two sources, nobody knows whose bytes were taken on.
     let other = scene.regular("other");
     for (bytes, verdict) in [(100, "inconclusive"), (65536, "inconclusive")] {
-        let mut scene = Scene {
-            trace: scene.trace.clone(),
-        };
+        let mut scene = scene.clone();
         scene.trace.processes[0].threads[0]
             .rows
             .push(copy("sendfile", other, pipe, 1, bytes));

@@ -6,11 +6,7 @@ use super::*;
 use crate::{
     report::{
         Syscall,
-        sample::{
-            self,
-            files::{Scene, copy, read, write},
-            row,
-        },
+        sample::{self, files::Scene, row},
     },
     syscalls::Selection,
     trace::Loss,
@@ -100,10 +96,7 @@ fn a_loss_above_zero_makes_the_report_a_lower_bound_unless_counts_are_exact() {
 #[test]
 fn the_detail_total_lists_no_process_and_has_the_same_sums_and_transfers() {
     let mut scene = Scene::new();
-    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-    for name in ["one", "two"] {
-        scene.process(name, vec![copy("sendfile", from, to, 1, 100)]);
-    }
+    scene.run("one: sendfile in->out 1 100; two: sendfile in->out 1 100");
     let (total, whole) = (
         report_with(&scene.trace, Detail::Total),
         report(&scene.trace),
@@ -277,14 +270,7 @@ fn calls_without_rows_are_summed_by_process_and_sorted_by_time() {
 fn calls_on_shared_libraries_load_programs() {
     let mut scene = Scene::new();
     scene.trace.counted = Some(Selection::default());
-    let [libc, plugin, notes] =
-        ["/lib/libc.so.6", "/opt/x.so", "/home/notes.sorted"].map(|name| scene.regular(name));
-    let rows = vec![
-        read("read", libc, 1, 832),
-        read("pread64", plugin, 2, 64),
-        read("read", notes, 5, 50),
-    ];
-    scene.process("x", rows);
+    scene.run("x: read lib/libc.so.6 1 832, pread64 x.so 2 64, read notes.sorted 5 50");
     let loading = report(&scene.trace).totals.loading;
     assert_eq!(loading.map(|loading| loading.calls), Some(3));
     scene.trace.counted = Some("read".parse().expect("a selection"));
@@ -295,15 +281,9 @@ fn calls_on_shared_libraries_load_programs() {
 #[test]
 fn a_note_says_that_a_write_was_cut_off() {
     let mut scene = Scene::new();
-    let file = scene.regular("log");
-    let rows = vec![
-        read("read", file, 1, 10),
-        row("poll").unfinished(1),
-        read("read", file, 0, 0).unfinished(1),
-    ];
-    scene.process("killed", rows);
+    scene.run("killed: read log 1 10, poll log 0 0 cut, read log 0 0 cut");
     assert_eq!(report(&scene.trace).notes, [""; 0]);
-    scene.process("killed", vec![write("write", file, 3, 30).unfinished(1)]);
+    scene.run("killed: write log 3 30 cut");
     let notes = report(&scene.trace).notes;
     assert!(
         matches!(notes.as_slice(), [note] if note.starts_with("1 call was cut off while writing")),

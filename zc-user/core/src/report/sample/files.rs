@@ -1,8 +1,11 @@
 //! Made-up traces with files.
 
+use std::collections::HashMap;
+
 use super::of_threads;
 use crate::{
-    syscalls::Call,
+    errno,
+    syscalls::{Call, Fds, Spec},
     trace::{
         Ends, File, FileId, FileIdentity, FileKind, Fills, Input, OpenBefore, Process, Row, Trace,
     },
@@ -34,7 +37,7 @@ impl Row {
     }
 }
 
-fn call(name: &'static str, calls: u64, bytes: u64) -> Row {
+fn call_of(name: &'static str, calls: u64, bytes: u64) -> Row {
     let row = Row::new(Call::from_report(name), Ends::default());
     Row {
         calls,
@@ -45,7 +48,7 @@ fn call(name: &'static str, calls: u64, bytes: u64) -> Row {
 
 /// Calls that read from a file.
 pub fn read(name: &'static str, from: FileId, calls: u64, bytes: u64) -> Row {
-    let row = call(name, calls, bytes).ends(Ends {
+    let row = call_of(name, calls, bytes).ends(Ends {
         input: Some(Input::Named(from)),
         output: None,
     });
@@ -55,14 +58,9 @@ pub fn read(name: &'static str, from: FileId, calls: u64, bytes: u64) -> Row {
     }
 }
 
-/// Calls that read another process's memory.
-pub fn peek(bytes: u64) -> Row {
-    call("process_vm_readv", 1, bytes)
-}
-
 /// Calls that write to a file. The source of the bytes is unknown.
 pub fn write(name: &'static str, to: FileId, calls: u64, bytes: u64) -> Row {
-    call(name, calls, bytes).ends(Ends {
+    call_of(name, calls, bytes).ends(Ends {
         input: None,
         output: Some(to),
     })
@@ -76,7 +74,7 @@ fn written_of(
     calls: u64,
     [bytes, held]: [u64; 2],
 ) -> Row {
-    let row = call(name, calls, bytes).ends(Ends {
+    let row = call_of(name, calls, bytes).ends(Ends {
         input: Some(input),
         output: Some(to),
     });
@@ -137,7 +135,7 @@ pub fn written_from(name: &'static str, mapped: FileId, to: FileId, calls: u64, 
 
 /// A call that maps a file.
 pub fn map(file: FileId, bytes: u64) -> Row {
-    call("mmap", 1, 0).requested(bytes).ends(Ends {
+    call_of("mmap", 1, 0).requested(bytes).ends(Ends {
         input: Some(Input::Named(file)),
         output: None,
     })
@@ -145,7 +143,7 @@ pub fn map(file: FileId, bytes: u64) -> Row {
 
 /// Calls that name both ends.
 pub fn copy(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64) -> Row {
-    let row = call(name, calls, bytes).ends(Ends {
+    let row = call_of(name, calls, bytes).ends(Ends {
         input: Some(Input::Named(from)),
         output: Some(to),
     });
@@ -156,10 +154,12 @@ pub fn copy(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64
 }
 
 /// A trace with files.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Scene {
     /// The trace so far.
     pub trace: Trace,
+    /// Its files by the names that [`run`](Self::run) knows them by.
+    names: HashMap<String, FileId>,
 }
 
 impl Scene {
@@ -167,7 +167,10 @@ impl Scene {
     pub fn new() -> Self {
         let mut trace = of_threads(Vec::new());
         trace.processes.clear();
-        Self { trace }
+        Self {
+            trace,
+            names: HashMap::new(),
+        }
     }
 
     fn add(&mut self, file: File) -> FileId {
@@ -186,13 +189,32 @@ impl Scene {
 
     /// Adds a file of this kind below the working directory.
     pub fn file(&mut self, kind: FileKind, name: &str) -> FileId {
-        self.add(File {
+        let file = self.add(File {
             kind: Some(kind),
             path: Some(format!("/work/{name}")),
             filesystem: Some("ext4".into()),
             size_bytes: Some(1 << 30),
             ..File::default()
-        })
+        });
+        self.names.insert(name.to_owned(), file);
+        file
+    }
+
+    /// The file of this name, which is added if there is none. The names of kinds, with or without
+    /// a number, are files of that kind: `pipe`, `tcp2`. All others are regular.
+    pub fn named(&mut self, name: &str) -> FileId {
+        if let Some(&known) = self.names.get(name) {
+            return known;
+        }
+        let kind = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
+        match FileKind::from_name(kind) {
+            Some(FileKind::Pipe) => {
+                let pipe = self.pipe();
+                self.names.insert(name.to_owned(), pipe);
+                pipe
+            }
+            kind => self.file(kind.unwrap_or(FileKind::Regular), name),
+        }
     }
 
     /// Adds a regular file.
@@ -239,6 +261,65 @@ impl Scene {
         })
     }
 
+    /// Adds processes that did what the text says, `cat: read in 8 9000 +1, write in>pipe 8 9000;
+    /// dd: ...`, and returns the last one.
+    ///
+    /// A call has its name, its [files](Self::named), how many calls there were, and the bytes of
+    /// all. Of two files, the sign between them says how the bytes came from the first: `->` the
+    /// call names it, `>` from a buffer, `!` from a buffer that was changed, `=` from a mapping, `~`
+    /// after as much was read. After that: `+1` calls returned 0, `cut` one never returned,
+    /// `EXDEV*2` failed, `5ns` one took so long, each asked for `/4096` bytes, and it was first
+    /// called at `@3` in the order of the trace.
+    pub fn run(&mut self, processes: &str) -> &mut Process {
+        for process in processes.split(';') {
+            let (name, calls) = process.split_once(':').expect("NAME: CALLS");
+            let rows = calls.split(',').map(|call| self.row(call)).collect();
+            self.process(name.trim(), rows);
+        }
+        self.trace.processes.last_mut().expect("there is one")
+    }
+
+    fn row(&mut self, call: &str) -> Row {
+        let mut words = call.split_whitespace();
+        let mut next = || words.next().expect("CALL FILES CALLS BYTES");
+        let name: &'static str = next().to_owned().leak();
+        let (ends, calls, bytes) = (next(), number(next()), number(next()));
+        let mut between = |sign: &str| {
+            let (from, to) = ends.split_once(sign)?;
+            Some((self.named(from), self.named(to)))
+        };
+        let mut row = if ends == "-" {
+            call_of(name, calls, bytes)
+        } else if let Some((from, to)) = between("->") {
+            copy(name, from, to, calls, bytes)
+        } else if let Some((from, to)) = between(">") {
+            written_held(name, from, to, calls, bytes, bytes)
+        } else if let Some((from, to)) = between("!") {
+            written_changed(name, from, to, calls, bytes, bytes)
+        } else if let Some((from, to)) = between("~") {
+            written_after(name, from, to, calls, bytes, bytes)
+        } else if let Some((from, to)) = between("=") {
+            written_from(name, from, to, calls, bytes)
+        } else {
+            match Spec::named(name).fds {
+                Fds::Writes(_) => write(name, self.named(ends), calls, bytes),
+                Fds::On(_) => map(self.named(ends), bytes),
+                _ => read(name, self.named(ends), calls, bytes),
+            }
+        };
+        for word in words {
+            row = match (word.split_at(1), word.split_once('*')) {
+                (("+", calls), _) => row.zero(number(calls)),
+                (("/", each), _) => row.each(number(each)),
+                (("@", order), _) => row.at(number(order)),
+                (_, Some((name, calls))) => row.failed(errno_named(name), number(calls)),
+                _ if word == "cut" => row.unfinished(1),
+                _ => row.took(&[number(word.trim_end_matches("ns"))]),
+            };
+        }
+        row
+    }
+
     /// Adds a process of one thread with these rows.
     pub fn process(&mut self, name: &str, rows: Vec<Row>) -> &mut Process {
         self.threads(name, vec![rows])
@@ -252,4 +333,18 @@ impl Scene {
         self.trace.processes.push(process);
         self.trace.processes.last_mut().expect("was pushed")
     }
+}
+
+/// A number; `4M` is 4 MiB.
+fn number(word: &str) -> u64 {
+    let (digits, unit) = word
+        .strip_suffix('M')
+        .map_or((word, 1), |digits| (digits, 1 << 20));
+    digits.parse::<u64>().expect("is a number") * unit
+}
+
+fn errno_named(name: &str) -> i32 {
+    let mut errnos = 1..133_i32;
+    let errno = errnos.find(|errno| errno::name(errno.unsigned_abs()) == name);
+    errno.expect("is the name of an errno")
 }

@@ -54,15 +54,15 @@ fn a_verdict_says_what_was_done_and_what_was_tried_before() {
             "reflink, 1 call failed (EOPNOTSUPP): the filesystem cannot share",
         ),
         (
-            "sendfile in->sock 2 1M EAGAIN*7",
+            "sendfile in->tcp 2 1M EAGAIN*7",
             "sendfile, 2 calls of 512 KiB, 7 calls retried (EAGAIN)",
         ),
         (
-            "sendfile in->sock 3 4501 /2048",
+            "sendfile in->tcp 3 4501 /2048",
             "sendfile, 3 calls of 1.5 KiB on average",
         ),
         (
-            "sendfile in->sock 100 204700 /2048",
+            "sendfile in->tcp 100 204700 /2048",
             "sendfile, 100 calls of 2 KiB",
         ),
         (

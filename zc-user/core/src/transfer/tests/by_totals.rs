@@ -31,9 +31,9 @@ fn equal_sums_are_a_transfer_if_no_other_file_has_that_number() {
         assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{calls}");
     }
     // A program that feeds a socket and drains another, while it splices between their other ends.
-    let calls = "write fed 4 1M, splice sock1->sock2 4 1M, read drained 4 1M";
+    let calls = "write fed 4 1M, splice tcp1->tcp2 4 1M, read drained 4 1M";
     let found = transfers(&scene(&format!("program: {calls}")));
-    assert_eq!(found, ["sock1 -> sock2 splice 1048576"]);
+    assert_eq!(found, ["tcp1 -> tcp2 splice 1048576"]);
 }
 
 #[test]

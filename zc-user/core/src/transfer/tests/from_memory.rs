@@ -118,7 +118,7 @@ fn a_call_that_wrote_bytes_of_two_files_is_in_both_transfers() {
 fn constants_of_the_program_changed_buffers_and_notifications_are_no_transfers() {
     let scene = scene(
         "tool: write tool=out 1 20, write libc.so.6=out 1 30, read data 1 40, \
-         write data!out 1 40, read event 1 8, write event>out 1 8",
+         write data!out 1 40, read eventfd 1 8, write eventfd>out 1 8",
     );
     assert!(found(&scene).is_empty());
 }

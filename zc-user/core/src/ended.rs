@@ -10,15 +10,13 @@ mod sums;
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, btree_map::Entry},
 };
 
 use crate::{
     syscalls::Call,
     text::is_library,
-    trace::{
-        Counters, Ends, File, FileId, Input, Merged, OtherCalls, Process, Row, State, Thread, Trace,
-    },
+    trace::{Counters, Ends, File, FileId, Input, Merged, OtherCalls, Process, Row, Thread, Trace},
     transfer::{self, DestinationTotals, InProcess, MergedProcesses, Moved, SourceTotals, Step},
 };
 
@@ -62,16 +60,9 @@ impl EndedProcesses {
 
     /// The files that the sums name.
     pub fn files(&self) -> impl Iterator<Item = FileId> + '_ {
-        let rows = self
-            .by_program
-            .values()
-            .flat_map(|sums| &sums.merged.sums.threads)
-            .flat_map(|thread| &thread.rows);
-        let steps = self
-            .found
-            .steps
-            .iter()
-            .flat_map(|step| [step.from, step.to]);
+        let rows = self.by_program.values().flat_map(|sums| sums.rows.values());
+        let steps = self.found.steps.iter();
+        let steps = steps.flat_map(|step| [step.from, step.to]);
         let conduits = self.found.conduits.keys().copied();
         rows.flat_map(Row::files).chain(steps).chain(conduits)
     }
@@ -85,11 +76,8 @@ impl EndedProcesses {
 
     /// The sums of their calls by program, and what was found in them.
     pub fn into_parts(self) -> (Vec<Merged>, EndedSums) {
-        let mut merged: Vec<Merged> = self
-            .by_program
-            .into_values()
-            .map(|sums| sums.merged)
-            .collect();
+        let programs = self.by_program.into_values();
+        let mut merged: Vec<Merged> = programs.map(ProgramSums::into_merged).collect();
         merged.sort_by_key(|merged| merged.sums.pid);
         (merged, self.found)
     }
@@ -121,70 +109,10 @@ impl ProgramKey {
 /// The calls of all processes of one program.
 #[derive(Debug, Clone)]
 struct ProgramSums {
+    /// All but the rows.
     merged: Merged,
-    /// Where the rows are.
-    places: HashMap<RowKey, usize>,
-}
-
-impl ProgramSums {
-    fn new(key: &ProgramKey, first: &Process) -> Self {
-        let [counters, other_calls] = key.is_known;
-        let thread = Thread {
-            other_calls: other_calls.then_some(OtherCalls::NONE),
-            ..Thread::default()
-        };
-        let sums = Process {
-            pid: first.pid,
-            ppid: first.ppid,
-            comm: key.comm.clone(),
-            exe: key.exe.clone(),
-            state: State::Exited,
-            counters: counters.then(Counters::default),
-            threads: vec![thread],
-            ..Process::default()
-        };
-        Self {
-            merged: Merged {
-                processes: 0,
-                continued: 0,
-                threads: 0,
-                sums,
-            },
-            places: HashMap::new(),
-        }
-    }
-
-    fn add(&mut self, process: Process, files: &[File], tells_files_apart: bool) {
-        let merged = &mut self.merged;
-        merged.processes += 1;
-        merged.continued += u64::from(!process.earlier.is_empty());
-        merged.threads += u64::try_from(process.threads.len()).unwrap_or(u64::MAX);
-        if let (Some(sum), Some(more)) = (&mut merged.sums.counters, process.counters) {
-            *sum += more;
-        }
-        let Some(sum) = merged.sums.threads.first_mut() else {
-            return;
-        };
-        for thread in process.threads {
-            if let (Some(calls), Some(more)) = (&mut sum.other_calls, thread.other_calls) {
-                *calls += more;
-            }
-            let rings = thread.ring_rows.into_iter().map(|row| (row, true));
-            let rows = thread.rows.into_iter().map(|row| (row, false));
-            for (mut row, is_ring) in rows.chain(rings) {
-                let is_new = !self.places.contains_key(&row_key(&row));
-                if is_new && !tells_files_apart && self.places.len() >= MOST_ROWS_BY_FILE {
-                    row.ends = only_library(row.ends, files);
-                }
-                let rows = if is_ring {
-                    &mut sum.ring_rows
-                } else {
-                    &mut sum.rows
-                };
-                add_row(rows, &mut self.places, row);
-            }
-        }
-    }
+    other_calls: Option<OtherCalls>,
+    rows: BTreeMap<RowKey, Row>,
 }
 
 /// What rows must have in common to be summed. Figures that are unknown stay apart, because they
@@ -200,12 +128,65 @@ fn row_key(row: &Row) -> RowKey {
     (row.call.clone(), row.ends, is_known)
 }
 
-/// Adds a row to `rows`; `places` says where each is.
-fn add_row(rows: &mut Vec<Row>, places: &mut HashMap<RowKey, usize>, row: Row) {
-    let place = *places.entry(row_key(&row)).or_insert(rows.len());
-    match rows.get_mut(place) {
-        Some(known) => known.add(&row),
-        None => rows.push(row),
+impl ProgramSums {
+    fn new(key: &ProgramKey, first: &Process) -> Self {
+        let [counters, other_calls] = key.is_known;
+        let sums = Process {
+            pid: first.pid,
+            ppid: first.ppid,
+            comm: key.comm.clone(),
+            exe: key.exe.clone(),
+            counters: counters.then(Counters::default),
+            ..Process::default()
+        };
+        Self {
+            merged: Merged {
+                sums,
+                ..Merged::default()
+            },
+            other_calls: other_calls.then_some(OtherCalls::NONE),
+            rows: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, process: Process, files: &[File], tells_files_apart: bool) {
+        let merged = &mut self.merged;
+        merged.processes += 1;
+        merged.continued += u64::from(!process.earlier.is_empty());
+        merged.threads += u64::try_from(process.threads.len()).unwrap_or(u64::MAX);
+        if let (Some(sum), Some(more)) = (&mut merged.sums.counters, process.counters) {
+            *sum += more;
+        }
+        for thread in process.threads {
+            if let (Some(calls), Some(more)) = (&mut self.other_calls, thread.other_calls) {
+                *calls += more;
+            }
+            for mut row in thread.rows.into_iter().chain(thread.ring_rows) {
+                let is_full = !tells_files_apart && self.rows.len() >= MOST_ROWS_BY_FILE;
+                if is_full && !self.rows.contains_key(&row_key(&row)) {
+                    row.ends = only_library(row.ends, files);
+                }
+                match self.rows.entry(row_key(&row)) {
+                    Entry::Occupied(mut sum) => sum.get_mut().add(&row),
+                    Entry::Vacant(place) => {
+                        place.insert(row);
+                    }
+                }
+            }
+        }
+    }
+
+    fn into_merged(self) -> Merged {
+        let mut merged = self.merged;
+        let is_operation = |row: &Row| row.call.as_ring_operation().is_some();
+        let (ring_rows, rows) = self.rows.into_values().partition(is_operation);
+        merged.sums.threads = vec![Thread {
+            rows,
+            ring_rows,
+            other_calls: self.other_calls,
+            ..Thread::default()
+        }];
+        merged
     }
 }
 

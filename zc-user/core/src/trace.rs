@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     histogram::Histogram,
     syscalls::{Call, CallEffect, Requested, Returned, Selection},
-    text::file_name,
+    text::{file_name, process_name},
     words::names,
 };
 
@@ -156,6 +156,15 @@ pub struct Process {
 }
 
 impl Process {
+    /// Its name: that of its first thread, or else of its program.
+    pub fn name(&self) -> Option<&str> {
+        process_name(
+            self.comm.as_deref(),
+            self.exe.as_deref(),
+            self.command.as_deref(),
+        )
+    }
+
     /// The names of the last programs of the process, of which this one is the last.
     pub fn programs_up_to(&self) -> Vec<String> {
         let name = self.comm.as_deref().or(self.exe.as_deref());

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     syscalls::Call,
-    text::{is_library, process_name},
+    text::is_library,
     trace::{self, Counters, FileId, FileKind, Input, Loss, OtherCalls, Row, Trace, sum_known},
     transfer::{self, Api, DestinationTotals, End, EndTable, InProcess, Transfer},
     words::words,
@@ -162,22 +162,12 @@ fn notes(trace: &Trace) -> Vec<String> {
             trace.calls_without_files
         )
     });
-    let without_paths = trace
-        .failed_paths
-        .as_ref()
-        .map_or(0, |failed| failed.left_out);
-    let which = if trace
-        .failed_paths
-        .as_ref()
-        .is_some_and(|paths| paths.has_successes)
-    {
-        "calls"
-    } else {
-        "failed calls"
-    };
-    let without_paths = (without_paths > 0).then(|| {
+    let failed_paths = trace.failed_paths.as_ref();
+    let without_paths = failed_paths.filter(|paths| paths.left_out > 0).map(|paths| {
+        let which = if paths.has_successes { "calls" } else { "failed calls" };
         format!(
-            "there was no room for the paths of {without_paths} {which}: the list of them is a lower bound; raise --max-files"
+            "there was no room for the paths of {} {which}: the list of them is a lower bound; raise --max-files",
+            paths.left_out
         )
     });
     let rows = || trace.all_processes().flat_map(rows);
@@ -320,7 +310,7 @@ fn programs(trace: &Trace, sort: SortKey) -> Vec<Program> {
     }
     let mut by_name: BTreeMap<Option<&str>, Vec<Part<'_>>> = BTreeMap::new();
     for part in all(trace) {
-        by_name.entry(name(part.sums)).or_default().push(part);
+        by_name.entry(part.sums.name()).or_default().push(part);
     }
     let program = |(name, parts): (Option<&str>, Vec<Part<'_>>)| {
         let traced = || parts.iter().map(|part| part.sums);
@@ -339,15 +329,6 @@ fn programs(trace: &Trace, sort: SortKey) -> Vec<Program> {
     let calls = |program: &Program| program.syscalls.iter().map(|call| call.calls).sum::<u64>();
     programs.sort_by_cached_key(|program| Reverse((program.usage.cpu_ns(), calls(program))));
     programs
-}
-
-/// As [`Process::name`].
-fn name(process: &trace::Process) -> Option<&str> {
-    process_name(
-        process.comm.as_deref(),
-        process.exe.as_deref(),
-        process.command.as_deref(),
-    )
 }
 
 /// The calls without rows, the one with the most time first.

@@ -184,24 +184,26 @@ fn built(index: u32) -> Process {
             row("write").bytes(700).took(&[90_000]),
         ],
     };
-    Process {
-        pid: 2000 + index,
-        ppid: Some(if index == 0 { 1 } else { 2000 }),
+    let thread = Thread {
+        tid: 2000 + index,
         comm: Some(comm.into()),
+        counters: Some(counters(index % 7)),
+        rows,
+        ..Thread::default()
+    };
+    let is_first = index == 0;
+    Process {
+        pid: thread.tid,
+        ppid: Some(if is_first { 1 } else { 2000 }),
+        comm: thread.comm.clone(),
         command: Some(command),
-        state: if index == 0 {
+        state: if is_first {
             State::Running
         } else {
             State::Exited
         },
-        counters: Some(counters(index % 7)),
-        threads: vec![Thread {
-            tid: 2000 + index,
-            comm: Some(comm.into()),
-            counters: Some(counters(index % 7)),
-            rows,
-            ..Thread::default()
-        }],
+        counters: thread.counters,
+        threads: vec![thread],
         ..Process::default()
     }
 }

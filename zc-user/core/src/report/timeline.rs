@@ -71,29 +71,20 @@ impl Timeline {
             .filter_map(|thread| thread.started_ns)
             .min()
             .unwrap_or(0);
-        let of_process = |process: &trace::Process| {
-            let name = crate::text::process_name(
-                process.comm.as_deref(),
-                process.exe.as_deref(),
-                process.command.as_deref(),
-            );
-            let name = name.map(str::to_owned);
-            let thread = |(index, thread): (usize, &trace::Thread)| TimedThread {
-                pid: process.pid,
-                process: name.clone(),
-                is_first: index == 0,
-                ..TimedThread::from_trace(thread, &trace.files, begun_ns)
-            };
-            process
-                .threads
-                .iter()
-                .enumerate()
-                .map(thread)
-                .collect::<Vec<_>>()
-        };
+        let mut timed = Vec::new();
+        for process in processes() {
+            for (index, thread) in process.threads.iter().enumerate() {
+                timed.push(TimedThread {
+                    process: process.name().map(str::to_owned),
+                    pid: process.pid,
+                    is_first: index == 0,
+                    ..TimedThread::from_trace(thread, &trace.files, begun_ns)
+                });
+            }
+        }
         Some(Self {
             started_at: trace.started_at,
-            threads: processes().flat_map(of_process).collect(),
+            threads: timed,
         })
     }
 }
@@ -101,11 +92,9 @@ impl Timeline {
 impl TimedThread {
     fn from_trace(thread: &trace::Thread, files: &[File], begun_ns: u64) -> Self {
         let since = |ns: Option<u64>| ns.map(|ns| ns.saturating_sub(begun_ns));
-        let mut calls: Vec<TimedCall> = thread
-            .timed_calls
-            .iter()
-            .map(|call| TimedCall::from_trace(call, files, begun_ns))
-            .collect();
+        let calls = thread.timed_calls.iter();
+        let call = |call| TimedCall::from_trace(call, files, begun_ns);
+        let mut calls: Vec<TimedCall> = calls.map(call).collect();
         calls.sort_by_key(|call| call.at_ns);
         Self {
             tid: thread.tid,

@@ -78,13 +78,17 @@ fn written_of(
         input: Some(input),
         output: Some(to),
     });
-    Row {
-        input_bytes: held,
-        fills: Fills {
+    let fills = match input {
+        Input::Mapping(_) => Fills::NONE,
+        _ => Fills {
             calls,
             total_ns: None,
             are_unknown: false,
         },
+    };
+    Row {
+        input_bytes: held,
+        fills,
         ..row
     }
 }
@@ -127,10 +131,7 @@ pub fn written_changed(
 
 /// Calls that write from a mapping to a file.
 pub fn written_from(name: &'static str, mapped: FileId, to: FileId, calls: u64, bytes: u64) -> Row {
-    Row {
-        fills: Fills::NONE,
-        ..written_of(name, Input::Mapping(mapped), to, calls, [bytes, bytes])
-    }
+    written_of(name, Input::Mapping(mapped), to, calls, [bytes; 2])
 }
 
 /// A call that maps a file.
@@ -288,18 +289,21 @@ impl Scene {
             let (from, to) = ends.split_once(sign)?;
             Some((self.named(from), self.named(to)))
         };
+        let from_memory: [(&str, fn(FileId) -> Input); 4] = [
+            (">", Input::Buffer),
+            ("!", Input::ChangedBuffer),
+            ("~", Input::Sequence),
+            ("=", Input::Mapping),
+        ];
         let mut row = if ends == "-" {
             call_of(name, calls, bytes)
         } else if let Some((from, to)) = between("->") {
             copy(name, from, to, calls, bytes)
-        } else if let Some((from, to)) = between(">") {
-            written_held(name, from, to, calls, bytes, bytes)
-        } else if let Some((from, to)) = between("!") {
-            written_changed(name, from, to, calls, bytes, bytes)
-        } else if let Some((from, to)) = between("~") {
-            written_after(name, from, to, calls, bytes, bytes)
-        } else if let Some((from, to)) = between("=") {
-            written_from(name, from, to, calls, bytes)
+        } else if let Some((input, (from, to))) = from_memory
+            .into_iter()
+            .find_map(|(sign, input)| Some((input, between(sign)?)))
+        {
+            written_of(name, input(from), to, calls, [bytes; 2])
         } else {
             match Spec::named(name).fds {
                 Fds::Writes(_) => write(name, self.named(ends), calls, bytes),

@@ -305,125 +305,79 @@ mod tests {
     use super::*;
     use crate::trace::StackEnd;
 
-    const LIBC: &str = "/lib/x86_64-linux-gnu/libc.so.6";
-    const LOADER: &str = "/lib/ld-linux-x86-64.so.2";
-    const PROGRAM: &str = "/bin/program";
-
-    fn frame(module: &str, function: &str) -> Frame {
-        Frame {
-            function: Some(function.into()),
-            module: Some(module.into()),
-            ..Frame::default()
-        }
-    }
-
-    /// The function of the program, and the library function that it called, if these functions
-    /// were active.
-    fn site(frames: &[(&str, &str)]) -> (Option<String>, Option<String>) {
-        let frames = frames
-            .iter()
-            .map(|(module, function)| frame(module, function));
-        let stack = Stack {
-            frames: frames.collect(),
-            end: StackEnd::Root,
+    /// A stack of these functions: `libc.so: read | program: main`.
+    fn stack(text: &str) -> Stack {
+        let frame = |text: &str| {
+            let (module, function) = text.split_once(": ")?;
+            Some(Frame {
+                function: Some(function.into()),
+                module: Some(format!("/lib/{module}")),
+                ..Frame::default()
+            })
         };
-        let site = Site::of_stack(&stack, 1).expect("there are frames");
-        (site.at.function, site.via)
+        let frames = text.split(" | ").map(frame);
+        Stack {
+            frames: frames.collect::<Option<_>>().expect("MODULE: FUNCTION"),
+            end: StackEnd::Root,
+        }
     }
 
     #[test]
     fn the_site_is_the_first_function_of_the_program_itself() {
-        type Case = (
-            &'static [(&'static str, &'static str)],
-            &'static str,
-            Option<&'static str>,
-        );
-        let cases: [Case; 8] = [
+        for (text, at, via) in [
             (
-                &[
-                    (LIBC, "__libc_write"),
-                    (
-                        PROGRAM,
-                        "<std::os::unix::net::UnixStream as std::io::Write>::write",
-                    ),
-                    (PROGRAM, "std::io::copy::copy::<std::fs::File, UnixStream>"),
-                    (PROGRAM, "copier::run"),
-                    (PROGRAM, "std::rt::lang_start_internal"),
-                ],
+                "libc.so.6: __libc_write | x: <std::os::unix::net::UnixStream as std::io::Write>::write | \
+                 x: std::io::copy::copy::<std::fs::File, UnixStream> | x: copier::run | \
+                 x: std::rt::lang_start_internal",
                 "copier::run",
                 Some("std::io::copy"),
             ),
             // It made the call itself.
+            ("libc.so.6: __GI___libc_write | x: print", "print", None),
             (
-                &[(LIBC, "__GI___libc_write"), (PROGRAM, "print")],
-                "print",
-                None,
-            ),
-            (
-                &[
-                    (LIBC, "__GI___libc_write"),
-                    (LIBC, "_IO_new_file_write"),
-                    (LIBC, "_IO_fwrite"),
-                    (PROGRAM, "print"),
-                ],
+                "libc.so.6: __GI___libc_write | libc.so.6: _IO_new_file_write | \
+                 libc.so.6: _IO_fwrite | x: print",
                 "print",
                 Some("fwrite"),
             ),
             (
-                &[
-                    (LIBC, "__libc_read"),
-                    (PROGRAM, "<&std::fs::File as std::io::Read>::read"),
-                    (PROGRAM, "tool::load"),
-                ],
+                "libc.so.6: __libc_read | x: <&std::fs::File as std::io::Read>::read | x: tool::load",
                 "tool::load",
                 Some("std::fs::File::read"),
             ),
             (
-                &[
-                    (PROGRAM, "internal/runtime/syscall.Syscall6"),
-                    (PROGRAM, "syscall.write"),
-                    (PROGRAM, "os.(*File).Write"),
-                    (PROGRAM, "io.copyBuffer"),
-                    (PROGRAM, "io.Copy"),
-                    (PROGRAM, "main.serve"),
-                ],
+                "x: internal/runtime/syscall.Syscall6 | x: syscall.write | x: os.(*File).Write | \
+                 x: io.copyBuffer | x: io.Copy | x: main.serve",
                 "main.serve",
                 Some("io.Copy"),
             ),
             // A static program.
-            (&[(PROGRAM, "__libc_read"), (PROGRAM, "load")], "load", None),
+            ("x: __libc_read | x: load", "load", None),
             // The C compiler named it.
-            (
-                &[(PROGRAM, "io.part.0"), (PROGRAM, "main")],
-                "io.part.0",
-                None,
-            ),
+            ("x: io.part.0 | x: main", "io.part.0", None),
             // Without functions of the program it is where the stack ends.
             (
-                &[(LOADER, "mmap64"), (LOADER, "_dl_start")],
+                "ld-linux-x86-64.so.2: mmap64 | ld-linux-x86-64.so.2: _dl_start",
                 "_dl_start",
                 None,
             ),
-        ];
-        for (frames, at, via) in cases {
-            let expected = (Some(at.to_owned()), via.map(str::to_owned));
-            assert_eq!(site(frames), expected);
+        ] {
+            let site = Site::of_stack(&stack(text), 1).expect("there are frames");
+            let found = (site.at.function.as_deref(), site.via.as_deref());
+            assert_eq!(found, (Some(at), via));
         }
     }
 
     #[test]
     fn kernel_copy_may_be_either_function_unless_the_outer_one_is_there() {
-        let kernel = "std::sys::io::kernel_copy::linux::copy_regular_files";
-        for (functions, library) in [
-            (&[kernel][..], Some(EITHER_COPY)),
-            (
-                &[kernel, "std::fs::copy::<&str, &str>"],
-                Some("std::fs::copy"),
-            ),
-            (&["std::io::copying"], None),
+        let kernel = "x: std::sys::io::kernel_copy::linux::copy_regular_files";
+        let in_copy = format!("{kernel} | x: std::fs::copy::<&str, &str>");
+        for (text, library) in [
+            (kernel, Some(EITHER_COPY)),
+            (in_copy.as_str(), Some("std::fs::copy")),
+            ("x: std::io::copying", None),
         ] {
-            let frames: Vec<_> = functions.iter().map(|name| frame(PROGRAM, name)).collect();
-            assert_eq!(library_in(&frames), library);
+            assert_eq!(library_in(&stack(text).frames), library);
         }
     }
 

@@ -1,6 +1,4 @@
-//! [`Spec`]: what zctrace knows of a call. [`items`] has the words in which the table says it.
-
-mod items;
+//! [`Spec`]: what zctrace knows of a call.
 
 use zc_ebpf::{CallSpec, fills, requested, selected};
 
@@ -65,8 +63,9 @@ pub enum Fds {
         /// Index of the pointer.
         request: u8,
     },
-    /// The call uses the file of this argument and moves no bytes. `mmap` is one: what it maps may
-    /// be written later.
+    /// The call uses the open file of this argument and moves no bytes. `mmap` is one: what it maps
+    /// may be written later. A call that resolves a path from a directory's descriptor uses another
+    /// file.
     On(u8),
 }
 
@@ -115,6 +114,24 @@ pub(super) enum FilledMemory {
     Any,
     /// All above the end of the heap, which `brk` removes.
     AboveHeap,
+}
+
+/// It fills a structure of so many bytes at the address in argument `pointer`.
+pub(super) const fn structure(pointer: u8, bytes: u16) -> FilledMemory {
+    FilledMemory::At {
+        pointer,
+        count: None,
+        element_bytes: bytes,
+    }
+}
+
+/// It fills as many elements as argument `count` says, at the address in argument `pointer`.
+pub(super) const fn array(pointer: u8, count: u8, element_bytes: u16) -> FilledMemory {
+    FilledMemory::At {
+        pointer,
+        count: Some(count),
+        element_bytes,
+    }
 }
 
 /// What a call does to tasks, to descriptors or to memory.
@@ -190,6 +207,19 @@ pub struct PathArgument {
     pub directory: Option<u8>,
 }
 
+/// A relative path in this argument starts in the working directory. Of two paths, as of `rename`,
+/// it is the first that the kernel looks up; the target of a symbolic link is not looked up.
+pub(super) const fn path(index: u8) -> Option<PathArgument> {
+    let directory = None;
+    Some(PathArgument { index, directory })
+}
+
+/// A relative path in this argument starts in the directory of the argument before it.
+pub(super) const fn path_at(index: u8) -> Option<PathArgument> {
+    let directory = Some(index - 1);
+    Some(PathArgument { index, directory })
+}
+
 /// What zctrace knows of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spec {
@@ -215,10 +245,11 @@ pub struct Spec {
     /// other calls of that name.
     pub(super) is_in_memory_if_32_bit: bool,
     /// Whether the bytes of a socket may stay there: the argument with the `MSG_...` flags.
-    message_flags: Option<u8>,
-    filled: FilledMemory,
+    pub(super) message_flags: Option<u8>,
+    /// Which memory it fills.
+    pub(super) filled: FilledMemory,
     /// The classes that it is in, a bit for each.
-    classes: u8,
+    pub(super) classes: u8,
     /// Which number `socketcall` has for it.
     pub(super) socketcall: Option<u8>,
     /// The call that programs make instead where this one does not exist.

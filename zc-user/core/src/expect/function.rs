@@ -202,7 +202,7 @@ fn shown_by_frame(pattern: &FunctionPattern, frame: &Frame) -> FunctionShown {
     let is_of_rust = Path::new(file).extension() == Some("rs".as_ref());
     let short = without_generics(name);
     let is_closure = name.starts_with('{');
-    let lacks_modules = frame.is_inlined && is_of_rust && (is_closure || !short.contains("::"));
+    let lacks_modules = frame.inlined && is_of_rust && (is_closure || !short.contains("::"));
     let may_match = (is_closure || !pattern.glob.is_of_names())
         && pattern.may_match_end(&without_closures(&short));
     if lacks_modules && may_match {
@@ -300,7 +300,7 @@ mod tests {
         Frame {
             function: Some(name.into()),
             file: Some(file.to_owned()).filter(|file| !file.is_empty()),
-            is_inlined,
+            inlined: is_inlined,
             module: Some("/bin/x".into()),
             ..Frame::default()
         }

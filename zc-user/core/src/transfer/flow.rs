@@ -13,7 +13,7 @@ use super::{
 use crate::{
     syscalls::{Call, FICLONE, FICLONERANGE},
     trace::{FileId, Fills, Input, Part, Row},
-    transfer::{Api, Certainty, Evidence},
+    transfer::{Api, Evidence},
 };
 
 /// Bytes that went from one file to another within a process.
@@ -78,7 +78,7 @@ impl Written<'_> {
 
 impl<'a> Flow<'a> {
     /// A flow of calls that name both ends (rule 1).
-    fn by_copies(from: FileId, to: FileId, api: Api, writing: Vec<&'a Row>) -> Self {
+    pub(super) fn by_copies(from: FileId, to: FileId, api: Api, writing: Vec<&'a Row>) -> Self {
         Self {
             from,
             to,
@@ -104,28 +104,16 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// How sure it is.
-    pub(super) fn certainty(&self) -> Certainty {
-        self.evidence.certainty()
-    }
-
     /// The rows that are only about this flow and its attempts, and all those at its source.
     pub(super) fn rows(&self) -> impl Iterator<Item = &'a Row> {
-        let rows = |step: &Self| {
-            let reading = match &step.reading {
-                SourceCalls::None => Vec::new(),
-                SourceCalls::All(rows) | SourceCalls::Some { among: rows, .. } => rows.clone(),
-            };
-            let writing = step.writing.iter().chain(&step.idle_writing);
-            let mut rows = reading;
-            rows.extend(writing);
-            rows
-        };
-        self.steps()
-            .iter()
-            .flat_map(rows)
-            .collect::<Vec<_>>()
-            .into_iter()
+        let mut all = Vec::new();
+        for step in self.steps() {
+            if let SourceCalls::All(rows) | SourceCalls::Some { among: rows, .. } = &step.reading {
+                all.extend(rows);
+            }
+            all.extend(step.writing.iter().chain(&step.idle_writing));
+        }
+        all.into_iter()
     }
 
     /// When the destination was first written to, as [`Row::order`].
@@ -309,7 +297,7 @@ fn reads_of<'a>(
     }
 }
 
-/// The rows, without those of which every call failed: these are attempts.
+/// The rows, without those of which every call failed for good.
 pub(super) fn used_rows<'a>(rows: Option<&Vec<&'a Row>>) -> Vec<&'a Row> {
     rows.into_iter()
         .flatten()

@@ -70,7 +70,7 @@ pub fn trace(
     trace.processes = processes(tasks, is_recorded);
     if !log.is_ordered {
         // Logs of one thread each do not show the order of calls in different threads.
-        rows(&mut trace).for_each(|row| (row.order, row.last_order) = (None, None));
+        rows(&mut trace).for_each(|row| row.order = None);
     }
     trace.files = keep_used_files(files, rows(&mut trace));
     if rows(&mut trace).any(|row| row.is_unseen_submission()) {

@@ -244,7 +244,6 @@ impl Counter<'_> {
             how,
             duration_ns: outcome.duration_ns,
             entered: call.line,
-            left: self.lines,
             path: self.path_to_count(call, &known.spec, how),
             requested_bytes: None,
             from: None,

@@ -22,8 +22,6 @@ pub struct EndedCall {
     pub duration_ns: Option<u64>,
     /// Number of the line where it began.
     pub entered: u64,
-    /// Number of the line where it ended.
-    pub left: u64,
     /// The path that it was given, if that is wanted and known.
     pub path: Option<GivenPath>,
     /// The size that it requested; `None` if its arguments do not say.
@@ -198,7 +196,6 @@ fn add(row: &mut Row, ended: &EndedCall) {
         }
     }
     row.calls += 1;
-    row.last_order = row.last_order.max(Some(ended.left));
     row.requested_bytes = row
         .requested_bytes
         .zip(ended.requested_bytes)

@@ -192,9 +192,9 @@ fn errno(tokens: &mut Tokens<'_>, name: &str, figure: &NamedField) -> Result<Str
     }
     if let Some(errno) = errno::canonical(tokens.peek()) {
         tokens.advance();
-        return Ok(errno);
+        return Ok(errno.to_owned());
     }
-    let names: Vec<String> = errno::names().collect();
+    let names: Vec<&str> = errno::names().collect();
     tokens.take_name("errno", &names).map(str::to_owned)
 }
 

@@ -185,13 +185,9 @@ pub struct DisplayArgs {
     pub by: Option<Detail>,
 
     /// Show all processes, transfers and files, however many there are, and do not group transfers.
-    #[arg(long)]
+    /// JSON lists 500 processes otherwise, those with the most CPU time.
+    #[arg(long, aliases = ["all-processes", "all-transfers"])]
     pub all: bool,
-
-    /// Show all processes, however many there are. JSON lists 500 otherwise, those with the most
-    /// CPU time.
-    #[arg(long)]
-    pub all_processes: bool,
 
     /// Show the report through $PAGER [default: less -FRX] if it goes to a terminal.
     #[arg(long)]
@@ -208,10 +204,6 @@ pub struct DisplayArgs {
     /// Show in the table how the times of the calls that move data are distributed.
     #[arg(long)]
     pub histogram: bool,
-
-    /// Show each transfer (and with --files all files), however many there are.
-    #[arg(long)]
-    pub all_transfers: bool,
 
     /// When to use colour.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]

@@ -98,9 +98,7 @@ const MOST_PROCESSES_IN_JSON: usize = 500;
 
 /// Whether the command line asks for all processes one by one.
 fn wants_all_processes(display: &DisplayArgs) -> bool {
-    display.all
-        || display.all_processes
-        || matches!(display.by, Some(Detail::Process | Detail::Thread))
+    display.all || matches!(display.by, Some(Detail::Process | Detail::Thread))
 }
 
 /// Which processes a trace has to tell apart for these outputs.
@@ -154,8 +152,7 @@ fn show(mut report: Report, display: &DisplayArgs, outputs: &Outputs) -> anyhow:
 /// How a report is rendered.
 fn report_options(display: &DisplayArgs, output: &Output) -> render::Options {
     render::Options {
-        all_processes: display.all || display.all_processes,
-        all_transfers: display.all || display.all_transfers,
+        all: display.all,
         by: display.by,
         histogram: display.histogram.then(output::bars),
         ..render_options(display.color, output)

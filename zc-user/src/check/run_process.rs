@@ -194,13 +194,7 @@ fn command(
 ) -> Command {
     let mut command = Command::new(&settings.zctrace);
     command
-        .args([
-            "run",
-            "--bound",
-            "--file-calls",
-            "--all-processes",
-            "--format=json",
-        ])
+        .args(["run", "--bound", "--file-calls", "--all", "--format=json"])
         .arg("--output")
         .arg(folder.join(REPORT));
     command.arg(format!("--syscalls={}", check.syscalls()));

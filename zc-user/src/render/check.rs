@@ -7,8 +7,9 @@ use clap::ValueEnum;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::{
-    markdown::{cell, escape_markdown, table_row},
-    page::{Options, Page, Piece, Style, align_columns, ruled_table, table_lines, words},
+    markdown::{self, escape_markdown},
+    page::{Options, Page, Piece, Style},
+    table::{STAYS, Table},
     text::{escape, json},
 };
 use crate::{
@@ -45,7 +46,7 @@ pub fn check(results: &Results, format: CheckFormat, options: &Options) -> Strin
         CheckFormat::Json => json(results),
         CheckFormat::Junit => junit(results),
         CheckFormat::Github => annotations(results),
-        CheckFormat::Markdown => markdown(results),
+        CheckFormat::Markdown => in_markdown(results),
     }
 }
 
@@ -63,7 +64,7 @@ fn page(results: &Results, options: &Options) -> String {
     } else {
         Style::Bad
     };
-    page.flow(0, &words(&results.summary(), style));
+    page.say(0, style, &results.summary());
     page.finish()
 }
 
@@ -105,10 +106,11 @@ fn write_check(page: &mut Page, check: &CheckResult) {
     }
     if check.status != Status::Passed {
         if !check.stderr.is_empty() {
-            page.flow(2, &words("last lines of stderr:", Style::Faint));
+            page.say(2, Style::Faint, "last lines of stderr:");
             stderr_lines(check).for_each(|line| page.wrap(4, Style::Faint, &line));
         }
-        page.unbroken(2, Style::Faint, "the whole report:", &check.show);
+        let show = format!("the whole report: {}", check.show);
+        page.unbroken(2, Style::Faint, &show);
     }
 }
 
@@ -125,10 +127,7 @@ fn write_unmatched(page: &mut Page, check: &CheckResult) {
         .flat_map(|finding| &finding.unmatched)
         .collect();
     for sentence in unmatched {
-        page.flow(
-            2,
-            &words(&format!("note: {}", escape(sentence)), Style::Warning),
-        );
+        page.say(2, Style::Warning, &format!("note: {}", escape(sentence)));
     }
 }
 
@@ -140,13 +139,8 @@ fn write_tolerated(page: &mut Page, check: &CheckResult) {
         .map(|difference| difference.metric.as_str())
         .collect();
     if !tolerated.is_empty() {
-        page.flow(
-            2,
-            &words(
-                &format!("within their tolerance: {}", tolerated.join(", ")),
-                Style::Faint,
-            ),
-        );
+        let line = format!("within their tolerance: {}", tolerated.join(", "));
+        page.say(2, Style::Faint, &line);
     }
 }
 
@@ -178,7 +172,7 @@ fn write_figures(page: &mut Page, figures: &Repeatability) {
     };
     let runs = figures.runs;
     let line = format!("the same in all {runs} runs{bound}: {}", same.join(", "));
-    page.flow(2, &words(&line, Style::Faint));
+    page.say(2, Style::Faint, &line);
     let varying: Vec<String> = figures
         .varying
         .iter()
@@ -188,7 +182,7 @@ fn write_figures(page: &mut Page, figures: &Repeatability) {
         .collect();
     if !varying.is_empty() {
         let line = format!("varying: {}", varying.join(", "));
-        page.flow(2, &words(&line, Style::Faint));
+        page.say(2, Style::Faint, &line);
     }
 }
 
@@ -277,20 +271,16 @@ fn differences(check: &CheckResult) -> Option<Problem> {
         (1, _) => "1 figure differs from the baseline".to_owned(),
         _ => format!("{beyond} figures differ from the baseline"),
     };
-    let mut table = ruled_table();
-    table.set_header(["figure", "baseline", "now", "tolerance", ""]);
-    for difference in wrong {
-        table.add_row(cells(difference));
-    }
-    align_columns(&mut table);
+    let columns = ["figure", "baseline", "now", "tolerance", ""].map(|title| (title, STAYS));
+    let table = Table::new(columns, wrong.into_iter().map(cells));
     Some(Problem {
         title,
-        lines: table_lines(&table),
+        lines: table.lines(None),
     })
 }
 
 /// A row of the table of differences.
-fn cells(difference: &Difference) -> [String; 5] {
+fn cells(difference: &Difference) -> Vec<String> {
     // An exit status or a signal that is absent is known to be absent.
     let without = if difference.state == DifferenceState::Beyond {
         "none"
@@ -311,7 +301,7 @@ fn cells(difference: &Difference) -> [String; 5] {
         DifferenceState::Unknown => "unknown",
     };
     let name = format!("{}{unit}", difference.metric);
-    [
+    vec![
         name,
         shown(difference.baseline),
         shown(difference.now),
@@ -453,32 +443,21 @@ fn property(text: &str) -> String {
 }
 
 /// GitHub's Markdown: a table of all checks, then the problems.
-fn markdown(results: &Results) -> String {
-    let mut lines = vec![
-        format!("### zctrace: {}", escape_markdown(&results.summary())),
-        String::new(),
-    ];
+fn in_markdown(results: &Results) -> String {
+    let summary = escape_markdown(&results.summary());
+    let mut blocks = vec![format!("### zctrace: {summary}")];
     if !results.checks.is_empty() {
-        lines.push(table_row(
-            "check",
-            ["result", "expectations", "time"]
-                .map(str::to_owned)
-                .into_iter(),
-        ));
-        lines.push(table_row(
-            "---",
-            ["---", "---:", "---:"].map(str::to_owned).into_iter(),
-        ));
-        lines.extend(results.checks.iter().map(row));
+        let columns = ["check", "result", "expectations", "time"].map(|title| (title, STAYS));
+        let table = Table::new(columns, results.checks.iter().map(row));
+        blocks.push(markdown::table(&table));
     }
-    lines.extend(
-        results
-            .checks
-            .iter()
-            .filter(|check| check.status != Status::Passed)
-            .map(section),
-    );
-    lines.join("\n") + "\n"
+    for check in &results.checks {
+        if check.status != Status::Passed {
+            blocks.push(format!("**{}**", escape_markdown(&escape(&check.name))));
+            blocks.push(fenced(&problem_text(check)));
+        }
+    }
+    blocks.join("\n\n") + "\n"
 }
 
 /// A coloured symbol for a status.
@@ -491,30 +470,18 @@ const fn symbol(status: Status) -> &'static str {
     }
 }
 
-fn row(check: &CheckResult) -> String {
-    let result = format!("{} {}", symbol(check.status), check.status.name());
-    let cells = [
-        result,
+fn row(check: &CheckResult) -> Vec<String> {
+    vec![
+        escape(&check.name),
+        format!("{} {}", symbol(check.status), check.status.name()),
         check.expectations.len().to_string(),
         units::duration(check.duration_ns),
-    ];
-    table_row(
-        &cell(&escape_markdown(&escape(&check.name))),
-        cells.into_iter(),
-    )
-}
-
-fn section(check: &CheckResult) -> String {
-    format!(
-        "\n**{}**\n\n{}",
-        escape_markdown(&escape(&check.name)),
-        fenced(&problem_text(check))
-    )
+    ]
 }
 
 /// A code block. The fence has more backticks than any run of them in the text.
 fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}text\n{text}\n{fence}\n")
+    format!("{fence}text\n{text}\n{fence}")
 }

@@ -95,7 +95,7 @@ fn write_finding(page: &mut Page, finding: &Finding) {
     pieces.extend(words(&what, Style::Plain));
     page.flow(2, &pieces);
     if let Some(remedy) = &finding.remedy {
-        page.unbroken_line(6, Style::Heading, &text::escape(remedy));
+        page.unbroken(6, Style::Heading, &text::escape(remedy));
     }
 }
 
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use crate::{
         doctor::{Facts, diagnose, sample},
-        render::{PlainFormat, diagnosis},
+        render::{PlainFormat, diagnosis, tests::assert_snapshot},
     };
 
     fn table(facts: &Facts, width: Option<usize>) -> String {
@@ -116,55 +116,9 @@ mod tests {
     }
 
     #[test]
-    fn everything_fine() {
-        let expected = "\
-auto takes ebpf, since it works here and reports the most at the lowest cost
-
-Linux 6.12.1-amd64 x86_64, Debian GNU/Linux 13 (trixie), root
-
-ebpf: can run
-  ok      programs: built in
-  ok      kernel types: /sys/kernel/btf/vmlinux, 5515236 bytes
-  ok      kernel fields: all found
-  ok      tracepoints: all found
-  ok      privileges: enough to load eBPF programs
-  ok      settings: kernel.unprivileged_bpf_disabled = 2, kernel.perf_event_paranoid = 3: neither affects zctrace
-  ok      trial: the programs load and attach
-  reports: calls, errors, bytes moved and requested; times; context switches, page faults and CPU time of each process
-
-strace: can run
-  ok      program: /usr/bin/strace, version 6.13
-  ok      ptrace: a trial succeeded
-  reports: calls, errors, bytes moved and requested; times, including strace's own overhead
-  but: no context switches, page faults or CPU time; slows the command down: it stops at every traced call; \
-a process can have only one tracer: commands that use ptrace themselves, such as debuggers, do not work
-";
-        assert_eq!(table(&sample::root(), None), expected);
-    }
-
-    #[test]
-    fn nothing_works_in_this_container() {
-        let expected = "\
-no backend can run. ebpf: needs CAP_BPF and CAP_PERFMON;
-  start the container with them. strace: strace is not
-  installed; install the package 'strace'
-
-Linux 6.12.1-amd64 x86_64, Alpine Linux v3.22, root,
-  probably in a container
-
-ebpf: cannot run
-  ok      programs: built in
-  ok      kernel types: /sys/kernel/btf/vmlinux, 5515236
-    bytes
-  ok      kernel fields: all found
-  ok      tracepoints: all found
-  missing privileges: needs CAP_BPF and CAP_PERFMON; start
-    the container with them
-      docker run --cap-add BPF --cap-add PERFMON IMAGE COMMAND
-";
-        let found = table(&sample::container(), Some(60));
-        assert!(found.starts_with(expected), "{found}");
-        assert!(found.contains("\n      apk add strace\n"), "{found}");
+    fn pages_of_a_root_user_and_of_a_container() {
+        assert_snapshot("doctor-root", &table(&sample::root(), None));
+        assert_snapshot("doctor-container", &table(&sample::container(), Some(60)));
     }
 
     #[test]

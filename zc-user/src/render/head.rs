@@ -4,10 +4,9 @@
 use std::cmp::Reverse;
 
 use super::{
-    columns,
-    page::{Page, Piece, Style, list, words},
-    section::{plural, titled_list},
-    text::{self, known},
+    calls,
+    page::{Line, Piece, Style, list, titled_list, words},
+    text::{self, known, plural},
 };
 use crate::{
     report::{
@@ -29,29 +28,18 @@ const MOST_FAILURES: usize = 3;
 /// Up to this many counted calls are named.
 const FEW_NAMES: usize = 6;
 
-/// What ran, how it ended, what it cost, whether the figures are exact, and where the time went.
-pub(super) fn write(page: &mut Page, report: &Report) {
-    page.line(0, Style::Heading, &format!("zctrace: {}", command(report)));
-    for line in lines(report) {
-        page.flow(0, &line);
-    }
-    for (text, style) in remarks(report) {
-        page.flow(0, &words(&text, style));
-    }
-}
-
 /// How it ended, how much was counted, where the time went: as many of these lines as the report
 /// has figures for.
-pub(super) fn lines(report: &Report) -> impl Iterator<Item = Vec<Piece>> {
-    [
+pub(super) fn lines(report: &Report) -> Vec<Line> {
+    let mut lines = vec![
         summary(report),
         counts(report),
         times(report),
         failures(report),
         libraries(report),
-    ]
-    .into_iter()
-    .filter(|line| !line.is_empty())
+    ];
+    lines.retain(|line| !line.is_empty());
+    lines
 }
 
 /// The command line that was traced.
@@ -62,26 +50,21 @@ pub(super) fn command(report: &Report) -> String {
     }
 }
 
-/// The losses and notes, each with its style.
-pub(super) fn remarks(report: &Report) -> impl Iterator<Item = (String, Style)> {
+/// The losses and notes.
+pub(super) fn remarks(report: &Report) -> Vec<Line> {
     // Losses that do not lower counts have a note of their own.
-    let lowers_counts = |name: &&String| Loss::from_name(name).is_none_or(Loss::touches_counts);
-    let losses = report
-        .losses
-        .iter()
-        .filter(move |(name, _)| lowers_counts(name));
-    let losses = losses.map(|(name, &count)| (loss(name, count), Style::Warning));
-    losses.chain(
-        report
-            .notes
-            .iter()
-            .map(|note| (format!("note: {}", text::escape(note)), Style::Plain)),
-    )
+    let lowers_counts = |name: &str| Loss::from_name(name).is_none_or(Loss::touches_counts);
+    let losses = report.losses.iter();
+    let losses = losses
+        .filter(|(name, _)| lowers_counts(name))
+        .map(|(name, &count)| words(&loss(name, count), Style::Warning));
+    let note = |note: &String| words(&format!("note: {}", text::escape(note)), Style::Plain);
+    losses.chain(report.notes.iter().map(note)).collect()
 }
 
 /// How the command ended, and its times: `exit 0, wall 14.4 ms, CPU 5.48 ms (user 0 s, system 5.48
 /// ms), off CPU 8.92 ms`.
-fn summary(report: &Report) -> Vec<Piece> {
+fn summary(report: &Report) -> Line {
     let usage = &report.totals.usage;
     let parts = usage.user_ns.zip(usage.system_ns);
     let cpu = known(usage.cpu_ns().zip(parts), |(cpu, (user, system))| {
@@ -108,7 +91,7 @@ fn off_cpu_ns(report: &Report) -> Option<u64> {
 }
 
 /// How much was counted: `1 process, 1 thread, 170 calls, 54 that move data, backend ebpf, exact`.
-fn counts(report: &Report) -> Vec<Piece> {
+fn counts(report: &Report) -> Line {
     let with_rows: u64 = report.totals.syscalls.iter().map(|call| call.calls).sum();
     let others = report
         .totals
@@ -170,7 +153,7 @@ pub(super) fn counts_data(counted: Option<&Counted>) -> bool {
 /// s), 1.10 ms outside of calls, 210 µs in calls that move data (mmap 120 µs, pread64 22.1 µs)`.
 /// Several threads are in calls at the same time, so what remains of the wall time is known for a
 /// single one only.
-fn times(report: &Report) -> Vec<Piece> {
+fn times(report: &Report) -> Line {
     let Some([with_rows, others]) = groups(report) else {
         return Vec::new();
     };
@@ -219,7 +202,7 @@ pub(super) struct ReturnedCall {
 pub(super) fn returned_calls(report: &Report) -> [Vec<ReturnedCall>; 2] {
     let totals = &report.totals;
     let with_rows = totals.syscalls.iter().map(|call| ReturnedCall {
-        name: columns::name(call),
+        name: calls::name(call),
         calls: call.calls,
         total_ns: call.total_ns,
     });
@@ -228,7 +211,7 @@ pub(super) fn returned_calls(report: &Report) -> [Vec<ReturnedCall>; 2] {
         .iter()
         .flatten()
         .map(|call| ReturnedCall {
-            name: columns::name_of(&call.name, &call.abi),
+            name: calls::name_in_table(&call.name, &call.abi),
             calls: call.sums.calls,
             total_ns: call.sums.total_ns,
         });
@@ -346,7 +329,7 @@ pub(super) fn rest(report: &Report) -> Option<(u64, String)> {
 /// What programs tried in vain: `failed: 40 x ENOENT /etc/app.d/... (openat), EACCES /etc/shadow
 /// (openat), 3 more`. Paths of the command line come first, then the most frequent ones. What
 /// programs look for when they start is left to [`libraries`].
-fn failures(report: &Report) -> Vec<Piece> {
+fn failures(report: &Report) -> Line {
     let is_named = |failed: &&FailedPath| {
         failed
             .path
@@ -398,7 +381,7 @@ fn failure(group: &FailedGroup<'_>) -> String {
 
 /// How much of that was about shared libraries: `loading: 14 of the calls, 245 µs, read or map
 /// shared libraries; 40 found none`. Those looked for libraries, locales and the like.
-fn libraries(report: &Report) -> Vec<Piece> {
+fn libraries(report: &Report) -> Line {
     let searches: u64 = split_searches(failed_paths(report))
         .0
         .iter()
@@ -423,11 +406,6 @@ fn libraries(report: &Report) -> Vec<Piece> {
         ),
     };
     words(&line, Style::Plain)
-}
-
-/// Whether the head has an [`UNKNOWN`] figure.
-pub(super) fn has_unknown(report: &Report) -> bool {
-    report.exit == Exit::default() || [report.wall_ns, report.totals.usage.cpu_ns()].contains(&None)
 }
 
 /// How the command ended.

@@ -12,16 +12,21 @@ mod processes;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{
+    calls::Shown,
+    document::{LEGEND, Part},
     head,
-    page::{Options, Piece, Style},
+    page::{Options, Piece, Style, sentence},
+    table::Table,
     text,
 };
-use crate::{report::Report, units::UNKNOWN};
+use crate::report::Report;
 
 /// A longer name within a sentence is shortened.
 const LONGEST_NAME: usize = 160;
 /// A longer command is shortened in the title of the page.
 const LONGEST_TITLE: usize = 80;
+/// How many rows a table has.
+const MOST_ROWS: usize = 100;
 
 /// What a browser needs to know first: nothing may be loaded, run or sent.
 const META: &str = r#"<meta charset="utf-8"/>
@@ -50,9 +55,9 @@ pub(super) fn render(report: &Report) -> String {
                 (header(report, &command)) (LINE_BREAK)
                 main {
                     (flow::section(report, &options)) (LINE_BREAK)
-                    (calls::section(report)) (LINE_BREAK)
+                    (calls::section(report, &Shown::new(report, &options))) (LINE_BREAK)
                     (latency::section(report)) (LINE_BREAK)
-                    (processes::section(report)) (LINE_BREAK)
+                    (processes::section(report, &options)) (LINE_BREAK)
                 }
                 (footer(report)) (LINE_BREAK)
             }
@@ -68,9 +73,7 @@ fn header(report: &Report, command: &str) -> Markup {
         header {
             h1 { "zctrace " code { (command) } }
             @for line in head::lines(report) { p { (pieces(&line)) } }
-            @for (remark, style) in head::remarks(report) {
-                p.remark { (piece(&remark, style)) }
-            }
+            @for remark in head::remarks(report) { p.remark { (pieces(&remark)) } }
             p.faint {
                 "kernel " (known(&report.kernel)) ", " (known(&report.arch)) ", started " (known(&report.started_at))
                 " in " span.name { (shorten(&known(&report.directory))) }
@@ -82,7 +85,7 @@ fn header(report: &Report, command: &str) -> Markup {
 fn footer(report: &Report) -> Markup {
     html! {
         footer {
-            p { "\"" (UNKNOWN) "\": unknown, not 0." }
+            p { (LEGEND) }
             p {
                 "Drawn from a report by " (text::escape(&report.tool.name)) " " (text::escape(&report.tool.version))
                 ". The options that this page names are those of " code { "zctrace report" }
@@ -123,27 +126,47 @@ fn counts_are_lower_bounds(report: &Report) -> Markup {
 
 /// A name that is safe to show; a long one loses its middle.
 fn shorten(name: &str) -> String {
-    text::shorten_middle(name, LONGEST_NAME).into_owned()
+    text::shorten(name, LONGEST_NAME).into_owned()
+}
+
+/// A part of the document.
+fn part(part: &Part) -> Markup {
+    html! {
+        h3 { (sentence(&part.heading)) }
+        (body(part))
+    }
+}
+
+/// What is below the heading of a part.
+fn body(part: &Part) -> Markup {
+    html! {
+        @if let Some(command) = &part.command { p { code { "$ " (command) } } }
+        @if let Some(shown) = &part.table { (table(shown)) }
+        @if !part.remarks.is_empty() {
+            ul.remarks { @for remark in &part.remarks { li { (pieces(remark)) } } }
+        }
+    }
 }
 
 /// A table that scrolls by itself if it is wider than the page. The first cell of each row is its
 /// title.
-fn table(titles: &[&str], rows: &[Vec<String>]) -> Markup {
+fn table(table: &Table) -> Markup {
     html! {
         div.scroll {
             table {
-                thead { tr { @for title in titles { th scope="col" { (title) } } } }
+                thead { tr { @for title in table.titles() { th scope="col" { (title) } } } }
                 tbody {
-                    @for row in rows {
+                    @for row in table.rows.iter().take(MOST_ROWS) {
                         (LINE_BREAK)
                         tr {
-                            th scope="row" { (row[0]) }
-                            @for cell in &row[1..] { td { (cell) } }
+                            th scope="row" { (row.cells[0]) }
+                            @for cell in &row.cells[1..] { td { (cell) } }
                         }
                     }
                 }
             }
         }
+        @if let more @ 1.. = table.rows.len().saturating_sub(MOST_ROWS) { p { "and " (more) " more" } }
     }
 }
 

@@ -1,10 +1,11 @@
-//! The distribution of the times of calls: for `--histogram` a line of bars for each call, and what
+//! The distribution of the times of calls: for `--histogram` a row of bars for each call, and what
 //! the page needs for its pictures.
 
 use super::{
-    columns,
-    page::{Bars, Options, Page, Style},
-    section::INDENT,
+    calls,
+    document::Part,
+    page::{Bars, INDENT, Options, Style, words},
+    table::{STAYS, Table},
     text::{self, known},
 };
 use crate::{
@@ -15,11 +16,6 @@ use crate::{
 
 /// A longer name is shortened.
 const LONGEST_NAME: usize = 16;
-/// The titles of the figures beside the bars, and how wide each is.
-const FIGURES: [&str; 3] = ["p50", "p90", "p99"];
-const FIGURE_WIDTH: usize = 9;
-/// With less room than this for the bars, the figures are left out.
-const LEAST_BARS: usize = 16;
 /// At least this many columns are between the starts of two times of the scale.
 const SCALE_STEP: usize = 8;
 
@@ -27,62 +23,51 @@ const SCALE_STEP: usize = 8;
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII: [char; 8] = ['.', ':', '-', '=', '+', '*', '#', '@'];
 
-/// Writes the distribution of each call that moves data. All have the same scale.
-pub(super) fn write(page: &mut Page, report: &Report, options: &Options, bars: Bars) {
+/// The distribution of each call that moves data, if it is asked for. All have the same scale.
+pub(super) fn part(report: &Report, options: &Options) -> Option<Part> {
+    let bars = options.histogram?;
     let moves_data = |call: &&Syscall| Spec::named(&call.name).is_in(CallClass::Data);
     let calls: Vec<&Syscall> = timed(report).filter(moves_data).collect();
-    page.line(0, Style::Heading, "LATENCY of the calls that move data");
-    if calls.iter().all(|call| call.histogram.is_empty()) {
-        page.say(INDENT, Style::Plain, "no call that moves data was timed");
-        return;
-    }
-    let names = calls.iter().map(|call| text::width(&columns::name(call)));
-    let name_width = names.max().unwrap_or(0).min(LONGEST_NAME);
-    let room = options.width.map_or(usize::MAX, |width| {
-        width.saturating_sub(INDENT + name_width + 2)
-    });
-    let beside = FIGURES.len() * FIGURE_WIDTH;
-    let has_figures = room >= LEAST_BARS + beside;
-    let scale = Scale::of_calls(&calls, if has_figures { room - beside } else { room });
-    let mut write_line = |style, name: &str, bars: &str, figures: [String; FIGURES.len()]| {
-        let name = text::shorten(name, name_width);
-        let gap = " ".repeat(name_width - text::width(&name) + 2);
-        let figures = figures.map(|figure| format!("{figure:>FIGURE_WIDTH$}"));
-        let figures = if has_figures {
-            figures.concat()
-        } else {
-            String::new()
-        };
-        let line = format!("{name}{gap}{bars:<width$}{figures}", width = scale.columns);
-        page.line(INDENT, style, line.trim_end());
+    let mut part = Part {
+        heading: words("LATENCY of the calls that move data", Style::Heading),
+        ..Part::default()
     };
-    write_line(
-        Style::Faint,
-        "",
-        &scale.labels(),
-        FIGURES.map(str::to_owned),
-    );
-    for call in calls {
-        let figures = [call.p50_ns, call.p90_ns, call.p99_ns];
-        write_line(
-            Style::Plain,
-            &columns::name(call),
-            &scale.bars(call, bars),
-            figures.map(|ns| known(ns, units::duration)),
-        );
+    if calls.iter().all(|call| call.histogram.is_empty()) {
+        let nothing = "no call that moves data was timed";
+        part.remarks.push(words(nothing, Style::Plain));
+        return Some(part);
     }
+    let beside = INDENT + LONGEST_NAME + 2;
+    let room = options.width.map(|width| width.saturating_sub(beside));
+    let scale = Scale::of_calls(&calls, room.unwrap_or(usize::MAX));
+    let row = |call: &&Syscall| {
+        let name = text::shorten(&calls::name(call), LONGEST_NAME).into_owned();
+        let times = [call.p50_ns, call.p90_ns, call.p99_ns];
+        let times = times.map(|ns| known(ns, units::duration));
+        [name, scale.bars(call, bars)]
+            .into_iter()
+            .chain(times)
+            .collect()
+    };
+    let labels = format!("{:<width$}", scale.labels(), width = scale.columns);
+    let columns = [
+        ("", STAYS),
+        (&labels, STAYS),
+        ("p50", 1),
+        ("p90", 1),
+        ("p99", 1),
+    ];
+    part.table = Some(Table::new(columns, calls.iter().map(row)));
     let factor = 1_u64.checked_shl(scale.step).unwrap_or(u64::MAX);
     let legend = format!(
         "each column ends at {factor} times the time it begins with; the lowest bar is 1 call or more"
     );
-    page.say(INDENT, Style::Faint, &legend);
+    part.remarks.push(words(&legend, Style::Faint));
     if !report.exact {
-        page.say(
-            INDENT,
-            Style::Warning,
-            "lower bound: calls may be missing here",
-        );
+        let warning = "lower bound: calls may be missing here";
+        part.remarks.push(words(warning, Style::Warning));
     }
+    Some(part)
 }
 
 /// The calls that have times, in the order of the report.

@@ -4,15 +4,12 @@ use std::cmp::Reverse;
 
 use maud::{Markup, html};
 
-use super::{LINE_BREAK, counts_are_lower_bounds, percent, pieces, table};
+use super::{LINE_BREAK, counts_are_lower_bounds, part, percent};
 use crate::{
     render::{
-        columns::Layout,
+        calls::Shown,
         head::{self, ReturnedCall},
-        page::Options,
-        section::{Section, plural},
-        table::{self as tables, Sections},
-        text::{self, known},
+        text::{self, known, plural},
     },
     report::Report,
     units,
@@ -20,23 +17,20 @@ use crate::{
 
 /// How many calls have a bar of their own.
 const MOST_BARS: usize = 12;
-/// How many rows a table of calls has.
-const MOST_ROWS: usize = 100;
 /// A longer name is shortened.
 const LONGEST_NAME: usize = 28;
 
-pub(super) fn section(report: &Report) -> Markup {
-    let Sections { sections, .. } = tables::sections(report, &Options::default());
+pub(super) fn section(report: &Report, shown: &Shown<'_>) -> Markup {
+    let all = match report.processes.as_slice() {
+        [only] => shown.process(only),
+        _ => shown.total(),
+    };
     html! {
         section {
             h2 { "Time by call" }
             (counts_are_lower_bounds(report))
             (bars(report))
-            // The first section is that of all calls.
-            @for section in sections.iter().take(1) {
-                h3 { (section.title()) }
-                (calls(section))
-            }
+            (part(&all))
         }
     }
 }
@@ -98,32 +92,12 @@ fn bars(report: &Report) -> Markup {
 fn bar(row: &Row, most: u64) -> Markup {
     html! {
         li {
-            span.name { (text::shorten_middle(&row.name, LONGEST_NAME)) }
+            span.name { (text::shorten(&row.name, LONGEST_NAME)) }
             svg class=(row.class) width="100%" height="14" aria-hidden="true" {
                 @if let Some(ns) = row.ns { rect width=(percent(ns, most)) height="14" {} }
             }
             span.figure { (known(row.ns, units::duration)) }
             span.note { (row.note) }
-        }
-    }
-}
-
-/// The table of a section, and the lines below it.
-pub(super) fn calls(section: &Section<'_>) -> Markup {
-    let returned = section.returned();
-    let layout = Layout::fit(&returned, None);
-    let hidden = returned.get(MOST_ROWS..).unwrap_or_default();
-    let rows = layout.rows(&returned);
-    html! {
-        @if !returned.is_empty() {
-            (table(&layout.titles(), &rows[..rows.len().min(MOST_ROWS)]))
-        }
-        @if !hidden.is_empty() {
-            p { "and " (plural(hidden.len() as u64, "more kind", "more kinds")) " with "
-                (plural(tables::calls_of(hidden.iter().copied()), "call", "calls")) }
-        }
-        @if !section.is_one_line() {
-            ul.remarks { @for remark in section.remarks() { li { (pieces(&remark)) } } }
         }
     }
 }

@@ -5,9 +5,8 @@ use maud::{Markup, html};
 use super::{LINE_BREAK, counts_are_lower_bounds};
 use crate::{
     render::{
-        columns, latency,
-        section::plural,
-        text::{self, known},
+        calls, latency,
+        text::{self, known, plural},
     },
     report::{Bucket, Report, Syscall},
     units,
@@ -103,7 +102,7 @@ fn chart(call: &Syscall, scale: Scale) -> Markup {
     html! {
         figure.latency {
             figcaption {
-                b.name { (text::shorten_middle(&columns::name(call), LONGEST_NAME)) } " "
+                b.name { (text::shorten(&calls::name(call), LONGEST_NAME)) } " "
                 span.figure { "min " (known(call.min_ns, units::duration)) }
                 @for (name, ns) in marks {
                     " " span.figure {

@@ -9,7 +9,9 @@ mod values;
 
 use std::{ffi::OsString, path::PathBuf};
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueHint, error::ErrorKind};
+use clap::{
+    Args, ColorChoice, CommandFactory as _, Parser, Subcommand, ValueHint, error::ErrorKind,
+};
 use clap_complete::Shell;
 use zctrace::{
     backend::{Choice, Recorded, SampledCalls},
@@ -22,7 +24,7 @@ use zctrace_core::words::nearest;
 pub use check::CheckArgs;
 pub use compare::CompareArgs;
 pub use diff::DiffArgs;
-pub use values::{CallersArg, ColorWhen, LimitArgs};
+pub use values::{CallersArg, LimitArgs};
 
 use values::{default_word, one_of, variable};
 
@@ -152,9 +154,9 @@ pub struct DoctorArgs {
     #[arg(long, value_enum, default_value_t)]
     pub format: PlainFormat,
 
-    /// When to use colour.
+    /// When to use colour; `auto`: on a terminal, unless `NO_COLOR` or `TERM=dumb` is set.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-    pub color: ColorWhen,
+    pub color: ColorChoice,
 }
 
 /// How a report is shown.
@@ -205,9 +207,9 @@ pub struct DisplayArgs {
     #[arg(long)]
     pub histogram: bool,
 
-    /// When to use colour.
+    /// When to use colour; `auto`: on a terminal, unless `NO_COLOR` or `TERM=dumb` is set.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-    pub color: ColorWhen,
+    pub color: ColorChoice,
 }
 
 /// What the option `--syscalls` of `run` takes.

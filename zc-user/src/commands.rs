@@ -6,9 +6,10 @@ pub mod diff;
 pub mod report;
 pub mod run;
 
-use std::process::ExitCode;
+use std::{fs::OpenOptions, path::Path, process::ExitCode};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
+use clap::{ColorChoice, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nix::unistd::User;
 use zctrace::{
@@ -22,7 +23,7 @@ use zctrace::{
 };
 
 use crate::{
-    cli::{ColorWhen, DisplayArgs, DoctorArgs},
+    cli::{DisplayArgs, DoctorArgs},
     output::{self, Output},
     pager, say,
 };
@@ -90,6 +91,44 @@ impl Outputs {
         );
         Ok(Self { report, page })
     }
+}
+
+/// A file that results are written to as well.
+struct Export<F> {
+    format: F,
+    output: Output,
+}
+
+/// Opens what `--export FORMAT FILE` names.
+fn exports<F: ValueEnum>(words: &[String]) -> anyhow::Result<Vec<Export<F>>> {
+    let open = |pair: &[String]| {
+        let format = F::from_str(&pair[0], false).map_err(|_| unknown_format::<F>(&pair[0]))?;
+        let output = open_export(Path::new(&pair[1]))?;
+        Ok(Export { format, output })
+    };
+    words.chunks_exact(2).map(open).collect()
+}
+
+fn unknown_format<F: ValueEnum>(word: &str) -> anyhow::Error {
+    let formats = F::value_variants().iter();
+    let names: Vec<String> = formats
+        .filter_map(|format| Some(format.to_possible_value()?.get_name().to_owned()))
+        .collect();
+    let names = names.join(", ");
+    anyhow!("--export: '{word}' is not one of {names}; write it as in: --export markdown FILE")
+}
+
+/// Opens a file for results. Earlier steps of a job have written to the summary of GitHub Actions,
+/// so that one is appended to.
+fn open_export(path: &Path) -> anyhow::Result<Output> {
+    let is_summary =
+        std::env::var_os("GITHUB_STEP_SUMMARY").is_some_and(|summary| path == Path::new(&summary));
+    if !is_summary {
+        return Output::open(Some(path), Output::Stdout);
+    }
+    let file = OpenOptions::new().append(true).create(true).open(path);
+    let file = file.with_context(|| format!("cannot write the results to '{}'", path.display()))?;
+    Ok(Output::Special(path.to_owned(), file))
 }
 
 /// JSON lists at most so many processes, unless all are asked for. Every one takes 3 to 10 kB, and
@@ -160,7 +199,7 @@ fn report_options(display: &DisplayArgs, output: &Output) -> render::Options {
 }
 
 /// How anything is rendered: the width and the colours of the output.
-fn render_options(when: ColorWhen, output: &Output) -> render::Options {
+fn render_options(when: ColorChoice, output: &Output) -> render::Options {
     let colour = output::wants_colour(when, output.is_terminal());
     render::Options {
         width: output.width(),
@@ -172,7 +211,7 @@ fn render_options(when: ColorWhen, output: &Output) -> render::Options {
 /// With `-v`, logs what the backends do.
 fn log_if(verbose: bool) -> anyhow::Result<()> {
     if verbose {
-        log::set_logger(&Log).map_err(|error| anyhow::anyhow!("cannot log: {error}"))?;
+        log::set_logger(&Log).map_err(|error| anyhow!("cannot log: {error}"))?;
         log::set_max_level(log::LevelFilter::Debug);
     }
     Ok(())

@@ -13,11 +13,10 @@ use std::{
 };
 
 use anyhow::Context as _;
+use clap::ColorChoice;
 use nix::sys::signal::{SigSet, Signal};
 use tempfile::NamedTempFile;
 use zctrace::render::Bars;
-
-use crate::cli::ColorWhen;
 
 /// Whether stdout and stderr were closed when this process started. Rust's runtime opens
 /// `/dev/null` in their place before `main`, and the writers of std report no error for a closed
@@ -275,19 +274,19 @@ pub fn bars() -> Bars {
 
 /// Whether to use colour. The option comes first, then `NO_COLOR` (no-color.org), `CLICOLOR_FORCE`
 /// and `TERM=dumb`.
-pub fn wants_colour(when: ColorWhen, is_terminal: bool) -> bool {
+pub fn wants_colour(when: ColorChoice, is_terminal: bool) -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     match when {
-        ColorWhen::Always => true,
-        ColorWhen::Never => false,
-        ColorWhen::Auto if is_set("NO_COLOR") => false,
-        ColorWhen::Auto
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto if is_set("NO_COLOR") => false,
+        ColorChoice::Auto
             if std::env::var_os("CLICOLOR_FORCE")
                 .is_some_and(|value| value != "0" && !value.is_empty()) =>
         {
             true
         }
-        ColorWhen::Auto => {
+        ColorChoice::Auto => {
             is_terminal && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
         }
     }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueHint};
+use clap::{Args, ColorChoice, ValueHint};
 use zctrace::{backend::Choice, expect::Inferred, render::CheckFormat, syscalls::Selection};
 
-use super::values::{ColorWhen, LimitArgs, one_of};
+use super::values::{LimitArgs, one_of};
 
 /// Examples, shown after the options.
 pub const EXAMPLES: &str = "\
@@ -131,7 +131,7 @@ pub struct CheckArgs {
     #[command(flatten)]
     pub limits: LimitArgs,
 
-    /// When to use colour.
+    /// When to use colour; `auto`: on a terminal, unless `NO_COLOR` or `TERM=dumb` is set.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-    pub color: ColorWhen,
+    pub color: ColorChoice,
 }

@@ -1,8 +1,6 @@
 //! Options of `zctrace compare`.
 
-use std::path::PathBuf;
-
-use clap::Args;
+use clap::{Args, ColorChoice};
 use zctrace::{
     backend::Choice,
     compare::{Runs, Shell},
@@ -10,7 +8,7 @@ use zctrace::{
     syscalls::Selection,
 };
 
-use super::values::{ColorWhen, LimitArgs, default_word, one_of};
+use super::values::{LimitArgs, default_word, one_of};
 
 /// Examples, shown after the options.
 pub const EXAMPLES: &str = "\
@@ -77,9 +75,9 @@ pub struct CompareArgs {
     #[command(flatten)]
     pub limits: LimitArgs,
 
-    /// When to use colour.
+    /// When to use colour; `auto`: on a terminal, unless `NO_COLOR` or `TERM=dumb` is set.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-    pub color: ColorWhen,
+    pub color: ColorChoice,
 
     /// Log what the backend does.
     #[arg(short, long)]
@@ -99,20 +97,5 @@ impl CompareArgs {
         } else {
             Shell::Sh
         }
-    }
-
-    /// The files to write, each with its format.
-    pub fn exports(&self) -> anyhow::Result<Vec<(CompareFormat, PathBuf)>> {
-        let export = |pair: &[String]| {
-            let format = match pair[0].as_str() {
-                "json" => CompareFormat::Json,
-                "markdown" => CompareFormat::Markdown,
-                other => anyhow::bail!(
-                    "--export: '{other}' is not json or markdown; write it as in: --export json FILE"
-                ),
-            };
-            Ok((format, PathBuf::from(&pair[1])))
-        };
-        self.export.chunks_exact(2).map(export).collect()
     }
 }

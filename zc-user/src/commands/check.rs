@@ -9,7 +9,6 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, bail, ensure};
-use clap::ValueEnum as _;
 use zctrace::{
     check::{
         self, Attempt, Baseline, Check, ReportCommand, Results, SCHEMA, Settings, Status,
@@ -21,7 +20,7 @@ use zctrace::{
 };
 use zctrace_core::signal;
 
-use super::{Bar, render_options, report::open_report};
+use super::{Bar, exports, render_options, report::open_report};
 use crate::{cli::CheckArgs, output::Output, say};
 
 /// Exit status if checks could not be run at all.
@@ -52,7 +51,7 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         output.write(&checks.iter().map(line).collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let exports = exports(args)?;
+    let exports = exports(&args.export)?;
     let run = check::run(&checks, &settings(args)?, &mut progress(args))?;
     let started = || {
         checks
@@ -74,7 +73,11 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     }
     // If one place cannot be written, the others still are.
     let mut written = vec![show(args, &results, &output)];
-    written.extend(exports.into_iter().map(|export| export.write(&results)));
+    for export in exports {
+        let options = render::Options::default();
+        let text = render::check(&results, export.format, &options);
+        written.push(export.output.write(&text));
+    }
     let mut all_written = true;
     for error in written.into_iter().filter_map(Result::err) {
         say(format_args!("{error:#}"));
@@ -115,51 +118,6 @@ fn show(args: &CheckArgs, results: &Results, output: &Output) -> anyhow::Result<
         Output::Stdout.write(&render::annotations(results))?;
     }
     Ok(())
-}
-
-/// A file that results are written to as well.
-struct Export {
-    format: CheckFormat,
-    output: Output,
-}
-
-impl Export {
-    fn open(format: CheckFormat, path: PathBuf) -> anyhow::Result<Self> {
-        // Earlier steps of the job have written to the summary: append.
-        let is_summary = std::env::var_os("GITHUB_STEP_SUMMARY")
-            .is_some_and(|summary| path == Path::new(&summary));
-        let output = if is_summary {
-            let file = fs::OpenOptions::new().append(true).create(true).open(&path);
-            let file =
-                file.with_context(|| format!("cannot write the results to '{}'", path.display()))?;
-            Output::Special(path, file)
-        } else {
-            Output::open(Some(&path), Output::Stdout)?
-        };
-        Ok(Self { format, output })
-    }
-
-    fn write(self, results: &Results) -> anyhow::Result<()> {
-        let text = render::check(results, self.format, &render::Options::default());
-        self.output.write(&text)
-    }
-}
-
-fn exports(args: &CheckArgs) -> anyhow::Result<Vec<Export>> {
-    let open = |pair: &[String]| {
-        let format = CheckFormat::from_str(&pair[0], false).map_err(|_| {
-            let names = CheckFormat::value_variants()
-                .iter()
-                .filter_map(|format| Some(format.to_possible_value()?.get_name().to_owned()));
-            anyhow!(
-                "--export: '{}' is not one of {}; write it as in: --export junit FILE",
-                pair[0],
-                names.collect::<Vec<_>>().join(", ")
-            )
-        })?;
-        Export::open(format, PathBuf::from(&pair[1]))
-    };
-    args.export.chunks_exact(2).map(open).collect()
 }
 
 fn settings(args: &CheckArgs) -> anyhow::Result<Settings> {

@@ -1,6 +1,11 @@
 //! `zctrace [run]`: runs a command under a backend and shows the report.
 
-use std::{io, os::fd::AsFd, process::ExitCode, sync::Arc};
+use std::{
+    io,
+    os::fd::AsFd,
+    process::ExitCode,
+    sync::{Arc, Mutex},
+};
 
 use anyhow::{bail, ensure};
 use rustix::fs::FileType;
@@ -8,6 +13,7 @@ use zctrace::{
     backend::{self, Choice, Listed, OnInterimTrace, OnProgress, RunOptions, Until},
     diff::{Diff, Outcome},
     launch::{Environment, LaunchOptions, OnTracerExit},
+    plain_run,
     privileges::AfterAttach,
     render::{self, Format},
     trace::{Exit, Trace},
@@ -42,20 +48,21 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         return verify(&options, &args.display, &outputs.report);
     }
     let outputs = Arc::new(outputs);
-    let status = Arc::new(if args.no_status {
+    let status = if args.no_status {
         None
     } else {
         StatusLine::open()
-    });
+    };
+    let status = status.map(|status| Arc::new(Mutex::new(status)));
     let trace = backend::run(
         args.backend,
         &RunOptions {
-            on_interim_trace: Some(on_interim_trace(&args.display, &outputs, &status)),
-            on_progress: on_progress(&status),
+            on_interim_trace: Some(on_interim_trace(&args.display, &outputs, status.as_ref())),
+            on_progress: status.clone().map(on_progress),
             ..options
         },
     );
-    erase((*status).as_ref());
+    erase(status.as_ref());
     let trace = trace?;
     show(report_of(&trace, &args.display), &args.display, &outputs)?;
     Ok(exit_code(&trace))
@@ -100,13 +107,13 @@ fn is_used_up(input: &impl AsFd) -> bool {
 fn on_interim_trace(
     display: &DisplayArgs,
     outputs: &Arc<Outputs>,
-    status: &Arc<Option<StatusLine>>,
+    status: Option<&Arc<Mutex<StatusLine>>>,
 ) -> OnInterimTrace {
-    let (mut display, outputs, status) = (display.clone(), Arc::clone(outputs), Arc::clone(status));
+    let (mut display, outputs, status) = (display.clone(), Arc::clone(outputs), status.cloned());
     // The command may need the terminal meanwhile.
     display.pager = false;
     OnInterimTrace::new(move |trace| {
-        erase((*status).as_ref());
+        erase(status.as_ref());
         let shown = trace
             .map_err(anyhow::Error::from)
             .and_then(|trace| show(report_of(&trace, &display), &display, &outputs));
@@ -116,21 +123,18 @@ fn on_interim_trace(
     })
 }
 
-/// Shows how far the run is, if there is a status line.
-fn on_progress(status: &Arc<Option<StatusLine>>) -> Option<OnProgress> {
-    status.is_some().then(|| {
-        let status = Arc::clone(status);
-        OnProgress::new(move |progress| {
-            if let Some(status) = &*status {
-                status.show(progress);
-            }
-        })
+/// Shows how far the run is.
+fn on_progress(status: Arc<Mutex<StatusLine>>) -> OnProgress {
+    OnProgress::new(move |progress| {
+        if let Ok(mut status) = status.lock() {
+            status.show(progress);
+        }
     })
 }
 
 /// Erases the status line, if there is one.
-fn erase(status: Option<&StatusLine>) {
-    if let Some(status) = status {
+fn erase(status: Option<&Arc<Mutex<StatusLine>>>) {
+    if let Some(Ok(mut status)) = status.map(|status| status.lock()) {
         status.erase();
     }
 }
@@ -141,7 +145,6 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
         environment.set(name, value);
     }
     Ok(RunOptions {
-        command: args.command.clone(),
         selection: args.syscalls.clone(),
         until: if args.wait_all {
             Until::AllEnd
@@ -171,10 +174,8 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
         } else {
             AfterAttach::GivenUp
         },
-        on_interim_trace: None,
-        on_progress: None,
-        timeout: None,
         verbose: args.verbose,
+        ..plain_run(args.command.clone())
     })
 }
 

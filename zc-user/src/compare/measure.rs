@@ -10,10 +10,10 @@ use zctrace_core::compare::{Plan, Series, Subject, Timing, how_it_failed, shell_
 
 use super::{error::CompareError, timed_run};
 use crate::{
-    backend::{self, Listed, Recorded, RunOptions, Until},
+    backend::{self, RunOptions},
+    command::plain_run,
     descendants,
     launch::{LaunchOptions, OnTracerExit, Signals, Stream, Streams, find_program},
-    privileges::AfterAttach,
     trace::{Exit, Trace},
 };
 
@@ -153,18 +153,11 @@ impl Session<'_> {
     fn trace(&self, command: Vec<OsString>) -> Result<Trace, CompareError> {
         let tracing = &self.plan.tracing;
         let options = RunOptions {
-            command,
             selection: tracing.selection.clone(),
-            until: Until::RootEnds,
             launch: self.launch_options()?,
             limits: tracing.limits,
-            listed: Listed::All,
-            recorded: Recorded::ALL,
-            privileges: AfterAttach::Lowered,
-            on_interim_trace: None,
-            on_progress: None,
-            timeout: None,
             verbose: tracing.verbose,
+            ..plain_run(command)
         };
         let trace = backend::run(tracing.backend, &options)?;
         give_free_memory_back();

@@ -420,22 +420,4 @@ mod tests {
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
     }
-
-    #[test]
-    fn a_word_that_is_nearly_a_subcommand_suggests_it() {
-        let suggested = |words: &[&str]| {
-            let words = [&["zctrace"], words].concat();
-            let cli = Cli::try_parse_from(&words).expect("a command to trace");
-            cli.similar_subcommand(&words.iter().map(OsString::from).collect::<Vec<_>>())
-        };
-        assert_eq!(suggested(&["chek", "x.toml"]).as_deref(), Some("check"));
-        assert_eq!(
-            suggested(&["--by", "thread", "dcotor"]).as_deref(),
-            Some("doctor")
-        );
-        assert_eq!(suggested(&["--", "chek", "x.toml"]), None);
-        assert_eq!(suggested(&["run", "chek"]), None);
-        assert_eq!(suggested(&["./chek"]), None);
-        assert_eq!(suggested(&["cp", "a", "b"]), None);
-    }
 }

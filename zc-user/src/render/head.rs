@@ -179,46 +179,30 @@ fn times(report: &Report) -> Line {
     words(&format!("{title} {}", parts.join(", ")), Style::Plain)
 }
 
-/// The calls with rows, and those without. `None` if a time is unknown.
+/// The calls with rows that returned, and those without rows. `None` if a time is unknown.
 fn groups(report: &Report) -> Option<[Group; 2]> {
-    let [with_rows, others] = returned_calls(report);
-    Some([
-        Group::of_calls(format!("calls{}", which_calls(report)), with_rows)?,
-        Group::of_calls("other calls".to_owned(), others)?,
-    ])
-}
-
-/// A call that returned.
-pub(super) struct ReturnedCall {
-    /// Its name.
-    pub(super) name: String,
-    /// How often it returned.
-    pub(super) calls: u64,
-    /// The sum of its times; `None`: unknown.
-    pub(super) total_ns: Option<u64>,
-}
-
-/// The calls with rows that returned, and those without rows.
-pub(super) fn returned_calls(report: &Report) -> [Vec<ReturnedCall>; 2] {
     let totals = &report.totals;
-    let with_rows = totals.syscalls.iter().map(|call| ReturnedCall {
-        name: calls::name(call),
-        calls: call.calls,
-        total_ns: call.total_ns,
-    });
+    let with_rows = totals
+        .syscalls
+        .iter()
+        .filter(|call| call.calls > 0)
+        .map(|call| Some((calls::name(call), call.total_ns?)));
     let others = totals
         .other_syscalls
         .iter()
         .flatten()
-        .map(|call| ReturnedCall {
-            name: calls::name_in_table(&call.name, &call.abi),
-            calls: call.sums.calls,
-            total_ns: call.sums.total_ns,
+        .filter(|call| call.sums.calls > 0)
+        .map(|call| {
+            let name = calls::name_in_table(&call.name, &call.abi);
+            Some((name, call.sums.total_ns?))
         });
-    [
-        with_rows.filter(|call| call.calls > 0).collect(),
-        others.filter(|call| call.calls > 0).collect(),
-    ]
+    Some([
+        Group::new(
+            format!("calls{}", which_calls(report)),
+            with_rows.collect::<Option<_>>()?,
+        ),
+        Group::new("other calls".to_owned(), others.collect::<Option<_>>()?),
+    ])
 }
 
 /// Calls that are shown together.
@@ -232,21 +216,14 @@ struct Group {
 }
 
 impl Group {
-    /// Makes a group of these calls. `None` if a time is unknown.
-    fn of_calls(name: String, calls: Vec<ReturnedCall>) -> Option<Self> {
-        let timed = calls
-            .into_iter()
-            .map(|call| Some((call.name, call.total_ns?)));
-        let mut calls = timed.collect::<Option<Vec<_>>>()?;
+    fn new(name: String, mut calls: Vec<(String, u64)>) -> Self {
         calls.sort_by_key(|&(_, ns)| Reverse(ns));
-        let total_ns = calls
-            .iter()
-            .fold(0_u64, |sum, (_, ns)| sum.saturating_add(*ns));
-        Some(Self {
+        let times = calls.iter().map(|(_, ns)| *ns);
+        Self {
             name,
-            total_ns,
+            total_ns: times.fold(0, u64::saturating_add),
             calls,
-        })
+        }
     }
 
     /// The time of the group, and which calls it was in, as far as they matter in a time of
@@ -316,14 +293,6 @@ fn outside(report: &Report) -> String {
         "counted calls"
     };
     format!("outside of {calls}{returned}")
-}
-
-/// The time outside of all calls and what it is, if every call was timed.
-pub(super) fn rest(report: &Report) -> Option<(u64, String)> {
-    let in_calls = groups(report)?
-        .iter()
-        .fold(0_u64, |sum, group| sum.saturating_add(group.total_ns));
-    Some((rest_ns(report, in_calls)?, outside(report)))
 }
 
 /// What programs tried in vain: `failed: 40 x ENOENT /etc/app.d/... (openat), EACCES /etc/shadow

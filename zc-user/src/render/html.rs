@@ -4,9 +4,7 @@
 //! It is also well-formed XML, so that a test can parse it. Every text of a report is escaped
 //! twice: control characters and invisible ones by [`text::escape`], markup by maud.
 
-mod calls;
 mod flow;
-mod latency;
 mod processes;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -14,9 +12,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::{
     calls::Shown,
     document::{LEGEND, Part},
-    head,
-    page::{Options, Piece, Style, sentence},
-    table::Table,
+    head, latency,
+    page::{Bars, Options, Piece, Style, sentence},
+    table::{Column, Table},
     text,
 };
 use crate::report::Report;
@@ -40,7 +38,10 @@ const LINE_BREAK: PreEscaped<&str> = PreEscaped("\n");
 
 /// The page. It does not grow with the number of processes or transfers.
 pub(super) fn render(report: &Report) -> String {
-    let options = Options::default();
+    let options = Options {
+        histogram: Some(Bars::Blocks),
+        ..Options::default()
+    };
     let command = head::command(report);
     let page = html! {
         (DOCTYPE) (LINE_BREAK)
@@ -55,8 +56,8 @@ pub(super) fn render(report: &Report) -> String {
                 (header(report, &command)) (LINE_BREAK)
                 main {
                     (flow::section(report, &options)) (LINE_BREAK)
-                    (calls::section(report, &Shown::new(report, &options))) (LINE_BREAK)
-                    (latency::section(report)) (LINE_BREAK)
+                    (section("Calls", Some(&calls(report, &options)), report)) (LINE_BREAK)
+                    (section("Latency", latency::part(report, &options).as_ref(), report)) (LINE_BREAK)
                     (processes::section(report, &options)) (LINE_BREAK)
                 }
                 (footer(report)) (LINE_BREAK)
@@ -118,6 +119,26 @@ fn piece(text: &str, style: Style) -> Markup {
     html! { span class=(class) { (text) } }
 }
 
+/// The calls of all processes; of a single one, its own.
+fn calls(report: &Report, options: &Options) -> Part {
+    let shown = Shown::new(report, options);
+    match report.processes.as_slice() {
+        [only] => shown.process(only),
+        _ => shown.total(),
+    }
+}
+
+/// A part of the document as a section of the page.
+fn section(title: &str, shown: Option<&Part>, report: &Report) -> Markup {
+    html! {
+        section {
+            h2 { (title) }
+            (counts_are_lower_bounds(report))
+            @if let Some(shown) = shown { (part(shown)) }
+        }
+    }
+}
+
 /// Repeats beside figures that the counts are lower bounds: the head, which says why, may be far
 /// away.
 fn counts_are_lower_bounds(report: &Report) -> Markup {
@@ -149,7 +170,7 @@ fn body(part: &Part) -> Markup {
 }
 
 /// A table that scrolls by itself if it is wider than the page. The first cell of each row is its
-/// title.
+/// title. A share has a bar behind it.
 fn table(table: &Table) -> Markup {
     html! {
         div.scroll {
@@ -160,7 +181,9 @@ fn table(table: &Table) -> Markup {
                         (LINE_BREAK)
                         tr {
                             th scope="row" { (row.cells[0]) }
-                            @for cell in &row.cells[1..] { td { (cell) } }
+                            @for (column, cell) in table.columns.iter().zip(&row.cells).skip(1) {
+                                td style=[bar(column, cell)] { (cell) }
+                            }
                         }
                     }
                 }
@@ -170,8 +193,14 @@ fn table(table: &Table) -> Markup {
     }
 }
 
-/// A share of a whole as a length in SVG.
-fn percent(part: u64, whole: u64) -> String {
-    let tenths = u128::from(part.min(whole)) * 1000 / u128::from(whole.max(1));
-    format!("{}.{}%", tenths / 10, tenths % 10)
+/// The bar behind a share, as style of its cell.
+fn bar(column: &Column, cell: &str) -> Option<String> {
+    let share: f64 = cell
+        .parse()
+        .ok()
+        .filter(|_| column.title.starts_with('%'))?;
+    let share = share.clamp(0.0, 100.0);
+    Some(format!(
+        "background: linear-gradient(90deg, var(--share) {share:.1}%, transparent 0)"
+    ))
 }

@@ -1,5 +1,4 @@
-//! The distribution of the times of calls: for `--histogram` a row of bars for each call, and what
-//! the page needs for its pictures.
+//! The distribution of the times of calls: a row of bars for each call.
 
 use super::{
     calls,
@@ -27,7 +26,11 @@ const ASCII: [char; 8] = ['.', ':', '-', '=', '+', '*', '#', '@'];
 pub(super) fn part(report: &Report, options: &Options) -> Option<Part> {
     let bars = options.histogram?;
     let moves_data = |call: &&Syscall| Spec::named(&call.name).is_in(CallClass::Data);
-    let calls: Vec<&Syscall> = timed(report).filter(moves_data).collect();
+    let calls = report.totals.syscalls.iter();
+    let calls: Vec<&Syscall> = calls
+        .filter(|call| call.max_ns.is_some())
+        .filter(moves_data)
+        .collect();
     let mut part = Part {
         heading: words("LATENCY of the calls that move data", Style::Heading),
         ..Part::default()
@@ -70,17 +73,8 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<Part> {
     Some(part)
 }
 
-/// The calls that have times, in the order of the report.
-pub(super) fn timed(report: &Report) -> impl Iterator<Item = &Syscall> {
-    report
-        .totals
-        .syscalls
-        .iter()
-        .filter(|call| call.max_ns.is_some())
-}
-
 /// The power of two that a time lies in.
-pub(super) const fn octave(ns: u64) -> u32 {
+const fn octave(ns: u64) -> u32 {
     match ns.checked_ilog2() {
         Some(power) => power,
         None => 0,

@@ -212,7 +212,10 @@ fn the_lines_of_transfers_show_how_sure_they_are() {
 #[test]
 fn a_page_says_what_the_report_does_not_have() {
     let untimed = report(&sample::from_strace());
-    assert_has(&text(&html(&untimed)), &["no call was timed"]);
+    assert_has(
+        &text(&html(&untimed)),
+        &["no call that moves data was timed"],
+    );
     let sums = Report::from_trace(&transfers::several(), &by_detail(Detail::Total));
     let parts = ["TRANSFERS, 3", "made with --by total"];
     assert_has(&text(&html(&sums)), &parts);

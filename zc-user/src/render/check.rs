@@ -7,8 +7,9 @@ use clap::ValueEnum;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::{
+    diff::both_figures,
     markdown::{self, escape_markdown},
-    page::{Options, Page, Piece, Style},
+    page::{INDENT, Options, Page, Piece, Style},
     table::{STAYS, Table},
     text::{escape, json},
 };
@@ -17,7 +18,7 @@ use crate::{
         CheckResult, Difference, DifferenceState, Repeatability, Results, Status, Varying, is_time,
     },
     expect::{Finding, Verdict},
-    units::{self, UNKNOWN},
+    units,
 };
 
 #[cfg(test)]
@@ -92,59 +93,51 @@ fn write_check(page: &mut Page, check: &CheckResult) {
         (time, Style::Faint),
     ];
     page.flow(0, &pieces.map(|(text, style)| Piece::new(text, style)));
-    for problem in problems(check) {
-        page.wrap(2, style, &problem.title);
-        for line in problem.lines {
-            let indent = 4 + line.len() - line.trim_start().len();
-            page.wrap(indent, Style::Plain, line.trim_start());
-        }
+    for (style, note) in notes(check) {
+        page.say(INDENT, style, &note);
     }
-    write_unmatched(page, check);
-    write_tolerated(page, check);
-    if let Some(figures) = &check.figures {
-        write_figures(page, figures);
+    for detail in details(check) {
+        page.wrap(INDENT + detail.indent, detail.style, &detail.text);
     }
     if check.status != Status::Passed {
-        if !check.stderr.is_empty() {
-            page.say(2, Style::Faint, "last lines of stderr:");
-            stderr_lines(check).for_each(|line| page.wrap(4, Style::Faint, &line));
-        }
-        let show = format!("the whole report: {}", check.show);
-        page.unbroken(2, Style::Faint, &show);
+        page.unbroken(INDENT, Style::Faint, &whole_report(check));
     }
 }
 
-/// Patterns that match nothing, in expectations that hold: perhaps for that reason. Those of others
-/// are among their problems.
-fn write_unmatched(page: &mut Page, check: &CheckResult) {
-    let outcomes = check
-        .expectations
-        .iter()
-        .map(|result| &result.outcome)
-        .filter(|outcome| outcome.verdict == Verdict::Holds);
-    let unmatched: BTreeSet<&String> = outcomes
-        .flat_map(|outcome| &outcome.findings)
-        .flat_map(|finding| &finding.unmatched)
-        .collect();
-    for sentence in unmatched {
-        page.say(2, Style::Warning, &format!("note: {}", escape(sentence)));
-    }
-}
-
-fn write_tolerated(page: &mut Page, check: &CheckResult) {
-    let tolerated: Vec<&str> = check
-        .differences
-        .iter()
+/// What is said of a check beside its problems, in one line each.
+fn notes(check: &CheckResult) -> Vec<(Style, String)> {
+    let mut notes = unmatched(check);
+    let tolerated = check.differences.iter();
+    let tolerated: Vec<&str> = tolerated
         .filter(|difference| difference.state == DifferenceState::Tolerated)
         .map(|difference| difference.metric.as_str())
         .collect();
     if !tolerated.is_empty() {
         let line = format!("within their tolerance: {}", tolerated.join(", "));
-        page.say(2, Style::Faint, &line);
+        notes.push((Style::Faint, line));
     }
+    let figures = check.figures.iter().flat_map(repeated_figures);
+    notes.extend(figures.map(|line| (Style::Faint, line)));
+    notes
 }
 
-fn write_figures(page: &mut Page, figures: &Repeatability) {
+/// Patterns that match nothing, in expectations that hold: perhaps for that reason. Those of others
+/// are among their problems.
+fn unmatched(check: &CheckResult) -> Vec<(Style, String)> {
+    let outcomes = check.expectations.iter().map(|result| &result.outcome);
+    let unmatched: BTreeSet<&String> = outcomes
+        .filter(|outcome| outcome.verdict == Verdict::Holds)
+        .flat_map(|outcome| &outcome.findings)
+        .flat_map(|finding| &finding.unmatched)
+        .collect();
+    unmatched
+        .into_iter()
+        .map(|sentence| (Style::Warning, format!("note: {}", escape(sentence))))
+        .collect()
+}
+
+/// The figures that were the same in all runs, and those that varied.
+fn repeated_figures(figures: &Repeatability) -> Vec<String> {
     /// Limit for the figures that are named; JSON has all.
     const MOST: usize = 12;
     let show = |name: &str, figure: u64| {
@@ -170,9 +163,8 @@ fn write_figures(page: &mut Page, figures: &Repeatability) {
     } else {
         " (others are lower bounds)"
     };
-    let runs = figures.runs;
-    let line = format!("the same in all {runs} runs{bound}: {}", same.join(", "));
-    page.say(2, Style::Faint, &line);
+    let (runs, same) = (figures.runs, same.join(", "));
+    let mut lines = vec![format!("the same in all {runs} runs{bound}: {same}")];
     let varying: Vec<String> = figures
         .varying
         .iter()
@@ -180,13 +172,51 @@ fn write_figures(page: &mut Page, figures: &Repeatability) {
             format!("{name} {}..{}", show(name, *min), show(name, *max))
         })
         .collect();
-    if !varying.is_empty() {
-        let line = format!("varying: {}", varying.join(", "));
-        page.say(2, Style::Faint, &line);
-    }
+    lines.extend((!varying.is_empty()).then(|| format!("varying: {}", varying.join(", "))));
+    lines
 }
 
-/// A problem of a check, as every format shows it.
+/// A line about what is wrong with a check, as every format shows it.
+struct DetailLine {
+    indent: usize,
+    style: Style,
+    text: String,
+}
+
+/// All problems of a check, and the end of its stderr. Names of programs and files are safe to
+/// print.
+fn details(check: &CheckResult) -> Vec<DetailLine> {
+    let (_, style) = mark(check.status);
+    let mut details = Vec::new();
+    let mut add = |indent, style, text: &str| {
+        let line = text.trim_start();
+        details.push(DetailLine {
+            indent: indent + text.len() - line.len(),
+            style,
+            text: escape(line),
+        });
+    };
+    for problem in problems(check) {
+        add(0, style, &problem.title);
+        for line in problem.lines {
+            add(INDENT, Style::Plain, &line);
+        }
+    }
+    if check.status != Status::Passed && !check.stderr.is_empty() {
+        add(0, Style::Faint, "last lines of stderr:");
+        for line in &check.stderr {
+            add(INDENT, Style::Faint, line);
+        }
+    }
+    details
+}
+
+/// The command that shows the whole report.
+fn whole_report(check: &CheckResult) -> String {
+    format!("the whole report: {}", check.show)
+}
+
+/// A problem of a check.
 struct Problem {
     /// One line.
     title: String,
@@ -217,11 +247,7 @@ fn problems(check: &CheckResult) -> Vec<Problem> {
                 lines: outcome.decisive().flat_map(finding_lines).collect(),
             }
         });
-    error
-        .chain(unmet)
-        .chain(differences(check))
-        .map(Problem::escaped)
-        .collect()
+    error.chain(unmet).chain(differences(check)).collect()
 }
 
 /// What was found, and the closest facts below it.
@@ -237,21 +263,6 @@ fn finding_lines(finding: &Finding) -> Vec<String> {
                 .map(|fact| format!("  {fact}")),
         )
         .collect()
-}
-
-impl Problem {
-    /// Makes names of programs and files safe to print.
-    fn escaped(self) -> Self {
-        Self {
-            title: escape(&self.title),
-            lines: self.lines.iter().map(|line| escape(line)).collect(),
-        }
-    }
-}
-
-/// The last lines of stderr, safe to print.
-fn stderr_lines(check: &CheckResult) -> impl Iterator<Item = String> {
-    check.stderr.iter().map(|line| escape(line))
 }
 
 /// Figures that differ from the baseline by more than their tolerance, and those that are unknown.
@@ -281,15 +292,6 @@ fn differences(check: &CheckResult) -> Option<Problem> {
 
 /// A row of the table of differences.
 fn cells(difference: &Difference) -> Vec<String> {
-    // An exit status or a signal that is absent is known to be absent.
-    let without = if difference.state == DifferenceState::Beyond {
-        "none"
-    } else {
-        UNKNOWN
-    };
-    let shown = |figure: Option<u64>| {
-        figure.map_or_else(|| without.to_owned(), |figure| figure.to_string())
-    };
     let unit = if is_time(&difference.metric) {
         " (ns)"
     } else {
@@ -300,11 +302,11 @@ fn cells(difference: &Difference) -> Vec<String> {
         DifferenceState::Tolerated => "tolerated",
         DifferenceState::Unknown => "unknown",
     };
-    let name = format!("{}{unit}", difference.metric);
+    let [baseline, now] = both_figures(difference, |figure| figure.to_string());
     vec![
-        name,
-        shown(difference.baseline),
-        shown(difference.now),
+        format!("{}{unit}", difference.metric),
+        baseline,
+        now,
         difference.tolerance.clone(),
         state.to_owned(),
     ]
@@ -315,16 +317,9 @@ fn problem_text(check: &CheckResult) -> String {
     if check.status == Status::Passed {
         return String::new();
     }
-    let mut lines = Vec::new();
-    for problem in problems(check) {
-        lines.push(problem.title);
-        lines.extend(problem.lines.into_iter().map(|line| format!("  {line}")));
-    }
-    if !check.stderr.is_empty() {
-        lines.push("last lines of stderr:".to_owned());
-        lines.extend(stderr_lines(check).map(|line| format!("  {line}")));
-    }
-    lines.push(format!("the whole report: {}", check.show));
+    let details = details(check).into_iter();
+    let lines = details.map(|line| format!("{}{}", " ".repeat(line.indent), line.text));
+    let lines: Vec<String> = lines.chain([whole_report(check)]).collect();
     lines.join("\n")
 }
 
@@ -363,7 +358,7 @@ fn non_success(kind: NonSuccessKind, check: &CheckResult) -> TestCaseStatus {
     let mut status = TestCaseStatus::non_success(kind);
     let titles: Vec<String> = problems(check)
         .into_iter()
-        .map(|problem| problem.title)
+        .map(|problem| escape(&problem.title))
         .collect();
     status
         .set_message(titles.join("; "))

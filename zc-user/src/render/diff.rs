@@ -57,12 +57,6 @@ fn write_figures(page: &mut Page, figures: &[Difference], [before, now]: [&str; 
 }
 
 fn cells(figure: &Difference) -> Vec<String> {
-    // An exit status or a signal that is absent is known to be absent.
-    let without = if figure.state == DifferenceState::Beyond {
-        "none"
-    } else {
-        UNKNOWN
-    };
     let is_bytes = figure.metric.rsplit('.').next() == Some("bytes");
     let show = |figure: u64| {
         if is_bytes {
@@ -71,19 +65,25 @@ fn cells(figure: &Difference) -> Vec<String> {
             figure.to_string()
         }
     };
-    let shown = |figure: Option<u64>| figure.map_or_else(|| without.to_owned(), show);
     let change = match (figure.baseline, figure.now) {
         _ if figure.state != DifferenceState::Beyond => "unknown".to_owned(),
         (Some(before), Some(now)) if now >= before => format!("+{}", show(now - before)),
         (Some(before), Some(now)) => format!("-{}", show(before - now)),
         _ => String::new(),
     };
-    vec![
-        text::escape(&figure.metric),
-        shown(figure.baseline),
-        shown(figure.now),
-        change,
-    ]
+    let [before, now] = both_figures(figure, show);
+    vec![text::escape(&figure.metric), before, now, change]
+}
+
+/// A figure before and now. An exit status or a signal that is absent is known to be absent.
+pub(super) fn both_figures(figure: &Difference, show: impl Fn(u64) -> String) -> [String; 2] {
+    let without = if figure.state == DifferenceState::Beyond {
+        "none"
+    } else {
+        UNKNOWN
+    };
+    let shown = |figure: Option<u64>| figure.map_or_else(|| without.to_owned(), &show);
+    [shown(figure.baseline), shown(figure.now)]
 }
 
 /// `- sendfile, regular -> tcp: 1 transfer, 1.0 MiB`, and what is there now. A `?` says that it is

@@ -14,7 +14,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use nix::unistd::User;
 use zctrace::{
     backend::Listed,
-    compare::Progress,
     doctor,
     launch::Identity,
     render::{self, Format},
@@ -239,51 +238,30 @@ impl log::Log for Log {
     fn flush(&self) {}
 }
 
-/// A progress bar on stderr. It is drawn between runs, never while one is timed.
-struct Bar {
-    is_shown: bool,
-    bar: Option<ProgressBar>,
-}
-
-impl Bar {
-    /// A bar that is shown if it is wanted and stderr is a terminal that can erase it again.
-    fn new(is_wanted: bool) -> Self {
-        let can_erase = std::env::var_os("TERM").is_some_and(|term| term != "dumb");
-        Self {
-            is_shown: is_wanted && can_erase,
-            bar: None,
-        }
-    }
-}
-
 /// The bar takes the room that the other parts leave.
 const TEMPLATE: &str = "{msg:16} {wide_bar} {pos}/{len} ETA {eta}";
 
-impl Progress for Bar {
-    fn begin(&mut self, what: &str, steps: u64) {
-        self.end();
-        let target = if self.is_shown {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let bar = ProgressBar::with_draw_target(Some(steps), target).with_message(what.to_owned());
-        if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
-            bar.set_style(style);
-        }
-        bar.tick();
-        self.bar = Some(bar);
+/// Shows on stderr how far something is, if that is wanted and a terminal can erase it again. It is
+/// drawn between runs, never while one is timed.
+fn progress_bar(is_wanted: bool) -> impl FnMut(&'static str, u64, u64) {
+    let can_erase = std::env::var_os("TERM").is_some_and(|term| term != "dumb");
+    let target = if is_wanted && can_erase {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let bar = ProgressBar::with_draw_target(None, target);
+    if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
+        bar.set_style(style);
     }
-
-    fn step(&mut self, steps: u64) {
-        if let Some(bar) = &self.bar {
-            bar.set_length(steps);
-            bar.inc(1);
+    move |what, done, all| {
+        if done == 0 {
+            bar.reset();
         }
-    }
-
-    fn end(&mut self) {
-        if let Some(bar) = self.bar.take() {
+        bar.set_message(what);
+        bar.set_length(all);
+        bar.set_position(done);
+        if done == all {
             bar.finish_and_clear();
         }
     }

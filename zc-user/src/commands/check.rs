@@ -14,13 +14,12 @@ use zctrace::{
         self, Attempt, Baseline, Check, ReportCommand, Results, SCHEMA, Settings, Status,
         Tolerance, Tolerances,
     },
-    compare::Progress as _,
     expect::Expectation,
     render::{self, CheckFormat},
 };
 use zctrace_core::signal;
 
-use super::{Bar, exports, render_options, report::open_report};
+use super::{exports, progress_bar, render_options, report::open_report};
 use crate::{cli::CheckArgs, output::Output, say};
 
 /// Exit status if checks could not be run at all.
@@ -52,7 +51,10 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let exports = exports(&args.export)?;
-    let run = check::run(&checks, &settings(args)?, &mut progress(args))?;
+    // Not where commands write.
+    let mut bar = progress_bar(!args.show_output);
+    let mut progress = |done, all| bar("checking", done, all);
+    let run = check::run(&checks, &settings(args)?, &mut progress)?;
     let started = || {
         checks
             .iter()
@@ -133,23 +135,6 @@ fn settings(args: &CheckArgs) -> anyhow::Result<Settings> {
         jobs: args.jobs.into(),
         shows_output: args.show_output,
     })
-}
-
-/// A progress bar on a terminal, unless commands write there.
-fn progress(args: &CheckArgs) -> impl FnMut(u64, u64) + use<> {
-    let mut bar = Bar::new(!args.show_output);
-    let mut shown = None;
-    move |done, all| {
-        let before = *shown.get_or_insert_with(|| {
-            bar.begin("checking", all);
-            0
-        });
-        (before..done).for_each(|_| bar.step(all));
-        shown = Some(done);
-        if done == all {
-            bar.end();
-        }
-    }
 }
 
 /// Writes the report of the last run as the baseline if the check passed.

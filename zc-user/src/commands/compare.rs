@@ -7,7 +7,7 @@ use zctrace::{
     render::{self, CompareFormat},
 };
 
-use super::{Bar, Export, exports, find_identity, log_if, render_options};
+use super::{Export, exports, find_identity, log_if, progress_bar, render_options};
 use crate::{cli::CompareArgs, output::Output};
 
 /// Measures the commands and shows them side by side. Errors in the options are found before any
@@ -16,7 +16,7 @@ pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let plan = plan(args)?;
     let exports = exports(&args.export)?;
     log_if(args.verbose)?;
-    let measured = compare::measure(&plan, &mut Bar::new(true))?;
+    let measured = compare::measure(&plan, &mut progress_bar(true))?;
     let comparison = Comparison::new(&plan, &measured);
     let stdout = Output::Stdout;
     // The files come first: they must not be lost if stdout cannot be written.

@@ -17,18 +17,11 @@ use crate::{
     trace::{Exit, Trace},
 };
 
-/// Receives how far the measurement is.
-pub trait Progress {
-    /// A phase of `steps` steps begins.
-    fn begin(&mut self, what: &str, steps: u64);
-    /// A step is done; the phase now has `steps` steps in all.
-    fn step(&mut self, steps: u64);
-    /// The measurement is over.
-    fn end(&mut self);
-}
+/// Called with the phase of the measurement, the steps of it that are done, and all its steps.
+pub type Progress<'a> = &'a mut dyn FnMut(&'static str, u64, u64);
 
 /// Carries out the plan. If that fails, nothing is left running.
-pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Vec<Series>, CompareError> {
+pub fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Vec<Series>, CompareError> {
     // Processes that a command leaves behind become children of this one, where they can be found.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
     use_one_heap();
@@ -43,7 +36,6 @@ pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Vec<Series>, 
         signals,
     };
     let measured = session.measure();
-    session.progress.end();
     if measured.is_err() {
         descendants::kill_all_but(&[]);
     }
@@ -52,7 +44,7 @@ pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Vec<Series>, 
 
 struct Session<'a> {
     plan: &'a Plan,
-    progress: &'a mut dyn Progress,
+    progress: Progress<'a>,
     runtime: Runtime,
     signals: Signals,
 }
@@ -83,13 +75,12 @@ impl Session<'_> {
             self.plan,
             self.plan.warmup * self.plan.subjects.len() as u64,
         );
-        if steps > 0 {
-            self.progress.begin("warming up", steps);
-        }
+        let mut done = 0;
         for round in 1..=plan.warmup {
             for subject in &plan.subjects {
+                (self.progress)("warming up", done, steps);
                 self.time_subject(subject, || format!("warm-up run {round}"))?;
-                self.progress.step(steps);
+                done += 1;
             }
         }
         Ok(())
@@ -100,8 +91,9 @@ impl Session<'_> {
         let plan = self.plan;
         let mut all: Vec<Vec<Timing>> = plan.subjects.iter().map(|_| Vec::new()).collect();
         let mut schedule = Schedule::new(all.len());
-        self.progress.begin("timing", schedule.total());
         while let Some(turn) = schedule.next() {
+            let done = all.iter().map(|timings| timings.len() as u64).sum();
+            (self.progress)("timing", done, schedule.total());
             let timings = &mut all[turn];
             let (timing, preparation) = self.time_subject(&plan.subjects[turn], || {
                 format!("run {}", timings.len() + 1)
@@ -110,7 +102,6 @@ impl Session<'_> {
                 schedule.want(turn, plan.runs.wanted(timing.wall + preparation));
             }
             timings.push(timing);
-            self.progress.step(schedule.total());
         }
         Ok(all)
     }
@@ -118,17 +109,17 @@ impl Session<'_> {
     fn trace_all(&mut self) -> Result<Vec<Trace>, CompareError> {
         let plan = self.plan;
         let steps = plan.subjects.len() as u64;
-        self.progress.begin("tracing", steps);
         let mut traces = Vec::new();
         for subject in &plan.subjects {
+            (self.progress)("tracing", traces.len() as u64, steps);
             self.prepare(subject)?;
             let trace = self.trace(subject.words.clone())?;
             check(trace.exit.unwrap_or(Exit::Code(0)), subject, || {
                 "the traced run".to_owned()
             })?;
             traces.push(trace);
-            self.progress.step(steps);
         }
+        (self.progress)("tracing", steps, steps);
         Ok(traces)
     }
 

@@ -3,7 +3,6 @@
 mod figures;
 
 use clap::ValueEnum;
-use textwrap::WordSplitter;
 
 use self::figures::{FIGURES, Unit, doubts, remarks};
 use super::{
@@ -11,7 +10,7 @@ use super::{
     document::LEGEND,
     markdown::{cell, code, escape_markdown, list_item, table_row},
     page::{INDENT, Options, Page, Style, words},
-    table::{aligned, rule},
+    table::{GAP, STAYS, Table},
     text::{self, json},
 };
 use crate::{
@@ -43,39 +42,26 @@ pub fn compare(comparison: &Comparison, format: CompareFormat, options: &Options
     }
 }
 
-/// Spaces between two columns.
-const GAP: usize = 2;
-/// A name wider than this is shown on several lines.
+/// A wider name is shortened above its column. The lines above the table have all of it.
 const NAME_WIDTH: usize = 20;
 /// A name is cut to this width above what changed, where the name of the figure needs most of a
 /// line.
 const CHANGES_WIDTH: usize = 12;
-/// A name that needs about more lines than this is shortened.
-const MOST_NAME_LINES: usize = 5;
 
 /// The page for a person: which command is how much faster, then a column for each command.
 fn page(comparison: &Comparison, options: &Options) -> String {
     let mut page = Page::new(options);
     let unit = Unit::of_comparison(comparison);
     write_summary(&mut page, comparison, unit);
-    let titles = widest(FIGURES.iter().map(|figure| figure.title));
-    let room = options.width.map(|width| width.saturating_sub(titles));
-    let name_width = room.map_or(NAME_WIDTH, |room| NAME_WIDTH.min(room.saturating_sub(GAP)));
-    let commands = comparison.commands.iter();
-    let columns: Vec<CommandColumn> = commands
-        .map(|command| CommandColumn::new(command, unit, name_width))
-        .collect();
-    for block in blocks(&columns, room) {
+    let tables = tables(comparison, unit, options.width);
+    for table in &tables {
         page.gap();
-        write_block(&mut page, block, titles);
+        page.table(0, &table.lines(None));
     }
     write_all_changes(&mut page, comparison);
     page.gap();
-    if columns
-        .iter()
-        .flat_map(|column| &column.cells)
-        .any(|cell| cell == UNKNOWN)
-    {
+    let mut rows = tables.iter().flat_map(|table| &table.rows);
+    if rows.any(|row| row.cells.iter().any(|cell| cell == UNKNOWN)) {
         page.say(0, Style::Faint, LEGEND);
     }
     for remark in remarks(comparison) {
@@ -87,9 +73,34 @@ fn page(comparison: &Comparison, options: &Options) -> String {
     page.finish()
 }
 
-/// The width of the widest of these texts.
-fn widest<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
-    texts.map(text::width).max().unwrap_or(0)
+/// A column for each command, in as few tables as the width allows. A narrow page leaves nothing
+/// out; it becomes longer.
+fn tables(comparison: &Comparison, unit: Unit, width: Option<usize>) -> Vec<Table> {
+    let titles = FIGURES.iter().map(|figure| text::width(figure.title)).max();
+    let room = width.map(|width| width.saturating_sub(titles.unwrap_or(0) + GAP));
+    let name_width = room.map_or(NAME_WIDTH, |room| room.min(NAME_WIDTH));
+    let table = |commands: &[Compared]| {
+        let names = commands.iter().map(figures::name);
+        let names: Vec<String> = names
+            .map(|name| text::shorten(&name, name_width).into_owned())
+            .collect();
+        let columns = std::iter::once("").chain(names.iter().map(String::as_str));
+        let rows = FIGURES.iter().map(|figure| {
+            let cells = commands.iter().map(|command| (figure.cell)(command, unit));
+            std::iter::once(figure.title.to_owned())
+                .chain(cells)
+                .collect()
+        });
+        Table::new(columns.map(|title| (title, STAYS)), rows)
+    };
+    let whole = table(&comparison.commands);
+    let column = (1..whole.columns.len())
+        .map(|column| whole.width(column))
+        .max();
+    let most = room.map_or(usize::MAX, |room| {
+        (room + GAP) / (column.unwrap_or(0) + GAP)
+    });
+    comparison.commands.chunks(most.max(1)).map(table).collect()
 }
 
 /// What the traced run of each command did differently from that of the first one, as `zctrace
@@ -160,84 +171,6 @@ fn times(speed: &Speed) -> String {
         .map(|stddev| format!(" ± {stddev:.2}"))
         .unwrap_or_default();
     format!("{:.2}{deviation} times", speed.times)
-}
-
-/// The figures of one command.
-struct CommandColumn {
-    /// Its name, in lines.
-    title: Vec<String>,
-    cells: Vec<String>,
-    width: usize,
-}
-
-impl CommandColumn {
-    fn new(command: &Compared, unit: Unit, name_width: usize) -> Self {
-        let figures = FIGURES.iter();
-        let cells: Vec<String> = figures.map(|figure| (figure.cell)(command, unit)).collect();
-        let of_cells = widest(cells.iter().map(String::as_str));
-        let title = wrap(&figures::name(command), of_cells.max(name_width));
-        Self {
-            width: widest(title.iter().map(String::as_str)).max(of_cells),
-            title,
-            cells,
-        }
-    }
-}
-
-/// The columns in as few blocks as the room allows. A narrow page leaves nothing out; it becomes
-/// longer.
-fn blocks(columns: &[CommandColumn], room: Option<usize>) -> Vec<&[CommandColumn]> {
-    let mut blocks = Vec::new();
-    let mut rest = columns;
-    while !rest.is_empty() {
-        let mut used = 0;
-        let fitting = rest.iter().take_while(|column| {
-            used += GAP + column.width;
-            room.is_none_or(|room| used <= room)
-        });
-        let (block, after) = rest.split_at(fitting.count().max(1));
-        blocks.push(block);
-        rest = after;
-    }
-    blocks
-}
-
-/// Writes some columns beside the titles of the figures, which take this width.
-fn write_block(page: &mut Page, block: &[CommandColumn], titles: usize) {
-    let widths: Vec<usize> = std::iter::once(titles)
-        .chain(block.iter().map(|column| column.width))
-        .collect();
-    let line = |title: &str, cell: &dyn Fn(&CommandColumn) -> String| {
-        let cells = block.iter().map(cell);
-        let cells: Vec<String> = std::iter::once(title.to_owned()).chain(cells).collect();
-        aligned(&cells, &widths)
-    };
-    let title_lines = block
-        .iter()
-        .map(|column| column.title.len())
-        .max()
-        .unwrap_or(0);
-    for index in 0..title_lines {
-        // Short names are at the bottom, next to the rule.
-        let part = |column: &CommandColumn| {
-            let index = (index + column.title.len()).checked_sub(title_lines);
-            index.map_or_else(String::new, |index| column.title[index].clone())
-        };
-        page.line(0, Style::Heading, &line("", &part));
-    }
-    page.line(0, Style::Faint, &rule(&widths));
-    for (row, figure) in FIGURES.iter().enumerate() {
-        let cell = |column: &CommandColumn| column.cells[row].clone();
-        page.line(0, Style::Plain, &line(figure.title, &cell));
-    }
-}
-
-/// A name on lines of this width. A word that is longer than a line is broken.
-fn wrap(name: &str, width: usize) -> Vec<String> {
-    let options = textwrap::Options::new(width).word_splitter(WordSplitter::NoHyphenation);
-    let name = text::shorten(name, width * MOST_NAME_LINES);
-    let lines = textwrap::wrap(&name, options);
-    lines.into_iter().map(Into::into).collect()
 }
 
 /// A table in GitHub's Markdown with a line for each command, and remarks below it.

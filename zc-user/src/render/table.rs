@@ -10,7 +10,7 @@ const LONGEST_NAME: usize = 60;
 /// The narrowest first column.
 const SHORTEST_NAME: usize = 12;
 /// Spaces between two columns.
-const GAP: usize = 2;
+pub(super) const GAP: usize = 2;
 
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,7 +82,8 @@ impl Table {
         Layout::fit(&[self], room).lines(self)
     }
 
-    fn width(&self, column: usize) -> usize {
+    /// The width of a column.
+    pub(super) fn width(&self, column: usize) -> usize {
         let cells = self.rows.iter().map(|row| text::width(&row.cells[column]));
         let title = text::width(&self.columns[column].title);
         cells.max().unwrap_or(0).max(title)
@@ -172,7 +173,7 @@ fn beside_name(shown: &[(usize, usize)]) -> usize {
 
 /// Cells in columns of these widths. Names, in the first column, are aligned to the left, figures to
 /// the right.
-pub(super) fn aligned(cells: &[String], widths: &[usize]) -> String {
+fn aligned(cells: &[String], widths: &[usize]) -> String {
     let mut line = String::new();
     for (index, (cell, &width)) in cells.iter().zip(widths).enumerate() {
         let cell = text::shorten(cell, width);
@@ -187,7 +188,7 @@ pub(super) fn aligned(cells: &[String], widths: &[usize]) -> String {
 }
 
 /// The rule below titles. That of a column begins one space before its cells.
-pub(super) fn rule(widths: &[usize]) -> String {
+fn rule(widths: &[usize]) -> String {
     let rules: Vec<String> = widths
         .iter()
         .enumerate()

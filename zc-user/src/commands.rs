@@ -192,7 +192,7 @@ fn report_options(display: &DisplayArgs, output: &Output) -> render::Options {
     render::Options {
         all: display.all,
         by: display.by,
-        histogram: display.histogram.then(output::bars),
+        histogram: display.histogram,
         ..render_options(display.color, output)
     }
 }
@@ -241,24 +241,21 @@ impl log::Log for Log {
 /// The bar takes the room that the other parts leave.
 const TEMPLATE: &str = "{msg:16} {wide_bar} {pos}/{len} ETA {eta}";
 
-/// Shows on stderr how far something is, if that is wanted and a terminal can erase it again. It is
-/// drawn between runs, never while one is timed.
+/// Shows on stderr how far each phase of something is, if that is wanted and a terminal can erase it
+/// again. It is drawn between runs, never while one is timed.
 fn progress_bar(is_wanted: bool) -> impl FnMut(&'static str, u64, u64) {
     let can_erase = std::env::var_os("TERM").is_some_and(|term| term != "dumb");
-    let target = if is_wanted && can_erase {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    let bar = ProgressBar::with_draw_target(None, target);
-    if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
-        bar.set_style(style);
-    }
-    move |what, done, all| {
-        if done == 0 {
-            bar.reset();
+    let mut bar = ProgressBar::hidden();
+    move |phase, done, all| {
+        if done == 0 && is_wanted && can_erase {
+            bar.finish_and_clear();
+            let target = ProgressDrawTarget::stderr();
+            bar = ProgressBar::with_draw_target(Some(all), target).with_message(phase);
+            if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
+                bar.set_style(style);
+            }
+            bar.tick();
         }
-        bar.set_message(what);
         bar.set_length(all);
         bar.set_position(done);
         if done == all {

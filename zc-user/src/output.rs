@@ -16,7 +16,6 @@ use anyhow::Context as _;
 use clap::ColorChoice;
 use nix::sys::signal::{SigSet, Signal};
 use tempfile::NamedTempFile;
-use zctrace::render::Bars;
 
 /// Whether stdout and stderr were closed when this process started. Rust's runtime opens
 /// `/dev/null` in their place before `main`, and the writers of std report no error for a closed
@@ -256,38 +255,15 @@ pub fn terminal_width(terminal: impl AsFd) -> usize {
     }
 }
 
-/// The characters for bars: blocks if the locale is UTF-8, as `LC_ALL`, `LC_CTYPE` or else `LANG`
-/// says.
-pub fn bars() -> Bars {
-    let value = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .into_iter()
-        .find_map(value)
-        .unwrap_or_default();
-    let locale = locale.to_string_lossy().to_lowercase();
-    if locale.contains("utf-8") || locale.contains("utf8") {
-        Bars::Blocks
-    } else {
-        Bars::Ascii
-    }
-}
-
 /// Whether to use colour. The option comes first, then `NO_COLOR` (no-color.org), `CLICOLOR_FORCE`
 /// and `TERM=dumb`.
 pub fn wants_colour(when: ColorChoice, is_terminal: bool) -> bool {
-    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     match when {
         ColorChoice::Always => true,
         ColorChoice::Never => false,
-        ColorChoice::Auto if is_set("NO_COLOR") => false,
-        ColorChoice::Auto
-            if std::env::var_os("CLICOLOR_FORCE")
-                .is_some_and(|value| value != "0" && !value.is_empty()) =>
-        {
-            true
-        }
+        ColorChoice::Auto if anstyle_query::no_color() => false,
         ColorChoice::Auto => {
-            is_terminal && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
+            anstyle_query::clicolor_force() || is_terminal && anstyle_query::term_supports_color()
         }
     }
 }

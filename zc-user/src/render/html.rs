@@ -13,7 +13,7 @@ use super::{
     calls::Shown,
     document::{LEGEND, Part},
     head, latency,
-    page::{Bars, Options, Piece, Style, sentence},
+    page::{Options, Piece, Style, sentence},
     table::{Column, Table},
     text,
 };
@@ -39,7 +39,7 @@ const LINE_BREAK: PreEscaped<&str> = PreEscaped("\n");
 /// The page. It does not grow with the number of processes or transfers.
 pub(super) fn render(report: &Report) -> String {
     let options = Options {
-        histogram: Some(Bars::Blocks),
+        histogram: true,
         ..Options::default()
     };
     let command = head::command(report);

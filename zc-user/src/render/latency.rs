@@ -3,7 +3,7 @@
 use super::{
     calls,
     document::Part,
-    page::{Bars, INDENT, Options, Style, words},
+    page::{INDENT, Options, Style, words},
     table::{STAYS, Table},
     text::{self, known},
 };
@@ -19,12 +19,13 @@ const LONGEST_NAME: usize = 16;
 const SCALE_STEP: usize = 8;
 
 /// The bars, the lowest first.
-const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-const ASCII: [char; 8] = ['.', ':', '-', '=', '+', '*', '#', '@'];
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The distribution of each call that moves data, if it is asked for. All have the same scale.
 pub(super) fn part(report: &Report, options: &Options) -> Option<Part> {
-    let bars = options.histogram?;
+    if !options.histogram {
+        return None;
+    }
     let moves_data = |call: &&Syscall| Spec::named(&call.name).is_in(CallClass::Data);
     let calls = report.totals.syscalls.iter();
     let calls: Vec<&Syscall> = calls
@@ -47,10 +48,7 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<Part> {
         let name = text::shorten(&calls::name(call), LONGEST_NAME).into_owned();
         let times = [call.p50_ns, call.p90_ns, call.p99_ns];
         let times = times.map(|ns| known(ns, units::duration));
-        [name, scale.bars(call, bars)]
-            .into_iter()
-            .chain(times)
-            .collect()
+        [name, scale.bars(call)].into_iter().chain(times).collect()
     };
     let labels = format!("{:<width$}", scale.labels(), width = scale.columns);
     let columns = [
@@ -131,20 +129,16 @@ impl Scale {
     }
 
     /// The bars of a call. The highest is its most frequent column.
-    fn bars(&self, call: &Syscall, bars: Bars) -> String {
+    fn bars(&self, call: &Syscall) -> String {
         let mut calls = vec![0_u64; self.columns];
         for bucket in &call.histogram {
             let column = ((octave(bucket.from_ns) - self.first) / self.step) as usize;
             calls[column] = calls[column].saturating_add(bucket.calls);
         }
         let most = calls.iter().copied().max().unwrap_or(0);
-        let levels = match bars {
-            Bars::Blocks => BLOCKS,
-            Bars::Ascii => ASCII,
-        };
         calls
             .into_iter()
-            .map(|calls| level(calls, most, levels.len()).map_or(' ', |level| levels[level]))
+            .map(|calls| level(calls, most, BARS.len()).map_or(' ', |level| BARS[level]))
             .collect()
     }
 }

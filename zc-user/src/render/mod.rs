@@ -33,7 +33,7 @@ use clap::ValueEnum;
 
 pub use check::{CheckFormat, annotations, check, escape_workflow_commands};
 pub use compare::{CompareFormat, compare};
-pub use page::{Bars, Options};
+pub use page::Options;
 pub use text::{command_line, escape, json};
 
 use document::document;
@@ -96,7 +96,7 @@ pub fn render(report: &Report, format: Format, options: &Options) -> String {
 /// The same options for a format that cannot show bars.
 const fn without_bars(options: &Options) -> Options {
     Options {
-        histogram: None,
+        histogram: false,
         ..*options
     }
 }

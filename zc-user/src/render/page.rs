@@ -14,17 +14,8 @@ pub struct Options {
     pub all: bool,
     /// How calls are grouped; `None`: by process if there are few, else in all.
     pub by: Option<Detail>,
-    /// The characters of the distribution of times; `None`: it is not shown.
-    pub histogram: Option<Bars>,
-}
-
-/// The characters that bars are drawn with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bars {
-    /// Unicode's blocks of eight heights.
-    Blocks,
-    /// ASCII, for a locale that is not UTF-8.
-    Ascii,
+    /// Show the distribution of times.
+    pub histogram: bool,
 }
 
 /// The role of a text. Colour never says more than the words do.
@@ -284,44 +275,33 @@ mod tests {
     }
 
     #[test]
-    fn pieces_flow_over_lines_without_being_broken() {
-        let mut page = page(20, false);
-        page.flow(
-            2,
-            &list(
-                &["exit 0", "wall 1.234 s", "user 0.1 s"].map(str::to_owned),
-                Style::Plain,
+    fn lines_are_broken_between_pieces_and_pieces_at_commas() {
+        let times = ["exit 0", "wall 1.234 s", "user 0.1 s"].map(str::to_owned);
+        let long = Piece::new("switches: 12 voluntary, 3 involuntary;", Style::Plain);
+        for (width, indent, pieces, expected) in [
+            (
+                20,
+                2,
+                list(&times, Style::Plain),
+                "  exit 0,\n    wall 1.234 s,\n    user 0.1 s\n",
             ),
-        );
-        assert_eq!(
-            page.finish(),
-            "  exit 0,\n    wall 1.234 s,\n    user 0.1 s\n"
-        );
-    }
-
-    #[test]
-    fn a_piece_longer_than_a_line_is_split_at_its_commas() {
-        let mut page = page(18, false);
-        page.flow(
-            0,
-            &[
-                Piece::new("switches: 12 voluntary, 3 involuntary;", Style::Plain),
-                Piece::new("cpu", Style::Plain),
-            ],
-        );
-        assert_eq!(page.finish(), "switches…untary,\n  3 involuntary;\n  cpu\n");
-    }
-
-    #[test]
-    fn sentences_wrap_and_commands_are_not_broken() {
+            (
+                18,
+                0,
+                vec![long, Piece::new("cpu", Style::Plain)],
+                "switches…untary,\n  3 involuntary;\n  cpu\n",
+            ),
+        ] {
+            let mut page = page(width, false);
+            page.flow(indent, &pieces);
+            assert_eq!(page.finish(), expected);
+        }
         let mut page = page(16, false);
         page.wrap(2, Style::Plain, "a  b");
         page.wrap(0, Style::Plain, "fails: write.calls == 0");
         page.unbroken(2, Style::Plain, "cp 'a file' there");
-        assert_eq!(
-            page.finish(),
-            "  a  b\nfails:\n  write.calls ==\n  0\n  cp 'a file' there\n"
-        );
+        let expected = "  a  b\nfails:\n  write.calls ==\n  0\n  cp 'a file' there\n";
+        assert_eq!(page.finish(), expected);
     }
 
     #[test]
@@ -339,17 +319,13 @@ mod tests {
 
     #[test]
     fn neighbours_of_the_same_style_share_an_escape_sequence() {
-        let mut page = page(80, true);
+        let mut page = page(17, true);
         let mut pieces = words("read errors:", Style::Warning);
         pieces.push(Piece::new("3", Style::Plain));
-        page.flow(0, &pieces);
-        assert_eq!(page.finish(), "\x1b[33mread errors:\x1b[0m 3\n");
-    }
-
-    #[test]
-    fn a_line_is_shortened_before_it_is_coloured() {
-        let mut page = page(8, true);
-        page.line(2, Style::Heading, "copier in out");
-        assert_eq!(page.finish(), "  \x1b[1mcop…ut\x1b[0m\n");
+        page.flow(0, &pieces[..2]);
+        // A line is shortened before it is coloured.
+        page.line(11, Style::Heading, "copier in out");
+        let expected = "\x1b[33mread errors:\x1b[0m\n           \x1b[1mcop…ut\x1b[0m\n";
+        assert_eq!(page.finish(), expected);
     }
 }

@@ -74,22 +74,6 @@ fn a_page_loads_and_runs_nothing() {
     }
 }
 
-#[test]
-fn the_page_says_what_the_table_says() {
-    for (name, report) in samples() {
-        let found = text(&html(&report));
-        let words: BTreeSet<&str> = found.split_whitespace().collect();
-        let table = shown(&report, &Options::default());
-        let missing: Vec<&str> = table
-            .lines()
-            .filter(|line| !line.trim_start().starts_with("--") && !line.starts_with("\"-\""))
-            .flat_map(str::split_whitespace)
-            .filter(|word| !words.contains(word) && !found.contains(*word))
-            .collect();
-        assert!(missing.is_empty(), "{name} lacks {missing:?}: {found}");
-    }
-}
-
 /// What somebody who chooses names may try.
 const HOSTILE: [&str; 6] = [
     "<script>alert(1)</script>",
@@ -242,11 +226,9 @@ fn extreme_figures_do_not_break_the_page() {
         !page.contains("NaN") && !page.contains("inf%") && !page.contains("\"inf\""),
         "{page}"
     );
-    for bars in [Bars::Blocks, Bars::Ascii] {
-        let options = Options {
-            histogram: Some(bars),
-            ..at_width(80)
-        };
-        shown(&report, &options);
-    }
+    let options = Options {
+        histogram: true,
+        ..at_width(80)
+    };
+    shown(&report, &options);
 }

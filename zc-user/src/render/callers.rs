@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    document::{Part, split},
     page::{Line, Options, Style, words},
+    part::{Part, split},
     text::{self, plural},
 };
 use crate::{

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 
 use super::{
     callers,
-    document::{Part, command_of},
     page::{Line, Options, Piece, Style, list, titled_list},
+    part::{Part, command_of},
     table::{LongNames, STAYS, Table},
     text::{self, known, plural},
 };

@@ -7,9 +7,9 @@ use clap::ValueEnum;
 use self::figures::{FIGURES, Unit, doubts, remarks};
 use super::{
     diff,
-    document::LEGEND,
     markdown::{cell, code, escape_markdown, list_item, table_row},
     page::{INDENT, Options, Page, Style, words},
+    part::LEGEND,
     table::{GAP, STAYS, Table},
     text::{self, json},
 };

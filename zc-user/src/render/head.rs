@@ -100,7 +100,7 @@ fn counts(report: &Report) -> Line {
         .filter(|_| report.counted != Some(Counted::All));
     let others = others.map(|others| others.iter().map(|call| call.sums.calls).sum::<u64>());
     let at_least = if report.exact { "" } else { "at least " };
-    let which = which_calls(report);
+    let which = which_calls(report.counted.as_ref());
     let mut parts = vec![
         plural(report.totals.processes, "process", "processes"),
         plural(report.totals.threads, "thread", "threads"),
@@ -125,11 +125,9 @@ fn counts(report: &Report) -> Line {
 
 /// Which calls have rows, after their number: ` that move data`, ` of read/write`. Empty if all
 /// have, or if that is unknown.
-fn which_calls(report: &Report) -> String {
-    match &report.counted {
-        Some(Counted::Names(_)) if counts_data(report.counted.as_ref()) => {
-            " that move data".to_owned()
-        }
+pub(super) fn which_calls(counted: Option<&Counted>) -> String {
+    match counted {
+        Some(Counted::Names(_)) if counts_data(counted) => " that move data".to_owned(),
         Some(Counted::Names(names)) if names.len() <= FEW_NAMES => {
             let names: Vec<String> = names.iter().map(|name| text::escape(name)).collect();
             format!(" of {}", names.join("/"))
@@ -198,7 +196,7 @@ fn groups(report: &Report) -> Option<[Group; 2]> {
         });
     Some([
         Group::new(
-            format!("calls{}", which_calls(report)),
+            format!("calls{}", which_calls(report.counted.as_ref())),
             with_rows.collect::<Option<_>>()?,
         ),
         Group::new("other calls".to_owned(), others.collect::<Option<_>>()?),

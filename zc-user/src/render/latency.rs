@@ -2,8 +2,8 @@
 
 use super::{
     calls,
-    document::Part,
     page::{INDENT, Options, Style, words},
+    part::Part,
     table::{STAYS, Table},
     text::{self, known},
 };

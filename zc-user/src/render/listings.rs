@@ -2,8 +2,8 @@
 
 use super::{
     calls::program_name,
-    document::{Part, split, sum_of_calls},
     page::Options,
+    part::{Part, split, sum_of_calls},
     table::{STAYS, Table},
     text::{self, known, plural},
     transfers::{end_kind, end_label},

@@ -2,8 +2,8 @@
 //! pull request or the summary of a job.
 
 use super::{
-    document::{Document, LEGEND, Part},
     page::{Line, sentence},
+    part::{Document, LEGEND, Part},
     table::Table,
     text,
 };

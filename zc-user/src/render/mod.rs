@@ -1,7 +1,7 @@
 //! Renderers: a [`Report`] and the results of the other subcommands as text. They are pure: width
 //! and colour are options, and nothing is printed here.
 //!
-//! - Reports: `document.rs` makes one document of a report, with `head.rs`, `calls.rs`,
+//! - Reports: `document.rs` makes one document (`part.rs`) of a report, with `head.rs`, `calls.rs`,
 //!   `listings.rs`, `transfers.rs`, `latency.rs` and `callers.rs`. `terminal.rs` and `markdown.rs`
 //!   write it; `html.rs` with `html/` writes its parts beside pictures. `csv.rs` and `firefox.rs`, a
 //!   profile, are of figures alone. JSON is the model.
@@ -24,6 +24,7 @@ mod latency;
 mod listings;
 mod markdown;
 mod page;
+mod part;
 mod table;
 mod terminal;
 mod text;

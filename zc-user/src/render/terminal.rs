@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    document::{Document, LEGEND, Part, has_unknown},
     page::{INDENT, Options, Page, Style},
+    part::{Document, LEGEND, Part, has_unknown},
     table::{Column, HEAD_LINES, Layout, Table},
 };
 

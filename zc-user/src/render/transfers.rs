@@ -13,8 +13,8 @@ pub(super) use groups::Side;
 use groups::{Group, Member, ShownTexts, grouped};
 
 use super::{
-    document::Part,
     page::{Line, Options, Style, list, words},
+    part::Part,
     text,
 };
 use crate::report::{Api, Certainty, Process, Report, Transfer};

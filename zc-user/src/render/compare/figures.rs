@@ -6,12 +6,8 @@ use crate::{
         head,
         text::{self, known},
     },
-    report::Counted,
     units,
 };
-
-/// Up to this many counted calls are named.
-const FEW_NAMES: usize = 6;
 
 /// A figure that every command has.
 pub(super) struct Figure {
@@ -205,26 +201,16 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
 
 /// Which calls were counted.
 fn counted(comparison: &Comparison) -> String {
-    let counted = comparison
-        .commands
-        .first()
-        .and_then(|command| command.traced.counted.as_ref());
-    match counted {
-        None | Some(Counted::All) => "all calls".to_owned(),
-        Some(Counted::Names(_)) if head::counts_data(counted) => {
-            "the calls that move data (--syscalls all counts all)".to_owned()
-        }
-        Some(Counted::Names(names)) if names.len() <= FEW_NAMES => {
-            format!(
-                "{} alone",
-                names
-                    .iter()
-                    .map(String::as_str)
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            )
-        }
-        Some(Counted::Names(names)) => format!("{} chosen calls", names.len()),
+    let first = comparison.commands.first();
+    let counted = first.and_then(|command| command.traced.counted.as_ref());
+    let hint = if head::counts_data(counted) {
+        " (--syscalls all counts all)"
+    } else {
+        ""
+    };
+    match head::which_calls(counted).as_str() {
+        "" => "all calls".to_owned(),
+        which => format!("the calls{which}{hint}"),
     }
 }
 

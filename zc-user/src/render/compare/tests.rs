@@ -110,8 +110,8 @@ fn the_page_says_which_calls_are_counted() {
             "%data",
             "exact) of the calls that move data (--syscalls all counts all)\n",
         ),
-        ("mmap,read", "exact) of mmap, read alone\n"),
-        ("%network", " chosen calls\n"),
+        ("mmap,read", "exact) of the calls of mmap/read\n"),
+        ("%network", " chosen kinds\n"),
     ] {
         let mut series = timed(&[40]);
         series.trace.counted = Some(selection.parse().expect("a selection"));

@@ -3,7 +3,7 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use super::{LINE_BREAK, piece, pieces};
+use super::markup::{LINE_BREAK, piece, pieces};
 use crate::{
     render::{
         page::{Line, Options, Style, sentence},

@@ -2,13 +2,14 @@
 
 use maud::{Markup, html};
 
-use super::{LINE_BREAK, body, counts_are_lower_bounds, part, shorten};
+use super::markup::{LINE_BREAK, body, counts_are_lower_bounds, part, shorten};
 use crate::{
     render::{
         calls::{Shown, process_name},
-        document::{Part, command_of, hidden_processes, largest},
+        document::{hidden_processes, largest},
         listings,
         page::{Options, sentence},
+        part::{Part, command_of},
         table::{STAYS, Table},
         text::{self, known, plural},
     },

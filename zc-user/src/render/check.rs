@@ -183,71 +183,71 @@ struct DetailLine {
     text: String,
 }
 
-/// All problems of a check, and the end of its stderr. Names of programs and files are safe to
-/// print.
-fn details(check: &CheckResult) -> Vec<DetailLine> {
-    let (_, style) = mark(check.status);
-    let mut details = Vec::new();
-    let mut add = |indent, style, text: &str| {
+/// What is wrong with a check.
+struct Details(Vec<DetailLine>);
+
+impl Details {
+    /// Adds a line without control characters.
+    fn add(&mut self, indent: usize, style: Style, text: &str) {
         let line = text.trim_start();
-        details.push(DetailLine {
+        self.0.push(DetailLine {
             indent: indent + text.len() - line.len(),
             style,
             text: escape(line),
         });
-    };
-    for problem in problems(check) {
-        add(0, style, &problem.title);
-        for line in problem.lines {
-            add(INDENT, Style::Plain, &line);
+    }
+
+    /// Adds a problem, and what was found.
+    fn add_problem(&mut self, style: Style, title: &str, lines: &[String]) {
+        self.add(0, style, title);
+        for line in lines {
+            self.add(INDENT, Style::Plain, line);
         }
     }
+}
+
+/// All problems of a check.
+fn problems(check: &CheckResult) -> Details {
+    let (_, style) = mark(check.status);
+    let mut problems = Details(Vec::new());
+    if let Some(error) = &check.error {
+        problems.add_problem(style, &format!("could not be run: {error}"), &[]);
+    }
+    for result in &check.expectations {
+        let outcome = &result.outcome;
+        if outcome.verdict == Verdict::Holds {
+            continue;
+        }
+        let run = if check.runs > 1 {
+            format!(" (in run {} of {})", result.run, check.runs)
+        } else {
+            String::new()
+        };
+        let title = format!("{}: {}{run}", outcome.verdict.name(), outcome.expectation);
+        let found: Vec<String> = outcome.decisive().flat_map(finding_lines).collect();
+        problems.add_problem(style, &title, &found);
+    }
+    if let Some((title, table)) = differences(check) {
+        problems.add_problem(style, &title, &table);
+    }
+    problems
+}
+
+/// All problems of a check, and the end of its stderr.
+fn details(check: &CheckResult) -> Vec<DetailLine> {
+    let mut details = problems(check);
     if check.status != Status::Passed && !check.stderr.is_empty() {
-        add(0, Style::Faint, "last lines of stderr:");
+        details.add(0, Style::Faint, "last lines of stderr:");
         for line in &check.stderr {
-            add(INDENT, Style::Faint, line);
+            details.add(INDENT, Style::Faint, line);
         }
     }
-    details
+    details.0
 }
 
 /// The command that shows the whole report.
 fn whole_report(check: &CheckResult) -> String {
     format!("the whole report: {}", check.show)
-}
-
-/// A problem of a check.
-struct Problem {
-    /// One line.
-    title: String,
-    /// What was found.
-    lines: Vec<String>,
-}
-
-/// All problems of a check.
-fn problems(check: &CheckResult) -> Vec<Problem> {
-    let error = check.error.iter().map(|error| Problem {
-        title: format!("could not be run: {error}"),
-        lines: Vec::new(),
-    });
-    let unmet = check
-        .expectations
-        .iter()
-        .filter(|result| result.outcome.verdict != Verdict::Holds)
-        .map(|result| {
-            let outcome = &result.outcome;
-            let run = if check.runs > 1 {
-                format!(" (in run {} of {})", result.run, check.runs)
-            } else {
-                String::new()
-            };
-            let title = format!("{}: {}{run}", outcome.verdict.name(), outcome.expectation);
-            Problem {
-                title,
-                lines: outcome.decisive().flat_map(finding_lines).collect(),
-            }
-        });
-    error.chain(unmet).chain(differences(check)).collect()
 }
 
 /// What was found, and the closest facts below it.
@@ -265,8 +265,9 @@ fn finding_lines(finding: &Finding) -> Vec<String> {
         .collect()
 }
 
-/// Figures that differ from the baseline by more than their tolerance, and those that are unknown.
-fn differences(check: &CheckResult) -> Option<Problem> {
+/// Figures that differ from the baseline by more than their tolerance, and those that are unknown: a
+/// title and a table.
+fn differences(check: &CheckResult) -> Option<(String, Vec<String>)> {
     let wrong: Vec<&Difference> = check
         .differences
         .iter()
@@ -284,10 +285,7 @@ fn differences(check: &CheckResult) -> Option<Problem> {
     };
     let columns = ["figure", "baseline", "now", "tolerance", ""].map(|title| (title, STAYS));
     let table = Table::new(columns, wrong.into_iter().map(cells));
-    Some(Problem {
-        title,
-        lines: table.lines(None),
-    })
+    Some((title, table.lines(None)))
 }
 
 /// A row of the table of differences.
@@ -356,10 +354,11 @@ fn case(check: &CheckResult) -> TestCase {
 
 fn non_success(kind: NonSuccessKind, check: &CheckResult) -> TestCaseStatus {
     let mut status = TestCaseStatus::non_success(kind);
-    let titles: Vec<String> = problems(check)
+    let titles = problems(check)
+        .0
         .into_iter()
-        .map(|problem| escape(&problem.title))
-        .collect();
+        .filter(|line| line.indent == 0);
+    let titles: Vec<String> = titles.map(|line| line.text).collect();
     status
         .set_message(titles.join("; "))
         .set_type(check.status.name())

@@ -6,6 +6,7 @@
 
 use std::{collections::HashMap, hash::Hash, time::UNIX_EPOCH};
 
+use indexmap::IndexSet;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -41,7 +42,7 @@ pub(super) fn profile(report: &Report) -> String {
     let threads = timeline.map_or([].as_slice(), |timeline| &timeline.threads);
     let stacks = report.stacks.as_deref().unwrap_or_default();
     let (mut pids, mut tids) = (Ids::default(), Ids::default());
-    let mut libraries = Interned::default();
+    let mut libraries = IndexSet::default();
     let mut shown = Vec::new();
     for process in threads.chunk_by(|_, next| !next.is_first) {
         let pid = pids.unique(process[0].pid);
@@ -59,7 +60,7 @@ pub(super) fn profile(report: &Report) -> String {
     let samples = threads.iter().map(|thread| thread.calls.len()).sum();
     let profile = json!({
         "meta": meta(report, samples),
-        "libs": column(&libraries.list, |path| library(path)),
+        "libs": column(&libraries, |path| library(path)),
         "threads": shown,
         "pages": [],
         "counters": [],
@@ -148,12 +149,14 @@ fn library(path: &str) -> Value {
 fn show_thread<'a>(
     thread: &'a TimedThread,
     stacks: &'a [Stack],
-    libraries: &mut Interned<&'a str>,
+    libraries: &mut IndexSet<&'a str>,
 ) -> Value {
     let mut tables = Tables::new(libraries);
     let calls = &thread.calls;
     let stack_of_each = column(calls, |call| tables.stack_of(call, stacks));
-    let name_of_each = column(calls, |call| tables.strings.place(call.syscall.to_string()));
+    let name_of_each = column(calls, |call| {
+        place(&mut tables.strings, call.syscall.to_string())
+    });
     let data: Vec<Value> = calls
         .iter()
         .zip(&stack_of_each)
@@ -217,8 +220,11 @@ fn ms(ns: u64) -> f64 {
 }
 
 /// A column of a table.
-fn column<T, V: Serialize>(rows: &[T], cell: impl FnMut(&T) -> V) -> Vec<V> {
-    rows.iter().map(cell).collect()
+fn column<'a, T: 'a, V: Serialize>(
+    rows: impl IntoIterator<Item = &'a T>,
+    cell: impl FnMut(&T) -> V,
+) -> Vec<V> {
+    rows.into_iter().map(cell).collect()
 }
 
 /// Ids that are used once each: one that comes again gets a number.
@@ -236,30 +242,9 @@ impl Ids {
     }
 }
 
-/// A list that has each value once.
-struct Interned<T> {
-    list: Vec<T>,
-    places: HashMap<T, usize>,
-}
-
-impl<T> Default for Interned<T> {
-    fn default() -> Self {
-        Self {
-            list: Vec::new(),
-            places: HashMap::new(),
-        }
-    }
-}
-
-impl<T: Clone + Eq + Hash> Interned<T> {
-    fn place(&mut self, value: T) -> usize {
-        let next = self.list.len();
-        let place = *self.places.entry(value.clone()).or_insert(next);
-        if place == next {
-            self.list.push(value);
-        }
-        place
-    }
+/// The place of a value in a list that has each value once.
+fn place<T: Eq + Hash>(list: &mut IndexSet<T>, value: T) -> usize {
+    list.insert_full(value).0
 }
 
 /// A function: the places of its name, of its source file, and of its library.
@@ -283,25 +268,25 @@ struct FrameRow {
 
 /// The tables of a thread.
 struct Tables<'a, 'b> {
-    libraries: &'b mut Interned<&'a str>,
-    strings: Interned<String>,
-    functions: Interned<Function>,
+    libraries: &'b mut IndexSet<&'a str>,
+    strings: IndexSet<String>,
+    functions: IndexSet<Function>,
     /// The place of a library, and that of its name.
-    resources: Interned<(usize, usize)>,
-    frames: Interned<FrameRow>,
+    resources: IndexSet<(usize, usize)>,
+    frames: IndexSet<FrameRow>,
     /// The stack below the frame, and the frame.
-    stacks: Interned<(Option<usize>, usize)>,
+    stacks: IndexSet<(Option<usize>, usize)>,
 }
 
 impl<'a, 'b> Tables<'a, 'b> {
-    fn new(libraries: &'b mut Interned<&'a str>) -> Self {
+    fn new(libraries: &'b mut IndexSet<&'a str>) -> Self {
         Self {
             libraries,
-            strings: Interned::default(),
-            functions: Interned::default(),
-            resources: Interned::default(),
-            frames: Interned::default(),
-            stacks: Interned::default(),
+            strings: IndexSet::default(),
+            functions: IndexSet::default(),
+            resources: IndexSet::default(),
+            frames: IndexSet::default(),
+            stacks: IndexSet::default(),
         }
     }
 
@@ -322,46 +307,62 @@ impl<'a, 'b> Tables<'a, 'b> {
     }
 
     fn push_frame(&mut self, below: Option<usize>, frame: &'a Frame, inlined: u32) -> usize {
-        let name = self.strings.place(name_of_frame(frame));
+        let name = place(&mut self.strings, name_of_frame(frame));
         let file = frame.file.as_ref();
-        let file = file.map(|file| self.strings.place(file.clone()));
+        let file = file.map(|file| place(&mut self.strings, file.clone()));
         let resource = frame.module.as_deref().map(|path| {
-            let name = self.strings.place(file_name(path).to_owned());
-            self.resources.place((self.libraries.place(path), name))
+            let name = place(&mut self.strings, file_name(path).to_owned());
+            place(
+                &mut self.resources,
+                (place(self.libraries, path), name),
+            )
         });
-        let function = self.functions.place(Function {
-            name,
-            file,
-            resource,
-        });
-        let frame = self.frames.place(FrameRow {
-            function,
-            line: frame.line,
-            inlined,
-            category: CODE,
-        });
-        self.stacks.place((below, frame))
+        let function = place(
+            &mut self.functions,
+            Function {
+                name,
+                file,
+                resource,
+            },
+        );
+        let frame = place(
+            &mut self.frames,
+            FrameRow {
+                function,
+                line: frame.line,
+                inlined,
+                category: CODE,
+            },
+        );
+        place(&mut self.stacks, (below, frame))
     }
 
     /// Adds what is no function.
     fn push_label(&mut self, below: Option<usize>, label: String, category: usize) -> usize {
-        let function = self.functions.place(Function {
-            name: self.strings.place(label),
-            file: None,
-            resource: None,
-        });
-        let frame = self.frames.place(FrameRow {
-            function,
-            line: None,
-            inlined: 0,
-            category,
-        });
-        self.stacks.place((below, frame))
+        let function = place(
+            &mut self.functions,
+            Function {
+                name: place(&mut self.strings, label),
+                file: None,
+                resource: None,
+            },
+        );
+        let frame = place(
+            &mut self.frames,
+            FrameRow {
+                function,
+                line: None,
+                inlined: 0,
+                category,
+            },
+        );
+        place(&mut self.stacks, (below, frame))
     }
 
     /// What a marker says of a call. Unknown bytes are `null`.
     fn marker(&mut self, call: &TimedCall, stack: usize) -> Value {
-        let mut text = |text: &Option<String>| self.strings.place(text.clone().unwrap_or_default());
+        let mut text =
+            |text: &Option<String>| place(&mut self.strings, text.clone().unwrap_or_default());
         json!({
             "type": "Syscall",
             "bytes": call.bytes,
@@ -372,8 +373,8 @@ impl<'a, 'b> Tables<'a, 'b> {
     }
 
     fn write_to(self, thread: &mut Value) {
-        let (functions, resources) = (&self.functions.list, &self.resources.list);
-        let (frames, stacks) = (&self.frames.list, &self.stacks.list);
+        let (functions, resources) = (&self.functions, &self.resources);
+        let (frames, stacks) = (&self.frames, &self.stacks);
         thread["stackTable"] = json!({
             "length": stacks.len(),
             "prefix": column(stacks, |(below, _)| *below),
@@ -413,6 +414,6 @@ impl<'a, 'b> Tables<'a, 'b> {
         });
         thread["nativeSymbols"] =
             json!({"length": 0, "address": [], "functionSize": [], "libIndex": [], "name": []});
-        thread["stringArray"] = json!(self.strings.list);
+        thread["stringArray"] = json!(column(&self.strings, String::clone));
     }
 }

@@ -277,20 +277,3 @@ fn messages_and_what_a_program_reads_for_itself_are_not_mentioned() {
         assert!(!found.contains("not in transfers"), "{found}");
     }
 }
-
-#[test]
-fn hostile_paths_cannot_drive_the_terminal() {
-    let mut trace = several();
-    for file in &mut trace.files {
-        file.path = file
-            .path
-            .as_ref()
-            .map(|path| format!("{path}\x1b[2J\n\u{202e}"));
-    }
-    let text = shown(&with_files(&trace), &at_width(80));
-    assert!(
-        text.chars()
-            .all(|c| c == '\n' || !(c.is_control() || c == '\u{202e}')),
-        "{text}"
-    );
-}

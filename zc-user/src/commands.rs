@@ -93,17 +93,17 @@ impl Outputs {
 }
 
 /// A file that results are written to as well.
-struct Export<F> {
+struct ExportFile<F> {
     format: F,
     output: Output,
 }
 
 /// Opens what `--export FORMAT FILE` names.
-fn exports<F: ValueEnum>(words: &[String]) -> anyhow::Result<Vec<Export<F>>> {
+fn exports<F: ValueEnum>(words: &[String]) -> anyhow::Result<Vec<ExportFile<F>>> {
     let open = |pair: &[String]| {
         let format = F::from_str(&pair[0], false).map_err(|_| unknown_format::<F>(&pair[0]))?;
         let output = open_export(Path::new(&pair[1]))?;
-        Ok(Export { format, output })
+        Ok(ExportFile { format, output })
     };
     words.chunks_exact(2).map(open).collect()
 }

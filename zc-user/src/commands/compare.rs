@@ -7,7 +7,7 @@ use zctrace::{
     render::{self, CompareFormat},
 };
 
-use super::{Export, exports, find_identity, log_if, progress_bar, render_options};
+use super::{ExportFile, exports, find_identity, log_if, progress_bar, render_options};
 use crate::{cli::CompareArgs, output::Output};
 
 /// Measures the commands and shows them side by side. Errors in the options are found before any
@@ -20,7 +20,7 @@ pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let comparison = Comparison::new(&plan, &measured);
     let stdout = Output::Stdout;
     // The files come first: they must not be lost if stdout cannot be written.
-    let write = |export: Export<CompareFormat>| {
+    let write = |export: ExportFile<CompareFormat>| {
         let options = render::Options::default();
         let text = render::compare(&comparison, export.format, &options);
         export.output.write(&text)

@@ -63,13 +63,13 @@ fn report_usage_before_exec(command: &mut Command, mut writer: PipeWriter) {
 }
 
 /// Reads what the child reported.
-fn read_usage(reader: &mut PipeReader) -> io::Result<Used> {
+fn read_usage(reader: &mut PipeReader) -> io::Result<UsedResources> {
     let mut numbers = [[0; 8]; NUMBERS];
     reader.read_exact(numbers.as_flattened_mut())?;
     Ok(numbers.map(u64::from_ne_bytes))
 }
 
-fn own_usage() -> io::Result<Used> {
+fn own_usage() -> io::Result<UsedResources> {
     // SAFETY: plain numbers, for which zero is valid.
     let mut usage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is ours.
@@ -83,14 +83,14 @@ const NUMBERS: usize = 8;
 /// The resources that a process has used up to a point in time: that point on the monotonic clock,
 /// user time and system time, in ns; voluntary and involuntary switches, minor and major faults;
 /// the peak of its memory in KiB.
-type Used = [u64; NUMBERS];
+type UsedResources = [u64; NUMBERS];
 
 /// By how much exec alone can raise the peak, in KiB: it writes the arguments into the new program's
 /// memory.
 const EXEC_KIB: u64 = 256;
 
 /// What this usage says now.
-fn used(usage: &libc::rusage) -> io::Result<Used> {
+fn used(usage: &libc::rusage) -> io::Result<UsedResources> {
     let now: Duration = clock_gettime(ClockId::CLOCK_MONOTONIC)?.into();
     // The kernel's counters are never negative.
     let count = |number: libc::c_long| u64::try_from(number).unwrap_or_default();
@@ -109,7 +109,7 @@ fn used(usage: &libc::rusage) -> io::Result<Used> {
 }
 
 /// What was used between two points in time.
-fn timing(before: Used, after: Used, exit: Exit) -> Timing {
+fn timing(before: UsedResources, after: UsedResources, exit: Exit) -> Timing {
     let [
         wall,
         user,

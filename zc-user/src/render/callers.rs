@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    page::{Line, Options, Style, words},
-    part::{Part, split},
+    page::{Options, Style, TextLine, words},
+    part::{DocumentPart, split},
     text::{self, plural},
 };
 use crate::{
@@ -25,7 +25,7 @@ const MOST_STACKS: usize = 10;
 const MOST_FRAMES: usize = 24;
 
 /// A line for each place that made a transfer.
-pub(super) fn sites(callers: Option<&Callers>, directory: Option<&str>) -> Vec<Line> {
+pub(super) fn sites(callers: Option<&Callers>, directory: Option<&str>) -> Vec<TextLine> {
     let Some(callers) = callers else {
         return Vec::new();
     };
@@ -107,13 +107,13 @@ fn samples_of(stacks: &[Sampled<'_>]) -> u64 {
 }
 
 /// The stacks, if callers were sampled.
-pub(super) fn part(report: &Report, options: &Options) -> Option<Part> {
+pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     let stacks = sampled_stacks(report)?;
     let losses = [Loss::UnsampledCallers, Loss::UnknownCode];
     let losses = losses
         .into_iter()
         .filter_map(|loss| Some(loss.explain(*report.losses.get(loss.name())?)));
-    let mut items: Vec<Vec<Line>> = losses
+    let mut items: Vec<Vec<TextLine>> = losses
         .map(|loss| vec![words(&loss, Style::Warning)])
         .collect();
     if stacks.is_empty() && items.is_empty() {
@@ -136,10 +136,10 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<Part> {
         let more = format!("and {stacks} with {samples}: --all shows them");
         items.push(vec![words(&more, Style::Plain)]);
     }
-    Some(Part {
+    Some(DocumentPart {
         heading: words(&heading, Style::Heading),
         items,
-        ..Part::default()
+        ..DocumentPart::default()
     })
 }
 
@@ -150,7 +150,11 @@ fn is_main(frame: &Frame) -> bool {
 }
 
 /// The functions of a stack, and why it is incomplete if it is.
-fn item((stack, samples, names): &Sampled<'_>, report: &Report, options: &Options) -> Vec<Line> {
+fn item(
+    (stack, samples, names): &Sampled<'_>,
+    report: &Report,
+    options: &Options,
+) -> Vec<TextLine> {
     let names: Vec<String> = names.iter().map(|name| text::escape(name)).collect();
     let samples = plural(*samples, "sample", "samples");
     let title = format!("{samples}, by {}", names.join(", "));

@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 
 use super::{
     callers,
-    page::{Line, Options, Piece, Style, list, titled_list},
-    part::{Part, command_of},
-    table::{LongNames, STAYS, Table},
+    page::{Options, Piece, Style, TextLine, list, titled_list},
+    part::{DocumentPart, command_of},
+    table::{LongNames, STAYS, ShownTable},
     text::{self, known, plural},
 };
 use crate::{
@@ -87,7 +87,7 @@ pub(super) struct Shown<'a> {
 }
 
 /// What the calls of a section are from.
-struct Calls<'a> {
+struct SectionCalls<'a> {
     usage: &'a Usage,
     syscalls: &'a [Syscall],
     /// Operations of io_uring.
@@ -104,9 +104,9 @@ impl<'a> Shown<'a> {
         }
     }
 
-    pub(super) fn total(&self) -> Part {
+    pub(super) fn total(&self) -> DocumentPart {
         let totals = &self.report.totals;
-        let calls = Calls {
+        let calls = SectionCalls {
             usage: &totals.usage,
             syscalls: &totals.syscalls,
             operations: &[],
@@ -121,8 +121,8 @@ impl<'a> Shown<'a> {
     }
 
     /// The section of a process. The command line of a single one is in the head of the report.
-    pub(super) fn process(&self, process: &Process) -> Part {
-        let calls = Calls {
+    pub(super) fn process(&self, process: &Process) -> DocumentPart {
+        let calls = SectionCalls {
             usage: &process.usage,
             syscalls: &process.syscalls,
             operations: &process.io_uring,
@@ -136,8 +136,8 @@ impl<'a> Shown<'a> {
         part
     }
 
-    pub(super) fn program(&self, program: &Program) -> Part {
-        let calls = Calls {
+    pub(super) fn program(&self, program: &Program) -> DocumentPart {
+        let calls = SectionCalls {
             usage: &program.usage,
             syscalls: &program.syscalls,
             operations: &program.io_uring,
@@ -151,8 +151,8 @@ impl<'a> Shown<'a> {
         )
     }
 
-    pub(super) fn thread(&self, process: &Process, thread: &Thread) -> Part {
-        let calls = Calls {
+    pub(super) fn thread(&self, process: &Process, thread: &Thread) -> DocumentPart {
+        let calls = SectionCalls {
             usage: &thread.usage,
             syscalls: &thread.syscalls,
             operations: &[],
@@ -164,22 +164,26 @@ impl<'a> Shown<'a> {
     }
 
     /// A section with this heading, to which the number of calls is added.
-    fn section(&self, heading: impl IntoIterator<Item = String>, calls: &Calls<'_>) -> Part {
+    fn section(
+        &self,
+        heading: impl IntoIterator<Item = String>,
+        calls: &SectionCalls<'_>,
+    ) -> DocumentPart {
         let mut heading: Vec<String> = heading.into_iter().collect();
         heading.push(number_of_calls(calls.syscalls));
         heading.extend(calls.others.and_then(other_calls));
         heading.extend(calls.is_running.then(|| "still running".to_owned()));
         let is_empty = calls.syscalls.is_empty();
-        Part {
+        DocumentPart {
             heading: list(&heading, Style::Heading),
             table: self.table(calls.syscalls),
             remarks: if is_empty { Vec::new() } else { remarks(calls) },
-            ..Part::default()
+            ..DocumentPart::default()
         }
     }
 
     /// The table. Calls that never returned have no figures; a line below the table names them.
-    fn table(&self, syscalls: &[Syscall]) -> Option<Table> {
+    fn table(&self, syscalls: &[Syscall]) -> Option<ShownTable> {
         let returned: Vec<&Syscall> = syscalls.iter().filter(|call| call.calls > 0).collect();
         let all_ns = returned
             .iter()
@@ -189,7 +193,7 @@ impl<'a> Shown<'a> {
             cells.collect()
         };
         let columns = COLUMNS.iter().map(|column| (column.title, column.dropped));
-        let mut table = Table::new(columns, returned.iter().map(cells));
+        let mut table = ShownTable::new(columns, returned.iter().map(cells));
         table.long_names = LongNames::Kept;
         for (row, call) in table.rows.iter_mut().zip(&returned) {
             let directory = self.report.directory.as_deref();
@@ -201,7 +205,7 @@ impl<'a> Shown<'a> {
 
 /// The lines below the table: the counters of the process, io_uring's operations, errors by errno,
 /// calls that never returned.
-fn remarks(calls: &Calls<'_>) -> Vec<Line> {
+fn remarks(calls: &SectionCalls<'_>) -> Vec<TextLine> {
     let mut remarks = vec![usage(calls.usage)];
     // Operations are not system calls, and their times are unknown.
     let operations: Vec<String> = calls.operations.iter().map(operation).collect();
@@ -257,7 +261,7 @@ fn named(comm: Option<&str>, pid: u32) -> String {
 }
 
 /// Context switches, page faults and CPU time.
-fn usage(usage: &Usage) -> Line {
+fn usage(usage: &Usage) -> TextLine {
     let (switches, faults) = (usage.context_switches, usage.page_faults);
     let count = |count: Option<u64>| known(count, |count| count.to_string());
     let time = |ns: Option<u64>| known(ns, units::duration);

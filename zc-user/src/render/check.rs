@@ -10,7 +10,7 @@ use super::{
     diff::both_figures,
     markdown::{self, escape_markdown},
     page::{INDENT, Options, Page, Piece, Style},
-    table::{STAYS, Table},
+    table::{STAYS, ShownTable},
     text::{escape, json},
 };
 use crate::{
@@ -284,7 +284,7 @@ fn differences(check: &CheckResult) -> Option<(String, Vec<String>)> {
         _ => format!("{beyond} figures differ from the baseline"),
     };
     let columns = ["figure", "baseline", "now", "tolerance", ""].map(|title| (title, STAYS));
-    let table = Table::new(columns, wrong.into_iter().map(cells));
+    let table = ShownTable::new(columns, wrong.into_iter().map(cells));
     Some((title, table.lines(None)))
 }
 
@@ -442,7 +442,7 @@ fn in_markdown(results: &Results) -> String {
     let mut blocks = vec![format!("### zctrace: {summary}")];
     if !results.checks.is_empty() {
         let columns = ["check", "result", "expectations", "time"].map(|title| (title, STAYS));
-        let table = Table::new(columns, results.checks.iter().map(row));
+        let table = ShownTable::new(columns, results.checks.iter().map(row));
         blocks.push(markdown::table(&table));
     }
     for check in &results.checks {

@@ -10,7 +10,7 @@ use super::{
     markdown::{cell, code, escape_markdown, list_item, table_row},
     page::{INDENT, Options, Page, Style, words},
     part::LEGEND,
-    table::{GAP, STAYS, Table},
+    table::{GAP, STAYS, ShownTable},
     text::{self, json},
 };
 use crate::{
@@ -75,7 +75,7 @@ fn page(comparison: &Comparison, options: &Options) -> String {
 
 /// A column for each command, in as few tables as the width allows. A narrow page leaves nothing
 /// out; it becomes longer.
-fn tables(comparison: &Comparison, unit: Unit, width: Option<usize>) -> Vec<Table> {
+fn tables(comparison: &Comparison, unit: Unit, width: Option<usize>) -> Vec<ShownTable> {
     let titles = FIGURES.iter().map(|figure| text::width(figure.title)).max();
     let room = width.map(|width| width.saturating_sub(titles.unwrap_or(0) + GAP));
     let name_width = room.map_or(NAME_WIDTH, |room| room.min(NAME_WIDTH));
@@ -91,7 +91,7 @@ fn tables(comparison: &Comparison, unit: Unit, width: Option<usize>) -> Vec<Tabl
                 .chain(cells)
                 .collect()
         });
-        Table::new(columns.map(|title| (title, STAYS)), rows)
+        ShownTable::new(columns.map(|title| (title, STAYS)), rows)
     };
     let whole = table(&comparison.commands);
     let column = (1..whole.columns.len())

@@ -2,7 +2,7 @@
 
 use super::{
     page::{INDENT, Options, Page, Style},
-    table::{STAYS, Table},
+    table::{STAYS, ShownTable},
     text::{self, known, plural},
 };
 use crate::{
@@ -52,7 +52,7 @@ pub(super) fn write_changes(page: &mut Page, diff: &Diff, titles: [&str; 2]) {
 
 fn write_figures(page: &mut Page, figures: &[Difference], [before, now]: [&str; 2]) {
     let columns = ["figure", before, now, "change"].map(|title| (title, STAYS));
-    let table = Table::new(columns, figures.iter().map(cells));
+    let table = ShownTable::new(columns, figures.iter().map(cells));
     page.table(INDENT, &table.lines(None));
 }
 

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use super::{
     callers, calls, head, latency, listings,
     page::Options,
-    part::{Document, Part, said, sum_of_calls},
+    part::{Document, DocumentPart, said, sum_of_calls},
     text::plural,
     transfers,
 };
@@ -42,7 +42,7 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
 /// The tables of calls: the total, which comes first, because with many processes it is the most
 /// interesting; then what `--by` asks for. Without it, a few processes are shown each, and of many
 /// only the total: the table of programs has a line for them.
-fn sections(report: &Report, options: &Options) -> Vec<Part> {
+fn sections(report: &Report, options: &Options) -> Vec<DocumentPart> {
     let processes = &report.processes;
     let shown_calls = calls::Shown::new(report, options);
     let is_few = processes.len() <= MOST_PROCESSES || options.all || report.programs.is_empty();
@@ -86,7 +86,7 @@ fn sections(report: &Report, options: &Options) -> Vec<Part> {
 
 /// The sections of the threads of a process, if they are known. A single thread would repeat its
 /// process.
-fn threads(shown: &calls::Shown<'_>, process: &Process, options: &Options) -> Vec<Part> {
+fn threads(shown: &calls::Shown<'_>, process: &Process, options: &Options) -> Vec<DocumentPart> {
     let is_shown = process.by_thread.len() > 1 && options.by.is_none_or(|by| by == Detail::Thread);
     let threads = process.by_thread.iter().filter(|_| is_shown);
     threads

@@ -249,7 +249,7 @@ fn place<T: Eq + Hash>(list: &mut IndexSet<T>, value: T) -> usize {
 
 /// A function: the places of its name, of its source file, and of its library.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Function {
+struct FunctionRow {
     name: usize,
     file: Option<usize>,
     resource: Option<usize>,
@@ -270,7 +270,7 @@ struct FrameRow {
 struct Tables<'a, 'b> {
     libraries: &'b mut IndexSet<&'a str>,
     strings: IndexSet<String>,
-    functions: IndexSet<Function>,
+    functions: IndexSet<FunctionRow>,
     /// The place of a library, and that of its name.
     resources: IndexSet<(usize, usize)>,
     frames: IndexSet<FrameRow>,
@@ -312,14 +312,11 @@ impl<'a, 'b> Tables<'a, 'b> {
         let file = file.map(|file| place(&mut self.strings, file.clone()));
         let resource = frame.module.as_deref().map(|path| {
             let name = place(&mut self.strings, file_name(path).to_owned());
-            place(
-                &mut self.resources,
-                (place(self.libraries, path), name),
-            )
+            place(&mut self.resources, (place(self.libraries, path), name))
         });
         let function = place(
             &mut self.functions,
-            Function {
+            FunctionRow {
                 name,
                 file,
                 resource,
@@ -341,7 +338,7 @@ impl<'a, 'b> Tables<'a, 'b> {
     fn push_label(&mut self, below: Option<usize>, label: String, category: usize) -> usize {
         let function = place(
             &mut self.functions,
-            Function {
+            FunctionRow {
                 name: place(&mut self.strings, label),
                 file: None,
                 resource: None,

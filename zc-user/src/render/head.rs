@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use super::{
     calls,
-    page::{Line, Piece, Style, list, titled_list, words},
+    page::{Piece, Style, TextLine, list, titled_list, words},
     text::{self, known, plural},
 };
 use crate::{
@@ -30,7 +30,7 @@ const FEW_NAMES: usize = 6;
 
 /// How it ended, how much was counted, where the time went: as many of these lines as the report
 /// has figures for.
-pub(super) fn lines(report: &Report) -> Vec<Line> {
+pub(super) fn lines(report: &Report) -> Vec<TextLine> {
     let mut lines = vec![
         summary(report),
         counts(report),
@@ -51,7 +51,7 @@ pub(super) fn command(report: &Report) -> String {
 }
 
 /// The losses and notes.
-pub(super) fn remarks(report: &Report) -> Vec<Line> {
+pub(super) fn remarks(report: &Report) -> Vec<TextLine> {
     // Losses that do not lower counts have a note of their own.
     let lowers_counts = |name: &str| Loss::from_name(name).is_none_or(Loss::touches_counts);
     let losses = report.losses.iter();
@@ -64,7 +64,7 @@ pub(super) fn remarks(report: &Report) -> Vec<Line> {
 
 /// How the command ended, and its times: `exit 0, wall 14.4 ms, CPU 5.48 ms (user 0 s, system 5.48
 /// ms), off CPU 8.92 ms`.
-fn summary(report: &Report) -> Line {
+fn summary(report: &Report) -> TextLine {
     let usage = &report.totals.usage;
     let parts = usage.user_ns.zip(usage.system_ns);
     let cpu = known(usage.cpu_ns().zip(parts), |(cpu, (user, system))| {
@@ -91,7 +91,7 @@ fn off_cpu_ns(report: &Report) -> Option<u64> {
 }
 
 /// How much was counted: `1 process, 1 thread, 170 calls, 54 that move data, backend ebpf, exact`.
-fn counts(report: &Report) -> Line {
+fn counts(report: &Report) -> TextLine {
     let with_rows: u64 = report.totals.syscalls.iter().map(|call| call.calls).sum();
     let others = report
         .totals
@@ -151,7 +151,7 @@ pub(super) fn counts_data(counted: Option<&Counted>) -> bool {
 /// s), 1.10 ms outside of calls, 210 µs in calls that move data (mmap 120 µs, pread64 22.1 µs)`.
 /// Several threads are in calls at the same time, so what remains of the wall time is known for a
 /// single one only.
-fn times(report: &Report) -> Line {
+fn times(report: &Report) -> TextLine {
     let Some([with_rows, others]) = groups(report) else {
         return Vec::new();
     };
@@ -178,7 +178,7 @@ fn times(report: &Report) -> Line {
 }
 
 /// The calls with rows that returned, and those without rows. `None` if a time is unknown.
-fn groups(report: &Report) -> Option<[Group; 2]> {
+fn groups(report: &Report) -> Option<[CallGroup; 2]> {
     let totals = &report.totals;
     let with_rows = totals
         .syscalls
@@ -195,16 +195,16 @@ fn groups(report: &Report) -> Option<[Group; 2]> {
             Some((name, call.sums.total_ns?))
         });
     Some([
-        Group::new(
+        CallGroup::new(
             format!("calls{}", which_calls(report.counted.as_ref())),
             with_rows.collect::<Option<_>>()?,
         ),
-        Group::new("other calls".to_owned(), others.collect::<Option<_>>()?),
+        CallGroup::new("other calls".to_owned(), others.collect::<Option<_>>()?),
     ])
 }
 
 /// Calls that are shown together.
-struct Group {
+struct CallGroup {
     /// What they are.
     name: String,
     /// The sum of their times.
@@ -213,7 +213,7 @@ struct Group {
     calls: Vec<(String, u64)>,
 }
 
-impl Group {
+impl CallGroup {
     fn new(name: String, mut calls: Vec<(String, u64)>) -> Self {
         calls.sort_by_key(|&(_, ns)| Reverse(ns));
         let times = calls.iter().map(|(_, ns)| *ns);
@@ -296,7 +296,7 @@ fn outside(report: &Report) -> String {
 /// What programs tried in vain: `failed: 40 x ENOENT /etc/app.d/... (openat), EACCES /etc/shadow
 /// (openat), 3 more`. Paths of the command line come first, then the most frequent ones. What
 /// programs look for when they start is left to [`libraries`].
-fn failures(report: &Report) -> Line {
+fn failures(report: &Report) -> TextLine {
     let is_named = |failed: &&FailedPath| {
         failed
             .path
@@ -348,7 +348,7 @@ fn failure(group: &FailedGroup<'_>) -> String {
 
 /// How much of that was about shared libraries: `loading: 14 of the calls, 245 µs, read or map
 /// shared libraries; 40 found none`. Those looked for libraries, locales and the like.
-fn libraries(report: &Report) -> Line {
+fn libraries(report: &Report) -> TextLine {
     let searches: u64 = split_searches(failed_paths(report))
         .0
         .iter()

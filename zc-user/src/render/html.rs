@@ -14,7 +14,7 @@ use super::{
     calls::Shown,
     head, latency,
     page::Options,
-    part::{LEGEND, Part},
+    part::{DocumentPart, LEGEND},
     text,
 };
 use crate::report::Report;
@@ -93,7 +93,7 @@ fn footer(report: &Report) -> Markup {
 }
 
 /// The calls of all processes; of a single one, its own.
-fn calls(report: &Report, options: &Options) -> Part {
+fn calls(report: &Report, options: &Options) -> DocumentPart {
     let shown = Shown::new(report, options);
     match report.processes.as_slice() {
         [only] => shown.process(only),
@@ -102,7 +102,7 @@ fn calls(report: &Report, options: &Options) -> Part {
 }
 
 /// A part of the document as a section of the page.
-fn section(title: &str, shown: Option<&Part>, report: &Report) -> Markup {
+fn section(title: &str, shown: Option<&DocumentPart>, report: &Report) -> Markup {
     html! {
         section {
             h2 { (title) }

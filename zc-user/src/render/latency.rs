@@ -3,8 +3,8 @@
 use super::{
     calls,
     page::{INDENT, Options, Style, words},
-    part::Part,
-    table::{STAYS, Table},
+    part::DocumentPart,
+    table::{STAYS, ShownTable},
     text::{self, known},
 };
 use crate::{
@@ -22,7 +22,7 @@ const SCALE_STEP: usize = 8;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The distribution of each call that moves data, if it is asked for. All have the same scale.
-pub(super) fn part(report: &Report, options: &Options) -> Option<Part> {
+pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     if !options.histogram {
         return None;
     }
@@ -32,9 +32,9 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<Part> {
         .filter(|call| call.max_ns.is_some())
         .filter(moves_data)
         .collect();
-    let mut part = Part {
+    let mut part = DocumentPart {
         heading: words("LATENCY of the calls that move data", Style::Heading),
-        ..Part::default()
+        ..DocumentPart::default()
     };
     if calls.iter().all(|call| call.histogram.is_empty()) {
         let nothing = "no call that moves data was timed";
@@ -58,7 +58,7 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<Part> {
         ("p90", 1),
         ("p99", 1),
     ];
-    part.table = Some(Table::new(columns, calls.iter().map(row)));
+    part.table = Some(ShownTable::new(columns, calls.iter().map(row)));
     let factor = 1_u64.checked_shl(scale.step).unwrap_or(u64::MAX);
     let legend = format!(
         "each column ends at {factor} times the time it begins with; the lowest bar is 1 call or more"

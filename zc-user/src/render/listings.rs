@@ -3,8 +3,8 @@
 use super::{
     calls::program_name,
     page::Options,
-    part::{Part, split, sum_of_calls},
-    table::{STAYS, Table},
+    part::{DocumentPart, split, sum_of_calls},
+    table::{STAYS, ShownTable},
     text::{self, known, plural},
     transfers::{end_kind, end_label},
 };
@@ -47,7 +47,7 @@ const OF_PATHS: [(&str, u8); 4] = [
 
 /// The programs, if there are several processes: many processes as a few lines, the program with
 /// the most CPU time first.
-pub(super) fn programs(report: &Report, options: &Options) -> Option<Part> {
+pub(super) fn programs(report: &Report, options: &Options) -> Option<DocumentPart> {
     let programs = &report.programs;
     let mut times = programs.iter().map(|program| program.usage.cpu_ns());
     let all_ns = times.try_fold(0_u64, |sum, ns| sum.checked_add(ns?));
@@ -61,9 +61,9 @@ pub(super) fn programs(report: &Report, options: &Options) -> Option<Part> {
     };
     let processes = plural(report.totals.processes, "process", "processes");
     (!programs.is_empty()).then(|| {
-        Part::listing(
+        DocumentPart::listing(
             &format!("PROGRAMS, {} in {processes}", programs.len()),
-            Table::new(OF_PROGRAMS, shown.iter().map(row)),
+            ShownTable::new(OF_PROGRAMS, shown.iter().map(row)),
             hidden_programs(hidden),
         )
     })
@@ -116,7 +116,7 @@ pub(super) fn figures(
 }
 
 /// The calls and bytes of each file, with `--files`.
-pub(super) fn files(report: &Report, options: &Options) -> Option<Part> {
+pub(super) fn files(report: &Report, options: &Options) -> Option<DocumentPart> {
     let (shown, hidden) = split(&report.files, MOST_FILES, options);
     let row = |file: &FileTotals| {
         vec![
@@ -130,9 +130,9 @@ pub(super) fn files(report: &Report, options: &Options) -> Option<Part> {
         ]
     };
     (!shown.is_empty()).then(|| {
-        Part::listing(
+        DocumentPart::listing(
             &format!("FILES, {}", report.files.len()),
-            Table::new(OF_FILES, shown.iter().map(row)),
+            ShownTable::new(OF_FILES, shown.iter().map(row)),
             hidden_files(hidden),
         )
     })
@@ -153,15 +153,15 @@ fn hidden_files(hidden: &[FileTotals]) -> Option<String> {
 }
 
 /// The failed calls by path, with `--files` or `--all`.
-pub(super) fn failed_paths(report: &Report, options: &Options) -> Option<Part> {
+pub(super) fn failed_paths(report: &Report, options: &Options) -> Option<DocumentPart> {
     let failed = report.totals.failed_paths.as_deref().unwrap_or_default();
     if failed.is_empty() || (report.files.is_empty() && !options.all) {
         return None;
     }
     let (shown, hidden) = split(failed, MOST_FILES, options);
-    Some(Part::listing(
+    Some(DocumentPart::listing(
         &format!("FAILED PATHS, {}", failed.len()),
-        Table::new(OF_PATHS, shown.iter().map(row_of_failed)),
+        ShownTable::new(OF_PATHS, shown.iter().map(row_of_failed)),
         hidden_paths(hidden),
     ))
 }

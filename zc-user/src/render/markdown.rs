@@ -2,9 +2,9 @@
 //! pull request or the summary of a job.
 
 use super::{
-    page::{Line, sentence},
-    part::{Document, LEGEND, Part},
-    table::Table,
+    page::{TextLine, sentence},
+    part::{Document, DocumentPart, LEGEND},
+    table::ShownTable,
     text,
 };
 use crate::units;
@@ -25,7 +25,7 @@ pub(super) fn render(document: &Document) -> String {
     blocks.join("\n\n") + "\n"
 }
 
-fn blocks_of_part(part: &Part) -> Vec<String> {
+fn blocks_of_part(part: &DocumentPart) -> Vec<String> {
     let mut title = format!("**{}**", escape_markdown(&sentence(&part.heading)));
     if let Some(command) = &part.command {
         title = format!("{title}: {}", code(command));
@@ -43,7 +43,7 @@ fn blocks_of_part(part: &Part) -> Vec<String> {
 }
 
 /// A table, whose first column holds names and the others numbers.
-pub(super) fn table(table: &Table) -> String {
+pub(super) fn table(table: &ShownTable) -> String {
     let row = |cells: &[&str]| {
         let mut cells = cells.iter().map(|text| cell(&escape_markdown(text)));
         table_row(&cells.next().unwrap_or_default(), cells)
@@ -58,7 +58,7 @@ pub(super) fn table(table: &Table) -> String {
 }
 
 /// Lines that stay lines.
-fn lines_of_text(lines: &[Line], line_break: &str) -> String {
+fn lines_of_text(lines: &[TextLine], line_break: &str) -> String {
     let lines: Vec<String> = lines
         .iter()
         .map(|line| escape_markdown(&sentence(line)))
@@ -67,7 +67,7 @@ fn lines_of_text(lines: &[Line], line_break: &str) -> String {
 }
 
 /// A list, unless it is empty.
-fn bullets(lines: &[Line]) -> Option<String> {
+fn bullets(lines: &[TextLine]) -> Option<String> {
     let items = lines
         .iter()
         .map(|line| list_item(&escape_markdown(&sentence(line))));

@@ -80,10 +80,10 @@ impl Piece {
 }
 
 /// What is said in one line, if there is room.
-pub(super) type Line = Vec<Piece>;
+pub(super) type TextLine = Vec<Piece>;
 
 /// Splits a sentence into its words. A number and its unit stay together.
-pub(super) fn words(sentence: &str, style: Style) -> Line {
+pub(super) fn words(sentence: &str, style: Style) -> TextLine {
     let mut pieces: Vec<Piece> = Vec::new();
     for word in sentence.split_whitespace() {
         match pieces.last_mut() {
@@ -110,7 +110,7 @@ fn is_unit(word: &str) -> bool {
 }
 
 /// Joins texts to a list: with a comma after each but the last.
-pub(super) fn list(texts: &[String], style: Style) -> Line {
+pub(super) fn list(texts: &[String], style: Style) -> TextLine {
     let last = texts.len().saturating_sub(1);
     let comma = |index| if index < last { "," } else { "" };
     texts
@@ -130,7 +130,7 @@ pub(super) fn sentence(pieces: &[Piece]) -> String {
 }
 
 /// `never returned: read 1, exit_group 1`; `None` without any texts.
-pub(super) fn titled_list(title: &str, texts: &[String], style: Style) -> Option<Line> {
+pub(super) fn titled_list(title: &str, texts: &[String], style: Style) -> Option<TextLine> {
     let mut pieces = vec![Piece::new(title, style)];
     pieces.extend(list(texts, style));
     (!texts.is_empty()).then_some(pieces)

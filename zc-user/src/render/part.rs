@@ -1,8 +1,8 @@
 //! What the document of a report is made of. It knows no format.
 
 use super::{
-    page::{Line, Options, Style, words},
-    table::Table,
+    page::{Options, Style, TextLine, words},
+    table::ShownTable,
     text,
 };
 use crate::{
@@ -19,28 +19,28 @@ pub(super) struct Document {
     /// The command line that was traced.
     pub(super) command: String,
     /// How it ended, how much was counted, where the time went.
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<TextLine>,
     /// Losses and notes.
-    pub(super) remarks: Vec<Line>,
-    pub(super) parts: Vec<Part>,
+    pub(super) remarks: Vec<TextLine>,
+    pub(super) parts: Vec<DocumentPart>,
 }
 
 /// A part: a heading, and what is below it.
 #[derive(Debug, Default)]
-pub(super) struct Part {
-    pub(super) heading: Line,
+pub(super) struct DocumentPart {
+    pub(super) heading: TextLine,
     /// The command line of a process, if there are several to tell apart.
     pub(super) command: Option<String>,
-    pub(super) table: Option<Table>,
+    pub(super) table: Option<ShownTable>,
     /// Several lines each, of which the first is a title.
-    pub(super) items: Vec<Vec<Line>>,
+    pub(super) items: Vec<Vec<TextLine>>,
     /// What is said below them.
-    pub(super) remarks: Vec<Line>,
+    pub(super) remarks: Vec<TextLine>,
 }
 
-impl Part {
+impl DocumentPart {
     /// A table under a heading. `hidden` says what is not listed, and which option lists it.
-    pub(super) fn listing(heading: &str, table: Table, hidden: Option<String>) -> Self {
+    pub(super) fn listing(heading: &str, table: ShownTable, hidden: Option<String>) -> Self {
         Self {
             heading: words(heading, Style::Heading),
             table: Some(table),
@@ -65,12 +65,12 @@ impl Part {
 }
 
 /// A sentence as a line; none without a sentence.
-pub(super) fn said(sentence: Option<String>) -> Option<Line> {
+pub(super) fn said(sentence: Option<String>) -> Option<TextLine> {
     sentence.map(|sentence| words(&sentence, Style::Plain))
 }
 
 /// Whether a line has an unknown figure.
-pub(super) fn has_unknown(line: &Line) -> bool {
+pub(super) fn has_unknown(line: &TextLine) -> bool {
     line.iter()
         .flat_map(|piece| piece.text().split_whitespace())
         .any(|word| word.trim_end_matches([',', ';']) == UNKNOWN)

@@ -42,13 +42,13 @@ pub(super) struct TableRow {
 
 /// A table.
 #[derive(Debug, Clone)]
-pub(super) struct Table {
+pub(super) struct ShownTable {
     pub(super) columns: Vec<Column>,
     pub(super) rows: Vec<TableRow>,
     pub(super) long_names: LongNames,
 }
 
-impl Table {
+impl ShownTable {
     /// A table with these titles, each with when its column is dropped.
     pub(super) fn new<'a>(
         columns: impl IntoIterator<Item = (&'a str, u8)>,
@@ -79,7 +79,7 @@ impl Table {
 
     /// Titles, a rule and rows, in this room.
     pub(super) fn lines(&self, room: Option<usize>) -> Vec<String> {
-        Layout::fit(&[self], room).lines(self)
+        TableLayout::fit(&[self], room).lines(self)
     }
 
     /// The width of a column.
@@ -92,16 +92,16 @@ impl Table {
 
 /// Which columns of some tables are shown. All tables have the same ones, so that they line up.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(super) struct TableLayout {
     /// The place of each column in the table, and its width.
     shown: Vec<(usize, usize)>,
     /// The titles of the columns that have no room.
     pub(super) left_out: Vec<String>,
 }
 
-impl Layout {
+impl TableLayout {
     /// The columns of these tables that fit the room. The tables have the same columns.
-    pub(super) fn fit(tables: &[&Table], room: Option<usize>) -> Self {
+    pub(super) fn fit(tables: &[&ShownTable], room: Option<usize>) -> Self {
         let longest_name = if room.is_some() {
             LONGEST_NAME
         } else {
@@ -139,7 +139,7 @@ impl Layout {
     }
 
     /// Titles, a rule and rows.
-    pub(super) fn lines(&self, table: &Table) -> Vec<String> {
+    pub(super) fn lines(&self, table: &ShownTable) -> Vec<String> {
         let widths: Vec<usize> = self.shown.iter().map(|(_, width)| *width).collect();
         let line = |cells: &dyn Fn(usize) -> String| {
             let cells: Vec<String> = self.shown.iter().map(|(place, _)| cells(*place)).collect();
@@ -156,7 +156,7 @@ impl Layout {
     }
 
     /// Whether a cell that is shown is [`UNKNOWN`].
-    pub(super) fn has_unknown(&self, table: &Table) -> bool {
+    pub(super) fn has_unknown(&self, table: &ShownTable) -> bool {
         let is_unknown = |row: &TableRow| {
             self.shown
                 .iter()

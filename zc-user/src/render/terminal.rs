@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use super::{
     page::{INDENT, Options, Page, Style},
-    part::{Document, LEGEND, Part, has_unknown},
-    table::{Column, HEAD_LINES, Layout, Table},
+    part::{Document, DocumentPart, LEGEND, has_unknown},
+    table::{Column, HEAD_LINES, ShownTable, TableLayout},
 };
 
 /// What each of the tables with the same columns shows.
-type Layouts<'a> = BTreeMap<&'a [Column], Layout>;
+type Layouts<'a> = BTreeMap<&'a [Column], TableLayout>;
 
 pub(super) fn render(document: &Document, options: &Options) -> String {
     let layouts = layouts(document, options);
@@ -40,18 +40,18 @@ pub(super) fn render(document: &Document, options: &Options) -> String {
 
 /// The layouts of all tables. Those with the same columns line up.
 fn layouts<'a>(document: &'a Document, options: &Options) -> Layouts<'a> {
-    let mut tables: BTreeMap<&[Column], Vec<&Table>> = BTreeMap::new();
+    let mut tables: BTreeMap<&[Column], Vec<&ShownTable>> = BTreeMap::new();
     for table in document.parts.iter().filter_map(|part| part.table.as_ref()) {
         tables.entry(&table.columns).or_default().push(table);
     }
     let room = options.width.map(|width| width.saturating_sub(INDENT));
     tables
         .into_iter()
-        .map(|(columns, tables)| (columns, Layout::fit(&tables, room)))
+        .map(|(columns, tables)| (columns, TableLayout::fit(&tables, room)))
         .collect()
 }
 
-fn write_part(page: &mut Page, part: &Part, layouts: &Layouts<'_>) {
+fn write_part(page: &mut Page, part: &DocumentPart, layouts: &Layouts<'_>) {
     page.flow(0, &part.heading);
     if let Some(command) = &part.command {
         page.line(INDENT, Style::Faint, &format!("$ {command}"));
@@ -79,7 +79,7 @@ fn write_part(page: &mut Page, part: &Part, layouts: &Layouts<'_>) {
 
 /// What the page needs to be understood.
 fn footnotes(document: &Document, layouts: &Layouts<'_>) -> Vec<String> {
-    let in_part = |part: &Part| {
+    let in_part = |part: &DocumentPart| {
         let table = part.table.as_ref();
         part.has_unknown_below()
             || table.is_some_and(|table| layouts[table.columns.as_slice()].has_unknown(table))

@@ -8,13 +8,13 @@ mod rest;
 use std::{cmp::Reverse, collections::BTreeMap};
 
 pub(super) use ends::{end_kind, end_label};
-pub(super) use groups::Side;
+pub(super) use groups::BandSide;
 
-use groups::{Group, Member, ShownTexts, grouped};
+use groups::{GroupMember, ShownTexts, TransferGroup, grouped};
 
 use super::{
-    page::{Line, Options, Style, list, words},
-    part::Part,
+    page::{Options, Style, TextLine, list, words},
+    part::DocumentPart,
     text,
 };
 use crate::report::{Api, Certainty, Process, Report, Transfer};
@@ -30,10 +30,10 @@ const MOST_KINDS: usize = 4;
 
 /// The largest transfers, the sum of the others, and what is in no transfer, if there is anything
 /// to show.
-pub(super) fn part(report: &Report, options: &Options) -> Option<Part> {
+pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     let (shown, others) = select(members(report), options);
     let mut shown_texts = ShownTexts::default();
-    let mut items: Vec<Vec<Line>> = shown
+    let mut items: Vec<Vec<TextLine>> = shown
         .iter()
         .map(|group| group.item(report, &mut shown_texts))
         .collect();
@@ -41,10 +41,10 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<Part> {
         items.push(vec![words(&other_transfers(&others), Style::Plain)]);
     }
     items.extend(rest::item(report));
-    (!items.is_empty()).then(|| Part {
+    (!items.is_empty()).then(|| DocumentPart {
         heading: heading(report),
         items,
-        ..Part::default()
+        ..DocumentPart::default()
     })
 }
 
@@ -52,7 +52,7 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<Part> {
 #[derive(Debug)]
 pub(super) struct Band<'a> {
     /// Where the bytes came from, and where they went.
-    pub(super) sides: [Side<'a>; 2],
+    pub(super) sides: [BandSide<'a>; 2],
     pub(super) api: Api,
     /// The bytes as far as they are known. `None`: no call told any.
     pub(super) bytes: Option<u64>,
@@ -68,12 +68,12 @@ pub(super) fn bands<'a>(report: &'a Report, options: &Options) -> Vec<Band<'a>> 
     shown.iter().map(band).collect()
 }
 
-fn band<'a>(group: &Group<'a>) -> Band<'a> {
+fn band<'a>(group: &TransferGroup<'a>) -> Band<'a> {
     let transfers = group.transfers();
     Band {
         sides: [
-            Side::of_ends(&transfers, |transfer| &transfer.from),
-            Side::of_ends(&transfers, |transfer| &transfer.to),
+            BandSide::of_ends(&transfers, |transfer| &transfer.from),
+            BandSide::of_ends(&transfers, |transfer| &transfer.to),
         ],
         api: transfers[0].api,
         bytes: group.bytes(),
@@ -83,7 +83,7 @@ fn band<'a>(group: &Group<'a>) -> Band<'a> {
 }
 
 /// The transfers in the order of the report. A hop of another transfer is shown with that one.
-fn members(report: &Report) -> Vec<Member<'_>> {
+fn members(report: &Report) -> Vec<GroupMember<'_>> {
     let mut processes: BTreeMap<usize, &Process> = BTreeMap::new();
     let mut hops: BTreeMap<usize, Vec<(&Process, &Transfer)>> = BTreeMap::new();
     for process in &report.processes {
@@ -95,7 +95,7 @@ fn members(report: &Report) -> Vec<Member<'_>> {
         }
     }
     shown(report)
-        .map(|(order, transfer)| Member {
+        .map(|(order, transfer)| GroupMember {
             process: processes.get(&order).copied(),
             transfer,
             order,
@@ -114,24 +114,32 @@ fn shown(report: &Report) -> impl Iterator<Item = (usize, &Transfer)> {
 }
 
 /// Splits the transfers into the groups to show and those that are only summed.
-fn select<'a>(members: Vec<Member<'a>>, options: &Options) -> (Vec<Group<'a>>, Group<'a>) {
+fn select<'a>(
+    members: Vec<GroupMember<'a>>,
+    options: &Options,
+) -> (Vec<TransferGroup<'a>>, TransferGroup<'a>) {
     if options.all {
-        let single = members.into_iter().map(|member| Group(vec![member]));
-        return (single.collect(), Group(Vec::new()));
+        let single = members
+            .into_iter()
+            .map(|member| TransferGroup(vec![member]));
+        return (single.collect(), TransferGroup(Vec::new()));
     }
     let mut groups = grouped(members);
-    let least = (groups.first().map_or(0, Group::weight) / LEAST_FRACTION).min(LEAST_BYTES);
+    let least = (groups.first().map_or(0, TransferGroup::weight) / LEAST_FRACTION).min(LEAST_BYTES);
     let worth = groups
         .iter()
         .take(MOST_TRANSFERS)
         .take_while(|group| group.weight() >= least)
         .count();
     let others = groups.split_off(worth).into_iter();
-    (groups, Group(others.flat_map(|group| group.0).collect()))
+    (
+        groups,
+        TransferGroup(others.flat_map(|group| group.0).collect()),
+    )
 }
 
 /// `TRANSFERS, 3`.
-fn heading(report: &Report) -> Line {
+fn heading(report: &Report) -> TextLine {
     let count = shown(report)
         .map(|(_, transfer)| transfer.count())
         .sum::<u64>();
@@ -147,7 +155,7 @@ fn heading(report: &Report) -> Line {
 }
 
 /// `and 9990 more with 39.0 MiB: 9990 by copy_file_range (regular -> regular); --all shows them`.
-fn other_transfers(others: &Group<'_>) -> String {
+fn other_transfers(others: &TransferGroup<'_>) -> String {
     let mut kinds: BTreeMap<(Api, &str, &str), u64> = BTreeMap::new();
     for transfer in others.transfers() {
         let ends = [&transfer.from, &transfer.to].map(end_kind);

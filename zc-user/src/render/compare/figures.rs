@@ -10,19 +10,19 @@ use crate::{
 };
 
 /// A figure that every command has.
-pub(super) struct Figure {
+pub(super) struct ComparedFigure {
     /// Its name.
     pub(super) title: &'static str,
     /// Its text, with times in this unit.
     pub(super) cell: fn(&Compared, Unit) -> String,
 }
 
-const fn figure(title: &'static str, cell: fn(&Compared, Unit) -> String) -> Figure {
-    Figure { title, cell }
+const fn figure(title: &'static str, cell: fn(&Compared, Unit) -> String) -> ComparedFigure {
+    ComparedFigure { title, cell }
 }
 
 /// The figures in the order in which they are shown.
-pub(super) const FIGURES: [Figure; 14] = [
+pub(super) const FIGURES: [ComparedFigure; 14] = [
     figure("time (mean ± σ)", |command, unit| {
         unit.show_with_deviation(command)
     }),

@@ -6,9 +6,9 @@ use maud::{Markup, PreEscaped, html};
 use super::markup::{LINE_BREAK, piece, pieces};
 use crate::{
     render::{
-        page::{Line, Options, Style, sentence},
+        page::{Options, Style, TextLine, sentence},
         text,
-        transfers::{self, Band, Side},
+        transfers::{self, Band, BandSide},
     },
     report::{Api, Certainty, Report},
     units,
@@ -47,7 +47,7 @@ pub(super) fn section(report: &Report, options: &Options) -> Markup {
 }
 
 /// A transfer in words, with the colour of its band; what is in no transfer has none.
-fn item(item: &[Line], band: Option<&Band<'_>>) -> Markup {
+fn item(item: &[TextLine], band: Option<&Band<'_>>) -> Markup {
     html! {
         li class=[band.is_none().then_some("rest")] {
             @if let Some(band) = band { (swatch(band.api)) }
@@ -109,7 +109,7 @@ impl Stroke {
 
 /// One end, or several in common, on one side of the picture.
 struct Node<'a> {
-    side: &'a Side<'a>,
+    side: &'a BandSide<'a>,
     /// Which bands begin or end here.
     bands: Vec<usize>,
     top: u64,
@@ -117,7 +117,7 @@ struct Node<'a> {
 }
 
 /// Where everything is. The unit is a pixel.
-struct Layout<'a> {
+struct FlowLayout<'a> {
     thickness: Vec<u64>,
     /// The nodes on both sides.
     nodes: [Vec<Node<'a>>; 2],
@@ -126,7 +126,7 @@ struct Layout<'a> {
     height: u64,
 }
 
-impl<'a> Layout<'a> {
+impl<'a> FlowLayout<'a> {
     fn of_bands(bands: &'a [Band<'a>]) -> Self {
         let all = bands
             .iter()
@@ -200,7 +200,7 @@ fn nodes<'a>(bands: &'a [Band<'a>], side: usize) -> Vec<Node<'a>> {
 /// The picture. Names and amounts keep their size on every screen; the bands become as long as
 /// there is room.
 fn picture(bands: &[Band<'_>]) -> Markup {
-    let layout = Layout::of_bands(bands);
+    let layout = FlowLayout::of_bands(bands);
     let height = layout.height;
     html! {
         svg.flow width="100%" height=(height) role="img" aria-label="bytes from sources to destinations" {
@@ -226,7 +226,7 @@ fn amount<'a>(band: &'a Band<'_>) -> &'a str {
 }
 
 /// A band from its source to its destination.
-fn path(band: &Band<'_>, layout: &Layout<'_>, index: usize) -> Markup {
+fn path(band: &Band<'_>, layout: &FlowLayout<'_>, index: usize) -> Markup {
     let [left, right] = layout.middles[index];
     let width = layout.thickness[index];
     let ends = band

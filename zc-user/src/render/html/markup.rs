@@ -5,8 +5,8 @@ use maud::{Markup, PreEscaped, html};
 use crate::{
     render::{
         page::{Piece, Style, sentence},
-        part::Part,
-        table::{Column, Table},
+        part::DocumentPart,
+        table::{Column, ShownTable},
         text,
     },
     report::Report,
@@ -53,7 +53,7 @@ pub(super) fn shorten(name: &str) -> String {
 }
 
 /// A part of the document.
-pub(super) fn part(part: &Part) -> Markup {
+pub(super) fn part(part: &DocumentPart) -> Markup {
     html! {
         h3 { (sentence(&part.heading)) }
         (body(part))
@@ -61,7 +61,7 @@ pub(super) fn part(part: &Part) -> Markup {
 }
 
 /// What is below the heading of a part.
-pub(super) fn body(part: &Part) -> Markup {
+pub(super) fn body(part: &DocumentPart) -> Markup {
     html! {
         @if let Some(command) = &part.command { p { code { "$ " (command) } } }
         @if let Some(shown) = &part.table { (table(shown)) }
@@ -73,7 +73,7 @@ pub(super) fn body(part: &Part) -> Markup {
 
 /// A table that scrolls by itself if it is wider than the page. The first cell of each row is its
 /// title. A share has a bar behind it.
-fn table(table: &Table) -> Markup {
+fn table(table: &ShownTable) -> Markup {
     html! {
         div.scroll {
             table {

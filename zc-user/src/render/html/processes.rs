@@ -9,8 +9,8 @@ use crate::{
         document::{hidden_processes, largest},
         listings,
         page::{Options, sentence},
-        part::{Part, command_of},
-        table::{STAYS, Table},
+        part::{DocumentPart, command_of},
+        table::{STAYS, ShownTable},
         text::{self, known, plural},
     },
     report::{Process, Report, State},
@@ -62,10 +62,10 @@ fn each(report: &Report, shown_calls: &Shown<'_>) -> Markup {
         format!("The {} processes with the most calls", shown.len())
     };
     let rows = shown.iter().map(|process| row(process, report));
-    let table = Table::new(TITLES.map(|title| (title, STAYS)), rows);
+    let table = ShownTable::new(TITLES.map(|title| (title, STAYS)), rows);
     let hidden = hidden_processes(&hidden, report);
     html! {
-        div.each { (part(&Part::listing(&heading, table, hidden))) }
+        div.each { (part(&DocumentPart::listing(&heading, table, hidden))) }
         @if report.processes.len() > 1 {
             @if shown.len() > MOST_TABLES { h3 { "The calls of the " (MOST_TABLES) " with the most" } } @else { h3 { "Their calls" } }
             @for process in largest(&report.processes, MOST_TABLES).0 {
@@ -94,7 +94,7 @@ fn row(process: &Process, report: &Report) -> Vec<String> {
     std::iter::once(name).chain(figures).chain(rest).collect()
 }
 
-fn with_calls(process: &Process, calls: &Part) -> Markup {
+fn with_calls(process: &Process, calls: &DocumentPart) -> Markup {
     html! {
         details {
             summary { span.name { (sentence(&calls.heading)) } }

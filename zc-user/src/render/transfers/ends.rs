@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use crate::{
     render::{
-        page::{Line, Piece, Style},
+        page::{Piece, Style, TextLine},
         text,
     },
     report::{End, Transfer},
 };
 
 /// `in (regular, ext4)`.
-fn end_pieces(end: &End, suffix: &str) -> Line {
+fn end_pieces(end: &End, suffix: &str) -> TextLine {
     let (label, nature) = (end_label(end), end_nature(end));
     if nature.is_empty() {
         return vec![Piece::new(format!("{label}{suffix}"), Style::Heading)];
@@ -62,7 +62,7 @@ pub(super) fn ends_pieces<'a>(
     transfers: &[&'a Transfer],
     end: fn(&'a Transfer) -> &'a End,
     suffix: &str,
-) -> Line {
+) -> TextLine {
     let all: BTreeSet<&End> = transfers.iter().map(|transfer| end(transfer)).collect();
     let Some(&first) = all.first() else {
         return Vec::new();

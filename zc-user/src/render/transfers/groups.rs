@@ -11,7 +11,7 @@ use crate::{
     render::{
         callers,
         calls::process_name,
-        page::{Line, Piece, Style, list, words},
+        page::{Piece, Style, TextLine, list, words},
         text::{self, known, plural},
     },
     report::{Api, Attempt, Callers, Certainty, End, Process, Report, Transfer},
@@ -25,7 +25,7 @@ const MOST_HOPS: usize = 8;
 
 /// A transfer, and its process if it is within one that the report has.
 #[derive(Debug, Clone)]
-pub(super) struct Member<'a> {
+pub(super) struct GroupMember<'a> {
     pub(super) process: Option<&'a Process>,
     pub(super) transfer: &'a Transfer,
     /// Its place in the report.
@@ -36,11 +36,11 @@ pub(super) struct Member<'a> {
 
 /// A transfer, or several of the same shape, the largest first; of some, only sums are known.
 #[derive(Debug, Clone)]
-pub(super) struct Group<'a>(pub(super) Vec<Member<'a>>);
+pub(super) struct TransferGroup<'a>(pub(super) Vec<GroupMember<'a>>);
 
 /// What transfers have in common that are shown as one.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Shape<'a> {
+struct TransferShape<'a> {
     /// `None`: of several processes, or unknown.
     program: Option<&'a str>,
     api: Api,
@@ -51,11 +51,11 @@ struct Shape<'a> {
     attempts: Vec<[&'a str; 2]>,
 }
 
-impl<'a> Member<'a> {
-    fn shape(&self) -> Shape<'a> {
+impl<'a> GroupMember<'a> {
+    fn shape(&self) -> TransferShape<'a> {
         let transfer = self.transfer;
         let attempts = transfer.attempts.iter();
-        Shape {
+        TransferShape {
             program: self.program(),
             api: transfer.api,
             kinds: [end_kind(&transfer.from), end_kind(&transfer.to)],
@@ -78,18 +78,18 @@ impl<'a> Member<'a> {
 }
 
 /// Groups the members, which are in order of size; so are the groups.
-pub(super) fn grouped(members: Vec<Member<'_>>) -> Vec<Group<'_>> {
-    let mut shapes: BTreeMap<Shape<'_>, Vec<Member<'_>>> = BTreeMap::new();
+pub(super) fn grouped(members: Vec<GroupMember<'_>>) -> Vec<TransferGroup<'_>> {
+    let mut shapes: BTreeMap<TransferShape<'_>, Vec<GroupMember<'_>>> = BTreeMap::new();
     for member in members {
         shapes.entry(member.shape()).or_default().push(member);
     }
-    let (alike, few): (Vec<Group<'_>>, Vec<Group<'_>>) = shapes
+    let (alike, few): (Vec<TransferGroup<'_>>, Vec<TransferGroup<'_>>) = shapes
         .into_values()
-        .map(Group)
+        .map(TransferGroup)
         .partition(|group| group.count() >= LEAST_ALIKE);
     let single = few.into_iter().flat_map(|group| group.0);
-    let single = single.map(|member| Group(vec![member]));
-    let mut groups: Vec<Group<'_>> = alike.into_iter().chain(single).collect();
+    let single = single.map(|member| TransferGroup(vec![member]));
+    let mut groups: Vec<TransferGroup<'_>> = alike.into_iter().chain(single).collect();
     // At equal size, those across processes come first, as without groups.
     groups.sort_by_key(|group| {
         let first = &group.0[0];
@@ -99,7 +99,7 @@ pub(super) fn grouped(members: Vec<Member<'_>>) -> Vec<Group<'_>> {
     groups
 }
 
-impl<'a> Group<'a> {
+impl<'a> TransferGroup<'a> {
     /// Its transfers.
     pub(super) fn transfers(&self) -> Vec<&'a Transfer> {
         self.0.iter().map(|member| member.transfer).collect()
@@ -134,7 +134,11 @@ impl<'a> Group<'a> {
     }
 
     /// The lines that say what it did.
-    pub(super) fn item(&self, report: &'a Report, shown_texts: &mut ShownTexts<'a>) -> Vec<Line> {
+    pub(super) fn item(
+        &self,
+        report: &'a Report,
+        shown_texts: &mut ShownTexts<'a>,
+    ) -> Vec<TextLine> {
         let transfers = self.transfers();
         let of_many = report.totals.processes > 1;
         let by = self.by_whom().filter(|_| of_many);
@@ -235,7 +239,7 @@ impl<'a> Group<'a> {
     }
 
     /// What would be cheaper. Several of one shape mostly share a hint.
-    fn hints(&self, shown_texts: &mut ShownTexts<'a>) -> Vec<Line> {
+    fn hints(&self, shown_texts: &mut ShownTexts<'a>) -> Vec<TextLine> {
         let is_one = self.count() == 1;
         let whose = if is_one { "" } else { ", for one of them" };
         let mut own = self.0.iter().map(|member| member.transfer);
@@ -342,14 +346,14 @@ impl<'a> ShownTexts<'a> {
     }
 
     /// `why: cp uses copy_file_range if the files cannot share blocks`.
-    fn why(&mut self, transfer: &'a Transfer) -> Option<Line> {
+    fn why(&mut self, transfer: &'a Transfer) -> Option<TextLine> {
         let why = transfer.verdict_parts().why;
         let why = why.and_then(|why| self.once(why))?;
         Some(words(&format!("why: {}", text::escape(why)), Style::Plain))
     }
 
     /// `tried first: ioctl(FICLONE), EOPNOTSUPP: the filesystem cannot share blocks between files`.
-    fn tried_first(&mut self, attempts: &[Attempt]) -> Option<Line> {
+    fn tried_first(&mut self, attempts: &[Attempt]) -> Option<TextLine> {
         let mut shown = Vec::new();
         for attempt in attempts {
             let times = if attempt.calls > 1 {
@@ -372,13 +376,13 @@ impl<'a> ShownTexts<'a> {
 
 /// One side of a group in a picture.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::render) struct Side<'a> {
+pub(in crate::render) struct BandSide<'a> {
     ends: BTreeSet<&'a End>,
     /// The name of the one end, or what the ends have in common.
-    pub(in crate::render) label: Line,
+    pub(in crate::render) label: TextLine,
 }
 
-impl<'a> Side<'a> {
+impl<'a> BandSide<'a> {
     /// The side of these transfers on which this end is.
     pub(super) fn of_ends(transfers: &[&'a Transfer], end: fn(&'a Transfer) -> &'a End) -> Self {
         Self {

@@ -6,7 +6,7 @@ use super::ends::{end_label, end_nature};
 use crate::{
     render::{
         calls::process_name,
-        page::{Line, Style, words},
+        page::{Style, TextLine, words},
         text,
     },
     report::{DestinationTotals, End, Process, Report, SourceTotals},
@@ -26,7 +26,7 @@ const LEAST_SHARE_OF_LARGEST: u64 = 10;
 const MOST_PROCESSES: usize = 8;
 
 /// The lines, the first of which is their title; `None` if there is nothing to say.
-pub(super) fn item(report: &Report) -> Option<Vec<Line>> {
+pub(super) fn item(report: &Report) -> Option<Vec<TextLine>> {
     let mut rests: Vec<Rest<'_>> = report
         .processes
         .iter()

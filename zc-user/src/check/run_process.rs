@@ -426,8 +426,6 @@ mod tests {
 
     #[test]
     fn files_have_the_size_asked_for_and_the_same_content_every_time() {
-        let folders =
-            [tempfile::tempdir(), tempfile::tempdir()].map(|folder| folder.expect("a folder"));
         let file = |path: &str, content| PreparedFile {
             path: path.into(),
             content,
@@ -438,37 +436,19 @@ mod tests {
             file("empty", Content::Random(0)),
             file("text", Content::Text("hi\n".into())),
         ];
-        for folder in &folders {
+        let [first, second] = [(), ()].map(|()| {
+            let folder = tempfile::tempdir().expect("a folder");
             create_files(&files, folder.path()).expect("there is room");
-        }
-        let read = |folder: usize, name: &str| {
-            fs::read(folders[folder].path().join(name)).expect("was created")
-        };
-        assert_eq!(
-            (
-                read(0, "in").len(),
-                read(0, "a/zero"),
-                read(0, "empty").len()
-            ),
-            (100_003, vec![0; 9], 0)
-        );
-        assert_eq!(
-            (read(0, "in"), read(0, "text")),
-            (read(1, "in"), b"hi\n".to_vec())
-        );
-    }
-
-    #[test]
-    fn the_error_names_the_file_that_cannot_be_created() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let files = ["a", "a/b"].map(|path| PreparedFile {
-            path: path.into(),
-            content: Content::Text(String::new()),
+            // A file is not a folder.
+            let below = [file("text/b", Content::Zero(1))];
+            let error = create_files(&below, folder.path()).expect_err("text is a file");
+            assert!(error.starts_with("cannot create the file 'text/b': "));
+            ["in", "a/zero", "empty", "text"]
+                .map(|name| fs::read(folder.path().join(name)).expect("was created"))
         });
-        let error = create_files(&files, folder.path()).expect_err("a is a file");
-        assert!(
-            error.starts_with("cannot create the file 'a/b': "),
-            "{error}"
-        );
+        let lengths = first.each_ref().map(Vec::len);
+        assert_eq!(lengths, [100_003, 9, 0, 3]);
+        assert_eq!((&first[1], &first[3]), (&vec![0; 9], &b"hi\n".to_vec()));
+        assert_eq!(first, second);
     }
 }

@@ -15,6 +15,7 @@ use clap::{
 use clap_complete::Shell;
 use zctrace::{
     backend::{Choice, Recorded, SampledCalls},
+    launch::Identity,
     render::{Format, PlainFormat},
     report::{Detail, SortKey},
     syscalls::{Selection, class_names},
@@ -26,7 +27,7 @@ pub use compare::CompareArgs;
 pub use diff::DiffArgs;
 pub use values::{CallersArg, LimitArgs};
 
-use values::{default_word, one_of, variable};
+use values::{default_word, find_identity, one_of, variable};
 
 /// Show which system calls a command makes, how many bytes they move, and what they cost.
 #[derive(Debug, Parser)]
@@ -241,8 +242,8 @@ pub struct RunArgs {
     pub wait_all: bool,
 
     /// Run the command as this user: a name, or UID[:GID].
-    #[arg(long, value_name = "USER", value_hint = ValueHint::Username)]
-    pub user: Option<String>,
+    #[arg(long, value_name = "USER", value_parser = find_identity, value_hint = ValueHint::Username)]
+    pub user: Option<Identity>,
 
     /// The backend that traces the command.
     #[arg(long, value_parser = one_of::<Choice>(), default_value = default_word::<Choice>())]

@@ -8,14 +8,12 @@ pub mod run;
 
 use std::{fs::OpenOptions, path::Path, process::ExitCode};
 
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use clap::{ColorChoice, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use nix::unistd::User;
 use zctrace::{
     backend::Listed,
     doctor,
-    launch::Identity,
     render::{self, Format},
     report::{Detail, Files, Report},
     trace::Trace,
@@ -261,33 +259,5 @@ fn progress_bar(is_wanted: bool) -> impl FnMut(&'static str, u64, u64) {
         if done == all {
             bar.finish_and_clear();
         }
-    }
-}
-
-/// Finds the user that `--user` means: a name, or `UID[:GID]`. Without a GID the group is that of
-/// the user, or the one with the same number.
-fn find_identity(text: &str) -> anyhow::Result<Identity> {
-    if text.starts_with(|first: char| first.is_ascii_digit()) {
-        let (uid, gid) = text
-            .split_once(':')
-            .map_or((text, None), |(uid, gid)| (uid, Some(gid)));
-        let number = |part: &str| {
-            part.parse::<u32>()
-                .with_context(|| format!("'{text}' is not a user; write a name or UID[:GID]"))
-        };
-        let uid = number(uid)?;
-        let user = User::from_uid(uid.into()).ok().flatten();
-        let own_group = || user.map_or(uid, |user| user.gid.as_raw());
-        return Ok(Identity {
-            uid,
-            gid: gid.map(number).transpose()?.unwrap_or_else(own_group),
-        });
-    }
-    match User::from_name(text)? {
-        Some(user) => Ok(Identity {
-            uid: user.uid.as_raw(),
-            gid: user.gid.as_raw(),
-        }),
-        None => bail!("there is no user '{text}'"),
     }
 }

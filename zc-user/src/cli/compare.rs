@@ -4,11 +4,12 @@ use clap::{Args, ColorChoice};
 use zctrace::{
     backend::Choice,
     compare::{Runs, Shell},
+    launch::Identity,
     render::CompareFormat,
     syscalls::Selection,
 };
 
-use super::values::{LimitArgs, default_word, one_of};
+use super::values::{LimitArgs, default_word, find_identity, one_of};
 
 /// Examples, shown after the options.
 pub const EXAMPLES: &str = "\
@@ -64,8 +65,8 @@ pub struct CompareArgs {
     pub syscalls: Selection,
 
     /// Run the commands as this user: a name, or UID[:GID].
-    #[arg(long, value_name = "USER")]
-    pub user: Option<String>,
+    #[arg(long, value_name = "USER", value_parser = find_identity)]
+    pub user: Option<Identity>,
 
     /// The backend that traces the commands.
     #[arg(long, value_parser = one_of::<Choice>(), default_value = default_word::<Choice>())]

@@ -5,16 +5,14 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::ExitCode,
-    time::Duration,
 };
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use zctrace::{
     check::{
         self, Attempt, Baseline, Check, ReportCommand, Results, SCHEMA, Settings, Status,
-        Tolerance, Tolerances,
+        Tolerances,
     },
-    expect::Expectation,
     render::{self, CheckFormat},
 };
 use zctrace_core::signal;
@@ -177,20 +175,14 @@ fn checks(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
     } else {
         vec![check_of_command(args)?]
     };
-    let timeout = args
-        .timeout
-        .as_deref()
-        .map(|text| check::timeout(text).map_err(|why| anyhow!("--timeout: {why}")))
-        .transpose()?;
-    let tolerances = tolerances(args)?;
     ensure!(
-        tolerances.is_empty() || checks.iter().any(|check| check.baseline.is_some()),
+        args.tolerance.is_empty() || checks.iter().any(|check| check.baseline.is_some()),
         "--tolerance needs a baseline; name it with --baseline FILE"
     );
     for check in &mut checks {
-        apply_options(check, args, timeout);
+        apply_options(check, args);
         if let Some(baseline) = &mut check.baseline {
-            for tolerance in &tolerances {
+            for tolerance in &args.tolerance {
                 baseline.tolerances.add(tolerance.clone());
             }
             read_baseline(baseline, args.update)?;
@@ -250,10 +242,6 @@ fn check_of_command(args: &CheckArgs) -> anyhow::Result<Check> {
         !args.expect.is_empty() || args.baseline.is_some(),
         "nothing is expected of the command; add --expect 'write.calls == 0' or the like, or --baseline FILE"
     );
-    let parse = |text: &String| {
-        text.parse::<Expectation>()
-            .map_err(|error| anyhow!("--expect: {error}"))
-    };
     let here = absolute(Path::new("."))?;
     let baseline = args.baseline.clone().map(|path| Baseline {
         path,
@@ -266,7 +254,7 @@ fn check_of_command(args: &CheckArgs) -> anyhow::Result<Check> {
         env: BTreeMap::new(),
         directory: Some(here.clone()),
         files: Vec::new(),
-        expectations: args.expect.iter().map(parse).collect::<Result<_, _>>()?,
+        expectations: args.expect.clone(),
         repeat: 1,
         inferred: args.inferred.unwrap_or_default(),
         backend: args.backend.unwrap_or_default(),
@@ -280,22 +268,12 @@ fn check_of_command(args: &CheckArgs) -> anyhow::Result<Check> {
 }
 
 /// Options on the command line override those of every check.
-fn apply_options(check: &mut Check, args: &CheckArgs, timeout: Option<Duration>) {
+fn apply_options(check: &mut Check, args: &CheckArgs) {
     check.repeat = args.repeat.unwrap_or(check.repeat);
-    check.timeout = timeout.unwrap_or(check.timeout);
+    check.timeout = args.timeout.unwrap_or(check.timeout);
     check.backend = args.backend.unwrap_or(check.backend);
     check.inferred = args.inferred.unwrap_or(check.inferred);
     check.selection = args.syscalls.clone().or(check.selection.take());
-}
-
-fn tolerances(args: &CheckArgs) -> anyhow::Result<Vec<Tolerance>> {
-    args.tolerance
-        .iter()
-        .map(|text| {
-            text.parse()
-                .map_err(|error| anyhow!("--tolerance: {error}"))
-        })
-        .collect()
 }
 
 /// Reads a baseline, unless it will be written.

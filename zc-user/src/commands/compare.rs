@@ -7,7 +7,7 @@ use zctrace::{
     render::{self, CompareFormat},
 };
 
-use super::{ExportFile, exports, find_identity, log_if, progress_bar, render_options};
+use super::{ExportFile, exports, log_if, progress_bar, render_options};
 use crate::{cli::CompareArgs, output::Output};
 
 /// Measures the commands and shows them side by side. Errors in the options are found before any
@@ -42,7 +42,7 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
         subjects: subjects(&args.commands, &args.name, args.shell(), &args.prepare)?,
         runs: args.runs(),
         warmup: args.warmup,
-        identity: args.user.as_deref().map(find_identity).transpose()?,
+        identity: args.user,
         tracing: Tracing {
             backend: args.backend,
             selection: args.syscalls.clone(),

@@ -20,7 +20,7 @@ use zctrace::{
 };
 use zctrace_core::signal;
 
-use super::{Outputs, find_identity, listed, log_if, report_of, report_options, show};
+use super::{Outputs, listed, log_if, report_of, report_options, show};
 use crate::{
     FAILED,
     cli::{DisplayArgs, RunArgs},
@@ -31,7 +31,7 @@ use crate::{
 
 /// Traces a command and shows the report. The exit status is the command's own.
 pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let options = run_options(args)?;
+    let options = run_options(args);
     if args.display.format == Format::Firefox {
         ensure!(
             args.callers.is_some(),
@@ -139,12 +139,12 @@ fn erase(status: Option<&Arc<Mutex<StatusLine>>>) {
     }
 }
 
-fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
+fn run_options(args: &RunArgs) -> RunOptions {
     let mut environment = Environment::default();
     for (name, value) in &args.env {
         environment.set(name, value);
     }
-    Ok(RunOptions {
+    RunOptions {
         selection: args.syscalls.clone(),
         until: if args.wait_all {
             Until::AllEnd
@@ -152,7 +152,7 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
             Until::RootEnds
         },
         launch: LaunchOptions {
-            identity: args.user.as_deref().map(find_identity).transpose()?,
+            identity: args.user,
             on_tracer_exit: if args.bound {
                 OnTracerExit::Kill
             } else {
@@ -176,7 +176,7 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
         },
         verbose: args.verbose,
         ..plain_run(args.command.clone())
-    })
+    }
 }
 
 /// The exit status of the command; if a signal killed it, 128 plus its number, as in a shell.

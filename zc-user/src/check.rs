@@ -26,7 +26,7 @@ pub use zctrace_core::check::{
     Tolerance, ToleranceError, Tolerances, Varying, choose, is_time, judge, parse, timeout,
 };
 
-pub use run_process::Settings;
+pub use run_process::CheckSettings;
 
 use self::run_process::RunProcess;
 use crate::{
@@ -44,13 +44,13 @@ pub struct RunResults {
 }
 
 /// Called with the number of finished runs and the number of all runs.
-pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+pub type RunProgress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// Runs each check as often as it asks for.
 pub fn run(
     checks: &[Check],
-    settings: &Settings,
-    progress: Progress<'_>,
+    settings: &CheckSettings,
+    progress: RunProgress<'_>,
 ) -> io::Result<RunResults> {
     // Processes that a command leaves behind become children of this one, which can then kill them.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
@@ -84,7 +84,7 @@ pub fn run(
 
 struct Runner<'a> {
     checks: &'a [Check],
-    settings: &'a Settings,
+    settings: &'a CheckSettings,
     signals: Signals,
     /// The signal mask for children.
     mask_before: SigSet,
@@ -102,7 +102,7 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    async fn run(mut self, progress: Progress<'_>) -> io::Result<RunResults> {
+    async fn run(mut self, progress: RunProgress<'_>) -> io::Result<RunResults> {
         let mut interrupted = None;
         loop {
             self.start_runs();

@@ -21,13 +21,13 @@ use zctrace::{
 
 use crate::{
     cli::{DisplayArgs, DoctorArgs},
-    output::{self, Output},
+    output::{self, ReportOutput},
     pager, say,
 };
 
 /// `zctrace doctor`: shows what this machine can do. The exit status is 1 if no backend can run.
 pub fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
-    let output = Output::Stdout;
+    let output = ReportOutput::Stdout;
     let diagnosis = doctor::diagnose(&doctor::probe());
     output.write(&render::diagnosis(
         &diagnosis,
@@ -39,7 +39,7 @@ pub fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
 
 /// `zctrace schema` and its like: prints a text to stdout.
 pub fn print(text: &str) -> anyhow::Result<ExitCode> {
-    Output::Stdout.write(text)?;
+    ReportOutput::Stdout.write(text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -67,19 +67,19 @@ const fn listed_if(is_wanted: bool) -> Files {
 /// The places where a report goes.
 struct Outputs {
     /// In the format that the command line asks for.
-    report: Output,
+    report: ReportOutput,
     /// As a page, with `--html`.
-    page: Option<Output>,
+    page: Option<ReportOutput>,
 }
 
 impl Outputs {
     /// Opens what the command line names.
-    fn open(display: &DisplayArgs, default: Output) -> anyhow::Result<Self> {
-        let report = Output::open(display.output.as_deref(), default)?;
+    fn open(display: &DisplayArgs, default: ReportOutput) -> anyhow::Result<Self> {
+        let report = ReportOutput::open(display.output.as_deref(), default)?;
         let page = display
             .html
             .as_deref()
-            .map(|path| Output::open(Some(path), Output::Stdout))
+            .map(|path| ReportOutput::open(Some(path), ReportOutput::Stdout))
             .transpose()?;
         ensure!(
             page.as_ref()
@@ -93,7 +93,7 @@ impl Outputs {
 /// A file that results are written to as well.
 struct ExportFile<F> {
     format: F,
-    output: Output,
+    output: ReportOutput,
 }
 
 /// Opens what `--export FORMAT FILE` names.
@@ -117,15 +117,15 @@ fn unknown_format<F: ValueEnum>(word: &str) -> anyhow::Error {
 
 /// Opens a file for results. Earlier steps of a job have written to the summary of GitHub Actions,
 /// so that one is appended to.
-fn open_export(path: &Path) -> anyhow::Result<Output> {
+fn open_export(path: &Path) -> anyhow::Result<ReportOutput> {
     let is_summary =
         std::env::var_os("GITHUB_STEP_SUMMARY").is_some_and(|summary| path == Path::new(&summary));
     if !is_summary {
-        return Output::open(Some(path), Output::Stdout);
+        return ReportOutput::open(Some(path), ReportOutput::Stdout);
     }
     let file = OpenOptions::new().append(true).create(true).open(path);
     let file = file.with_context(|| format!("cannot write the results to '{}'", path.display()))?;
-    Ok(Output::Special(path.to_owned(), file))
+    Ok(ReportOutput::Special(path.to_owned(), file))
 }
 
 /// JSON lists at most so many processes, unless all are asked for. Every one takes 3 to 10 kB, and
@@ -186,7 +186,7 @@ fn show(mut report: Report, display: &DisplayArgs, outputs: &Outputs) -> anyhow:
 }
 
 /// How a report is rendered.
-fn report_options(display: &DisplayArgs, output: &Output) -> render::Options {
+fn report_options(display: &DisplayArgs, output: &ReportOutput) -> render::Options {
     render::Options {
         all: display.all,
         by: display.by,
@@ -196,7 +196,7 @@ fn report_options(display: &DisplayArgs, output: &Output) -> render::Options {
 }
 
 /// How anything is rendered: the width and the colours of the output.
-fn render_options(when: ColorChoice, output: &Output) -> render::Options {
+fn render_options(when: ColorChoice, output: &ReportOutput) -> render::Options {
     let colour = output::wants_colour(when, output.is_terminal());
     render::Options {
         width: output.width(),

@@ -43,7 +43,7 @@ extern "C" fn note_closed() {
 static NOTE_CLOSED: extern "C" fn() = note_closed;
 
 /// Where a report goes.
-pub enum Output {
+pub enum ReportOutput {
     /// To stderr, so that stdout has the command's output alone.
     Stderr,
     /// To stdout.
@@ -54,7 +54,7 @@ pub enum Output {
     Special(PathBuf, fs::File),
 }
 
-impl Output {
+impl ReportOutput {
     /// Opens what `-o` names. This is done before the command runs, so that a wrong path does not
     /// lose its report.
     pub fn open(path: Option<&Path>, default: Self) -> anyhow::Result<Self> {

@@ -35,7 +35,7 @@ const REPORT: &str = "report.json";
 
 /// How checks are run.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct CheckSettings {
     /// The program `zctrace`.
     pub zctrace: PathBuf,
     /// Options of its `run` besides those of each check.
@@ -62,7 +62,11 @@ pub(super) struct RunProcess {
 
 impl RunProcess {
     /// Starts it, in a tokio runtime. The error says why that failed.
-    pub(super) fn start(check: &Check, settings: &Settings, mask: SigSet) -> Result<Self, String> {
+    pub(super) fn start(
+        check: &Check,
+        settings: &CheckSettings,
+        mask: SigSet,
+    ) -> Result<Self, String> {
         let cannot = |what: &str, error: io::Error| format!("cannot {what}: {error}");
         let folder = tempfile::Builder::new().prefix("zctrace-check-").tempdir();
         let folder = folder.map_err(|error| cannot("create a temporary folder", error))?;
@@ -156,7 +160,7 @@ impl Drop for RunProcess {
 }
 
 /// Discards stdout and keeps the end of stderr, unless the settings show both.
-fn redirect(command: &mut Command, settings: &Settings) -> io::Result<Stderr> {
+fn redirect(command: &mut Command, settings: &CheckSettings) -> io::Result<Stderr> {
     if settings.shows_output {
         return Ok(Stderr::closed());
     }
@@ -167,7 +171,7 @@ fn redirect(command: &mut Command, settings: &Settings) -> io::Result<Stderr> {
 
 fn command(
     check: &Check,
-    settings: &Settings,
+    settings: &CheckSettings,
     folder: &Path,
     directory: &Path,
     mask: SigSet,

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, anyhow, bail, ensure};
 use zctrace::{
     check::{
-        self, Attempt, Baseline, Check, ReportCommand, Results, SCHEMA, Settings, Status,
+        self, Attempt, Baseline, Check, CheckSettings, ReportCommand, Results, SCHEMA, Status,
         Tolerances,
     },
     render::{self, CheckFormat},
@@ -18,7 +18,7 @@ use zctrace::{
 use zctrace_core::signal;
 
 use super::{exports, progress_bar, render_options, report::open_report};
-use crate::{cli::CheckArgs, output::Output, say};
+use crate::{cli::CheckArgs, output::ReportOutput, say};
 
 /// Exit status if checks could not be run at all.
 pub const COULD_NOT_RUN: u8 = 2;
@@ -36,7 +36,7 @@ pub fn check(args: &CheckArgs) -> ExitCode {
 
 fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let checks = checks(args)?;
-    let output = Output::open(args.output.as_deref(), Output::Stdout)?;
+    let output = ReportOutput::open(args.output.as_deref(), ReportOutput::Stdout)?;
     if args.list {
         let line = |check: &Check| {
             format!(
@@ -91,7 +91,7 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn show(args: &CheckArgs, results: &Results, output: &Output) -> anyhow::Result<()> {
+fn show(args: &CheckArgs, results: &Results, output: &ReportOutput) -> anyhow::Result<()> {
     let look = render_options(args.color, output);
     let mut text = render::check(results, args.format, &look);
     if args.format == CheckFormat::Text && args.report {
@@ -109,20 +109,20 @@ fn show(args: &CheckArgs, results: &Results, output: &Output) -> anyhow::Result<
         args.format,
         CheckFormat::Text | CheckFormat::Junit | CheckFormat::Markdown
     );
-    if is_in_actions && has_lines && matches!(output, Output::Stdout) {
+    if is_in_actions && has_lines && matches!(output, ReportOutput::Stdout) {
         text = render::escape_workflow_commands(&text);
     }
     output.write(&text)?;
     // GitHub's runner looks for annotations in the log, and removes them from it.
     if is_in_actions && args.format == CheckFormat::Text {
-        Output::Stdout.write(&render::annotations(results))?;
+        ReportOutput::Stdout.write(&render::annotations(results))?;
     }
     Ok(())
 }
 
-fn settings(args: &CheckArgs) -> anyhow::Result<Settings> {
+fn settings(args: &CheckArgs) -> anyhow::Result<CheckSettings> {
     let limits = args.limits.limits();
-    Ok(Settings {
+    Ok(CheckSettings {
         zctrace: std::env::current_exe()
             .context("cannot find the program file of zctrace itself")?,
         options: vec![
@@ -160,7 +160,7 @@ fn update_baseline(check: &Check, attempts: &[Attempt], status: Status) -> anyho
         process.file_calls = None;
     }
     let text = render::render(&report, render::Format::Json, &render::Options::default());
-    Output::open(Some(&baseline.path), Output::Stdout)?.write(&text)?;
+    ReportOutput::open(Some(&baseline.path), ReportOutput::Stdout)?.write(&text)?;
     say(format_args!(
         "wrote the baseline '{}'",
         baseline.path.display()

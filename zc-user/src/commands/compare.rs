@@ -8,7 +8,7 @@ use zctrace::{
 };
 
 use super::{ExportFile, exports, log_if, progress_bar, render_options};
-use crate::{cli::CompareArgs, output::Output};
+use crate::{cli::CompareArgs, output::ReportOutput};
 
 /// Measures the commands and shows them side by side. Errors in the options are found before any
 /// command runs.
@@ -18,7 +18,7 @@ pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     log_if(args.verbose)?;
     let measured = compare::measure(&plan, &mut progress_bar(true))?;
     let comparison = Comparison::new(&plan, &measured);
-    let stdout = Output::Stdout;
+    let stdout = ReportOutput::Stdout;
     // The files come first: they must not be lost if stdout cannot be written.
     let write = |export: ExportFile<CompareFormat>| {
         let options = render::Options::default();

@@ -19,17 +19,17 @@ use super::{
     render_options,
     report::{open_report, read_stdin_once},
 };
-use crate::{cli::DiffArgs, output::Output};
+use crate::{cli::DiffArgs, output::ReportOutput};
 
 /// Shows what changed. The exit status says whether anything did.
 pub fn diff(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     // The command's stdout is its own.
     let default = if args.command.is_empty() {
-        Output::Stdout
+        ReportOutput::Stdout
     } else {
-        Output::Stderr
+        ReportOutput::Stderr
     };
-    let output = Output::open(args.output.as_deref(), default)?;
+    let output = ReportOutput::open(args.output.as_deref(), default)?;
     let saved: Vec<&Path> = iter::once(args.before.as_path())
         .chain(args.after.as_deref())
         .collect();

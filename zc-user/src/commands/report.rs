@@ -18,7 +18,7 @@ use zctrace::{
 };
 
 use super::{Outputs, log_if, report_of, show};
-use crate::{cli::ReportArgs, output::Output};
+use crate::{cli::ReportArgs, output::ReportOutput};
 
 /// Shows a saved report or strace logs.
 pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
@@ -26,7 +26,7 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         args.display.format != Format::Firefox,
         "a saved report lacks the times of sampled calls: run the command again with --callers=firefox"
     );
-    let outputs = Outputs::open(&args.display, Output::Stdout)?;
+    let outputs = Outputs::open(&args.display, ReportOutput::Stdout)?;
     log_if(args.verbose)?;
     let report = match read_input(&args.inputs, &args.syscalls)? {
         ReportInput::Report(mut report) => {

@@ -24,7 +24,7 @@ use super::{Outputs, listed, log_if, report_of, report_options, show};
 use crate::{
     FAILED,
     cli::{DisplayArgs, RunArgs},
-    output::Output,
+    output::ReportOutput,
     say,
     status_line::StatusLine,
 };
@@ -42,7 +42,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             "the format shows when calls were made: leave out --counts-only"
         );
     }
-    let outputs = Outputs::open(&args.display, Output::Stderr)?;
+    let outputs = Outputs::open(&args.display, ReportOutput::Stderr)?;
     log_if(args.verbose)?;
     if args.verify {
         return verify(&options, &args.display, &outputs.report);
@@ -73,7 +73,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 fn verify(
     options: &RunOptions,
     display: &DisplayArgs,
-    output: &Output,
+    output: &ReportOutput,
 ) -> anyhow::Result<ExitCode> {
     let Some(format) = display.format.plain() else {
         bail!("--verify shows a table or json; use --format json, or leave --format out")

@@ -18,10 +18,10 @@ use crate::{
 };
 
 /// Called with the phase of the measurement, the steps of it that are done, and all its steps.
-pub type Progress<'a> = &'a mut dyn FnMut(&'static str, u64, u64);
+pub type PhaseProgress<'a> = &'a mut dyn FnMut(&'static str, u64, u64);
 
 /// Carries out the plan. If that fails, nothing is left running.
-pub fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Vec<Series>, CompareError> {
+pub fn measure(plan: &Plan, progress: PhaseProgress<'_>) -> Result<Vec<Series>, CompareError> {
     // Processes that a command leaves behind become children of this one, where they can be found.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
     use_one_heap();
@@ -29,7 +29,7 @@ pub fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Vec<Series>, Compa
         .enable_io()
         .build()?;
     let signals = runtime.block_on(async { Signals::hold(OnTracerExit::Kill) })?;
-    let mut session = Session {
+    let mut session = MeasuringSession {
         plan,
         progress,
         runtime,
@@ -42,14 +42,14 @@ pub fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Vec<Series>, Compa
     measured
 }
 
-struct Session<'a> {
+struct MeasuringSession<'a> {
     plan: &'a Plan,
-    progress: Progress<'a>,
+    progress: PhaseProgress<'a>,
     runtime: Runtime,
     signals: Signals,
 }
 
-impl Session<'_> {
+impl MeasuringSession<'_> {
     fn measure(&mut self) -> Result<Vec<Series>, CompareError> {
         for subject in &self.plan.subjects {
             find_program(&subject.words, &LaunchOptions::default())?;
@@ -90,7 +90,7 @@ impl Session<'_> {
     fn time_all(&mut self) -> Result<Vec<Vec<Timing>>, CompareError> {
         let plan = self.plan;
         let mut all: Vec<Vec<Timing>> = plan.subjects.iter().map(|_| Vec::new()).collect();
-        let mut schedule = Schedule::new(all.len());
+        let mut schedule = RunSchedule::new(all.len());
         while let Some(turn) = schedule.next() {
             let done = all.iter().map(|timings| timings.len() as u64).sum();
             (self.progress)("timing", done, schedule.total());
@@ -199,7 +199,7 @@ fn check(exit: Exit, subject: &Subject, run: impl Fn() -> String) -> Result<(), 
 /// Whose turn it is. Commands take turns; one that needs more runs gets its turns spread evenly
 /// among those of the others.
 #[derive(Debug)]
-struct Schedule {
+struct RunSchedule {
     runs: Vec<RunCount>,
 }
 
@@ -209,7 +209,7 @@ struct RunCount {
     wanted: u64,
 }
 
-impl Schedule {
+impl RunSchedule {
     /// How often a command runs is known after its first run; until then it counts as one run.
     fn new(commands: usize) -> Self {
         Self {
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     fn order(wanted: &[u64]) -> Vec<usize> {
-        let mut schedule = Schedule::new(wanted.len());
+        let mut schedule = RunSchedule::new(wanted.len());
         let mut order = Vec::new();
         while let Some(command) = schedule.next() {
             schedule.want(command, wanted[command]);

@@ -7,7 +7,7 @@ use super::{
     callers,
     page::{Options, Piece, Style, TextLine, list, titled_list},
     part::{DocumentPart, command_of},
-    table::{LongNames, STAYS, ShownTable},
+    table::{STAYS, ShownTable},
     text::{self, known, plural},
 };
 use crate::{
@@ -194,7 +194,6 @@ impl<'a> Shown<'a> {
         };
         let columns = COLUMNS.iter().map(|column| (column.title, column.dropped));
         let mut table = ShownTable::new(columns, returned.iter().map(cells));
-        table.long_names = LongNames::Kept;
         for (row, call) in table.rows.iter_mut().zip(&returned) {
             let directory = self.report.directory.as_deref();
             row.below = callers::below_row(call.callers.as_ref(), directory, self.all_callers);

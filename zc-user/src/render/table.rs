@@ -7,8 +7,8 @@ use crate::units::UNKNOWN;
 pub(super) const HEAD_LINES: usize = 2;
 /// The widest first column, if the page has a width.
 const LONGEST_NAME: usize = 60;
-/// The narrowest first column.
-const SHORTEST_NAME: usize = 12;
+/// The narrowest first column: that of nearly all names of calls.
+const SHORTEST_NAME: usize = 16;
 /// Spaces between two columns.
 pub(super) const GAP: usize = 2;
 
@@ -23,15 +23,6 @@ pub(super) struct Column {
 /// Of a column that is never dropped.
 pub(super) const STAYS: u8 = u8::MAX;
 
-/// What happens to names if there is too little room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LongNames {
-    /// They are shortened before a column is dropped.
-    Shortened,
-    /// Columns are dropped first.
-    Kept,
-}
-
 /// A row.
 #[derive(Debug, Clone)]
 pub(super) struct TableRow {
@@ -45,7 +36,6 @@ pub(super) struct TableRow {
 pub(super) struct ShownTable {
     pub(super) columns: Vec<Column>,
     pub(super) rows: Vec<TableRow>,
-    pub(super) long_names: LongNames,
 }
 
 impl ShownTable {
@@ -65,7 +55,6 @@ impl ShownTable {
         Self {
             columns: columns.collect(),
             rows: rows.collect(),
-            long_names: LongNames::Shortened,
         }
     }
 
@@ -114,10 +103,7 @@ impl TableLayout {
             .map(|column| (column, width(column).unwrap_or(0)))
             .collect();
         shown[0].1 = shown[0].1.min(longest_name);
-        let least = match tables[0].long_names {
-            LongNames::Shortened => shown[0].1.min(SHORTEST_NAME),
-            LongNames::Kept => shown[0].1,
-        };
+        let least = shown[0].1.min(SHORTEST_NAME);
         let mut left_out = Vec::new();
         while least + beside_name(&shown) > room
             && let Some(next) = shown

@@ -211,7 +211,7 @@ fn many_processes_are_summed_up_by_program_unless_they_are_requested() {
     assert_eq!(headings(&summed.stderr), 0);
     let some = zctrace().option("--by=process").show(&storm);
     some.says("and 21 more processes with 63 calls")
-        .says("--all-processes");
+        .says("--all shows them");
     assert_eq!(headings(&some.stderr), 10);
     for option in ["--all-processes", "--all"] {
         let all = zctrace().option(option).show(&storm);

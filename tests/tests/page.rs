@@ -77,14 +77,10 @@ fn a_failed_write_of_the_page_keeps_the_report_and_the_old_page() {
 }
 
 #[test]
-fn the_histogram_follows_the_locale() {
-    let bars = |locale: &str| {
-        let zctrace = zctrace().option("--histogram").env("LC_ALL", locale);
-        let shown = zctrace.show(&program("cat").arg("/etc/passwd"));
-        shown.says("\nLATENCY of the calls that move data\n");
-        shown.stderr
-    };
-    assert!(bars("C.UTF-8").contains('█'));
-    let ascii = bars("C");
-    assert!(!ascii.contains('█') && ascii.contains('@'), "{ascii}");
+fn the_histogram_has_bars() {
+    let zctrace = zctrace().option("--histogram");
+    let shown = zctrace.show(&program("cat").arg("/etc/passwd"));
+    shown
+        .says("\nLATENCY of the calls that move data\n")
+        .says("█");
 }

@@ -164,7 +164,7 @@ fn only_transfers_count_as_the_commands_work() {
         .launch_with(&[&copy("sendfile")])
         .finish();
     assert!(
-        page.successful().contains(" of mmap alone\n"),
+        page.successful().contains(" of the calls of mmap\n"),
         "{}",
         page.text()
     );

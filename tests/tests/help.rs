@@ -3,7 +3,7 @@
 use crate::harness::{Finished, TestDir, binary, program, untraced, zctrace};
 
 fn say(words: &[&str]) -> Finished {
-    zctrace().launch_with(words).finish()
+    zctrace().finish_with(words)
 }
 
 /// Runs a program on a file with this text: whether it succeeded, and what it wrote to both
@@ -20,38 +20,22 @@ fn judge(program: &str, options: &[&str], text: &str) -> (bool, String) {
 
 #[test]
 fn the_short_version_is_one_line_and_the_long_one_names_the_backends() {
-    let short = say(&["-V"]);
-    assert_eq!(
-        short.successful(),
-        format!("zctrace {}\n", env!("CARGO_PKG_VERSION"))
-    );
-    let long = say(&["--version"]);
-    let lines: Vec<&str> = long.successful().lines().collect();
-    let [name, ebpf, strace] = lines[..] else {
-        panic!("three lines: {lines:?}")
-    };
-    assert_eq!(name, short.text().trim_end());
-    assert!(ebpf.starts_with("ebpf: in it ("), "{ebpf}");
+    let short = format!("zctrace {}\n", env!("CARGO_PKG_VERSION"));
+    say(&["-V"]).exits(0).prints_only(&short);
     let theirs = untraced(&program("strace").arg("--version")).finish();
-    let theirs = theirs
-        .successful()
-        .lines()
-        .next()
-        .and_then(|line| line.rsplit(' ').next());
-    let start = format!("strace: {} (/", theirs.expect("has a version"));
-    assert!(strace.starts_with(&start), "{strace}");
-    let dir = TestDir::new();
-    let without = zctrace().env("PATH", dir.path());
-    let without = without.launch_with(&["--version"]).finish();
-    assert!(
-        without.successful().ends_with("\nstrace: not found\n"),
-        "{}",
-        without.text()
-    );
+    let theirs = theirs.successful().lines().next().expect("a line");
+    let theirs = theirs.rsplit(' ').next().expect("a version");
+    let long = say(&["--version"]);
+    let backends = ["\nebpf: in it (", &format!("\nstrace: {theirs} (/")];
+    assert!(long.successful().starts_with(&short), "{long}");
+    assert_eq!(long.prints_all(&backends).text().lines().count(), 3);
+    let without = zctrace().env("PATH", TestDir::new().path());
+    let without = without.finish_with(&["--version"]);
+    without.exits(0).prints("\nstrace: not found\n");
     // After two dashes, the option goes to the command.
-    let zctrace = zctrace().option("--output=/dev/null");
-    let finished = zctrace.launch_with(&["--", "echo", "--version"]).finish();
-    assert!(!finished.successful().contains("ebpf"));
+    let echo = program("echo").arg("--version");
+    let finished = zctrace().option("--output=/dev/null").show(&echo);
+    finished.exits(0).never_prints("ebpf");
 }
 
 #[test]
@@ -68,7 +52,7 @@ fn every_help_page_has_examples_and_fits_80_columns() {
     assert!(names.len() >= 7 && names.contains(&"compare"), "{names:?}");
     let pages = names.iter().map(|name| vec![*name, "--help"]);
     for words in pages.chain([vec!["--help"]]) {
-        let help = zctrace().env("COLUMNS", "80").launch_with(&words).finish();
+        let help = zctrace().env("COLUMNS", "80").finish_with(&words);
         let text = help.successful();
         let examples = text.split("\nExamples:\n").nth(1).expect("examples");
         assert!(examples.starts_with("  zctrace "), "{words:?}: {text}");
@@ -96,22 +80,16 @@ fn bash_completes_options_values_and_commands() {
     let bash = program("bash").args(&["-c", script, "bash"]).arg(binary());
     let finished = untraced(&bash).finish();
     let lines: Vec<&str> = finished.successful().lines().skip(1).collect();
-    assert_eq!(
-        lines,
-        ["--backend", "ebpf", "compare completions", "--format", ""]
-    );
-    assert_eq!(finished.stderr, "");
+    let completed = ["--backend", "ebpf", "compare completions", "--format", ""];
+    assert_eq!(lines, completed);
+    finished.says_only("");
 }
 
 #[test]
 fn every_shell_has_completions() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = say(&["completions", shell]);
-        let script = script.successful();
-        assert!(
-            script.contains("wait-all") && !script.contains("bound"),
-            "{shell}"
-        );
+        script.exits(0).prints("wait-all").never_prints("bound");
     }
     // If the script completed a command to trace before the subcommands, that would take every
     // word.
@@ -120,13 +98,10 @@ fn every_shell_has_completions() {
     let (root, _) = parts.expect("has subcommands");
     assert!(!root.contains("The command and its arguments"), "{root}");
     let fish = say(&["completions", "fish"]);
-    assert!(
-        fish.successful()
-            .contains("-a \"bash elvish fish powershell zsh\"")
-    );
-    say(&["completions", "tcsh"])
-        .exits(125)
-        .says("it is one of bash");
+    fish.exits(0)
+        .prints("-a \"bash elvish fish powershell zsh\"");
+    let tcsh = say(&["completions", "tcsh"]);
+    tcsh.exits(125).says("it is one of bash");
 }
 
 #[test]
@@ -177,8 +152,5 @@ fn a_reader_that_closes_the_pipe_early_is_not_an_error() {
                   \"$0\" $words | head -n 1 > /dev/null; echo ${PIPESTATUS[0]}; done";
     let bash = program("bash").args(&["-c", script]).arg(binary());
     let finished = untraced(&bash).finish();
-    assert_eq!(
-        (finished.successful(), finished.stderr.as_str()),
-        ("0\n0\n0\n", "")
-    );
+    finished.exits(0).prints_only("0\n0\n0\n").says_only("");
 }

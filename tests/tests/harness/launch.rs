@@ -2,6 +2,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
+    fmt,
     fs::File,
     io::{Read as _, Seek as _, Write as _},
     os::unix::fs::FileExt as _,
@@ -9,6 +10,9 @@ use std::{
     process::{Command, Stdio},
     thread,
 };
+
+use serde_json::Value;
+use zctrace::report::Report;
 
 use super::{Conversation, Group};
 
@@ -180,48 +184,101 @@ impl Finished {
         str::from_utf8(&self.stdout).expect("text")
     }
 
+    /// What it wrote to stdout, as text. It must have succeeded.
+    #[track_caller]
+    pub fn successful(&self) -> &str {
+        self.exits(0).text()
+    }
+
+    /// What it wrote to stdout, as JSON.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"))
+    }
+
+    /// The report that it wrote to stdout.
+    #[track_caller]
+    pub fn report(&self) -> Report {
+        Report::from_json(self.text()).unwrap_or_else(|error| panic!("{error}: {self}"))
+    }
+
     /// Makes sure that this was the exit status.
     #[track_caller]
     pub fn exits(&self, status: i32) -> &Self {
-        let Self { code, stderr, .. } = self;
-        assert_eq!(*code, Some(status), "exit status; stderr: {stderr}");
+        assert_eq!(self.code, Some(status), "exit status of {self}");
         self
     }
 
     /// Makes sure that it wrote these words to stderr.
     #[track_caller]
     pub fn says(&self, words: &str) -> &Self {
-        assert!(
-            self.stderr.contains(words),
-            "no {words:?} in: {}",
-            self.stderr
-        );
+        assert!(self.stderr.contains(words), "no {words:?} in {self}");
         self
+    }
+
+    /// Makes sure that it wrote all of these words to stderr.
+    #[track_caller]
+    pub fn says_all(&self, words: &[&str]) -> &Self {
+        words.iter().fold(self, |this, words| this.says(words))
     }
 
     /// Makes sure that it did not write these words to stderr.
     #[track_caller]
     pub fn never_says(&self, words: &str) -> &Self {
-        assert!(
-            !self.stderr.contains(words),
-            "{words:?} in: {}",
-            self.stderr
-        );
+        assert!(!self.stderr.contains(words), "{words:?} in {self}");
+        self
+    }
+
+    /// Makes sure that this is all that it wrote to stderr.
+    #[track_caller]
+    pub fn says_only(&self, text: &str) -> &Self {
+        assert_eq!(self.stderr, text, "stderr of {self}");
         self
     }
 
     /// Makes sure that it wrote one line to stderr.
     #[track_caller]
     pub fn in_one_line(&self) -> &Self {
-        assert_eq!(self.stderr.lines().count(), 1, "lines: {}", self.stderr);
+        assert_eq!(self.stderr.lines().count(), 1, "lines of {self}");
         self
     }
 
-    /// What it wrote to stdout, as text. It must have succeeded.
+    /// Makes sure that it wrote these words to stdout.
     #[track_caller]
-    pub fn successful(&self) -> &str {
-        assert_eq!(self.code, Some(0), "exit status; stderr: {}", self.stderr);
-        self.text()
+    pub fn prints(&self, words: &str) -> &Self {
+        assert!(self.text().contains(words), "no {words:?} in {self}");
+        self
+    }
+
+    /// Makes sure that it wrote all of these words to stdout.
+    #[track_caller]
+    pub fn prints_all(&self, words: &[&str]) -> &Self {
+        words.iter().fold(self, |this, words| this.prints(words))
+    }
+
+    /// Makes sure that it did not write these words to stdout.
+    #[track_caller]
+    pub fn never_prints(&self, words: &str) -> &Self {
+        assert!(!self.text().contains(words), "{words:?} in {self}");
+        self
+    }
+
+    /// Makes sure that this is all that it wrote to stdout.
+    #[track_caller]
+    pub fn prints_only(&self, text: &str) -> &Self {
+        assert_eq!(self.text(), text, "stdout of {self}");
+        self
+    }
+}
+
+impl fmt::Display for Finished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stdout = String::from_utf8_lossy(&self.stdout);
+        write!(
+            f,
+            "{:?}, stdout: {stdout}\nstderr: {}",
+            self.code, self.stderr
+        )
     }
 }
 

@@ -3,13 +3,14 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Display,
     fs,
     path::Path,
     thread,
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::Pid;
 
 use super::{Program, untraced};
 
@@ -36,14 +37,8 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Whether there is a process with this id.
-pub fn is_alive(process: u32) -> bool {
-    let id = i32::try_from(process).ok().and_then(Pid::from_raw);
-    test_kill_process(id.expect("an id")).is_ok()
-}
-
-/// Whether there is a process with this id, given as text.
-pub fn exists(process: impl AsRef<str>) -> bool {
-    Path::new("/proc").join(process.as_ref().trim()).exists()
+pub fn exists(process: impl Display) -> bool {
+    Path::new(&format!("/proc/{process}")).exists()
 }
 
 /// The only child of a process.
@@ -55,13 +50,21 @@ pub fn child_of(parent: Pid) -> Pid {
     child.unwrap_or_else(|| panic!("not one child: {children:?}"))
 }
 
-/// The state of a process as a letter, `T` for a stopped one (`man 5 proc_pid_stat`).
+/// A field of `man 5 proc_pid_stat`, by its number there; not one of the first two.
 #[track_caller]
-pub fn state_of(process: Pid) -> char {
+pub fn stat_field(process: Pid, number: usize) -> String {
     let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid()));
     let stat = stat.expect("it lives");
-    let fields = stat.rsplit_once(") ").expect("fields").1;
-    fields.chars().next().expect("fields")
+    let (_, fields) = stat.rsplit_once(") ").expect("fields");
+    let field = fields.split_ascii_whitespace().nth(number - 3);
+    field.expect("a field").to_owned()
+}
+
+/// The state of a process as a letter, `T` for a stopped one.
+#[track_caller]
+pub fn state_of(process: Pid) -> char {
+    let state = stat_field(process, 3);
+    state.chars().next().expect("a letter")
 }
 
 /// Calls and errors, by name.
@@ -69,10 +72,8 @@ pub type Counts = BTreeMap<String, (u64, u64)>;
 
 /// Calls and errors of the program and all its descendants, by name, from `strace -c -f`.
 pub fn counted_by_strace(program: &Program) -> Counts {
-    strace(&["-c", "-f"], program)
-        .lines()
-        .filter_map(count)
-        .collect()
+    let summary = strace(&["-c", "-f"], program);
+    summary.lines().filter_map(count).collect()
 }
 
 /// A line of the summary: `% time, seconds, usecs/call, calls, errors (or nothing), syscall`.

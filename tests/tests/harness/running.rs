@@ -16,12 +16,11 @@ use std::{
 };
 
 use rustix::{
-    fs::{Mode, OFlags, open},
     process::{
         Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, ioctl_tiocsctty, kill_process,
         kill_process_group, setsid, waitid,
     },
-    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt},
     termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize},
 };
 
@@ -51,22 +50,15 @@ impl Group {
     /// Starts a program as the leader of a new process group. It ignores none of the signals in
     /// [`RESET`].
     pub fn start(command: &mut Command) -> Self {
-        Self::of_leader(
-            with_default_signals(command)
-                .process_group(0)
-                .spawn()
-                .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")),
-        )
+        Self::start_leader(command.process_group(0))
     }
 
-    /// The group of a program that is its leader already.
-    pub fn of_leader(child: Child) -> Self {
-        let mut group = Self {
-            child,
-            watchdog: None,
-        };
-        group.watchdog = Some(Watchdog::start(group.pid()));
-        group
+    /// Starts a program that makes itself the leader of a group.
+    fn start_leader(command: &mut Command) -> Self {
+        let child = with_default_signals(command).spawn();
+        let child = child.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let watchdog = Some(Watchdog::start(Pid::from_child(&child)));
+        Self { child, watchdog }
     }
 
     /// The program's id, and that of its group.
@@ -116,7 +108,7 @@ const RESET: [c_int; 3] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT];
 
 /// Resets the signals in [`RESET`] to their defaults in the program that this command starts, so
 /// that a test can send them.
-pub(super) fn with_default_signals(command: &mut Command) -> &mut Command {
+fn with_default_signals(command: &mut Command) -> &mut Command {
     let reset = || {
         for signal in RESET {
             // SAFETY: no handler is installed.
@@ -246,30 +238,17 @@ pub struct Terminal {
 impl Terminal {
     /// Starts a program on a new terminal with this many columns.
     pub fn start(columns: u16, launch: &Launch) -> Self {
-        let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
-            .expect("a pseudoterminal");
-        grantpt(&screen)
-            .and_then(|()| unlockpt(&screen))
-            .expect("it is ours");
-        tcsetwinsize(
-            &screen,
-            Winsize {
-                ws_row: 24,
-                ws_col: columns,
-                ws_xpixel: 0,
-                ws_ypixel: 0,
-            },
-        )
-        .expect("it is a terminal");
-        let path = ptsname(&screen, Vec::new()).expect("it is a pseudoterminal");
-        let line = File::from(
-            open(
-                path,
-                OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC,
-                Mode::empty(),
-            )
-            .expect("unlocked"),
-        );
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let screen = openpt(flags).expect("a pseudoterminal");
+        unlockpt(&screen).expect("it is ours");
+        let size = Winsize {
+            ws_row: 24,
+            ws_col: columns,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&screen, size).expect("it is a terminal");
+        let line = File::from(ioctl_tiocgptpeer(&screen, flags).expect("unlocked"));
         // Without NOFLSH, the kernel drops output that comes just after a key that sends a signal.
         let mut modes = tcgetattr(&line).expect("it is a terminal");
         modes.local_modes |= LocalModes::NOFLSH;
@@ -284,14 +263,16 @@ impl Terminal {
                 Ok(ioctl_tiocsctty(BorrowedFd::borrow_raw(0))?)
             });
         }
-        let child = with_default_signals(&mut command)
-            .spawn()
-            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
         Self {
             screen: screen.into(),
-            group: Group::of_leader(child),
+            group: Group::start_leader(&mut command),
             shown: String::new(),
         }
+    }
+
+    /// Runs a program on a new terminal to its end: its exit status, and everything that was shown.
+    pub fn run(columns: u16, launch: &Launch) -> (Option<i32>, String) {
+        Self::start(columns, launch).finish()
     }
 
     /// Waits until this text is shown.
@@ -333,52 +314,5 @@ impl Terminal {
             Err(error) if error.raw_os_error() == Some(libc::EIO) => false,
             Err(error) => panic!("cannot read from the terminal: {error}"),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::RESET;
-    use crate::harness::{program, untraced};
-
-    #[test]
-    fn a_started_program_ignores_none_of_the_reset_signals() {
-        let status = untraced(&program("cat").arg("/proc/self/status")).finish();
-        let mask = status
-            .successful()
-            .lines()
-            .find_map(|line| line.strip_prefix("SigIgn:\t"))
-            .expect("a mask");
-        let ignored = u64::from_str_radix(mask, 16).expect("a mask");
-        for signal in RESET {
-            assert_eq!(
-                ignored & 1 << (signal - 1),
-                0,
-                "signal {signal} is ignored: {mask}"
-            );
-        }
-    }
-
-    /// Runs the other test in a process that ignores these signals, as `nohup` and a shell's
-    /// background do.
-    #[test]
-    fn tests_that_run_in_the_background_start_programs_that_ignore_none_of_the_reset_signals() {
-        let (_, module) = module_path!()
-            .split_once("::")
-            .expect("a module of the crate");
-        let test = format!("{module}::a_started_program_ignores_none_of_the_reset_signals");
-        let this = program(std::env::current_exe().expect("known")).args(&["--exact", &test]);
-        let ignore = [
-            "env",
-            "--ignore-signal=HUP",
-            "--ignore-signal=INT",
-            "--ignore-signal=QUIT",
-        ];
-        let finished = untraced(&this.through(&ignore)).finish();
-        assert!(
-            finished.successful().contains("1 passed"),
-            "{}",
-            finished.text()
-        );
     }
 }

@@ -6,7 +6,6 @@ use std::{
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
-    process::Command,
     sync::OnceLock,
 };
 
@@ -14,7 +13,8 @@ use rustix::process::Signal;
 use zctrace::report::{Api, Certainty, End, Report, Transfer};
 
 use crate::harness::{
-    Program, Run, TestDir, Transfers as _, child_of, program, shell, state_of, wait_until, zctrace,
+    Program, Run, TestDir, Transfers as _, child_of, program, shell, state_of, untraced,
+    wait_until, zctrace,
 };
 
 /// Several times the size of any program's buffer, and not a multiple of it.
@@ -208,14 +208,6 @@ fn pythons_shutil_uses_sendfile() {
 }
 
 #[test]
-fn javas_file_channel_uses_sendfile_to_a_socket() {
-    let directory = directory();
-    directory.write("Send.java", JAVA);
-    let report = traced(&directory, &words("java Send.java in")).report;
-    assert_moved(&report, "in", "tcp", Api::Sendfile);
-}
-
-#[test]
 fn gos_io_copy_uses_sendfile_to_tcp() {
     let run = traced(&directory(), &program(go_program()).arg("in"));
     let transfer = assert_moved(&run.report, "in", "tcp", Api::Sendfile);
@@ -229,42 +221,14 @@ fn go_program() -> PathBuf {
     let build = || {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
         fs::write(directory.join("send.go"), GO).expect("room for a file");
-        let mut go = Command::new("go");
-        go.args(["build", "-o", "go-send", "send.go"])
-            .current_dir(directory);
-        go.env("GOCACHE", directory.join("go-cache"));
-        go.env("GOFLAGS", "-mod=mod").env("GO111MODULE", "off");
-        let status = go.status().expect("set-up installs Go");
-        assert!(status.success(), "go builds the program");
+        let go = untraced(&words("go build -o go-send send.go")).dir(directory);
+        let go = go.env("GOCACHE", directory.join("go-cache"));
+        let go = go.env("GOFLAGS", "-mod=mod").env("GO111MODULE", "off");
+        go.finish().exits(0);
         directory.join("go-send")
     };
     BUILT.get_or_init(build).clone()
 }
-
-/// Sends a file to a socket of its own.
-const JAVA: &str = r#"
-import java.net.InetSocketAddress;
-import java.nio.ByteBuffer;
-import java.nio.channels.*;
-import java.nio.file.*;
-
-public class Send {
-    public static void main(String[] args) throws Exception {
-        ServerSocketChannel server = ServerSocketChannel.open().bind(new InetSocketAddress("127.0.0.1", 0));
-        Thread drain = new Thread(() -> {
-            try (SocketChannel peer = server.accept()) {
-                ByteBuffer buffer = ByteBuffer.allocateDirect(65536);
-                while (peer.read(buffer) >= 0) buffer.clear();
-            } catch (Exception e) { throw new RuntimeException(e); }
-        });
-        drain.start();
-        try (FileChannel file = FileChannel.open(Path.of(args[0])); SocketChannel socket = SocketChannel.open(server.getLocalAddress())) {
-            for (long sent = 0; sent < file.size();) sent += file.transferTo(sent, file.size() - sent, socket);
-        }
-        drain.join();
-    }
-}
-"#;
 
 /// Sends a file to a socket of its own.
 const GO: &str = r#"

@@ -111,11 +111,6 @@ impl Launch {
         self
     }
 
-    /// The words of the command line.
-    pub fn command_line(&self) -> &[OsString] {
-        &self.words
-    }
-
     /// The command; its standard streams are not set yet.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.words[0]);

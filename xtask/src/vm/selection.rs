@@ -3,12 +3,12 @@
 /// Why the tests of some modules run on no guest.
 const JUDGED_ALIKE: &str = "results are judged and printed the same way on every kernel; guests \
     run the checks of zctrace.toml instead";
-const NO_PROGRAM: &str = "guests have no compilers, binutils, curl, Go, Java or Node";
+const NO_PROGRAM: &str = "guests have no compilers, binutils, curl, Go or Node";
 const BY_THEMSELVES: &str = "the copiers by themselves, without zctrace";
 
 /// Tests that no guest runs, by a part of their names, and why. The other tests depend on the
 /// kernel: on its verifier, its tracepoints, its system calls and its rules for tracers.
-const LEFT_OUT: [(&str, &str); 15] = [
+const LEFT_OUT: [(&str, &str); 14] = [
     (
         "a_download_has_a_step_by_the_server_and_one_by_the_client",
         NO_PROGRAM,
@@ -21,7 +21,6 @@ const LEFT_OUT: [(&str, &str); 15] = [
     ("formats::", JUDGED_ALIKE),
     ("gos_io_copy_uses_sendfile_to_tcp", NO_PROGRAM),
     ("help::", JUDGED_ALIKE),
-    ("javas_file_channel_uses_sendfile_to_a_socket", NO_PROGRAM),
     (
         "killing_the_reference_runs_ends_their_commands",
         JUDGED_ALIKE,

@@ -104,7 +104,7 @@ fn groff_man_and_lexgrog_accept_the_manual_page() {
         "  zctrace cp big.iso /mnt/",
     ];
     // As plain text, without warnings.
-    let plain = "groff -man -Tascii -ww -P-cbou zctrace.1";
+    let plain = "groff -Kutf8 -man -Tascii -ww -P-cbou zctrace.1";
     for (line, parts) in [
         (plain, &parts[..]),
         ("man --warnings -l zctrace.1", &["EXAMPLES"]),

@@ -70,24 +70,24 @@ fn without_privileges_ebpf_is_refused_and_strace_takes_over_by_default() {
     let refused = zctrace.clone().option("--syscalls=raed").refuses();
     refused.exits(125).says("'read'");
     let to_file = zctrace.option("--output").option(dir.join("report.json"));
-    to_file.refuses().exits(125).says("Permission denied");
+    to_file.refuses().exits(125).says("permission denied");
 }
 
 #[test]
 fn the_command_can_run_as_another_user() {
     for zctrace in each_backend() {
         let as_nobody = zctrace.option("--user=65534:65533");
-        let run = as_nobody.clone().run_exactly(&program("id"));
-        run.finished.prints_all(&["uid=65534", "gid=65533"]);
-        run.finished.never_prints("=0(");
-
-        let dir = TestDir::new();
-        let secret = dir.join("secret");
-        copy_program("/bin/true".as_ref(), &secret);
-        dir.set_mode(0o700);
-        let refused = as_nobody.refuses_to_run(&program(&secret));
-        refused.exits(126).says("Permission denied");
+        let id = as_nobody.run_exactly(&program("id")).finished;
+        id.prints_all(&["uid=65534", "gid=65533"])
+            .never_prints("=0(");
     }
+    let dir = TestDir::new();
+    let secret = dir.join("secret");
+    copy_program("/bin/true".as_ref(), &secret);
+    dir.set_mode(0o700);
+    let as_nobody = zctrace().option("--user=65534:65533");
+    let refused = as_nobody.refuses_to_run(&program(&secret));
+    refused.exits(126).says("Permission denied");
 }
 
 /// A copy of zctrace with the capabilities that `doctor` recommends, run by the user `nobody`.

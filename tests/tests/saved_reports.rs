@@ -89,7 +89,7 @@ fn a_saved_report_can_be_sorted_again_and_written_to_a_file() {
 fn record(options: &[&str], log: &Path, program: &Program) {
     let strace = crate::harness::program("strace").args(options);
     let strace = untraced(&strace.arg("-o").arg(log).arg("--"));
-    strace.words(program.words()).finish().exits(0);
+    strace.args(program.words()).finish().exits(0);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The status line: a sign of life on the terminal, where it cannot mix with what the command
 //! writes. And the pager.
 
-use crate::harness::{Launch, Terminal, TestDir, Zctrace, each_backend, shell, zctrace};
+use crate::harness::{Program, Terminal, TestDir, Zctrace, each_backend, shell, zctrace};
 
 /// How the status line begins, which no report does.
 const STATUS: &str = "\rzctrace: ";
@@ -21,7 +21,7 @@ fn in_shell(
     redirections: &str,
     dir: &TestDir,
     script: &str,
-) -> Launch {
+) -> Program {
     let line = format!("\"$@\" {redirections}");
     let zctrace = zctrace.through(&["sh", "-c", &line, "sh"]);
     zctrace
@@ -31,7 +31,7 @@ fn in_shell(
 }
 
 /// The same with stdout and stderr in files.
-fn with_files(zctrace: Zctrace, dir: &TestDir, script: &str) -> Launch {
+fn with_files(zctrace: Zctrace, dir: &TestDir, script: &str) -> Program {
     in_shell(zctrace, "xterm", ">out 2>err", dir, script)
 }
 

@@ -26,7 +26,7 @@ fn options_are_refused_with_what_is_wrong_and_what_would_be_right() {
         ("--output=", &[]),
         ("--output=.", &["'.'", "Is a directory"]),
         ("--output=/etc", &["Is a directory"]),
-        ("--output=/etc/passwd/report", &["Not a directory"]),
+        ("--output=/etc/passwd/report", &["not a directory"]),
         (
             "--output=missing/report.json",
             &["'missing/report.json'", "No such file or directory"],
@@ -65,8 +65,9 @@ fn a_missing_command_whose_name_is_close_to_a_subcommand_gets_a_suggestion() {
         ["run", "chek"],
         ["--by=total", "no-such-command"],
     ] {
-        let refused = zctrace().refuses_words(&words);
-        refused.exits(127).says(missing).never_says("did you mean");
+        let refused = zctrace().finish_with(&words);
+        refused.exits(127).says(missing);
+        refused.never_says("did you mean");
     }
 }
 

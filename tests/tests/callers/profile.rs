@@ -13,8 +13,10 @@ use crate::{
 /// The profile of a run.
 #[track_caller]
 fn profile(callers: &str, program: &Program) -> Value {
-    let zctrace = zctrace().options(&[callers, "--format=firefox", "--output=-"]);
-    let profile = zctrace.show(program).exits(0).json();
+    let zctrace = zctrace().options(&[callers, "--format=firefox"]);
+    let finished = zctrace.show(program);
+    let profile = serde_json::from_str(&finished.exits(0).stderr);
+    let profile = profile.expect("a profile alone");
     assert_consistent(&profile);
     profile
 }

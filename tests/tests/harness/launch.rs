@@ -19,9 +19,14 @@ use super::{Conversation, Group};
 /// Variables that change the output of zctrace, strace or a C program.
 const UNWANTED: &str = "NO_COLOR CLICOLOR_FORCE TERM COLUMNS LANG LANGUAGE ZCTRACE_BTF";
 
-/// A program with its arguments.
-#[derive(Clone, Debug)]
-pub struct Program(Vec<OsString>);
+/// A program to start: its words, environment, directory and input.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    words: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    dir: Option<PathBuf>,
+    input: Option<Vec<u8>>,
+}
 
 /// A case of the program `workload`, by its name.
 pub fn workload(case: &str) -> Program {
@@ -35,7 +40,7 @@ pub fn c(name: &str) -> Program {
 
 /// Any program, by its name or path.
 pub fn program(name: impl Into<OsString>) -> Program {
-    Program(vec![name.into()])
+    Program::default().arg(name)
 }
 
 /// A script for `sh`.
@@ -48,49 +53,32 @@ pub fn waiting() -> Program {
     shell("echo ready; exec sleep 100")
 }
 
+/// The same program, to be started without zctrace.
+pub fn untraced(program: &Program) -> Program {
+    program.clone()
+}
+
 impl Program {
     /// Adds an argument.
     pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
-        self.0.push(argument.into());
+        self.words.push(argument.into());
         self
     }
 
     /// Adds arguments.
-    pub fn args(self, arguments: &[&str]) -> Self {
-        arguments.iter().copied().fold(self, Self::arg)
+    pub fn args(self, arguments: &[impl AsRef<OsStr>]) -> Self {
+        arguments.iter().map(AsRef::as_ref).fold(self, Self::arg)
     }
 
     /// The same, started by another program, such as `unshare`.
-    pub fn through(self, words: &[&str]) -> Self {
-        Self(words.iter().map(OsString::from).chain(self.0).collect())
+    pub fn through(mut self, words: &[&str]) -> Self {
+        self.words.splice(..0, words.iter().map(OsString::from));
+        self
     }
 
     /// The program and its arguments.
     pub fn words(&self) -> &[OsString] {
-        &self.0
-    }
-}
-
-/// A program to start: its words, environment, directory and input.
-#[derive(Clone, Debug, Default)]
-pub struct Launch {
-    words: Vec<OsString>,
-    env: Vec<(OsString, OsString)>,
-    dir: Option<PathBuf>,
-    input: Option<Vec<u8>>,
-}
-
-/// A program to start without zctrace.
-pub fn untraced(program: &Program) -> Launch {
-    Launch::default().words(program.words())
-}
-
-impl Launch {
-    /// Adds words to the command line.
-    pub fn words(mut self, words: &[impl AsRef<OsStr>]) -> Self {
-        self.words
-            .extend(words.iter().map(|word| word.as_ref().to_owned()));
-        self
+        &self.words
     }
 
     /// Sets an environment variable.
@@ -126,18 +114,19 @@ impl Launch {
     }
 
     /// Runs it to its end.
-    pub fn finish(self) -> Finished {
+    pub fn finish(&self) -> Finished {
         // These are files, not pipes: a process that outlives the program may keep a pipe open.
         let (stdout, stderr) = (Capture::new(), Capture::new());
         let mut command = self.command();
-        command.stdin(
-            self.input
-                .as_ref()
-                .map_or_else(Stdio::null, |_| Stdio::piped()),
-        );
+        let has_input = self.input.is_some();
+        command.stdin(if has_input {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        });
         command.stdout(stdout.stdio()).stderr(stderr.stdio());
         let mut group = Group::start(&mut command);
-        if let (Some(mut stdin), Some(input)) = (group.child().stdin.take(), self.input) {
+        if let (Some(mut stdin), Some(input)) = (group.child().stdin.take(), self.input.clone()) {
             // The program may exit without reading all of it.
             thread::spawn(move || drop(stdin.write_all(&input)));
         }
@@ -152,7 +141,7 @@ impl Launch {
     }
 
     /// Starts it, to talk with it through pipes.
-    pub fn start(self) -> Conversation {
+    pub fn start(&self) -> Conversation {
         let stderr = Capture::new();
         let mut command = self.command();
         command.stdin(Stdio::piped()).stdout(Stdio::piped());

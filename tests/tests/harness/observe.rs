@@ -114,6 +114,6 @@ fn strace(options: &[&str], program: &Program) -> String {
     let output = tempfile::NamedTempFile::new().expect("a temporary file");
     let strace = super::program("strace").args(options).arg("-o");
     let strace = untraced(&strace.arg(output.path()).arg("--"));
-    strace.words(program.words()).finish().successful();
+    strace.args(program.words()).finish().successful();
     fs::read_to_string(output.path()).expect("strace wrote it")
 }

@@ -9,9 +9,7 @@ use std::{
 use rustix::process::geteuid;
 use zctrace::report::Report;
 
-use super::{
-    Conversation, Finished, Launch, Program, Run, TestDir, add_up::assert_bytes_add_up, program,
-};
+use super::{Conversation, Finished, Program, Run, TestDir, add_up::assert_bytes_add_up, program};
 
 /// The environment variable with the path of the `zctrace` to test.
 const BIN_VARIABLE: &str = "ZCTRACE_BIN";
@@ -19,7 +17,7 @@ const BIN_VARIABLE: &str = "ZCTRACE_BIN";
 /// A run of zctrace, before it is started.
 #[derive(Clone)]
 pub struct Zctrace {
-    launch: Launch,
+    launch: Program,
     binary: PathBuf,
     through: Vec<OsString>,
     options: Vec<OsString>,
@@ -29,7 +27,7 @@ pub struct Zctrace {
 pub fn zctrace() -> Zctrace {
     assert!(geteuid().is_root(), "needs root: run `cargo xtask test`");
     Zctrace {
-        launch: Launch::default(),
+        launch: Program::default(),
         binary: binary(),
         through: Vec::new(),
         options: Vec::new(),
@@ -193,19 +191,19 @@ impl Zctrace {
     }
 
     /// The whole command line.
-    pub fn launch_of(self, program: &Program) -> Launch {
+    pub fn launch_of(self, program: &Program) -> Program {
         self.option("--").launch_with(program.words())
     }
 
     /// A command line with no words after the options.
-    pub fn launch(self) -> Launch {
+    pub fn launch(self) -> Program {
         self.launch_with(&[""; 0])
     }
 
     /// A command line with these words at its end, and no `--` before them.
-    pub fn launch_with(self, words: &[impl AsRef<OsStr>]) -> Launch {
-        let launch = self.launch.words(&self.through).words(&[self.binary]);
-        launch.words(&self.options).words(words)
+    pub fn launch_with(self, words: &[impl AsRef<OsStr>]) -> Program {
+        let launch = self.launch.args(&self.through).arg(self.binary);
+        launch.args(&self.options).args(words)
     }
 }
 
@@ -268,7 +266,7 @@ impl Zctrace {
 }
 
 #[track_caller]
-fn refused(launch: Launch) -> Finished {
+fn refused(launch: Program) -> Finished {
     let dir = TestDir::new();
     // zctrace may run as another user.
     dir.set_mode(0o777);

@@ -239,22 +239,7 @@ fn a_saved_report_is_grouped_again() {
 }
 
 #[test]
-fn the_report_can_be_by_process_by_thread_or_only_totals() {
-    for (by, processes, threads) in [("process", 1, 0), ("thread", 1, 2), ("total", 0, 0)] {
-        let zctrace = zctrace().option(format!("--by={by}"));
-        let run = zctrace.run(&workload("known"));
-        let found = (run.report.processes.len(), run.threads().count());
-        assert_eq!(found, (processes, threads));
-        // The sums are always there.
-        let totals = &run.report.totals;
-        assert_eq!((totals.processes, totals.threads), (1, 2));
-        assert!(run.totals().row("splice").calls > 0);
-    }
-}
-
-#[test]
 fn rows_are_sorted_by_the_requested_key_and_their_times_are_consistent() {
-    // Units test each key.
     let sorted = zctrace().option("--sort=name").run(&workload("known"));
     let rows = sorted.report.totals.syscalls;
     assert!(rows.len() > 10 && rows.is_sorted_by(|a, b| a.name <= b.name));

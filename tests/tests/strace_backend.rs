@@ -23,20 +23,6 @@ fn strace_with_own_tmp() -> (Zctrace, TestDir) {
 }
 
 #[test]
-fn only_the_command_uses_the_standard_streams_and_then_comes_the_report() {
-    let bytes: Vec<u8> = (0..=255).cycle().take(300_000).collect();
-    let (zctrace, tmp) = strace_with_own_tmp();
-    let run = zctrace.input(&bytes).run(&program("cat"));
-    run.finished.exits(0).says_only("");
-    assert!(run.finished.stdout == bytes, "what cat read");
-    tmp.assert_has_only(&[]);
-    let shown = strace().show(&shell("echo 'write(1, \"x\", 1) = 1' >&2"));
-    shown.never_says("strace:");
-    let start = "write(1, \"x\", 1) = 1\nzctrace: sh ";
-    assert!(shown.stderr.starts_with(start), "{}", shown.stderr);
-}
-
-#[test]
 fn the_command_survives_a_killed_strace_and_its_status_is_passed_through() {
     let (zctrace, tmp) = strace_with_own_tmp();
     let script = "echo ready; read line; echo $line; read line; echo $line; exit 5";

@@ -43,25 +43,22 @@ fn assert_gone(dir: &TestDir) {
 }
 
 #[test]
-fn a_timeout_kills_all_processes_of_the_check() {
+fn a_timeout_kills_all_processes_of_the_check_and_other_checks_run() {
     let limit = patience(Duration::from_secs(2)).as_secs();
     for backend in BACKENDS {
         let dir = clinging(&format!("{limit}s"));
+        let next = succeeds("next", "['true']");
+        dir.write("zctrace.toml", dir.read("zctrace.toml") + &next);
         let finished = run_in(dir.path(), &[backend]);
-        finished.exits(2).prints(&format!(
+        let said = format!(
             "it did not end within {limit}.00 s, and was killed with everything below it (timeout)"
-        ));
+        );
+        let summary = "2 checks: 1 passed, 1 could not be run\n";
+        finished
+            .exits(2)
+            .prints_all(&[&said, "ok     next", summary]);
         assert_gone(&dir);
     }
-}
-
-#[test]
-fn other_checks_run_after_a_timeout() {
-    let hangs = succeeds("hangs", "['sleep', '1000']") + "timeout = '500ms'\nrepeat = 3\n";
-    let dir = dir_with(&(hangs + &succeeds("ends", "['true']")));
-    let finished = run_in(dir.path(), &["--jobs=2"]);
-    let summary = "2 checks: 1 passed, 1 could not be run\n";
-    finished.exits(2).prints_all(&["ok     ends", summary]);
 }
 
 #[test]

@@ -215,7 +215,7 @@ fn only_the_report_is_added_to_stderr_and_nothing_if_it_goes_to_a_file() {
 #[test]
 fn input_that_the_command_does_not_read_is_left_for_the_next() {
     let script = r#"read first; "$@"; read third; echo "$third""#;
-    let zctrace = zctrace().through(&["sh", "-c", script, "sh"]);
+    let zctrace = zctrace().by_script(script);
     let zctrace = zctrace.input(b"1\n2\n3\n");
     let shown = zctrace.show(&shell(r#"read second; echo "$second""#));
     shown.exits(0).prints_only("2\n3\n");
@@ -252,7 +252,7 @@ fn a_closed_stdout_or_stderr_is_not_an_error() {
 #[test]
 fn a_reader_that_exits_early_ends_the_pipeline() {
     let zctrace = zctrace().options(&["--format=json", "--output=-"]);
-    let zctrace = zctrace.through(&["sh", "-c", r#""$@" | head -c 10"#, "sh"]);
+    let zctrace = zctrace.by_script(r#""$@" | head -c 10"#);
     let finished = zctrace.show(&program("true"));
     assert_eq!(finished.says_only("").successful().len(), 10);
 }
@@ -261,8 +261,8 @@ fn a_reader_that_exits_early_ends_the_pipeline() {
 fn closed_standard_streams_are_not_replaced_by_files() {
     // If stdin, stdout and stderr are closed, files that are opened must not get their numbers.
     let dir = TestDir::new();
-    let through = ["sh", "-c", r#"exec "$@" <&- >&- 2>&-"#, "sh"];
-    let zctrace = zctrace().through(&through).json_to(dir.join("report.json"));
+    let closed = zctrace().by_script(r#"exec "$@" <&- >&- 2>&-"#);
+    let zctrace = closed.json_to(dir.join("report.json"));
     zctrace.show(&shell("echo unheard; exit 5")).exits(5);
     let report = Report::from_json(&dir.read("report.json")).expect("a report");
     assert!(report.exact);

@@ -61,7 +61,7 @@ fn nothing_is_written_to_stdout_by_default_and_a_dash_is_stdout() {
 fn a_new_file_has_permissions_by_the_umask_and_an_existing_one_keeps_its_own() {
     let dir = TestDir::new();
     let new = dir.join("new.json");
-    let masked = to(&new).through(&["sh", "-c", r#"umask 027; exec "$@""#, "sh"]);
+    let masked = to(&new).by_script(r#"umask 027; exec "$@""#);
     masked.show(&program("true")).successful();
     report_in(&new);
     assert_eq!(mode(&new), 0o640);
@@ -127,9 +127,8 @@ fn a_symlink_to_stdout_writes_to_stdout_after_what_the_command_wrote() {
     assert_eq!(link, Path::new(target));
     assert_eq!(after_own(shown.successful()).command[0], "sh");
 
-    let through = ["sh", "-c", r#"exec "$@" >both"#, "sh"];
-    let redirected = to("stdout").dir(dir.path()).through(&through);
-    redirected.show(&shell("echo own")).successful();
+    let redirected = to("stdout").by_script(r#"exec "$@" >both"#);
+    redirected.dir(dir.path()).show(&shell("echo own")).exits(0);
     after_own(&dir.read("both"));
     dir.assert_has_only(&["both", "stdout"]);
 }

@@ -66,9 +66,9 @@ fn a_page_that_cannot_be_written_is_an_error_before_the_run() {
 #[test]
 fn a_failed_write_of_the_page_keeps_the_report_and_the_old_page() {
     let dir = TestDir::with("page.html", "old");
-    let limited = ["sh", "-c", "ulimit -f 8; exec \"$@\"", "sh"];
     let zctrace = zctrace().option("--html").option(dir.join("page.html"));
-    let shown = zctrace.through(&limited).show(&program("true"));
+    let limited = zctrace.by_script("ulimit -f 4; exec \"$@\"");
+    let shown = limited.show(&program("true"));
     let shown = shown.exits(125).says("zctrace: true\n");
     shown.says("cannot write the report to");
     assert_eq!(dir.read("page.html"), "old");

@@ -53,7 +53,7 @@ fn a_report_or_a_log_is_read_from_stdin() {
     let from = |redirection: &str| {
         let script = format!(r#"exec "$@" {redirection}"#);
         let zctrace = zctrace().dir(dir.path());
-        let zctrace = zctrace.through(&["bash", "-c", &script, "bash"]);
+        let zctrace = zctrace.by_script(&script);
         zctrace.options(&["report", "-", "--format=json"])
     };
     let report = from("<report.json").finish();
@@ -121,19 +121,6 @@ fn an_strace_log_in_many_files_is_read() {
     assert_eq!(report.totals.processes, 21);
     let write = Rows::new("all", &report.totals.syscalls).row("write");
     assert_eq!(write.calls, 61);
-}
-
-#[test]
-fn an_strace_log_has_the_counts_of_an_ebpf_run() {
-    let dir = TestDir::new();
-    let log = dir.join("log");
-    let dd = "if=/dev/zero of=/dev/null bs=4k count=500 status=none";
-    let dd = program("dd").args(&dd.split(' ').collect::<Vec<_>>());
-    record(&["-f", "-T"], &log, &dd);
-    let run = zctrace().ebpf().syscalls("all").run(&dd);
-    let report = read(&[log]);
-    let logged = Rows::new("the log", &report.totals.syscalls);
-    logged.assert_equal(&run.totals().figures());
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn in_shell(
     script: &str,
 ) -> Program {
     let line = format!("\"$@\" {redirections}");
-    let zctrace = zctrace.through(&["sh", "-c", &line, "sh"]);
+    let zctrace = zctrace.by_script(&line);
     zctrace
         .env("TERM", kind)
         .dir(dir.path())

@@ -7,8 +7,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
 use zctrace::report::State;
 
 use crate::harness::{
-    Rows, TestDir, Zctrace, child_of, exists, fifo, program, shell, stat_field, wait_until,
-    waiting, zctrace,
+    TestDir, Zctrace, child_of, program, shell, stat_field, wait_until, waiting, zctrace,
 };
 
 /// A zctrace that uses strace.
@@ -85,29 +84,6 @@ fn a_signal_that_comes_before_strace_has_started_the_command_reaches_it() {
     assert_eq!(zctrace.wait(), Some(143));
     let report = report.read(&zctrace.into_stderr());
     assert_eq!((report.exit.code, report.exit.signal), (None, Some(15)));
-}
-
-#[test]
-fn a_descendant_that_outlives_the_command_is_running_and_goes_on() {
-    let dir = TestDir::new();
-    let (fifo, said) = (fifo(dir.join("fifo")), dir.join("said"));
-    // The shell ends when the other one is inside its read.
-    let is_in_read = format!("grep -q '^{} ' /proc/$!/syscall", libc::SYS_read);
-    let reader = "(read line <&3; echo $line >$1)";
-    let script = &format!("exec 3<>$0; {reader} & until {is_in_read}; do :; done");
-    let (zctrace, tmp) = strace_with_own_tmp();
-    let run = zctrace.run_exactly(&shell(script).arg(&fifo).arg(&said));
-    run.finished.successful();
-    tmp.assert_has_only(&[]);
-    let mut running = run.descendants();
-    running.retain(|process| process.state == State::Running);
-    assert_eq!((running.len(), run.root().state), (1, State::Exited));
-    assert_eq!(Rows::of_process(running[0]).row("read").unfinished, 1);
-    assert!(exists(running[0].pid), "it lives");
-    fs::write(&fifo, "hello\n").expect("it reads");
-    wait_until("its calls still work", || {
-        fs::read_to_string(&said).is_ok_and(|said| said == "hello\n")
-    });
 }
 
 #[test]

@@ -281,7 +281,7 @@ fn the_table_shows_notes_and_marks_unknown_values() {
 fn a_low_limit_of_descriptors_is_reported_in_one_line() {
     for limit in ["10", "30"] {
         let script = format!(r#"ulimit -n {limit}; exec "$@""#);
-        let limited = zctrace().ebpf().through(&["bash", "-c", &script, "bash"]);
+        let limited = zctrace().ebpf().by_script(&script);
         limited.refuses().exits(125).says("Too many open files");
     }
 }

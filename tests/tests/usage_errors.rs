@@ -1,7 +1,7 @@
 //! Usage errors: each is one line that says what to do, has the right exit status, and leaves
 //! nothing behind.
 
-use crate::harness::{TestDir, Zctrace, each_backend, full, program, zctrace};
+use crate::harness::{TestDir, each_backend, full, program, zctrace};
 
 #[test]
 fn options_are_refused_with_what_is_wrong_and_what_would_be_right() {
@@ -124,25 +124,24 @@ fn a_failed_run_keeps_the_old_report() {
     dir.assert_has_only(&["report.json"]);
 }
 
-/// A zctrace that is started by this script of bash.
-fn started_by(script: &str) -> Zctrace {
-    zctrace().through(&["bash", "-c", script, "bash"])
-}
-
 #[test]
 fn a_closed_or_read_only_stream_is_refused() {
     for redirection in [">&-", "1</dev/null"] {
-        let zctrace = started_by(&format!(r#"exec "$@" {redirection}"#));
+        let zctrace = zctrace().by_script(&format!(r#"exec "$@" {redirection}"#));
         let refused = zctrace.option("--output=-").refuses();
         refused.exits(125).says("cannot write the report to stdout");
     }
     let dir = TestDir::new();
     for redirection in ["2>&-", "2</dev/null"] {
-        let zctrace = started_by(&format!(r#"exec "$@" {redirection}"#)).dir(dir.path());
+        let zctrace = zctrace()
+            .by_script(&format!(r#"exec "$@" {redirection}"#))
+            .dir(dir.path());
         zctrace.show(&program("touch").arg("it-ran")).exits(125);
     }
     dir.assert_has_only(&[]);
-    let doctor = started_by(r#"exec "$@" >&-"#).finish_with(&["doctor"]);
+    let doctor = zctrace()
+        .by_script(r#"exec "$@" >&-"#)
+        .finish_with(&["doctor"]);
     doctor.exits(125);
 }
 
@@ -152,7 +151,7 @@ fn a_file_size_limit_leaves_no_partial_report() {
     // Messages go through a pipe, because the limit also holds for the files that collect the
     // output of tests.
     let script = r#"(ulimit -f 0; "$@" 2>&1) | cat >&2; exit ${PIPESTATUS[0]}"#;
-    let limited = || started_by(script).json_to(dir.join("report.json"));
+    let limited = || zctrace().by_script(script).json_to(dir.join("report.json"));
     let finished = limited().show(&program("true"));
     finished.exits(125).says("File too large").in_one_line();
     dir.assert_has_only(&[]);

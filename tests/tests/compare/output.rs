@@ -1,12 +1,9 @@
 //! What a comparison writes: exported files and the page on a terminal.
 
-use std::{fs::File, process::Stdio};
-
-use rustix::pipe::{PipeFlags, pipe_with};
 use serde_json::{Value, json};
 
 use super::{compare, compared, writes};
-use crate::harness::{BACKENDS, Group, Terminal, TestDir};
+use crate::harness::{BACKENDS, Terminal, TestDir};
 
 /// A name that every format has to quote.
 const NAME: &str = "it's \"a\", b | c\nd";
@@ -50,19 +47,6 @@ fn standard_streams_are_dev_null_by_default() {
     for backend in BACKENDS {
         compared(&["--runs=2", backend], &[is_null, "! read line"]);
     }
-}
-
-#[test]
-fn a_closed_stdout_is_not_an_error() {
-    let dir = TestDir::new();
-    let (reader, unread) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
-    drop(reader);
-    let export = compare(&["-N", "--runs=1", "--export", "json", "out.json"]).dir(dir.path());
-    let mut command = export.launch_with(&["true"]).command();
-    let stderr = File::create("/dev/null").expect("there is one");
-    command.stdin(Stdio::null()).stdout(unread).stderr(stderr);
-    assert_eq!(Group::start(&mut command).wait(), Some(0));
-    assert!(dir.read("out.json").starts_with('{'));
 }
 
 #[test]

@@ -99,10 +99,15 @@ impl Zctrace {
         self
     }
 
+    /// Starts it by a script of bash, in which `"$@"` stands for it.
+    pub fn by_script(self, script: &str) -> Self {
+        self.through(&["bash", "-c", script, "bash"])
+    }
+
     /// Starts it in a mount namespace of its own, after a script that may mount something there.
     pub fn with_mounts(self, script: &str) -> Self {
         let script = format!("{script} && exec \"$@\"");
-        self.through(&["unshare", "--mount", "sh", "-c", &script, "sh"])
+        self.through(&["unshare", "--mount"]).by_script(&script)
     }
 
     /// Uses another copy of zctrace.

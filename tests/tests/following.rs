@@ -30,18 +30,6 @@ fn a_program_executed_by_a_thread_is_the_same_process() {
 }
 
 #[test]
-fn a_pipeline_of_three_programs_is_followed() {
-    let pipeline = shell("head -c 5000 /dev/zero | tail -c 3000 | wc -c");
-    let run = zctrace().run_exactly(&pipeline);
-    assert_eq!(run.finished.successful().trim(), "3000");
-    assert_eq!(run.report.totals.processes, 4);
-    for (comm, bytes) in [("head", 5000), ("tail", 3000), ("wc", 5)] {
-        let row = Rows::of_process(run.process_named(comm)).row("write");
-        assert_eq!(row.bytes, Some(bytes), "{comm}");
-    }
-}
-
-#[test]
 fn calls_before_the_exec_are_not_counted() {
     // Between fork and exec, the child still runs the code of zctrace.
     let run = zctrace().syscalls("all").run_exactly(&program("true"));

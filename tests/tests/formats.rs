@@ -101,20 +101,10 @@ fn reports_match_their_schema() {
 
 #[test]
 fn unsupported_formats_are_refused_in_one_line() {
+    let verify = ["--verify", "--format=csv", "--", "true"];
     for (words, said) in [
-        (
-            &["--verify", "--format=csv", "--", "true"][..],
-            "--verify shows a table or json",
-        ),
-        (
-            &["--verify", "--format=markdown", "--", "true"],
-            "--verify shows a table or json",
-        ),
-        (&["doctor", "--format", "csv"], "it is one of table, json\n"),
-        (
-            &["doctor", "--format", "markdown"],
-            "it is one of table, json\n",
-        ),
+        (&verify[..], "--verify shows a table or json"),
+        (&["doctor", "--format=csv"], "it is one of table, json\n"),
     ] {
         let finished = zctrace().finish_with(words);
         finished.exits(125).says(said).in_one_line();

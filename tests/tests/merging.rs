@@ -67,7 +67,7 @@ fn written(report: &Report) -> [u64; 3] {
 /// Makes sure that the pipelines of the load are observed transfers of all bytes across processes,
 /// and that the copies of the load have so many bytes.
 #[track_caller]
-fn assert_moved(report: &Report, copied: u64) {
+fn assert_moved(report: &Report, bytes: u64) {
     let ways = || {
         report
             .transfers
@@ -77,11 +77,11 @@ fn assert_moved(report: &Report, copied: u64) {
     assert_eq!(sum(ways()), [TIMES, TIMES * BYTES]);
     let mut all = ways();
     assert!(all.all(|way| way.certainty == Certainty::Observed));
-    let copies = report
+    let by_copying = report
         .transfers
         .iter()
         .filter(|one| one.api == Api::CopyFileRange);
-    assert_eq!(sum(copies)[1], copied);
+    assert_eq!(sum(by_copying)[1], bytes);
 }
 
 #[test]

@@ -123,12 +123,6 @@ fn cat_to_a_file_uses_copy_file_range() {
 }
 
 #[test]
-fn node_uses_copy_file_range() {
-    let node = program("node").args(&["-e", "require('fs').copyFileSync('in', 'out')"]);
-    assert_moved(&copied_by(&node).report, "in", "out", Api::CopyFileRange);
-}
-
-#[test]
 fn a_pipeline_is_one_transfer_across_processes() {
     let pipeline = "cat in | dd of=out bs=64k iflag=fullblock status=none";
     let report = copied_by(&shell(pipeline)).report;

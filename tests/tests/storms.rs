@@ -44,7 +44,8 @@ fn fork_storm() {
     assert_all_are_its_children(&run);
 }
 
-fn exec_storm() {
+#[test]
+fn three_hundred_programs_are_counted() {
     let run = zctrace().run_exactly(&workload("exec-storm").arg("300"));
     let (all, _) = writes_and_statement(&run);
     assert_followed(&run, (301, 301));
@@ -63,7 +64,8 @@ fn exec_storm() {
     assert_all_are_its_children(&run);
 }
 
-fn thread_storm() {
+#[test]
+fn sixty_four_threads_are_counted() {
     let storm = workload("thread-storm").args(&["64", "1000"]);
     let run = zctrace().by_thread().run_exactly(&storm);
     let (all, _) = writes_and_statement(&run);
@@ -107,48 +109,24 @@ fn calls(program: &Conversation) -> u64 {
         .map_or(0, |(read, write)| read + write)
 }
 
-/// Runs the storm while two other processes make the same calls.
-fn beside_bystanders(storm: fn()) {
-    let bystanders = [(), ()].map(|()| {
-        let mut program = untraced(&workload("bystander")).start();
-        program.expect("ready");
-        (calls(&program), program)
-    });
-    storm();
-    for (before, program) in bystanders {
-        let more = calls(&program) - before;
-        assert!(more > 100, "the bystander made only {more} calls meanwhile");
-    }
-}
-
 #[test]
 fn two_thousand_processes_are_counted() {
     fork_storm();
 }
 
 #[test]
-fn three_hundred_programs_are_counted() {
-    exec_storm();
-}
-
-#[test]
-fn sixty_four_threads_are_counted() {
-    thread_storm();
-}
-
-#[test]
 fn two_thousand_processes_are_counted_beside_bystanders() {
-    beside_bystanders(fork_storm);
-}
-
-#[test]
-fn three_hundred_programs_are_counted_beside_bystanders() {
-    beside_bystanders(exec_storm);
-}
-
-#[test]
-fn sixty_four_threads_are_counted_beside_bystanders() {
-    beside_bystanders(thread_storm);
+    // They make the same calls all the time.
+    let bystanders = [(), ()].map(|()| {
+        let mut program = untraced(&workload("bystander")).start();
+        program.expect("ready");
+        (calls(&program), program)
+    });
+    fork_storm();
+    for (before, program) in bystanders {
+        let more = calls(&program) - before;
+        assert!(more > 100, "the bystander made only {more} calls meanwhile");
+    }
 }
 
 #[test]

@@ -180,10 +180,10 @@ fn assert_reported_everywhere(zctrace: &Zctrace, sentence: &str) {
 fn a_program_that_the_verifier_rejects_is_reported_everywhere_with_the_reason() {
     // The programs take the number in `flags` for a pointer.
     let btf = with_swapped("files", "flags");
-    let refused = with_btf(&btf).refuses();
-    let told = refused.stderr.trim_start_matches("zctrace: ").trim_end();
-    let refuses = "refuses the eBPF program sys_enter: access beyond ";
-    let start = format!("the verifier of Linux {} {refuses}", release());
+    let finished = with_btf(&btf).refuses();
+    let told = finished.stderr.trim_start_matches("zctrace: ").trim_end();
+    let reason = "refuses the eBPF program sys_enter: access beyond ";
+    let start = format!("the verifier of Linux {} {reason}", release());
     let end = "or --backend strace, and please report this";
     assert!(told.starts_with(&start) && told.ends_with(end), "{told}");
     assert_reported_everywhere(&zctrace().env("ZCTRACE_BTF", btf.path()), told);
@@ -265,16 +265,6 @@ fn missing_io_uring_types_make_its_operations_unknown_and_are_noted() {
         let said = "what io_uring operations move is unknown: this kernel";
         assert!(notes.iter().any(|note| note.starts_with(said)), "{notes:?}");
     }
-}
-
-#[test]
-fn the_table_shows_notes_and_marks_unknown_values() {
-    let btf = without("nvcsw");
-    let shown = with_btf(&btf).show(&shell("exit 4"));
-    let unknown = "\"-\": unknown, not 0";
-    shown
-        .exits(4)
-        .says_all(&["note: ", "task_struct.nvcsw", unknown]);
 }
 
 #[test]

@@ -5,36 +5,32 @@ use crate::harness::{TestDir, each_backend, full, program, zctrace};
 
 #[test]
 fn options_are_refused_with_what_is_wrong_and_what_would_be_right() {
+    let unwritable = "'missing/report.json': No such file or directory";
     for (option, said) in [
         (
             "--syscalls=raed",
-            &["unknown system call 'raed'", "'read'"][..],
+            "unknown system call 'raed'; did you mean 'read'?",
         ),
-        ("-e=write,sendfiel", &["'sendfiel'", "'sendfile'"]),
-        ("--syscalls=%netwerk", &["'%netwerk'", "%network"]),
-        ("--syscalls=xyzzyplugh", &["'xyzzyplugh'", "%data"]),
-        ("--syscalls=", &[]),
-        ("--syscalls=,", &[]),
-        ("--no-such-option", &["'--no-such-option'", "--help"]),
-        ("--al-processes", &["--all-processes"]),
-        ("--format=jsn", &["'jsn'", "json"]),
-        ("--max-rows=many", &["--max-rows"]),
-        ("--max-rows=0", &["0"]),
-        ("--sort=speed", &["'speed'"]),
-        ("--user=nobody-of-this-name", &["'nobody-of-this-name'"]),
-        ("--user=12x", &["'12x'"]),
-        ("--output=", &[]),
-        ("--output=.", &["'.'", "Is a directory"]),
-        ("--output=/etc", &["Is a directory"]),
-        ("--output=/etc/passwd/report", &["not a directory"]),
-        (
-            "--output=missing/report.json",
-            &["'missing/report.json'", "No such file or directory"],
-        ),
+        ("-e=write,sendfiel", "'sendfile'"),
+        ("--syscalls=%netwerk", "%network"),
+        ("--syscalls=xyzzyplugh", "%data"),
+        ("--syscalls=", ""),
+        ("--syscalls=,", ""),
+        ("--al-processes", "--all-processes"),
+        ("--format=jsn", "json"),
+        ("--max-rows=many", "--max-rows"),
+        ("--max-rows=0", "0"),
+        ("--sort=speed", "'speed'"),
+        ("--user=nobody-of-this-name", "'nobody-of-this-name'"),
+        ("--user=12x", "'12x'"),
+        ("--output=", ""),
+        ("--output=.", "'.': Is a directory"),
+        ("--output=/etc/passwd/report", "not a directory"),
+        ("--output=missing/report.json", unwritable),
     ] {
         println!("{option}");
         let refused = zctrace().option(option).refuses();
-        refused.exits(125).says_all(said);
+        refused.exits(125).says(said);
     }
 }
 

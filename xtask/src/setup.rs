@@ -198,7 +198,7 @@ const STEPS: [Step; 11] = [
         "traced programs",
         Need::Testing,
         |host| all_of(host, &TRACED_PROGRAMS),
-        "install strace, rsync, socat, nginx, btrfs-progs, Python 3, Go and Node",
+        "install strace, rsync, socat, nginx, btrfs-progs, Python 3 and Go",
     ),
     Step(
         "readers",
@@ -240,7 +240,7 @@ const STEPS: [Step; 11] = [
 
 /// Programs that are not ours: the tests trace with them, or trace them, or they read what zctrace
 /// writes. Each with its package.
-const TRACED_PROGRAMS: [(&str, &str); 8] = [
+const TRACED_PROGRAMS: [(&str, &str); 7] = [
     ("strace", "strace"),
     ("rsync", "rsync"),
     ("socat", "socat"),
@@ -248,7 +248,6 @@ const TRACED_PROGRAMS: [(&str, &str); 8] = [
     ("mkfs.btrfs", "btrfs-progs"),
     ("python3", "python3"),
     ("go", "golang-go"),
-    ("node", "nodejs"),
 ];
 
 /// Programs that are not ours and read what zctrace writes.

@@ -51,13 +51,6 @@ fn each_figure_can_have_its_own_tolerance() {
 }
 
 #[test]
-fn an_exit_by_a_signal_differs_from_an_exit_status() {
-    let tolerant = ["--tolerance=*=ignore", "--tolerance=exit.*=0"];
-    let killed = compared(&with_baseline(), &tolerant, &["sh", "-c", "kill -SEGV $$"]);
-    killed.exits(1).prints_all(&["exit.signal", "none"]);
-}
-
-#[test]
 fn a_run_that_is_not_exact_is_inconclusive_and_does_not_become_a_baseline() {
     let dir = with_baseline();
     compared(&dir, &["--max-rows=1"], &DD).exits(3);

@@ -70,21 +70,6 @@ fn an_inferred_transfer_is_inconclusive_unless_inferences_are_accepted() {
 }
 
 #[test]
-fn a_failure_shows_what_was_found_and_how_to_see_more() {
-    let options = ["--expect=transfer(* -> \"out\").api == sendfile"];
-    let finished = words_in(&with_input(), &options, &DD);
-    finished.exits(1).says_only("").prints_all(&[
-        "FAILED dd if=in of=out bs=100000",
-        "fails: transfer(* -> \"out\").api == sendfile",
-        "transfer(* -> \"out\").api is read+write",
-        "in (regular, ",
-        "3 calls of 97.7 KiB",
-        "the whole report: zctrace -- dd if=in of=out bs=100000",
-        "1 check: 1 failed",
-    ]);
-}
-
-#[test]
 fn losses_are_inconclusive_unless_the_bound_is_enough() {
     let dir = TestDir::new();
     let lossy = |expectation: &str| script_in(&dir, &["--max-rows=1", expectation], COPIES);

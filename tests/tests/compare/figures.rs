@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{compare, compared, line, writes};
-use crate::harness::{TestDir, c, program, workload, zctrace};
+use crate::harness::{TestDir, c, program, zctrace};
 
 #[track_caller]
 fn number(value: &Value) -> f64 {
@@ -123,21 +123,6 @@ fn peak_memory_and_page_faults_are_the_commands_own() {
         let is_near = faults.abs_diff(expected) <= 15;
         assert!(is_near, "{faults}, not about {expected}");
     }
-}
-
-#[test]
-fn a_trace_that_is_not_exact_is_marked() {
-    let options = ["-N", "--runs=1", "--max-rows=1", "--backend=ebpf"];
-    let known = line(&workload("known"));
-    let found = compared(&options, &[&known]);
-    assert_eq!(found["commands"][0]["traced"]["exact"], false);
-    let page = compare(&options).finish_with(&[&known]);
-    page.exits(0).prints_all(&[
-        "(backend ebpf, not exact)",
-        "≥ ",
-        "lower bound: calls not counted: ",
-        "--max-rows",
-    ]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::{
     ffi::{OsStr, OsString},
     fmt,
     fs::File,
-    io::{Read as _, Seek as _, Write as _},
+    io::Write as _,
     os::unix::fs::FileExt as _,
     path::PathBuf,
     process::{Command, Stdio},
@@ -278,22 +278,17 @@ impl Capture {
         self.0.try_clone().expect("one more descriptor").into()
     }
 
-    pub fn bytes(mut self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        self.0.rewind().expect("it is a file");
-        self.0.read_to_end(&mut bytes).expect("it is a file");
+    /// What was written so far. This does not move the file position, which the writing program
+    /// shares.
+    pub fn bytes(&self) -> Vec<u8> {
+        let length = self.0.metadata().expect("a file").len();
+        let mut bytes = vec![0; usize::try_from(length).expect("short")];
+        self.0.read_exact_at(&mut bytes, 0).expect("it is a file");
         bytes
     }
 
-    pub fn text(self) -> String {
+    /// The same as text.
+    pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes()).into_owned()
-    }
-
-    /// The text so far. This does not move the file position, which the writing program shares.
-    pub fn text_so_far(&self) -> String {
-        let length = self.0.metadata().expect("a file").len();
-        let mut bytes = vec![0; usize::try_from(length).expect("short")];
-        let read = self.0.read_at(&mut bytes, 0).expect("it is a file");
-        String::from_utf8_lossy(&bytes[..read]).into_owned()
     }
 }

@@ -206,7 +206,7 @@ impl Conversation {
 
     /// What it has written to stderr so far.
     pub fn stderr_so_far(&self) -> String {
-        self.stderr.text_so_far()
+        self.stderr.text()
     }
 
     /// What it wrote to stderr.

@@ -197,11 +197,3 @@ fn several_commands_can_run_at_once_and_none_counts_programs_of_another() {
         }
     });
 }
-
-#[test]
-fn a_command_can_be_traced_from_async_code() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    let traced = async { traced(&Command::new("true")) };
-    let report = runtime.expect("a runtime").block_on(traced);
-    assert_eq!(report.exit.code, Some(0));
-}

@@ -268,46 +268,20 @@ fn nginx_sends_a_file_by_sendfile_or_reads_and_writes() {
     assert_moved_between(&report, "in", "tcp", BYTES / 10 * 9, BYTES);
 }
 
-#[test]
-fn a_download_has_a_step_by_the_server_and_one_by_the_client() {
+/// Traces an nginx with this setting while it serves `in` once.
+fn nginx(setting: &str) -> Report {
     let directory = directory();
-    let (port, config) = nginx_config(&directory, "sendfile on;");
-    // The pause lets nginx go to sleep: see `nginx`.
-    let script = "nginx -c \"$0\" & until curl -s -o got \"$1\"; do sleep 0.1; done; \
-                  sleep 0.2; kill $!; wait $!";
-    let url = format!("http://127.0.0.1:{port}/in");
-    let download = shell(script).args(&[&config, &url]);
-    let report = zctrace().dir(directory.path()).run(&download).report;
-    assert_copied(&directory, "got");
-    let sent = assert_moved(&report, "in", "tcp", Api::Sendfile);
-    assert_eq!(sent.certainty, Certainty::Observed);
-    // The server also sends a header, and the client keeps that. It copies some of the bytes in its
-    // memory before it writes them.
-    let got = report.transfer("tcp", "got");
-    assert!(got.bytes < Some(BYTES), "{got:?}");
-    assert!(!report.transfers.iter().any(Transfer::crosses_processes));
-}
-
-/// Writes the configuration of an nginx that serves this directory. Returns its port and the path
-/// of the configuration.
-fn nginx_config(directory: &TestDir, setting: &str) -> (u16, String) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("it has one").port();
+    drop(listener);
     let root = directory.path().display();
     let config = format!(
         "daemon off; master_process off; user root; pid {root}/pid; error_log stderr; events {{}}\n\
          http {{ access_log off; {setting} server {{ listen 127.0.0.1:{port}; root {root}; }} }}\n"
     );
-    directory.write("nginx.conf", config);
-    (port, directory.word("nginx.conf"))
-}
-
-/// Traces an nginx with this setting while it serves `in` once.
-fn nginx(setting: &str) -> Report {
-    let directory = directory();
-    let (port, config) = nginx_config(&directory, setting);
+    let config = directory.write("nginx.conf", config);
     let zctrace = zctrace().dir(directory.path());
-    let (nginx, report) = zctrace.start(&program("nginx").args(&["-c", &config]));
+    let (nginx, report) = zctrace.start(&program("nginx").arg("-c").arg(config));
     let connect = || TcpStream::connect(("127.0.0.1", port));
     wait_until("nginx listens", || connect().is_ok());
     let mut connection = connect().expect("nginx listens");

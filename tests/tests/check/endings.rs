@@ -1,6 +1,9 @@
 //! Checks that a timeout, a signal or a kill ends. Nothing is left running.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use rustix::process::Signal;
 
@@ -49,7 +52,9 @@ fn a_timeout_kills_all_processes_of_the_check_and_other_checks_run() {
         let dir = clinging(&format!("{limit}s"));
         let next = succeeds("next", "['true']");
         dir.write("zctrace.toml", dir.read("zctrace.toml") + &next);
+        let began = Instant::now();
         let finished = run_in(dir.path(), &[backend]);
+        assert!(began.elapsed() < patience(Duration::from_secs(20)));
         let said = format!(
             "it did not end within {limit}.00 s, and was killed with everything below it (timeout)"
         );

@@ -8,29 +8,15 @@ use zctrace::report::Report;
 
 use crate::harness::{
     Program, Run, TestDir, Zctrace, binary, copy_program, each_backend, program, set_mode, shell,
-    untraced, workload, zctrace,
+    untraced, words, workload, zctrace,
 };
 
 /// Starts a program as the user `nobody`.
-const AS_NOBODY: [&str; 5] = [
-    "setpriv",
-    "--reuid=65534",
-    "--regid=65534",
-    "--clear-groups",
-    "--",
-];
+const AS_NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups --";
 
-/// Starts a program as the user `nobody`, without capabilities and without a way to get one.
-const WITHOUT_CAPABILITIES: [&str; 8] = [
-    "setpriv",
-    "--reuid=65534",
-    "--regid=65534",
-    "--clear-groups",
-    "--inh-caps=-all",
-    "--bounding-set=-all",
-    "--no-new-privs",
-    "--",
-];
+/// The same, without capabilities and without a way to get one.
+const WITHOUT_CAPABILITIES: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups \
+                                    --inh-caps=-all --bounding-set=-all --no-new-privs --";
 
 /// A copy of zctrace in a directory that everybody can reach, run by the user `nobody`. A copy of
 /// the workloads is beside it.
@@ -42,7 +28,9 @@ fn unprivileged() -> (Zctrace, TestDir) {
         set_mode(&dir.join(name), 0o755);
     }
     dir.set_mode(0o755);
-    let zctrace = zctrace().through(&AS_NOBODY).binary(dir.join("zctrace"));
+    let zctrace = zctrace()
+        .through(&words(AS_NOBODY))
+        .binary(dir.join("zctrace"));
     (zctrace.dir("/"), dir)
 }
 
@@ -126,7 +114,7 @@ fn a_setuid_program_gains_nothing_under_a_zctrace_with_file_capabilities() {
     copy_program("/usr/bin/id".as_ref(), &setuid);
     set_mode(&setuid, 0o6755);
     let setuid = program(setuid);
-    let by_itself = untraced(&setuid.clone().through(&AS_NOBODY)).finish();
+    let by_itself = untraced(&setuid.clone().through(&words(AS_NOBODY))).finish();
     by_itself.exits(0).prints("euid=0");
     for backend in ["ebpf", "strace"] {
         let run = report_on_stderr(zctrace.clone().backend(backend), &setuid);
@@ -183,7 +171,9 @@ fn a_setuid_zctrace_refuses_to_run() {
 /// zctrace, run by a user without any privileges through these words, and workloads for it.
 fn powerless(through: &[&str]) -> (Zctrace, impl Fn(&[&str]) -> Program) {
     let (_, dir) = unprivileged();
-    let zctrace = zctrace().through(&WITHOUT_CAPABILITIES).through(through);
+    let zctrace = zctrace()
+        .through(&words(WITHOUT_CAPABILITIES))
+        .through(through);
     let zctrace = zctrace.binary(dir.join("zctrace")).dir("/");
     let workload = move |words: &[&str]| program(dir.join("workload")).args(words);
     (zctrace, workload)

@@ -14,7 +14,7 @@ use zctrace::report::{Api, Certainty, End, Report, Transfer};
 
 use crate::harness::{
     Program, Run, TestDir, Transfers as _, child_of, program, shell, state_of, untraced,
-    wait_until, zctrace,
+    wait_until, words, zctrace,
 };
 
 /// Several times the size of any program's buffer, and not a multiple of it.
@@ -33,9 +33,9 @@ fn assert_copied(directory: &TestDir, name: &str) {
     assert!(copied == found, "{name} differs from in");
 }
 
-/// A program with these words, which have no spaces in them.
-fn words(line: &str) -> Program {
-    let words: Vec<&str> = line.split(' ').collect();
+/// The program of this command line.
+fn line(line: &str) -> Program {
+    let words = words(line);
     program(words[0]).args(&words[1..])
 }
 
@@ -73,7 +73,7 @@ fn assert_reason(transfer: &Transfer, project: &str, why: &str) {
 
 #[test]
 fn cp_tries_a_reflink_and_uses_copy_file_range() {
-    let run = copied_by(&words("cp in out"));
+    let run = copied_by(&line("cp in out"));
     let transfer = assert_moved(&run.report, "in", "out", Api::CopyFileRange);
     let attempts = transfer.attempts.iter();
     let attempts: Vec<_> = attempts
@@ -90,7 +90,7 @@ fn cp_reflinks_on_btrfs() {
     let script = "truncate -s 256M image && mkfs.btrfs -q image && mkdir mnt \
                   && mount -o loop image mnt && cp in mnt/in && cd mnt";
     let zctrace = zctrace().dir(directory.path()).with_mounts(script);
-    let report = zctrace.run(&words("cp in out")).report;
+    let report = zctrace.run(&line("cp in out")).report;
     let transfer = report.transfer("in", "out");
     let found = (transfer.api, transfer.from.fs.as_deref());
     assert_eq!(found, (Api::Reflink, Some("btrfs")));
@@ -99,7 +99,7 @@ fn cp_reflinks_on_btrfs() {
 
 #[test]
 fn cp_reads_and_writes_without_reflinks_and_a_file_with_holes() {
-    let run = copied_by(&words("cp --reflink=never in out"));
+    let run = copied_by(&line("cp --reflink=never in out"));
     let transfer = assert_moved(&run.report, "in", "out", Api::ReadWrite);
     assert_eq!(transfer.user_memory_bytes, Some(2 * BYTES));
     assert_reason(transfer, "", ": cp reads and writes with --reflink=never, ");
@@ -108,7 +108,7 @@ fn cp_reads_and_writes_without_reflinks_and_a_file_with_holes() {
     let file = fs::File::options().write(true).open(directory.join("in"));
     let grown = file.and_then(|file| file.set_len(1 << 20));
     grown.expect("a file with a hole at its end");
-    let report = traced(&directory, &words("cp in out")).report;
+    let report = traced(&directory, &line("cp in out")).report;
     assert_copied(&directory, "out");
     let transfer = report.transfer("in", "out");
     assert_eq!(transfer.api, Api::ReadWrite, "{}", transfer.verdict);
@@ -134,13 +134,13 @@ fn a_pipeline_is_one_transfer_across_processes() {
 
 #[test]
 fn dd_and_socat_read_and_write_and_the_summary_of_dd_is_not_a_transfer() {
-    let run = copied_by(&words("dd if=in of=out bs=64k"));
+    let run = copied_by(&line("dd if=in of=out bs=64k"));
     assert_eq!(run.root_transfers().len(), 1, "{:?}", run.root_transfers());
     let transfer = assert_moved(&run.report, "in", "out", Api::ReadWrite);
     let calls = &transfer.calls_by_syscall;
     assert_eq!((calls["read"], calls["write"]), (6, 5));
 
-    let report = copied_by(&words("socat -u OPEN:in CREATE:out")).report;
+    let report = copied_by(&line("socat -u OPEN:in CREATE:out")).report;
     let transfer = assert_moved(&report, "in", "out", Api::ReadWrite);
     assert_eq!(transfer.mean_bytes, Some(BYTES / 37));
 }
@@ -157,21 +157,21 @@ fn assert_moved_between(report: &Report, from: &str, to: &str, least: u64, most:
 #[test]
 fn tar_archives_all_bytes_and_extracts_what_it_reads_except_headers() {
     let directory = directory();
-    let report = traced(&directory, &words("tar cf archive in")).report;
+    let report = traced(&directory, &line("tar cf archive in")).report;
     // The padding of its last record is what it had read there before. It does not zero all of it,
     // and no word was kept where it does.
     let archive = 10_240 * BYTES.div_ceil(10_240);
     assert_moved_between(&report, "in", "archive", BYTES, archive);
 
     fs::create_dir(directory.join("x")).expect("the directory is ours");
-    let report = traced(&directory, &words("tar xf archive -C x")).report;
+    let report = traced(&directory, &line("tar xf archive -C x")).report;
     assert_copied(&directory, "x/in");
     assert_moved_between(&report, "archive", "in", BYTES / 10 * 9 + 1, BYTES);
 }
 
 #[test]
 fn rsync_copies_through_a_socket_and_its_transfers_are_lower_bounds() {
-    let report = copied_by(&words("rsync --whole-file in out")).report;
+    let report = copied_by(&line("rsync --whole-file in out")).report;
     // rsync writes a temporary file, and renames it when it is complete. It sends messages among
     // the bytes, and copies the bytes in its memory. So there is no transfer, or a lower bound.
     let is_temporary = |end: &End| {
@@ -215,7 +215,7 @@ fn go_program() -> PathBuf {
     let build = || {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
         fs::write(directory.join("send.go"), GO).expect("room for a file");
-        let go = untraced(&words("go build -o go-send send.go")).dir(directory);
+        let go = untraced(&line("go build -o go-send send.go")).dir(directory);
         let go = go.env("GOCACHE", directory.join("go-cache"));
         let go = go.env("GOFLAGS", "-mod=mod").env("GO111MODULE", "off");
         go.finish().exits(0);

@@ -8,7 +8,7 @@ use zctrace::{
     report::{Report, SCHEMA},
 };
 
-use crate::harness::{Program, Rows, TestDir, Zctrace, untraced, workload, zctrace};
+use crate::harness::{Program, Rows, TestDir, Zctrace, untraced, words, workload, zctrace};
 
 /// `zctrace report` of these files.
 fn report_of(files: &[impl AsRef<Path>]) -> Zctrace {
@@ -94,10 +94,10 @@ fn record(options: &[&str], log: &Path, program: &Program) {
 #[test]
 fn an_strace_log_in_one_file_is_read() {
     let dir = TestDir::new();
+    let writes = workload("exec-thread").args(&["70", "30"]);
     for options in ["-f -T", "-f", "-f -ttt -T -yy", "-f -C", "-f -X raw -r"] {
         let log = dir.join("log");
-        let options: Vec<&str> = options.split(' ').collect();
-        record(&options, &log, &workload("exec-thread").args(&["70", "30"]));
+        record(&words(options), &log, &writes);
         let report = read(&[log]);
         assert!(report.exact, "{options:?}: {:?}", report.losses);
         let found = (report.exit.code, report.totals.processes);

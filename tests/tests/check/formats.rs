@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{check, dir_with, run_in};
-use crate::harness::full;
+use crate::harness::{full, words};
 
 const TWO: &str = r#"
 [[check]]
@@ -21,9 +21,8 @@ fn several_formats_can_be_exported_at_once_and_one_that_fails_does_not_stop_the_
     let dir = dir_with(TWO);
     let options =
         "--export junit j.xml --export json full --export markdown m.md --export json r.json";
-    let options: Vec<&str> = options.split(' ').collect();
     full(dir.path());
-    let finished = run_in(dir.path(), &options);
+    let finished = run_in(dir.path(), &words(options));
     // A failed check outranks a failed export.
     finished
         .exits(1)

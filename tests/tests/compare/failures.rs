@@ -4,7 +4,7 @@
 use rustix::process::Signal;
 
 use super::compare;
-use crate::harness::{BACKENDS, Conversation, Terminal, TestDir, exists, full, wait_until};
+use crate::harness::{BACKENDS, Conversation, Terminal, TestDir, exists, full, wait_until, words};
 
 const TRESPASS: &str = "touch it-ran";
 
@@ -81,8 +81,7 @@ fn what_cannot_be_compared_is_refused_before_the_first_run() {
 fn a_failed_export_does_not_stop_the_others_and_a_failed_comparison_keeps_the_old_file() {
     let dir = TestDir::new();
     full(dir.path());
-    let exports = "-N --runs=1 --export json full --export markdown b.md";
-    let exports: Vec<&str> = exports.split(' ').collect();
+    let exports = words("-N --runs=1 --export json full --export markdown b.md");
     let failed = compare(&exports).dir(dir.path()).finish_with(&["true"]);
     let error =
         "zctrace: cannot write the report to 'full': No space left on device (os error 28)\n";

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{compare, compared, line, writes};
-use crate::harness::{TestDir, c, program, zctrace};
+use crate::harness::{TestDir, c, program, words, zctrace};
 
 #[track_caller]
 fn number(value: &Value) -> f64 {
@@ -20,7 +20,7 @@ fn runs(compared: &Value) -> &[Value] {
 fn calls_and_bytes_are_those_of_one_run_and_what_differs_is_beside_them() {
     for backend in ["ebpf", "strace"] {
         let options = "-N --runs=2 --warmup=1 --syscalls=write --backend";
-        let options: Vec<&str> = options.split(' ').chain([backend]).collect();
+        let options = [words(options), vec![backend]].concat();
         let commands = [writes(300, 7), writes(20, 4096), writes(300, 7)];
         let found = compared(&options, &commands.each_ref().map(String::as_str));
         for (command, (calls, bytes)) in [(300, 2100), (20, 81_920)].into_iter().enumerate() {

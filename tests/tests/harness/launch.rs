@@ -43,6 +43,11 @@ pub fn program(name: impl Into<OsString>) -> Program {
     Program::default().arg(name)
 }
 
+/// The words of a line without quotes.
+pub fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
+}
+
 /// A script for `sh`.
 pub fn shell(script: &str) -> Program {
     program("sh").arg("-c").arg(script)

@@ -10,7 +10,7 @@ mod running;
 mod zctrace;
 
 pub use files::{TestDir, copy_program, fifo, full, null, set_mode};
-pub use launch::{Finished, Program, c, program, shell, untraced, waiting, workload};
+pub use launch::{Finished, Program, c, program, shell, untraced, waiting, words, workload};
 pub use observe::{
     child_of, counted_by_strace, exists, moved_as_strace_logs, patience, stat_field, state_of,
     wait_until,

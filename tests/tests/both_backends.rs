@@ -197,7 +197,7 @@ const WORKLOADS: &[(&[&str], Compared)] = &[
     (&["killed"], OwnProcess),
     (&["killed-sending"], OwnProcess),
     (&["trapped"], OwnThread),
-    // How often the other thread polls depends on time. The tests in files/evidence.rs cover these
+    // How often the other thread polls depends on time. The tests in files/memory.rs cover these
     // cases.
     (&["trapped-in-handler"], Nothing),
     (&["denied-in-handler"], Nothing),

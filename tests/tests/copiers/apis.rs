@@ -129,7 +129,7 @@ fn strace_shows_and_zctrace_counts_write_4_write_5_copy_file_range_5() {
     let strace = program("strace").args(&["--trace=write,copy_file_range", "-o"]);
     let strace = untraced(&strace.arg(&log).arg("--"));
     strace
-        .words(buffered_copy(&scene).words())
+        .args(buffered_copy(&scene).words())
         .finish()
         .successful();
     let log = fs::read_to_string(log).expect("strace wrote it");

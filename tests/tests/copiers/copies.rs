@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs};
 use End::{Appended, Block, File, Memory, Null, Pipe, StandardFile, StandardPipe, Tcp, Unix};
 
 use super::{LoopDevice, Scene, Side, cases, copy, crc32, in_c, in_rust};
-use crate::harness::{Launch, Program, untraced};
+use crate::harness::{Program, untraced};
 
 /// More than a pipe holds, a whole number of sectors, but not of pages.
 const SIZE: u32 = 148 * 512;
@@ -73,7 +73,7 @@ impl Ends {
     }
 
     /// The copier with its stdin.
-    fn launch(&self, program: &Program, from: End) -> Launch {
+    fn launch(&self, program: &Program, from: End) -> Program {
         match from {
             StandardPipe => untraced(program).input(&self.scene.bytes),
             // The shell redirects stdin, so `-` is the file itself and not a pipe.

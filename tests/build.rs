@@ -9,13 +9,7 @@ use std::process::Command;
 use std::{env, fs};
 
 /// The source files of `copier-c`.
-const COPIER: &[&str] = &[
-    "checksum.c",
-    "copier.c",
-    "ends.c",
-    "interfaces.c",
-    "other_end.c",
-];
+const COPIER: &[&str] = &["copier.c", "ends.c", "interfaces.c"];
 
 /// The C programs, with their source files.
 const PROGRAMS: &[(&str, &[&str])] = &[

@@ -24,14 +24,19 @@ pub mod truth;
 
 use std::{
     fs,
-    io::{self, Write},
+    io::{self, ErrorKind, Write},
+    os::fd::AsFd,
     path::{Path, PathBuf},
-    thread,
+    ptr, slice, thread,
 };
 
 use anyhow::{Context as _, Error};
+use io_uring::{IoUring, squeue};
 use nix::errno::Errno;
-use rustix::process::Pid;
+use rustix::{
+    mm::{MapFlags, ProtFlags, mmap},
+    process::Pid,
+};
 pub use tally::{Figure, Figures, Tally, with_bare_thread};
 
 /// The path of the C program `name` (`copier-c`, `int80`), which is beside the Rust programs.
@@ -99,6 +104,58 @@ pub fn wait_until_in_call(task: &str, number: libc::c_long) -> io::Result<()> {
         thread::yield_now();
     }
     Ok(())
+}
+
+/// Maps the first `length` bytes of a file, privately and only for reading. The mapping stays for as
+/// long as the process.
+///
+/// The files of workloads do not change while they are mapped. If one shrinks, SIGBUS ends whoever
+/// looks at the bytes behind its end.
+pub fn map_file(file: impl AsFd, length: usize) -> io::Result<&'static [u8]> {
+    if length == 0 {
+        // Nothing can be mapped.
+        return Ok(&[]);
+    }
+    let (access, flags) = (ProtFlags::READ, MapFlags::PRIVATE);
+    // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
+    let start = unsafe { mmap(ptr::null_mut(), length, access, flags, file, 0)? };
+    // SAFETY: the mapping has this many readable bytes, and is never unmapped.
+    Ok(unsafe { slice::from_raw_parts(start.cast(), length) })
+}
+
+/// Makes one request to a ring that has no others, and waits for its result. The kernel waits even
+/// if the descriptor is non-blocking (seen on 6.18).
+///
+/// # Errors
+///
+/// That of the ring, or the errno of the request.
+///
+/// # Safety
+///
+/// The memory that the request names lives until this returns.
+pub unsafe fn complete(ring: &mut IoUring, request: &squeue::Entry) -> io::Result<u32> {
+    // SAFETY: the caller sees to it.
+    unsafe { ring.submission().push(request) }.map_err(io::Error::other)?;
+    next_completion(ring)
+}
+
+/// Waits for the next completion of a ring: the result of its request.
+///
+/// # Errors
+///
+/// That of the ring, or the errno of the request.
+pub fn next_completion(ring: &mut IoUring) -> io::Result<u32> {
+    loop {
+        match ring.submit_and_wait(1) {
+            // A signal interrupts the wait but not the request.
+            Err(err) if err.kind() != ErrorKind::Interrupted => return Err(err),
+            _ => {}
+        }
+        if let Some(completion) = ring.completion().next() {
+            let result = completion.result();
+            return u32::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
+        }
+    }
 }
 
 /// Forks a child that runs `body` and exits: with status 0 if that returns true, else with 1.

@@ -13,12 +13,9 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 use serde::{Deserialize, Serialize};
 
 /// Lengths of the source files. `s7` has only zeroes, `s8` looks like text, `s9` is half zeroes.
-const SOURCES: [usize; 10] = [
+pub const SOURCES: [usize; 10] = [
     0, 1, 100, 4096, 20_000, 70_001, 200_000, 30_000, 30_000, 50_000,
 ];
-
-/// How many source files there are.
-pub const SOURCE_FILES: usize = SOURCES.len();
 
 /// How a call that wrote bytes got them from a file: from a buffer that a read filled.
 pub const BUFFER: &str = "buffer";
@@ -114,28 +111,47 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// The file with the record of this program.
-    pub fn path(directory: &Path, program: u64) -> PathBuf {
-        directory.join(format!("truth.{program}"))
+    /// The file with the record of a process of this program.
+    fn path(directory: &Path, program: u64, process: usize) -> PathBuf {
+        directory.join(format!("truth.{program}.{process}"))
     }
 
-    /// Writes the record without a call that writes, because such calls are traced.
-    pub fn store(&self, directory: &Path, program: u64) -> io::Result<()> {
+    /// Writes the record of one process without a call that writes, because such calls are traced.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn store(&self, directory: &Path, program: u64, process: usize) -> anyhow::Result<()> {
         let text = serde_json::to_vec(self)?;
         let file = File::options()
             .read(true)
             .write(true)
             .create(true)
             .truncate(true)
-            .open(Self::path(directory, program))?;
+            .open(Self::path(directory, program, process))?;
         file.set_len(text.len() as u64)?;
-        store_in(&file, &text)
+        Ok(store_in(&file, &text)?)
     }
 
-    /// Reads a record.
+    /// Reads the records of all processes of a program.
+    ///
+    /// # Errors
+    ///
+    /// If one is missing or damaged.
     pub fn read(directory: &Path, program: u64) -> io::Result<Self> {
-        let file = File::open(Self::path(directory, program))?;
-        Ok(serde_json::from_reader(io::BufReader::new(file))?)
+        let read_one = |process| -> io::Result<Self> {
+            let file = File::open(Self::path(directory, program, process))?;
+            Ok(serde_json::from_reader(io::BufReader::new(file))?)
+        };
+        let mut truth = read_one(0)?;
+        for process in 1..truth.pids.len() {
+            let other = read_one(process)?;
+            truth.moved.extend(other.moved);
+            truth.written.extend(other.written);
+            truth.read.extend(other.read);
+            truth.twice.extend(other.twice);
+        }
+        Ok(truth)
     }
 }
 
@@ -160,7 +176,7 @@ fn store_in(file: &File, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// The bytes of a source file, which are the same in every run.
-pub fn source(index: usize) -> Vec<u8> {
+fn source(index: usize) -> Vec<u8> {
     const WORDS: [&[u8]; 6] = [b"the ", b"of ", b"a ", b"copy ", b"byte\n", b"kernel "];
     let mut rng = Rng::new(1000 + index as u64);
     let length = SOURCES[index];
@@ -179,7 +195,7 @@ pub fn source(index: usize) -> Vec<u8> {
 
 /// Makes all source files: `s0`, `s1` and so on.
 pub fn make_sources(directory: &Path) -> io::Result<()> {
-    (0..SOURCE_FILES)
+    (0..SOURCES.len())
         .try_for_each(|index| std::fs::write(directory.join(format!("s{index}")), source(index)))
 }
 

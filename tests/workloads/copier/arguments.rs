@@ -1,10 +1,5 @@
 //! The command line.
 
-use std::{
-    num::{NonZeroU64, ParseIntError},
-    time::Duration,
-};
-
 use clap::{Args, Parser, Subcommand};
 use zc_tests::parse_size;
 
@@ -31,7 +26,7 @@ pub(crate) struct Arguments {
     /// What to copy, and how
     #[command(flatten)]
     pub(crate) copy: Option<CopyArguments>,
-    /// Show the cases: name, equal case of copier-c (or -), what it does [default of --buffer]
+    /// Show the cases: name, what it does [default of --buffer]
     #[arg(long, exclusive = true)]
     pub(crate) list: bool,
 }
@@ -39,24 +34,20 @@ pub(crate) struct Arguments {
 /// The other side of a copy.
 #[derive(Subcommand)]
 pub(crate) enum Role {
-    /// Accept one connection and drain it; with - as the address, drain stdin
+    /// Accept one connection and drain it
     Sink {
-        /// Where to listen: unix:PATH or tcp:HOST:PORT, or -
+        /// Where to listen: unix:PATH or tcp:HOST:PORT
         address: Spec,
-        /// Where the bytes go [default: nowhere]
+        /// The file that the bytes go to [default: nowhere]
         #[arg(long, value_name = "SPEC")]
         to: Option<Spec>,
-        /// Print the CRC-32 of the bytes
-        #[arg(long)]
-        checksum: bool,
         /// Drain one connection after the other, until the parent ends
-        #[arg(long, conflicts_with_all = ["to", "checksum"])]
+        #[arg(long, conflicts_with = "to")]
         keep: bool,
     },
-    /// Accept one connection and send it the bytes of the source; with - as the address, write them
-    /// to stdout
+    /// Accept one connection and send it the bytes of the source
     Feed {
-        /// Where to listen: unix:PATH or tcp:HOST:PORT, or -
+        /// Where to listen: unix:PATH or tcp:HOST:PORT
         address: Spec,
         /// The source
         #[arg(long, value_name = "SPEC")]
@@ -75,29 +66,19 @@ pub(crate) struct CopyArguments {
     /// Destination; a regular file is created, or emptied
     #[arg(long, value_name = "SPEC")]
     pub(crate) to: Spec,
-    /// Bytes that one call asks for (the default depends on the case)
+    /// Bytes that one call asks for, where the interface lets the caller choose (the default
+    /// depends on the case)
     #[arg(long, value_name = "SIZE", value_parser = parse_buffer)]
     pub(crate) buffer: Option<usize>,
-    /// Stop after this many bytes
-    #[arg(long, value_name = "N", value_parser = parse_size)]
-    pub(crate) size: Option<u64>,
     /// Open the destination with `O_APPEND` and do not empty it
     #[arg(long)]
     pub(crate) append: bool,
-    /// std-io-copy: wrap the ends, in this order: bufreader, take (of --size, or endless),
-    /// bufwriter, then mut (`&mut` of both); or dyn (both as trait objects) alone
-    #[arg(long, value_name = "WRAPPER,...", value_delimiter = ',')]
-    pub(crate) wrap: Vec<Wrapper>,
-    /// Read the bytes again at both ends where that is possible, compare them, and print their
-    /// CRC-32
+    /// std-io-copy: stop after this many bytes
+    #[arg(long, value_name = "N", value_parser = parse_size)]
+    pub(crate) size: Option<u64>,
+    /// std-io-copy, from file to file: wrap the ends
     #[arg(long)]
-    pub(crate) checksum: bool,
-    /// Send buffer of a destination that is a socket (`SO_SNDBUF`)
-    #[arg(long, value_name = "SIZE", value_parser = parse_buffer)]
-    pub(crate) send_buffer: Option<usize>,
-    /// Interrupt the copy with SIGALRM at this interval (without `SA_RESTART`)
-    #[arg(long, value_name = "MICROSECONDS", value_parser = parse_microseconds)]
-    pub(crate) interrupt_every: Option<Duration>,
+    pub(crate) wrap: Option<Wrapper>,
 }
 
 /// Parses the size of a buffer, which is at least 1.
@@ -107,11 +88,6 @@ fn parse_buffer(text: &str) -> Result<usize, String> {
         Ok(size) => Ok(size),
         Err(err) => Err(err.to_string()),
     }
-}
-
-fn parse_microseconds(text: &str) -> Result<Duration, ParseIntError> {
-    text.parse::<NonZeroU64>()
-        .map(|microseconds| Duration::from_micros(microseconds.get()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Copies by libraries: the standard library's, and tokio's.
 //!
 //! `std::io::copy` chooses its system calls by the *types* of its ends. So the ends have the types
-//! that they would have in a program, and can be in the wrappers that a program might use.
+//! that they would have in a program, and files can be in the wrappers that a program might use.
 
 use std::{
     io::{self, BufRead, BufReader, BufWriter, Read, Write},
@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use tokio::{
     fs::File,
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, copy},
+    io::{AsyncRead, AsyncWrite, copy},
     net::{TcpStream, UnixStream, unix::pipe},
     runtime::Builder,
 };
@@ -23,97 +23,81 @@ use crate::{
     job::Job,
 };
 
-/// A wrapper of std around an end.
+/// The wrappers of std around a file to copy from and one to copy to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Wrapper {
     /// `BufReader` around the source.
     Bufreader,
-    /// `Take` around the source.
-    Take,
     /// `BufWriter` around the destination.
     Bufwriter,
+    /// Both.
+    #[value(name = "bufreader,bufwriter")]
+    BufreaderBufwriter,
+    /// `Take` around the source.
+    Take,
     /// `&mut` of both.
     Mut,
     /// `dyn Read` and `dyn Write`.
     Dyn,
 }
 
-/// The wrappers to use. The generic functions below add them one by one.
-struct Wrapping<'a> {
-    wrappers: &'a [Wrapper],
-    size: Option<u64>,
-}
-
 /// `std::io::copy`; with a size, from a `Take` of the source.
 pub(crate) fn io_copy(job: &mut Job) -> Result<u64> {
-    let wrappers = job.asked.wrap.clone();
-    if wrappers.contains(&Wrapper::Dyn) && (wrappers.len() > 1 || job.size().is_some()) {
-        bail!("--wrap dyn stands alone, and without --size");
-    }
-    let (source, sink) = job.open()?;
-    let wrapping = Wrapping {
-        wrappers: &wrappers,
-        size: job.size(),
+    let ends = job.open()?;
+    let copied = match (job.asked.wrap, job.asked.size, ends) {
+        (Some(wrapper), _, (Source::File(source), Sink::File(sink))) => {
+            wrapped_copy(wrapper, source, sink)
+        }
+        (Some(_), ..) => bail!("--wrap wraps a file to copy from and a file to copy to"),
+        (None, Some(size), (source, sink)) => match source {
+            Source::File(file) => copy_to(&mut file.take(size), sink),
+            Source::Pipe(pipe) => copy_to(&mut pipe.take(size), sink),
+            Source::Unix(stream) => copy_to(&mut stream.take(size), sink),
+            Source::Tcp(stream) => copy_to(&mut stream.take(size), sink),
+        },
+        (None, None, (source, sink)) => match source {
+            Source::File(mut file) => copy_to(&mut file, sink),
+            Source::Pipe(mut pipe) => copy_to(&mut pipe, sink),
+            Source::Unix(mut stream) => copy_to(&mut stream, sink),
+            Source::Tcp(mut stream) => copy_to(&mut stream, sink),
+        },
     };
-    if wrapping.has(Wrapper::Dyn) {
-        return io::copy(&mut *source.boxed(), &mut *sink.boxed())
-            .map_err(job.failed("std::io::copy"));
-    }
-    match source {
-        Source::File(file) => wrapping.buffer_source(file, sink),
-        Source::Pipe(pipe) => wrapping.buffer_source(pipe, sink),
-        Source::Unix(stream) => wrapping.buffer_source(stream, sink),
-        Source::Tcp(stream) => wrapping.buffer_source(stream, sink),
-    }
-    .map_err(job.failed("std::io::copy"))
+    copied.map_err(job.failed("std::io::copy"))
 }
 
-impl Wrapping<'_> {
-    fn has(&self, wrapper: Wrapper) -> bool {
-        self.wrappers.contains(&wrapper)
+fn copy_to(source: &mut impl Read, sink: Sink) -> io::Result<u64> {
+    match sink {
+        Sink::File(mut file) => io::copy(source, &mut file),
+        Sink::Pipe(mut pipe) => io::copy(source, &mut pipe),
+        Sink::Unix(mut stream) => io::copy(source, &mut stream),
+        Sink::Tcp(mut stream) => io::copy(source, &mut stream),
     }
+}
 
-    fn buffer_source(&self, source: impl Read, sink: Sink) -> io::Result<u64> {
-        if self.has(Wrapper::Bufreader) {
-            self.limit_source(BufReader::new(source), sink)
-        } else {
-            self.limit_source(source, sink)
+fn wrapped_copy(
+    wrapper: Wrapper,
+    mut source: std::fs::File,
+    mut sink: std::fs::File,
+) -> io::Result<u64> {
+    match wrapper {
+        Wrapper::Bufreader => io::copy(&mut BufReader::new(source), &mut sink),
+        Wrapper::Bufwriter => copy_and_flush(&mut source, BufWriter::new(sink)),
+        Wrapper::BufreaderBufwriter => {
+            copy_and_flush(&mut BufReader::new(source), BufWriter::new(sink))
+        }
+        Wrapper::Take => io::copy(&mut source.take(u64::MAX), &mut sink),
+        Wrapper::Mut => io::copy(&mut &mut source, &mut &mut sink),
+        Wrapper::Dyn => {
+            let (source, sink): (&mut dyn Read, &mut dyn Write) = (&mut source, &mut sink);
+            io::copy(source, sink)
         }
     }
+}
 
-    fn limit_source(&self, source: impl Read, sink: Sink) -> io::Result<u64> {
-        match self.size {
-            None if !self.has(Wrapper::Take) => self.pick_sink(source, sink),
-            size => self.pick_sink(source.take(size.unwrap_or(u64::MAX)), sink),
-        }
-    }
-
-    fn pick_sink(&self, source: impl Read, sink: Sink) -> io::Result<u64> {
-        match sink {
-            Sink::File(file) => self.buffer_sink(source, file),
-            Sink::Pipe(pipe) => self.buffer_sink(source, pipe),
-            Sink::Unix(stream) => self.buffer_sink(source, stream),
-            Sink::Tcp(stream) => self.buffer_sink(source, stream),
-        }
-    }
-
-    fn buffer_sink(&self, source: impl Read, sink: impl Write) -> io::Result<u64> {
-        if self.has(Wrapper::Bufwriter) {
-            self.copy(source, BufWriter::new(sink))
-        } else {
-            self.copy(source, sink)
-        }
-    }
-
-    fn copy(&self, mut source: impl Read, mut sink: impl Write) -> io::Result<u64> {
-        let count = if self.has(Wrapper::Mut) {
-            io::copy(&mut &mut source, &mut &mut sink)?
-        } else {
-            io::copy(&mut source, &mut sink)?
-        };
-        sink.flush()?;
-        Ok(count)
-    }
+fn copy_and_flush(source: &mut impl Read, mut sink: BufWriter<std::fs::File>) -> io::Result<u64> {
+    let count = io::copy(source, &mut sink)?;
+    sink.flush()?;
+    Ok(count)
 }
 
 /// `std::fs::copy`.
@@ -121,7 +105,6 @@ pub(crate) fn fs_copy(job: &mut Job) -> Result<u64> {
     let (Spec::Path(from), Spec::Path(to)) = (&job.asked.from, &job.asked.to) else {
         bail!("std::fs::copy copies from a path to a path");
     };
-    job.begin()?;
     std::fs::copy(from, to).map_err(job.failed("std::fs::copy"))
 }
 
@@ -172,10 +155,7 @@ pub(crate) fn tokio_io_copy(job: &mut Job) -> Result<u64> {
         .map_err(job.failed("start of the runtime"))?;
     let copying = async {
         let (mut reader, mut writer) = (reader(source)?, writer(sink)?);
-        match job.size() {
-            None => copy(&mut reader, &mut writer).await,
-            Some(size) => copy(&mut reader.take(size), &mut writer).await,
-        }
+        copy(&mut reader, &mut writer).await
     };
     runtime
         .block_on(copying)

@@ -28,8 +28,7 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use zc_tests::{
     patience,
-    truth::Rng,
-    truth::{Truth, make_sources},
+    truth::{Rng, Truth, make_sources},
 };
 
 use crate::program::{ProgramOptions, RandomProgram};
@@ -110,7 +109,7 @@ fn batch(seed: u64, first: u64, count: u64, steps: &str, options: &[String]) -> 
     Ok(())
 }
 
-/// Runs one program, and writes its record.
+/// Runs one program. Each of its processes writes a record.
 fn one(options: ProgramOptions) -> Result<()> {
     end_in_time();
     let number = options.number;
@@ -120,27 +119,28 @@ fn one(options: ProgramOptions) -> Result<()> {
         .collect::<Result<_>>()?;
     let threads: Vec<_> = others
         .into_iter()
-        .map(|mut other| thread::spawn(move || other.run().map(drop)))
+        .map(|mut other| thread::spawn(move || other.run().map(|()| other.world.books)))
         .collect();
     program.run()?;
-    let is_first = program.me == 0;
-    for thread in threads.into_iter().filter(|_| is_first) {
-        thread.join().ok().context("a thread panicked")??;
+    let process = program.process_of(program.me);
+    // The children of a program with one thread have no others.
+    for thread in threads.into_iter().filter(|_| process == 0) {
+        let books = thread.join().ok().context("a thread panicked")??;
+        program.world.books.merge(books);
     }
     program.wait_for_children()?;
-    if is_first {
-        truth(&program).store(Path::new("."), number)?;
-    }
-    Ok(())
+    record_of(&program, process).store(Path::new("."), number, process)
 }
 
-fn truth(program: &RandomProgram) -> Truth {
+/// What a process of the program moved; that of the first process also says what the program did.
+fn record_of(program: &RandomProgram, process: usize) -> Truth {
     let world = &program.world;
-    let names: Vec<String> = world
-        .endpoints
-        .iter()
-        .map(|endpoint| endpoint.name.clone())
-        .collect();
+    let endpoints = world.endpoints.iter();
+    let names: Vec<String> = endpoints.map(|endpoint| endpoint.name.clone()).collect();
+    let moved = world.books.truth(&names, world.pids[process]);
+    if process > 0 {
+        return moved;
+    }
     let forgetful = world.pids.iter().zip(&world.spaces);
     let forgetful = forgetful.filter_map(|(pid, space)| space.is_forgetful.then_some(*pid));
     let connections = world.endpoints.iter().enumerate();
@@ -152,11 +152,12 @@ fn truth(program: &RandomProgram) -> Truth {
         seed: program.options.seed,
         theme: program.style.theme,
         actions: program.log.made(),
+        pids: world.pids.clone(),
         forgetful: forgetful.collect(),
         connections,
         kinds: program.kinds.clone(),
         words: program.words.clone(),
-        ..world.books.truth(&names, &world.pids)
+        ..moved
     }
 }
 

@@ -5,6 +5,7 @@ use io_uring::{opcode, types::Fd};
 use zc_tests::truth::Rng;
 
 use crate::{
+    memory::look_at,
     program::{RandomProgram, kernel_result},
     world::{
         EndpointId,
@@ -38,7 +39,7 @@ impl RandomProgram {
     /// Perhaps an offset, if this is a file.
     fn offset(&self, rng: &mut Rng, endpoint: EndpointId) -> Option<usize> {
         let endpoint = &self.world.endpoints[endpoint];
-        (endpoint.is_file() && rng.one_in(2)).then(|| rng.below(endpoint.bytes.len() + 1))
+        (endpoint.is_file() && rng.one_in(2)).then(|| rng.below(endpoint.bytes + 1))
     }
 
     fn sendfile(&mut self, rng: &mut Rng, actor: usize) {
@@ -139,7 +140,7 @@ impl RandomProgram {
         };
         let (length, turns) = (self.length(rng), rng.pick(&[1, 2, 9]));
         for _ in 0..turns {
-            if !rng.one_in(9) && !self.world.endpoints[pipe].queue.is_empty() {
+            if !rng.one_in(9) && self.world.endpoints[pipe].bytes > 0 {
                 return;
             }
             let into = self.splice(rng, actor, (from, None), (pipe, None), length);
@@ -187,6 +188,7 @@ impl RandomProgram {
                 "ring_splice",
                 &words,
                 &entry.flags(libc::SPLICE_F_NONBLOCK).build(),
+                |_| (),
             )
         } else {
             let call = || {
@@ -206,8 +208,8 @@ impl RandomProgram {
     /// Enters the bytes that such a call moved.
     fn moved(&mut self, actor: usize, from: Place, to: Place, moved: i64, how: &'static str) {
         if let Some(bytes) = usize::try_from(moved).ok().filter(|bytes| *bytes > 0) {
-            let process = self.process_of(actor);
-            self.world.transfer(process, from, to, bytes, how);
+            let is_own = self.is_me(actor);
+            self.world.transfer(from, to, bytes, how, is_own);
         }
     }
 }
@@ -241,20 +243,20 @@ impl RandomProgram {
         }
         let length = self.length(rng);
         let pieces = self.pieces(rng, actor, length, true);
-        self.verify(actor, &pieces);
         let (vector, fd) = (self.vector(actor, &pieces), self.fds(pipe).1);
         let words = format!("{} from {pieces:?}", self.name(pipe));
         let flags = libc::SPLICE_F_NONBLOCK;
+        let look = self.is_me(actor).then(|| look_at(&vector));
         // SAFETY: the vector names memory of regions, which live as long as the process.
         let call =
             || kernel_result(unsafe { libc::vmsplice(fd, vector.as_ptr(), vector.len(), flags) });
         let lent = self.call(actor, "vmsplice", &words, call);
         if let Some(lent) = usize::try_from(lent).ok().filter(|lent| *lent > 0) {
-            let thread = (self.process_of(actor), actor);
+            let (process, to) = (self.process_of(actor), (pipe, None));
             self.world
-                .write(thread, (pipe, None), &pieces, lent, WritesBy::Loan);
+                .write(process, to, &pieces, lent, WritesBy::Call, look.as_ref());
         }
-        let queued = self.world.endpoints[pipe].queue.len();
+        let queued = self.world.endpoints[pipe].bytes;
         if queued > 0 && !rng.one_in(4) {
             self.splice(rng, actor, (pipe, None), (to, None), queued);
         }

@@ -9,8 +9,11 @@ use anyhow::{Result, ensure};
 use zc_tests::truth::Rng;
 
 use crate::{
-    memory::{MemoryPiece, Region},
-    program::{ARENA, ARENA_BYTES, MAPPING_DISTANCE, MAPPINGS, RandomProgram, kernel_result},
+    memory::{
+        ARENA, ARENA_BYTES, MAPPING_DISTANCE, MAPPINGS, MOST_MAPPINGS, MemoryPiece, Region,
+        look_at, remember,
+    },
+    program::{RandomProgram, kernel_result},
     world::{
         EndpointKind::{Destination, Source},
         Take, WritesBy,
@@ -19,9 +22,6 @@ use crate::{
 
 /// The most calls of one step.
 const MOST_CALLS: usize = 200;
-
-/// The most files that a process maps at the same time.
-const MOST_MAPPINGS: usize = 3;
 
 /// The most processes of a program.
 const MOST_PROCESSES: usize = 4;
@@ -75,7 +75,7 @@ impl RandomProgram {
     fn map(&mut self, rng: &mut Rng, actor: usize) {
         let Some(file) = self
             .endpoint(rng, &[Source])
-            .filter(|&file| !self.world.endpoints[file].bytes.is_empty())
+            .filter(|&file| self.world.endpoints[file].bytes > 0)
         else {
             return;
         };
@@ -89,8 +89,7 @@ impl RandomProgram {
             1 + rng.below(MOST_MAPPINGS)
         };
         let start = MAPPINGS + region * MAPPING_DISTANCE;
-        let bytes = &self.world.endpoints[file].bytes;
-        let new = Region::mapping(start, bytes.len().next_multiple_of(4096), file, bytes);
+        let new = Region::mapping(start, file, self.world.endpoints[file].bytes);
         let old = self.space(actor).regions.get(region);
         let old = old.map_or(0, |region| region.cells.len());
         let (fd, length) = (self.fds(file).0, new.cells.len());
@@ -123,7 +122,7 @@ impl RandomProgram {
         let Some(file) = self.endpoint(rng, &[Source, Destination]) else {
             return;
         };
-        let length = self.world.endpoints[file].bytes.len();
+        let length = self.world.endpoints[file].bytes;
         let at = if rng.one_in(2) {
             0
         } else {
@@ -226,26 +225,32 @@ impl RandomProgram {
 
     /// Writes from the last bytes of memory, and asks for more than there are.
     fn write_to_the_end(&mut self, actor: usize, to: usize) {
-        self.verify(actor, &[LAST]);
-        let (memory, fd) = (self.address(actor, LAST), self.fds(to).1);
+        let (vector, fd) = (self.vector(actor, &[LAST]), self.fds(to).1);
+        let memory = self.address(actor, LAST);
         let words = format!("{} from the end of memory and beyond", self.name(to));
+        let look = self.is_me(actor).then(|| look_at(&vector));
         let written = self.call(actor, "write", &words, || write(fd, memory, 4 * LEFT));
         if let Ok(written) = usize::try_from(written) {
-            let place = (to, None);
-            let thread = (self.process_of(actor), actor);
+            let (process, to, by) = (self.process_of(actor), (to, None), WritesBy::Call);
             self.world
-                .write(thread, place, &[LAST], written, WritesBy::Call);
+                .write(process, to, &[LAST], written, by, look.as_ref());
         }
     }
 
     fn read_to_the_end(&mut self, actor: usize, from: usize) {
-        let (memory, fd) = (self.address(actor, LAST), self.fds(from).0);
+        let (vector, fd) = (self.vector(actor, &[LAST]), self.fds(from).0);
+        let memory = self.address(actor, LAST);
         let words = format!("{} to the end of memory and beyond", self.name(from));
-        let bytes = self.call(actor, "read", &words, || read(fd, memory, 4 * LEFT));
+        let mut first = None;
+        let bytes = self.call(actor, "read", &words, || {
+            let bytes = read(fd, memory, 4 * LEFT);
+            first = Some(remember(&vector, usize::try_from(bytes).unwrap_or(0)));
+            bytes
+        });
         if let Some(bytes) = usize::try_from(bytes).ok().filter(|bytes| *bytes > 0) {
-            let place = (from, None);
-            let thread = (self.process_of(actor), actor);
-            self.world.read(thread, place, &[LAST], bytes, Take::Remove);
+            let (process, from) = (self.process_of(actor), (from, None));
+            self.world
+                .read(process, from, &[LAST], bytes, Take::Remove, first);
         }
     }
 }

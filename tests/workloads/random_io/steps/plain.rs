@@ -6,8 +6,8 @@ use io_uring::{opcode, squeue, types::Fd};
 use zc_tests::truth::Rng;
 
 use crate::{
-    memory::MemoryPiece,
-    program::{ARENA_BYTES, RandomProgram, kernel_result},
+    memory::{ARENA_BYTES, MemoryPiece, look_at, part_of, remember},
+    program::{RandomProgram, kernel_result},
     world::{
         Endpoint, EndpointId,
         EndpointKind::{Datagram, Destination, Pipe, Source, Stream},
@@ -20,21 +20,8 @@ const RING_ROOM: usize = 16 << 10;
 
 /// The part of these pieces that begins at byte `from` and has at most this many bytes.
 fn part(pieces: &[MemoryPiece], from: usize, bytes: usize) -> Vec<MemoryPiece> {
-    let (mut skip, mut left, mut parts) = (from, bytes, Vec::new());
-    for piece in pieces {
-        let skipped = skip.min(piece.length);
-        skip -= skipped;
-        let length = (piece.length - skipped).min(left);
-        left -= length;
-        if length > 0 {
-            parts.push(MemoryPiece {
-                offset: piece.offset + skipped,
-                length,
-                ..*piece
-            });
-        }
-    }
-    parts
+    let parts = part_of(pieces, from, bytes);
+    parts.map(|(_, piece)| piece).collect()
 }
 
 fn sum(pieces: &[MemoryPiece]) -> usize {
@@ -103,7 +90,7 @@ impl RandomProgram {
         let mut at = if rng.one_in(2) {
             0
         } else {
-            rng.below(self.world.endpoints[all.from].bytes.len().max(1))
+            rng.below(self.world.endpoints[all.from].bytes.max(1))
         };
         for _ in 0..all.turns {
             let buffer = all.buffer.clone();
@@ -169,9 +156,7 @@ impl RandomProgram {
     }
 
     fn reading_call(&self, rng: &mut Rng, endpoint: EndpointId, is_vector: bool) -> &'static str {
-        let Endpoint {
-            kind, ref queue, ..
-        } = self.world.endpoints[endpoint];
+        let Endpoint { kind, bytes, .. } = self.world.endpoints[endpoint];
         let call = rng.pick(match (kind, is_vector) {
             (Source | Destination, false) => {
                 &["read", "read", "pread64", "ring_read", "ring_read_async"]
@@ -187,7 +172,7 @@ impl RandomProgram {
             (Datagram, true) => &["readv", "recvmsg", "recvmmsg", "peekmsg"],
         });
         // A ring waits for something to read, even if the descriptor is non-blocking.
-        let can_ring = !queue.is_empty() || matches!(kind, Source | Destination);
+        let can_ring = bytes > 0 || matches!(kind, Source | Destination);
         self.allowed(call, can_ring, if is_vector { "readv" } else { "read" })
     }
 
@@ -222,7 +207,7 @@ impl RandomProgram {
             (Datagram, true) => &["writev", "sendmsg", "sendmmsg"],
         });
         // A ring also waits for room to write.
-        let has_room = self.world.endpoints[peer].queue.is_empty() && sum(pieces) <= RING_ROOM;
+        let has_room = self.world.endpoints[peer].bytes == 0 && sum(pieces) <= RING_ROOM;
         let can_ring = has_room || matches!(kind, Source | Destination);
         self.allowed(call, can_ring, if is_vector { "writev" } else { "write" })
     }
@@ -253,7 +238,8 @@ impl RandomProgram {
         (says_where && self.world.endpoints[endpoint].is_file()).then_some(at)
     }
 
-    /// Makes one call that reads or writes these pieces. The bytes that it moved, if any.
+    /// Makes one call that reads or writes these pieces. `afterwards` gets the bytes that it moved,
+    /// before other threads go on. Returns these bytes, if there are any.
     fn plain_call(
         &mut self,
         actor: usize,
@@ -261,15 +247,24 @@ impl RandomProgram {
         endpoint: EndpointId,
         pieces: &[MemoryPiece],
         at: Option<usize>,
+        afterwards: impl FnOnce(usize),
     ) -> Option<usize> {
         let (vector, (input, output)) = (self.vector(actor, pieces), self.fds(endpoint));
         let words = format!("{} {pieces:?} at {at:?}", self.name(endpoint));
-        let result = if name.starts_with("ring_read") {
-            self.ring_call(actor, name, &words, &ring_read(name, input, &vector, at))
-        } else if name.starts_with("ring") {
-            self.ring_call(actor, name, &words, &ring_write(name, output, &vector, at))
+        let afterwards = |result| afterwards(usize::try_from(result).unwrap_or(0));
+        let result = if name.starts_with("ring") {
+            let entry = if name.starts_with("ring_read") {
+                ring_read(input, &vector, at)
+            } else {
+                ring_write(output, &vector, at)
+            };
+            self.ring_call(actor, name, &words, &with_flags(name, entry), afterwards)
         } else {
-            let call = || raw_call(name, [input, output], &vector, at);
+            let call = || {
+                let result = raw_call(name, [input, output], &vector, at);
+                afterwards(result);
+                result
+            };
             self.call(actor, name, &words, call)
         };
         usize::try_from(result).ok().filter(|bytes| *bytes > 0)
@@ -285,15 +280,17 @@ impl RandomProgram {
         at: Option<usize>,
     ) -> usize {
         let name = self.reading_call(rng, endpoint, pieces.len() > 1);
-        let length = self.world.endpoints[endpoint].bytes.len();
+        let length = self.world.endpoints[endpoint].bytes;
         let at = at.unwrap_or_else(|| rng.below(length + 1));
         let at = self.named_offset(rng, name, endpoint, at);
-        let Some(read) = self.plain_call(actor, name, endpoint, pieces, at) else {
+        let (process, vector) = (self.process_of(actor), self.vector(actor, pieces));
+        let mut first = None;
+        let afterwards = |bytes| first = Some(remember(&vector, bytes));
+        let Some(read) = self.plain_call(actor, name, endpoint, pieces, at, afterwards) else {
             return 0;
         };
         if matches!(name, "recvmmsg" | "vmsplice_out") {
             // zctrace does not look where these put their bytes.
-            let process = self.process_of(actor);
             self.world.spaces[process].is_forgetful = true;
         }
         let take = if name.starts_with("peek") {
@@ -301,8 +298,8 @@ impl RandomProgram {
         } else {
             Take::Remove
         };
-        let thread = (self.process_of(actor), actor);
-        self.world.read(thread, (endpoint, at), pieces, read, take);
+        self.world
+            .read(process, (endpoint, at), pieces, read, take, first);
         read
     }
 
@@ -314,53 +311,53 @@ impl RandomProgram {
         pieces: &[MemoryPiece],
     ) -> usize {
         let name = self.writing_call(rng, endpoint, pieces);
-        let length = self.world.endpoints[endpoint].bytes.len();
+        let length = self.world.endpoints[endpoint].bytes;
         let at = if rng.one_in(2) {
             length
         } else {
             rng.below(length + 1)
         };
         let at = self.named_offset(rng, name, endpoint, at);
-        self.verify(actor, pieces);
-        let Some(written) = self.plain_call(actor, name, endpoint, pieces, at) else {
+        let look = self
+            .is_me(actor)
+            .then(|| look_at(&self.vector(actor, pieces)));
+        let Some(written) = self.plain_call(actor, name, endpoint, pieces, at, |_| ()) else {
             return 0;
         };
-        let thread = (self.process_of(actor), actor);
         let by = match name {
             "sendmmsg" => WritesBy::Messages,
             _ if name.starts_with("ring") => WritesBy::Ring,
             _ => WritesBy::Call,
         };
+        let (process, to) = (self.process_of(actor), (endpoint, at));
         self.world
-            .write(thread, (endpoint, at), pieces, written, by);
+            .write(process, to, pieces, written, by, look.as_ref());
         written
     }
 }
 
-fn ring_read(name: &str, fd: i32, vector: &[libc::iovec], at: Option<usize>) -> squeue::Entry {
+fn ring_read(fd: i32, vector: &[libc::iovec], at: Option<usize>) -> squeue::Entry {
     let offset = at.map_or(u64::MAX, |at| at as u64);
-    let entry = match vector {
+    match vector {
         [one] => opcode::Read::new(Fd(fd), one.iov_base.cast(), one.iov_len as u32)
             .offset(offset)
             .build(),
         all => opcode::Readv::new(Fd(fd), all.as_ptr(), all.len() as u32)
             .offset(offset)
             .build(),
-    };
-    with_flags(name, entry)
+    }
 }
 
-fn ring_write(name: &str, fd: i32, vector: &[libc::iovec], at: Option<usize>) -> squeue::Entry {
+fn ring_write(fd: i32, vector: &[libc::iovec], at: Option<usize>) -> squeue::Entry {
     let offset = at.map_or(u64::MAX, |at| at as u64);
-    let entry = match vector {
+    match vector {
         [one] => opcode::Write::new(Fd(fd), one.iov_base.cast(), one.iov_len as u32)
             .offset(offset)
             .build(),
         all => opcode::Writev::new(Fd(fd), all.as_ptr(), all.len() as u32)
             .offset(offset)
             .build(),
-    };
-    with_flags(name, entry)
+    }
 }
 
 fn with_flags(name: &str, entry: squeue::Entry) -> squeue::Entry {

@@ -66,15 +66,10 @@ pub fn run(
         return Ok(());
     }
     let places = places()?;
-    let effort = Effort {
-        runs: options.runs,
-        scale: options.scale,
-    };
     for scenario in &scenarios {
         eprintln!("xtask: {}", scenario.title);
-        let rows = scenario
-            .measure(tools, effort, &places)
-            .with_context(|| scenario.name.clone())?;
+        let rows = scenario.measure(tools, options, &places);
+        let rows = rows.with_context(|| scenario.name.clone())?;
         println!("{}", table::render(scenario, options.scale, &rows));
         places.clear().context("cannot tidy up")?;
     }
@@ -117,15 +112,6 @@ fn parse_scale(text: &str) -> Result<f64> {
     Ok(scale)
 }
 
-/// How many runs, and how large.
-#[derive(Debug, Clone, Copy)]
-pub struct Effort {
-    /// How many timed runs of each command.
-    pub runs: u32,
-    /// The part of the published sizes to copy.
-    pub scale: f64,
-}
-
 /// The result of one run.
 #[derive(Debug)]
 pub struct Measured {
@@ -144,8 +130,6 @@ pub struct Timing {
     pub name: String,
     /// Wall time.
     pub time_s: Time,
-    /// The time relative to the first command.
-    pub relative: Option<Relative>,
     /// Mean CPU time in user mode.
     pub user_s: f64,
     /// Mean CPU time in the kernel.
@@ -169,15 +153,6 @@ pub struct Time {
     pub min: f64,
 }
 
-/// A time relative to that of the reference.
-#[derive(Debug, Clone, Copy, Deserialize)]
-pub struct Relative {
-    /// The reference is 100.
-    pub percent: f64,
-    /// The error in percent of `percent`.
-    pub relative_error_percent: Option<f64>,
-}
-
 /// The part of the export of `zctrace compare` that is used here.
 #[derive(Deserialize)]
 struct Export {
@@ -196,8 +171,8 @@ impl Scenario {
     }
 
     /// Runs and measures every command.
-    pub fn measure(&self, tools: &Tools, effort: Effort, places: &Places) -> Result<Vec<Measured>> {
-        let ends = self.ends(effort.scale, places)?;
+    fn measure(&self, tools: &Tools, options: &Options, places: &Places) -> Result<Vec<Measured>> {
+        let ends = self.ends(options.scale, places)?;
         let keep = ["sink", &ends.output, "--keep"];
         let is_socket = self.output.to == Sink::UnixSocket;
         let _drain = is_socket
@@ -206,7 +181,7 @@ impl Scenario {
         let commands = self.runs.iter().map(|run| tools.resolve(ends.command(run)));
         let commands: Vec<Vec<String>> = commands.collect();
         let mut timings = match self.measure {
-            Measure::Compare => compare(self, tools, effort.runs, &commands, &ends.scratch)?,
+            Measure::Compare => compare(self, tools, options.runs, &commands, &ends.scratch)?,
             Measure::Trace | Measure::Api => BTreeMap::new(),
         };
         let is_pipe = self.output.to == Sink::Pipe;
@@ -243,10 +218,10 @@ impl Scenario {
             _ => String::new(),
         };
         let scratch = places.directory(Place::Disk, 0)?;
-        let needs_device = self.runs.iter().any(|run| run.uses("{device}"));
-        let device = needs_device
-            .then(|| block_device(&scratch, bytes))
-            .transpose()?;
+        let mut words = self.runs.iter().flat_map(|run| &run.command);
+        let needs_device = words.any(|word| word.contains("{device}"));
+        let device = needs_device.then(|| block_device(&scratch, bytes));
+        let device = device.transpose()?;
         let input = input.display().to_string();
         Ok(Ends {
             input,

@@ -85,10 +85,6 @@ pub struct Used {
 pub struct Truth {
     /// The seed that the program was generated from.
     pub seed: u64,
-    /// The kind of program.
-    pub theme: usize,
-    /// How many calls and stores it made.
-    pub actions: u64,
     /// All processes, the first one first.
     pub pids: Vec<u32>,
     /// The processes that used more ranges of memory at a time than zctrace remembers.
@@ -106,7 +102,6 @@ pub struct Truth {
     /// How often each kind of call was made.
     pub kinds: BTreeMap<String, u64>,
     /// The program in words, if they were asked for.
-    #[serde(default)]
     pub words: Vec<String>,
 }
 

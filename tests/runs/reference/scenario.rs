@@ -139,21 +139,13 @@ pub struct PublishedCall {
     pub max_ms: f64,
 }
 
-impl Run {
-    /// Whether its command has this placeholder.
-    pub fn uses(&self, placeholder: &str) -> bool {
-        self.command.iter().any(|word| word.contains(placeholder))
-    }
-}
-
 const fn one() -> u32 {
     1
 }
 
 /// All scenarios of a directory, by name.
 pub fn all(directory: &Path) -> Result<Vec<Scenario>> {
-    let entries =
-        fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
+    let entries = fs::read_dir(directory).with_context(|| directory.display().to_string())?;
     let mut files: Vec<PathBuf> = entries
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<_>>()?;
@@ -163,15 +155,11 @@ pub fn all(directory: &Path) -> Result<Vec<Scenario>> {
 }
 
 fn load(file: &Path) -> Result<Scenario> {
-    let text =
-        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let mut scenario: Scenario =
-        toml::from_str(&text).with_context(|| file.display().to_string())?;
-    ensure!(!scenario.runs.is_empty(), "{}: has no runs", file.display());
-    scenario.name = file
-        .file_stem()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+    let name = || file.display().to_string();
+    let text = fs::read_to_string(file).with_context(name)?;
+    let mut scenario: Scenario = toml::from_str(&text).with_context(name)?;
+    ensure!(!scenario.runs.is_empty(), "{}: has no runs", name());
+    let stem = file.file_stem().unwrap_or_default();
+    scenario.name = stem.to_string_lossy().into_owned();
     Ok(scenario)
 }

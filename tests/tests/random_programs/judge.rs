@@ -17,8 +17,8 @@ const LEAST_OF_TOTALS: u64 = 4096;
 pub(super) struct FalseStatement {
     /// What kind of statement it is.
     pub(super) class: String,
-    /// The seed and the theme of the program.
-    pub(super) of: (u64, usize),
+    /// The seed of the program.
+    pub(super) seed: u64,
     /// What is stated, and what is true.
     pub(super) text: String,
 }
@@ -152,10 +152,6 @@ impl<'a> KnownProgram<'a> {
         }
     }
 
-    fn seed_and_theme(&self) -> (u64, usize) {
-        (self.truth.seed, self.truth.theme)
-    }
-
     /// Where the bytes come out that are written to a file.
     fn outlet<'f>(&'f self, file: &'f str) -> &'f str {
         for [one, other] in &self.truth.connections {
@@ -215,7 +211,7 @@ impl Judged {
     fn fail(&mut self, class: impl Into<String>, known: &KnownProgram<'_>, text: String) {
         self.failures.push(FalseStatement {
             class: class.into(),
-            of: known.seed_and_theme(),
+            seed: known.truth.seed,
             text,
         });
     }
@@ -430,32 +426,37 @@ impl<'a> ProcessJudge<'a> {
     /// What is read from a file, or written to it, and neither in a transfer but those by `totals`
     /// nor changed in a buffer.
     fn rests(&self, is_read: bool) -> BTreeMap<String, u64> {
-        let process = self.process;
+        let Process {
+            sources,
+            destinations,
+            ..
+        } = self.process;
+        let read = sources.iter().map(|one| (&one.file, one.read_bytes));
+        let written = (destinations.iter()).map(|one| (&one.file, one.written_bytes));
         let mut rests: BTreeMap<String, u64> = BTreeMap::new();
+        let mut add = |(file, bytes): (&Option<End>, Option<u64>)| {
+            let file = file.as_ref().map(name).unwrap_or_default();
+            *rests.entry(file).or_default() += bytes.unwrap_or(0);
+        };
         if is_read {
-            for one in &process.sources {
-                let file = one.file.as_ref().map(name).unwrap_or_default();
-                *rests.entry(file).or_default() += one.read_bytes.unwrap_or(0);
-            }
+            read.for_each(&mut add);
         } else {
-            for one in &process.destinations {
-                let file = one.file.as_ref().map(name).unwrap_or_default();
-                *rests.entry(file).or_default() += one.written_bytes.unwrap_or(0);
-            }
+            written.for_each(&mut add);
         }
+        let mut take_away = |file: &str, bytes: u64| {
+            if let Some(rest) = rests.get_mut(file) {
+                *rest = rest.saturating_sub(bytes);
+            }
+        };
         let explained = self.steps.iter().filter(|step| step.how != "totals");
         for step in explained.filter(|step| !is_read || step.how != MAPPING) {
-            let file = if is_read { &step.from } else { &step.to };
-            take_away(&mut rests, file, step.bytes);
+            take_away(if is_read { &step.from } else { &step.to }, step.bytes);
         }
-        for one in &process.destinations {
+        for one in destinations {
+            let to = one.file.as_ref().map(name).unwrap_or_default();
             for changed in &one.changed {
-                let file = if is_read {
-                    Some(name(&changed.from))
-                } else {
-                    one.file.as_ref().map(name)
-                };
-                take_away(&mut rests, &file.unwrap_or_default(), changed.bytes);
+                let from = name(&changed.from);
+                take_away(if is_read { &from } else { &to }, changed.bytes);
             }
         }
         rests
@@ -489,8 +490,7 @@ impl<'a> ProcessJudge<'a> {
     /// Rule 9: what was written is in transfers or from the program's own memory.
     fn judge_destinations(&mut self) {
         let truth = &self.known.truth.written;
-        let own = truth.iter().filter(|used| used.pid == self.process.pid);
-        for used in own {
+        for used in truth.iter().filter(|used| used.pid == self.process.pid) {
             self.judged.count("destinations", 1, used.bytes);
             let mut found = self.process.destinations.iter();
             let Some(one) = found.find(|one| is(one, &used.file)) else {
@@ -502,36 +502,24 @@ impl<'a> ProcessJudge<'a> {
             let changed: u64 = one.changed.iter().map(|changed| changed.bytes).sum();
             let rest = used.bytes.checked_sub(one.transferred_bytes);
             let known = one.written_bytes.or(self.says_bytes("sendmmsg"));
+            let both_kinds = one.transferred_calls + one.own_memory_calls;
             let checks = [
                 ("bytes", one.written_bytes == known.map(|_| used.bytes)),
                 ("calls", one.written_calls == used.calls),
                 ("sources", one.transferred_bytes == transferred),
                 ("rest", one.own_memory_bytes == known.and(rest)),
-                (
-                    "calls of both kinds",
-                    one.written_calls == one.transferred_calls + one.own_memory_calls,
-                ),
+                ("calls of both kinds", one.written_calls == both_kinds),
                 ("changed", rest >= Some(changed)),
             ];
-            for (what, _) in checks.into_iter().filter(|(_, is_true)| !is_true) {
-                self.fail(
-                    &format!("destination: {what}"),
-                    format!("true {used:?}; {transferred} in transfers; stated {one:?}"),
-                );
-            }
+            let text = format!("true {used:?}; {transferred} in transfers; stated {one:?}");
+            self.check_all("destination", &checks, &text);
         }
-    }
-
-    /// `None` if the program made this call, which does not say how many bytes it moved.
-    fn says_bytes(&self, call: &str) -> Option<u64> {
-        (!self.known.truth.kinds.contains_key(call)).then_some(0)
     }
 
     /// Rule 9: what was read is in transfers or kept.
     fn judge_sources(&mut self) {
         let truth = &self.known.truth.read;
-        let own = truth.iter().filter(|used| used.pid == self.process.pid);
-        for used in own {
+        for used in truth.iter().filter(|used| used.pid == self.process.pid) {
             self.judged.count("sources", 1, used.bytes);
             let is_it = |file: &Option<End>| file.as_ref().map(name).as_ref() == Some(&used.file);
             let mut found = self.process.sources.iter();
@@ -540,34 +528,31 @@ impl<'a> ProcessJudge<'a> {
                 continue;
             };
             let out = self.steps.iter().filter(|step| step.from == used.file);
-            let out: u64 = out
-                .filter(|step| step.how != MAPPING)
-                .map(|step| step.bytes)
-                .sum();
+            let out = out.filter(|step| step.how != MAPPING);
+            let out: u64 = out.map(|step| step.bytes).sum();
             let known = one.read_bytes.or(self.says_bytes("recvmmsg"));
+            let kept = used.bytes.checked_sub(out);
             let checks = [
                 ("bytes", one.read_bytes == known.map(|_| used.bytes)),
-                (
-                    "kept",
-                    one.kept_bytes == known.and(used.bytes.checked_sub(out)),
-                ),
+                ("kept", one.kept_bytes == known.and(kept)),
             ];
-            for (what, _) in checks.into_iter().filter(|(_, is_true)| !is_true) {
-                self.fail(
-                    &format!("source: {what}"),
-                    format!("true {used:?}; {out} in transfers; stated {one:?}"),
-                );
-            }
+            let text = format!("true {used:?}; {out} in transfers; stated {one:?}");
+            self.check_all("source", &checks, &text);
         }
+    }
+
+    fn check_all(&mut self, what: &str, checks: &[(&str, bool)], text: &str) {
+        for (class, _) in checks.iter().filter(|(_, is_true)| !is_true) {
+            self.fail(&format!("{what}: {class}"), text.to_owned());
+        }
+    }
+
+    /// `None` if the program made this call, which does not say how many bytes it moved.
+    fn says_bytes(&self, call: &str) -> Option<u64> {
+        (!self.known.truth.kinds.contains_key(call)).then_some(0)
     }
 }
 
 fn is(one: &DestinationTotals, file: &str) -> bool {
     one.file.as_ref().is_some_and(|end| name(end) == file)
-}
-
-fn take_away(rests: &mut BTreeMap<String, u64>, file: &str, bytes: u64) {
-    if let Some(rest) = rests.get_mut(file) {
-        *rest = rest.saturating_sub(bytes);
-    }
 }

@@ -20,15 +20,8 @@ type Case = (&'static str, fn() -> Result<()>);
 
 /// Every case.
 const CASES: &[Case] = &[
-    ("reopened", identity::reopened),
-    ("replaced", identity::replaced),
     ("replaced-by-thread", identity::replaced_by_thread),
     ("passed", identity::passed),
-    ("same-inode-number", identity::same_inode_number),
-    ("two-names", identity::two_names),
-    ("renamed", identity::renamed),
-    ("deleted", identity::deleted),
-    ("not-utf8", identity::not_utf8),
     ("very-long", identity::very_long),
     ("sockets", identity::sockets),
     ("nameless", identity::nameless),

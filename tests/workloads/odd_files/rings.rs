@@ -2,15 +2,16 @@
 
 use std::fs::{self, File};
 use std::hint;
-use std::io::{self, Write as _};
-use std::os::fd::{AsRawFd as _, RawFd};
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
 use std::{process, thread};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use io_uring::{IoUring, opcode, squeue, types::Fd, types::Fixed};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{read, write};
 use rustix::pipe::pipe;
+use zc_tests::{complete, next_completion};
 
 /// How much fits into a pipe.
 const CHUNK: u32 = 65536;
@@ -54,40 +55,20 @@ pub(crate) fn replaced() -> Result<()> {
 pub(crate) fn splice() -> Result<()> {
     let mut ring = IoUring::new(2)?;
     let (from, to) = (File::open("in")?, File::create("out")?);
+    let (from, to) = (Fd(from.as_raw_fd()), Fd(to.as_raw_fd()));
     let (reader, writer) = pipe()?;
+    let (reader, writer) = (Fd(reader.as_raw_fd()), Fd(writer.as_raw_fd()));
     let mut at = 0;
     loop {
-        let moved = splice_once(
-            &mut ring,
-            from.as_raw_fd(),
-            at,
-            writer.as_raw_fd(),
-            -1,
-            CHUNK,
-        )?;
+        let into = opcode::Splice::new(from, at, writer, -1, CHUNK).build();
+        let moved = complete_one(&mut ring, &into)?;
         if moved == 0 {
             return Ok(());
         }
-        ensure!(
-            splice_once(&mut ring, reader.as_raw_fd(), -1, to.as_raw_fd(), at, moved)? == moved,
-            "a short splice"
-        );
+        let out = opcode::Splice::new(reader, -1, to, at, moved).build();
+        ensure!(complete_one(&mut ring, &out)? == moved, "a short splice");
         at += i64::from(moved);
     }
-}
-
-fn splice_once(
-    ring: &mut IoUring,
-    from: RawFd,
-    from_at: i64,
-    to: RawFd,
-    to_at: i64,
-    bytes: u32,
-) -> Result<u32> {
-    complete(
-        ring,
-        &opcode::Splice::new(Fd(from), from_at, Fd(to), to_at, bytes).build(),
-    )
 }
 
 /// A copy of `in` to `out` through one buffer.
@@ -124,12 +105,12 @@ impl Copy {
         let mut at = 0;
         loop {
             let part = self.part(CHUNK as usize);
-            let moved = complete(&mut self.ring, &read(&part, at))?;
+            let moved = complete_one(&mut self.ring, &read(&part, at))?;
             if moved == 0 {
                 return Ok(());
             }
             let part = self.part(moved as usize);
-            let written = complete(&mut self.ring, &write(&part, at))?;
+            let written = complete_one(&mut self.ring, &write(&part, at))?;
             ensure!(written == moved, "a short write");
             at += u64::from(moved);
         }
@@ -220,7 +201,10 @@ pub(crate) fn silent() -> Result<()> {
     let quiet = write(70, 0).flags(squeue::Flags::SKIP_SUCCESS | squeue::Flags::IO_LINK);
     // SAFETY: `bytes` lives until the second write, which waits for the first, is complete.
     unsafe { ring.submission().push(&quiet) }?;
-    ensure!(complete(&mut ring, &write(80, 70))? == 80, "a short write");
+    ensure!(
+        complete_one(&mut ring, &write(80, 70))? == 80,
+        "a short write"
+    );
     Ok(())
 }
 
@@ -236,7 +220,7 @@ pub(crate) fn multishot() -> Result<()> {
     ring.submit()?;
     for _ in 0..3 {
         event.write_all(&1_u64.to_ne_bytes())?;
-        wait(&mut ring)?;
+        next_completion(&mut ring)?;
     }
     Ok(())
 }
@@ -250,26 +234,17 @@ pub(crate) fn unknown_opcode() -> Result<()> {
     // include/uapi/linux/io_uring.h).
     unsafe { (&raw mut entry).cast::<u8>().write(UNKNOWN) };
     ensure!(
-        complete(&mut ring, &entry).is_err(),
+        complete_one(&mut ring, &entry).is_err(),
         "opcode {UNKNOWN} is known"
     );
     for _ in 0..2 {
-        complete(&mut ring, &opcode::Nop::new().build())?;
+        complete_one(&mut ring, &opcode::Nop::new().build())?;
     }
     Ok(())
 }
 
 /// Makes one request, and returns its result.
-fn complete(ring: &mut IoUring, request: &squeue::Entry) -> Result<u32> {
-    // SAFETY: the callers keep what the request names until this returns, which is after its
-    // completion.
-    unsafe { ring.submission().push(request) }?;
-    wait(ring)
-}
-
-fn wait(ring: &mut IoUring) -> Result<u32> {
-    ring.submit_and_wait(1)?;
-    let completion = ring.completion().next().context("a completion")?;
-    u32::try_from(completion.result())
-        .map_err(|_| io::Error::from_raw_os_error(-completion.result()).into())
+fn complete_one(ring: &mut IoUring, request: &squeue::Entry) -> Result<u32> {
+    // SAFETY: the callers keep what the request names until this returns.
+    Ok(unsafe { complete(ring, request) }?)
 }

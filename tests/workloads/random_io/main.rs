@@ -4,8 +4,7 @@
 //! a process of its own; `random-io one SEED NUMBER STEPS [OPTIONS]` is one of them. The source
 //! files are in the working directory (`random-io sources` makes them), and each program writes its
 //! record there ([`zc_tests::truth`]). `--without=NAME` leaves out a kind of call, `--skip=STEP` a
-//! step. `--theme=N` chooses the kind of program. `--words` adds a description of each call to the
-//! record.
+//! step. `--words` adds a description of each call to the record.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
@@ -47,16 +46,11 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (options, words): (Vec<_>, Vec<_>) = arguments
-        .into_iter()
+    let (options, words): (Vec<_>, Vec<_>) = std::env::args()
+        .skip(1)
         .partition(|word| word.starts_with("--"));
-    match words
-        .iter()
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .as_slice()
-    {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
         ["batch", seed, first, count, steps] => batch(
             seed.parse()?,
             first.parse()?,
@@ -74,7 +68,6 @@ fn run() -> Result<()> {
             for option in &options {
                 match option.split_once('=') {
                     Some(("--without", what)) => all.without.push(what.to_owned()),
-                    Some(("--theme", theme)) => all.theme = Some(theme.parse()?),
                     Some(("--skip", step)) => all.skipped.push(step.parse()?),
                     None if option == "--words" => all.with_words = true,
                     _ => bail!("unknown option {option}"),
@@ -150,8 +143,6 @@ fn record_of(program: &RandomProgram, process: usize) -> Truth {
         .collect();
     Truth {
         seed: program.options.seed,
-        theme: program.style.theme,
-        actions: program.log.made(),
         pids: world.pids.clone(),
         forgetful: forgetful.collect(),
         connections,

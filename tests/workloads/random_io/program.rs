@@ -29,8 +29,6 @@ pub(crate) struct ProgramOptions {
     pub(crate) seed: u64,
     pub(crate) number: u64,
     pub(crate) steps: usize,
-    /// The kind of program; `None` if the seed chooses it.
-    pub(crate) theme: Option<usize>,
     /// Steps that are left out.
     pub(crate) skipped: Vec<usize>,
     /// The kinds of calls that are left out.
@@ -48,8 +46,6 @@ impl ProgramOptions {
 /// The preferences of a program.
 #[derive(Debug, Clone)]
 pub(crate) struct ProgramStyle {
-    /// The kind of program.
-    pub(crate) theme: usize,
     /// The weight of each kind of step; see [`crate::steps`].
     pub(crate) weights: [usize; 10],
     /// How many bytes most calls move.
@@ -370,11 +366,6 @@ impl StepLog {
                 ptr::null::<libc::timespec>(),
             );
         }
-    }
-
-    /// How many calls were made so far.
-    pub(crate) fn made(&self) -> u64 {
-        self.seen.into()
     }
 
     /// Whether there is room for this many more.

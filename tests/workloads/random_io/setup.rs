@@ -37,14 +37,11 @@ const FORKING: usize = 6;
 /// The program with this seed.
 pub(crate) fn program(options: ProgramOptions) -> Result<RandomProgram> {
     let mut rng = Rng::new(options.seed);
-    let chosen = rng.below(THEMES.len());
-    let theme = options.theme.unwrap_or(chosen);
-    ensure!(theme < THEMES.len(), "there is no theme {theme}");
+    let theme = rng.below(THEMES.len());
     let unit = rng.pick(&[
         1, 8, 16, 100, 512, 1000, 1000, 4096, 4096, 8192, 10_000, 16_384, 20_000, 60_000,
     ]);
     let style = ProgramStyle {
-        theme,
         weights: THEMES[theme],
         unit,
         slots: slots(&mut rng, unit),

@@ -34,11 +34,7 @@ pub(crate) fn forks(mut parameters: Parameters) -> Result<()> {
     for _ in 0..children.min(ALIVE) {
         check(wait(WaitOptions::empty())?)?;
     }
-    print_expectation(
-        "fork-storm",
-        &writes(children * 3, 10),
-        json!({ "children": children }),
-    )
+    print_expectation("fork-storm", &writes(children * 3, 10), json!({}))
 }
 
 /// Makes sure that a child succeeded.
@@ -76,11 +72,7 @@ pub(crate) fn execs(mut parameters: Parameters) -> Result<()> {
     } else {
         Figures::new()
     };
-    print_expectation(
-        "exec-storm",
-        &calls,
-        json!({ "children": children, "program": program }),
-    )
+    print_expectation("exec-storm", &calls, json!({ "program": program }))
 }
 
 /// The command line of this program that writes 10 bytes 3 times.
@@ -89,12 +81,7 @@ fn own_writer() -> Result<Vec<String>> {
         .into_os_string()
         .into_string();
     let this = this.map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))?;
-    Ok(vec![
-        this,
-        "write".to_owned(),
-        "3".to_owned(),
-        "10".to_owned(),
-    ])
+    Ok([&this, "write", "3", "10"].map(str::to_owned).to_vec())
 }
 
 /// Reaps one program.
@@ -123,11 +110,7 @@ pub(crate) fn threads(mut parameters: Parameters) -> Result<()> {
             .into_iter()
             .try_for_each(|thread| thread.join().expect("a writer does not panic"))
     })?;
-    print_expectation(
-        "thread-storm",
-        &writes(threads * times, 8),
-        json!({ "threads": threads }),
-    )
+    print_expectation("thread-storm", &writes(threads * times, 8), json!({}))
 }
 
 /// The figures of `calls` writes of `size` bytes.

@@ -156,10 +156,13 @@ fn a_signal_to_zctrace_ends_the_copier_and_its_sink() {
     let sink = Side::sink(&scene.spec("unix:", "socket"));
     let copying = copy(&in_rust(), "read-write", "/dev/zero", &sink.spec);
     let (tracing, report) = zctrace().start(&copying);
+    // zctrace has other children before.
     let id = tracing.pid().as_raw_pid();
     let children = format!("/proc/{id}/task/{id}/children");
     wait_until("the copier is there", || {
-        fs::read_to_string(&children).is_ok_and(|children| !children.is_empty())
+        let child = fs::read_to_string(&children).unwrap_or_default();
+        let comm = fs::read_to_string(format!("/proc/{}/comm", child.trim()));
+        comm.is_ok_and(|comm| comm == "copier\n")
     });
     let copier = child_of(tracing.pid());
     wait_for_reads(copier);

@@ -53,6 +53,9 @@ pub(crate) enum Role {
         #[arg(long, value_name = "SPEC")]
         from: Spec,
     },
+    /// Copy stdin to stdout: the process at the other end of a pipe
+    #[command(hide = true)]
+    Relay,
 }
 
 /// One copy.

@@ -211,8 +211,11 @@ fn filled_memory(path: &Path) -> Result<File> {
 fn start_helper(from: impl Into<Stdio>, to: impl Into<Stdio>) -> Result<Child> {
     let this = env::current_exe().map_err(named)?;
     let mut command = Command::new(this);
-    command.args("read-write --buffer 64KiB --from - --to -".split(' '));
-    command.stdin(from).stdout(to).stderr(Stdio::piped());
+    command
+        .arg("relay")
+        .stdin(from)
+        .stdout(to)
+        .stderr(Stdio::piped());
     // SAFETY: between fork and exec only one system call is made, and nothing is allocated.
     unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
     let child = command.spawn().map_err(named);

@@ -40,6 +40,7 @@ fn run(arguments: Arguments) -> Result<()> {
     match arguments.role {
         Some(Role::Sink { address, to, keep }) => peer::sink(&address, to.as_ref(), keep),
         Some(Role::Feed { address, from }) => peer::feed(&address, &from),
+        Some(Role::Relay) => peer::relay(),
         None if arguments.list => print_line(&cases::list()).map_err(named),
         None => copy(arguments.copy.context("nothing to do; see --help")?),
     }

@@ -50,6 +50,14 @@ pub(crate) fn feed(address: &Spec, from: &Spec) -> Result<()> {
     print_line(&format!("sent {bytes} bytes")).map_err(named)
 }
 
+/// Copies stdin to stdout. It prints nothing: what it printed would also go through a pipe.
+pub(crate) fn relay() -> Result<()> {
+    let mut helpers = Vec::new();
+    let mut source = open_source(&Spec::Standard, &mut helpers)?;
+    let mut sink = open_sink(&Spec::Standard, false, &mut helpers)?;
+    copy_to_the_end(&mut source, &mut sink, FEED_BUFFER).map(drop)
+}
+
 /// Copies to the end of the source, or until the destination takes no more. Returns how many bytes
 /// were read and written.
 fn copy_to_the_end(from: &mut impl Read, to: &mut impl Write, size: usize) -> Result<u64> {

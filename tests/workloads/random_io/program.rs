@@ -18,7 +18,7 @@ use io_uring::{IoUring, squeue};
 use zc_tests::{complete, truth::Rng};
 
 use crate::{
-    books::Process,
+    books::{Books, Process},
     memory::{ARENA_BYTES, AddressSpace, MemoryPiece},
     world::{Endpoint, EndpointId, EndpointKind, World},
 };
@@ -171,9 +171,10 @@ impl RandomProgram {
     }
 
     /// Turns the child of a fork into this thread. It drops the ring, because rings are not
-    /// inherited.
+    /// inherited, and begins new books.
     pub(crate) fn become_actor(&mut self, actor: usize) {
         std::mem::forget(self.ring.take());
+        self.world.books = Books::default();
         self.me = actor;
     }
 

@@ -73,27 +73,23 @@ pub(super) fn frame_bytes(code: &[Option<Instruction>]) -> u32 {
     for instruction in code.iter().flatten() {
         registers[usize::from(FRAME)] = Some(0_i32);
         match instruction.does() {
-            Does::Copies { target, source } => {
+            Does::Copies(target, source) => {
                 registers[usize::from(target)] = registers[usize::from(source)];
             }
-            Does::Adds { target, constant } => {
+            Does::Adds(target, constant) => {
                 let register = &mut registers[usize::from(target)];
                 *register = register.map(|offset| offset.saturating_add(constant));
                 lowest = register.map_or(lowest, |offset| lowest.min(offset));
             }
-            Does::Loads {
-                target,
-                base,
-                offset,
-            } => {
+            Does::Loads(target, base, offset) => {
                 lowest = reached(registers[usize::from(base)], offset).min(lowest);
                 registers[usize::from(target)] = None;
             }
-            Does::Stores { base, offset } => {
+            Does::Stores(base, offset) => {
                 lowest = reached(registers[usize::from(base)], offset).min(lowest);
             }
             Does::CallsHelper(_) | Does::CallsFunction(_) => registers[..6].fill(None),
-            Does::LoadsConstant { target, .. } | Does::Sets(target) => {
+            Does::LoadsConstant(target, _) | Does::Sets(target) => {
                 registers[usize::from(target)] = None;
             }
             Does::Jumps => {}

@@ -1,7 +1,6 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand};
-use zc_tests::parse_size;
 
 use crate::{ends::Spec, library_copies::Wrapper};
 
@@ -71,36 +70,52 @@ pub(crate) struct CopyArguments {
     pub(crate) to: Spec,
     /// Bytes that one call asks for, where the interface lets the caller choose (the default
     /// depends on the case)
-    #[arg(long, value_name = "SIZE", value_parser = parse_buffer)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) buffer: Option<usize>,
     /// Open the destination with `O_APPEND` and do not empty it
     #[arg(long)]
     pub(crate) append: bool,
     /// std-io-copy: stop after this many bytes
-    #[arg(long, value_name = "N", value_parser = parse_size)]
+    #[arg(long, value_name = "N")]
     pub(crate) size: Option<u64>,
     /// std-io-copy, from file to file: wrap the ends
     #[arg(long)]
     pub(crate) wrap: Option<Wrapper>,
 }
 
-/// Parses the size of a buffer, which is at least 1.
-fn parse_buffer(text: &str) -> Result<usize, String> {
-    match parse_size(text).map(usize::try_from)? {
-        Ok(0) => Err("it must be at least 1".to_owned()),
-        Ok(size) => Ok(size),
-        Err(err) => Err(err.to_string()),
-    }
+/// Parses the size of a buffer: `4096` or `4KiB`. It is at least 1.
+fn parse_size(text: &str) -> Result<usize, String> {
+    let (number, unit) = match text.strip_suffix("KiB") {
+        Some(number) => (number, 1024),
+        None => (text, 1),
+    };
+    let size = number
+        .parse()
+        .ok()
+        .and_then(|size: usize| size.checked_mul(unit));
+    size.filter(|size| *size > 0)
+        .ok_or_else(|| format!("`{text}` is not a size; write 4096 or 4KiB"))
 }
 
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
 
-    use super::Arguments;
+    use super::{Arguments, parse_size};
 
     #[test]
     fn the_command_line_is_well_formed() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_size_is_a_number_of_bytes_or_kib() {
+        assert_eq!(
+            (parse_size("4096"), parse_size("4KiB")),
+            (Ok(4096), Ok(4096))
+        );
+        for text in ["", "0", "KiB", "-1", "4X", "99999999999999999KiB"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
     }
 }

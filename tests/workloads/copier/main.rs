@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use zc_tests::{named, print_line};
+use zc_tests::{exit_code, named, print_line};
 
 use crate::{
     arguments::{Arguments, CopyArguments, Role},
@@ -26,13 +26,7 @@ use crate::{
 };
 
 fn main() -> ExitCode {
-    match run(Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(err) => {
-            eprintln!("copier: {err:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code("copier", run(Arguments::parse()))
 }
 
 /// Lists the cases, plays the other side, or copies.

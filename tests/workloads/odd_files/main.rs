@@ -14,6 +14,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use zc_tests::exit_code;
 
 /// A case by its name.
 type Case = (&'static str, fn() -> Result<()>);
@@ -53,13 +54,7 @@ const CASES: &[Case] = &[
 ];
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(err) => {
-            eprintln!("odd-files: {err:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code("odd-files", run())
 }
 
 fn run() -> Result<()> {

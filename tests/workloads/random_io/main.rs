@@ -26,7 +26,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use zc_tests::{
-    patience,
+    exit_code, patience,
     truth::{Rng, Truth, make_sources},
 };
 
@@ -36,13 +36,7 @@ use crate::program::{ProgramOptions, RandomProgram};
 const LIMIT: u32 = 30;
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(err) => {
-            eprintln!("random-io: {err:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code("random-io", run())
 }
 
 fn run() -> Result<()> {

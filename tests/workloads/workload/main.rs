@@ -15,7 +15,7 @@ mod storms;
 use std::{process::ExitCode, vec};
 
 use anyhow::{Context, Result, bail};
-use zc_tests::print_line;
+use zc_tests::{exit_code, print_line};
 
 /// The function of a case. Its documentation says what it does, with which parameters (upper case).
 type WorkloadCase = fn(Parameters) -> Result<()>;
@@ -51,13 +51,7 @@ const CASES: &[(&str, WorkloadCase)] = &[
 ];
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(err) => {
-            eprintln!("workload: {err:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code("workload", run())
 }
 
 /// Runs the case that the first argument names.

@@ -9,15 +9,9 @@ use anyhow::{Result, ensure};
 use zc_tests::truth::Rng;
 
 use crate::{
-    memory::{
-        ARENA, ARENA_BYTES, MAPPING_DISTANCE, MAPPINGS, MOST_MAPPINGS, MemoryPiece, Region,
-        look_at, remember,
-    },
+    memory::{ARENA, ARENA_BYTES, MAPPING_DISTANCE, MAPPINGS, MOST_MAPPINGS, MemoryPiece, Region},
     program::{RandomProgram, kernel_result},
-    world::{
-        EndpointKind::{Destination, Source},
-        Take, WritesBy,
-    },
+    world::EndpointKind::{Destination, Source},
 };
 
 /// The most calls of one step.
@@ -174,8 +168,10 @@ impl RandomProgram {
     }
 }
 
-/// How many bytes of memory are left for a call that goes beyond the end of memory.
+/// How many bytes of memory are left for a call that goes beyond the end of memory, and how many it
+/// asks for beyond.
 const LEFT: usize = 50;
+const BEYOND: usize = 150;
 
 /// The last bytes of memory.
 const LAST: MemoryPiece = MemoryPiece {
@@ -212,8 +208,8 @@ impl RandomProgram {
                 // SAFETY: no memory is named.
                 kernel_result(unsafe { libc::splice(input, none, output, none, length, 0) })
             }),
-            5 => self.write_to_the_end(actor, to),
-            6 => self.read_to_the_end(actor, from),
+            5 => drop(self.write_by((actor, "write"), (to, None), &[LAST], BEYOND)),
+            6 => drop(self.read_by((actor, "read"), (from, None), &[LAST], BEYOND)),
             _ => self.fails(actor, "lseek", "before the beginning", || seek(input, -1)),
         }
     }
@@ -221,37 +217,6 @@ impl RandomProgram {
     fn fails(&mut self, actor: usize, name: &str, why: &str, call: impl FnOnce() -> i64) {
         let result = self.call(actor, name, why, call);
         assert!(result < 0, "{name} succeeded: {why}");
-    }
-
-    /// Writes from the last bytes of memory, and asks for more than there are.
-    fn write_to_the_end(&mut self, actor: usize, to: usize) {
-        let (vector, fd) = (self.vector(actor, &[LAST]), self.fds(to).1);
-        let memory = self.address(actor, LAST);
-        let words = format!("{} from the end of memory and beyond", self.name(to));
-        let look = self.is_me(actor).then(|| look_at(&vector));
-        let written = self.call(actor, "write", &words, || write(fd, memory, 4 * LEFT));
-        if let Ok(written) = usize::try_from(written) {
-            let (process, to, by) = (self.process_of(actor), (to, None), WritesBy::Call);
-            self.world
-                .write(process, to, &[LAST], written, by, look.as_ref());
-        }
-    }
-
-    fn read_to_the_end(&mut self, actor: usize, from: usize) {
-        let (vector, fd) = (self.vector(actor, &[LAST]), self.fds(from).0);
-        let memory = self.address(actor, LAST);
-        let words = format!("{} to the end of memory and beyond", self.name(from));
-        let mut first = None;
-        let bytes = self.call(actor, "read", &words, || {
-            let bytes = read(fd, memory, 4 * LEFT);
-            first = Some(remember(&vector, usize::try_from(bytes).unwrap_or(0)));
-            bytes
-        });
-        if let Some(bytes) = usize::try_from(bytes).ok().filter(|bytes| *bytes > 0) {
-            let (process, from) = (self.process_of(actor), (from, None));
-            self.world
-                .read(process, from, &[LAST], bytes, Take::Remove, first);
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     world::{
         Endpoint, EndpointId,
         EndpointKind::{Datagram, Destination, Pipe, Source, Stream},
-        Take, WritesBy,
+        Place, Take, WritesBy,
     },
 };
 
@@ -27,6 +27,9 @@ fn part(pieces: &[MemoryPiece], from: usize, bytes: usize) -> Vec<MemoryPiece> {
 fn sum(pieces: &[MemoryPiece]) -> usize {
     pieces.iter().map(|piece| piece.length).sum()
 }
+
+/// Who makes a call that reads or writes memory, and its name.
+type PlainCall = (usize, &'static str);
 
 /// A copying loop.
 struct CopyLoop {
@@ -238,27 +241,25 @@ impl RandomProgram {
         (says_where && self.world.endpoints[endpoint].is_file()).then_some(at)
     }
 
-    /// Makes one call that reads or writes these pieces. `afterwards` gets the bytes that it moved,
-    /// before other threads go on. Returns these bytes, if there are any.
+    /// Makes one call that reads or writes these pieces, and asks for so many bytes beyond them.
+    /// `afterwards` gets the bytes that it moved, before other threads go on. Returns these bytes.
     fn plain_call(
         &mut self,
-        actor: usize,
-        name: &'static str,
-        endpoint: EndpointId,
-        pieces: &[MemoryPiece],
-        at: Option<usize>,
+        (actor, name): PlainCall,
+        (endpoint, at): Place,
+        (pieces, beyond): (&[MemoryPiece], usize),
         afterwards: impl FnOnce(usize),
-    ) -> Option<usize> {
-        let (vector, (input, output)) = (self.vector(actor, pieces), self.fds(endpoint));
-        let words = format!("{} {pieces:?} at {at:?}", self.name(endpoint));
+    ) -> usize {
+        let (mut vector, (input, output)) = (self.vector(actor, pieces), self.fds(endpoint));
+        vector[pieces.len() - 1].iov_len += beyond;
+        let words = format!(
+            "{} {pieces:?} and {beyond} bytes more, at {at:?}",
+            self.name(endpoint)
+        );
         let afterwards = |result| afterwards(usize::try_from(result).unwrap_or(0));
         let result = if name.starts_with("ring") {
-            let entry = if name.starts_with("ring_read") {
-                ring_read(input, &vector, at)
-            } else {
-                ring_write(output, &vector, at)
-            };
-            self.ring_call(actor, name, &words, &with_flags(name, entry), afterwards)
+            let entry = ring_entry(name, [input, output], &vector, at);
+            self.ring_call(actor, name, &words, &entry, afterwards)
         } else {
             let call = || {
                 let result = raw_call(name, [input, output], &vector, at);
@@ -267,7 +268,60 @@ impl RandomProgram {
             };
             self.call(actor, name, &words, call)
         };
-        usize::try_from(result).ok().filter(|bytes| *bytes > 0)
+        usize::try_from(result).unwrap_or(0)
+    }
+
+    /// Reads to these pieces by such a call. Returns how many bytes it read.
+    pub(super) fn read_by(
+        &mut self,
+        call: PlainCall,
+        from: Place,
+        pieces: &[MemoryPiece],
+        beyond: usize,
+    ) -> usize {
+        let (actor, name) = call;
+        let (process, vector) = (self.process_of(actor), self.vector(actor, pieces));
+        let mut first = None;
+        let afterwards = |bytes| first = Some(remember(&vector, bytes));
+        let read = self.plain_call(call, from, (pieces, beyond), afterwards);
+        if read == 0 {
+            return 0;
+        }
+        if matches!(name, "recvmmsg" | "vmsplice_out") {
+            // zctrace does not look where these put their bytes.
+            self.world.spaces[process].is_forgetful = true;
+        }
+        let take = if name.starts_with("peek") {
+            Take::Peek
+        } else {
+            Take::Remove
+        };
+        self.world.read(process, from, pieces, read, take, first);
+        read
+    }
+
+    /// Writes from these pieces by such a call. Returns how many bytes it wrote.
+    pub(super) fn write_by(
+        &mut self,
+        call: PlainCall,
+        to: Place,
+        pieces: &[MemoryPiece],
+        beyond: usize,
+    ) -> usize {
+        let (actor, name) = call;
+        let (process, vector) = (self.process_of(actor), self.vector(actor, pieces));
+        let look = self.is_me(actor).then(|| look_at(&vector));
+        let written = self.plain_call(call, to, (pieces, beyond), |_| ());
+        if written > 0 {
+            let by = match name {
+                "sendmmsg" => WritesBy::Messages,
+                _ if name.starts_with("ring") => WritesBy::Ring,
+                _ => WritesBy::Call,
+            };
+            self.world
+                .write(process, to, pieces, written, by, look.as_ref());
+        }
+        written
     }
 
     /// Reads to these pieces: at `at`, if the call takes an offset, or else anywhere.
@@ -283,24 +337,7 @@ impl RandomProgram {
         let length = self.world.endpoints[endpoint].bytes;
         let at = at.unwrap_or_else(|| rng.below(length + 1));
         let at = self.named_offset(rng, name, endpoint, at);
-        let (process, vector) = (self.process_of(actor), self.vector(actor, pieces));
-        let mut first = None;
-        let afterwards = |bytes| first = Some(remember(&vector, bytes));
-        let Some(read) = self.plain_call(actor, name, endpoint, pieces, at, afterwards) else {
-            return 0;
-        };
-        if matches!(name, "recvmmsg" | "vmsplice_out") {
-            // zctrace does not look where these put their bytes.
-            self.world.spaces[process].is_forgetful = true;
-        }
-        let take = if name.starts_with("peek") {
-            Take::Peek
-        } else {
-            Take::Remove
-        };
-        self.world
-            .read(process, (endpoint, at), pieces, read, take, first);
-        read
+        self.read_by((actor, name), (endpoint, at), pieces, 0)
     }
 
     fn write(
@@ -318,49 +355,27 @@ impl RandomProgram {
             rng.below(length + 1)
         };
         let at = self.named_offset(rng, name, endpoint, at);
-        let look = self
-            .is_me(actor)
-            .then(|| look_at(&self.vector(actor, pieces)));
-        let Some(written) = self.plain_call(actor, name, endpoint, pieces, at, |_| ()) else {
-            return 0;
-        };
-        let by = match name {
-            "sendmmsg" => WritesBy::Messages,
-            _ if name.starts_with("ring") => WritesBy::Ring,
-            _ => WritesBy::Call,
-        };
-        let (process, to) = (self.process_of(actor), (endpoint, at));
-        self.world
-            .write(process, to, pieces, written, by, look.as_ref());
-        written
+        self.write_by((actor, name), (endpoint, at), pieces, 0)
     }
 }
 
-fn ring_read(fd: i32, vector: &[libc::iovec], at: Option<usize>) -> squeue::Entry {
-    let offset = at.map_or(u64::MAX, |at| at as u64);
-    match vector {
-        [one] => opcode::Read::new(Fd(fd), one.iov_base.cast(), one.iov_len as u32)
-            .offset(offset)
-            .build(),
-        all => opcode::Readv::new(Fd(fd), all.as_ptr(), all.len() as u32)
-            .offset(offset)
-            .build(),
-    }
-}
-
-fn ring_write(fd: i32, vector: &[libc::iovec], at: Option<usize>) -> squeue::Entry {
-    let offset = at.map_or(u64::MAX, |at| at as u64);
-    match vector {
-        [one] => opcode::Write::new(Fd(fd), one.iov_base.cast(), one.iov_len as u32)
-            .offset(offset)
-            .build(),
-        all => opcode::Writev::new(Fd(fd), all.as_ptr(), all.len() as u32)
-            .offset(offset)
-            .build(),
-    }
-}
-
-fn with_flags(name: &str, entry: squeue::Entry) -> squeue::Entry {
+/// The operation of a ring that reads or writes this memory.
+fn ring_entry(
+    name: &str,
+    [fd, to]: [i32; 2],
+    vector: &[libc::iovec],
+    at: Option<usize>,
+) -> squeue::Entry {
+    let (all, count) = (vector.as_ptr(), vector.len() as u32);
+    let (base, length) = (vector[0].iov_base.cast(), vector[0].iov_len as u32);
+    let at = at.map_or(u64::MAX, |at| at as u64);
+    let (fd, to) = (Fd(fd), Fd(to));
+    let entry = match (name.starts_with("ring_read"), count) {
+        (true, 1) => opcode::Read::new(fd, base, length).offset(at).build(),
+        (true, _) => opcode::Readv::new(fd, all, count).offset(at).build(),
+        (false, 1) => opcode::Write::new(to, base, length).offset(at).build(),
+        (false, _) => opcode::Writev::new(to, all, count).offset(at).build(),
+    };
     if name.ends_with("async") {
         entry.flags(squeue::Flags::ASYNC)
     } else {

@@ -3,16 +3,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::File,
+    fs::{self, File},
     io,
     path::{Path, PathBuf},
-    ptr,
 };
 
-use rustix::mm::{MapFlags, ProtFlags, mmap};
 use serde::{Deserialize, Serialize};
 
-/// Lengths of the source files. `s7` has only zeroes, `s8` looks like text, `s9` is half zeroes.
+/// Lengths of the source files. `s8` has only zeroes, `s9` is half zeroes.
 pub const SOURCES: [usize; 10] = [
     0, 1, 100, 4096, 20_000, 70_001, 200_000, 30_000, 30_000, 50_000,
 ];
@@ -101,8 +99,6 @@ pub struct Truth {
     pub connections: Vec<[String; 2]>,
     /// How often each kind of call was made.
     pub kinds: BTreeMap<String, u64>,
-    /// The program in words, if they were asked for.
-    pub words: Vec<String>,
 }
 
 impl Truth {
@@ -111,21 +107,16 @@ impl Truth {
         directory.join(format!("truth.{program}.{process}"))
     }
 
-    /// Writes the record of one process without a call that writes, because such calls are traced.
+    /// Writes the record of one process.
     ///
     /// # Errors
     ///
     /// If the file cannot be written.
-    pub fn store(&self, directory: &Path, program: u64, process: usize) -> anyhow::Result<()> {
-        let text = serde_json::to_vec(self)?;
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(Self::path(directory, program, process))?;
-        file.set_len(text.len() as u64)?;
-        Ok(store_in(&file, &text)?)
+    pub fn store(&self, directory: &Path, program: u64, process: usize) -> io::Result<()> {
+        fs::write(
+            Self::path(directory, program, process),
+            serde_json::to_vec(self)?,
+        )
     }
 
     /// Reads the records of all processes of a program.
@@ -150,48 +141,25 @@ impl Truth {
     }
 }
 
-/// Stores these bytes in a file through a mapping.
-fn store_in(file: &File, bytes: &[u8]) -> io::Result<()> {
-    let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: the mapping is new, as long as the file, and nobody else has it.
-    unsafe {
-        let memory = mmap(
-            ptr::null_mut(),
-            bytes.len(),
-            protection,
-            MapFlags::SHARED,
-            file,
-            0,
-        )?;
-        memory
-            .cast::<u8>()
-            .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-    }
-    Ok(())
-}
-
 /// The bytes of a source file, which are the same in every run.
 fn source(index: usize) -> Vec<u8> {
-    const WORDS: [&[u8]; 6] = [b"the ", b"of ", b"a ", b"copy ", b"byte\n", b"kernel "];
     let mut rng = Rng::new(1000 + index as u64);
-    let length = SOURCES[index];
-    let mut bytes = Vec::with_capacity(length + 8);
-    while bytes.len() < length {
+    let mut bytes = Vec::with_capacity(SOURCES[index] + 8);
+    while bytes.len() < SOURCES[index] {
         match index {
-            7 => bytes.push(0),
-            8 => bytes.extend_from_slice(WORDS[rng.below(WORDS.len())]),
+            8 => bytes.push(0),
             9 if bytes.len() / 5000 % 2 == 0 => bytes.push(0),
             _ => bytes.extend_from_slice(&rng.next().to_le_bytes()),
         }
     }
-    bytes.truncate(length);
+    bytes.truncate(SOURCES[index]);
     bytes
 }
 
 /// Makes all source files: `s0`, `s1` and so on.
 pub fn make_sources(directory: &Path) -> io::Result<()> {
     (0..SOURCES.len())
-        .try_for_each(|index| std::fs::write(directory.join(format!("s{index}")), source(index)))
+        .try_for_each(|index| fs::write(directory.join(format!("s{index}")), source(index)))
 }
 
 /// A source of random numbers.

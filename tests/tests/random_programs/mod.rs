@@ -143,21 +143,20 @@ impl ProgramPlan {
     fn words_alone(&self, seed: u64, skipped: &[usize]) -> Vec<String> {
         let words = ["one", &seed.to_string(), "0", &self.steps.to_string()].map(str::to_owned);
         let skips = skipped.iter().map(|step| format!("--skip={step}"));
-        let options = ["--words".to_owned()].into_iter().chain(skips);
-        words.into_iter().chain(options).collect()
+        words.into_iter().chain(skips).collect()
     }
 
-    /// The same false statement about that program, and what the program did. `None` if all is
-    /// true.
+    /// The same false statement about that program, and how often it made each kind of call.
+    /// `None` if all is true.
     fn fails_alone(&self, failure: &FalseStatement, skipped: &[usize]) -> Option<[String; 2]> {
         let words = self.words_alone(failure.seed, skipped);
         let (report, truths) = self.trace(&words, std::iter::once(0));
         let mut failures = judge(&report, &truths).failures.into_iter();
         let same = failures.find(|other| other.class == failure.class)?;
-        Some([same.text, truths[0].words.join("\n    ")])
+        Some([same.text, format!("{:?}", truths[0].kinds)])
     }
 
-    /// The program of this failure in words, without the steps that it fails without.
+    /// How to run the program of this failure without the steps that it fails without.
     fn smallest(&self, failure: &FalseStatement) -> Option<String> {
         let mut skipped = Vec::new();
         let mut smallest = self.fails_alone(failure, &skipped)?;

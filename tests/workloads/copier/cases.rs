@@ -1,4 +1,4 @@
-//! The ways to copy.
+//! The ways to copy. Those that are the same calls in every language are cases of `copier-c`.
 
 use anyhow::{Context as _, Result};
 
@@ -38,26 +38,6 @@ const CASES: &[CopyCase] = &[
         "nix-sendfile64",
         "nix::sys::sendfile::sendfile64 [as much as a call takes]",
         interfaces::nix_sendfile64,
-    ),
-    (
-        "splice-pipe",
-        "splice into a pipe and out of it [64 KiB; more widens the pipe]",
-        interfaces::splice_pipe,
-    ),
-    (
-        "copy-file-range",
-        "copy_file_range [as much as a call takes]",
-        interfaces::copy_file_range,
-    ),
-    (
-        "mmap-write",
-        "the source mapped whole, std's Write from the mapping [all at once]",
-        interfaces::mmap_write,
-    ),
-    (
-        "vmsplice",
-        "the source mapped whole, vmsplice into a pipe, splice out of it [64 KiB]",
-        interfaces::vmsplice,
     ),
     (
         "tokio-io-copy",

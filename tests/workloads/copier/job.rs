@@ -1,7 +1,7 @@
 //! A copy from opening its ends to its last line.
 
 use std::{
-    io::{self, ErrorKind, Read, Write},
+    io::{self, Read, Write},
     process::Child,
 };
 
@@ -83,20 +83,4 @@ impl Job {
     pub(crate) fn finish(self) -> Result<()> {
         self.helpers.into_iter().try_for_each(finish_helper)
     }
-}
-
-/// Repeats `write`, which gets the number of bytes left and moves at most that many, until none of
-/// the `count` bytes is left.
-pub(crate) fn all_of(
-    count: usize,
-    mut write: impl FnMut(usize) -> io::Result<usize>,
-) -> io::Result<()> {
-    let mut left = count;
-    while left > 0 {
-        match write(left)? {
-            0 => return Err(ErrorKind::WriteZero.into()),
-            taken => left -= taken,
-        }
-    }
-    Ok(())
 }

@@ -4,7 +4,7 @@
 //! a process of its own; `random-io one SEED NUMBER STEPS [OPTIONS]` is one of them. The source
 //! files are in the working directory (`random-io sources` makes them), and each program writes its
 //! record there ([`zc_tests::truth`]). `--without=NAME` leaves out a kind of call, `--skip=STEP` a
-//! step. `--words` adds a description of each call to the record.
+//! step. `strace -f` shows the calls of a program, but not its stores to memory.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
@@ -63,7 +63,6 @@ fn run() -> Result<()> {
                 match option.split_once('=') {
                     Some(("--without", what)) => all.without.push(what.to_owned()),
                     Some(("--skip", step)) => all.skipped.push(step.parse()?),
-                    None if option == "--words" => all.with_words = true,
                     _ => bail!("unknown option {option}"),
                 }
             }
@@ -116,7 +115,8 @@ fn one(options: ProgramOptions) -> Result<()> {
         program.world.books.merge(books);
     }
     program.wait_for_children()?;
-    record_of(&program, process).store(Path::new("."), number, process)
+    record_of(&program, process).store(Path::new("."), number, process)?;
+    Ok(())
 }
 
 /// What a process of the program moved; that of the first process also says what the program did.
@@ -141,7 +141,6 @@ fn record_of(program: &RandomProgram, process: usize) -> Truth {
         forgetful: forgetful.collect(),
         connections,
         kinds: program.kinds.clone(),
-        words: program.words.clone(),
         ..moved
     }
 }

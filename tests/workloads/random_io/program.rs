@@ -33,8 +33,6 @@ pub(crate) struct ProgramOptions {
     pub(crate) skipped: Vec<usize>,
     /// The kinds of calls that are left out.
     pub(crate) without: Vec<String>,
-    /// Whether to describe each call in words.
-    pub(crate) with_words: bool,
 }
 
 impl ProgramOptions {
@@ -71,7 +69,6 @@ pub(crate) struct RandomProgram {
     pub(crate) has_rings: bool,
     ring: Option<IoUring>,
     pub(crate) kinds: BTreeMap<String, u64>,
-    pub(crate) words: Vec<String>,
 }
 
 impl RandomProgram {
@@ -93,7 +90,6 @@ impl RandomProgram {
             has_rings,
             ring: None,
             kinds: BTreeMap::new(),
-            words: Vec::new(),
         })
     }
 
@@ -123,15 +119,9 @@ impl RandomProgram {
     }
 
     /// Makes a call, or waits for it if it belongs to another thread. Returns its result.
-    pub(crate) fn call(
-        &mut self,
-        actor: usize,
-        name: &str,
-        words: &str,
-        call: impl FnOnce() -> i64,
-    ) -> i64 {
+    pub(crate) fn call(&mut self, actor: usize, name: &str, call: impl FnOnce() -> i64) -> i64 {
         let result = self.log.result(self.is_me(actor), call);
-        self.note(actor, name, words, result);
+        *self.kinds.entry(name.to_owned()).or_default() += 1;
         result
     }
 
@@ -141,12 +131,11 @@ impl RandomProgram {
         &mut self,
         actor: usize,
         name: &str,
-        words: &str,
         entry: &squeue::Entry,
         afterwards: impl FnOnce(i64),
     ) -> i64 {
         let mut ring = self.ring.take();
-        let result = self.call(actor, name, words, || {
+        let result = self.call(actor, name, || {
             let ring = ring.get_or_insert_with(|| IoUring::new(4).expect("a ring was made before"));
             // SAFETY: the request names memory of regions, which live as long as the process.
             let result = match unsafe { complete(ring, entry) } {
@@ -158,16 +147,6 @@ impl RandomProgram {
         });
         self.ring = ring;
         result
-    }
-
-    fn note(&mut self, actor: usize, name: &str, words: &str, result: i64) {
-        *self.kinds.entry(name.to_owned()).or_default() += 1;
-        if self.options.with_words {
-            let process = self.process_of(actor);
-            self.words.push(format!(
-                "process {process} thread {actor}: {name} {words} = {result}"
-            ));
-        }
     }
 
     /// Turns the child of a fork into this thread. It drops the ring, because rings are not
@@ -279,10 +258,6 @@ impl RandomProgram {
             .filter(|&endpoint| kinds.contains(&self.world.endpoints[endpoint].kind))
             .collect();
         (!fitting.is_empty()).then(|| rng.pick(&fitting))
-    }
-
-    pub(crate) fn name(&self, endpoint: EndpointId) -> &str {
-        &self.world.endpoints[endpoint].name
     }
 
     pub(crate) fn fds(&self, endpoint: EndpointId) -> (RawFd, RawFd) {

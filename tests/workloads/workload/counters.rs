@@ -42,7 +42,6 @@ pub(crate) fn proc_io(mut parameters: Parameters) -> Result<()> {
         parameters.count(500)?,
         parameters.count(100)?,
     );
-    parameters.end()?;
     let (zero, null) = (
         File::open("/dev/zero")?,
         File::options().write(true).open("/dev/null")?,
@@ -110,8 +109,7 @@ const ROUNDS: usize = 200;
 const BURN_MS: i64 = 50;
 
 /// Runs the child, and prints its process id and its rusage from `wait4`.
-pub(crate) fn rusage(parameters: Parameters) -> Result<()> {
-    parameters.end()?;
+pub(crate) fn rusage(_: Parameters) -> Result<()> {
     let (to_child, from_child) = (pipe()?, pipe()?);
     let pid = fork(|| child(to_child.0.as_fd(), from_child.1.as_fd()).is_ok())?.as_raw_pid();
     drop((to_child.0, from_child.1));

@@ -35,7 +35,6 @@ pub(crate) fn run(mut parameters: Parameters) -> anyhow::Result<()> {
     let dir = parameters
         .text()
         .map_or_else(std::env::temp_dir, PathBuf::from);
-    parameters.end()?;
     let dir = tempfile::tempdir_in(dir)?;
     let mut ends = KnownEnds::new(dir.path())?;
     let mut tally = Tally::default();

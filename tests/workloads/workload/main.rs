@@ -14,7 +14,7 @@ mod storms;
 
 use std::{process::ExitCode, vec};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use zc_tests::{exit_code, print_line};
 
 /// The function of a case. Its documentation says what it does, with which parameters (upper case).
@@ -93,13 +93,5 @@ impl Parameters {
     /// All arguments that are left.
     pub(crate) fn rest(self) -> Vec<String> {
         self.0.collect()
-    }
-
-    /// Refuses further arguments.
-    pub(crate) fn end(mut self) -> Result<()> {
-        match self.0.next() {
-            None => Ok(()),
-            Some(extra) => bail!("unexpected argument {extra:?}"),
-        }
     }
 }

@@ -24,7 +24,6 @@ use crate::{
 /// first argument on ARM.
 pub(crate) fn trapped(mut parameters: Parameters) -> Result<()> {
     let times = parameters.count(10)?;
-    parameters.end()?;
     install(Signal::SIGSYS, ignore, SaFlags::empty())?;
     let mut outcome = Ok(());
     let calls = || outcome = trap(times);
@@ -124,7 +123,6 @@ impl InterruptedCall {
         mut call: impl FnMut() + Send,
     ) -> Result<()> {
         let times = parameters.count(3)?;
-        parameters.end()?;
         install(Signal::SIGUSR1, ask_for_parent, SaFlags::empty())?;
         let mut outcome = Ok(());
         let body = || {

@@ -74,7 +74,6 @@ fn interrupt(thread: libc::pthread_t) {
 /// N reads of an empty pipe, each ended by a signal.
 pub(crate) fn reads(mut parameters: Parameters) -> Result<()> {
     let times = parameters.count(1000)?;
-    parameters.end()?;
     let (reader, _writer) = pipe()?;
     let calls = interrupted("read", "ERESTARTSYS", times, |buffer| read(&reader, buffer))?;
     print_expectation("signal-reads", &calls, json!({ "thread": "zc-reader" }))
@@ -83,7 +82,6 @@ pub(crate) fn reads(mut parameters: Parameters) -> Result<()> {
 /// N receives from a silent socket with a receive timeout of an hour, each ended by a signal.
 pub(crate) fn receives(mut parameters: Parameters) -> Result<()> {
     let times = parameters.count(1000)?;
-    parameters.end()?;
     let kind = SocketType::STREAM;
     let (receiver, _sender) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
     let hour = std::time::Duration::from_hours(1);
@@ -128,7 +126,6 @@ fn interrupted(
 /// One read that N signals interrupt and the kernel restarts, and that a byte ends.
 pub(crate) fn restart(mut parameters: Parameters) -> Result<()> {
     let times = parameters.count(1000)?;
-    parameters.end()?;
     install(SIGNAL, count, SaFlags::SA_RESTART)?;
     let (reader, writer) = pipe()?;
     let mut got = Ok(0);
@@ -208,8 +205,7 @@ fn one_unfinished(name: &str) -> Figures {
 }
 
 /// Ends the process while its other thread is inside a read.
-pub(crate) fn at_exit(parameters: Parameters) -> Result<()> {
-    parameters.end()?;
+pub(crate) fn at_exit(_: Parameters) -> Result<()> {
     let (reader, _writer) = pipe()?;
     let tid = AtomicI32::new(0);
     let body = || {
@@ -233,8 +229,7 @@ pub(crate) fn at_exit(parameters: Parameters) -> Result<()> {
 }
 
 /// Kills a child that is inside a read.
-pub(crate) fn killed(parameters: Parameters) -> Result<()> {
-    parameters.end()?;
+pub(crate) fn killed(_: Parameters) -> Result<()> {
     let (reader, _writer) = pipe()?;
     // The child has a copy of the other end, so its read never returns.
     let child = fork(|| read(&reader, &mut [0; SIZE]).is_err())?;
@@ -259,8 +254,7 @@ fn kill_inside(child: Pid, call: libc::c_long) -> Result<()> {
 
 /// Kills a child that is inside a `sendto` and has sent a part. Inside the kernel the call then
 /// returns that part.
-pub(crate) fn killed_sending(parameters: Parameters) -> Result<()> {
-    parameters.end()?;
+pub(crate) fn killed_sending(_: Parameters) -> Result<()> {
     let (ours, theirs) = UnixStream::pair()?;
     // The child never gets to the status.
     let child = fork(|| send(&theirs, &vec![0; 1 << 20], SendFlags::empty()).is_err())?;

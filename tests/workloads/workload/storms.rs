@@ -23,7 +23,6 @@ const ALIVE: usize = 32;
 /// N children made by `fork`, each with 3 writes of 10 bytes.
 pub(crate) fn forks(mut parameters: Parameters) -> Result<()> {
     let children = parameters.count(2000)?;
-    parameters.end()?;
     let null = File::options().write(true).open("/dev/null")?;
     for started in 0..children {
         if started >= ALIVE {
@@ -98,7 +97,6 @@ fn wait_for_program(mut child: Child) -> Result<()> {
 /// T threads at once, each with N writes of 8 bytes.
 pub(crate) fn threads(mut parameters: Parameters) -> Result<()> {
     let (threads, times) = (parameters.count(64)?, parameters.count(1000)?);
-    parameters.end()?;
     let null = File::options().write(true).open("/dev/null")?;
     thread::scope(|scope| {
         let start = |_| {

@@ -51,7 +51,7 @@ const SUBSET: [&str; 7] = [
 const NOT_IN_SUBSET: [&str; 1] = ["_beside_bystanders"];
 
 /// The checks that CI runs in guests: every kernel interface that a copier can use.
-const SUBSET_OF_CHECKS: [&str; 2] = ["copier: *", "std::io::copy: file to *"];
+const SUBSET_OF_CHECKS: [&str; 3] = ["copier: *", "copier-c: *", "std::io::copy: file to *"];
 
 /// Which tests and checks to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +152,7 @@ mod tests {
         let plan = Selection::subset().plan();
         assert_eq!(plan[0], ("only", lines(&SUBSET)));
         assert_eq!(plan[1], ("without", "_beside_bystanders\n".to_owned()));
-        let checks = "copier: *\nstd::io::copy: file to *\n";
+        let checks = "copier: *\ncopier-c: *\nstd::io::copy: file to *\n";
         assert_eq!(plan[2], ("checks", checks.to_owned()));
         // Asking for a part of them does not bring back what no guest runs.
         let named = Selection::named(&["one".to_owned()]);

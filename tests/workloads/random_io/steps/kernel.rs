@@ -98,21 +98,19 @@ impl RandomProgram {
         length: usize,
     ) -> usize {
         let (input, output) = (self.fds(from).0, self.fds(to).1);
-        let (source, target) = (self.name(from), self.name(to));
-        let words = format!("{source} at {at:?} to {target} at {to_at:?}, {length} bytes");
         let flags = libc::SPLICE_F_NONBLOCK;
         let moved = if name == "splice" && self.has_rings && rng.one_in(5) {
             let offset = |at: Option<usize>| at.map_or(-1, |at| at as i64);
             let (fd, to_fd) = (Fd(input), Fd(output));
             let entry = opcode::Splice::new(fd, offset(at), to_fd, offset(to_at), length as u32);
             let entry = entry.flags(flags).build();
-            self.ring_call(actor, "ring_splice", &words, &entry, |_| ())
+            self.ring_call(actor, "ring_splice", &entry, |_| ())
         } else {
             let mut offsets = [at, to_at].map(|at| at.map(|at| at as i64));
             let [start, to_start] = offsets
                 .each_mut()
                 .map(|offset| offset.as_mut().map_or(ptr::null_mut(), ptr::from_mut));
-            self.call(actor, name, &words, || {
+            self.call(actor, name, || {
                 // SAFETY: the offsets live until the call returns.
                 kernel_result(unsafe {
                     match name {
@@ -151,13 +149,12 @@ impl RandomProgram {
         let length = self.length(rng);
         let pieces = self.pieces(rng, actor, length, true);
         let (vector, fd) = (self.vector(actor, &pieces), self.fds(pipe).1);
-        let words = format!("{} from {pieces:?}", self.name(pipe));
         let flags = libc::SPLICE_F_NONBLOCK;
         let look = self.is_me(actor).then(|| look_at(&vector));
         // SAFETY: the vector names memory of regions, which live as long as the process.
         let call =
             || kernel_result(unsafe { libc::vmsplice(fd, vector.as_ptr(), vector.len(), flags) });
-        let lent = self.call(actor, "vmsplice", &words, call);
+        let lent = self.call(actor, "vmsplice", call);
         if let Some(lent) = usize::try_from(lent).ok().filter(|lent| *lent > 0) {
             let (process, to) = (self.process_of(actor), (pipe, None));
             self.world

@@ -35,7 +35,6 @@ impl RandomProgram {
         let seed = self.options.seed.wrapping_mul(0x0123_4567_89ab_cdef);
         let rng = &mut Rng::new(seed.wrapping_add(step as u64));
         let actor = rng.below(self.actors.len());
-        let first_word = self.words.len();
         match self.kind_of_step(rng) {
             0 => self.copy(rng, actor),
             1 => self.fill_any(rng, actor),
@@ -47,9 +46,6 @@ impl RandomProgram {
             7 => self.fail(rng, actor),
             8 => self.fork(actor)?,
             _ => self.seek(rng, actor),
-        }
-        for words in &mut self.words[first_word..] {
-            words.insert_str(0, &format!("step {step}: "));
         }
         Ok(())
     }
@@ -99,8 +95,7 @@ impl RandomProgram {
                 kernel_result(if at == libc::MAP_FAILED { -1 } else { 0 })
             }
         };
-        let words = format!("{} as region {region}", self.name(file));
-        let result = self.call(actor, "mmap", &words, call);
+        let result = self.call(actor, "mmap", call);
         assert_eq!(result, 0, "a file of the program can be mapped");
         let process = self.process_of(actor);
         let regions = &mut self.world.spaces[process].regions;
@@ -123,8 +118,7 @@ impl RandomProgram {
             rng.below(length + 1)
         };
         let fd = self.fds(file).0;
-        let words = format!("{} to {at}", self.name(file));
-        self.call(actor, "lseek", &words, || seek(fd, at as i64));
+        self.call(actor, "lseek", || seek(fd, at as i64));
         self.world.endpoints[file].position = at;
     }
 
@@ -148,7 +142,7 @@ impl RandomProgram {
                 self.become_actor(child);
             }
         }
-        let pid = self.call(actor, "fork", "", || pid.into());
+        let pid = self.call(actor, "fork", || pid.into());
         self.world.pids.push(u32::try_from(pid)?);
         let memory = self.world.spaces[process].inherited();
         self.world.spaces.push(memory);
@@ -215,7 +209,7 @@ impl RandomProgram {
     }
 
     fn fails(&mut self, actor: usize, name: &str, why: &str, call: impl FnOnce() -> i64) {
-        let result = self.call(actor, name, why, call);
+        let result = self.call(actor, name, call);
         assert!(result < 0, "{name} succeeded: {why}");
     }
 }

@@ -33,16 +33,9 @@ impl RandomProgram {
     }
 
     /// Makes a store to a piece of memory.
-    fn store(
-        &mut self,
-        actor: usize,
-        name: &str,
-        words: &str,
-        piece: MemoryPiece,
-        store: impl FnOnce(*mut u8),
-    ) {
+    fn store(&mut self, actor: usize, name: &str, piece: MemoryPiece, store: impl FnOnce(*mut u8)) {
         let address = self.address(actor, piece) as *mut u8;
-        self.call(actor, name, words, || {
+        self.call(actor, name, || {
             store(address);
             0
         });
@@ -52,8 +45,7 @@ impl RandomProgram {
 
     fn set(&mut self, rng: &mut Rng, actor: usize, piece: MemoryPiece) {
         let byte = rng.pick(&[0, 1, b' ', 0xff]);
-        let words = format!("{piece:?} to {byte}");
-        self.store(actor, "memset", &words, piece, |address| {
+        self.store(actor, "memset", piece, |address| {
             // SAFETY: the region has this much memory, which nobody else uses now. The same holds
             // below.
             unsafe { std::ptr::write_bytes(address, byte, piece.length) };
@@ -63,8 +55,7 @@ impl RandomProgram {
     fn copy_memory(&mut self, actor: usize, from: MemoryPiece, to: MemoryPiece) {
         let length = from.length.min(to.length);
         let source = self.address(actor, from) as *const u8;
-        let words = format!("{length} bytes of {from:?} to {to:?}");
-        self.store(actor, "memmove", &words, to, |target| {
+        self.store(actor, "memmove", to, |target| {
             // SAFETY: as above.
             unsafe { std::ptr::copy(source, target, length) };
         });
@@ -73,8 +64,7 @@ impl RandomProgram {
     /// Changes the bytes by computing others from them.
     fn change(&mut self, rng: &mut Rng, actor: usize, piece: MemoryPiece) {
         let mask = 1 + u8::try_from(rng.below(255)).expect("a byte");
-        let words = format!("{piece:?} by {mask}");
-        self.store(actor, "xor", &words, piece, |address| {
+        self.store(actor, "xor", piece, |address| {
             // SAFETY: as above.
             let bytes = unsafe { std::slice::from_raw_parts_mut(address, piece.length) };
             for byte in bytes {
@@ -87,7 +77,7 @@ impl RandomProgram {
         let address = self.address(actor, piece);
         // SAFETY: as above.
         let call = || kernel_result(unsafe { libc::getrandom(address as *mut _, piece.length, 0) });
-        let got = self.call(actor, "getrandom", &format!("{piece:?}"), call);
+        let got = self.call(actor, "getrandom", call);
         self.filled_by_kernel(actor, piece, got);
     }
 
@@ -106,8 +96,7 @@ impl RandomProgram {
             let result = unsafe { libc::syscall(libc::SYS_fstat, fd, address) };
             kernel_result(result as isize)
         };
-        let words = format!("{} to {piece:?}", self.name(file));
-        self.call(actor, "fstat", &words, call);
+        self.call(actor, "fstat", call);
         self.filled_by_kernel(actor, piece, length as i64);
     }
 
@@ -129,7 +118,7 @@ impl RandomProgram {
             let result = unsafe { libc::madvise(address, piece.length, libc::MADV_DONTNEED) };
             kernel_result(result as isize)
         };
-        self.call(actor, "madvise", &format!("{piece:?}"), call);
+        self.call(actor, "madvise", call);
         self.filled_by_kernel(actor, piece, piece.length as i64);
     }
 
@@ -148,8 +137,7 @@ impl RandomProgram {
             // SAFETY: as above.
             kernel_result(unsafe { libc::process_vm_readv(pid, here, 1, there, 1, 0) })
         };
-        let words = format!("{from:?} to {to:?}");
-        let copied = self.call(actor, "process_vm_readv", &words, call);
+        let copied = self.call(actor, "process_vm_readv", call);
         self.filled_by_kernel(actor, to, copied);
     }
 

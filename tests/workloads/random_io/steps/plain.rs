@@ -252,21 +252,17 @@ impl RandomProgram {
     ) -> usize {
         let (mut vector, (input, output)) = (self.vector(actor, pieces), self.fds(endpoint));
         vector[pieces.len() - 1].iov_len += beyond;
-        let words = format!(
-            "{} {pieces:?} and {beyond} bytes more, at {at:?}",
-            self.name(endpoint)
-        );
         let afterwards = |result| afterwards(usize::try_from(result).unwrap_or(0));
         let result = if name.starts_with("ring") {
             let entry = ring_entry(name, [input, output], &vector, at);
-            self.ring_call(actor, name, &words, &entry, afterwards)
+            self.ring_call(actor, name, &entry, afterwards)
         } else {
             let call = || {
                 let result = raw_call(name, [input, output], &vector, at);
                 afterwards(result);
                 result
             };
-            self.call(actor, name, &words, call)
+            self.call(actor, name, call)
         };
         usize::try_from(result).unwrap_or(0)
     }

@@ -9,6 +9,7 @@ use std::{
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
+    process::Stdio,
 };
 
 use anyhow::{Context as _, Result};
@@ -16,7 +17,7 @@ use clap::Args;
 use zctrace::report::{Report, Transfer};
 
 use crate::{
-    Peer, Stdout, Tools,
+    Peer, Tools,
     places::{LoopDevice, Place, Places, write_input},
 };
 
@@ -74,13 +75,13 @@ fn copy(
     let copier = tools.program("copier");
     let (from, to) = ((source.spec)(room), (destination.spec)(room));
     let input = text(&room.input());
-    let feed = source
-        .is_peer
-        .then(|| Peer::start(&copier, &["feed", &from, "--from", &input]));
-    let sink = destination
-        .is_peer
-        .then(|| Peer::start(&copier, &["sink", &to]));
-    let (feed, sink) = (feed.transpose()?, sink.transpose()?);
+    let peer = |spec: &str, arguments: &[&str]| {
+        let is_socket = spec.starts_with("unix:") || spec.starts_with("tcp:");
+        let peer = is_socket.then(|| Peer::start(&copier, arguments));
+        peer.transpose()
+    };
+    let feed = peer(&from, &["feed", &from, "--from", &input])?;
+    let sink = peer(&to, &["sink", &to])?;
     // A peer on TCP has printed its port.
     let from = feed.as_ref().map_or(from.as_str(), Peer::address);
     let to = sink.as_ref().map_or(to.as_str(), Peer::address);
@@ -93,7 +94,12 @@ fn copy(
             .filter(|option| !option.is_empty())
             .map(ToString::to_string),
     );
-    let report = tools.trace(&command, &[backend, "--wait-all"], Stdout::Pipe, &room.disk)?;
+    let report = tools.trace(
+        &command,
+        &[backend, "--wait-all"],
+        Stdio::piped(),
+        &room.disk,
+    )?;
     for peer in [feed, sink].into_iter().flatten() {
         peer.finish()?;
     }
@@ -191,8 +197,6 @@ struct End {
     spec: fn(&Room) -> String,
     /// An option that it needs.
     option: &'static str,
-    /// Whether another process has to send or receive the bytes.
-    is_peer: bool,
 }
 
 impl End {
@@ -202,19 +206,11 @@ impl End {
             kind,
             spec,
             option: "",
-            is_peer: false,
         }
     }
 
     const fn with(self, option: &'static str) -> Self {
         Self { option, ..self }
-    }
-
-    const fn by_peer(self) -> Self {
-        Self {
-            is_peer: true,
-            ..self
-        }
     }
 }
 
@@ -232,8 +228,8 @@ const SOURCES: [End; 10] = [
     End::new("char device", "", |_| "/dev/zero".into()).with("--size=200123"),
     End::new("memfd", "", |room| format!("memfd:{}", text(&room.input()))),
     End::new("pipe", "", |room| format!("pipe:{}", text(&room.input()))),
-    End::new("unix stream", "", |room| socket(room, "from")).by_peer(),
-    End::new("tcp", "", |_| "tcp:127.0.0.1:0".into()).by_peer(),
+    End::new("unix stream", "", |room| socket(room, "from")),
+    End::new("tcp", "", |_| "tcp:127.0.0.1:0".into()),
 ];
 
 /// Every destination.
@@ -254,8 +250,8 @@ const DESTINATIONS: [End; 9] = [
     End::new("char device", "char", |_| "/dev/null".into()),
     End::new("memfd", "memfd", |_| "memfd:".into()),
     End::new("pipe", "pipe", |_| "pipe:/dev/null".into()),
-    End::new("unix stream", "unix-stream", |room| socket(room, "to")).by_peer(),
-    End::new("tcp", "tcp", |_| "tcp:127.0.0.1:0".into()).by_peer(),
+    End::new("unix stream", "unix-stream", |room| socket(room, "to")),
+    End::new("tcp", "tcp", |_| "tcp:127.0.0.1:0".into()),
 ];
 
 /// Every way to wrap both ends, with the copier's name for it.

@@ -22,7 +22,7 @@ use zctrace::report::Report;
 
 use self::scenario::{Measure, Place, Run, Scenario, Sink};
 use crate::{
-    Peer, Stdout, Tools, ending_with_us,
+    Peer, Tools, ending_with_us,
     places::{LoopDevice, Places, write_input},
 };
 
@@ -185,8 +185,12 @@ impl Scenario {
             Measure::Trace | Measure::Api => BTreeMap::new(),
         };
         let is_pipe = self.output.to == Sink::Pipe;
-        let stdout = if is_pipe { Stdout::Pipe } else { Stdout::Null };
         let measure = |(run, command): (&Run, &Vec<String>)| {
+            let stdout = if is_pipe {
+                Stdio::piped()
+            } else {
+                Stdio::null()
+            };
             let report = tools.trace(command, &["--wait-all"], stdout, &ends.scratch)?;
             Ok(Measured {
                 run: run.clone(),

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Result;
 use io_uring::{IoUring, squeue::Flags};
-use zc_tests::copy_by_ring;
+use zc_tests::ring::copy_by_ring;
 
 use crate::job::Job;
 

@@ -14,7 +14,7 @@ use rustix::{
     pipe::{SpliceFlags, pipe, splice},
     rand::{GetRandomFlags, getrandom},
 };
-use zc_tests::{complete, map_file};
+use zc_tests::{map_file, ring::complete};
 
 /// The size of a read.
 const PIECE: usize = 60_000;

@@ -11,7 +11,7 @@ use io_uring::{IoUring, opcode, squeue, types::Fd, types::Fixed};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{read, write};
 use rustix::pipe::pipe;
-use zc_tests::{RING_CHUNK, complete, copy_by_requests, copy_by_ring, next_completion};
+use zc_tests::ring::{RING_CHUNK, complete, copy_by_requests, copy_by_ring, next_completion};
 
 /// Operations close `a` and open `b` with the same descriptor, between calls that only read and
 /// write: 1 byte of `a`, 2 of `b`.

@@ -15,7 +15,7 @@ use std::{
 
 use anyhow::{Result, ensure};
 use io_uring::{IoUring, squeue};
-use zc_tests::{complete, truth::Rng};
+use zc_tests::{ring::complete, truth::Rng};
 
 use crate::{
     books::{Books, Process},

@@ -103,31 +103,19 @@ pub(crate) fn exec_thread(mut parameters: Parameters) -> Result<()> {
 
 /// Exits with the given status.
 pub(crate) fn exit_code(mut parameters: Parameters) -> Result<()> {
-    let code: u8 = parameters
-        .text()
-        .context("which status?")?
-        .parse()
-        .context("a status is 0 to 255")?;
+    let code: u8 = parameters.text().context("which status?")?.parse()?;
     process::exit(code.into())
 }
 
-/// Kills itself with a signal, which has its default action.
+/// Kills itself with a signal (`TERM`), which has its default action.
 pub(crate) fn kill_self(mut parameters: Parameters) -> Result<()> {
     let name = parameters.text().context("which signal?")?;
-    let by_number = name
-        .parse()
-        .ok()
-        .and_then(|number: i32| Signal::try_from(number).ok());
-    let chosen = by_number
-        .or_else(|| Signal::from_str(&format!("SIG{}", name.trim_start_matches("SIG"))).ok());
-    let chosen =
-        chosen.with_context(|| format!("{name:?} is not a signal; write SIGTERM, TERM or 15"))?;
-    if !matches!(chosen, Signal::SIGKILL | Signal::SIGSTOP) {
+    let chosen = Signal::from_str(&format!("SIG{name}"))?;
+    if chosen != Signal::SIGKILL {
         // SAFETY: this installs no handler.
         unsafe { signal(chosen, SigHandler::SigDfl) }?;
     }
-    raise(chosen)?;
-    Ok(())
+    Ok(raise(chosen)?)
 }
 
 /// How many calls of each kind it makes between two checks of stdin.

@@ -47,40 +47,21 @@ fn check(ended: Option<(Pid, WaitStatus)>) -> Result<()> {
     Ok(())
 }
 
-/// N programs started by `posix_spawn`: a given one, or this one with 3 writes of 10 bytes.
+/// N programs started by `posix_spawn`: this one, with 3 writes of 10 bytes.
 pub(crate) fn execs(mut parameters: Parameters) -> Result<()> {
     let children = parameters.count(500)?;
-    let program = parameters.rest();
-    let own = program.is_empty();
-    let program = if own { own_writer()? } else { program };
+    let this = fs::read_link("/proc/self/exe")?;
+    let program = [&this.display().to_string(), "write", "3", "10"];
     let mut alive: Vec<Child> = Vec::new();
     for _ in 0..children {
         if alive.len() == ALIVE {
             wait_for_program(alive.remove(0))?;
         }
-        alive.push(
-            Command::new(&program[0])
-                .args(&program[1..])
-                .spawn()
-                .with_context(|| program[0].clone())?,
-        );
+        alive.push(Command::new(&this).args(&program[1..]).spawn()?);
     }
     alive.into_iter().try_for_each(wait_for_program)?;
-    let calls = if own {
-        writes(children * 3, 10)
-    } else {
-        Figures::new()
-    };
-    print_expectation("exec-storm", &calls, json!({ "program": program }))
-}
-
-/// The command line of this program that writes 10 bytes 3 times.
-fn own_writer() -> Result<Vec<String>> {
-    let this = fs::read_link("/proc/self/exe")?
-        .into_os_string()
-        .into_string();
-    let this = this.map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))?;
-    Ok([&this, "write", "3", "10"].map(str::to_owned).to_vec())
+    let facts = json!({ "program": program });
+    print_expectation("exec-storm", &writes(children * 3, 10), facts)
 }
 
 /// Reaps one program.

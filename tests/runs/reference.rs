@@ -32,8 +32,8 @@ pub struct Options {
     /// Only these runs (see --list): names, or beginnings of names
     #[arg(value_name = "RUN")]
     only: Vec<String>,
-    /// The part of the published sizes to copy: a fraction like 1/4, a number, or `full`
-    #[arg(long, default_value = "1/4", value_parser = parse_scale)]
+    /// The part of the published sizes to copy, above 0 and at most 1
+    #[arg(long, default_value_t = 0.25, value_parser = parse_scale)]
     scale: f64,
     /// Timed runs of each command
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
@@ -93,22 +93,10 @@ fn chosen(all: Vec<Scenario>, only: &[String]) -> Result<Vec<Scenario>> {
     Ok(all.into_iter().filter(is_chosen).collect())
 }
 
-/// Parses `1/4`, `0.25` or `full`.
 fn parse_scale(text: &str) -> Result<f64> {
-    let number = |text: &str| {
-        text.trim()
-            .parse::<f64>()
-            .with_context(|| format!("'{text}' is not a number"))
-    };
-    let scale = match text.split_once('/') {
-        _ if text == "full" => 1.0,
-        Some((numerator, denominator)) => number(numerator)? / number(denominator)?,
-        None => number(text)?,
-    };
-    ensure!(
-        scale.is_finite() && scale > 0.0 && scale <= 1.0,
-        "a scale is above 0 and at most 1 (`full`)"
-    );
+    let scale: f64 = text.parse()?;
+    let is_part = scale > 0.0 && scale <= 1.0;
+    ensure!(is_part, "a scale is above 0 and at most 1");
     Ok(scale)
 }
 

@@ -108,22 +108,44 @@ pub(crate) fn stdio_after_a_header() -> Result<()> {
     Ok(())
 }
 
-/// One thread reads `/dev/zero` to a buffer, another reads `in` to the same buffer, and the first
-/// writes the buffer to `out`.
-pub(crate) fn filled_by_another_thread() -> Result<()> {
+/// Reads `/dev/zero` to a buffer, then `in` to the same buffer in another way, and writes the buffer
+/// to `out`.
+fn filled_twice(mut read: impl FnMut(&mut File, &mut [u8]) -> Result<usize>) -> Result<()> {
     let (mut from, mut to) = files()?;
     let (mut zeroes, mut buffer) = (File::open("/dev/zero")?, vec![0; PIECE]);
     loop {
         zeroes.read_exact(&mut buffer)?;
-        let read = thread::scope(|scope| {
-            let reader = scope.spawn(|| from.read(&mut buffer));
-            reader.join().expect("it does not panic")
-        })?;
-        if read == 0 {
+        let count = read(&mut from, &mut buffer)?;
+        if count == 0 {
             return Ok(());
         }
-        to.write_all(&buffer[..read])?;
+        to.write_all(&buffer[..count])?;
     }
+}
+
+/// One thread reads `/dev/zero` to a buffer, another reads `in` to the same buffer, and the first
+/// writes the buffer to `out`.
+pub(crate) fn filled_by_another_thread() -> Result<()> {
+    filled_twice(|from, buffer| {
+        let read = thread::scope(|scope| {
+            let reader = scope.spawn(|| from.read(buffer));
+            reader.join().expect("it does not panic")
+        });
+        Ok(read?)
+    })
+}
+
+/// The same by one thread that reads `in` by a ring.
+pub(crate) fn refilled_by_a_ring() -> Result<()> {
+    let (mut ring, mut at) = (IoUring::new(2)?, 0);
+    filled_twice(|from, buffer| {
+        let (fd, length) = (Fd(from.as_raw_fd()), u32::try_from(buffer.len())?);
+        let read = opcode::Read::new(fd, buffer.as_mut_ptr(), length).offset(at);
+        // SAFETY: the buffer lives longer.
+        let count = unsafe { complete(&mut ring, &read.build()) }?;
+        at += u64::from(count);
+        Ok(count as usize)
+    })
 }
 
 /// Reads `in` to a buffer, refills that, and writes it to `out`.
@@ -169,27 +191,6 @@ pub(crate) fn refilled_with_random() -> Result<()> {
         }
         Ok(())
     })
-}
-
-/// Reads `/dev/zero` to a buffer, reads `in` to the same buffer by a ring, and writes the buffer to
-/// `out`.
-pub(crate) fn refilled_by_a_ring() -> Result<()> {
-    let mut ring = IoUring::new(2)?;
-    let (from, mut to) = files()?;
-    let (mut zeroes, mut buffer) = (File::open("/dev/zero")?, vec![0; PIECE]);
-    let mut at = 0;
-    loop {
-        zeroes.read_exact(&mut buffer)?;
-        let (fd, length) = (Fd(from.as_raw_fd()), u32::try_from(PIECE)?);
-        let read = opcode::Read::new(fd, buffer.as_mut_ptr().cast(), length).offset(at);
-        // SAFETY: the buffer lives longer.
-        let read = unsafe { complete(&mut ring, &read.build()) }?;
-        if read == 0 {
-            return Ok(());
-        }
-        to.write_all(&buffer[..read as usize])?;
-        at += u64::from(read);
-    }
 }
 
 /// Moves `in` into a pipe by `splice` and out of it by `read`; then zeroes into the pipe by

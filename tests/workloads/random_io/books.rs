@@ -97,7 +97,8 @@ impl Books {
                 reads: BTreeSet::from([fill.number]),
                 ..Sums::default()
             });
-            *is_any_changed |= is_changed.contains(&true);
+            // What maps a file was not read to.
+            *is_any_changed |= from.1 == BUFFER && is_changed.contains(&true);
             if run.iter().any(|cell| cell.written_to & 1 << to != 0) {
                 self.twice.insert((from.0, to));
             }

@@ -174,30 +174,26 @@ pub(crate) struct MemoryPiece {
     pub(crate) length: usize,
 }
 
-/// The part of these pieces that begins at byte `from` and has at most this many bytes, each piece
-/// with its index.
-pub(crate) fn part_of(
+/// The part of each of these pieces that belongs to the `bytes` bytes from byte `from` on; nothing
+/// is left of some.
+pub(crate) fn parts(
     pieces: &[MemoryPiece],
     from: usize,
     bytes: usize,
-) -> impl Iterator<Item = (usize, MemoryPiece)> {
+) -> impl Iterator<Item = MemoryPiece> {
     let (mut skip, mut left) = (from, bytes);
-    let parts = pieces.iter().enumerate().map(move |(index, piece)| {
+    pieces.iter().map(move |piece| {
         let skipped = skip.min(piece.length);
         skip -= skipped;
         let length = (piece.length - skipped).min(left);
         left -= length;
         let offset = piece.offset + skipped;
-        (
-            index,
-            MemoryPiece {
-                offset,
-                length,
-                ..*piece
-            },
-        )
-    });
-    parts.filter(|(_, piece)| piece.length > 0)
+        MemoryPiece {
+            offset,
+            length,
+            ..*piece
+        }
+    })
 }
 
 /// The memory of a process: the first region is plain memory, the others are mappings.
@@ -250,7 +246,7 @@ impl AddressSpace {
         origin: ByteOrigin,
         number: u32,
     ) {
-        for (index, piece) in part_of(pieces, 0, bytes) {
+        for (index, piece) in parts(pieces, 0, bytes).enumerate() {
             let is_seen = index < MOST_ELEMENTS;
             let fill = MemoryFill {
                 origin,
@@ -261,7 +257,7 @@ impl AddressSpace {
             self.regions[piece.region].is_dirty = true;
             self.forget_written_behind(piece, origin);
             // What went beyond may be anywhere, so zctrace forgets everything.
-            self.is_forgetful |= !is_seen;
+            self.is_forgetful |= !is_seen && piece.length > 0;
             self.note_range(piece);
         }
     }
@@ -301,7 +297,7 @@ impl AddressSpace {
         // Of several mappings in a call, only the first counts.
         let mut mappings = pieces.iter().map(|piece| piece.region);
         let first = mappings.find(|region| *region > 0);
-        for (index, piece) in part_of(pieces, 0, bytes) {
+        for (index, piece) in parts(pieces, 0, bytes).enumerate() {
             let is_clean = !self.regions[piece.region].is_dirty && first == Some(piece.region);
             for cell in self.cells_mut(piece) {
                 let mut now = *cell;

@@ -6,7 +6,7 @@ use io_uring::{opcode, squeue, types::Fd};
 use zc_tests::truth::Rng;
 
 use crate::{
-    memory::{ARENA_BYTES, MemoryPiece, look_at, part_of, remember},
+    memory::{ARENA_BYTES, MemoryPiece, look_at, parts, remember},
     program::{RandomProgram, kernel_result},
     world::{
         Endpoint, EndpointId,
@@ -20,8 +20,8 @@ const RING_ROOM: usize = 16 << 10;
 
 /// The part of these pieces that begins at byte `from` and has at most this many bytes.
 fn part(pieces: &[MemoryPiece], from: usize, bytes: usize) -> Vec<MemoryPiece> {
-    let parts = part_of(pieces, from, bytes);
-    parts.map(|(_, piece)| piece).collect()
+    let parts = parts(pieces, from, bytes);
+    parts.filter(|piece| piece.length > 0).collect()
 }
 
 fn sum(pieces: &[MemoryPiece]) -> usize {

@@ -83,6 +83,8 @@ struct KnownEnds {
     sender: OwnedFd,
     receiver: OwnedFd,
     buffers: BufferPair,
+    /// For the messages of sockets.
+    messages: BufferPair,
 }
 
 /// Two buffers.
@@ -92,6 +94,13 @@ struct BufferPair {
 }
 
 impl BufferPair {
+    const fn new() -> Self {
+        Self {
+            first: [b'1'; 4096],
+            second: [b'2'; 4096],
+        }
+    }
+
     /// Their beginnings, to read to.
     fn for_reading(&mut self, first: usize, second: usize) -> [IoSliceMut<'_>; 2] {
         [&mut self.first[..first], &mut self.second[..second]].map(IoSliceMut::new)
@@ -122,10 +131,8 @@ impl KnownEnds {
             other_pipe: pipe_with(pipe_flags)?,
             sender,
             receiver,
-            buffers: BufferPair {
-                first: [b'1'; 4096],
-                second: [b'2'; 4096],
-            },
+            buffers: BufferPair::new(),
+            messages: BufferPair::new(),
         })
     }
 
@@ -243,13 +250,17 @@ impl KnownEnds {
     fn datagrams(&mut self, tally: &mut Tally) {
         let none = RecvFlags::empty();
         for _ in 0..4 {
-            let got = send(&self.sender, &self.buffers.first[..300], SendFlags::empty());
+            let got = send(
+                &self.sender,
+                &self.messages.first[..300],
+                SendFlags::empty(),
+            );
             tally.full("sendto", 300, got);
         }
         for index in 0..6 {
             let nothing = Err(Errno::AGAIN);
             let want = if index < 4 { Ok(300) } else { nothing };
-            let got = recv(&self.receiver, &mut self.buffers.first[..512], none);
+            let got = recv(&self.receiver, &mut self.messages.first[..512], none);
             tally.moved("recvfrom", 512, want, got.map(|(count, _)| count));
         }
     }
@@ -257,13 +268,13 @@ impl KnownEnds {
     /// Two `sendmsg` of 100 + 50 bytes; two `recvmsg` that ask for 100 + 100.
     fn messages(&mut self, tally: &mut Tally) {
         for _ in 0..2 {
-            let parts = self.buffers.for_writing(100, 50);
+            let parts = self.messages.for_writing(100, 50);
             let mut control = SendAncillaryBuffer::default();
             let got = sendmsg(&self.sender, &parts, &mut control, SendFlags::empty());
             tally.full("sendmsg", 150, got);
         }
         for _ in 0..2 {
-            let mut parts = self.buffers.for_reading(100, 100);
+            let mut parts = self.messages.for_reading(100, 100);
             let mut control = RecvAncillaryBuffer::default();
             let got = recvmsg(&self.receiver, &mut parts, &mut control, RecvFlags::empty());
             tally.moved("recvmsg", 200, Ok(150), got.map(|message| message.bytes));
@@ -274,7 +285,7 @@ impl KnownEnds {
     /// bytes.
     fn batches(&mut self, tally: &mut Tally) {
         let mut part = libc::iovec {
-            iov_base: self.buffers.first.as_mut_ptr().cast(),
+            iov_base: self.messages.first.as_mut_ptr().cast(),
             iov_len: 200,
         };
         // SAFETY: all fields of these C structs may be zero.

@@ -220,9 +220,7 @@ const NOTABLE_PART: u64 = 20;
 /// copy_file_range (EXDEV): ...`. If a call at the destination `is_cut_off`, it says so.
 fn verdict(clause: &str, case: &RuleCase<'_>, is_cut_off: bool, reason: Option<&Reason>) -> String {
     let mut sentence = clause.to_owned();
-    if case.evidence == Evidence::Totals {
-        sentence.push_str(ONLY_TOTALS);
-    }
+    sentence.push_str(why_only_probably(case.evidence));
     if is_cut_off {
         sentence.push_str(", and a call that was cut off");
     }
@@ -234,8 +232,14 @@ fn verdict(clause: &str, case: &RuleCase<'_>, is_cut_off: bool, reason: Option<&
     sentence
 }
 
-/// Ends what is said of a transfer that only rule 6 shows.
-const ONLY_TOTALS: &str = ", as only the sums of both sides show";
+/// Ends what is said of a transfer that is inferred, if there is something to say.
+const fn why_only_probably(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::Totals => ", as only the sums of both sides show",
+        Evidence::Reused => ", more bytes than it read: written twice, or the memory was reused",
+        _ => "",
+    }
+}
 
 /// What was done in several transfers, from their sum.
 pub(crate) fn verdict_of_many(sum: &Transfer) -> String {

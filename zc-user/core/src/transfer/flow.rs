@@ -2,7 +2,7 @@
 //! Rules 1 to 6 make them.
 
 use crate::trace::sum_known;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use zc_ebpf::is_restart;
 
@@ -63,6 +63,17 @@ pub(super) enum SourceCalls<'a> {
 struct Written<'a> {
     rows: Vec<&'a Row>,
     parts: Vec<&'a Part>,
+}
+
+/// What was written of each file to each other one, by evidence and interface.
+type WrittenByKey<'a> = BTreeMap<(FileId, FileId, Evidence, Api), Written<'a>>;
+
+impl Written<'_> {
+    fn bytes(&self) -> u64 {
+        let of_rows = self.rows.iter().map(|row| row.input_bytes);
+        let of_parts = self.parts.iter().map(|part| part.bytes);
+        of_rows.chain(of_parts).fold(0, u64::saturating_add)
+    }
 }
 
 impl<'a> Flow<'a> {
@@ -186,7 +197,7 @@ fn flows_by_call<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
 
 /// Rules 2 to 5: what was written from memory that a read had filled or that maps a file.
 fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
-    let mut written: BTreeMap<(FileId, FileId, Evidence, Api), Written<'a>> = BTreeMap::new();
+    let mut written = WrittenByKey::new();
     for (&to, rows) in &facts.writes {
         let Some(to) = to else { continue };
         for &row in rows.iter().filter(|row| row.input_bytes > 0) {
@@ -200,14 +211,17 @@ fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
             written.entry(key).or_default().parts.push(part);
         }
     }
+    let reused = reused_sources(&written, facts);
     written
         .into_iter()
-        .map(|((from, to, evidence, api), Written { rows, parts })| {
-            let bytes = rows
-                .iter()
-                .map(|row| row.input_bytes)
-                .chain(parts.iter().map(|part| part.bytes))
-                .fold(0, u64::saturating_add);
+        .map(|((from, to, evidence, api), written)| {
+            let bytes = written.bytes();
+            let Written { rows, parts } = written;
+            let evidence = if evidence == Evidence::Buffer && reused.contains(&(from, to)) {
+                Evidence::Reused
+            } else {
+                evidence
+            };
             let reading = if evidence == Evidence::Mapping {
                 SourceCalls::All(facts.mappings.get(&from).cloned().unwrap_or_default())
             } else {
@@ -221,6 +235,29 @@ fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
                 ..Flow::by_copies(from, to, api, rows)
             }
         })
+        .collect()
+}
+
+/// The pairs of files of which more bytes went from buffers of the first to the second than were
+/// read of the first.
+fn reused_sources(
+    written: &WrittenByKey<'_>,
+    facts: &ProcessFacts<'_>,
+) -> BTreeSet<(FileId, FileId)> {
+    let mut bytes_by_ends: BTreeMap<(FileId, FileId), u64> = BTreeMap::new();
+    for (&(from, to, evidence, _), written) in written {
+        if evidence == Evidence::Buffer {
+            *bytes_by_ends.entry((from, to)).or_default() += written.bytes();
+        }
+    }
+    let is_more_than_read = |from: FileId, bytes: u64| {
+        let reads = facts.reads.get(&Some(from)).map(Vec::as_slice);
+        sum_bytes(reads.unwrap_or_default()).is_some_and(|read| bytes > read)
+    };
+    bytes_by_ends
+        .into_iter()
+        .filter(|&((from, _), bytes)| is_more_than_read(from, bytes))
+        .map(|(ends, _)| ends)
         .collect()
 }
 

@@ -124,8 +124,13 @@ pub(super) fn hint(case: &RuleCase<'_>) -> Option<String> {
     // A program that copies the bytes itself needs them in its memory, in pieces that suit it.
     let bytes = case
         .bytes
-        .filter(|&bytes| bytes >= LEAST_BYTES && case.evidence != Evidence::Totals)?;
+        .filter(|&bytes| bytes >= LEAST_BYTES && may_be_replaced(case.evidence))?;
     instead_of_a_loop(case).or_else(|| in_larger_pieces(bytes, case))
+}
+
+/// Whether a call that names both ends could have moved the bytes.
+const fn may_be_replaced(evidence: Evidence) -> bool {
+    !matches!(evidence, Evidence::Reused | Evidence::Totals)
 }
 
 fn instead_of_a_loop(case: &RuleCase<'_>) -> Option<String> {

@@ -236,6 +236,10 @@ pub enum Evidence {
     Buffer,
     /// A call wrote memory that maps the source, and into which no call had read since.
     Mapping,
+    /// As [`Buffer`](Self::Buffer), but the process wrote more bytes of the source to the
+    /// destination than it read. Some were written twice, or the program used the memory for
+    /// something else since.
+    Reused,
     /// The backend sees no memory. A thread wrote exactly as many bytes as it had read last, and
     /// the bytes that are shown are the same.
     Sequence,
@@ -251,6 +255,7 @@ impl Evidence {
             Self::Call => "call",
             Self::Buffer => "buffer",
             Self::Mapping => "mapping",
+            Self::Reused => "reused",
             Self::Sequence => "sequence",
             Self::Totals => "totals",
         }
@@ -260,7 +265,7 @@ impl Evidence {
     pub const fn certainty(self) -> Certainty {
         match self {
             Self::Call | Self::Buffer | Self::Mapping => Certainty::Observed,
-            Self::Sequence | Self::Totals => Certainty::Inferred,
+            Self::Reused | Self::Sequence | Self::Totals => Certainty::Inferred,
         }
     }
 }

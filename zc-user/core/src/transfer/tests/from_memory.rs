@@ -28,6 +28,28 @@ fn what_was_written_from_a_buffer_is_a_transfer() {
 }
 
 #[test]
+fn more_bytes_than_were_read_are_only_probably_from_there() {
+    let mut scene = Scene::new();
+    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+    let rows = vec![
+        read("read", from, 1, 4000),
+        written_held("write", from, to, 3, 12_000, 12_000),
+    ];
+    scene.process("again", rows);
+    assert_eq!(transfers(&scene), one("in", "out", Api::ReadWrite, 12_000));
+    let transfer = only(&scene);
+    assert_eq!(
+        (transfer.evidence, transfer.certainty),
+        (Evidence::Reused, Certainty::Inferred)
+    );
+    assert!(
+        transfer.verdict.contains("more bytes than it read"),
+        "{}",
+        transfer.verdict
+    );
+}
+
+#[test]
 fn the_buffer_may_be_another_threads() {
     let mut scene = Scene::new();
     let [from, to] = ["in", "out"].map(|name| scene.regular(name));

@@ -6,13 +6,18 @@
 //! calls they leave out. A failure shows the shortest program that was found for it.
 
 mod judge;
+mod process;
+mod statements;
 
 use std::{collections::BTreeMap, env, str::FromStr, time::Instant};
 
 use zc_tests::truth::{Truth, make_sources};
 use zctrace::report::Report;
 
-use self::judge::{FalseStatement, Judged, judge};
+use self::{
+    judge::judge,
+    statements::{FalseStatement, Judged},
+};
 use crate::harness::{Program, TestDir, program, zctrace};
 
 /// How many programs run under each backend by default.

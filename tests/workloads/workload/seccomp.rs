@@ -174,36 +174,30 @@ pub(crate) fn deny(mut parameters: Parameters) -> Result<()> {
 /// Makes seccomp take this action whenever this thread makes the call with this number.
 fn answer(number: libc::c_long, action: u32) -> io::Result<()> {
     let code = |code: u32| u16::try_from(code).map_err(io::Error::other);
-    let statement = |code: u16, jt: u8, jf: u8, k: u32| libc::sock_filter { code, jt, jf, k };
-    let (load, compare) = (
+    let (load, equals) = (
         code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS)?,
         code(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K)?,
     );
     let give = code(libc::BPF_RET | libc::BPF_K)?;
     let number = u32::try_from(number).map_err(io::Error::other)?;
-    // The number is the first field of `struct seccomp_data`.
-    let mut program = [
-        statement(load, 0, 0, 0),
-        statement(compare, 0, 1, number),
-        statement(give, 0, 0, action),
-        statement(give, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
+    // SAFETY: these only make values. The number is the first field of `struct seccomp_data`.
+    let mut program = unsafe {
+        [
+            libc::BPF_STMT(load, 0),
+            libc::BPF_JUMP(equals, number, 0, 1),
+            libc::BPF_STMT(give, action),
+            libc::BPF_STMT(give, libc::SECCOMP_RET_ALLOW),
+        ]
+    };
     let program = libc::sock_fprog {
         len: 4,
         filter: program.as_mut_ptr(),
     };
+    let (mode, program) = (libc::SECCOMP_MODE_FILTER, &raw const program);
     // SAFETY: the program is complete, and the kernel copies it.
     let done = unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-            && libc::prctl(
-                libc::PR_SET_SECCOMP,
-                libc::SECCOMP_MODE_FILTER,
-                &raw const program,
-            ) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, mode, program) == 0
     };
-    if done {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    done.then_some(()).ok_or_else(io::Error::last_os_error)
 }

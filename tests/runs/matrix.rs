@@ -33,7 +33,7 @@ pub struct Options {
 pub fn run(options: &Options, tools: &Tools, places: &Places) -> Result<()> {
     let room = Room::new(places)?;
     let backend = format!("--backend={}", options.backend);
-    let copy = |source: &End, destination: &End, options: &str| {
+    let copy = |source: &MatrixEnd, destination: &MatrixEnd, options: &str| {
         copy(tools, &room, source, destination, &[options, &backend])
             .with_context(|| format!("{} to {}", source.name, destination.name))
     };
@@ -68,8 +68,8 @@ pub fn run(options: &Options, tools: &Tools, places: &Places) -> Result<()> {
 fn copy(
     tools: &Tools,
     room: &Room,
-    source: &End,
-    destination: &End,
+    source: &MatrixEnd,
+    destination: &MatrixEnd,
     [option, backend]: &[&str; 2],
 ) -> Result<Report> {
     let copier = tools.program("copier");
@@ -188,7 +188,7 @@ impl Room {
 }
 
 /// A source or destination of copies.
-struct End {
+struct MatrixEnd {
     /// Its name in the table.
     name: &'static str,
     /// Its kind in reports.
@@ -199,7 +199,7 @@ struct End {
     option: &'static str,
 }
 
-impl End {
+impl MatrixEnd {
     const fn new(name: &'static str, kind: &'static str, spec: fn(&Room) -> String) -> Self {
         Self {
             name,
@@ -215,43 +215,43 @@ impl End {
 }
 
 /// Every source. Their kinds are not needed.
-const SOURCES: [End; 10] = [
-    End::new("regular file (ext4)", "", |room| {
+const SOURCES: [MatrixEnd; 10] = [
+    MatrixEnd::new("regular file (ext4)", "", |room| {
         text(&room.ext4.join("in"))
     }),
-    End::new("regular file (tmpfs)", "", |room| {
+    MatrixEnd::new("regular file (tmpfs)", "", |room| {
         text(&room.memory.join("in"))
     }),
-    End::new("empty file", "", |room| text(&room.ext4.join("empty"))),
-    End::new("procfs file", "", |_| "/proc/version".into()),
-    End::new("block device", "", |room| text(room.source_device.path())),
-    End::new("char device", "", |_| "/dev/zero".into()).with("--size=200123"),
-    End::new("memfd", "", |room| format!("memfd:{}", text(&room.input()))),
-    End::new("pipe", "", |room| format!("pipe:{}", text(&room.input()))),
-    End::new("unix stream", "", |room| socket(room, "from")),
-    End::new("tcp", "", |_| "tcp:127.0.0.1:0".into()),
+    MatrixEnd::new("empty file", "", |room| text(&room.ext4.join("empty"))),
+    MatrixEnd::new("procfs file", "", |_| "/proc/version".into()),
+    MatrixEnd::new("block device", "", |room| text(room.source_device.path())),
+    MatrixEnd::new("char device", "", |_| "/dev/zero".into()).with("--size=200123"),
+    MatrixEnd::new("memfd", "", |room| format!("memfd:{}", text(&room.input()))),
+    MatrixEnd::new("pipe", "", |room| format!("pipe:{}", text(&room.input()))),
+    MatrixEnd::new("unix stream", "", |room| socket(room, "from")),
+    MatrixEnd::new("tcp", "", |_| "tcp:127.0.0.1:0".into()),
 ];
 
 /// Every destination.
-const DESTINATIONS: [End; 9] = [
-    End::new("regular file (ext4)", "regular", |room| {
+const DESTINATIONS: [MatrixEnd; 9] = [
+    MatrixEnd::new("regular file (ext4)", "regular", |room| {
         text(&room.ext4.join("out"))
     }),
-    End::new("regular file (tmpfs)", "regular", |room| {
+    MatrixEnd::new("regular file (tmpfs)", "regular", |room| {
         text(&room.memory.join("out"))
     }),
-    End::new("regular file, O_APPEND", "regular", |room| {
+    MatrixEnd::new("regular file, O_APPEND", "regular", |room| {
         text(&room.ext4.join("log"))
     })
     .with("--append"),
-    End::new("block device", "block", |room| {
+    MatrixEnd::new("block device", "block", |room| {
         text(room.destination_device.path())
     }),
-    End::new("char device", "char", |_| "/dev/null".into()),
-    End::new("memfd", "memfd", |_| "memfd:".into()),
-    End::new("pipe", "pipe", |_| "pipe:/dev/null".into()),
-    End::new("unix stream", "unix-stream", |room| socket(room, "to")),
-    End::new("tcp", "tcp", |_| "tcp:127.0.0.1:0".into()),
+    MatrixEnd::new("char device", "char", |_| "/dev/null".into()),
+    MatrixEnd::new("memfd", "memfd", |_| "memfd:".into()),
+    MatrixEnd::new("pipe", "pipe", |_| "pipe:/dev/null".into()),
+    MatrixEnd::new("unix stream", "unix-stream", |room| socket(room, "to")),
+    MatrixEnd::new("tcp", "tcp", |_| "tcp:127.0.0.1:0".into()),
 ];
 
 /// Every way to wrap both ends, with the copier's name for it.

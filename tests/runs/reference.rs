@@ -20,7 +20,7 @@ use nix::{sys::stat::Mode, unistd::mkfifo};
 use serde::Deserialize;
 use zctrace::report::Report;
 
-use self::scenario::{Measure, Place, Run, Scenario, Sink};
+use self::scenario::{Measure, Place, Scenario, ScenarioRun, ScenarioSink};
 use crate::{
     Peer, Tools, ending_with_us,
     places::{LoopDevice, Places, write_input},
@@ -104,20 +104,20 @@ fn parse_scale(text: &str) -> Result<f64> {
 #[derive(Debug)]
 pub struct Measured {
     /// The run.
-    pub run: Run,
+    pub run: ScenarioRun,
     /// Its times; `None` if only its calls are measured.
-    pub timing: Option<Timing>,
+    pub timing: Option<ExportedTiming>,
     /// The report of its traced run.
     pub report: Report,
 }
 
 /// The times of a command, as `zctrace compare` exports them.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Timing {
+pub struct ExportedTiming {
     /// Name of the row.
     pub name: String,
     /// Wall time.
-    pub time_s: Time,
+    pub time_s: ExportedTime,
     /// Mean CPU time in user mode.
     pub user_s: f64,
     /// Mean CPU time in the kernel.
@@ -132,7 +132,7 @@ pub struct Timing {
 
 /// Wall times.
 #[derive(Debug, Clone, Copy, Deserialize)]
-pub struct Time {
+pub struct ExportedTime {
     /// Their mean.
     pub mean: f64,
     /// Their standard deviation; unknown for a single run.
@@ -144,7 +144,7 @@ pub struct Time {
 /// The part of the export of `zctrace compare` that is used here.
 #[derive(Deserialize)]
 struct Export {
-    commands: Vec<Timing>,
+    commands: Vec<ExportedTiming>,
 }
 
 impl Scenario {
@@ -162,7 +162,7 @@ impl Scenario {
     fn measure(&self, tools: &Tools, options: &Options, places: &Places) -> Result<Vec<Measured>> {
         let ends = self.ends(options.scale, places)?;
         let keep = ["sink", &ends.output, "--keep"];
-        let is_socket = self.output.to == Sink::UnixSocket;
+        let is_socket = self.output.to == ScenarioSink::UnixSocket;
         let _drain = is_socket
             .then(|| Peer::start(&tools.program("copier"), &keep))
             .transpose()?;
@@ -172,8 +172,8 @@ impl Scenario {
             Measure::Compare => compare(self, tools, options.runs, &commands, &ends.scratch)?,
             Measure::Trace | Measure::Api => BTreeMap::new(),
         };
-        let is_pipe = self.output.to == Sink::Pipe;
-        let measure = |(run, command): (&Run, &Vec<String>)| {
+        let is_pipe = self.output.to == ScenarioSink::Pipe;
+        let measure = |(run, command): (&ScenarioRun, &Vec<String>)| {
             let stdout = if is_pipe {
                 Stdio::piped()
             } else {
@@ -190,11 +190,12 @@ impl Scenario {
     }
 
     /// Makes the input and the names of both ends.
-    fn ends(&self, scale: f64, places: &Places) -> Result<Ends> {
+    fn ends(&self, scale: f64, places: &Places) -> Result<ScenarioEnds> {
         let bytes = self.bytes(scale);
         let place = self.input.as_ref().map_or(Place::Disk, |input| input.on);
         // An output file needs as much room again.
-        let output_on = (self.output.to == Sink::File).then(|| self.output.on.unwrap_or(place));
+        let output_on =
+            (self.output.to == ScenarioSink::File).then(|| self.output.on.unwrap_or(place));
         let is_twice = output_on == Some(place);
         let directory = places.directory(place, if is_twice { 2 * bytes } else { bytes })?;
         let input = directory.join("in");
@@ -202,7 +203,7 @@ impl Scenario {
             write_input(&input, bytes)?;
         }
         let output = match (self.output.to, output_on) {
-            (Sink::UnixSocket, _) => format!("unix:{}", directory.join("socket").display()),
+            (ScenarioSink::UnixSocket, _) => format!("unix:{}", directory.join("socket").display()),
             (_, Some(place)) => {
                 let directory = places.directory(place, bytes)?;
                 directory.join("out").display().to_string()
@@ -215,7 +216,7 @@ impl Scenario {
         let device = needs_device.then(|| block_device(&scratch, bytes));
         let device = device.transpose()?;
         let input = input.display().to_string();
-        Ok(Ends {
+        Ok(ScenarioEnds {
             input,
             output,
             device,
@@ -225,7 +226,7 @@ impl Scenario {
 }
 
 /// Both ends of a copy, as arguments of commands.
-struct Ends {
+struct ScenarioEnds {
     input: String,
     output: String,
     device: Option<LoopDevice>,
@@ -233,9 +234,9 @@ struct Ends {
     scratch: PathBuf,
 }
 
-impl Ends {
+impl ScenarioEnds {
     /// The command with its placeholders replaced.
-    fn command(&self, run: &Run) -> Vec<String> {
+    fn command(&self, run: &ScenarioRun) -> Vec<String> {
         let device = self.device.as_ref().map_or(Path::new(""), LoopDevice::path);
         let device = device.display().to_string();
         let file = self.scratch.join("file").display().to_string();
@@ -268,13 +269,13 @@ fn compare(
     runs: u32,
     commands: &[Vec<String>],
     scratch: &Path,
-) -> Result<BTreeMap<String, Timing>> {
+) -> Result<BTreeMap<String, ExportedTiming>> {
     let file = scratch.join("compare.json");
     let mut compare = Command::new(tools.program("zctrace"));
     compare.args(["compare", "--warmup=1", "--runs", &runs.to_string()]);
     compare.arg("--export").arg("json").arg(&file);
     // Only a shell can connect the pipe. Its own time is subtracted.
-    let to_pipe = if scenario.output.to == Sink::Pipe {
+    let to_pipe = if scenario.output.to == ScenarioSink::Pipe {
         format!(" > {}", drained_pipe(scratch)?.display())
     } else {
         compare.arg("-N");

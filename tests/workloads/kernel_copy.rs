@@ -17,7 +17,7 @@ use clap::{Parser, ValueEnum};
 #[derive(Parser)]
 struct Arguments {
     /// Source and destination
-    ends: Ends,
+    ends: CopiedEnds,
     /// How to copy
     by: CopiesBy,
     /// The file to read
@@ -32,7 +32,7 @@ struct Arguments {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Ends {
+enum CopiedEnds {
     /// A file to a file
     FileFile,
     /// A file to a TCP socket
@@ -57,7 +57,7 @@ fn main() -> Result<()> {
     let Arguments { by, copies, .. } = arguments;
     let source = || File::open(arguments.from.unwrap_or_default()).context("--from");
     match arguments.ends {
-        Ends::FileFile => {
+        CopiedEnds::FileFile => {
             let mut to = OpenOptions::new();
             to.write(true).create(true).truncate(true);
             let mut sink = to.open(arguments.to.unwrap_or_default()).context("--to")?;
@@ -66,14 +66,14 @@ fn main() -> Result<()> {
                 by.copy(source, &mut sink)
             })
         }
-        Ends::FileSocket => {
+        CopiedEnds::FileSocket => {
             let (mut sink, other_end) = tcp_pair()?;
             let drain = thread::spawn(move || drain(other_end));
             copy_from_start(copies, &mut source()?, |source| by.copy(source, &mut sink))?;
             drop(sink);
             end_of(drain)
         }
-        Ends::SocketPipeSocket => socket_to_pipe_to_socket(by, copies),
+        CopiedEnds::SocketPipeSocket => socket_to_pipe_to_socket(by, copies),
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Scenario {
     pub output: Output,
     /// The runs, the reference first.
     #[serde(rename = "run")]
-    pub runs: Vec<Run>,
+    pub runs: Vec<ScenarioRun>,
 }
 
 /// What is measured.
@@ -64,7 +64,7 @@ pub struct Input {
 #[serde(deny_unknown_fields)]
 pub struct Output {
     /// What the commands write to.
-    pub to: Sink,
+    pub to: ScenarioSink,
     /// The place of output files; that of the input, if left out.
     pub on: Option<Place>,
 }
@@ -72,7 +72,7 @@ pub struct Output {
 /// What the commands write to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Sink {
+pub enum ScenarioSink {
     /// `{out}` is a Unix stream socket that another process drains.
     UnixSocket,
     /// `{out}` is a file.
@@ -86,7 +86,7 @@ pub enum Sink {
 /// One row of the table.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Run {
+pub struct ScenarioRun {
     /// The published name of the row.
     pub name: String,
     /// Program and arguments. `{in}` and `{out}` are replaced by the scenario's ends, `{device}` by

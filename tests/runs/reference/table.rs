@@ -4,7 +4,7 @@
 use zctrace::report::{Report, Syscall, Transfer};
 
 use super::{
-    Measured, Timing,
+    ExportedTiming, Measured,
     scenario::{Measure, Place, Published, PublishedCall, Scenario},
 };
 
@@ -91,7 +91,7 @@ fn percent(percent: f64) -> String {
     format!("{percent:.1} %")
 }
 
-fn measured_time(timing: &Timing, copies: u32) -> String {
+fn measured_time(timing: &ExportedTiming, copies: u32) -> String {
     let ms = |seconds| milliseconds(ms_of_one(seconds, copies));
     let spread = timing.time_s.stddev;
     let spread = spread.map_or_else(String::new, |stddev| format!(" ± {}", ms(stddev)));
@@ -102,7 +102,7 @@ fn published_cpu(published: Published) -> String {
     cpu(published.user_s, published.system_s, published.cpu_percent)
 }
 
-fn measured_cpu(timing: &Timing) -> String {
+fn measured_cpu(timing: &ExportedTiming) -> String {
     cpu(
         Some(timing.user_s),
         Some(timing.system_s),
@@ -239,7 +239,7 @@ fn explanation(row: &Measured) -> String {
 }
 
 /// How much of its time a command is not on the CPU, because it waits or is preempted.
-fn waits(timing: &Timing) -> Option<String> {
+fn waits(timing: &ExportedTiming) -> Option<String> {
     let percent = timing.cpu_percent?;
     let (waits, preempted) = (timing.voluntary_switches, timing.involuntary_switches);
     (percent < BUSY_PERCENT).then(|| {

@@ -17,7 +17,7 @@ const WHOLE: u64 = 3_000_000;
 const HEADER: u64 = 19;
 
 /// A case of `odd-files` and what is true about it.
-struct Case {
+struct MemoryCase {
     name: &'static str,
     /// All transfers to files: source, destination, evidence and bytes.
     transfers: &'static [(&'static str, &'static str, Evidence, u64)],
@@ -25,23 +25,23 @@ struct Case {
     own: &'static [(&'static str, u64)],
 }
 
-const CASES: &[Case] = &[
-    Case {
+const CASES: &[MemoryCase] = &[
+    MemoryCase {
         name: "two-loops",
         transfers: &[("in", "large", Buffer, ALL), ("in", "small", Buffer, ALL)],
         own: &[],
     },
-    Case {
+    MemoryCase {
         name: "header-and-buffer",
         transfers: &[("in", "out", Buffer, ALL)],
         own: &[("out", HEADER)],
     },
-    Case {
+    MemoryCase {
         name: "header-and-mapping",
         transfers: &[("in", "out", Mapping, ALL)],
         own: &[("out", HEADER)],
     },
-    Case {
+    MemoryCase {
         name: "mapping-shortened",
         transfers: &[
             ("in", "mapped", Buffer, 8192),
@@ -49,43 +49,43 @@ const CASES: &[Case] = &[
         ],
         own: &[("out", 4092)],
     },
-    Case {
+    MemoryCase {
         name: "filled-by-another-thread",
         transfers: &[("in", "out", Buffer, ALL)],
         own: &[],
     },
-    Case {
+    MemoryCase {
         // Where `recvmmsg` puts its messages is not looked at.
         name: "refilled-by-messages",
         transfers: &[],
         own: &[("out", WHOLE)],
     },
-    Case {
+    MemoryCase {
         name: "refilled-with-random",
         transfers: &[],
         own: &[("out", WHOLE)],
     },
-    Case {
+    MemoryCase {
         name: "refilled-by-a-ring",
         transfers: &[("in", "out", Buffer, ALL)],
         own: &[],
     },
-    Case {
+    MemoryCase {
         name: "ring-vectors",
         transfers: &[("in", "out", Buffer, ALL)],
         own: &[],
     },
-    Case {
+    MemoryCase {
         name: "drained-pipe",
         transfers: &[("pipe", "out", Call, WHOLE)],
         own: &[],
     },
-    Case {
+    MemoryCase {
         name: "peeked",
         transfers: &[("unix-stream", "out", Buffer, ALL)],
         own: &[],
     },
-    Case {
+    MemoryCase {
         name: "copied-by-another-buffer",
         transfers: &[("in", "out", Totals, ALL)],
         own: &[],
@@ -117,7 +117,7 @@ fn destinations(run: &Run) -> impl Iterator<Item = (&str, &DestinationTotals)> {
     all.filter_map(|one| Some((name(one.file.as_ref().filter(|end| is_file(end))?), one)))
 }
 
-impl Case {
+impl MemoryCase {
     /// What is stated otherwise.
     fn difference(&self) -> Option<String> {
         let run = traced(&long_input(), &odd(self.name));
@@ -143,7 +143,7 @@ impl Case {
 
 #[test]
 fn each_byte_comes_from_where_its_address_was_filled_last() {
-    let wrong: Vec<String> = CASES.iter().filter_map(Case::difference).collect();
+    let wrong: Vec<String> = CASES.iter().filter_map(MemoryCase::difference).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::{ends::Spec, library_copies::Wrapper};
+use crate::{ends::EndSpec, library_copies::Wrapper};
 
 /// Copy from one end to another by a chosen interface
 ///
@@ -21,7 +21,7 @@ use crate::{ends::Spec, library_copies::Wrapper};
 pub(crate) struct Arguments {
     /// Play the other side instead of copying
     #[command(subcommand)]
-    pub(crate) role: Option<Role>,
+    pub(crate) role: Option<CopierRole>,
     /// What to copy, and how
     #[command(flatten)]
     pub(crate) copy: Option<CopyArguments>,
@@ -32,14 +32,14 @@ pub(crate) struct Arguments {
 
 /// The other side of a copy.
 #[derive(Subcommand)]
-pub(crate) enum Role {
+pub(crate) enum CopierRole {
     /// Accept one connection and drain it
     Sink {
         /// Where to listen: unix:PATH or tcp:HOST:PORT
-        address: Spec,
+        address: EndSpec,
         /// The file that the bytes go to [default: nowhere]
         #[arg(long, value_name = "SPEC")]
-        to: Option<Spec>,
+        to: Option<EndSpec>,
         /// Drain one connection after the other, until the parent ends
         #[arg(long, conflicts_with = "to")]
         keep: bool,
@@ -47,10 +47,10 @@ pub(crate) enum Role {
     /// Accept one connection and send it the bytes of the source
     Feed {
         /// Where to listen: unix:PATH or tcp:HOST:PORT
-        address: Spec,
+        address: EndSpec,
         /// The source
         #[arg(long, value_name = "SPEC")]
-        from: Spec,
+        from: EndSpec,
     },
     /// Copy stdin to stdout: the process at the other end of a pipe
     #[command(hide = true)]
@@ -64,10 +64,10 @@ pub(crate) struct CopyArguments {
     pub(crate) case: String,
     /// Source
     #[arg(long, value_name = "SPEC")]
-    pub(crate) from: Spec,
+    pub(crate) from: EndSpec,
     /// Destination; a regular file is created, or emptied
     #[arg(long, value_name = "SPEC")]
-    pub(crate) to: Spec,
+    pub(crate) to: EndSpec,
     /// Bytes that one call asks for, where the interface lets the caller choose (the default
     /// depends on the case)
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]

@@ -34,10 +34,10 @@ pub(crate) enum CopyEnd<P> {
 }
 
 /// An end that is open for reading.
-pub(crate) type Source = CopyEnd<PipeReader>;
+pub(crate) type CopySource = CopyEnd<PipeReader>;
 
 /// An end that is open for writing.
-pub(crate) type Sink = CopyEnd<PipeWriter>;
+pub(crate) type CopySink = CopyEnd<PipeWriter>;
 
 impl<P: Read> Read for CopyEnd<P> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -78,7 +78,7 @@ impl<P: AsFd> AsFd for CopyEnd<P> {
 
 /// An end of a copy on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Spec {
+pub(crate) enum EndSpec {
     /// A path: a regular file, `/dev/null`, a block device, a named pipe.
     Path(PathBuf),
     /// `unix:PATH`: a stream socket of the Unix family.
@@ -94,7 +94,7 @@ pub(crate) enum Spec {
     Standard,
 }
 
-impl FromStr for Spec {
+impl FromStr for EndSpec {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Infallible> {
@@ -109,7 +109,7 @@ impl FromStr for Spec {
     }
 }
 
-impl Display for Spec {
+impl Display for EndSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Path(path) => write!(f, "{}", path.display()),
@@ -124,40 +124,44 @@ impl Display for Spec {
 
 /// Opens an end for reading. For a socket, it connects. The process that feeds a pipe is added to
 /// `helpers`.
-pub(crate) fn open_source(spec: &Spec, helpers: &mut Vec<Child>) -> Result<Source> {
+pub(crate) fn open_source(spec: &EndSpec, helpers: &mut Vec<Child>) -> Result<CopySource> {
     Ok(match spec {
-        Spec::Path(path) => Source::File(open_file(path)?),
-        Spec::Unix(_) | Spec::Tcp(_) => connect(spec)?,
-        Spec::Standard => Source::File(duplicate(io::stdin())?),
-        Spec::Memfd(path) => Source::File(filled_memory(path)?),
-        Spec::Pipe(path) => {
+        EndSpec::Path(path) => CopySource::File(open_file(path)?),
+        EndSpec::Unix(_) | EndSpec::Tcp(_) => connect(spec)?,
+        EndSpec::Standard => CopySource::File(duplicate(io::stdin())?),
+        EndSpec::Memfd(path) => CopySource::File(filled_memory(path)?),
+        EndSpec::Pipe(path) => {
             let (reader, writer) = io::pipe().map_err(named)?;
             helpers.push(start_helper(open_file(path)?, writer)?);
-            Source::Pipe(reader)
+            CopySource::Pipe(reader)
         }
     })
 }
 
 /// Opens an end for writing. A regular file is created, and emptied unless `append`. For a socket,
 /// it connects. The process that drains a pipe is added to `helpers`.
-pub(crate) fn open_sink(spec: &Spec, append: bool, helpers: &mut Vec<Child>) -> Result<Sink> {
+pub(crate) fn open_sink(
+    spec: &EndSpec,
+    append: bool,
+    helpers: &mut Vec<Child>,
+) -> Result<CopySink> {
     Ok(match spec {
-        Spec::Path(path) => Sink::File(create_file(path, append)?),
-        Spec::Unix(_) | Spec::Tcp(_) => connect(spec)?,
-        Spec::Standard => Sink::File(duplicate(io::stdout())?),
-        Spec::Memfd(_) => Sink::File(memory()?),
-        Spec::Pipe(path) => {
+        EndSpec::Path(path) => CopySink::File(create_file(path, append)?),
+        EndSpec::Unix(_) | EndSpec::Tcp(_) => connect(spec)?,
+        EndSpec::Standard => CopySink::File(duplicate(io::stdout())?),
+        EndSpec::Memfd(_) => CopySink::File(memory()?),
+        EndSpec::Pipe(path) => {
             let (reader, writer) = io::pipe().map_err(named)?;
             helpers.push(start_helper(reader, create_file(path, false)?)?);
-            Sink::Pipe(writer)
+            CopySink::Pipe(writer)
         }
     })
 }
 
-fn connect<P>(spec: &Spec) -> Result<CopyEnd<P>> {
+fn connect<P>(spec: &EndSpec) -> Result<CopyEnd<P>> {
     let connected = match spec {
-        Spec::Unix(path) => UnixStream::connect(path).map(CopyEnd::Unix),
-        Spec::Tcp(address) => TcpStream::connect(address).map(CopyEnd::Tcp),
+        EndSpec::Unix(path) => UnixStream::connect(path).map(CopyEnd::Unix),
+        EndSpec::Tcp(address) => TcpStream::connect(address).map(CopyEnd::Tcp),
         _ => unreachable!("{spec} is not a socket"),
     };
     connected.map_err(named).with_context(|| {
@@ -237,20 +241,20 @@ pub(crate) fn finish_helper(child: Child) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::Spec;
+    use super::EndSpec;
 
     #[test]
     fn a_prefix_names_a_kind_and_a_spec_is_shown_as_it_was_written() {
         for (text, expected) in [
-            ("unix:a:b", Spec::Unix("a:b".into())),
-            ("tcp:[::1]:80", Spec::Tcp("[::1]:80".into())),
-            ("pipe:/dev/null", Spec::Pipe("/dev/null".into())),
-            ("memfd:", Spec::Memfd("".into())),
-            ("-", Spec::Standard),
-            ("./unix:in", Spec::Path("./unix:in".into())),
-            ("udp:x", Spec::Path("udp:x".into())),
+            ("unix:a:b", EndSpec::Unix("a:b".into())),
+            ("tcp:[::1]:80", EndSpec::Tcp("[::1]:80".into())),
+            ("pipe:/dev/null", EndSpec::Pipe("/dev/null".into())),
+            ("memfd:", EndSpec::Memfd("".into())),
+            ("-", EndSpec::Standard),
+            ("./unix:in", EndSpec::Path("./unix:in".into())),
+            ("udp:x", EndSpec::Path("udp:x".into())),
         ] {
-            let Ok(spec) = text.parse::<Spec>();
+            let Ok(spec) = text.parse::<EndSpec>();
             assert_eq!(spec, expected);
             assert_eq!(spec.to_string(), text);
         }

@@ -10,7 +10,7 @@ use zc_tests::named;
 
 use crate::{
     arguments::CopyArguments,
-    ends::{Sink, Source, finish_helper, open_sink, open_source},
+    ends::{CopySink, CopySource, finish_helper, open_sink, open_source},
 };
 
 /// One copy to do.
@@ -32,7 +32,7 @@ impl Job {
 
     /// Opens both ends. The destination is opened second, so that a missing source does not change
     /// it.
-    pub(crate) fn open(&mut self) -> Result<(Source, Sink)> {
+    pub(crate) fn open(&mut self) -> Result<(CopySource, CopySink)> {
         let Self { asked, helpers } = self;
         let source = open_source(&asked.from, helpers)?;
         Ok((source, open_sink(&asked.to, asked.append, helpers)?))

@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use crate::{
-    ends::{Sink, Source, Spec},
+    ends::{CopySink, CopySource, EndSpec},
     job::Job,
 };
 
@@ -45,32 +45,32 @@ pub(crate) enum Wrapper {
 pub(crate) fn io_copy(job: &mut Job) -> Result<u64> {
     let ends = job.open()?;
     let copied = match (job.asked.wrap, job.asked.size, ends) {
-        (Some(wrapper), _, (Source::File(source), Sink::File(sink))) => {
+        (Some(wrapper), _, (CopySource::File(source), CopySink::File(sink))) => {
             wrapped_copy(wrapper, source, sink)
         }
         (Some(_), ..) => bail!("--wrap wraps a file to copy from and a file to copy to"),
         (None, Some(size), (source, sink)) => match source {
-            Source::File(file) => copy_to(&mut file.take(size), sink),
-            Source::Pipe(pipe) => copy_to(&mut pipe.take(size), sink),
-            Source::Unix(stream) => copy_to(&mut stream.take(size), sink),
-            Source::Tcp(stream) => copy_to(&mut stream.take(size), sink),
+            CopySource::File(file) => copy_to(&mut file.take(size), sink),
+            CopySource::Pipe(pipe) => copy_to(&mut pipe.take(size), sink),
+            CopySource::Unix(stream) => copy_to(&mut stream.take(size), sink),
+            CopySource::Tcp(stream) => copy_to(&mut stream.take(size), sink),
         },
         (None, None, (source, sink)) => match source {
-            Source::File(mut file) => copy_to(&mut file, sink),
-            Source::Pipe(mut pipe) => copy_to(&mut pipe, sink),
-            Source::Unix(mut stream) => copy_to(&mut stream, sink),
-            Source::Tcp(mut stream) => copy_to(&mut stream, sink),
+            CopySource::File(mut file) => copy_to(&mut file, sink),
+            CopySource::Pipe(mut pipe) => copy_to(&mut pipe, sink),
+            CopySource::Unix(mut stream) => copy_to(&mut stream, sink),
+            CopySource::Tcp(mut stream) => copy_to(&mut stream, sink),
         },
     };
     copied.map_err(job.failed("std::io::copy"))
 }
 
-fn copy_to(source: &mut impl Read, sink: Sink) -> io::Result<u64> {
+fn copy_to(source: &mut impl Read, sink: CopySink) -> io::Result<u64> {
     match sink {
-        Sink::File(mut file) => io::copy(source, &mut file),
-        Sink::Pipe(mut pipe) => io::copy(source, &mut pipe),
-        Sink::Unix(mut stream) => io::copy(source, &mut stream),
-        Sink::Tcp(mut stream) => io::copy(source, &mut stream),
+        CopySink::File(mut file) => io::copy(source, &mut file),
+        CopySink::Pipe(mut pipe) => io::copy(source, &mut pipe),
+        CopySink::Unix(mut stream) => io::copy(source, &mut stream),
+        CopySink::Tcp(mut stream) => io::copy(source, &mut stream),
     }
 }
 
@@ -102,7 +102,7 @@ fn copy_and_flush(source: &mut impl Read, mut sink: BufWriter<std::fs::File>) ->
 
 /// `std::fs::copy`.
 pub(crate) fn fs_copy(job: &mut Job) -> Result<u64> {
-    let (Spec::Path(from), Spec::Path(to)) = (&job.asked.from, &job.asked.to) else {
+    let (EndSpec::Path(from), EndSpec::Path(to)) = (&job.asked.from, &job.asked.to) else {
         bail!("std::fs::copy copies from a path to a path");
     };
     std::fs::copy(from, to).map_err(job.failed("std::fs::copy"))
@@ -118,7 +118,7 @@ const REST: usize = 5;
 /// are left in the file. `std::io::copy` lets the kernel copy those after it has emptied both
 /// buffers.
 pub(crate) fn std_buffered_copy(job: &mut Job) -> Result<u64> {
-    let (Source::File(mut file), Sink::File(sink)) = job.open()? else {
+    let (CopySource::File(mut file), CopySink::File(sink)) = job.open()? else {
         bail!("std-buffered-copy copies from file to file")
     };
     let mut pending = [0; PENDING];
@@ -163,15 +163,15 @@ pub(crate) fn tokio_io_copy(job: &mut Job) -> Result<u64> {
 }
 
 /// The source as a type of tokio.
-fn reader(source: Source) -> io::Result<Pin<Box<dyn AsyncRead>>> {
+fn reader(source: CopySource) -> io::Result<Pin<Box<dyn AsyncRead>>> {
     Ok(match source {
-        Source::File(file) => Box::pin(File::from_std(file)),
-        Source::Pipe(end) => Box::pin(pipe::Receiver::from_file(OwnedFd::from(end).into())?),
-        Source::Unix(stream) => {
+        CopySource::File(file) => Box::pin(File::from_std(file)),
+        CopySource::Pipe(end) => Box::pin(pipe::Receiver::from_file(OwnedFd::from(end).into())?),
+        CopySource::Unix(stream) => {
             stream.set_nonblocking(true)?;
             Box::pin(UnixStream::from_std(stream)?)
         }
-        Source::Tcp(stream) => {
+        CopySource::Tcp(stream) => {
             stream.set_nonblocking(true)?;
             Box::pin(TcpStream::from_std(stream)?)
         }
@@ -179,15 +179,15 @@ fn reader(source: Source) -> io::Result<Pin<Box<dyn AsyncRead>>> {
 }
 
 /// The destination as a type of tokio.
-fn writer(sink: Sink) -> io::Result<Pin<Box<dyn AsyncWrite>>> {
+fn writer(sink: CopySink) -> io::Result<Pin<Box<dyn AsyncWrite>>> {
     Ok(match sink {
-        Sink::File(file) => Box::pin(File::from_std(file)),
-        Sink::Pipe(end) => Box::pin(pipe::Sender::from_file(OwnedFd::from(end).into())?),
-        Sink::Unix(stream) => {
+        CopySink::File(file) => Box::pin(File::from_std(file)),
+        CopySink::Pipe(end) => Box::pin(pipe::Sender::from_file(OwnedFd::from(end).into())?),
+        CopySink::Unix(stream) => {
             stream.set_nonblocking(true)?;
             Box::pin(UnixStream::from_std(stream)?)
         }
-        Sink::Tcp(stream) => {
+        CopySink::Tcp(stream) => {
             stream.set_nonblocking(true)?;
             Box::pin(TcpStream::from_std(stream)?)
         }

@@ -20,8 +20,8 @@ use clap::Parser;
 use zc_tests::{exit_code, named, print_line};
 
 use crate::{
-    arguments::{Arguments, CopyArguments, Role},
-    ends::Spec,
+    arguments::{Arguments, CopierRole, CopyArguments},
+    ends::EndSpec,
     job::Job,
 };
 
@@ -32,9 +32,9 @@ fn main() -> ExitCode {
 /// Lists the cases, plays the other side, or copies.
 fn run(arguments: Arguments) -> Result<()> {
     match arguments.role {
-        Some(Role::Sink { address, to, keep }) => peer::sink(&address, to.as_ref(), keep),
-        Some(Role::Feed { address, from }) => peer::feed(&address, &from),
-        Some(Role::Relay) => peer::relay(),
+        Some(CopierRole::Sink { address, to, keep }) => peer::sink(&address, to.as_ref(), keep),
+        Some(CopierRole::Feed { address, from }) => peer::feed(&address, &from),
+        Some(CopierRole::Relay) => peer::relay(),
         None if arguments.list => print_line(&cases::list()).map_err(named),
         None => copy(arguments.copy.context("nothing to do; see --help")?),
     }
@@ -43,7 +43,7 @@ fn run(arguments: Arguments) -> Result<()> {
 /// Copies, and prints how much.
 fn copy(asked: CopyArguments) -> Result<()> {
     let copy = cases::find(&asked.case)?;
-    let is_stdout_taken = asked.to == Spec::Standard;
+    let is_stdout_taken = asked.to == EndSpec::Standard;
     let mut job = Job::new(asked);
     let line = format!("copied {} bytes", copy(&mut job)?);
     job.finish()?;

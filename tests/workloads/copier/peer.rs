@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use zc_tests::{named, print_line};
 
-use crate::ends::{CopyEnd, Spec, open_sink, open_source};
+use crate::ends::{CopyEnd, EndSpec, open_sink, open_source};
 
 /// The size of a read: large for a sink, which must not be the bottleneck; for a feed, what a pipe
 /// holds.
@@ -22,7 +22,7 @@ const FEED_BUFFER: usize = 64 * 1024;
 
 /// Drains one peer into `to` or to nowhere; with `keep`, one peer after the other. Prints `received
 /// N bytes` for each.
-pub(crate) fn sink(address: &Spec, to: Option<&Spec>, keep: bool) -> Result<()> {
+pub(crate) fn sink(address: &EndSpec, to: Option<&EndSpec>, keep: bool) -> Result<()> {
     let mut helpers: Vec<Child> = Vec::new();
     let mut destination: Box<dyn Write> = match to {
         Some(to) => Box::new(open_sink(to, false, &mut helpers)?),
@@ -42,7 +42,7 @@ pub(crate) fn sink(address: &Spec, to: Option<&Spec>, keep: bool) -> Result<()> 
 
 /// Sends the source's bytes to one peer, until the peer takes no more. Prints `sent N bytes` at the
 /// end.
-pub(crate) fn feed(address: &Spec, from: &Spec) -> Result<()> {
+pub(crate) fn feed(address: &EndSpec, from: &EndSpec) -> Result<()> {
     let mut source = open_source(from, &mut Vec::new())?;
     let mut peer: CopyEnd<io::PipeWriter> = Listener::open(address)?.next()?;
     let sent = copy_to_the_end(&mut source, &mut peer, FEED_BUFFER);
@@ -53,8 +53,8 @@ pub(crate) fn feed(address: &Spec, from: &Spec) -> Result<()> {
 /// Copies stdin to stdout. It prints nothing: what it printed would also go through a pipe.
 pub(crate) fn relay() -> Result<()> {
     let mut helpers = Vec::new();
-    let mut source = open_source(&Spec::Standard, &mut helpers)?;
-    let mut sink = open_sink(&Spec::Standard, false, &mut helpers)?;
+    let mut source = open_source(&EndSpec::Standard, &mut helpers)?;
+    let mut sink = open_sink(&EndSpec::Standard, false, &mut helpers)?;
     copy_to_the_end(&mut source, &mut sink, FEED_BUFFER).map(drop)
 }
 
@@ -91,16 +91,16 @@ enum Listener {
 impl Listener {
     /// Listens on the address, and prints that: `listening unix:PATH`, or with the real port. A
     /// socket that an earlier process left at the path is replaced.
-    fn open(address: &Spec) -> Result<Self> {
+    fn open(address: &EndSpec) -> Result<Self> {
         set_parent_process_death_signal(Some(Signal::TERM))?;
         let listening = match address {
-            Spec::Unix(path) => {
+            EndSpec::Unix(path) => {
                 if fs::metadata(path).is_ok_and(|about| about.file_type().is_socket()) {
                     fs::remove_file(path).map_err(named)?;
                 }
                 UnixListener::bind(path).map(|listener| (Self::Unix(listener), address.to_string()))
             }
-            Spec::Tcp(host) => TcpListener::bind(host).and_then(|listener| {
+            EndSpec::Tcp(host) => TcpListener::bind(host).and_then(|listener| {
                 let address = format!("tcp:{}", listener.local_addr()?);
                 Ok((Self::Tcp(listener), address))
             }),

@@ -17,10 +17,10 @@ use anyhow::{Context as _, Result};
 use zc_tests::exit_code;
 
 /// A case by its name.
-type Case = (&'static str, fn() -> Result<()>);
+type OddCase = (&'static str, fn() -> Result<()>);
 
 /// Every case.
-const CASES: &[Case] = &[
+const CASES: &[OddCase] = &[
     ("replaced-by-thread", identity::replaced_by_thread),
     ("passed", identity::passed),
     ("very-long", identity::very_long),

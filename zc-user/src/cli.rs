@@ -302,7 +302,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub limits: LimitArgs,
 
-    /// Log what the backend does: followed tasks, full maps, lines that cannot be parsed.
+    /// Log strace's lines that are not understood.
     #[arg(short, long)]
     pub verbose: bool,
 }

@@ -57,7 +57,8 @@ impl Judged {
         }
     }
 
-    /// Rule 8: a file's bytes that went on through a conduit are in a chain.
+    /// Rule 8: a file's bytes that went on through a conduit are in a chain. If other bytes went in,
+    /// too, it must be known which reads the second step used.
     fn judge_missing_chains(&mut self, report: &Report, all: &[KnownProgram<'_>]) {
         let within = report.transfers.iter().filter(|one| one.pids.len() == 1);
         let steps: Vec<(&Transfer, StatedStep)> = within
@@ -75,6 +76,8 @@ impl Judged {
                 let outlet = known.outlet(&into.to);
                 for (second, out) in of_program().filter(|(_, step)| step.from == outlet) {
                     let is_chain = into.pid != out.pid
+                        && (out.calls.is_some()
+                            || known.went_through(&into.to) == Some(into.bytes))
                         && bytes_through(&[into.clone(), out.clone()], known).is_ok()
                         && out.bytes <= known.taken[outlet];
                     let share = first.part_of.iter().any(|way| second.part_of.contains(way));

@@ -9,7 +9,7 @@ use std::{cell::RefCell, collections::HashMap, sync::Arc};
 use gimli::{
     BaseAddresses, CfaRule, DebugFrame, EhFrame, EhFrameHdr, Encoding, EndianSlice, Evaluation,
     EvaluationResult, Expression, LittleEndian, Location, ParsedEhFrameHdr, Register, RegisterRule,
-    UnwindContext, UnwindSection, Value,
+    UnwindContext, UnwindExpression, UnwindSection, Value,
 };
 
 use crate::elf::{Module, Section};
@@ -154,12 +154,12 @@ pub struct Unwinder {
     /// Of `debug_frame`.
     debug_index: Index,
     /// What the tables say of addresses so far. Programs make their calls in few places.
-    known: RefCell<Known>,
+    known: RefCell<KnownRules>,
 }
 
 /// What tables say of the addresses of a file.
 #[derive(Debug, Default)]
-struct Known {
+struct KnownRules {
     by_address: HashMap<u64, Result<Rules, Failure>>,
     context: Box<UnwindContext<usize>>,
 }
@@ -186,10 +186,10 @@ enum TableKind {
 
 /// Where a table has which function.
 #[derive(Debug, Default)]
-struct Index(Vec<Place>);
+struct Index(Vec<TablePlace>);
 
 /// The first address of a function, its end, and its offset in the table.
-type Place = (u64, u64, usize);
+type TablePlace = (u64, u64, usize);
 
 impl Unwinder {
     /// For this file.
@@ -232,7 +232,7 @@ impl Unwinder {
         registers: &mut Registers,
         stack: &StackCopy<'_>,
     ) -> Result<Step, Failure> {
-        let Known {
+        let KnownRules {
             by_address,
             context,
         } = &mut *self.known.borrow_mut();
@@ -240,24 +240,14 @@ impl Unwinder {
             .entry(address)
             .or_insert_with(|| self.rules_at(address, context));
         let rules = rules.as_ref().map_err(|&failure| failure)?;
-        let (next, caller) = match rules.table {
-            TableKind::Exceptions => Frame {
-                section: self.exceptions()?,
-                rules,
-                bias,
-                registers: *registers,
-                stack,
-            }
-            .caller()?,
-            TableKind::DebugInfo => Frame {
-                section: self.debug_info()?,
-                rules,
-                bias,
-                registers: *registers,
-                stack,
-            }
-            .caller()?,
+        let frame = Frame {
+            table: self.bytes(rules.table)?,
+            rules,
+            bias,
+            registers: *registers,
+            stack,
         };
+        let (next, caller) = frame.caller()?;
         let Some(next) = next else {
             return Ok(Step::Root);
         };
@@ -276,42 +266,29 @@ impl Unwinder {
         })
     }
 
-    fn exceptions(&self) -> Result<EhFrame<Slice<'_>>, Failure> {
-        Ok(eh_frame(
-            &self.module.eh_frame.as_ref().ok_or(Failure::NoTable)?.bytes,
-        ))
-    }
-
-    fn debug_info(&self) -> Result<DebugFrame<Slice<'_>>, Failure> {
-        Ok(debug_frame(
-            &self
-                .module
-                .debug_frame
-                .as_ref()
-                .ok_or(Failure::NoTable)?
-                .bytes,
-        ))
+    /// The bytes of a table.
+    fn bytes(&self, table: TableKind) -> Result<&[u8], Failure> {
+        let section = match table {
+            TableKind::Exceptions => &self.module.eh_frame,
+            TableKind::DebugInfo => &self.module.debug_frame,
+        };
+        let section = section.as_ref().ok_or(Failure::NoTable)?;
+        Ok(&section.bytes)
     }
 
     /// What the tables say of this address.
     fn rules_at(&self, address: u64, context: &mut UnwindContext<usize>) -> Result<Rules, Failure> {
         let place = self.index.find(address).or_else(|| self.look_up(address));
-        let rules = self.exceptions().and_then(|table| {
-            self.rules_in(TableKind::Exceptions, &table, place, address, context)
-        });
-        match rules {
-            Err(Failure::NoTable) => {
-                let place = self.debug_index.find(address);
-                self.rules_in(
-                    TableKind::DebugInfo,
-                    &self.debug_info()?,
-                    place,
-                    address,
-                    context,
-                )
-            }
-            rules => rules,
+        let kind = TableKind::Exceptions;
+        let rules = self
+            .bytes(kind)
+            .and_then(|bytes| self.rules_in(kind, &eh_frame(bytes), place, address, context));
+        if rules.as_ref().err() != Some(&Failure::NoTable) {
+            return rules;
         }
+        let (kind, place) = (TableKind::DebugInfo, self.debug_index.find(address));
+        let table = debug_frame(self.bytes(kind)?);
+        self.rules_in(kind, &table, place, address, context)
     }
 
     /// Where the table has the function at this address, by the file's index.
@@ -435,15 +412,16 @@ impl Index {
 }
 
 /// A function that is unwound.
-struct Frame<'f, Table> {
-    section: Table,
+struct Frame<'f> {
+    /// The bytes of the table that has the rules.
+    table: &'f [u8],
     rules: &'f Rules,
     bias: u64,
     registers: Registers,
     stack: &'f StackCopy<'f>,
 }
 
-impl<'t, Table: UnwindSection<Slice<'t>>> Frame<'_, Table> {
+impl<'f> Frame<'f> {
     /// Where the caller goes on, and its other registers. `None` instead of the address: there is
     /// no caller.
     fn caller(&self) -> Result<(Option<u64>, Registers), Failure> {
@@ -459,12 +437,7 @@ impl<'t, Table: UnwindSection<Slice<'t>>> Frame<'_, Table> {
                 .get(*register)
                 .ok_or(Failure::BadTable)?
                 .wrapping_add_signed(*offset),
-            CfaRule::Expression(expression) => self.evaluate(
-                expression
-                    .get(&self.section)
-                    .map_err(|_| Failure::BadTable)?,
-                None,
-            )?,
+            CfaRule::Expression(expression) => self.evaluate(expression, None)?,
         };
         let mut caller = self.registers;
         caller.by_number[usize::from(numbers::STACK_POINTER)] = Some(cfa);
@@ -501,22 +474,14 @@ impl<'t, Table: UnwindSection<Slice<'t>>> Frame<'_, Table> {
         rule: &RegisterRule<usize>,
         cfa: u64,
     ) -> Result<Option<u64>, Failure> {
-        let expression = |expression: &gimli::UnwindExpression<usize>| {
-            self.evaluate(
-                expression
-                    .get(&self.section)
-                    .map_err(|_| Failure::BadTable)?,
-                Some(cfa),
-            )
-        };
         Ok(match rule {
             RegisterRule::Undefined => None,
             RegisterRule::SameValue => self.registers.get(register),
             RegisterRule::Offset(offset) => Some(self.read(cfa.wrapping_add_signed(*offset))?),
             RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(*offset)),
             RegisterRule::Register(other) => self.registers.get(*other),
-            RegisterRule::Expression(at) => Some(self.read(expression(at)?)?),
-            RegisterRule::ValExpression(value) => Some(expression(value)?),
+            RegisterRule::Expression(at) => Some(self.read(self.evaluate(at, Some(cfa))?)?),
+            RegisterRule::ValExpression(value) => Some(self.evaluate(value, Some(cfa))?),
             RegisterRule::Constant(value) => Some(*value),
             RegisterRule::Architectural => return Err(Failure::BadTable),
         })
@@ -530,9 +495,13 @@ impl<'t, Table: UnwindSection<Slice<'t>>> Frame<'_, Table> {
     /// begins with.
     fn evaluate(
         &self,
-        expression: Expression<Slice<'t>>,
+        expression: &UnwindExpression<usize>,
         first: Option<u64>,
     ) -> Result<u64, Failure> {
+        let bytes = self.table.get(expression.offset..);
+        let bytes = bytes.and_then(|bytes| bytes.get(..expression.length));
+        let bytes = EndianSlice::new(bytes.ok_or(Failure::BadTable)?, LittleEndian);
+        let expression = Expression(bytes);
         let mut evaluation = expression.evaluation(self.rules.encoding);
         // The table is the traced program's: its expressions could go on for ever.
         evaluation.set_max_iterations(MOST_STEPS);
@@ -543,7 +512,7 @@ impl<'t, Table: UnwindSection<Slice<'t>>> Frame<'_, Table> {
             .and_then(|result| result.ok_or(Failure::BadTable))
     }
 
-    fn complete(&self, evaluation: &mut Evaluation<Slice<'t>>) -> Result<Option<u64>, Failure> {
+    fn complete(&self, evaluation: &mut Evaluation<Slice<'f>>) -> Result<Option<u64>, Failure> {
         let bad = |_| Failure::BadTable;
         let mut state = evaluation.evaluate().map_err(bad)?;
         loop {
@@ -595,6 +564,17 @@ const fn without_signature(address: u64) -> u64 {
 mod tests {
     use super::*;
 
+    const NEXT: Result<Step, Failure> = Ok(Step::Caller { is_exact: false });
+
+    fn stack(bytes: &[u8]) -> StackCopy<'_> {
+        StackCopy {
+            start: 0x1000,
+            bytes,
+            piece_bytes: 64,
+            filled: 0b11,
+        }
+    }
+
     #[test]
     fn frame_pointers_lead_to_the_function_without_one() {
         let mut words = [0_u64; 16];
@@ -603,44 +583,25 @@ mod tests {
         (words[4], words[5]) = (0x1040, 0x40_0020);
         (words[8], words[9]) = (0, 0x40_0030);
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let stack = StackCopy {
-            start: 0x1000,
-            bytes: &bytes,
-            piece_bytes: 64,
-            filled: 0b11,
-        };
+        let stack = stack(&bytes);
         let mut registers = Registers::sampled(&[0x40_0000, 0x1000, 0x1020]);
         for (is_first, next) in [(true, 0x40_0010), (false, 0x40_0020), (false, 0x40_0030)] {
-            assert_eq!(
-                by_frame_pointer(&mut registers, &stack, is_first),
-                Ok(Step::Caller { is_exact: false })
-            );
+            assert_eq!(by_frame_pointer(&mut registers, &stack, is_first), NEXT);
             assert_eq!(registers.instruction_pointer(), next);
         }
-        assert_eq!(
-            by_frame_pointer(&mut registers, &stack, false),
-            Ok(Step::Root)
-        );
+        let last = by_frame_pointer(&mut registers, &stack, false);
+        assert_eq!(last, Ok(Step::Root));
     }
 
     #[test]
     fn a_frame_pointer_that_points_down_or_out_of_the_stack_is_not_followed() {
-        let bytes = [0; 64];
-        let stack = StackCopy {
-            start: 0x1000,
-            bytes: &bytes,
-            piece_bytes: 64,
-            filled: 1,
-        };
-        let mut below = Registers::sampled(&[0x40_0000, 0x1020, 0x1010]);
-        assert_eq!(
-            by_frame_pointer(&mut below, &stack, false),
-            Err(Failure::BadTable)
-        );
-        let mut outside = Registers::sampled(&[0x40_0000, 0x1020, 0x5000]);
-        assert_eq!(
-            by_frame_pointer(&mut outside, &stack, false),
-            Err(Failure::Unreadable(0x5008))
-        );
+        for (frame_pointer, failure) in [
+            (0x1010, Failure::BadTable),
+            (0x5000, Failure::Unreadable(0x5008)),
+        ] {
+            let mut registers = Registers::sampled(&[0x40_0000, 0x1020, frame_pointer]);
+            let found = by_frame_pointer(&mut registers, &stack(&[0; 64]), false);
+            assert_eq!(found, Err(failure));
+        }
     }
 }

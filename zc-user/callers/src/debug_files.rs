@@ -27,7 +27,7 @@ const FEWEST_ID_BYTES: usize = 8;
 
 /// What a file says of its debug information.
 #[derive(Debug, Default)]
-struct Links {
+struct DebugLinks {
     has_debug_info: bool,
     build_id: Option<Vec<u8>>,
     /// The name and the checksum of the separate file.
@@ -36,7 +36,7 @@ struct Links {
     has_supplement: bool,
 }
 
-impl Links {
+impl DebugLinks {
     fn in_file(file: &File) -> Option<Self> {
         let cache = ReadCache::new(file.try_clone().ok()?);
         let elf = ElfFile64::<object::Endianness, _>::parse(&cache).ok()?;
@@ -72,7 +72,7 @@ impl Links {
 /// any: the program itself, or a separate file with its build ID in one of the directories, or one
 /// that its debug link names.
 pub fn find(program: &File, path: &Path, directories: &[&Path]) -> Option<File> {
-    let links = Links::in_file(program)?;
+    let links = DebugLinks::in_file(program)?;
     if links.has_debug_info && links.is_whole() {
         return program.try_clone().ok();
     }
@@ -80,12 +80,12 @@ pub fn find(program: &File, path: &Path, directories: &[&Path]) -> Option<File> 
 }
 
 /// `DIRECTORY/.build-id/xx/yyyy.debug`
-fn by_build_id(links: &Links, directories: &[&Path]) -> Option<File> {
+fn by_build_id(links: &DebugLinks, directories: &[&Path]) -> Option<File> {
     let (first, rest) = links.build_id.as_ref()?.split_first()?;
     let name = format!(".build-id/{first:02x}/{}.debug", hex(rest));
     directories
         .iter()
-        .find_map(|directory| checked(&directory.join(&name), links, Place::OfTheSystem))
+        .find_map(|directory| checked(&directory.join(&name), links, DebugFilePlace::OfTheSystem))
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -98,7 +98,7 @@ fn hex(bytes: &[u8]) -> String {
 
 /// The file of this name beside the program, in `.debug` there, or below a directory with debug
 /// files.
-fn by_debug_link(links: &Links, path: &Path, directories: &[&Path]) -> Option<File> {
+fn by_debug_link(links: &DebugLinks, path: &Path, directories: &[&Path]) -> Option<File> {
     let (name, _) = links.debug_link.as_ref()?;
     let name = Path::new(std::ffi::OsStr::from_bytes(name));
     // Not a path: the file could lead anywhere.
@@ -108,11 +108,11 @@ fn by_debug_link(links: &Links, path: &Path, directories: &[&Path]) -> Option<Fi
     );
     let parent = path.parent().filter(|_| is_plain)?;
     let beside = [parent.to_owned(), parent.join(".debug")]
-        .map(|directory| (directory, Place::OfTheProgram));
+        .map(|directory| (directory, DebugFilePlace::OfTheProgram));
     let below = |directory: &&Path| {
         (
             directory.join(parent.strip_prefix("/").unwrap_or(parent)),
-            Place::OfTheSystem,
+            DebugFilePlace::OfTheSystem,
         )
     };
     let places = beside.into_iter().chain(directories.iter().map(below));
@@ -123,7 +123,7 @@ fn by_debug_link(links: &Links, path: &Path, directories: &[&Path]) -> Option<Fi
 
 /// Where a debug file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum DebugFilePlace {
     /// Where only root can write.
     OfTheSystem,
     /// Beside the program.
@@ -131,9 +131,9 @@ enum Place {
 }
 
 /// Opens a candidate, if it is a debug file of this program.
-fn checked(candidate: &Path, program: &Links, place: Place) -> Option<File> {
+fn checked(candidate: &Path, program: &DebugLinks, place: DebugFilePlace) -> Option<File> {
     let mut file = open_regular(candidate)?;
-    let own = Links::in_file(&file)?;
+    let own = DebugLinks::in_file(&file)?;
     let is_of_the_program = match (&program.build_id, &own.build_id) {
         (Some(program), Some(own)) => program == own,
         _ => program
@@ -142,7 +142,7 @@ fn checked(candidate: &Path, program: &Links, place: Place) -> Option<File> {
             .is_some_and(|(_, expected)| checksum(&mut file) == Some(*expected)),
     };
     let names_no_other =
-        own.is_whole() || (place == Place::OfTheSystem && own.debug_link.is_none());
+        own.is_whole() || (place == DebugFilePlace::OfTheSystem && own.debug_link.is_none());
     (is_of_the_program && names_no_other).then_some(file)
 }
 
@@ -279,15 +279,7 @@ mod tests {
     #[test]
     fn a_debug_link_to_a_pipe_does_not_block() {
         let split = Split::new(Some("linked"), &[]);
-        let pipe = split.dir.path().join("bin/linked");
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &pipe,
-            rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::RUSR,
-            0,
-        )
-        .expect("it is ours");
+        crate::file::tests::make_pipe(&split.dir.path().join("bin/linked"));
         assert!(split.find(&[]).is_none());
     }
 

@@ -169,19 +169,15 @@ pub(crate) mod tests {
         }
     }
 
-    /// A copy of this test.
-    fn copy_of_this(dir: &tempfile::TempDir) -> PathBuf {
+    /// A copy of this test, in a folder that goes with it, and as a file that is mapped now.
+    fn copy_of_this() -> (tempfile::TempDir, PathBuf, MappedFile) {
+        let dir = tempfile::tempdir().expect("there is room");
         let path = dir.path().join("program");
-        fs::copy(
-            std::env::current_exe().expect("this test is a program"),
-            &path,
-        )
-        .expect("there is room");
-        path
-    }
-
-    fn dir() -> tempfile::TempDir {
-        tempfile::tempdir().expect("there is room")
+        let this = std::env::current_exe().expect("this test is a program");
+        fs::copy(this, &path).expect("there is room");
+        let file = code_file(&path);
+        let version = file.version(Some(now_ns()));
+        (dir, path, MappedFile { file, version })
     }
 
     fn now_ns() -> i128 {
@@ -191,111 +187,81 @@ pub(crate) mod tests {
         i128::try_from(since.as_nanos()).expect("a small number")
     }
 
+    fn build_id(path: &Path) -> Option<Vec<u8>> {
+        build_id_of(&File::open(path).expect("it is there"))
+    }
+
     #[test]
     fn a_file_with_another_inode_or_device_is_not_the_one_that_was_mapped() {
-        let dir = dir();
-        let own = code_file(&copy_of_this(&dir));
-        assert!(own.version(Some(now_ns())).is_ok());
-        for other in [
-            CodeFile {
-                inode: own.inode + 1,
-                ..own.clone()
-            },
-            CodeFile {
-                device: own.device + 1,
-                ..own.clone()
-            },
-        ] {
-            assert_eq!(
-                (other.open().err(), other.version(None)),
-                (Some(Unusable::Replaced), Err(Unusable::Replaced))
-            );
+        let (_dir, _, MappedFile { file: own, version }) = copy_of_this();
+        assert!(version.is_ok());
+        let mut other_inode = own.clone();
+        other_inode.inode += 1;
+        let mut other_device = own;
+        other_device.device += 1;
+        for other in [&other_inode, &other_device] {
+            let found = (other.open().err(), other.version(None));
+            let replaced = Unusable::Replaced;
+            assert_eq!(found, (Some(replaced), Err(replaced)));
         }
-        let on_btrfs = CodeFile {
-            device: own.device + 1,
-            filesystem: Some("btrfs".into()),
-            ..own
-        };
-        assert!(on_btrfs.open().is_ok(), "stat shows another device there");
+        other_device.filesystem = Some("btrfs".into());
+        assert!(
+            other_device.open().is_ok(),
+            "stat shows another device there"
+        );
     }
 
     #[test]
     fn a_file_that_is_gone_or_no_program_is_not_used() {
         for path in ["/nowhere/at/all", "/etc/passwd", "/dev/null", "/proc"] {
-            assert_eq!(
-                code_file(Path::new(path)).open().err(),
-                Some(Unusable::Gone),
-                "{path}"
-            );
+            let found = code_file(Path::new(path)).open();
+            assert_eq!(found.err(), Some(Unusable::Gone), "{path}");
         }
     }
 
     #[test]
     fn a_file_that_was_changed_after_it_was_mapped_is_not_used() {
-        let dir = dir();
-        let file = code_file(&copy_of_this(&dir));
-        assert_eq!(
-            file.version(Some(now_ns() - 60_000_000_000)),
-            Err(Unusable::Replaced)
-        );
+        let (_dir, _, mapped) = copy_of_this();
+        let version = mapped.file.version(Some(now_ns() - 60_000_000_000));
+        assert_eq!(version, Err(Unusable::Replaced));
     }
 
     #[test]
     fn a_file_that_is_rewritten_in_place_with_its_old_times_is_not_used() {
-        let dir = dir();
-        let path = copy_of_this(&dir);
-        let mapped = MappedFile {
-            file: code_file(&path),
-            version: code_file(&path).version(Some(now_ns())),
-        };
-        let build_id = build_id_of(&File::open(&path).expect("it is there"));
-        assert!(mapped.open(build_id.as_deref()).is_ok());
-        let before = path
-            .metadata()
-            .expect("it is there")
-            .modified()
-            .expect("it has a time");
+        let (_dir, path, mapped) = copy_of_this();
+        assert!(mapped.open(build_id(&path).as_deref()).is_ok());
         let file = File::options().write(true).open(&path).expect("it is ours");
-        let ctime = |file: &File| {
-            file.metadata()
-                .map(|metadata| (metadata.ctime(), metadata.ctime_nsec()))
-                .expect("it is ours")
-        };
-        let created = ctime(&file);
+        let metadata = || file.metadata().expect("it is ours");
+        let before = metadata();
+        let modified = before.modified().expect("it has a time");
         // Until the kernel's clock has moved on.
-        while ctime(&file) == created {
+        while (metadata().ctime(), metadata().ctime_nsec()) == (before.ctime(), before.ctime_nsec())
+        {
             file.write_at(&[1], 4096).expect("it is ours");
-            file.set_modified(before).expect("it is ours");
+            file.set_modified(modified).expect("it is ours");
         }
-        drop(file);
         assert_eq!(mapped.open(None).err(), Some(Unusable::Replaced));
     }
 
     #[test]
     fn a_new_name_does_not_change_the_contents() {
-        let dir = dir();
-        let path = copy_of_this(&dir);
-        let mapped = MappedFile {
-            file: code_file(&path),
-            version: code_file(&path).version(Some(now_ns())),
-        };
+        let (dir, path, mapped) = copy_of_this();
         fs::hard_link(&path, dir.path().join("other")).expect("it is ours");
-        let build_id = build_id_of(&File::open(&path).expect("it is there"));
+        let build_id = build_id(&path);
         assert!(build_id.is_some() && mapped.open(build_id.as_deref()).is_ok());
+    }
+
+    /// Makes a pipe with a name.
+    pub fn make_pipe(path: &Path) {
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
+        rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0).expect("it is ours");
     }
 
     #[test]
     fn a_pipe_in_the_place_of_a_file_is_not_opened() {
-        let dir = dir();
+        let dir = tempfile::tempdir().expect("there is room");
         let pipe = dir.path().join("pipe");
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &pipe,
-            rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::RUSR,
-            0,
-        )
-        .expect("it is ours");
+        make_pipe(&pipe);
         assert!(open_regular(&pipe).is_none());
     }
 }

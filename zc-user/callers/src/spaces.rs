@@ -31,16 +31,7 @@ pub struct Mapping {
     pub mapped_ns: Option<i128>,
 }
 
-/// A file with code that was used.
-#[derive(Debug, Clone, Copy)]
-pub struct UsedFile<'a> {
-    /// The file.
-    pub file: &'a MappedFile,
-    /// Its build ID when it was mapped.
-    pub build_id: Option<&'a [u8]>,
-}
-
-/// A file with code: its place in the list of [`Spaces::files`].
+/// A file with code: its place in the list of [`Spaces`].
 pub type FileIndex = usize;
 
 /// A function of a stack before its name is known.
@@ -76,7 +67,7 @@ struct Placed {
 
 /// A file, and what was found when it was first needed.
 #[derive(Debug)]
-struct Known {
+struct OpenedFile {
     file: MappedFile,
     unwinder: Result<Unwinder, Unusable>,
 }
@@ -85,7 +76,7 @@ struct Known {
 #[derive(Debug, Default)]
 pub struct Spaces {
     by_number: HashMap<u32, Arc<Vec<Placed>>>,
-    files: Vec<Known>,
+    files: Vec<OpenedFile>,
     index: HashMap<MappedFile, FileIndex>,
 }
 
@@ -133,15 +124,12 @@ impl Spaces {
         }
     }
 
-    /// The files with code, in the order of [`RawFrame::file`].
-    pub fn files(&self) -> impl Iterator<Item = UsedFile<'_>> {
-        self.files.iter().map(|Known { file, unwinder }| {
-            let build_id = unwinder
-                .as_ref()
-                .ok()
-                .and_then(|unwinder| unwinder.module().build_id.as_deref());
-            UsedFile { file, build_id }
-        })
+    /// A file with code, and its build ID when it was mapped.
+    pub fn file(&self, index: FileIndex) -> (&MappedFile, Option<&[u8]>) {
+        let OpenedFile { file, unwinder } = &self.files[index];
+        let unwinder = unwinder.as_ref().ok();
+        let build_id = unwinder.and_then(|unwinder| unwinder.module().build_id.as_deref());
+        (file, build_id)
     }
 
     fn open(&mut self, file: MappedFile) -> FileIndex {
@@ -150,7 +138,7 @@ impl Spaces {
             Entry::Vacant(entry) => {
                 let file = entry.key().clone();
                 let unwinder = Module::read(&file).map(Unwinder::new);
-                self.files.push(Known { file, unwinder });
+                self.files.push(OpenedFile { file, unwinder });
                 *entry.insert(self.files.len() - 1)
             }
         }
@@ -211,7 +199,7 @@ impl Spaces {
             address,
             is_by_frame_pointer: false,
         });
-        let Known { file, unwinder } = &self.files[file];
+        let OpenedFile { file, unwinder } = &self.files[file];
         let file = &file.file;
         let unwinder = unwinder.as_ref().map_err(|why| match why {
             Unusable::Gone => StackEnd::FileGone(file.path.clone()),

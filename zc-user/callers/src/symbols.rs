@@ -10,13 +10,13 @@ use zctrace_core::trace::{Frame, Stack, StackEnd};
 
 use crate::{
     debug_files,
-    spaces::{FileIndex, RawFrame, RawStack, UsedFile},
+    file::MappedFile,
+    spaces::{FileIndex, RawFrame, RawStack, Spaces},
 };
 
-/// The stacks with the names of their functions. `files` is the list that frames have indices into.
-/// A file that was replaced or changed since is not asked for names.
-pub fn name<'a>(stacks: &[RawStack], files: impl Iterator<Item = UsedFile<'a>>) -> Vec<Stack> {
-    let files: Vec<UsedFile<'a>> = files.collect();
+/// The stacks of these spaces with the names of their functions. A file that was replaced or changed
+/// since is not asked for names.
+pub fn name(stacks: &[RawStack], spaces: &Spaces) -> Vec<Stack> {
     let mut addresses: BTreeMap<FileIndex, Vec<u64>> = BTreeMap::new();
     for frame in stacks.iter().flat_map(|stack| &stack.frames) {
         if let Some(file) = frame.file {
@@ -27,13 +27,10 @@ pub fn name<'a>(stacks: &[RawStack], files: impl Iterator<Item = UsedFile<'a>>) 
     for (file, mut addresses) in addresses {
         addresses.sort_unstable();
         addresses.dedup();
-        let found = names_in(files[file], &addresses);
-        names.extend(
-            addresses
-                .into_iter()
-                .zip(found)
-                .map(|(address, frames)| ((file, address), frames)),
-        );
+        let (mapped, build_id) = spaces.file(file);
+        let found = names_in(mapped, build_id, &addresses);
+        let keys = addresses.into_iter().map(|address| (file, address));
+        names.extend(keys.zip(found));
     }
     let frames = |frame: &RawFrame| match frame
         .file
@@ -141,8 +138,7 @@ fn called(stack: &Stack, functions: &[&str]) -> Option<usize> {
 }
 
 /// For each address of a file the function there, after the functions that were inlined into it.
-fn names_in(file: UsedFile<'_>, addresses: &[u64]) -> Vec<Vec<Frame>> {
-    let UsedFile { file, build_id } = file;
+fn names_in(file: &MappedFile, build_id: Option<&[u8]>, addresses: &[u64]) -> Vec<Vec<Frame>> {
     let path = &file.file.path;
     let nameless = |&address: &u64| Frame {
         module: Some(path.clone()),
@@ -176,31 +172,17 @@ fn names_in(file: UsedFile<'_>, addresses: &[u64]) -> Vec<Vec<Frame>> {
     };
     // Line tables without other debug information have names without their path, as `run` for
     // `copier::run`. Symbols have the whole path.
-    let symbols = symbols
-        .iter()
-        .flatten()
-        .map(Some)
-        .chain(std::iter::repeat(None));
-    let frames = |((address, found), symbol): (
-        (&u64, &Symbolized<'_>),
-        Option<&Symbolized<'_>>,
-    )| match found {
-        Symbolized::Sym(found) => frames_of(
-            found,
-            symbol.and_then(Symbolized::as_sym),
-            &nameless(address),
-        ),
-        Symbolized::Unknown(_) => match symbol.and_then(Symbolized::as_sym) {
-            Some(symbol) => frames_of(symbol, None, &nameless(address)),
-            None => vec![nameless(address)],
-        },
+    let symbol = |place: usize| symbols.as_ref()?.get(place)?.as_sym();
+    let frames = |(place, (address, found)): (usize, (&u64, &Symbolized<'_>))| {
+        let nameless = nameless(address);
+        match (found.as_sym(), symbol(place)) {
+            (Some(found), symbol) => frames_of(found, symbol, &nameless),
+            (None, Some(symbol)) => frames_of(symbol, None, &nameless),
+            (None, None) => vec![nameless],
+        }
     };
-    addresses
-        .iter()
-        .zip(found)
-        .zip(symbols)
-        .map(frames)
-        .collect()
+    let found = addresses.iter().zip(found);
+    found.enumerate().map(frames).collect()
 }
 
 /// The frames of an address: the functions that were inlined there, the innermost first, then the
@@ -276,124 +258,90 @@ mod tests {
 
     #[test]
     fn functions_of_rusts_library_have_the_path_of_their_file() {
-        let named = |name, file| with_path(name, Some(file));
         let copy = "/rustc/59807616e1fa2540724bfbac14d7976d7e4a3860/library/std/src/io/copy.rs";
-        assert_eq!(
-            named("copy<std::fs::File, std::fs::File>", copy),
-            "std::io::copy::copy<std::fs::File, std::fs::File>"
-        );
-        assert_eq!(
-            named("write_all<T>", "/rustc/x/library/std/src/io/mod.rs"),
-            "std::io::write_all<T>"
-        );
-        assert_eq!(
-            named("drop", "/rustc/x/library/core/src/lib.rs"),
-            "core::drop"
-        );
-        assert_eq!(
-            named("std::io::copy::copy::<T>", copy),
-            "std::io::copy::copy::<T>"
-        );
-        assert_eq!(
-            named("<T as std::io::Read>::read", copy),
-            "<T as std::io::Read>::read"
-        );
-        assert_eq!(
-            named("run", "/home/me/copier/src/run.rs"),
-            "run",
-            "a module may have another name than its file"
-        );
+        let of_std = "/rustc/x/library/std/src/io/mod.rs";
+        for (name, file, expected) in [
+            (
+                "copy<std::fs::File, std::fs::File>",
+                copy,
+                "std::io::copy::copy<std::fs::File, std::fs::File>",
+            ),
+            ("write_all<T>", of_std, "std::io::write_all<T>"),
+            ("drop", "/rustc/x/library/core/src/lib.rs", "core::drop"),
+            ("std::io::copy::<T>", copy, "std::io::copy::<T>"),
+            (
+                "<T as std::io::Read>::read",
+                copy,
+                "<T as std::io::Read>::read",
+            ),
+            // A module may have another name than its file.
+            ("run", "/home/me/copier/src/run.rs", "run"),
+        ] {
+            assert_eq!(with_path(name, Some(file)), expected);
+        }
     }
 
     #[test]
-    fn a_stack_ends_at_the_function_that_a_thread_begins_in_unless_it_is_that_which_creates_it() {
-        let stack = |names: &[&str], end| Stack {
-            frames: names
-                .iter()
-                .map(|&name| Frame {
-                    function: Some(name.into()),
-                    ..Frame::default()
-                })
-                .collect(),
-            end,
-        };
+    fn a_stack_ends_where_what_is_above_is_no_caller() {
         let bad = || StackEnd::BadUnwindTable("/bin/program".into());
-        for (names, end, frames) in [
-            (&["write", "start", "__clone"][..], bad(), 3),
+        for (names, end, expected, frames) in [
+            // The functions that a thread begins in, unless they make the call themselves.
+            ("write start __clone", bad(), StackEnd::Root, 3),
             (
-                &[
-                    "runtime.usleep",
-                    "runtime.mstart",
-                    "runtime.clone",
-                    "0xc000012345",
-                ],
+                "runtime.usleep runtime.mstart runtime.clone 0xc000012345",
                 StackEnd::NoFile,
+                StackEnd::Root,
                 3,
             ),
+            ("__clone pthread_create", bad(), bad(), 2),
+            // Changes to another stack.
+            (
+                "runtime.futex runtime.schedule runtime.morestack.abi0 runtime.newproc runtime.rt0_go",
+                StackEnd::Root,
+                StackEnd::OtherStack,
+                3,
+            ),
+            // No goroutine called the scheduler.
+            (
+                "runtime.futex runtime.schedule runtime.park_m runtime.mcall 0xc000012345",
+                StackEnd::NoFile,
+                StackEnd::Root,
+                4,
+            ),
+            // The nearer of two counts.
+            (
+                "runtime.futex runtime.systemstack runtime.park_m runtime.mcall",
+                StackEnd::NoFile,
+                StackEnd::OtherStack,
+                2,
+            ),
         ] {
-            let complete = at_root(stack(names, end));
+            let frame = |name: &str| Frame {
+                function: Some(name.into()),
+                ..Frame::default()
+            };
+            let stack = at_root(Stack {
+                frames: names.split(' ').map(frame).collect(),
+                end,
+            });
             assert_eq!(
-                (complete.end, complete.frames.len()),
-                (StackEnd::Root, frames),
-                "{names:?}"
+                (stack.end, stack.frames.len()),
+                (expected, frames),
+                "{names}"
             );
         }
-        assert_eq!(
-            at_root(stack(&["__clone", "pthread_create"], bad())).end,
-            bad()
-        );
-    }
-
-    #[test]
-    fn what_is_above_a_change_of_stacks_is_no_caller() {
-        let frame = |name: &&str| Frame {
-            function: Some((*name).into()),
-            ..Frame::default()
-        };
-        let names = [
-            "runtime.futex",
-            "runtime.schedule",
-            "runtime.morestack.abi0",
-            "runtime.newproc",
-            "runtime.rt0_go",
-        ];
-        let stack = at_root(Stack {
-            frames: names.iter().map(frame).collect(),
-            end: StackEnd::Root,
-        });
-        assert_eq!((stack.end, stack.frames.len()), (StackEnd::OtherStack, 3));
-        let of = |names: &[&str]| {
-            at_root(Stack {
-                frames: names.iter().map(frame).collect(),
-                end: StackEnd::NoFile,
-            })
-        };
-        let scheduler = of(&[
-            "runtime.futex",
-            "runtime.schedule",
-            "runtime.park_m",
-            "runtime.mcall",
-            "0xc000012345",
-        ]);
-        assert_eq!(
-            (scheduler.end, scheduler.frames.len()),
-            (StackEnd::Root, 4),
-            "no goroutine called it"
-        );
-        let nearer = of(&[
-            "runtime.futex",
-            "runtime.systemstack",
-            "runtime.park_m",
-            "runtime.mcall",
-        ]);
-        assert_eq!((nearer.end, nearer.frames.len()), (StackEnd::OtherStack, 2));
     }
 
     #[test]
     fn a_symbol_with_its_path_is_preferred() {
-        assert!(is_longer("copier::library_copies::io_copy", "io_copy"));
-        assert!(is_longer("copier::run::<u8>", "run<u8>"));
-        assert!(is_longer("app::Job::relay", "relay<app::Source>"));
-        assert!(!is_longer("main", "main") && !is_longer("other::function", "run"));
+        for (whole, name, expected) in [
+            ("copier::library_copies::io_copy", "io_copy", true),
+            ("copier::run::<u8>", "run<u8>", true),
+            ("app::Job::relay", "relay<app::Source>", true),
+            ("main", "main", false),
+            ("other::function", "run", false),
+        ] {
+            assert_eq!(is_longer(whole, name), expected, "{whole}");
+        }
     }
 }

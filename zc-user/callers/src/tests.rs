@@ -3,7 +3,7 @@
 use std::{
     arch::asm,
     fs::{self, File},
-    os::unix::fs::{FileExt as _, MetadataExt as _},
+    os::unix::fs::FileExt as _,
     path::Path,
 };
 
@@ -12,6 +12,7 @@ use zctrace_core::trace::{Stack, StackEnd};
 use crate::{
     CodeFile, Mapping, Spaces,
     cfi::{Registers, StackCopy},
+    file::tests::code_file,
     symbols,
 };
 
@@ -22,36 +23,21 @@ const SPACE: u32 = 7;
 /// What is mapped here to be executed.
 fn spaces() -> Spaces {
     let mut spaces = Spaces::default();
-    for line in fs::read_to_string("/proc/self/maps")
-        .expect("it is ours")
-        .lines()
-    {
+    let maps = fs::read_to_string("/proc/self/maps").expect("it is ours");
+    for line in maps.lines() {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let hex = |text: &str| u64::from_str_radix(text, 16).expect("a number");
         let (start, end) = words[0].split_once('-').expect("a range");
-        let file = words
-            .get(5)
-            .filter(|path| path.starts_with('/'))
-            .and_then(|path| {
-                let metadata = Path::new(path).metadata().ok()?;
-                Some(CodeFile {
-                    path: (*path).to_owned(),
-                    device: metadata.dev(),
-                    inode: metadata.ino(),
-                    filesystem: None,
-                })
-            });
+        let file = words.get(5).filter(|path| path.starts_with('/'));
+        let mapping = Mapping {
+            start: hex(start),
+            end: hex(end),
+            offset: hex(words[2]),
+            file: file.map(|path| code_file(Path::new(path))),
+            mapped_ns: None,
+        };
         if words[1].contains('x') {
-            spaces.map(
-                SPACE,
-                Mapping {
-                    start: hex(start),
-                    end: hex(end),
-                    offset: hex(words[2]),
-                    file,
-                    mapped_ns: None,
-                },
-            );
+            spaces.map(SPACE, mapping);
         }
     }
     spaces
@@ -106,21 +92,21 @@ fn middle(buffer: &mut [u8; 3000]) -> Sample {
     sampled
 }
 
-/// The stack of a sample of this thread, of which these pieces were copied.
-fn unwound(spaces: &Spaces, filled: u64) -> Stack {
-    let Sample {
-        registers,
-        start,
-        bytes,
-    } = middle(&mut std::hint::black_box([1; 3000]));
+/// The stack of a sample of this thread in this space, of which these pieces were copied.
+fn unwound_in(spaces: &Spaces, space: u32, filled: u64) -> Stack {
+    let sample = middle(&mut std::hint::black_box([1; 3000]));
     let copy = StackCopy {
-        start,
-        bytes: &bytes,
+        start: sample.start,
+        bytes: &sample.bytes,
         piece_bytes: PIECE,
         filled,
     };
-    let raw = spaces.unwind(SPACE, Registers::sampled(&registers), &copy);
-    symbols::name(&[raw], spaces.files()).remove(0)
+    let raw = spaces.unwind(space, Registers::sampled(&sample.registers), &copy);
+    symbols::name(&[raw], spaces).remove(0)
+}
+
+fn unwound(spaces: &Spaces, filled: u64) -> Stack {
+    unwound_in(spaces, SPACE, filled)
 }
 
 /// All pieces.
@@ -148,15 +134,17 @@ fn this_thread_is_unwound_to_its_start() {
 #[test]
 fn what_was_looked_up_before_leads_to_the_same_start() {
     let spaces = spaces();
-    let first = unwound(&spaces, ALL);
-    let again = unwound(&spaces, ALL);
-    assert_eq!(
-        (again.end, again.frames.len()),
-        (StackEnd::Root, first.frames.len())
-    );
+    let frames = unwound(&spaces, ALL).frames.len();
     // A failure that depends on the stack is not kept for its address.
-    assert_eq!(unwound(&spaces, 0b11).end, StackEnd::Unreadable);
-    assert_eq!(unwound(&spaces, ALL).end, StackEnd::Root);
+    for (filled, end) in [
+        (ALL, StackEnd::Root),
+        (0b11, StackEnd::Unreadable),
+        (ALL, StackEnd::Root),
+    ] {
+        let again = unwound(&spaces, filled);
+        assert_eq!(again.end, end);
+        assert_eq!(again.frames.len() == frames, filled == ALL);
+    }
 }
 
 #[test]
@@ -180,40 +168,14 @@ fn code_in_no_file_ends_a_stack() {
 fn an_address_space_begins_with_the_code_of_the_one_that_it_is_a_copy_of() {
     let mut spaces = spaces();
     spaces.copy(SPACE, SPACE + 1);
-    let Sample {
-        registers,
-        start,
-        bytes,
-    } = middle(&mut [1; 3000]);
-    let copy = StackCopy {
-        start,
-        bytes: &bytes,
-        piece_bytes: PIECE,
-        filled: ALL,
-    };
-    assert_eq!(
-        spaces
-            .unwind(SPACE + 1, Registers::sampled(&registers), &copy)
-            .end,
-        StackEnd::Root
-    );
-    assert_eq!(
-        spaces
-            .unwind(SPACE + 2, Registers::sampled(&registers), &copy)
-            .end,
-        StackEnd::NoFile
-    );
+    for (space, end) in [(SPACE + 1, StackEnd::Root), (SPACE + 2, StackEnd::NoFile)] {
+        assert_eq!(unwound_in(&spaces, space, ALL).end, end);
+    }
 }
 
 #[test]
 fn a_program_that_was_replaced_ends_a_stack() {
-    let own = spaces()
-        .files()
-        .next()
-        .expect("this test")
-        .file
-        .file
-        .clone();
+    let own = code_file(&std::env::current_exe().expect("this test is a program"));
     let mut spaces = Spaces::default();
     let other = CodeFile {
         inode: own.inode + 1,

@@ -33,7 +33,7 @@ use crate::{
             btf::{self, Btf},
             hooks,
             kernel::{self, TypesFile},
-            object::{self, Settings},
+            object::{self, LoadSettings},
             rehearsal,
         },
         strace,
@@ -284,7 +284,7 @@ fn kernel_types(path: &Path) -> Result<KernelTypes, String> {
 /// Loads and attaches the eBPF programs with small maps, and detaches them again. No list of
 /// settings tells for sure what the kernel denies.
 fn try_ebpf() -> Trial {
-    let settings = Settings {
+    let settings = LoadSettings {
         selection: &Selection::default(),
         limits: Limits {
             max_rows: 64,
@@ -292,7 +292,6 @@ fn try_ebpf() -> Trial {
             max_tasks: 64,
         },
         recorded: Recorded::ALL,
-        verbose: false,
     };
     match TypesFile::find().and_then(|types| rehearsal::load(&settings, types)) {
         Ok(_) => Trial::Works,

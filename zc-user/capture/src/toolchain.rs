@@ -80,19 +80,20 @@ mod tests {
     use super::*;
     use crate::report::sample;
 
-    fn built(language: Language, version: &str) -> Toolchain {
-        let version = version.into();
-        Toolchain { language, version }
-    }
-
     #[test]
     fn rustc_is_found_among_other_compilers() {
         let gcc = "GCC: (Debian 12.2.0-14) 12.2.0\0".to_owned();
         let both = gcc.clone() + "rustc version 1.93.1 (01f6ddf75 2026-02-11)\0";
-        assert_eq!(rust(gcc.as_bytes()), None);
-        assert_eq!(rust(both.as_bytes()), Some(built(Language::Rust, "1.93.1")));
         let odd = b"\xff\xfe\0rustc version 1.95.0-nightly\0";
-        assert_eq!(rust(odd), Some(built(Language::Rust, "1.95.0-nightly")));
+        for (comment, version) in [
+            (gcc.as_bytes(), None),
+            (both.as_bytes(), Some("1.93.1")),
+            (odd, Some("1.95.0-nightly")),
+        ] {
+            let found = rust(comment);
+            assert!(found.iter().all(|found| found.language == Language::Rust));
+            assert_eq!(found.map(|found| found.version).as_deref(), version);
+        }
     }
 
     #[test]
@@ -106,34 +107,36 @@ mod tests {
             record
         };
         let whole = record(2, "go1.26.8");
-        assert_eq!(go(&whole), Some(built(Language::Go, "1.26.8")));
+        let found = go(&whole).expect("it is whole");
+        assert_eq!((found.language, &*found.version), (Language::Go, "1.26.8"));
         assert_eq!(go(&record(0, "go1.17")), None);
         for length in 0..whole.len() {
             assert_eq!(go(&whole[..length]), None, "{length}");
         }
     }
 
-    /// What is found for processes of these programs.
-    fn recognised(programs: [&str; 3]) -> Vec<Option<Toolchain>> {
-        let mut trace = sample::make(3);
+    #[test]
+    fn only_files_that_are_programs_have_a_toolchain() {
+        let exe = std::env::current_exe().expect("has a path");
+        let mut trace = sample::make(4);
         trace.directory = Some(env!("CARGO_MANIFEST_DIR").into());
+        let programs = [
+            "/dev/null",
+            "/nowhere",
+            "Cargo.toml",
+            &exe.to_string_lossy(),
+        ];
         for (process, program) in trace.processes.iter_mut().zip(programs) {
             process.exe = Some(program.into());
         }
         recognise(&mut trace);
-        let processes = trace.processes.into_iter();
-        processes.map(|process| process.toolchain).collect()
-    }
-
-    #[test]
-    fn only_files_that_are_programs_have_a_toolchain() {
-        let exe = std::env::current_exe().expect("has a path");
-        let exe = exe.to_string_lossy();
-        let found = recognised(["/dev/null", "/nowhere", "Cargo.toml"]);
-        assert_eq!(found, [None, None, None]);
-        let found = recognised([&exe; 3]);
-        assert!(found.iter().all(|one| *one == found[0]), "{found:?}");
-        let found = found[0].as_ref().expect("this test is a program");
+        let found: Vec<_> = trace
+            .processes
+            .iter()
+            .map(|process| &process.toolchain)
+            .collect();
+        assert_eq!(found[..3], [&None; 3]);
+        let found = found[3].as_ref().expect("this test is a program");
         assert_eq!(found.language, Language::Rust);
         assert!(found.version.starts_with("1."), "{found:?}");
     }

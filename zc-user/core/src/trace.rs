@@ -29,7 +29,7 @@ pub use crate::ended::EndedSums;
 pub const STRACE: &str = "strace";
 
 /// The raw record of one run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Trace {
     /// Name of the backend that made the record.
     pub backend: &'static str,

@@ -81,7 +81,7 @@ pub struct CompareArgs {
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub color: ColorWhen,
 
-    /// Log what the backend does.
+    /// Log strace's lines that are not understood.
     #[arg(short, long)]
     pub verbose: bool,
 }

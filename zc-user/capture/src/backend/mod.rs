@@ -6,7 +6,6 @@ mod progress;
 pub mod strace;
 
 use std::{
-    collections::BTreeMap,
     ffi::OsString,
     fmt, io,
     path::PathBuf,
@@ -54,7 +53,7 @@ pub struct RunOptions {
     pub listed: Listed,
     /// What becomes of zctrace's file capabilities while the command runs.
     pub privileges: AfterAttach,
-    /// Whether the backend logs to stderr what it does.
+    /// Whether strace's lines that are not understood are logged to stderr.
     pub verbose: bool,
 }
 
@@ -152,10 +151,10 @@ impl RunError {
     /// Whether the only problem is that this machine or this user cannot trace. A test may then be
     /// skipped, visibly.
     pub fn is_unavailable(&self) -> bool {
-        use strace::StraceError::{Missing, Unavailable};
+        use strace::StraceError::Unavailable;
         matches!(
             self,
-            Self::Ebpf(_) | Self::NoBackend { .. } | Self::Strace(Missing | Unavailable(_))
+            Self::Ebpf(_) | Self::NoBackend { .. } | Self::Strace(Unavailable(_))
         )
     }
 
@@ -294,22 +293,10 @@ fn new_trace(
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
         started_at: Some(started_at),
-        wall_ns: None,
-        exit: None,
-        losses: BTreeMap::new(),
-        notes: Vec::new(),
         counted: Some(options.selection.clone()),
         directory: directory_of(&options.launch).map(|path| path.to_string_lossy().into_owned()),
-        files: Vec::new(),
         inherited: inherited::open_pipes_and_sockets(),
-        calls_without_files: 0,
-        other_calls: None,
-        failed_paths: None,
-        stacks: None,
-        sees_memory: false,
-        processes: Vec::new(),
-        merged: Vec::new(),
-        ended: crate::trace::EndedSums::default(),
+        ..Trace::default()
     })
 }
 

@@ -251,9 +251,9 @@ pub(super) fn strace(facts: &Facts) -> BackendDiagnosis {
         let remedy = remedy(system, &obstacle);
         Finding::missing(what, obstacle.to_string()).with_remedy(remedy)
     };
-    let program = match program_obstacle(&strace.program) {
-        Some(obstacle) => missing("program", obstacle),
-        None => program(&strace.program),
+    let program = match (&strace.program, program_obstacle(&strace.program)) {
+        (Reading::Known(Some(program)), None) => usable_program(program),
+        (_, obstacle) => missing("program", obstacle.unwrap_or(Obstacle::Missing)),
     };
     let ptrace = match ptrace_obstacle(system, &strace.ptrace) {
         Some(obstacle) => missing("ptrace", obstacle),
@@ -278,11 +278,8 @@ pub(super) fn strace(facts: &Facts) -> BackendDiagnosis {
 }
 
 /// The program strace, in which nothing is wrong.
-fn program(program: &Reading<Option<Program>>) -> Finding {
+fn usable_program(Program { path, version }: &Program) -> Finding {
     const WHAT: &str = "program";
-    let Reading::Known(Some(Program { path, version })) = program else {
-        return Finding::ok(WHAT, "");
-    };
     let path = path.display();
     match version {
         Reading::Known(Some(version)) => Finding::ok(WHAT, format!("{path}, version {version}")),

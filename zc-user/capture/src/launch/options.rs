@@ -195,10 +195,8 @@ mod tests {
         environment.set("B", "2");
         environment.remove("C");
         let differences = environment.differences();
-        let found = ["A", "B", "C", "PATH"].map(|name| differences.get(OsStr::new(name)).cloned());
-        assert_eq!(
-            found,
-            [None, Some(Some("2".into())), Some(None), Some(None)]
-        );
+        let found = ["A", "B", "C", "PATH"].map(|name| differences.get(OsStr::new(name)));
+        let set = Some("2".into());
+        assert_eq!(found, [None, Some(&set), Some(&None), Some(&None)]);
     }
 }

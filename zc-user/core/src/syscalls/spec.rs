@@ -215,7 +215,7 @@ pub struct Spec {
     /// other calls of that name.
     pub(super) is_in_memory_if_32_bit: bool,
     /// Whether the bytes of a socket may stay there: the argument with the `MSG_...` flags.
-    message_flags: Option<u8>,
+    pub message_flags: Option<u8>,
     filled: FilledMemory,
     /// The classes that it is in, a bit for each.
     classes: u8,

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     report::Callers,
     trace::{File, FileId, Stack, Trace},
-    transfer::{Api, Attempt, End, Evidence, Hop, Inode, Reason, Transfer},
+    transfer::{Api, Attempt, Certainty, End, Evidence, Hop, Inode, Reason, Transfer},
     units::short_bytes,
 };
 
@@ -130,14 +130,17 @@ impl Step {
 }
 
 /// Whether a flow took every byte out of its source that the process took, and brought each to its
-/// destination once: it has as many bytes, and of every read, some.
+/// destination once: it has as many bytes, and of every read, some. If it is inferred, other bytes
+/// that the process wrote there may be the same ones again.
 fn takes_all(flow: &Flow<'_>, facts: &ProcessFacts<'_>) -> bool {
     let taken = facts.moved.get(&flow.from).and_then(|moved| moved.read);
+    let may_repeat =
+        flow.certainty() == Certainty::Inferred && flow.bytes != facts.written_to(flow.to);
     let uses_every_read = flow
         .steps()
         .first()
         .is_some_and(|step| !matches!(step.reading, SourceCalls::Some { .. }));
-    uses_every_read && taken.is_some() && taken == flow.bytes
+    uses_every_read && !may_repeat && taken.is_some() && taken == flow.bytes
 }
 
 /// A chain of these steps as a transfer.

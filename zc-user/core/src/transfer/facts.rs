@@ -175,6 +175,11 @@ impl<'a> ProcessFacts<'a> {
         all
     }
 
+    /// How many bytes the process wrote to a file. `None`: some call does not say.
+    pub(super) fn written_to(&self, to: FileId) -> Option<u64> {
+        sum_bytes(self.all_writes().get(&Some(to)).map_or(&[], Vec::as_slice))
+    }
+
     /// All calls that read from each file, likewise.
     pub(super) fn all_reads(&self) -> RowsByFile<'a> {
         let mut all = self.reads.clone();

@@ -2,7 +2,7 @@
 //! are read, and their bytes are dropped: they may contain secrets. Their functions get names when
 //! the command has ended.
 
-use std::{collections::HashMap, io, mem};
+use std::{collections::HashMap, io};
 
 use aya::maps::{MapData, RingBuf};
 use rustix::time::ClockId;
@@ -18,9 +18,9 @@ use zctrace_callers::{
 };
 
 use super::{
-    counts::Counts,
+    counts::KernelCounts,
     events::{EventPart, read},
-    object::{Loaded, SAMPLES_BYTES},
+    map_sizes::SAMPLES_BYTES,
 };
 use crate::{
     async_fd::watch_readable,
@@ -48,8 +48,6 @@ pub struct Samples {
     /// `None`: no callers are sampled.
     ring: Option<AsyncFd<RingBuf<MapData>>>,
     table: CallerTable,
-    /// How many messages could not be parsed.
-    unreadable: u64,
     /// How many bytes of messages the batch may still have.
     left_in_batch: usize,
 }
@@ -63,10 +61,9 @@ const BATCH_BYTES: usize = SAMPLES_BYTES as usize;
 const MOST_TIMED: usize = 1 << 17;
 
 impl Samples {
-    /// The messages of these programs. To be called in a tokio runtime.
-    pub fn open(loaded: &mut Loaded, recorded: Recorded) -> io::Result<Self> {
-        // No batch was read yet, so none was full.
-        let ring = loaded.take_samples().map(watch_readable).transpose()?;
+    /// The messages of this ring buffer, if there are any. To be called in a tokio runtime.
+    pub fn open(ring: Option<RingBuf<MapData>>, recorded: Recorded) -> io::Result<Self> {
+        let ring = ring.map(watch_readable).transpose()?;
         let is_timed = recorded.has_caller_times();
         let table = CallerTable {
             left_to_time: if is_timed { MOST_TIMED } else { 0 },
@@ -76,8 +73,8 @@ impl Samples {
         Ok(Self {
             ring,
             table,
+            // No batch was read yet, so none was full.
             left_in_batch: BATCH_BYTES,
-            unreadable: 0,
         })
     }
 
@@ -93,58 +90,29 @@ impl Samples {
         Ok(())
     }
 
-    /// Begins a batch of messages.
-    pub fn begin_batch(&mut self) {
-        self.left_in_batch = BATCH_BYTES;
-    }
-
     /// Whether the last batch was full, so that there may be more messages.
     pub fn has_more(&self) -> bool {
         self.ring.is_some() && self.left_in_batch == 0
     }
 
-    /// Reads messages up to the next change of an address space, which is to be passed to
-    /// [`change`](Self::change). `None`: the batch ends here.
-    pub fn until_change(&mut self) -> Option<Change> {
-        let ring = self.ring.as_mut()?.get_mut();
-        while self.left_in_batch > 0 {
-            let bytes = ring.next()?;
+    /// Reads a batch of messages. `file_of` says what is known of the file with this number. Returns
+    /// how many messages could not be parsed.
+    pub fn read_batch(&mut self, mut file_of: impl FnMut(FileNumber) -> Option<File>) -> u64 {
+        self.left_in_batch = BATCH_BYTES;
+        let Some(ring) = &mut self.ring else { return 0 };
+        let mut unreadable = 0;
+        while self.left_in_batch > 0
+            && let Some(bytes) = ring.get_mut().next()
+        {
             self.left_in_batch = self.left_in_batch.saturating_sub(bytes.len());
-            match self.table.record(&bytes) {
-                Some(Ok(())) => {}
-                Some(Err(change)) => return Some(change),
-                None => self.unreadable += 1,
-            }
+            let known = self.table.record(&bytes, &mut file_of);
+            unreadable += u64::from(known.is_none());
         }
-        None
-    }
-
-    /// Notes a change of an address space, and what is known of the file that it names.
-    pub fn change(&mut self, change: Change, file: Option<&File>) {
-        let spaces = &mut self.table.spaces;
-        match change {
-            Change::Copied(copied) => spaces.copy(copied.from, copied.header.space),
-            Change::Mapped(mapped) => {
-                let page_bytes = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
-                let mapping = Mapping {
-                    start: mapped.start,
-                    end: mapped.end,
-                    offset: mapped.page.saturating_mul(page_bytes),
-                    file: file.and_then(code_file),
-                    mapped_ns: Some(since_1970(mapped.time_ns)),
-                };
-                spaces.map(mapped.header.space, mapping);
-            }
-        }
-    }
-
-    /// How many messages could not be parsed since the last time.
-    pub fn take_unreadable(&mut self) -> u64 {
-        mem::take(&mut self.unreadable)
+        unreadable
     }
 
     /// Adds the callers of a task to its rows. The rows must be there.
-    pub fn take_task(&mut self, task: u32, counts: &mut Counts) {
+    pub fn take_task(&mut self, task: u32, counts: &mut KernelCounts) {
         let sampled = self.table.by_task.remove(&task).unwrap_or_default();
         for (key, callers) in sampled.by_row {
             counts.add_callers(key, &callers);
@@ -155,7 +123,7 @@ impl Samples {
     }
 
     /// Adds the callers of all tasks to their rows.
-    pub fn take_all(&mut self, counts: &mut Counts) {
+    pub fn take_all(&mut self, counts: &mut KernelCounts) {
         let tasks: Vec<u32> = self.table.by_task.keys().copied().collect();
         for task in tasks {
             self.take_task(task, counts);
@@ -177,7 +145,7 @@ impl Samples {
         let mut stacks: Vec<(RawStack, StackId)> = self.table.stacks.into_iter().collect();
         stacks.sort_by_key(|(_, id)| *id);
         let stacks: Vec<RawStack> = stacks.into_iter().map(|(stack, _)| stack).collect();
-        Some(symbols::name(&stacks, self.table.spaces.files()))
+        Some(symbols::name(&stacks, &self.table.spaces))
     }
 }
 
@@ -205,39 +173,31 @@ struct SampledTask {
     timed: Vec<(SampledCall, StackId)>,
 }
 
-/// A message about callers that is no sample.
-#[derive(Debug, Clone, Copy)]
-pub enum Change {
-    /// Code was mapped.
-    Mapped(CodeMapped),
-    /// An address space was copied.
-    Copied(SpaceCopied),
-}
-
-impl Change {
-    /// The file that it names, if it does.
-    pub fn file(&self) -> Option<FileNumber> {
-        match self {
-            Self::Mapped(mapped) => Some(mapped.file).filter(|&number| number != 0),
-            Self::Copied(_) => None,
-        }
-    }
-}
-
 impl CallerTable {
-    /// Reads a message. `Err`: it is a change of an address space. `None`: it cannot be parsed.
-    fn record(&mut self, bytes: &[u8]) -> Option<Result<(), Change>> {
-        Some(match read::<SampleHeader>(bytes)?.kind {
+    /// Reads a message; `None` if it cannot be parsed.
+    fn record(
+        &mut self,
+        bytes: &[u8],
+        file_of: impl FnOnce(FileNumber) -> Option<File>,
+    ) -> Option<()> {
+        match read::<SampleHeader>(bytes)?.kind {
             sample_kind::STACK => {
                 let call: SampledCall = read(bytes)?;
-                let stack = bytes.get(size_of::<SampledCall>()..)?;
-                self.add(&call, stack);
-                Ok(())
+                self.add(&call, bytes.get(size_of::<SampledCall>()..)?);
             }
-            sample_kind::MAPPED => Err(Change::Mapped(read(bytes)?)),
-            sample_kind::COPIED => Err(Change::Copied(read(bytes)?)),
+            sample_kind::MAPPED => {
+                let mapped: CodeMapped = read(bytes)?;
+                let file = Some(mapped.file).filter(|&number| number != 0);
+                let file = file.and_then(file_of).and_then(code_file);
+                self.spaces.map(mapped.header.space, mapping(&mapped, file));
+            }
+            sample_kind::COPIED => {
+                let copied: SpaceCopied = read(bytes)?;
+                self.spaces.copy(copied.from, copied.header.space);
+            }
             _ => return None,
-        })
+        }
+        Some(())
     }
 
     /// Adds a sample. When the call was made is kept if that is wanted and there is room.
@@ -278,14 +238,26 @@ fn since_1970(monotonic_ns: u64) -> i128 {
     i128::from(monotonic_ns) + now_ns(ClockId::Realtime) - now_ns(ClockId::Monotonic)
 }
 
+/// What was mapped.
+fn mapping(mapped: &CodeMapped, file: Option<CodeFile>) -> Mapping {
+    let page_bytes = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
+    Mapping {
+        start: mapped.start,
+        end: mapped.end,
+        offset: mapped.page.saturating_mul(page_bytes),
+        file,
+        mapped_ns: Some(since_1970(mapped.time_ns)),
+    }
+}
+
 /// A file as one with code. `None`: it has no path that can be opened.
-fn code_file(file: &File) -> Option<CodeFile> {
-    let path = file.path.clone().filter(|path| path.starts_with('/'))?;
+fn code_file(file: File) -> Option<CodeFile> {
+    let path = file.path.filter(|path| path.starts_with('/'))?;
     let identity = file.identity?;
     Some(CodeFile {
         path,
         device: identity.device,
         inode: identity.inode,
-        filesystem: file.filesystem.clone(),
+        filesystem: file.filesystem,
     })
 }

@@ -16,7 +16,6 @@ use std::{
     time::SystemTime,
 };
 
-use aya::maps::{MapData, RingBuf};
 use nix::time::{ClockId, clock_gettime};
 use tokio::sync::oneshot;
 use zc_ebpf::scope;
@@ -24,12 +23,12 @@ use zc_ebpf::scope;
 use super::{
     Ebpf,
     kernel::TypesFile,
-    object::{Loaded, Settings},
+    object::{LoadSettings, Loaded, Watched},
     rehearsal,
     run::TaskWatcher,
 };
 use crate::{
-    backend::{Backend as _, RunError, RunOptions, Until, new_trace},
+    backend::{Backend as _, Recorded, RunError, RunOptions, Until, new_trace},
     trace::{State, Trace},
 };
 
@@ -37,30 +36,24 @@ use crate::{
 /// tasks that it created meanwhile. The option `command` is what the trace names this process. A
 /// panic in the closure continues after the trace has ended.
 pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, Trace), RunError> {
-    let settings = Settings {
-        selection: &options.selection,
-        limits: options.limits,
-        recorded: options.recorded,
-        verbose: options.verbose,
-    };
-    let (mut loaded, events) = rehearsal::load(&settings, TypesFile::find()?)?;
+    let settings = LoadSettings::from(options);
+    let (mut loaded, watched) = rehearsal::load(&settings, TypesFile::find()?)?;
     loaded.await_thread()?;
     let trace = new_trace(Ebpf.name(), options, SystemTime::now())?;
+    let recorded = options.recorded;
     thread::scope(|scope| {
         let (conclude, concluded) = oneshot::channel();
         let (ready, is_ready) = mpsc::channel();
-        let watcher = thread::Builder::new().name(watcher_name());
-        let helper = watcher.spawn_scoped(scope, move || {
+        let named = thread::Builder::new().name(watcher_name());
+        let helper = named.spawn_scoped(scope, move || {
             // The thread has its name by now; the kernel side knows it by that. If nobody waits,
             // the caller has failed and reports why.
             let _ = ready.send(());
-            watch(events, concluded)
+            watch(watched, recorded, concluded)
         })?;
         // This fails only if the helper failed; joining it gives its error.
         let _ = is_ready.recv();
-        let in_scope = ThreadInScope::enter(&loaded)?;
-        let outcome = catch_unwind(AssertUnwindSafe(closure));
-        in_scope.leave()?;
+        let outcome = in_scope(&loaded, || catch_unwind(AssertUnwindSafe(closure)))?;
         // This fails only if the helper failed; joining it gives its error.
         let _ = conclude.send((loaded, trace));
         let traced = helper.join().unwrap_or_else(|panic| resume_unwind(panic));
@@ -77,20 +70,18 @@ fn watcher_name() -> String {
     name.trim_end_matches('\0').to_owned()
 }
 
-/// What the helper needs when the closure has returned.
-type End = (Loaded, Trace);
-
-/// Reads events until the closure has returned, and then makes the trace.
+/// Reads events until the closure has returned, which gives what is needed then, and makes the trace.
 fn watch(
-    events: RingBuf<MapData>,
-    mut concluded: oneshot::Receiver<End>,
+    watched: Watched,
+    recorded: Recorded,
+    mut concluded: oneshot::Receiver<(Loaded, Trace)>,
 ) -> Result<Trace, RunError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
         .build()?;
     runtime.block_on(async {
-        let mut watch = TaskWatcher::new(events)?;
+        let mut watch = TaskWatcher::new(watched, recorded)?;
         let (mut loaded, mut trace) = loop {
             tokio::select! {
                 more = watch.more() => more?,
@@ -107,22 +98,15 @@ fn watch(
     })
 }
 
-/// This thread, while it is in scope.
-struct ThreadInScope<'a>(&'a Loaded);
-
-impl<'a> ThreadInScope<'a> {
-    fn enter(loaded: &'a Loaded) -> Result<Self, RunError> {
-        bring_cpu_time_up_to_date();
-        loaded.step(scope::ENTER)?;
-        Ok(Self(loaded))
-    }
-
-    fn leave(self) -> Result<(), RunError> {
-        self.0.step(scope::PAUSE)?;
-        bring_cpu_time_up_to_date();
-        self.0.step(scope::LEAVE)?;
-        Ok(())
-    }
+/// Runs the closure with this thread in scope.
+fn in_scope<R>(loaded: &Loaded, closure: impl FnOnce() -> R) -> Result<R, RunError> {
+    bring_cpu_time_up_to_date();
+    loaded.step(scope::ENTER)?;
+    let value = closure();
+    loaded.step(scope::PAUSE)?;
+    bring_cpu_time_up_to_date();
+    loaded.step(scope::LEAVE)?;
+    Ok(value)
 }
 
 /// The kernel updates the CPU time of a running thread at every tick, and when it is asked for.

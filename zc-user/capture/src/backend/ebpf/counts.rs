@@ -1,10 +1,11 @@
-//! [`Counts`]: what was read from the maps of the kernel side so far, by task.
+//! [`KernelCounts`]: what was read from the maps of the kernel side so far, by task.
 
 use std::{
     collections::{HashMap, HashSet},
     mem,
 };
 
+use indexmap::IndexMap;
 use zc_ebpf::{CallId, Ends as NumberedEnds, ErrnoKey, NO_CALL, RowKey, Task, other};
 #[cfg(feature = "callers")]
 use zc_ebpf::{Outcome, SampledCall};
@@ -15,13 +16,13 @@ use super::{events::sum_of, file_table::FileTable};
 use crate::trace::{Callers, StackId, add_callers};
 use crate::{
     syscalls::Call,
-    trace::{Ends, FileId, Fills, Input, OtherCalls, Part, Row, TimedCall},
+    trace::{Ends, FileId, Fills, Input, OtherCalls, Part, Row, Thread, TimedCall},
 };
 
 /// What was counted so far, and the files that it names.
 #[derive(Debug, Clone, Default)]
-pub struct Counts {
-    by_task: HashMap<u32, TaskSums>,
+pub struct KernelCounts {
+    by_task: HashMap<u32, TaskCounts>,
     pub files: FileTable,
     /// Calls in rows that lack their files.
     pub calls_without_files: u64,
@@ -34,37 +35,17 @@ pub fn calls_of(call: CallId, count: u64) -> u64 {
     if call & zc_ebpf::RING == 0 { count } else { 0 }
 }
 
-/// The row with what is known of its input.
-fn with_input(mut row: Row) -> Row {
-    if let Some(Input::Named(_)) = row.ends.input {
-        row.input_bytes = row.bytes.unwrap_or(0);
-    }
-    row
-}
-
-/// What was counted for a task.
-#[derive(Debug, Default)]
-pub struct TaskCounts {
-    pub rows: Vec<Row>,
-    pub parts: Vec<Part>,
-    /// The calls without rows of a live task.
-    pub other_calls: Option<OtherCalls>,
-    pub timed_calls: Vec<TimedCall>,
-}
-
-impl Counts {
-    /// Adds a row of the kernel side. `row` has its figures, and no files; of its calls, so many
-    /// lack their files.
-    pub fn add_row(&mut self, key: RowKey, row: Row, without_files: u64) {
-        self.calls_without_files += without_files;
+impl KernelCounts {
+    /// Adds a row of the kernel side, which has its figures, and no files.
+    pub fn add_row(&mut self, key: RowKey, mut row: Row) {
         let (calls, bytes) = &mut self.calls_and_bytes;
         *calls += calls_of(key.call, row.calls);
         *bytes = bytes.saturating_add(row.bytes.unwrap_or(0));
-        let ends = self.files.ends(key.ends);
-        self.by_task
-            .entry(key.task)
-            .or_default()
-            .add(key.call, with_input(Row { ends, ..row }));
+        row.ends = self.files.ends(key.ends);
+        if let Some(Input::Named(_)) = row.ends.input {
+            row.input_bytes = row.bytes.unwrap_or(0);
+        }
+        self.by_task.entry(key.task).or_default().add(key.call, row);
     }
 
     /// How many calls the rows that were added have, and their bytes.
@@ -159,21 +140,18 @@ impl Counts {
     }
 
     fn row(&mut self, task: u32, id: CallId, ends: NumberedEnds) -> &mut Row {
-        let call = Call::from_id(id);
         let ends = self.files.ends(ends);
-        self.by_task.entry(task).or_default().row(id, ends, || call)
+        let rows = &mut self.by_task.entry(task).or_default().rows;
+        rows.entry((id, ends))
+            .or_insert_with(|| Row::new(Call::from_id(id), ends))
     }
 
     /// Adds the rows of all tasks.
     pub fn add_uses(&self, uses: &mut FileUses) {
-        self.by_task
-            .values()
-            .flat_map(|sums| &sums.rows)
-            .for_each(|(_, row)| uses.add(row));
-        self.by_task
-            .values()
-            .flat_map(|sums| sums.parts.values())
-            .for_each(|part| uses.add_part(part));
+        for task in self.by_task.values() {
+            task.rows.values().for_each(|row| uses.add(row));
+            task.parts.values().for_each(|part| uses.add_part(part));
+        }
     }
 
     /// Replaces these files by another one, and sums the rows that become equal. No part may name
@@ -186,20 +164,13 @@ impl Counts {
 
     /// Gives the counts of a task away for which nothing is counted any more.
     pub fn take_task(&mut self, serial: u32) -> TaskCounts {
-        self.by_task
-            .remove(&serial)
-            .map(TaskSums::finish)
-            .unwrap_or_default()
+        self.by_task.remove(&serial).unwrap_or_default()
     }
 
     /// Gives the counts of each task away, by its serial number. `live` are the tasks that are
     /// still alive.
     pub fn take_tasks(&mut self, live: &[Task]) -> HashMap<u32, TaskCounts> {
-        let all = mem::take(&mut self.by_task);
-        let mut by_task: HashMap<u32, TaskCounts> = all
-            .into_iter()
-            .map(|(task, sums)| (task, sums.finish()))
-            .collect();
+        let mut by_task = mem::take(&mut self.by_task);
         for task in live {
             let mut sum = sum_of(&task.other_calls);
             if task.other != other::NONE {
@@ -211,81 +182,44 @@ impl Counts {
     }
 }
 
-/// The rows of a task. Most tasks have only a few, and there may be very many tasks.
+/// What was counted for a task.
 #[derive(Debug, Clone, Default)]
-struct TaskSums {
-    rows: Vec<(CallId, Row)>,
-    /// Where each row is; empty as long as there are at most [`FEW`].
-    places: HashMap<(CallId, Ends), usize>,
+pub struct TaskCounts {
+    rows: IndexMap<(CallId, Ends), Row>,
     parts: HashMap<(CallId, Input, FileId), Part>,
+    /// The calls without rows of a live task.
+    other_calls: Option<OtherCalls>,
     timed_calls: Vec<TimedCall>,
 }
 
-/// With so many rows, looking at each is as fast as an index.
-const FEW: usize = 16;
-
-impl TaskSums {
+impl TaskCounts {
     fn add(&mut self, id: CallId, row: Row) {
-        match self.place(id, row.ends) {
-            Some(place) => self.rows[place].1.add(&row),
-            None => self.push(id, row),
+        match self.rows.get_mut(&(id, row.ends)) {
+            Some(known) => known.add(&row),
+            None => drop(self.rows.insert((id, row.ends), row)),
         }
     }
 
-    fn row(&mut self, id: CallId, ends: Ends, call: impl FnOnce() -> Call) -> &mut Row {
-        let place = self.place(id, ends).unwrap_or_else(|| {
-            self.push(id, Row::new(call(), ends));
-            self.rows.len() - 1
-        });
-        &mut self.rows[place].1
-    }
-
     fn replace(&mut self, files: &HashSet<FileId>, by: FileId) {
-        if self.rows.iter().any(|(_, row)| row.names_one_of(files)) {
-            self.places.clear();
-            for (id, row) in mem::take(&mut self.rows) {
-                self.add(
-                    id,
-                    Row {
-                        ends: row.ends.replaced(files, by),
-                        ..row
-                    },
-                );
+        if self.rows.values().any(|row| row.names_one_of(files)) {
+            for ((id, ends), row) in mem::take(&mut self.rows) {
+                let ends = ends.replaced(files, by);
+                self.add(id, Row { ends, ..row });
             }
         }
     }
 
-    fn place(&self, id: CallId, ends: Ends) -> Option<usize> {
-        if self.rows.len() <= FEW {
-            return self
-                .rows
-                .iter()
-                .position(|(known, row)| *known == id && row.ends == ends);
-        }
-        self.places.get(&(id, ends)).copied()
-    }
-
-    fn push(&mut self, id: CallId, row: Row) {
-        self.rows.push((id, row));
-        let added = match self.rows.len() {
-            ..=FEW => return,
-            // Until now there was no index.
-            length if length == FEW + 1 => 0,
-            length => length - 1,
-        };
-        for (place, (id, row)) in self.rows.iter().enumerate().skip(added) {
-            self.places.insert((*id, row.ends), place);
-        }
-    }
-
-    fn finish(self) -> TaskCounts {
-        let rows = self.rows.into_iter().map(|(_, row)| row).collect();
-        let parts = self.parts.into_values().collect();
-        TaskCounts {
+    /// A thread that made these calls, of which nothing else is known.
+    pub fn into_thread(self) -> Thread {
+        let rows = self.rows.into_values();
+        let (ring_rows, rows) = rows.partition(|row| row.call.as_ring_operation().is_some());
+        Thread {
             rows,
-            parts,
-            other_calls: None,
+            ring_rows,
+            parts: self.parts.into_values().collect(),
+            other_calls: self.other_calls,
             timed_calls: self.timed_calls,
+            ..Thread::default()
         }
     }
 }
@@ -309,47 +243,35 @@ pub fn known_fills(fills: zc_ebpf::Fills) -> Fills {
 mod tests {
     use super::*;
 
-    /// The rows of task 1 by the number of their only file: the file, and the calls.
-    fn rows(counts: &Counts) -> Vec<(Vec<FileId>, u64)> {
-        let rows = counts.by_task.get(&1).map(|sums| &sums.rows);
-        rows.into_iter()
-            .flatten()
-            .map(|(_, row)| (row.files().collect(), row.calls))
-            .collect()
-    }
-
-    fn read(counts: &mut Counts, file: u32) {
-        let read = Call::native("read");
-        let key = RowKey {
-            task: 1,
-            call: CallId::try_from(libc::SYS_read).expect("fits"),
-            ends: NumberedEnds::named(file, 0),
-        };
+    fn read(counts: &mut KernelCounts, file: u32) {
+        let call = CallId::try_from(libc::SYS_read).expect("fits");
         let row = Row {
             calls: 1,
-            ..Row::new(read, Ends::default())
+            ..Row::new(Call::from_id(call), Ends::default())
         };
-        counts.add_row(key, row, 0);
+        let ends = NumberedEnds::named(file, 0);
+        counts.add_row(
+            RowKey {
+                task: 1,
+                call,
+                ends,
+            },
+            row,
+        );
     }
 
     #[test]
     fn rows_that_become_equal_by_a_replacement_are_summed() {
-        for count in [3, 40] {
-            let mut counts = Counts::default();
-            (1..=count).for_each(|file| read(&mut counts, file));
-            let sum = counts.files.insert(crate::trace::File::default());
-            let last = FileId(count - 1);
-            counts.replace(&(0..count - 1).map(FileId).collect(), sum);
-            assert_eq!(
-                rows(&counts),
-                [(vec![sum], u64::from(count - 1)), (vec![last], 1)]
-            );
-            read(&mut counts, count);
-            read(&mut counts, count + 1);
-            assert_eq!(
-                rows(&counts)[1..],
-                [(vec![last], 2), (vec![FileId(count + 1)], 1)]
-            );
-        }
+        let mut counts = KernelCounts::default();
+        (1..=3).for_each(|file| read(&mut counts, file));
+        let sum = counts.files.insert(crate::trace::File::default());
+        counts.replace(&[FileId(0), FileId(1)].into(), sum);
+        read(&mut counts, 3);
+        read(&mut counts, 4);
+        let rows = counts.take_task(1).into_thread().rows.into_iter();
+        let found: Vec<_> = rows
+            .flat_map(|row| row.files().map(move |file| (file, row.calls)))
+            .collect();
+        assert_eq!(found, [(sum, 2), (FileId(2), 2), (FileId(4), 1)]);
     }
 }

@@ -1,20 +1,25 @@
 //! Reads the sums of the kernel side from its maps.
 //!
-//! That happens while tasks count, too, so that what they did does not fill the maps
-//! ([`Maps::take`]), and once more in the end ([`Maps::read`]).
+//! That happens while tasks count, too, so that what they did does not fill the maps, and once more
+//! in the end.
 
 use std::{collections::BTreeMap, io};
 
-use aya::maps::{Array, HashMap as KernelHashMap, MapData, MapError, PerCpuArray};
+use aya::{
+    Ebpf, Pod,
+    maps::{Array, HashMap as KernelHashMap, MapData, MapError, PerCpuArray},
+};
 use zc_ebpf::{
     CallId, ErrnoKey, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallsBlock, RowKey,
-    Task, TaskSlot, other, phase,
+    Task, TaskSlot, maps, other, phase,
 };
 
 use super::{
-    counts::{Counts, UNFINISHED, calls_of, known_fills},
+    counts::{KernelCounts, UNFINISHED, calls_of, known_fills},
     events::sum_of,
+    object::take,
     table::{ArrayTable, Table},
+    unavailable::EbpfUnavailable,
 };
 use crate::{
     histogram::Histogram,
@@ -24,28 +29,48 @@ use crate::{
 
 /// The maps that are read.
 pub struct Maps {
-    pub tasks: Array<MapData, TaskSlot>,
+    tasks: Array<MapData, TaskSlot>,
     /// Address of a `task_struct` -> index in `tasks`.
-    pub task_slots: KernelHashMap<MapData, u64, u32>,
+    task_slots: KernelHashMap<MapData, u64, u32>,
     /// The first rows of an epoch, those of further calls without files, and those of further calls
     /// with files.
-    pub rows: [Table<RowKey, zc_ebpf::Row>; 3],
+    rows: [Table<RowKey, zc_ebpf::Row>; 3],
     /// Further calls of rows that have many, for the first such rows of an epoch.
-    pub near_busy_rows: ArrayTable<zc_ebpf::NearBusyRow>,
+    near_busy_rows: ArrayTable<zc_ebpf::NearBusyRow>,
     /// Those of other rows that have many.
-    pub busy_rows: Table<RowKey, zc_ebpf::BusyRow>,
+    busy_rows: Table<RowKey, zc_ebpf::BusyRow>,
     /// What calls wrote from more files than a row has room for.
-    pub parts: Table<RowKey, zc_ebpf::Part>,
+    parts: Table<RowKey, zc_ebpf::Part>,
     /// The errnos of calls without files, and of those with.
-    pub errnos: [Table<ErrnoKey, u64>; 2],
+    errnos: [Table<ErrnoKey, u64>; 2],
     /// The calls without rows, by [`spec_slot`](zc_ebpf::spec_slot).
-    pub other_calls: PerCpuArray<MapData, OtherCallsBlock>,
+    other_calls: PerCpuArray<MapData, OtherCallsBlock>,
     /// The failed calls by path.
-    pub failed_paths: Table<zc_ebpf::FailedPath, u64>,
-    pub losses: PerCpuArray<MapData, u64>,
+    failed_paths: Table<zc_ebpf::FailedPath, u64>,
+    losses: PerCpuArray<MapData, u64>,
 }
 
 impl Maps {
+    /// Those of these programs.
+    pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self, EbpfUnavailable> {
+        Ok(Self {
+            tasks: take(ebpf, maps::TASKS)?,
+            task_slots: take(ebpf, maps::TASK_SLOTS)?,
+            rows: [
+                take(ebpf, maps::NEAR_ROWS)?,
+                take(ebpf, maps::ROWS)?,
+                take(ebpf, maps::FILE_ROWS)?,
+            ],
+            near_busy_rows: take(ebpf, maps::NEAR_BUSY_ROWS)?,
+            busy_rows: take(ebpf, maps::BUSY_ROWS)?,
+            parts: take(ebpf, maps::PARTS)?,
+            errnos: [take(ebpf, maps::ERRNOS)?, take(ebpf, maps::FILE_ERRNOS)?],
+            other_calls: take(ebpf, maps::OTHER_CALLS)?,
+            failed_paths: take(ebpf, maps::FAILED_PATHS)?,
+            losses: take(ebpf, maps::LOSSES)?,
+        })
+    }
+
     /// The live tasks that are in scope.
     pub fn live_tasks(&self) -> Result<Vec<Task>, MapError> {
         let mut tasks = Vec::new();
@@ -60,119 +85,57 @@ impl Maps {
         Ok(tasks)
     }
 
-    /// Adds what the maps have to the counts. It stays in the maps.
-    pub fn read(&self, counts: &mut Counts) -> io::Result<()> {
-        let mut rows = Vec::new();
-        for table in &self.rows {
-            table.for_each(|key, row| rows.extend(NewRow::of_new(key, row)))?;
-        }
-        self.for_each_near_busy(|key, busy| rows.extend(NewRow::of_busy(key, busy)))?;
-        self.busy_rows
-            .for_each(|key, busy| rows.extend(NewRow::of_busy(key, busy)))?;
-        add_rows(counts, rows);
-        self.parts.for_each(|key, part| {
-            counts.add_part(
-                RowKey {
-                    call: without_epoch(key.call),
-                    ..key
-                },
-                part,
-            );
-        })?;
-        for table in &self.errnos {
-            table.for_each(|key, count| {
-                counts.add_errno(
-                    ErrnoKey {
-                        call: without_epoch(key.call),
-                        ..key
-                    },
-                    *count,
-                );
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Moves what the maps have of this epoch, 0 or [`ODD_EPOCH`], to the counts. Returns the
-    /// number of rows, including empty ones. The epoch must be over, see [`zc_ebpf::maps::EPOCH`].
-    pub fn take(&self, epoch: CallId, counts: &mut Counts) -> io::Result<usize> {
-        let is_of_epoch = |call: CallId| call & ODD_EPOCH == epoch;
+    /// Adds what the maps have to the counts, where it stays. With an epoch, 0 or [`ODD_EPOCH`],
+    /// only what they have of it, which is removed. The epoch must be over, see
+    /// [`zc_ebpf::maps::EPOCH`]. Returns the number of rows, including empty ones.
+    pub fn read(&self, epoch: Option<CallId>, counts: &mut KernelCounts) -> io::Result<usize> {
         let (mut rows, mut count) = (Vec::new(), 0);
         for table in &self.rows {
-            table.take(
-                |key| is_of_epoch(key.call),
-                |key, row| {
-                    count += 1;
-                    rows.extend(NewRow::of_new(key, row));
-                },
-            )?;
+            visit(table, epoch, |key, row| {
+                count += 1;
+                rows.extend(small_row(&key, row).map(|sums| (key, sums, row.without_files)));
+            })?;
         }
         let mut add_busy = |key, busy: &zc_ebpf::BusyRow| {
             count += 1;
-            rows.extend(NewRow::of_busy(key, busy));
+            rows.extend(busy_row(&key, busy).map(|sums| (key, sums, busy.row.without_files)));
         };
-        self.take_near_busy(epoch, &mut add_busy)?;
-        self.busy_rows.take(|key| is_of_epoch(key.call), add_busy)?;
-        add_rows(counts, rows);
-        self.parts.take(
-            |key| is_of_epoch(key.call),
-            |key, part| {
-                counts.add_part(
-                    RowKey {
-                        call: without_epoch(key.call),
-                        ..key
-                    },
-                    part,
-                );
-            },
-        )?;
+        self.visit_near_busy(epoch, &mut add_busy)?;
+        visit(&self.busy_rows, epoch, add_busy)?;
+        // The files of the trace are in the order of their first use.
+        rows.sort_unstable_by_key(|(_, row, _)| row.order);
+        for (key, row, without_files) in rows {
+            counts.calls_without_files += without_files;
+            counts.add_row(key, row);
+        }
+        visit(&self.parts, epoch, |key, part| counts.add_part(key, part))?;
         for table in &self.errnos {
-            table.take(
-                |key| is_of_epoch(key.call),
-                |key, errors| {
-                    counts.add_errno(
-                        ErrnoKey {
-                            call: without_epoch(key.call),
-                            ..key
-                        },
-                        *errors,
-                    );
-                },
-            )?;
+            visit(table, epoch, |key, errors| counts.add_errno(key, *errors))?;
         }
         Ok(count)
     }
 
-    /// Calls the function with every near busy row.
-    fn for_each_near_busy(&self, mut row: impl FnMut(RowKey, &zc_ebpf::BusyRow)) -> io::Result<()> {
-        self.near_busy_rows.for_each(|_, near| {
-            if near.is_taken != 0 {
-                row(near.key, &near.busy);
-            }
-        })
-    }
-
-    /// Calls the function with every near busy row of this epoch, and leaves its place to others.
-    fn take_near_busy(
+    /// Calls the function with every near busy row. With an epoch, only with those of it, whose
+    /// places are left to others.
+    fn visit_near_busy(
         &self,
-        epoch: CallId,
+        epoch: Option<CallId>,
         mut row: impl FnMut(RowKey, &zc_ebpf::BusyRow),
     ) -> io::Result<()> {
         let mut places = Vec::new();
         self.near_busy_rows.for_each(|place, near| {
-            if near.is_taken != 0 && near.key.call & ODD_EPOCH == epoch {
-                row(near.key, &near.busy);
+            if near.is_taken != 0 && epoch.is_none_or(|epoch| near.key.is_of_epoch(epoch)) {
+                row(near.key.without_epoch(), &near.busy);
                 places.push(place);
             }
         })?;
-        places
-            .into_iter()
-            .try_for_each(|place| self.near_busy_rows.set(place, &zc_ebpf::NearBusyRow::FREE))
+        let mut freed = places.into_iter().filter(|_| epoch.is_some());
+        freed.try_for_each(|place| self.near_busy_rows.set(place, &zc_ebpf::NearBusyRow::FREE))
     }
 
     /// How many calls returned so far, and the bytes that they moved. `taken` has what was moved
     /// out of the maps.
-    pub fn calls_and_bytes(&self, taken: &Counts) -> io::Result<(u64, u64)> {
+    pub fn calls_and_bytes(&self, taken: &KernelCounts) -> io::Result<(u64, u64)> {
         let (mut calls, mut bytes) = taken.calls_and_bytes();
         let mut add = |key: RowKey, row: &zc_ebpf::Row| {
             calls += calls_of(key.call, row.calls);
@@ -181,7 +144,7 @@ impl Maps {
         for table in &self.rows {
             table.for_each(&mut add)?;
         }
-        self.for_each_near_busy(|key, busy| add(key, &busy.row))?;
+        self.visit_near_busy(None, |key, busy| add(key, &busy.row))?;
         self.busy_rows.for_each(|key, busy| add(key, &busy.row))?;
         let others = self.other_calls(&[])?;
         Ok((
@@ -234,17 +197,17 @@ impl Maps {
 
     /// How much the kernel side lost.
     pub fn losses(&self) -> Result<Vec<(Loss, u64)>, MapError> {
-        use zc_ebpf::Loss as Kernel;
+        use zc_ebpf::Loss as KernelLoss;
         [
-            (Kernel::UnfollowedTask, Loss::UnfollowedTasks),
-            (Kernel::UncountedCall, Loss::UncountedCalls),
-            (Kernel::UncountedErrno, Loss::UncountedErrnos),
-            (Kernel::LostEvent, Loss::LostEvents),
-            (Kernel::SilentOperation, Loss::SilentOperations),
-            (Kernel::OverflowedOperation, Loss::OverflowedOperations),
-            (Kernel::OtherThread, Loss::OtherThreads),
-            (Kernel::UnsampledCaller, Loss::UnsampledCallers),
-            (Kernel::UnknownCode, Loss::UnknownCode),
+            (KernelLoss::UnfollowedTask, Loss::UnfollowedTasks),
+            (KernelLoss::UncountedCall, Loss::UncountedCalls),
+            (KernelLoss::UncountedErrno, Loss::UncountedErrnos),
+            (KernelLoss::LostEvent, Loss::LostEvents),
+            (KernelLoss::SilentOperation, Loss::SilentOperations),
+            (KernelLoss::OverflowedOperation, Loss::OverflowedOperations),
+            (KernelLoss::OtherThread, Loss::OtherThreads),
+            (KernelLoss::UnsampledCaller, Loss::UnsampledCallers),
+            (KernelLoss::UnknownCode, Loss::UnknownCode),
         ]
         .into_iter()
         .map(|(kernel, loss)| Ok((loss, self.lost(kernel)?)))
@@ -292,60 +255,74 @@ fn failed_path(key: &zc_ebpf::FailedPath) -> FailedPath {
     }
 }
 
-/// A row of the kernel side, in the form that takes less memory.
-struct NewRow {
-    key: RowKey,
-    first_ns: u64,
-    row: Row,
-    /// Calls that lack their files.
-    without_files: u64,
-}
+/// A key of a map with a call in it, which also names an epoch.
+trait CallKey: Pod {
+    fn call(&mut self) -> &mut CallId;
 
-impl NewRow {
-    /// A row with few calls.
-    fn of_new(key: RowKey, row: &zc_ebpf::Row) -> Option<Self> {
-        Self::from_kernel(key, row, |histogram| {
-            let places = row
-                .few
-                .iter()
-                .filter_map(|&few| usize::from(few).checked_sub(1));
-            places.for_each(|place| histogram.add_to_bucket(place, 1));
-        })
+    fn is_of_epoch(mut self, epoch: CallId) -> bool {
+        *self.call() & ODD_EPOCH == epoch
     }
 
-    /// A row with many calls.
-    fn of_busy(key: RowKey, busy: &zc_ebpf::BusyRow) -> Option<Self> {
-        Self::from_kernel(key, &busy.row, |histogram| {
-            histogram.add_buckets(&busy.histogram);
-        })
-    }
-
-    /// `None` if the kernel side has created the row and not used it.
-    fn from_kernel(
-        key: RowKey,
-        row: &zc_ebpf::Row,
-        add_times: impl FnOnce(&mut Histogram),
-    ) -> Option<Self> {
-        let is_used = row.calls > 0 || row.unfinished > 0;
-        let key = RowKey {
-            call: without_epoch(key.call),
-            ..key
-        };
-        let new = || {
-            let sums = counted(&key, row, add_times);
-            Self {
-                key,
-                first_ns: row.first_ns,
-                row: sums,
-                without_files: row.without_files,
-            }
-        };
-        is_used.then(new)
+    fn without_epoch(mut self) -> Self {
+        *self.call() &= !ODD_EPOCH;
+        self
     }
 }
 
-/// The row with the sums of the kernel side, still without its files and errnos.
-fn counted(key: &RowKey, row: &zc_ebpf::Row, add_times: impl FnOnce(&mut Histogram)) -> Row {
+impl CallKey for RowKey {
+    fn call(&mut self) -> &mut CallId {
+        &mut self.call
+    }
+}
+
+impl CallKey for ErrnoKey {
+    fn call(&mut self) -> &mut CallId {
+        &mut self.call
+    }
+}
+
+/// Calls the function with every entry, without its epoch. With an epoch, only with those of it,
+/// which are removed.
+fn visit<K: CallKey, V: Pod>(
+    table: &Table<K, V>,
+    epoch: Option<CallId>,
+    mut entry: impl FnMut(K, &V),
+) -> io::Result<()> {
+    let entry = |key: K, value: &V| entry(key.without_epoch(), value);
+    match epoch {
+        None => table.for_each(entry),
+        Some(epoch) => table.take(|key| key.is_of_epoch(epoch), entry),
+    }
+}
+
+/// A row with few calls.
+fn small_row(key: &RowKey, row: &zc_ebpf::Row) -> Option<Row> {
+    counted_row(key, row, |histogram| {
+        let places = row
+            .few
+            .iter()
+            .filter_map(|&few| usize::from(few).checked_sub(1));
+        places.for_each(|place| histogram.add_to_bucket(place, 1));
+    })
+}
+
+/// A row with many calls.
+fn busy_row(key: &RowKey, busy: &zc_ebpf::BusyRow) -> Option<Row> {
+    counted_row(key, &busy.row, |histogram| {
+        histogram.add_buckets(&busy.histogram);
+    })
+}
+
+/// The row with the sums of the kernel side, still without its files and errnos. `None` if the
+/// kernel side has created it and not used it.
+fn counted_row(
+    key: &RowKey,
+    row: &zc_ebpf::Row,
+    add_times: impl FnOnce(&mut Histogram),
+) -> Option<Row> {
+    if row.calls == 0 && row.unfinished == 0 {
+        return None;
+    }
     let mut sum = Row::new(Call::from_id(key.call), Ends::default());
     (sum.calls, sum.errors, sum.unfinished) = (row.calls, row.errors, row.unfinished);
     (sum.input_bytes, sum.fills) = (row.input_bytes, known_fills(row.fills));
@@ -367,27 +344,7 @@ fn counted(key: &RowKey, row: &zc_ebpf::Row, add_times: impl FnOnce(&mut Histogr
             histogram,
         });
     }
-    sum
-}
-
-/// Adds rows in the order of their first calls: the files of the trace are in the order of their
-/// first use.
-fn add_rows(counts: &mut Counts, mut rows: Vec<NewRow>) {
-    rows.sort_unstable_by_key(|new| new.first_ns);
-    for NewRow {
-        key,
-        row,
-        without_files,
-        ..
-    } in rows
-    {
-        counts.add_row(key, row, without_files);
-    }
-}
-
-/// The call of a key of a map.
-const fn without_epoch(call: CallId) -> CallId {
-    call & !ODD_EPOCH
+    Some(sum)
 }
 
 #[cfg(test)]
@@ -398,12 +355,12 @@ mod tests {
 
     const KEY: RowKey = RowKey {
         task: 1,
-        call: ODD_EPOCH,
+        call: 0,
         ends: zc_ebpf::Ends::NONE,
     };
 
     #[test]
-    fn the_times_of_the_first_calls_are_in_the_histogram() {
+    fn a_row_has_the_times_of_its_own_calls() {
         let mut row = zc_ebpf::Row {
             calls: 3,
             min_ns: 100,
@@ -414,28 +371,31 @@ mod tests {
         // The second call has no time.
         let place = |ns| u16::try_from(bucket_of(ns) + 1).expect("small");
         (row.few[0], row.few[2]) = (place(100), place(900));
-        let found = NewRow::of_new(KEY, &row).expect("it is used");
-        let histogram = found.row.times.expect("it has times").histogram;
+        let found = small_row(&KEY, &row).expect("it is used");
+        assert_eq!(found.calls, 3);
+        let histogram = found.times.expect("it has times").histogram;
         assert_eq!(
             histogram.buckets().collect::<Vec<_>>(),
             [(bucket_of(100), 1), (bucket_of(900), 1)]
         );
-        assert_eq!((found.key.call, found.row.calls), (0, 3));
+        let mut busy = BusyRow::EMPTY;
+        (busy.row.calls, busy.row.min_ns, busy.histogram[7]) = (5, 7, 5);
+        let found = busy_row(&KEY, &busy).expect("it is used");
+        assert_eq!(found.times.expect("it has times").histogram.count(), 5);
         assert!(
-            NewRow::of_new(KEY, &zc_ebpf::Row::EMPTY).is_none(),
-            "a row that nobody has used"
+            found.calls < FEW_CALLS as u64,
+            "its first calls are in another row"
         );
+        assert!(small_row(&KEY, &zc_ebpf::Row::EMPTY).is_none());
     }
 
     #[test]
-    fn a_busy_row_has_the_times_of_its_own_calls() {
-        let mut busy = BusyRow::EMPTY;
-        (busy.row.calls, busy.row.min_ns, busy.histogram[7]) = (5, 7, 5);
-        let found = NewRow::of_busy(KEY, &busy).expect("it is used");
-        assert_eq!(found.row.times.expect("it has times").histogram.count(), 5);
-        assert!(
-            found.row.calls < FEW_CALLS as u64,
-            "its first calls are in another row"
-        );
+    fn a_key_is_of_one_epoch_and_names_the_call_without_it() {
+        let odd = RowKey {
+            call: ODD_EPOCH,
+            ..KEY
+        };
+        assert!(odd.is_of_epoch(ODD_EPOCH) && !odd.is_of_epoch(0) && KEY.is_of_epoch(0));
+        assert_eq!(odd.without_epoch(), KEY);
     }
 }

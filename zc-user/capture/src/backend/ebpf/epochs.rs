@@ -12,7 +12,7 @@ use nix::unistd::{SysconfVar, sysconf};
 use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
 use zc_ebpf::{CallId, Epoch, ODD_EPOCH};
 
-use super::{counts::Counts, drain::Maps};
+use super::{counts::KernelCounts, drain::Maps, file_table::FileTable, forgetting::Forgetting};
 use crate::backend::RunError;
 
 /// How many rows may pile up in the maps. A row takes up to 2 KiB there.
@@ -30,12 +30,14 @@ pub struct Epochs {
     occasions: usize,
     /// After how many of them it ends.
     most: usize,
+    /// What gives up the numbers of files; `None`: they keep their numbers.
+    forgetting: Option<Forgetting>,
 }
 
 impl Epochs {
     /// The first one. `None` if this machine does not say when the programs of an epoch have ended;
     /// then rows stay in the maps until the trace ends.
-    pub fn new(map: Array<MapData, Epoch>) -> Option<Self> {
+    pub fn new(map: Array<MapData, Epoch>, forgetting: Option<Forgetting>) -> Option<Self> {
         // On a machine with one CPU, the barrier does not wait for a grace period.
         let has_several = sysconf(SysconfVar::_NPROCESSORS_ONLN)
             .ok()
@@ -49,21 +51,33 @@ impl Epochs {
             current: 0,
             occasions: 0,
             most: FEWEST,
+            forgetting,
         })
     }
 
     /// Notes that so many tasks have ended or files were seen: then there may be new rows.
     pub fn note_occasions(&mut self, count: usize) {
         self.occasions += count;
+        if let Some(forgetting) = &mut self.forgetting {
+            forgetting.note_occasions(count);
+        }
     }
 
-    /// Whether it is time to end the epoch.
-    pub fn is_due(&self) -> bool {
+    /// Whether it is time to end the epoch: there may be many rows, or little room for files.
+    pub fn is_due(&self, files: &FileTable) -> bool {
+        let forgetting = self.forgetting.as_ref();
         self.occasions >= self.most
+            || forgetting.is_some_and(|forgetting| forgetting.is_urgent(files))
     }
 
-    /// Ends the epoch, and waits until its rows are final.
-    pub fn end(&mut self) -> Result<EndedEpoch, RunError> {
+    /// What gives up the numbers of files, if it is time for that.
+    pub fn due_forgetting(&mut self, files: &FileTable) -> Option<&mut Forgetting> {
+        let forgetting = self.forgetting.as_mut();
+        forgetting.filter(|forgetting| forgetting.is_due(files))
+    }
+
+    /// Ends the epoch, and waits until its rows are final. Returns the one that has ended.
+    pub fn end(&mut self) -> Result<CallId, RunError> {
         let ended = self.current;
         self.current ^= ODD_EPOCH;
         self.map.set(
@@ -75,26 +89,22 @@ impl Epochs {
             0,
         )?;
         wait_for_programs()?;
-        Ok(EndedEpoch(ended))
+        Ok(ended)
     }
 
     /// Moves the rows of an ended epoch to the counts.
     pub fn take(
         &mut self,
-        EndedEpoch(epoch): EndedEpoch,
+        epoch: CallId,
         maps: &Maps,
-        counts: &mut Counts,
+        counts: &mut KernelCounts,
     ) -> io::Result<()> {
-        let rows = maps.take(epoch, counts)?;
+        let rows = maps.read(Some(epoch), counts)?;
         self.most = (ROWS * self.occasions / rows.max(1)).clamp(FEWEST, MOST);
         self.occasions = 0;
         Ok(())
     }
 }
-
-/// An epoch whose rows are final.
-#[derive(Debug)]
-pub struct EndedEpoch(CallId);
 
 /// Waits until all programs that run now have ended: `MEMBARRIER_CMD_GLOBAL` waits for a grace
 /// period (`synchronize_rcu` in the kernel's kernel/sched/membarrier.c).

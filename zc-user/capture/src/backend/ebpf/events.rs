@@ -5,140 +5,59 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
-use zc_ebpf::{
-    COMM_BYTES, Counters, EventHeader, FileNumber, FileSeen, event_kind, hook, path_end,
-};
+use zc_ebpf::{COMM_BYTES, Ended, EventHeader, Exec, FileNumber, FileSeen, event_kind, path_end};
 
 use crate::trace::{File, FileIdentity, FileKind, OtherCalls};
 
 /// A message of the kernel side.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Message {
     /// An event of a task.
-    Task(Event),
+    Task(TaskEvent),
     /// What the file with this number is.
     File(FileNumber, File),
+}
+
+/// An event of a task; all of them are rare.
+#[derive(Debug, Clone)]
+pub enum TaskEvent {
+    /// It was created.
+    Started(EventHeader),
+    /// It executed a program.
+    Executed(Box<Exec>),
+    /// A thread of this process entered the scope by itself.
+    Entered(Ended),
+    /// It ended, or left the scope.
+    Ended(Ended),
 }
 
 impl Message {
     /// Parses a message; `None` if this version does not know it.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        if u32::from_ne_bytes(*bytes.first_chunk()?) == event_kind::FILE {
-            return parse_file(bytes).map(|(number, file)| Self::File(number, file));
-        }
-        Event::parse(bytes).map(Self::Task)
-    }
-}
-
-/// An event of a task; all of them are rare.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
-    /// The serial number of the task, unique within the trace.
-    pub serial: u32,
-    /// The program that it runs: the serial number of the first task of its process that ran it.
-    pub program: u32,
-    /// Thread id.
-    pub tid: u32,
-    /// Process id.
-    pub pid: u32,
-    /// The time in ns of `CLOCK_MONOTONIC`.
-    pub time_ns: u64,
-    /// The task's name.
-    pub comm: String,
-    /// What happened.
-    pub kind: Kind,
-}
-
-/// What happened to a task.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
-    /// It was created.
-    Started {
-        /// Process id of its creator.
-        ppid: u32,
-    },
-    /// It executed a program.
-    Exec {
-        /// Path as given to `execve`.
-        exe: Option<String>,
-        /// Its command line. If it was cut, the last argument ends with `…`.
-        command: Option<Vec<String>>,
-        /// The task's counters at that moment.
-        counters: Counters,
-        /// The program that this one replaces; `None` if the trace begins with this one.
-        replaced: Option<Replaced>,
-    },
-    /// A thread of this process entered the scope by itself.
-    Entered {
-        /// Its counters at that moment.
-        counters: Counters,
-    },
-    /// It ended, or left the scope.
-    Ended {
-        /// The task's counters, final.
-        counters: Counters,
-        /// Its calls that have no rows.
-        other_calls: OtherCalls,
-        /// Whether it made an `io_uring`. If a thread of the kernel polls that, operations may be
-        /// counted for the task after its end.
-        made_ring: bool,
-    },
-}
-
-/// A program that ended because its process executed another one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Replaced {
-    /// The serial number that the task had while it ran it.
-    pub serial: u32,
-    /// The program.
-    pub program: u32,
-    /// The id that the task had.
-    pub tid: u32,
-    /// The task's calls that have no rows.
-    pub other_calls: OtherCalls,
-    /// Whether the task made an `io_uring`.
-    pub made_ring: bool,
-}
-
-impl Event {
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        let header: EventHeader = read(bytes)?;
-        let kind = match header.kind {
-            event_kind::STARTED => Kind::Started { ppid: header.extra },
-            event_kind::EXEC => exec(bytes, header.extra)?,
-            event_kind::ENTERED => Kind::Entered {
-                counters: read::<zc_ebpf::Ended>(bytes)?.counters,
-            },
-            event_kind::ENDED => {
-                let zc_ebpf::Ended {
-                    counters,
-                    other_calls,
-                    ..
-                } = read(bytes)?;
-                let made_ring = has_made_ring(header.extra);
-                Kind::Ended {
-                    counters,
-                    other_calls: sum_of(&other_calls),
-                    made_ring,
+        Some(Self::Task(
+            match u32::from_ne_bytes(*bytes.first_chunk()?) {
+                event_kind::STARTED => TaskEvent::Started(read(bytes)?),
+                event_kind::EXEC => TaskEvent::Executed(Box::new(read(bytes)?)),
+                event_kind::ENTERED => TaskEvent::Entered(read(bytes)?),
+                event_kind::ENDED => TaskEvent::Ended(read(bytes)?),
+                event_kind::FILE => {
+                    return parse_file(bytes).map(|(number, file)| Self::File(number, file));
                 }
-            }
-            _ => return None,
-        };
-        Some(Self {
-            serial: header.serial,
-            program: header.program,
-            tid: header.tid,
-            pid: header.pid,
-            time_ns: header.time_ns,
-            comm: text(&header.comm),
-            kind,
-        })
+                _ => return None,
+            },
+        ))
     }
 }
 
-/// Whether a task made an `io_uring`, by its [`zc_ebpf::Task::hooks`].
-fn has_made_ring(hooks: u32) -> bool {
-    hooks & hook::RING_CREATE != 0
+impl TaskEvent {
+    /// What all events have in common.
+    pub fn header(&self) -> &EventHeader {
+        match self {
+            Self::Started(header) => header,
+            Self::Executed(exec) => &exec.header,
+            Self::Entered(ended) | Self::Ended(ended) => &ended.header,
+        }
+    }
 }
 
 /// A sum of the kernel side as the trace has it.
@@ -151,28 +70,17 @@ pub fn sum_of(calls: &zc_ebpf::OtherCalls) -> OtherCalls {
     }
 }
 
-fn exec(bytes: &[u8], filled: u32) -> Option<Kind> {
-    let event: zc_ebpf::Exec = read(bytes)?;
-    let exe = Some(text(&event.exe)).filter(|exe| !exe.is_empty());
-    let filled = usize::try_from(filled).ok()?.min(event.args.len());
-    let cut = event.args_length > event.args.len() as u64;
-    let command = (filled > 0).then(|| arguments(&event.args[..filled], cut));
-    Some(Kind::Exec {
-        exe,
-        command,
-        counters: event.counters,
-        replaced: replaced(&event.replaced),
-    })
+/// The path of an executed program, as given to `execve`.
+pub fn program_path(event: &Exec) -> Option<String> {
+    Some(text(&event.exe)).filter(|exe| !exe.is_empty())
 }
 
-fn replaced(event: &zc_ebpf::Replaced) -> Option<Replaced> {
-    (event.serial != 0).then(|| Replaced {
-        serial: event.serial,
-        program: event.program,
-        tid: event.tid,
-        other_calls: sum_of(&event.other_calls),
-        made_ring: has_made_ring(event.hooks),
-    })
+/// The command line of an executed program. If it was cut, the last argument ends with `…`.
+pub fn command_line(event: &Exec) -> Option<Vec<String>> {
+    let filled = usize::try_from(event.header.extra).ok()?;
+    let is_cut = event.args_length > event.args.len() as u64;
+    let filled = &event.args[..filled.min(event.args.len())];
+    (!filled.is_empty()).then(|| arguments(filled, is_cut))
 }
 
 /// Splits arguments, each of which ends with a NUL.
@@ -230,9 +138,9 @@ pub unsafe trait EventPart: Copy {}
 // SAFETY: integers and arrays of them.
 unsafe impl EventPart for EventHeader {}
 // SAFETY: integers and arrays of them.
-unsafe impl EventPart for zc_ebpf::Exec {}
+unsafe impl EventPart for Exec {}
 // SAFETY: integers and arrays of them.
-unsafe impl EventPart for zc_ebpf::Ended {}
+unsafe impl EventPart for Ended {}
 // SAFETY: integers and arrays of them.
 unsafe impl EventPart for FileSeen {}
 
@@ -399,117 +307,94 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_end_with_a_nul_each() {
-        assert_eq!(
-            arguments(b"dd\0if=/dev/zero\0\0", false),
-            ["dd", "if=/dev/zero", ""]
-        );
-    }
-
-    #[test]
-    fn a_cut_command_line_says_so() {
+    fn arguments_end_with_a_nul_each_and_a_cut_command_line_says_so() {
+        let whole = arguments(b"dd\0if=/dev/zero\0\0", false);
+        assert_eq!(whole, ["dd", "if=/dev/zero", ""]);
         assert_eq!(arguments(b"cat\0long na", true), ["cat", "long na…"]);
     }
 
     #[test]
     fn bytes_that_are_not_a_message_are_refused() {
-        assert_eq!(Message::parse(&[]), None);
-        assert_eq!(Message::parse(&[0; 64]), None);
         let mut exec_without_its_rest = [0_u8; size_of::<EventHeader>()];
         exec_without_its_rest[0] = 2;
-        assert_eq!(Message::parse(&exec_without_its_rest), None);
+        for bytes in [&[][..], &[0; 64], &exec_without_its_rest] {
+            assert!(Message::parse(bytes).is_none());
+        }
     }
 
     #[test]
     fn the_names_of_a_path_are_joined_from_the_last_to_the_first() {
         let names = b"file\0deep\0tmp\0";
-        assert_eq!(
-            path(path_end::ROOT, names).as_deref(),
-            Some("/tmp/deep/file")
-        );
-        assert_eq!(
-            path(path_end::CUT, names).as_deref(),
-            Some("…/tmp/deep/file")
-        );
-        assert_eq!(path(path_end::ROOT, b"").as_deref(), Some("/"));
+        for (end, names, expected) in [
+            (path_end::ROOT, &names[..], Some("/tmp/deep/file")),
+            (path_end::CUT, names, Some("…/tmp/deep/file")),
+            (path_end::ROOT, b"", Some("/")),
+            // Outside of all directories it is the kernel's name for the file; a pipe has none.
+            (path_end::DETACHED, b"memfd:x y\0", Some("memfd:x y")),
+            (path_end::DETACHED, b"\0", None),
+            (path_end::NONE, b"", None),
+        ] {
+            assert_eq!(path(end, names).as_deref(), expected, "{end} {names:?}");
+        }
     }
 
     #[test]
-    fn a_file_outside_of_all_directories_has_the_kernels_name_for_it_or_none() {
-        assert_eq!(
-            path(path_end::DETACHED, b"memfd:x y\0").as_deref(),
-            Some("memfd:x y")
-        );
-        assert_eq!(path(path_end::DETACHED, b"\0"), None, "a pipe");
-        assert_eq!(path(path_end::NONE, b""), None);
-    }
-
-    #[test]
-    fn addresses_are_written_as_host_and_port() {
+    fn addresses_are_written_as_host_and_port_or_as_a_path() {
         let mut host = [0; 16];
         host[..4].copy_from_slice(&[127, 0, 0, 1]);
-        assert_eq!(address(2, host, 80).as_deref(), Some("127.0.0.1:80"));
-        assert_eq!(address(2, host, 0), None);
-        assert_eq!(
-            address(10, Ipv6Addr::LOCALHOST.octets(), 443).as_deref(),
-            Some("[::1]:443")
-        );
-        assert_eq!(address(16, host, 80), None, "netlink has none");
-    }
-
-    #[test]
-    fn a_unix_socket_has_a_path_or_an_abstract_name() {
-        assert_eq!(
-            unix_address(b"/run/x.sock\0").as_deref(),
-            Some("/run/x.sock")
-        );
-        assert_eq!(unix_address(b"\0name").as_deref(), Some("@name"));
-        assert_eq!(unix_address(b""), None);
+        for (family, host, port, expected) in [
+            (2, host, 80, Some("127.0.0.1:80")),
+            (2, host, 0, None),
+            (10, Ipv6Addr::LOCALHOST.octets(), 443, Some("[::1]:443")),
+            // Netlink has none.
+            (16, host, 80, None),
+        ] {
+            assert_eq!(address(family, host, port).as_deref(), expected);
+        }
+        for (bytes, expected) in [
+            (&b"/run/x.sock\0"[..], Some("/run/x.sock")),
+            (b"\0name", Some("@name")),
+            (b"", None),
+        ] {
+            assert_eq!(unix_address(bytes).as_deref(), expected);
+        }
     }
 
     #[test]
     fn a_truncated_message_about_a_file_is_refused() {
-        let seen = FileSeen {
-            names_length: 5,
-            ..example()
-        };
-        let mut bytes = as_bytes(&seen)[..offset_of!(FileSeen, names)].to_vec();
+        let mut bytes = as_bytes(&example(5))[..offset_of!(FileSeen, names)].to_vec();
         assert_eq!(parse_file(&bytes), None);
         bytes.extend(b"file\0");
-        let (number, file) = parse_file(&bytes).expect("is whole");
-        assert_eq!(
-            (number, file.path.as_deref(), file.kind),
-            (7, Some("/file"), Some(FileKind::Regular))
-        );
-        assert_eq!(
-            file.identity,
-            Some(FileIdentity {
-                device: libc::makedev(8, 1),
-                inode: 12,
-                generation: Some(34)
-            })
-        );
-        assert_eq!(
-            (file.filesystem.as_deref(), file.size_bytes),
-            (Some("fuse.sshfs"), Some(56))
-        );
         assert_eq!(parse_file(&bytes[..20]), None);
+        let identity = FileIdentity {
+            device: libc::makedev(8, 1),
+            inode: 12,
+            generation: Some(34),
+        };
+        let expected = File {
+            kind: Some(FileKind::Regular),
+            identity: Some(identity),
+            filesystem: Some("fuse.sshfs".to_owned()),
+            path: Some("/file".to_owned()),
+            size_bytes: Some(56),
+            ..File::default()
+        };
+        assert_eq!(parse_file(&bytes), Some((7, expected)));
     }
 
     #[test]
     fn files_that_share_an_inode_have_no_identity() {
-        let mut seen = FileSeen {
-            names_length: 10,
-            path_end: path_end::DETACHED,
-            ..example()
-        };
+        let mut seen = example(10);
+        seen.path_end = path_end::DETACHED;
         (seen.filesystem, seen.subtype) = (*b"anon_inodefs\0\0\0\0", [0; 16]);
         let file = file(&seen, b"[eventfd]\0");
         assert_eq!((file.kind, file.identity), (Some(FileKind::Eventfd), None));
         assert_eq!(file.path.as_deref(), Some("anon_inode:[eventfd]"));
     }
 
-    fn example() -> FileSeen {
+    fn example(names_length: u32) -> FileSeen {
+        // SAFETY: integers and arrays of them, for which zero is valid.
+        let nothing: FileSeen = unsafe { std::mem::zeroed() };
         FileSeen {
             kind: event_kind::FILE,
             number: 7,
@@ -519,19 +404,10 @@ mod tests {
             device: 8 << 20 | 1,
             mode: libc::S_IFREG | 0o644,
             path_end: path_end::ROOT,
-            names_length: 0,
-            family: 0,
-            socket_type: 0,
-            protocol: 0,
-            local_port: 0,
-            peer_port: 0,
-            reserved: 0,
-            peer_inode: 0,
-            local: [0; 16],
-            peer: [0; 16],
+            names_length,
             filesystem: *b"fuse\0\0\0\0\0\0\0\0\0\0\0\0",
             subtype: *b"sshfs\0\0\0\0\0\0\0\0\0\0\0",
-            names: [0; zc_ebpf::NAMES_BYTES],
+            ..nothing
         }
     }
 

@@ -1,7 +1,10 @@
 //! [`FileTable`]: gives the files that the kernel side numbered their places in the trace. The kernel side may know one file by several
 //! numbers; it is in the trace once.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    mem,
+};
 
 use zc_ebpf::{Ends as NumberedEnds, FileNumber, How};
 
@@ -15,27 +18,17 @@ pub struct FileTable {
     placed: Vec<File>,
     by_number: HashMap<FileNumber, FileId>,
     by_identity: HashMap<(FileIdentity, Option<String>), FileId>,
-    /// The placed files that nothing is known of.
-    unknown: HashSet<FileId>,
-    /// How many of those were forgotten.
+    /// How many files were forgotten that nothing was known of.
     unknown_forgotten: usize,
     /// The highest number in any message.
     last_number: FileNumber,
-    /// Numbers without an entry on the kernel side, and what may still name them.
-    given_up: HashMap<FileNumber, GivenUp>,
+    /// Numbers without an entry on the kernel side that a task, memory or a row may still name.
+    lingering: HashSet<FileNumber>,
+    /// Numbers without an entry on the kernel side that only rows may still name which were in the
+    /// maps when tasks and memory were last looked at.
+    unmentioned: HashSet<FileNumber>,
     /// Places of files that were forgotten.
     free: Vec<FileId>,
-}
-
-/// What is known of a number that was given up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum GivenUp {
-    /// A task or memory may still name it.
-    Lingering,
-    /// Only rows that are still in the maps may name it.
-    Unmentioned,
-    /// Nothing names it any more.
-    Dead,
 }
 
 impl FileTable {
@@ -45,12 +38,7 @@ impl FileTable {
         self.last_number = self.last_number.max(number);
         match self.by_number.get(&number) {
             None => drop(self.seen.insert(number, file)),
-            Some(id) => {
-                self.unknown.remove(id);
-                if let Some(placed) = self.placed.get_mut(index_of(*id)) {
-                    *placed = file;
-                }
-            }
+            Some(id) => self.placed[index_of(*id)] = file,
         }
     }
 
@@ -87,7 +75,8 @@ impl FileTable {
 
     /// A note on files that nothing is known of because their messages were lost, if there are any.
     pub fn unknown_note(&self) -> Option<String> {
-        let count = self.unknown.len() + self.unknown_forgotten;
+        let unknown = self.placed.iter().filter(|file| **file == File::default());
+        let count = self.unknown_forgotten + unknown.count() - self.free.len();
         (count > 0).then(|| format!("nothing is known of {count} files: the kernel's messages did not fit into the buffer"))
     }
 
@@ -95,8 +84,8 @@ impl FileTable {
         if number == 0 {
             return None;
         }
-        if let Some(given_up @ GivenUp::Unmentioned) = self.given_up.get_mut(&number) {
-            *given_up = GivenUp::Lingering;
+        if self.unmentioned.remove(&number) {
+            self.lingering.insert(number);
         }
         if let Some(&id) = self.by_number.get(&number) {
             return Some(id);
@@ -112,21 +101,18 @@ impl FileTable {
     /// btrfs snapshot and its original, have the same numbers. So a file that comes back by another
     /// of its names counts as another file.
     fn place(&mut self, number: FileNumber) -> FileId {
-        let next = self.next();
-        let file = self.seen.remove(&number).unwrap_or_else(|| {
-            self.unknown.insert(next);
-            File::default()
-        });
-        if let Some(identity) = file.identity {
-            let id = *self
-                .by_identity
-                .entry((identity, file.path.clone()))
-                .or_insert(next);
-            if id != next {
-                return id;
-            }
+        // Without a message, nothing is known of it.
+        let file = self.seen.remove(&number).unwrap_or_default();
+        let Some(identity) = file.identity else {
+            return self.insert(file);
+        };
+        let key = (identity, file.path.clone());
+        if let Some(&id) = self.by_identity.get(&key) {
+            return id;
         }
-        self.insert(file)
+        let id = self.insert(file);
+        self.by_identity.insert(key, id);
+        id
     }
 
     /// Puts a file into the next place, without a number.
@@ -137,14 +123,6 @@ impl FileTable {
         }
         self.placed.push(file);
         FileId(u32::try_from(self.placed.len() - 1).unwrap_or(u32::MAX))
-    }
-
-    /// The next place.
-    fn next(&self) -> FileId {
-        self.free
-            .last()
-            .copied()
-            .unwrap_or(FileId(u32::try_from(self.placed.len()).unwrap_or(u32::MAX)))
     }
 }
 
@@ -167,53 +145,34 @@ impl FileTable {
 
     /// The kernel side no longer finds these numbers.
     pub fn give_up(&mut self, numbers: Vec<FileNumber>) {
-        self.given_up.extend(
-            numbers
-                .into_iter()
-                .map(|number| (number, GivenUp::Lingering)),
-        );
+        self.lingering.extend(numbers);
     }
 
     /// `mentioned` are the numbers that tasks and memory name. Of the others that were given up,
     /// only rows in the maps can still name some.
     pub fn retain_mentioned(&mut self, mentioned: &HashSet<FileNumber>) {
-        for (_, given_up) in self
-            .given_up
-            .iter_mut()
-            .filter(|(number, _)| !mentioned.contains(number))
-        {
-            if *given_up == GivenUp::Lingering {
-                *given_up = GivenUp::Unmentioned;
-            }
-        }
+        let unmentioned = self
+            .lingering
+            .extract_if(|number| !mentioned.contains(number));
+        self.unmentioned.extend(unmentioned);
     }
 
-    /// All rows that were in the maps at the last [`retain_mentioned`](Self::retain_mentioned) have
-    /// been taken: a number that none of them named is dead.
-    pub fn bury_unmentioned(&mut self) {
-        for given_up in self
-            .given_up
-            .values_mut()
-            .filter(|given_up| **given_up == GivenUp::Unmentioned)
-        {
-            *given_up = GivenUp::Dead;
-        }
-    }
-
-    /// Forgets dead numbers, and files that have no other number and are not `used`. Returns the
-    /// used files that have only dead numbers.
+    /// Forgets numbers that nothing names, and files that have no other number and are not `used`.
+    /// All rows must have been taken that were in the maps at the last
+    /// [`retain_mentioned`](Self::retain_mentioned). Returns the used files that have only such
+    /// numbers.
     pub fn forget(&mut self, used: impl Fn(FileId) -> bool) -> HashSet<FileId> {
-        let is_dead = |number: &FileNumber| self.given_up.get(number) == Some(&GivenUp::Dead);
-        self.seen.retain(|number, _| !is_dead(number));
+        let dead = mem::take(&mut self.unmentioned);
+        self.seen.retain(|number, _| !dead.contains(number));
         let living: HashSet<FileId> = self
             .by_number
             .iter()
-            .filter(|(number, _)| !is_dead(number))
+            .filter(|(number, _)| !dead.contains(number))
             .map(|(_, id)| *id)
             .collect();
         let (mut unused, mut nameless) = (HashSet::new(), HashSet::new());
         self.by_number.retain(|number, id| {
-            if !is_dead(number) {
+            if !dead.contains(number) {
                 return true;
             }
             if !living.contains(id) && !used(*id) {
@@ -221,10 +180,11 @@ impl FileTable {
                 return false;
             }
             // A used file keeps one number.
-            !living.contains(id) && nameless.insert(*id)
-        });
-        self.given_up.retain(|number, given_up| {
-            *given_up != GivenUp::Dead || self.by_number.contains_key(number)
+            let is_kept = !living.contains(id) && nameless.insert(*id);
+            if is_kept {
+                self.unmentioned.insert(*number);
+            }
+            is_kept
         });
         self.remove(&unused);
         nameless
@@ -233,11 +193,11 @@ impl FileTable {
     /// Forgets these files, which [`forget`](Self::forget) has returned.
     pub fn forget_nameless(&mut self, files: &HashSet<FileId>) {
         self.by_number.retain(|number, id| {
-            let stays = !files.contains(id);
-            if !stays {
-                self.given_up.remove(number);
+            let is_named = !files.contains(id);
+            if !is_named {
+                self.unmentioned.remove(number);
             }
-            stays
+            is_named
         });
         self.remove(files);
     }
@@ -245,11 +205,9 @@ impl FileTable {
     fn remove(&mut self, ids: &HashSet<FileId>) {
         // By id, because a message may have changed the identity since.
         self.by_identity.retain(|_, id| !ids.contains(id));
-        let before = self.unknown.len();
-        self.unknown.retain(|id| !ids.contains(id));
-        self.unknown_forgotten += before - self.unknown.len();
         for &id in ids {
-            self.placed[index_of(id)] = File::default();
+            let file = mem::take(&mut self.placed[index_of(id)]);
+            self.unknown_forgotten += usize::from(file == File::default());
             self.free.push(id);
         }
     }
@@ -277,8 +235,9 @@ mod tests {
         }
     }
 
-    fn ends(input: FileNumber, output: FileNumber) -> NumberedEnds {
-        NumberedEnds::named(input, output)
+    fn read(files: &mut FileTable, number: FileNumber) -> Option<FileId> {
+        let ends = files.ends(NumberedEnds::named(number, 0));
+        ends.input.map(Input::file)
     }
 
     #[test]
@@ -293,110 +252,74 @@ mod tests {
             (How::CHANGED, Input::ChangedBuffer(a)),
             (How::MAPPING, Input::Mapping(a)),
         ] {
-            let found = files.ends(NumberedEnds { how, ..ends(1, 2) });
-            assert_eq!(
-                found,
-                Ends {
-                    input: Some(input),
-                    output: Some(b)
-                }
-            );
+            let found = files.ends(NumberedEnds {
+                how,
+                ..NumberedEnds::named(1, 2)
+            });
+            let (input, output) = (Some(input), Some(b));
+            assert_eq!(found, Ends { input, output });
         }
-        assert_eq!(files.ends(ends(0, 0)), Ends::default());
+        assert_eq!(files.ends(NumberedEnds::NONE), Ends::default());
     }
 
     #[test]
-    fn a_file_with_two_numbers_is_in_the_trace_once() {
-        let mut files = FileTable::default();
-        files.record(1, on("ext4", 10, "/a"));
-        files.record(2, on("ext4", 10, "/a"));
-        files.record(3, on("ext4", 11, "/b"));
-        assert_eq!(files.ends(ends(1, 0)), files.ends(ends(2, 0)));
-        assert_ne!(files.ends(ends(1, 0)), files.ends(ends(3, 0)));
-        assert_eq!(files.into_placed().len(), 2);
-    }
-
-    #[test]
-    fn files_with_the_same_inode_and_different_paths_are_different_files() {
-        for (filesystem, one, other) in [
-            ("btrfs", "/pool/now/a", "/pool/before/a"),
-            ("overlay", "/merged/upper", "/merged/lower"),
-            ("fuse", "/mnt/a", "/mnt/b"),
+    fn numbers_of_the_same_inode_and_path_are_one_file() {
+        for (filesystem, path, inode, other, is_same) in [
+            ("ext4", "/a", 257, "/a", true),
+            ("ext4", "/a", 258, "/b", false),
+            ("btrfs", "/pool/now/a", 257, "/pool/before/a", false),
+            ("overlay", "/merged/upper", 257, "/merged/lower", false),
+            ("fuse", "/mnt/a", 257, "/mnt/b", false),
         ] {
             let mut files = FileTable::default();
-            for (number, path) in [(1, one), (2, other), (3, one)] {
-                files.record(number, on(filesystem, 257, path));
-            }
-            assert_ne!(
-                files.ends(ends(1, 0)),
-                files.ends(ends(2, 0)),
-                "{filesystem}"
-            );
-            assert_eq!(
-                files.ends(ends(1, 0)),
-                files.ends(ends(3, 0)),
-                "{filesystem}"
-            );
+            files.record(1, on(filesystem, 257, path));
+            files.record(2, on(filesystem, inode, other));
+            files.record(3, on(filesystem, 257, path));
+            let found = [1, 2, 3].map(|number| read(&mut files, number));
+            assert_eq!(found[0] == found[1], is_same, "{path} {other}");
+            assert_eq!(found[0], found[2]);
+            assert_eq!(files.into_placed().len(), if is_same { 1 } else { 2 });
         }
     }
 
     #[test]
-    fn a_message_that_comes_after_the_first_row_counts() {
+    fn a_file_without_a_message_is_in_the_trace_and_one_that_comes_later_counts() {
         let mut files = FileTable::default();
-        let before = files.ends(ends(1, 0));
+        let found = [1, 2].map(|number| read(&mut files, number));
+        assert_ne!(found[0], found[1]);
+        let unknown = |files: &FileTable| files.unknown_note().unwrap_or_default();
+        assert!(unknown(&files).contains(" 2 files"));
         files.record(1, on("ext4", 10, "/a"));
-        assert_eq!(files.ends(ends(1, 0)), before);
-        assert_eq!(
-            (files.unknown_note(), files.into_placed()),
-            (None, vec![on("ext4", 10, "/a")])
-        );
-    }
-
-    #[test]
-    fn a_file_without_a_message_is_in_the_trace() {
-        let mut files = FileTable::default();
-        assert_ne!(files.ends(ends(1, 0)), files.ends(ends(2, 0)));
-        assert!(
-            files
-                .unknown_note()
-                .is_some_and(|note| note.contains(" 2 files"))
-        );
-        assert_eq!(files.into_placed(), vec![File::default(); 2]);
+        assert_eq!(read(&mut files, 1), found[0]);
+        assert!(unknown(&files).contains(" 1 files"));
+        assert_eq!(files.placed(), [on("ext4", 10, "/a"), File::default()]);
+        files.give_up(vec![1, 2]);
+        files.retain_mentioned(&HashSet::new());
+        files.forget(|_| false);
+        assert_eq!(files.len(), 0);
+        assert!(unknown(&files).contains(" 1 files"), "it was forgotten");
     }
 
     /// The file /a, which a call read under number 1 before that was given up. Only rows may still
     /// name it.
-    fn given_up() -> (FileTable, Ends) {
+    fn given_up() -> (FileTable, Option<FileId>) {
         let mut files = FileTable::default();
         files.record(1, on("ext4", 10, "/a"));
-        let a = files.ends(ends(1, 0));
+        let a = read(&mut files, 1);
         files.give_up(vec![1]);
         files.retain_mentioned(&HashSet::new());
         (files, a)
-    }
-
-    /// Forgets what is dead once all rows have been taken. Returns the used files that have only
-    /// dead numbers.
-    fn take_and_forget(files: &mut FileTable, is_used: bool) -> HashSet<FileId> {
-        files.bury_unmentioned();
-        files.forget(|_| is_used)
     }
 
     #[test]
     fn a_file_that_nothing_names_is_forgotten_and_another_one_gets_its_place() {
         let (mut files, a) = given_up();
         assert!(files.forget(|_| false).is_empty());
-        assert_eq!(files.len(), 1, "a row may name it");
-        take_and_forget(&mut files, false);
         assert_eq!((files.len(), files.known(1)), (0, None));
         files.record(2, on("ext4", 20, "/b"));
-        assert_eq!(files.ends(ends(2, 0)), a, "the place is free");
+        assert_eq!(read(&mut files, 2), a, "the place is free");
         files.record(3, on("ext4", 10, "/a"));
-        assert_ne!(
-            files.ends(ends(3, 0)),
-            a,
-            "the first file is another one now"
-        );
+        assert_ne!(read(&mut files, 3), a, "the first file is another one now");
         assert_eq!(
             files.into_placed(),
             [on("ext4", 20, "/b"), on("ext4", 10, "/a")]
@@ -407,51 +330,30 @@ mod tests {
     fn a_number_that_something_names_is_not_forgotten() {
         let (mut files, a) = given_up();
         assert_eq!(
-            files.ends(ends(1, 0)),
+            read(&mut files, 1),
             a,
             "of a row that was still in the maps"
         );
-        take_and_forget(&mut files, false);
+        files.forget(|_| false);
         assert_eq!(files.len(), 1);
-        files.retain_mentioned(&HashSet::from([1]));
-        take_and_forget(&mut files, false);
+        files.retain_mentioned(&[1].into());
+        files.forget(|_| false);
         assert_eq!(files.len(), 1, "memory holds bytes of it");
         files.retain_mentioned(&HashSet::new());
-        assert_eq!(
-            take_and_forget(&mut files, true),
-            HashSet::from([FileId(0)]),
-            "a report names it"
-        );
-        assert_eq!((files.len(), files.ends(ends(1, 0))), (1, a));
+        let nameless = files.forget(|_| true);
+        assert_eq!(nameless, [FileId(0)].into(), "a report names it");
+        assert_eq!((files.len(), read(&mut files, 1)), (1, a));
     }
 
     #[test]
     fn a_file_that_got_another_number_stays_one_file() {
         let (mut files, a) = given_up();
         files.record(2, on("ext4", 10, "/a"));
-        assert_eq!(files.ends(ends(2, 0)), a);
-        assert!(
-            take_and_forget(&mut files, true).is_empty(),
-            "it has a number"
-        );
+        assert_eq!(read(&mut files, 2), a);
+        assert!(files.forget(|_| true).is_empty(), "it has a number");
         assert_eq!(
             (files.placed_as(1), files.placed_as(2)),
             (None, Some(FileId(0)))
-        );
-    }
-
-    #[test]
-    fn files_that_nothing_was_known_of_are_noted_when_they_are_forgotten() {
-        let mut files = FileTable::default();
-        files.ends(ends(1, 0));
-        files.give_up(vec![1]);
-        files.retain_mentioned(&HashSet::new());
-        take_and_forget(&mut files, false);
-        assert_eq!(files.len(), 0);
-        assert!(
-            files
-                .unknown_note()
-                .is_some_and(|note| note.contains(" 1 files"))
         );
     }
 }

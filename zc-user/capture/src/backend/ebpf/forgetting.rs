@@ -21,7 +21,7 @@ use zc_ebpf::{
 use zctrace_core::ended::{FileUses, used_connections};
 
 use super::{
-    counts::Counts, drain::Maps, ended::EndedTable, epochs::wait_for_programs,
+    counts::KernelCounts, drain::Maps, ended::EndedTable, epochs::wait_for_programs,
     file_table::FileTable, table::ArrayTable, table::Table,
 };
 use crate::{
@@ -45,7 +45,7 @@ pub struct Forgetting {
     memories: ArrayTable<SharedMemory>,
     now: FileRoom,
     most: u32,
-    schedule: Schedule,
+    schedule: GenerationSchedule,
 }
 
 impl Forgetting {
@@ -63,7 +63,7 @@ impl Forgetting {
             memories,
             now,
             most: limits.max_files,
-            schedule: Schedule::default(),
+            schedule: GenerationSchedule::default(),
         }
     }
 
@@ -87,13 +87,12 @@ impl Forgetting {
     /// `last_number` are out of `maps`, except those of calls that were under way.
     pub fn forget(
         &mut self,
-        counts: &mut Counts,
+        counts: &mut KernelCounts,
         ended: &EndedTable,
         maps: &Maps,
         last_number: FileNumber,
         pipes: &mut SummedPipes,
     ) -> Result<(), RunError> {
-        counts.files.bury_unmentioned();
         let (living, used) = forget_unused(counts, ended, pipes);
         let tasks = maps.live_tasks()?;
         // An io_uring operation finds its files by their keys when it completes, which may be long
@@ -212,7 +211,7 @@ impl Forgetting {
 
 /// When to begin the next generation.
 #[derive(Debug, Default)]
-struct Schedule {
+struct GenerationSchedule {
     /// How many files were kept when this generation began.
     kept: usize,
     /// The last number that was known then, or when nothing could be given up.
@@ -221,7 +220,7 @@ struct Schedule {
     occasions: usize,
 }
 
-impl Schedule {
+impl GenerationSchedule {
     /// Waits for new files and occasions from now on.
     fn begin(&mut self, last: FileNumber) {
         (self.occasions, self.last_then) = (0, last);
@@ -249,28 +248,18 @@ pub struct SummedPipes {
 impl SummedPipes {
     /// A note on them, if there are any.
     pub fn note(&self) -> Option<String> {
-        let (pipes, them) = match self.count {
-            0 => return None,
-            1 => (
-                "1 pipe that was closed and empty before a process that had used it ended is"
-                    .to_owned(),
-                "it",
-            ),
-            count => (
-                format!(
-                    "{count} pipes that were closed and empty before a process that had used them ended are"
-                ),
-                "them",
-            ),
-        };
-        Some(format!(
-            "{pipes} shown as one pipe; if that process moved bytes between {them} and other files through other memory, the report may miss it, \
-             and other inferred transfers of that process may be too small; use --all to keep the pipes apart"
-        ))
+        (self.count > 0).then(|| {
+            format!(
+                "pipes that were closed and empty before a process that had used them ended are shown as one pipe ({} of them); if that process \
+                 moved bytes between them and other files through other memory, the report may miss it, and other inferred transfers of that \
+                 process may be too small; use --all to keep the pipes apart",
+                self.count
+            )
+        })
     }
 
     /// Sums what is known of these pipes.
-    fn add(&mut self, pipes: &HashSet<FileId>, counts: &mut Counts) {
+    fn add(&mut self, pipes: &HashSet<FileId>, counts: &mut KernelCounts) {
         if pipes.is_empty() {
             return;
         }
@@ -289,7 +278,7 @@ impl SummedPipes {
 /// Forgets the files that nothing names. Returns the files in rows of live processes, without pipes
 /// that have ended, and all files that something names.
 fn forget_unused(
-    counts: &mut Counts,
+    counts: &mut KernelCounts,
     ended: &EndedTable,
     pipes: &mut SummedPipes,
 ) -> (HashSet<FileId>, HashSet<FileId>) {
@@ -318,37 +307,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_generation_waits_for_new_files_even_if_nothing_could_be_given_up() {
-        let mut schedule = Schedule::default();
-        assert!(!schedule.has_many_new(FEWEST - 1) && schedule.has_many_new(FEWEST));
-        schedule.begin(FEWEST);
-        assert!(!schedule.has_many_new(2 * FEWEST - 1) && schedule.has_many_new(2 * FEWEST));
-        schedule.kept = 4 * usize::try_from(FEWEST).expect("fits");
-        assert!(!schedule.has_many_new(3 * FEWEST - 1) && schedule.has_many_new(3 * FEWEST));
-    }
-
-    #[test]
-    fn room_can_only_come_from_what_has_happened_since() {
-        let mut schedule = Schedule {
-            occasions: FEWEST_OCCASIONS,
-            ..Schedule::default()
+    fn the_next_generation_waits_for_what_has_happened_since_the_last() {
+        let mut schedule = GenerationSchedule::default();
+        let has_many_new = |schedule: &GenerationSchedule, last| {
+            assert!(!schedule.has_many_new(last - 1));
+            schedule.has_many_new(last)
         };
+        assert!(has_many_new(&schedule, FEWEST));
+        // Even if nothing could be given up.
+        schedule.begin(FEWEST);
+        assert!(has_many_new(&schedule, 2 * FEWEST));
+        schedule.kept = 4 * usize::try_from(FEWEST).expect("fits");
+        assert!(has_many_new(&schedule, 3 * FEWEST));
+        schedule.occasions = schedule.kept / 8;
         assert!(schedule.may_have_room());
         schedule.begin(100);
         assert!(!schedule.may_have_room());
-    }
-
-    #[test]
-    fn a_note_counts_the_pipes_that_are_shown_as_one() {
-        let note = |count| {
-            SummedPipes {
-                count,
-                ..SummedPipes::default()
-            }
-            .note()
-        };
-        assert_eq!(note(0), None);
-        assert!(note(1).is_some_and(|note| note.starts_with("1 pipe that was closed")));
-        assert!(note(2).is_some_and(|note| note.starts_with("2 pipes that were closed")));
     }
 }

@@ -53,19 +53,20 @@ impl TypesFile {
     pub(crate) fn find() -> Result<Self, EbpfUnavailable> {
         let named = named_file();
         let path = named.clone().unwrap_or_else(|| PathBuf::from(BTF_PATH));
-        match named.map(|path| read_file(&path)).transpose() {
-            Ok(content) => Ok(Self { path, content }),
-            Err(cause) => Err(EbpfUnavailable::NoBtf { path, cause }),
-        }
+        let content = named.map(|path| read_types(&path)).transpose()?;
+        Ok(Self { path, content })
     }
 
     fn into_content(self) -> Result<(PathBuf, Vec<u8>), EbpfUnavailable> {
         let Self { path, content } = self;
-        match content.map_or_else(|| read_file(&path), Ok) {
-            Ok(content) => Ok((path, content)),
-            Err(cause) => Err(EbpfUnavailable::NoBtf { path, cause }),
-        }
+        let content = content.map_or_else(|| read_types(&path), Ok)?;
+        Ok((path, content))
     }
+}
+
+fn read_types(path: &Path) -> Result<Vec<u8>, EbpfUnavailable> {
+    let path = path.to_owned();
+    read_file(&path).map_err(|cause| EbpfUnavailable::NoBtf { path, cause })
 }
 
 /// Reads a file of type information. Refuses anything but a regular file of limited length, and
@@ -93,7 +94,7 @@ pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// What has to be known of the running kernel.
-pub struct Kernel {
+pub struct KernelFacts {
     /// The tracepoints that programs are attached to directly. aya looks up those of programs with
     /// typed arguments.
     pub tracepoints: Tracepoints,
@@ -108,7 +109,7 @@ pub struct Kernel {
 }
 
 /// Finds out what has to be known of the kernel from this file of type information.
-pub(crate) fn describe(file: TypesFile) -> Result<Kernel, EbpfUnavailable> {
+pub(crate) fn describe(file: TypesFile) -> Result<KernelFacts, EbpfUnavailable> {
     let (path, data) = file.into_content()?;
     let bad = |cause| EbpfUnavailable::BadBtf {
         path: path.clone(),
@@ -125,7 +126,7 @@ pub(crate) fn describe(file: TypesFile) -> Result<Kernel, EbpfUnavailable> {
     notes.extend(preemption.note());
     let hooks = Hook::choose(&rings, preemption);
     let tracepoints = types.tracepoints(hooks.iter().filter_map(Hook::tracepoint));
-    Ok(Kernel {
+    Ok(KernelFacts {
         tracepoints,
         fields,
         rings,

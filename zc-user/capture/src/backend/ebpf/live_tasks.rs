@@ -9,11 +9,14 @@ use std::{collections::HashMap, fs};
 
 use zc_ebpf::Task;
 
-use super::{object::Loaded, task_table::RawCounters};
+use super::{object::Loaded, process_sums::RawCounters};
 use crate::backend::RunError;
 
 /// The tasks that are alive at some moment.
 pub struct LiveTasks {
+    /// Whether `/proc` belongs to the PID namespace of this process. If not, its ids are those of
+    /// other processes.
+    pub is_proc_ours: bool,
     pub tasks: Vec<Task>,
     /// The counters of those that are not about to end, by serial number; `None` if they cannot be
     /// read.
@@ -23,7 +26,8 @@ pub struct LiveTasks {
 impl LiveTasks {
     /// Those of now. Their counters are unknown if `/proc` belongs to another PID namespace.
     pub fn now(loaded: &Loaded) -> Result<Self, RunError> {
-        let is_proc_ours = is_proc_ours();
+        let own = std::process::id().to_string();
+        let is_proc_ours = fs::read_link("/proc/self").is_ok_and(|id| id.to_str() == Some(&own));
         let tasks = loaded.maps.live_tasks()?;
         let not_exiting = tasks.iter().filter(|task| task.exited_ns == 0);
         let counters = not_exiting.map(|task| {
@@ -31,6 +35,7 @@ impl LiveTasks {
             (task.serial, counters.flatten())
         });
         Ok(Self {
+            is_proc_ours,
             counters: counters.collect(),
             tasks,
         })
@@ -39,13 +44,6 @@ impl LiveTasks {
 
 /// `PF_EXITING` of the kernel's include/linux/sched.h.
 const EXITING: u64 = 4;
-
-/// Whether `/proc` belongs to the PID namespace of this process. If not, its ids are those of other
-/// processes.
-pub fn is_proc_ours() -> bool {
-    let own = std::process::id().to_string();
-    fs::read_link("/proc/self").is_ok_and(|id| id.to_str() == Some(&own))
-}
 
 /// The counters of a live task so far; `None` if it is gone or about to end. A thread that was
 /// joined may still be about to end: the kernel finishes it a little later.

@@ -3,15 +3,15 @@
 #![expect(
     clippy::unused_self,
     clippy::unnecessary_wraps,
-    clippy::needless_pass_by_value,
     reason = "the interface is that of callers.rs"
 )]
 
-use std::{convert::Infallible, io};
+use std::io;
 
+use aya::maps::{MapData, RingBuf};
 use zc_ebpf::FileNumber;
 
-use super::{counts::Counts, object::Loaded};
+use super::counts::KernelCounts;
 use crate::{
     backend::Recorded,
     trace::{File, Stack},
@@ -26,18 +26,8 @@ pub const fn possible(recorded: Recorded) -> Recorded {
 #[derive(Default)]
 pub struct Samples(());
 
-/// There is none.
-pub struct Change(Infallible);
-
-impl Change {
-    pub fn file(&self) -> Option<FileNumber> {
-        match self.0 {}
-    }
-}
-
 impl Samples {
-    pub fn open(loaded: &mut Loaded, _recorded: Recorded) -> io::Result<Self> {
-        drop(loaded.take_samples());
+    pub fn open(_ring: Option<RingBuf<MapData>>, _recorded: Recorded) -> io::Result<Self> {
         Ok(Self(()))
     }
 
@@ -45,27 +35,17 @@ impl Samples {
         std::future::pending().await
     }
 
-    pub fn begin_batch(&mut self) {}
-
     pub fn has_more(&self) -> bool {
         false
     }
 
-    pub fn until_change(&mut self) -> Option<Change> {
-        None
-    }
-
-    pub fn change(&mut self, change: Change, _file: Option<&File>) {
-        match change.0 {}
-    }
-
-    pub fn take_unreadable(&mut self) -> u64 {
+    pub fn read_batch(&mut self, _file_of: impl FnMut(FileNumber) -> Option<File>) -> u64 {
         0
     }
 
-    pub fn take_task(&mut self, _task: u32, _counts: &mut Counts) {}
+    pub fn take_task(&mut self, _task: u32, _counts: &mut KernelCounts) {}
 
-    pub fn take_all(&mut self, _counts: &mut Counts) {}
+    pub fn take_all(&mut self, _counts: &mut KernelCounts) {}
 
     pub fn note(&self) -> Option<String> {
         None

@@ -14,24 +14,23 @@ use aya::{
     programs::{Program, RawTracePoint, RawTracePointRunOptions, TestRun as _},
 };
 use nix::unistd::gettid;
-use zc_ebpf::{
-    ABSENT, CallSpec, Control, Epoch, KernelFields, SPEC_SLOTS, globals, maps, programs,
-};
+use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, SPEC_SLOTS, globals, maps, programs};
 
 use super::{
-    btf,
+    btf, callers,
     drain::Maps,
     epochs::Epochs,
     forgetting::Forgetting,
     hooks::{Hook, Link, misses},
-    kernel::{self, Kernel, TypesFile},
+    kernel::{self, TypesFile},
     loader,
+    map_sizes::{events_bytes, files_entries, near_rows, rare_entries, samples_bytes, task_slots},
     unavailable::{
         self, EbpfUnavailable, TooOld, no_thread, object_refused, program_refused, refused,
     },
 };
 use crate::{
-    backend::{Limits, Recorded, RunError},
+    backend::{Limits, Recorded, RunError, RunOptions},
     syscalls::Selection,
 };
 
@@ -39,26 +38,25 @@ use crate::{
 pub(crate) static OBJECT: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/zctrace-bpf"));
 
-/// What could not be tried on this machine, each a sentence.
-#[derive(Debug, Default)]
-pub struct Untested {
-    /// The start of programs.
-    pub exec: Option<String>,
-    /// Operations of `io_uring`.
-    pub rings: Option<String>,
-}
-
 /// What the object is loaded for.
 #[derive(Debug, Clone)]
-pub struct Settings<'a> {
+pub struct LoadSettings<'a> {
     /// Which calls are counted.
     pub selection: &'a Selection,
     /// How much is kept at once.
     pub limits: Limits,
     /// What is recorded of each call.
     pub recorded: Recorded,
-    /// Whether the programs log what they do.
-    pub verbose: bool,
+}
+
+impl<'a> From<&'a RunOptions> for LoadSettings<'a> {
+    fn from(options: &'a RunOptions) -> Self {
+        Self {
+            selection: &options.selection,
+            limits: options.limits,
+            recorded: callers::possible(options.recorded),
+        }
+    }
 }
 
 /// Which events wake their reader: each, as long as nothing else is said.
@@ -76,20 +74,27 @@ impl Wakeups {
     }
 }
 
+/// What is read and written while the programs count, by the one that watches the tasks.
+pub struct Watched {
+    /// The events of the kernel side.
+    pub events: RingBuf<MapData>,
+    /// Which of them wake their reader.
+    pub wakeups: Wakeups,
+    /// The messages about callers; `None` if they are not recorded.
+    pub samples: Option<RingBuf<MapData>>,
+    /// What takes rows out of the maps; `None` if they stay there until the trace ends.
+    pub epochs: Option<Epochs>,
+}
+
 /// The programs that run in the kernel, and their maps. Dropping it detaches them.
 pub struct Loaded {
     ebpf: Ebpf,
     /// The maps that are read at the end.
     pub maps: Maps,
     control: Array<MapData, Control>,
+    /// The limits in `control`, without a task to wait for.
+    limits: Control,
     is_over: Array<MapData, u32>,
-    is_awaited: Option<Array<MapData, u32>>,
-    epoch: Option<Array<MapData, Epoch>>,
-    forgetting: Option<Forgetting>,
-    max_files: u32,
-    max_samples: u32,
-    /// The messages about callers; `None` if they are not recorded.
-    samples: Option<RingBuf<MapData>>,
     /// Whether this kernel has all counters of tasks.
     pub counters_known: bool,
     /// Whether the programs can see on this kernel which buffers lie in mappings.
@@ -98,12 +103,12 @@ pub struct Loaded {
     pub has_succeeded_paths: bool,
     /// What this kernel lacks, each a sentence.
     pub notes: Vec<String>,
-    /// What the rehearsal could not try.
-    pub untested: Untested,
+    /// Why the rehearsal could not try operations of `io_uring`, as a sentence.
+    pub untested_rings: Option<String>,
     /// The programs that are attached.
     hooks: Vec<Hook>,
     /// What keeps them attached, until counting ends and after that.
-    links: Links,
+    links: AttachedPrograms,
     /// The thread that detaches programs.
     detaching: Option<JoinHandle<()>>,
     /// How often the kernel skipped programs before counting ended.
@@ -111,85 +116,50 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Loads the programs for a kernel with these types and attaches them. Also returns the events
-    /// of the kernel side.
+    /// Loads the programs for a kernel with these types and attaches them.
     pub(super) fn new(
-        settings: &Settings<'_>,
+        settings: &LoadSettings<'_>,
         types: TypesFile,
-    ) -> Result<(Self, RingBuf<MapData>), EbpfUnavailable> {
+    ) -> Result<(Self, Watched), EbpfUnavailable> {
         if OBJECT.is_empty() {
             return Err(EbpfUnavailable::NotBuilt);
         }
         TooOld::check(&unavailable::release())?;
         make_room_for_descriptors();
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
-        let (kernel, prepared) = prepare(types, settings.selection)?;
-        let Prepared { mut loader, specs } = prepared;
+        // From its creation on, the thread of the loader cannot open files.
+        let loader = spawned(loader::new)?;
+        let kernel = kernel::describe(types);
+        let (loader, kernel) = (joined(loader)?, kernel?);
         let tracepoints = kernel.tracepoints;
-        let types = thread::Builder::new().spawn(move || tracepoints.to_types());
-        let types = types.map_err(|error| no_thread(&error))?;
+        let types = spawned(move || tracepoints.to_types())?;
         let rings = Some(kernel.rings).filter(|_| settings.selection.contains_rings());
         let hooks = Hook::choose(&rings.unwrap_or_default(), kernel.preemption);
-        let globals = Globals {
-            fields: kernel.fields,
-            specs,
-            recorded: settings.recorded.bits(),
-            last_slot: task_slots(settings.limits) - 1,
-            uses_near_rows: u32::from(near_rows(settings.limits.max_rows) > 0),
-        };
-        let mut ebpf = load(&mut loader, &globals, settings, processors)?;
-        let types = joined(types.join())?.map_err(|error| refused(&error))?;
+        let mut ebpf = load(loader, &kernel.fields, settings, processors)?;
+        let types = joined(types)?.map_err(|error| refused(&error))?;
         let links = attach(&mut ebpf, &types, &hooks, processors)?;
-        let events = take(&mut ebpf, maps::EVENTS)?;
-        let has_callers = settings.recorded.has_callers();
+        let watched = watched(&mut ebpf, settings)?;
         let this = Self {
-            maps: Maps {
-                tasks: take(&mut ebpf, maps::TASKS)?,
-                task_slots: take(&mut ebpf, maps::TASK_SLOTS)?,
-                rows: [
-                    take(&mut ebpf, maps::NEAR_ROWS)?,
-                    take(&mut ebpf, maps::ROWS)?,
-                    take(&mut ebpf, maps::FILE_ROWS)?,
-                ],
-                near_busy_rows: take(&mut ebpf, maps::NEAR_BUSY_ROWS)?,
-                busy_rows: take(&mut ebpf, maps::BUSY_ROWS)?,
-                parts: take(&mut ebpf, maps::PARTS)?,
-                errnos: [
-                    take(&mut ebpf, maps::ERRNOS)?,
-                    take(&mut ebpf, maps::FILE_ERRNOS)?,
-                ],
-                other_calls: take(&mut ebpf, maps::OTHER_CALLS)?,
-                failed_paths: take(&mut ebpf, maps::FAILED_PATHS)?,
-                losses: take(&mut ebpf, maps::LOSSES)?,
-            },
+            maps: Maps::take(&mut ebpf)?,
             control: take(&mut ebpf, maps::CONTROL)?,
+            limits: Control {
+                max_files: settings.limits.max_files,
+                max_samples: settings.recorded.most_samples(),
+                ..Control::default()
+            },
             is_over: take(&mut ebpf, maps::IS_OVER)?,
-            is_awaited: Some(take(&mut ebpf, maps::IS_AWAITED)?),
-            epoch: Some(take(&mut ebpf, maps::EPOCH)?),
-            forgetting: if has_callers {
-                None
-            } else {
-                Some(forgetting(&mut ebpf, settings.limits)?)
-            },
-            max_files: settings.limits.max_files,
-            max_samples: settings.recorded.most_samples(),
-            samples: if has_callers {
-                Some(take(&mut ebpf, maps::SAMPLES)?)
-            } else {
-                None
-            },
             counters_known: btf::has_counters(&kernel.fields),
             has_succeeded_paths: settings.recorded.has_paths(),
             sees_memory: settings.recorded.has_files() && kernel.fields.vma_file != ABSENT,
             notes: kernel.notes,
+            untested_rings: None,
             hooks,
             links,
             detaching: None,
-            untested: Untested::default(),
             missed: 0,
             ebpf,
         };
-        Ok((this, events))
+        Ok((this, watched))
     }
 
     /// The programs that are attached.
@@ -197,46 +167,25 @@ impl Loaded {
         &self.hooks
     }
 
-    /// The messages about callers, for the one that reads them. `None` if they are not recorded.
-    pub fn take_samples(&mut self) -> Option<RingBuf<MapData>> {
-        self.samples.take()
-    }
-
-    /// The epochs, for the one that ends them. `None` if rows stay in the maps until the trace
-    /// ends.
-    pub fn take_epochs(&mut self) -> Option<Epochs> {
-        Epochs::new(self.epoch.take()?)
-    }
-
-    /// What gives up files, for the one that has it do so. `None` if callers are sampled: their
-    /// samples name files long after the calls.
-    pub fn take_forgetting(&mut self) -> Option<Forgetting> {
-        self.forgetting.take()
-    }
-
     /// Says what the next task that this thread creates is, by a constant of
     /// [`armed`](zc_ebpf::armed): the root of the trace, for example.
     pub fn arm(&mut self, armed: u32) -> Result<(), EbpfUnavailable> {
         use std::os::unix::fs::MetadataExt as _;
         let namespace = fs::metadata("/proc/self/ns/pid").map_err(|error| refused(&error))?;
-        let control = Control {
+        self.set_control(Control {
             pidns_device: namespace.dev(),
             pidns_inode: namespace.ino(),
             tracer_pid: std::process::id(),
             // A thread's id is positive.
             tracer_tid: gettid().as_raw().unsigned_abs(),
             armed,
-            max_files: self.max_files,
-            max_samples: self.max_samples,
-            ..Control::default()
-        };
-        let set = self.control.set(0, control, 0);
-        set.map_err(|error| refused(&error))
+            ..self.limits
+        })
     }
 
-    /// Which events wake their reader, for the one that changes it.
-    pub fn take_wakeups(&mut self) -> Option<Wakeups> {
-        self.is_awaited.take().map(Wakeups)
+    fn set_control(&mut self, control: Control) -> Result<(), EbpfUnavailable> {
+        let set = self.control.set(0, control, 0);
+        set.map_err(|error| refused(&error))
     }
 
     /// Whether the task that [`arm`](Self::arm) waits for has not been created yet.
@@ -276,11 +225,6 @@ impl Loaded {
         let programs = hooks.filter_map(|hook| self.ebpf.program(hook.program));
         programs.map(misses).sum()
     }
-
-    /// The object itself, for the log of the programs.
-    pub fn ebpf_mut(&mut self) -> &mut Ebpf {
-        &mut self.ebpf
-    }
 }
 
 impl Drop for Loaded {
@@ -291,7 +235,7 @@ impl Drop for Loaded {
 
 /// What keeps programs attached.
 #[derive(Default)]
-struct Links {
+struct AttachedPrograms {
     of_counting: Vec<Link>,
     /// Those of the programs that watch the end of tasks.
     of_ends: Vec<Link>,
@@ -307,31 +251,18 @@ fn make_room_for_descriptors() {
     let _ = rustix::io::fcntl_dupfd_cloexec(io::stderr(), LAST);
 }
 
-/// What a second thread prepares while the first one reads the kernel's types.
-struct Prepared {
-    loader: EbpfLoader<'static>,
-    /// By slot.
-    specs: Vec<CallSpec>,
+/// Prepares something in another thread.
+fn spawned<T: Send + 'static>(
+    prepare: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, EbpfUnavailable> {
+    let thread = thread::Builder::new().spawn(prepare);
+    thread.map_err(|error| no_thread(&error))
 }
 
-/// Finds out what has to be known of the kernel with these types, and meanwhile prepares what does
-/// not depend on it.
-fn prepare(types: TypesFile, selection: &Selection) -> Result<(Kernel, Prepared), EbpfUnavailable> {
-    thread::scope(|scope| {
-        let prepare = || Prepared {
-            specs: specs(selection),
-            // From here on, the thread cannot open files.
-            loader: loader::new(),
-        };
-        let prepared = thread::Builder::new().spawn_scoped(scope, prepare);
-        let prepared = prepared.map_err(|error| no_thread(&error))?;
-        Ok((kernel::describe(types)?, joined(prepared.join())?))
-    })
-}
-
-/// The result of a thread that prepares something.
-fn joined<T>(result: thread::Result<T>) -> Result<T, EbpfUnavailable> {
-    result.map_err(|_| EbpfUnavailable::Refused("a thread panicked that prepares them".into()))
+/// What a thread has prepared.
+fn joined<T>(thread: JoinHandle<T>) -> Result<T, EbpfUnavailable> {
+    let panicked = |_| EbpfUnavailable::Refused("a thread panicked that prepares them".into());
+    thread.join().map_err(panicked)
 }
 
 /// What to do with each call, by slot.
@@ -343,30 +274,26 @@ fn specs(selection: &Selection) -> Vec<CallSpec> {
     specs
 }
 
-/// The globals that user space fills in.
-struct Globals {
-    fields: KernelFields,
-    specs: Vec<CallSpec>,
-    recorded: u32,
-    last_slot: u32,
-    uses_near_rows: u32,
-}
-
-/// Loads the object with maps of the size that the settings say.
-fn load<'a>(
-    loader: &mut EbpfLoader<'a>,
-    globals: &'a Globals,
-    settings: &Settings<'_>,
+/// Loads the object for a kernel with these fields, with maps of the size that the settings say.
+fn load(
+    loader: EbpfLoader<'static>,
+    fields: &KernelFields,
+    settings: &LoadSettings<'_>,
     processors: usize,
 ) -> Result<Ebpf, EbpfUnavailable> {
     let limits = settings.limits;
+    let specs = specs(settings.selection);
+    let recorded = settings.recorded.bits();
+    let last_slot = task_slots(limits) - 1;
+    let uses_near_rows = u32::from(near_rows(limits.max_rows) > 0);
+    let mut loader: EbpfLoader<'_> = loader;
     loader
-        .override_global(globals::FIELDS, &globals.fields, true)
-        .override_global(globals::SPECS, globals.specs.as_slice(), true)
-        .override_global(globals::RECORDED, &globals.recorded, true)
-        .override_global(globals::LAST_SLOT, &globals.last_slot, true)
-        .override_global(globals::USES_NEAR_ROWS, &globals.uses_near_rows, true)
-        .override_global(aya_log::LEVEL, &LEVELS[usize::from(settings.verbose)], true)
+        .override_global(globals::FIELDS, fields, true)
+        .override_global(globals::SPECS, specs.as_slice(), true)
+        .override_global(globals::RECORDED, &recorded, true)
+        .override_global(globals::LAST_SLOT, &last_slot, true)
+        .override_global(globals::USES_NEAR_ROWS, &uses_near_rows, true)
+        .override_global(LOG_LEVEL, &NO_LOG, false)
         .map_max_entries(maps::TASKS, task_slots(limits))
         .map_max_entries(maps::TASK_SLOTS, limits.max_tasks)
         .map_max_entries(maps::NEAR_ROWS, near_rows(limits.max_rows).max(1))
@@ -387,57 +314,9 @@ fn load<'a>(
         .map_err(|error| object_refused(&error))
 }
 
-/// The level of messages that is below all, and that of messages for debugging.
-static LEVELS: [u8; 2] = [0, aya_log::Level::Debug as u8];
-
-/// Room for the events of as many tasks as may be alive at once, and as much again for messages
-/// about files: at most 4 MiB, or 8 MiB with more than two processors. A process sends about 1.6 KB
-/// and a processor starts fewer than 2,000 processes a second, so user space has more than half a
-/// second to read them. It is no larger because the kernel clears it at the start, and a fork
-/// copies its page tables.
-fn events_bytes(max_tasks: u32, processors: usize) -> u32 {
-    let most = if processors > 2 { 1 << 23 } else { 1 << 22 };
-    let bytes = max_tasks.saturating_mul(512).clamp(1 << 14, most);
-    bytes.next_power_of_two()
-}
-
-/// Room for the first rows of an epoch, twice as many as there mostly are. It comes on top of the
-/// limit, so there is none where the limit is small.
-const fn near_rows(max_rows: u32) -> u32 {
-    const MOST: u32 = 8192;
-    if max_rows < 4 * MOST { 0 } else { MOST }
-}
-
-/// Room for what few rows have: errors by errno, and more than one source. A quarter of the rows if
-/// they are many, because the kernel clears the whole table of a hash map at the start, and goes
-/// through it at the end.
-fn rare_entries(max_rows: u32) -> u32 {
-    (max_rows / 4).max(max_rows.min(16_384))
-}
-
-/// Size of the ring buffer of samples: room for about a thousand stacks, each of which user space
-/// unwinds in some 50 us.
-pub const SAMPLES_BYTES: u32 = 1 << 24;
-
-/// How many slots there are for tasks: a power of two, as the programs expect.
-const fn task_slots(limits: Limits) -> u32 {
-    limits.max_tasks.next_power_of_two()
-}
-
-/// Room for samples, if there are any.
-const fn samples_bytes(recorded: Recorded) -> u32 {
-    if recorded.has_callers() {
-        SAMPLES_BYTES
-    } else {
-        1 << 12
-    }
-}
-
-/// While a generation of the map of files begins, it has those that are kept twice. The inode that
-/// all `anon_inode` files share has an entry, too.
-fn files_entries(max_files: u32) -> u32 {
-    max_files.saturating_mul(2).max(64)
-}
+/// The global of `aya-log-ebpf` that says which messages the programs log, and its value for none.
+const LOG_LEVEL: &str = "AYA_LOG_LEVEL";
+static NO_LOG: u8 = 0;
 
 /// Loads the programs and attaches them in their order.
 fn attach(
@@ -445,8 +324,8 @@ fn attach(
     types: &Btf,
     hooks: &[Hook],
     processors: usize,
-) -> Result<Links, EbpfUnavailable> {
-    let mut loads: Vec<Load<'_>> = Vec::new();
+) -> Result<AttachedPrograms, EbpfUnavailable> {
+    let mut loads: Vec<ProgramLoad<'_>> = Vec::new();
     for (name, program) in ebpf.programs_mut() {
         if let Some(place) = hooks.iter().position(|hook| hook.program == name) {
             loads.push((place, hooks[place], program));
@@ -458,7 +337,7 @@ fn attach(
     if let Some((_, refusal)) = refusals.into_iter().min_by_key(|(place, _)| *place) {
         return Err(refusal);
     }
-    let mut links = Links::default();
+    let mut links = AttachedPrograms::default();
     for hook in hooks {
         let program = ebpf.program_mut(hook.program);
         let link = hook.attach(program.ok_or_else(|| no_program(hook.program))?)?;
@@ -476,13 +355,13 @@ fn no_program(name: &str) -> EbpfUnavailable {
 }
 
 /// A program to load, after its place among the programs that are attached.
-type Load<'a> = (usize, Hook, &'a mut Program);
+type ProgramLoad<'a> = (usize, Hook, &'a mut Program);
 
 /// Loads the programs, each in the first thread that is free: most of the start-up time is the
 /// verifier's. There are as many threads as processors. Returns why programs were refused, with
 /// their places.
 fn load_in_parallel(
-    loads: Vec<Load<'_>>,
+    loads: Vec<ProgramLoad<'_>>,
     types: &Btf,
     processors: usize,
 ) -> io::Result<Vec<(usize, EbpfUnavailable)>> {
@@ -507,18 +386,28 @@ fn load_in_parallel(
     })
 }
 
-fn forgetting(ebpf: &mut Ebpf, limits: Limits) -> Result<Forgetting, EbpfUnavailable> {
-    let room = take(ebpf, maps::FILE_ROOM)?;
-    let files = take(ebpf, maps::FILES)?;
-    Ok(Forgetting::new(
-        room,
-        files,
+/// What is read and written while the programs count.
+fn watched(ebpf: &mut Ebpf, settings: &LoadSettings<'_>) -> Result<Watched, EbpfUnavailable> {
+    let has_callers = settings.recorded.has_callers();
+    let forgetting = Forgetting::new(
+        take(ebpf, maps::FILE_ROOM)?,
+        take(ebpf, maps::FILES)?,
         take(ebpf, maps::MEMORIES)?,
-        limits,
-    ))
+        settings.limits,
+    );
+    // Samples name files long after the calls.
+    let forgetting = Some(forgetting).filter(|_| !has_callers);
+    let samples = has_callers.then(|| take(ebpf, maps::SAMPLES)).transpose()?;
+    Ok(Watched {
+        events: take(ebpf, maps::EVENTS)?,
+        wakeups: Wakeups(take(ebpf, maps::IS_AWAITED)?),
+        samples,
+        epochs: Epochs::new(take(ebpf, maps::EPOCH)?, forgetting),
+    })
 }
 
-fn take<T: TryFrom<Map, Error = MapError>>(
+/// The map of this name.
+pub(super) fn take<T: TryFrom<Map, Error = MapError>>(
     ebpf: &mut Ebpf,
     name: &str,
 ) -> Result<T, EbpfUnavailable> {
@@ -538,12 +427,7 @@ impl Loaded {
         <&mut RawTracePoint>::try_from(program)
             .and_then(RawTracePoint::load)
             .map_err(|error| program_refused(programs::SCOPE, &error))?;
-        let control = Control {
-            max_files: self.max_files,
-            ..Control::default()
-        };
-        let set = self.control.set(0, control, 0);
-        set.map_err(|error| refused(&error))
+        self.set_control(self.limits)
     }
 
     /// Has the kernel side bring this thread into or out of the scope, by a constant of
@@ -556,31 +440,5 @@ impl Loaded {
         let run = <&RawTracePoint>::try_from(program).and_then(|program| program.test_run(options));
         run.map(drop)
             .map_err(|error| program_refused(programs::SCOPE, &error))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_ring_of_events_grows_with_tasks_and_processors_within_limits() {
-        let by_tasks = [1, 16, 1000, 16_384, u32::MAX].map(|tasks| events_bytes(tasks, 2));
-        assert_eq!(by_tasks, [14, 14, 19, 22, 22].map(|bits| 1 << bits));
-        let by_processors = [1, 2, 3, usize::MAX].map(|count| events_bytes(16_384, count));
-        assert_eq!(by_processors, [22, 22, 23, 23].map(|bits| 1 << bits));
-    }
-
-    #[test]
-    fn by_default_no_table_is_rounded_up_to_twice_its_entries() {
-        let limits = Limits::default();
-        for entries in [
-            limits.max_rows,
-            files_entries(limits.max_files),
-            limits.max_tasks,
-            rare_entries(limits.max_rows),
-        ] {
-            assert!(entries.is_power_of_two(), "{entries}");
-        }
     }
 }

@@ -1,13 +1,11 @@
 //! Runs a command: loads the programs, launches the command, waits for its end, and reads the maps.
 
 use std::{
-    collections::HashMap,
-    thread,
+    mem, thread,
     time::{Duration, SystemTime},
 };
 
 use aya::maps::{MapData, RingBuf};
-use aya_log::EbpfLogger;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -20,24 +18,24 @@ use zc_ebpf::{FileNumber, armed};
 use zctrace_core::report::Files;
 
 use super::{
-    callers::{self, Samples},
-    counts::Counts,
-    ended::EndedTable,
+    callers::Samples,
     epochs::Epochs,
-    events::{Kind, Message},
-    forgetting::{Forgetting, SummedPipes},
+    events::{Message, TaskEvent},
     kernel::TypesFile,
-    live_tasks::{LiveTasks, is_proc_ours},
-    object::{Loaded, Settings, Wakeups},
+    live_tasks::LiveTasks,
+    object::{LoadSettings, Loaded, Wakeups, Watched},
     rehearsal,
-    task_table::{RawCounters, TaskTable},
+    seen::Seen,
 };
 use crate::{
     async_fd::watch_readable,
-    backend::{Listed, Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
+    backend::{
+        Listed, Progress, Recorded, RunError, RunOptions, Until, new_trace, progress::Ticker,
+        within,
+    },
     launch::{Child, Received, Signals, find_program},
     privileges,
-    trace::{Exit, FailedPaths, Loss, Process, Trace},
+    trace::{Exit, File, Loss, Trace},
 };
 
 /// How long a task may take to end after its process was reaped. It takes microseconds; on a loaded
@@ -56,20 +54,9 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     let types = TypesFile::find()?;
     let signals = Signals::hold(options.launch.on_tracer_exit)?;
     let program = find_program(&options.command, &options.launch)?;
-    let settings = Settings {
-        selection: &options.selection,
-        limits: options.limits,
-        recorded: callers::possible(options.recorded),
-        verbose: options.verbose,
-    };
-    let (mut loaded, events) = rehearsal::load(&settings, types)?;
-    let mut log = Log::open(options.verbose, &mut loaded);
-    let mut watch = TaskWatcher {
-        epochs: loaded.take_epochs(),
-        wakeups: loaded.take_wakeups(),
-        ..TaskWatcher::new(events)?
-    };
-    watch.forgetting = loaded.take_forgetting();
+    let settings = LoadSettings::from(options);
+    let (mut loaded, watched) = rehearsal::load(&settings, types)?;
+    let mut watch = TaskWatcher::new(watched, options.recorded)?;
     watch.seen.pipes.is_wanted = loaded.sees_memory
         && matches!(
             options.listed,
@@ -78,8 +65,7 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
                 ..
             }
         );
-    watch.wakeups.as_mut().map_or(Ok(()), Wakeups::await_many)?;
-    watch.samples = Samples::open(&mut loaded, options.recorded)?;
+    watch.wakeups.await_many()?;
     loaded.arm(armed::ROOT)?;
     let _lowered = privileges::lower(options.privileges, || loaded.maps.losses().is_ok())?;
     let mut trace = Trace {
@@ -95,12 +81,7 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
         loaded: &loaded,
         signals: &signals,
     };
-    let Some(exit) = within(
-        options.timeout,
-        watch.until_over(&current_run, &mut log, ticker),
-    )
-    .await
-    else {
+    let Some(exit) = within(options.timeout, watch.until_over(&current_run, ticker)).await else {
         kill_all(&loaded).await?;
         child.wait().await?;
         return Err(RunError::timed_out(options));
@@ -110,7 +91,6 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     watch
         .conclude(options.until, &mut loaded, &mut trace)
         .await?;
-    log.flush();
     Ok(trace)
 }
 
@@ -134,35 +114,6 @@ async fn kill_all(loaded: &Loaded) -> Result<(), RunError> {
     }
 }
 
-/// The kernel creates these threads without the tracepoint by which new tasks are followed.
-const IO_WORKERS: &str = "CPU time, switches and faults of a process do not include the kernel's io_uring worker threads";
-
-const FOREIGN_PROC: &str = "switches, faults and CPU time of processes that are still running are unknown: /proc belongs to another PID namespace; mount it again in this one";
-
-fn uses_io_uring(processes: &[Process]) -> bool {
-    let mut rows = processes
-        .iter()
-        .flat_map(|process| &process.threads)
-        .flat_map(|thread| &thread.rows);
-    rows.any(|row| row.call.name == "io_uring_enter")
-}
-
-/// A note on operations of `io_uring` that the kernel does not report, if there are any. Overflowed
-/// ones are a loss of their own.
-fn unknown_operations_note(processes: &[Process], overflowed: u64) -> Option<String> {
-    let rows = processes
-        .iter()
-        .flat_map(|process| &process.threads)
-        .flat_map(|thread| &thread.ring_rows);
-    let unknown: u64 = rows
-        .filter(|row| row.call.is_unknown_operation())
-        .map(|row| row.calls)
-        .sum();
-    let count = unknown.saturating_sub(overflowed);
-    (count > 0)
-        .then(|| format!("the kernel does not say what {count} completions of io_uring moved: they are of multishot operations"))
-}
-
 /// A run that has started.
 struct CurrentRun<'a> {
     options: &'a RunOptions,
@@ -177,36 +128,21 @@ struct CurrentRun<'a> {
 pub struct TaskWatcher {
     seen: Seen,
     events: AsyncFd<RingBuf<MapData>>,
+    wakeups: Wakeups,
+    samples: Samples,
     /// `None`: rows stay in the maps until the trace ends.
     epochs: Option<Epochs>,
-    /// `None`: files keep their numbers.
-    forgetting: Option<Forgetting>,
-    /// `None`: each event wakes this watcher.
-    wakeups: Option<Wakeups>,
-    samples: Samples,
-}
-
-/// What the events have said so far, and what was read from the maps.
-#[derive(Clone, Default)]
-struct Seen {
-    task_table: TaskTable,
-    counts: Counts,
-    ended: EndedTable,
-    pipes: SummedPipes,
-    /// How many events could not be parsed.
-    unreadable: u64,
 }
 
 impl TaskWatcher {
     /// A watch that has seen nothing yet. To be called in a tokio runtime.
-    pub fn new(events: RingBuf<MapData>) -> std::io::Result<Self> {
+    pub fn new(watched: Watched, recorded: Recorded) -> std::io::Result<Self> {
         Ok(Self {
             seen: Seen::default(),
-            events: watch_readable(events)?,
-            epochs: None,
-            forgetting: None,
-            wakeups: None,
-            samples: Samples::default(),
+            events: watch_readable(watched.events)?,
+            wakeups: watched.wakeups,
+            samples: Samples::open(watched.samples, recorded)?,
+            epochs: watched.epochs,
         })
     }
 
@@ -220,12 +156,12 @@ impl TaskWatcher {
     ) -> Result<(), RunError> {
         let stopped_ns = now_ns();
         loaded.stop_counting()?;
-        let mut live = self.settle(loaded).await?;
+        let mut live = self.wait_for_exits(loaded).await?;
         loaded.detach();
         if !live.tasks.is_empty() {
             // Programs may still be running for them, until they are detached.
             loaded.wait_until_detached();
-            live = self.settle(loaded).await?;
+            live = self.wait_for_exits(loaded).await?;
         }
         self.read_samples();
         while self.samples.has_more() {
@@ -258,46 +194,55 @@ impl TaskWatcher {
         Ok(trace)
     }
 
+    /// Waits until the run is over: the launched process has ended, and its descendants if they are
+    /// waited for and no signal ends the trace before.
     async fn until_over(
         &mut self,
         run: &CurrentRun<'_>,
-        log: &mut Log,
         mut ticker: Ticker,
     ) -> Result<Exit, RunError> {
-        let exit = self.until_root_ends(run, log, &mut ticker).await?;
-        // What is left to wait for are the ends of tasks.
-        self.wakeups.as_mut().map_or(Ok(()), Wakeups::await_each)?;
-        self.drain();
-        if run.options.until == Until::AllEnd {
-            self.until_all_end(run, log, &mut ticker).await?;
-        }
-        Ok(exit)
-    }
-
-    async fn until_root_ends(
-        &mut self,
-        run: &CurrentRun<'_>,
-        log: &mut Log,
-        ticker: &mut Ticker,
-    ) -> Result<Exit, RunError> {
+        let mut ended = None;
         loop {
+            if let Some(exit) = ended
+                && (run.options.until == Until::RootEnds || self.have_all_ended())
+            {
+                return Ok(exit);
+            }
             tokio::select! {
                 // Its end comes first: a signal after that is for zctrace.
                 biased;
-                exit = run.child.wait() => return Ok(exit?),
+                exit = run.child.wait(), if ended.is_none() => {
+                    ended = Some(exit?);
+                    // What is left to wait for are the ends of tasks.
+                    self.wakeups.await_each()?;
+                    self.drain();
+                }
+                signal = run.signals.next() => match (signal?, ended) {
+                    (signal, Some(exit)) if signal.is_ending() => return Ok(exit),
+                    (Received::ToForward(signal), _) => {
+                        if !self.sends_interim_trace(signal, run) && ended.is_none() {
+                            run.child.forward(signal);
+                        }
+                    }
+                    (Received::FromTerminal | Received::Own, _) => {}
+                },
                 more = self.more() => {
                     more?;
                     self.empty_maps(run)?;
                 }
-                signal = run.signals.next() => {
-                    if let Received::ToForward(signal) = signal? && !self.sends_interim_trace(signal, run) {
-                        run.child.forward(signal);
+                () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed)),
+                // The message of the last end may be lost.
+                () = sleep(LIVE_CHECK), if ended.is_some() => {
+                    if let (Some(exit), true) = (ended, run.loaded.maps.live_tasks()?.is_empty()) {
+                        return Ok(exit);
                     }
                 }
-                more = log.more() => more?,
-                () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed)),
             }
         }
+    }
+
+    fn have_all_ended(&self) -> bool {
+        self.seen.task_table.not_ended().next().is_none()
     }
 
     /// How far the run is.
@@ -310,34 +255,6 @@ impl TaskWatcher {
             calls,
             bytes,
         })
-    }
-
-    /// Waits until the last descendant has ended, or a signal ends the trace.
-    async fn until_all_end(
-        &mut self,
-        run: &CurrentRun<'_>,
-        log: &mut Log,
-        ticker: &mut Ticker,
-    ) -> Result<(), RunError> {
-        self.drain();
-        while self.seen.task_table.not_ended().next().is_some() {
-            tokio::select! {
-                more = self.more() => {
-                    more?;
-                    self.empty_maps(run)?;
-                }
-                signal = run.signals.next() => match signal? {
-                    signal if signal.is_ending() => return Ok(()),
-                    Received::ToForward(signal) => drop(self.sends_interim_trace(signal, run)),
-                    Received::FromTerminal | Received::Own => {}
-                },
-                more = log.more() => more?,
-                () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed)),
-                // The message of the last end may be lost.
-                () = sleep(LIVE_CHECK) => if run.loaded.maps.live_tasks()?.is_empty() { return Ok(()) },
-            }
-        }
-        Ok(())
     }
 
     /// Shows the trace so far if this signal asks for it; returns whether it does.
@@ -356,17 +273,21 @@ impl TaskWatcher {
 
     /// Waits for the tasks that are about to end, so that their counters are final. Returns the
     /// tasks that are still alive.
-    async fn settle(&mut self, loaded: &Loaded) -> Result<LiveTasks, RunError> {
+    async fn wait_for_exits(&mut self, loaded: &Loaded) -> Result<LiveTasks, RunError> {
         let deadline = Instant::now() + EXIT_LIMIT;
-        let is_proc_ours = is_proc_ours();
         loop {
             let live = LiveTasks::now(loaded)?;
             self.drain();
             let alive = &live.counters;
             // A task whose counters can no longer be read is just ending.
             let all_live = alive.len() == live.tasks.len()
-                && (!is_proc_ours || alive.values().all(Option::is_some));
-            if (all_live && !self.waits_for_an_end(alive)) || Instant::now() >= deadline {
+                && (!live.is_proc_ours || alive.values().all(Option::is_some));
+            // The last event of a task that is neither alive nor known to have ended is to come.
+            let mut is_complete = all_live;
+            for serial in self.seen.task_table.not_ended() {
+                is_complete &= alive.contains_key(&serial);
+            }
+            if is_complete || Instant::now() >= deadline {
                 return Ok(live);
             }
             tokio::select! {
@@ -374,14 +295,6 @@ impl TaskWatcher {
                 () = sleep(EXIT_CHECK) => {}
             }
         }
-    }
-
-    /// Whether a task is neither alive nor known to have ended: its last event is still to come.
-    fn waits_for_an_end(&self, alive: &HashMap<u32, Option<RawCounters>>) -> bool {
-        self.seen
-            .task_table
-            .not_ended()
-            .any(|serial| !alive.contains_key(&serial))
     }
 
     /// Waits for events and records them.
@@ -405,8 +318,8 @@ impl TaskWatcher {
         while let Some(bytes) = self.events.get_mut().next() {
             match Message::parse(&bytes) {
                 Some(Message::Task(event)) => {
-                    occasions += usize::from(matches!(event.kind, Kind::Ended { .. }));
-                    self.seen.task_table.record(event);
+                    occasions += usize::from(matches!(event, TaskEvent::Ended(_)));
+                    self.seen.task_table.record(&event);
                 }
                 Some(Message::File(number, file)) => {
                     occasions += 1;
@@ -415,53 +328,39 @@ impl TaskWatcher {
                 None => self.seen.unreadable += 1,
             }
         }
-        self.epochs
-            .iter_mut()
-            .for_each(|epochs| epochs.note_occasions(occasions));
-        self.forgetting
-            .iter_mut()
-            .for_each(|forgetting| forgetting.note_occasions(occasions));
+        if let Some(epochs) = &mut self.epochs {
+            epochs.note_occasions(occasions);
+        }
     }
 
     /// Reads a batch of the messages about callers. They name files, whose own messages have come
     /// before.
     fn read_samples(&mut self) {
         self.drain();
-        self.samples.begin_batch();
-        while let Some(change) = self.samples.until_change() {
-            if let Some(number) = change.file() {
-                self.await_file(number);
-            }
-            let file = change
-                .file()
-                .and_then(|number| self.seen.counts.files.known(number));
-            self.samples.change(change, file);
-        }
-        self.seen.unreadable += self.samples.take_unreadable();
+        let mut samples = mem::take(&mut self.samples);
+        self.seen.unreadable += samples.read_batch(|number| self.await_file(number));
+        self.samples = samples;
     }
 
     /// Reads messages until a file is known. Its own message has been sent, but may be behind one
     /// that a program on another processor has not finished.
-    fn await_file(&mut self, number: FileNumber) {
+    fn await_file(&mut self, number: FileNumber) -> Option<File> {
         for _ in 0..FILE_ATTEMPTS {
-            if self.seen.counts.files.known(number).is_some() {
-                return;
+            if let Some(file) = self.seen.counts.files.known(number) {
+                return Some(file.clone());
             }
             self.drain();
             thread::yield_now();
         }
+        None
     }
 
     /// Moves what was counted out of the maps, if there may be much in them.
     fn empty_maps(&mut self, run: &CurrentRun<'_>) -> Result<(), RunError> {
-        let needs_room = self
-            .forgetting
-            .as_ref()
-            .is_some_and(|forgetting| forgetting.is_urgent(&self.seen.counts.files));
         let Some(epochs) = self
             .epochs
             .as_mut()
-            .filter(|epochs| epochs.is_due() || needs_room)
+            .filter(|epochs| epochs.is_due(&self.seen.counts.files))
         else {
             return Ok(());
         };
@@ -475,18 +374,21 @@ impl TaskWatcher {
             epochs.take(ended, &run.loaded.maps, &mut self.seen.counts)?;
         }
         self.read_samples();
-        self.seen.settle(just_ended, run, &mut self.samples)?;
+        self.seen.set_ended_aside(
+            just_ended,
+            run.options.listed,
+            run.begun,
+            run.loaded,
+            &mut self.samples,
+        )?;
         let Seen {
             counts,
             ended,
             pipes,
             ..
         } = &mut self.seen;
-        match self
-            .forgetting
-            .as_mut()
-            .filter(|forgetting| forgetting.is_due(&counts.files))
-        {
+        let epochs = self.epochs.as_mut();
+        match epochs.and_then(|epochs| epochs.due_forgetting(&counts.files)) {
             Some(forgetting) => {
                 forgetting.forget(counts, ended, &run.loaded.maps, last_number, pipes)
             }
@@ -495,155 +397,8 @@ impl TaskWatcher {
     }
 }
 
-impl Seen {
-    /// Puts the processes aside all of whose tasks have ended, and sums them if there are many.
-    fn settle(
-        &mut self,
-        just_ended: Vec<u32>,
-        run: &CurrentRun<'_>,
-        samples: &mut Samples,
-    ) -> Result<(), RunError> {
-        let Self {
-            task_table,
-            counts,
-            ended,
-            ..
-        } = self;
-        let mut counted = |task| {
-            samples.take_task(task, counts);
-            counts.take_task(task)
-        };
-        let just_ended = task_table.take_ended(just_ended, &mut counted, run.loaded.counters_known);
-        for (serial, process) in just_ended {
-            ended.add(serial, process);
-        }
-        // If messages are lost, more may be to come of a process that seems to have ended.
-        if let Listed::Busiest { most, files } = run.options.listed
-            && run.loaded.maps.lost(zc_ebpf::Loss::LostEvent)? == 0
-        {
-            let tells_files_apart = files == Files::Listed;
-            ended.sum_most(most, run.begun, counts.files.placed(), tells_files_apart);
-        }
-        Ok(())
-    }
-
-    /// Fills in everything that was seen and counted. Callers are only named when the command has
-    /// ended.
-    fn describe(
-        self,
-        loaded: &Loaded,
-        live: &LiveTasks,
-        trace: &mut Trace,
-        mut samples: Option<Samples>,
-    ) -> Result<(), RunError> {
-        let alive = &live.counters;
-        let mut counts = self.counts;
-        loaded.maps.read(&mut counts)?;
-        if let Some(samples) = &mut samples {
-            samples.take_all(&mut counts);
-        }
-        counts.add_unfinished(&live.tasks);
-        let counted = counts.take_tasks(&live.tasks);
-        trace.notes.clone_from(&loaded.notes);
-        trace.notes.extend(counts.files.unknown_note());
-        trace.notes.extend(self.pipes.note());
-        trace.notes.extend(loaded.maps.untimed_note()?);
-        if !alive.is_empty() && !is_proc_ours() {
-            trace.notes.push(FOREIGN_PROC.to_owned());
-        }
-        trace.calls_without_files = calls_without_files(&counts, loaded)?;
-        trace.files = counts.files.into_placed();
-        trace.other_calls = Some(loaded.maps.other_calls(&live.tasks)?);
-        trace.sees_memory = loaded.sees_memory;
-        trace.losses = loaded.maps.losses()?.into_iter().collect();
-        *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;
-        trace.losses.insert(Loss::MissedProbes, loaded.missed()?);
-        if !self.task_table.has_seen_exec() {
-            trace.notes.extend(loaded.untested.exec.clone());
-        }
-        let (ended, merged, sums) = self.ended.into_parts();
-        let (processes, unseen_ends) =
-            self.task_table
-                .into_processes(counted, alive, loaded.counters_known, ended);
-        trace.losses.insert(Loss::UnseenEnds, unseen_ends);
-        let overflowed = trace
-            .losses
-            .get(&Loss::OverflowedOperations)
-            .copied()
-            .unwrap_or(0);
-        if uses_io_uring(&processes) {
-            trace.notes.push(IO_WORKERS.to_owned());
-            trace.notes.extend(loaded.untested.rings.clone());
-            trace
-                .notes
-                .extend(unknown_operations_note(&processes, overflowed));
-        }
-        (trace.processes, trace.merged, trace.ended) = (processes, merged, sums);
-        trace.notes.extend(samples.as_ref().and_then(Samples::note));
-        trace.stacks = samples.and_then(Samples::into_stacks);
-        let (directory_may_change, has_successes) =
-            (changes_directory(trace), loaded.has_succeeded_paths);
-        trace.failed_paths = Some(FailedPaths {
-            directory_may_change,
-            has_successes,
-            ..loaded.maps.failed_paths()?
-        });
-        Ok(())
-    }
-}
-
-/// The calls in rows that lack their files.
-fn calls_without_files(counts: &Counts, loaded: &Loaded) -> Result<u64, RunError> {
-    Ok(counts.calls_without_files + loaded.maps.lost(zc_ebpf::Loss::UncountedPart)?)
-}
-
-/// Whether a process may have changed the directory in which its relative paths start.
-fn changes_directory(trace: &Trace) -> bool {
-    let rows = trace
-        .all_processes()
-        .flat_map(|process| &process.threads)
-        .flat_map(|thread| &thread.rows);
-    rows.map(|row| (&row.call, row.calls, row.errors))
-        .chain(
-            trace
-                .other_calls
-                .iter()
-                .flatten()
-                .map(|(call, sums)| (call, sums.calls, sums.errors)),
-        )
-        .any(|(call, calls, errors)| call.spec().changes_directory && calls > errors)
-}
-
 /// The time of `CLOCK_MONOTONIC`, as the kernel side uses it.
 fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     u64::try_from(Duration::try_from(now).unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// The log of the programs.
-struct Log(Option<AsyncFd<EbpfLogger<&'static dyn log::Log>>>);
-
-impl Log {
-    fn open(verbose: bool, loaded: &mut Loaded) -> Self {
-        let logger = verbose
-            .then(|| EbpfLogger::init(loaded.ebpf_mut()).ok())
-            .flatten();
-        Self(logger.and_then(|logger| watch_readable(logger).ok()))
-    }
-
-    /// Waits for log messages and shows them; never ready without a logger.
-    async fn more(&mut self) -> std::io::Result<()> {
-        let Some(logger) = &mut self.0 else {
-            return std::future::pending().await;
-        };
-        logger.readable_mut().await?.clear_ready();
-        logger.get_mut().flush();
-        Ok(())
-    }
-
-    fn flush(&mut self) {
-        if let Some(logger) = &mut self.0 {
-            logger.get_mut().flush();
-        }
-    }
 }

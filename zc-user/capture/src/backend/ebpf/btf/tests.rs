@@ -11,6 +11,21 @@ use super::{Btf, BtfError, KIND_POINTER, KIND_STRUCT, KIND_TYPEDEF, KIND_UNION, 
 const KERNEL: &str = "/sys/kernel/btf/vmlinux";
 const KIND_INT: u32 = 1;
 const KIND_CONST: u32 = 10;
+/// All kinds that the reader only skips, how many members each is given here, and how many words it
+/// has after those that all kinds have: array, enum, forward, variable, data section, float,
+/// declaration tag, enum of 64 bits, function, its prototype.
+const SKIPPED_KINDS: [(u32, u32, usize); 10] = [
+    (3, 0, 3),
+    (6, 2, 4),
+    (7, 0, 0),
+    (14, 0, 1),
+    (15, 2, 6),
+    (16, 0, 0),
+    (17, 0, 1),
+    (19, 2, 6),
+    (12, 0, 0),
+    (13, 2, 4),
+];
 
 /// All named members with their offsets in bytes, as the crate `btf` reads them, those of anonymous
 /// structs and unions within included.
@@ -31,10 +46,6 @@ fn members(kernel: &btf::Btf, structure: &Struct, depth: u32) -> Vec<(String, u3
     all
 }
 
-fn kernel_types() -> Vec<u8> {
-    fs::read(KERNEL).expect("needs a kernel with BTF")
-}
-
 fn parse(data: &[u8]) -> Btf<'_> {
     Btf::parse(data).expect("sound")
 }
@@ -51,7 +62,7 @@ fn the_list_has_each_field_once_and_in_the_order_of_the_struct() {
 
 #[test]
 fn offsets_are_those_of_the_crate_btf() {
-    let data = kernel_types();
+    let data = fs::read(KERNEL).expect("needs a kernel with BTF");
     let lean = parse(&data);
     let kernel = btf::Btf::from_file(KERNEL).expect("the kernel's own BTF is sound");
     let mut structures = HashMap::new();
@@ -81,20 +92,11 @@ fn offsets_are_those_of_the_crate_btf() {
             );
         }
     }
-    let offset = |structure, path: &[&str]| lean.offset_of(structure, path).expect("is there");
-    for (structure, field, inner, last) in [
-        ("file", "f_path", "path", "dentry"),
-        ("dentry", "d_name", "qstr", "name"),
-        ("task_struct", "thread_info", "thread_info", "flags"),
-    ] {
-        let sum = offset(structure, &[field]) + offset(inner, &[last]);
-        assert_eq!(offset(structure, &[field, last]), sum, "{structure}");
-    }
 }
 
 #[test]
 fn sizes_and_tracepoints_of_this_kernel_are_found() {
-    let data = kernel_types();
+    let data = fs::read(KERNEL).expect("needs a kernel with BTF");
     let whole = parse(&data);
     // `struct upid { int nr; struct pid_namespace *ns; }`, padded.
     assert_eq!(whole.size_of("upid"), Some(16));
@@ -129,14 +131,7 @@ struct Blob {
 
 impl Blob {
     fn name(&mut self, name: &str) -> u32 {
-        if self.strings.is_empty() {
-            self.strings.push(0);
-        }
-        let at = if name.is_empty() {
-            0
-        } else {
-            super::length(&self.strings)
-        };
+        let at = super::length(&self.strings);
         self.strings.extend(name.bytes().chain([0]));
         at
     }
@@ -160,10 +155,12 @@ impl Blob {
         size: u32,
         members: &[(&str, u32, u32)],
     ) -> u32 {
-        let words: Vec<u32> = members
-            .iter()
-            .flat_map(|(name, id, offset)| [self.name(name), *id, *offset])
-            .collect();
+        let mut words = Vec::new();
+        for (name, id, offset) in members {
+            // Members without a name have 0.
+            let name = if name.is_empty() { 0 } else { self.name(name) };
+            words.extend([name, *id, *offset]);
+        }
         let has_bitfields = members.iter().any(|(.., offset)| offset >> 24 != 0);
         let info = self.types.len() + 1;
         let id = self.add(kind, name, size, &words);
@@ -186,6 +183,11 @@ impl Blob {
 fn small() -> Vec<u8> {
     let mut blob = Blob::default();
     let int = blob.add(KIND_INT, "int", 4, &[32]);
+    for (kind, members, words) in SKIPPED_KINDS {
+        blob.add(kind, "", 0, &vec![0; words]);
+        let info = blob.types.len() - words - 2;
+        blob.types[info] |= members;
+    }
     let inner = blob.add_members(KIND_STRUCT, "inner", 8, &[("x", int, 0), ("y", int, 32)]);
     let alias = blob.add(KIND_TYPEDEF, "inner_t", inner, &[]);
     let constant = blob.add(KIND_CONST, "", alias, &[]);
@@ -307,7 +309,7 @@ fn data_that_is_not_btf_or_ends_early_is_refused() {
 /// Looks up everything, so that every path of the reader runs. Only panics matter.
 fn exercise(data: &[u8]) {
     let Ok(btf) = Btf::parse(data) else { return };
-    for structure in ["outer", "inner", "matryoshka", "no_such_struct", ""] {
+    for structure in ["outer", "inner", "no_such_struct", ""] {
         btf.size_of(structure);
         for path in ["a", "c", "d y", "flags", "next a", "none", ""] {
             btf.offset_of(structure, &path.split(' ').collect::<Vec<_>>());
@@ -315,21 +317,19 @@ fn exercise(data: &[u8]) {
         btf.offset_of(structure, &[]);
     }
     let _ = btf.tracepoints(["sys_enter", "no such"]).to_btf();
-    let all = (1..=btf.count()).filter_map(|id| btf.type_of(id));
-    for structure in all
-        .filter(|found| [KIND_STRUCT, KIND_UNION].contains(&found.kind))
-        .take(20)
-    {
-        btf.member(structure, "no such", MAX_DEPTH);
+    for found in (1..=btf.count()).filter_map(|id| btf.type_of(id)) {
+        if [KIND_STRUCT, KIND_UNION].contains(&found.kind) {
+            btf.member(found, "no such", MAX_DEPTH);
+        }
     }
 }
 
-/// Damages copies of it in many ways and reads each.
-fn read_damaged(sound: &[u8], cases: u32) {
+#[test]
+fn damaged_btf_never_panics() {
     let damages = vec((any::<Index>(), 0..4_u8, any::<u8>()), 1..=8);
-    let mut runner = TestRunner::new(ProptestConfig::with_cases(cases));
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(20_000));
     let read = runner.run(&damages, |damages| {
-        let mut data = sound.to_vec();
+        let mut data = small();
         for (place, how, value) in damages {
             let at = place.index(data.len());
             match how {
@@ -347,28 +347,4 @@ fn read_damaged(sound: &[u8], cases: u32) {
         Ok(())
     });
     read.unwrap_or_else(|error| panic!("{error}"));
-}
-
-#[test]
-fn damaged_btf_never_panics() {
-    read_damaged(&small(), 20_000);
-}
-
-#[test]
-fn damaged_btf_of_this_kernel_never_panics() {
-    let data = kernel_types();
-    let whole = parse(&data);
-    // The first types and the strings that they may name.
-    let types = whole
-        .starts
-        .iter()
-        .take_while(|&&start| start < 20_000)
-        .last();
-    let types = &whole.types[..*types.expect("there are types") as usize];
-    let words = types
-        .chunks_exact(4)
-        .map(|word| u32::from_ne_bytes(word.try_into().expect("4")));
-    let cut = super::encode(&words.collect::<Vec<_>>(), &whole.strings[..20_000]);
-    assert!(parse(&cut).count() > 200);
-    read_damaged(&cut, 1_500);
 }

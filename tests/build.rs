@@ -1,5 +1,5 @@
-//! Builds the C programs of `workloads/c`, and a Rust program that GNU ld links, and puts them
-//! beside the Rust programs, in `<target>/<profile>/`.
+//! Builds the C programs of `workloads/c`, and puts them beside the Rust programs, in
+//! `<target>/<profile>/`.
 //!
 //! Cargo has no C binaries, so the profile directory is found as an ancestor of `OUT_DIR` and
 //! handed to the library as `ZC_C_DIR`.
@@ -9,13 +9,7 @@ use std::process::Command;
 use std::{env, fs};
 
 /// The source files of `copier-c`.
-const COPIER: &[&str] = &[
-    "checksum.c",
-    "copier.c",
-    "ends.c",
-    "interfaces.c",
-    "other_end.c",
-];
+const COPIER: &[&str] = &["copier.c", "ends.c", "interfaces.c"];
 
 /// The C programs, with their source files.
 const PROGRAMS: &[(&str, &[&str])] = &[
@@ -37,15 +31,16 @@ fn main() {
         .expect("OUT_DIR is <target>/<profile>/build/<package>/out");
     let arch = variable("CARGO_CFG_TARGET_ARCH");
     println!("cargo::rerun-if-changed={}", source_dir.display());
-    let compiler = Compiler::find();
     println!("cargo::rustc-env=ZC_C_DIR={}", profile_dir.display());
     println!("cargo::rustc-env=ZC_RUST_VERSION={}", rust_version());
-    for (name, sources) in PROGRAMS
-        .iter()
-        .filter(|(name, _)| !X86_ONLY.contains(name) || arch == "x86_64")
-    {
+    let compiler = compiler(&arch);
+    for (name, sources) in PROGRAMS {
+        if X86_ONLY.contains(name) && arch != "x86_64" {
+            continue;
+        }
+        let sources: Vec<PathBuf> = sources.iter().map(|name| source_dir.join(name)).collect();
         let built = out_dir.join(name);
-        compiler.build(&source_dir, sources, &built);
+        build(&compiler, &sources, &built);
         install(&built, &profile_dir.join(name));
     }
 }
@@ -70,64 +65,30 @@ fn rust_version() -> String {
         .to_owned()
 }
 
-/// The C compiler for the target.
-struct Compiler {
-    program: String,
-    /// The variable that chooses another compiler.
-    variable: String,
+/// The C compiler for the target, and the variable that chooses another: `$CC`, or else `cc`. For
+/// another architecture it is `$CC_<target>`, as in the crate `cc`, or else Debian's cross compiler,
+/// such as `aarch64-linux-gnu-gcc`.
+fn compiler(arch: &str) -> [String; 2] {
+    let target = variable("TARGET");
+    let (chosen_by, usual) = if target == variable("HOST") {
+        ("CC".to_owned(), "cc".to_owned())
+    } else {
+        let chosen_by = format!("CC_{}", target.replace('-', "_"));
+        (chosen_by, format!("{arch}-linux-gnu-gcc"))
+    };
+    println!("cargo::rerun-if-env-changed={chosen_by}");
+    [env::var(&chosen_by).unwrap_or(usual), chosen_by]
 }
 
-impl Compiler {
-    /// `$CC`, or else `cc`. For another architecture it is `$CC_<target>`, as in the crate `cc`, or
-    /// else Debian's cross compiler, such as `aarch64-linux-gnu-gcc`.
-    fn find() -> Self {
-        let target = variable("TARGET");
-        let (variable, usual) = if target == variable("HOST") {
-            ("CC".to_owned(), "cc".to_owned())
-        } else {
-            (
-                format!("CC_{}", target.replace('-', "_")),
-                format!("{}-linux-gnu-gcc", variable("CARGO_CFG_TARGET_ARCH")),
-            )
-        };
-        println!("cargo::rerun-if-env-changed={variable}");
-        Self {
-            program: env::var(&variable).unwrap_or(usual),
-            variable,
-        }
-    }
-
-    /// Compiles and links one program.
-    fn build(&self, source_dir: &Path, sources: &[&str], program: &Path) {
-        let Self {
-            program: compiler,
-            variable,
-        } = self;
-        let status = Command::new(compiler)
-            .args([
-                "-std=c11",
-                "-O2",
-                "-g",
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-                "-D_GNU_SOURCE",
-                "-o",
-            ])
-            .arg(program)
-            .args(sources.iter().map(|source| source_dir.join(source)))
-            .status()
-            .unwrap_or_else(|err| {
-                panic!(
-                    "cannot run the C compiler {compiler:?}: {err}; install it, or set {variable}"
-                )
-            });
-        assert!(
-            status.success(),
-            "{compiler} failed on {}: {status}",
-            sources.join(" ")
-        );
-    }
+/// Compiles and links one program.
+fn build([compiler, chosen_by]: &[String; 2], sources: &[PathBuf], program: &Path) {
+    let options = "-std=c11 -O2 -g -Wall -Wextra -Werror -D_GNU_SOURCE -o";
+    let mut command = Command::new(compiler);
+    command.args(options.split(' ')).arg(program).args(sources);
+    let status = command.status().unwrap_or_else(|err| {
+        panic!("cannot run the C compiler {compiler:?}: {err}; install it, or set {chosen_by}")
+    });
+    assert!(status.success(), "{command:?} failed: {status}");
 }
 
 /// Replaces `to` by a rename, which also works while the old program is running.

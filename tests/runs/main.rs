@@ -83,15 +83,6 @@ pub fn ending_with_us(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?)) }
 }
 
-/// The stdout of a traced command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stdout {
-    /// `/dev/null`.
-    Null,
-    /// A pipe that is read to its end.
-    Pipe,
-}
-
 impl Tools {
     /// The programs in this directory.
     pub fn new(programs: &Path) -> Self {
@@ -116,23 +107,21 @@ impl Tools {
         command
     }
 
-    /// Traces the command and returns the report, which goes through a file in `scratch`.
+    /// Traces the command with this stdout, which is read to its end if it is a pipe. Returns the
+    /// report, which goes through a file in `scratch`.
     pub fn trace(
         &self,
         command: &[String],
         options: &[&str],
-        stdout: Stdout,
+        stdout: Stdio,
         scratch: &Path,
     ) -> Result<Report> {
         let file = scratch.join("report.json");
         let mut trace = Command::new(self.program("zctrace"));
         trace.args(["--format", "json", "-o"]).arg(&file);
         trace.args(options).arg("--").args(command);
-        trace.stdin(Stdio::null()).stderr(Stdio::piped());
-        trace.stdout(match stdout {
-            Stdout::Pipe => Stdio::piped(),
-            Stdout::Null => Stdio::null(),
-        });
+        trace.stdin(Stdio::null()).stdout(stdout);
+        trace.stderr(Stdio::piped());
         let traced = ending_with_us(&mut trace)
             .spawn()
             .and_then(Child::wait_with_output);

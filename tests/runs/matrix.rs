@@ -9,6 +9,7 @@ use std::{
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
+    process::Stdio,
 };
 
 use anyhow::{Context as _, Result};
@@ -16,7 +17,7 @@ use clap::Args;
 use zctrace::report::{Report, Transfer};
 
 use crate::{
-    Peer, Stdout, Tools,
+    Peer, Tools,
     places::{LoopDevice, Place, Places, write_input},
 };
 
@@ -32,7 +33,7 @@ pub struct Options {
 pub fn run(options: &Options, tools: &Tools, places: &Places) -> Result<()> {
     let room = Room::new(places)?;
     let backend = format!("--backend={}", options.backend);
-    let copy = |source: &End, destination: &End, options: &str| {
+    let copy = |source: &MatrixEnd, destination: &MatrixEnd, options: &str| {
         copy(tools, &room, source, destination, &[options, &backend])
             .with_context(|| format!("{} to {}", source.name, destination.name))
     };
@@ -67,20 +68,20 @@ pub fn run(options: &Options, tools: &Tools, places: &Places) -> Result<()> {
 fn copy(
     tools: &Tools,
     room: &Room,
-    source: &End,
-    destination: &End,
+    source: &MatrixEnd,
+    destination: &MatrixEnd,
     [option, backend]: &[&str; 2],
 ) -> Result<Report> {
     let copier = tools.program("copier");
     let (from, to) = ((source.spec)(room), (destination.spec)(room));
     let input = text(&room.input());
-    let feed = source
-        .is_peer
-        .then(|| Peer::start(&copier, &["feed", &from, "--from", &input]));
-    let sink = destination
-        .is_peer
-        .then(|| Peer::start(&copier, &["sink", &to]));
-    let (feed, sink) = (feed.transpose()?, sink.transpose()?);
+    let peer = |spec: &str, arguments: &[&str]| {
+        let is_socket = spec.starts_with("unix:") || spec.starts_with("tcp:");
+        let peer = is_socket.then(|| Peer::start(&copier, arguments));
+        peer.transpose()
+    };
+    let feed = peer(&from, &["feed", &from, "--from", &input])?;
+    let sink = peer(&to, &["sink", &to])?;
     // A peer on TCP has printed its port.
     let from = feed.as_ref().map_or(from.as_str(), Peer::address);
     let to = sink.as_ref().map_or(to.as_str(), Peer::address);
@@ -93,7 +94,12 @@ fn copy(
             .filter(|option| !option.is_empty())
             .map(ToString::to_string),
     );
-    let report = tools.trace(&command, &[backend, "--wait-all"], Stdout::Pipe, &room.disk)?;
+    let report = tools.trace(
+        &command,
+        &[backend, "--wait-all"],
+        Stdio::piped(),
+        &room.disk,
+    )?;
     for peer in [feed, sink].into_iter().flatten() {
         peer.finish()?;
     }
@@ -182,7 +188,7 @@ impl Room {
 }
 
 /// A source or destination of copies.
-struct End {
+struct MatrixEnd {
     /// Its name in the table.
     name: &'static str,
     /// Its kind in reports.
@@ -191,71 +197,61 @@ struct End {
     spec: fn(&Room) -> String,
     /// An option that it needs.
     option: &'static str,
-    /// Whether another process has to send or receive the bytes.
-    is_peer: bool,
 }
 
-impl End {
+impl MatrixEnd {
     const fn new(name: &'static str, kind: &'static str, spec: fn(&Room) -> String) -> Self {
         Self {
             name,
             kind,
             spec,
             option: "",
-            is_peer: false,
         }
     }
 
     const fn with(self, option: &'static str) -> Self {
         Self { option, ..self }
     }
-
-    const fn by_peer(self) -> Self {
-        Self {
-            is_peer: true,
-            ..self
-        }
-    }
 }
 
 /// Every source. Their kinds are not needed.
-const SOURCES: [End; 10] = [
-    End::new("regular file (ext4)", "", |room| {
+const SOURCES: [MatrixEnd; 10] = [
+    MatrixEnd::new("regular file (ext4)", "", |room| {
         text(&room.ext4.join("in"))
     }),
-    End::new("regular file (tmpfs)", "", |room| {
+    MatrixEnd::new("regular file (tmpfs)", "", |room| {
         text(&room.memory.join("in"))
     }),
-    End::new("empty file", "", |room| text(&room.ext4.join("empty"))),
-    End::new("procfs file", "", |_| "/proc/version".into()),
-    End::new("block device", "", |room| text(room.source_device.path())),
-    End::new("char device", "", |_| "/dev/zero".into()).with("--size=200123"),
-    End::new("memfd", "", |room| format!("memfd:{}", text(&room.input()))),
-    End::new("pipe", "", |room| format!("pipe:{}", text(&room.input()))),
-    End::new("unix stream", "", |room| socket(room, "from")).by_peer(),
-    End::new("tcp", "", |_| "tcp:127.0.0.1:0".into()).by_peer(),
+    MatrixEnd::new("empty file", "", |room| text(&room.ext4.join("empty"))),
+    MatrixEnd::new("procfs file", "", |_| "/proc/version".into()),
+    MatrixEnd::new("block device", "", |room| text(room.source_device.path())),
+    MatrixEnd::new("char device", "", |_| "/dev/zero".into()).with("--size=200123"),
+    MatrixEnd::new("memfd", "", |room| format!("memfd:{}", text(&room.input()))),
+    MatrixEnd::new("pipe", "", |room| format!("pipe:{}", text(&room.input()))),
+    MatrixEnd::new("unix stream", "", |room| socket(room, "from")),
+    MatrixEnd::new("tcp", "", |_| "tcp:127.0.0.1:0".into()),
 ];
 
 /// Every destination.
-const DESTINATIONS: [End; 9] = [
-    End::new("regular file (ext4)", "regular", |room| {
+const DESTINATIONS: [MatrixEnd; 9] = [
+    MatrixEnd::new("regular file (ext4)", "regular", |room| {
         text(&room.ext4.join("out"))
     }),
-    End::new("regular file (tmpfs)", "regular", |room| {
+    MatrixEnd::new("regular file (tmpfs)", "regular", |room| {
         text(&room.memory.join("out"))
     }),
-    End::new("regular file, O_APPEND", "regular", |room| {
+    MatrixEnd::new("regular file, O_APPEND", "regular", |room| {
         text(&room.ext4.join("log"))
     })
     .with("--append"),
-    End::new("block device", "block", |room| {
+    MatrixEnd::new("block device", "block", |room| {
         text(room.destination_device.path())
     }),
-    End::new("char device", "char", |_| "/dev/null".into()),
-    End::new("memfd", "memfd", |_| "memfd:".into()),
-    End::new("pipe", "pipe", |_| "pipe:/dev/null".into()),
-    End::new("unix stream", "unix-stream", |room| socket(room, "to")).by_peer(),
-    End::new("tcp", "tcp", |_| "tcp:127.0.0.1:0".into()).by_peer(),
+    MatrixEnd::new("char device", "char", |_| "/dev/null".into()),
+    MatrixEnd::new("memfd", "memfd", |_| "memfd:".into()),
+    MatrixEnd::new("pipe", "pipe", |_| "pipe:/dev/null".into()),
+    MatrixEnd::new("unix stream", "unix-stream", |room| socket(room, "to")),
+    MatrixEnd::new("tcp", "tcp", |_| "tcp:127.0.0.1:0".into()),
 ];
 
 /// Every way to wrap both ends, with the copier's name for it.

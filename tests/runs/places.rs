@@ -4,7 +4,7 @@
 
 use std::{
     fs::{self, File},
-    io::{Read as _, Write as _},
+    io::{self, Write as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -137,14 +137,8 @@ pub fn write_input(path: &Path, bytes: u64) -> Result<()> {
     }
     // Measurements must not share the disk with the writeback of this file.
     file.sync_all()?;
-    read_once(path)
-}
-
-/// Reads a file to its end, so that all runs find it in the page cache.
-fn read_once(path: &Path) -> Result<()> {
-    let mut file = File::open(path)?;
-    let mut buffer = vec![0; 1 << 20];
-    while file.read(&mut buffer)? > 0 {}
+    // All runs find it in the page cache.
+    io::copy(&mut File::open(path)?, &mut io::sink())?;
     Ok(())
 }
 
@@ -209,27 +203,5 @@ impl LoopDevice {
     /// The path of the device.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn too_little_room_names_both_sizes() {
-        let error = ensure_free(3 << 20, 5 << 20, "in memory").expect_err("5 do not fit into 3");
-        assert_eq!(
-            error.to_string(),
-            "5 MiB are needed in memory, 3 MiB are free: choose a smaller --scale"
-        );
-    }
-
-    #[test]
-    fn the_input_has_the_size_that_was_asked_for() {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let path = directory.path().join("in");
-        write_input(&path, 1_000_001).expect("there is room");
-        assert_eq!(fs::metadata(&path).expect("it is there").len(), 1_000_001);
     }
 }

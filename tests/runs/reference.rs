@@ -20,9 +20,9 @@ use nix::{sys::stat::Mode, unistd::mkfifo};
 use serde::Deserialize;
 use zctrace::report::Report;
 
-use self::scenario::{Measure, Place, Run, Scenario, Sink};
+use self::scenario::{Measure, Place, Scenario, ScenarioRun, ScenarioSink};
 use crate::{
-    Peer, Stdout, Tools, ending_with_us,
+    Peer, Tools, ending_with_us,
     places::{LoopDevice, Places, write_input},
 };
 
@@ -32,8 +32,8 @@ pub struct Options {
     /// Only these runs (see --list): names, or beginnings of names
     #[arg(value_name = "RUN")]
     only: Vec<String>,
-    /// The part of the published sizes to copy: a fraction like 1/4, a number, or `full`
-    #[arg(long, default_value = "1/4", value_parser = parse_scale)]
+    /// The part of the published sizes to copy, above 0 and at most 1
+    #[arg(long, default_value_t = 0.25, value_parser = parse_scale)]
     scale: f64,
     /// Timed runs of each command
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
@@ -66,15 +66,10 @@ pub fn run(
         return Ok(());
     }
     let places = places()?;
-    let effort = Effort {
-        runs: options.runs,
-        scale: options.scale,
-    };
     for scenario in &scenarios {
         eprintln!("xtask: {}", scenario.title);
-        let rows = scenario
-            .measure(tools, effort, &places)
-            .with_context(|| scenario.name.clone())?;
+        let rows = scenario.measure(tools, options, &places);
+        let rows = rows.with_context(|| scenario.name.clone())?;
         println!("{}", table::render(scenario, options.scale, &rows));
         places.clear().context("cannot tidy up")?;
     }
@@ -98,54 +93,31 @@ fn chosen(all: Vec<Scenario>, only: &[String]) -> Result<Vec<Scenario>> {
     Ok(all.into_iter().filter(is_chosen).collect())
 }
 
-/// Parses `1/4`, `0.25` or `full`.
 fn parse_scale(text: &str) -> Result<f64> {
-    let number = |text: &str| {
-        text.trim()
-            .parse::<f64>()
-            .with_context(|| format!("'{text}' is not a number"))
-    };
-    let scale = match text.split_once('/') {
-        _ if text == "full" => 1.0,
-        Some((numerator, denominator)) => number(numerator)? / number(denominator)?,
-        None => number(text)?,
-    };
-    ensure!(
-        scale.is_finite() && scale > 0.0 && scale <= 1.0,
-        "a scale is above 0 and at most 1 (`full`)"
-    );
+    let scale: f64 = text.parse()?;
+    let is_part = scale > 0.0 && scale <= 1.0;
+    ensure!(is_part, "a scale is above 0 and at most 1");
     Ok(scale)
-}
-
-/// How many runs, and how large.
-#[derive(Debug, Clone, Copy)]
-pub struct Effort {
-    /// How many timed runs of each command.
-    pub runs: u32,
-    /// The part of the published sizes to copy.
-    pub scale: f64,
 }
 
 /// The result of one run.
 #[derive(Debug)]
 pub struct Measured {
     /// The run.
-    pub run: Run,
+    pub run: ScenarioRun,
     /// Its times; `None` if only its calls are measured.
-    pub timing: Option<Timing>,
+    pub timing: Option<ExportedTiming>,
     /// The report of its traced run.
     pub report: Report,
 }
 
 /// The times of a command, as `zctrace compare` exports them.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Timing {
+pub struct ExportedTiming {
     /// Name of the row.
     pub name: String,
     /// Wall time.
-    pub time_s: Time,
-    /// The time relative to the first command.
-    pub relative: Option<Relative>,
+    pub time_s: ExportedTime,
     /// Mean CPU time in user mode.
     pub user_s: f64,
     /// Mean CPU time in the kernel.
@@ -160,7 +132,7 @@ pub struct Timing {
 
 /// Wall times.
 #[derive(Debug, Clone, Copy, Deserialize)]
-pub struct Time {
+pub struct ExportedTime {
     /// Their mean.
     pub mean: f64,
     /// Their standard deviation; unknown for a single run.
@@ -169,19 +141,10 @@ pub struct Time {
     pub min: f64,
 }
 
-/// A time relative to that of the reference.
-#[derive(Debug, Clone, Copy, Deserialize)]
-pub struct Relative {
-    /// The reference is 100.
-    pub percent: f64,
-    /// The error in percent of `percent`.
-    pub relative_error_percent: Option<f64>,
-}
-
 /// The part of the export of `zctrace compare` that is used here.
 #[derive(Deserialize)]
 struct Export {
-    commands: Vec<Timing>,
+    commands: Vec<ExportedTiming>,
 }
 
 impl Scenario {
@@ -196,22 +159,26 @@ impl Scenario {
     }
 
     /// Runs and measures every command.
-    pub fn measure(&self, tools: &Tools, effort: Effort, places: &Places) -> Result<Vec<Measured>> {
-        let ends = self.ends(effort.scale, places)?;
+    fn measure(&self, tools: &Tools, options: &Options, places: &Places) -> Result<Vec<Measured>> {
+        let ends = self.ends(options.scale, places)?;
         let keep = ["sink", &ends.output, "--keep"];
-        let is_socket = self.output.to == Sink::UnixSocket;
+        let is_socket = self.output.to == ScenarioSink::UnixSocket;
         let _drain = is_socket
             .then(|| Peer::start(&tools.program("copier"), &keep))
             .transpose()?;
         let commands = self.runs.iter().map(|run| tools.resolve(ends.command(run)));
         let commands: Vec<Vec<String>> = commands.collect();
         let mut timings = match self.measure {
-            Measure::Compare => compare(self, tools, effort.runs, &commands, &ends.scratch)?,
+            Measure::Compare => compare(self, tools, options.runs, &commands, &ends.scratch)?,
             Measure::Trace | Measure::Api => BTreeMap::new(),
         };
-        let is_pipe = self.output.to == Sink::Pipe;
-        let stdout = if is_pipe { Stdout::Pipe } else { Stdout::Null };
-        let measure = |(run, command): (&Run, &Vec<String>)| {
+        let is_pipe = self.output.to == ScenarioSink::Pipe;
+        let measure = |(run, command): (&ScenarioRun, &Vec<String>)| {
+            let stdout = if is_pipe {
+                Stdio::piped()
+            } else {
+                Stdio::null()
+            };
             let report = tools.trace(command, &["--wait-all"], stdout, &ends.scratch)?;
             Ok(Measured {
                 run: run.clone(),
@@ -223,11 +190,12 @@ impl Scenario {
     }
 
     /// Makes the input and the names of both ends.
-    fn ends(&self, scale: f64, places: &Places) -> Result<Ends> {
+    fn ends(&self, scale: f64, places: &Places) -> Result<ScenarioEnds> {
         let bytes = self.bytes(scale);
         let place = self.input.as_ref().map_or(Place::Disk, |input| input.on);
         // An output file needs as much room again.
-        let output_on = (self.output.to == Sink::File).then(|| self.output.on.unwrap_or(place));
+        let output_on =
+            (self.output.to == ScenarioSink::File).then(|| self.output.on.unwrap_or(place));
         let is_twice = output_on == Some(place);
         let directory = places.directory(place, if is_twice { 2 * bytes } else { bytes })?;
         let input = directory.join("in");
@@ -235,7 +203,7 @@ impl Scenario {
             write_input(&input, bytes)?;
         }
         let output = match (self.output.to, output_on) {
-            (Sink::UnixSocket, _) => format!("unix:{}", directory.join("socket").display()),
+            (ScenarioSink::UnixSocket, _) => format!("unix:{}", directory.join("socket").display()),
             (_, Some(place)) => {
                 let directory = places.directory(place, bytes)?;
                 directory.join("out").display().to_string()
@@ -243,12 +211,12 @@ impl Scenario {
             _ => String::new(),
         };
         let scratch = places.directory(Place::Disk, 0)?;
-        let needs_device = self.runs.iter().any(|run| run.uses("{device}"));
-        let device = needs_device
-            .then(|| block_device(&scratch, bytes))
-            .transpose()?;
+        let mut words = self.runs.iter().flat_map(|run| &run.command);
+        let needs_device = words.any(|word| word.contains("{device}"));
+        let device = needs_device.then(|| block_device(&scratch, bytes));
+        let device = device.transpose()?;
         let input = input.display().to_string();
-        Ok(Ends {
+        Ok(ScenarioEnds {
             input,
             output,
             device,
@@ -258,7 +226,7 @@ impl Scenario {
 }
 
 /// Both ends of a copy, as arguments of commands.
-struct Ends {
+struct ScenarioEnds {
     input: String,
     output: String,
     device: Option<LoopDevice>,
@@ -266,9 +234,9 @@ struct Ends {
     scratch: PathBuf,
 }
 
-impl Ends {
+impl ScenarioEnds {
     /// The command with its placeholders replaced.
-    fn command(&self, run: &Run) -> Vec<String> {
+    fn command(&self, run: &ScenarioRun) -> Vec<String> {
         let device = self.device.as_ref().map_or(Path::new(""), LoopDevice::path);
         let device = device.display().to_string();
         let file = self.scratch.join("file").display().to_string();
@@ -301,13 +269,13 @@ fn compare(
     runs: u32,
     commands: &[Vec<String>],
     scratch: &Path,
-) -> Result<BTreeMap<String, Timing>> {
+) -> Result<BTreeMap<String, ExportedTiming>> {
     let file = scratch.join("compare.json");
     let mut compare = Command::new(tools.program("zctrace"));
     compare.args(["compare", "--warmup=1", "--runs", &runs.to_string()]);
     compare.arg("--export").arg("json").arg(&file);
     // Only a shell can connect the pipe. Its own time is subtracted.
-    let to_pipe = if scenario.output.to == Sink::Pipe {
+    let to_pipe = if scenario.output.to == ScenarioSink::Pipe {
         format!(" > {}", drained_pipe(scratch)?.display())
     } else {
         compare.arg("-N");

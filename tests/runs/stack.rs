@@ -1,13 +1,14 @@
 //! `cargo xtask stack`: how much of the kernel's stack each eBPF program takes, and the chain of
 //! calls that takes it.
 
-use std::fmt::Write as _;
-
-use std::{fs, io, path::PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
-use zc_tests::bpf::{Chain, LIMIT_BYTES, Object, Rows, deepest_chain, rounded};
+use zc_tests::bpf::{Chain, Function, LIMIT_BYTES, Object, Rows, deepest_chain, rounded};
 use zctrace::backend::ebpf::embedded_object;
 
 /// Options.
@@ -19,24 +20,26 @@ pub struct Options {
 }
 
 pub fn run(options: &Options) -> Result<()> {
-    options.record.as_ref().map_or_else(show_all, record)
+    match &options.record {
+        Some(table) => record(table),
+        None => show_all(),
+    }
 }
 
 /// Records the figures on stdin in a table, and passes all lines on to stdout.
-fn record(path: &PathBuf) -> Result<()> {
+fn record(path: &Path) -> Result<()> {
     let mut output = String::new();
     for line in io::stdin().lines() {
-        let line = line?;
-        println!("{line}");
+        let line = line? + "\n";
+        print!("{line}");
         output += &line;
-        output += "\n";
     }
     let found = Rows::parse(&output);
     ensure!(!found.is_empty(), "no figures of a verifier on stdin");
-    let mut table =
-        Rows::parse(&fs::read_to_string(path).with_context(|| path.display().to_string())?);
+    let name = || path.display().to_string();
+    let mut table = Rows::parse(&fs::read_to_string(path).with_context(name)?);
     table.record(found);
-    fs::write(path, table.to_string()).with_context(|| path.display().to_string())
+    fs::write(path, table.to_string()).with_context(name)
 }
 
 fn show_all() -> Result<()> {
@@ -44,7 +47,7 @@ fn show_all() -> Result<()> {
     let mut above = Vec::new();
     for program in object.programs() {
         let chain = deepest_chain(&object, program);
-        print!("{}", show(&object, &chain));
+        show(&object, &chain);
         if chain.bytes > LIMIT_BYTES {
             above.push(object.functions[program].name.as_str());
         }
@@ -58,28 +61,17 @@ fn show_all() -> Result<()> {
     Ok(())
 }
 
-/// One line for the program, and one for each function of its chain.
-fn show(object: &Object, chain: &Chain) -> String {
-    let functions = || {
-        chain
-            .functions
-            .iter()
-            .map(|&function| &object.functions[function])
-    };
+/// Prints one line for the program, and one for each function of its chain.
+fn show(object: &Object, chain: &Chain) {
+    let functions = || chain.functions.iter().map(|&one| &object.functions[one]);
     let program = functions().next().map_or("", |program| &program.name);
-    let mut text = format!(
-        "{program}: {} bytes of stack in {} functions\n",
-        chain.bytes,
-        chain.functions.len()
-    );
-    for function in functions() {
-        let frame = rounded(function.stack_bytes);
-        // Writing to a string does not fail.
-        let _ = writeln!(
-            text,
-            "  {frame:4}  ({:3} used)  {}",
-            function.stack_bytes, function.name
-        );
+    let (bytes, count) = (chain.bytes, chain.functions.len());
+    println!("{program}: {bytes} bytes of stack in {count} functions");
+    for Function {
+        stack_bytes, name, ..
+    } in functions()
+    {
+        let frame = rounded(*stack_bytes);
+        println!("  {frame:4}  ({stack_bytes:3} used)  {name}");
     }
-    text
 }

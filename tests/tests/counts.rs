@@ -44,10 +44,8 @@ fn without_times_all_else_is_counted() {
             assert_eq!((call.total_ns, call.p99_ns), (None, None), "{call:?}");
         }
         for call in totals.other_syscalls.iter().flatten() {
-            assert!(
-                call.sums.total_ns.is_none() || call.sums.calls == 0,
-                "{call:?}"
-            );
+            let is_timed = call.sums.total_ns.is_some() && call.sums.calls > 0;
+            assert!(!is_timed, "{call:?}");
         }
     }
 }
@@ -59,12 +57,8 @@ fn without_files_all_else_is_counted_and_transfers_are_unknown() {
         let report = run.report;
         assert_eq!(report.transfers.len(), 0);
         assert_eq!(report.totals.loading, None);
-        let mut notes = report.notes.iter();
-        assert!(
-            notes.any(|note| note.contains("--no-files")),
-            "{:?}",
-            report.notes
-        );
+        let is_noted = report.notes.iter().any(|note| note.contains("--no-files"));
+        assert!(is_noted, "{:?}", report.notes);
     }
 }
 
@@ -136,10 +130,8 @@ fn a_child_that_strace_cannot_follow_is_a_loss() {
     assert_eq!(ebpf.totals().row("write").bytes, Some(1000));
     let losses = &strace.report.losses;
     assert_eq!(strace.report.totals.processes, 1);
-    assert_eq!(
-        (strace.report.exact, losses.get("unfollowed_tasks")),
-        (false, Some(&1))
-    );
+    assert!(!strace.report.exact);
+    assert_eq!(losses.get("unfollowed_tasks"), Some(&1));
 }
 
 #[test]
@@ -155,22 +147,24 @@ fn processes_in_a_pid_namespace_are_listed_once() {
 
 #[test]
 fn only_selected_calls_are_counted() {
-    let zctrace_of = |set: &str| zctrace().by_thread().syscalls(set);
-    let run = zctrace_of("pread64,sendfile,%network").run_exactly(&workload("known"));
-    let mut stated = run.stated();
-    stated.calls.retain(|name, _| {
-        let moves = name.starts_with("send") || name.starts_with("recv");
-        moves || name == "pread64"
-    });
-    assert_eq!(stated.calls.len(), 8, "{stated:?}");
-    run.thread("zc-known").assert_equal(&stated.calls);
-    // One kind of ioctl. The thread makes no other.
-    let [clones, all] = ["ioctl(FICLONE)", "ioctl"].map(|set| {
-        let run = zctrace_of(set).run(&workload("known"));
-        run.thread("zc-known").figures()
-    });
-    assert!(clones.keys().eq(["ioctl(FICLONE)"]), "{clones:?}");
-    assert_eq!(all, clones);
+    for zctrace in each_backend() {
+        let rows_of = |set: &str| {
+            let run = zctrace.clone().by_thread().syscalls(set);
+            let run = run.run_exactly(&workload("known"));
+            (run.thread("zc-known").figures(), run.stated().calls)
+        };
+        let (rows, mut stated) = rows_of("pread64,sendfile,%network");
+        stated.retain(|name, _| {
+            let moves = name.starts_with("send") || name.starts_with("recv");
+            moves || name == "pread64"
+        });
+        assert_eq!(rows.len(), 8, "{rows:?}");
+        assert_eq!(rows, stated);
+        // One kind of ioctl. The thread makes no other.
+        let [(clones, _), (all, _)] = ["ioctl(FICLONE)", "ioctl"].map(rows_of);
+        assert!(clones.keys().eq(["ioctl(FICLONE)"]), "{clones:?}");
+        assert_eq!(all, clones);
+    }
 }
 
 /// Calls through the 32-bit entry have rows of their own. They are made by `int $0x80`, an

@@ -1,6 +1,6 @@
 //! A process that executes another program: which calls, figures and transfers belong to which.
 
-use zctrace::report::{Process, Usage};
+use zctrace::report::Usage;
 
 use crate::harness::{Rows, TestDir, Transfers as _, each_backend, shell, zctrace};
 
@@ -21,30 +21,19 @@ fn an_exec_begins_another_program_of_the_same_process() {
         let [before, after] = run.report.processes.as_slice() else {
             panic!("two programs: {:?}", run.report.processes)
         };
-        assert_eq!(
-            (before.pid, before.state, run.report.totals.processes),
-            (after.pid, after.state, 1)
-        );
+        assert_eq!(run.report.totals.processes, 1);
+        assert_eq!((before.pid, before.state), (after.pid, after.state));
         assert_eq!((before.name(), after.name()), (Some("sh"), Some("cat")));
-        let earlier = |process: &Process| process.earlier_programs.clone();
-        assert_eq!(
-            (earlier(before), earlier(after)),
-            (vec![], vec!["sh".to_owned()])
-        );
+        assert_eq!(before.earlier_programs, [""; 0]);
+        assert_eq!(after.earlier_programs, ["sh"]);
         assert_eq!(after.name_after_others().as_deref(), Some("sh -> cat"));
-        assert_eq!(Rows::of_process(before).row("write").bytes, Some(5));
-        assert_eq!(
-            Rows::of_process(after).row("write").bytes.unwrap_or(0),
-            0,
-            "cat copies in the kernel"
-        );
+        let written = |process| Rows::of_process(process).row("write").bytes;
+        // cat copies in the kernel.
+        assert_eq!((written(before), written(after).unwrap_or(0)), (Some(5), 0));
         let transfer = run.report.transfer("second", "out");
         assert_eq!(transfer.bytes, Some(300_001));
-        assert!(
-            run.report
-                .transfers_of(after)
-                .any(|of_cat| of_cat == transfer)
-        );
+        let mut of_cat = run.report.transfers_of(after);
+        assert!(of_cat.any(|one| one == transfer));
     }
 }
 
@@ -53,23 +42,15 @@ fn cpu_time_switches_and_faults_are_divided_at_the_exec() {
     let directory = directory();
     let run = zctrace().ebpf().dir(directory.path()).run(&shell(SCRIPT));
     let figures = |usage: &Usage| {
-        [
-            usage.cpu_ns(),
-            usage.page_faults.minor,
-            usage.context_switches.voluntary,
-        ]
+        let (faults, switches) = (usage.page_faults, usage.context_switches);
+        [usage.cpu_ns(), faults.minor, switches.voluntary]
     };
-    let parts = run
-        .report
-        .processes
-        .iter()
-        .map(|process| figures(&process.usage));
+    let processes = run.report.processes.iter();
+    let parts = processes.map(|process| figures(&process.usage));
     let sum = parts.reduce(|one, other| [0, 1, 2].map(|index| Some(one[index]? + other[index]?)));
     assert_eq!(sum, Some(figures(&run.report.totals.usage)));
     for process in &run.report.processes {
-        assert!(
-            process.usage.page_faults.minor > Some(10),
-            "each maps libraries"
-        );
+        let faults = process.usage.page_faults.minor;
+        assert!(faults > Some(10), "each maps libraries: {faults:?}");
     }
 }

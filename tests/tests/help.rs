@@ -1,57 +1,29 @@
 //! Help pages, versions, shell completions and the manual page.
 
-use crate::harness::{Finished, TestDir, binary, program, untraced, zctrace};
+use crate::harness::{Finished, TestDir, binary, program, shell, untraced, zctrace};
 
 fn say(words: &[&str]) -> Finished {
-    zctrace().launch_with(words).finish()
-}
-
-/// Runs a program on a file with this text: whether it succeeded, and what it wrote to both
-/// streams.
-fn judge(program: &str, options: &[&str], text: &str) -> (bool, String) {
-    let dir = TestDir::new();
-    let path = dir.write("zctrace.1", text);
-    let command = untraced(&self::program(program).args(options).arg(path));
-    let command = command.env("LC_ALL", "C.UTF-8").env("MANWIDTH", "80");
-    let finished = command.finish();
-    let said = finished.text().to_owned() + &finished.stderr;
-    (finished.code == Some(0), said)
+    zctrace().finish_with(words)
 }
 
 #[test]
 fn the_short_version_is_one_line_and_the_long_one_names_the_backends() {
-    let short = say(&["-V"]);
-    assert_eq!(
-        short.successful(),
-        format!("zctrace {}\n", env!("CARGO_PKG_VERSION"))
-    );
-    let long = say(&["--version"]);
-    let lines: Vec<&str> = long.successful().lines().collect();
-    let [name, ebpf, strace] = lines[..] else {
-        panic!("three lines: {lines:?}")
-    };
-    assert_eq!(name, short.text().trim_end());
-    assert!(ebpf.starts_with("ebpf: in it ("), "{ebpf}");
+    let short = format!("zctrace {}\n", env!("CARGO_PKG_VERSION"));
+    say(&["-V"]).exits(0).prints_only(&short);
     let theirs = untraced(&program("strace").arg("--version")).finish();
-    let theirs = theirs
-        .successful()
-        .lines()
-        .next()
-        .and_then(|line| line.rsplit(' ').next());
-    let start = format!("strace: {} (/", theirs.expect("has a version"));
-    assert!(strace.starts_with(&start), "{strace}");
-    let dir = TestDir::new();
-    let without = zctrace().env("PATH", dir.path());
-    let without = without.launch_with(&["--version"]).finish();
-    assert!(
-        without.successful().ends_with("\nstrace: not found\n"),
-        "{}",
-        without.text()
-    );
+    let theirs = theirs.successful().lines().next().expect("a line");
+    let theirs = theirs.rsplit(' ').next().expect("a version");
+    let long = say(&["--version"]);
+    let backends = ["\nebpf: in it (", &format!("\nstrace: {theirs} (/")];
+    assert!(long.successful().starts_with(&short), "{long}");
+    assert_eq!(long.prints_all(&backends).text().lines().count(), 3);
+    let without = zctrace().env("PATH", TestDir::new().path());
+    let without = without.finish_with(&["--version"]);
+    without.exits(0).prints("\nstrace: not found\n");
     // After two dashes, the option goes to the command.
-    let zctrace = zctrace().option("--output=/dev/null");
-    let finished = zctrace.launch_with(&["--", "echo", "--version"]).finish();
-    assert!(!finished.successful().contains("ebpf"));
+    let echo = program("echo").arg("--version");
+    let finished = zctrace().option("--output=/dev/null").show(&echo);
+    finished.exits(0).never_prints("ebpf");
 }
 
 #[test]
@@ -68,7 +40,7 @@ fn every_help_page_has_examples_and_fits_80_columns() {
     assert!(names.len() >= 7 && names.contains(&"compare"), "{names:?}");
     let pages = names.iter().map(|name| vec![*name, "--help"]);
     for words in pages.chain([vec!["--help"]]) {
-        let help = zctrace().env("COLUMNS", "80").launch_with(&words).finish();
+        let help = zctrace().env("COLUMNS", "80").finish_with(&words);
         let text = help.successful();
         let examples = text.split("\nExamples:\n").nth(1).expect("examples");
         assert!(examples.starts_with("  zctrace "), "{words:?}: {text}");
@@ -96,22 +68,16 @@ fn bash_completes_options_values_and_commands() {
     let bash = program("bash").args(&["-c", script, "bash"]).arg(binary());
     let finished = untraced(&bash).finish();
     let lines: Vec<&str> = finished.successful().lines().skip(1).collect();
-    assert_eq!(
-        lines,
-        ["--backend", "ebpf", "compare completions", "--format", ""]
-    );
-    assert_eq!(finished.stderr, "");
+    let completed = ["--backend", "ebpf", "compare completions", "--format", ""];
+    assert_eq!(lines, completed);
+    finished.says_only("");
 }
 
 #[test]
 fn every_shell_has_completions() {
-    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
-        let script = say(&["completions", shell]);
-        let script = script.successful();
-        assert!(
-            script.contains("wait-all") && !script.contains("bound"),
-            "{shell}"
-        );
+    for name in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = say(&["completions", name]);
+        script.exits(0).prints("wait-all").never_prints("bound");
     }
     // If the script completed a command to trace before the subcommands, that would take every
     // word.
@@ -119,56 +85,32 @@ fn every_shell_has_completions() {
     let parts = zsh.successful().split_once("_zctrace_commands");
     let (root, _) = parts.expect("has subcommands");
     assert!(!root.contains("The command and its arguments"), "{root}");
-    let fish = say(&["completions", "fish"]);
-    assert!(
-        fish.successful()
-            .contains("-a \"bash elvish fish powershell zsh\"")
-    );
-    say(&["completions", "tcsh"])
-        .exits(125)
-        .says("it is one of bash");
+    let tcsh = say(&["completions", "tcsh"]);
+    tcsh.exits(125).says("it is one of bash");
 }
 
 #[test]
 fn groff_man_and_lexgrog_accept_the_manual_page() {
-    let page = say(&["man"]);
-    let page = page.successful();
-    for (program, options) in [
-        ("groff", ["-man", "-Tutf8", "-ww"].as_slice()),
-        ("man", &["--warnings", "-l"]),
+    let dir = TestDir::with("zctrace.1", say(&["man"]).successful());
+    let parts = [
+        "ZCTRACE COMPARE",
+        "ZCTRACE REPORT",
+        "EXAMPLES",
+        "--wait-all",
+        "--export",
+        "  zctrace cp big.iso /mnt/",
+    ];
+    // As plain text, without warnings.
+    let plain = "groff -Kutf8 -man -Tascii -ww -P-cbou zctrace.1";
+    for (line, parts) in [
+        (plain, &parts[..]),
+        ("man --warnings -l zctrace.1", &["EXAMPLES"]),
+        ("lexgrog zctrace.1", &["zctrace - "]),
     ] {
-        let (is_good, text) = judge(program, options, page);
-        let is_warned = text.contains("warning") || text.contains("error:");
-        assert!(is_good && !is_warned, "{program}: {text}");
-        let text = strip_overstrikes(&text);
-        for part in [
-            "ZCTRACE COMPARE",
-            "ZCTRACE REPORT",
-            "EXAMPLES",
-            "--wait-all",
-            "--export",
-            "  zctrace cp big.iso /mnt/",
-        ] {
-            assert!(text.contains(part), "{program} shows no {part:?}: {text}");
-        }
+        let reader = untraced(&shell(line)).dir(dir.path());
+        let reader = reader.env("LC_ALL", "C.UTF-8").env("MANWIDTH", "80");
+        reader.finish().exits(0).says_only("").prints_all(parts);
     }
-    let (is_good, text) = judge("lexgrog", &[], page);
-    assert!(is_good && text.contains("zctrace - "), "{text}");
-}
-
-/// The text as a terminal shows it, without colours and overstrikes.
-fn strip_overstrikes(text: &str) -> String {
-    let mut shown = String::new();
-    let mut rest = text.chars();
-    while let Some(c) = rest.next() {
-        match c {
-            '\u{8}' => drop(shown.pop()),
-            '\u{1b}' => while rest.next().is_some_and(|c| c != 'm') {},
-            '\u{2010}' | '\u{2212}' => shown.push('-'),
-            _ => shown.push(c),
-        }
-    }
-    shown
 }
 
 #[test]
@@ -177,8 +119,5 @@ fn a_reader_that_closes_the_pipe_early_is_not_an_error() {
                   \"$0\" $words | head -n 1 > /dev/null; echo ${PIPESTATUS[0]}; done";
     let bash = program("bash").args(&["-c", script]).arg(binary());
     let finished = untraced(&bash).finish();
-    assert_eq!(
-        (finished.successful(), finished.stderr.as_str()),
-        ("0\n0\n0\n", "")
-    );
+    finished.exits(0).prints_only("0\n0\n0\n").says_only("");
 }

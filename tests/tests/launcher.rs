@@ -1,50 +1,61 @@
 //! The command runs as it would without zctrace: exit status, inherited state, standard streams.
 
-use std::{fmt::Debug, fs::File, io, process::Stdio};
+use std::{fmt::Debug, fs::File, process::Stdio};
 
-use rustix::pipe::{PipeFlags, pipe_with};
-use zctrace::report::Exit;
+use rustix::{
+    pipe::{PipeFlags, pipe_with},
+    process::getpid,
+};
+use zctrace::report::{Exit, Report};
 
 use crate::harness::{
-    Group, Launch, Program, TestDir, Zctrace, each_backend, program, shell, workload, zctrace,
+    Group, Program, TestDir, Zctrace, each_backend, program, shell, stat_field, untraced, workload,
+    zctrace,
 };
 
 #[test]
 fn the_exit_status_or_128_plus_the_signal_is_passed_through() {
-    for status in [0, 1, 7, 125, 126, 127, 255] {
-        let run = zctrace().run_exactly(&workload("exit-code").arg(status.to_string()));
-        run.finished.exits(status);
-        let (code, signal) = (Some(status), None);
-        assert_eq!(run.report.exit, Exit { code, signal });
-    }
-    let signals = [
-        ("TERM", 15),
-        ("KILL", 9),
-        ("INT", 2),
-        ("HUP", 1),
-        ("USR1", 10),
-        ("ABRT", 6),
-        ("SEGV", 11),
-    ];
-    for (name, number) in signals {
-        let run = zctrace().run_exactly(&workload("kill-self").arg(name));
-        run.finished.exits(128 + number);
-        let (code, signal) = (None, Some(number));
-        assert_eq!(run.report.exit, Exit { code, signal });
+    for zctrace in each_backend() {
+        let end_of = |case: &str, argument: &str, status: i32| {
+            let run = zctrace.clone().run_exactly(&workload(case).arg(argument));
+            run.finished.exits(status);
+            run.report.exit
+        };
+        for status in [0, 1, 7, 125, 126, 127, 255] {
+            let (code, signal) = (Some(status), None);
+            let end = end_of("exit-code", &status.to_string(), status);
+            assert_eq!(end, Exit { code, signal });
+        }
+        for (name, number) in [
+            ("TERM", 15),
+            ("KILL", 9),
+            ("INT", 2),
+            ("HUP", 1),
+            ("USR1", 10),
+            ("ABRT", 6),
+            ("SEGV", 11),
+        ] {
+            let (code, signal) = (None, Some(number));
+            let end = end_of("kill-self", name, 128 + number);
+            assert_eq!(end, Exit { code, signal });
+        }
     }
 }
 
 #[test]
 fn the_exit_status_is_that_of_the_command_and_not_of_its_children() {
     let dir = TestDir::new();
+    // `execvp` runs a script without a shebang by the shell, and so do `env` and both backends.
     let script = dir.executable("script", "exit 9\n");
     let killed = "(exit 3); kill -KILL $$ & wait; exit 4";
-    for (command, status) in [
-        (program(&script), 9),
-        (shell(killed), 137),
-        (shell("(exit 3); exit 4"), 4),
-    ] {
-        zctrace().run(&command).finished.exits(status);
+    for zctrace in each_backend() {
+        for (command, status) in [
+            (program(&script), 9),
+            (shell(killed), 137),
+            (shell("(exit 3); exit 4"), 4),
+        ] {
+            zctrace.clone().show(&command).exits(status);
+        }
     }
 }
 
@@ -70,9 +81,9 @@ fn dashes_before_the_command_are_optional_and_its_own_are_kept() {
         ),
         (&["run", "--by=total", "--", "sh", "-c", "exit 6"], "", 6),
     ] {
-        let finished = zctrace().launch_with(words).finish();
+        let finished = zctrace().finish_with(words);
         finished.exits(end).says(&format!("exit {end}, wall "));
-        assert_eq!(finished.text(), stdout, "{words:?}");
+        finished.prints_only(stdout);
     }
 }
 
@@ -84,10 +95,7 @@ fn assert_same_as<T: PartialEq + Debug>(
     program: &Program,
     seen: impl Fn(&str) -> T,
 ) {
-    let without = Launch::default()
-        .words(through)
-        .words(program.words())
-        .finish();
+    let without = untraced(&program.clone().through(through)).finish();
     assert!(!without.successful().is_empty(), "it prints something");
     for zctrace in each_backend() {
         let with = zctrace.through(through).run(program).finished;
@@ -157,29 +165,13 @@ fn the_command_inherits_files_limits_environment_niceness_umask_and_oom_score() 
 }
 
 #[test]
-fn the_command_inherits_the_working_directory_in_which_it_is_found() {
-    let dir = TestDir::new();
-    dir.executable("here", "#!/bin/sh\npwd\n");
-    let run = zctrace().dir(dir.path()).run(&program("./here"));
-    let expected = dir.path().canonicalize().expect("it is there");
-    assert_eq!(
-        run.finished.successful(),
-        format!("{}\n", expected.display())
-    );
-}
-
-#[test]
 fn the_command_is_a_child_of_zctrace_in_its_process_group_and_session() {
-    // Fields 5 and 6 of `man 5 proc_pid_stat`; the harness makes zctrace the leader of its group.
+    // The harness makes zctrace the leader of its group.
     let run = zctrace().run(&shell("echo $PPID; cut '-d ' -f5,6 /proc/self/stat"));
-    let own = std::fs::read_to_string("/proc/self/stat").expect("there is /proc");
-    let (_, fields) = own.rsplit_once(')').expect("fields");
-    let session = fields.split(' ').nth(4).expect("a session");
+    let session = stat_field(getpid(), 6);
     let group = run.finished.group.pid().as_raw_pid();
-    assert_eq!(
-        run.finished.successful(),
-        format!("{group}\n{group} {session}\n")
-    );
+    let expected = format!("{group}\n{group} {session}\n");
+    run.finished.exits(0).prints_only(&expected);
 }
 
 #[test]
@@ -193,52 +185,47 @@ fn arguments_are_passed_unchanged() {
 }
 
 #[test]
-fn no_signal_is_left_blocked_in_a_descendant() {
-    let run = zctrace().run(&shell("sh -c 'kill -TERM $$'; echo $?"));
-    assert_eq!(run.finished.successful(), "143\n");
-}
-
-#[test]
-fn stdin_and_stdout_pass_every_byte() {
-    let byte = |number: u32| number.to_le_bytes()[usize::from(number.is_multiple_of(3))];
-    let bytes: Vec<u8> = (0..100_000_u32).map(byte).collect();
-    let shown = zctrace().input(&bytes).show(&program("cat"));
-    shown.exits(0);
-    assert!(shown.stdout == bytes, "{} bytes", shown.stdout.len());
+fn stdin_and_stdout_pass_every_byte_and_no_temporary_file_is_left() {
+    let bytes: Vec<u8> = (0..=255).cycle().take(300_000).collect();
+    for zctrace in each_backend() {
+        let tmp = TestDir::new();
+        let zctrace = zctrace.env("TMPDIR", tmp.path()).input(&bytes);
+        let cat = zctrace.run(&program("cat")).finished;
+        cat.exits(0).says_only("");
+        assert!(cat.stdout == bytes, "{} bytes", cat.stdout.len());
+        tmp.assert_has_only(&[]);
+    }
 }
 
 #[test]
 fn only_the_report_is_added_to_stderr_and_nothing_if_it_goes_to_a_file() {
-    let script = shell("echo out; echo err >&2");
-    let shown = zctrace().show(&script);
-    assert_eq!(shown.successful(), "out\n");
-    let is_in_order = shown.stderr.starts_with("err\nzctrace: sh -c ");
-    assert!(is_in_order, "{}", shown.stderr);
-    let with_file = zctrace().run(&script).finished;
-    assert_eq!(
-        (with_file.successful(), with_file.stderr.as_str()),
-        ("out\n", "err\n")
-    );
+    // A line that looks like one of strace is the command's own.
+    let script = shell("echo out; echo 'write(1, \"x\", 1) = 1' >&2");
+    let err = "write(1, \"x\", 1) = 1\n";
+    for zctrace in each_backend() {
+        let shown = zctrace.clone().show(&script);
+        shown.exits(0).prints_only("out\n").never_says("strace:");
+        let is_in_order = shown.stderr.starts_with(&format!("{err}zctrace: sh -c "));
+        assert!(is_in_order, "{}", shown.stderr);
+        let with_file = zctrace.run(&script).finished;
+        with_file.exits(0).prints_only("out\n").says_only(err);
+    }
 }
 
 #[test]
 fn input_that_the_command_does_not_read_is_left_for_the_next() {
     let script = r#"read first; "$@"; read third; echo "$third""#;
-    let zctrace = zctrace().through(&["sh", "-c", script, "sh"]);
-    let run = zctrace
-        .input(b"1\n2\n3\n")
-        .run(&shell(r#"read second; echo "$second""#));
-    assert_eq!(run.finished.successful(), "2\n3\n");
+    let zctrace = zctrace().by_script(script);
+    let zctrace = zctrace.input(b"1\n2\n3\n");
+    let shown = zctrace.show(&shell(r#"read second; echo "$second""#));
+    shown.exits(0).prints_only("2\n3\n");
 }
 
 /// Runs a script with stdout or stderr as a pipe that nobody reads: its exit status.
 fn unread(zctrace: Zctrace, script: &str, is_stdout: bool) -> Option<i32> {
     let (reader, unread) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe");
     drop(reader);
-    let null = File::options()
-        .write(true)
-        .open("/dev/null")
-        .expect("there is one");
+    let null = File::create("/dev/null").expect("there is one");
     let mut command = zctrace.launch_of(&shell(script)).command();
     if is_stdout {
         command.stdout(unread).stderr(null);
@@ -265,21 +252,18 @@ fn a_closed_stdout_or_stderr_is_not_an_error() {
 #[test]
 fn a_reader_that_exits_early_ends_the_pipeline() {
     let zctrace = zctrace().options(&["--format=json", "--output=-"]);
-    let zctrace = zctrace.through(&["sh", "-c", r#""$@" | head -c 10"#, "sh"]);
+    let zctrace = zctrace.by_script(r#""$@" | head -c 10"#);
     let finished = zctrace.show(&program("true"));
-    assert_eq!(finished.successful().len(), 10);
-    assert_eq!(finished.stderr, "");
+    assert_eq!(finished.says_only("").successful().len(), 10);
 }
 
 #[test]
-fn closed_standard_streams_are_not_replaced_by_files() -> io::Result<()> {
+fn closed_standard_streams_are_not_replaced_by_files() {
     // If stdin, stdout and stderr are closed, files that are opened must not get their numbers.
     let dir = TestDir::new();
-    let report = dir.join("report.json");
-    let through = ["sh", "-c", r#"exec "$@" <&- >&- 2>&-"#, "sh"];
-    let zctrace = zctrace().through(&through).json_to(&report);
-    assert_eq!(zctrace.show(&shell("echo unheard; exit 5")).code, Some(5));
-    let report: zctrace::report::Report = serde_json::from_str(&std::fs::read_to_string(report)?)?;
+    let closed = zctrace().by_script(r#"exec "$@" <&- >&- 2>&-"#);
+    let zctrace = closed.json_to(dir.join("report.json"));
+    zctrace.show(&shell("echo unheard; exit 5")).exits(5);
+    let report = Report::from_json(&dir.read("report.json")).expect("a report");
     assert!(report.exact);
-    Ok(())
 }

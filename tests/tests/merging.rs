@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use zctrace::report::{Api, Certainty, Report, Transfer};
+use zctrace::report::{Api, Certainty, End, Report, Transfer};
 
 use crate::harness::{Run, TestDir, program, shell, zctrace};
 
@@ -16,132 +16,102 @@ const TIMES: u64 = 500;
 const LOAD: &str = "i=0; while [ $i -lt 500 ]; do i=$((i+1)); cp in out; \
                     cat in | dd of=/dev/null bs=64k iflag=fullblock status=none; cp in other.$i; rm other.$i; done";
 
-fn run(options: &[&str], load: &str) -> Run {
-    let directory = TestDir::new();
+/// Traces the load exactly, with these options and more, and with every process listed, too.
+fn few_and_all(options: &[&str], load: &str) -> [Run; 2] {
     let bytes: Vec<u8> = (0..BYTES).map(|index| (index * 7 % 251) as u8).collect();
-    directory.write("in", bytes);
-    zctrace()
-        .options(options)
-        .dir(directory.path())
-        .run(&shell(load))
+    [&[][..], &["--all"]].map(|more| {
+        let directory = TestDir::with("in", &bytes);
+        let zctrace = zctrace().options(options).options(more);
+        zctrace.dir(directory.path()).run_exactly(&shell(load))
+    })
+}
+
+/// How many times some transfers took place, and the bytes of all.
+fn sum<'a>(transfers: impl Iterator<Item = &'a Transfer>) -> [u64; 2] {
+    transfers.fold([0; 2], |[count, bytes], one| {
+        [count + one.count(), bytes + one.bytes.unwrap_or(0)]
+    })
 }
 
 /// By interface, kinds of the ends, number of processes and certainty: transfers and bytes.
 fn sums(report: &Report) -> BTreeMap<(Api, String, String, usize, Certainty), [u64; 2]> {
-    let mut sums = BTreeMap::new();
-    let kind = |end: &zctrace::report::End| end.kind.clone().unwrap_or_default();
+    let kind = |end: &End| end.kind.clone().unwrap_or_default();
+    let mut alike: BTreeMap<_, Vec<&Transfer>> = BTreeMap::new();
     for one in &report.transfers {
-        let sum: &mut [u64; 2] = sums
-            .entry((
-                one.api,
-                kind(&one.from),
-                kind(&one.to),
-                one.pids.len(),
-                one.certainty,
-            ))
-            .or_default();
-        let figures = [one.count(), one.bytes.unwrap_or(0)];
-        sum.iter_mut()
-            .zip(figures)
-            .for_each(|(sum, figure)| *sum += figure);
+        let (from, to) = (kind(&one.from), kind(&one.to));
+        let key = (one.api, from, to, one.pids.len(), one.certainty);
+        alike.entry(key).or_default().push(one);
     }
-    sums
+    let alike = alike.into_iter();
+    alike
+        .map(|(key, all)| (key, sum(all.into_iter())))
+        .collect()
 }
 
 /// What was written, what of that is in transfers, and what the programs' own memory gave.
 fn written(report: &Report) -> [u64; 3] {
     let merged = report.merged.iter().flat_map(|merged| &merged.destinations);
-    let all = report
-        .processes
+    let processes = report.processes.iter();
+    let listed = processes.flat_map(|process| &process.destinations);
+    listed
+        .chain(merged)
+        .fold([0; 3], |[written, transferred, own], one| {
+            [
+                written + one.written_bytes.expect("is known"),
+                transferred + one.transferred_bytes,
+                own + one.own_memory_bytes.expect("is known"),
+            ]
+        })
+}
+
+/// Makes sure that the pipelines of the load are observed transfers of all bytes across processes,
+/// and that the copies of the load have so many bytes.
+#[track_caller]
+fn assert_moved(report: &Report, bytes: u64) {
+    let ways = || {
+        report
+            .transfers
+            .iter()
+            .filter(|one| one.crosses_processes())
+    };
+    assert_eq!(sum(ways()), [TIMES, TIMES * BYTES]);
+    let mut all = ways();
+    assert!(all.all(|way| way.certainty == Certainty::Observed));
+    let by_copying = report
+        .transfers
         .iter()
-        .flat_map(|process| &process.destinations)
-        .chain(merged);
-    all.fold([0; 3], |[written, transferred, own], one| {
-        [
-            written + one.written_bytes.expect("is known"),
-            transferred + one.transferred_bytes,
-            own + one.own_memory_bytes.expect("is known"),
-        ]
-    })
+        .filter(|one| one.api == Api::CopyFileRange);
+    assert_eq!(sum(by_copying)[1], bytes);
 }
 
 #[test]
 fn merged_processes_have_the_same_sums_as_all_processes_apart() {
-    let [few, all] = [run(&[], LOAD), run(&["--all"], LOAD)];
+    let [few, all] = few_and_all(&[], LOAD);
     for run in [&few, &all] {
-        run.assert_exact();
         assert_eq!(run.report.totals.processes, 1 + 5 * TIMES);
-        let ways: Vec<&Transfer> = run
-            .report
-            .transfers
-            .iter()
-            .filter(|one| one.crosses_processes())
-            .collect();
-        let way = |figure: fn(&Transfer) -> u64| ways.iter().map(|way| figure(way)).sum::<u64>();
-        assert_eq!(
-            (way(Transfer::count), way(|way| way.bytes.unwrap_or(0))),
-            (TIMES, TIMES * BYTES)
-        );
-        assert!(
-            ways.iter().all(|way| way.certainty == Certainty::Observed),
-            "{ways:?}"
-        );
-        let copied = run
-            .report
-            .transfers
-            .iter()
-            .filter(|one| one.api == Api::CopyFileRange);
-        assert_eq!(
-            copied.map(|one| one.bytes.expect("is known")).sum::<u64>(),
-            2 * TIMES * BYTES
-        );
+        assert_moved(&run.report, 2 * TIMES * BYTES);
     }
     assert_eq!(sums(&few.report), sums(&all.report));
-    let calls = |run: &Run, name: &str| run.totals().row(name);
-    assert_eq!(
-        calls(&few, "copy_file_range"),
-        calls(&all, "copy_file_range")
-    );
-    assert_eq!(
-        written(&all.report),
-        [4 * TIMES * BYTES, 4 * TIMES * BYTES, 0]
-    );
+    let [calls, expected] = [&few, &all].map(|run| run.totals().row("copy_file_range"));
+    assert_eq!(calls, expected);
+    let bytes = 4 * TIMES * BYTES;
+    assert_eq!(written(&all.report), [bytes, bytes, 0]);
     // Of the others only the sums of calls are listed, as the 500 busiest processes are.
-    let listed: u64 = few.report.transfers.iter().map(Transfer::count).sum();
-    assert_eq!(listed, 5 * TIMES);
-    let merged: u64 = few
-        .report
-        .transfers
-        .iter()
-        .filter(|one| one.merged.is_some())
-        .map(Transfer::count)
-        .sum();
-    assert!(merged >= TIMES, "{merged} of {listed} were merged");
-    assert!(
-        few.report
-            .notes
-            .iter()
-            .any(|note| note.contains("shown as sums over those that are alike")),
-        "{:?}",
-        few.report.notes
-    );
+    let listed = &few.report.transfers;
+    assert_eq!(sum(listed.iter())[0], 5 * TIMES);
+    let [merged, _] = sum(listed.iter().filter(|one| one.merged.is_some()));
+    assert!(merged >= TIMES, "{merged} were merged");
+    let notes = &few.report.notes;
+    let said = "shown as sums over those that are alike";
+    assert!(notes.iter().any(|note| note.contains(said)), "{notes:?}");
     // How many are merged by the end, and which, depends on how far zctrace keeps up and how much
     // CPU time each took. So there may be no such sum here; in
     // `of_many_files_only_some_keep_their_names` of the core there is always one.
-    let mut others = few
-        .report
-        .transfers
-        .iter()
-        .filter(|one| one.merged.as_ref().is_some_and(|merged| !merged.same_ends));
-    assert!(
-        others.all(|one| one.to.path.is_none()),
-        "names that do not belong to all of a sum"
-    );
-    assert!(
-        few.report.transfers.len() < all.report.transfers.len(),
-        "{}",
-        few.report.transfers.len()
-    );
+    let is_of_others = |one: &&Transfer| one.merged.as_ref().is_some_and(|sum| !sum.same_ends);
+    let mut others = listed.iter().filter(is_of_others);
+    let has_no_name = others.all(|one| one.to.path.is_none());
+    assert!(has_no_name, "names that do not belong to all of a sum");
+    assert!(listed.len() < all.report.transfers.len());
 }
 
 /// So often a copy to a file of a new name and a pipeline, and what a program writes is read by the
@@ -153,41 +123,11 @@ const NEW_FILES: &str = "idle() { while read -r line < /proc/$PPID/stat; do set 
 
 #[test]
 fn more_files_than_there_is_room_for_have_room_one_after_the_other() {
-    let [few, all] = [
-        ["--max-files=128"].as_slice(),
-        &["--max-files=128", "--all"],
-    ]
-    .map(|options| run(options, NEW_FILES));
-    for run in [&few, &all] {
-        run.assert_exact();
-        assert_eq!(
-            (run.report.calls_without_files, run.report.totals.processes),
-            (0, 1 + 4 * TIMES)
-        );
-        let copied = run
-            .report
-            .transfers
-            .iter()
-            .filter(|one| one.api == Api::CopyFileRange);
-        assert_eq!(
-            copied.map(|one| one.bytes.expect("is known")).sum::<u64>(),
-            TIMES * BYTES
-        );
-        let ways: Vec<&Transfer> = run
-            .report
-            .transfers
-            .iter()
-            .filter(|one| one.crosses_processes())
-            .collect();
-        assert!(
-            ways.iter().all(|way| way.certainty == Certainty::Observed),
-            "{ways:?}"
-        );
-        let bytes: u64 = ways.iter().map(|way| way.bytes.expect("is known")).sum();
-        assert_eq!(
-            (ways.iter().map(|way| way.count()).sum::<u64>(), bytes),
-            (TIMES, TIMES * BYTES)
-        );
+    let [few, all] = few_and_all(&["--max-files=128"], NEW_FILES);
+    for report in [&few.report, &all.report] {
+        let found = (report.calls_without_files, report.totals.processes);
+        assert_eq!(found, (0, 1 + 4 * TIMES));
+        assert_moved(report, TIMES * BYTES);
     }
     assert_eq!(sums(&few.report), sums(&all.report));
     // `expr` wrote the numbers from 2 to 501.
@@ -210,22 +150,16 @@ for _ in range(400):
 #[test]
 fn pipes_that_others_have_read_to_the_end_leave_room_while_their_writer_lives() {
     let python = program("/usr/bin/python3").args(&["-I", "-S", "-c", INPUTS]);
-    for (options, sums_pipes) in [
-        (["--max-files=128"].as_slice(), true),
-        (&["--max-files=128", "--all"], false),
-    ] {
-        let run = zctrace().options(options).run(&python);
-        run.assert_exact();
-        assert_eq!(run.report.calls_without_files, 0);
-        let copied = run.report.transfers.iter().filter(|one| {
-            one.from.kind.as_deref() == Some("pipe") && one.bytes == Some(1000 * one.count())
-        });
-        assert_eq!(copied.map(Transfer::count).sum::<u64>(), 400);
-        let notes = &run.report.notes;
-        assert_eq!(
-            notes.iter().any(|note| note.contains("shown as one pipe")),
-            sums_pipes,
-            "{notes:?}"
-        );
+    for (options, sums_pipes) in [(&[][..], true), (&["--all"], false)] {
+        let zctrace = zctrace().option("--max-files=128").options(options);
+        let report = zctrace.run_exactly(&python).report;
+        assert_eq!(report.calls_without_files, 0);
+        let is_from_pipe = |one: &&Transfer| one.from.kind.as_deref() == Some("pipe");
+        let mut copied: Vec<_> = report.transfers.iter().filter(is_from_pipe).collect();
+        copied.retain(|one| one.bytes == Some(1000 * one.count()));
+        assert_eq!(sum(copied.into_iter()), [400, 400_000]);
+        let mut notes = report.notes.iter();
+        let is_said = notes.any(|note| note.contains("shown as one pipe"));
+        assert_eq!(is_said, sums_pipes, "{:?}", report.notes);
     }
 }

@@ -1,97 +1,87 @@
 //! Users without the privileges that eBPF needs, zctrace with file capabilities, and commands that
 //! run as another user.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
-};
+use std::fs;
 
 use zc_tests::Figures;
 use zctrace::report::Report;
 
 use crate::harness::{
-    Program, Run, TestDir, Zctrace, binary, copy_program, program, shell, untraced, workload,
-    zctrace,
+    Program, Run, TestDir, Zctrace, binary, copy_program, each_backend, program, set_mode, shell,
+    untraced, words, workload, zctrace,
 };
 
 /// Starts a program as the user `nobody`.
-const AS_NOBODY: [&str; 5] = [
-    "setpriv",
-    "--reuid=65534",
-    "--regid=65534",
-    "--clear-groups",
-    "--",
-];
+const AS_NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups --";
 
-/// A copy of zctrace in a directory that everybody can reach, run by the user `nobody`.
+/// The same, without capabilities and without a way to get one.
+const WITHOUT_CAPABILITIES: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups \
+                                    --inh-caps=-all --bounding-set=-all --no-new-privs --";
+
+/// A copy of zctrace in a directory that everybody can reach, run by the user `nobody`. A copy of
+/// the workloads is beside it.
 fn unprivileged() -> (Zctrace, TestDir) {
     let dir = TestDir::new();
+    let workload = env!("CARGO_BIN_EXE_workload").into();
+    for (file, name) in [(binary(), "zctrace"), (workload, "workload")] {
+        copy_program(&file, &dir.join(name));
+        set_mode(&dir.join(name), 0o755);
+    }
     dir.set_mode(0o755);
-    let copy = dir.join("zctrace");
-    copy_program(&binary(), &copy);
-    set_mode(&copy, 0o755);
-    (zctrace().through(&AS_NOBODY).binary(copy), dir)
+    let zctrace = zctrace()
+        .through(&words(AS_NOBODY))
+        .binary(dir.join("zctrace"));
+    (zctrace.dir("/"), dir)
 }
 
-fn set_mode(file: &Path, mode: u32) {
-    fs::set_permissions(file, fs::Permissions::from_mode(mode)).expect("the file is ours");
+/// A zctrace that writes its report to stderr as JSON, and that report.
+#[track_caller]
+fn report_on_stderr(zctrace: Zctrace, program: &Program) -> Run {
+    let finished = zctrace.option("--format=json").show(program);
+    let report = Report::from_json(&finished.stderr).expect("a report alone");
+    Run { report, finished }
 }
 
 #[test]
 fn without_privileges_ebpf_is_refused_and_strace_takes_over_by_default() {
     let (zctrace, dir) = unprivileged();
-    let refusal = zctrace.clone().ebpf().refuses().with_status(125);
-    refusal.saying_all(&["not allowed", "sudo", "CAP_BPF", "CAP_PERFMON"]);
-    let shown = zctrace
-        .clone()
-        .option("--format=json")
-        .show(&shell("exit 3"));
-    shown.exits(3);
-    let report = Report::from_json(&shown.stderr).expect("a report alone");
-    assert_eq!(report.backend, "strace");
-    let mut notes = report.notes.iter();
-    assert!(
-        notes.any(|note| note.contains("not allowed")),
-        "{:?}",
-        report.notes
-    );
+    let refused = zctrace.clone().ebpf().refuses();
+    refused
+        .exits(125)
+        .says_all(&["not allowed", "sudo", "CAP_BPF", "CAP_PERFMON"]);
+    let run = report_on_stderr(zctrace.clone(), &shell("exit 3"));
+    run.finished.exits(3);
+    assert_eq!(run.report.backend, "strace");
     // Usage errors are reported, too.
-    let refusal = zctrace.clone().option("--syscalls=raed").refuses();
-    refusal.with_status(125).saying("'read'");
+    let refused = zctrace.clone().option("--syscalls=raed").refuses();
+    refused.exits(125).says("'read'");
     let to_file = zctrace.option("--output").option(dir.join("report.json"));
-    to_file
-        .refuses()
-        .with_status(125)
-        .saying("Permission denied");
+    to_file.refuses().exits(125).says("permission denied");
 }
 
 #[test]
 fn the_command_can_run_as_another_user() {
-    let as_nobody = || zctrace().option("--user=65534:65533");
-    let run = as_nobody().run_exactly(&program("id"));
-    let id = run.finished.successful();
-    let is_nobody = id.contains("uid=65534") && id.contains("gid=65533");
-    assert!(is_nobody && !id.contains("=0("), "{id}");
-
+    for zctrace in each_backend() {
+        let as_nobody = zctrace.option("--user=65534:65533");
+        let id = as_nobody.run_exactly(&program("id")).finished;
+        id.prints_all(&["uid=65534", "gid=65533"])
+            .never_prints("=0(");
+    }
     let dir = TestDir::new();
     let secret = dir.join("secret");
     copy_program("/bin/true".as_ref(), &secret);
     dir.set_mode(0o700);
-    let refusal = as_nobody().refuses_to_run(&program(&secret));
-    refusal.with_status(126).saying("Permission denied");
+    let as_nobody = zctrace().option("--user=65534:65533");
+    let refused = as_nobody.refuses_to_run(&program(&secret));
+    refused.exits(126).says("Permission denied");
 }
 
 /// A copy of zctrace with the capabilities that `doctor` recommends, run by the user `nobody`.
 fn with_file_capabilities() -> (Zctrace, TestDir) {
     let (zctrace, dir) = unprivileged();
-    set_capabilities(&dir.join("zctrace"));
+    let set = program("setcap").arg("cap_bpf,cap_perfmon=ep");
+    untraced(&set.arg(dir.join("zctrace"))).finish().exits(0);
     (zctrace, dir)
-}
-
-fn set_capabilities(copy: &Path) {
-    let set = program("setcap").arg("cap_bpf,cap_perfmon=ep").arg(copy);
-    untraced(&set).finish().successful();
 }
 
 #[test]
@@ -107,18 +97,14 @@ fn with_file_capabilities_every_user_can_trace_by_ebpf() {
         finished.says(&format!("{set}:\t0000000000000000"));
     }
     let report = Report::from_json(&dir.read("report.json")).expect("a report");
-    assert!(
-        report.exact && report.backend == "ebpf",
-        "{:?}",
-        report.losses
-    );
+    let (is_exact, backend) = (report.exact, report.backend);
+    assert!(is_exact && backend == "ebpf", "{:?}", report.losses);
     // Nothing was restrained.
-    let mut notes = report.notes.iter();
-    assert!(
-        !notes.any(|note| note.contains("no_new_privs")),
-        "{:?}",
-        report.notes
-    );
+    let is_restrained = report
+        .notes
+        .iter()
+        .any(|note| note.contains("no_new_privs"));
+    assert!(!is_restrained, "{:?}", report.notes);
 }
 
 #[test]
@@ -127,23 +113,13 @@ fn a_setuid_program_gains_nothing_under_a_zctrace_with_file_capabilities() {
     let setuid = dir.join("setuid-id");
     copy_program("/usr/bin/id".as_ref(), &setuid);
     set_mode(&setuid, 0o6755);
-    let by_itself = untraced(&program(&setuid).through(&AS_NOBODY)).finish();
-    assert!(
-        by_itself.successful().contains("euid=0"),
-        "{}",
-        by_itself.text()
-    );
+    let setuid = program(setuid);
+    let by_itself = untraced(&setuid.clone().through(&words(AS_NOBODY))).finish();
+    by_itself.exits(0).prints("euid=0");
     for backend in ["ebpf", "strace"] {
-        let zctrace = zctrace.clone().backend(backend).option("--format=json");
-        let traced = zctrace.show(&program(&setuid));
-        assert!(
-            !traced.successful().contains("euid=0"),
-            "{backend}: {}",
-            traced.text()
-        );
-        let notes = Report::from_json(&traced.stderr)
-            .expect("a report alone")
-            .notes;
+        let run = report_on_stderr(zctrace.clone().backend(backend), &setuid);
+        run.finished.exits(0).never_prints("euid=0");
+        let notes = run.report.notes;
         let says_so = |note: &String| note.contains("setuid-id") && note.contains("no_new_privs");
         assert!(notes.iter().any(says_so), "{backend}: {notes:?}");
     }
@@ -151,12 +127,10 @@ fn a_setuid_program_gains_nothing_under_a_zctrace_with_file_capabilities() {
 
 #[test]
 fn setuid_programs_are_not_restricted_under_root() {
-    let (_, dir) = unprivileged();
-    let copy = dir.join("zctrace");
-    set_capabilities(&copy);
-    let status = shell("grep NoNewPrivs /proc/self/status");
-    let run = zctrace().binary(copy).run_exactly(&status);
-    assert_eq!(run.finished.successful().trim(), "NoNewPrivs:\t0");
+    let (_, dir) = with_file_capabilities();
+    let by_root = zctrace().binary(dir.join("zctrace"));
+    let run = by_root.run_exactly(&shell("grep NoNewPrivs /proc/self/status"));
+    run.finished.exits(0).prints_only("NoNewPrivs:\t0\n");
 }
 
 #[test]
@@ -180,72 +154,29 @@ fn with_file_capabilities_the_variable_for_btf_is_ignored() {
     let crafted = dir.write("crafted", "not BTF");
     let zctrace = zctrace.env("ZCTRACE_BTF", &crafted);
     zctrace.clone().ebpf().show(&program("true")).exits(0);
-    let doctor = zctrace.launch_with(&["doctor"]).finish();
-    assert!(
-        doctor.successful().contains("is ignored"),
-        "{}",
-        doctor.text()
-    );
+    let doctor = zctrace.finish_with(&["doctor"]);
+    doctor.exits(0).prints("is ignored");
 }
 
 #[test]
 fn a_setuid_zctrace_refuses_to_run() {
     let (zctrace, dir) = unprivileged();
     set_mode(&dir.join("zctrace"), 0o4755);
-    let refusal = zctrace.refuses().with_status(125);
-    refusal.saying_all(&["setuid", "file capabilities"]);
+    let refused = zctrace.refuses();
+    refused
+        .exits(125)
+        .says_all(&["setuid", "file capabilities"]);
 }
 
-/// Starts a program as the user `nobody`, without capabilities and without a way to get one.
-const WITHOUT_CAPABILITIES: [&str; 8] = [
-    "setpriv",
-    "--reuid=65534",
-    "--regid=65534",
-    "--clear-groups",
-    "--inh-caps=-all",
-    "--bounding-set=-all",
-    "--no-new-privs",
-    "--",
-];
-
-/// A directory that everybody can reach, with copies of zctrace and of the workloads.
-struct Public(TestDir);
-
-impl Public {
-    fn new() -> Self {
-        let public = Self(TestDir::new());
-        let workload = PathBuf::from(env!("CARGO_BIN_EXE_workload"));
-        for (file, name) in [(binary(), "zctrace"), (workload, "workload")] {
-            copy_program(&file, &public.path(name));
-            set_mode(&public.path(name), 0o755);
-        }
-        public.0.set_mode(0o755);
-        public
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    /// zctrace, run by the user `nobody` through these words.
-    fn zctrace(&self, through: &[&str]) -> Zctrace {
-        let zctrace = zctrace().through(&WITHOUT_CAPABILITIES).through(through);
-        zctrace.binary(self.path("zctrace")).dir("/")
-    }
-
-    fn workload(&self, words: &[&str]) -> Program {
-        program(self.path("workload")).args(words)
-    }
-
-    /// Traces a workload with the default backend. The report goes to stderr, because the user can
-    /// write nowhere else.
-    #[track_caller]
-    fn run(&self, words: &[&str]) -> Run {
-        let zctrace = self.zctrace(&[]).by_thread().option("--format=json");
-        let finished = zctrace.show(&self.workload(words));
-        let report = serde_json::from_str(&finished.stderr).expect("a report alone");
-        Run { report, finished }
-    }
+/// zctrace, run by a user without any privileges through these words, and workloads for it.
+fn powerless(through: &[&str]) -> (Zctrace, impl Fn(&[&str]) -> Program) {
+    let (_, dir) = unprivileged();
+    let zctrace = zctrace()
+        .through(&words(WITHOUT_CAPABILITIES))
+        .through(through);
+    let zctrace = zctrace.binary(dir.join("zctrace")).dir("/");
+    let workload = move |words: &[&str]| program(dir.join("workload")).args(words);
+    (zctrace, workload)
 }
 
 /// The rows of the workload's own thread, which must be as it states.
@@ -257,47 +188,32 @@ fn own_rows(run: &Run) -> Figures {
 }
 
 #[test]
-fn an_unprivileged_user_gets_the_same_counts_by_strace() {
-    let public = Public::new();
+fn an_unprivileged_user_gets_the_same_counts_by_strace_and_the_reason() {
+    let (powerless, own) = powerless(&[]);
     for words in [["known"].as_slice(), &["errnos"], &["signal-reads", "20"]] {
-        let nobody = public.run(words);
+        let nobody = report_on_stderr(powerless.clone().by_thread(), &own(words));
         let root = zctrace().by_thread().ebpf();
         let root = root.run(&workload(words[0]).args(&words[1..]));
-        assert_eq!(nobody.report.backend, "strace");
         assert_eq!(own_rows(&nobody), own_rows(&root), "{words:?}");
+        let report = nobody.report;
+        let [note] = report.notes.as_slice() else {
+            panic!("one note: {:?}", report.notes)
+        };
+        let start = "backend strace, since eBPF cannot run here: ";
+        let is_right = note.starts_with(start) && note.contains("CAP_BPF");
+        assert!(report.backend == "strace" && is_right, "{note}");
+        // In one line of the table, too.
+        powerless.clone().show(&own(words)).exits(0).says(note);
     }
-}
-
-#[test]
-fn an_unprivileged_users_report_names_the_backend_and_the_reason() {
-    let public = Public::new();
-    let notes = public.run(&["write"]).report.notes;
-    let start = "backend strace, since eBPF cannot run here: ";
-    assert!(notes.len() == 1 && notes[0].starts_with(start), "{notes:?}");
-    assert!(notes[0].contains("CAP_BPF"), "{notes:?}");
-    let table = public
-        .zctrace(&[])
-        .show(&public.workload(&["write"]))
-        .stderr;
-    assert!(
-        table.lines().any(|line| line.contains(&notes[0])),
-        "not in one line: {table}"
-    );
-}
-
-#[test]
-fn an_unprivileged_user_gets_the_commands_exit_status() {
-    let public = Public::new();
     for (words, status) in [(["exit-code", "7"], 7), (["kill-self", "TERM"], 143)] {
-        public.run(&words).finished.exits(status);
+        powerless.clone().show(&own(&words)).exits(status);
     }
 }
 
 #[test]
 fn an_unprivileged_user_without_strace_is_told_both_reasons() {
-    let public = Public::new();
-    let zctrace = public.zctrace(&["env", "PATH=/nonexistent"]);
-    let refusal = zctrace.refuses_to_run(&public.workload(&["write"]));
+    let (powerless, workload) = powerless(&["env", "PATH=/nonexistent"]);
+    let refused = powerless.refuses_to_run(&workload(&["write"]));
     let said = ["CAP_BPF", "strace is not installed", "package 'strace'"];
-    refusal.with_status(125).saying_all(&said);
+    refused.exits(125).says_all(&said);
 }

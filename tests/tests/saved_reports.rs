@@ -1,9 +1,6 @@
 //! `zctrace report` shows saved reports again, and reads strace logs.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use zc_tests::Figure;
 use zctrace::{
@@ -11,65 +8,41 @@ use zctrace::{
     report::{Report, SCHEMA},
 };
 
-use crate::harness::{
-    Finished, Launch, Program, Rows, TestDir, Zctrace, program, workload, zctrace,
-};
+use crate::harness::{Program, Rows, TestDir, Zctrace, untraced, words, workload, zctrace};
 
 /// `zctrace report` of these files.
 fn report_of(files: &[impl AsRef<Path>]) -> Zctrace {
-    files
-        .iter()
-        .fold(zctrace().option("report"), |zctrace, file| {
-            zctrace.option(file.as_ref())
-        })
-}
-
-/// Runs zctrace without further words.
-fn show(zctrace: Zctrace) -> Finished {
-    zctrace.launch().finish()
+    let report = zctrace().option("report");
+    let files = files.iter();
+    files.fold(report, |report, file| report.option(file.as_ref()))
 }
 
 /// The report as JSON.
 #[track_caller]
 fn read(files: &[impl AsRef<Path>]) -> Report {
-    Report::from_json(show(report_of(files).option("--format=json")).successful())
-        .expect("a report")
+    let finished = report_of(files).option("--format=json").finish();
+    finished.exits(0).says_only("").report()
 }
 
 /// A report of a workload, saved by this backend.
 fn saved(backend: &str) -> (TestDir, PathBuf) {
     let dir = TestDir::new();
     let path = dir.join("report.json");
-    zctrace()
-        .by_thread()
-        .backend(backend)
-        .json_to(&path)
-        .show(&workload("known"))
-        .successful();
+    let saving = zctrace().by_thread().backend(backend).json_to(&path);
+    saving.show(&workload("known")).exits(0);
     (dir, path)
 }
 
 #[test]
-fn a_saved_report_is_the_same_when_shown_again() {
+fn a_saved_report_is_the_same_when_shown_again_and_has_the_same_table() {
     for backend in ["ebpf", "strace"] {
         let (dir, path) = saved(backend);
         let text = dir.read("report.json");
-        let again = show(report_of(&[&path]).option("--format=json"));
-        assert_eq!(
-            (again.successful(), again.stderr.as_str()),
-            (text.as_str(), ""),
-            "{backend}"
-        );
-    }
-}
-
-#[test]
-fn a_saved_report_has_the_same_table_as_its_run() {
-    for backend in ["ebpf", "strace"] {
-        let (dir, path) = saved(backend);
-        let report = Report::from_json(&dir.read("report.json")).expect("a report");
+        let again = report_of(&[&path]).option("--format=json").finish();
+        again.exits(0).says_only("").prints_only(&text);
+        let report = Report::from_json(&text).expect("a report");
         let table = render::render(&report, Format::Table, &render::Options::default());
-        assert_eq!(show(report_of(&[&path])).successful(), table, "{backend}");
+        report_of(&[&path]).finish().exits(0).prints_only(&table);
     }
 }
 
@@ -78,98 +51,58 @@ fn a_report_or_a_log_is_read_from_stdin() {
     let (dir, _) = saved("strace");
     let from = |redirection: &str| {
         let script = format!(r#"exec "$@" {redirection}"#);
-        zctrace()
-            .dir(dir.path())
-            .through(&["bash", "-c", &script, "bash"])
-            .option("report")
-            .option("-")
-            .option("--format=json")
+        let zctrace = zctrace().dir(dir.path());
+        let zctrace = zctrace.by_script(&script);
+        zctrace.options(&["report", "-", "--format=json"])
     };
-    assert_eq!(
-        show(from("<report.json")).successful(),
-        dir.read("report.json")
-    );
+    let report = from("<report.json").finish();
+    report.exits(0).prints_only(&dir.read("report.json"));
     let log = dir.join("log");
     record(&["-f", "-T"], &log, &workload("known"));
-    let piped = Report::from_json(show(from("< <(cat log)")).successful()).expect("a report");
-    assert_eq!(piped, read(&[&log]));
-    let refused = |zctrace: Zctrace, words: &str| {
-        let finished = show(zctrace);
-        assert!(
-            finished.code == Some(125) && finished.stderr == format!("zctrace: {words}\n"),
-            "{}",
-            finished.stderr
-        );
-    };
-    refused(from("</dev/null"), "stdin has no line of strace");
-    refused(from("<."), "cannot read stdin: it is a directory");
-    refused(
-        from("<report.json").option("-"),
-        "stdin can be read only once; give '-' once",
-    );
+    assert_eq!(from("< <(cat log)").finish().report(), read(&[&log]));
+    for (zctrace, said) in [
+        (from("</dev/null"), "stdin has no line of strace"),
+        (from("<."), "cannot read stdin: it is a directory"),
+        (
+            from("<report.json").option("-"),
+            "stdin can be read only once; give '-' once",
+        ),
+    ] {
+        let finished = zctrace.finish();
+        finished.exits(125).says_only(&format!("zctrace: {said}\n"));
+    }
 }
 
 #[test]
 fn a_saved_report_can_be_sorted_again_and_written_to_a_file() {
     let (dir, path) = saved("ebpf");
-    let output = dir.join("sorted.json");
-    let finished = show(
-        report_of(&[&path])
-            .option("--format=json")
-            .option("--sort=bytes")
-            .option("-o")
-            .option(&output),
-    );
-    assert_eq!(finished.successful(), "");
+    let sorting = report_of(&[&path]).option("--sort=bytes");
+    let sorting = sorting.json_to(dir.join("sorted.json"));
+    sorting.finish().exits(0).prints_only("");
     let sorted = Report::from_json(&dir.read("sorted.json")).expect("a report");
-    let bytes: Vec<_> = sorted
-        .totals
-        .syscalls
-        .iter()
-        .map(|call| call.bytes)
-        .collect();
-    assert!(
-        bytes.len() > 10 && bytes.is_sorted_by(|one, next| one >= next),
-        "{bytes:?}"
-    );
+    let calls = &sorted.totals.syscalls;
+    assert!(calls.len() > 10 && calls.is_sorted_by(|one, next| one.bytes >= next.bytes));
 }
 
 /// Records a log of a program with strace itself.
 fn record(options: &[&str], log: &Path, program: &Program) {
-    let strace = Launch::default()
-        .words(&["strace"])
-        .words(options)
-        .words(&["-o".as_ref(), log.as_os_str()]);
-    strace
-        .words(&["--"])
-        .words(program.words())
-        .finish()
-        .successful();
+    let strace = crate::harness::program("strace").args(options);
+    let strace = untraced(&strace.arg("-o").arg(log).arg("--"));
+    strace.args(program.words()).finish().exits(0);
 }
 
 #[test]
 fn an_strace_log_in_one_file_is_read() {
     let dir = TestDir::new();
-    for options in [
-        ["-f", "-T"].as_slice(),
-        &["-f"],
-        &["-f", "-ttt", "-T", "-yy"],
-        &["-f", "-C"],
-        &["-f", "-X", "raw", "-r"],
-    ] {
+    let writes = workload("exec-thread").args(&["70", "30"]);
+    for options in ["-f -T", "-f", "-f -ttt -T -yy", "-f -C", "-f -X raw -r"] {
         let log = dir.join("log");
-        record(options, &log, &workload("exec-thread").args(&["70", "30"]));
+        record(&words(options), &log, &writes);
         let report = read(&[log]);
         assert!(report.exact, "{options:?}: {:?}", report.losses);
-        assert_eq!(
-            (
-                report.backend.as_str(),
-                report.exit.code,
-                report.totals.processes
-            ),
-            ("strace", Some(0), 1),
-            "{options:?}"
-        );
+        let found = (report.exit.code, report.totals.processes);
+        assert_eq!(found, (Some(0), 1), "{options:?}");
+        assert_eq!(report.backend, "strace");
         let write = Rows::new("all", &report.totals.syscalls).row("write");
         assert_eq!(write, Figure::of_calls(70, 30), "{options:?}");
     }
@@ -178,45 +111,15 @@ fn an_strace_log_in_one_file_is_read() {
 #[test]
 fn an_strace_log_in_many_files_is_read() {
     let dir = TestDir::new();
-    record(
-        &["-ff", "-T"],
-        &dir.join("log"),
-        &workload("fork-storm").arg("20"),
-    );
-    let mut files: Vec<_> = fs::read_dir(dir.path())
-        .expect("it belongs to the test")
-        .map(|entry| entry.expect("a file").path())
-        .collect();
-    files.sort();
+    let storm = workload("fork-storm").arg("20");
+    record(&["-ff", "-T"], &dir.join("log"), &storm);
+    let files = dir.names();
     assert_eq!(files.len(), 21);
-    let report = read(&files);
+    let report = read(&files.iter().map(|name| dir.join(name)).collect::<Vec<_>>());
     assert!(report.exact, "{:?}", report.losses);
     assert_eq!(report.totals.processes, 21);
-    assert_eq!(
-        Rows::new("all", &report.totals.syscalls).row("write").calls,
-        61
-    );
-}
-
-#[test]
-fn an_strace_log_has_the_counts_of_an_ebpf_run() {
-    let dir = TestDir::new();
-    let log = dir.join("log");
-    let quiet = program("dd").args(&[
-        "if=/dev/zero",
-        "of=/dev/null",
-        "bs=4k",
-        "count=500",
-        "status=none",
-    ]);
-    record(&["-f", "-T"], &log, &quiet);
-    let run = zctrace().ebpf().syscalls("all").run(&quiet);
-    let report = read(&[log]);
-    assert_eq!(
-        Rows::new("the log", &report.totals.syscalls).figures(),
-        run.totals().figures(),
-        "the log (left) and eBPF"
-    );
+    let write = Rows::new("all", &report.totals.syscalls).row("write");
+    assert_eq!(write.calls, 61);
 }
 
 #[test]
@@ -224,98 +127,37 @@ fn only_selected_calls_of_a_log_are_shown() {
     let dir = TestDir::new();
     let log = dir.join("log");
     record(&["-f"], &log, &workload("write").args(&["5", "10"]));
-    let finished = show(report_of(&[log]).option("--format=json").syscalls("write"));
-    let report = Report::from_json(finished.successful()).expect("a report");
-    let rows = Rows::new("the log", &report.totals.syscalls).figures();
-    assert_eq!(rows, [("write".to_owned(), Figure::of_calls(5, 10))].into());
-}
-
-/// Makes sure that a file with this content is refused with these words.
-#[track_caller]
-fn assert_refused(content: &str, words: &str) {
-    let dir = TestDir::with("file", content);
-    report_of(&[dir.join("file")])
-        .refuses_words(&[])
-        .with_status(125)
-        .saying("file'")
-        .saying(words);
+    let shown = report_of(&[log]).option("--format=json").syscalls("write");
+    let report = shown.finish().report();
+    let rows = Rows::new("the log", &report.totals.syscalls);
+    rows.assert_equal(&[("write".to_owned(), Figure::of_calls(5, 10))].into());
 }
 
 #[test]
-fn a_file_that_is_neither_a_report_nor_a_log_is_refused() {
-    assert_refused("", "no line of strace");
-    assert_refused("hello\nworld\n", "no line of strace");
-    assert_refused("{}", "is not a report of zctrace");
-    let head = format!("{{\"schema\": {SCHEMA}");
-    assert_refused(&format!("{head}}}"), "is not a report of zctrace");
-    assert_refused(&format!("{head}, \"tool\""), "is not a report of zctrace");
-}
-
-/// The report on a copy of a file, saved in a directory.
-fn saved_copy() -> (TestDir, PathBuf) {
-    let dir = TestDir::with("in", "some bytes\n");
-    let path = dir.join("copy.json");
-    let copy = program("cp").args(&["--reflink=never", "in", "out"]);
-    zctrace()
-        .dir(dir.path())
-        .json_to(&path)
-        .show(&copy)
-        .successful();
-    (dir, path)
-}
-
-#[test]
-fn a_saved_report_by_total_keeps_its_transfers() {
-    let (_dir, path) = saved_copy();
-    let finished = show(report_of(&[&path]).options(&["--by=total", "--format=json"]));
-    let report = Report::from_json(finished.successful()).expect("a report");
-    assert_eq!((report.processes.len(), report.transfers.len()), (0, 1));
-    assert_eq!(report.transfers, read(&[&path]).transfers);
-}
-
-#[test]
-fn a_report_that_refers_to_a_missing_transfer_is_refused_in_one_line() {
-    let (dir, _) = saved_copy();
-    let mut json: serde_json::Value = serde_json::from_str(&dir.read("copy.json")).expect("JSON");
-    json["processes"][0]["transfers"] = serde_json::json!([9]);
-    assert_refused(
-        &json.to_string(),
-        "it refers to transfer 9, but has only 1 (counted from 0)",
-    );
-}
-
-#[test]
-fn a_report_with_another_schema_is_refused() {
-    assert_refused(
-        "{\"schema\": 99, \"more\": []}",
-        &format!("it has schema 99; this zctrace reads schema {SCHEMA}"),
-    );
-}
-
-#[test]
-fn files_that_cannot_be_read_are_refused() {
+fn what_is_neither_a_report_nor_a_log_is_refused() {
     let dir = TestDir::new();
-    let missing = dir.join("missing");
-    report_of(&[missing])
-        .refuses_words(&[])
-        .with_status(125)
-        .saying("missing'")
-        .saying("No such file or directory");
-    report_of(&[dir.path()])
-        .refuses_words(&[])
-        .with_status(125)
-        .saying("is a directory");
-    zctrace()
-        .option("report")
-        .refuses_words(&[])
-        .with_status(125);
-}
-
-#[test]
-fn several_reports_at_once_are_refused() {
+    for (content, said) in [
+        ("", "no line of strace"),
+        ("hello\nworld\n", "no line of strace"),
+        ("{}", "is not a report of zctrace"),
+        ("{\"schema\": 1, \"tool\"", "is not a report of zctrace"),
+        (
+            "{\"schema\": 99, \"more\": []}",
+            &format!("it has schema 99; this zctrace reads schema {SCHEMA}"),
+        ),
+    ] {
+        let refused = report_of(&[dir.write("file", content)]).refuses_words(&[]);
+        refused.exits(125).says_all(&["file'", said]);
+    }
+    let refused = report_of(&[dir.join("missing")]).refuses_words(&[]);
+    refused
+        .exits(125)
+        .says("missing': No such file or directory");
+    let refused = report_of(&[dir.path()]).refuses_words(&[]);
+    refused.exits(125).says("is a directory");
     let (_dir, path) = saved("ebpf");
-    report_of(&[&path, &path])
-        .refuses_words(&[])
-        .with_status(125)
-        .saying("one at a time");
+    let refused = report_of(&[&path, &path]).refuses_words(&[]);
+    refused.exits(125).says("one at a time");
+    let nothing = zctrace().option("report").refuses_words(&[]);
+    nothing.exits(125);
 }

@@ -1,7 +1,7 @@
 //! The status line: a sign of life on the terminal, where it cannot mix with what the command
 //! writes. And the pager.
 
-use crate::harness::{BACKENDS, Launch, Terminal, TestDir, Zctrace, shell, zctrace};
+use crate::harness::{Program, Terminal, TestDir, Zctrace, each_backend, shell, zctrace};
 
 /// How the status line begins, which no report does.
 const STATUS: &str = "\rzctrace: ";
@@ -17,49 +17,39 @@ const LONG: &str = "echo output; sleep 2";
 /// the command.
 fn in_shell(
     zctrace: Zctrace,
-    terminal: &str,
+    kind: &str,
     redirections: &str,
     dir: &TestDir,
     script: &str,
-) -> Launch {
-    let words = zctrace.launch_of(&shell(script));
+) -> Program {
     let line = format!("\"$@\" {redirections}");
-    Launch::default()
-        .words(&["sh", "-c", &line, "sh"])
-        .words(words.command_line())
-        .env("TERM", terminal)
+    let zctrace = zctrace.by_script(&line);
+    zctrace
+        .env("TERM", kind)
         .dir(dir.path())
+        .launch_of(&shell(script))
 }
 
 /// The same with stdout and stderr in files.
-fn with_files(zctrace: Zctrace, dir: &TestDir, script: &str) -> Launch {
+fn with_files(zctrace: Zctrace, dir: &TestDir, script: &str) -> Program {
     in_shell(zctrace, "xterm", ">out 2>err", dir, script)
-}
-
-fn let_go(dir: &TestDir) {
-    dir.write("go", "");
 }
 
 #[test]
 fn a_run_that_lasts_shows_a_line_that_leaves_nothing_behind() {
-    for backend in BACKENDS {
+    for zctrace in each_backend() {
         let dir = TestDir::new();
-        let launch = with_files(zctrace().option(backend), &dir, LASTING);
-        let mut terminal = Terminal::start(80, &launch);
+        let mut terminal = Terminal::start(80, &with_files(zctrace, &dir, LASTING));
         terminal.wait_for(STATUS);
         terminal.wait_for(" calls, ");
-        let_go(&dir);
+        dir.write("go", "");
         let (code, shown) = terminal.finish();
         assert_eq!(code, Some(0));
-        assert!(
-            shown.contains(" process") && shown.contains("/s"),
-            "{shown:?}"
-        );
+        let is_right = shown.contains(" process") && shown.contains("/s");
+        assert!(is_right, "{shown:?}");
         // Every line is at the same place of the screen, and the last one is erased.
-        assert!(
-            !shown.contains('\n') && shown.ends_with(ERASED),
-            "{shown:?}"
-        );
+        let is_erased = !shown.contains('\n') && shown.ends_with(ERASED);
+        assert!(is_erased, "{shown:?}");
         assert_eq!(dir.read("out"), "output\n");
         let report = dir.read("err");
         let is_plain = !report.contains(['\x1b', '\r']);
@@ -72,34 +62,26 @@ fn the_line_fits_a_narrow_terminal() {
     let dir = TestDir::new();
     let mut terminal = Terminal::start(20, &with_files(zctrace(), &dir, LASTING));
     terminal.wait_for("\x1b[K");
-    let_go(&dir);
+    dir.write("go", "");
     let (_, shown) = terminal.finish();
-    let line = shown
-        .strip_prefix('\r')
-        .and_then(|shown| shown.split('\x1b').next());
-    let line = line.expect("a line");
-    assert!(
-        line.starts_with("zctrace: ") && line.len() == 19,
-        "{shown:?}"
-    );
+    let (line, _) = shown.split_once("\x1b[K").expect("a line");
+    let is_narrow = line.starts_with(STATUS) && line.trim_start().len() == 19;
+    assert!(is_narrow, "{shown:?}");
 }
 
 #[test]
 fn no_line_is_shown_where_it_could_mix_with_output() {
     let cases = [
-        ("", "xterm", ""),
-        ("", "xterm", ">out"),
-        ("", "xterm", "2>err"),
-        ("", "xterm", "2>err | cat"),
-        ("--no-status", "xterm", ">out 2>err"),
-        ("", "dumb", ">out 2>err"),
+        (&[][..], "xterm", ""),
+        (&[], "xterm", ">out"),
+        (&[], "xterm", "2>err"),
+        (&[], "xterm", "2>err | cat"),
+        (&["--no-status"], "xterm", ">out 2>err"),
+        (&[], "dumb", ">out 2>err"),
     ];
-    let terminals = cases.map(|(option, kind, redirections)| {
-        let (dir, mut zctrace) = (TestDir::new(), zctrace());
-        if !option.is_empty() {
-            zctrace = zctrace.option(option);
-        }
-        let launch = in_shell(zctrace, kind, redirections, &dir, LONG);
+    let terminals = cases.map(|(options, kind, redirections)| {
+        let dir = TestDir::new();
+        let launch = in_shell(zctrace().options(options), kind, redirections, &dir, LONG);
         (Terminal::start(80, &launch), redirections, dir)
     });
     for (terminal, redirections, _dir) in terminals {
@@ -114,7 +96,7 @@ fn a_command_that_takes_the_terminal_keeps_it() {
     let dir = TestDir::new();
     // As a program does that asks for a password.
     let script = "stty -echo </dev/tty; sleep 2; stty echo </dev/tty; sleep 1.5";
-    let (code, shown) = Terminal::start(80, &with_files(zctrace(), &dir, script)).finish();
+    let (code, shown) = Terminal::run(80, &with_files(zctrace(), &dir, script));
     assert_eq!((code, shown.as_str()), (Some(0), ""));
 }
 
@@ -125,7 +107,7 @@ fn an_interim_report_comes_where_the_final_one_goes_and_the_line_is_shown_again(
                   until test -s err; do sleep 0.05; done";
     let mut terminal = Terminal::start(80, &with_files(zctrace(), &dir, script));
     terminal.wait_for(STATUS);
-    let_go(&dir);
+    dir.write("go", "");
     let (code, shown) = terminal.finish();
     assert!(code == Some(0) && shown.ends_with(ERASED), "{shown:?}");
     let reports = dir.read("err");
@@ -135,7 +117,7 @@ fn an_interim_report_comes_where_the_final_one_goes_and_the_line_is_shown_again(
 /// Runs zctrace on a terminal with this pager.
 fn paged(pager: &str, zctrace: Zctrace, script: &str) -> (Option<i32>, String) {
     let zctrace = zctrace.option("--pager").env("PAGER", pager);
-    Terminal::start(80, &zctrace.launch_of(&shell(script))).finish()
+    Terminal::run(80, &zctrace.launch_of(&shell(script)))
 }
 
 #[test]
@@ -171,6 +153,6 @@ fn without_a_terminal_or_the_option_no_pager_runs() {
     let script = shell("exit 7");
     let finished = paging().option("--pager").show(&script);
     finished.exits(7).never_says("paged:");
-    let (_, shown) = Terminal::start(80, &paging().launch_of(&script)).finish();
+    let (_, shown) = Terminal::run(80, &paging().launch_of(&script));
     assert!(!shown.contains("paged:"), "{shown}");
 }

@@ -44,7 +44,8 @@ fn fork_storm() {
     assert_all_are_its_children(&run);
 }
 
-fn exec_storm() {
+#[test]
+fn three_hundred_programs_are_counted() {
     let run = zctrace().run_exactly(&workload("exec-storm").arg("300"));
     let (all, _) = writes_and_statement(&run);
     assert_followed(&run, (301, 301));
@@ -63,7 +64,8 @@ fn exec_storm() {
     assert_all_are_its_children(&run);
 }
 
-fn thread_storm() {
+#[test]
+fn sixty_four_threads_are_counted() {
     let storm = workload("thread-storm").args(&["64", "1000"]);
     let run = zctrace().by_thread().run_exactly(&storm);
     let (all, _) = writes_and_statement(&run);
@@ -94,44 +96,17 @@ fn assert_all_are_its_children(run: &Run) {
     assert!(ids.len() > processes.len() / 2, "ids of processes: {ids:?}");
 }
 
-/// A process that makes the same calls all the time.
-struct Bystander {
-    program: Conversation,
-    calls_before: u64,
-}
-
-impl Bystander {
-    fn start() -> Self {
-        let mut program = untraced(&workload("bystander")).start();
-        program.expect("ready");
-        Self {
-            calls_before: calls(&program),
-            program,
-        }
-    }
-}
-
-/// Its calls so far, as the kernel counts them.
+/// The calls of a process so far, as the kernel counts them.
 fn calls(program: &Conversation) -> u64 {
     let io = fs::read_to_string(format!("/proc/{}/io", program.pid().as_raw_pid()));
     let io = io.expect("it lives");
-    let counts = io.lines().filter_map(|line| {
-        let count = line
-            .strip_prefix("syscr: ")
-            .or_else(|| line.strip_prefix("syscw: "))?;
-        count.parse::<u64>().ok()
-    });
-    counts.sum()
-}
-
-/// Runs the storm while two other processes make the same calls.
-fn beside_bystanders(storm: fn()) {
-    let bystanders = [Bystander::start(), Bystander::start()];
-    storm();
-    for bystander in bystanders {
-        let more = calls(&bystander.program) - bystander.calls_before;
-        assert!(more > 100, "the bystander made only {more} calls meanwhile");
-    }
+    let count = |name: &str| {
+        let count = io.lines().find_map(|line| line.strip_prefix(name));
+        count.and_then(|count| count.parse::<u64>().ok())
+    };
+    count("syscr: ")
+        .zip(count("syscw: "))
+        .map_or(0, |(read, write)| read + write)
 }
 
 #[test]
@@ -140,28 +115,18 @@ fn two_thousand_processes_are_counted() {
 }
 
 #[test]
-fn three_hundred_programs_are_counted() {
-    exec_storm();
-}
-
-#[test]
-fn sixty_four_threads_are_counted() {
-    thread_storm();
-}
-
-#[test]
 fn two_thousand_processes_are_counted_beside_bystanders() {
-    beside_bystanders(fork_storm);
-}
-
-#[test]
-fn three_hundred_programs_are_counted_beside_bystanders() {
-    beside_bystanders(exec_storm);
-}
-
-#[test]
-fn sixty_four_threads_are_counted_beside_bystanders() {
-    beside_bystanders(thread_storm);
+    // They make the same calls all the time.
+    let bystanders = [(), ()].map(|()| {
+        let mut program = untraced(&workload("bystander")).start();
+        program.expect("ready");
+        (calls(&program), program)
+    });
+    fork_storm();
+    for (before, program) in bystanders {
+        let more = calls(&program) - before;
+        assert!(more > 100, "the bystander made only {more} calls meanwhile");
+    }
 }
 
 #[test]
@@ -181,29 +146,20 @@ fn json_lists_the_busiest_processes_and_the_sums_have_all() {
             Rows::of_process(child).assert_equal(&writes(3, 10));
         }
         let programs = run.report.programs.iter();
-        assert_eq!(
-            programs.map(|program| program.processes).sum::<u64>(),
-            processes
-        );
+        let in_programs: u64 = programs.map(|program| program.processes).sum();
+        assert_eq!(in_programs, processes);
         let (left_out, notes) = (processes - 500, &run.report.notes);
         let note = format!(
             "{left_out} of {processes} processes are not listed, those with the least CPU time"
         );
-        assert!(
-            notes.iter().any(|text| text.starts_with(&note)),
-            "{notes:?}"
-        );
+        let is_said = notes.iter().any(|text| text.starts_with(&note));
+        assert!(is_said, "{notes:?}");
     }
     for option in ["--by=process", "--all"] {
-        let report = zctrace()
-            .option(option)
-            .run(&workload("fork-storm").arg("600"))
-            .report;
-        assert_eq!(
-            (report.processes.len(), report.notes.len()),
-            (601, 0),
-            "{option}"
-        );
+        let zctrace = zctrace().option(option);
+        let report = zctrace.run(&workload("fork-storm").arg("600")).report;
+        let found = (report.processes.len(), report.notes.len());
+        assert_eq!(found, (601, 0), "{option}");
     }
 }
 
@@ -214,16 +170,11 @@ fn a_saved_report_lacks_what_it_was_saved_without() {
     let saving = zctrace().json_to(&path);
     saving.show(&workload("fork-storm").arg("600")).successful();
     let report = |options: &[&str]| zctrace().option("report").option(&path).options(options);
-    let refusal = report(&["--by=process"])
-        .refuses_words(&[])
-        .with_status(125);
-    refusal.saying("saved without 101 of its processes: save it with --by process");
-    let csv = report(&["--format=csv"]).launch().finish();
+    let refused = report(&["--by=process"]).refuses_words(&[]);
+    let said = "saved without 101 of its processes: save it with --by process";
+    refused.exits(125).says(said);
+    let csv = report(&["--format=csv"]).finish();
     csv.exits(0).says("the CSV lacks 101 processes");
-    let table = report(&[]).launch().finish();
-    assert!(
-        table
-            .successful()
-            .contains("101 of 601 processes are not listed")
-    );
+    let table = report(&[]).finish();
+    table.exits(0).prints("101 of 601 processes are not listed");
 }

@@ -11,7 +11,6 @@ use std::{
     env,
     fs::{self, File},
     io::{self, Write as _, stderr},
-    mem::MaybeUninit,
     os::unix::{fs::FileExt as _, process::CommandExt as _},
     process::{Command, Stdio},
 };
@@ -68,17 +67,38 @@ fn every_program_stays_within_the_stack_limit() {
     }
 }
 
+/// The version and the machine of this kernel, as in the table.
+fn this_kernel() -> String {
+    let system = uname().expect("a name");
+    let release = system.release().to_string_lossy();
+    let mut numbers = release.split('.');
+    let mut number = || numbers.next().expect("a version");
+    let (major, minor) = (number(), number());
+    let machine = system.machine().to_string_lossy();
+    format!("{major}.{minor} {machine}")
+}
+
+/// The figures of a program that was loaded.
+fn row(object: &Object, program: usize, load: &Load) -> Row {
+    let (frames, processed) = load.figures().expect("a log of figures");
+    let parts = object.parts(program);
+    assert_eq!(frames.len(), parts.len(), "functions of {load:?}");
+    let frame = |function| {
+        let at = parts.iter().position(|&part| part == function);
+        let logged = frames[at.expect("a part of it")];
+        checked_frame(&object.functions[function], logged)
+    };
+    let stack_bytes = deepest_chain_with(object, program, &frame).bytes;
+    assert!(stack_bytes <= LIMIT_BYTES, "{stack_bytes}: {load:?}");
+    Row {
+        stack_bytes,
+        processed,
+    }
+}
+
 #[test]
 fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
     let object = object();
-    let system = uname().expect("a name");
-    let release = system.release().to_string_lossy();
-    let series: Vec<&str> = release.split('.').take(2).collect();
-    let kernel = format!(
-        "{} {}",
-        series.join("."),
-        system.machine().to_string_lossy()
-    );
     // The verifier removes what is not recorded, so everything is.
     let everything = zctrace().ebpf().syscalls("all");
     let options = ["--callers", "--succeeded-paths", "--output=/dev/null"];
@@ -89,70 +109,34 @@ fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
         let parts = object.parts(program);
         let instructions = parts
             .iter()
-            .map(|&part| object.functions[part].instructions)
-            .sum();
+            .map(|&part| object.functions[part].instructions);
+        let instructions = instructions.sum();
         let name = &object.functions[program].name;
-        let Some(load) = loads.iter().find(|load| load.is_of(name, instructions)) else {
-            unloaded.insert(name.as_str());
-            continue;
-        };
-        let figures = load
-            .figures()
-            .unwrap_or_else(|| panic!("no figures in {load:?}"));
-        assert_eq!(
-            figures.frames.len(),
-            parts.len(),
-            "functions of {name}: {load:?}"
-        );
-        let frame = |function| {
-            let at = parts
-                .iter()
-                .position(|&part| part == function)
-                .expect("a part of it");
-            checked_frame(&object.functions[function], figures.frames[at])
-        };
-        let stack_bytes = deepest_chain_with(&object, program, &frame).bytes;
-        assert!(
-            stack_bytes <= LIMIT_BYTES,
-            "{stack_bytes} bytes of stack: {load:?}"
-        );
-        let processed = figures.processed;
-        found.insert(
-            &kernel,
-            name,
-            Row {
-                stack_bytes,
-                processed,
-            },
-        );
+        match loads.iter().find(|load| load.is_of(name, instructions)) {
+            Some(load) => found.insert(&this_kernel(), name, row(&object, program, load)),
+            None => _ = unloaded.insert(name.as_str()),
+        }
     }
     // The program that only closures need is not loaded here. Of two programs that do the same,
     // only one is loaded.
-    let without = |replaced: bool| -> BTreeSet<&str> {
-        let one =
-            |(one, other, _): (&'static str, &'static str, _)| if replaced { one } else { other };
-        NOT_PREEMPTED
-            .map(one)
-            .into_iter()
-            .chain(["scope"])
-            .collect()
-    };
-    let is_right = unloaded == without(true) || unloaded == without(false);
+    let mut ones = BTreeSet::from(["scope"]);
+    let mut others = ones.clone();
+    for (one, other, _) in NOT_PREEMPTED {
+        ones.insert(one);
+        others.insert(other);
+    }
+    let is_right = unloaded == ones || unloaded == others;
     assert!(is_right, "not loaded: {unloaded:?} of {loads:?}");
     // libtest captures the output of println.
-    stderr()
-        .write_all(found.lines().as_bytes())
-        .expect("stderr");
+    let shown = stderr().write_all(found.lines().as_bytes());
+    shown.expect("stderr");
     let mut table = Rows::parse(&fs::read_to_string(GOLDEN).unwrap_or_default());
     if env::var_os("ZC_UPDATE_GOLDEN").is_some() {
         table.record(found);
         return fs::write(GOLDEN, table.to_string()).expect("the table can be written");
     }
-    let grown = table.grown(&found, TOLERANCE).join("\n");
-    assert!(
-        grown.is_empty(),
-        "grown; ZC_UPDATE_GOLDEN=1 accepts it:\n{grown}"
-    );
+    let grown = table.grown(&found, TOLERANCE);
+    assert_eq!(grown, [""; 0], "grown; ZC_UPDATE_GOLDEN=1 accepts it");
 }
 
 /// `BPF_PROG_LOAD` of the kernel's include/uapi/linux/bpf.h.
@@ -181,15 +165,6 @@ struct Load {
     log: String,
 }
 
-/// The verifier's own figures of a program.
-#[derive(Debug, PartialEq, Eq)]
-struct VerifierFigures {
-    /// The stack of each function, in bytes, in the order of the functions in the program.
-    pub frames: Vec<u32>,
-    /// How many instructions the verifier has processed, over all paths.
-    pub processed: u32,
-}
-
 impl Load {
     /// Whether it is the program of this name and length. The kernel cuts names, and two of ours
     /// begin with the same letters.
@@ -197,14 +172,14 @@ impl Load {
         name.bytes().take(NAME_BYTES - 1).eq(self.name.bytes()) && self.instructions == instructions
     }
 
-    /// The figures in the verifier's log (`print_verification_stats` of the kernel's
-    /// `kernel/bpf/verifier.c`).
-    fn figures(&self) -> Option<VerifierFigures> {
+    /// The stack of each function in bytes, in the order of the functions in the program, and how
+    /// many instructions the verifier has processed over all paths (`print_verification_stats` of
+    /// the kernel's `kernel/bpf/verifier.c`).
+    fn figures(&self) -> Option<(Vec<u32>, u32)> {
         let mut lines = self.log.lines();
         let processed = lines.find_map(|line| line.strip_prefix("processed "))?;
         let processed = processed.split(' ').next()?.parse().ok()?;
-        let frames = self.frames()?;
-        Some(VerifierFigures { frames, processed })
+        Some((self.frames()?, processed))
     }
 
     /// The frames. 7.3 logs a line for each function, older kernels one line for all.
@@ -233,10 +208,8 @@ fn loads_of(mut zctrace: Command) -> Vec<Load> {
     let id = zctrace.spawn().expect("zctrace starts").id();
     let pid = Pid::from_raw(i32::try_from(id).expect("a pid"));
     let mut memory = File::options();
-    let memory = memory
-        .read(true)
-        .write(true)
-        .open(format!("/proc/{pid}/mem"));
+    let memory = memory.read(true).write(true);
+    let memory = memory.open(format!("/proc/{pid}/mem"));
     let mut tracer = LoadTracer {
         memory: memory.expect("the memory of what is traced"),
         pending: HashMap::new(),
@@ -282,7 +255,7 @@ struct LoadTracer {
 impl LoadTracer {
     /// Handles a task that enters or leaves a call.
     fn call(&mut self, task: Pid) {
-        let info = syscall_info(task);
+        let info = ptrace::syscall_info(task).expect("it is stopped at a call");
         if info.op == libc::PTRACE_SYSCALL_INFO_ENTRY {
             // SAFETY: this is the part of the union for an entry.
             let entry = unsafe { info.u.entry };
@@ -304,16 +277,15 @@ impl LoadTracer {
         }
         let log_at = stack - BELOW_STACK;
         let log_bytes = u32::try_from(LOG_BYTES).expect("small");
-        let wanted = [LOG_STATS.to_ne_bytes(), log_bytes.to_ne_bytes()].concat();
-        let wanted = [wanted, log_at.to_ne_bytes().to_vec()].concat();
+        let [low, high] = [LOG_STATS, log_bytes].map(u32::to_ne_bytes);
+        let wanted = [&low[..], &high, &log_at.to_ne_bytes()].concat();
         self.write(log_at, &[0; LOG_BYTES]);
         self.write(attributes + LOG_LEVEL_AT, &wanted);
         let instructions = u32::from_ne_bytes(self.read(attributes + INSN_CNT_AT)) as usize;
-        let log = String::new();
         let load = Load {
             name,
             instructions,
-            log,
+            log: String::new(),
         };
         self.pending.insert(task, (load, log_at));
     }
@@ -339,21 +311,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
-/// The call that a stopped task enters or leaves.
-fn syscall_info(task: Pid) -> libc::ptrace_syscall_info {
-    let mut info = MaybeUninit::<libc::ptrace_syscall_info>::zeroed();
-    // SAFETY: the kernel writes at most the size that is passed. Zeroes are valid for the rest.
-    unsafe {
-        let (size, get) = (
-            size_of::<libc::ptrace_syscall_info>(),
-            libc::PTRACE_GET_SYSCALL_INFO,
-        );
-        let got = libc::ptrace(get, task.as_raw(), size, info.as_mut_ptr());
-        assert!(got > 0, "it is stopped at a call");
-        info.assume_init()
-    }
-}
-
 #[test]
 fn figures_are_read_from_a_verifier_log() {
     let load = |log: &str| Load {
@@ -361,26 +318,20 @@ fn figures_are_read_from_a_verifier_log() {
         instructions: 15,
         log: log.into(),
     };
-    // Linux 6.1.
-    let log = "verification time 339530 usec\nstack depth 264+48+0\n\
-               processed 15688 insns (limit 1000000) max_states_per_insn 6 total_states 806 peak_states 653 mark_read 26\n";
-    let (frames, processed) = (vec![264, 48, 0], 15_688);
-    assert_eq!(
-        load(log).figures(),
-        Some(VerifierFigures { frames, processed })
-    );
-    // Linux 7.3.
-    let log = "verification time 1384453 usec\nstack depth max 160\n\
+    let linux_6_1 = "verification time 339530 usec\nstack depth 264+48+0\n\
+                     processed 15688 insns (limit 1000000) max_states_per_insn 6 total_states 806 peak_states 653 mark_read 26\n";
+    let linux_7_3 = "verification time 1384453 usec\nstack depth max 160\n\
                subprog 0 (ring_complete) main insns_self 1254 insns_total 1418 stack 152\n\
                subprog 1 (unknown_completed) static insns_self 164 insns_total 164 stack 32\n\
                processed 18424 insns (limit 1000000) max_states_per_insn 17 total_states 4869 peak_states 1322 mark_read 0\n";
-    let (frames, processed) = (vec![152, 32], 18_424);
-    assert_eq!(
-        load(log).figures(),
-        Some(VerifierFigures { frames, processed })
-    );
-    assert_eq!(load("").figures(), None);
-    assert_eq!(load("stack depth 8+x\nprocessed 1 insns").figures(), None);
+    for (log, figures) in [
+        (linux_6_1, Some((vec![264, 48, 0], 15_688))),
+        (linux_7_3, Some((vec![152, 32], 18_424))),
+        ("", None),
+        ("stack depth 8+x\nprocessed 1 insns", None),
+    ] {
+        assert_eq!(load(log).figures(), figures, "{log}");
+    }
     assert!(load("").is_of("sched_process_exec", 15));
     assert!(!load("").is_of("sched_process_exec", 16));
     assert!(!load("").is_of("sched_process_fork", 15));

@@ -2,40 +2,37 @@
 //! was before it used kernel interfaces. These are the benchmarks of rust-lang/rust#75272. A tracer
 //! sees the same calls many times, and the time does not depend on the start of the process.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::ExitCode;
-use std::thread;
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read, Seek as _, Take, Write},
+    net::{TcpListener, TcpStream},
+    path::PathBuf,
+    thread,
+};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::{Parser, ValueEnum};
-use zc_tests::parse_size;
 
 /// Make many short copies.
 #[derive(Parser)]
 struct Arguments {
     /// Source and destination
-    ends: Ends,
+    ends: CopiedEnds,
     /// How to copy
-    by: By,
+    by: CopiesBy,
     /// The file to read
-    #[arg(long)]
+    #[arg(long, required_if_eq_any([("ends", "file-file"), ("ends", "file-socket")]))]
     from: Option<PathBuf>,
     /// The file to write
-    #[arg(long)]
+    #[arg(long, required_if_eq("ends", "file-file"))]
     to: Option<PathBuf>,
-    /// Bytes of one copy
-    #[arg(long, default_value = "128KiB", value_parser = parse_size)]
-    bytes: u64,
     /// How many copies
     #[arg(long)]
     copies: u32,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Ends {
+enum CopiedEnds {
     /// A file to a file
     FileFile,
     /// A file to a TCP socket
@@ -45,134 +42,89 @@ enum Ends {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum By {
+enum CopiesBy {
     /// `std::io::copy`
     StdIoCopy,
     /// A loop of reads and writes over 8 KiB
     Loop,
 }
 
-fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(err) => {
-            eprintln!("kernel-copy: {err:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
+/// Bytes of one copy.
+const BYTES: u64 = 128 << 10;
 
-fn run(arguments: &Arguments) -> Result<()> {
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let Arguments { by, copies, .. } = arguments;
+    let source = || File::open(arguments.from.unwrap_or_default()).context("--from");
     match arguments.ends {
-        Ends::FileFile => file_to_file(arguments),
-        Ends::FileSocket => file_to_socket(arguments),
-        Ends::SocketPipeSocket => socket_to_pipe_to_socket(arguments),
+        CopiedEnds::FileFile => {
+            let mut to = OpenOptions::new();
+            to.write(true).create(true).truncate(true);
+            let mut sink = to.open(arguments.to.unwrap_or_default()).context("--to")?;
+            copy_from_start(copies, &mut source()?, |source| {
+                sink.rewind()?;
+                by.copy(source, &mut sink)
+            })
+        }
+        CopiedEnds::FileSocket => {
+            let (mut sink, other_end) = tcp_pair()?;
+            let drain = thread::spawn(move || drain(other_end));
+            copy_from_start(copies, &mut source()?, |source| by.copy(source, &mut sink))?;
+            drop(sink);
+            end_of(drain)
+        }
+        CopiedEnds::SocketPipeSocket => socket_to_pipe_to_socket(by, copies),
     }
 }
 
-fn file_to_file(arguments: &Arguments) -> Result<()> {
-    let mut source = source_file(arguments)?;
-    let path = arguments.to.as_ref().context("--to FILE is missing")?;
-    let sink = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(path);
-    let mut sink = sink.with_context(|| path.display().to_string())?;
-    for _ in 0..arguments.copies {
+/// Copies the beginning of the source so many times.
+fn copy_from_start(
+    copies: u32,
+    source: &mut File,
+    mut copy: impl FnMut(Take<&mut File>) -> io::Result<u64>,
+) -> Result<()> {
+    for _ in 0..copies {
         source.rewind()?;
-        sink.rewind()?;
-        one_copy(
-            arguments,
-            Read::by_ref(&mut source).take(arguments.bytes),
-            &mut sink,
-        )?;
+        let count = copy(source.take(BYTES))?;
+        ensure!(count == BYTES, "one copy moved {count} bytes");
     }
     Ok(())
 }
 
-fn file_to_socket(arguments: &Arguments) -> Result<()> {
-    let mut source = source_file(arguments)?;
-    let (mut sink, mut other_end) = tcp_pair()?;
-    let drain = thread::spawn(move || discard(&mut other_end));
-    for _ in 0..arguments.copies {
-        source.rewind()?;
-        one_copy(
-            arguments,
-            Read::by_ref(&mut source).take(arguments.bytes),
-            &mut sink,
-        )?;
-    }
-    drop(sink);
-    finished(drain)?;
-    Ok(())
-}
-
-fn socket_to_pipe_to_socket(arguments: &Arguments) -> Result<()> {
+fn socket_to_pipe_to_socket(by: CopiesBy, copies: u32) -> Result<()> {
     let (mut source, mut far_source) = tcp_pair()?;
-    let (mut sink, mut far_sink) = tcp_pair()?;
+    let (mut sink, far_sink) = tcp_pair()?;
     let (mut pipe_out, mut pipe_in) = io::pipe()?;
-    let (by, bytes, copies) = (arguments.by, arguments.bytes, arguments.copies);
     let feed = thread::spawn(move || {
-        let block = vec![1; usize::try_from(bytes).map_err(io::Error::other)?];
+        let block = vec![1; 128 << 10];
         (0..copies).try_for_each(|_| far_source.write_all(&block))
     });
-    let drain = thread::spawn(move || discard(&mut far_sink));
+    let drain = thread::spawn(move || drain(far_sink));
     let second_half = thread::spawn(move || {
-        (0..copies).try_for_each(|_| copy(by, (&mut pipe_out).take(bytes), &mut sink).map(drop))
+        (0..copies).try_for_each(|_| by.copy((&mut pipe_out).take(BYTES), &mut sink).map(drop))
     });
     for _ in 0..copies {
-        one_copy(arguments, (&mut source).take(bytes), &mut pipe_in)?;
+        let count = by.copy((&mut source).take(BYTES), &mut pipe_in)?;
+        ensure!(count == BYTES, "one copy moved {count} bytes");
     }
-    finished(feed)?;
-    finished(second_half)?;
-    finished(drain)?;
-    Ok(())
+    [feed, second_half, drain].into_iter().try_for_each(end_of)
 }
 
-/// Copies once, and checks that all bytes were copied.
-fn one_copy(
-    arguments: &Arguments,
-    source: io::Take<impl Read>,
-    sink: &mut (impl Write + ?Sized),
-) -> Result<()> {
-    let count = copy(arguments.by, source, sink)?;
-    ensure!(
-        count == arguments.bytes,
-        "one copy moved {count} bytes instead of {}",
-        arguments.bytes
-    );
-    Ok(())
-}
-
-fn copy(
-    by: By,
-    mut source: io::Take<impl Read>,
-    sink: &mut (impl Write + ?Sized),
-) -> io::Result<u64> {
-    match by {
-        By::StdIoCopy => io::copy(&mut source, sink),
-        By::Loop => {
-            let mut buffer = [0; 8 * 1024];
-            let mut total = 0;
-            loop {
-                match source.read(&mut buffer) {
-                    Ok(0) => return Ok(total),
-                    Ok(count) => {
-                        sink.write_all(&buffer[..count])?;
-                        total += count as u64;
-                    }
-                    Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
-                    Err(err) => return Err(err),
-                }
+impl CopiesBy {
+    fn copy(self, mut source: Take<impl Read>, sink: &mut impl Write) -> io::Result<u64> {
+        if let Self::StdIoCopy = self {
+            return io::copy(&mut source, sink);
+        }
+        let (mut buffer, mut total) = ([0; 8 * 1024], 0);
+        loop {
+            let count = source.read(&mut buffer)?;
+            if count == 0 {
+                return Ok(total);
             }
+            sink.write_all(&buffer[..count])?;
+            total += count as u64;
         }
     }
-}
-
-fn source_file(arguments: &Arguments) -> Result<File> {
-    let path = arguments.from.as_ref().context("--from FILE is missing")?;
-    File::open(path).with_context(|| path.display().to_string())
 }
 
 /// The two ends of a TCP connection.
@@ -183,15 +135,13 @@ fn tcp_pair() -> io::Result<(TcpStream, TcpStream)> {
 }
 
 /// Reads to the end.
-fn discard(source: &mut TcpStream) -> io::Result<()> {
+fn drain(mut source: TcpStream) -> io::Result<()> {
     let mut buffer = vec![0; 256 * 1024];
     while source.read(&mut buffer)? > 0 {}
     Ok(())
 }
 
 /// Waits for a thread, and returns its error.
-fn finished(thread: thread::JoinHandle<io::Result<()>>) -> Result<()> {
-    Ok(thread
-        .join()
-        .map_err(|_| anyhow::anyhow!("a thread panicked"))??)
+fn end_of(thread: thread::JoinHandle<io::Result<()>>) -> Result<()> {
+    Ok(thread.join().expect("it does not panic")?)
 }

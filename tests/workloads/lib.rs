@@ -19,19 +19,25 @@
 //! nothing else.
 
 pub mod bpf;
+pub mod ring;
 mod tally;
 pub mod truth;
 
 use std::{
     fs,
     io::{self, Write},
+    os::fd::AsFd,
     path::{Path, PathBuf},
-    thread,
+    process::ExitCode,
+    ptr, slice, thread,
 };
 
 use anyhow::{Context as _, Error};
 use nix::errno::Errno;
-use rustix::process::Pid;
+use rustix::{
+    mm::{MapFlags, ProtFlags, mmap},
+    process::Pid,
+};
 pub use tally::{Figure, Figures, Tally, with_bare_thread};
 
 /// The path of the C program `name` (`copier-c`, `int80`), which is beside the Rust programs.
@@ -50,6 +56,17 @@ const PATIENCE_VARIABLE: &str = "ZC_TEST_PATIENCE";
 /// If `ZC_TEST_PATIENCE` is not a number.
 pub fn patience() -> u32 {
     std::env::var(PATIENCE_VARIABLE).map_or(1, |factor| factor.parse().expect("a number of times"))
+}
+
+/// Prints the error of a program to stderr, if it failed, and returns its exit status.
+pub fn exit_code(program: &str, result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => {
+            eprintln!("{program}: {err:#}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Prints one line to stdout with exactly one `write`.
@@ -101,6 +118,23 @@ pub fn wait_until_in_call(task: &str, number: libc::c_long) -> io::Result<()> {
     Ok(())
 }
 
+/// Maps the first `length` bytes of a file, privately and only for reading. The mapping stays for as
+/// long as the process.
+///
+/// The files of workloads do not change while they are mapped. If one shrinks, SIGBUS ends whoever
+/// looks at the bytes behind its end.
+pub fn map_file(file: impl AsFd, length: usize) -> io::Result<&'static [u8]> {
+    if length == 0 {
+        // Nothing can be mapped.
+        return Ok(&[]);
+    }
+    let (access, flags) = (ProtFlags::READ, MapFlags::PRIVATE);
+    // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
+    let start = unsafe { mmap(ptr::null_mut(), length, access, flags, file, 0)? };
+    // SAFETY: the mapping has this many readable bytes, and is never unmapped.
+    Ok(unsafe { slice::from_raw_parts(start.cast(), length) })
+}
+
 /// Forks a child that runs `body` and exits: with status 0 if that returns true, else with 1.
 ///
 /// The process must have only one thread.
@@ -114,68 +148,5 @@ pub fn fork(body: impl FnOnce() -> bool) -> anyhow::Result<Pid> {
             unsafe { libc::_exit(i32::from(!is_success)) }
         }
         child => Pid::from_raw(child).context("fork returned no process id"),
-    }
-}
-
-/// Parses `4096`, `4k`, `4K`, `4KiB`, `4KB`, `1M`, `2GiB`: every unit is a power of 1024.
-///
-/// # Errors
-///
-/// What is wrong with `text`.
-pub fn parse_size(text: &str) -> Result<u64, String> {
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let shift = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kb" | "kib" => 10,
-        "m" | "mb" | "mib" => 20,
-        "g" | "gb" | "gib" => 30,
-        _ => {
-            return Err(format!(
-                "`{text}` is not a size; write 4096, 4KiB, 1M or 2GiB"
-            ));
-        }
-    };
-    let number: u64 = number
-        .parse()
-        .map_err(|_| format!("`{text}` does not start with a number that fits"))?;
-    number
-        .checked_mul(1 << shift)
-        .ok_or_else(|| format!("`{text}` is more than 64 bits hold"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse_size;
-
-    #[test]
-    fn units_are_powers_of_1024() {
-        for (text, bytes) in [
-            ("0", 0),
-            ("4096", 4096),
-            ("4k", 4096),
-            ("4KiB", 4096),
-            ("1M", 1 << 20),
-            ("2GiB", 2 << 30),
-        ] {
-            assert_eq!(parse_size(text), Ok(bytes), "{text}");
-        }
-    }
-
-    #[test]
-    fn nonsense_is_refused() {
-        for text in [
-            "",
-            "k",
-            "-1",
-            "4 KiB",
-            "4X",
-            "99999999999999999999",
-            "99999999999999G",
-        ] {
-            assert!(parse_size(text).is_err(), "{text}");
-        }
     }
 }

@@ -3,22 +3,17 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::File,
+    fs::{self, File},
     io,
     path::{Path, PathBuf},
-    ptr,
 };
 
-use rustix::mm::{MapFlags, ProtFlags, mmap};
 use serde::{Deserialize, Serialize};
 
-/// Lengths of the source files. `s7` has only zeroes, `s8` looks like text, `s9` is half zeroes.
-const SOURCES: [usize; 10] = [
+/// Lengths of the source files. `s8` has only zeroes, `s9` is half zeroes.
+pub const SOURCES: [usize; 10] = [
     0, 1, 100, 4096, 20_000, 70_001, 200_000, 30_000, 30_000, 50_000,
 ];
-
-/// How many source files there are.
-pub const SOURCE_FILES: usize = SOURCES.len();
 
 /// How a call that wrote bytes got them from a file: from a buffer that a read filled.
 pub const BUFFER: &str = "buffer";
@@ -88,10 +83,6 @@ pub struct Used {
 pub struct Truth {
     /// The seed that the program was generated from.
     pub seed: u64,
-    /// The kind of program.
-    pub theme: usize,
-    /// How many calls and stores it made.
-    pub actions: u64,
     /// All processes, the first one first.
     pub pids: Vec<u32>,
     /// The processes that used more ranges of memory at a time than zctrace remembers.
@@ -108,79 +99,67 @@ pub struct Truth {
     pub connections: Vec<[String; 2]>,
     /// How often each kind of call was made.
     pub kinds: BTreeMap<String, u64>,
-    /// The program in words, if they were asked for.
-    #[serde(default)]
-    pub words: Vec<String>,
 }
 
 impl Truth {
-    /// The file with the record of this program.
-    pub fn path(directory: &Path, program: u64) -> PathBuf {
-        directory.join(format!("truth.{program}"))
+    /// The file with the record of a process of this program.
+    fn path(directory: &Path, program: u64, process: usize) -> PathBuf {
+        directory.join(format!("truth.{program}.{process}"))
     }
 
-    /// Writes the record without a call that writes, because such calls are traced.
-    pub fn store(&self, directory: &Path, program: u64) -> io::Result<()> {
-        let text = serde_json::to_vec(self)?;
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(Self::path(directory, program))?;
-        file.set_len(text.len() as u64)?;
-        store_in(&file, &text)
+    /// Writes the record of one process.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn store(&self, directory: &Path, program: u64, process: usize) -> io::Result<()> {
+        fs::write(
+            Self::path(directory, program, process),
+            serde_json::to_vec(self)?,
+        )
     }
 
-    /// Reads a record.
+    /// Reads the records of all processes of a program.
+    ///
+    /// # Errors
+    ///
+    /// If one is missing or damaged.
     pub fn read(directory: &Path, program: u64) -> io::Result<Self> {
-        let file = File::open(Self::path(directory, program))?;
-        Ok(serde_json::from_reader(io::BufReader::new(file))?)
+        let read_one = |process| -> io::Result<Self> {
+            let file = File::open(Self::path(directory, program, process))?;
+            Ok(serde_json::from_reader(io::BufReader::new(file))?)
+        };
+        let mut truth = read_one(0)?;
+        for process in 1..truth.pids.len() {
+            let other = read_one(process)?;
+            truth.moved.extend(other.moved);
+            truth.written.extend(other.written);
+            truth.read.extend(other.read);
+            truth.twice.extend(other.twice);
+        }
+        Ok(truth)
     }
-}
-
-/// Stores these bytes in a file through a mapping.
-fn store_in(file: &File, bytes: &[u8]) -> io::Result<()> {
-    let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: the mapping is new, as long as the file, and nobody else has it.
-    unsafe {
-        let memory = mmap(
-            ptr::null_mut(),
-            bytes.len(),
-            protection,
-            MapFlags::SHARED,
-            file,
-            0,
-        )?;
-        memory
-            .cast::<u8>()
-            .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-    }
-    Ok(())
 }
 
 /// The bytes of a source file, which are the same in every run.
-pub fn source(index: usize) -> Vec<u8> {
-    const WORDS: [&[u8]; 6] = [b"the ", b"of ", b"a ", b"copy ", b"byte\n", b"kernel "];
+fn source(index: usize) -> Vec<u8> {
     let mut rng = Rng::new(1000 + index as u64);
-    let length = SOURCES[index];
-    let mut bytes = Vec::with_capacity(length + 8);
-    while bytes.len() < length {
+    let mut bytes = Vec::with_capacity(SOURCES[index] + 8);
+    while bytes.len() < SOURCES[index] {
         match index {
-            7 => bytes.push(0),
-            8 => bytes.extend_from_slice(WORDS[rng.below(WORDS.len())]),
+            8 => bytes.push(0),
             9 if bytes.len() / 5000 % 2 == 0 => bytes.push(0),
             _ => bytes.extend_from_slice(&rng.next().to_le_bytes()),
         }
     }
-    bytes.truncate(length);
+    bytes.truncate(SOURCES[index]);
     bytes
 }
 
 /// Makes all source files: `s0`, `s1` and so on.
 pub fn make_sources(directory: &Path) -> io::Result<()> {
-    (0..SOURCE_FILES)
-        .try_for_each(|index| std::fs::write(directory.join(format!("s{index}")), source(index)))
+    (0..SOURCES.len())
+        .try_for_each(|index| fs::write(directory.join(format!("s{index}")), source(index)))
 }
 
 /// A source of random numbers.

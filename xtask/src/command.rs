@@ -205,11 +205,6 @@ impl Scratch {
     pub(crate) fn directory(&self) -> &Path {
         &self.0
     }
-
-    /// Where a file of this name goes.
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
 }
 
 impl Drop for Scratch {
@@ -244,7 +239,8 @@ mod tests {
     #[test]
     fn a_signal_ends_the_running_programs_and_the_files_are_deleted() {
         let scratch = Scratch::new("test").expect("a directory");
-        let (directory, started) = (scratch.directory().to_owned(), scratch.path("started"));
+        let directory = scratch.directory().to_owned();
+        let started = directory.join("started");
         let mut shell = Command::new("sh");
         shell
             .args(["-c", r#": > "$0"; exec sleep 100"#])

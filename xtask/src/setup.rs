@@ -165,9 +165,6 @@ impl Host {
     }
 }
 
-/// The compiler of the distribution's packages.
-pub(crate) const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
-
 /// All steps, each with what to do by hand. A step may need those before it.
 const STEPS: [Step; 11] = [
     Step(
@@ -201,14 +198,13 @@ const STEPS: [Step; 11] = [
         "traced programs",
         Need::Testing,
         |host| all_of(host, &TRACED_PROGRAMS),
-        "install strace, rsync, socat, nginx, btrfs-progs, Perl, Python 3, Go, Node and a JDK of \
-         version 11 or newer",
+        "install strace, rsync, socat, nginx, btrfs-progs, Python 3 and Go",
     ),
     Step(
         "readers",
         Need::Testing,
         |host| all_of(host, &READERS),
-        "install man, groff, bash, and for /usr/bin/python3 the module junitparser",
+        "install man, groff and bash",
     ),
     Step(
         "rustfmt, clippy",
@@ -244,7 +240,7 @@ const STEPS: [Step; 11] = [
 
 /// Programs that are not ours: the tests trace with them, or trace them, or they read what zctrace
 /// writes. Each with its package.
-const TRACED_PROGRAMS: [(&str, &str); 10] = [
+const TRACED_PROGRAMS: [(&str, &str); 7] = [
     ("strace", "strace"),
     ("rsync", "rsync"),
     ("socat", "socat"),
@@ -252,19 +248,14 @@ const TRACED_PROGRAMS: [(&str, &str); 10] = [
     ("mkfs.btrfs", "btrfs-progs"),
     ("python3", "python3"),
     ("go", "golang-go"),
-    ("node", "nodejs"),
-    ("javac", "default-jdk-headless"),
-    ("prove", "perl"),
 ];
 
-/// Programs that are not ours and read what zctrace writes, and a module of Debian's Python that
-/// does the same.
-const READERS: [(&str, &str); 5] = [
+/// Programs that are not ours and read what zctrace writes.
+const READERS: [(&str, &str); 4] = [
     ("man", "man-db"),
     ("lexgrog", "man-db"),
     ("groff", "groff-base"),
     ("bash", "bash"),
-    ("python3: junitparser", "python3-junitparser"),
 ];
 
 /// Boot other kernels, and make the disks that these start from.
@@ -368,8 +359,10 @@ fn rustfmt_and_clippy(host: &Host) -> State {
     missing("not both there", routes)
 }
 
-/// Checks for these programs and modules of Python, each with its packages.
+/// Checks for these programs, each with its packages. A name may be a path: for a plain user /sbin
+/// is not on the PATH.
 fn all_of(host: &Host, programs: &[(&str, &str)]) -> State {
+    let is_there = |name: &str| Path::new(name).is_file() || on_path(name).is_some();
     let (there, lacking): (Vec<_>, Vec<_>) = programs
         .iter()
         .copied()
@@ -383,18 +376,7 @@ fn all_of(host: &Host, programs: &[(&str, &str)]) -> State {
     missing(found, host.packages(&packages.join(" ")))
 }
 
-/// Whether there is such a program, or such a module of Debian's Python (`python3: NAME`).
-fn is_there(name: &str) -> bool {
-    if let Some(module) = name.strip_prefix("python3: ") {
-        let import = format!("import {module}");
-        return output(Command::new("/usr/bin/python3").args(["-c", &import])).is_some();
-    }
-    // A name may be a path: for a plain user /sbin is not on the PATH.
-    Path::new(name).is_file() || on_path(name).is_some()
-}
-
-/// Builds programs for arm64: rustup's compiler with the library for it, or the distribution's,
-/// whose library is fetched together with the packages of the guests.
+/// Builds programs for arm64.
 fn rust_for_arm64(host: &Host) -> State {
     let target = "aarch64-unknown-linux-gnu";
     let mut rustc = Command::new("rustc");
@@ -402,16 +384,8 @@ fn rust_for_arm64(host: &Host) -> State {
     if let Some(path) = library.filter(|path| Path::new(path.trim()).is_dir()) {
         return State::Ready(path.trim().to_owned());
     }
-    let debians = Path::new(DEBIAN_RUSTC);
-    if debians.is_file() && debians.with_file_name("cargo").is_file() {
-        let which = format!("{DEBIAN_RUSTC}, and a library from the packages of arm64");
-        return State::Ready(which);
-    }
-    let mut routes = Vec::new();
-    if host.rustup {
-        routes.push(within(120, &format!("rustup target add {target}")));
-    }
-    routes.extend(host.packages("rustc-web cargo-web"));
+    let add = within(120, &format!("rustup target add {target}"));
+    let routes = host.rustup.then_some(add).into_iter().collect();
     missing("no standard library for it", routes)
 }
 

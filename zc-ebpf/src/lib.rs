@@ -2,7 +2,8 @@
 //! events, losses, names.
 //!
 //! Both sides compile this library, so they cannot disagree about a layout.
-//! All types are `#[repr(C)]`, have no padding, and are valid for every bit pattern.
+//! All types are `#[repr(C)]`, have no padding, and are valid for every bit pattern, which the
+//! traits of zerocopy check.
 #![no_std]
 #![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 
@@ -16,6 +17,8 @@ pub mod origin {
     #[cfg(test)]
     mod tests;
 }
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 pub use abi::*;
 pub use origin::memory::Memory;
@@ -227,7 +230,7 @@ pub mod globals {
 /// What user space tells the programs, and what the programs share with each other. One writer at a
 /// time, except for the atomic counters.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes)]
 pub struct Control {
     /// Device of the tracer's PID namespace (`stat` of `/proc/self/ns/pid`).
     pub pidns_device: u64,
@@ -317,7 +320,7 @@ pub const LOSSES: u32 = 14;
 /// What is known of an address space, and its lock: the threads of an address space read and write
 /// on several CPUs at once.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct SharedMemory {
     /// 1: an address space has this room.
     pub is_taken: u64,
@@ -345,8 +348,8 @@ mod pod {
     macro_rules! pod {
         ($($type:ident),+) => {
             $(
-                // SAFETY: `repr(C)`, only integers and arrays of integers, no padding (asserted
-                // below), valid for all bit patterns.
+                // SAFETY: valid for all bit patterns and without padding, as the compiler checks:
+                // it has zerocopy's `FromBytes` and `IntoBytes`.
                 unsafe impl aya::Pod for crate::$type {}
             )+
         };
@@ -373,81 +376,14 @@ mod pod {
 }
 
 const _: () = {
-    use origin::{
-        memory::{ORIGINS, RANGES},
-        range::{OUTPUTS, Range, WORDS},
-    };
-    assert!(size_of::<CallSpec>() == 16);
-    assert!(size_of::<Interrupted>() == 2 * 4 + 2 * 8);
-    assert!(size_of::<Ends>() == 12);
-    assert!(size_of::<Fills>() == 3 * 8);
-    assert!(size_of::<Origin>() == 2 * 4 + 8 + size_of::<Fills>());
-    assert!(size_of::<Range>() == (6 + 3 * WORDS) * 8 + (3 + OUTPUTS) * 4);
-    assert!(
-        size_of::<Memory>()
-            == 8 * 4 + (1 + ORIGINS) * size_of::<Origin>() + (1 + RANGES) * size_of::<Range>()
-    );
-    assert!(size_of::<SharedMemory>() == 4 * 8 + size_of::<Memory>());
-    assert!(size_of::<Mapping>() == 2 * 8 + 2 * 4);
-    assert!(
-        size_of::<Task>()
-            == 21 * 4
-                + 2 * 8
-                + size_of::<OtherCalls>()
-                + size_of::<Interrupted>()
-                + size_of::<Ends>()
-                + size_of::<Arguments>()
-                + size_of::<Outcome>()
-                + size_of::<CallSpec>()
-                + size_of::<Mapping>()
-                + 2 * size_of::<Descriptor>()
-    );
-    assert!(size_of::<TaskSlot>() == 3 * 8 + size_of::<Task>());
-    assert!(size_of::<RowKey>() == 20);
-    assert!(size_of::<Row>() == 18 * 8 + 2 * FEW_CALLS);
-    // An element of a hash map, with its key and the kernel's header: of larger ones, the kernel
-    // keeps fewer ready.
+    // Of hash maps with larger elements, with their key and its header, the kernel keeps fewer
+    // ready.
     assert!(size_of::<Row>() + size_of::<RowKey>() + 48 <= 256);
-    assert!(size_of::<BusyRow>() == size_of::<Row>() + 4 * BUCKETS);
-    assert!(size_of::<NearBusyRow>() == 8 + 24 + size_of::<BusyRow>());
-    assert!(size_of::<Part>() == 2 * 8 + size_of::<Fills>());
-    assert!(size_of::<Epoch>() == 2 * 4);
-    assert!(size_of::<ErrnoKey>() == 24);
-    assert!(size_of::<FailedPath>() == 4 * 4 + PATH_BYTES);
-    assert!(size_of::<FileKey>() == 24);
-    assert!(size_of::<KnownFile>() == 8);
-    assert!(size_of::<FileRoom>() == 8);
-    assert!(
-        size_of::<FileSeen>()
-            == 2 * 4 + 2 * 8 + 5 * 4 + 6 * 2 + 8 + 2 * 16 + 2 * FILESYSTEM_BYTES + NAMES_BYTES
-    );
-    assert!(size_of::<Control>() == 2 * 8 + 6 * 4 + 4 * 8);
-    assert!(size_of::<EventHeader>() == 6 * 4 + 8 + COMM_BYTES);
-    assert!(size_of::<Counters>() == 7 * 8);
-    assert!(
-        size_of::<Exec>()
-            == size_of::<EventHeader>()
-                + 8
-                + size_of::<Counters>()
-                + size_of::<Replaced>()
-                + EXE_BYTES
-                + ARGS_BYTES
-    );
-    assert!(size_of::<OtherCalls>() == 5 * 8);
-    assert!(
-        size_of::<OtherCallsBlock>() == OTHER_CALLS_IN_BLOCK as usize * size_of::<OtherCalls>()
-    );
     // The kernel's limit for an entry that each CPU has (`PCPU_MIN_UNIT_SIZE`).
     assert!(size_of::<OtherCallsBlock>() <= 32 << 10);
-    assert!(size_of::<SampledCall>() == 8 * 4 + 5 * 8 + 8 * SAMPLE_REGISTERS);
+    // A stack has no alignment, so there is no padding before it.
     assert!(
         size_of::<StackSample<MOST_CHUNKS>>()
             == size_of::<SampledCall>() + MOST_CHUNKS * CHUNK_BYTES
-    );
-    assert!(size_of::<CodeMapped>() == 5 * 8 + 2 * 4);
-    assert!(size_of::<SpaceCopied>() == 4 * 4);
-    assert!(
-        size_of::<Ended>()
-            == size_of::<EventHeader>() + size_of::<Counters>() + size_of::<OtherCalls>()
     );
 };

@@ -2,7 +2,7 @@
 //! that, the row without files. Each of them may go on in a busy row.
 
 use aya_ebpf::{bindings::BPF_NOEXIST, maps::HashMap};
-use zc_ebpf::{BusyRow, CallId, Ends, ErrnoKey, Fills, Part, Row, RowKey};
+use zc_ebpf::{BusyRow, CallId, Ends, ErrnoKey, Part, Row, RowKey, zeroed};
 
 use crate::{
     kernel::entries::{Entries as _, exchange},
@@ -152,6 +152,9 @@ pub fn make_busy(serial: u32, call: CallId, ends: Ends) -> Option<&'static mut B
     }
 }
 
+/// New parts are copied from this one.
+static NO_PART: Part = zeroed();
+
 /// Where the bytes are counted that a call wrote from a second or later file. `None` if the map is
 /// full.
 #[inline(always)]
@@ -160,15 +163,7 @@ pub fn part(key: RowKey) -> Option<&'static mut Part> {
         call: key.call | epoch(),
         ..key
     };
-    find_or_make(
-        &PARTS,
-        &key,
-        &Part {
-            bytes: 0,
-            calls: 0,
-            fills: Fills::NONE,
-        },
-    )
+    find_or_make(&PARTS, &key, &NO_PART)
 }
 
 /// Finds the entry of this key, or makes one. `None` if the map is full.

@@ -10,33 +10,29 @@
 
 mod run_process;
 
-use std::{
-    collections::VecDeque,
-    io,
-    os::fd::{AsFd, BorrowedFd},
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, io, time::Duration};
 
 use nix::{
-    errno::Errno,
-    poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::{
         prctl,
-        signal::{SigSet, SigmaskHow, Signal, pthread_sigmask},
-        signalfd::{SfdFlags, SignalFd},
+        signal::{SigSet, Signal},
     },
     unistd::Pid,
 };
+use tokio::task::JoinSet;
 pub use zctrace_core::check::{
     Attempt, Baseline, Check, CheckResult, Content, Difference, DifferenceState, ExpectationResult,
     FileError, Place, PreparedFile, Repeatability, ReportCommand, Results, SCHEMA, Status,
     Tolerance, ToleranceError, Tolerances, Varying, choose, is_time, judge, parse, timeout,
 };
 
-pub use run_process::Settings;
+pub use run_process::CheckSettings;
 
 use self::run_process::RunProcess;
-use crate::{descendants, launch::ENDING_SIGNALS};
+use crate::{
+    descendants,
+    launch::{OnTracerExit, Received, SignalError, Signals},
+};
 
 /// The outcome of all runs.
 #[derive(Debug)]
@@ -48,50 +44,65 @@ pub struct RunResults {
 }
 
 /// Called with the number of finished runs and the number of all runs.
-pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
+pub type RunProgress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// Runs each check as often as it asks for.
 pub fn run(
     checks: &[Check],
-    settings: &Settings,
-    progress: Progress<'_>,
+    settings: &CheckSettings,
+    progress: RunProgress<'_>,
 ) -> io::Result<RunResults> {
     // Processes that a command leaves behind become children of this one, which can then kill them.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
-    let queue: VecDeque<usize> = checks
-        .iter()
-        .enumerate()
-        .flat_map(|(index, check)| (0..check.repeat.max(1)).map(move |_| index))
-        .collect();
-    let runner = Runner {
-        checks,
-        settings,
-        interrupts: Interrupts::hold()?,
-        total: queue.len() as u64,
-        queue,
-        running: Vec::new(),
-        attempts: checks.iter().map(|_| Vec::new()).collect(),
-        earlier_children: descendants::own_children(),
-    };
-    runner.run(progress)
+    let mask_before = SigSet::thread_get_mask()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let results = runtime.block_on(async {
+        let queue: VecDeque<usize> = checks
+            .iter()
+            .enumerate()
+            .flat_map(|(index, check)| (0..check.repeat.max(1)).map(move |_| index))
+            .collect();
+        let runner = Runner {
+            checks,
+            settings,
+            signals: Signals::hold(OnTracerExit::Kill)?,
+            mask_before,
+            total: queue.len() as u64,
+            queue,
+            running: Vec::new(),
+            ends: JoinSet::new(),
+            attempts: checks.iter().map(|_| Vec::new()).collect(),
+            earlier_children: descendants::own_children(),
+        };
+        runner.run(progress).await
+    });
+    mask_before.thread_set_mask()?;
+    results
 }
 
 struct Runner<'a> {
     checks: &'a [Check],
-    settings: &'a Settings,
-    interrupts: Interrupts,
+    settings: &'a CheckSettings,
+    signals: Signals,
+    /// The signal mask for children.
+    mask_before: SigSet,
     /// The number of all runs.
     total: u64,
     /// The check of each run that has not been started.
     queue: VecDeque<usize>,
-    running: Vec<(usize, RunProcess)>,
+    /// The check of each run in progress, and the process of the run.
+    running: Vec<(usize, Pid)>,
+    /// Where the runs in progress end.
+    ends: JoinSet<(Pid, Attempt)>,
     attempts: Vec<Vec<Attempt>>,
     /// Children that this process had before. They are left alone.
     earlier_children: Vec<Pid>,
 }
 
 impl Runner<'_> {
-    fn run(mut self, progress: Progress<'_>) -> io::Result<RunResults> {
+    async fn run(mut self, progress: RunProgress<'_>) -> io::Result<RunResults> {
         let mut interrupted = None;
         loop {
             self.start_runs();
@@ -100,15 +111,19 @@ impl Runner<'_> {
             if self.running.is_empty() {
                 break;
             }
-            let ended = self.wait()?;
-            interrupted = self.interrupts.pending();
+            tokio::select! {
+                biased;
+                signal = self.signals.next() => interrupted = interrupting(signal)?,
+                Some(end) = self.ends.join_next() => {
+                    let (pid, attempt) = end.map_err(io::Error::other)?;
+                    self.collect(pid, attempt);
+                }
+            }
             if interrupted.is_some() {
                 // Dropping a run kills it.
+                self.ends.shutdown().await;
                 self.running.clear();
                 break;
-            }
-            if self.collect(&ended) {
-                self.kill_leftovers();
             }
         }
         self.kill_leftovers();
@@ -124,12 +139,11 @@ impl Runner<'_> {
             let Some(index) = self.next().and_then(|place| self.queue.remove(place)) else {
                 return;
             };
-            match RunProcess::start(
-                &self.checks[index],
-                self.settings,
-                self.interrupts.mask_before(),
-            ) {
-                Ok(process) => self.running.push((index, process)),
+            match RunProcess::start(&self.checks[index], self.settings, self.mask_before) {
+                Ok(process) => {
+                    self.running.push((index, process.pid()));
+                    self.ends.spawn(process.end());
+                }
                 Err(why) => {
                     let attempt = Attempt {
                         outcome: Err(why),
@@ -163,64 +177,14 @@ impl Runner<'_> {
         may_run.then_some(place)
     }
 
-    /// Waits until a run ends, writes something or reaches its deadline, or a signal arrives.
-    /// Returns for each run whether it ended.
-    fn wait(&self) -> io::Result<Vec<bool>> {
-        let deadline = self
-            .running
-            .iter()
-            .filter_map(|(_, process)| process.deadline())
-            .min();
-        let timeout = deadline.map_or(PollTimeout::NONE, |deadline| {
-            // Rounded up to the next millisecond, so that the deadline has passed when poll
-            // returns.
-            let left =
-                deadline.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
-            PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
-        });
-        let runs = || self.running.iter().map(|(_, process)| process);
-        let fds = std::iter::once(self.interrupts.as_fd());
-        let fds = fds
-            .chain(runs().map(RunProcess::as_fd))
-            .chain(runs().filter_map(RunProcess::stderr_fd));
-        let mut polled: Vec<PollFd> = fds
-            .map(|fd: BorrowedFd| PollFd::new(fd, PollFlags::POLLIN))
-            .collect();
-        match poll(&mut polled, timeout) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
+    /// Records a run that ended, and kills what it left running.
+    fn collect(&mut self, pid: Pid, attempt: Attempt) {
+        let place = self.running.iter().position(|&(_, other)| other == pid);
+        if let Some(place) = place {
+            let (index, _) = self.running.swap_remove(place);
+            self.record(index, attempt);
         }
-        Ok(polled
-            .iter()
-            .skip(1)
-            .take(self.running.len())
-            .map(|fd| fd.any().unwrap_or(false))
-            .collect())
-    }
-
-    /// Collects the results of runs that ended, and kills those past their deadline. Returns
-    /// whether there were any of either.
-    fn collect(&mut self, ended: &[bool]) -> bool {
-        let now = Instant::now();
-        let running = std::mem::take(&mut self.running);
-        let before = running.len();
-        for ((index, mut process), &has_ended) in running.into_iter().zip(ended) {
-            process.read_stderr();
-            if has_ended {
-                self.record(index, process.finish());
-            } else if process.deadline().is_some_and(|deadline| deadline <= now) {
-                let limit = crate::units::duration(
-                    u64::try_from(self.checks[index].timeout.as_nanos()).unwrap_or(u64::MAX),
-                );
-                let why = format!(
-                    "it did not end within {limit}, and was killed with everything below it (timeout)"
-                );
-                self.record(index, process.kill_for(why));
-            } else {
-                self.running.push((index, process));
-            }
-        }
-        self.running.len() < before
+        self.kill_leftovers();
     }
 
     /// Records a run. A check that could not be run is not tried again.
@@ -233,47 +197,23 @@ impl Runner<'_> {
 
     /// Kills what commands left running.
     fn kill_leftovers(&self) {
-        let running = self.running.iter().map(|(_, process)| process.pid());
-        descendants::kill_all_but(
-            &running
-                .chain(self.earlier_children.iter().copied())
-                .collect::<Vec<_>>(),
-        );
-    }
-}
-
-/// Blocks [`ENDING_SIGNALS`] while it lives, and lets the runner wait for them.
-struct Interrupts {
-    fd: SignalFd,
-    mask_before: SigSet,
-}
-
-impl Interrupts {
-    fn hold() -> nix::Result<Self> {
-        // A signal that was ignored from the start (`nohup`) stays without effect.
-        let held: SigSet = ENDING_SIGNALS
-            .into_iter()
-            .filter(|&signal| !is_ignored(signal))
+        let running = self.running.iter().map(|&(_, pid)| pid);
+        let kept: Vec<Pid> = running
+            .chain(self.earlier_children.iter().copied())
             .collect();
-        let mut mask_before = SigSet::empty();
-        pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&held), Some(&mut mask_before))?;
-        Ok(Self {
-            fd: SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?,
-            mask_before,
-        })
+        descendants::kill_all_but(&kept);
     }
+}
 
-    /// The signal mask for children.
-    fn mask_before(&self) -> SigSet {
-        self.mask_before
-    }
-
-    /// A signal that has arrived.
-    fn pending(&self) -> Option<Signal> {
-        let info = self.fd.read_signal().ok().flatten()?;
-        i32::try_from(info.ssi_signo)
-            .ok()
-            .and_then(|number| Signal::try_from(number).ok())
+/// The signal that ends the series, if this one does. One that was ignored from the start (`nohup`)
+/// stays without effect.
+fn interrupting(signal: Result<Received, SignalError>) -> io::Result<Option<Signal>> {
+    match signal {
+        Err(SignalError::Interrupted(signal)) => {
+            Ok(Some(signal).filter(|&signal| !is_ignored(signal)))
+        }
+        Err(SignalError::Io(error)) => Err(error),
+        Ok(_) => Ok(None),
     }
 }
 
@@ -286,16 +226,4 @@ fn is_ignored(signal: Signal) -> bool {
         action
     };
     action.sa_sigaction == libc::SIG_IGN
-}
-
-impl AsFd for Interrupts {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-impl Drop for Interrupts {
-    fn drop(&mut self) {
-        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.mask_before), None);
-    }
 }

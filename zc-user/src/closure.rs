@@ -1,10 +1,8 @@
 //! [`trace()`]: reports what a part of this process does.
 
 use crate::{
-    backend::{Choice, Limits, Listed, Recorded, RunError, RunOptions, Until, ebpf},
-    command::all_details,
-    launch::LaunchOptions,
-    privileges::AfterAttach,
+    backend::{Choice, Limits, RunError, RunOptions, ebpf},
+    command::{all_details, plain_run},
     report::Report,
     syscalls::Selection,
     toolchain,
@@ -89,18 +87,9 @@ impl Tracer {
             return Err(RunError::ClosureUnderStrace);
         }
         let options = RunOptions {
-            command: std::env::args_os().collect(),
             selection: self.selection.clone(),
-            until: Until::RootEnds,
-            launch: LaunchOptions::default(),
             limits: self.limits,
-            listed: Listed::All,
-            recorded: Recorded::ALL,
-            privileges: AfterAttach::Lowered,
-            on_interim_trace: None,
-            on_progress: None,
-            timeout: None,
-            verbose: false,
+            ..plain_run(std::env::args_os().collect())
         };
         let (value, mut trace) = ebpf::closure::run(&options, closure)?;
         toolchain::recognise(&mut trace);

@@ -1,7 +1,7 @@
 //! [`Command`]: runs a program to its end and reports what it did.
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     io::{self, PipeReader, Read as _},
     panic::resume_unwind,
     path::PathBuf,
@@ -51,23 +51,8 @@ impl Command {
     /// A command without arguments. A name without a slash is searched in the `PATH` of the
     /// command.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
-        let options = RunOptions {
-            command: vec![program.as_ref().to_owned()],
-            selection: Selection::default(),
-            until: Until::RootEnds,
-            launch: LaunchOptions {
-                on_tracer_exit: OnTracerExit::KillInHost,
-                ..LaunchOptions::default()
-            },
-            limits: Limits::default(),
-            listed: Listed::All,
-            recorded: Recorded::ALL,
-            privileges: AfterAttach::Lowered,
-            on_interim_trace: None,
-            on_progress: None,
-            timeout: None,
-            verbose: false,
-        };
+        let mut options = plain_run(vec![program.as_ref().to_owned()]);
+        options.launch.on_tracer_exit = OnTracerExit::KillInHost;
         Self {
             options,
             backend: Choice::Auto,
@@ -196,6 +181,28 @@ impl Command {
                 stderr: stderr?,
             })
         })
+    }
+}
+
+/// A run of this command that counts all calls that move data, with every detail, and leaves
+/// nothing of what was granted to zctrace to the command.
+///
+/// Public for the program zctrace only.
+#[doc(hidden)]
+pub fn plain_run(command: Vec<OsString>) -> RunOptions {
+    RunOptions {
+        command,
+        selection: Selection::default(),
+        until: Until::RootEnds,
+        launch: LaunchOptions::default(),
+        limits: Limits::default(),
+        listed: Listed::All,
+        recorded: Recorded::ALL,
+        privileges: AfterAttach::Lowered,
+        on_interim_trace: None,
+        on_progress: None,
+        timeout: None,
+        verbose: false,
     }
 }
 

@@ -6,30 +6,28 @@ pub mod diff;
 pub mod report;
 pub mod run;
 
-use std::process::ExitCode;
+use std::{fs::OpenOptions, path::Path, process::ExitCode};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, ensure};
+use clap::{ColorChoice, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use nix::unistd::User;
 use zctrace::{
     backend::Listed,
-    compare::Progress,
     doctor,
-    launch::Identity,
     render::{self, Format},
     report::{Detail, Files, Report},
     trace::Trace,
 };
 
 use crate::{
-    cli::{ColorWhen, DisplayArgs, DoctorArgs},
-    output::{self, Output},
+    cli::{DisplayArgs, DoctorArgs},
+    output::{self, ReportOutput},
     pager, say,
 };
 
 /// `zctrace doctor`: shows what this machine can do. The exit status is 1 if no backend can run.
 pub fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
-    let output = Output::Stdout;
+    let output = ReportOutput::Stdout;
     let diagnosis = doctor::diagnose(&doctor::probe());
     output.write(&render::diagnosis(
         &diagnosis,
@@ -41,7 +39,7 @@ pub fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
 
 /// `zctrace schema` and its like: prints a text to stdout.
 pub fn print(text: &str) -> anyhow::Result<ExitCode> {
-    Output::Stdout.write(text)?;
+    ReportOutput::Stdout.write(text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -69,19 +67,19 @@ const fn listed_if(is_wanted: bool) -> Files {
 /// The places where a report goes.
 struct Outputs {
     /// In the format that the command line asks for.
-    report: Output,
+    report: ReportOutput,
     /// As a page, with `--html`.
-    page: Option<Output>,
+    page: Option<ReportOutput>,
 }
 
 impl Outputs {
     /// Opens what the command line names.
-    fn open(display: &DisplayArgs, default: Output) -> anyhow::Result<Self> {
-        let report = Output::open(display.output.as_deref(), default)?;
+    fn open(display: &DisplayArgs, default: ReportOutput) -> anyhow::Result<Self> {
+        let report = ReportOutput::open(display.output.as_deref(), default)?;
         let page = display
             .html
             .as_deref()
-            .map(|path| Output::open(Some(path), Output::Stdout))
+            .map(|path| ReportOutput::open(Some(path), ReportOutput::Stdout))
             .transpose()?;
         ensure!(
             page.as_ref()
@@ -92,15 +90,51 @@ impl Outputs {
     }
 }
 
+/// A file that results are written to as well.
+struct ExportFile<F> {
+    format: F,
+    output: ReportOutput,
+}
+
+/// Opens what `--export FORMAT FILE` names.
+fn exports<F: ValueEnum>(words: &[String]) -> anyhow::Result<Vec<ExportFile<F>>> {
+    let open = |pair: &[String]| {
+        let format = F::from_str(&pair[0], false).map_err(|_| unknown_format::<F>(&pair[0]))?;
+        let output = open_export(Path::new(&pair[1]))?;
+        Ok(ExportFile { format, output })
+    };
+    words.chunks_exact(2).map(open).collect()
+}
+
+fn unknown_format<F: ValueEnum>(word: &str) -> anyhow::Error {
+    let formats = F::value_variants().iter();
+    let names: Vec<String> = formats
+        .filter_map(|format| Some(format.to_possible_value()?.get_name().to_owned()))
+        .collect();
+    let names = names.join(", ");
+    anyhow!("--export: '{word}' is not one of {names}; write it as in: --export markdown FILE")
+}
+
+/// Opens a file for results. Earlier steps of a job have written to the summary of GitHub Actions,
+/// so that one is appended to.
+fn open_export(path: &Path) -> anyhow::Result<ReportOutput> {
+    let is_summary =
+        std::env::var_os("GITHUB_STEP_SUMMARY").is_some_and(|summary| path == Path::new(&summary));
+    if !is_summary {
+        return ReportOutput::open(Some(path), ReportOutput::Stdout);
+    }
+    let file = OpenOptions::new().append(true).create(true).open(path);
+    let file = file.with_context(|| format!("cannot write the results to '{}'", path.display()))?;
+    Ok(ReportOutput::Special(path.to_owned(), file))
+}
+
 /// JSON lists at most so many processes, unless all are asked for. Every one takes 3 to 10 kB, and
 /// few readers want 20,000 of them.
 const MOST_PROCESSES_IN_JSON: usize = 500;
 
 /// Whether the command line asks for all processes one by one.
 fn wants_all_processes(display: &DisplayArgs) -> bool {
-    display.all
-        || display.all_processes
-        || matches!(display.by, Some(Detail::Process | Detail::Thread))
+    display.all || matches!(display.by, Some(Detail::Process | Detail::Thread))
 }
 
 /// Which processes a trace has to tell apart for these outputs.
@@ -152,18 +186,17 @@ fn show(mut report: Report, display: &DisplayArgs, outputs: &Outputs) -> anyhow:
 }
 
 /// How a report is rendered.
-fn report_options(display: &DisplayArgs, output: &Output) -> render::Options {
+fn report_options(display: &DisplayArgs, output: &ReportOutput) -> render::Options {
     render::Options {
-        all_processes: display.all || display.all_processes,
-        all_transfers: display.all || display.all_transfers,
+        all: display.all,
         by: display.by,
-        histogram: display.histogram.then(output::bars),
+        histogram: display.histogram,
         ..render_options(display.color, output)
     }
 }
 
 /// How anything is rendered: the width and the colours of the output.
-fn render_options(when: ColorWhen, output: &Output) -> render::Options {
+fn render_options(when: ColorChoice, output: &ReportOutput) -> render::Options {
     let colour = output::wants_colour(when, output.is_terminal());
     render::Options {
         width: output.width(),
@@ -175,7 +208,7 @@ fn render_options(when: ColorWhen, output: &Output) -> render::Options {
 /// With `-v`, logs what the backends do.
 fn log_if(verbose: bool) -> anyhow::Result<()> {
     if verbose {
-        log::set_logger(&Log).map_err(|error| anyhow::anyhow!("cannot log: {error}"))?;
+        log::set_logger(&Log).map_err(|error| anyhow!("cannot log: {error}"))?;
         log::set_max_level(log::LevelFilter::Debug);
     }
     Ok(())
@@ -203,80 +236,28 @@ impl log::Log for Log {
     fn flush(&self) {}
 }
 
-/// A progress bar on stderr. It is drawn between runs, never while one is timed.
-struct Bar {
-    is_shown: bool,
-    bar: Option<ProgressBar>,
-}
-
-impl Bar {
-    /// A bar that is shown if it is wanted and stderr is a terminal that can erase it again.
-    fn new(is_wanted: bool) -> Self {
-        let can_erase = std::env::var_os("TERM").is_some_and(|term| term != "dumb");
-        Self {
-            is_shown: is_wanted && can_erase,
-            bar: None,
-        }
-    }
-}
-
 /// The bar takes the room that the other parts leave.
 const TEMPLATE: &str = "{msg:16} {wide_bar} {pos}/{len} ETA {eta}";
 
-impl Progress for Bar {
-    fn begin(&mut self, what: &str, steps: u64) {
-        self.end();
-        let target = if self.is_shown {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let bar = ProgressBar::with_draw_target(Some(steps), target).with_message(what.to_owned());
-        if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
-            bar.set_style(style);
+/// Shows on stderr how far each phase of something is, if that is wanted and a terminal can erase it
+/// again. It is drawn between runs, never while one is timed.
+fn progress_bar(is_wanted: bool) -> impl FnMut(&'static str, u64, u64) {
+    let can_erase = std::env::var_os("TERM").is_some_and(|term| term != "dumb");
+    let mut bar = ProgressBar::hidden();
+    move |phase, done, all| {
+        if done == 0 && is_wanted && can_erase {
+            bar.finish_and_clear();
+            let target = ProgressDrawTarget::stderr();
+            bar = ProgressBar::with_draw_target(Some(all), target).with_message(phase);
+            if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
+                bar.set_style(style);
+            }
+            bar.tick();
         }
-        bar.tick();
-        self.bar = Some(bar);
-    }
-
-    fn step(&mut self, steps: u64) {
-        if let Some(bar) = &self.bar {
-            bar.set_length(steps);
-            bar.inc(1);
-        }
-    }
-
-    fn end(&mut self) {
-        if let Some(bar) = self.bar.take() {
+        bar.set_length(all);
+        bar.set_position(done);
+        if done == all {
             bar.finish_and_clear();
         }
-    }
-}
-
-/// Finds the user that `--user` means: a name, or `UID[:GID]`. Without a GID the group is that of
-/// the user, or the one with the same number.
-fn find_identity(text: &str) -> anyhow::Result<Identity> {
-    if text.starts_with(|first: char| first.is_ascii_digit()) {
-        let (uid, gid) = text
-            .split_once(':')
-            .map_or((text, None), |(uid, gid)| (uid, Some(gid)));
-        let number = |part: &str| {
-            part.parse::<u32>()
-                .with_context(|| format!("'{text}' is not a user; write a name or UID[:GID]"))
-        };
-        let uid = number(uid)?;
-        let user = User::from_uid(uid.into()).ok().flatten();
-        let own_group = || user.map_or(uid, |user| user.gid.as_raw());
-        return Ok(Identity {
-            uid,
-            gid: gid.map(number).transpose()?.unwrap_or_else(own_group),
-        });
-    }
-    match User::from_name(text)? {
-        Some(user) => Ok(Identity {
-            uid: user.uid.as_raw(),
-            gid: user.gid.as_raw(),
-        }),
-        None => bail!("there is no user '{text}'"),
     }
 }

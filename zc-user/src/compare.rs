@@ -10,7 +10,7 @@ mod measure;
 mod timed_run;
 
 pub use error::CompareError;
-pub use measure::{Progress, measure};
+pub use measure::{PhaseProgress, measure};
 pub use zctrace_core::compare::{
     Compared, Comparison, Plan, PlanError, Runs, SCHEMA, Series, Shell, Speed, Statistics, Subject,
     Summary, Timing, Traced, Tracing, subjects,

@@ -89,6 +89,8 @@ pub mod compare;
 pub mod render;
 
 pub use closure::{Tracer, trace};
+#[doc(hidden)]
+pub use command::plain_run;
 pub use command::{Command, Output};
 pub use zctrace_capture::{
     backend::{self, RunError},

@@ -13,11 +13,9 @@ use std::{
 };
 
 use anyhow::Context as _;
+use clap::ColorChoice;
 use nix::sys::signal::{SigSet, Signal};
 use tempfile::NamedTempFile;
-use zctrace::render::Bars;
-
-use crate::cli::ColorWhen;
 
 /// Whether stdout and stderr were closed when this process started. Rust's runtime opens
 /// `/dev/null` in their place before `main`, and the writers of std report no error for a closed
@@ -45,7 +43,7 @@ extern "C" fn note_closed() {
 static NOTE_CLOSED: extern "C" fn() = note_closed;
 
 /// Where a report goes.
-pub enum Output {
+pub enum ReportOutput {
     /// To stderr, so that stdout has the command's output alone.
     Stderr,
     /// To stdout.
@@ -56,7 +54,7 @@ pub enum Output {
     Special(PathBuf, fs::File),
 }
 
-impl Output {
+impl ReportOutput {
     /// Opens what `-o` names. This is done before the command runs, so that a wrong path does not
     /// lose its report.
     pub fn open(path: Option<&Path>, default: Self) -> anyhow::Result<Self> {
@@ -257,38 +255,15 @@ pub fn terminal_width(terminal: impl AsFd) -> usize {
     }
 }
 
-/// The characters for bars: blocks if the locale is UTF-8, as `LC_ALL`, `LC_CTYPE` or else `LANG`
-/// says.
-pub fn bars() -> Bars {
-    let value = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .into_iter()
-        .find_map(value)
-        .unwrap_or_default();
-    let locale = locale.to_string_lossy().to_lowercase();
-    if locale.contains("utf-8") || locale.contains("utf8") {
-        Bars::Blocks
-    } else {
-        Bars::Ascii
-    }
-}
-
 /// Whether to use colour. The option comes first, then `NO_COLOR` (no-color.org), `CLICOLOR_FORCE`
 /// and `TERM=dumb`.
-pub fn wants_colour(when: ColorWhen, is_terminal: bool) -> bool {
-    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+pub fn wants_colour(when: ColorChoice, is_terminal: bool) -> bool {
     match when {
-        ColorWhen::Always => true,
-        ColorWhen::Never => false,
-        ColorWhen::Auto if is_set("NO_COLOR") => false,
-        ColorWhen::Auto
-            if std::env::var_os("CLICOLOR_FORCE")
-                .is_some_and(|value| value != "0" && !value.is_empty()) =>
-        {
-            true
-        }
-        ColorWhen::Auto => {
-            is_terminal && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto if anstyle_query::no_color() => false,
+        ColorChoice::Auto => {
+            anstyle_query::clicolor_force() || is_terminal && anstyle_query::term_supports_color()
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::{output::Output, say};
+use crate::{output::ReportOutput, say};
 
 /// The pager if `PAGER` names none.
 const DEFAULT: &str = "less";
@@ -19,7 +19,7 @@ const LESS: &str = "FRX";
 
 /// Shows a text through the pager, on the terminal that it would be written to. If that fails, says
 /// so in one line and writes the text.
-pub fn show(text: &str, output: &Output) -> anyhow::Result<()> {
+pub fn show(text: &str, output: &ReportOutput) -> anyhow::Result<()> {
     let pager = env::var("PAGER")
         .ok()
         .filter(|pager| !pager.trim().is_empty())
@@ -50,7 +50,7 @@ fn command(pager: &str) -> Command {
 }
 
 /// Runs the pager until the user leaves it.
-fn page(pager: &str, text: &str, output: &Output) -> io::Result<ExitStatus> {
+fn page(pager: &str, text: &str, output: &ReportOutput) -> io::Result<ExitStatus> {
     // Keys that send these signals are for the pager.
     [Signal::SIGINT, Signal::SIGQUIT]
         .into_iter()

@@ -10,7 +10,6 @@ use std::{
     fs::{File, OpenOptions},
     io::{self, Write as _},
     os::{fd::AsFd, unix::fs::OpenOptionsExt as _},
-    sync::Mutex,
     time::Duration,
 };
 
@@ -25,9 +24,7 @@ use zctrace_core::units;
 use crate::output::terminal_width;
 
 /// A line on the controlling terminal.
-pub struct StatusLine(Mutex<State>);
-
-struct State {
+pub struct StatusLine {
     terminal: File,
     /// The terminal's modes before the command ran.
     modes: LocalModes,
@@ -50,39 +47,17 @@ impl StatusLine {
             .custom_flags(libc::O_NOCTTY)
             .open("/dev/tty")
             .ok()?;
-        let modes = tcgetattr(&terminal).ok()?.local_modes;
-        Some(Self(Mutex::new(State {
+        Some(Self {
+            modes: tcgetattr(&terminal).ok()?.local_modes,
             terminal,
-            modes,
             is_shown: false,
             is_over: false,
             last: None,
-        })))
+        })
     }
 
     /// Shows how far the run is.
-    pub fn show(&self, progress: &Progress) {
-        if let Ok(mut state) = self.0.lock() {
-            state.show(progress);
-        }
-    }
-
-    /// Erases the line, until it is shown again.
-    pub fn erase(&self) {
-        if let Ok(mut state) = self.0.lock() {
-            state.erase();
-        }
-    }
-}
-
-impl Drop for StatusLine {
-    fn drop(&mut self) {
-        self.erase();
-    }
-}
-
-impl State {
-    fn show(&mut self, progress: &Progress) {
+    pub fn show(&mut self, progress: &Progress) {
         let has_modes =
             tcgetattr(&self.terminal).is_ok_and(|found| found.local_modes == self.modes);
         self.is_over |= !has_modes;
@@ -102,11 +77,18 @@ impl State {
         self.is_shown = write!(self.terminal, "\r{line}\x1b[K\r").is_ok();
     }
 
-    fn erase(&mut self) {
+    /// Erases the line, until it is shown again.
+    pub fn erase(&mut self) {
         if self.is_shown {
             let _ = self.terminal.write_all(b"\r\x1b[K");
             self.is_shown = false;
         }
+    }
+}
+
+impl Drop for StatusLine {
+    fn drop(&mut self) {
+        self.erase();
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Scenario {
     pub output: Output,
     /// The runs, the reference first.
     #[serde(rename = "run")]
-    pub runs: Vec<Run>,
+    pub runs: Vec<ScenarioRun>,
 }
 
 /// What is measured.
@@ -64,7 +64,7 @@ pub struct Input {
 #[serde(deny_unknown_fields)]
 pub struct Output {
     /// What the commands write to.
-    pub to: Sink,
+    pub to: ScenarioSink,
     /// The place of output files; that of the input, if left out.
     pub on: Option<Place>,
 }
@@ -72,7 +72,7 @@ pub struct Output {
 /// What the commands write to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Sink {
+pub enum ScenarioSink {
     /// `{out}` is a Unix stream socket that another process drains.
     UnixSocket,
     /// `{out}` is a file.
@@ -86,7 +86,7 @@ pub enum Sink {
 /// One row of the table.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Run {
+pub struct ScenarioRun {
     /// The published name of the row.
     pub name: String,
     /// Program and arguments. `{in}` and `{out}` are replaced by the scenario's ends, `{device}` by
@@ -139,21 +139,13 @@ pub struct PublishedCall {
     pub max_ms: f64,
 }
 
-impl Run {
-    /// Whether its command has this placeholder.
-    pub fn uses(&self, placeholder: &str) -> bool {
-        self.command.iter().any(|word| word.contains(placeholder))
-    }
-}
-
 const fn one() -> u32 {
     1
 }
 
 /// All scenarios of a directory, by name.
 pub fn all(directory: &Path) -> Result<Vec<Scenario>> {
-    let entries =
-        fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
+    let entries = fs::read_dir(directory).with_context(|| directory.display().to_string())?;
     let mut files: Vec<PathBuf> = entries
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<_>>()?;
@@ -163,15 +155,11 @@ pub fn all(directory: &Path) -> Result<Vec<Scenario>> {
 }
 
 fn load(file: &Path) -> Result<Scenario> {
-    let text =
-        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let mut scenario: Scenario =
-        toml::from_str(&text).with_context(|| file.display().to_string())?;
-    ensure!(!scenario.runs.is_empty(), "{}: has no runs", file.display());
-    scenario.name = file
-        .file_stem()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+    let name = || file.display().to_string();
+    let text = fs::read_to_string(file).with_context(name)?;
+    let mut scenario: Scenario = toml::from_str(&text).with_context(name)?;
+    ensure!(!scenario.runs.is_empty(), "{}: has no runs", name());
+    let stem = file.file_stem().unwrap_or_default();
+    scenario.name = stem.to_string_lossy().into_owned();
     Ok(scenario)
 }

@@ -1,7 +1,6 @@
 //! Checks that a timeout, a signal or a kill ends. Nothing is left running.
 
 use std::{
-    fs,
     path::Path,
     time::{Duration, Instant},
 };
@@ -9,7 +8,9 @@ use std::{
 use rustix::process::Signal;
 
 use super::{check, dir_with, run_in, succeeds};
-use crate::harness::{BACKENDS, Terminal, TestDir, exists, patience, wait_until};
+use crate::harness::{
+    BACKENDS, Conversation, Terminal, TestDir, exists, fifo, patience, wait_until,
+};
 
 /// A command that tries to survive: it has children in the background and in another session, and
 /// ignores signals.
@@ -20,71 +21,49 @@ setsid sh -c "trap \"\" TERM; sleep 1001; sleep 1002" & echo $! >> pids
 echo $$ >> pids; echo ready > ready; sleep 1004"#;
 
 fn clinging(timeout: &str) -> TestDir {
-    dir_with(&format!(
-        "{}timeout = '{timeout}'\n",
-        succeeds("clings", &format!("'''{CLINGING}'''"))
-    ))
+    let check = succeeds("clings", &format!("'''{CLINGING}'''"));
+    dir_with(&format!("{check}timeout = '{timeout}'\n"))
 }
 
-fn pids(dir: &TestDir) -> Vec<String> {
-    let text = dir.read("pids");
-    text.lines().map(str::to_owned).collect()
+/// Waits until the command says that it is ready.
+fn wait_until_ready(dir: &TestDir) {
+    wait_until("the command is ready", || {
+        std::fs::read_to_string(dir.join("ready")).is_ok_and(|said| said.ends_with('\n'))
+    });
 }
 
 /// Makes sure that neither its processes nor its directory are left.
 #[track_caller]
 fn assert_gone(dir: &TestDir) {
-    let pids = pids(dir);
-    assert_eq!(pids.len(), 4);
-    let alive: Vec<_> = pids.iter().filter(|pid| exists(pid)).collect();
+    let pids = dir.read("pids");
+    assert_eq!(pids.lines().count(), 4);
+    let alive: Vec<_> = pids.lines().filter(|pid| exists(pid)).collect();
     assert!(alive.is_empty(), "still running: {alive:?}");
     let files = dir.read("where");
-    let own = Path::new(files.trim())
-        .parent()
-        .expect("it is in the directory of the check");
-    assert!(
-        own.to_string_lossy().contains("zctrace-check-") && !own.exists(),
-        "left: {}",
-        own.display()
-    );
+    let own = Path::new(files.trim()).parent().expect("in its directory");
+    let is_its_own = own.to_string_lossy().contains("zctrace-check-");
+    assert!(is_its_own && !own.exists(), "left: {}", own.display());
 }
 
 #[test]
-fn a_timeout_kills_all_processes_of_the_check() {
+fn a_timeout_kills_all_processes_of_the_check_and_other_checks_run() {
     let limit = patience(Duration::from_secs(2)).as_secs();
     for backend in BACKENDS {
         let dir = clinging(&format!("{limit}s"));
+        let next = succeeds("next", "['true']");
+        dir.write("zctrace.toml", dir.read("zctrace.toml") + &next);
         let began = Instant::now();
         let finished = run_in(dir.path(), &[backend]);
-        assert!(
-            began.elapsed() < patience(Duration::from_secs(20)),
-            "{:?}",
-            began.elapsed()
-        );
-        assert_eq!(finished.code, Some(2), "{}", finished.text());
-        let text = finished.text();
+        assert!(began.elapsed() < patience(Duration::from_secs(20)));
         let said = format!(
             "it did not end within {limit}.00 s, and was killed with everything below it (timeout)"
         );
-        assert!(text.contains(&said), "{text}");
+        let summary = "2 checks: 1 passed, 1 could not be run\n";
+        finished
+            .exits(2)
+            .prints_all(&[&said, "ok     next", summary]);
         assert_gone(&dir);
     }
-}
-
-#[test]
-fn other_checks_run_after_a_timeout() {
-    let hangs = succeeds("hangs", "['sleep', '1000']") + "timeout = '500ms'\nrepeat = 3\n";
-    let dir = dir_with(&(hangs + &succeeds("ends", "['true']")));
-    let finished = run_in(dir.path(), &["--jobs=2"]);
-    assert_eq!(finished.code, Some(2));
-    assert!(
-        finished.text().contains("ok     ends")
-            && finished
-                .text()
-                .ends_with("2 checks: 1 passed, 1 could not be run\n"),
-        "{}",
-        finished.text()
-    );
 }
 
 #[test]
@@ -95,15 +74,12 @@ fn a_signal_ends_the_check_and_finished_checks_are_reported() {
         (Signal::HUP, "SIGHUP"),
     ] {
         let dir = clinging("50s");
-        dir.write(
-            "zctrace.toml",
-            succeeds("first", "['true']") + &dir.read("zctrace.toml"),
-        );
+        let first = succeeds("first", "['true']");
+        dir.write("zctrace.toml", first + &dir.read("zctrace.toml"));
         let mut zctrace = check(&[]).dir(dir.path()).launch().start();
-        wait_until("the command is ready", || dir.join("ready").exists());
+        wait_until_ready(&dir);
         zctrace.signal(signal);
-        let line = zctrace.hear();
-        assert!(line.starts_with("ok     first"), "{line}");
+        expect_passed(&mut zctrace, "first");
         assert_eq!(zctrace.hear(), "");
         zctrace.expect(&format!("1 check: 1 passed; interrupted by {name}"));
         assert_eq!(zctrace.wait(), Some(128 + signal.as_raw()));
@@ -112,53 +88,41 @@ fn a_signal_ends_the_check_and_finished_checks_are_reported() {
     }
 }
 
+#[track_caller]
+fn expect_passed(zctrace: &mut Conversation, name: &str) {
+    let line = zctrace.hear();
+    assert!(line.starts_with(&format!("ok     {name}")), "{line}");
+}
+
 #[test]
 fn a_command_that_kills_its_process_group_does_not_kill_other_checks() {
     let kills = succeeds("kills", "\"trap 'kill 0' EXIT; sleep 50 & true\"");
     let dir = dir_with(&(kills + &succeeds("next", "['true']")));
     let finished = run_in(dir.path(), &[]);
-    let text = finished.text();
     // The zctrace that traces the command is in the same process group. The signal may end the
     // command first, or that zctrace.
-    let (start, reason, summary) = match finished.code {
-        Some(1) => (
-            "FAILED kills ",
-            "exit.code is none: SIGTERM killed the command",
-            "1 passed, 1 failed",
-        ),
-        _ => (
-            "ERROR  kills ",
-            "could not be run: interrupted by SIGTERM",
-            "1 passed, 1 could not be run",
-        ),
+    let (start, reason, summary) = if finished.code == Some(1) {
+        let reason = "exit.code is none: SIGTERM killed the command";
+        ("FAILED kills ", reason, "1 passed, 1 failed")
+    } else {
+        let reason = "could not be run: interrupted by SIGTERM";
+        ("ERROR  kills ", reason, "1 passed, 1 could not be run")
     };
-    assert!(
-        text.starts_with(start) && text.contains(reason),
-        "{:?} {text}",
-        finished.code
-    );
-    assert!(
-        text.contains("\nok     next ") && text.ends_with(&format!("\n2 checks: {summary}\n")),
-        "{text}"
-    );
+    let summary = format!("\n2 checks: {summary}\n");
+    finished.prints_all(&[start, reason, "\nok     next ", &summary]);
 }
 
 #[test]
 fn an_ignored_signal_does_not_end_the_checks() {
-    let dir = dir_with(
-        &(succeeds("a", "'cd \"$ZCTRACE_CHECK_DIR\"; echo > ready; cat go'") + "timeout = '20s'\n"),
-    );
-    crate::harness::fifo_at(&dir.join("go"));
-    let mut zctrace = check(&[])
-        .through(&["nohup"])
-        .dir(dir.path())
-        .launch()
-        .start();
-    wait_until("the command is ready", || dir.join("ready").exists());
+    let script = "'cd \"$ZCTRACE_CHECK_DIR\"; echo > ready; cat go'";
+    let dir = dir_with(&(succeeds("a", script) + "timeout = '20s'\n"));
+    fifo(dir.join("go"));
+    let check = check(&[]).through(&["nohup"]).dir(dir.path());
+    let mut zctrace = check.launch().start();
+    wait_until_ready(&dir);
     zctrace.signal(Signal::HUP);
     dir.write("go", "");
-    let line = zctrace.hear();
-    assert!(line.starts_with("ok     a"), "{line}");
+    expect_passed(&mut zctrace, "a");
     assert_eq!(zctrace.wait(), Some(0));
 }
 
@@ -166,11 +130,9 @@ fn an_ignored_signal_does_not_end_the_checks() {
 fn ctrl_c_ends_the_checks_and_their_processes() {
     for backend in BACKENDS {
         let dir = clinging("50s");
-        let mut terminal = Terminal::start(
-            80,
-            &check(&[backend]).dir(dir.path()).launch_with(&["clings"]),
-        );
-        wait_until("the command is ready", || dir.join("ready").exists());
+        let check = check(&[backend]).dir(dir.path()).launch_with(&["clings"]);
+        let mut terminal = Terminal::start(80, &check);
+        wait_until_ready(&dir);
         terminal.type_in("\x03");
         let (code, shown) = terminal.finish();
         assert_eq!(code, Some(130), "{shown}");
@@ -181,22 +143,14 @@ fn ctrl_c_ends_the_checks_and_their_processes() {
 
 #[test]
 fn a_killed_zctrace_leaves_no_command_running() {
-    let dir = dir_with(&succeeds(
-        "a",
-        "'echo $$ > \"$ZCTRACE_CHECK_DIR/ready\"; exec sleep 1000'",
-    ));
+    let script = "'echo $$ > \"$ZCTRACE_CHECK_DIR/ready\"; exec sleep 1000'";
+    let dir = dir_with(&succeeds("a", script));
     // A killed zctrace cannot remove its temporary directory, so the test puts it into its own.
-    let zctrace = check(&[])
-        .env("TMPDIR", dir.path())
-        .dir(dir.path())
-        .launch()
-        .start();
-    let ready = dir.join("ready");
-    wait_until("the command is ready", || {
-        fs::read_to_string(&ready).is_ok_and(|pid| pid.ends_with('\n'))
-    });
-    let pid = dir.read("ready");
+    let check = check(&[]).env("TMPDIR", dir.path()).dir(dir.path());
+    let zctrace = check.launch().start();
+    wait_until_ready(&dir);
     zctrace.signal(Signal::KILL);
     assert_eq!(zctrace.wait(), None, "killed");
-    wait_until("the command is gone", || !exists(&pid));
+    let pid = dir.read("ready");
+    wait_until("the command is gone", || !exists(pid.trim()));
 }

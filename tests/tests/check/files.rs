@@ -1,9 +1,9 @@
 //! Files of checks: the directory and environment of a check, the selection of checks, and errors
 //! in files and command lines.
 
-use std::fs;
+use std::{fs, path::Path};
 
-use super::{check, dir_with, of_script, results, run_in, succeeds};
+use super::{check, dir_with, of_each, run_in, script_in, succeeds};
 use crate::harness::{Finished, TestDir, exists};
 
 #[test]
@@ -22,14 +22,10 @@ env = { UNUSED = "1" }
 expect = ["exit.code == 0"]
 "#,
     );
-    let finished = run_in(dir.path(), &[]);
-    assert_eq!(finished.code, Some(0), "{}", finished.text());
+    run_in(dir.path(), &[]).exits(0);
     let used = dir.read("where");
-    assert!(
-        !std::path::Path::new(used.trim()).exists(),
-        "{used} is left"
-    );
     assert!(used.contains("zctrace-check-"), "{used}");
+    assert!(!Path::new(used.trim()).exists(), "{used} is left");
 }
 
 #[test]
@@ -44,18 +40,14 @@ env = { GREETING = "hi there" }
 expect = ["exit.code == 0", 'write[process="tool"].bytes >= 1 or write.bytes >= 1']
 "#,
     );
-    let sub = dir.join("sub");
-    fs::create_dir(&sub).expect("it belongs to the test");
+    fs::create_dir(dir.join("sub")).expect("it belongs to the test");
+    let is_as_told = r#"test "$GREETING" = 'hi there' && test "$(basename "$PWD")" = sub"#;
     dir.executable(
         "tool",
-        "#!/bin/sh\ntest \"$GREETING\" = 'hi there' && test \"$(basename \"$PWD\")\" = sub && echo yes > \"$1\"\n",
+        &format!("#!/bin/sh\n{is_as_told} && echo yes > \"$1\"\n"),
     );
-    let finished = run_in(dir.path(), &[]);
-    assert_eq!(finished.code, Some(0), "{}", finished.text());
-    assert_eq!(
-        fs::read_to_string(sub.join("in")).expect("was written"),
-        "yes\n"
-    );
+    run_in(dir.path(), &[]).exits(0);
+    assert_eq!(dir.read("sub/in"), "yes\n");
 }
 
 const THREE: &str = r#"
@@ -76,30 +68,18 @@ expect = ["exit.code == 3"]
 #[test]
 fn patterns_select_checks_and_a_list_runs_none() {
     let dir = dir_with(THREE);
-    let found = results(&run_in(dir.path(), &["--format=json", "mv", "cp s*"]), 0);
-    assert_eq!(found["checks"].as_array().map(Vec::len), Some(2));
-    let found = results(&run_in(dir.path(), &["--format=json"]), 1);
-    let statuses: Vec<_> = found["checks"]
-        .as_array()
-        .expect("three")
-        .iter()
-        .map(|check| check["status"].as_str())
-        .collect();
-    assert_eq!(statuses, [Some("passed"), Some("failed"), Some("passed")]);
-    let list = run_in(dir.path(), &["--list"]);
-    assert_eq!(
-        list.successful(),
-        "cp small: true\ncp large: false\nmv: sh -c 'exit 3'\n"
-    );
+    let two = run_in(dir.path(), &["--format=json", "mv", "cp s*"]);
+    assert_eq!(of_each(&two.exits(0).json(), "/name"), ["cp small", "mv"]);
+    let all = run_in(dir.path(), &["--format=json"]);
+    let statuses = ["passed", "failed", "passed"];
+    assert_eq!(of_each(&all.exits(1).json(), "/status"), statuses);
+    let listed = "cp small: true\ncp large: false\nmv: sh -c 'exit 3'\n";
+    run_in(dir.path(), &["--list"]).exits(0).prints_only(listed);
     // A file in another directory.
-    let path = dir.join("zctrace.toml");
-    let words = [path.to_str().expect("text"), "cp large"];
-    let finished = check(&["--format=json"]).launch_with(&words).finish();
-    let show = results(&finished, 1)["checks"][0]["show"].clone();
-    assert_eq!(
-        show,
-        format!("zctrace check {} 'cp large' --report", path.display())
-    );
+    let path = dir.word("zctrace.toml");
+    let finished = check(&["--format=json"]).finish_with(&[&path, "cp large"]);
+    let show = format!("zctrace check {path} 'cp large' --report");
+    assert_eq!(of_each(&finished.exits(1).json(), "/show"), [show]);
 }
 
 #[test]
@@ -107,263 +87,145 @@ fn variables_are_set_for_the_command_only() {
     // If zctrace saw this variable, it could not use eBPF.
     let keys = "env = { ZCTRACE_BTF = '/nonexistent' }\nbackend = 'ebpf'\n";
     let dir = dir_with(&(succeeds("a", "'test \"$ZCTRACE_BTF\" = /nonexistent'") + keys));
-    let finished = run_in(dir.path(), &[]);
-    assert_eq!(finished.code, Some(0), "{}", finished.text());
+    run_in(dir.path(), &[]).exits(0);
 }
 
 #[test]
 fn the_whole_report_of_a_check_can_be_shown() {
-    let dir = dir_with(THREE);
-    let finished = run_in(dir.path(), &["mv", "--report"]);
-    assert!(
-        finished
-            .successful()
-            .contains("zctrace: sh -c 'exit 3'\nexit 3, wall"),
-        "{}",
-        finished.text()
-    );
+    let finished = run_in(dir_with(THREE).path(), &["mv", "--report"]);
+    let head = "zctrace: sh -c 'exit 3'\nexit 3, wall";
+    finished.exits(0).prints(head);
 }
 
 #[test]
 fn leftover_processes_are_killed_and_stderr_is_shown_on_failure() {
-    let dir = dir_with(
-        "[[check]]\nname = 'a'\ncommand = 'setsid sleep 1000 & echo $! > \"$ZCTRACE_CHECK_DIR/pid\"; echo bad luck >&2'\nexpect = ['exit.code == 1']\n",
-    );
-    let finished = run_in(dir.path(), &[]);
-    assert_eq!(finished.code, Some(1));
-    assert!(finished.text().contains("bad luck"), "{}", finished.text());
-    let pid = dir.read("pid");
-    assert!(!exists(&pid), "still running");
+    let dir = TestDir::new();
+    let script = "setsid sleep 1000 & echo $! > pid; echo bad luck >&2";
+    let finished = script_in(&dir, &["--expect=exit.code == 1"], script);
+    finished.exits(1).prints("bad luck");
+    assert!(!exists(dir.read("pid").trim()), "still running");
 }
 
 #[test]
-fn only_a_little_of_stderr_is_kept() {
+fn only_a_little_of_stderr_is_kept_and_none_of_it_in_a_file() {
     let dir = TestDir::with("in", vec![b'x'; 3_000_000]);
-    let script = "head -c 3000000 in >&2; echo >&2; exit 3";
-    let options = [
-        "--expect=transfer(* -> regular).count == 0",
-        "--expect=exit.code == 0",
-        "--format=json",
-    ];
-    let finished = of_script(&options, script).dir(dir.path()).finish();
-    let found = results(&finished, 1);
-    let verdicts: Vec<_> = (0..2)
-        .map(|index| found["checks"][0]["expectations"][index]["verdict"].clone())
-        .collect();
-    assert_eq!(verdicts, ["holds", "fails"]);
-    let stderr = found["checks"][0]["stderr"]
-        .as_array()
-        .expect("lines")
-        .clone();
-    assert!(
-        stderr.len() == 1
-            && stderr[0]
-                .as_str()
-                .is_some_and(|line| line.chars().count() == 301),
-        "{stderr:?}"
-    );
+    let no_file = "--expect=transfer(* -> regular).count == 0";
+    script_in(&dir, &[no_file], "head -c 3000000 in >&2").exits(0);
     // Endless output does not keep the check from ending.
-    let endless = of_script(&["--expect=exit.code == 0", "--timeout=1s"], "yes >&2").finish();
-    assert_eq!(endless.code, Some(2), "{}", endless.text());
-    assert!(
-        endless.text().contains("(timeout)")
-            && endless
-                .text()
-                .lines()
-                .filter(|line| line.trim() == "y")
-                .count()
-                == 20
-    );
+    let options = ["--expect=exit.code == 0", "--timeout=1s"];
+    let endless = script_in(&dir, &options, "yes >&2");
+    endless.exits(2).prints("(timeout)");
+    let lines = endless.text().lines().filter(|line| line.trim() == "y");
+    assert_eq!(lines.count(), 20);
 }
 
 #[test]
 fn show_output_shows_what_the_command_writes() {
     let dir = dir_with(&succeeds("a", "'echo hello'"));
-    assert!(
-        run_in(dir.path(), &["--show-output"])
-            .successful()
-            .starts_with("hello\n")
-    );
-    assert!(!run_in(dir.path(), &[]).successful().contains("hello"));
+    let shown = run_in(dir.path(), &["--show-output"]);
+    assert!(shown.successful().starts_with("hello\n"));
+    run_in(dir.path(), &[]).exits(0).never_prints("hello");
 }
 
 /// Makes sure that zctrace refused to run: one line on stderr with these words, and perhaps a
-/// marker below it.
+/// marker below it. It left nothing in the directory but a `zctrace.toml`.
 #[track_caller]
-fn assert_refused(finished: &Finished, words: &[&str]) {
-    assert_eq!(finished.code, Some(2), "{}", finished.stderr);
-    assert_eq!(finished.text(), "");
-    assert!(
-        finished.stderr.starts_with("zctrace: "),
-        "{}",
-        finished.stderr
-    );
-    assert!(
-        finished.stderr.lines().count() == 1 || finished.stderr.ends_with("^\n"),
-        "{}",
-        finished.stderr
-    );
-    for word in words {
-        assert!(
-            finished.stderr.contains(word),
-            "no {word:?} in {}",
-            finished.stderr
-        );
-    }
-}
-
-#[test]
-fn an_invalid_expectation_is_refused_and_its_error_is_marked() {
-    let finished = of_script(&["--expect=write.cals == 0"], "touch it-ran").finish();
-    assert_refused(
-        &finished,
-        &[
-            "--expect: unknown figure of write 'cals'; did you mean 'calls'?\n  write.cals == 0\n        ^\n",
-        ],
-    );
+fn assert_refused(dir: &TestDir, finished: &Finished, words: &[&str]) {
+    finished.exits(2).prints_only("").says_all(words);
+    let stderr = &finished.stderr;
+    let is_short = stderr.lines().count() == 1 || stderr.ends_with("^\n");
+    assert!(stderr.starts_with("zctrace: ") && is_short, "{stderr}");
+    assert!(dir.names().iter().all(|name| name == "zctrace.toml"));
 }
 
 #[test]
 fn an_invalid_file_is_refused_with_the_position_of_the_error() {
-    let refused = |toml: &str, words: &[&str]| {
-        let dir = dir_with(toml);
-        assert_refused(&run_in(dir.path(), &[]), words);
-        assert_eq!(
-            fs::read_dir(dir.path())
-                .expect("it belongs to the test")
-                .count(),
-            1,
-            "something was left"
-        );
-    };
-    refused(
-        "[[check]]\nname = 'a'\ncommand = ['touch', 'x'\n",
-        &["zctrace.toml:"],
-    );
-    refused(
-        "[[check]]\nname = 'a'\ncomand = ['touch', 'x']\n",
-        &["zctrace.toml:3:1: unknown field `comand`", "comand = "],
-    );
-    refused(
-        "[[check]]\nname = 'a'\ncommand = ['touch', 'x']\nexpect = ['exit.code == 0', 'read.bytes < 2s']\n",
-        &[
-            "zctrace.toml:4:43: '2s' is not a size, like 64KiB",
-            "                ^\n",
-        ],
-    );
+    let head = "[[check]]\nname = 'a'\ncommand = ['touch', 'x'";
+    for (toml, words) in [
+        (format!("{head}\n"), &["zctrace.toml:"][..]),
+        (
+            format!("{head}]\nexpct = []\n"),
+            &["zctrace.toml:4:1: unknown field `expct`", "expct = "],
+        ),
+        (
+            format!("{head}]\nexpect = ['exit.code == 0', 'read.bytes < 2s']\n"),
+            &[
+                "zctrace.toml:4:43: '2s' is not a size, like 64KiB",
+                "                ^\n",
+            ],
+        ),
+    ] {
+        let dir = dir_with(&toml);
+        assert_refused(&dir, &run_in(dir.path(), &[]), words);
+    }
 }
 
 #[test]
 fn a_command_line_that_checks_nothing_is_refused() {
-    let dir = TestDir::new();
-    assert_refused(
-        &run_in(dir.path(), &[]),
-        &["cannot read 'zctrace.toml'", "--expect"],
-    );
-    assert_refused(
-        &run_in(dir.path(), &["none.toml"]),
-        &["cannot read 'none.toml'"],
-    );
-    assert_refused(
-        &run_in(dir.path(), &["a.toml", "b.toml"]),
-        &["one file of checks at a time", "b.toml"],
-    );
+    let nothing = TestDir::new();
+    let words = ["cannot read 'zctrace.toml'", "--expect"];
+    assert_refused(&nothing, &run_in(nothing.path(), &[]), &words);
     let dir = dir_with(&succeeds("a", "'touch x'"));
-    assert_refused(
-        &run_in(dir.path(), &["b*"]),
-        &["no check is called 'b*'", "--list"],
-    );
-    assert_refused(
-        &of_script(&[], "true").finish(),
-        &["nothing is expected of the command"],
-    );
-    assert_refused(
-        &run_in(dir.path(), &["--expect=exit.code == 0"]),
-        &["no command to check", "zctrace check --expect"],
-    );
-    assert_refused(&run_in(dir.path(), &["--bogus"]), &["--bogus"]);
-    assert_refused(
-        &run_in(dir.path(), &["--timeout=soon"]),
-        &["--timeout: 'soon' is not a time"],
-    );
-    assert_refused(
-        &run_in(dir.path(), &["--timeout=0s"]),
-        &["--timeout: a timeout of '0s' is too short"],
-    );
-    assert_refused(
-        &run_in(dir.path(), &["--tolerance=read.calls=5"]),
-        &["--tolerance needs a baseline"],
-    );
-    assert_refused(
-        &run_in(dir.path(), &["--export", "yaml", "x"]),
-        &["'yaml' is not one of", "junit"],
-    );
-    assert_refused(
-        &of_script(&["--expect=fsync.calls == 0", "--syscalls=read"], "true").finish(),
-        &["--syscalls does not count fsync"],
-    );
-}
-
-#[test]
-fn a_check_of_a_missing_command_could_not_be_run() {
-    let finished = check(&["--expect=exit.code == 0"])
-        .launch_with(&["--", "no-such-program", "x"])
-        .finish();
-    assert_eq!(finished.code, Some(2));
-    assert!(
-        finished.text().contains(
-            "could not be run: cannot run 'no-such-program': No such file or directory\n"
+    for (options, said) in [
+        (&["none.toml"][..], "cannot read 'none.toml'"),
+        (&["a.toml", "b.toml"], "one file of checks at a time"),
+        (&["b*"], "no check is called 'b*'"),
+        (&["--expect=exit.code == 0"], "no command to check"),
+        (&["--bogus"], "--bogus"),
+        (
+            &["--timeout=0s"],
+            "--timeout: a timeout of '0s' is too short",
         ),
-        "{}",
-        finished.text()
-    );
-    let finished = check(&["--expect=exit.code == 0"])
-        .launch_with(&["--", "/etc/passwd"])
-        .finish();
-    assert!(
-        finished.code == Some(2) && finished.text().contains("cannot run '/etc/passwd'"),
-        "{}",
-        finished.text()
-    );
+        (
+            &["--tolerance=read.calls=5"],
+            "--tolerance needs a baseline",
+        ),
+        (&["--export", "yaml", "x"], "'yaml' is not one of"),
+    ] {
+        assert_refused(&dir, &run_in(dir.path(), options), &[said]);
+    }
+    for (options, said) in [
+        (&[][..], "nothing is expected of the command"),
+        (
+            &["--expect=write.cals == 0"],
+            "--expect: unknown figure of write 'cals'; did you mean 'calls'?\n  write.cals == 0\n        ^\n",
+        ),
+        (
+            &["--expect=fsync.calls == 0", "--syscalls=read"],
+            "--syscalls does not count fsync",
+        ),
+    ] {
+        let finished = script_in(&dir, options, "touch it-ran");
+        assert_refused(&dir, &finished, &[said]);
+    }
 }
 
 #[test]
-fn a_check_without_a_working_backend_could_not_be_run() {
-    let finished = check(&["--backend=ebpf", "--expect=exit.code == 0"])
+fn a_check_that_could_not_be_run_says_why() {
+    let missing = "could not be run: cannot run 'no-such-program': No such file or directory\n";
+    for (keys, words) in [
+        (succeeds("a", "['no-such-program', 'x']"), &[missing][..]),
+        (
+            succeeds("a", "['true']") + "cwd = 'sub'\n",
+            &["its working directory '", "sub' is not there"],
+        ),
+    ] {
+        run_in(dir_with(&keys).path(), &[])
+            .exits(2)
+            .prints_all(words);
+    }
+    let dir = dir_with(&(succeeds("a", "['true']") + "backend = 'ebpf'\n"));
+    let without_btf = check(&[])
         .env("ZCTRACE_BTF", "/nonexistent")
-        .launch_with(&["--", "true"])
-        .finish();
-    assert_eq!(finished.code, Some(2));
-    assert!(
-        finished.text().contains("could not be run: ") && finished.text().contains("/nonexistent"),
-        "{}",
-        finished.text()
-    );
-}
-
-#[test]
-fn a_check_in_a_missing_directory_could_not_be_run() {
-    let dir = dir_with(&(succeeds("a", "['true']") + "cwd = 'sub'\n"));
-    let finished = run_in(dir.path(), &[]);
-    assert_eq!(finished.code, Some(2));
-    assert!(
-        finished.text().contains("its working directory '")
-            && finished.text().contains("sub' is not there"),
-        "{}",
-        finished.text()
-    );
-}
-
-#[test]
-fn a_failure_outranks_a_check_that_could_not_be_run() {
+        .dir(dir.path());
+    let finished = without_btf.finish();
+    finished
+        .exits(2)
+        .prints_all(&["could not be run: ", "/nonexistent"]);
+    // A failure outranks it.
     let dir = dir_with(&(succeeds("a", "['no-such-program']") + &succeeds("b", "['false']")));
     let finished = run_in(dir.path(), &[]);
-    assert_eq!(finished.code, Some(1));
-    assert!(
-        finished
-            .text()
-            .ends_with("2 checks: 1 failed, 1 could not be run\n"),
-        "{}",
-        finished.text()
-    );
+    finished
+        .exits(1)
+        .prints("2 checks: 1 failed, 1 could not be run\n");
 }

@@ -1,5 +1,6 @@
 //! `zctrace check`: runs commands and checks that they behave as expected.
 
+mod baselines;
 mod endings;
 mod files;
 mod formats;
@@ -9,16 +10,22 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::harness::{Finished, Launch, TestDir, Zctrace, zctrace};
+use crate::harness::{Finished, TestDir, Zctrace, zctrace};
 
 /// `zctrace check` with these options.
 fn check(options: &[&str]) -> Zctrace {
     zctrace().option("check").options(options)
 }
 
-/// Checks a script of the shell.
-fn of_script(options: &[&str], script: &str) -> Launch {
-    check(options).launch_with(&["--", "sh", "-c", script])
+/// Checks a script of the shell in this directory.
+fn script_in(dir: &TestDir, options: &[&str], script: &str) -> Finished {
+    words_in(dir, options, &["sh", "-c", script])
+}
+
+/// Checks a command in this directory.
+fn words_in(dir: &TestDir, options: &[&str], words: &[&str]) -> Finished {
+    let check = check(options).option("--").dir(dir.path());
+    check.finish_with(words)
 }
 
 /// A directory with this `zctrace.toml`.
@@ -34,19 +41,12 @@ fn succeeds(name: &str, command: &str) -> String {
 
 /// Runs the checks of a directory.
 fn run_in(dir: &Path, options: &[&str]) -> Finished {
-    check(options).dir(dir).launch().finish()
+    check(options).dir(dir).finish()
 }
 
-/// The results as JSON, with this exit status.
-#[track_caller]
-fn results(finished: &Finished, status: i32) -> Value {
-    assert_eq!(
-        finished.code,
-        Some(status),
-        "{} {}",
-        finished.text(),
-        finished.stderr
-    );
-    serde_json::from_str(finished.text())
-        .unwrap_or_else(|error| panic!("{error}: {} {}", finished.text(), finished.stderr))
+/// A value at this place in the results of each check.
+fn of_each(results: &Value, place: &str) -> Vec<Value> {
+    let checks = results["checks"].as_array().expect("a list");
+    let value = |check: &Value| check.pointer(place).cloned().unwrap_or_default();
+    checks.iter().map(value).collect()
 }

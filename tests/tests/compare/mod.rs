@@ -7,7 +7,7 @@ mod output;
 
 use serde_json::Value;
 
-use crate::harness::{Finished, Program, Zctrace, zctrace};
+use crate::harness::{Program, Zctrace, zctrace};
 
 /// `zctrace compare` with these options.
 fn compare(options: &[&str]) -> Zctrace {
@@ -16,33 +16,24 @@ fn compare(options: &[&str]) -> Zctrace {
 
 /// A program as a command line.
 fn line(program: &Program) -> String {
-    let words: Vec<&str> = program
-        .words()
-        .iter()
-        .map(|word| word.to_str().expect("text"))
-        .collect();
-    assert!(
-        words
-            .iter()
-            .all(|word| !word.contains([' ', '\'', '"', '\\'])),
-        "needs quotes: {words:?}"
-    );
-    words.join(" ")
+    let words = program.words().iter();
+    let words: Vec<&str> = words.map(|word| word.to_str().expect("text")).collect();
+    let line = words.join(" ");
+    assert!(!line.contains(['\'', '"', '\\']), "needs quotes: {line}");
+    line
+}
+
+/// A command line that writes this many bytes this many times.
+fn writes(times: u32, bytes: u32) -> String {
+    let write = crate::harness::workload("write").arg(times.to_string());
+    line(&write.arg(bytes.to_string()))
 }
 
 /// Compares these commands as JSON.
 #[track_caller]
 fn compared(options: &[&str], commands: &[&str]) -> Value {
-    read(
-        &compare(options)
-            .option("--format=json")
-            .launch_with(commands)
-            .finish(),
-    )
-}
-
-#[track_caller]
-fn read(finished: &Finished) -> Value {
-    assert_eq!(finished.stderr, "");
-    serde_json::from_str(finished.successful()).expect("JSON")
+    let finished = compare(options)
+        .option("--format=json")
+        .finish_with(commands);
+    finished.exits(0).says_only("").json()
 }

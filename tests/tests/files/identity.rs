@@ -3,102 +3,99 @@
 
 use zctrace::report::FileTotals;
 
-use super::{BYTES, directory, file, files, odd, traced, traced_odd, written};
-use crate::harness::{TestDir, Transfers as _, shell, zctrace};
+use super::{BYTES, directory, file, files, traced, traced_odd, written};
+use crate::harness::{Rows, TestDir, Transfers as _, Zctrace, shell, zctrace};
 
-#[test]
-fn paths_are_relative_to_where_the_command_was_launched() {
-    let run = traced(
-        &directory(),
-        &shell("mkdir sub && cd sub && exec dd if=../in of=out bs=4k status=none"),
-    );
-    let transfer = run.report.transfer("in", "out");
-    assert_eq!(
-        (transfer.from.path.as_deref(), transfer.to.path.as_deref()),
-        (Some("in"), Some("sub/out"))
-    );
-    assert_eq!(transfer.bytes, Some(BYTES));
-}
+/// The options of every `dd`.
+const DD: &str = "bs=4k status=none";
 
-/// Copies `in` to this file after a script that mounts something: the path and the filesystem of
-/// the destination.
-fn path_after(mount: &str, to: &str) -> (Option<String>, Option<String>) {
-    let directory = directory();
-    let run = zctrace()
-        .dir(directory.path())
-        .with_mounts(mount)
-        .run(&shell(&format!("exec dd if=in of={to} bs=4k status=none")));
-    run.assert_exact();
-    let transfer = run.report.transfer("in", "out");
-    assert_eq!(transfer.bytes, Some(BYTES));
-    (transfer.to.path.clone(), transfer.to.fs.clone())
-}
-
-#[test]
-fn a_path_crosses_mounts() {
-    let found = path_after(
+/// A script that may mount something, the arguments of the `sh` that then copies `in`, and the
+/// paths of both ends as the process sees them.
+const PATHS: [[&str; 4]; 4] = [
+    [
+        "mkdir sub",
+        "cd sub && exec dd if=../in of=out",
+        "in",
+        "sub/out",
+    ],
+    [
         "mkdir mnt && mount -t tmpfs none mnt && mkdir mnt/deep",
+        "exec dd if=in of=mnt/deep/out",
+        "in",
         "mnt/deep/out",
-    );
-    assert_eq!(
-        found,
-        (Some("mnt/deep/out".to_owned()), Some("tmpfs".to_owned()))
-    );
-}
+    ],
+    [
+        "mkdir a b && mount --bind a b",
+        "exec dd if=in of=b/out",
+        "in",
+        "b/out",
+    ],
+    [
+        "mkdir -p root/usr root/proc && for name in bin lib lib64; do cp -a /$name root; done && \
+         mount --bind /usr root/usr && cp in root",
+        "exec chroot root dd if=/in of=/out",
+        "/in",
+        "/out",
+    ],
+];
 
 #[test]
-fn a_path_goes_through_the_bind_mount_that_the_file_was_opened_through() {
-    let (path, _) = path_after("mkdir a b && mount --bind a b", "b/out");
-    assert_eq!(path.as_deref(), Some("b/out"));
+fn paths_are_those_that_the_process_sees_from_where_the_command_was_launched() {
+    for [mount, command, from, to] in PATHS {
+        let directory = directory();
+        let zctrace = zctrace().dir(directory.path()).with_mounts(mount);
+        let run = zctrace.run_exactly(&shell(&format!("{command} {DD}")));
+        run.finished.successful();
+        let transfer = run.report.transfer("in", "out");
+        let paths = (transfer.from.path.as_deref(), transfer.to.path.as_deref());
+        assert_eq!(paths, (Some(from), Some(to)), "{command}");
+        assert_eq!(transfer.bytes, Some(BYTES), "{command}");
+        let is_on_tmpfs = transfer.to.fs.as_deref() == Some("tmpfs");
+        assert!(is_on_tmpfs || !mount.contains("tmpfs"), "{transfer:?}");
+    }
 }
 
-#[test]
-fn a_path_starts_at_the_root_of_its_process() {
-    let directory = directory();
-    let script = "mkdir -p root/usr root/proc && for name in bin lib lib64; do cp -a /$name root; done && mount --bind /usr root/usr \
-                  && cp in root";
-    let run = zctrace()
-        .dir(directory.path())
-        .with_mounts(script)
-        .run(&shell(
-            "exec chroot root dd if=/in of=/out bs=4k status=none",
-        ));
-    run.finished.successful();
-    let transfer = run.report.transfer("in", "out");
-    assert_eq!(
-        (transfer.from.path.as_deref(), transfer.to.path.as_deref()),
-        (Some("/in"), Some("/out"))
-    );
-}
+/// A script that uses files in a way that is easily mistaken; and for each of its files by the name
+/// that it was first seen by, how many calls and bytes were written to it.
+type FileScript = (&'static str, &'static [(&'static str, u64, u64)]);
+
+const SCRIPTS: [FileScript; 6] = [
+    (
+        "exec 3>one; ln one two; printf %100s >&3; printf %200s >>two",
+        &[("one", 2, 300)],
+    ),
+    (
+        "exec 3>before; printf %10s >&3; mv before after; printf %20s >&3",
+        &[("before", 2, 30)],
+    ),
+    ("exec 3>gone; rm gone; printf %40s >&3", &[("gone", 1, 40)]),
+    (
+        "printf %50s >\"$(printf 'caf\\351')\"",
+        &[("caf\u{fffd}", 1, 50)],
+    ),
+    // Always the same descriptor: opened anew, and replaced by dup2.
+    (
+        "for i in 1 2 3 4 5; do printf 1 >a; printf 22 >b; done",
+        &[("a", 5, 5), ("b", 5, 10)],
+    ),
+    (
+        "exec 4>a 5>b; for i in 1 2 3 4 5; do exec 3>&4; printf 1 >&3; exec 3>&5; printf 22 >&3; done",
+        &[("a", 5, 5), ("b", 5, 10)],
+    ),
+];
 
 #[test]
-fn hard_links_are_one_file() {
-    let run = traced_odd("two-names");
-    assert_eq!(written(&run.report, "one"), (2, Some(300)));
-    assert!(files(&run.report, "two").is_empty());
-}
-
-#[test]
-fn a_renamed_file_keeps_the_name_it_was_first_seen_by() {
-    let run = traced_odd("renamed");
-    assert_eq!(written(&run.report, "before"), (2, Some(30)));
-    assert!(files(&run.report, "after").is_empty());
-}
-
-#[test]
-fn a_deleted_file_keeps_its_name() {
-    assert_eq!(
-        written(&traced_odd("deleted").report, "gone"),
-        (1, Some(40))
-    );
-}
-
-#[test]
-fn a_name_that_is_not_utf8_is_shown_with_replacement_characters() {
-    assert_eq!(
-        written(&traced_odd("not-utf8").report, "caf\u{fffd}"),
-        (1, Some(50))
-    );
+fn a_file_is_the_same_under_each_of_its_names_and_another_behind_the_same_descriptor() {
+    for (script, expected) in SCRIPTS {
+        let run = traced(&directory(), &shell(script));
+        for &(name, calls, bytes) in expected {
+            let found = written(&run.report, name);
+            assert_eq!(found, (calls, Some(bytes)), "{name}: {script}");
+        }
+        for other in ["two", "after"] {
+            assert!(files(&run.report, other).is_empty(), "{other}: {script}");
+        }
+    }
 }
 
 #[test]
@@ -117,83 +114,52 @@ fn a_path_that_is_too_long_is_marked_as_cut() {
     assert!(path.starts_with("…/ddd") && path.len() > 3000, "{path}");
 }
 
+/// Creates, writes and deletes twenty files in turn, with 1, 2, ... 20 bytes. Prints how many inode
+/// numbers they had.
+const TWENTY_FILES: &str = "i=1; while [ $i -le 20 ]; do \
+    printf %${i}s >again; stat -c %i again; rm again; i=$((i+1)); done | sort -u | wc -l";
+
 /// Makes sure that twenty files, each deleted before the next is created, are twenty files. Returns
 /// how many inode numbers they had.
 #[track_caller]
-fn assert_twenty(directory: &TestDir) -> u32 {
-    let run = traced(directory, &odd("same-inode-number"));
-    let mut bytes: Vec<_> = files(&run.report, "again")
+fn inode_numbers_of_twenty(zctrace: Zctrace, directory: &TestDir) -> u32 {
+    let zctrace = zctrace.option("--files").dir(directory.path());
+    let run = zctrace.run_exactly(&shell(TWENTY_FILES));
+    let again = files(&run.report, "again");
+    let mut bytes: Vec<_> = again
         .iter()
         .map(|totals| (totals.writes, totals.bytes_written))
         .collect();
     bytes.sort_unstable();
-    assert_eq!(
-        bytes,
-        (1..=20).map(|bytes| (1, Some(bytes))).collect::<Vec<_>>()
-    );
-    run.finished
-        .text()
-        .trim()
-        .parse()
-        .expect("a number of inode numbers")
+    let expected: Vec<_> = (1..=20).map(|bytes| (1, Some(bytes))).collect();
+    assert_eq!(bytes, expected);
+    let numbers = run.finished.successful().trim().parse();
+    numbers.expect("a number of inode numbers")
 }
 
 #[test]
 fn a_file_with_the_inode_number_of_a_deleted_one_is_another_file() {
-    assert_twenty(&directory());
-    assert_twenty(&TestDir::inside("/dev/shm"));
-}
-
-#[test]
-fn ext4_reuses_an_inode_number_at_once_and_the_files_are_told_apart() {
-    let directory = directory();
-    let script = "truncate -s 64M image && mkfs.ext4 -q image && mkdir mnt && mount -o loop image mnt && cd mnt";
-    let run = zctrace()
-        .option("--files")
-        .dir(directory.path())
-        .with_mounts(script)
-        .run(&odd("same-inode-number"));
-    assert_eq!(
-        run.finished.successful().trim(),
-        "1",
-        "inode numbers of twenty files"
-    );
-    assert_eq!(files(&run.report, "again").len(), 20);
-}
-
-/// Makes sure that a hundred writes of 1 byte went to `a`, and a hundred of 2 bytes to `b`.
-#[track_caller]
-fn assert_in_turn(case: &str) {
-    let run = traced_odd(case);
-    assert_eq!(
-        (written(&run.report, "a"), written(&run.report, "b")),
-        ((100, Some(100)), (100, Some(200)))
-    );
-}
-
-#[test]
-fn a_reopened_descriptor_is_another_file() {
-    assert_in_turn("reopened");
-}
-
-#[test]
-fn dup2_replaces_the_file_of_a_descriptor() {
-    assert_in_turn("replaced");
+    inode_numbers_of_twenty(zctrace(), &directory());
+    inode_numbers_of_twenty(zctrace(), &TestDir::inside("/dev/shm"));
+    // ext4 reuses a number at once.
+    let ext4 = "truncate -s 64M image && mkfs.ext4 -q image && mkdir mnt && mount -o loop image mnt && cd mnt";
+    let zctrace = zctrace().with_mounts(ext4);
+    assert_eq!(inode_numbers_of_twenty(zctrace, &directory()), 1);
 }
 
 #[test]
 fn another_thread_can_replace_the_file_of_a_descriptor() {
-    assert_in_turn("replaced-by-thread");
+    let run = traced_odd("replaced-by-thread");
+    assert_eq!(written(&run.report, "a"), (100, Some(100)));
+    assert_eq!(written(&run.report, "b"), (100, Some(200)));
 }
 
 #[test]
 fn io_uring_can_replace_the_file_of_a_descriptor() {
     let run = traced_odd("ring-replaced");
     let read = |name| {
-        (
-            file(&run.report, name).reads,
-            file(&run.report, name).bytes_read,
-        )
+        let file = file(&run.report, name);
+        (file.reads, file.bytes_read)
     };
     assert_eq!((read("a"), read("b")), ((1, Some(1)), (1, Some(2))));
 }
@@ -205,11 +171,7 @@ fn a_descriptor_received_over_a_socket_is_the_senders_file() {
     let [child] = run.descendants()[..] else {
         panic!("one child, not {:?}", run.descendants().len())
     };
-    let writes = child
-        .syscalls
-        .iter()
-        .find(|call| call.name == "write")
-        .expect("it wrote");
+    let writes = Rows::of_process(child).row("write");
     assert_eq!((writes.calls, writes.bytes), (1, Some(500)));
 }
 
@@ -266,17 +228,12 @@ fn files_without_a_name_have_a_kind() {
         panic!("one pipe, not {pipes:?}")
     };
     assert_eq!((pipe.bytes_written, pipe.bytes_read), (Some(22), Some(22)));
-    assert_eq!(written(&run.report, "memfd:zc-memory"), (1, Some(23)));
-    assert_eq!(
-        file(&run.report, "memfd:zc-memory").file.kind.as_deref(),
-        Some("memfd")
-    );
-    assert_eq!(written(&run.report, "anon_inode:[eventfd]"), (1, Some(8)));
-    assert_eq!(
-        file(&run.report, "anon_inode:[eventfd]")
-            .file
-            .kind
-            .as_deref(),
-        Some("eventfd")
-    );
+    for (name, kind, bytes) in [
+        ("memfd:zc-memory", "memfd", 23),
+        ("anon_inode:[eventfd]", "eventfd", 8),
+    ] {
+        assert_eq!(written(&run.report, name), (1, Some(bytes)));
+        let kind_of_file = file(&run.report, name).file.kind.as_deref();
+        assert_eq!(kind_of_file, Some(kind));
+    }
 }

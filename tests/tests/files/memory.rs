@@ -1,10 +1,11 @@
 //! What is written from memory: the true value of each case of `odd-files`, in one table. What the
 //! random programs cover is not repeated here.
 
-use zctrace::report::{DestinationTotals, End, Evidence, Evidence::*, FileCalls};
+use zc_tests::truth::Rng;
+use zctrace::report::{DestinationTotals, End, Evidence, Evidence::*};
 
 use super::{odd, traced};
-use crate::harness::{Rows, Run, TestDir, Transfers as _, workload, zctrace};
+use crate::harness::{Run, TestDir, Transfers as _, workload, zctrace};
 
 /// The length of `in`, which is not a multiple of any program's buffer.
 const ALL: u64 = 3_000_001;
@@ -16,7 +17,7 @@ const WHOLE: u64 = 3_000_000;
 const HEADER: u64 = 19;
 
 /// A case of `odd-files` and what is true about it.
-struct Case {
+struct MemoryCase {
     name: &'static str,
     /// All transfers to files: source, destination, evidence and bytes.
     transfers: &'static [(&'static str, &'static str, Evidence, u64)],
@@ -24,23 +25,23 @@ struct Case {
     own: &'static [(&'static str, u64)],
 }
 
-const CASES: &[Case] = &[
-    Case {
+const CASES: &[MemoryCase] = &[
+    MemoryCase {
         name: "two-loops",
         transfers: &[("in", "large", Buffer, ALL), ("in", "small", Buffer, ALL)],
         own: &[],
     },
-    Case {
+    MemoryCase {
         name: "header-and-buffer",
         transfers: &[("in", "out", Buffer, ALL)],
         own: &[("out", HEADER)],
     },
-    Case {
+    MemoryCase {
         name: "header-and-mapping",
         transfers: &[("in", "out", Mapping, ALL)],
         own: &[("out", HEADER)],
     },
-    Case {
+    MemoryCase {
         name: "mapping-shortened",
         transfers: &[
             ("in", "mapped", Buffer, 8192),
@@ -48,43 +49,43 @@ const CASES: &[Case] = &[
         ],
         own: &[("out", 4092)],
     },
-    Case {
+    MemoryCase {
         name: "filled-by-another-thread",
         transfers: &[("in", "out", Buffer, ALL)],
         own: &[],
     },
-    Case {
+    MemoryCase {
         // Where `recvmmsg` puts its messages is not looked at.
         name: "refilled-by-messages",
         transfers: &[],
         own: &[("out", WHOLE)],
     },
-    Case {
+    MemoryCase {
         name: "refilled-with-random",
         transfers: &[],
         own: &[("out", WHOLE)],
     },
-    Case {
+    MemoryCase {
         name: "refilled-by-a-ring",
         transfers: &[("in", "out", Buffer, ALL)],
         own: &[],
     },
-    Case {
+    MemoryCase {
         name: "ring-vectors",
         transfers: &[("in", "out", Buffer, ALL)],
         own: &[],
     },
-    Case {
+    MemoryCase {
         name: "drained-pipe",
         transfers: &[("pipe", "out", Call, WHOLE)],
         own: &[],
     },
-    Case {
+    MemoryCase {
         name: "peeked",
         transfers: &[("unix-stream", "out", Buffer, ALL)],
         own: &[],
     },
-    Case {
+    MemoryCase {
         name: "copied-by-another-buffer",
         transfers: &[("in", "out", Totals, ALL)],
         own: &[],
@@ -93,14 +94,9 @@ const CASES: &[Case] = &[
 
 /// A directory with a file `in` of so many random bytes, always the same.
 fn long_input() -> TestDir {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()[3]
-    };
-    TestDir::with("in", (0..ALL).map(|_| next()).collect::<Vec<_>>())
+    let mut rng = Rng::new(1);
+    let bytes = (0..ALL).map(|_| rng.next().to_le_bytes()[0]);
+    TestDir::with("in", bytes.collect::<Vec<_>>())
 }
 
 /// The file name of an end, or its kind.
@@ -121,7 +117,7 @@ fn destinations(run: &Run) -> impl Iterator<Item = (&str, &DestinationTotals)> {
     all.filter_map(|one| Some((name(one.file.as_ref().filter(|end| is_file(end))?), one)))
 }
 
-impl Case {
+impl MemoryCase {
     /// What is stated otherwise.
     fn difference(&self) -> Option<String> {
         let run = traced(&long_input(), &odd(self.name));
@@ -147,7 +143,7 @@ impl Case {
 
 #[test]
 fn each_byte_comes_from_where_its_address_was_filled_last() {
-    let wrong: Vec<String> = CASES.iter().filter_map(Case::difference).collect();
+    let wrong: Vec<String> = CASES.iter().filter_map(MemoryCase::difference).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -216,74 +212,35 @@ fn bytes_of_several_files_for_which_there_is_no_room_are_said_to_be_missing() {
     assert!((1..=70).contains(&missing), "{missing}");
 }
 
-#[test]
-fn an_interrupted_call_counts_even_if_seccomp_traps_one_in_the_handler() {
-    for set in ["all", "ppoll"] {
-        let run = zctrace()
-            .ebpf()
-            .by_thread()
-            .syscalls(set)
-            .run(&workload("trapped-in-handler"));
-        let stated = run.stated();
-        run.assert_exact();
-        let (wait, expected) = (
-            thread_row(&run, "zc-paused", "ppoll"),
-            &stated.calls["ppoll"],
-        );
+/// Makes sure that the interrupted calls on this thread are counted as the workload states, whether
+/// all calls are counted or only these.
+fn assert_interrupted(case: &str, thread: &str, call: &str) -> [Run; 2] {
+    ["all", call].map(|set| {
+        let zctrace = zctrace().ebpf().by_thread().option("--file-calls");
+        let run = zctrace.syscalls(set).run_exactly(&workload(case));
+        let (found, expected) = (run.thread(thread).row(call), &run.stated().calls[call]);
         assert_eq!(
-            (wait.calls, &wait.errnos),
+            (found.calls, &found.errnos),
             (expected.calls, &expected.errnos),
             "{set}"
         );
-    }
+        run
+    })
+}
+
+#[test]
+fn an_interrupted_call_counts_even_if_seccomp_traps_one_in_the_handler() {
+    assert_interrupted("trapped-in-handler", "zc-paused", "ppoll");
 }
 
 #[test]
 fn an_interrupted_call_keeps_its_file_even_if_seccomp_denies_one_in_the_handler() {
-    for set in ["all", "read"] {
-        let run = zctrace()
-            .ebpf()
-            .by_thread()
-            .option("--file-calls")
-            .syscalls(set)
-            .run(&workload("denied-in-handler"));
-        let stated = run.stated();
-        let (read, expected) = (
-            thread_row(&run, "zc-reading", "read"),
-            &stated.calls["read"],
-        );
-        assert_eq!(
-            (read.calls, &read.errnos),
-            (expected.calls, &expected.errnos),
-            "{set}"
-        );
-        let from_pipe = |calls: &&FileCalls| {
-            calls
-                .from
-                .as_ref()
-                .is_some_and(|end| end.kind.as_deref() == Some("pipe"))
-        };
-        let found = run
-            .root()
-            .file_calls
-            .as_deref()
-            .expect("was asked for")
-            .iter()
-            .filter(from_pipe);
-        let reads: u64 = found
-            .flat_map(|calls| &calls.syscalls)
-            .filter(|row| row.name == "read")
-            .map(|row| row.calls)
-            .sum();
-        assert_eq!(reads, expected.calls, "{set}");
+    let is_pipe = |end: &Option<End>| end.as_ref().is_some_and(|end| name(end) == "pipe");
+    for run in assert_interrupted("denied-in-handler", "zc-reading", "read") {
+        let calls = run.root().file_calls.iter().flatten();
+        let from_pipe = calls.filter(|calls| is_pipe(&calls.from));
+        let rows = from_pipe.flat_map(|calls| &calls.syscalls);
+        let reads = rows.filter(|row| row.name == "read").map(|row| row.calls);
+        assert_eq!(reads.sum::<u64>(), run.stated().calls["read"].calls);
     }
-}
-
-fn thread_row(run: &Run, thread: &str, name: &str) -> zc_tests::Figure {
-    let threads: Vec<_> = run
-        .threads()
-        .filter(|one| one.comm.as_deref() == Some(thread))
-        .collect();
-    assert_eq!(threads.len(), 1, "threads called {thread}");
-    Rows::new(thread, &threads[0].syscalls).row(name)
 }

@@ -44,6 +44,11 @@ impl TestDir {
         self.path().join(name)
     }
 
+    /// A path in the directory as a word of a command line.
+    pub fn word(&self, name: &str) -> String {
+        self.join(name).to_str().expect("a plain path").to_owned()
+    }
+
     /// Writes a file.
     #[track_caller]
     pub fn write(&self, name: impl AsRef<Path>, content: impl AsRef<[u8]>) -> PathBuf {
@@ -57,7 +62,7 @@ impl TestDir {
     #[track_caller]
     pub fn write_with_mode(&self, name: &str, content: impl AsRef<[u8]>, mode: u32) -> PathBuf {
         let path = self.write(name, content);
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("the file is ours");
+        set_mode(&path, mode);
         path
     }
 
@@ -77,8 +82,7 @@ impl TestDir {
 
     /// Sets the permissions of the directory.
     pub fn set_mode(&self, mode: u32) {
-        let mode = fs::Permissions::from_mode(mode);
-        fs::set_permissions(self.path(), mode).expect("the directory is ours");
+        set_mode(self.path(), mode);
     }
 
     /// The names of its entries, in order.
@@ -95,45 +99,31 @@ impl TestDir {
     pub fn assert_has_only(&self, expected: &[&str]) {
         assert_eq!(self.names(), expected, "in {}", self.path().display());
     }
-
-    /// Makes sure that it is empty.
-    #[track_caller]
-    pub fn assert_empty(&self) {
-        self.assert_has_only(&[]);
-    }
 }
 
-/// Makes a FIFO in this directory.
-pub fn fifo(dir: &Path) -> PathBuf {
-    make(dir, "fifo", FileType::Fifo, 0)
+/// Sets the permissions of a file.
+pub fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("the file is ours");
 }
 
 /// Makes a FIFO at this path.
-pub fn fifo_at(path: &Path) {
-    let name = path.file_name().and_then(|name| name.to_str());
-    let dir = path.parent().expect("a directory");
-    make(dir, name.expect("a name"), FileType::Fifo, 0);
+pub fn fifo(path: PathBuf) -> PathBuf {
+    make(path, FileType::Fifo, 0)
 }
 
 /// Makes a `/dev/null` in this directory.
 pub fn null(dir: &Path) -> PathBuf {
-    make(dir, "null", FileType::CharacterDevice, makedev(1, 3))
+    make(dir.join("null"), FileType::CharacterDevice, makedev(1, 3))
 }
 
 /// Makes a `/dev/full` in this directory.
 pub fn full(dir: &Path) -> PathBuf {
-    make(dir, "full", FileType::CharacterDevice, makedev(1, 7))
+    make(dir.join("full"), FileType::CharacterDevice, makedev(1, 7))
 }
 
-fn make(dir: &Path, name: &str, kind: FileType, device: Dev) -> PathBuf {
-    let path = dir.join(name);
+fn make(path: PathBuf, kind: FileType, device: Dev) -> PathBuf {
     let made = mknodat(CWD, &path, kind, Mode::RUSR | Mode::WUSR, device);
-    assert_eq!(
-        made,
-        Ok(()),
-        "{} (for a device it takes CAP_MKNOD)",
-        path.display()
-    );
+    made.expect("devices take CAP_MKNOD");
     path
 }
 

@@ -2,22 +2,31 @@
 
 use std::{
     ffi::{OsStr, OsString},
+    fmt,
     fs::File,
-    io::{Read as _, Seek as _, Write as _},
+    io::Write as _,
     os::unix::fs::FileExt as _,
     path::PathBuf,
     process::{Command, Stdio},
     thread,
 };
 
+use serde_json::Value;
+use zctrace::report::Report;
+
 use super::{Conversation, Group};
 
 /// Variables that change the output of zctrace, strace or a C program.
 const UNWANTED: &str = "NO_COLOR CLICOLOR_FORCE TERM COLUMNS LANG LANGUAGE ZCTRACE_BTF";
 
-/// A program with its arguments.
-#[derive(Clone, Debug)]
-pub struct Program(Vec<OsString>);
+/// A program to start: its words, environment, directory and input.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    words: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    dir: Option<PathBuf>,
+    input: Option<Vec<u8>>,
+}
 
 /// A case of the program `workload`, by its name.
 pub fn workload(case: &str) -> Program {
@@ -31,7 +40,12 @@ pub fn c(name: &str) -> Program {
 
 /// Any program, by its name or path.
 pub fn program(name: impl Into<OsString>) -> Program {
-    Program(vec![name.into()])
+    Program::default().arg(name)
+}
+
+/// The words of a line without quotes.
+pub fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
 }
 
 /// A script for `sh`.
@@ -44,49 +58,32 @@ pub fn waiting() -> Program {
     shell("echo ready; exec sleep 100")
 }
 
+/// The same program, to be started without zctrace.
+pub fn untraced(program: &Program) -> Program {
+    program.clone()
+}
+
 impl Program {
     /// Adds an argument.
     pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
-        self.0.push(argument.into());
+        self.words.push(argument.into());
         self
     }
 
     /// Adds arguments.
-    pub fn args(self, arguments: &[&str]) -> Self {
-        arguments.iter().copied().fold(self, Self::arg)
+    pub fn args(self, arguments: &[impl AsRef<OsStr>]) -> Self {
+        arguments.iter().map(AsRef::as_ref).fold(self, Self::arg)
     }
 
     /// The same, started by another program, such as `unshare`.
-    pub fn through(self, words: &[&str]) -> Self {
-        Self(words.iter().map(OsString::from).chain(self.0).collect())
+    pub fn through(mut self, words: &[&str]) -> Self {
+        self.words.splice(..0, words.iter().map(OsString::from));
+        self
     }
 
     /// The program and its arguments.
     pub fn words(&self) -> &[OsString] {
-        &self.0
-    }
-}
-
-/// A program to start: its words, environment, directory and input.
-#[derive(Clone, Debug, Default)]
-pub struct Launch {
-    words: Vec<OsString>,
-    env: Vec<(OsString, OsString)>,
-    dir: Option<PathBuf>,
-    input: Option<Vec<u8>>,
-}
-
-/// A program to start without zctrace.
-pub fn untraced(program: &Program) -> Launch {
-    Launch::default().words(program.words())
-}
-
-impl Launch {
-    /// Adds words to the command line.
-    pub fn words(mut self, words: &[impl AsRef<OsStr>]) -> Self {
-        self.words
-            .extend(words.iter().map(|word| word.as_ref().to_owned()));
-        self
+        &self.words
     }
 
     /// Sets an environment variable.
@@ -107,11 +104,6 @@ impl Launch {
         self
     }
 
-    /// The words of the command line.
-    pub fn command_line(&self) -> &[OsString] {
-        &self.words
-    }
-
     /// The command; its standard streams are not set yet.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.words[0]);
@@ -127,18 +119,19 @@ impl Launch {
     }
 
     /// Runs it to its end.
-    pub fn finish(self) -> Finished {
+    pub fn finish(&self) -> Finished {
         // These are files, not pipes: a process that outlives the program may keep a pipe open.
         let (stdout, stderr) = (Capture::new(), Capture::new());
         let mut command = self.command();
-        command.stdin(
-            self.input
-                .as_ref()
-                .map_or_else(Stdio::null, |_| Stdio::piped()),
-        );
+        let has_input = self.input.is_some();
+        command.stdin(if has_input {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        });
         command.stdout(stdout.stdio()).stderr(stderr.stdio());
         let mut group = Group::start(&mut command);
-        if let (Some(mut stdin), Some(input)) = (group.child().stdin.take(), self.input) {
+        if let (Some(mut stdin), Some(input)) = (group.child().stdin.take(), self.input.clone()) {
             // The program may exit without reading all of it.
             thread::spawn(move || drop(stdin.write_all(&input)));
         }
@@ -153,7 +146,7 @@ impl Launch {
     }
 
     /// Starts it, to talk with it through pipes.
-    pub fn start(self) -> Conversation {
+    pub fn start(&self) -> Conversation {
         let stderr = Capture::new();
         let mut command = self.command();
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -180,48 +173,101 @@ impl Finished {
         str::from_utf8(&self.stdout).expect("text")
     }
 
+    /// What it wrote to stdout, as text. It must have succeeded.
+    #[track_caller]
+    pub fn successful(&self) -> &str {
+        self.exits(0).text()
+    }
+
+    /// What it wrote to stdout, as JSON.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"))
+    }
+
+    /// The report that it wrote to stdout.
+    #[track_caller]
+    pub fn report(&self) -> Report {
+        Report::from_json(self.text()).unwrap_or_else(|error| panic!("{error}: {self}"))
+    }
+
     /// Makes sure that this was the exit status.
     #[track_caller]
     pub fn exits(&self, status: i32) -> &Self {
-        let Self { code, stderr, .. } = self;
-        assert_eq!(*code, Some(status), "exit status; stderr: {stderr}");
+        assert_eq!(self.code, Some(status), "exit status of {self}");
         self
     }
 
     /// Makes sure that it wrote these words to stderr.
     #[track_caller]
     pub fn says(&self, words: &str) -> &Self {
-        assert!(
-            self.stderr.contains(words),
-            "no {words:?} in: {}",
-            self.stderr
-        );
+        assert!(self.stderr.contains(words), "no {words:?} in {self}");
         self
+    }
+
+    /// Makes sure that it wrote all of these words to stderr.
+    #[track_caller]
+    pub fn says_all(&self, words: &[&str]) -> &Self {
+        words.iter().fold(self, |this, words| this.says(words))
     }
 
     /// Makes sure that it did not write these words to stderr.
     #[track_caller]
     pub fn never_says(&self, words: &str) -> &Self {
-        assert!(
-            !self.stderr.contains(words),
-            "{words:?} in: {}",
-            self.stderr
-        );
+        assert!(!self.stderr.contains(words), "{words:?} in {self}");
+        self
+    }
+
+    /// Makes sure that this is all that it wrote to stderr.
+    #[track_caller]
+    pub fn says_only(&self, text: &str) -> &Self {
+        assert_eq!(self.stderr, text, "stderr of {self}");
         self
     }
 
     /// Makes sure that it wrote one line to stderr.
     #[track_caller]
     pub fn in_one_line(&self) -> &Self {
-        assert_eq!(self.stderr.lines().count(), 1, "lines: {}", self.stderr);
+        assert_eq!(self.stderr.lines().count(), 1, "lines of {self}");
         self
     }
 
-    /// What it wrote to stdout, as text. It must have succeeded.
+    /// Makes sure that it wrote these words to stdout.
     #[track_caller]
-    pub fn successful(&self) -> &str {
-        assert_eq!(self.code, Some(0), "exit status; stderr: {}", self.stderr);
-        self.text()
+    pub fn prints(&self, words: &str) -> &Self {
+        assert!(self.text().contains(words), "no {words:?} in {self}");
+        self
+    }
+
+    /// Makes sure that it wrote all of these words to stdout.
+    #[track_caller]
+    pub fn prints_all(&self, words: &[&str]) -> &Self {
+        words.iter().fold(self, |this, words| this.prints(words))
+    }
+
+    /// Makes sure that it did not write these words to stdout.
+    #[track_caller]
+    pub fn never_prints(&self, words: &str) -> &Self {
+        assert!(!self.text().contains(words), "{words:?} in {self}");
+        self
+    }
+
+    /// Makes sure that this is all that it wrote to stdout.
+    #[track_caller]
+    pub fn prints_only(&self, text: &str) -> &Self {
+        assert_eq!(self.text(), text, "stdout of {self}");
+        self
+    }
+}
+
+impl fmt::Display for Finished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stdout = String::from_utf8_lossy(&self.stdout);
+        write!(
+            f,
+            "{:?}, stdout: {stdout}\nstderr: {}",
+            self.code, self.stderr
+        )
     }
 }
 
@@ -237,22 +283,17 @@ impl Capture {
         self.0.try_clone().expect("one more descriptor").into()
     }
 
-    pub fn bytes(mut self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        self.0.rewind().expect("it is a file");
-        self.0.read_to_end(&mut bytes).expect("it is a file");
+    /// What was written so far. This does not move the file position, which the writing program
+    /// shares.
+    pub fn bytes(&self) -> Vec<u8> {
+        let length = self.0.metadata().expect("a file").len();
+        let mut bytes = vec![0; usize::try_from(length).expect("short")];
+        self.0.read_exact_at(&mut bytes, 0).expect("it is a file");
         bytes
     }
 
-    pub fn text(self) -> String {
+    /// The same as text.
+    pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes()).into_owned()
-    }
-
-    /// The text so far. This does not move the file position, which the writing program shares.
-    pub fn text_so_far(&self) -> String {
-        let length = self.0.metadata().expect("a file").len();
-        let mut bytes = vec![0; usize::try_from(length).expect("short")];
-        let read = self.0.read_at(&mut bytes, 0).expect("it is a file");
-        String::from_utf8_lossy(&bytes[..read]).into_owned()
     }
 }

@@ -1,6 +1,7 @@
 //! The harness of the tests:
 //! `zctrace().by_thread().run(&workload("known")).thread("zc-known").assert_equal(...)`.
 
+mod add_up;
 mod files;
 mod launch;
 mod observe;
@@ -8,12 +9,12 @@ mod report;
 mod running;
 mod zctrace;
 
-pub use files::{TestDir, copy_program, fifo, fifo_at, full, null};
-pub use launch::{Finished, Launch, Program, c, program, shell, untraced, waiting, workload};
+pub use files::{TestDir, copy_program, fifo, full, null, set_mode};
+pub use launch::{Finished, Program, c, program, shell, untraced, waiting, words, workload};
 pub use observe::{
-    child_of, counted_by_strace, exists, is_alive, moved_as_strace_logs, patience, state_of,
+    child_of, counted_by_strace, exists, moved_as_strace_logs, patience, stat_field, state_of,
     wait_until,
 };
 pub use report::{Rows, Run, Transfers, last_programs};
 pub use running::{Conversation, Group, Terminal};
-pub use zctrace::{BACKENDS, Refusal, ReportFile, Zctrace, binary, each_backend, zctrace};
+pub use zctrace::{BACKENDS, ReportFile, Zctrace, binary, each_backend, zctrace};

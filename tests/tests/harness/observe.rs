@@ -3,15 +3,16 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Display,
     fs,
     path::Path,
     thread,
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::Pid;
 
-use super::{Program, untraced};
+use super::Program;
 
 /// How long to wait for a condition. One that is still false then will never be true.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -36,14 +37,8 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Whether there is a process with this id.
-pub fn is_alive(process: u32) -> bool {
-    let id = i32::try_from(process).ok().and_then(Pid::from_raw);
-    test_kill_process(id.expect("an id")).is_ok()
-}
-
-/// Whether there is a process with this id, given as text.
-pub fn exists(process: impl AsRef<str>) -> bool {
-    Path::new("/proc").join(process.as_ref().trim()).exists()
+pub fn exists(process: impl Display) -> bool {
+    Path::new(&format!("/proc/{process}")).exists()
 }
 
 /// The only child of a process.
@@ -55,24 +50,31 @@ pub fn child_of(parent: Pid) -> Pid {
     child.unwrap_or_else(|| panic!("not one child: {children:?}"))
 }
 
-/// The state of a process as a letter, `T` for a stopped one (`man 5 proc_pid_stat`).
+/// A field of `man 5 proc_pid_stat`, by its number there; not one of the first two.
 #[track_caller]
-pub fn state_of(process: Pid) -> char {
+pub fn stat_field(process: Pid, number: usize) -> String {
     let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid()));
     let stat = stat.expect("it lives");
-    let fields = stat.rsplit_once(") ").expect("fields").1;
-    fields.chars().next().expect("fields")
+    let (_, fields) = stat.rsplit_once(") ").expect("fields");
+    let field = fields.split_ascii_whitespace().nth(number - 3);
+    field.expect("a field").to_owned()
 }
 
-/// Calls and errors, by name.
-pub type Counts = BTreeMap<String, (u64, u64)>;
+/// The state of a process as a letter, `T` for a stopped one.
+#[track_caller]
+pub fn state_of(process: Pid) -> char {
+    let state = stat_field(process, 3);
+    state.chars().next().expect("a letter")
+}
 
 /// Calls and errors of the program and all its descendants, by name, from `strace -c -f`.
-pub fn counted_by_strace(program: &Program) -> Counts {
-    strace(&["-c", "-f"], program)
-        .lines()
-        .filter_map(count)
-        .collect()
+pub fn counted_by_strace(program: &Program) -> BTreeMap<String, (u64, u64)> {
+    let output = tempfile::NamedTempFile::new().expect("a temporary file");
+    let strace = super::program("strace").args(&["-c", "-f", "-o"]);
+    let strace = strace.arg(output.path()).arg("--");
+    strace.args(program.words()).finish().exits(0);
+    let summary = fs::read_to_string(output.path()).expect("strace wrote it");
+    summary.lines().filter_map(count).collect()
 }
 
 /// A line of the summary: `% time, seconds, usecs/call, calls, errors (or nothing), syscall`.
@@ -85,34 +87,12 @@ fn count(line: &str) -> Option<(String, (u64, u64))> {
     (name != "total").then_some((name, (calls, errors)))
 }
 
-/// Bytes that these calls returned as moved, by name, summed up from a log of `strace -f`.
-pub fn moved_as_strace_logs(program: &Program, calls: &[&str]) -> BTreeMap<String, u64> {
-    let trace = format!("--trace={}", calls.join(","));
-    let log = strace(&["-f", "--string-limit=0", &trace], program);
-    let mut bytes = BTreeMap::new();
-    for (name, moved) in log.lines().filter_map(moved) {
-        *bytes.entry(name).or_default() += moved;
-    }
-    bytes
-}
-
-/// A line of the log: `123 read(0, ""..., 4096) = 4096`.
-fn moved(line: &str) -> Option<(String, u64)> {
-    assert!(
-        !line.contains("unfinished"),
-        "only without concurrency: {line}"
-    );
-    let line = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
-    let (name, _) = line.split_once('(')?;
-    let (_, result) = line.rsplit_once(" = ")?;
-    Some((name.to_owned(), result.split(' ').next()?.parse().ok()?))
-}
-
-/// Runs the program under strace, and returns what strace wrote.
-fn strace(options: &[&str], program: &Program) -> String {
-    let output = tempfile::NamedTempFile::new().expect("a temporary file");
-    let strace = super::program("strace").args(options).arg("-o");
-    let strace = untraced(&strace.arg(output.path()).arg("--"));
-    strace.words(program.words()).finish().successful();
-    fs::read_to_string(output.path()).expect("strace wrote it")
+/// The bytes that this call of a program returned as moved, as awk sums up the results in strace's
+/// log. The program must print nothing.
+pub fn moved_as_strace_logs(program: &Program, call: &str) -> u64 {
+    let script =
+        r#"exec strace -s0 --trace="$0" -o "|awk '{ sum += \$NF } END { print sum }'" "$@""#;
+    let strace = program.clone().through(&["sh", "-c", script, call]);
+    let sum = strace.finish();
+    sum.successful().trim().parse().expect("a number")
 }

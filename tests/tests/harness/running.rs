@@ -6,26 +6,21 @@ use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     os::{fd::BorrowedFd, unix::process::CommandExt as _},
     process::{Child, ChildStdin, ChildStdout, Command},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
-        mpsc::{RecvTimeoutError, Sender, channel},
-    },
+    sync::mpsc::{RecvTimeoutError, Sender, channel},
     thread::{self, JoinHandle},
     time::Duration,
 };
 
 use rustix::{
-    fs::{Mode, OFlags, open},
     process::{
         Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, ioctl_tiocsctty, kill_process,
         kill_process_group, setsid, waitid,
     },
-    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt},
     termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize},
 };
 
-use super::{Launch, launch::Capture, patience};
+use super::{Program, launch::Capture, patience};
 
 /// A program that takes longer than this hangs. Hardly a test takes more than a few seconds, even
 /// on a busy machine; the table of `std::io::copy` takes more than ten minutes in a guest that
@@ -41,32 +36,25 @@ pub struct Group {
     watchdog: Option<Watchdog>,
 }
 
+/// Kills a group that takes too long, unless the sender is dropped before.
 struct Watchdog {
     stop: Sender<()>,
     thread: JoinHandle<()>,
-    has_fired: Arc<AtomicBool>,
 }
 
 impl Group {
     /// Starts a program as the leader of a new process group. It ignores none of the signals in
     /// [`RESET`].
     pub fn start(command: &mut Command) -> Self {
-        Self::of_leader(
-            with_default_signals(command)
-                .process_group(0)
-                .spawn()
-                .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")),
-        )
+        Self::start_leader(command.process_group(0))
     }
 
-    /// The group of a program that is its leader already.
-    pub fn of_leader(child: Child) -> Self {
-        let mut group = Self {
-            child,
-            watchdog: None,
-        };
-        group.watchdog = Some(Watchdog::start(group.pid()));
-        group
+    /// Starts a program that makes itself the leader of a group.
+    fn start_leader(command: &mut Command) -> Self {
+        let child = with_default_signals(command).spawn();
+        let child = child.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let watchdog = Some(Watchdog::start(Pid::from_child(&child)));
+        Self { child, watchdog }
     }
 
     /// The program's id, and that of its group.
@@ -91,13 +79,8 @@ impl Group {
 
     /// Waits for the program's end: its exit status, or `None` if a signal killed it.
     pub fn wait(&self) -> Option<i32> {
-        let ended = self.wait_with(WaitIdOptions::empty()).expect("it ends");
-        let overdue = self
-            .watchdog
-            .as_ref()
-            .is_some_and(|watchdog| watchdog.has_fired.load(SeqCst));
-        assert!(!overdue, "it did not end within {:?}", patience(DEADLINE));
-        ended.exit_status()
+        let ended = self.wait_with(WaitIdOptions::empty());
+        ended.expect("it ends").exit_status()
     }
 
     fn wait_with(&self, options: WaitIdOptions) -> Option<WaitIdStatus> {
@@ -116,7 +99,7 @@ const RESET: [c_int; 3] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT];
 
 /// Resets the signals in [`RESET`] to their defaults in the program that this command starts, so
 /// that a test can send them.
-pub(super) fn with_default_signals(command: &mut Command) -> &mut Command {
+fn with_default_signals(command: &mut Command) -> &mut Command {
     let reset = || {
         for signal in RESET {
             // SAFETY: no handler is installed.
@@ -133,25 +116,21 @@ pub(super) fn with_default_signals(command: &mut Command) -> &mut Command {
 impl Watchdog {
     fn start(group: Pid) -> Self {
         let (stop, stopped) = channel();
-        let has_fired = Arc::new(AtomicBool::new(false));
-        let fires = Arc::clone(&has_fired);
-        let thread = thread::spawn(move || {
-            if stopped.recv_timeout(patience(DEADLINE)) == Err(RecvTimeoutError::Timeout) {
-                fires.store(true, SeqCst);
+        let limit = patience(DEADLINE);
+        let watch = move || {
+            if stopped.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("killed, because it did not end within {limit:?}: {group:?}");
                 let _ = kill_process_group(group, Signal::KILL);
             }
-        });
-        Self {
-            stop,
-            thread,
-            has_fired,
-        }
+        };
+        let thread = thread::spawn(watch);
+        Self { stop, thread }
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if let Some(Watchdog { stop, thread, .. }) = self.watchdog.take() {
+        if let Some(Watchdog { stop, thread }) = self.watchdog.take() {
             drop(stop);
             let _ = thread.join();
         }
@@ -227,7 +206,7 @@ impl Conversation {
 
     /// What it has written to stderr so far.
     pub fn stderr_so_far(&self) -> String {
-        self.stderr.text_so_far()
+        self.stderr.text()
     }
 
     /// What it wrote to stderr.
@@ -245,31 +224,18 @@ pub struct Terminal {
 
 impl Terminal {
     /// Starts a program on a new terminal with this many columns.
-    pub fn start(columns: u16, launch: &Launch) -> Self {
-        let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
-            .expect("a pseudoterminal");
-        grantpt(&screen)
-            .and_then(|()| unlockpt(&screen))
-            .expect("it is ours");
-        tcsetwinsize(
-            &screen,
-            Winsize {
-                ws_row: 24,
-                ws_col: columns,
-                ws_xpixel: 0,
-                ws_ypixel: 0,
-            },
-        )
-        .expect("it is a terminal");
-        let path = ptsname(&screen, Vec::new()).expect("it is a pseudoterminal");
-        let line = File::from(
-            open(
-                path,
-                OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC,
-                Mode::empty(),
-            )
-            .expect("unlocked"),
-        );
+    pub fn start(columns: u16, launch: &Program) -> Self {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let screen = openpt(flags).expect("a pseudoterminal");
+        unlockpt(&screen).expect("it is ours");
+        let size = Winsize {
+            ws_row: 24,
+            ws_col: columns,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&screen, size).expect("it is a terminal");
+        let line = File::from(ioctl_tiocgptpeer(&screen, flags).expect("unlocked"));
         // Without NOFLSH, the kernel drops output that comes just after a key that sends a signal.
         let mut modes = tcgetattr(&line).expect("it is a terminal");
         modes.local_modes |= LocalModes::NOFLSH;
@@ -284,14 +250,16 @@ impl Terminal {
                 Ok(ioctl_tiocsctty(BorrowedFd::borrow_raw(0))?)
             });
         }
-        let child = with_default_signals(&mut command)
-            .spawn()
-            .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
         Self {
             screen: screen.into(),
-            group: Group::of_leader(child),
+            group: Group::start_leader(&mut command),
             shown: String::new(),
         }
+    }
+
+    /// Runs a program on a new terminal to its end: its exit status, and everything that was shown.
+    pub fn run(columns: u16, launch: &Program) -> (Option<i32>, String) {
+        Self::start(columns, launch).finish()
     }
 
     /// Waits until this text is shown.
@@ -333,52 +301,5 @@ impl Terminal {
             Err(error) if error.raw_os_error() == Some(libc::EIO) => false,
             Err(error) => panic!("cannot read from the terminal: {error}"),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::RESET;
-    use crate::harness::{program, untraced};
-
-    #[test]
-    fn a_started_program_ignores_none_of_the_reset_signals() {
-        let status = untraced(&program("cat").arg("/proc/self/status")).finish();
-        let mask = status
-            .successful()
-            .lines()
-            .find_map(|line| line.strip_prefix("SigIgn:\t"))
-            .expect("a mask");
-        let ignored = u64::from_str_radix(mask, 16).expect("a mask");
-        for signal in RESET {
-            assert_eq!(
-                ignored & 1 << (signal - 1),
-                0,
-                "signal {signal} is ignored: {mask}"
-            );
-        }
-    }
-
-    /// Runs the other test in a process that ignores these signals, as `nohup` and a shell's
-    /// background do.
-    #[test]
-    fn tests_that_run_in_the_background_start_programs_that_ignore_none_of_the_reset_signals() {
-        let (_, module) = module_path!()
-            .split_once("::")
-            .expect("a module of the crate");
-        let test = format!("{module}::a_started_program_ignores_none_of_the_reset_signals");
-        let this = program(std::env::current_exe().expect("known")).args(&["--exact", &test]);
-        let ignore = [
-            "env",
-            "--ignore-signal=HUP",
-            "--ignore-signal=INT",
-            "--ignore-signal=QUIT",
-        ];
-        let finished = untraced(&this.through(&ignore)).finish();
-        assert!(
-            finished.successful().contains("1 passed"),
-            "{}",
-            finished.text()
-        );
     }
 }

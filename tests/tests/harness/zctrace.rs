@@ -9,9 +9,7 @@ use std::{
 use rustix::process::geteuid;
 use zctrace::report::Report;
 
-use super::{
-    Conversation, Finished, Launch, Program, Run, TestDir, program, report::assert_bytes_add_up,
-};
+use super::{Conversation, Finished, Program, Run, TestDir, add_up::assert_bytes_add_up, program};
 
 /// The environment variable with the path of the `zctrace` to test.
 const BIN_VARIABLE: &str = "ZCTRACE_BIN";
@@ -19,7 +17,7 @@ const BIN_VARIABLE: &str = "ZCTRACE_BIN";
 /// A run of zctrace, before it is started.
 #[derive(Clone)]
 pub struct Zctrace {
-    launch: Launch,
+    launch: Program,
     binary: PathBuf,
     through: Vec<OsString>,
     options: Vec<OsString>,
@@ -29,7 +27,7 @@ pub struct Zctrace {
 pub fn zctrace() -> Zctrace {
     assert!(geteuid().is_root(), "needs root: run `cargo xtask test`");
     Zctrace {
-        launch: Launch::default(),
+        launch: Program::default(),
         binary: binary(),
         through: Vec::new(),
         options: Vec::new(),
@@ -101,10 +99,15 @@ impl Zctrace {
         self
     }
 
+    /// Starts it by a script of bash, in which `"$@"` stands for it.
+    pub fn by_script(self, script: &str) -> Self {
+        self.through(&["bash", "-c", script, "bash"])
+    }
+
     /// Starts it in a mount namespace of its own, after a script that may mount something there.
     pub fn with_mounts(self, script: &str) -> Self {
         let script = format!("{script} && exec \"$@\"");
-        self.through(&["unshare", "--mount", "sh", "-c", &script, "sh"])
+        self.through(&["unshare", "--mount"]).by_script(&script)
     }
 
     /// Uses another copy of zctrace.
@@ -177,28 +180,35 @@ impl Zctrace {
     }
 
     /// Whether an option begins like this.
-    pub(super) fn has_option(&self, name: &str) -> bool {
+    fn has_option(&self, name: &str) -> bool {
         let mut options = self.options.iter();
         options.any(|option| option.to_string_lossy().starts_with(name))
     }
 
+    /// Runs it with these words after its options, and no `--` before them.
+    pub fn finish_with(self, words: &[impl AsRef<OsStr>]) -> Finished {
+        self.launch_with(words).finish()
+    }
+
+    /// Runs it without further words.
+    pub fn finish(self) -> Finished {
+        self.launch().finish()
+    }
+
     /// The whole command line.
-    pub fn launch_of(self, program: &Program) -> Launch {
+    pub fn launch_of(self, program: &Program) -> Program {
         self.option("--").launch_with(program.words())
     }
 
     /// A command line with no words after the options.
-    pub fn launch(self) -> Launch {
+    pub fn launch(self) -> Program {
         self.launch_with(&[""; 0])
     }
 
     /// A command line with these words at its end, and no `--` before them.
-    pub fn launch_with(self, words: &[impl AsRef<OsStr>]) -> Launch {
-        self.launch
-            .words(&self.through)
-            .words(&[self.binary])
-            .words(&self.options)
-            .words(words)
+    pub fn launch_with(self, words: &[impl AsRef<OsStr>]) -> Program {
+        let launch = self.launch.args(&self.through).arg(self.binary);
+        launch.args(&self.options).args(words)
     }
 }
 
@@ -231,93 +241,48 @@ impl ReportFile {
     }
 }
 
-/// A zctrace that refused to run: it printed one line, and left no file behind.
-pub struct Refusal {
-    status: Option<i32>,
-    message: String,
-}
-
-/// A command that leaves a file behind if it runs.
-fn marker() -> Program {
-    program("touch").arg("it-ran")
-}
-
 impl Zctrace {
-    /// Makes sure that zctrace refuses to run any command.
+    /// Makes sure that zctrace refuses to run any command: it prints one line, and leaves no file
+    /// behind.
     #[track_caller]
-    pub fn refuses(self) -> Refusal {
-        self.refuses_to_run(&marker())
+    pub fn refuses(self) -> Finished {
+        self.refuses_to_run(&program("touch").arg("it-ran"))
     }
 
     /// Makes sure that this command is refused.
     #[track_caller]
-    pub fn refuses_to_run(self, program: &Program) -> Refusal {
-        Refusal::from_launch(self.with_output().launch_of(program))
+    pub fn refuses_to_run(self, program: &Program) -> Finished {
+        refused(self.with_output().launch_of(program))
     }
 
     /// Makes sure that a command line with these words at its end is refused.
     #[track_caller]
-    pub fn refuses_words(self, words: &[&str]) -> Refusal {
-        Refusal::from_launch(self.with_output().launch_with(words))
+    pub fn refuses_words(self, words: &[&str]) -> Finished {
+        refused(self.with_output().launch_with(words))
     }
 
     /// `compare` has no `--output`.
     fn with_output(self) -> Self {
-        let has_output = self.has_option("--output") || self.has_option("compare");
-        let options: &[&str] = if has_output {
-            &[]
-        } else {
-            &["--output=report.json"]
-        };
-        self.options(options)
+        if self.has_option("--output") || self.has_option("compare") {
+            return self;
+        }
+        self.option("--output=report.json")
     }
 }
 
-impl Refusal {
-    #[track_caller]
-    fn from_launch(launch: Launch) -> Self {
-        let dir = TestDir::new();
-        // zctrace may run as another user.
-        dir.set_mode(0o777);
-        let finished = launch.dir(dir.path()).finish();
-        let message = finished.stderr;
-        let is_line = message.starts_with("zctrace: ") && message.ends_with('\n');
-        let is_message = is_line && message.lines().count() == 1 && !message.contains("panicked");
-        assert!(is_message, "not one line of zctrace's: {message:?}");
-        assert!(finished.stdout.is_empty(), "stdout: {:?}", finished.stdout);
-        let left = dir.names();
-        assert!(left.is_empty(), "left behind: {left:?} ({message:?})");
-        let status = finished.code;
-        Self { status, message }
-    }
-
-    /// Makes sure that this was the exit status.
-    #[track_caller]
-    pub fn with_status(self, status: i32) -> Self {
-        let Self {
-            status: found,
-            message,
-        } = &self;
-        assert_eq!(*found, Some(status), "exit status of {message:?}");
-        self
-    }
-
-    /// The message without `zctrace: `.
-    pub fn sentence(&self) -> &str {
-        self.message.trim_end().trim_start_matches("zctrace: ")
-    }
-
-    /// Makes sure that these words are in the message, in upper or lower case.
-    #[track_caller]
-    pub fn saying(self, words: &str) -> Self {
-        let is_said = self.message.to_lowercase().contains(&words.to_lowercase());
-        assert!(is_said, "no {words:?} in {:?}", self.message);
-        self
-    }
-
-    /// Makes sure that all of these words are in the message.
-    #[track_caller]
-    pub fn saying_all(self, words: &[&str]) -> Self {
-        words.iter().fold(self, |this, words| this.saying(words))
-    }
+#[track_caller]
+fn refused(launch: Program) -> Finished {
+    let dir = TestDir::new();
+    // zctrace may run as another user.
+    dir.set_mode(0o777);
+    let finished = launch.dir(dir.path()).finish();
+    finished
+        .in_one_line()
+        .prints_only("")
+        .never_says("panicked");
+    let message = &finished.stderr;
+    let is_message = message.starts_with("zctrace: ") && message.ends_with('\n');
+    assert!(is_message, "not a line of zctrace's: {message:?}");
+    dir.assert_has_only(&[]);
+    finished
 }

@@ -3,21 +3,22 @@
 use std::{
     env,
     fs::File,
-    io::{self, Read as _, Write as _},
+    hint::black_box,
+    io::{self, Write as _},
     panic::{AssertUnwindSafe, catch_unwind},
-    process::{Command, Stdio},
+    process::Command,
+    ptr,
     sync::{
         Barrier,
         atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc::channel,
     },
     thread,
     time::{Duration, Instant},
 };
 
-use crate::harness::TestDir;
-
 use rustix::{
-    fs::MemfdFlags,
+    mm::{MapFlags, ProtFlags, mmap_anonymous},
     process::{getpid, getppid},
     thread::gettid,
 };
@@ -26,6 +27,8 @@ use zctrace::{
     backend::Choice,
     report::{Api, State},
 };
+
+use crate::harness::{TestDir, program, untraced};
 
 /// The environment variable of a process that runs only one test.
 const ALONE: &str = "ZC_TEST_ALONE";
@@ -37,30 +40,19 @@ fn alone(test: impl FnOnce()) {
         return test();
     }
     let this = thread::current();
-    let name = this
-        .name()
-        .filter(|name| *name != "main")
-        .expect("libtest names its threads; not with --test-threads=1");
-    let mut process = Command::new(env::current_exe().expect("known"));
+    let name = this.name().filter(|name| *name != "main");
+    let name = name.expect("libtest names its threads; not with --test-threads=1");
     // With --test-threads=1, the test runs in the main thread, and there is no other.
-    let output = process
-        .args([name, "--exact", "--nocapture", "--test-threads=1"])
-        .env(ALONE, "1")
-        .output()
-        .expect("it runs");
-    let said =
-        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    assert!(
-        output.status.success() && said[0].contains("1 passed"),
-        "{}{}",
-        said[0],
-        said[1]
-    );
+    let process = program(env::current_exe().expect("known"));
+    let process = process.args(&[name, "--exact", "--nocapture", "--test-threads=1"]);
+    let finished = untraced(&process).env(ALONE, "1").finish();
+    finished.exits(0).prints("1 passed");
 }
 
-/// A directory with a file `in` of this size.
-fn directory_with(bytes: usize) -> TestDir {
-    TestDir::with("in", vec![7; bytes])
+/// What a closure returned, and the report of its trace.
+#[track_caller]
+fn traced<T>(closure: impl FnOnce() -> T) -> (T, Report) {
+    zctrace::trace(closure).expect("is traced")
 }
 
 /// Writes one byte to `/dev/null` this many times.
@@ -71,159 +63,117 @@ fn write_times(calls: u64) {
     }
 }
 
-/// The writes in a report that lost nothing, except through the tests in other threads, and the
-/// overflowing `io_uring` with which a trace that starts within a trace tries its programs.
-fn writes_in(report: &Report) -> u64 {
-    let is_expected = |loss: &String| {
-        [
-            "other_threads",
-            "overflowed_operations",
-            "forgotten_buffers",
-        ]
-        .contains(&loss.as_str())
-    };
-    assert!(report.losses.keys().all(is_expected), "{:?}", report.losses);
+/// The writes in a report, whatever was lost.
+fn counted_writes(report: &Report) -> u64 {
     report.syscall(Sysno::write).expect("was counted").calls
 }
 
-/// All calls of a closure, with their numbers.
-fn all_calls(closure: impl FnOnce()) -> Vec<(String, u64)> {
-    let ((), report) = Tracer::new()
-        .syscalls("all".parse().expect("a selection"))
-        .trace(closure)
-        .expect("is traced");
-    report
-        .totals
-        .syscalls
-        .into_iter()
-        .map(|row| (row.name, row.calls))
-        .collect()
+/// The writes in a report that lost nothing, except through the tests in other threads, and the
+/// overflowing `io_uring` with which a trace that starts within a trace tries its programs.
+fn writes_in(report: &Report) -> u64 {
+    let expected = [
+        "other_threads",
+        "overflowed_operations",
+        "forgotten_buffers",
+    ];
+    let mut losses = report.losses.keys();
+    let is_lossless = losses.all(|loss| expected.contains(&loss.as_str()));
+    assert!(is_lossless, "{:?}", report.losses);
+    counted_writes(report)
 }
 
 #[test]
 fn io_copy_between_files_is_copy_file_range_of_exactly_its_bytes() {
     alone(|| {
-        let dir = directory_with(300_000);
+        let dir = TestDir::with("in", vec![7; 300_000]);
         let mut from = File::open(dir.join("in")).expect("is there");
         let mut to = File::create(dir.join("out")).expect("room for it");
-        let (copied, report) = zctrace::trace(|| io::copy(&mut from, &mut to)).expect("is traced");
+        let (copied, report) = traced(|| io::copy(&mut from, &mut to));
         assert_eq!(copied.expect("is copied"), 300_000);
-        let call = report.syscall(Sysno::copy_file_range).expect("was counted");
-        assert_eq!((call.errors, call.bytes), (0, Some(300_000)));
-        let others: Vec<_> = report
-            .totals
-            .syscalls
-            .iter()
-            .filter(|row| row.name != "copy_file_range")
-            .collect();
-        assert!(
-            others.is_empty() && report.exact,
-            "{others:?} {:?}",
-            report.losses
-        );
-        let transfers: Vec<_> = report
-            .transfers
-            .iter()
-            .map(|transfer| (transfer.api, transfer.bytes))
-            .collect();
+        assert!(report.exact, "{:?}", report.losses);
+        let [call] = report.totals.syscalls.as_slice() else {
+            panic!("one call: {:?}", report.totals.syscalls)
+        };
+        let found = (call.name.as_str(), call.errors, call.bytes);
+        assert_eq!(found, ("copy_file_range", 0, Some(300_000)));
+        let transfers = report.transfers.iter();
+        let transfers: Vec<_> = transfers.map(|one| (one.api, one.bytes)).collect();
         assert_eq!(transfers, [(Api::CopyFileRange, Some(300_000))]);
-        report.expect("transfer(\"in\" -> \"out\").api == copy_file_range and read[file=\"in\"].calls == 0").expect("holds");
-        report
-            .expect("copy_file_range.bytes == 1")
-            .expect_err("does not hold");
-        let files: Vec<_> = report
-            .files
-            .iter()
-            .filter_map(|file| file.file.path.as_deref())
-            .collect();
-        assert!(
-            files.iter().any(|path| path.ends_with("/in"))
-                && files.iter().any(|path| path.ends_with("/out")),
-            "{files:?}"
-        );
+        let holds =
+            "transfer(\"in\" -> \"out\").api == copy_file_range and read[file=\"in\"].calls == 0";
+        report.expect(holds).expect("holds");
+        let fails = report.expect("copy_file_range.bytes == 1");
+        fails.expect_err("does not hold");
+        for end in ["/in", "/out"] {
+            let mut paths = report
+                .files
+                .iter()
+                .filter_map(|file| file.file.path.as_ref());
+            assert!(paths.any(|path| path.ends_with(end)), "{:?}", report.files);
+        }
     });
 }
 
 #[test]
 fn the_report_has_no_calls_of_zctrace() {
-    assert_eq!(all_calls(|| ()), []);
-    let one_call = || {
-        let _ = getppid();
+    let all_calls = |closure: &dyn Fn()| {
+        let tracer = Tracer::new().syscalls("all".parse().expect("a selection"));
+        let ((), report) = tracer.trace(closure).expect("is traced");
+        let rows = report.totals.syscalls.into_iter();
+        rows.map(|row| (row.name, row.calls)).collect::<Vec<_>>()
     };
-    assert_eq!(all_calls(one_call), [("getppid".to_owned(), 1)]);
+    assert_eq!(all_calls(&|| ()), []);
+    let one_call = || _ = getppid();
+    assert_eq!(all_calls(&one_call), [("getppid".to_owned(), 1)]);
 }
 
 #[test]
 fn the_report_covers_the_calling_thread() {
-    let (tid, report) = thread::Builder::new()
-        .name("the-traced-one".into())
-        .spawn(|| zctrace::trace(gettid).expect("is traced"))
-        .expect("a thread")
-        .join()
-        .expect("does not panic");
+    let named = thread::Builder::new().name("the-traced-one".into());
+    let thread = named.spawn(|| traced(gettid)).expect("a thread");
+    let (tid, report) = thread.join().expect("does not panic");
     let [process] = report.processes.as_slice() else {
         panic!("one process: {:?}", report.processes)
     };
     assert_ne!(tid, getpid(), "libtest has threads");
-    assert_eq!(i64::from(process.pid), i64::from(getpid().as_raw_pid()));
-    assert_eq!(
-        process.ppid.map(i64::from),
-        getppid().map(|pid| i64::from(pid.as_raw_pid()))
-    );
-    assert_eq!(
-        (process.comm.as_deref(), process.threads, process.state),
-        (Some("the-traced-one"), 1, State::Running)
-    );
-    assert_eq!(
-        (
-            report.exit.code,
-            report.exit.signal,
-            report.backend.as_str()
-        ),
-        (None, None, "ebpf")
-    );
+    assert_eq!(process.pid, std::process::id());
+    let parent = getppid().map(|pid| pid.as_raw_pid().cast_unsigned());
+    assert_eq!(process.ppid, parent);
+    let comm = process.comm.as_deref();
+    let found = (comm, process.threads, process.state);
+    assert_eq!(found, (Some("the-traced-one"), 1, State::Running));
+    assert_eq!((report.exit.code, report.exit.signal), (None, None));
+    assert_eq!(report.backend, "ebpf");
     assert_eq!(report.command, env::args().collect::<Vec<_>>());
-    assert_eq!(
-        report
-            .process("the-traced-*")
-            .expect("is there")
-            .syscall(Sysno::read)
-            .expect("was counted")
-            .calls,
-        0
-    );
+    let process = report.process("the-traced-*").expect("is there");
+    assert_eq!(process.syscall(Sysno::read).expect("was counted").calls, 0);
 }
 
 #[test]
 fn another_thread_is_not_counted() {
     let is_over = AtomicBool::new(false);
+    let write_until_over = || {
+        let mut calls = 0;
+        while !is_over.load(Relaxed) {
+            write_times(1);
+            calls += 1;
+        }
+        calls
+    };
     thread::scope(|scope| {
-        let bystander = scope.spawn(|| {
-            let mut calls = 0;
-            while !is_over.load(Relaxed) {
-                write_times(1);
-                calls += 1;
-            }
-            calls
-        });
-        let ((), report) = zctrace::trace(|| write_times(1000)).expect("is traced");
+        let bystander = scope.spawn(write_until_over);
+        let ((), report) = traced(|| write_times(1000));
         is_over.store(true, Relaxed);
-        assert_eq!(
-            report.syscall(Sysno::write).expect("was counted").calls,
-            1000
-        );
-        assert!(
-            bystander.join().expect("does not panic") > 0,
-            "there was a bystander"
-        );
+        assert_eq!(counted_writes(&report), 1000);
+        assert!(bystander.join().expect("no panic") > 0, "it wrote");
     });
 }
 
 #[test]
 fn work_by_a_thread_that_existed_before_makes_the_report_a_lower_bound() {
     alone(|| {
-        let (order, orders) = std::sync::mpsc::channel::<u64>();
-        let (done, is_done) = std::sync::mpsc::channel();
+        let (order, orders) = channel::<u64>();
+        let (done, is_done) = channel();
         let pool = thread::spawn(move || {
             for calls in orders {
                 write_times(calls);
@@ -236,30 +186,16 @@ fn work_by_a_thread_that_existed_before_makes_the_report_a_lower_bound() {
             is_done.recv().expect("it answers");
         };
         hand_over(10);
-        let ((), idle) = zctrace::trace(|| ()).expect("is traced");
+        let ((), idle) = traced(|| ());
         assert!(idle.exact, "{:?}", idle.losses);
         idle.expect("write.calls == 0").expect("holds");
-        let ((), report) = zctrace::trace(|| hand_over(100)).expect("is traced");
+        let ((), report) = traced(|| hand_over(100));
         hand_over(10);
-        assert_eq!(
-            report
-                .losses
-                .iter()
-                .map(|(name, count)| (name.as_str(), *count))
-                .collect::<Vec<_>>(),
-            [("other_threads", 100)]
-        );
-        assert_eq!(
-            (
-                report.exact,
-                report.syscall(Sysno::write).expect("was counted").calls
-            ),
-            (false, 0)
-        );
-        let failed = report
-            .expect("write.calls == 0")
-            .expect_err("it may have been more");
-        assert!(failed.to_string().contains("inconclusive"), "{failed}");
+        assert_eq!(report.losses, [("other_threads".to_owned(), 100)].into());
+        assert_eq!((report.exact, counted_writes(&report)), (false, 0));
+        let failed = report.expect("write.calls == 0");
+        let failed = failed.expect_err("it may have been more").to_string();
+        assert!(failed.contains("inconclusive"), "{failed}");
         drop(order);
         pool.join().expect("does not panic");
     });
@@ -269,15 +205,13 @@ fn work_by_a_thread_that_existed_before_makes_the_report_a_lower_bound() {
 fn threads_of_the_closure_are_counted_to_their_last_call() {
     alone(|| {
         let threads = || {
-            let spawned: Vec<_> = (1..=8)
-                .map(|number| thread::spawn(move || write_times(100 * number)))
-                .collect();
-            for thread in spawned {
+            let spawned = (1..=8).map(|number| thread::spawn(move || write_times(100 * number)));
+            for thread in spawned.collect::<Vec<_>>() {
                 thread.join().expect("does not panic");
             }
             write_times(7);
         };
-        let ((), report) = zctrace::trace(threads).expect("is traced");
+        let ((), report) = traced(threads);
         assert_eq!(writes_in(&report), 3607);
         assert_eq!((report.totals.processes, report.totals.threads), (1, 9));
     });
@@ -286,62 +220,32 @@ fn threads_of_the_closure_are_counted_to_their_last_call() {
 #[test]
 fn child_processes_are_counted() {
     alone(|| {
-        let children = || {
-            let mut child = Command::new("sh")
-                .args(["-c", "cat | cat"])
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()
-                .expect("sh is there");
-            child
-                .stdin
-                .take()
-                .expect("a pipe")
-                .write_all(&[1; 5000])
-                .expect("is read");
-            let mut echo = Vec::new();
-            child
-                .stdout
-                .take()
-                .expect("a pipe")
-                .read_to_end(&mut echo)
-                .expect("is written");
-            assert!(child.wait().expect("is ours").success());
-            echo.len()
-        };
-        let (length, report) = zctrace::trace(children).expect("is traced");
-        assert_eq!(length, 5000);
+        let script = "head -c 5000 /dev/zero | cat | cat >/dev/null";
+        let (status, report) = traced(|| Command::new("sh").args(["-c", script]).status());
+        assert!(status.expect("sh is there").success());
+        assert!(report.exact, "{:?}", report.losses);
         let cats = report.process("cat").expect("is there");
         assert_eq!(cats.iter().count(), 2);
-        assert_eq!(
-            cats.syscall(Sysno::write).expect("was counted").bytes,
-            Some(10_000)
-        );
+        let writes = cats.syscall(Sysno::write).expect("was counted");
+        assert_eq!(writes.bytes, Some(10_000));
         assert!(cats.iter().all(|cat| cat.state == State::Exited));
-        assert!(report.exact, "{:?}", report.losses);
     });
 }
 
 #[test]
 fn concurrent_traces_do_not_mix() {
     let meet = Barrier::new(4);
+    // All closures run at the same time.
+    let write_together = |number: u64| {
+        meet.wait();
+        write_times(1000 * number);
+        meet.wait();
+    };
     thread::scope(|scope| {
-        let traced: Vec<_> = (1..=4_u64)
-            .map(|number| {
-                let meet = &meet;
-                let closure = move || {
-                    // All closures run at the same time.
-                    meet.wait();
-                    write_times(1000 * number);
-                    meet.wait();
-                };
-                scope.spawn(move || zctrace::trace(closure).expect("is traced").1)
-            })
-            .collect();
-        let writes: Vec<u64> = traced
-            .into_iter()
-            .map(|trace| writes_in(&trace.join().expect("does not panic")))
-            .collect();
+        let write_together = &write_together;
+        let trace = |number| scope.spawn(move || traced(|| write_together(number)).1);
+        let traces = [1, 2, 3, 4].map(trace);
+        let writes = traces.map(|trace| writes_in(&trace.join().expect("does not panic")));
         assert_eq!(writes, [1000, 2000, 3000, 4000]);
     });
 }
@@ -349,94 +253,79 @@ fn concurrent_traces_do_not_mix() {
 #[test]
 fn a_nested_trace_counts_only_its_own_calls() {
     alone(|| {
-        let (inner, outer) = zctrace::trace(|| {
+        let (inner, outer) = traced(|| {
             write_times(10);
-            zctrace::trace(|| write_times(5)).expect("is traced").1
-        })
-        .expect("is traced");
+            traced(|| write_times(5)).1
+        });
         assert_eq!(writes_in(&inner), 5);
         // The outer closure also makes the calls that start and end the inner trace, but those
         // write elsewhere.
-        let null = outer
-            .files
-            .iter()
-            .find(|file| file.file.path.as_deref() == Some("/dev/null"))
-            .expect("was written");
-        assert!(null.writes == 15 && writes_in(&outer) >= 15, "{null:?}");
+        let mut files = outer.files.iter();
+        let null = files.find(|file| file.file.path.as_deref() == Some("/dev/null"));
+        assert_eq!(null.expect("was written").writes, 15);
+        assert!(writes_in(&outer) >= 15);
     });
 }
 
 #[test]
 fn a_panic_propagates_and_ends_the_trace() {
     alone(|| {
-        let caught = catch_unwind(AssertUnwindSafe(|| {
-            zctrace::trace(|| -> u32 { panic!("of the closure") })
-        }));
+        let panics = || zctrace::trace(|| -> u32 { panic!("of the closure") });
+        let caught = catch_unwind(AssertUnwindSafe(panics));
         let panic = caught.map(|_| ()).expect_err("goes on");
         assert_eq!(panic.downcast_ref::<&str>(), Some(&"of the closure"));
-        let ((), report) = zctrace::trace(|| write_times(3)).expect("the next one is traced");
+        let ((), report) = traced(|| write_times(3));
         assert_eq!(writes_in(&report), 3);
     });
 }
 
+/// Keeps the processor busy.
+fn spin(time: Duration) {
+    let began = Instant::now();
+    while began.elapsed() < time {
+        black_box(());
+    }
+}
+
+/// Writes to 64 pages of new memory. Each is a fault.
+fn touch_pages() {
+    let bytes = 64 << 12;
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping, and its own length.
+    unsafe {
+        let pages = mmap_anonymous(ptr::null_mut(), bytes, access, MapFlags::SHARED);
+        pages.expect("room").cast::<u8>().write_bytes(1, bytes);
+    }
+}
+
 #[test]
 fn counters_cover_the_closure_only() {
-    let spin = |time: Duration| {
-        let began = Instant::now();
-        while began.elapsed() < time {
-            std::hint::black_box(());
-        }
-    };
     spin(Duration::from_millis(30));
-    // Each page of this new memory is a fault.
-    let touch = || {
-        let file = rustix::fs::memfd_create("touched", MemfdFlags::CLOEXEC).expect("a file");
-        rustix::fs::ftruncate(&file, 64 << 12).expect("room");
-        // SAFETY: a new mapping of a file of our own.
-        let pages = unsafe {
-            use rustix::mm::{MapFlags, ProtFlags, mmap};
-            mmap(
-                std::ptr::null_mut(),
-                64 << 12,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-                &file,
-                0,
-            )
-            .expect("room")
-        };
-        for page in 0..64_usize {
-            // SAFETY: within the mapping.
-            unsafe { pages.cast::<u8>().add(page << 12).write_volatile(1) };
-        }
-        spin(Duration::from_millis(40));
-    };
     let began = Instant::now();
-    let ((), report) = zctrace::trace(touch).expect("is traced");
+    let ((), report) = traced(|| {
+        touch_pages();
+        spin(Duration::from_millis(40));
+    });
     let usage = report.processes[0].usage;
     let faults = usage.page_faults.minor.expect("is known");
     assert!((64..200).contains(&faults), "{faults} faults");
-    let cpu =
-        Duration::from_nanos(usage.user_ns.expect("is known") + usage.system_ns.expect("is known"));
+    let cpu = Duration::from_nanos(usage.cpu_ns().expect("is known"));
     let wall = Duration::from_nanos(report.wall_ns.expect("is known"));
-    // The counters are read a little before and after the clock.
-    let most = wall + Duration::from_millis(1);
-    assert!(
-        wall >= Duration::from_millis(40) && wall <= began.elapsed() && cpu <= most,
-        "{cpu:?} of {wall:?}"
-    );
-    // Another thread may have had the processor meanwhile, but not all the time.
-    assert!(cpu > Duration::from_millis(1), "{cpu:?}");
+    let is_right = wall >= Duration::from_millis(40) && wall <= began.elapsed();
+    assert!(is_right, "{wall:?}");
+    // The counters are read a little before and after the clock. Another thread may have had the
+    // processor meanwhile, but not all the time.
+    let millisecond = Duration::from_millis(1);
+    let is_right = cpu > millisecond && cpu <= wall + millisecond;
+    assert!(is_right, "{cpu:?} of {wall:?}");
 }
 
 #[test]
 fn a_closure_can_be_traced_from_async_code() {
     alone(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .expect("a runtime");
-        let ((), report) =
-            runtime.block_on(async { zctrace::trace(|| write_times(2)).expect("is traced") });
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let trace = async { traced(|| write_times(2)) };
+        let ((), report) = runtime.expect("a runtime").block_on(trace);
         assert_eq!(writes_in(&report), 2);
     });
 }
@@ -450,21 +339,15 @@ fn without_privileges_closures_cannot_be_traced() {
         zctrace::trace(|| ()).expect_err("is not permitted")
     });
     let error = error.join().expect("does not panic");
-    assert!(
-        error.is_unavailable() && matches!(error, RunError::Ebpf(_)),
-        "{error:?}"
-    );
+    assert!(error.is_unavailable(), "{error:?}");
+    assert!(matches!(error, RunError::Ebpf(_)), "{error:?}");
     assert!(error.to_string().contains("CAP_BPF"), "{error}");
 }
 
 #[test]
 fn strace_cannot_trace_a_closure() {
-    let error = Tracer::new()
-        .backend(Choice::Strace)
-        .trace(|| ())
-        .expect_err("is refused");
-    assert!(
-        matches!(error, RunError::ClosureUnderStrace) && !error.is_unavailable(),
-        "{error:?}"
-    );
+    let traced = Tracer::new().backend(Choice::Strace).trace(|| ());
+    let error = traced.expect_err("is refused");
+    assert!(!error.is_unavailable(), "{error:?}");
+    assert!(matches!(error, RunError::ClosureUnderStrace), "{error:?}");
 }

@@ -182,7 +182,7 @@ fn callees<'data>(
                     .context("beyond the section")?,
             ),
             // The address of a function that a helper calls back.
-            Some(Does::LoadsConstant { constant, .. }) if symbol.is_some_and(is_text) => {
+            Some(Does::LoadsConstant(_, constant)) if symbol.is_some_and(is_text) => {
                 target(constant.into())?
             }
             _ => continue,
@@ -235,43 +235,17 @@ pub enum Does {
     /// Calls another function, this many instructions after the next one, unless a relocation says
     /// otherwise.
     CallsFunction(i32),
-    /// Loads a constant of 64 bits, or an address if a relocation says so.
-    LoadsConstant {
-        /// The register.
-        target: u8,
-        /// The lower half of the constant.
-        constant: i32,
-    },
-    /// Copies a register.
-    Copies {
-        /// Where to.
-        target: u8,
-        /// Where from.
-        source: u8,
-    },
+    /// Loads a constant of 64 bits, or an address if a relocation says so: into this register, with
+    /// this lower half.
+    LoadsConstant(u8, i32),
+    /// Copies a register: to the first one, from the second.
+    Copies(u8, u8),
     /// Adds a constant to a register.
-    Adds {
-        /// The register.
-        target: u8,
-        /// The constant.
-        constant: i32,
-    },
-    /// Reads memory into a register.
-    Loads {
-        /// The register.
-        target: u8,
-        /// The register that points to the memory.
-        base: u8,
-        /// How far from there, in bytes.
-        offset: i16,
-    },
-    /// Writes memory, atomically or not.
-    Stores {
-        /// The register that points to the memory.
-        base: u8,
-        /// How far from there, in bytes.
-        offset: i16,
-    },
+    Adds(u8, i32),
+    /// Reads memory into the first register, from so many bytes behind where the second points to.
+    Loads(u8, u8, i16),
+    /// Writes memory, atomically or not, so many bytes behind where this register points to.
+    Stores(u8, i16),
     /// Writes a register in another way.
     Sets(u8),
     /// Jumps, or ends the function.
@@ -317,27 +291,14 @@ impl Instruction {
         match code {
             CALL if source == PSEUDO_CALL => Does::CallsFunction(immediate),
             CALL => Does::CallsHelper(immediate),
-            LOAD_64 => Does::LoadsConstant {
-                target,
-                constant: immediate,
-            },
-            MOVE if offset == 0 => Does::Copies { target, source },
-            ADD => Does::Adds {
-                target,
-                constant: immediate,
-            },
+            LOAD_64 => Does::LoadsConstant(target, immediate),
+            MOVE if offset == 0 => Does::Copies(target, source),
+            ADD => Does::Adds(target, immediate),
             // The class is in the three lowest bits: BPF_LD, BPF_LDX, BPF_ST, BPF_STX, BPF_ALU,
             // BPF_JMP, BPF_JMP32, BPF_ALU64.
             _ => match code & 7 {
-                1 => Does::Loads {
-                    target,
-                    base: source,
-                    offset,
-                },
-                2 | 3 => Does::Stores {
-                    base: target,
-                    offset,
-                },
+                1 => Does::Loads(target, source, offset),
+                2 | 3 => Does::Stores(target, offset),
                 5 | 6 => Does::Jumps,
                 _ => Does::Sets(target),
             },

@@ -73,27 +73,23 @@ pub(super) fn frame_bytes(code: &[Option<Instruction>]) -> u32 {
     for instruction in code.iter().flatten() {
         registers[usize::from(FRAME)] = Some(0_i32);
         match instruction.does() {
-            Does::Copies { target, source } => {
+            Does::Copies(target, source) => {
                 registers[usize::from(target)] = registers[usize::from(source)];
             }
-            Does::Adds { target, constant } => {
+            Does::Adds(target, constant) => {
                 let register = &mut registers[usize::from(target)];
                 *register = register.map(|offset| offset.saturating_add(constant));
                 lowest = register.map_or(lowest, |offset| lowest.min(offset));
             }
-            Does::Loads {
-                target,
-                base,
-                offset,
-            } => {
+            Does::Loads(target, base, offset) => {
                 lowest = reached(registers[usize::from(base)], offset).min(lowest);
                 registers[usize::from(target)] = None;
             }
-            Does::Stores { base, offset } => {
+            Does::Stores(base, offset) => {
                 lowest = reached(registers[usize::from(base)], offset).min(lowest);
             }
             Does::CallsHelper(_) | Does::CallsFunction(_) => registers[..6].fill(None),
-            Does::LoadsConstant { target, .. } | Does::Sets(target) => {
+            Does::LoadsConstant(target, _) | Does::Sets(target) => {
                 registers[usize::from(target)] = None;
             }
             Does::Jumps => {}
@@ -124,13 +120,6 @@ mod tests {
         }
     }
 
-    fn code(instructions: &[[u8; 8]]) -> Vec<Option<Instruction>> {
-        instructions
-            .iter()
-            .map(|bytes| Some(Instruction::decode(*bytes)))
-            .collect()
-    }
-
     #[test]
     fn frames_are_rounded_up_as_linux_6_1_does() {
         for (used, reckoned) in [(0, 32), (1, 32), (32, 32), (33, 64), (104, 128), (264, 288)] {
@@ -142,7 +131,7 @@ mod tests {
     fn the_deepest_chain_is_the_one_that_linux_6_1_refused() {
         // "combined stack size of 4 calls is 544. Too large": sys_enter, mapped_file,
         // look_up_mapping, look_closer. It stopped there, before the last function of the chain.
-        let object = object(&[
+        let refused = object(&[
             (264, &[5, 1]),
             (0, &[2]),
             (104, &[3]),
@@ -150,65 +139,47 @@ mod tests {
             (56, &[]),
             (120, &[]),
         ]);
-        let chain = deepest_chain(&object, 0);
-        assert_eq!(
-            chain,
-            Chain {
-                functions: vec![0, 1, 2, 3, 4],
-                bytes: 544 + 64
-            }
-        );
-        assert_eq!(deepest_chain(&object, 1).bytes, 544 + 64 - 288);
-        assert_eq!(
-            deepest_chain(&object, 5),
-            Chain {
-                functions: vec![5],
-                bytes: 128
-            }
-        );
-    }
-
-    #[test]
-    fn a_function_that_is_called_twice_counts_once_in_a_chain() {
-        assert_eq!(
-            deepest_chain(&object(&[(8, &[1, 2]), (8, &[2]), (40, &[])]), 0).bytes,
-            32 + 32 + 64
-        );
+        // A function that is called twice counts once in a chain.
+        let twice = object(&[(8, &[1, 2]), (8, &[2]), (40, &[])]);
+        for (object, function, functions, bytes) in [
+            (&refused, 0, vec![0, 1, 2, 3, 4], 544 + 64),
+            (&refused, 1, vec![1, 2, 3, 4], 544 + 64 - 288),
+            (&refused, 5, vec![5], 128),
+            (&twice, 0, vec![0, 1, 2], 32 + 32 + 64),
+        ] {
+            let chain = deepest_chain(object, function);
+            assert_eq!(chain, Chain { functions, bytes });
+        }
     }
 
     #[test]
     fn a_frame_is_as_large_as_its_lowest_access() {
-        // *(u64 *)(r10 - 8) = r1; r2 = *(u32 *)(r10 - 20)
-        assert_eq!(
-            frame_bytes(&code(&[
-                [0x7b, 0x1a, 0xf8, 0xff, 0, 0, 0, 0],
-                [0x61, 0xa2, 0xec, 0xff, 0, 0, 0, 0]
-            ])),
-            20
-        );
-        // r2 = r10; r2 += -96; *(u8 *)(r2 + 90) = r1
-        let pointer = [
-            [0xbf, 0xa2, 0, 0, 0, 0, 0, 0],
-            [0x07, 0x02, 0, 0, 0xa0, 0xff, 0xff, 0xff],
-            [0x73, 0x12, 90, 0, 0, 0, 0, 0],
-        ];
-        assert_eq!(frame_bytes(&code(&pointer)), 96);
-        // r2 = 5; r2 += -96: a number
-        assert_eq!(
-            frame_bytes(&code(&[[0xb7, 0x02, 0, 0, 5, 0, 0, 0], pointer[1]])),
-            0
-        );
-        assert_eq!(frame_bytes(&code(&[[0x95, 0, 0, 0, 0, 0, 0, 0]])), 0);
+        const TO_FRAME: [u8; 8] = [0x7b, 0x1a, 0xf8, 0xff, 0, 0, 0, 0];
+        const FROM_FRAME: [u8; 8] = [0x61, 0xa2, 0xec, 0xff, 0, 0, 0, 0];
+        const POINT: [u8; 8] = [0xbf, 0xa2, 0, 0, 0, 0, 0, 0];
+        const SUBTRACT_96: [u8; 8] = [0x07, 0x02, 0, 0, 0xa0, 0xff, 0xff, 0xff];
+        const THROUGH_POINTER: [u8; 8] = [0x73, 0x12, 90, 0, 0, 0, 0, 0];
+        const FIVE: [u8; 8] = [0xb7, 0x02, 0, 0, 5, 0, 0, 0];
+        for (instructions, bytes) in [
+            // *(u64 *)(r10 - 8) = r1; r2 = *(u32 *)(r10 - 20)
+            (&[TO_FRAME, FROM_FRAME][..], 20),
+            // r2 = r10; r2 += -96; *(u8 *)(r2 + 90) = r1
+            (&[POINT, SUBTRACT_96, THROUGH_POINTER], 96),
+            // r2 = 5; r2 += -96: a number
+            (&[FIVE, SUBTRACT_96], 0),
+            (&[[0x95, 0, 0, 0, 0, 0, 0, 0]], 0),
+        ] {
+            let decoded = instructions
+                .iter()
+                .map(|bytes| Some(Instruction::decode(*bytes)));
+            assert_eq!(frame_bytes(&decoded.collect::<Vec<_>>()), bytes);
+        }
     }
 
     #[test]
     fn the_second_half_of_a_wide_instruction_is_not_an_instruction() {
         let halves = [[0x18, 0x01, 0, 0, 1, 0, 0, 0], [0x85, 0, 0, 0, 9, 0, 0, 0]];
-        assert!(Instruction::decode(halves[0]).is_wide());
-        assert_eq!(
-            Instruction::decode(halves[1]).helper(),
-            Some(9),
-            "alone it would be a call"
-        );
+        let [wide, alone] = halves.map(Instruction::decode);
+        assert!(wide.is_wide() && alone.helper() == Some(9));
     }
 }

@@ -14,9 +14,7 @@ struct job {
     int in, out;
     size_t buffer;
     uint64_t left;
-    int append, checksum;
-    int send_buffer;
-    long interrupt_every_us;
+    int append;
 };
 
 /* copier.c: end the program with an error: a failed call with both ends and the errno, or an invalid command line. */
@@ -24,29 +22,8 @@ _Noreturn void fail(const struct job *job, const char *call);
 _Noreturn void usage(const char *problem, const char *what);
 
 /* ends.c: parses ends and sizes, and opens the ends. */
-_Noreturn void refuse(const char *spec, const char *why);
-_Noreturn void refuse_errno(const char *spec, const char *what);
-const char *after(const char *spec, const char *prefix);
-const char *origin_of(const char *spec);
-void check_ends(const struct job *job);
 uint64_t parse_size(const char *text);
 void open_ends(struct job *job);
-
-/* other_end.c: the processes at the other ends of pipes. Each function except the last starts one. */
-struct moved {
-    uint64_t bytes;
-    uint32_t crc;
-};
-int fed_pipe(const struct job *job, int file);
-int drained_pipe(const struct job *job, int file);
-void fill_memory(const struct job *job, int file, int memory);
-/* Waits for all of them. Returns what the draining process received, or NULL if there is none. */
-const struct moved *end_other_ends(const struct job *job);
-
-/* checksum.c: checksums of both ends. */
-void remember_ends(const struct job *job);
-void print_checksums(const struct job *job, uint64_t count, const struct moved *drained, char *line, size_t room);
-uint32_t crc32_of(uint32_t before, const void *bytes, size_t count);
 
 /* interfaces.c: the cases. Each returns the number of bytes that it copied, and does not return on an error. */
 uint64_t read_write(struct job *job);

@@ -1,14 +1,8 @@
 //! The command line.
 
-use std::{
-    num::{NonZeroU64, ParseIntError},
-    time::Duration,
-};
-
 use clap::{Args, Parser, Subcommand};
-use zc_tests::parse_size;
 
-use crate::{ends::Spec, library_copies::Wrapper};
+use crate::{ends::EndSpec, library_copies::Wrapper};
 
 /// Copy from one end to another by a chosen interface
 ///
@@ -27,41 +21,40 @@ use crate::{ends::Spec, library_copies::Wrapper};
 pub(crate) struct Arguments {
     /// Play the other side instead of copying
     #[command(subcommand)]
-    pub(crate) role: Option<Role>,
+    pub(crate) role: Option<CopierRole>,
     /// What to copy, and how
     #[command(flatten)]
     pub(crate) copy: Option<CopyArguments>,
-    /// Show the cases: name, equal case of copier-c (or -), what it does [default of --buffer]
+    /// Show the cases: name, what it does [default of --buffer]
     #[arg(long, exclusive = true)]
     pub(crate) list: bool,
 }
 
 /// The other side of a copy.
 #[derive(Subcommand)]
-pub(crate) enum Role {
-    /// Accept one connection and drain it; with - as the address, drain stdin
+pub(crate) enum CopierRole {
+    /// Accept one connection and drain it
     Sink {
-        /// Where to listen: unix:PATH or tcp:HOST:PORT, or -
-        address: Spec,
-        /// Where the bytes go [default: nowhere]
+        /// Where to listen: unix:PATH or tcp:HOST:PORT
+        address: EndSpec,
+        /// The file that the bytes go to [default: nowhere]
         #[arg(long, value_name = "SPEC")]
-        to: Option<Spec>,
-        /// Print the CRC-32 of the bytes
-        #[arg(long)]
-        checksum: bool,
+        to: Option<EndSpec>,
         /// Drain one connection after the other, until the parent ends
-        #[arg(long, conflicts_with_all = ["to", "checksum"])]
+        #[arg(long, conflicts_with = "to")]
         keep: bool,
     },
-    /// Accept one connection and send it the bytes of the source; with - as the address, write them
-    /// to stdout
+    /// Accept one connection and send it the bytes of the source
     Feed {
-        /// Where to listen: unix:PATH or tcp:HOST:PORT, or -
-        address: Spec,
+        /// Where to listen: unix:PATH or tcp:HOST:PORT
+        address: EndSpec,
         /// The source
         #[arg(long, value_name = "SPEC")]
-        from: Spec,
+        from: EndSpec,
     },
+    /// Copy stdin to stdout: the process at the other end of a pipe
+    #[command(hide = true)]
+    Relay,
 }
 
 /// One copy.
@@ -71,57 +64,58 @@ pub(crate) struct CopyArguments {
     pub(crate) case: String,
     /// Source
     #[arg(long, value_name = "SPEC")]
-    pub(crate) from: Spec,
+    pub(crate) from: EndSpec,
     /// Destination; a regular file is created, or emptied
     #[arg(long, value_name = "SPEC")]
-    pub(crate) to: Spec,
-    /// Bytes that one call asks for (the default depends on the case)
-    #[arg(long, value_name = "SIZE", value_parser = parse_buffer)]
+    pub(crate) to: EndSpec,
+    /// Bytes that one call asks for, where the interface lets the caller choose (the default
+    /// depends on the case)
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) buffer: Option<usize>,
-    /// Stop after this many bytes
-    #[arg(long, value_name = "N", value_parser = parse_size)]
-    pub(crate) size: Option<u64>,
     /// Open the destination with `O_APPEND` and do not empty it
     #[arg(long)]
     pub(crate) append: bool,
-    /// std-io-copy: wrap the ends, in this order: bufreader, take (of --size, or endless),
-    /// bufwriter, then mut (`&mut` of both); or dyn (both as trait objects) alone
-    #[arg(long, value_name = "WRAPPER,...", value_delimiter = ',')]
-    pub(crate) wrap: Vec<Wrapper>,
-    /// Read the bytes again at both ends where that is possible, compare them, and print their
-    /// CRC-32
+    /// std-io-copy: stop after this many bytes
+    #[arg(long, value_name = "N")]
+    pub(crate) size: Option<u64>,
+    /// std-io-copy, from file to file: wrap the ends
     #[arg(long)]
-    pub(crate) checksum: bool,
-    /// Send buffer of a destination that is a socket (`SO_SNDBUF`)
-    #[arg(long, value_name = "SIZE", value_parser = parse_buffer)]
-    pub(crate) send_buffer: Option<usize>,
-    /// Interrupt the copy with SIGALRM at this interval (without `SA_RESTART`)
-    #[arg(long, value_name = "MICROSECONDS", value_parser = parse_microseconds)]
-    pub(crate) interrupt_every: Option<Duration>,
+    pub(crate) wrap: Option<Wrapper>,
 }
 
-/// Parses the size of a buffer, which is at least 1.
-fn parse_buffer(text: &str) -> Result<usize, String> {
-    match parse_size(text).map(usize::try_from)? {
-        Ok(0) => Err("it must be at least 1".to_owned()),
-        Ok(size) => Ok(size),
-        Err(err) => Err(err.to_string()),
-    }
-}
-
-fn parse_microseconds(text: &str) -> Result<Duration, ParseIntError> {
-    text.parse::<NonZeroU64>()
-        .map(|microseconds| Duration::from_micros(microseconds.get()))
+/// Parses the size of a buffer: `4096` or `4KiB`. It is at least 1.
+fn parse_size(text: &str) -> Result<usize, String> {
+    let (number, unit) = match text.strip_suffix("KiB") {
+        Some(number) => (number, 1024),
+        None => (text, 1),
+    };
+    let size = number
+        .parse()
+        .ok()
+        .and_then(|size: usize| size.checked_mul(unit));
+    size.filter(|size| *size > 0)
+        .ok_or_else(|| format!("`{text}` is not a size; write 4096 or 4KiB"))
 }
 
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
 
-    use super::Arguments;
+    use super::{Arguments, parse_size};
 
     #[test]
     fn the_command_line_is_well_formed() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_size_is_a_number_of_bytes_or_kib() {
+        assert_eq!(
+            (parse_size("4096"), parse_size("4KiB")),
+            (Ok(4096), Ok(4096))
+        );
+        for text in ["", "0", "KiB", "-1", "4X", "99999999999999999KiB"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
     }
 }

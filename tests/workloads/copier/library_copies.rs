@@ -1,7 +1,7 @@
 //! Copies by libraries: the standard library's, and tokio's.
 //!
 //! `std::io::copy` chooses its system calls by the *types* of its ends. So the ends have the types
-//! that they would have in a program, and can be in the wrappers that a program might use.
+//! that they would have in a program, and files can be in the wrappers that a program might use.
 
 use std::{
     io::{self, BufRead, BufReader, BufWriter, Read, Write},
@@ -13,115 +13,98 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use tokio::{
     fs::File,
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, copy},
+    io::{AsyncRead, AsyncWrite, copy},
     net::{TcpStream, UnixStream, unix::pipe},
     runtime::Builder,
 };
 
 use crate::{
-    ends::{Sink, Source, Spec},
+    ends::{CopySink, CopySource, EndSpec},
     job::Job,
 };
 
-/// A wrapper of std around an end.
+/// The wrappers of std around a file to copy from and one to copy to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Wrapper {
     /// `BufReader` around the source.
     Bufreader,
-    /// `Take` around the source.
-    Take,
     /// `BufWriter` around the destination.
     Bufwriter,
+    /// Both.
+    #[value(name = "bufreader,bufwriter")]
+    BufreaderBufwriter,
+    /// `Take` around the source.
+    Take,
     /// `&mut` of both.
     Mut,
     /// `dyn Read` and `dyn Write`.
     Dyn,
 }
 
-/// The wrappers to use. The generic functions below add them one by one.
-struct Wrapping<'a> {
-    wrappers: &'a [Wrapper],
-    size: Option<u64>,
-}
-
 /// `std::io::copy`; with a size, from a `Take` of the source.
 pub(crate) fn io_copy(job: &mut Job) -> Result<u64> {
-    let wrappers = job.asked.wrap.clone();
-    if wrappers.contains(&Wrapper::Dyn) && (wrappers.len() > 1 || job.size().is_some()) {
-        bail!("--wrap dyn stands alone, and without --size");
-    }
-    let (source, sink) = job.open()?;
-    let wrapping = Wrapping {
-        wrappers: &wrappers,
-        size: job.size(),
+    let ends = job.open()?;
+    let copied = match (job.asked.wrap, job.asked.size, ends) {
+        (Some(wrapper), _, (CopySource::File(source), CopySink::File(sink))) => {
+            wrapped_copy(wrapper, source, sink)
+        }
+        (Some(_), ..) => bail!("--wrap wraps a file to copy from and a file to copy to"),
+        (None, Some(size), (source, sink)) => match source {
+            CopySource::File(file) => copy_to(&mut file.take(size), sink),
+            CopySource::Pipe(pipe) => copy_to(&mut pipe.take(size), sink),
+            CopySource::Unix(stream) => copy_to(&mut stream.take(size), sink),
+            CopySource::Tcp(stream) => copy_to(&mut stream.take(size), sink),
+        },
+        (None, None, (source, sink)) => match source {
+            CopySource::File(mut file) => copy_to(&mut file, sink),
+            CopySource::Pipe(mut pipe) => copy_to(&mut pipe, sink),
+            CopySource::Unix(mut stream) => copy_to(&mut stream, sink),
+            CopySource::Tcp(mut stream) => copy_to(&mut stream, sink),
+        },
     };
-    if wrapping.has(Wrapper::Dyn) {
-        return io::copy(&mut *source.boxed(), &mut *sink.boxed())
-            .map_err(job.failed("std::io::copy"));
-    }
-    match source {
-        Source::File(file) => wrapping.buffer_source(file, sink),
-        Source::Pipe(pipe) => wrapping.buffer_source(pipe, sink),
-        Source::Unix(stream) => wrapping.buffer_source(stream, sink),
-        Source::Tcp(stream) => wrapping.buffer_source(stream, sink),
-    }
-    .map_err(job.failed("std::io::copy"))
+    copied.map_err(job.failed("std::io::copy"))
 }
 
-impl Wrapping<'_> {
-    fn has(&self, wrapper: Wrapper) -> bool {
-        self.wrappers.contains(&wrapper)
+fn copy_to(source: &mut impl Read, sink: CopySink) -> io::Result<u64> {
+    match sink {
+        CopySink::File(mut file) => io::copy(source, &mut file),
+        CopySink::Pipe(mut pipe) => io::copy(source, &mut pipe),
+        CopySink::Unix(mut stream) => io::copy(source, &mut stream),
+        CopySink::Tcp(mut stream) => io::copy(source, &mut stream),
     }
+}
 
-    fn buffer_source(&self, source: impl Read, sink: Sink) -> io::Result<u64> {
-        if self.has(Wrapper::Bufreader) {
-            self.limit_source(BufReader::new(source), sink)
-        } else {
-            self.limit_source(source, sink)
+fn wrapped_copy(
+    wrapper: Wrapper,
+    mut source: std::fs::File,
+    mut sink: std::fs::File,
+) -> io::Result<u64> {
+    match wrapper {
+        Wrapper::Bufreader => io::copy(&mut BufReader::new(source), &mut sink),
+        Wrapper::Bufwriter => copy_and_flush(&mut source, BufWriter::new(sink)),
+        Wrapper::BufreaderBufwriter => {
+            copy_and_flush(&mut BufReader::new(source), BufWriter::new(sink))
+        }
+        Wrapper::Take => io::copy(&mut source.take(u64::MAX), &mut sink),
+        Wrapper::Mut => io::copy(&mut &mut source, &mut &mut sink),
+        Wrapper::Dyn => {
+            let (source, sink): (&mut dyn Read, &mut dyn Write) = (&mut source, &mut sink);
+            io::copy(source, sink)
         }
     }
+}
 
-    fn limit_source(&self, source: impl Read, sink: Sink) -> io::Result<u64> {
-        match self.size {
-            None if !self.has(Wrapper::Take) => self.pick_sink(source, sink),
-            size => self.pick_sink(source.take(size.unwrap_or(u64::MAX)), sink),
-        }
-    }
-
-    fn pick_sink(&self, source: impl Read, sink: Sink) -> io::Result<u64> {
-        match sink {
-            Sink::File(file) => self.buffer_sink(source, file),
-            Sink::Pipe(pipe) => self.buffer_sink(source, pipe),
-            Sink::Unix(stream) => self.buffer_sink(source, stream),
-            Sink::Tcp(stream) => self.buffer_sink(source, stream),
-        }
-    }
-
-    fn buffer_sink(&self, source: impl Read, sink: impl Write) -> io::Result<u64> {
-        if self.has(Wrapper::Bufwriter) {
-            self.copy(source, BufWriter::new(sink))
-        } else {
-            self.copy(source, sink)
-        }
-    }
-
-    fn copy(&self, mut source: impl Read, mut sink: impl Write) -> io::Result<u64> {
-        let count = if self.has(Wrapper::Mut) {
-            io::copy(&mut &mut source, &mut &mut sink)?
-        } else {
-            io::copy(&mut source, &mut sink)?
-        };
-        sink.flush()?;
-        Ok(count)
-    }
+fn copy_and_flush(source: &mut impl Read, mut sink: BufWriter<std::fs::File>) -> io::Result<u64> {
+    let count = io::copy(source, &mut sink)?;
+    sink.flush()?;
+    Ok(count)
 }
 
 /// `std::fs::copy`.
 pub(crate) fn fs_copy(job: &mut Job) -> Result<u64> {
-    let (Spec::Path(from), Spec::Path(to)) = (&job.asked.from, &job.asked.to) else {
+    let (EndSpec::Path(from), EndSpec::Path(to)) = (&job.asked.from, &job.asked.to) else {
         bail!("std::fs::copy copies from a path to a path");
     };
-    job.begin()?;
     std::fs::copy(from, to).map_err(job.failed("std::fs::copy"))
 }
 
@@ -135,7 +118,7 @@ const REST: usize = 5;
 /// are left in the file. `std::io::copy` lets the kernel copy those after it has emptied both
 /// buffers.
 pub(crate) fn std_buffered_copy(job: &mut Job) -> Result<u64> {
-    let (Source::File(mut file), Sink::File(sink)) = job.open()? else {
+    let (CopySource::File(mut file), CopySink::File(sink)) = job.open()? else {
         bail!("std-buffered-copy copies from file to file")
     };
     let mut pending = [0; PENDING];
@@ -172,10 +155,7 @@ pub(crate) fn tokio_io_copy(job: &mut Job) -> Result<u64> {
         .map_err(job.failed("start of the runtime"))?;
     let copying = async {
         let (mut reader, mut writer) = (reader(source)?, writer(sink)?);
-        match job.size() {
-            None => copy(&mut reader, &mut writer).await,
-            Some(size) => copy(&mut reader.take(size), &mut writer).await,
-        }
+        copy(&mut reader, &mut writer).await
     };
     runtime
         .block_on(copying)
@@ -183,15 +163,15 @@ pub(crate) fn tokio_io_copy(job: &mut Job) -> Result<u64> {
 }
 
 /// The source as a type of tokio.
-fn reader(source: Source) -> io::Result<Pin<Box<dyn AsyncRead>>> {
+fn reader(source: CopySource) -> io::Result<Pin<Box<dyn AsyncRead>>> {
     Ok(match source {
-        Source::File(file) => Box::pin(File::from_std(file)),
-        Source::Pipe(end) => Box::pin(pipe::Receiver::from_file(OwnedFd::from(end).into())?),
-        Source::Unix(stream) => {
+        CopySource::File(file) => Box::pin(File::from_std(file)),
+        CopySource::Pipe(end) => Box::pin(pipe::Receiver::from_file(OwnedFd::from(end).into())?),
+        CopySource::Unix(stream) => {
             stream.set_nonblocking(true)?;
             Box::pin(UnixStream::from_std(stream)?)
         }
-        Source::Tcp(stream) => {
+        CopySource::Tcp(stream) => {
             stream.set_nonblocking(true)?;
             Box::pin(TcpStream::from_std(stream)?)
         }
@@ -199,15 +179,15 @@ fn reader(source: Source) -> io::Result<Pin<Box<dyn AsyncRead>>> {
 }
 
 /// The destination as a type of tokio.
-fn writer(sink: Sink) -> io::Result<Pin<Box<dyn AsyncWrite>>> {
+fn writer(sink: CopySink) -> io::Result<Pin<Box<dyn AsyncWrite>>> {
     Ok(match sink {
-        Sink::File(file) => Box::pin(File::from_std(file)),
-        Sink::Pipe(end) => Box::pin(pipe::Sender::from_file(OwnedFd::from(end).into())?),
-        Sink::Unix(stream) => {
+        CopySink::File(file) => Box::pin(File::from_std(file)),
+        CopySink::Pipe(end) => Box::pin(pipe::Sender::from_file(OwnedFd::from(end).into())?),
+        CopySink::Unix(stream) => {
             stream.set_nonblocking(true)?;
             Box::pin(UnixStream::from_std(stream)?)
         }
-        Sink::Tcp(stream) => {
+        CopySink::Tcp(stream) => {
             stream.set_nonblocking(true)?;
             Box::pin(TcpStream::from_std(stream)?)
         }

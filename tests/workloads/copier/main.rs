@@ -7,7 +7,6 @@
 
 mod arguments;
 mod cases;
-mod checksum;
 mod ends;
 mod interfaces;
 mod job;
@@ -18,45 +17,24 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use zc_tests::{named, print_line};
+use zc_tests::{exit_code, named, print_line};
 
 use crate::{
-    arguments::{Arguments, CopyArguments, Role},
-    cases::Misuse,
-    ends::Spec,
+    arguments::{Arguments, CopierRole, CopyArguments},
+    ends::EndSpec,
     job::Job,
 };
 
 fn main() -> ExitCode {
-    match run(Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(err) => {
-            eprintln!("copier: {err:#}");
-            // The same status as that of clap for an invalid command line.
-            if err.is::<Misuse>() {
-                ExitCode::from(2)
-            } else {
-                ExitCode::FAILURE
-            }
-        }
-    }
+    exit_code("copier", run(Arguments::parse()))
 }
 
 /// Lists the cases, plays the other side, or copies.
 fn run(arguments: Arguments) -> Result<()> {
     match arguments.role {
-        Some(Role::Sink {
-            address,
-            keep: true,
-            ..
-        }) => peer::keep_draining(&address),
-        Some(Role::Sink {
-            address,
-            to,
-            checksum,
-            ..
-        }) => peer::sink(&address, to.as_ref(), checksum),
-        Some(Role::Feed { address, from }) => peer::feed(&address, &from),
+        Some(CopierRole::Sink { address, to, keep }) => peer::sink(&address, to.as_ref(), keep),
+        Some(CopierRole::Feed { address, from }) => peer::feed(&address, &from),
+        Some(CopierRole::Relay) => peer::relay(),
         None if arguments.list => print_line(&cases::list()).map_err(named),
         None => copy(arguments.copy.context("nothing to do; see --help")?),
     }
@@ -64,13 +42,11 @@ fn run(arguments: Arguments) -> Result<()> {
 
 /// Copies, and prints how much.
 fn copy(asked: CopyArguments) -> Result<()> {
-    let case = cases::find(&asked)?;
-    let is_stdout_taken = asked.to == Spec::Standard;
-    let mut job = Job::new(asked)?;
-    let line = match (case.run)(&mut job) {
-        Ok(count) => job.finish(count)?,
-        Err(err) => return Err(job.explained(err)),
-    };
+    let copy = cases::find(&asked.case)?;
+    let is_stdout_taken = asked.to == EndSpec::Standard;
+    let mut job = Job::new(asked);
+    let line = format!("copied {} bytes", copy(&mut job)?);
+    job.finish()?;
     if is_stdout_taken {
         eprintln!("{line}");
         return Ok(());

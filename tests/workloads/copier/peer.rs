@@ -1,291 +1,124 @@
-//! The other side of a copy: `sink` receives bytes, `feed` sends them.
-//!
-//! Neither stays behind. Until a peer connects, it watches for the end of its parent and for
-//! signals that ask it to end. The file of a Unix socket is removed as soon as a peer has
-//! connected. After that it ends with its peer.
+//! The other side of a copy: `sink` receives bytes, `feed` sends them. It ends with its peer, and
+//! the kernel ends it with its parent.
 
 use std::{
-    fs,
+    fs, io,
     io::{ErrorKind, Read, Write},
-    net::{TcpListener, TcpStream},
-    os::{
-        fd::{AsFd, BorrowedFd},
-        unix::net::{UnixListener, UnixStream},
-    },
-    path::PathBuf,
+    net::TcpListener,
+    os::unix::{fs::FileTypeExt as _, net::UnixListener},
+    process::Child,
 };
 
 use anyhow::{Context, Result, bail};
-use nix::sys::{
-    signal::{SigSet, Signal},
-    signalfd::{SfdFlags, SignalFd},
-};
-use rustix::{
-    event::{PollFd, PollFlags, poll},
-    io::retry_on_intr,
-    process::{PidfdFlags, getppid, pidfd_open},
-};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use zc_tests::{named, print_line};
 
-use crate::{
-    checksum::{Meter, Moved},
-    ends::{Sink, SinkOptions, Source, Spec, open_sink, open_source},
-    job::retry,
-};
+use crate::ends::{CopyEnd, EndSpec, open_sink, open_source};
 
 /// The size of a read: large for a sink, which must not be the bottleneck; for a feed, what a pipe
 /// holds.
 const SINK_BUFFER: usize = 256 * 1024;
 const FEED_BUFFER: usize = 64 * 1024;
 
-/// How a sink's destination is opened.
-const PLAIN: SinkOptions = SinkOptions {
-    append: false,
-    send_buffer: None,
-    checksum: false,
-};
-
-/// Drains one peer, or stdin, into `to` or to nowhere. Prints `received N bytes` at the end.
-pub(crate) fn sink(address: &Spec, to: Option<&Spec>, checksum: bool) -> Result<()> {
-    let mut destination = to.map(|to| open_sink(to, PLAIN)).transpose()?;
-    let mut peer = if *address == Spec::Standard {
-        open_source(address)?.0
-    } else {
-        accept_one(address)?.into()
+/// Drains one peer into `to` or to nowhere; with `keep`, one peer after the other. Prints `received
+/// N bytes` for each.
+pub(crate) fn sink(address: &EndSpec, to: Option<&EndSpec>, keep: bool) -> Result<()> {
+    let mut helpers: Vec<Child> = Vec::new();
+    let mut destination: Box<dyn Write> = match to {
+        Some(to) => Box::new(open_sink(to, false, &mut helpers)?),
+        None => Box::new(io::sink()),
     };
-    let mut meter = Meter::new(checksum);
-    let mut buffer = vec![0; SINK_BUFFER];
-    while let count @ 1.. = read(&mut peer, &mut buffer, address)? {
-        meter.pass(&buffer[..count]);
-        if let (Some((sink, _)), Some(to)) = (&mut destination, to) {
-            sink.write_all(&buffer[..count])
-                .map_err(named)
-                .with_context(|| format!("write to {to}"))?;
-        }
-    }
-    report("received", meter.read(), to == Some(&Spec::Standard))
-}
-
-/// Drains one peer after the other until its parent ends. Prints `received N bytes` for each.
-pub(crate) fn keep_draining(address: &Spec) -> Result<()> {
-    let mut buffer = vec![0; SINK_BUFFER];
-    serve_each(address, |peer| {
-        let (mut peer, mut meter) = (Source::from(peer), Meter::new(false));
-        while let count @ 1.. = read(&mut peer, &mut buffer, address)? {
-            meter.pass(&buffer[..count]);
-        }
-        report("received", meter.read(), false)
-    })
-}
-
-/// Sends the source's bytes to one peer, or to stdout, until the peer takes no more. Prints `sent N
-/// bytes` at the end.
-pub(crate) fn feed(address: &Spec, from: &Spec) -> Result<()> {
-    let (mut source, _feeder) = open_source(from)?;
-    let mut peer = if *address == Spec::Standard {
-        open_sink(address, PLAIN)?.0
-    } else {
-        accept_one(address)?.into()
-    };
-    let mut meter = Meter::new(false);
-    let mut buffer = vec![0; FEED_BUFFER];
-    'source: while let count @ 1.. = read(&mut source, &mut buffer, from)? {
-        let mut rest = &buffer[..count];
-        while !rest.is_empty() {
-            let taken = match retry(|| peer.write(rest)) {
-                // The peer has enough and closed the connection.
-                Err(err)
-                    if matches!(
-                        err.kind(),
-                        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
-                    ) =>
-                {
-                    break 'source;
-                }
-                taken => taken
-                    .map_err(named)
-                    .with_context(|| format!("write to {address}"))?,
-            };
-            meter.pass(&rest[..taken]);
-            rest = &rest[taken..];
-        }
-    }
-    report("sent", meter.read(), *address == Spec::Standard)
-}
-
-fn read(source: &mut Source, buffer: &mut [u8], name: &Spec) -> Result<usize> {
-    retry(|| source.read(buffer))
-        .map_err(named)
-        .with_context(|| format!("read from {name}"))
-}
-
-/// Prints the last line: to stderr if the bytes went to stdout.
-fn report(verb: &str, moved: Moved, is_stdout_taken: bool) -> Result<()> {
-    let line = format!("{verb} {moved}");
-    if is_stdout_taken {
-        eprintln!("{line}");
-        return Ok(());
-    }
-    print_line(&line).map_err(named)
-}
-
-/// A connected peer.
-pub(crate) enum Peer {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
-
-impl From<Peer> for Source {
-    fn from(peer: Peer) -> Self {
-        match peer {
-            Peer::Unix(stream) => Self::Unix(stream),
-            Peer::Tcp(stream) => Self::Tcp(stream),
-        }
-    }
-}
-
-impl From<Peer> for Sink {
-    fn from(peer: Peer) -> Self {
-        match peer {
-            Peer::Unix(stream) => Self::Unix(stream),
-            Peer::Tcp(stream) => Self::Tcp(stream),
-        }
-    }
-}
-
-/// Listens on `address`, prints that (`listening unix:PATH`, or with the real port), and returns
-/// the first peer.
-pub(crate) fn accept_one(address: &Spec) -> Result<Peer> {
-    let ending = block_ending_signals()?;
     let listener = Listener::open(address)?;
-    let peer = match listener
-        .next(&ending)
-        .with_context(|| format!("accept on {address}"))?
-    {
-        Next::Peer(peer) => peer,
-        Next::Orphaned => bail!("accept on {address}: the parent ended and nobody had connected"),
-        Next::Ended => bail!("accept on {address}: ended by a signal before anybody connected"),
-    };
-    ending.thread_unblock()?;
-    Ok(peer)
-}
-
-/// Listens on `address`, prints that, and serves one peer after the other until the parent ends, or
-/// a signal comes between two of them.
-pub(crate) fn serve_each(address: &Spec, mut serve: impl FnMut(Peer) -> Result<()>) -> Result<()> {
-    let ending = block_ending_signals()?;
-    let listener = Listener::open(address)?;
-    while let Next::Peer(peer) = listener
-        .next(&ending)
-        .with_context(|| format!("accept on {address}"))?
-    {
-        serve(peer)?;
+    loop {
+        let mut peer: CopyEnd<io::PipeReader> = listener.next()?;
+        let received = copy_to_the_end(&mut peer, &mut destination, SINK_BUFFER);
+        let bytes = received.with_context(|| format!("drain {address}"))?;
+        print_line(&format!("received {bytes} bytes")).map_err(named)?;
+        if !keep {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
-/// What a listener waits for.
-enum Next {
-    /// A peer connected.
-    Peer(Peer),
-    /// The parent ended.
-    Orphaned,
-    /// A signal asked this process to end.
-    Ended,
+/// Sends the source's bytes to one peer, until the peer takes no more. Prints `sent N bytes` at the
+/// end.
+pub(crate) fn feed(address: &EndSpec, from: &EndSpec) -> Result<()> {
+    let mut source = open_source(from, &mut Vec::new())?;
+    let mut peer: CopyEnd<io::PipeWriter> = Listener::open(address)?.next()?;
+    let sent = copy_to_the_end(&mut source, &mut peer, FEED_BUFFER);
+    let bytes = sent.with_context(|| format!("feed {address} from {from}"))?;
+    print_line(&format!("sent {bytes} bytes")).map_err(named)
 }
 
-/// A listening socket. A Unix socket owns its file.
+/// Copies stdin to stdout. It prints nothing: what it printed would also go through a pipe.
+pub(crate) fn relay() -> Result<()> {
+    let mut helpers = Vec::new();
+    let mut source = open_source(&EndSpec::Standard, &mut helpers)?;
+    let mut sink = open_sink(&EndSpec::Standard, false, &mut helpers)?;
+    copy_to_the_end(&mut source, &mut sink, FEED_BUFFER).map(drop)
+}
+
+/// Copies to the end of the source, or until the destination takes no more. Returns how many bytes
+/// were read and written.
+fn copy_to_the_end(from: &mut impl Read, to: &mut impl Write, size: usize) -> Result<u64> {
+    let (mut buffer, mut bytes) = (vec![0; size], 0);
+    loop {
+        let count = from.read(&mut buffer).map_err(named)?;
+        if count == 0 {
+            return Ok(bytes);
+        }
+        match to.write_all(&buffer[..count]) {
+            Ok(()) => bytes += count as u64,
+            Err(err)
+                if matches!(
+                    err.kind(),
+                    ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+                ) =>
+            {
+                return Ok(bytes);
+            }
+            Err(err) => return Err(named(err)),
+        }
+    }
+}
+
+/// A listening socket.
 enum Listener {
-    Unix(UnixListener, SocketFile),
+    Unix(UnixListener),
     Tcp(TcpListener),
 }
 
-/// A socket's file, removed when dropped.
-struct SocketFile(PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        // It may have been removed already.
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 impl Listener {
-    /// Listens on the address, and prints that.
-    fn open(address: &Spec) -> Result<Self> {
-        let listener = Self::bind(address).with_context(|| format!("listen on {address}"))?;
-        print_line(&format!("listening {}", listener.address()?)).map_err(named)?;
+    /// Listens on the address, and prints that: `listening unix:PATH`, or with the real port. A
+    /// socket that an earlier process left at the path is replaced.
+    fn open(address: &EndSpec) -> Result<Self> {
+        set_parent_process_death_signal(Some(Signal::TERM))?;
+        let listening = match address {
+            EndSpec::Unix(path) => {
+                if fs::metadata(path).is_ok_and(|about| about.file_type().is_socket()) {
+                    fs::remove_file(path).map_err(named)?;
+                }
+                UnixListener::bind(path).map(|listener| (Self::Unix(listener), address.to_string()))
+            }
+            EndSpec::Tcp(host) => TcpListener::bind(host).and_then(|listener| {
+                let address = format!("tcp:{}", listener.local_addr()?);
+                Ok((Self::Tcp(listener), address))
+            }),
+            _ => bail!("the address is unix:PATH or tcp:HOST:PORT"),
+        };
+        let (listener, address) = listening
+            .map_err(named)
+            .with_context(|| format!("listen on {address}"))?;
+        print_line(&format!("listening {address}")).map_err(named)?;
         Ok(listener)
     }
 
-    /// Listens on the address.
-    fn bind(address: &Spec) -> Result<Self> {
-        match address {
-            Spec::Unix(path) => {
-                let listener = UnixListener::bind(path).map_err(named)?;
-                Ok(Self::Unix(listener, SocketFile(path.clone())))
-            }
-            Spec::Tcp(address) => Ok(Self::Tcp(TcpListener::bind(address).map_err(named)?)),
-            _ => bail!("the address is unix:PATH, tcp:HOST:PORT, or -"),
-        }
-    }
-
-    /// The address; for TCP port 0 it has the port that the kernel chose.
-    fn address(&self) -> Result<Spec> {
-        Ok(match self {
-            Self::Unix(_, file) => Spec::Unix(file.0.clone()),
-            Self::Tcp(listener) => Spec::Tcp(listener.local_addr().map_err(named)?.to_string()),
-        })
-    }
-
-    /// Waits for a peer, the end of the parent or a signal.
-    fn next(&self, ending: &SigSet) -> Result<Next> {
-        let listener = match self {
-            Self::Unix(listener, _) => listener.as_fd(),
-            Self::Tcp(listener) => listener.as_fd(),
+    /// Waits for a peer.
+    fn next<P>(&self) -> Result<CopyEnd<P>> {
+        let peer = match self {
+            Self::Unix(listener) => listener.accept().map(|(peer, _)| CopyEnd::Unix(peer)),
+            Self::Tcp(listener) => listener.accept().map(|(peer, _)| CopyEnd::Tcp(peer)),
         };
-        if let Some(end) = wait_for_peer(listener, ending)? {
-            return Ok(end);
-        }
-        Ok(Next::Peer(match self {
-            Self::Unix(listener, _) => Peer::Unix(listener.accept().map_err(named)?.0),
-            Self::Tcp(listener) => Peer::Tcp(listener.accept().map_err(named)?.0),
-        }))
+        peer.map_err(named).context("accept")
     }
-}
-
-/// Blocks the signals that would end this process, so that the file of the socket can be removed
-/// first.
-fn block_ending_signals() -> Result<SigSet> {
-    let ending = SigSet::from_iter([
-        Signal::SIGINT,
-        Signal::SIGTERM,
-        Signal::SIGHUP,
-        Signal::SIGQUIT,
-    ]);
-    ending.thread_block()?;
-    Ok(ending)
-}
-
-/// Waits until a peer connects: then the result is `None`. If the parent ends or one of the signals
-/// `ending` comes first, it is that.
-fn wait_for_peer(listener: BorrowedFd<'_>, ending: &SigSet) -> Result<Option<Next>> {
-    let signals = SignalFd::with_flags(ending, SfdFlags::SFD_CLOEXEC)?;
-    let parent = getppid().context("the parent has ended")?;
-    let parent_end = pidfd_open(parent, PidfdFlags::empty()).context("watch the parent")?;
-    if getppid() != Some(parent) {
-        return Ok(Some(Next::Orphaned));
-    }
-    let mut watched = [
-        PollFd::from_borrowed_fd(listener, PollFlags::IN),
-        PollFd::from_borrowed_fd(parent_end.as_fd(), PollFlags::IN),
-        PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN),
-    ];
-    retry_on_intr(|| poll(&mut watched, None)).context("poll")?;
-    let [connected, orphaned, asked_to_end] = watched.map(|fd| !fd.revents().is_empty());
-    Ok(match (connected, orphaned, asked_to_end) {
-        (true, ..) => None,
-        (_, true, _) => Some(Next::Orphaned),
-        (..) => Some(Next::Ended),
-    })
 }

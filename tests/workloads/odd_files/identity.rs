@@ -1,19 +1,14 @@
-//! Files that are easily mistaken for others: several names, reused inode numbers, descriptors
-//! whose file changes, files without a path.
+//! Files that are easily mistaken for others: a path that is too long, descriptors whose file
+//! changes, files without a path.
 
 use std::{
-    ffi::OsStr,
     fs::{self, File},
     io::{IoSlice, IoSliceMut, Read as _, Write as _},
     mem::MaybeUninit,
     net::{TcpListener, TcpStream},
     os::{
         fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
-        unix::{
-            ffi::OsStrExt as _,
-            fs::MetadataExt as _,
-            net::{UnixListener, UnixStream},
-        },
+        unix::net::{UnixListener, UnixStream},
     },
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
     thread,
@@ -33,55 +28,6 @@ use rustix::{
 };
 use zc_tests::{fork, print_line};
 
-/// How many files are created and deleted one after the other.
-const GENERATIONS: usize = 20;
-
-/// Creates, writes and deletes twenty files in turn, with 1, 2, ... 20 bytes. On ext4 they get the
-/// same inode number. Prints how many numbers there were.
-pub(crate) fn same_inode_number() -> Result<()> {
-    let mut numbers = std::collections::BTreeSet::new();
-    for generation in 1..=GENERATIONS {
-        let mut file = File::create("again")?;
-        file.write_all(&vec![b'g'; generation])?;
-        numbers.insert(file.metadata()?.ino());
-        fs::remove_file("again")?;
-    }
-    Ok(print_line(&numbers.len().to_string())?)
-}
-
-/// Opens one file under two names, and writes 100 and 200 bytes.
-pub(crate) fn two_names() -> Result<()> {
-    let mut one = File::create("one")?;
-    fs::hard_link("one", "two")?;
-    let mut two = File::options().append(true).open("two")?;
-    one.write_all(&[b'1'; 100])?;
-    two.write_all(&[b'2'; 200])?;
-    Ok(())
-}
-
-/// Writes 10 bytes to `before`, and 20 more after it was renamed to `after`.
-pub(crate) fn renamed() -> Result<()> {
-    let mut file = File::create("before")?;
-    file.write_all(&[b'b'; 10])?;
-    fs::rename("before", "after")?;
-    file.write_all(&[b'a'; 20])?;
-    Ok(())
-}
-
-/// Writes 40 bytes to a file that was deleted before.
-pub(crate) fn deleted() -> Result<()> {
-    let mut file = File::create("gone")?;
-    fs::remove_file("gone")?;
-    file.write_all(&[b'd'; 40])?;
-    Ok(())
-}
-
-/// Writes 50 bytes to a file whose name is not UTF-8.
-pub(crate) fn not_utf8() -> Result<()> {
-    File::create(OsStr::from_bytes(b"caf\xe9"))?.write_all(&[b'n'; 50])?;
-    Ok(())
-}
-
 /// Writes 60 bytes to a file whose path is longer than a call can take.
 pub(crate) fn very_long() -> Result<()> {
     let name = "d".repeat(200);
@@ -98,38 +44,10 @@ pub(crate) fn very_long() -> Result<()> {
 /// How often the file behind the descriptor changes.
 const CHANGES: usize = 100;
 
-fn new_files() -> Result<[File; 2]> {
-    Ok([File::create("a")?, File::create("b")?])
-}
-
-/// Opens, writes and closes `a` and `b` in turn, always with the same descriptor: 1 byte to `a`
-/// each time, 2 to `b`.
-pub(crate) fn reopened() -> Result<()> {
-    for _ in 0..CHANGES {
-        File::create("a")?.write_all(b"1")?;
-        File::create("b")?.write_all(b"22")?;
-    }
-    Ok(())
-}
-
-/// Replaces the file of one descriptor by `a` and `b` in turn, with `dup2`, and writes the same
-/// numbers of bytes.
-pub(crate) fn replaced() -> Result<()> {
-    let [a, b] = new_files()?;
-    let mut changing = OwnedFd::from(File::open("/dev/null")?);
-    for _ in 0..CHANGES {
-        for (file, bytes) in [(&a, &b"1"[..]), (&b, b"22")] {
-            dup2(file, &mut changing)?;
-            write_once(changing.as_fd(), bytes)?;
-        }
-    }
-    Ok(())
-}
-
-/// The same, but another thread replaces the file, and the writing thread makes no other call in
-/// between.
+/// Another thread replaces the file of a descriptor by `a` and `b` in turn, with `dup2`. The writing
+/// thread makes no other call in between: it writes 1 byte to `a` each time, and 2 to `b`.
 pub(crate) fn replaced_by_thread() -> Result<()> {
-    let [a, b] = new_files()?;
+    let (a, b) = (File::create("a")?, File::create("b")?);
     let mut changing = OwnedFd::from(File::open("/dev/null")?);
     dup2(&a, &mut changing)?;
     let changing = changing.as_fd();
@@ -169,53 +87,36 @@ fn write_once(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<()> {
 
 /// A child receives a descriptor of `passed` through a socket and writes 500 bytes to it.
 pub(crate) fn passed() -> Result<()> {
-    let (ours, theirs) = socketpair(
-        AddressFamily::UNIX,
-        SocketType::STREAM,
-        SocketFlags::empty(),
-        None,
-    )?;
+    let kind = SocketType::STREAM;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, SocketFlags::empty(), None)?;
     let child = fork(|| {
-        receive(&theirs)
-            .and_then(|fd| write_once(fd.as_fd(), &[b'p'; 500]))
-            .is_ok()
+        let written = receive(&theirs).and_then(|fd| write_once(fd.as_fd(), &[b'p'; 500]));
+        written.is_ok()
     })?;
     drop(theirs);
     send(&ours, &File::create("passed")?)?;
     let ended = waitpid(Some(child), WaitOptions::empty())?;
-    ensure!(
-        ended.is_some_and(|(_, status)| status.exit_status() == Some(0)),
-        "the child failed"
-    );
+    let is_good = ended.is_some_and(|(_, status)| status.exit_status() == Some(0));
+    ensure!(is_good, "the child failed");
     Ok(())
 }
 
 fn send(socket: &OwnedFd, file: &File) -> Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let files = [file.as_fd()];
-    ensure!(
-        control.push(SendAncillaryMessage::ScmRights(&files)),
-        "room for a descriptor"
-    );
-    sendmsg(
-        socket,
-        &[IoSlice::new(b"!")],
-        &mut control,
-        SendFlags::empty(),
-    )?;
+    let (files, byte) = ([file.as_fd()], [IoSlice::new(b"!")]);
+    let has_room = control.push(SendAncillaryMessage::ScmRights(&files));
+    ensure!(has_room, "room for a descriptor");
+    sendmsg(socket, &byte, &mut control, SendFlags::empty())?;
     Ok(())
 }
 
 fn receive(socket: &OwnedFd) -> Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    recvmsg(
-        socket,
-        &mut [IoSliceMut::new(&mut [0])],
-        &mut control,
-        RecvFlags::empty(),
-    )?;
+    let mut byte = [0];
+    let mut byte = [IoSliceMut::new(&mut byte)];
+    recvmsg(socket, &mut byte, &mut control, RecvFlags::empty())?;
     let mut files = control.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut files) => files.next(),
         _ => None,
@@ -227,21 +128,15 @@ fn receive(socket: &OwnedFd) -> Result<OwnedFd> {
 /// 66 bytes to the listening side. Prints its TCP ports.
 pub(crate) fn sockets() -> Result<()> {
     let unix = UnixListener::bind("listening")?;
-    send_through(
-        UnixStream::connect("listening")?.into(),
-        unix.accept()?.0.into(),
-        11,
-    )?;
+    let near = UnixStream::connect("listening")?;
+    send_through(near.into(), unix.accept()?.0.into(), 11)?;
     let mut ports = Vec::new();
     for (address, bytes) in [("127.0.0.1:0", 44), ("[::1]:0", 66)] {
         let tcp = TcpListener::bind(address)?;
         let there = tcp.local_addr()?;
         ports.push(there.port().to_string());
-        send_through(
-            TcpStream::connect(there)?.into(),
-            tcp.accept()?.0.into(),
-            bytes,
-        )?;
+        let near = TcpStream::connect(there)?;
+        send_through(near.into(), tcp.accept()?.0.into(), bytes)?;
     }
     Ok(print_line(&ports.join(" "))?)
 }

@@ -4,16 +4,17 @@ use std::{
     fs::{self, File},
     io::{IoSlice, Read as _, Write as _},
     os::fd::AsRawFd as _,
-    ptr, slice, thread,
+    ptr, thread,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use io_uring::{IoUring, opcode, types::Fd};
 use rustix::{
-    mm::{MapFlags, ProtFlags, mmap},
     net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair},
     pipe::{SpliceFlags, pipe, splice},
+    rand::{GetRandomFlags, getrandom},
 };
+use zc_tests::{map_file, ring::complete};
 
 /// The size of a read.
 const PIECE: usize = 60_000;
@@ -66,22 +67,7 @@ pub(crate) fn header_and_buffer() -> Result<()> {
 pub(crate) fn header_and_mapping() -> Result<()> {
     let (from, mut to) = files()?;
     let length = from.metadata()?.len().try_into()?;
-    write_with_header(&mut to, map(&from, length, ProtFlags::READ)?)
-}
-
-fn map(file: &File, length: usize, protection: ProtFlags) -> Result<&'static [u8]> {
-    // SAFETY: a new mapping, at an address that the kernel chooses. It is never unmapped.
-    unsafe {
-        let start = mmap(
-            ptr::null_mut(),
-            length,
-            protection,
-            MapFlags::SHARED,
-            file,
-            0,
-        )?;
-        Ok(slice::from_raw_parts(start.cast(), length))
-    }
+    write_with_header(&mut to, map_file(&from, length)?)
 }
 
 /// Writes two pages of a mapping of `mapped` to `out`, shortens the file to a page and four bytes,
@@ -92,7 +78,7 @@ pub(crate) fn mapping_shortened() -> Result<()> {
         File::options().read(true).write(true).open("mapped")?,
         File::create("out")?,
     );
-    let memory = map(&mapped, 8192, ProtFlags::READ)?;
+    let memory = map_file(&mapped, 8192)?;
     to.write_all(memory)?;
     mapped.set_len(4100)?;
     Ok(to.write_all(memory)?)
@@ -122,22 +108,44 @@ pub(crate) fn stdio_after_a_header() -> Result<()> {
     Ok(())
 }
 
-/// One thread reads `/dev/zero` to a buffer, another reads `in` to the same buffer, and the first
-/// writes the buffer to `out`.
-pub(crate) fn filled_by_another_thread() -> Result<()> {
+/// Reads `/dev/zero` to a buffer, then `in` to the same buffer in another way, and writes the buffer
+/// to `out`.
+fn filled_twice(mut read: impl FnMut(&mut File, &mut [u8]) -> Result<usize>) -> Result<()> {
     let (mut from, mut to) = files()?;
     let (mut zeroes, mut buffer) = (File::open("/dev/zero")?, vec![0; PIECE]);
     loop {
         zeroes.read_exact(&mut buffer)?;
-        let read = thread::scope(|scope| {
-            let reader = scope.spawn(|| from.read(&mut buffer));
-            reader.join().expect("it does not panic")
-        })?;
-        if read == 0 {
+        let count = read(&mut from, &mut buffer)?;
+        if count == 0 {
             return Ok(());
         }
-        to.write_all(&buffer[..read])?;
+        to.write_all(&buffer[..count])?;
     }
+}
+
+/// One thread reads `/dev/zero` to a buffer, another reads `in` to the same buffer, and the first
+/// writes the buffer to `out`.
+pub(crate) fn filled_by_another_thread() -> Result<()> {
+    filled_twice(|from, buffer| {
+        let read = thread::scope(|scope| {
+            let reader = scope.spawn(|| from.read(buffer));
+            reader.join().expect("it does not panic")
+        });
+        Ok(read?)
+    })
+}
+
+/// The same by one thread that reads `in` by a ring.
+pub(crate) fn refilled_by_a_ring() -> Result<()> {
+    let (mut ring, mut at) = (IoUring::new(2)?, 0);
+    filled_twice(|from, buffer| {
+        let (fd, length) = (Fd(from.as_raw_fd()), u32::try_from(buffer.len())?);
+        let read = opcode::Read::new(fd, buffer.as_mut_ptr(), length).offset(at);
+        // SAFETY: the buffer lives longer.
+        let count = unsafe { complete(&mut ring, &read.build()) }?;
+        at += u64::from(count);
+        Ok(count as usize)
+    })
 }
 
 /// Reads `in` to a buffer, refills that, and writes it to `out`.
@@ -179,37 +187,10 @@ pub(crate) fn refilled_with_random() -> Result<()> {
     refilled(|buffer| {
         let mut filled = 0;
         while filled < buffer.len() {
-            let rest = &mut buffer[filled..];
-            // SAFETY: the rest has this many bytes.
-            let got = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
-            filled += usize::try_from(got).context("getrandom failed")?;
+            filled += getrandom(&mut buffer[filled..], GetRandomFlags::empty())?;
         }
         Ok(())
     })
-}
-
-/// Reads `/dev/zero` to a buffer, reads `in` to the same buffer by a ring, and writes the buffer to
-/// `out`.
-pub(crate) fn refilled_by_a_ring() -> Result<()> {
-    let mut ring = IoUring::new(2)?;
-    let (from, mut to) = files()?;
-    let (mut zeroes, mut buffer) = (File::open("/dev/zero")?, vec![0; PIECE]);
-    let mut at = 0;
-    loop {
-        zeroes.read_exact(&mut buffer)?;
-        let (fd, length) = (Fd(from.as_raw_fd()), u32::try_from(PIECE)?);
-        let read = opcode::Read::new(fd, buffer.as_mut_ptr().cast(), length).offset(at);
-        // SAFETY: the buffer lives until the read is complete, below.
-        unsafe { ring.submission().push(&read.build()) }?;
-        ring.submit_and_wait(1)?;
-        let result = ring.completion().next().context("a completion")?.result();
-        let read = usize::try_from(result).context("the read failed")?;
-        if read == 0 {
-            return Ok(());
-        }
-        to.write_all(&buffer[..read])?;
-        at += u64::try_from(read)?;
-    }
 }
 
 /// Moves `in` into a pipe by `splice` and out of it by `read`; then zeroes into the pipe by

@@ -2,18 +2,16 @@
 
 use std::fs::{self, File};
 use std::hint;
-use std::io::{self, Write as _};
-use std::os::fd::{AsRawFd as _, RawFd};
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
 use std::{process, thread};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use io_uring::{IoUring, opcode, squeue, types::Fd, types::Fixed};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{read, write};
 use rustix::pipe::pipe;
-
-/// How much fits into a pipe.
-const CHUNK: u32 = 65536;
+use zc_tests::ring::{RING_CHUNK, complete, copy_by_requests, copy_by_ring, next_completion};
 
 /// Operations close `a` and open `b` with the same descriptor, between calls that only read and
 /// write: 1 byte of `a`, 2 of `b`.
@@ -54,141 +52,75 @@ pub(crate) fn replaced() -> Result<()> {
 pub(crate) fn splice() -> Result<()> {
     let mut ring = IoUring::new(2)?;
     let (from, to) = (File::open("in")?, File::create("out")?);
+    let (from, to) = (Fd(from.as_raw_fd()), Fd(to.as_raw_fd()));
     let (reader, writer) = pipe()?;
+    let (reader, writer) = (Fd(reader.as_raw_fd()), Fd(writer.as_raw_fd()));
     let mut at = 0;
     loop {
-        let moved = splice_once(
-            &mut ring,
-            from.as_raw_fd(),
-            at,
-            writer.as_raw_fd(),
-            -1,
-            CHUNK,
-        )?;
+        let into = opcode::Splice::new(from, at, writer, -1, RING_CHUNK).build();
+        let moved = complete_one(&mut ring, &into)?;
         if moved == 0 {
             return Ok(());
         }
-        ensure!(
-            splice_once(&mut ring, reader.as_raw_fd(), -1, to.as_raw_fd(), at, moved)? == moved,
-            "a short splice"
-        );
+        let out = opcode::Splice::new(reader, -1, to, at, moved).build();
+        ensure!(complete_one(&mut ring, &out)? == moved, "a short splice");
         at += i64::from(moved);
-    }
-}
-
-fn splice_once(
-    ring: &mut IoUring,
-    from: RawFd,
-    from_at: i64,
-    to: RawFd,
-    to_at: i64,
-    bytes: u32,
-) -> Result<u32> {
-    complete(
-        ring,
-        &opcode::Splice::new(Fd(from), from_at, Fd(to), to_at, bytes).build(),
-    )
-}
-
-/// A copy of `in` to `out` through one buffer.
-struct Copy {
-    ring: IoUring,
-    from: File,
-    to: File,
-    buffer: Vec<u8>,
-}
-
-impl Copy {
-    fn new(ring: IoUring) -> Result<Self> {
-        Ok(Self {
-            ring,
-            from: File::open("in")?,
-            to: File::create("out")?,
-            buffer: vec![0; CHUNK as usize],
-        })
-    }
-
-    fn part(&mut self, length: usize) -> libc::iovec {
-        libc::iovec {
-            iov_base: self.buffer.as_mut_ptr().cast(),
-            iov_len: length,
-        }
-    }
-
-    /// Makes all reads and writes by requests for a part of the buffer and an offset.
-    fn run(
-        mut self,
-        read: impl Fn(&libc::iovec, u64) -> squeue::Entry,
-        write: impl Fn(&libc::iovec, u64) -> squeue::Entry,
-    ) -> Result<()> {
-        let mut at = 0;
-        loop {
-            let part = self.part(CHUNK as usize);
-            let moved = complete(&mut self.ring, &read(&part, at))?;
-            if moved == 0 {
-                return Ok(());
-            }
-            let part = self.part(moved as usize);
-            let written = complete(&mut self.ring, &write(&part, at))?;
-            ensure!(written == moved, "a short write");
-            at += u64::from(moved);
-        }
-    }
-
-    /// The same by plain reads and writes with these flags.
-    fn run_plainly(self, flags: squeue::Flags) -> Result<()> {
-        let (from, to) = (Fd(self.from.as_raw_fd()), Fd(self.to.as_raw_fd()));
-        let read = |part: &libc::iovec, at| {
-            let read = opcode::Read::new(from, part.iov_base.cast(), CHUNK);
-            read.offset(at).build().flags(flags)
-        };
-        self.run(read, |part, at| {
-            let length = u32::try_from(part.iov_len).expect("short");
-            let write = opcode::Write::new(to, part.iov_base.cast(), length);
-            write.offset(at).build().flags(flags)
-        })
     }
 }
 
 /// Copies `in` to `out` by `read_fixed` and `write_fixed`, with registered files and a registered
 /// buffer.
 pub(crate) fn fixed() -> Result<()> {
-    let mut copy = Copy::new(IoUring::new(2)?)?;
-    let part = copy.part(CHUNK as usize);
+    let mut ring = IoUring::new(2)?;
+    let (from, to) = (File::open("in")?, File::create("out")?);
+    let mut buffer = vec![0_u8; RING_CHUNK as usize];
+    let part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
     // SAFETY: the buffer lives longer than the ring's last operation on it.
-    unsafe { copy.ring.submitter().register_buffers(&[part]) }?;
-    let files = [copy.from.as_raw_fd(), copy.to.as_raw_fd()];
-    copy.ring.submitter().register_files(&files)?;
+    unsafe { ring.submitter().register_buffers(&[part]) }?;
+    let files = [from.as_raw_fd(), to.as_raw_fd()];
+    ring.submitter().register_files(&files)?;
     let read = |part: &libc::iovec, at| {
-        let read = opcode::ReadFixed::new(Fixed(0), part.iov_base.cast(), CHUNK, 0);
+        let read = opcode::ReadFixed::new(Fixed(0), part.iov_base.cast(), RING_CHUNK, 0);
         read.offset(at).build()
     };
-    copy.run(read, |part, at| {
+    let write = |part: &libc::iovec, at| {
         let length = u32::try_from(part.iov_len).expect("short");
         let write = opcode::WriteFixed::new(Fixed(1), part.iov_base.cast(), length, 0);
         write.offset(at).build()
-    })
+    };
+    copy_by_requests(&mut ring, &mut buffer, read, write)?;
+    Ok(())
 }
 
 /// Copies `in` to `out` by `readv` and `writev`, as libuv does.
 pub(crate) fn vectors() -> Result<()> {
-    let copy = Copy::new(IoUring::new(2)?)?;
-    let (from, to) = (Fd(copy.from.as_raw_fd()), Fd(copy.to.as_raw_fd()));
+    let (from, to) = (File::open("in")?, File::create("out")?);
+    let (from, to) = (Fd(from.as_raw_fd()), Fd(to.as_raw_fd()));
     let read = |part: &libc::iovec, at| opcode::Readv::new(from, part, 1).offset(at).build();
-    copy.run(read, |part, at| {
-        opcode::Writev::new(to, part, 1).offset(at).build()
-    })
+    let write = |part: &libc::iovec, at| opcode::Writev::new(to, part, 1).offset(at).build();
+    let mut buffer = vec![0; RING_CHUNK as usize];
+    copy_by_requests(&mut IoUring::new(2)?, &mut buffer, read, write)?;
+    Ok(())
+}
+
+fn copy_plainly(mut ring: IoUring, flags: squeue::Flags) -> Result<()> {
+    let (from, to) = (File::open("in")?, File::create("out")?);
+    copy_by_ring(&mut ring, from.as_raw_fd(), to.as_raw_fd(), flags)?;
+    Ok(())
 }
 
 /// Copies `in` to `out` by reads and writes that the kernel's worker threads do.
 pub(crate) fn by_workers() -> Result<()> {
-    Copy::new(IoUring::new(2)?)?.run_plainly(squeue::Flags::ASYNC)
+    copy_plainly(IoUring::new(2)?, squeue::Flags::ASYNC)
 }
 
 /// Copies `in` to `out` by reads and writes that a kernel thread polls from the ring.
 pub(crate) fn polled() -> Result<()> {
     let ring = IoUring::builder().setup_sqpoll(1000).build(2)?;
-    Copy::new(ring)?.run_plainly(squeue::Flags::empty())
+    copy_plainly(ring, squeue::Flags::empty())
 }
 
 /// The same on a second thread, after the first thread has ended.
@@ -220,7 +152,10 @@ pub(crate) fn silent() -> Result<()> {
     let quiet = write(70, 0).flags(squeue::Flags::SKIP_SUCCESS | squeue::Flags::IO_LINK);
     // SAFETY: `bytes` lives until the second write, which waits for the first, is complete.
     unsafe { ring.submission().push(&quiet) }?;
-    ensure!(complete(&mut ring, &write(80, 70))? == 80, "a short write");
+    ensure!(
+        complete_one(&mut ring, &write(80, 70))? == 80,
+        "a short write"
+    );
     Ok(())
 }
 
@@ -236,7 +171,7 @@ pub(crate) fn multishot() -> Result<()> {
     ring.submit()?;
     for _ in 0..3 {
         event.write_all(&1_u64.to_ne_bytes())?;
-        wait(&mut ring)?;
+        next_completion(&mut ring)?;
     }
     Ok(())
 }
@@ -250,26 +185,17 @@ pub(crate) fn unknown_opcode() -> Result<()> {
     // include/uapi/linux/io_uring.h).
     unsafe { (&raw mut entry).cast::<u8>().write(UNKNOWN) };
     ensure!(
-        complete(&mut ring, &entry).is_err(),
+        complete_one(&mut ring, &entry).is_err(),
         "opcode {UNKNOWN} is known"
     );
     for _ in 0..2 {
-        complete(&mut ring, &opcode::Nop::new().build())?;
+        complete_one(&mut ring, &opcode::Nop::new().build())?;
     }
     Ok(())
 }
 
 /// Makes one request, and returns its result.
-fn complete(ring: &mut IoUring, request: &squeue::Entry) -> Result<u32> {
-    // SAFETY: the callers keep what the request names until this returns, which is after its
-    // completion.
-    unsafe { ring.submission().push(request) }?;
-    wait(ring)
-}
-
-fn wait(ring: &mut IoUring) -> Result<u32> {
-    ring.submit_and_wait(1)?;
-    let completion = ring.completion().next().context("a completion")?;
-    u32::try_from(completion.result())
-        .map_err(|_| io::Error::from_raw_os_error(-completion.result()).into())
+fn complete_one(ring: &mut IoUring, request: &squeue::Entry) -> Result<u32> {
+    // SAFETY: the callers keep what the request names until this returns.
+    Ok(unsafe { complete(ring, request) }?)
 }

@@ -1,114 +1,95 @@
-//! The books in which every call that moves bytes is entered.
+//! The books in which a thread enters every call of its own that moves bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use zc_tests::truth::{BUFFER, MAPPING, Moved, SEQUENCE, Sums, Truth, Used};
 
 use crate::{
-    memory::{ANY_VALUE, ByteOrigin, Cell},
+    memory::{ByteOrigin, Cell, MemoryLook},
     world::EndpointId,
 };
 
 /// A process of the program, as an index.
 pub(crate) type Process = usize;
 
-/// How many of the first bytes strace shows.
-const SHOWN: usize = 16;
-
 /// What a thread has read last.
 #[derive(Debug)]
 struct ThreadRead {
     endpoint: EndpointId,
     bytes: usize,
-    shown: Vec<u16>,
+    first: Vec<u8>,
 }
+
+/// Bytes and calls, by file.
+type UsedFiles = BTreeMap<EndpointId, [u64; 2]>;
 
 /// Everything that was moved so far.
 #[derive(Debug, Default)]
 pub(crate) struct Books {
-    moved: BTreeMap<(Process, EndpointId, EndpointId, &'static str), Sums>,
-    written: BTreeMap<(Process, EndpointId), [u64; 2]>,
-    read: BTreeMap<(Process, EndpointId), [u64; 2]>,
-    twice: BTreeSet<(Process, EndpointId, EndpointId)>,
-    /// By thread. After it has peeked at something, that, and what it read before.
-    last_reads: BTreeMap<usize, Vec<ThreadRead>>,
+    moved: BTreeMap<(EndpointId, EndpointId, &'static str), Sums>,
+    written: UsedFiles,
+    read: UsedFiles,
+    twice: BTreeSet<(EndpointId, EndpointId)>,
+    /// After the thread has peeked at something, that, and what it read before.
+    last_reads: Vec<ThreadRead>,
 }
 
 /// Counts a call that moved this many bytes.
-fn count(
-    sums: &mut BTreeMap<(Process, EndpointId), [u64; 2]>,
-    process: Process,
-    endpoint: EndpointId,
-    bytes: usize,
-) {
-    let [all, calls] = sums.entry((process, endpoint)).or_default();
+fn count(sums: &mut UsedFiles, endpoint: EndpointId, bytes: usize) {
+    let [all, calls] = sums.entry(endpoint).or_default();
     *all += bytes as u64;
     *calls += 1;
 }
 
-fn shown(values: impl Iterator<Item = u16>) -> Vec<u16> {
-    values.take(SHOWN).collect()
-}
-
 impl Books {
-    /// A call took this many bytes out of `from`.
-    pub(crate) fn take(&mut self, process: Process, from: EndpointId, bytes: usize) {
-        count(&mut self.read, process, from, bytes);
-    }
-
-    /// A thread read so many bytes into memory, or peeked at them. Then the memory has `values`.
-    pub(crate) fn read(
-        &mut self,
-        actor: usize,
-        from: EndpointId,
-        bytes: usize,
-        values: impl Iterator<Item = u16>,
-        is_peek: bool,
-    ) {
-        let last = self.last_reads.entry(actor).or_default();
+    /// The thread read so many bytes into memory, or peeked at them.
+    pub(crate) fn read(&mut self, from: EndpointId, bytes: usize, first: Vec<u8>, is_peek: bool) {
         if !is_peek {
-            last.clear();
+            count(&mut self.read, from, bytes);
+            self.last_reads.clear();
         }
-        last.push(ThreadRead {
+        self.last_reads.push(ThreadRead {
             endpoint: from,
             bytes,
-            shown: shown(values),
+            first,
         });
     }
 
     /// A call that names both ends moved this many bytes.
-    pub(crate) fn call(
-        &mut self,
-        process: Process,
-        [from, to]: [EndpointId; 2],
-        how: &'static str,
-        bytes: usize,
-    ) {
-        count(&mut self.written, process, to, bytes);
+    pub(crate) fn call(&mut self, [from, to]: [EndpointId; 2], how: &'static str, bytes: usize) {
+        count(&mut self.read, from, bytes);
+        count(&mut self.written, to, bytes);
         let bytes = bytes as u64;
-        self.moved
-            .entry((process, from, to, how))
-            .or_default()
-            .add(&Sums {
+        self.add(
+            (from, to, how),
+            &Sums {
                 bytes,
                 seen: bytes,
                 calls: 1,
                 ..Sums::default()
-            });
+            },
+        );
     }
 
-    /// A thread wrote these bytes from memory.
-    pub(crate) fn write(&mut self, process: Process, actor: usize, to: EndpointId, cells: &[Cell]) {
-        count(&mut self.written, process, to, cells.len());
+    fn add(&mut self, key: (EndpointId, EndpointId, &'static str), sums: &Sums) {
+        self.moved.entry(key).or_default().add(sums);
+    }
+
+    /// The thread wrote these bytes from memory.
+    pub(crate) fn write(&mut self, to: EndpointId, cells: &[Cell], look: &MemoryLook) {
+        count(&mut self.written, to, cells.len());
         let mut of_call: BTreeMap<(EndpointId, &'static str), (Sums, bool)> = BTreeMap::new();
+        let mut start = 0;
         for run in cells.chunk_by(|one, other| one.fill == other.fill) {
+            let is_changed = &look.is_changed[start..start + run.len()];
+            start += run.len();
             let fill = run[0].fill;
             let from = match fill.origin {
                 ByteOrigin::Read(from) => (from, BUFFER),
                 ByteOrigin::Mapping(from) => (from, MAPPING),
                 ByteOrigin::NoFile => continue,
             };
-            let (sums, is_touched) = of_call.entry(from).or_default();
+            let (sums, is_any_changed) = of_call.entry(from).or_default();
             let bytes = run.len() as u64;
             sums.add(&Sums {
                 bytes,
@@ -116,72 +97,77 @@ impl Books {
                 reads: BTreeSet::from([fill.number]),
                 ..Sums::default()
             });
-            *is_touched |= run.iter().any(Cell::is_touched);
+            // What maps a file was not read to.
+            *is_any_changed |= from.1 == BUFFER && is_changed.contains(&true);
             if run.iter().any(|cell| cell.written_to & 1 << to != 0) {
-                self.twice.insert((process, from.0, to));
+                self.twice.insert((from.0, to));
             }
         }
-        for ((from, how), (mut sums, is_touched)) in of_call {
+        for ((from, how), (mut sums, is_any_changed)) in of_call {
             sums.calls = 1;
-            sums.changed = if is_touched { sums.bytes } else { 0 };
-            self.moved
-                .entry((process, from, to, how))
-                .or_default()
-                .add(&sums);
+            sums.changed = if is_any_changed { sums.bytes } else { 0 };
+            self.add((from, to, how), &sums);
         }
-        self.write_in_sequence(process, actor, to, cells);
+        self.write_in_sequence(to, cells.len(), &look.first);
     }
 
-    fn write_in_sequence(
-        &mut self,
-        process: Process,
-        actor: usize,
-        to: EndpointId,
-        cells: &[Cell],
-    ) {
-        let written = shown(cells.iter().map(|cell| cell.value));
-        let may_be =
-            |(one, other): (&u16, &u16)| one == other || [*one, *other].contains(&ANY_VALUE);
-        for last in self.last_reads.get(&actor).into_iter().flatten() {
-            if last.bytes == cells.len() && last.shown.iter().zip(&written).all(may_be) {
-                let sums = self
-                    .moved
-                    .entry((process, last.endpoint, to, SEQUENCE))
-                    .or_default();
-                sums.bytes += last.bytes as u64;
-                sums.calls += 1;
+    fn write_in_sequence(&mut self, to: EndpointId, bytes: usize, first: &[u8]) {
+        let is_it = |last: &&ThreadRead| last.bytes == bytes && first.starts_with(&last.first);
+        let likely: Vec<EndpointId> = self
+            .last_reads
+            .iter()
+            .filter(is_it)
+            .map(|last| last.endpoint)
+            .collect();
+        for from in likely {
+            let sums = Sums {
+                bytes: bytes as u64,
+                calls: 1,
+                ..Sums::default()
+            };
+            self.add((from, to, SEQUENCE), &sums);
+        }
+    }
+
+    /// Adds what another thread of the same process moved.
+    pub(crate) fn merge(&mut self, other: Self) {
+        for (key, sums) in other.moved {
+            self.add(key, &sums);
+        }
+        for (sums, others) in [
+            (&mut self.written, other.written),
+            (&mut self.read, other.read),
+        ] {
+            for (endpoint, [bytes, calls]) in others {
+                let known = sums.entry(endpoint).or_default();
+                *known = [known[0] + bytes, known[1] + calls];
             }
         }
+        self.twice.extend(other.twice);
     }
 
-    /// The record, with the names of endpoints and the ids of processes.
-    pub(crate) fn truth(&self, names: &[String], pids: &[u32]) -> Truth {
-        let moved = |(&(process, from, to, how), sums): (
-            &(Process, EndpointId, EndpointId, &str),
-            &Sums,
-        )| Moved {
-            pid: pids[process],
+    /// The record of what this process moved, with the names of endpoints.
+    pub(crate) fn truth(&self, names: &[String], pid: u32) -> Truth {
+        let moved = self.moved.iter().map(|(&(from, to, how), sums)| Moved {
+            pid,
             from: names[from].clone(),
             to: names[to].clone(),
             how: how.to_owned(),
             sums: sums.clone(),
+        });
+        let used = |(&file, &[bytes, calls]): (&EndpointId, &[u64; 2])| Used {
+            pid,
+            file: names[file].clone(),
+            bytes,
+            calls,
         };
-        let used =
-            |(&(process, file), &[bytes, calls]): (&(Process, EndpointId), &[u64; 2])| Used {
-                pid: pids[process],
-                file: names[file].clone(),
-                bytes,
-                calls,
-            };
+        let twice = self.twice.iter();
         Truth {
-            pids: pids.to_vec(),
-            moved: self.moved.iter().map(moved).collect(),
+            moved: moved.collect(),
             written: self.written.iter().map(used).collect(),
             read: self.read.iter().map(used).collect(),
-            twice: self
-                .twice
-                .iter()
-                .map(|&(process, from, to)| (pids[process], names[from].clone(), names[to].clone()))
+            twice: twice
+                .map(|&(from, to)| (pid, names[from].clone(), names[to].clone()))
                 .collect(),
             ..Truth::default()
         }

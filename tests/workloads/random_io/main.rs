@@ -4,8 +4,7 @@
 //! a process of its own; `random-io one SEED NUMBER STEPS [OPTIONS]` is one of them. The source
 //! files are in the working directory (`random-io sources` makes them), and each program writes its
 //! record there ([`zc_tests::truth`]). `--without=NAME` leaves out a kind of call, `--skip=STEP` a
-//! step. `--theme=N` chooses the kind of program. `--words` adds a description of each call to the
-//! record.
+//! step. `strace -f` shows the calls of a program, but not its stores to memory.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
@@ -27,9 +26,8 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use zc_tests::{
-    patience,
-    truth::Rng,
-    truth::{Truth, make_sources},
+    exit_code, patience,
+    truth::{Rng, Truth, make_sources},
 };
 
 use crate::program::{ProgramOptions, RandomProgram};
@@ -38,26 +36,15 @@ use crate::program::{ProgramOptions, RandomProgram};
 const LIMIT: u32 = 30;
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(err) => {
-            eprintln!("random-io: {err:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code("random-io", run())
 }
 
 fn run() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (options, words): (Vec<_>, Vec<_>) = arguments
-        .into_iter()
+    let (options, words): (Vec<_>, Vec<_>) = std::env::args()
+        .skip(1)
         .partition(|word| word.starts_with("--"));
-    match words
-        .iter()
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .as_slice()
-    {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
         ["batch", seed, first, count, steps] => batch(
             seed.parse()?,
             first.parse()?,
@@ -75,9 +62,7 @@ fn run() -> Result<()> {
             for option in &options {
                 match option.split_once('=') {
                     Some(("--without", what)) => all.without.push(what.to_owned()),
-                    Some(("--theme", theme)) => all.theme = Some(theme.parse()?),
                     Some(("--skip", step)) => all.skipped.push(step.parse()?),
-                    None if option == "--words" => all.with_words = true,
                     _ => bail!("unknown option {option}"),
                 }
             }
@@ -110,7 +95,7 @@ fn batch(seed: u64, first: u64, count: u64, steps: &str, options: &[String]) -> 
     Ok(())
 }
 
-/// Runs one program, and writes its record.
+/// Runs one program. Each of its processes writes a record.
 fn one(options: ProgramOptions) -> Result<()> {
     end_in_time();
     let number = options.number;
@@ -120,27 +105,29 @@ fn one(options: ProgramOptions) -> Result<()> {
         .collect::<Result<_>>()?;
     let threads: Vec<_> = others
         .into_iter()
-        .map(|mut other| thread::spawn(move || other.run().map(drop)))
+        .map(|mut other| thread::spawn(move || other.run().map(|()| other.world.books)))
         .collect();
     program.run()?;
-    let is_first = program.me == 0;
-    for thread in threads.into_iter().filter(|_| is_first) {
-        thread.join().ok().context("a thread panicked")??;
+    let process = program.process_of(program.me);
+    // The children of a program with one thread have no others.
+    for thread in threads.into_iter().filter(|_| process == 0) {
+        let books = thread.join().ok().context("a thread panicked")??;
+        program.world.books.merge(books);
     }
     program.wait_for_children()?;
-    if is_first {
-        truth(&program).store(Path::new("."), number)?;
-    }
+    record_of(&program, process).store(Path::new("."), number, process)?;
     Ok(())
 }
 
-fn truth(program: &RandomProgram) -> Truth {
+/// What a process of the program moved; that of the first process also says what the program did.
+fn record_of(program: &RandomProgram, process: usize) -> Truth {
     let world = &program.world;
-    let names: Vec<String> = world
-        .endpoints
-        .iter()
-        .map(|endpoint| endpoint.name.clone())
-        .collect();
+    let endpoints = world.endpoints.iter();
+    let names: Vec<String> = endpoints.map(|endpoint| endpoint.name.clone()).collect();
+    let moved = world.books.truth(&names, world.pids[process]);
+    if process > 0 {
+        return moved;
+    }
     let forgetful = world.pids.iter().zip(&world.spaces);
     let forgetful = forgetful.filter_map(|(pid, space)| space.is_forgetful.then_some(*pid));
     let connections = world.endpoints.iter().enumerate();
@@ -150,13 +137,11 @@ fn truth(program: &RandomProgram) -> Truth {
         .collect();
     Truth {
         seed: program.options.seed,
-        theme: program.style.theme,
-        actions: program.log.made(),
+        pids: world.pids.clone(),
         forgetful: forgetful.collect(),
         connections,
         kinds: program.kinds.clone(),
-        words: program.words.clone(),
-        ..world.books.truth(&names, &world.pids)
+        ..moved
     }
 }
 

@@ -1,16 +1,96 @@
-//! The address model: for each byte of an address space, which call put it there last, its value
-//! then, and its value now.
+//! The address model: for each byte of an address space, which call put it there last. The values
+//! are those of the real memory. A copy of the bytes that reads put there, the shadow, tells which
+//! of them the program has changed since.
 
 use crate::world::EndpointId;
 
-/// The value of a byte that the program does not know.
-pub(crate) const ANY_VALUE: u16 = 256;
+/// The address of the plain memory of each process.
+pub(crate) const ARENA: usize = 0x1000_0000_0000;
+
+/// The length of that memory. Nothing is mapped behind it.
+pub(crate) const ARENA_BYTES: usize = 160 << 10;
+
+/// The address of the first mapping of a file, and the distance between mappings.
+pub(crate) const MAPPINGS: usize = ARENA + MAPPING_DISTANCE;
+pub(crate) const MAPPING_DISTANCE: usize = 0x100_0000;
+
+/// The most files that a process maps at the same time.
+pub(crate) const MOST_MAPPINGS: usize = 3;
+
+/// How far the shadow of a byte is from the byte.
+const SHADOW: usize = 0x0800_0000_0000;
+
+/// How many of the first bytes strace shows.
+const SHOWN: usize = 16;
 
 /// How many ranges of an address space zctrace remembers.
 const MOST_RANGES: usize = 24;
 
 /// How many elements of a vector zctrace looks at.
 const MOST_ELEMENTS: usize = 16;
+
+/// Maps the plain memory, and the shadow of that and of all mappings. Whether there was room.
+pub(crate) fn map_memory() -> bool {
+    let shadow_bytes = MAPPING_DISTANCE * (MOST_MAPPINGS + 2);
+    [(ARENA, ARENA_BYTES), (ARENA + SHADOW, shadow_bytes)]
+        .into_iter()
+        .all(|(start, length)| {
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let flags = libc::MAP_PRIVATE
+                | libc::MAP_ANONYMOUS
+                | libc::MAP_NORESERVE
+                | libc::MAP_FIXED_NOREPLACE;
+            // SAFETY: if something else is mapped there, the call fails.
+            let at = unsafe { libc::mmap(start as *mut _, length, access, flags, -1, 0) };
+            at as usize == start
+        })
+}
+
+/// The bytes in these parts of memory, and those of their shadow, in order.
+fn bytes_and_shadow(vector: &[libc::iovec]) -> impl Iterator<Item = (u8, *mut u8)> {
+    let addresses = |part: &libc::iovec| {
+        let start = part.iov_base as usize;
+        start..start + part.iov_len
+    };
+    vector.iter().flat_map(addresses).map(|address| {
+        // SAFETY: the vector names memory of regions, which nobody changes at the moment.
+        let byte = unsafe { (address as *const u8).read() };
+        (byte, (address + SHADOW) as *mut u8)
+    })
+}
+
+/// Remembers what a read of so many bytes has put into these parts of memory. Returns the first of
+/// them.
+pub(crate) fn remember(vector: &[libc::iovec], bytes: usize) -> Vec<u8> {
+    let mut first = Vec::new();
+    for (byte, shadow) in bytes_and_shadow(vector).take(bytes) {
+        // SAFETY: all regions have a shadow, and nobody else uses that at the moment.
+        unsafe { shadow.write(byte) };
+        if first.len() < SHOWN {
+            first.push(byte);
+        }
+    }
+    first
+}
+
+/// What is in memory when a call is about to write it.
+pub(crate) struct MemoryLook {
+    /// The first bytes.
+    pub(crate) first: Vec<u8>,
+    /// Which bytes differ from what the last read has put there.
+    pub(crate) is_changed: Vec<bool>,
+}
+
+/// Looks at these parts of memory.
+pub(crate) fn look_at(vector: &[libc::iovec]) -> MemoryLook {
+    let first = bytes_and_shadow(vector).take(SHOWN).map(|(byte, _)| byte);
+    // SAFETY: all regions have a shadow.
+    let differs = |(byte, shadow): (u8, *mut u8)| unsafe { shadow.read() } != byte;
+    MemoryLook {
+        first: first.collect(),
+        is_changed: bytes_and_shadow(vector).map(differs).collect(),
+    }
+}
 
 /// Where the bytes came from that a call put into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,46 +116,25 @@ pub(crate) struct MemoryFill {
 /// A byte of memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cell {
-    pub(crate) value: u16,
     pub(crate) fill: MemoryFill,
-    /// Its value when the call filled it.
-    filled: u16,
-    /// Whether the program stored something there since.
-    is_stored: bool,
     /// The files that calls have written it to since, as bits.
     pub(crate) written_to: u32,
 }
 
 impl Cell {
-    /// A byte that a call has put into memory.
-    fn filled(value: u16, fill: MemoryFill) -> Self {
+    const fn new(fill: MemoryFill) -> Self {
         Self {
-            value,
             fill,
-            filled: value,
-            is_stored: false,
             written_to: 0,
         }
     }
-
-    /// Whether the program may have changed it since it was filled.
-    pub(crate) fn is_touched(&self) -> bool {
-        let is_known = self.value != ANY_VALUE && self.filled != ANY_VALUE;
-        self.is_stored && !(is_known && self.value == self.filled)
-    }
 }
 
-/// A byte that was always zero.
-const ZERO: Cell = Cell {
-    value: 0,
-    fill: MemoryFill {
-        origin: ByteOrigin::NoFile,
-        number: 0,
-        is_seen: true,
-    },
-    filled: 0,
-    is_stored: false,
-    written_to: 0,
+/// Memory that nobody has filled.
+const UNUSED: MemoryFill = MemoryFill {
+    origin: ByteOrigin::NoFile,
+    number: 0,
+    is_seen: true,
 };
 
 /// A region of an address space.
@@ -85,29 +144,24 @@ pub(crate) struct Region {
     pub(crate) cells: Vec<Cell>,
     /// Whether the program or a call put other bytes into it: then a private mapping has pages of
     /// its own, and zctrace need not take it for the file.
-    is_dirty: bool,
+    pub(crate) is_dirty: bool,
 }
 
 impl Region {
     /// Memory that nobody has used yet.
-    pub(crate) fn zeroes(start: usize, length: usize) -> Self {
+    fn unused(start: usize, length: usize) -> Self {
         Self {
             start,
-            cells: vec![ZERO; length],
+            cells: vec![Cell::new(UNUSED); length],
             is_dirty: false,
         }
     }
 
-    /// A new private mapping of a file, with zeroes to the end of the last page.
-    pub(crate) fn mapping(start: usize, length: usize, from: EndpointId, bytes: &[u16]) -> Self {
-        let mut region = Self::zeroes(start, length);
-        let fill = MemoryFill {
-            origin: ByteOrigin::Mapping(from),
-            ..ZERO.fill
-        };
-        for (cell, &value) in region.cells.iter_mut().zip(bytes) {
-            *cell = Cell::filled(value, fill);
-        }
+    /// A new private mapping of so many bytes of a file, with zeroes to the end of the last page.
+    pub(crate) fn mapping(start: usize, from: EndpointId, bytes: usize) -> Self {
+        let mut region = Self::unused(start, bytes.next_multiple_of(4096));
+        let origin = ByteOrigin::Mapping(from);
+        region.cells[..bytes].fill(Cell::new(MemoryFill { origin, ..UNUSED }));
         region
     }
 }
@@ -120,12 +174,25 @@ pub(crate) struct MemoryPiece {
     pub(crate) length: usize,
 }
 
-/// The parts of these pieces that a call uses that moves this many bytes.
-fn used(pieces: &[MemoryPiece], bytes: usize) -> impl Iterator<Item = MemoryPiece> {
-    pieces.iter().scan(bytes, |left, piece| {
-        let length = piece.length.min(*left);
-        *left -= length;
-        Some(MemoryPiece { length, ..*piece })
+/// The part of each of these pieces that belongs to the `bytes` bytes from byte `from` on; nothing
+/// is left of some.
+pub(crate) fn parts(
+    pieces: &[MemoryPiece],
+    from: usize,
+    bytes: usize,
+) -> impl Iterator<Item = MemoryPiece> {
+    let (mut skip, mut left) = (from, bytes);
+    pieces.iter().map(move |piece| {
+        let skipped = skip.min(piece.length);
+        skip -= skipped;
+        let length = (piece.length - skipped).min(left);
+        left -= length;
+        let offset = piece.offset + skipped;
+        MemoryPiece {
+            offset,
+            length,
+            ..*piece
+        }
     })
 }
 
@@ -140,9 +207,9 @@ pub(crate) struct AddressSpace {
 }
 
 impl AddressSpace {
-    pub(crate) fn new(memory: Region) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            regions: vec![memory],
+            regions: vec![Region::unused(ARENA, ARENA_BYTES)],
             ranges: Vec::new(),
             is_forgetful: false,
         }
@@ -150,23 +217,16 @@ impl AddressSpace {
 
     /// The memory of a child. What its creator has read was not read in this address space.
     pub(crate) fn inherited(&self) -> Self {
-        let mut child = Self::new(self.regions[0].clone());
-        child.regions.extend_from_slice(&self.regions[1..]);
-        for cell in child
-            .regions
-            .iter_mut()
-            .flat_map(|region| &mut region.cells)
-        {
+        let mut regions = self.regions.clone();
+        for cell in regions.iter_mut().flat_map(|region| &mut region.cells) {
             if let ByteOrigin::Read(_) = cell.fill.origin {
                 cell.fill.origin = ByteOrigin::NoFile;
             }
         }
-        child
-    }
-
-    /// The cells of a piece.
-    pub(crate) fn cells(&self, piece: MemoryPiece) -> &[Cell] {
-        &self.regions[piece.region].cells[piece.offset..piece.offset + piece.length]
+        Self {
+            regions,
+            ..Self::new()
+        }
     }
 
     fn cells_mut(&mut self, piece: MemoryPiece) -> &mut [Cell] {
@@ -178,28 +238,26 @@ impl AddressSpace {
         self.regions[piece.region].start + piece.offset
     }
 
-    /// A call puts these bytes into these pieces, in order.
+    /// A call puts so many bytes into these pieces, in order.
     pub(crate) fn fill(
         &mut self,
         pieces: &[MemoryPiece],
-        values: &[u16],
+        bytes: usize,
         origin: ByteOrigin,
         number: u32,
     ) {
-        let mut values = values.iter();
-        for (index, piece) in used(pieces, values.len()).enumerate() {
+        for (index, piece) in parts(pieces, 0, bytes).enumerate() {
+            let is_seen = index < MOST_ELEMENTS;
             let fill = MemoryFill {
                 origin,
                 number,
-                is_seen: index < MOST_ELEMENTS,
+                is_seen,
             };
-            for (cell, &value) in self.cells_mut(piece).iter_mut().zip(&mut values) {
-                *cell = Cell::filled(value, fill);
-            }
+            self.cells_mut(piece).fill(Cell::new(fill));
             self.regions[piece.region].is_dirty = true;
             self.forget_written_behind(piece, origin);
             // What went beyond may be anywhere, so zctrace forgets everything.
-            self.is_forgetful |= !fill.is_seen && piece.length > 0;
+            self.is_forgetful |= !is_seen && piece.length > 0;
             self.note_range(piece);
         }
     }
@@ -228,14 +286,6 @@ impl AddressSpace {
         self.is_forgetful |= self.ranges.len() > MOST_RANGES;
     }
 
-    /// The program stores these bytes in a piece.
-    pub(crate) fn store(&mut self, piece: MemoryPiece, values: &[u16]) {
-        for (cell, &value) in self.cells_mut(piece).iter_mut().zip(values) {
-            (cell.value, cell.is_stored) = (value, true);
-        }
-        self.regions[piece.region].is_dirty = true;
-    }
-
     /// The bytes that a call writes from these pieces to a file, in order.
     pub(crate) fn write(
         &mut self,
@@ -247,7 +297,7 @@ impl AddressSpace {
         // Of several mappings in a call, only the first counts.
         let mut mappings = pieces.iter().map(|piece| piece.region);
         let first = mappings.find(|region| *region > 0);
-        for (index, piece) in used(pieces, bytes).enumerate() {
+        for (index, piece) in parts(pieces, 0, bytes).enumerate() {
             let is_clean = !self.regions[piece.region].is_dirty && first == Some(piece.region);
             for cell in self.cells_mut(piece) {
                 let mut now = *cell;
@@ -259,19 +309,4 @@ impl AddressSpace {
         }
         written
     }
-
-    /// Whether the memory has the values that the program thinks it has.
-    pub(crate) fn is_as_known(&self, piece: MemoryPiece) -> bool {
-        let address = self.address(piece) as *const u8;
-        // SAFETY: the region has this much readable memory, and nobody changes it at the moment.
-        let bytes = unsafe { std::slice::from_raw_parts(address, piece.length) };
-        let is_it =
-            |(&byte, cell): (&u8, &Cell)| [ANY_VALUE, u16::from(byte)].contains(&cell.value);
-        bytes.iter().zip(self.cells(piece)).all(is_it)
-    }
-}
-
-/// The values of these cells.
-pub(crate) fn values(cells: &[Cell]) -> Vec<u16> {
-    cells.iter().map(|cell| cell.value).collect()
 }

@@ -15,23 +15,13 @@ use std::{
 
 use anyhow::{Result, ensure};
 use io_uring::{IoUring, squeue};
-use zc_tests::truth::Rng;
+use zc_tests::{ring::complete, truth::Rng};
 
 use crate::{
-    books::Process,
-    memory::{AddressSpace, MemoryPiece, Region},
+    books::{Books, Process},
+    memory::{ARENA_BYTES, AddressSpace, MemoryPiece},
     world::{Endpoint, EndpointId, EndpointKind, World},
 };
-
-/// The address of the plain memory of each process.
-pub(crate) const ARENA: usize = 0x1000_0000_0000;
-
-/// The length of that memory. Nothing is mapped behind it.
-pub(crate) const ARENA_BYTES: usize = 160 << 10;
-
-/// The address of the first mapping of a file, and the distance between mappings.
-pub(crate) const MAPPINGS: usize = 0x2000_0000_0000;
-pub(crate) const MAPPING_DISTANCE: usize = 0x1000_0000;
 
 /// The program to run.
 #[derive(Debug, Clone, Default)]
@@ -39,14 +29,10 @@ pub(crate) struct ProgramOptions {
     pub(crate) seed: u64,
     pub(crate) number: u64,
     pub(crate) steps: usize,
-    /// The kind of program; `None` if the seed chooses it.
-    pub(crate) theme: Option<usize>,
     /// Steps that are left out.
     pub(crate) skipped: Vec<usize>,
     /// The kinds of calls that are left out.
     pub(crate) without: Vec<String>,
-    /// Whether to describe each call in words.
-    pub(crate) with_words: bool,
 }
 
 impl ProgramOptions {
@@ -58,8 +44,6 @@ impl ProgramOptions {
 /// The preferences of a program.
 #[derive(Debug, Clone)]
 pub(crate) struct ProgramStyle {
-    /// The kind of program.
-    pub(crate) theme: usize,
     /// The weight of each kind of step; see [`crate::steps`].
     pub(crate) weights: [usize; 10],
     /// How many bytes most calls move.
@@ -85,7 +69,6 @@ pub(crate) struct RandomProgram {
     pub(crate) has_rings: bool,
     ring: Option<IoUring>,
     pub(crate) kinds: BTreeMap<String, u64>,
-    pub(crate) words: Vec<String>,
 }
 
 impl RandomProgram {
@@ -95,12 +78,11 @@ impl RandomProgram {
         endpoints: Vec<Endpoint>,
         threads: usize,
     ) -> Result<Self> {
-        let memory = AddressSpace::new(Region::zeroes(ARENA, ARENA_BYTES));
         let has_rings = options.allows("rings") && IoUring::new(2).is_ok();
         Ok(Self {
             options,
             style,
-            world: World::new(endpoints, memory),
+            world: World::new(endpoints),
             log: StepLog::new()?,
             actors: vec![0; threads],
             me: 0,
@@ -108,7 +90,6 @@ impl RandomProgram {
             has_rings,
             ring: None,
             kinds: BTreeMap::new(),
-            words: Vec::new(),
         })
     }
 
@@ -132,61 +113,48 @@ impl RandomProgram {
         self.actors[actor]
     }
 
+    /// Whether this thread makes the calls of this actor.
+    pub(crate) fn is_me(&self, actor: usize) -> bool {
+        actor == self.me
+    }
+
     /// Makes a call, or waits for it if it belongs to another thread. Returns its result.
-    pub(crate) fn call(
-        &mut self,
-        actor: usize,
-        name: &str,
-        words: &str,
-        call: impl FnOnce() -> i64,
-    ) -> i64 {
-        let result = self.log.result(actor == self.me, call);
-        self.note(actor, name, words, result);
+    pub(crate) fn call(&mut self, actor: usize, name: &str, call: impl FnOnce() -> i64) -> i64 {
+        let result = self.log.result(self.is_me(actor), call);
+        *self.kinds.entry(name.to_owned()).or_default() += 1;
         result
     }
 
-    /// The same for an operation of a ring.
+    /// The same for an operation of a ring. `afterwards` gets its result, before other threads go
+    /// on.
     pub(crate) fn ring_call(
         &mut self,
         actor: usize,
         name: &str,
-        words: &str,
         entry: &squeue::Entry,
+        afterwards: impl FnOnce(i64),
     ) -> i64 {
-        let Self { log, ring, me, .. } = self;
-        let result = log.result(actor == *me, || {
+        let mut ring = self.ring.take();
+        let result = self.call(actor, name, || {
             let ring = ring.get_or_insert_with(|| IoUring::new(4).expect("a ring was made before"));
-            complete(ring, entry)
+            // SAFETY: the request names memory of regions, which live as long as the process.
+            let result = match unsafe { complete(ring, entry) } {
+                Ok(result) => result.into(),
+                Err(err) => -i64::from(err.raw_os_error().expect("an errno")),
+            };
+            afterwards(result);
+            result
         });
-        self.note(actor, name, words, result);
+        self.ring = ring;
         result
     }
 
-    pub(crate) fn note(&mut self, actor: usize, name: &str, words: &str, result: i64) {
-        *self.kinds.entry(name.to_owned()).or_default() += 1;
-        if self.options.with_words {
-            let process = self.process_of(actor);
-            self.words.push(format!(
-                "process {process} thread {actor}: {name} {words} = {result}"
-            ));
-        }
-    }
-
     /// Turns the child of a fork into this thread. It drops the ring, because rings are not
-    /// inherited.
+    /// inherited, and begins new books.
     pub(crate) fn become_actor(&mut self, actor: usize) {
         std::mem::forget(self.ring.take());
+        self.world.books = Books::default();
         self.me = actor;
-    }
-
-    /// Makes sure that the memory has the bytes that the program thinks it has.
-    pub(crate) fn verify(&self, actor: usize, pieces: &[MemoryPiece]) {
-        let is_right = |&piece| self.space(actor).is_as_known(piece);
-        let place = (self.options.seed, self.log.made());
-        assert!(
-            actor != self.me || pieces.iter().all(is_right),
-            "the generator is wrong about memory: {place:?}"
-        );
     }
 
     /// The memory of a thread.
@@ -292,28 +260,12 @@ impl RandomProgram {
         (!fitting.is_empty()).then(|| rng.pick(&fitting))
     }
 
-    pub(crate) fn name(&self, endpoint: EndpointId) -> &str {
-        &self.world.endpoints[endpoint].name
-    }
-
     pub(crate) fn fds(&self, endpoint: EndpointId) -> (RawFd, RawFd) {
         (
             self.world.endpoints[endpoint].read_fd,
             self.world.endpoints[endpoint].write_fd,
         )
     }
-}
-
-/// Makes one request, and returns its result.
-fn complete(ring: &mut IoUring, entry: &squeue::Entry) -> i64 {
-    // SAFETY: the request names memory of regions, which live as long as the process.
-    unsafe { ring.submission().push(entry) }.expect("the ring is empty");
-    ring.submit_and_wait(1).expect("the ring works");
-    ring.completion()
-        .next()
-        .expect("it waited for one")
-        .result()
-        .into()
 }
 
 /// The most calls of a program.
@@ -390,11 +342,6 @@ impl StepLog {
                 ptr::null::<libc::timespec>(),
             );
         }
-    }
-
-    /// How many calls were made so far.
-    pub(crate) fn made(&self) -> u64 {
-        self.seen.into()
     }
 
     /// Whether there is room for this many more.

@@ -1,7 +1,6 @@
 //! The start of a program: its style, files, pipes and sockets, all chosen by the seed.
 
 use std::{
-    collections::VecDeque,
     ffi::CString,
     os::fd::{IntoRawFd as _, RawFd},
 };
@@ -11,13 +10,11 @@ use rustix::{
     net::{AddressFamily, SocketFlags, SocketType, socketpair},
     pipe::{PipeFlags, pipe_with},
 };
-use zc_tests::{
-    truth::Rng,
-    truth::{SOURCE_FILES, source},
-};
+use zc_tests::truth::{Rng, SOURCES};
 
 use crate::{
-    program::{ARENA, ARENA_BYTES, ProgramOptions, ProgramStyle, RandomProgram},
+    memory::{ARENA_BYTES, map_memory},
+    program::{ProgramOptions, ProgramStyle, RandomProgram},
     world::{Endpoint, EndpointKind},
 };
 
@@ -40,14 +37,11 @@ const FORKING: usize = 6;
 /// The program with this seed.
 pub(crate) fn program(options: ProgramOptions) -> Result<RandomProgram> {
     let mut rng = Rng::new(options.seed);
-    let chosen = rng.below(THEMES.len());
-    let theme = options.theme.unwrap_or(chosen);
-    ensure!(theme < THEMES.len(), "there is no theme {theme}");
+    let theme = rng.below(THEMES.len());
     let unit = rng.pick(&[
         1, 8, 16, 100, 512, 1000, 1000, 4096, 4096, 8192, 10_000, 16_384, 20_000, 60_000,
     ]);
     let style = ProgramStyle {
-        theme,
         weights: THEMES[theme],
         unit,
         slots: slots(&mut rng, unit),
@@ -58,7 +52,7 @@ pub(crate) fn program(options: ProgramOptions) -> Result<RandomProgram> {
     } else {
         2 + rng.below(2)
     };
-    map_arena()?;
+    ensure!(map_memory(), "no memory for buffers");
     let endpoints = endpoints(&mut rng, theme, options.number)?;
     RandomProgram::new(options, style, endpoints, threads)
 }
@@ -79,30 +73,18 @@ fn slots(rng: &mut Rng, unit: usize) -> Vec<usize> {
     slots
 }
 
-fn map_arena() -> Result<()> {
-    let (protection, flags) = (
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE,
-    );
-    // SAFETY: if something else is mapped there, the call fails.
-    let at = unsafe { libc::mmap(ARENA as *mut _, ARENA_BYTES, protection, flags, -1, 0) };
-    ensure!(at as usize == ARENA, "no memory for buffers");
-    Ok(())
-}
-
 fn endpoints(rng: &mut Rng, theme: usize, number: u64) -> Result<Vec<Endpoint>> {
     let mut endpoints = Vec::new();
     for _ in 0..=rng.below(3) {
-        let index = rng.below(SOURCE_FILES);
+        let index = rng.below(SOURCES.len());
         let name = format!("s{index}");
         if endpoints
             .iter()
             .all(|endpoint: &Endpoint| endpoint.name != name)
         {
             let fd = open(&name, libc::O_RDONLY)?;
-            let bytes = source(index).into_iter().map(u16::from).collect();
             endpoints.push(Endpoint {
-                bytes,
+                bytes: SOURCES[index],
                 ..endpoint(name, EndpointKind::Source, fd, fd)
             });
         }
@@ -143,7 +125,6 @@ fn endpoints(rng: &mut Rng, theme: usize, number: u64) -> Result<Vec<Endpoint>> 
 }
 
 fn endpoint(name: String, kind: EndpointKind, read_fd: RawFd, write_fd: RawFd) -> Endpoint {
-    let (queue, messages) = (VecDeque::new(), VecDeque::new());
     Endpoint {
         name,
         kind,
@@ -151,9 +132,7 @@ fn endpoint(name: String, kind: EndpointKind, read_fd: RawFd, write_fd: RawFd) -
         write_fd,
         peer: 0,
         position: 0,
-        bytes: Vec::new(),
-        queue,
-        messages,
+        bytes: 0,
     }
 }
 

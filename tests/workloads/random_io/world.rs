@@ -1,10 +1,10 @@
 //! The files, pipes, sockets and memory of a program.
 
-use std::{collections::VecDeque, os::fd::RawFd};
+use std::os::fd::RawFd;
 
 use crate::{
     books::{Books, Process},
-    memory::{ANY_VALUE, AddressSpace, ByteOrigin, MemoryPiece, values},
+    memory::{AddressSpace, ByteOrigin, MemoryLook, MemoryPiece},
 };
 
 /// A file, pipe or socket of the program, as an index.
@@ -36,17 +36,21 @@ pub(crate) struct Endpoint {
     pub(crate) peer: EndpointId,
     /// For a file: where the next call without an offset reads or writes.
     pub(crate) position: usize,
-    /// For a file: its bytes.
-    pub(crate) bytes: Vec<u16>,
-    /// For a pipe or a socket: the bytes that can be read here.
-    pub(crate) queue: VecDeque<u16>,
-    /// The lengths of the datagrams in the queue.
-    pub(crate) messages: VecDeque<usize>,
+    /// For a file: its length. For a pipe or a stream: how many bytes can be read here.
+    pub(crate) bytes: usize,
 }
 
 impl Endpoint {
     pub(crate) fn is_file(&self) -> bool {
         matches!(self.kind, EndpointKind::Source | EndpointKind::Destination)
+    }
+
+    /// Where a call reads or writes in a file, and moves the position if it names no offset.
+    fn start_of_call(&mut self, at: Option<usize>, bytes: usize) -> usize {
+        at.unwrap_or_else(|| {
+            self.position += bytes;
+            self.position - bytes
+        })
     }
 }
 
@@ -64,10 +68,8 @@ pub(crate) enum Take {
 /// How a thread writes from memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WritesBy {
-    /// A call that copies the bytes.
+    /// A call.
     Call,
-    /// A call after which the pipe refers to the memory, so that the bytes may still change.
-    Loan,
     /// An operation of a ring, which zctrace credits to no mapping.
     Ring,
     /// `sendmmsg`, which zctrace credits to nothing.
@@ -77,7 +79,7 @@ pub(crate) enum WritesBy {
 /// A file, and the offset that a call names. Without one, the file's position is used.
 pub(crate) type Place = (EndpointId, Option<usize>);
 
-/// The state of everything.
+/// The state of everything, as each thread knows it; and what this thread moved.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) endpoints: Vec<Endpoint>,
@@ -90,10 +92,10 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(endpoints: Vec<Endpoint>, space: AddressSpace) -> Self {
+    pub(crate) fn new(endpoints: Vec<Endpoint>) -> Self {
         Self {
             endpoints,
-            spaces: vec![space],
+            spaces: vec![AddressSpace::new()],
             pids: vec![std::process::id()],
             fills: 0,
             books: Books::default(),
@@ -101,137 +103,99 @@ impl World {
     }
 
     /// A call takes bytes out of an endpoint.
-    fn take(
-        &mut self,
-        process: Process,
-        (endpoint, at): Place,
-        bytes: usize,
-        take: Take,
-    ) -> Vec<u16> {
+    fn take(&mut self, (endpoint, at): Place, bytes: usize, take: Take) {
         let from = &mut self.endpoints[endpoint];
-        let taken: Vec<u16> = if from.is_file() {
-            let start = at.unwrap_or(from.position);
-            if at.is_none() {
-                from.position += bytes;
-            }
-            from.bytes[start..start + bytes].to_vec()
-        } else if take == Take::Remove {
-            from.queue.drain(..bytes).collect()
-        } else {
-            from.queue.iter().take(bytes).copied().collect()
+        let last = match from.kind {
+            // The rest of a datagram is lost, so what is left is not known.
+            EndpointKind::Datagram => return,
+            _ if from.is_file() => from.start_of_call(at, bytes) + bytes,
+            _ => bytes,
         };
-        assert_eq!(taken.len(), bytes, "{} has fewer bytes", from.name);
-        // The rest of a datagram is lost.
-        if take == Take::Remove
-            && let Some(length) = from.messages.pop_front()
-        {
-            from.queue.drain(..length - bytes);
+        assert!(last <= from.bytes, "{} has fewer bytes", from.name);
+        if take == Take::Remove && !from.is_file() {
+            from.bytes -= bytes;
         }
-        if take != Take::Peek {
-            self.books.take(process, endpoint, bytes);
-        }
-        taken
     }
 
-    /// A call moves these bytes to an endpoint.
-    fn put(&mut self, (endpoint, at): Place, values: &[u16]) {
+    /// A call moves so many bytes to an endpoint.
+    fn put(&mut self, (endpoint, at): Place, bytes: usize) {
         let to = &mut self.endpoints[endpoint];
         if to.is_file() {
-            let start = at.unwrap_or(to.position);
-            let end = start + values.len();
-            if at.is_none() {
-                to.position = end;
-            }
-            if to.bytes.len() < end {
-                to.bytes.resize(end, 0);
-            }
-            to.bytes[start..end].copy_from_slice(values);
-            return;
+            let end = to.start_of_call(at, bytes) + bytes;
+            to.bytes = to.bytes.max(end);
+        } else {
+            let peer = to.peer;
+            self.endpoints[peer].bytes += bytes;
         }
-        let is_message = to.kind == EndpointKind::Datagram;
-        let peer = to.peer;
-        let to = &mut self.endpoints[peer];
-        if is_message {
-            to.messages.push_back(values.len());
-        }
-        to.queue.extend(values);
     }
 
-    /// A thread reads bytes into these pieces.
+    /// A thread reads bytes into these pieces. `first` are the first ones, if it was this thread.
     pub(crate) fn read(
         &mut self,
-        (process, actor): (Process, usize),
+        process: Process,
         from: Place,
         pieces: &[MemoryPiece],
         bytes: usize,
         take: Take,
+        first: Option<Vec<u8>>,
     ) {
-        let values = self.take(process, from, bytes, take);
-        self.fill(process, pieces, &values, ByteOrigin::Read(from.0));
-        let space = &self.spaces[process];
-        let cells = pieces.iter().flat_map(|piece| space.cells(*piece));
-        let values = cells.map(|cell| cell.value).take(bytes);
-        self.books
-            .read(actor, from.0, bytes, values, take == Take::Peek);
+        self.take(from, bytes, take);
+        self.fill(process, pieces, bytes, ByteOrigin::Read(from.0));
+        if let Some(first) = first {
+            self.books.read(from.0, bytes, first, take == Take::Peek);
+        }
     }
 
-    /// A call puts these bytes into these pieces.
+    /// A call puts so many bytes into these pieces.
     pub(crate) fn fill(
         &mut self,
         process: Process,
         pieces: &[MemoryPiece],
-        values: &[u16],
+        bytes: usize,
         origin: ByteOrigin,
     ) {
         self.fills += 1;
-        self.spaces[process].fill(pieces, values, origin, self.fills);
+        self.spaces[process].fill(pieces, bytes, origin, self.fills);
     }
 
-    /// A thread writes bytes from these pieces.
+    /// A thread writes bytes from these pieces. `look` is what was there, if it was this thread.
     pub(crate) fn write(
         &mut self,
-        (process, actor): (Process, usize),
+        process: Process,
         to: Place,
         pieces: &[MemoryPiece],
         bytes: usize,
         by: WritesBy,
+        look: Option<&MemoryLook>,
     ) {
         let mut cells = self.spaces[process].write(pieces, bytes, to.0);
         for cell in &mut cells {
             cell.fill.is_seen &= match by {
-                WritesBy::Call | WritesBy::Loan => true,
+                WritesBy::Call => true,
                 WritesBy::Ring => !matches!(cell.fill.origin, ByteOrigin::Mapping(_)),
                 WritesBy::Messages => false,
             };
         }
-        self.books.write(process, actor, to.0, &cells);
-        let mut values = values(&cells);
-        if by == WritesBy::Loan {
-            values.fill(ANY_VALUE);
+        if let Some(look) = look {
+            self.books.write(to.0, &cells, look);
         }
-        self.put(to, &values);
+        self.put(to, bytes);
     }
 
-    /// A call moves bytes from one end to another. A pipe or socket refers to the page of a file,
-    /// so that the bytes may still change.
+    /// A call moves bytes from one end to another.
     pub(crate) fn transfer(
         &mut self,
-        process: Process,
         from: Place,
         to: Place,
         bytes: usize,
         how: &'static str,
+        is_own: bool,
     ) {
-        let take = if how == "tee" {
-            Take::Copy
-        } else {
-            Take::Remove
-        };
-        let mut values = self.take(process, from, bytes, take);
-        if self.endpoints[from.0].is_file() && !self.endpoints[to.0].is_file() {
-            values.fill(ANY_VALUE);
+        let is_copy = how == "tee";
+        self.take(from, bytes, if is_copy { Take::Copy } else { Take::Remove });
+        if is_own {
+            self.books.call([from.0, to.0], how, bytes);
         }
-        self.books.call(process, [from.0, to.0], how, bytes);
-        self.put(to, &values);
+        self.put(to, bytes);
     }
 }

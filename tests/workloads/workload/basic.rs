@@ -28,7 +28,6 @@ use crate::Parameters;
 /// N writes of SIZE bytes, and no output.
 pub(crate) fn write_only(mut parameters: Parameters) -> Result<()> {
     let (times, size) = (parameters.count(100)?, parameters.count(10)?);
-    parameters.end()?;
     let null = File::options().write(true).open("/dev/null")?;
     write_exactly(null.as_fd(), times, &vec![0; size])
 }
@@ -36,7 +35,6 @@ pub(crate) fn write_only(mut parameters: Parameters) -> Result<()> {
 /// N times `stat`, `openat`, `fsync` and `close` of this program: calls that move no data.
 pub(crate) fn sync_only(mut parameters: Parameters) -> Result<()> {
     let times = parameters.count(100)?;
-    parameters.end()?;
     let program = std::env::current_exe()?;
     for _ in 0..times {
         nix::sys::stat::stat(&program)?;
@@ -62,7 +60,6 @@ pub(crate) fn write_exactly(fd: BorrowedFd<'_>, times: usize, bytes: &[u8]) -> R
 /// function that the thread began with.
 pub(crate) fn deep(mut parameters: Parameters) -> Result<()> {
     let kib = parameters.count(16)?;
-    parameters.end()?;
     let null = File::options().write(true).open("/dev/null")?;
     write_below(kib, null.as_fd())?;
     thread::scope(|scope| {
@@ -92,7 +89,6 @@ fn write_below(kib: usize, fd: BorrowedFd<'_>) -> Result<()> {
 /// and the thread gets that id.
 pub(crate) fn exec_thread(mut parameters: Parameters) -> Result<()> {
     let (times, size) = (parameters.count(100)?, parameters.count(10)?);
-    parameters.end()?;
     let mut command = Command::new("/proc/self/exe");
     command
         .arg0("workload")
@@ -107,33 +103,19 @@ pub(crate) fn exec_thread(mut parameters: Parameters) -> Result<()> {
 
 /// Exits with the given status.
 pub(crate) fn exit_code(mut parameters: Parameters) -> Result<()> {
-    let code: u8 = parameters
-        .text()
-        .context("which status?")?
-        .parse()
-        .context("a status is 0 to 255")?;
-    parameters.end()?;
+    let code: u8 = parameters.text().context("which status?")?.parse()?;
     process::exit(code.into())
 }
 
-/// Kills itself with a signal, which has its default action.
+/// Kills itself with a signal (`TERM`), which has its default action.
 pub(crate) fn kill_self(mut parameters: Parameters) -> Result<()> {
     let name = parameters.text().context("which signal?")?;
-    parameters.end()?;
-    let by_number = name
-        .parse()
-        .ok()
-        .and_then(|number: i32| Signal::try_from(number).ok());
-    let chosen = by_number
-        .or_else(|| Signal::from_str(&format!("SIG{}", name.trim_start_matches("SIG"))).ok());
-    let chosen =
-        chosen.with_context(|| format!("{name:?} is not a signal; write SIGTERM, TERM or 15"))?;
-    if !matches!(chosen, Signal::SIGKILL | Signal::SIGSTOP) {
+    let chosen = Signal::from_str(&format!("SIG{name}"))?;
+    if chosen != Signal::SIGKILL {
         // SAFETY: this installs no handler.
         unsafe { signal(chosen, SigHandler::SigDfl) }?;
     }
-    raise(chosen)?;
-    Ok(())
+    Ok(raise(chosen)?)
 }
 
 /// How many calls of each kind it makes between two checks of stdin.
@@ -141,8 +123,7 @@ const ROUND: usize = 64;
 
 /// Prints `ready`, then reads from `/dev/zero` and writes to `/dev/null` until stdin has input or
 /// closes, or the parent ends. So stdin should be a pipe.
-pub(crate) fn bystander(parameters: Parameters) -> Result<()> {
-    parameters.end()?;
+pub(crate) fn bystander(_: Parameters) -> Result<()> {
     set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let (zero, null) = (
         File::open("/dev/zero")?,
@@ -165,8 +146,7 @@ pub(crate) fn bystander(parameters: Parameters) -> Result<()> {
 }
 
 /// A child, created with `CLONE_UNTRACED`, that writes 10 bytes to /dev/null 100 times.
-pub(crate) fn untraced_child(parameters: Parameters) -> Result<()> {
-    parameters.end()?;
+pub(crate) fn untraced_child(_: Parameters) -> Result<()> {
     let null = File::options().write(true).open("/dev/null")?;
     // SAFETY: like fork. This process has one thread, and the child makes a few calls and exits.
     match unsafe {
@@ -195,8 +175,7 @@ pub(crate) fn untraced_child(parameters: Parameters) -> Result<()> {
 }
 
 /// Calls with the numbers 700, 2000, 5000 and -1.
-pub(crate) fn unknown_numbers(parameters: Parameters) -> Result<()> {
-    parameters.end()?;
+pub(crate) fn unknown_numbers(_: Parameters) -> Result<()> {
     for number in [700, 2000, 5000, -1] {
         // SAFETY: there is no such call, and the arguments are not pointers.
         let result = unsafe { libc::syscall(number, 0, 0, 0, 0, 0, 0) };

@@ -9,7 +9,7 @@ use std::{
     fs::File,
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd},
-    ptr, slice,
+    ptr,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -42,7 +42,6 @@ pub(crate) fn proc_io(mut parameters: Parameters) -> Result<()> {
         parameters.count(500)?,
         parameters.count(100)?,
     );
-    parameters.end()?;
     let (zero, null) = (
         File::open("/dev/zero")?,
         File::options().write(true).open("/dev/null")?,
@@ -110,8 +109,7 @@ const ROUNDS: usize = 200;
 const BURN_MS: i64 = 50;
 
 /// Runs the child, and prints its process id and its rusage from `wait4`.
-pub(crate) fn rusage(parameters: Parameters) -> Result<()> {
-    parameters.end()?;
+pub(crate) fn rusage(_: Parameters) -> Result<()> {
     let (to_child, from_child) = (pipe()?, pipe()?);
     let pid = fork(|| child(to_child.0.as_fd(), from_child.1.as_fd()).is_ok())?.as_raw_pid();
     drop((to_child.0, from_child.1));
@@ -124,13 +122,15 @@ pub(crate) fn rusage(parameters: Parameters) -> Result<()> {
             "the child ended early"
         );
     }
-    let (status, usage) = wait_for(pid)?;
-    ensure!(status == 0, "the child ended with status {status:#x}");
-    print_expectation(
-        "rusage",
-        &Figures::new(),
-        json!({ "pid": pid, "rusage": fields(&usage) }),
-    )
+    let usage = rusage_of(pid)?;
+    let us = |time: libc::timeval| time.tv_sec * 1_000_000 + time.tv_usec;
+    let rusage = json!({
+        "ru_utime_us": us(usage.ru_utime), "ru_stime_us": us(usage.ru_stime),
+        "ru_minflt": usage.ru_minflt, "ru_majflt": usage.ru_majflt,
+        "ru_nvcsw": usage.ru_nvcsw, "ru_nivcsw": usage.ru_nivcsw,
+    });
+    let facts = json!({ "pid": pid, "rusage": rusage });
+    print_expectation("rusage", &Figures::new(), facts)
 }
 
 /// The work of the child.
@@ -156,10 +156,10 @@ fn touch_pages() -> Result<()> {
     // SAFETY: the range is the mapping. The advice changes the size of its pages, not their
     // content. A kernel without huge pages refuses it, which does not matter.
     let _ = unsafe { madvise(address, len, Advice::LinuxNoHugepage) };
-    // SAFETY: the mapping is `len` zero bytes, writable, never unmapped, and known to nobody else.
-    let bytes = unsafe { slice::from_raw_parts_mut(address.cast::<u8>(), len) };
-    bytes.iter_mut().step_by(page).for_each(|byte| *byte = 1);
-    std::hint::black_box(bytes);
+    for offset in (0..len).step_by(page) {
+        // SAFETY: the mapping has `len` writable bytes, and nobody else knows it.
+        unsafe { address.cast::<u8>().add(offset).write_volatile(1) };
+    }
     Ok(())
 }
 
@@ -169,23 +169,13 @@ fn cpu_ms() -> i64 {
     time.tv_sec * 1000 + time.tv_nsec / 1_000_000
 }
 
-/// Waits for the child: its status and its rusage.
-fn wait_for(pid: libc::pid_t) -> Result<(libc::c_int, libc::rusage)> {
+/// Waits for the child, which must succeed: its rusage.
+fn rusage_of(pid: libc::pid_t) -> Result<libc::rusage> {
     let (mut status, mut usage) = (0, MaybeUninit::uninit());
     // SAFETY: both pointers are to writable memory of the right types.
     let waited = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
     ensure!(waited == pid, "wait4: {}", std::io::Error::last_os_error());
+    ensure!(status == 0, "the child ended with status {status:#x}");
     // SAFETY: wait4 succeeded, so it has filled the struct.
-    Ok((status, unsafe { usage.assume_init() }))
-}
-
-/// The fields that Linux sets.
-fn fields(usage: &libc::rusage) -> serde_json::Value {
-    let us = |time: libc::timeval| time.tv_sec * 1_000_000 + time.tv_usec;
-    json!({
-        "ru_utime_us": us(usage.ru_utime), "ru_stime_us": us(usage.ru_stime),
-        "ru_minflt": usage.ru_minflt, "ru_majflt": usage.ru_majflt,
-        "ru_nvcsw": usage.ru_nvcsw, "ru_nivcsw": usage.ru_nivcsw,
-        "ru_maxrss_kib": usage.ru_maxrss, "ru_inblock": usage.ru_inblock, "ru_oublock": usage.ru_oublock,
-    })
+    Ok(unsafe { usage.assume_init() })
 }

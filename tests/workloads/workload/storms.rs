@@ -23,7 +23,6 @@ const ALIVE: usize = 32;
 /// N children made by `fork`, each with 3 writes of 10 bytes.
 pub(crate) fn forks(mut parameters: Parameters) -> Result<()> {
     let children = parameters.count(2000)?;
-    parameters.end()?;
     let null = File::options().write(true).open("/dev/null")?;
     for started in 0..children {
         if started >= ALIVE {
@@ -34,11 +33,7 @@ pub(crate) fn forks(mut parameters: Parameters) -> Result<()> {
     for _ in 0..children.min(ALIVE) {
         check(wait(WaitOptions::empty())?)?;
     }
-    print_expectation(
-        "fork-storm",
-        &writes(children * 3, 10),
-        json!({ "children": children }),
-    )
+    print_expectation("fork-storm", &writes(children * 3, 10), json!({}))
 }
 
 /// Makes sure that a child succeeded.
@@ -52,49 +47,21 @@ fn check(ended: Option<(Pid, WaitStatus)>) -> Result<()> {
     Ok(())
 }
 
-/// N programs started by `posix_spawn`: a given one, or this one with 3 writes of 10 bytes.
+/// N programs started by `posix_spawn`: this one, with 3 writes of 10 bytes.
 pub(crate) fn execs(mut parameters: Parameters) -> Result<()> {
     let children = parameters.count(500)?;
-    let program = parameters.rest();
-    let own = program.is_empty();
-    let program = if own { own_writer()? } else { program };
+    let this = fs::read_link("/proc/self/exe")?;
+    let program = [&this.display().to_string(), "write", "3", "10"];
     let mut alive: Vec<Child> = Vec::new();
     for _ in 0..children {
         if alive.len() == ALIVE {
             wait_for_program(alive.remove(0))?;
         }
-        alive.push(
-            Command::new(&program[0])
-                .args(&program[1..])
-                .spawn()
-                .with_context(|| program[0].clone())?,
-        );
+        alive.push(Command::new(&this).args(&program[1..]).spawn()?);
     }
     alive.into_iter().try_for_each(wait_for_program)?;
-    let calls = if own {
-        writes(children * 3, 10)
-    } else {
-        Figures::new()
-    };
-    print_expectation(
-        "exec-storm",
-        &calls,
-        json!({ "children": children, "program": program }),
-    )
-}
-
-/// The command line of this program that writes 10 bytes 3 times.
-fn own_writer() -> Result<Vec<String>> {
-    let this = fs::read_link("/proc/self/exe")?
-        .into_os_string()
-        .into_string();
-    let this = this.map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))?;
-    Ok(vec![
-        this,
-        "write".to_owned(),
-        "3".to_owned(),
-        "10".to_owned(),
-    ])
+    let facts = json!({ "program": program });
+    print_expectation("exec-storm", &writes(children * 3, 10), facts)
 }
 
 /// Reaps one program.
@@ -111,7 +78,6 @@ fn wait_for_program(mut child: Child) -> Result<()> {
 /// T threads at once, each with N writes of 8 bytes.
 pub(crate) fn threads(mut parameters: Parameters) -> Result<()> {
     let (threads, times) = (parameters.count(64)?, parameters.count(1000)?);
-    parameters.end()?;
     let null = File::options().write(true).open("/dev/null")?;
     thread::scope(|scope| {
         let start = |_| {
@@ -123,11 +89,7 @@ pub(crate) fn threads(mut parameters: Parameters) -> Result<()> {
             .into_iter()
             .try_for_each(|thread| thread.join().expect("a writer does not panic"))
     })?;
-    print_expectation(
-        "thread-storm",
-        &writes(threads * times, 8),
-        json!({ "threads": threads }),
-    )
+    print_expectation("thread-storm", &writes(threads * times, 8), json!({}))
 }
 
 /// The figures of `calls` writes of `size` bytes.

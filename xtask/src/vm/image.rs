@@ -21,7 +21,7 @@ use crate::command::{Words as _, check};
 /// Packages with programs that the tests use. Their dependencies are installed, too.
 const PACKAGES: &str = "base-files base-passwd bash bsdutils btrfs-progs busybox-static coreutils \
     dash diffutils e2fsprogs findutils grep groff-base gzip kmod libc-bin man-db mount nginx-light \
-    perl procps python3 python3-junitparser rsync sed socat strace tar util-linux";
+    perl procps python3 rsync sed socat strace tar util-linux";
 
 /// Directories that are links into /usr.
 const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];

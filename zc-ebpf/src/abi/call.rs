@@ -1,5 +1,9 @@
 //! How a system call is identified, and what the programs do with it.
 
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::zeroed;
+
 /// Which system call: its number in the low 16 bits, and the flags [`VARIANT_SHIFT`], [`RING`],
 /// [`X32`] and [`COMPAT`].
 pub type CallId = u32;
@@ -90,7 +94,7 @@ pub const fn is_restart(errno: u32) -> bool {
 
 /// What the programs do with a call. Aligned, so that two loads copy it.
 #[repr(C, align(8))]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
 pub struct CallSpec {
     /// One of [`selected`]'s constants.
     pub selected: u8,
@@ -130,23 +134,7 @@ pub struct CallSpec {
 
 impl CallSpec {
     /// A call that the programs ignore.
-    pub const NONE: Self = Self {
-        selected: selected::NEVER,
-        requested: requested::NONE,
-        argument: 0,
-        returns_bytes: 0,
-        count_argument: 0,
-        fds: fds::NONE,
-        first: 0,
-        second: 0,
-        fills: fills::NONE,
-        fills_count: 0,
-        fills_bytes: 0,
-        message_flags: 0,
-        path: 0,
-        directory: 0,
-        replaces_memory: 0,
-    };
+    pub const NONE: Self = zeroed();
 }
 
 /// Which memory of its caller the kernel writes in a call.

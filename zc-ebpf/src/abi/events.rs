@@ -1,12 +1,14 @@
 //! Events that the kernel side sends to user space as they happen. Only rare things are events.
 
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
 use crate::OtherCalls;
 #[cfg(doc)]
 use crate::Task;
 
 /// A task's own counters in the kernel, at one moment.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
 pub struct Counters {
     /// `task_struct.utime`, ns. Most kernels sample it at the timer tick.
     pub user_ns: u64,
@@ -33,7 +35,7 @@ pub const ARGS_BYTES: usize = 1024;
 
 /// The beginning of every event but [`FileSeen`](crate::FileSeen).
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct EventHeader {
     /// One of [`event_kind`]'s constants.
     pub kind: u32,
@@ -71,7 +73,7 @@ pub mod event_kind {
 
 /// A process executed a program.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct Exec {
     /// Who and when.
     pub header: EventHeader,
@@ -90,7 +92,7 @@ pub struct Exec {
 
 /// A program of a process that ends because the process executes another one.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct Replaced {
     /// Its [`Task::serial`]. 0: there is none, since the trace begins with the new program.
     pub serial: u32,
@@ -106,7 +108,7 @@ pub struct Replaced {
 
 /// A task ran for the last time, or left the scope.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct Ended {
     /// Who. `time_ns` is when it began to exit, or left the scope.
     pub header: EventHeader,

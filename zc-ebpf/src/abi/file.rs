@@ -1,5 +1,9 @@
 //! Files: how the programs tell them apart, and what they report about each.
 
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::zeroed;
+
 /// Number of a file, unique within a trace: none is given out twice. 0: none. Two numbers may
 /// belong to the same file (see [`FileSeen`]).
 pub type FileNumber = u32;
@@ -10,7 +14,7 @@ pub const NO_ROOM: FileNumber = (1 << 31) - 1;
 /// How it is known that bytes came from a file. A number, not an enum, because every bit pattern in
 /// a map must be valid.
 #[repr(transparent)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, Immutable, IntoBytes)]
 pub struct How(pub u32);
 
 impl How {
@@ -27,7 +31,7 @@ impl How {
 
 /// The files that a call moves bytes between.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, Immutable, IntoBytes)]
 pub struct Ends {
     /// The file that bytes came from, or the file that a call acts on if it moves none. 0: unknown,
     /// or none.
@@ -68,7 +72,7 @@ impl Ends {
 /// Reads that filled the memory which calls wrote, each counted once for each file that it was
 /// written to.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
 pub struct Fills {
     /// How many.
     pub calls: u64,
@@ -81,11 +85,7 @@ pub struct Fills {
 
 impl Fills {
     /// None.
-    pub const NONE: Self = Self {
-        calls: 0,
-        total_ns: 0,
-        unknown: 0,
-    };
+    pub const NONE: Self = zeroed();
 
     /// Nobody knows which.
     pub const UNKNOWN: Self = Self {
@@ -104,7 +104,7 @@ impl Fills {
 
 /// Where bytes that a call wrote came from.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
 pub struct Origin {
     /// The file. 0: the program's own memory.
     pub file: FileNumber,
@@ -118,12 +118,7 @@ pub struct Origin {
 
 impl Origin {
     /// The program's own memory.
-    pub const NONE: Self = Self {
-        file: 0,
-        how: How::NAMED,
-        bytes: 0,
-        fills: Fills::NONE,
-    };
+    pub const NONE: Self = zeroed();
 
     /// The files of a call that names `ends`, if its bytes came from here.
     #[inline(always)]
@@ -142,7 +137,7 @@ impl Origin {
 
 /// Identifies a file as long as the kernel has it in memory.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, Immutable, IntoBytes)]
 pub struct FileKey {
     /// Address of its `inode`, or of its `file` if it shares the inode with other files.
     pub address: u64,
@@ -162,7 +157,7 @@ pub const ODD_GENERATION: u32 = 1 << 31;
 /// Which entries of [`maps::FILES`](crate::maps::FILES) count, and how many files can still get a
 /// number.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
 pub struct FileRoom {
     /// 0 or [`ODD_GENERATION`]: what the keys have that programs use.
     pub generation: u32,
@@ -180,7 +175,7 @@ pub const fn is_room_low(last: FileNumber, given_up: u32, max_files: u32) -> boo
 
 /// What the programs know of a [`FileKey`].
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct KnownFile {
     /// Its number.
     pub number: FileNumber,
@@ -217,7 +212,7 @@ pub const FILESYSTEM_BYTES: usize = 16;
 /// it is used again after user space gave up its entry
 /// ([`maps::FILE_ROOM`](crate::maps::FILE_ROOM)). Device, inode and generation stay the same.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct FileSeen {
     /// [`event_kind::FILE`](crate::event_kind::FILE).
     pub kind: u32,

@@ -5,6 +5,8 @@
 //! gives that struct, and for user space the groups of fields ([`GROUPS`]) with what to look up and
 //! what happens to a kernel without a field.
 
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
 /// In [`KernelFields`]: this kernel has no such field.
 pub const ABSENT: u32 = u32::MAX;
 
@@ -75,7 +77,7 @@ macro_rules! kernel_fields {
         /// Offsets in bytes of fields of the kernel's structs, found in its BTF by user space;
         /// [`ABSENT`] where a kernel has no such field.
         #[repr(C)]
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
         pub struct KernelFields {
             $($(
                 #[doc = concat!($("`", stringify!($place $(($($name),+))?), "` ",)+)]

@@ -10,6 +10,8 @@ mod row;
 mod sample;
 mod task;
 
+use zerocopy::FromZeros;
+
 pub use call::*;
 pub use events::{
     ARGS_BYTES, COMM_BYTES, Counters, EXE_BYTES, Ended, EventHeader, Exec, Replaced, event_kind,
@@ -34,3 +36,9 @@ pub use sample::{
 pub use task::{
     Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, TaskSlot, entry, hook, other, phase,
 };
+
+/// A value of zeroes.
+pub const fn zeroed<T: FromZeros>() -> T {
+    // SAFETY: the trait says that zeroes are a value.
+    unsafe { core::mem::zeroed() }
+}

@@ -1,8 +1,10 @@
 //! Keys and values of the maps that count.
 
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
 #[cfg(doc)]
 use crate::Task;
-use crate::{BUCKETS, CallId, Ends, FACTOR, Fills, ODD_EPOCH, TABLE_SLOTS};
+use crate::{BUCKETS, CallId, Ends, FACTOR, Fills, ODD_EPOCH, TABLE_SLOTS, zeroed};
 
 /// After how many calls a row is busy.
 pub const FEW_CALLS: usize = 8;
@@ -10,7 +12,7 @@ pub const FEW_CALLS: usize = 8;
 /// Key of a row: thread, call and files. Only the thread itself writes its rows, so they need no
 /// atomics. (Rows of `io_uring` operations do.)
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, Immutable, IntoBytes)]
 pub struct RowKey {
     /// [`Task::serial`] of the caller.
     pub task: u32,
@@ -22,7 +24,7 @@ pub struct RowKey {
 
 /// The epoch that tasks count in. User space writes it when it begins one.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
 pub struct Epoch {
     /// 0 or [`ODD_EPOCH`](crate::ODD_EPOCH).
     pub current: CallId,
@@ -34,7 +36,7 @@ pub struct Epoch {
 /// The sums of a [`RowKey`]. Most rows have few calls; when there are [`FEW_CALLS`] in it, further
 /// ones are counted in a [`BusyRow`] of the same key.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct Row {
     /// Calls that returned, including those that failed.
     pub calls: u64,
@@ -78,7 +80,7 @@ pub struct Row {
 
 /// The sums of a [`RowKey`] from its call after the first few on.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct BusyRow {
     /// The sums. [`few`](Row::few) is not used.
     pub row: Row,
@@ -90,7 +92,7 @@ impl BusyRow {
     /// The row before its first call.
     pub const EMPTY: Self = Self {
         row: Row::EMPTY,
-        histogram: [0; BUCKETS],
+        ..zeroed()
     };
 }
 
@@ -100,7 +102,7 @@ pub const NEAR_BUSY_ROWS_OF_EPOCH: u32 = 64;
 /// Room for a busy row in the place that its key chooses. A key whose place is taken has its busy
 /// row in [`maps::BUSY_ROWS`](crate::maps::BUSY_ROWS).
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct NearBusyRow {
     /// 1: there is a row, or will be in a moment.
     pub is_taken: u64,
@@ -117,14 +119,8 @@ impl NearBusyRow {
     /// whoever takes one sets that.
     #[cfg(feature = "user")]
     pub const FREE: Self = Self {
-        is_taken: 0,
-        key: RowKey {
-            task: 0,
-            call: 0,
-            ends: Ends::NONE,
-        },
-        reserved: 0,
         busy: BusyRow::EMPTY,
+        ..zeroed()
     };
 }
 
@@ -155,30 +151,15 @@ const _: () = assert!(
 impl Row {
     /// The row before its first call.
     pub const EMPTY: Self = Self {
-        calls: 0,
-        errors: 0,
-        bytes: 0,
-        requested_bytes: 0,
-        requested_unknown: 0,
-        unfinished: 0,
-        total_ns: 0,
-        first_ns: 0,
-        last_ns: 0,
-        input_bytes: 0,
-        fills: Fills::NONE,
-        zero_calls: 0,
-        short_calls: 0,
-        without_files: 0,
         min_ns: u64::MAX,
-        max_ns: 0,
-        few: [0; FEW_CALLS],
+        ..zeroed()
     };
 }
 
 /// Bytes that calls wrote from a file other than the input of their row, because their buffers held
 /// bytes of several files.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
 pub struct Part {
     /// How many bytes. They are in [`Row::bytes`] of the calls' rows, but not in
     /// [`Row::input_bytes`].
@@ -191,7 +172,7 @@ pub struct Part {
 
 /// Failed calls of a thread, by errno.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, Immutable, IntoBytes)]
 pub struct ErrnoKey {
     /// [`Task::serial`] of the caller.
     pub task: u32,
@@ -206,7 +187,7 @@ pub struct ErrnoKey {
 /// Sums over calls that have no rows, because they were not selected: those of a task, or all calls
 /// of one kind in the trace.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
 pub struct OtherCalls {
     /// How many returned.
     pub calls: u64,
@@ -222,13 +203,7 @@ pub struct OtherCalls {
 
 impl OtherCalls {
     /// No calls.
-    pub const NONE: Self = Self {
-        calls: 0,
-        errors: 0,
-        unfinished: 0,
-        untimed: 0,
-        total_ns: 0,
-    };
+    pub const NONE: Self = zeroed();
 }
 
 /// How many calls share an entry of the map of [`OtherCalls`].
@@ -238,7 +213,7 @@ pub const OTHER_CALLS_BLOCKS: u32 = 2 * TABLE_SLOTS / OTHER_CALLS_IN_BLOCK;
 
 /// An entry of the map of [`OtherCalls`].
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct OtherCallsBlock {
     /// By the slot of the call, less that of the first one in this block.
     pub calls: [OtherCalls; OTHER_CALLS_IN_BLOCK as usize],
@@ -252,7 +227,7 @@ pub const UNKNOWN_PATH: u32 = u32::MAX;
 /// Key of the map of calls by path: a call that failed or, if these are asked for, one that
 /// succeeded. The map has how often that happened.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, Immutable, IntoBytes)]
 pub struct FailedPath {
     /// The call, by its slot in [`globals::SPECS`](crate::globals::SPECS).
     pub slot: u32,

@@ -2,6 +2,8 @@
 //! stacks are unwound with. All of it goes through one ring buffer, so that a sample comes after
 //! the mappings that it needs.
 
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
 use crate::{CallId, Ends, FileNumber};
 #[cfg(doc)]
 use crate::{Control, Task};
@@ -26,7 +28,7 @@ pub mod sample_kind {
 
 /// The beginning of every message about callers.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct SampleHeader {
     /// One of [`sample_kind`]'s constants.
     pub kind: u32,
@@ -36,7 +38,7 @@ pub struct SampleHeader {
 
 /// A call that returned, with the registers of its caller.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct SampledCall {
     /// What it is.
     pub header: SampleHeader,
@@ -79,7 +81,7 @@ pub struct StackSample<const CHUNKS: usize> {
 /// A part of an address space has code in it: a file was mapped to be executed, or memory without a
 /// file was made executable.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct CodeMapped {
     /// What it is.
     pub header: SampleHeader,
@@ -99,7 +101,7 @@ pub struct CodeMapped {
 
 /// A new address space has the mappings of another.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct SpaceCopied {
     /// What it is. [`SampleHeader::space`] is the new one.
     pub header: SampleHeader,

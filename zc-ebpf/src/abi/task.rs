@@ -1,11 +1,13 @@
 //! The state of a task that is followed.
 
-use crate::{CallId, CallSpec, Ends, FileNumber, Origin, OtherCalls};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::{CallId, CallSpec, Ends, FileNumber, Origin, OtherCalls, zeroed};
 
 /// A task that is followed. Only the task itself writes this, and its creator before the task can
 /// run.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct Task {
     /// Number of the task, unique within a trace. (A tid is not: the kernel reuses it.) A task that
     /// executes a program gets another one, since its calls are those of another program then.
@@ -82,7 +84,7 @@ pub struct Task {
 
 /// Room for a task that is followed.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct TaskSlot {
     /// 1: there is a task, or will be in a moment.
     pub is_taken: u64,
@@ -113,7 +115,7 @@ impl Task {
 
 /// The arguments of a call, by their index from 0.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes)]
 pub struct Arguments {
     /// The values in the registers. The last two are always 0, so that every index of three bits is
     /// valid.
@@ -130,7 +132,7 @@ impl Arguments {
 
 /// The outcome of a call.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes)]
 pub struct Outcome {
     /// The result.
     pub result: i64,
@@ -170,7 +172,7 @@ impl Outcome {
 /// One way to change a descriptor remains unnoticed: a seccomp supervisor that is asked about a
 /// `read` can replace the file behind it (`SECCOMP_ADDFD_FLAG_SETFD`).
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct Descriptor {
     /// The descriptor.
     pub fd: u32,
@@ -180,12 +182,12 @@ pub struct Descriptor {
 
 impl Descriptor {
     /// Nothing is remembered.
-    pub const NONE: Self = Self { fd: 0, file: 0 };
+    pub const NONE: Self = zeroed();
 }
 
 /// A mapping in a task's memory, as it was when it was looked up.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct Mapping {
     /// Where it begins.
     pub start: u64,
@@ -202,12 +204,7 @@ pub struct Mapping {
 
 impl Mapping {
     /// No mapping was looked up.
-    pub const NONE: Self = Self {
-        start: 0,
-        end: 0,
-        changes: 0,
-        file: 0,
-    };
+    pub const NONE: Self = zeroed();
 }
 
 /// A call that a signal ended, so that the kernel left it with one of its `ERESTART...` results.
@@ -216,7 +213,7 @@ impl Mapping {
 /// handler, the call has returned. If the task dies, the call never returned. The next thing that
 /// the task does shows which it is.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct Interrupted {
     /// The result, negated.
     pub errno: u32,

@@ -7,9 +7,8 @@
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_log_ebpf::debug;
 use zc_ebpf::{
-    ABSENT, ARGS_BYTES, Arguments, COMM_BYTES, CallSpec, Control, Descriptor, Ended, Ends,
-    EventHeader, Exec, Interrupted, Loss, Mapping, NO_CALL, Origin, OtherCalls, Outcome, Task,
-    armed, entry, event_kind, hook, other, phase,
+    ABSENT, ARGS_BYTES, COMM_BYTES, Control, Ended, EventHeader, Exec, Loss, Mapping, NO_CALL,
+    OtherCalls, Outcome, Task, armed, entry, event_kind, hook, phase, zeroed,
 };
 
 use crate::{
@@ -110,52 +109,15 @@ fn have_same(one: KernelPtr, other: KernelPtr, offset: u32) -> bool {
 
 /// New tasks are copied from this one, because a task is too large for the stack.
 pub static NEW_TASK: Task = Task {
-    serial: 0,
-    program: 0,
-    tid: 0,
-    pid: 0,
     phase: phase::ARMED,
     call: NO_CALL,
-    entered_ns: 0,
-    exited_ns: 0,
     entry: entry::NONE,
     interrupted: NO_CALL,
-    interruption: Interrupted {
-        errno: 0,
-        request_unknown: 0,
-        requested_bytes: 0,
-        duration_ns: 0,
-    },
-    ends: Ends::NONE,
-    mapping_changes: 0,
-    arguments: Arguments { values: [0; 8] },
     outcome: Outcome {
-        result: 0,
-        duration_ns: 0,
-        requested_bytes: 0,
-        origin: Origin::NONE,
-        request_unknown: 0,
-        returns_bytes: 0,
-        ends: Ends::NONE,
         call: NO_CALL,
+        ..zeroed()
     },
-    spec: CallSpec::NONE,
-    mapping: Mapping::NONE,
-    last_input: Descriptor::NONE,
-    last_output: Descriptor::NONE,
-    has_ring: 0,
-    space: 0,
-    owns_space: 0,
-    last_range: 0,
-    compat: 0,
-    hooks: 0,
-    slot: 0,
-    other: other::NONE,
-    shares_files: 0,
-    shares_space: 0,
-    has_busy_rows: 0,
-    has_memory: 0,
-    other_calls: OtherCalls::NONE,
+    ..zeroed()
 };
 
 /// Who a task is.

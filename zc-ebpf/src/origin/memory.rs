@@ -9,6 +9,8 @@
 #![expect(clippy::cast_possible_truncation, reason = "there are few ranges")]
 
 use super::range::Range;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
 use crate::{
     FileNumber, Fills, How, Origin,
     opaque::{opaque, rounds},
@@ -20,9 +22,9 @@ pub const RANGES: usize = 24;
 /// How many origins of one call are distinguished.
 pub const ORIGINS: usize = 8;
 
-/// What is known about an address space.
+/// What is known about an address space. All zeroes: nothing was read yet.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
 pub struct Memory {
     /// How many ranges may be in use: those from this index on are not.
     pub used: u32,
@@ -54,22 +56,6 @@ pub struct Memory {
 pub const NO_RANGE: u32 = u32::MAX;
 
 impl Memory {
-    /// Nothing was read yet.
-    pub const NOTHING: Self = Self {
-        used: 0,
-        next: 0,
-        given_up: 0,
-        reads: 0,
-        found: 0,
-        origins_used: 0,
-        origins_lost: 0,
-        reserved: 0,
-        added: Origin::NONE,
-        rest: Range::EMPTY,
-        origins: [Origin::NONE; ORIGINS],
-        ranges: [Range::EMPTY; RANGES],
-    };
-
     /// The range of this index.
     #[inline(always)]
     pub fn range(&mut self, index: u32) -> Option<&mut Range> {

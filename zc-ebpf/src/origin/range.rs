@@ -3,9 +3,12 @@
 //! Nothing sees the program's own stores. So a word of each read is kept, and compared when it is
 //! written. If it is another one then, the program has changed the buffer.
 
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
 use crate::{
     FileNumber, Fills,
     opaque::{if_set, is_less, smaller},
+    zeroed,
 };
 
 /// How many words of a range are kept: one of the read that began it, and one of the last read
@@ -27,7 +30,7 @@ const SPREAD: u32 = 0x9e37_79b1;
 
 /// A word as it was when it had been read.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
 pub struct Word {
     /// Its address.
     pub at: u64,
@@ -39,13 +42,6 @@ pub struct Word {
 }
 
 impl Word {
-    /// No word.
-    pub const NONE: Self = Self {
-        at: 0,
-        bytes: 0,
-        value: 0,
-    };
-
     /// The word to keep of a read of `length` bytes, which begin at `start`; its value is not known
     /// yet. `number` counts the reads: the word is the first one, the last one, or at a place that
     /// varies.
@@ -89,7 +85,7 @@ impl Word {
 
 /// Memory that reads have filled.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
 pub struct Range {
     /// Where it begins.
     pub start: u64,
@@ -111,25 +107,26 @@ pub struct Range {
     /// counted with a file.
     pub fills: u32,
     /// The files to which their bytes were written, and with which they were counted.
-    pub outputs: [FileNumber; OUTPUTS],
+    pub outputs: [WrittenFile; OUTPUTS],
+}
+
+/// A file to which bytes of a range were written.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
+pub struct WrittenFile {
+    /// The file. 0: there is none.
+    pub file: FileNumber,
     /// Unused; keeps the layout free of padding.
     pub reserved: u32,
+    /// Where those end that were written last.
+    pub end: u64,
 }
 
 impl Range {
     /// No memory.
     pub const EMPTY: Self = Self {
-        start: 0,
-        end: 0,
-        words: [Word::NONE; WORDS],
-        filled_from: 0,
-        filled_to: 0,
-        fills_ns: 0,
         written_from: NOT_WRITTEN,
-        file: 0,
-        fills: 0,
-        outputs: [0; OUTPUTS],
-        reserved: 0,
+        ..zeroed()
     };
 
     /// Whether a read of `file` into this memory leaves the range as large as it is.
@@ -157,10 +154,12 @@ impl Range {
             self.end = end;
             self.written_from = NOT_WRITTEN;
         }
-        if start != self.filled_to || self.outputs[0] != 0 {
+        if start != self.filled_to || self.outputs[0].file != 0 {
             self.filled_from = start;
             (self.fills, self.fills_ns) = (0, 0);
-            self.outputs = [0; OUTPUTS];
+            for known in &mut self.outputs {
+                known.file = 0;
+            }
         }
         self.filled_to = end;
         self.fills = self.fills.wrapping_add(1);
@@ -186,27 +185,23 @@ impl Range {
     }
 
     /// The reads that filled these bytes, if they were not counted with this output before. Only
-    /// these are known: a single read, or several of which all bytes are written at once.
+    /// these are known: a single read, of which each part is written behind the one before, or
+    /// several of which all bytes are written at once.
     #[inline(always)]
     pub fn fills_for(&mut self, output: FileNumber, start: u64, end: u64) -> Fills {
         let is_part = start != self.filled_from || end != self.filled_to;
         if start < self.filled_from || end > self.filled_to || (is_part && self.fills != 1) {
             return Fills::UNKNOWN;
         }
-        for known in &mut self.outputs {
-            if *known == output {
-                return Fills::NONE;
-            }
-            if *known == 0 {
-                *known = output;
-                return Fills {
-                    calls: self.fills.into(),
-                    total_ns: self.fills_ns,
-                    unknown: 0,
-                };
-            }
+        match note_output(self, output, start, end) {
+            written::FIRST => Fills {
+                calls: self.fills.into(),
+                total_ns: self.fills_ns,
+                unknown: 0,
+            },
+            written::NEXT => Fills::NONE,
+            _ => Fills::UNKNOWN,
         }
-        Fills::UNKNOWN
     }
 
     /// Whether these bytes are in the middle of it.
@@ -240,6 +235,40 @@ impl Range {
             self.end = 0;
         }
     }
+}
+
+/// What [`note_output`] returns.
+mod written {
+    /// The first bytes that are written to the file since they were read.
+    pub(super) const FIRST: u32 = 0;
+    /// Bytes behind those that were written to it last.
+    pub(super) const NEXT: u32 = 1;
+    /// Perhaps bytes that were written to it before, or too many files.
+    pub(super) const AGAIN: u32 = 2;
+}
+
+/// Notes that these bytes of a range are written to a file. Returns one of the constants in
+/// [`written`]. A global function of the kernel side, because of the stack that it takes.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+extern "C" fn note_output(range: *mut Range, output: FileNumber, start: u64, end: u64) -> u32 {
+    // SAFETY: null, or the range of a caller: the verifier lets no program pass anything else.
+    let Some(range) = (unsafe { range.as_mut() }) else {
+        return written::AGAIN;
+    };
+    for known in &mut range.outputs {
+        let is_new = known.file == 0;
+        if is_new || known.file == output {
+            let is_next = known.end <= start;
+            (known.file, known.end) = (output, end);
+            return match (is_new, is_next) {
+                (true, _) => written::FIRST,
+                (false, true) => written::NEXT,
+                (false, false) => written::AGAIN,
+            };
+        }
+    }
+    written::AGAIN
 }
 
 /// The bytes that two intervals have in common. Empty: the second number is not the larger one.

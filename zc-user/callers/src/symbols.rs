@@ -52,7 +52,7 @@ pub fn name(stacks: &[RawStack], spaces: &Spaces) -> Vec<Stack> {
 /// The frames of an address. If the frame pointer led to the next one, the last says so.
 fn marked(mut frames: Vec<Frame>, is_by_frame_pointer: bool) -> Vec<Frame> {
     if let Some(last) = frames.last_mut() {
-        last.is_by_frame_pointer = is_by_frame_pointer;
+        last.by_frame_pointer = is_by_frame_pointer;
     }
     frames
 }
@@ -194,7 +194,7 @@ fn frames_of(found: &Sym<'_>, symbol: Option<&Sym<'_>>, nameless: &Frame) -> Vec
             function: Some(with_path(name, file.as_deref())),
             file,
             line: code.and_then(|code| code.line),
-            is_inlined,
+            inlined: is_inlined,
             ..nameless.clone()
         }
     };

@@ -21,4 +21,4 @@ pub mod toolchain;
 // So that the modules here can name those of the core as `crate::trace` and so on.
 #[cfg(test)]
 use zctrace_core::report;
-use zctrace_core::{errno, histogram, syscalls, text, trace};
+use zctrace_core::{errno, histogram, signal, syscalls, text, trace};

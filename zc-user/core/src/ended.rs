@@ -8,19 +8,19 @@
 
 mod sums;
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap, btree_map::Entry},
+};
 
 use crate::{
     syscalls::Call,
     text::is_library,
-    trace::{
-        Counters, Ends, File, FileId, Input, Merged, OtherCalls, Process, Row, State, Thread, Trace,
-    },
+    trace::{Counters, Ends, File, FileId, Input, Merged, OtherCalls, Process, Row, Thread, Trace},
     transfer::{self, DestinationTotals, InProcess, MergedProcesses, Moved, SourceTotals, Step},
 };
 
-use sums::ByFile;
-pub(crate) use sums::TransferSums;
+use sums::{SumsByFile, TransferSums, add_destination, add_source};
 
 pub use crate::{file_uses::FileUses, transfer::used_connections};
 
@@ -60,12 +60,9 @@ impl EndedProcesses {
 
     /// The files that the sums name.
     pub fn files(&self) -> impl Iterator<Item = FileId> + '_ {
-        let rows = self
-            .by_program
-            .values()
-            .flat_map(|sums| &sums.merged.sums.threads)
-            .flat_map(|thread| &thread.rows);
-        let steps = self.found.steps().flat_map(|step| [step.from, step.to]);
+        let rows = self.by_program.values().flat_map(|sums| sums.rows.values());
+        let steps = self.found.steps.iter();
+        let steps = steps.flat_map(|step| [step.from, step.to]);
         let conduits = self.found.conduits.keys().copied();
         rows.flat_map(Row::files).chain(steps).chain(conduits)
     }
@@ -79,11 +76,8 @@ impl EndedProcesses {
 
     /// The sums of their calls by program, and what was found in them.
     pub fn into_parts(self) -> (Vec<Merged>, EndedSums) {
-        let mut merged: Vec<Merged> = self
-            .by_program
-            .into_values()
-            .map(|sums| sums.merged)
-            .collect();
+        let programs = self.by_program.into_values();
+        let mut merged: Vec<Merged> = programs.map(ProgramSums::into_merged).collect();
         merged.sort_by_key(|merged| merged.sums.pid);
         (merged, self.found)
     }
@@ -115,70 +109,10 @@ impl ProgramKey {
 /// The calls of all processes of one program.
 #[derive(Debug, Clone)]
 struct ProgramSums {
+    /// All but the rows.
     merged: Merged,
-    /// Where the rows are.
-    places: HashMap<RowKey, usize>,
-}
-
-impl ProgramSums {
-    fn new(key: &ProgramKey, first: &Process) -> Self {
-        let [counters, other_calls] = key.is_known;
-        let thread = Thread {
-            other_calls: other_calls.then_some(OtherCalls::NONE),
-            ..Thread::default()
-        };
-        let sums = Process {
-            pid: first.pid,
-            ppid: first.ppid,
-            comm: key.comm.clone(),
-            exe: key.exe.clone(),
-            state: State::Exited,
-            counters: counters.then(Counters::default),
-            threads: vec![thread],
-            ..Process::default()
-        };
-        Self {
-            merged: Merged {
-                processes: 0,
-                continued: 0,
-                threads: 0,
-                sums,
-            },
-            places: HashMap::new(),
-        }
-    }
-
-    fn add(&mut self, process: Process, files: &[File], tells_files_apart: bool) {
-        let merged = &mut self.merged;
-        merged.processes += 1;
-        merged.continued += u64::from(!process.earlier.is_empty());
-        merged.threads += u64::try_from(process.threads.len()).unwrap_or(u64::MAX);
-        if let (Some(sum), Some(more)) = (&mut merged.sums.counters, process.counters) {
-            *sum += more;
-        }
-        let Some(sum) = merged.sums.threads.first_mut() else {
-            return;
-        };
-        for thread in process.threads {
-            if let (Some(calls), Some(more)) = (&mut sum.other_calls, thread.other_calls) {
-                *calls += more;
-            }
-            let rings = thread.ring_rows.into_iter().map(|row| (row, true));
-            let rows = thread.rows.into_iter().map(|row| (row, false));
-            for (mut row, is_ring) in rows.chain(rings) {
-                let is_new = !self.places.contains_key(&row_key(&row));
-                if is_new && !tells_files_apart && self.places.len() >= MOST_ROWS_BY_FILE {
-                    row.ends = only_library(row.ends, files);
-                }
-                let rows = if is_ring {
-                    &mut sum.ring_rows
-                } else {
-                    &mut sum.rows
-                };
-                add_row(rows, &mut self.places, row);
-            }
-        }
-    }
+    other_calls: Option<OtherCalls>,
+    rows: BTreeMap<RowKey, Row>,
 }
 
 /// What rows must have in common to be summed. Figures that are unknown stay apart, because they
@@ -194,23 +128,72 @@ fn row_key(row: &Row) -> RowKey {
     (row.call.clone(), row.ends, is_known)
 }
 
-/// Adds a row to `rows`; `places` says where each is.
-fn add_row(rows: &mut Vec<Row>, places: &mut HashMap<RowKey, usize>, row: Row) {
-    let place = *places.entry(row_key(&row)).or_insert(rows.len());
-    match rows.get_mut(place) {
-        Some(known) => known.add(&row),
-        None => rows.push(row),
+impl ProgramSums {
+    fn new(key: &ProgramKey, first: &Process) -> Self {
+        let [counters, other_calls] = key.is_known;
+        let sums = Process {
+            pid: first.pid,
+            ppid: first.ppid,
+            comm: key.comm.clone(),
+            exe: key.exe.clone(),
+            counters: counters.then(Counters::default),
+            ..Process::default()
+        };
+        Self {
+            merged: Merged {
+                sums,
+                ..Merged::default()
+            },
+            other_calls: other_calls.then_some(OtherCalls::NONE),
+            rows: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, process: Process, files: &[File], tells_files_apart: bool) {
+        let merged = &mut self.merged;
+        merged.processes += 1;
+        merged.continued += u64::from(!process.earlier.is_empty());
+        merged.threads += u64::try_from(process.threads.len()).unwrap_or(u64::MAX);
+        if let (Some(sum), Some(more)) = (&mut merged.sums.counters, process.counters) {
+            *sum += more;
+        }
+        for thread in process.threads {
+            if let (Some(calls), Some(more)) = (&mut self.other_calls, thread.other_calls) {
+                *calls += more;
+            }
+            for mut row in thread.rows.into_iter().chain(thread.ring_rows) {
+                let is_full = !tells_files_apart && self.rows.len() >= MOST_ROWS_BY_FILE;
+                if is_full && !self.rows.contains_key(&row_key(&row)) {
+                    row.ends = only_library(row.ends, files);
+                }
+                match self.rows.entry(row_key(&row)) {
+                    Entry::Occupied(mut sum) => sum.get_mut().add(&row),
+                    Entry::Vacant(place) => {
+                        place.insert(row);
+                    }
+                }
+            }
+        }
+    }
+
+    fn into_merged(self) -> Merged {
+        let mut merged = self.merged;
+        let is_operation = |row: &Row| row.call.as_ring_operation().is_some();
+        let (ring_rows, rows) = self.rows.into_values().partition(is_operation);
+        merged.sums.threads = vec![Thread {
+            rows,
+            ring_rows,
+            other_calls: self.other_calls,
+            ..Thread::default()
+        }];
+        merged
     }
 }
 
 /// The same ends if the input is a library, otherwise none.
 fn only_library(ends: Ends, files: &[File]) -> Ends {
-    let path = |id: FileId| {
-        usize::try_from(id.0)
-            .ok()
-            .and_then(|index| files.get(index)?.path.as_deref())
-    };
-    let names_library = |input: &Input| path(input.file()).is_some_and(is_library);
+    let path = |input: &Input| input.file().in_files(files)?.path.as_deref();
+    let names_library = |input: &Input| path(input).is_some_and(is_library);
     Ends {
         input: ends.input.filter(names_library),
         output: None,
@@ -220,57 +203,45 @@ fn only_library(ends: Ends, files: &[File]) -> Ends {
 /// What the analysis found in processes that have ended.
 #[derive(Debug, Clone, Default)]
 pub struct EndedSums {
-    transfers: TransferSums,
-    sources: ByFile<SourceTotals>,
-    destinations: ByFile<DestinationTotals>,
+    pub(crate) transfers: TransferSums,
+    sources: SumsByFile<SourceTotals>,
+    destinations: SumsByFile<DestinationTotals>,
     /// The transfers into and out of pipes and connections.
-    steps: Vec<Step>,
-    conduits: BTreeMap<FileId, Moved>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) conduits: BTreeMap<FileId, Moved>,
     processes: u64,
     /// How many processes had transfers that are not followed.
     unfollowed: u64,
-    lacks_files: bool,
+    /// Whether bytes moved that are in no row, or in none with its files.
+    pub(crate) lacks_files: bool,
 }
 
 impl EndedSums {
     fn add(&mut self, found: InProcess, files: &[File]) {
-        let InProcess {
-            steps,
-            sources,
-            destinations,
-            conduits,
-            lacks_files,
-        } = found;
         self.processes += 1;
-        self.lacks_files |= lacks_files;
-        for one in sources {
-            self.sources.add(one);
+        self.lacks_files |= found.lacks_files;
+        for one in found.sources {
+            add_source(&mut self.sources, one);
         }
-        for one in destinations {
-            self.destinations.add(one);
+        for one in found.destinations {
+            add_destination(&mut self.destinations, one);
         }
         let has_room = self.has_room();
-        for (file, more) in conduits {
-            if has_room || self.conduits.contains_key(&file) {
-                let sum = self.conduits.entry(file).or_insert(Moved::NOTHING);
-                sum.add(more);
-            }
-        }
+        transfer::add_conduits(&mut self.conduits, &found.conduits, has_room);
         let is_followed = |step: &Step| {
             !step.hops.is_empty()
                 || [step.from, step.to]
                     .iter()
                     .any(|file| transfer::is_conduit(*file, files))
         };
-        let (followed, others): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(is_followed);
-        self.unfollowed += u64::from(!has_room && !followed.is_empty());
-        let (kept, summed) = if has_room {
-            (followed, others)
+        let (followed, mut summed): (Vec<Step>, Vec<Step>) =
+            found.steps.into_iter().partition(is_followed);
+        if has_room {
+            self.steps.extend(followed);
         } else {
-            let apart = followed.into_iter().flat_map(Step::into_hops);
-            (Vec::new(), apart.chain(others).collect())
-        };
-        self.steps.extend(kept);
+            self.unfollowed += u64::from(!followed.is_empty());
+            summed.extend(followed.into_iter().flat_map(Step::into_hops));
+        }
         for step in summed {
             self.transfers.add(step.transfer, &[step.program]);
         }
@@ -282,28 +253,16 @@ impl EndedSums {
         self.steps.len() < MOST_STEPS && self.conduits.len() < MOST_STEPS
     }
 
-    pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
-        self.steps.iter()
-    }
-
-    pub(crate) const fn conduits(&self) -> &BTreeMap<FileId, Moved> {
-        &self.conduits
-    }
-
-    pub(crate) const fn has_all_files(&self) -> bool {
-        !self.lacks_files
-    }
-
-    pub(crate) const fn transfers(&self) -> &TransferSums {
-        &self.transfers
-    }
-
     /// What else is known of them; `None`: there are none.
     pub(crate) fn described(&self) -> Option<MergedProcesses> {
-        (self.processes > 0).then(|| MergedProcesses {
+        let mut sources: Vec<_> = self.sources.values().cloned().collect();
+        sources.sort_by_key(|one| Reverse(one.read_bytes));
+        let mut destinations: Vec<_> = self.destinations.values().cloned().collect();
+        destinations.sort_by_key(|one| Reverse(one.written_bytes));
+        (self.processes > 0).then_some(MergedProcesses {
             processes: self.processes,
-            sources: self.sources.clone().into_sorted(),
-            destinations: self.destinations.clone().into_sorted(),
+            sources,
+            destinations,
         })
     }
 

@@ -10,7 +10,7 @@
 //! openat[path="/etc/app/**"].errors == 0      failed calls by the path that they were given
 //! read[caller="my_crate::**"].calls == 0      calls by the functions that made them
 //! faults.major == 0                           switches.involuntary, time.wall, time.user, time.system, processes.count
-//! exit.code == 0                              also exit.signal == SIGKILL, exit.signal == none
+//! exit.code in 0..=2                          also exit.signal == SIGKILL, exit.signal == none
 //! transfer("*.dat" -> unix).api == sendfile   an end is *, a "path", a kind, or kind:"path"
 //! transfer(* -> unix).via == "std::io::copy"  the library function that made it
 //! transfer(* -> *).attempts.EXDEV == 0        also bytes, calls, count, avg_size, crossings, user_memory, total
@@ -29,8 +29,8 @@
 //! with a time, a call that was not counted.
 //!
 //! Inferred transfers prove nothing. An expectation that depends on them is inconclusive, unless
-//! [`Inferred::Accept`] says otherwise. So is `transfer(a -> b).count == 0` if bytes were written
-//! to `b` that no exact transfer explains.
+//! [`Inferred::Accept`] says otherwise. So is `transfer(a -> b).count == 0` if memory of `a` that
+//! the program had changed was written to `b`.
 //!
 //! `[file=...]` chooses calls that name their file by a descriptor, like `read`, `fstat`, `mmap`.
 //! The file of a call that takes a path (`openat`, `unlink`) is not known: choosing it by file is
@@ -88,9 +88,8 @@ use crate::{
     },
     options::SampledCalls,
     report::Report,
-    syscalls,
 };
-use ast::{Expr, FigureSubject};
+use ast::{Expr, Figure, FigureSubject};
 
 /// Reads a time as expectations have it, like `10s`. The error says what is wrong with it.
 pub fn duration(text: &str) -> Result<Duration, String> {
@@ -120,7 +119,7 @@ impl FromStr for Expectation {
     type Err = SyntaxError;
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let expr = parser::parse(text).map_err(|problem| SyntaxError::new(text, problem))?;
+        let expr = parser::parse(text).map_err(|error| error.in_text(text))?;
         Ok(Self {
             text: text.to_owned(),
             expr,
@@ -144,58 +143,37 @@ impl Expectation {
     pub fn calls(&self) -> BTreeSet<&'static str> {
         let mut calls = BTreeSet::new();
         for figure in self.expr.figures() {
-            match &figure.subject {
-                FigureSubject::Call(name) => {
-                    calls.extend(syscalls::known_names().find(|known| known == name));
-                }
-                FigureSubject::Class(class) => {
-                    calls.extend(syscalls::calls_of_class(class).unwrap_or_default());
-                }
-                _ => {}
+            if let FigureSubject::Calls(names) = &figure.subject {
+                calls.extend(names.iter());
             }
         }
         calls
     }
 
-    /// Whether it needs [`Process::file_calls`](crate::report::Process::file_calls) in the report.
-    pub fn needs_file_calls(&self) -> bool {
-        let figures = self.expr.figures();
-        figures.iter().any(|figure| figure.selectors.are_by_file())
-    }
-
     /// Whether it needs [`Totals::succeeded_paths`](crate::report::Totals::succeeded_paths) in the
     /// report: it counts calls by path.
     pub fn needs_succeeded_paths(&self) -> bool {
-        let figures = self.expr.figures();
-        figures
-            .iter()
-            .any(|figure| figure.selectors.path.is_some() && figure.field == FigureField::Calls)
+        self.has_figure(|one| one.selectors.path.is_some() && one.field == FigureField::Calls)
     }
 
     /// Which calls must be sampled for their callers. `None`: it is not about callers. The number
     /// of calls that a function made is only known if each was sampled. What made a transfer is
     /// judged by samples.
     pub fn needs_callers(&self) -> Option<SampledCalls> {
-        let figures = self.expr.figures();
-        let has_callers = figures
-            .iter()
-            .any(|figure| figure.selectors.caller.is_some());
-        let has_via = figures
-            .iter()
-            .any(|figure| figure.field == FigureField::Via);
-        if has_callers {
-            Some(SampledCalls::All)
-        } else {
-            has_via.then_some(SampledCalls::Some)
+        if self.has_figure(|figure| figure.selectors.caller.is_some()) {
+            return Some(SampledCalls::All);
         }
+        let has_via = self.has_figure(|figure| figure.field == FigureField::Via);
+        has_via.then_some(SampledCalls::Some)
     }
 
     /// Whether it compares figures that depend on the load of the machine.
     pub fn depends_on_load(&self) -> bool {
-        let figures = self.expr.figures();
-        figures
-            .iter()
-            .any(|figure| figure.subject.group().steadiness(figure.unit()) == Steadiness::WithLoad)
+        self.has_figure(|one| one.subject.group().steadiness(one.unit) == Steadiness::WithLoad)
+    }
+
+    fn has_figure(&self, is_such: impl Fn(&Figure) -> bool) -> bool {
+        self.expr.figures().into_iter().any(is_such)
     }
 
     /// Whether it holds of this report. Inferred transfers prove nothing.
@@ -209,7 +187,7 @@ impl Expectation {
         report: &Report,
         inferred: Inferred,
     ) -> Result<Outcome, NotCounted> {
-        evaluate::evaluate(&self.text, &self.expr, report, inferred)
+        evaluate::evaluate(self, report, inferred)
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use crate::{
     ended::EndedProcesses,
-    syscalls::Fds,
     trace::{Ends, File, FileId, FileKind, Input, Part, Row},
+    transfer::Role,
 };
 
 /// The two sides of a file.
@@ -35,17 +35,13 @@ impl FileUses {
         };
         let sums = self.moved.entry(file).or_insert([Some(0); 2]);
         sums[side] = sum_known(sums[side], row.bytes);
-        self.ended
-            .extend((side == READ && row.zero_calls > 0).then_some(file));
+        self.add_end(row);
     }
 
     /// Adds what a row says about ends, and nothing else: of a process whose files are kept anyway.
     pub fn add_end(&mut self, row: &Row) {
-        self.ended.extend(
-            file_and_side(row)
-                .filter(|(_, side)| *side == READ && row.zero_calls > 0)
-                .map(|(file, _)| file),
-        );
+        let read = file_and_side(row).filter(|(_, side)| *side == READ && row.zero_calls > 0);
+        self.ended.extend(read.map(|(file, _)| file));
     }
 
     /// Adds a part.
@@ -61,18 +57,13 @@ impl FileUses {
 
     /// Unnamed pipes that were read to the end: nothing goes through them any more.
     pub fn ended_pipes(&self, files: &[File]) -> HashSet<FileId> {
-        let file = |id: FileId| {
-            usize::try_from(id.0)
-                .ok()
-                .and_then(|index| files.get(index))
-        };
         let is_pipe = |file: &File| {
             file.kind == Some(FileKind::Pipe) && file.path.is_none() && file.identity.is_some()
         };
         self.ended
             .iter()
             .copied()
-            .filter(|id| file(*id).is_some_and(is_pipe))
+            .filter(|id| id.in_files(files).is_some_and(is_pipe))
             .collect()
     }
 
@@ -95,21 +86,9 @@ impl FileUses {
 /// The file of calls that only read it, or only write it from memory of unknown content, and the
 /// side.
 fn file_and_side(row: &Row) -> Option<(FileId, usize)> {
-    match (row.call.spec().fds, row.ends) {
-        (
-            Fds::Reads(_),
-            Ends {
-                input: Some(Input::Named(file)),
-                output: None,
-            },
-        ) => Some((file, READ)),
-        (
-            Fds::Writes(_),
-            Ends {
-                input: None,
-                output: Some(file),
-            },
-        ) => Some((file, WRITTEN)),
+    match (Role::of_row(row), row.ends.input) {
+        (Role::Reads(file), _) => Some((file?, READ)),
+        (Role::Writes(file), None) => Some((file?, WRITTEN)),
         _ => None,
     }
 }
@@ -139,89 +118,57 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        ended::used_connections,
-        report::sample::files::{Scene, copy, read, write, written_held},
-    };
+    use crate::{ended::used_connections, report::sample::files::Scene};
 
-    /// Whether this pipe has ended, and whether it is used up, if live processes have these rows.
-    fn ended_and_used_up(scene: &Scene, pipe: FileId, rows: &[Row]) -> [bool; 2] {
-        let mut uses = FileUses::default();
-        for row in rows {
-            uses.add(row);
-        }
-        [
-            uses.ended_pipes(&scene.trace.files).contains(&pipe),
-            uses.is_used_up(pipe, &EndedProcesses::default()),
-        ]
+    /// What the rows of these live processes use, and their scene.
+    fn uses(processes: &str) -> (Scene, FileUses) {
+        let (mut scene, mut uses) = (Scene::new(), FileUses::default());
+        scene.run(processes);
+        let threads = scene.trace.processes.iter().flat_map(|one| &one.threads);
+        threads
+            .flat_map(|thread| &thread.rows)
+            .for_each(|row| uses.add(row));
+        (scene, uses)
     }
 
     #[test]
     fn a_pipe_that_was_read_to_the_end_is_used_up() {
-        let mut scene = Scene::new();
-        let (pipe, other) = (scene.pipe(), scene.regular("out"));
-        let written = || write("write", pipe, 2, 20);
-        let at_end = || read("read", pipe, 3, 20).zero(1);
-        assert_eq!(
-            ended_and_used_up(&scene, pipe, &[written(), at_end()]),
-            [true, true]
-        );
-        assert_eq!(
-            ended_and_used_up(&scene, pipe, &[written(), read("read", pipe, 3, 20)]),
-            [false, true],
-            "more may come"
-        );
-        assert_eq!(
-            ended_and_used_up(
-                &scene,
-                pipe,
-                &[written(), read("read", pipe, 3, 10).zero(1)]
+        for (calls, has_ended, is_used_up) in [
+            ("write pipe 2 20, read pipe 3 20 +1", true, true),
+            // More may come.
+            ("write pipe 2 20, read pipe 3 20", false, true),
+            // Something is in it.
+            ("write pipe 2 20, read pipe 3 10 +1", true, false),
+            // It was written on.
+            (
+                "write pipe 2 20, read pipe 3 20 +1, write pipe>out 1 20",
+                true,
+                false,
             ),
-            [true, false],
-            "something is in it"
-        );
-        let rows = [
-            written(),
-            at_end(),
-            written_held("write", pipe, other, 1, 20, 20),
-        ];
-        assert_eq!(
-            ended_and_used_up(&scene, pipe, &rows),
-            [true, false],
-            "it was written on"
-        );
-        assert_eq!(
-            ended_and_used_up(
-                &scene,
-                pipe,
-                &[copy("splice", other, pipe, 1, 20), at_end()]
-            ),
-            [true, false]
-        );
-        assert_eq!(
-            ended_and_used_up(
-                &scene,
-                other,
-                &[
-                    write("write", other, 1, 1),
-                    read("read", other, 1, 1).zero(1)
-                ]
-            ),
-            [false, true]
+            ("splice out->pipe 1 20, read pipe 3 20 +1", true, false),
+        ] {
+            let (mut scene, uses) = uses(&format!("program: {calls}"));
+            let pipe = scene.named("pipe");
+            let ended = uses.ended_pipes(&scene.trace.files);
+            assert_eq!(ended.contains(&pipe), has_ended, "{calls}");
+            let found = uses.is_used_up(pipe, &EndedProcesses::default());
+            assert_eq!(found, is_used_up, "{calls}");
+        }
+        let (scene, uses) = uses("program: write file 1 1, read file 1 1 +1");
+        assert!(
+            uses.ended_pipes(&scene.trace.files).is_empty(),
+            "it is no pipe"
         );
     }
 
     #[test]
     fn a_row_of_a_process_that_is_kept_says_no_more_than_that_a_pipe_has_ended() {
         let mut scene = Scene::new();
-        let (pipe, other) = (scene.pipe(), scene.pipe());
+        let pipe = scene.named("pipe");
+        scene.run("kept: read pipe 3 20 +1, read pipe2 3 20, write pipe2 1 0 +1");
         let mut uses = FileUses::default();
-        for row in [
-            read("read", pipe, 3, 20).zero(1),
-            read("read", other, 3, 20),
-            write("write", other, 1, 0).zero(1),
-        ] {
-            uses.add_end(&row);
+        for row in &scene.trace.processes[0].threads[0].rows {
+            uses.add_end(row);
         }
         assert_eq!(uses.ended_pipes(&scene.trace.files), HashSet::from([pipe]));
         assert!(uses.used().is_empty() && !uses.is_used_up(pipe, &EndedProcesses::default()));
@@ -229,22 +176,14 @@ mod tests {
 
     #[test]
     fn a_pipe_is_kept_if_ended_processes_would_seem_to_be_all_that_used_it() {
-        let mut scene = Scene::new();
-        let pipe = scene.pipe();
-        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-        let rows = vec![
-            copy("splice", from, pipe, 1, 100),
-            copy("splice", pipe, to, 1, 100),
-        ];
-        let copier = scene.process("copier", rows).clone();
+        let (mut scene, uses) = uses("live: write pipe 1 8, read pipe 1 8 +1");
+        let pipe = scene.named("pipe");
+        assert!(uses.is_used_up(pipe, &EndedProcesses::default()));
+        let copier = scene.run("copier: splice in->pipe 1 100, splice pipe->out 1 100");
+        let copier = copier.clone();
         let mut ended = EndedProcesses::default();
         ended.add(copier, &scene.trace, &scene.trace.files, false);
-        let mut uses = FileUses::default();
-        for row in [write("write", pipe, 1, 8), read("read", pipe, 1, 8).zero(1)] {
-            uses.add(&row);
-        }
         assert!(!uses.is_used_up(pipe, &ended));
-        assert!(uses.is_used_up(pipe, &EndedProcesses::default()));
     }
 
     #[test]

@@ -92,74 +92,55 @@ impl Histogram {
 mod tests {
     use super::*;
 
+    fn histogram(durations: impl IntoIterator<Item = u64>) -> Histogram {
+        let mut histogram = Histogram::default();
+        durations.into_iter().for_each(|ns| histogram.record(ns));
+        histogram
+    }
+
     #[test]
     fn percentiles_are_within_the_documented_error() {
-        let mut histogram = Histogram::default();
         // All durations differ, over six orders of magnitude, so that the exact percentile is
         // known.
         let durations: Vec<u64> = (1..=10_000_u64).map(|i| i * i * 7 + 3).collect();
-        for &ns in &durations {
-            histogram.record(ns);
-        }
+        let all = histogram(durations.iter().copied());
         for percent in [1_u8, 10, 50, 90, 99, 100] {
             let exact = durations[(durations.len() * usize::from(percent)).div_ceil(100) - 1];
-            let found = histogram.percentile(percent).expect("has durations");
+            let found = all.percentile(percent).expect("has durations");
             assert!(
                 found.abs_diff(exact) * 16 <= exact,
                 "p{percent}: {found} for {exact}"
             );
         }
+        assert_eq!(
+            [1, 99].map(|percent| histogram([5]).percentile(percent)),
+            [Some(5); 2]
+        );
+        assert_eq!(Histogram::default().percentile(50), None);
     }
 
     #[test]
     fn the_error_is_the_same_for_hours_and_longer_times_are_unknown() {
-        let of = |seconds: u64| {
-            let mut histogram = Histogram::default();
-            histogram.record(seconds * 1_000_000_000);
-            histogram.percentile(50)
-        };
+        let median = |seconds: u64| histogram([seconds * 1_000_000_000]).percentile(50);
         for seconds in [270, 275, 300, 1000, 3600, 4 * 3600] {
             let exact = seconds * 1_000_000_000;
-            let found = of(seconds).expect("has a bucket");
+            let found = median(seconds).expect("has a bucket");
             assert!(found.abs_diff(exact) * 16 <= exact, "{seconds} s: {found}");
         }
-        assert_eq!([of(5 * 3600), of(100 * 3600)], [None; 2]);
-    }
-
-    #[test]
-    fn a_single_duration_is_every_percentile() {
-        let mut histogram = Histogram::default();
-        histogram.record(5);
-        assert_eq!(
-            (histogram.percentile(1), histogram.percentile(99)),
-            (Some(5), Some(5))
-        );
+        assert_eq!([5 * 3600, 100 * 3600].map(median), [None; 2]);
     }
 
     #[test]
     fn the_order_in_which_durations_come_does_not_matter() {
-        let of = |durations: &[u64]| {
-            let mut histogram = Histogram::default();
-            for &ns in durations {
-                histogram.record(ns);
-            }
-            histogram
-        };
-        let whole = of(&[3, 100, 101, 5_000, 7_000_000]);
-        let mut merged = of(&[5_000, 3]);
-        merged.merge(&of(&[7_000_000, 101, 100]));
+        let durations = [3, 100, 101, 5_000, 7_000_000];
+        let whole = histogram(durations);
+        let mut merged = histogram([5_000, 3]);
+        merged.merge(&histogram([7_000_000, 101, 100]));
         assert_eq!((&merged, merged.count()), (&whole, 5));
         let mut buckets = [0; BUCKETS];
-        for ns in [3, 100, 101, 5_000, 7_000_000] {
-            buckets[bucket_of(ns)] += 1;
-        }
+        durations.iter().for_each(|&ns| buckets[bucket_of(ns)] += 1);
         let mut added = Histogram::default();
         added.add_buckets(&buckets);
         assert_eq!(added, whole);
-    }
-
-    #[test]
-    fn without_durations_there_is_no_percentile() {
-        assert_eq!(Histogram::default().percentile(50), None);
     }
 }

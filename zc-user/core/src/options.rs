@@ -1,12 +1,14 @@
 //! Options of a run: backend, end, identity, limits.
 
+use serde::Deserialize;
 use zc_ebpf::recorded;
 
 use crate::{report::Files, words::words};
 
 words! {
     /// Which backend the user asks for.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    #[serde(rename_all = "snake_case")]
     pub enum Choice {
         /// eBPF where it can run, else strace.
         Auto = "auto",
@@ -69,7 +71,7 @@ pub enum Listed {
 }
 
 /// For which calls it is recorded who made them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SampledCalls {
     /// The calls 1, 2, 4, 8, ... of each thread, call and files.
     Some,
@@ -99,6 +101,8 @@ impl Recorded {
         ("caller-times", recorded::CALLERS | recorded::CALLER_TIMES),
     ];
 
+    const EVERY_CALLER: u32 = recorded::CALLERS | recorded::ALL_CALLERS;
+
     /// The same without the times of calls, which are then unknown.
     #[must_use]
     pub const fn without_times(self) -> Self {
@@ -111,45 +115,38 @@ impl Recorded {
         Self(self.0 & !(recorded::FILES | recorded::PAIRING | recorded::PATHS)).without_callers()
     }
 
+    /// The same with these, unless files are left out.
+    const fn with(self, bits: u32) -> Self {
+        Self(self.0 | if self.has_files() { bits } else { 0 })
+    }
+
     /// The same with the paths of calls that succeed, unless files are left out.
     #[must_use]
     pub const fn with_paths(self) -> Self {
-        if self.has_files() {
-            Self(self.0 | recorded::PATHS)
-        } else {
-            self
-        }
+        self.with(recorded::PATHS)
     }
 
     /// The same with samples of who made the calls, unless files are left out: without them, it is
     /// unknown which code is where.
     #[must_use]
     pub const fn with_callers(self, sampled: SampledCalls) -> Self {
-        let bits = match sampled {
+        self.with(match sampled {
             SampledCalls::Some => recorded::CALLERS,
-            SampledCalls::All => recorded::CALLERS | recorded::ALL_CALLERS,
-        };
-        if self.has_files() {
-            Self(self.0 | bits)
-        } else {
-            self
-        }
+            SampledCalls::All => Self::EVERY_CALLER,
+        })
     }
 
     /// The same with the time and the result of each sampled call, if callers are sampled.
     #[must_use]
     pub const fn with_caller_times(self) -> Self {
-        if self.has_callers() {
-            Self(self.0 | recorded::CALLER_TIMES)
-        } else {
-            self
-        }
+        let is_wanted = self.has_callers();
+        self.with(if is_wanted { recorded::CALLER_TIMES } else { 0 })
     }
 
     /// The same without callers.
     #[must_use]
     pub const fn without_callers(self) -> Self {
-        Self(self.0 & !(recorded::CALLERS | recorded::ALL_CALLERS | recorded::CALLER_TIMES))
+        Self(self.0 & !(Self::EVERY_CALLER | recorded::CALLER_TIMES))
     }
 
     /// Whether it is sampled who made the calls.
@@ -203,16 +200,13 @@ impl std::str::FromStr for Recorded {
 
     /// Names with commas between them; `none` adds nothing.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let known = |name: &str| {
-            Self::NAMES
-                .iter()
-                .find(|(known, _)| *known == name)
-                .map(|(_, bit)| *bit)
-        };
-        let names = text.split(',').filter(|name| *name != "none");
-        names
-            .map(|name| known(name).ok_or_else(|| format!("nothing called '{name}' is recorded")))
-            .try_fold(Self(0), |sum, bit| Ok(Self(sum.0 | bit?)))
+        let mut bits = 0;
+        for name in text.split(',').filter(|name| *name != "none") {
+            let known = Self::NAMES.iter().find(|(known, _)| *known == name);
+            let unknown = || format!("nothing called '{name}' is recorded");
+            bits |= known.ok_or_else(unknown)?.1;
+        }
+        Ok(Self(bits))
     }
 }
 

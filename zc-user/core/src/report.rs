@@ -24,14 +24,15 @@ pub use failed_paths::{
 };
 pub use fold::{Detail, Files, Options};
 pub use model::{
-    Bucket, ContextSwitches, Counted, Exit, FileCalls, FileTotals, Loading, OtherCalls,
-    OtherSyscall, PageFaults, Process, Program, Report, SCHEMA, SortKey, State, Syscall, Thread,
-    Tool, Totals, Usage, schema,
+    Bucket, ContextSwitches, Counted, Exit, FileCalls, FileTotals, Loading, OtherSyscall,
+    PageFaults, Process, Program, Report, SCHEMA, SortKey, Syscall, Thread, Tool, Totals, Usage,
+    schema,
 };
 pub use query::{Calls, Processes, QueryError, SyscallName};
 pub use read::ReadError;
 pub use timeline::{TimedCall, TimedThread, Timeline};
 
+pub use crate::trace::{OtherCalls, State};
 pub use crate::transfer::{
     Api, Attempt, Certainty, Changed, DestinationTotals, End, Evidence, Hop, Inode, Merged,
     MergedProcesses, Reason, SourceTotals, Transfer, VerdictParts,

@@ -12,10 +12,13 @@ use std::{
     time::SystemTime,
 };
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::{
     histogram::Histogram,
     syscalls::{Call, CallEffect, Requested, Returned, Selection},
-    text::file_name,
+    text::{file_name, process_name},
     words::names,
 };
 
@@ -28,7 +31,7 @@ pub use crate::ended::EndedSums;
 /// Name of the backend strace in [`Trace::backend`].
 pub const STRACE: &str = "strace";
 
-/// The raw record of one run.
+/// The raw record of one run. By default nothing is known of it.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
     /// Name of the backend that made the record.
@@ -153,6 +156,15 @@ pub struct Process {
 }
 
 impl Process {
+    /// Its name: that of its first thread, or else of its program.
+    pub fn name(&self) -> Option<&str> {
+        process_name(
+            self.comm.as_deref(),
+            self.exe.as_deref(),
+            self.command.as_deref(),
+        )
+    }
+
     /// The names of the last programs of the process, of which this one is the last.
     pub fn programs_up_to(&self) -> Vec<String> {
         let name = self.comm.as_deref().or(self.exe.as_deref());
@@ -188,7 +200,8 @@ pub enum Language {
 }
 
 /// Whether a process had ended when the trace did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum State {
     /// It had ended.
     #[default]
@@ -224,8 +237,8 @@ pub struct Thread {
     pub timed_calls: Vec<TimedCall>,
 }
 
-/// Sums over calls that were not selected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Sums over calls that have no rows, because they were not selected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OtherCalls {
     /// How many returned.
     pub calls: u64,
@@ -358,8 +371,6 @@ pub struct Row {
     /// Position of the first of these calls in the order of the trace. Only the order of these
     /// numbers has a meaning. `None`: unknown.
     pub order: Option<u64>,
-    /// Position of the last of them in the same order. `None`: unknown.
-    pub last_order: Option<u64>,
     /// How often it returned.
     pub calls: u64,
     /// How often it failed, by positive errno, including the kernel-internal ones from 512 on.
@@ -408,7 +419,6 @@ impl Row {
     /// Adds the figures of a row of the same call and files.
     pub fn add(&mut self, more: &Self) {
         self.order = self.order.into_iter().chain(more.order).min();
-        self.last_order = self.last_order.max(more.last_order);
         self.calls += more.calls;
         self.errors += more.errors;
         self.unfinished += more.unfinished;
@@ -436,7 +446,6 @@ impl Row {
             call,
             ends,
             order: None,
-            last_order: None,
             calls: 0,
             errnos: BTreeMap::new(),
             errors: 0,
@@ -485,6 +494,13 @@ impl Times {
 /// Index of a [`File`] in [`Trace::files`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub u32);
+
+impl FileId {
+    /// The file with this index; `None` if there is none.
+    pub fn in_files(self, files: &[File]) -> Option<&File> {
+        files.get(usize::try_from(self.0).ok()?)
+    }
+}
 
 /// A file, as it was when a counted call first used it. `None`: the backend cannot know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

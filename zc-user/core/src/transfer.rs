@@ -38,16 +38,15 @@ pub use model::{
     MergedProcesses, Reason, SourceTotals, Transfer, VerdictParts,
 };
 pub(crate) use rules::{is_telling, may_hide_functions, remedy};
-pub(crate) use work::sum_counts;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     syscalls::{Fds, data_calls},
     trace::{File, FileId, Process, Row, STRACE, Trace},
 };
-use chains::Conduits;
-pub(crate) use chains::Moved;
+use chains::{Conduits, StepChain};
+pub(crate) use chains::{Moved, add_conduits};
 use facts::ProcessFacts;
 
 /// A transfer within a process, and what rule 8 needs to know of it.
@@ -96,11 +95,10 @@ pub(crate) struct Analysis {
 /// A transfer, and where it belongs.
 #[derive(Debug)]
 pub(crate) struct Found {
+    /// Its `part_of` has places in the list that it is in.
     pub(crate) transfer: Transfer,
     /// The index of the process that it lies within, if that is in the trace.
     pub(crate) process: Option<usize>,
-    /// The places of the chains that it is a step of.
-    pub(crate) part_of: Vec<usize>,
 }
 
 /// Analyses a trace.
@@ -110,28 +108,26 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
         .iter()
         .map(|process| analyse_process(process, trace, &trace.files))
         .collect();
-    let mut moved = trace.ended.conduits().clone();
-    for (&file, &more) in processes.iter().flat_map(|process| &process.conduits) {
-        if trace.ended.has_room() || moved.contains_key(&file) {
-            moved.entry(file).or_insert(Moved::NOTHING).add(more);
-        }
+    let mut moved = trace.ended.conduits.clone();
+    for process in &processes {
+        let has_room = trace.ended.has_room();
+        add_conduits(&mut moved, &process.conduits, has_room);
     }
     let lacks_files = processes.iter().any(|process| process.lacks_files);
-    let has_all = !lacks_files && trace.ended.has_all_files();
-    let conduits = Conduits::new(trace, moved, has_all);
+    let conduits = Conduits::new(trace, moved, !lacks_files && !trace.ended.lacks_files);
     let mut steps = Vec::new();
     let mut process_of_step = Vec::new();
     for (index, process) in processes.iter_mut().enumerate() {
         for step in std::mem::take(&mut process.steps) {
             steps.extend(pipes::whole_or_hops(step, &conduits));
         }
-        process_of_step.resize(steps.len(), Some(index));
+        process_of_step.resize(steps.len(), index);
     }
-    for step in trace.ended.steps().cloned() {
-        steps.extend(pipes::whole_or_hops(step, &conduits));
+    for step in &trace.ended.steps {
+        steps.extend(pipes::whole_or_hops(step.clone(), &conduits));
     }
     let found = chains::find_chains(&steps, &conduits);
-    let transfers = list_transfers(trace, steps, &process_of_step, &found);
+    let transfers = list_transfers(trace, steps, &process_of_step, found);
     Analysis {
         processes,
         transfers,
@@ -142,80 +138,53 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
 /// processes that have ended and are only summed, and so are chains with one of these.
 fn list_transfers(
     trace: &Trace,
-    steps: Vec<Step>,
-    process_of_step: &[Option<usize>],
-    chains: &[chains::StepChain],
+    mut steps: Vec<Step>,
+    process_of_step: &[usize],
+    chains: Vec<StepChain>,
 ) -> Vec<Found> {
-    let mut sums = trace.ended.transfers().clone();
-    let (mut whole, mut places) = (Vec::new(), Vec::new());
-    for chain in chains {
+    let is_whole = |chain: &StepChain| chain.steps.iter().all(|step| *step < process_of_step.len());
+    let (whole, summed): (Vec<_>, Vec<_>) = chains.into_iter().partition(is_whole);
+    let mut sums = trace.ended.transfers.clone();
+    let mut list = Vec::new();
+    let mut part_of: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); steps.len()];
+    for (index, chain) in whole.iter().chain(&summed).enumerate() {
         let chained: Vec<&Step> = chain.steps.iter().map(|&step| &steps[step]).collect();
-        let Some(transfer) = describe::transfer_of_chain(&chained, chain.bytes) else {
-            continue;
-        };
-        let place = if chain.steps.iter().all(|step| *step < process_of_step.len()) {
-            whole.push(transfer);
-            ChainPlace::Whole(whole.len() - 1)
+        let transfer = describe::transfer_of_chain(&chained, chain.bytes);
+        let place = if index < whole.len() {
+            list.push(Found {
+                transfer,
+                process: None,
+            });
+            index
         } else {
             let programs: Vec<_> = chained.iter().map(|step| step.program.clone()).collect();
-            ChainPlace::Sum(sums.add(transfer, &programs))
+            whole.len() + sums.add(transfer, &programs)
         };
-        places.push((chain, place));
-    }
-    let mut part_of: Vec<Vec<ChainPlace>> = vec![Vec::new(); steps.len()];
-    for (chain, place) in places {
         for &step in &chain.steps {
-            if !part_of[step].contains(&place) {
-                part_of[step].push(place);
-            }
+            part_of[step].insert(place);
         }
     }
-    let first_sum = whole.len();
-    let index = |place: &ChainPlace| match *place {
-        ChainPlace::Whole(place) => place,
-        ChainPlace::Sum(place) => first_sum + place,
-    };
-    let mut within = Vec::new();
-    for (step, (one, part_of)) in steps.into_iter().zip(&part_of).enumerate() {
-        let part_of: Vec<usize> = part_of.iter().map(index).collect();
-        if let Some(&process) = process_of_step.get(step) {
-            within.push(Found {
-                transfer: one.transfer,
-                process,
-                part_of,
-            });
-        } else {
-            let transfer = Transfer {
-                part_of,
-                ..one.transfer
-            };
-            sums.add(transfer, &[one.program]);
-        }
+    for (step, part_of) in steps.iter_mut().zip(part_of) {
+        step.transfer.part_of = part_of.into_iter().collect();
     }
-    let free = |transfer| Found {
+    let of_ended = steps.split_off(process_of_step.len());
+    for step in of_ended {
+        sums.add(step.transfer, &[step.program]);
+    }
+    list.extend(sums.described().map(|transfer| Found {
         transfer,
         process: None,
-        part_of: Vec::new(),
-    };
-    let sums = sums.described().into_iter().map(|mut sum| Found {
-        part_of: std::mem::take(&mut sum.part_of),
-        ..free(sum)
-    });
-    whole
-        .into_iter()
-        .map(free)
-        .chain(sums)
-        .chain(within)
-        .collect()
-}
-
-/// Where a chain is in the list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ChainPlace {
-    /// Among those of processes that are in the trace.
-    Whole(usize),
-    /// Among the sums.
-    Sum(usize),
+    }));
+    list.extend(
+        steps
+            .into_iter()
+            .zip(process_of_step)
+            .map(|(step, &process)| Found {
+                transfer: step.transfer,
+                process: Some(process),
+            }),
+    );
+    list
 }
 
 /// Analyses one process by rules 1 to 7 and 9. `begun` is its trace, `files` are those that its rows
@@ -247,8 +216,7 @@ fn is_unseen_submission(row: &Row, trace: &Trace) -> bool {
 
 /// Whether a file may be a pipe or a connection.
 pub(crate) fn is_conduit(id: FileId, files: &[File]) -> bool {
-    let file = usize::try_from(id.0).ok().and_then(|id| files.get(id));
-    chains::may_be_conduit(file.and_then(|file| file.kind))
+    chains::may_be_conduit(id.in_files(files).and_then(|file| file.kind))
 }
 
 /// Whether every call that can bring bytes into memory was counted, and the backend saw which

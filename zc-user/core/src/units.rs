@@ -6,40 +6,19 @@ pub const UNKNOWN: &str = "-";
 /// Bytes in the largest unit that gives at least 1, with one decimal: `512 B`, `8.0 KiB`, `1.0
 /// GiB`.
 pub fn bytes(bytes: u64) -> String {
-    with_unit(bytes, Rounding::Nearest)
-}
-
-/// The same, rounded down, for lower bounds.
-pub fn least_bytes(bytes: u64) -> String {
-    with_unit(bytes, Rounding::Down)
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rounding {
-    Nearest,
-    Down,
-}
-
-fn with_unit(bytes: u64, rounding: Rounding) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
     }
-    let mut unit = 1024_u128;
-    for name in UNITS {
-        let half = if rounding == Rounding::Nearest {
-            unit / 2
-        } else {
-            0
-        };
-        let tenths = (u128::from(bytes) * 10 + half) / unit;
-        // 1024.0 after rounding belongs to the next unit.
-        if tenths < 10240 || name == "EiB" {
-            return format!("{}.{} {name}", tenths / 10, tenths % 10);
-        }
-        unit *= 1024;
-    }
-    unreachable!("the loop returns at its last unit")
+    let tenths = |index: usize| {
+        let unit = 1_u128 << (10 * (index + 1));
+        (u128::from(bytes) * 10 + unit / 2) / unit
+    };
+    // 1024.0 after rounding belongs to the next unit.
+    let index = (0..UNITS.len() - 1).find(|&index| tenths(index) < 10240);
+    let index = index.unwrap_or(UNITS.len() - 1);
+    let (tenths, unit) = (tenths(index), UNITS[index]);
+    format!("{}.{} {unit}", tenths / 10, tenths % 10)
 }
 
 /// The same for sentences, without the decimal if that is exactly 0: `8 KiB`, `7.9 KiB`.
@@ -65,35 +44,27 @@ pub fn duration(ns: u64) -> String {
     if ns == 0 {
         return "0 s".to_owned();
     }
-    let last = UNITS.len() - 1;
-    UNITS
-        .iter()
-        .enumerate()
-        .find_map(|(index, &(unit, name))| {
-            let number = three_digits(ns, unit);
-            // 1000 after rounding belongs to the next unit.
-            (index == last || ns < unit * 1000 && number != "1000")
-                .then(|| format!("{number} {name}"))
-        })
-        .unwrap_or_default()
+    for (unit, name) in UNITS {
+        let number = three_digits(ns, unit);
+        // 1000 after rounding belongs to the next unit. Seconds have none.
+        if name == "s" || (ns < unit * 1000 && number != "1000") {
+            return format!("{number} {name}");
+        }
+    }
+    unreachable!("the last unit is the second")
 }
 
 /// The quotient with as many decimals as three digits leave, at most as many as the unit has.
 fn three_digits(value: u64, unit: u64) -> String {
-    let decimals = [2, 1, 0]
+    let fitting = [2, 1]
         .into_iter()
-        .find(|&decimals| rounded(value, unit, decimals) < 1000)
-        .unwrap_or(0);
-    let decimals = if unit == 1 { 0 } else { decimals };
+        .find(|&decimals| rounded(value, unit, decimals) < 1000);
+    let decimals = fitting.filter(|_| unit > 1).unwrap_or(0);
     let (scale, shown) = (10_u128.pow(decimals), rounded(value, unit, decimals));
+    let (whole, fraction, width) = (shown / scale, shown % scale, decimals as usize);
     match decimals {
-        0 => shown.to_string(),
-        _ => format!(
-            "{}.{:0width$}",
-            shown / scale,
-            shown % scale,
-            width = decimals as usize
-        ),
+        0 => whole.to_string(),
+        _ => format!("{whole}.{fraction:0width$}"),
     }
 }
 
@@ -105,11 +76,8 @@ fn rounded(value: u64, unit: u64, decimals: u32) -> u128 {
 
 /// A share of the whole: `12.3 %`; [`UNKNOWN`] if the whole is 0.
 pub fn percent(part: u64, whole: u64) -> String {
-    if whole == 0 {
-        UNKNOWN.to_owned()
-    } else {
-        format!("{} %", share(part, whole))
-    }
+    let unit = if whole == 0 { "" } else { " %" };
+    share(part, whole) + unit
 }
 
 /// A share in percent without the unit, as in a column whose title has it.
@@ -128,53 +96,25 @@ mod tests {
 
     #[test]
     fn bytes_have_the_largest_unit_that_gives_at_least_1() {
-        let expected = [
-            (0, "0 B"),
-            (1023, "1023 B"),
-            (1024, "1.0 KiB"),
-            (8191, "8.0 KiB"),
-            (1_048_524, "1023.9 KiB"),
-            (1_048_575, "1.0 MiB"),
-            (1 << 30, "1.0 GiB"),
-            (u64::MAX, "16.0 EiB"),
-        ];
-        for (number, text) in expected {
-            assert_eq!(bytes(number), text, "{number}");
-        }
-    }
-
-    #[test]
-    fn a_lower_bound_is_never_rounded_up() {
-        let expected = [
-            (1023, "1023 B"),
-            (8191, "7.9 KiB"),
-            (8192, "8.0 KiB"),
-            (1_048_575, "1023.9 KiB"),
-            (2_999_754, "2.8 MiB"),
-        ];
-        for (number, text) in expected {
-            assert_eq!(least_bytes(number), text, "{number}");
-        }
-    }
-
-    #[test]
-    fn whole_units_need_no_decimal_in_a_sentence() {
-        let expected = [
-            (8192, "8 KiB"),
-            (8193, "8.0 KiB"),
-            (8091, "7.9 KiB"),
-            (1 << 30, "1 GiB"),
-            (23, "23 B"),
-            (0, "0 B"),
-        ];
-        for (number, text) in expected {
-            assert_eq!(short_bytes(number), text, "{number}");
+        for (number, shown, short) in [
+            (0, "0 B", "0 B"),
+            (1023, "1023 B", "1023 B"),
+            (1024, "1.0 KiB", "1 KiB"),
+            (8091, "7.9 KiB", "7.9 KiB"),
+            (8192, "8.0 KiB", "8 KiB"),
+            (8193, "8.0 KiB", "8.0 KiB"),
+            (1_048_524, "1023.9 KiB", "1023.9 KiB"),
+            (1_048_575, "1.0 MiB", "1.0 MiB"),
+            (1 << 30, "1.0 GiB", "1 GiB"),
+            (u64::MAX, "16.0 EiB", "16.0 EiB"),
+        ] {
+            assert_eq!((&*bytes(number), &*short_bytes(number)), (shown, short));
         }
     }
 
     #[test]
     fn times_have_three_significant_digits_and_a_unit() {
-        let expected = [
+        for (ns, text) in [
             (0, "0 s"),
             (1, "1 ns"),
             (641, "641 ns"),
@@ -191,8 +131,7 @@ mod tests {
             (999_499_999_999, "999 s"),
             (4_711_000_000_000, "4711 s"),
             (u64::MAX, "18446744074 s"),
-        ];
-        for (ns, text) in expected {
+        ] {
             assert_eq!(duration(ns), text, "{ns}");
         }
     }
@@ -201,10 +140,6 @@ mod tests {
     fn a_share_of_nothing_is_unknown() {
         assert_eq!(percent(1, 3), "33.3 %");
         assert_eq!(percent(u64::MAX, u64::MAX), "100.0 %");
-        assert_eq!(percent(0, 0), UNKNOWN);
-        assert_eq!(
-            (share(1, 3), share(0, 0)),
-            ("33.3".to_owned(), UNKNOWN.to_owned())
-        );
+        assert_eq!([percent(0, 0), share(0, 0)], [UNKNOWN, UNKNOWN]);
     }
 }

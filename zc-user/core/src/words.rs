@@ -107,23 +107,18 @@ mod tests {
 
     #[test]
     fn a_value_is_found_by_its_word_and_its_help_is_its_documentation() {
-        assert_eq!(
-            Choice::ALL
-                .iter()
-                .map(|choice| choice.word())
-                .collect::<Vec<_>>(),
-            ["auto", "ebpf", "strace"]
-        );
-        assert_eq!(Choice::from_word("ebpf"), Some(Choice::Ebpf));
-        assert_eq!(Choice::from_word("Ebpf"), None);
+        let words = Choice::ALL.iter().map(|choice| choice.word());
+        assert_eq!(words.collect::<Vec<_>>(), ["auto", "ebpf", "strace"]);
+        let found = ["ebpf", "Ebpf"].map(Choice::from_word);
+        assert_eq!(found, [Some(Choice::Ebpf), None]);
         assert_eq!(Choice::default(), Choice::Auto);
         assert_eq!(Choice::Auto.help(), "eBPF where it can run, else strace");
     }
 
     #[test]
     fn a_near_name_is_suggested() {
-        assert_eq!(nearest("cals", ["calls", "bytes"]), Some("calls"));
-        assert_eq!(nearest("qqqqqq", ["calls", "bytes"]), None);
-        assert_eq!(did_you_mean(None), "");
+        let near = |word| did_you_mean(nearest(word, ["calls", "bytes"]));
+        assert_eq!(near("cals"), "; did you mean 'calls'?");
+        assert_eq!(near("qqqqqq"), "");
     }
 }

@@ -4,13 +4,10 @@
 use std::{
     ffi::{OsStr, OsString},
     fs::{self, File},
-    io::{self, BufWriter, PipeReader, PipeWriter, Read as _, Write},
-    os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::process::CommandExt as _,
-    },
+    io::{self, BufWriter, PipeWriter, Write},
+    os::{fd::OwnedFd, unix::process::CommandExt as _},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -21,17 +18,15 @@ use nix::{
     },
     unistd::Pid,
 };
-use rustix::{
-    fs::{OFlags, fcntl_getfl, fcntl_setfl},
-    process::{PidfdFlags, pidfd_open, setsid},
-};
+use rustix::process::setsid;
 use tempfile::TempDir;
+use tokio::net::unix::pipe::Receiver;
 use zctrace_core::{
     check::{Attempt, Check, Content, PreparedFile},
     options::SampledCalls,
 };
 
-use crate::{descendants, report::Report, words::Word as _};
+use crate::{descendants, launch::Child, report::Report, trace::Exit, units, words::Word as _};
 
 /// The variable that tells a command which folder its file of checks is in.
 const FOLDER_VARIABLE: &str = "ZCTRACE_CHECK_DIR";
@@ -40,7 +35,7 @@ const REPORT: &str = "report.json";
 
 /// How checks are run.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct CheckSettings {
     /// The program `zctrace`.
     pub zctrace: PathBuf,
     /// Options of its `run` besides those of each check.
@@ -56,8 +51,8 @@ pub struct Settings {
 /// A run in progress. Dropping it kills the process with all its descendants and removes the
 /// folder.
 pub(super) struct RunProcess {
+    pid: Pid,
     child: Child,
-    pidfd: OwnedFd,
     stderr: Stderr,
     folder: TempDir,
     started: Instant,
@@ -66,8 +61,12 @@ pub(super) struct RunProcess {
 }
 
 impl RunProcess {
-    /// Starts it. The error says why that failed.
-    pub(super) fn start(check: &Check, settings: &Settings, mask: SigSet) -> Result<Self, String> {
+    /// Starts it, in a tokio runtime. The error says why that failed.
+    pub(super) fn start(
+        check: &Check,
+        settings: &CheckSettings,
+        mask: SigSet,
+    ) -> Result<Self, String> {
         let cannot = |what: &str, error: io::Error| format!("cannot {what}: {error}");
         let folder = tempfile::Builder::new().prefix("zctrace-check-").tempdir();
         let folder = folder.map_err(|error| cannot("create a temporary folder", error))?;
@@ -85,17 +84,13 @@ impl RunProcess {
         let stderr =
             redirect(&mut command, settings).map_err(|error| cannot("run zctrace", error))?;
         let started = Instant::now();
-        let child = command
-            .spawn()
-            .map_err(|error| cannot("run zctrace", error))?;
-        let pidfd = pidfd_open(
-            rustix::process::Pid::from_child(&child),
-            PidfdFlags::empty(),
-        );
-        let pidfd = pidfd.map_err(|error| cannot("wait for zctrace", error.into()))?;
+        let child = command.spawn();
+        let id = child.map_err(|error| cannot("run zctrace", error))?.id();
+        let pid = Pid::from_raw(id.cast_signed());
+        let child = Child::adopt(pid).map_err(|error| cannot("wait for zctrace", error))?;
         Ok(Self {
+            pid,
             child,
-            pidfd,
             stderr,
             folder,
             started,
@@ -104,60 +99,55 @@ impl RunProcess {
         })
     }
 
-    /// When it will have run for too long; `None` for never.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        self.started.checked_add(self.timeout)
-    }
-
     /// The process ID of zctrace.
-    pub(super) fn pid(&self) -> Pid {
-        Pid::from_raw(self.child.id().cast_signed())
+    pub(super) const fn pid(&self) -> Pid {
+        self.pid
     }
 
-    /// The outcome of a run that has ended.
-    pub(super) fn finish(mut self) -> Attempt {
+    /// Waits for its end. After its timeout, kills it with all its descendants.
+    pub(super) async fn end(mut self) -> (Pid, Attempt) {
+        let ended = tokio::time::timeout(self.timeout, self.wait()).await;
         let duration = self.started.elapsed();
-        let ended = self.child.wait();
-        self.has_ended = true;
-        self.stderr.read();
+        self.has_ended = ended.is_ok();
+        self.kill();
+        self.stderr.read_rest();
         let mut lines = self.stderr.lines();
-        let outcome = fs::read_to_string(self.folder.path().join(REPORT))
-            .ok()
-            .and_then(|text| Report::from_json(&text).ok())
-            .map(Box::new)
-            .ok_or_else(|| why_no_report(&mut lines, ended.ok().and_then(|status| status.code())));
-        Attempt {
+        let outcome = if let Ok(exit) = ended {
+            let report = self.report();
+            report.ok_or_else(|| why_no_report(&mut lines, exit.ok()))
+        } else {
+            let limit = u64::try_from(self.timeout.as_nanos()).unwrap_or(u64::MAX);
+            let limit = units::duration(limit);
+            Err(format!(
+                "it did not end within {limit}, and was killed with everything below it (timeout)"
+            ))
+        };
+        let attempt = Attempt {
             outcome,
             duration,
             stderr: shown_lines(lines),
+        };
+        (self.pid, attempt)
+    }
+
+    /// Waits for its end, and reads what it writes meanwhile.
+    async fn wait(&mut self) -> io::Result<Exit> {
+        loop {
+            tokio::select! {
+                exit = self.child.wait() => return exit,
+                () = self.stderr.read_more() => {}
+            }
         }
     }
 
-    /// Kills it with all its descendants. `why` becomes the reason that there is no result.
-    pub(super) fn kill_for(mut self, why: String) -> Attempt {
-        let duration = self.started.elapsed();
-        self.kill();
-        self.stderr.read();
-        Attempt {
-            outcome: Err(why),
-            duration,
-            stderr: shown_lines(self.stderr.lines()),
-        }
-    }
-
-    /// Becomes readable when something is written to stderr.
-    pub(super) fn stderr_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.stderr.fd()
-    }
-
-    /// Reads what was written to stderr, so that the pipe does not fill up and block the command.
-    pub(super) fn read_stderr(&mut self) {
-        self.stderr.read();
+    fn report(&self) -> Option<Box<Report>> {
+        let text = fs::read_to_string(self.folder.path().join(REPORT)).ok()?;
+        Report::from_json(&text).ok().map(Box::new)
     }
 
     fn kill(&mut self) {
         if !self.has_ended {
-            descendants::kill_with_descendants(self.pid());
+            descendants::kill_with_descendants(self.pid);
             self.has_ended = true;
         }
     }
@@ -169,14 +159,8 @@ impl Drop for RunProcess {
     }
 }
 
-impl AsFd for RunProcess {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.pidfd.as_fd()
-    }
-}
-
 /// Discards stdout and keeps the end of stderr, unless the settings show both.
-fn redirect(command: &mut Command, settings: &Settings) -> io::Result<Stderr> {
+fn redirect(command: &mut Command, settings: &CheckSettings) -> io::Result<Stderr> {
     if settings.shows_output {
         return Ok(Stderr::closed());
     }
@@ -187,20 +171,14 @@ fn redirect(command: &mut Command, settings: &Settings) -> io::Result<Stderr> {
 
 fn command(
     check: &Check,
-    settings: &Settings,
+    settings: &CheckSettings,
     folder: &Path,
     directory: &Path,
     mask: SigSet,
 ) -> Command {
     let mut command = Command::new(&settings.zctrace);
     command
-        .args([
-            "run",
-            "--bound",
-            "--file-calls",
-            "--all-processes",
-            "--format=json",
-        ])
+        .args(["run", "--bound", "--file-calls", "--all", "--format=json"])
         .arg("--output")
         .arg(folder.join(REPORT));
     command.arg(format!("--syscalls={}", check.syscalls()));
@@ -256,15 +234,17 @@ fn program(check: &Check) -> PathBuf {
 }
 
 /// Why there is no report: the last message of zctrace itself, which is taken out of the lines.
-fn why_no_report(stderr: &mut Vec<String>, code: Option<i32>) -> String {
+fn why_no_report(stderr: &mut Vec<String>, exit: Option<Exit>) -> String {
     const OWN: &str = "zctrace: ";
     if let Some(last) = stderr.iter().rposition(|line| line.starts_with(OWN)) {
         return stderr.remove(last).split_off(OWN.len());
     }
-    code.map_or_else(
-        || "zctrace was killed".to_owned(),
-        |code| format!("zctrace ended with status {code} and without a report"),
-    )
+    match exit {
+        Some(Exit::Code(code)) => {
+            format!("zctrace ended with status {code} and without a report")
+        }
+        Some(Exit::Signal(_)) | None => "zctrace was killed".to_owned(),
+    }
 }
 
 /// How many bytes of stderr are kept at most.
@@ -274,14 +254,13 @@ const MOST_LINES: usize = 20;
 /// How many characters of a line are shown.
 const MOST_CHARS: usize = 300;
 /// How many bytes are read at a time. A pipe holds as many by default, so one read gets everything
-/// that was written before the process ended; and it stops there if another process goes on
-/// writing.
+/// that was written before the process ended.
 const PIPE_BYTES: usize = 64 << 10;
 
 /// The end of what a command writes to stderr.
 struct Stderr {
     /// `None` once every writer has closed it.
-    pipe: Option<PipeReader>,
+    pipe: Option<Receiver>,
     kept: Vec<u8>,
     /// Whether earlier bytes were dropped.
     is_cut: bool,
@@ -291,18 +270,15 @@ impl Stderr {
     /// A pipe, with the end that the command writes to.
     fn pipe() -> io::Result<(Self, PipeWriter)> {
         let (reader, writer) = io::pipe()?;
-        fcntl_setfl(&reader, fcntl_getfl(&reader)? | OFlags::NONBLOCK)?;
-        Ok((
-            Self {
-                pipe: Some(reader),
-                ..Self::closed()
-            },
-            writer,
-        ))
+        let stderr = Self {
+            pipe: Some(Receiver::from_owned_fd(OwnedFd::from(reader))?),
+            ..Self::closed()
+        };
+        Ok((stderr, writer))
     }
 
     /// For a command that writes elsewhere.
-    fn closed() -> Self {
+    const fn closed() -> Self {
         Self {
             pipe: None,
             kept: Vec::new(),
@@ -310,29 +286,34 @@ impl Stderr {
         }
     }
 
-    /// Becomes readable when there is something to read.
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.pipe.as_ref().map(AsFd::as_fd)
+    /// Waits until something is written, and reads it, so that the pipe does not fill up and block
+    /// the command. Never returns once every writer has closed it.
+    async fn read_more(&mut self) {
+        let Some(pipe) = &self.pipe else {
+            return std::future::pending().await;
+        };
+        let mut buffer = vec![0; PIPE_BYTES];
+        let _ = pipe.readable().await;
+        let read = pipe.try_read(&mut buffer);
+        self.keep(read.ok(), &buffer);
     }
 
-    /// Reads what was written, without blocking.
-    fn read(&mut self) {
+    /// Reads what was written before the process ended, without waiting. It may have left a process
+    /// that goes on writing.
+    fn read_rest(&mut self) {
         let mut buffer = vec![0; PIPE_BYTES];
-        let Some(pipe) = &mut self.pipe else { return };
-        let mut bytes_read = 0;
-        while bytes_read < PIPE_BYTES {
-            match pipe.read(&mut buffer) {
-                Ok(0) => {
-                    self.pipe = None;
-                    break;
-                }
-                Ok(count) => {
-                    bytes_read += count;
-                    self.kept.extend_from_slice(&buffer[..count]);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => break,
-            }
+        if let Some(pipe) = &self.pipe {
+            let read = rustix::io::read(pipe, &mut buffer);
+            self.keep(read.ok(), &buffer);
+        }
+    }
+
+    /// Keeps the end of what was read so far.
+    fn keep(&mut self, read: Option<usize>, buffer: &[u8]) {
+        match read {
+            Some(0) => self.pipe = None,
+            Some(count) => self.kept.extend_from_slice(&buffer[..count]),
+            None => {}
         }
         let too_many = self.kept.len().saturating_sub(MOST_BYTES);
         self.is_cut |= too_many > 0;
@@ -421,48 +402,34 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn the_end_of_stderr_is_kept_and_the_writer_is_not_blocked() {
+    #[tokio::test]
+    async fn the_end_of_stderr_is_kept_and_the_writer_is_not_blocked() {
         let (mut stderr, mut writer) = Stderr::pipe().expect("a pipe");
         for number in 0..30_000 {
             // The pipe holds more than 1000 lines, so no write blocks.
             writeln!(writer, "line {number}").expect("is read");
             if number % 1000 == 0 {
-                stderr.read();
+                stderr.read_more().await;
             }
         }
-        stderr.read();
+        stderr.read_rest();
         drop(writer);
         // A process that another test forks has a copy of the writing end until its exec.
-        while stderr.fd().is_some() {
-            stderr.read();
-            std::thread::yield_now();
+        while stderr.pipe.is_some() {
+            stderr.read_more().await;
         }
         let lines = stderr.lines();
         assert!(stderr.kept.len() <= MOST_BYTES);
         assert!(lines[0].starts_with('…'), "{}", lines[0]);
         let last = shown_lines(lines);
-        assert_eq!(
-            (last.len(), last[MOST_LINES - 1].as_str()),
-            (MOST_LINES, "line 29999")
-        );
-    }
-
-    #[test]
-    fn long_lines_are_cut() {
-        let (mut stderr, mut writer) = Stderr::pipe().expect("a pipe");
-        writer
-            .write_all("é".repeat(1000).as_bytes())
-            .expect("is read");
-        stderr.read();
-        assert!(stderr.fd().is_some(), "the writer is still open");
-        assert_eq!(shown_lines(stderr.lines()), ["é".repeat(MOST_CHARS) + "…"]);
+        let end = (last.len(), last[MOST_LINES - 1].as_str());
+        assert_eq!(end, (MOST_LINES, "line 29999"));
+        let long = vec!["é".repeat(1000)];
+        assert_eq!(shown_lines(long), ["é".repeat(MOST_CHARS) + "…"]);
     }
 
     #[test]
     fn files_have_the_size_asked_for_and_the_same_content_every_time() {
-        let folders =
-            [tempfile::tempdir(), tempfile::tempdir()].map(|folder| folder.expect("a folder"));
         let file = |path: &str, content| PreparedFile {
             path: path.into(),
             content,
@@ -473,37 +440,19 @@ mod tests {
             file("empty", Content::Random(0)),
             file("text", Content::Text("hi\n".into())),
         ];
-        for folder in &folders {
+        let [first, second] = [(), ()].map(|()| {
+            let folder = tempfile::tempdir().expect("a folder");
             create_files(&files, folder.path()).expect("there is room");
-        }
-        let read = |folder: usize, name: &str| {
-            fs::read(folders[folder].path().join(name)).expect("was created")
-        };
-        assert_eq!(
-            (
-                read(0, "in").len(),
-                read(0, "a/zero"),
-                read(0, "empty").len()
-            ),
-            (100_003, vec![0; 9], 0)
-        );
-        assert_eq!(
-            (read(0, "in"), read(0, "text")),
-            (read(1, "in"), b"hi\n".to_vec())
-        );
-    }
-
-    #[test]
-    fn the_error_names_the_file_that_cannot_be_created() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let files = ["a", "a/b"].map(|path| PreparedFile {
-            path: path.into(),
-            content: Content::Text(String::new()),
+            // A file is not a folder.
+            let below = [file("text/b", Content::Zero(1))];
+            let error = create_files(&below, folder.path()).expect_err("text is a file");
+            assert!(error.starts_with("cannot create the file 'text/b': "));
+            ["in", "a/zero", "empty", "text"]
+                .map(|name| fs::read(folder.path().join(name)).expect("was created"))
         });
-        let error = create_files(&files, folder.path()).expect_err("a is a file");
-        assert!(
-            error.starts_with("cannot create the file 'a/b': "),
-            "{error}"
-        );
+        let lengths = first.each_ref().map(Vec::len);
+        assert_eq!(lengths, [100_003, 9, 0, 3]);
+        assert_eq!((&first[1], &first[3]), (&vec![0; 9], &b"hi\n".to_vec()));
+        assert_eq!(first, second);
     }
 }

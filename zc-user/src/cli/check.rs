@@ -1,11 +1,17 @@
 //! Options of `zctrace check`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, ValueHint};
-use zctrace::{backend::Choice, expect::Inferred, render::CheckFormat, syscalls::Selection};
+use clap::{Args, ColorChoice, ValueHint};
+use zctrace::{
+    backend::Choice,
+    check::{Tolerance, timeout},
+    expect::{Expectation, Inferred},
+    render::CheckFormat,
+    syscalls::Selection,
+};
 
-use super::values::{ColorWhen, LimitArgs, one_of};
+use super::values::{LimitArgs, one_of};
 
 /// Examples, shown after the options.
 pub const EXAMPLES: &str = "\
@@ -58,7 +64,7 @@ pub struct CheckArgs {
 
     /// An expectation that the command's report must meet. Can be given several times.
     #[arg(long, value_name = "E", requires = "command")]
-    pub expect: Vec<String>,
+    pub expect: Vec<Expectation>,
 
     /// Compare the command's figures with those of this saved report (`zctrace --format json -o
     /// FILE`).
@@ -69,7 +75,7 @@ pub struct CheckArgs {
     /// may contain `*`. By default counts must be equal, and times, switches, faults and calls by
     /// which threads wait for each other are ignored.
     #[arg(long, value_name = "METRIC=T")]
-    pub tolerance: Vec<String>,
+    pub tolerance: Vec<Tolerance>,
 
     /// Write the baselines instead of comparing with them.
     #[arg(long)]
@@ -86,8 +92,8 @@ pub struct CheckArgs {
     pub jobs: u16,
 
     /// How long a run may take, including its tracing, as in 10s [default: 1min].
-    #[arg(long, value_name = "TIME")]
-    pub timeout: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = timeout)]
+    pub timeout: Option<Duration>,
 
     /// Calls to count [default: those that move data and those that expectations name].
     #[arg(short = 'e', long, value_name = "SET")]
@@ -131,7 +137,7 @@ pub struct CheckArgs {
     #[command(flatten)]
     pub limits: LimitArgs,
 
-    /// When to use colour.
+    /// When to use colour; `auto`: on a terminal, unless `NO_COLOR` or `TERM=dumb` is set.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-    pub color: ColorWhen,
+    pub color: ColorChoice,
 }

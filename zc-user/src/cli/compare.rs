@@ -1,16 +1,15 @@
 //! Options of `zctrace compare`.
 
-use std::path::PathBuf;
-
-use clap::Args;
+use clap::{Args, ColorChoice};
 use zctrace::{
     backend::Choice,
     compare::{Runs, Shell},
+    launch::Identity,
     render::CompareFormat,
     syscalls::Selection,
 };
 
-use super::values::{ColorWhen, LimitArgs, default_word, one_of};
+use super::values::{LimitArgs, default_word, find_identity, one_of};
 
 /// Examples, shown after the options.
 pub const EXAMPLES: &str = "\
@@ -66,8 +65,8 @@ pub struct CompareArgs {
     pub syscalls: Selection,
 
     /// Run the commands as this user: a name, or UID[:GID].
-    #[arg(long, value_name = "USER")]
-    pub user: Option<String>,
+    #[arg(long, value_name = "USER", value_parser = find_identity)]
+    pub user: Option<Identity>,
 
     /// The backend that traces the commands.
     #[arg(long, value_parser = one_of::<Choice>(), default_value = default_word::<Choice>())]
@@ -77,9 +76,9 @@ pub struct CompareArgs {
     #[command(flatten)]
     pub limits: LimitArgs,
 
-    /// When to use colour.
+    /// When to use colour; `auto`: on a terminal, unless `NO_COLOR` or `TERM=dumb` is set.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-    pub color: ColorWhen,
+    pub color: ColorChoice,
 
     /// Log strace's lines that are not understood.
     #[arg(short, long)]
@@ -99,20 +98,5 @@ impl CompareArgs {
         } else {
             Shell::Sh
         }
-    }
-
-    /// The files to write, each with its format.
-    pub fn exports(&self) -> anyhow::Result<Vec<(CompareFormat, PathBuf)>> {
-        let export = |pair: &[String]| {
-            let format = match pair[0].as_str() {
-                "json" => CompareFormat::Json,
-                "markdown" => CompareFormat::Markdown,
-                other => anyhow::bail!(
-                    "--export: '{other}' is not json or markdown; write it as in: --export json FILE"
-                ),
-            };
-            Ok((format, PathBuf::from(&pair[1])))
-        };
-        self.export.chunks_exact(2).map(export).collect()
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{fmt::Write as _, io::Write as _};
 
-use clap::{Command, ValueEnum as _};
+use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 use zctrace::{backend::ebpf, doctor};
@@ -28,11 +28,6 @@ pub(super) fn completions(full: &Command, shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut completable(full), NAME, &mut script);
     text(script)
-        + &if shell == Shell::Fish {
-            shells_for_fish()
-        } else {
-            String::new()
-        }
 }
 
 /// The command line without hidden options, and without the command to trace before a subcommand:
@@ -56,19 +51,6 @@ fn completable(full: &Command) -> Command {
         .about(full.get_about().cloned().unwrap_or_default())
         .args(options)
         .subcommands(full.get_subcommands().map(subcommand))
-}
-
-/// The shells as fish completes them after `completions`: clap leaves out the values of positional
-/// arguments.
-fn shells_for_fish() -> String {
-    let shells: Vec<String> = Shell::value_variants()
-        .iter()
-        .filter_map(|shell| Some(shell.to_possible_value()?.get_name().to_owned()))
-        .collect();
-    format!(
-        "complete -c {NAME} -n \"__fish_{NAME}_using_subcommand completions\" -f -a \"{}\"\n",
-        shells.join(" ")
-    )
 }
 
 /// The manual page in roff: the program, then its subcommands.

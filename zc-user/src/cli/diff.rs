@@ -2,10 +2,10 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use clap::{Args, ValueHint};
+use clap::{Args, ColorChoice, ValueHint};
 use zctrace::{backend::Choice, render::PlainFormat};
 
-use super::values::{ColorWhen, LimitArgs, default_word, one_of};
+use super::values::{LimitArgs, default_word, one_of};
 
 /// Examples, shown after the options.
 pub const EXAMPLES: &str = "\
@@ -48,9 +48,9 @@ pub struct DiffArgs {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// When to use colour.
+    /// When to use colour; `auto`: on a terminal, unless `NO_COLOR` or `TERM=dumb` is set.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
-    pub color: ColorWhen,
+    pub color: ColorChoice,
 
     /// How much is kept of a traced command.
     #[command(flatten)]

@@ -111,37 +111,30 @@ mod tests {
 
     #[test]
     fn an_error_is_one_line_and_says_what_to_do() {
-        let said = |words: &[&str]| {
-            let error = Cli::try_parse_from([&["zctrace"], words].concat()).expect_err("an error");
-            one_line(&error, &Cli::command())
-        };
-        assert_eq!(
-            one_line(
-                &Cli::command().error(ErrorKind::InvalidSubcommand, misplaced("check")),
-                &Cli::command()
+        for (words, expected) in [
+            (
+                &["check", "--expect", "exit.code == 0"][..],
+                "no command to check; ",
             ),
-            misplaced("check")
-        );
-        let without = said(&["check", "--expect", "exit.code == 0"]);
-        assert!(without.starts_with("no command to check; "), "{without}");
-        assert!(said(&["diff", "a.json"]).starts_with("two reports are compared; "));
-        assert!(said(&["report"]).starts_with("no report to show; "));
-        assert_eq!(
-            said(&["--bogus"]),
-            "unknown option '--bogus' (see zctrace --help)"
-        );
-        assert_eq!(
-            said(&["--backen"]),
-            "unknown option '--backen'; did you mean '--backend'? (see zctrace --help)"
-        );
-        assert_eq!(
-            said(&["doctor", "foo"]),
-            "unexpected argument 'foo' found (see zctrace doctor --help)"
-        );
-        let empty = said(&["check", "-o", ""]);
-        assert!(
-            !empty.contains("it is one of") && empty.contains("--output"),
-            "{empty}"
-        );
+            (&["diff", "a.json"], "two reports are compared; "),
+            (&["report"], "no report to show; "),
+            (
+                &["--bogus"],
+                "unknown option '--bogus' (see zctrace --help)",
+            ),
+            (
+                &["--backen"],
+                "unknown option '--backen'; did you mean '--backend'? (see zctrace --help)",
+            ),
+            (
+                &["doctor", "foo"],
+                "unexpected argument 'foo' found (see zctrace doctor --help)",
+            ),
+            (&["check", "-o", ""], "a value is required for '--output"),
+        ] {
+            let error = Cli::try_parse_from([&["zctrace"], words].concat()).expect_err("an error");
+            let said = one_line(&error, &Cli::command());
+            assert!(said.starts_with(expected), "{said}");
+        }
     }
 }

@@ -1,23 +1,13 @@
 //! What the options of several subcommands have in common: words, limits, colour.
 
+use anyhow::{Context as _, bail};
 use clap::{
     Args, ValueEnum,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
-use zctrace::backend::Limits;
+use nix::unistd::User;
+use zctrace::{backend::Limits, launch::Identity};
 use zctrace_core::words::Word;
-
-/// When to use colour.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum ColorWhen {
-    /// On a terminal, unless `NO_COLOR` or `TERM=dumb` is set.
-    #[default]
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
-}
 
 /// What `--callers` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -40,6 +30,34 @@ pub(super) fn variable(text: &str) -> Result<(String, String), String> {
         _ => Err(format!(
             "'{text}' is not a variable with a value; write it as in --env NAME=VALUE"
         )),
+    }
+}
+
+/// Finds the user that `--user` means: a name, or `UID[:GID]`. Without a GID the group is that of
+/// the user, or the one with the same number.
+pub(super) fn find_identity(text: &str) -> anyhow::Result<Identity> {
+    if text.starts_with(|first: char| first.is_ascii_digit()) {
+        let (uid, gid) = text
+            .split_once(':')
+            .map_or((text, None), |(uid, gid)| (uid, Some(gid)));
+        let number = |part: &str| {
+            part.parse::<u32>()
+                .with_context(|| format!("'{text}' is not a user; write a name or UID[:GID]"))
+        };
+        let uid = number(uid)?;
+        let user = User::from_uid(uid.into()).ok().flatten();
+        let own_group = || user.map_or(uid, |user| user.gid.as_raw());
+        return Ok(Identity {
+            uid,
+            gid: gid.map(number).transpose()?.unwrap_or_else(own_group),
+        });
+    }
+    match User::from_name(text)? {
+        Some(user) => Ok(Identity {
+            uid: user.uid.as_raw(),
+            gid: user.gid.as_raw(),
+        }),
+        None => bail!("there is no user '{text}'"),
     }
 }
 

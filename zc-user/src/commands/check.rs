@@ -5,24 +5,20 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::ExitCode,
-    time::Duration,
 };
 
 use anyhow::{Context as _, anyhow, bail, ensure};
-use clap::ValueEnum as _;
 use zctrace::{
     check::{
-        self, Attempt, Baseline, Check, ReportCommand, Results, SCHEMA, Settings, Status,
-        Tolerance, Tolerances,
+        self, Attempt, Baseline, Check, CheckSettings, ReportCommand, Results, SCHEMA, Status,
+        Tolerances,
     },
-    compare::Progress as _,
-    expect::Expectation,
     render::{self, CheckFormat},
 };
 use zctrace_core::signal;
 
-use super::{Bar, render_options, report::open_report};
-use crate::{cli::CheckArgs, output::Output, say};
+use super::{exports, progress_bar, render_options, report::open_report};
+use crate::{cli::CheckArgs, output::ReportOutput, say};
 
 /// Exit status if checks could not be run at all.
 pub const COULD_NOT_RUN: u8 = 2;
@@ -40,7 +36,7 @@ pub fn check(args: &CheckArgs) -> ExitCode {
 
 fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let checks = checks(args)?;
-    let output = Output::open(args.output.as_deref(), Output::Stdout)?;
+    let output = ReportOutput::open(args.output.as_deref(), ReportOutput::Stdout)?;
     if args.list {
         let line = |check: &Check| {
             format!(
@@ -52,8 +48,11 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         output.write(&checks.iter().map(line).collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let exports = exports(args)?;
-    let run = check::run(&checks, &settings(args)?, &mut progress(args))?;
+    let exports = exports(&args.export)?;
+    // Not where commands write.
+    let mut bar = progress_bar(!args.show_output);
+    let mut progress = |done, all| bar("checking", done, all);
+    let run = check::run(&checks, &settings(args)?, &mut progress)?;
     let started = || {
         checks
             .iter()
@@ -74,7 +73,11 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     }
     // If one place cannot be written, the others still are.
     let mut written = vec![show(args, &results, &output)];
-    written.extend(exports.into_iter().map(|export| export.write(&results)));
+    for export in exports {
+        let options = render::Options::default();
+        let text = render::check(&results, export.format, &options);
+        written.push(export.output.write(&text));
+    }
     let mut all_written = true;
     for error in written.into_iter().filter_map(Result::err) {
         say(format_args!("{error:#}"));
@@ -88,7 +91,7 @@ fn try_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn show(args: &CheckArgs, results: &Results, output: &Output) -> anyhow::Result<()> {
+fn show(args: &CheckArgs, results: &Results, output: &ReportOutput) -> anyhow::Result<()> {
     let look = render_options(args.color, output);
     let mut text = render::check(results, args.format, &look);
     if args.format == CheckFormat::Text && args.report {
@@ -106,65 +109,20 @@ fn show(args: &CheckArgs, results: &Results, output: &Output) -> anyhow::Result<
         args.format,
         CheckFormat::Text | CheckFormat::Junit | CheckFormat::Markdown
     );
-    if is_in_actions && has_lines && matches!(output, Output::Stdout) {
+    if is_in_actions && has_lines && matches!(output, ReportOutput::Stdout) {
         text = render::escape_workflow_commands(&text);
     }
     output.write(&text)?;
     // GitHub's runner looks for annotations in the log, and removes them from it.
     if is_in_actions && args.format == CheckFormat::Text {
-        Output::Stdout.write(&render::annotations(results))?;
+        ReportOutput::Stdout.write(&render::annotations(results))?;
     }
     Ok(())
 }
 
-/// A file that results are written to as well.
-struct Export {
-    format: CheckFormat,
-    output: Output,
-}
-
-impl Export {
-    fn open(format: CheckFormat, path: PathBuf) -> anyhow::Result<Self> {
-        // Earlier steps of the job have written to the summary: append.
-        let is_summary = std::env::var_os("GITHUB_STEP_SUMMARY")
-            .is_some_and(|summary| path == Path::new(&summary));
-        let output = if is_summary {
-            let file = fs::OpenOptions::new().append(true).create(true).open(&path);
-            let file =
-                file.with_context(|| format!("cannot write the results to '{}'", path.display()))?;
-            Output::Special(path, file)
-        } else {
-            Output::open(Some(&path), Output::Stdout)?
-        };
-        Ok(Self { format, output })
-    }
-
-    fn write(self, results: &Results) -> anyhow::Result<()> {
-        let text = render::check(results, self.format, &render::Options::default());
-        self.output.write(&text)
-    }
-}
-
-fn exports(args: &CheckArgs) -> anyhow::Result<Vec<Export>> {
-    let open = |pair: &[String]| {
-        let format = CheckFormat::from_str(&pair[0], false).map_err(|_| {
-            let names = CheckFormat::value_variants()
-                .iter()
-                .filter_map(|format| Some(format.to_possible_value()?.get_name().to_owned()));
-            anyhow!(
-                "--export: '{}' is not one of {}; write it as in: --export junit FILE",
-                pair[0],
-                names.collect::<Vec<_>>().join(", ")
-            )
-        })?;
-        Export::open(format, PathBuf::from(&pair[1]))
-    };
-    args.export.chunks_exact(2).map(open).collect()
-}
-
-fn settings(args: &CheckArgs) -> anyhow::Result<Settings> {
+fn settings(args: &CheckArgs) -> anyhow::Result<CheckSettings> {
     let limits = args.limits.limits();
-    Ok(Settings {
+    Ok(CheckSettings {
         zctrace: std::env::current_exe()
             .context("cannot find the program file of zctrace itself")?,
         options: vec![
@@ -175,23 +133,6 @@ fn settings(args: &CheckArgs) -> anyhow::Result<Settings> {
         jobs: args.jobs.into(),
         shows_output: args.show_output,
     })
-}
-
-/// A progress bar on a terminal, unless commands write there.
-fn progress(args: &CheckArgs) -> impl FnMut(u64, u64) + use<> {
-    let mut bar = Bar::new(!args.show_output);
-    let mut shown = None;
-    move |done, all| {
-        let before = *shown.get_or_insert_with(|| {
-            bar.begin("checking", all);
-            0
-        });
-        (before..done).for_each(|_| bar.step(all));
-        shown = Some(done);
-        if done == all {
-            bar.end();
-        }
-    }
 }
 
 /// Writes the report of the last run as the baseline if the check passed.
@@ -219,7 +160,7 @@ fn update_baseline(check: &Check, attempts: &[Attempt], status: Status) -> anyho
         process.file_calls = None;
     }
     let text = render::render(&report, render::Format::Json, &render::Options::default());
-    Output::open(Some(&baseline.path), Output::Stdout)?.write(&text)?;
+    ReportOutput::open(Some(&baseline.path), ReportOutput::Stdout)?.write(&text)?;
     say(format_args!(
         "wrote the baseline '{}'",
         baseline.path.display()
@@ -234,20 +175,14 @@ fn checks(args: &CheckArgs) -> anyhow::Result<Vec<Check>> {
     } else {
         vec![check_of_command(args)?]
     };
-    let timeout = args
-        .timeout
-        .as_deref()
-        .map(|text| check::timeout(text).map_err(|why| anyhow!("--timeout: {why}")))
-        .transpose()?;
-    let tolerances = tolerances(args)?;
     ensure!(
-        tolerances.is_empty() || checks.iter().any(|check| check.baseline.is_some()),
+        args.tolerance.is_empty() || checks.iter().any(|check| check.baseline.is_some()),
         "--tolerance needs a baseline; name it with --baseline FILE"
     );
     for check in &mut checks {
-        apply_options(check, args, timeout);
+        apply_options(check, args);
         if let Some(baseline) = &mut check.baseline {
-            for tolerance in &tolerances {
+            for tolerance in &args.tolerance {
                 baseline.tolerances.add(tolerance.clone());
             }
             read_baseline(baseline, args.update)?;
@@ -307,10 +242,6 @@ fn check_of_command(args: &CheckArgs) -> anyhow::Result<Check> {
         !args.expect.is_empty() || args.baseline.is_some(),
         "nothing is expected of the command; add --expect 'write.calls == 0' or the like, or --baseline FILE"
     );
-    let parse = |text: &String| {
-        text.parse::<Expectation>()
-            .map_err(|error| anyhow!("--expect: {error}"))
-    };
     let here = absolute(Path::new("."))?;
     let baseline = args.baseline.clone().map(|path| Baseline {
         path,
@@ -323,7 +254,7 @@ fn check_of_command(args: &CheckArgs) -> anyhow::Result<Check> {
         env: BTreeMap::new(),
         directory: Some(here.clone()),
         files: Vec::new(),
-        expectations: args.expect.iter().map(parse).collect::<Result<_, _>>()?,
+        expectations: args.expect.clone(),
         repeat: 1,
         inferred: args.inferred.unwrap_or_default(),
         backend: args.backend.unwrap_or_default(),
@@ -337,22 +268,12 @@ fn check_of_command(args: &CheckArgs) -> anyhow::Result<Check> {
 }
 
 /// Options on the command line override those of every check.
-fn apply_options(check: &mut Check, args: &CheckArgs, timeout: Option<Duration>) {
+fn apply_options(check: &mut Check, args: &CheckArgs) {
     check.repeat = args.repeat.unwrap_or(check.repeat);
-    check.timeout = timeout.unwrap_or(check.timeout);
+    check.timeout = args.timeout.unwrap_or(check.timeout);
     check.backend = args.backend.unwrap_or(check.backend);
     check.inferred = args.inferred.unwrap_or(check.inferred);
     check.selection = args.syscalls.clone().or(check.selection.take());
-}
-
-fn tolerances(args: &CheckArgs) -> anyhow::Result<Vec<Tolerance>> {
-    args.tolerance
-        .iter()
-        .map(|text| {
-            text.parse()
-                .map_err(|error| anyhow!("--tolerance: {error}"))
-        })
-        .collect()
 }
 
 /// Reads a baseline, unless it will be written.

@@ -7,29 +7,27 @@ use zctrace::{
     render::{self, CompareFormat},
 };
 
-use super::{Bar, find_identity, log_if, render_options};
-use crate::{cli::CompareArgs, output::Output};
+use super::{ExportFile, exports, log_if, progress_bar, render_options};
+use crate::{cli::CompareArgs, output::ReportOutput};
 
 /// Measures the commands and shows them side by side. Errors in the options are found before any
 /// command runs.
 pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     let plan = plan(args)?;
-    let exports = open_exports(args)?;
+    let exports = exports(&args.export)?;
     log_if(args.verbose)?;
-    let measured = compare::measure(&plan, &mut Bar::new(true))?;
+    let measured = compare::measure(&plan, &mut progress_bar(true))?;
     let comparison = Comparison::new(&plan, &measured);
-    let stdout = Output::Stdout;
+    let stdout = ReportOutput::Stdout;
     // The files come first: they must not be lost if stdout cannot be written.
-    let export = |(format, output): (CompareFormat, Output)| {
-        output.write(&render::compare(
-            &comparison,
-            format,
-            &render::Options::default(),
-        ))
+    let write = |export: ExportFile<CompareFormat>| {
+        let options = render::Options::default();
+        let text = render::compare(&comparison, export.format, &options);
+        export.output.write(&text)
     };
     // The measurement took minutes: it is shown in all other places before a failed one becomes an
     // error.
-    let exported: Vec<anyhow::Result<()>> = exports.into_iter().map(export).collect();
+    let exported: Vec<anyhow::Result<()>> = exports.into_iter().map(write).collect();
     stdout.write(&render::compare(
         &comparison,
         args.format,
@@ -44,7 +42,7 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
         subjects: subjects(&args.commands, &args.name, args.shell(), &args.prepare)?,
         runs: args.runs(),
         warmup: args.warmup,
-        identity: args.user.as_deref().map(find_identity).transpose()?,
+        identity: args.user,
         tracing: Tracing {
             backend: args.backend,
             selection: args.syscalls.clone(),
@@ -52,11 +50,4 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
             verbose: args.verbose,
         },
     })
-}
-
-fn open_exports(args: &CompareArgs) -> anyhow::Result<Vec<(CompareFormat, Output)>> {
-    let open = |(format, path): (CompareFormat, std::path::PathBuf)| {
-        Ok((format, Output::open(Some(&path), Output::Stdout)?))
-    };
-    args.exports()?.into_iter().map(open).collect()
 }

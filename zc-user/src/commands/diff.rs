@@ -6,9 +6,9 @@ use std::{iter, path::Path, process::ExitCode};
 use anyhow::Context as _;
 use zctrace::{
     Report,
-    backend::{self, Choice, Listed, Recorded, RunOptions, Until},
+    backend::{self, Choice, RunOptions},
     diff::Diff,
-    launch::LaunchOptions,
+    plain_run,
     privileges::AfterAttach,
     render,
     report::{Counted, Options},
@@ -19,17 +19,17 @@ use super::{
     render_options,
     report::{open_report, read_stdin_once},
 };
-use crate::{cli::DiffArgs, output::Output};
+use crate::{cli::DiffArgs, output::ReportOutput};
 
 /// Shows what changed. The exit status says whether anything did.
 pub fn diff(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     // The command's stdout is its own.
     let default = if args.command.is_empty() {
-        Output::Stdout
+        ReportOutput::Stdout
     } else {
-        Output::Stderr
+        ReportOutput::Stderr
     };
-    let output = Output::open(args.output.as_deref(), default)?;
+    let output = ReportOutput::open(args.output.as_deref(), default)?;
     let saved: Vec<&Path> = iter::once(args.before.as_path())
         .chain(args.after.as_deref())
         .collect();
@@ -64,18 +64,10 @@ fn run(args: &DiffArgs, before: &Report) -> anyhow::Result<Report> {
         Some(Counted::All) | None => Selection::All,
     };
     let options = RunOptions {
-        command: args.command.clone(),
         selection,
-        until: Until::RootEnds,
-        launch: LaunchOptions::default(),
         limits: args.limits.limits(),
-        listed: Listed::All,
-        recorded: Recorded::ALL,
         privileges: AfterAttach::GivenUp,
-        on_interim_trace: None,
-        on_progress: None,
-        timeout: None,
-        verbose: false,
+        ..plain_run(args.command.clone())
     };
     let trace = backend::run(backend_for(args.backend, &before.backend), &options)?;
     Ok(Report::from_trace(&trace, &Options::default()))

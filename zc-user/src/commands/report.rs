@@ -18,7 +18,7 @@ use zctrace::{
 };
 
 use super::{Outputs, log_if, report_of, show};
-use crate::{cli::ReportArgs, output::Output};
+use crate::{cli::ReportArgs, output::ReportOutput};
 
 /// Shows a saved report or strace logs.
 pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
@@ -26,15 +26,15 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         args.display.format != Format::Firefox,
         "a saved report lacks the times of sampled calls: run the command again with --callers=firefox"
     );
-    let outputs = Outputs::open(&args.display, Output::Stdout)?;
+    let outputs = Outputs::open(&args.display, ReportOutput::Stdout)?;
     log_if(args.verbose)?;
     let report = match read_input(&args.inputs, &args.syscalls)? {
-        Input::Report(mut report) => {
+        ReportInput::Report(mut report) => {
             report.sort(args.display.sort);
             regroup(&mut report, args.display.by)?;
             *report
         }
-        Input::Trace(trace) => report_of(&trace, &args.display),
+        ReportInput::Trace(trace) => report_of(&trace, &args.display),
     };
     show(report, &args.display, &outputs)?;
     Ok(ExitCode::SUCCESS)
@@ -63,7 +63,7 @@ fn regroup(report: &mut Report, by: Option<Detail>) -> anyhow::Result<()> {
 }
 
 /// The input of the subcommand.
-enum Input {
+enum ReportInput {
     /// A JSON report.
     Report(Box<Report>),
     /// What strace logs contain.
@@ -71,7 +71,7 @@ enum Input {
 }
 
 /// Reads a report or strace logs. The first character tells which of them it is.
-fn read_input(paths: &[PathBuf], selection: &Selection) -> anyhow::Result<Input> {
+fn read_input(paths: &[PathBuf], selection: &Selection) -> anyhow::Result<ReportInput> {
     read_stdin_once(paths)?;
     let mut readers = paths
         .iter()
@@ -83,14 +83,14 @@ fn read_input(paths: &[PathBuf], selection: &Selection) -> anyhow::Result<Input>
         .collect::<Result<Vec<_>, _>>()?;
     match (json.as_slice(), readers.as_mut_slice()) {
         ([true], [reader]) => {
-            read_report(reader, &paths[0]).map(|report| Input::Report(Box::new(report)))
+            read_report(reader, &paths[0]).map(|report| ReportInput::Report(Box::new(report)))
         }
         _ if json.contains(&true) => {
             bail!(
                 "several files must be the logs of one `strace -ff`; give JSON reports one at a time"
             )
         }
-        _ => read_trace(readers, paths, selection).map(|trace| Input::Trace(Box::new(trace))),
+        _ => read_trace(readers, paths, selection).map(|trace| ReportInput::Trace(Box::new(trace))),
     }
 }
 

@@ -1,6 +1,11 @@
 //! `zctrace [run]`: runs a command under a backend and shows the report.
 
-use std::{io, os::fd::AsFd, process::ExitCode, sync::Arc};
+use std::{
+    io,
+    os::fd::AsFd,
+    process::ExitCode,
+    sync::{Arc, Mutex},
+};
 
 use anyhow::{bail, ensure};
 use rustix::fs::FileType;
@@ -8,24 +13,25 @@ use zctrace::{
     backend::{self, Choice, Listed, OnInterimTrace, OnProgress, RunOptions, Until},
     diff::{Diff, Outcome},
     launch::{Environment, LaunchOptions, OnTracerExit},
+    plain_run,
     privileges::AfterAttach,
     render::{self, Format},
     trace::{Exit, Trace},
 };
 use zctrace_core::signal;
 
-use super::{Outputs, find_identity, listed, log_if, report_of, report_options, show};
+use super::{Outputs, listed, log_if, report_of, report_options, show};
 use crate::{
     FAILED,
     cli::{DisplayArgs, RunArgs},
-    output::Output,
+    output::ReportOutput,
     say,
     status_line::StatusLine,
 };
 
 /// Traces a command and shows the report. The exit status is the command's own.
 pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let options = run_options(args)?;
+    let options = run_options(args);
     if args.display.format == Format::Firefox {
         ensure!(
             args.callers.is_some(),
@@ -36,26 +42,27 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             "the format shows when calls were made: leave out --counts-only"
         );
     }
-    let outputs = Outputs::open(&args.display, Output::Stderr)?;
+    let outputs = Outputs::open(&args.display, ReportOutput::Stderr)?;
     log_if(args.verbose)?;
     if args.verify {
         return verify(&options, &args.display, &outputs.report);
     }
     let outputs = Arc::new(outputs);
-    let status = Arc::new(if args.no_status {
+    let status = if args.no_status {
         None
     } else {
         StatusLine::open()
-    });
+    };
+    let status = status.map(|status| Arc::new(Mutex::new(status)));
     let trace = backend::run(
         args.backend,
         &RunOptions {
-            on_interim_trace: Some(on_interim_trace(&args.display, &outputs, &status)),
-            on_progress: on_progress(&status),
+            on_interim_trace: Some(on_interim_trace(&args.display, &outputs, status.as_ref())),
+            on_progress: status.clone().map(on_progress),
             ..options
         },
     );
-    erase((*status).as_ref());
+    erase(status.as_ref());
     let trace = trace?;
     show(report_of(&trace, &args.display), &args.display, &outputs)?;
     Ok(exit_code(&trace))
@@ -66,7 +73,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 fn verify(
     options: &RunOptions,
     display: &DisplayArgs,
-    output: &Output,
+    output: &ReportOutput,
 ) -> anyhow::Result<ExitCode> {
     let Some(format) = display.format.plain() else {
         bail!("--verify shows a table or json; use --format json, or leave --format out")
@@ -100,13 +107,13 @@ fn is_used_up(input: &impl AsFd) -> bool {
 fn on_interim_trace(
     display: &DisplayArgs,
     outputs: &Arc<Outputs>,
-    status: &Arc<Option<StatusLine>>,
+    status: Option<&Arc<Mutex<StatusLine>>>,
 ) -> OnInterimTrace {
-    let (mut display, outputs, status) = (display.clone(), Arc::clone(outputs), Arc::clone(status));
+    let (mut display, outputs, status) = (display.clone(), Arc::clone(outputs), status.cloned());
     // The command may need the terminal meanwhile.
     display.pager = false;
     OnInterimTrace::new(move |trace| {
-        erase((*status).as_ref());
+        erase(status.as_ref());
         let shown = trace
             .map_err(anyhow::Error::from)
             .and_then(|trace| show(report_of(&trace, &display), &display, &outputs));
@@ -116,32 +123,28 @@ fn on_interim_trace(
     })
 }
 
-/// Shows how far the run is, if there is a status line.
-fn on_progress(status: &Arc<Option<StatusLine>>) -> Option<OnProgress> {
-    status.is_some().then(|| {
-        let status = Arc::clone(status);
-        OnProgress::new(move |progress| {
-            if let Some(status) = &*status {
-                status.show(progress);
-            }
-        })
+/// Shows how far the run is.
+fn on_progress(status: Arc<Mutex<StatusLine>>) -> OnProgress {
+    OnProgress::new(move |progress| {
+        if let Ok(mut status) = status.lock() {
+            status.show(progress);
+        }
     })
 }
 
 /// Erases the status line, if there is one.
-fn erase(status: Option<&StatusLine>) {
-    if let Some(status) = status {
+fn erase(status: Option<&Arc<Mutex<StatusLine>>>) {
+    if let Some(Ok(mut status)) = status.map(|status| status.lock()) {
         status.erase();
     }
 }
 
-fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
+fn run_options(args: &RunArgs) -> RunOptions {
     let mut environment = Environment::default();
     for (name, value) in &args.env {
         environment.set(name, value);
     }
-    Ok(RunOptions {
-        command: args.command.clone(),
+    RunOptions {
         selection: args.syscalls.clone(),
         until: if args.wait_all {
             Until::AllEnd
@@ -149,7 +152,7 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
             Until::RootEnds
         },
         launch: LaunchOptions {
-            identity: args.user.as_deref().map(find_identity).transpose()?,
+            identity: args.user,
             on_tracer_exit: if args.bound {
                 OnTracerExit::Kill
             } else {
@@ -171,11 +174,9 @@ fn run_options(args: &RunArgs) -> anyhow::Result<RunOptions> {
         } else {
             AfterAttach::GivenUp
         },
-        on_interim_trace: None,
-        on_progress: None,
-        timeout: None,
         verbose: args.verbose,
-    })
+        ..plain_run(args.command.clone())
+    }
 }
 
 /// The exit status of the command; if a signal killed it, 128 plus its number, as in a shell.

@@ -40,7 +40,7 @@ pub enum CompareError {
     Launch(#[from] LaunchError),
     /// A command could not be traced.
     #[error(transparent)]
-    Trace(RunError),
+    Trace(#[from] RunError),
     /// A signal asked zctrace to end.
     #[error(transparent)]
     Signal(#[from] SignalError),
@@ -55,21 +55,12 @@ impl CompareError {
     pub fn exit_status(&self) -> Option<u8> {
         match self {
             Self::Launch(error) => Some(error.exit_status()),
-            Self::Trace(error) => error.exit_status(),
-            Self::Signal(SignalError::Interrupted(signal)) => {
+            Self::Signal(SignalError::Interrupted(signal))
+            | Self::Trace(RunError::Signal(SignalError::Interrupted(signal))) => {
                 Some(signal::exit_status(*signal as i32))
             }
+            Self::Trace(error) => error.exit_status(),
             _ => None,
-        }
-    }
-}
-
-impl From<RunError> for CompareError {
-    fn from(error: RunError) -> Self {
-        match error {
-            RunError::Signal(signal) => Self::Signal(signal),
-            RunError::Launch(launch) => Self::Launch(launch),
-            other => Self::Trace(other),
         }
     }
 }

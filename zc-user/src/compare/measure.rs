@@ -10,25 +10,18 @@ use zctrace_core::compare::{Plan, Series, Subject, Timing, how_it_failed, shell_
 
 use super::{error::CompareError, timed_run};
 use crate::{
-    backend::{self, Listed, Recorded, RunOptions, Until},
+    backend::{self, RunOptions},
+    command::plain_run,
     descendants,
     launch::{LaunchOptions, OnTracerExit, Signals, Stream, Streams, find_program},
-    privileges::AfterAttach,
     trace::{Exit, Trace},
 };
 
-/// Receives how far the measurement is.
-pub trait Progress {
-    /// A phase of `steps` steps begins.
-    fn begin(&mut self, what: &str, steps: u64);
-    /// A step is done; the phase now has `steps` steps in all.
-    fn step(&mut self, steps: u64);
-    /// The measurement is over.
-    fn end(&mut self);
-}
+/// Called with the phase of the measurement, the steps of it that are done, and all its steps.
+pub type PhaseProgress<'a> = &'a mut dyn FnMut(&'static str, u64, u64);
 
 /// Carries out the plan. If that fails, nothing is left running.
-pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Vec<Series>, CompareError> {
+pub fn measure(plan: &Plan, progress: PhaseProgress<'_>) -> Result<Vec<Series>, CompareError> {
     // Processes that a command leaves behind become children of this one, where they can be found.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
     use_one_heap();
@@ -36,28 +29,27 @@ pub fn measure(plan: &Plan, progress: &mut dyn Progress) -> Result<Vec<Series>, 
         .enable_io()
         .build()?;
     let signals = runtime.block_on(async { Signals::hold(OnTracerExit::Kill) })?;
-    let mut session = Session {
+    let mut session = MeasuringSession {
         plan,
         progress,
         runtime,
         signals,
     };
     let measured = session.measure();
-    session.progress.end();
     if measured.is_err() {
         descendants::kill_all_but(&[]);
     }
     measured
 }
 
-struct Session<'a> {
+struct MeasuringSession<'a> {
     plan: &'a Plan,
-    progress: &'a mut dyn Progress,
+    progress: PhaseProgress<'a>,
     runtime: Runtime,
     signals: Signals,
 }
 
-impl Session<'_> {
+impl MeasuringSession<'_> {
     fn measure(&mut self) -> Result<Vec<Series>, CompareError> {
         for subject in &self.plan.subjects {
             find_program(&subject.words, &LaunchOptions::default())?;
@@ -83,13 +75,12 @@ impl Session<'_> {
             self.plan,
             self.plan.warmup * self.plan.subjects.len() as u64,
         );
-        if steps > 0 {
-            self.progress.begin("warming up", steps);
-        }
+        let mut done = 0;
         for round in 1..=plan.warmup {
             for subject in &plan.subjects {
+                (self.progress)("warming up", done, steps);
                 self.time_subject(subject, || format!("warm-up run {round}"))?;
-                self.progress.step(steps);
+                done += 1;
             }
         }
         Ok(())
@@ -99,9 +90,10 @@ impl Session<'_> {
     fn time_all(&mut self) -> Result<Vec<Vec<Timing>>, CompareError> {
         let plan = self.plan;
         let mut all: Vec<Vec<Timing>> = plan.subjects.iter().map(|_| Vec::new()).collect();
-        let mut schedule = Schedule::new(all.len());
-        self.progress.begin("timing", schedule.total());
+        let mut schedule = RunSchedule::new(all.len());
         while let Some(turn) = schedule.next() {
+            let done = all.iter().map(|timings| timings.len() as u64).sum();
+            (self.progress)("timing", done, schedule.total());
             let timings = &mut all[turn];
             let (timing, preparation) = self.time_subject(&plan.subjects[turn], || {
                 format!("run {}", timings.len() + 1)
@@ -110,7 +102,6 @@ impl Session<'_> {
                 schedule.want(turn, plan.runs.wanted(timing.wall + preparation));
             }
             timings.push(timing);
-            self.progress.step(schedule.total());
         }
         Ok(all)
     }
@@ -118,17 +109,17 @@ impl Session<'_> {
     fn trace_all(&mut self) -> Result<Vec<Trace>, CompareError> {
         let plan = self.plan;
         let steps = plan.subjects.len() as u64;
-        self.progress.begin("tracing", steps);
         let mut traces = Vec::new();
         for subject in &plan.subjects {
+            (self.progress)("tracing", traces.len() as u64, steps);
             self.prepare(subject)?;
             let trace = self.trace(subject.words.clone())?;
             check(trace.exit.unwrap_or(Exit::Code(0)), subject, || {
                 "the traced run".to_owned()
             })?;
             traces.push(trace);
-            self.progress.step(steps);
         }
+        (self.progress)("tracing", steps, steps);
         Ok(traces)
     }
 
@@ -153,18 +144,11 @@ impl Session<'_> {
     fn trace(&self, command: Vec<OsString>) -> Result<Trace, CompareError> {
         let tracing = &self.plan.tracing;
         let options = RunOptions {
-            command,
             selection: tracing.selection.clone(),
-            until: Until::RootEnds,
             launch: self.launch_options()?,
             limits: tracing.limits,
-            listed: Listed::All,
-            recorded: Recorded::ALL,
-            privileges: AfterAttach::Lowered,
-            on_interim_trace: None,
-            on_progress: None,
-            timeout: None,
             verbose: tracing.verbose,
+            ..plain_run(command)
         };
         let trace = backend::run(tracing.backend, &options)?;
         give_free_memory_back();
@@ -215,7 +199,7 @@ fn check(exit: Exit, subject: &Subject, run: impl Fn() -> String) -> Result<(), 
 /// Whose turn it is. Commands take turns; one that needs more runs gets its turns spread evenly
 /// among those of the others.
 #[derive(Debug)]
-struct Schedule {
+struct RunSchedule {
     runs: Vec<RunCount>,
 }
 
@@ -225,7 +209,7 @@ struct RunCount {
     wanted: u64,
 }
 
-impl Schedule {
+impl RunSchedule {
     /// How often a command runs is known after its first run; until then it counts as one run.
     fn new(commands: usize) -> Self {
         Self {
@@ -284,7 +268,7 @@ mod tests {
     use super::*;
 
     fn order(wanted: &[u64]) -> Vec<usize> {
-        let mut schedule = Schedule::new(wanted.len());
+        let mut schedule = RunSchedule::new(wanted.len());
         let mut order = Vec::new();
         while let Some(command) = schedule.next() {
             schedule.want(command, wanted[command]);

@@ -1,5 +1,5 @@
-//! Who made the calls: a line below each transfer, the section of stacks, and the stacks in the
-//! format of flame graphs.
+//! Who made the calls: below rows, below transfers, in a part of its own with the stacks, and the
+//! stacks in the format of flame graphs.
 
 use std::{
     cmp::Reverse,
@@ -8,9 +8,9 @@ use std::{
 };
 
 use super::{
-    page::{Options, Page, Piece, Style, words},
-    section::{INDENT, plural},
-    text,
+    page::{Options, Style, TextLine, words},
+    part::{DocumentPart, split},
+    text::{self, plural},
 };
 use crate::{
     report::{Callers, Frame, Process, Report, Site, Stack, StackSamples},
@@ -19,26 +19,20 @@ use crate::{
 
 /// How many places are named below a transfer.
 const MOST_SITES: usize = 3;
-/// What a line about a caller begins with.
-const CALLER: &str = "caller: ";
 /// How many stacks are shown without `--all`.
 const MOST_STACKS: usize = 10;
 /// How many functions of a stack are shown without `--all`: those that made the call.
 const MOST_FRAMES: usize = 24;
 
-/// `caller: copier::std_copy::run (tests/workloads/copier/std_copy.rs:41) via std::io::copy, in 5
-/// of 5 samples`, a line for each place.
-pub(super) fn sites(callers: Option<&Callers>, directory: Option<&str>) -> Vec<Vec<Piece>> {
+/// A line for each place that made a transfer.
+pub(super) fn sites(callers: Option<&Callers>, directory: Option<&str>) -> Vec<TextLine> {
     let Some(callers) = callers else {
         return Vec::new();
     };
     let (shown, hidden) = callers.sites.split_at(MOST_SITES.min(callers.sites.len()));
     let mut lines: Vec<String> = shown
         .iter()
-        .map(|site| {
-            let place = place(&site.at, directory);
-            format!("{CALLER}{place}{}", rest_of_line(site, callers.samples))
-        })
+        .map(|site| caller(site, callers.samples, directory))
         .collect();
     if let samples @ 1.. = hidden.iter().map(|site| site.samples).sum() {
         let places = plural(hidden.len() as u64, "other caller", "other callers");
@@ -47,50 +41,29 @@ pub(super) fn sites(callers: Option<&Callers>, directory: Option<&str>) -> Vec<V
     lines.iter().map(|line| words(line, Style::Plain)).collect()
 }
 
-/// ` via std::io::copy, in 5 of 9 samples`.
-fn rest_of_line(site: &Site, samples: u64) -> String {
+/// `caller: copier::run (src/run.rs:41) via std::io::copy, in 5 of 9 samples`.
+fn caller(site: &Site, samples: u64, directory: Option<&str>) -> String {
     let via = site.via.as_deref();
     let via = via.map_or_else(String::new, |via| format!(" via {}", text::escape(via)));
+    let place = place(&site.at, directory);
     let all = plural(samples, "sample", "samples");
-    format!("{via}, in {} of {all}", site.samples)
+    format!("caller: {place}{via}, in {} of {all}", site.samples)
 }
 
-/// Writes below the row of a call who made it most often, on one line; with `--all`, a line for
-/// each place. Not the loader, which maps libraries before the program begins.
+/// Below the row of a call, who made it most often, or a line for each place. Not the loader, which
+/// maps libraries before the program begins.
 pub(super) fn below_row(
-    page: &mut Page,
-    callers: &Callers,
+    callers: Option<&Callers>,
     directory: Option<&str>,
-    options: &Options,
-) {
+    all: bool,
+) -> Vec<String> {
+    let Some(callers) = callers else {
+        return Vec::new();
+    };
     let own = callers.sites.iter().filter(|site| !is_loader(&site.at));
-    let most = if options.all_transfers { usize::MAX } else { 1 };
-    let width = width_of_places(options);
-    for site in own.take(most) {
-        let line = one_line(site, callers.samples, directory, width);
-        page.line(2 * INDENT, Style::Faint, &line);
-    }
-}
-
-/// How long a line about a place may be.
-fn width_of_places(options: &Options) -> usize {
-    let width = options.width;
-    width.map_or(usize::MAX, |width| width.saturating_sub(2 * INDENT).max(20))
-}
-
-/// `caller: copier::run (src/run.rs:41) via std::io::copy, in 5 of 9 samples`. If that does not
-/// fit, without the directories of the source, then with a shorter place.
-fn one_line(site: &Site, samples: u64, directory: Option<&str>, width: usize) -> String {
-    let rest = rest_of_line(site, samples);
-    let room = width.saturating_sub(text::width(CALLER) + text::width(&rest));
-    let mut shown = place(&site.at, directory);
-    if text::width(&shown) > room {
-        let mut at = site.at.clone();
-        at.file = at.file.map(|path| text::file_name(&path).to_owned());
-        shown = place(&at, None);
-    }
-    let shown = text::shorten_middle(&shown, room.max(10));
-    text::shorten_middle(&format!("{CALLER}{shown}{rest}"), width).into_owned()
+    own.take(if all { usize::MAX } else { 1 })
+        .map(|site| caller(site, callers.samples, directory))
+        .collect()
 }
 
 /// Where a function was, for a person.
@@ -133,54 +106,41 @@ fn samples_of(stacks: &[Sampled<'_>]) -> u64 {
     stacks.iter().map(|(_, samples, _)| samples).sum()
 }
 
-/// Writes the section of stacks, if callers were sampled.
-pub(super) fn write(page: &mut Page, report: &Report, options: &Options) {
-    let Some(stacks) = sampled_stacks(report) else {
-        return;
-    };
-    let losses: Vec<(Loss, u64)> = [Loss::UnsampledCallers, Loss::UnknownCode]
+/// The stacks, if callers were sampled.
+pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
+    let stacks = sampled_stacks(report)?;
+    let losses = [Loss::UnsampledCallers, Loss::UnknownCode];
+    let losses = losses
         .into_iter()
-        .filter_map(|loss| Some((loss, *report.losses.get(loss.name())?)))
+        .filter_map(|loss| Some(loss.explain(*report.losses.get(loss.name())?)));
+    let mut items: Vec<Vec<TextLine>> = losses
+        .map(|loss| vec![words(&loss, Style::Warning)])
         .collect();
-    if stacks.is_empty() && losses.is_empty() {
-        return;
+    if stacks.is_empty() && items.is_empty() {
+        return None;
     }
+    let is_complete = |(stack, ..): &&Sampled<'_>| stack.complete;
     let complete: u64 = stacks
         .iter()
-        .filter(|(stack, ..)| stack.complete)
+        .filter(is_complete)
         .map(|(_, samples, _)| samples)
         .sum();
     let samples = plural(samples_of(&stacks), "sample", "samples");
-    page.gap();
     let heading = format!("CALLERS, {samples}, {complete} with a complete stack");
-    page.line(0, Style::Heading, &heading);
-    for (loss, count) in losses {
-        page.say(INDENT, Style::Warning, &loss.explain(count));
-    }
-    let worth = stacks
-        .iter()
-        .take(MOST_STACKS)
-        .take_while(|(stack, ..)| !is_loading(stack))
-        .count();
-    let most = if options.all_transfers {
-        stacks.len()
-    } else {
-        worth
-    };
-    let (shown, hidden) = stacks.split_at(most);
-    for (stack, samples, names) in shown {
-        let names: Vec<String> = names.iter().map(|name| text::escape(name)).collect();
-        let samples = plural(*samples, "sample", "samples");
-        let title = format!("{samples}, by {}", names.join(", "));
-        page.line(INDENT, Style::Plain, &title);
-        write_stack(page, stack, report.directory.as_deref(), options);
-    }
+    let own = stacks.iter().take_while(|(stack, ..)| !is_loading(stack));
+    let (shown, hidden) = split(&stacks, own.count().min(MOST_STACKS), options);
+    items.extend(shown.iter().map(|sampled| item(sampled, report, options)));
     if !hidden.is_empty() {
         let samples = plural(samples_of(hidden), "sample", "samples");
         let stacks = plural(hidden.len() as u64, "more stack", "more stacks");
         let more = format!("and {stacks} with {samples}: --all shows them");
-        page.say(INDENT, Style::Plain, &more);
+        items.push(vec![words(&more, Style::Plain)]);
     }
+    Some(DocumentPart {
+        heading: words(&heading, Style::Heading),
+        items,
+        ..DocumentPart::default()
+    })
 }
 
 /// Whether this is the function that the program itself begins with.
@@ -190,32 +150,32 @@ fn is_main(frame: &Frame) -> bool {
 }
 
 /// The functions of a stack, and why it is incomplete if it is.
-fn write_stack(page: &mut Page, stack: &Stack, directory: Option<&str>, options: &Options) {
+fn item(
+    (stack, samples, names): &Sampled<'_>,
+    report: &Report,
+    options: &Options,
+) -> Vec<TextLine> {
+    let names: Vec<String> = names.iter().map(|name| text::escape(name)).collect();
+    let samples = plural(*samples, "sample", "samples");
+    let title = format!("{samples}, by {}", names.join(", "));
+    let mut lines = vec![words(&title, Style::Plain)];
     let to_main = stack.frames.iter().position(is_main);
-    let to_main = to_main.map_or(MOST_FRAMES, |place| place + 1);
-    let most = if options.all_transfers {
-        usize::MAX
-    } else {
-        to_main.min(MOST_FRAMES)
-    };
-    let width = width_of_places(options);
-    for frame in stack.frames.iter().take(most) {
+    let most = to_main.map_or(MOST_FRAMES, |place| MOST_FRAMES.min(place + 1));
+    let (shown, hidden) = split(&stack.frames, most, options);
+    for frame in shown {
         let inlined = if frame.inlined { ", inlined" } else { "" };
-        let line = format!("{}{inlined}", place(frame, directory));
-        page.line(
-            2 * INDENT,
-            Style::Faint,
-            &text::shorten_middle(&line, width),
-        );
+        let place = place(frame, report.directory.as_deref());
+        lines.push(words(&format!("{place}{inlined}"), Style::Faint));
     }
-    if let hidden @ 1.. = stack.frames.len().saturating_sub(most) {
-        let more = plural(hidden as u64, "more function", "more functions");
-        page.line(2 * INDENT, Style::Faint, &format!("and {more}"));
+    if let count @ 1.. = hidden.len() {
+        let more = plural(count as u64, "more function", "more functions");
+        lines.push(words(&format!("and {more}"), Style::Faint));
     }
     if let Some(why) = &stack.incomplete_because {
         let why = format!("incomplete: {}", text::escape(why));
-        page.say(2 * INDENT, Style::Warning, &why);
+        lines.push(words(&why, Style::Warning));
     }
+    lines
 }
 
 /// The stacks as flame graphs take them (`stackcollapse`): a line for each, from the process and
@@ -227,10 +187,14 @@ pub(super) fn folded(report: &Report) -> String {
         let Some(stack) = known.get(of.stack) else {
             return;
         };
-        let mut parts = vec![process.name().map_or_else(|| process.pid.to_string(), part)];
+        let mut parts = vec![
+            process
+                .name()
+                .map_or_else(|| process.pid.to_string(), part_name),
+        ];
         parts.extend((!stack.complete).then(|| "[incomplete]".to_owned()));
         parts.extend(stack.frames.iter().rev().map(name_of_frame));
-        parts.push(part(syscall));
+        parts.push(part_name(syscall));
         *lines.entry(parts.join(";")).or_default() += of.samples;
     });
     let mut text = String::new();
@@ -257,13 +221,13 @@ fn each_stack<'a>(
 pub(super) fn name_of_frame(frame: &Frame) -> String {
     let module = frame.module.as_deref().map(text::file_name);
     match (&frame.function, module) {
-        (Some(function), _) => part(function),
-        (None, Some(module)) => part(&format!("{module}+{:#x}", frame.address)),
+        (Some(function), _) => part_name(function),
+        (None, Some(module)) => part_name(&format!("{module}+{:#x}", frame.address)),
         (None, None) => format!("{:#x}", frame.address),
     }
 }
 
 /// A name without what separates names.
-fn part(name: &str) -> String {
+fn part_name(name: &str) -> String {
     text::escape(name).replace([';', '\n'], ":")
 }

@@ -7,8 +7,10 @@ use clap::ValueEnum;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::{
-    markdown::{cell, escape_markdown, table_row},
-    page::{Options, Page, Piece, Style, align_columns, ruled_table, table_lines, words},
+    diff::both_figures,
+    markdown::{self, escape_markdown},
+    page::{INDENT, Options, Page, Piece, Style},
+    table::{STAYS, ShownTable},
     text::{escape, json},
 };
 use crate::{
@@ -16,7 +18,7 @@ use crate::{
         CheckResult, Difference, DifferenceState, Repeatability, Results, Status, Varying, is_time,
     },
     expect::{Finding, Verdict},
-    units::{self, UNKNOWN},
+    units,
 };
 
 #[cfg(test)]
@@ -45,7 +47,7 @@ pub fn check(results: &Results, format: CheckFormat, options: &Options) -> Strin
         CheckFormat::Json => json(results),
         CheckFormat::Junit => junit(results),
         CheckFormat::Github => annotations(results),
-        CheckFormat::Markdown => markdown(results),
+        CheckFormat::Markdown => in_markdown(results),
     }
 }
 
@@ -63,7 +65,7 @@ fn page(results: &Results, options: &Options) -> String {
     } else {
         Style::Bad
     };
-    page.flow(0, &words(&results.summary(), style));
+    page.say(0, style, &results.summary());
     page.finish()
 }
 
@@ -91,66 +93,51 @@ fn write_check(page: &mut Page, check: &CheckResult) {
         (time, Style::Faint),
     ];
     page.flow(0, &pieces.map(|(text, style)| Piece::new(text, style)));
-    for problem in problems(check) {
-        page.wrap(2, style, &problem.title);
-        for line in problem.lines {
-            let indent = 4 + line.len() - line.trim_start().len();
-            page.wrap(indent, Style::Plain, line.trim_start());
-        }
+    for (style, note) in notes(check) {
+        page.say(INDENT, style, &note);
     }
-    write_unmatched(page, check);
-    write_tolerated(page, check);
-    if let Some(figures) = &check.figures {
-        write_figures(page, figures);
+    for detail in details(check) {
+        page.wrap(INDENT + detail.indent, detail.style, &detail.text);
     }
     if check.status != Status::Passed {
-        if !check.stderr.is_empty() {
-            page.flow(2, &words("last lines of stderr:", Style::Faint));
-            stderr_lines(check).for_each(|line| page.wrap(4, Style::Faint, &line));
-        }
-        page.unbroken(2, Style::Faint, "the whole report:", &check.show);
+        page.unbroken(INDENT, Style::Faint, &whole_report(check));
     }
 }
 
-/// Patterns that match nothing, in expectations that hold: perhaps for that reason. Those of others
-/// are among their problems.
-fn write_unmatched(page: &mut Page, check: &CheckResult) {
-    let outcomes = check
-        .expectations
-        .iter()
-        .map(|result| &result.outcome)
-        .filter(|outcome| outcome.verdict == Verdict::Holds);
-    let unmatched: BTreeSet<&String> = outcomes
-        .flat_map(|outcome| &outcome.findings)
-        .flat_map(|finding| &finding.unmatched)
-        .collect();
-    for sentence in unmatched {
-        page.flow(
-            2,
-            &words(&format!("note: {}", escape(sentence)), Style::Warning),
-        );
-    }
-}
-
-fn write_tolerated(page: &mut Page, check: &CheckResult) {
-    let tolerated: Vec<&str> = check
-        .differences
-        .iter()
+/// What is said of a check beside its problems, in one line each.
+fn notes(check: &CheckResult) -> Vec<(Style, String)> {
+    let mut notes = unmatched(check);
+    let tolerated = check.differences.iter();
+    let tolerated: Vec<&str> = tolerated
         .filter(|difference| difference.state == DifferenceState::Tolerated)
         .map(|difference| difference.metric.as_str())
         .collect();
     if !tolerated.is_empty() {
-        page.flow(
-            2,
-            &words(
-                &format!("within their tolerance: {}", tolerated.join(", ")),
-                Style::Faint,
-            ),
-        );
+        let line = format!("within their tolerance: {}", tolerated.join(", "));
+        notes.push((Style::Faint, line));
     }
+    let figures = check.figures.iter().flat_map(repeated_figures);
+    notes.extend(figures.map(|line| (Style::Faint, line)));
+    notes
 }
 
-fn write_figures(page: &mut Page, figures: &Repeatability) {
+/// Patterns that match nothing, in expectations that hold: perhaps for that reason. Those of others
+/// are among their problems.
+fn unmatched(check: &CheckResult) -> Vec<(Style, String)> {
+    let outcomes = check.expectations.iter().map(|result| &result.outcome);
+    let unmatched: BTreeSet<&String> = outcomes
+        .filter(|outcome| outcome.verdict == Verdict::Holds)
+        .flat_map(|outcome| &outcome.findings)
+        .flat_map(|finding| &finding.unmatched)
+        .collect();
+    unmatched
+        .into_iter()
+        .map(|sentence| (Style::Warning, format!("note: {}", escape(sentence))))
+        .collect()
+}
+
+/// The figures that were the same in all runs, and those that varied.
+fn repeated_figures(figures: &Repeatability) -> Vec<String> {
     /// Limit for the figures that are named; JSON has all.
     const MOST: usize = 12;
     let show = |name: &str, figure: u64| {
@@ -176,9 +163,8 @@ fn write_figures(page: &mut Page, figures: &Repeatability) {
     } else {
         " (others are lower bounds)"
     };
-    let runs = figures.runs;
-    let line = format!("the same in all {runs} runs{bound}: {}", same.join(", "));
-    page.flow(2, &words(&line, Style::Faint));
+    let (runs, same) = (figures.runs, same.join(", "));
+    let mut lines = vec![format!("the same in all {runs} runs{bound}: {same}")];
     let varying: Vec<String> = figures
         .varying
         .iter()
@@ -186,48 +172,82 @@ fn write_figures(page: &mut Page, figures: &Repeatability) {
             format!("{name} {}..{}", show(name, *min), show(name, *max))
         })
         .collect();
-    if !varying.is_empty() {
-        let line = format!("varying: {}", varying.join(", "));
-        page.flow(2, &words(&line, Style::Faint));
+    lines.extend((!varying.is_empty()).then(|| format!("varying: {}", varying.join(", "))));
+    lines
+}
+
+/// A line about what is wrong with a check, as every format shows it.
+struct DetailLine {
+    indent: usize,
+    style: Style,
+    text: String,
+}
+
+/// What is wrong with a check.
+struct Details(Vec<DetailLine>);
+
+impl Details {
+    /// Adds a line without control characters.
+    fn add(&mut self, indent: usize, style: Style, text: &str) {
+        let line = text.trim_start();
+        self.0.push(DetailLine {
+            indent: indent + text.len() - line.len(),
+            style,
+            text: escape(line),
+        });
+    }
+
+    /// Adds a problem, and what was found.
+    fn add_problem(&mut self, style: Style, title: &str, lines: &[String]) {
+        self.add(0, style, title);
+        for line in lines {
+            self.add(INDENT, Style::Plain, line);
+        }
     }
 }
 
-/// A problem of a check, as every format shows it.
-struct Problem {
-    /// One line.
-    title: String,
-    /// What was found.
-    lines: Vec<String>,
+/// All problems of a check.
+fn problems(check: &CheckResult) -> Details {
+    let (_, style) = mark(check.status);
+    let mut problems = Details(Vec::new());
+    if let Some(error) = &check.error {
+        problems.add_problem(style, &format!("could not be run: {error}"), &[]);
+    }
+    for result in &check.expectations {
+        let outcome = &result.outcome;
+        if outcome.verdict == Verdict::Holds {
+            continue;
+        }
+        let run = if check.runs > 1 {
+            format!(" (in run {} of {})", result.run, check.runs)
+        } else {
+            String::new()
+        };
+        let title = format!("{}: {}{run}", outcome.verdict.name(), outcome.expectation);
+        let found: Vec<String> = outcome.decisive().flat_map(finding_lines).collect();
+        problems.add_problem(style, &title, &found);
+    }
+    if let Some((title, table)) = differences(check) {
+        problems.add_problem(style, &title, &table);
+    }
+    problems
 }
 
-/// All problems of a check.
-fn problems(check: &CheckResult) -> Vec<Problem> {
-    let error = check.error.iter().map(|error| Problem {
-        title: format!("could not be run: {error}"),
-        lines: Vec::new(),
-    });
-    let unmet = check
-        .expectations
-        .iter()
-        .filter(|result| result.outcome.verdict != Verdict::Holds)
-        .map(|result| {
-            let outcome = &result.outcome;
-            let run = if check.runs > 1 {
-                format!(" (in run {} of {})", result.run, check.runs)
-            } else {
-                String::new()
-            };
-            let title = format!("{}: {}{run}", outcome.verdict.name(), outcome.expectation);
-            Problem {
-                title,
-                lines: outcome.decisive().flat_map(finding_lines).collect(),
-            }
-        });
-    error
-        .chain(unmet)
-        .chain(differences(check))
-        .map(Problem::escaped)
-        .collect()
+/// All problems of a check, and the end of its stderr.
+fn details(check: &CheckResult) -> Vec<DetailLine> {
+    let mut details = problems(check);
+    if check.status != Status::Passed && !check.stderr.is_empty() {
+        details.add(0, Style::Faint, "last lines of stderr:");
+        for line in &check.stderr {
+            details.add(INDENT, Style::Faint, line);
+        }
+    }
+    details.0
+}
+
+/// The command that shows the whole report.
+fn whole_report(check: &CheckResult) -> String {
+    format!("the whole report: {}", check.show)
 }
 
 /// What was found, and the closest facts below it.
@@ -245,23 +265,9 @@ fn finding_lines(finding: &Finding) -> Vec<String> {
         .collect()
 }
 
-impl Problem {
-    /// Makes names of programs and files safe to print.
-    fn escaped(self) -> Self {
-        Self {
-            title: escape(&self.title),
-            lines: self.lines.iter().map(|line| escape(line)).collect(),
-        }
-    }
-}
-
-/// The last lines of stderr, safe to print.
-fn stderr_lines(check: &CheckResult) -> impl Iterator<Item = String> {
-    check.stderr.iter().map(|line| escape(line))
-}
-
-/// Figures that differ from the baseline by more than their tolerance, and those that are unknown.
-fn differences(check: &CheckResult) -> Option<Problem> {
+/// Figures that differ from the baseline by more than their tolerance, and those that are unknown: a
+/// title and a table.
+fn differences(check: &CheckResult) -> Option<(String, Vec<String>)> {
     let wrong: Vec<&Difference> = check
         .differences
         .iter()
@@ -277,29 +283,13 @@ fn differences(check: &CheckResult) -> Option<Problem> {
         (1, _) => "1 figure differs from the baseline".to_owned(),
         _ => format!("{beyond} figures differ from the baseline"),
     };
-    let mut table = ruled_table();
-    table.set_header(["figure", "baseline", "now", "tolerance", ""]);
-    for difference in wrong {
-        table.add_row(cells(difference));
-    }
-    align_columns(&mut table);
-    Some(Problem {
-        title,
-        lines: table_lines(&table),
-    })
+    let columns = ["figure", "baseline", "now", "tolerance", ""].map(|title| (title, STAYS));
+    let table = ShownTable::new(columns, wrong.into_iter().map(cells));
+    Some((title, table.lines(None)))
 }
 
 /// A row of the table of differences.
-fn cells(difference: &Difference) -> [String; 5] {
-    // An exit status or a signal that is absent is known to be absent.
-    let without = if difference.state == DifferenceState::Beyond {
-        "none"
-    } else {
-        UNKNOWN
-    };
-    let shown = |figure: Option<u64>| {
-        figure.map_or_else(|| without.to_owned(), |figure| figure.to_string())
-    };
+fn cells(difference: &Difference) -> Vec<String> {
     let unit = if is_time(&difference.metric) {
         " (ns)"
     } else {
@@ -310,11 +300,11 @@ fn cells(difference: &Difference) -> [String; 5] {
         DifferenceState::Tolerated => "tolerated",
         DifferenceState::Unknown => "unknown",
     };
-    let name = format!("{}{unit}", difference.metric);
-    [
-        name,
-        shown(difference.baseline),
-        shown(difference.now),
+    let [baseline, now] = both_figures(difference, |figure| figure.to_string());
+    vec![
+        format!("{}{unit}", difference.metric),
+        baseline,
+        now,
         difference.tolerance.clone(),
         state.to_owned(),
     ]
@@ -325,16 +315,9 @@ fn problem_text(check: &CheckResult) -> String {
     if check.status == Status::Passed {
         return String::new();
     }
-    let mut lines = Vec::new();
-    for problem in problems(check) {
-        lines.push(problem.title);
-        lines.extend(problem.lines.into_iter().map(|line| format!("  {line}")));
-    }
-    if !check.stderr.is_empty() {
-        lines.push("last lines of stderr:".to_owned());
-        lines.extend(stderr_lines(check).map(|line| format!("  {line}")));
-    }
-    lines.push(format!("the whole report: {}", check.show));
+    let details = details(check).into_iter();
+    let lines = details.map(|line| format!("{}{}", " ".repeat(line.indent), line.text));
+    let lines: Vec<String> = lines.chain([whole_report(check)]).collect();
     lines.join("\n")
 }
 
@@ -371,10 +354,11 @@ fn case(check: &CheckResult) -> TestCase {
 
 fn non_success(kind: NonSuccessKind, check: &CheckResult) -> TestCaseStatus {
     let mut status = TestCaseStatus::non_success(kind);
-    let titles: Vec<String> = problems(check)
+    let titles = problems(check)
+        .0
         .into_iter()
-        .map(|problem| problem.title)
-        .collect();
+        .filter(|line| line.indent == 0);
+    let titles: Vec<String> = titles.map(|line| line.text).collect();
     status
         .set_message(titles.join("; "))
         .set_type(check.status.name())
@@ -453,32 +437,21 @@ fn property(text: &str) -> String {
 }
 
 /// GitHub's Markdown: a table of all checks, then the problems.
-fn markdown(results: &Results) -> String {
-    let mut lines = vec![
-        format!("### zctrace: {}", escape_markdown(&results.summary())),
-        String::new(),
-    ];
+fn in_markdown(results: &Results) -> String {
+    let summary = escape_markdown(&results.summary());
+    let mut blocks = vec![format!("### zctrace: {summary}")];
     if !results.checks.is_empty() {
-        lines.push(table_row(
-            "check",
-            ["result", "expectations", "time"]
-                .map(str::to_owned)
-                .into_iter(),
-        ));
-        lines.push(table_row(
-            "---",
-            ["---", "---:", "---:"].map(str::to_owned).into_iter(),
-        ));
-        lines.extend(results.checks.iter().map(row));
+        let columns = ["check", "result", "expectations", "time"].map(|title| (title, STAYS));
+        let table = ShownTable::new(columns, results.checks.iter().map(row));
+        blocks.push(markdown::table(&table));
     }
-    lines.extend(
-        results
-            .checks
-            .iter()
-            .filter(|check| check.status != Status::Passed)
-            .map(section),
-    );
-    lines.join("\n") + "\n"
+    for check in &results.checks {
+        if check.status != Status::Passed {
+            blocks.push(format!("**{}**", escape_markdown(&escape(&check.name))));
+            blocks.push(fenced(&problem_text(check)));
+        }
+    }
+    blocks.join("\n\n") + "\n"
 }
 
 /// A coloured symbol for a status.
@@ -491,30 +464,18 @@ const fn symbol(status: Status) -> &'static str {
     }
 }
 
-fn row(check: &CheckResult) -> String {
-    let result = format!("{} {}", symbol(check.status), check.status.name());
-    let cells = [
-        result,
+fn row(check: &CheckResult) -> Vec<String> {
+    vec![
+        escape(&check.name),
+        format!("{} {}", symbol(check.status), check.status.name()),
         check.expectations.len().to_string(),
         units::duration(check.duration_ns),
-    ];
-    table_row(
-        &cell(&escape_markdown(&escape(&check.name))),
-        cells.into_iter(),
-    )
-}
-
-fn section(check: &CheckResult) -> String {
-    format!(
-        "\n**{}**\n\n{}",
-        escape_markdown(&escape(&check.name)),
-        fenced(&problem_text(check))
-    )
+    ]
 }
 
 /// A code block. The fence has more backticks than any run of them in the text.
 fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}text\n{text}\n{fence}\n")
+    format!("{fence}text\n{text}\n{fence}")
 }

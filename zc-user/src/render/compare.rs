@@ -3,14 +3,14 @@
 mod figures;
 
 use clap::ValueEnum;
-use comfy_table::{ColumnConstraint, Width};
-use textwrap::WordSplitter;
 
-use self::figures::{FIGURES, FigureFormat, doubts, remarks};
+use self::figures::{FIGURES, Unit, doubts, remarks};
 use super::{
     diff,
     markdown::{cell, code, escape_markdown, list_item, table_row},
-    page::{Options, Page, Style, align_columns, column_padding, ruled_table, table_lines, words},
+    page::{INDENT, Options, Page, Style, words},
+    part::LEGEND,
+    table::{GAP, STAYS, ShownTable},
     text::{self, json},
 };
 use crate::{
@@ -42,52 +42,65 @@ pub fn compare(comparison: &Comparison, format: CompareFormat, options: &Options
     }
 }
 
-/// Spaces between two columns.
-const GAP: usize = 2;
-/// A name wider than this is shown on several lines.
+/// A wider name is shortened above its column. The lines above the table have all of it.
 const NAME_WIDTH: usize = 20;
 /// A name is cut to this width above what changed, where the name of the figure needs most of a
 /// line.
 const CHANGES_WIDTH: usize = 12;
-/// A name that needs more lines than this is cut.
-const MOST_NAME_LINES: usize = 5;
 
 /// The page for a person: which command is how much faster, then a column for each command.
 fn page(comparison: &Comparison, options: &Options) -> String {
     let mut page = Page::new(options);
-    let figure_format = FigureFormat::of_comparison(comparison);
-    write_summary(&mut page, comparison, &figure_format);
-    let titles = FIGURES
-        .iter()
-        .map(|figure| text::width(figure.title))
-        .max()
-        .unwrap_or(0);
-    let room = options.width.map(|width| width.saturating_sub(titles));
-    let name_width = room.map_or(NAME_WIDTH, |room| NAME_WIDTH.min(room.saturating_sub(GAP)));
-    let columns: Vec<Column> = comparison
-        .commands
-        .iter()
-        .map(|command| Column::of_command(command, &figure_format, name_width))
-        .collect();
-    for block in blocks(&columns, room) {
+    let unit = Unit::of_comparison(comparison);
+    write_summary(&mut page, comparison, unit);
+    let tables = tables(comparison, unit, options.width);
+    for table in &tables {
         page.gap();
-        write_block(&mut page, block);
+        page.table(0, &table.lines(None));
     }
     write_all_changes(&mut page, comparison);
     page.gap();
-    if columns
-        .iter()
-        .any(|column| column.cells.iter().any(|cell| cell == UNKNOWN))
-    {
-        page.flow(0, &words("\"-\": unknown, not 0", Style::Faint));
+    let mut rows = tables.iter().flat_map(|table| &table.rows);
+    if rows.any(|row| row.cells.iter().any(|cell| cell == UNKNOWN)) {
+        page.say(0, Style::Faint, LEGEND);
     }
     for remark in remarks(comparison) {
-        page.flow(0, &words(&remark, Style::Faint));
+        page.say(0, Style::Faint, &remark);
     }
     for doubt in doubts(comparison) {
-        page.flow(0, &words(&format!("warning: {doubt}"), Style::Warning));
+        page.say(0, Style::Warning, &format!("warning: {doubt}"));
     }
     page.finish()
+}
+
+/// A column for each command, in as few tables as the width allows. A narrow page leaves nothing
+/// out; it becomes longer.
+fn tables(comparison: &Comparison, unit: Unit, width: Option<usize>) -> Vec<ShownTable> {
+    let titles = FIGURES.iter().map(|figure| text::width(figure.title)).max();
+    let room = width.map(|width| width.saturating_sub(titles.unwrap_or(0) + GAP));
+    let name_width = room.map_or(NAME_WIDTH, |room| room.min(NAME_WIDTH));
+    let table = |commands: &[Compared]| {
+        let names = commands.iter().map(figures::name);
+        let names: Vec<String> = names
+            .map(|name| text::shorten(&name, name_width).into_owned())
+            .collect();
+        let columns = std::iter::once("").chain(names.iter().map(String::as_str));
+        let rows = FIGURES.iter().map(|figure| {
+            let cells = commands.iter().map(|command| (figure.cell)(command, unit));
+            std::iter::once(figure.title.to_owned())
+                .chain(cells)
+                .collect()
+        });
+        ShownTable::new(columns.map(|title| (title, STAYS)), rows)
+    };
+    let whole = table(&comparison.commands);
+    let column = (1..whole.columns.len())
+        .map(|column| whole.width(column))
+        .max();
+    let most = room.map_or(usize::MAX, |room| {
+        (room + GAP) / (column.unwrap_or(0) + GAP)
+    });
+    comparison.commands.chunks(most.max(1)).map(table).collect()
 }
 
 /// What the traced run of each command did differently from that of the first one, as `zctrace
@@ -112,60 +125,41 @@ fn write_all_changes(page: &mut Page, comparison: &Comparison) {
 }
 
 /// Which command is how much faster than the others.
-fn write_summary(page: &mut Page, comparison: &Comparison, figure_format: &FigureFormat) {
+fn write_summary(page: &mut Page, comparison: &Comparison, unit: Unit) {
     let name = |index: usize| {
-        comparison
-            .commands
-            .get(index)
-            .map(figures::name)
-            .unwrap_or_default()
+        let command = comparison.commands.get(index);
+        command.map(figures::name).unwrap_or_default()
     };
     let Some(summary) = Summary::from_comparison(comparison) else {
-        let line = match comparison.commands.as_slice() {
-            [only] => words(
-                &format!(
-                    "{}: {}",
-                    figures::name(only),
-                    figure_format.time_with_deviation(only)
-                ),
-                Style::Heading,
-            ),
-            _ => words(
-                "no speeds to compare: a command took no measurable time",
-                Style::Warning,
-            ),
-        };
-        page.flow(0, &line);
+        if let [only] = comparison.commands.as_slice() {
+            let time = unit.show_with_deviation(only);
+            let line = format!("{}: {time}", figures::name(only));
+            page.say(0, Style::Heading, &line);
+        } else {
+            let why = "no speeds to compare: a command took no measurable time";
+            page.say(0, Style::Warning, why);
+        }
         return;
     };
+    let subject = name(summary.subject);
     let (different, alike): (Vec<&Speed>, Vec<&Speed>) = summary
         .others
         .iter()
         .partition(|speed| speed.is_difference());
     if !different.is_empty() {
-        page.flow(
-            0,
-            &words(&format!("{} ran", name(summary.subject)), Style::Heading),
-        );
+        page.say(0, Style::Heading, &format!("{subject} ran"));
     }
     for speed in different {
         let mut pieces = words(&format!("{} faster", times(speed)), Style::Good);
         pieces.extend(words(&format!("than {}", name(speed.other)), Style::Plain));
-        page.flow(2, &pieces);
+        page.flow(INDENT, &pieces);
     }
     for speed in alike {
-        let subject = name(summary.subject);
-        let mut pieces = words(
-            &format!(
-                "no difference found between {subject} and {}",
-                name(speed.other)
-            ),
-            Style::Heading,
-        );
-        pieces.extend(words(
-            &format!("({subject} {} faster)", times(speed)),
-            Style::Plain,
-        ));
+        let other = name(speed.other);
+        let found = format!("no difference found between {subject} and {other}");
+        let mut pieces = words(&found, Style::Heading);
+        let by = format!("({subject} {} faster)", times(speed));
+        pieces.extend(words(&by, Style::Plain));
         page.flow(0, &pieces);
     }
 }
@@ -179,133 +173,25 @@ fn times(speed: &Speed) -> String {
     format!("{:.2}{deviation} times", speed.times)
 }
 
-/// The figures of one command.
-struct Column {
-    title: Vec<String>,
-    cells: Vec<String>,
-    width: usize,
-}
-
-impl Column {
-    fn of_command(command: &Compared, figure_format: &FigureFormat, name_width: usize) -> Self {
-        let cells: Vec<String> = FIGURES
-            .iter()
-            .map(|figure| figure.text_of(command, figure_format))
-            .collect();
-        let widest = cells
-            .iter()
-            .map(|cell| text::width(cell))
-            .max()
-            .unwrap_or(0);
-        let title = wrap(&figures::name(command), widest.max(name_width));
-        let width = title
-            .iter()
-            .map(|line| text::width(line))
-            .max()
-            .unwrap_or(0)
-            .max(widest);
-        Self {
-            title,
-            cells,
-            width,
-        }
-    }
-}
-
-/// The columns in as few blocks as the room allows. A narrow page leaves nothing out; it becomes
-/// longer.
-fn blocks(columns: &[Column], room: Option<usize>) -> Vec<&[Column]> {
-    let mut blocks = Vec::new();
-    let mut rest = columns;
-    while !rest.is_empty() {
-        let mut used = 0;
-        let fitting = rest.iter().take_while(|column| {
-            used += GAP + column.width;
-            room.is_none_or(|room| used <= room)
-        });
-        let (block, after) = rest.split_at(fitting.count().max(1));
-        blocks.push(block);
-        rest = after;
-    }
-    blocks
-}
-
-fn write_block(page: &mut Page, block: &[Column]) {
-    let title_lines = block
-        .iter()
-        .map(|column| column.title.len())
-        .max()
-        .unwrap_or(0);
-    let mut table = ruled_table();
-    // Short names are at the bottom, next to the rule.
-    let title =
-        |column: &Column| "\n".repeat(title_lines - column.title.len()) + &column.title.join("\n");
-    table.set_header(std::iter::once(String::new()).chain(block.iter().map(title)));
-    for (row, figure) in FIGURES.iter().enumerate() {
-        table.add_row(
-            std::iter::once(figure.title.to_owned())
-                .chain(block.iter().map(|column| column.cells[row].clone())),
-        );
-    }
-    align_columns(&mut table);
-    for ((index, column), shown) in table.column_iter_mut().enumerate().skip(1).zip(block) {
-        let width = u16::try_from(shown.width).unwrap_or(u16::MAX);
-        column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(
-            width.saturating_add(column_padding(index)),
-        )));
-    }
-    for (index, line) in table_lines(&table).iter().enumerate() {
-        let style = match index {
-            index if index < title_lines => Style::Heading,
-            index if index == title_lines => Style::Faint,
-            _ => Style::Plain,
-        };
-        page.line(0, style, line);
-    }
-}
-
-/// A name on lines of this width. A word that is longer than a line is broken.
-fn wrap(name: &str, width: usize) -> Vec<String> {
-    let options = textwrap::Options::new(width).word_splitter(WordSplitter::NoHyphenation);
-    let mut lines: Vec<String> = textwrap::wrap(name, options)
-        .into_iter()
-        .map(Into::into)
-        .collect();
-    if lines.len() > MOST_NAME_LINES {
-        lines.truncate(MOST_NAME_LINES);
-        if let Some(last) = lines.last_mut() {
-            *last = text::shorten(&format!("{last} …"), width).into_owned();
-        }
-    }
-    lines
-}
-
 /// A table in GitHub's Markdown with a line for each command, and remarks below it.
 fn markdown(comparison: &Comparison) -> String {
-    let figure_format = FigureFormat::of_comparison(comparison);
-    let row = |command: &Compared| {
-        table_row(
-            &cell(&code(&command.name)),
-            FIGURES
-                .iter()
-                .map(|figure| cell(&figure.text_of(command, &figure_format))),
-        )
-    };
+    let unit = Unit::of_comparison(comparison);
     let mut lines = vec![
         table_row("command", FIGURES.iter().map(|figure| cell(figure.title))),
         table_row(":---", FIGURES.iter().map(|_| "---:".to_owned())),
     ];
-    lines.extend(comparison.commands.iter().map(row));
+    for command in &comparison.commands {
+        let figures = FIGURES
+            .iter()
+            .map(|figure| cell(&(figure.cell)(command, unit)));
+        lines.push(table_row(&cell(&code(&command.name)), figures));
+    }
     lines.push(String::new());
-    lines.extend(
-        remarks(comparison)
-            .iter()
-            .map(|remark| list_item(&escape_markdown(remark))),
-    );
-    lines.extend(
-        doubts(comparison)
-            .iter()
-            .map(|doubt| format!("- warning: {}", escape_markdown(doubt))),
-    );
+    for remark in remarks(comparison) {
+        lines.push(list_item(&escape_markdown(&remark)));
+    }
+    for doubt in doubts(comparison) {
+        lines.push(format!("- warning: {}", escape_markdown(&doubt)));
+    }
     lines.join("\n") + "\n"
 }

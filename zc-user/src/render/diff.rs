@@ -1,9 +1,9 @@
 //! `zctrace diff` for a person: the figures that changed, and by which interfaces bytes move now.
 
 use super::{
-    page::{Options, Page, Style, align_columns, ruled_table, table_lines, words},
-    section::{INDENT, plural},
-    text,
+    page::{INDENT, Options, Page, Style},
+    table::{STAYS, ShownTable},
+    text::{self, known, plural},
 };
 use crate::{
     check::{Difference, DifferenceState},
@@ -15,14 +15,9 @@ use crate::{
 pub(super) fn render(diff: &Diff, options: &Options) -> String {
     let mut page = Page::new(options);
     for (title, side) in ["before", "now"].into_iter().zip(&diff.sides) {
-        page.flow(
-            0,
-            &words(
-                &format!("{title}: {}", text::command_line(&side.command)),
-                Style::Heading,
-            ),
-        );
-        page.flow(INDENT, &words(&about(side), Style::Faint));
+        let command = text::command_line(&side.command);
+        page.say(0, Style::Heading, &format!("{title}: {command}"));
+        page.say(INDENT, Style::Faint, &about(side));
     }
     if !diff.figures.is_empty() {
         page.gap();
@@ -30,19 +25,15 @@ pub(super) fn render(diff: &Diff, options: &Options) -> String {
     write_changes(&mut page, diff, ["before", "now"]);
     page.gap();
     let (answer, style) = answer(diff);
-    page.flow(0, &words(&answer, style));
+    page.say(0, style, &answer);
     page.finish()
 }
 
 /// `wall 14.4 ms, CPU 5.48 ms (not compared), backend ebpf, exact`.
 fn about(side: &Side) -> String {
-    let time = |ns: Option<u64>| ns.map_or_else(|| UNKNOWN.to_owned(), units::duration);
+    let [wall, cpu] = [side.wall_ns, side.cpu_ns].map(|ns| known(ns, units::duration));
     let exact = if side.exact { "exact" } else { "lower bound" };
-    let (wall, cpu, backend) = (
-        time(side.wall_ns),
-        time(side.cpu_ns),
-        text::escape(&side.backend),
-    );
+    let backend = text::escape(&side.backend);
     format!("wall {wall}, CPU {cpu} (not compared), backend {backend}, {exact}")
 }
 
@@ -60,32 +51,12 @@ pub(super) fn write_changes(page: &mut Page, diff: &Diff, titles: [&str; 2]) {
 }
 
 fn write_figures(page: &mut Page, figures: &[Difference], [before, now]: [&str; 2]) {
-    let mut table = ruled_table();
-    table.set_header(["figure", before, now, "change"]);
-    for figure in figures {
-        table.add_row(cells(figure));
-    }
-    align_columns(&mut table);
-    for (index, line) in table_lines(&table).iter().enumerate() {
-        page.line(
-            INDENT,
-            if index < 2 {
-                Style::Faint
-            } else {
-                Style::Plain
-            },
-            line,
-        );
-    }
+    let columns = ["figure", before, now, "change"].map(|title| (title, STAYS));
+    let table = ShownTable::new(columns, figures.iter().map(cells));
+    page.table(INDENT, &table.lines(None));
 }
 
-fn cells(figure: &Difference) -> [String; 4] {
-    // An exit status or a signal that is absent is known to be absent.
-    let without = if figure.state == DifferenceState::Beyond {
-        "none"
-    } else {
-        UNKNOWN
-    };
+fn cells(figure: &Difference) -> Vec<String> {
     let is_bytes = figure.metric.rsplit('.').next() == Some("bytes");
     let show = |figure: u64| {
         if is_bytes {
@@ -94,48 +65,47 @@ fn cells(figure: &Difference) -> [String; 4] {
             figure.to_string()
         }
     };
-    let known = |figure: Option<u64>| figure.map_or_else(|| without.to_owned(), show);
     let change = match (figure.baseline, figure.now) {
         _ if figure.state != DifferenceState::Beyond => "unknown".to_owned(),
         (Some(before), Some(now)) if now >= before => format!("+{}", show(now - before)),
         (Some(before), Some(now)) => format!("-{}", show(before - now)),
         _ => String::new(),
     };
-    [
-        text::escape(&figure.metric),
-        known(figure.baseline),
-        known(figure.now),
-        change,
-    ]
+    let [before, now] = both_figures(figure, show);
+    vec![text::escape(&figure.metric), before, now, change]
+}
+
+/// A figure before and now. An exit status or a signal that is absent is known to be absent.
+pub(super) fn both_figures(figure: &Difference, show: impl Fn(u64) -> String) -> [String; 2] {
+    let without = if figure.state == DifferenceState::Beyond {
+        "none"
+    } else {
+        UNKNOWN
+    };
+    let shown = |figure: Option<u64>| figure.map_or_else(|| without.to_owned(), &show);
+    [shown(figure.baseline), shown(figure.now)]
 }
 
 /// `- sendfile, regular -> tcp: 1 transfer, 1.0 MiB`, and what is there now. A `?` says that it is
 /// not known whether they differ.
 fn write_way(page: &mut Page, way: &WayDifference) {
-    let kind = |kind: &Option<String>| {
-        kind.as_deref()
-            .map_or_else(|| "unknown file".to_owned(), text::escape)
-    };
-    let what = format!(
-        "{}, {} -> {}",
-        way.api.in_words(),
-        kind(&way.from),
-        kind(&way.to)
-    );
+    let [from, to] = [&way.from, &way.to].map(|kind| {
+        let kind = kind.as_deref();
+        kind.map_or_else(|| "unknown file".to_owned(), text::escape)
+    });
+    let what = format!("{}, {from} -> {to}", way.api.in_words());
     for (sign, style, sums) in [
         ("-", Style::Bad, way.sums[0]),
         ("+", Style::Good, way.sums[1]),
     ] {
         let Some(sums) = sums else { continue };
-        let (sign, style) = if way.state == DifferenceState::Beyond {
-            (sign.to_owned(), style)
+        let (mark, style) = if way.state == DifferenceState::Beyond {
+            ("", style)
         } else {
-            (format!("{sign}?"), Style::Warning)
+            ("?", Style::Warning)
         };
-        page.flow(
-            INDENT,
-            &words(&format!("{sign} {what}: {}", amount(sums)), style),
-        );
+        let line = format!("{sign}{mark} {what}: {}", amount(sums));
+        page.say(INDENT, style, &line);
     }
 }
 
@@ -152,19 +122,11 @@ fn amount(sums: WaySums) -> String {
 
 /// The answer in one sentence.
 pub(super) fn answer(diff: &Diff) -> (String, Style) {
-    let count = |state: DifferenceState| {
-        let figures = diff
-            .figures
-            .iter()
-            .filter(|figure| figure.state == state)
-            .count();
-        figures
-            + diff
-                .transfers
-                .iter()
-                .filter(|way| way.state == state)
-                .count()
-    };
+    let states = diff.figures.iter().map(|figure| figure.state);
+    let states: Vec<DifferenceState> = states
+        .chain(diff.transfers.iter().map(|way| way.state))
+        .collect();
+    let count = |state: DifferenceState| states.iter().filter(|other| **other == state).count();
     let changed = plural(count(DifferenceState::Beyond) as u64, "change", "changes");
     let unknown = match count(DifferenceState::Unknown) {
         0 => String::new(),
@@ -228,23 +190,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_changed_is_one_sentence() {
+    fn the_last_line_is_the_answer() {
         let one = report("sendfile", 1 << 20);
-        let text = shown(&one, &one);
-        assert!(
-            text.ends_with(" are the same\n") && text.contains("\nnothing changed: "),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn a_lower_bound_is_not_called_a_change() {
+        let same = shown(&one, &one);
+        assert!(same.contains("\nnothing changed: ") && same.ends_with(" are the same\n"));
         let mut bound = report("sendfile", 1 << 20);
         bound.exact = false;
-        let text = shown(&bound, &report("sendfile", 1 << 20));
-        assert!(
-            text.contains("\nno change is known: ") && text.contains("  unknown\n"),
-            "{text}"
-        );
+        // A lower bound is not called a change.
+        let unknown = shown(&bound, &one);
+        assert!(unknown.contains("\nno change is known: ") && unknown.contains("  unknown\n"));
     }
 }

@@ -6,10 +6,14 @@
 
 use std::{collections::HashMap, hash::Hash, time::UNIX_EPOCH};
 
+use indexmap::IndexSet;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{callers::name_of_frame, section::plural, text::file_name};
+use super::{
+    callers::name_of_frame,
+    text::{file_name, plural},
+};
 use crate::report::{Frame, Report, Stack, TimedCall, TimedThread};
 
 /// What profiles say of the samples.
@@ -38,7 +42,7 @@ pub(super) fn profile(report: &Report) -> String {
     let threads = timeline.map_or([].as_slice(), |timeline| &timeline.threads);
     let stacks = report.stacks.as_deref().unwrap_or_default();
     let (mut pids, mut tids) = (Ids::default(), Ids::default());
-    let mut libraries = Interned::default();
+    let mut libraries = IndexSet::default();
     let mut shown = Vec::new();
     for process in threads.chunk_by(|_, next| !next.is_first) {
         let pid = pids.unique(process[0].pid);
@@ -56,7 +60,7 @@ pub(super) fn profile(report: &Report) -> String {
     let samples = threads.iter().map(|thread| thread.calls.len()).sum();
     let profile = json!({
         "meta": meta(report, samples),
-        "libs": column(&libraries.list, |path| library(path)),
+        "libs": column(&libraries, |path| library(path)),
         "threads": shown,
         "pages": [],
         "counters": [],
@@ -145,12 +149,14 @@ fn library(path: &str) -> Value {
 fn show_thread<'a>(
     thread: &'a TimedThread,
     stacks: &'a [Stack],
-    libraries: &mut Interned<&'a str>,
+    libraries: &mut IndexSet<&'a str>,
 ) -> Value {
     let mut tables = Tables::new(libraries);
     let calls = &thread.calls;
     let stack_of_each = column(calls, |call| tables.stack_of(call, stacks));
-    let name_of_each = column(calls, |call| tables.strings.place(call.syscall.to_string()));
+    let name_of_each = column(calls, |call| {
+        place(&mut tables.strings, call.syscall.to_string())
+    });
     let data: Vec<Value> = calls
         .iter()
         .zip(&stack_of_each)
@@ -214,8 +220,11 @@ fn ms(ns: u64) -> f64 {
 }
 
 /// A column of a table.
-fn column<T, V: Serialize>(rows: &[T], cell: impl FnMut(&T) -> V) -> Vec<V> {
-    rows.iter().map(cell).collect()
+fn column<'a, T: 'a, V: Serialize>(
+    rows: impl IntoIterator<Item = &'a T>,
+    cell: impl FnMut(&T) -> V,
+) -> Vec<V> {
+    rows.into_iter().map(cell).collect()
 }
 
 /// Ids that are used once each: one that comes again gets a number.
@@ -233,35 +242,14 @@ impl Ids {
     }
 }
 
-/// A list that has each value once.
-struct Interned<T> {
-    list: Vec<T>,
-    places: HashMap<T, usize>,
-}
-
-impl<T> Default for Interned<T> {
-    fn default() -> Self {
-        Self {
-            list: Vec::new(),
-            places: HashMap::new(),
-        }
-    }
-}
-
-impl<T: Clone + Eq + Hash> Interned<T> {
-    fn place(&mut self, value: T) -> usize {
-        let next = self.list.len();
-        let place = *self.places.entry(value.clone()).or_insert(next);
-        if place == next {
-            self.list.push(value);
-        }
-        place
-    }
+/// The place of a value in a list that has each value once.
+fn place<T: Eq + Hash>(list: &mut IndexSet<T>, value: T) -> usize {
+    list.insert_full(value).0
 }
 
 /// A function: the places of its name, of its source file, and of its library.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Function {
+struct FunctionRow {
     name: usize,
     file: Option<usize>,
     resource: Option<usize>,
@@ -280,25 +268,25 @@ struct FrameRow {
 
 /// The tables of a thread.
 struct Tables<'a, 'b> {
-    libraries: &'b mut Interned<&'a str>,
-    strings: Interned<String>,
-    functions: Interned<Function>,
+    libraries: &'b mut IndexSet<&'a str>,
+    strings: IndexSet<String>,
+    functions: IndexSet<FunctionRow>,
     /// The place of a library, and that of its name.
-    resources: Interned<(usize, usize)>,
-    frames: Interned<FrameRow>,
+    resources: IndexSet<(usize, usize)>,
+    frames: IndexSet<FrameRow>,
     /// The stack below the frame, and the frame.
-    stacks: Interned<(Option<usize>, usize)>,
+    stacks: IndexSet<(Option<usize>, usize)>,
 }
 
 impl<'a, 'b> Tables<'a, 'b> {
-    fn new(libraries: &'b mut Interned<&'a str>) -> Self {
+    fn new(libraries: &'b mut IndexSet<&'a str>) -> Self {
         Self {
             libraries,
-            strings: Interned::default(),
-            functions: Interned::default(),
-            resources: Interned::default(),
-            frames: Interned::default(),
-            stacks: Interned::default(),
+            strings: IndexSet::default(),
+            functions: IndexSet::default(),
+            resources: IndexSet::default(),
+            frames: IndexSet::default(),
+            stacks: IndexSet::default(),
         }
     }
 
@@ -319,46 +307,59 @@ impl<'a, 'b> Tables<'a, 'b> {
     }
 
     fn push_frame(&mut self, below: Option<usize>, frame: &'a Frame, inlined: u32) -> usize {
-        let name = self.strings.place(name_of_frame(frame));
+        let name = place(&mut self.strings, name_of_frame(frame));
         let file = frame.file.as_ref();
-        let file = file.map(|file| self.strings.place(file.clone()));
+        let file = file.map(|file| place(&mut self.strings, file.clone()));
         let resource = frame.module.as_deref().map(|path| {
-            let name = self.strings.place(file_name(path).to_owned());
-            self.resources.place((self.libraries.place(path), name))
+            let name = place(&mut self.strings, file_name(path).to_owned());
+            place(&mut self.resources, (place(self.libraries, path), name))
         });
-        let function = self.functions.place(Function {
-            name,
-            file,
-            resource,
-        });
-        let frame = self.frames.place(FrameRow {
-            function,
-            line: frame.line,
-            inlined,
-            category: CODE,
-        });
-        self.stacks.place((below, frame))
+        let function = place(
+            &mut self.functions,
+            FunctionRow {
+                name,
+                file,
+                resource,
+            },
+        );
+        let frame = place(
+            &mut self.frames,
+            FrameRow {
+                function,
+                line: frame.line,
+                inlined,
+                category: CODE,
+            },
+        );
+        place(&mut self.stacks, (below, frame))
     }
 
     /// Adds what is no function.
     fn push_label(&mut self, below: Option<usize>, label: String, category: usize) -> usize {
-        let function = self.functions.place(Function {
-            name: self.strings.place(label),
-            file: None,
-            resource: None,
-        });
-        let frame = self.frames.place(FrameRow {
-            function,
-            line: None,
-            inlined: 0,
-            category,
-        });
-        self.stacks.place((below, frame))
+        let function = place(
+            &mut self.functions,
+            FunctionRow {
+                name: place(&mut self.strings, label),
+                file: None,
+                resource: None,
+            },
+        );
+        let frame = place(
+            &mut self.frames,
+            FrameRow {
+                function,
+                line: None,
+                inlined: 0,
+                category,
+            },
+        );
+        place(&mut self.stacks, (below, frame))
     }
 
     /// What a marker says of a call. Unknown bytes are `null`.
     fn marker(&mut self, call: &TimedCall, stack: usize) -> Value {
-        let mut text = |text: &Option<String>| self.strings.place(text.clone().unwrap_or_default());
+        let mut text =
+            |text: &Option<String>| place(&mut self.strings, text.clone().unwrap_or_default());
         json!({
             "type": "Syscall",
             "bytes": call.bytes,
@@ -369,8 +370,8 @@ impl<'a, 'b> Tables<'a, 'b> {
     }
 
     fn write_to(self, thread: &mut Value) {
-        let (functions, resources) = (&self.functions.list, &self.resources.list);
-        let (frames, stacks) = (&self.frames.list, &self.stacks.list);
+        let (functions, resources) = (&self.functions, &self.resources);
+        let (frames, stacks) = (&self.frames, &self.stacks);
         thread["stackTable"] = json!({
             "length": stacks.len(),
             "prefix": column(stacks, |(below, _)| *below),
@@ -410,165 +411,6 @@ impl<'a, 'b> Tables<'a, 'b> {
         });
         thread["nativeSymbols"] =
             json!({"length": 0, "address": [], "functionSize": [], "libIndex": [], "name": []});
-        thread["stringArray"] = json!(self.strings.list);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::Value;
-    use zctrace_core::report::sample;
-
-    use super::*;
-    use crate::report::{self, Timeline};
-
-    /// A report of one process with two threads. The second one made these calls.
-    fn report(calls: Vec<TimedCall>) -> Report {
-        let mut report = Report::from_trace(&sample::copier(), &report::Options::default());
-        let frame = |function: &str, line, inlined| Frame {
-            function: Some(function.into()),
-            file: Some("src/run.rs".into()),
-            line: Some(line),
-            inlined,
-            module: Some("/bin/copier".into()),
-            ..Frame::default()
-        };
-        let frames = vec![
-            frame("write_all", 9, true),
-            frame("run", 41, false),
-            frame("main", 7, false),
-        ];
-        let incomplete = vec![Frame {
-            address: 0x1234,
-            ..Frame::default()
-        }];
-        report.stacks = Some(vec![
-            Stack {
-                frames,
-                complete: true,
-                incomplete_because: None,
-            },
-            Stack {
-                frames: incomplete,
-                complete: false,
-                incomplete_because: Some("it is deep".into()),
-            },
-        ]);
-        let first = TimedThread {
-            pid: 7,
-            tid: 7,
-            is_first: true,
-            started_ns: Some(0),
-            ..TimedThread::default()
-        };
-        let second = TimedThread {
-            tid: 8,
-            is_first: false,
-            started_ns: Some(500_000),
-            name: Some("worker".into()),
-            calls,
-            ..first.clone()
-        };
-        report.timeline = Some(Timeline {
-            started_at: Some(UNIX_EPOCH),
-            threads: vec![first, second],
-        });
-        report
-    }
-
-    fn call(syscall: &'static str, stack: usize, bytes: Option<u64>) -> TimedCall {
-        TimedCall {
-            syscall: syscall.into(),
-            moves_data: bytes.is_some(),
-            stack,
-            bytes,
-            error: None,
-            files: Some("in -> out".into()),
-            at_ns: Some(1_000_000),
-            duration_ns: Some(2_500),
-        }
-    }
-
-    fn written(report: &Report) -> Value {
-        let text = profile(report);
-        assert!(text.ends_with("}\n"));
-        serde_json::from_str(&text).expect("it is JSON")
-    }
-
-    /// The name of each function of the only sample, from the call, with its line and how deep it
-    /// is inlined.
-    fn frames(thread: &Value) -> Vec<(String, Option<u64>, u64)> {
-        let at = |value: &Value| usize::try_from(value.as_u64().expect("a place")).expect("small");
-        let (stacks, frames) = (&thread["stackTable"], &thread["frameTable"]);
-        let frame = |stack: usize| {
-            let frame = at(&stacks["frame"][stack]);
-            let name = at(&thread["funcTable"]["name"][at(&frames["func"][frame])]);
-            let text = thread["stringArray"][name].as_str().expect("a string");
-            (
-                text.to_owned(),
-                frames["line"][frame].as_u64(),
-                frames["inlineDepth"][frame].as_u64().expect("a number"),
-            )
-        };
-        let prefix = |stack: &usize| {
-            stacks["prefix"][*stack]
-                .as_u64()
-                .and_then(|place| usize::try_from(place).ok())
-        };
-        std::iter::successors(Some(at(&thread["samples"]["stack"][0])), prefix)
-            .map(frame)
-            .collect()
-    }
-
-    #[test]
-    fn a_sample_has_its_functions_with_lines_and_the_call_as_its_leaf() {
-        let profile = written(&report(vec![call("write", 0, Some(8192))]));
-        let thread = &profile["threads"][1];
-        let names = ["name", "pid", "tid"].map(|key| thread[key].as_str());
-        assert_eq!(names, [Some("worker"), Some("7"), Some("8")]);
-        let samples = &thread["samples"];
-        assert_eq!(
-            (samples["weightType"].as_str(), &samples["weight"][0]),
-            (Some("samples"), &json!(1))
-        );
-        let expected = [
-            ("write", None, 0),
-            ("write_all", Some(9), 1),
-            ("run", Some(41), 0),
-            ("main", Some(7), 0),
-        ];
-        assert_eq!(
-            frames(thread),
-            expected.map(|(name, line, depth)| (name.to_owned(), line, depth))
-        );
-        assert_eq!(profile["libs"][0]["path"], "/bin/copier");
-        assert_eq!(profile["threads"][0]["samples"]["length"], 0);
-    }
-
-    #[test]
-    fn an_incomplete_stack_says_why_where_functions_are_missing() {
-        let profile = written(&report(vec![call("write", 1, None)]));
-        let frames = frames(&profile["threads"][1]);
-        let names: Vec<&str> = frames.iter().map(|(name, ..)| name.as_str()).collect();
-        assert_eq!(names, ["write", "0x1234", "[incomplete: it is deep]"]);
-    }
-
-    #[test]
-    fn unknown_bytes_are_null_in_the_marker() {
-        let profile = written(&report(vec![call("mmap", 0, None)]));
-        let thread = &profile["threads"][1];
-        let markers = &thread["markers"];
-        assert_eq!(markers["data"][0]["bytes"], Value::Null);
-        let times = ["startTime", "endTime"].map(|key| markers[key][0].as_f64());
-        assert_eq!(times, [Some(1.0), Some(1.0025)]);
-    }
-
-    #[test]
-    fn without_samples_the_profile_is_empty() {
-        let empty = Report {
-            timeline: None,
-            ..report(Vec::new())
-        };
-        assert_eq!(written(&empty)["threads"], serde_json::json!([]));
+        thread["stringArray"] = json!(column(&self.strings, String::clone));
     }
 }

@@ -4,10 +4,9 @@
 use std::cmp::Reverse;
 
 use super::{
-    columns,
-    page::{Page, Piece, Style, list, words},
-    section::{plural, titled_list},
-    text::{self, known},
+    calls,
+    page::{Piece, Style, TextLine, list, titled_list, words},
+    text::{self, known, plural},
 };
 use crate::{
     report::{
@@ -29,29 +28,18 @@ const MOST_FAILURES: usize = 3;
 /// Up to this many counted calls are named.
 const FEW_NAMES: usize = 6;
 
-/// What ran, how it ended, what it cost, whether the figures are exact, and where the time went.
-pub(super) fn write(page: &mut Page, report: &Report) {
-    page.line(0, Style::Heading, &format!("zctrace: {}", command(report)));
-    for line in lines(report) {
-        page.flow(0, &line);
-    }
-    for (text, style) in remarks(report) {
-        page.flow(0, &words(&text, style));
-    }
-}
-
 /// How it ended, how much was counted, where the time went: as many of these lines as the report
 /// has figures for.
-pub(super) fn lines(report: &Report) -> impl Iterator<Item = Vec<Piece>> {
-    [
+pub(super) fn lines(report: &Report) -> Vec<TextLine> {
+    let mut lines = vec![
         summary(report),
         counts(report),
         times(report),
         failures(report),
         libraries(report),
-    ]
-    .into_iter()
-    .filter(|line| !line.is_empty())
+    ];
+    lines.retain(|line| !line.is_empty());
+    lines
 }
 
 /// The command line that was traced.
@@ -62,26 +50,21 @@ pub(super) fn command(report: &Report) -> String {
     }
 }
 
-/// The losses and notes, each with its style.
-pub(super) fn remarks(report: &Report) -> impl Iterator<Item = (String, Style)> {
+/// The losses and notes.
+pub(super) fn remarks(report: &Report) -> Vec<TextLine> {
     // Losses that do not lower counts have a note of their own.
-    let lowers_counts = |name: &&String| Loss::from_name(name).is_none_or(Loss::touches_counts);
-    let losses = report
-        .losses
-        .iter()
-        .filter(move |(name, _)| lowers_counts(name));
-    let losses = losses.map(|(name, &count)| (loss(name, count), Style::Warning));
-    losses.chain(
-        report
-            .notes
-            .iter()
-            .map(|note| (format!("note: {}", text::escape(note)), Style::Plain)),
-    )
+    let lowers_counts = |name: &str| Loss::from_name(name).is_none_or(Loss::touches_counts);
+    let losses = report.losses.iter();
+    let losses = losses
+        .filter(|(name, _)| lowers_counts(name))
+        .map(|(name, &count)| words(&loss(name, count), Style::Warning));
+    let note = |note: &String| words(&format!("note: {}", text::escape(note)), Style::Plain);
+    losses.chain(report.notes.iter().map(note)).collect()
 }
 
 /// How the command ended, and its times: `exit 0, wall 14.4 ms, CPU 5.48 ms (user 0 s, system 5.48
 /// ms), off CPU 8.92 ms`.
-fn summary(report: &Report) -> Vec<Piece> {
+fn summary(report: &Report) -> TextLine {
     let usage = &report.totals.usage;
     let parts = usage.user_ns.zip(usage.system_ns);
     let cpu = known(usage.cpu_ns().zip(parts), |(cpu, (user, system))| {
@@ -108,7 +91,7 @@ fn off_cpu_ns(report: &Report) -> Option<u64> {
 }
 
 /// How much was counted: `1 process, 1 thread, 170 calls, 54 that move data, backend ebpf, exact`.
-fn counts(report: &Report) -> Vec<Piece> {
+fn counts(report: &Report) -> TextLine {
     let with_rows: u64 = report.totals.syscalls.iter().map(|call| call.calls).sum();
     let others = report
         .totals
@@ -117,7 +100,7 @@ fn counts(report: &Report) -> Vec<Piece> {
         .filter(|_| report.counted != Some(Counted::All));
     let others = others.map(|others| others.iter().map(|call| call.sums.calls).sum::<u64>());
     let at_least = if report.exact { "" } else { "at least " };
-    let which = which_calls(report);
+    let which = which_calls(report.counted.as_ref());
     let mut parts = vec![
         plural(report.totals.processes, "process", "processes"),
         plural(report.totals.threads, "thread", "threads"),
@@ -142,11 +125,9 @@ fn counts(report: &Report) -> Vec<Piece> {
 
 /// Which calls have rows, after their number: ` that move data`, ` of read/write`. Empty if all
 /// have, or if that is unknown.
-fn which_calls(report: &Report) -> String {
-    match &report.counted {
-        Some(Counted::Names(_)) if counts_data(report.counted.as_ref()) => {
-            " that move data".to_owned()
-        }
+pub(super) fn which_calls(counted: Option<&Counted>) -> String {
+    match counted {
+        Some(Counted::Names(_)) if counts_data(counted) => " that move data".to_owned(),
         Some(Counted::Names(names)) if names.len() <= FEW_NAMES => {
             let names: Vec<String> = names.iter().map(|name| text::escape(name)).collect();
             format!(" of {}", names.join("/"))
@@ -170,7 +151,7 @@ pub(super) fn counts_data(counted: Option<&Counted>) -> bool {
 /// s), 1.10 ms outside of calls, 210 µs in calls that move data (mmap 120 µs, pread64 22.1 µs)`.
 /// Several threads are in calls at the same time, so what remains of the wall time is known for a
 /// single one only.
-fn times(report: &Report) -> Vec<Piece> {
+fn times(report: &Report) -> TextLine {
     let Some([with_rows, others]) = groups(report) else {
         return Vec::new();
     };
@@ -196,50 +177,34 @@ fn times(report: &Report) -> Vec<Piece> {
     words(&format!("{title} {}", parts.join(", ")), Style::Plain)
 }
 
-/// The calls with rows, and those without. `None` if a time is unknown.
-fn groups(report: &Report) -> Option<[Group; 2]> {
-    let [with_rows, others] = returned_calls(report);
-    Some([
-        Group::of_calls(format!("calls{}", which_calls(report)), with_rows)?,
-        Group::of_calls("other calls".to_owned(), others)?,
-    ])
-}
-
-/// A call that returned.
-pub(super) struct ReturnedCall {
-    /// Its name.
-    pub(super) name: String,
-    /// How often it returned.
-    pub(super) calls: u64,
-    /// The sum of its times; `None`: unknown.
-    pub(super) total_ns: Option<u64>,
-}
-
-/// The calls with rows that returned, and those without rows.
-pub(super) fn returned_calls(report: &Report) -> [Vec<ReturnedCall>; 2] {
+/// The calls with rows that returned, and those without rows. `None` if a time is unknown.
+fn groups(report: &Report) -> Option<[CallGroup; 2]> {
     let totals = &report.totals;
-    let with_rows = totals.syscalls.iter().map(|call| ReturnedCall {
-        name: columns::name(call),
-        calls: call.calls,
-        total_ns: call.total_ns,
-    });
+    let with_rows = totals
+        .syscalls
+        .iter()
+        .filter(|call| call.calls > 0)
+        .map(|call| Some((calls::name(call), call.total_ns?)));
     let others = totals
         .other_syscalls
         .iter()
         .flatten()
-        .map(|call| ReturnedCall {
-            name: columns::name_of(&call.name, &call.abi),
-            calls: call.sums.calls,
-            total_ns: call.sums.total_ns,
+        .filter(|call| call.sums.calls > 0)
+        .map(|call| {
+            let name = calls::name_in_table(&call.name, &call.abi);
+            Some((name, call.sums.total_ns?))
         });
-    [
-        with_rows.filter(|call| call.calls > 0).collect(),
-        others.filter(|call| call.calls > 0).collect(),
-    ]
+    Some([
+        CallGroup::new(
+            format!("calls{}", which_calls(report.counted.as_ref())),
+            with_rows.collect::<Option<_>>()?,
+        ),
+        CallGroup::new("other calls".to_owned(), others.collect::<Option<_>>()?),
+    ])
 }
 
 /// Calls that are shown together.
-struct Group {
+struct CallGroup {
     /// What they are.
     name: String,
     /// The sum of their times.
@@ -248,22 +213,15 @@ struct Group {
     calls: Vec<(String, u64)>,
 }
 
-impl Group {
-    /// Makes a group of these calls. `None` if a time is unknown.
-    fn of_calls(name: String, calls: Vec<ReturnedCall>) -> Option<Self> {
-        let timed = calls
-            .into_iter()
-            .map(|call| Some((call.name, call.total_ns?)));
-        let mut calls = timed.collect::<Option<Vec<_>>>()?;
+impl CallGroup {
+    fn new(name: String, mut calls: Vec<(String, u64)>) -> Self {
         calls.sort_by_key(|&(_, ns)| Reverse(ns));
-        let total_ns = calls
-            .iter()
-            .fold(0_u64, |sum, (_, ns)| sum.saturating_add(*ns));
-        Some(Self {
+        let times = calls.iter().map(|(_, ns)| *ns);
+        Self {
             name,
-            total_ns,
+            total_ns: times.fold(0, u64::saturating_add),
             calls,
-        })
+        }
     }
 
     /// The time of the group, and which calls it was in, as far as they matter in a time of
@@ -335,18 +293,10 @@ fn outside(report: &Report) -> String {
     format!("outside of {calls}{returned}")
 }
 
-/// The time outside of all calls and what it is, if every call was timed.
-pub(super) fn rest(report: &Report) -> Option<(u64, String)> {
-    let in_calls = groups(report)?
-        .iter()
-        .fold(0_u64, |sum, group| sum.saturating_add(group.total_ns));
-    Some((rest_ns(report, in_calls)?, outside(report)))
-}
-
 /// What programs tried in vain: `failed: 40 x ENOENT /etc/app.d/... (openat), EACCES /etc/shadow
 /// (openat), 3 more`. Paths of the command line come first, then the most frequent ones. What
 /// programs look for when they start is left to [`libraries`].
-fn failures(report: &Report) -> Vec<Piece> {
+fn failures(report: &Report) -> TextLine {
     let is_named = |failed: &&FailedPath| {
         failed
             .path
@@ -398,7 +348,7 @@ fn failure(group: &FailedGroup<'_>) -> String {
 
 /// How much of that was about shared libraries: `loading: 14 of the calls, 245 µs, read or map
 /// shared libraries; 40 found none`. Those looked for libraries, locales and the like.
-fn libraries(report: &Report) -> Vec<Piece> {
+fn libraries(report: &Report) -> TextLine {
     let searches: u64 = split_searches(failed_paths(report))
         .0
         .iter()
@@ -423,11 +373,6 @@ fn libraries(report: &Report) -> Vec<Piece> {
         ),
     };
     words(&line, Style::Plain)
-}
-
-/// Whether the head has an [`UNKNOWN`] figure.
-pub(super) fn has_unknown(report: &Report) -> bool {
-    report.exit == Exit::default() || [report.wall_ns, report.totals.usage.cpu_ns()].contains(&None)
 }
 
 /// How the command ended.

@@ -4,22 +4,22 @@
 //! It is also well-formed XML, so that a test can parse it. Every text of a report is escaped
 //! twice: control characters and invisible ones by [`text::escape`], markup by maud.
 
-mod calls;
 mod flow;
-mod latency;
+mod markup;
 mod processes;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{
-    head,
-    page::{Options, Piece, Style},
+    calls::Shown,
+    head, latency,
+    page::Options,
+    part::{DocumentPart, LEGEND},
     text,
 };
-use crate::{report::Report, units::UNKNOWN};
+use crate::report::Report;
+use markup::{LINE_BREAK, counts_are_lower_bounds, part, pieces, shorten};
 
-/// A longer name within a sentence is shortened.
-const LONGEST_NAME: usize = 160;
 /// A longer command is shortened in the title of the page.
 const LONGEST_TITLE: usize = 80;
 
@@ -31,11 +31,13 @@ const META: &str = r#"<meta charset="utf-8"/>
 <meta name="color-scheme" content="light dark"/>
 "#;
 const STYLE: &str = include_str!("html/page.css");
-const LINE_BREAK: PreEscaped<&str> = PreEscaped("\n");
 
 /// The page. It does not grow with the number of processes or transfers.
 pub(super) fn render(report: &Report) -> String {
-    let options = Options::default();
+    let options = Options {
+        histogram: true,
+        ..Options::default()
+    };
     let command = head::command(report);
     let page = html! {
         (DOCTYPE) (LINE_BREAK)
@@ -50,9 +52,9 @@ pub(super) fn render(report: &Report) -> String {
                 (header(report, &command)) (LINE_BREAK)
                 main {
                     (flow::section(report, &options)) (LINE_BREAK)
-                    (calls::section(report)) (LINE_BREAK)
-                    (latency::section(report)) (LINE_BREAK)
-                    (processes::section(report)) (LINE_BREAK)
+                    (section("Calls", Some(&calls(report, &options)), report)) (LINE_BREAK)
+                    (section("Latency", latency::part(report, &options).as_ref(), report)) (LINE_BREAK)
+                    (processes::section(report, &options)) (LINE_BREAK)
                 }
                 (footer(report)) (LINE_BREAK)
             }
@@ -68,9 +70,7 @@ fn header(report: &Report, command: &str) -> Markup {
         header {
             h1 { "zctrace " code { (command) } }
             @for line in head::lines(report) { p { (pieces(&line)) } }
-            @for (remark, style) in head::remarks(report) {
-                p.remark { (piece(&remark, style)) }
-            }
+            @for remark in head::remarks(report) { p.remark { (pieces(&remark)) } }
             p.faint {
                 "kernel " (known(&report.kernel)) ", " (known(&report.arch)) ", started " (known(&report.started_at))
                 " in " span.name { (shorten(&known(&report.directory))) }
@@ -82,7 +82,7 @@ fn header(report: &Report, command: &str) -> Markup {
 fn footer(report: &Report) -> Markup {
     html! {
         footer {
-            p { "\"" (UNKNOWN) "\": unknown, not 0." }
+            p { (LEGEND) }
             p {
                 "Drawn from a report by " (text::escape(&report.tool.name)) " " (text::escape(&report.tool.version))
                 ". The options that this page names are those of " code { "zctrace report" }
@@ -92,63 +92,22 @@ fn footer(report: &Report) -> Markup {
     }
 }
 
-/// The pieces of a line. Neighbours of the same style share an element; each name has its own.
-fn pieces(pieces: &[Piece]) -> Markup {
-    let is_run = |a: &Piece, b: &Piece| a.style() == b.style() && a.style() != Style::Heading;
-    html! {
-        @for (index, run) in pieces.chunk_by(is_run).enumerate() {
-            @if index > 0 { " " }
-            (piece(&run.iter().map(Piece::text).collect::<Vec<_>>().join(" "), run[0].style()))
-        }
+/// The calls of all processes; of a single one, its own.
+fn calls(report: &Report, options: &Options) -> DocumentPart {
+    let shown = Shown::new(report, options);
+    match report.processes.as_slice() {
+        [only] => shown.process(only),
+        _ => shown.total(),
     }
 }
 
-fn piece(text: &str, style: Style) -> Markup {
-    let class = match style {
-        Style::Plain => return html! { (text) },
-        Style::Heading => return html! { b.name { (shorten(text)) } },
-        Style::Faint => "faint",
-        Style::Good => "good",
-        Style::Warning => "warning",
-        Style::Bad => "bad",
-    };
-    html! { span class=(class) { (text) } }
-}
-
-/// Repeats beside figures that the counts are lower bounds: the head, which says why, may be far
-/// away.
-fn counts_are_lower_bounds(report: &Report) -> Markup {
-    html! { @if !report.exact { p.warning { "Counts are lower bounds: the top of the page says why." } } }
-}
-
-/// A name that is safe to show; a long one loses its middle.
-fn shorten(name: &str) -> String {
-    text::shorten_middle(name, LONGEST_NAME).into_owned()
-}
-
-/// A table that scrolls by itself if it is wider than the page. The first cell of each row is its
-/// title.
-fn table(titles: &[&str], rows: &[Vec<String>]) -> Markup {
+/// A part of the document as a section of the page.
+fn section(title: &str, shown: Option<&DocumentPart>, report: &Report) -> Markup {
     html! {
-        div.scroll {
-            table {
-                thead { tr { @for title in titles { th scope="col" { (title) } } } }
-                tbody {
-                    @for row in rows {
-                        (LINE_BREAK)
-                        tr {
-                            th scope="row" { (row[0]) }
-                            @for cell in &row[1..] { td { (cell) } }
-                        }
-                    }
-                }
-            }
+        section {
+            h2 { (title) }
+            (counts_are_lower_bounds(report))
+            @if let Some(shown) = shown { (part(shown)) }
         }
     }
-}
-
-/// A share of a whole as a length in SVG.
-fn percent(part: u64, whole: u64) -> String {
-    let tenths = u128::from(part.min(whole)) * 1000 / u128::from(whole.max(1));
-    format!("{}.{}%", tenths / 10, tenths % 10)
 }

@@ -1,10 +1,10 @@
-//! The distribution of the times of calls: for `--histogram` a line of bars for each call, and what
-//! the page needs for its pictures.
+//! The distribution of the times of calls: a row of bars for each call.
 
 use super::{
-    columns,
-    page::{Bars, Options, Page, Style},
-    section::INDENT,
+    calls,
+    page::{INDENT, Options, Style, words},
+    part::DocumentPart,
+    table::{STAYS, ShownTable},
     text::{self, known},
 };
 use crate::{
@@ -15,87 +15,64 @@ use crate::{
 
 /// A longer name is shortened.
 const LONGEST_NAME: usize = 16;
-/// The titles of the figures beside the bars, and how wide each is.
-const FIGURES: [&str; 3] = ["p50", "p90", "p99"];
-const FIGURE_WIDTH: usize = 9;
-/// With less room than this for the bars, the figures are left out.
-const LEAST_BARS: usize = 16;
 /// At least this many columns are between the starts of two times of the scale.
 const SCALE_STEP: usize = 8;
 
 /// The bars, the lowest first.
-const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-const ASCII: [char; 8] = ['.', ':', '-', '=', '+', '*', '#', '@'];
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Writes the distribution of each call that moves data. All have the same scale.
-pub(super) fn write(page: &mut Page, report: &Report, options: &Options, bars: Bars) {
+/// The distribution of each call that moves data, if it is asked for. All have the same scale.
+pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
+    if !options.histogram {
+        return None;
+    }
     let moves_data = |call: &&Syscall| Spec::named(&call.name).is_in(CallClass::Data);
-    let calls: Vec<&Syscall> = timed(report).filter(moves_data).collect();
-    page.line(0, Style::Heading, "LATENCY of the calls that move data");
-    if calls.iter().all(|call| call.histogram.is_empty()) {
-        page.say(INDENT, Style::Plain, "no call that moves data was timed");
-        return;
-    }
-    let names = calls.iter().map(|call| text::width(&columns::name(call)));
-    let name_width = names.max().unwrap_or(0).min(LONGEST_NAME);
-    let room = options.width.map_or(usize::MAX, |width| {
-        width.saturating_sub(INDENT + name_width + 2)
-    });
-    let beside = FIGURES.len() * FIGURE_WIDTH;
-    let has_figures = room >= LEAST_BARS + beside;
-    let scale = Scale::of_calls(&calls, if has_figures { room - beside } else { room });
-    let mut write_line = |style, name: &str, bars: &str, figures: [String; FIGURES.len()]| {
-        let name = text::shorten(name, name_width);
-        let gap = " ".repeat(name_width - text::width(&name) + 2);
-        let figures = figures.map(|figure| format!("{figure:>FIGURE_WIDTH$}"));
-        let figures = if has_figures {
-            figures.concat()
-        } else {
-            String::new()
-        };
-        let line = format!("{name}{gap}{bars:<width$}{figures}", width = scale.columns);
-        page.line(INDENT, style, line.trim_end());
+    let calls = report.totals.syscalls.iter();
+    let calls: Vec<&Syscall> = calls
+        .filter(|call| call.max_ns.is_some())
+        .filter(moves_data)
+        .collect();
+    let mut part = DocumentPart {
+        heading: words("LATENCY of the calls that move data", Style::Heading),
+        ..DocumentPart::default()
     };
-    write_line(
-        Style::Faint,
-        "",
-        &scale.labels(),
-        FIGURES.map(str::to_owned),
-    );
-    for call in calls {
-        let figures = [call.p50_ns, call.p90_ns, call.p99_ns];
-        write_line(
-            Style::Plain,
-            &columns::name(call),
-            &scale.bars(call, bars),
-            figures.map(|ns| known(ns, units::duration)),
-        );
+    if calls.iter().all(|call| call.histogram.is_empty()) {
+        let nothing = "no call that moves data was timed";
+        part.remarks.push(words(nothing, Style::Plain));
+        return Some(part);
     }
+    let beside = INDENT + LONGEST_NAME + 2;
+    let room = options.width.map(|width| width.saturating_sub(beside));
+    let scale = Scale::of_calls(&calls, room.unwrap_or(usize::MAX));
+    let row = |call: &&Syscall| {
+        let name = text::shorten(&calls::name(call), LONGEST_NAME).into_owned();
+        let times = [call.p50_ns, call.p90_ns, call.p99_ns];
+        let times = times.map(|ns| known(ns, units::duration));
+        [name, scale.bars(call)].into_iter().chain(times).collect()
+    };
+    let labels = format!("{:<width$}", scale.labels(), width = scale.columns);
+    let columns = [
+        ("", STAYS),
+        (&labels, STAYS),
+        ("p50", 1),
+        ("p90", 1),
+        ("p99", 1),
+    ];
+    part.table = Some(ShownTable::new(columns, calls.iter().map(row)));
     let factor = 1_u64.checked_shl(scale.step).unwrap_or(u64::MAX);
     let legend = format!(
         "each column ends at {factor} times the time it begins with; the lowest bar is 1 call or more"
     );
-    page.say(INDENT, Style::Faint, &legend);
+    part.remarks.push(words(&legend, Style::Faint));
     if !report.exact {
-        page.say(
-            INDENT,
-            Style::Warning,
-            "lower bound: calls may be missing here",
-        );
+        let warning = "lower bound: calls may be missing here";
+        part.remarks.push(words(warning, Style::Warning));
     }
-}
-
-/// The calls that have times, in the order of the report.
-pub(super) fn timed(report: &Report) -> impl Iterator<Item = &Syscall> {
-    report
-        .totals
-        .syscalls
-        .iter()
-        .filter(|call| call.max_ns.is_some())
+    Some(part)
 }
 
 /// The power of two that a time lies in.
-pub(super) const fn octave(ns: u64) -> u32 {
+const fn octave(ns: u64) -> u32 {
     match ns.checked_ilog2() {
         Some(power) => power,
         None => 0,
@@ -152,20 +129,16 @@ impl Scale {
     }
 
     /// The bars of a call. The highest is its most frequent column.
-    fn bars(&self, call: &Syscall, bars: Bars) -> String {
+    fn bars(&self, call: &Syscall) -> String {
         let mut calls = vec![0_u64; self.columns];
         for bucket in &call.histogram {
             let column = ((octave(bucket.from_ns) - self.first) / self.step) as usize;
             calls[column] = calls[column].saturating_add(bucket.calls);
         }
         let most = calls.iter().copied().max().unwrap_or(0);
-        let levels = match bars {
-            Bars::Blocks => BLOCKS,
-            Bars::Ascii => ASCII,
-        };
         calls
             .into_iter()
-            .map(|calls| level(calls, most, levels.len()).map_or(' ', |level| levels[level]))
+            .map(|calls| level(calls, most, BARS.len()).map_or(' ', |level| BARS[level]))
             .collect()
     }
 }

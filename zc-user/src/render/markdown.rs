@@ -1,131 +1,77 @@
-//! GitHub's Markdown: how text is written in it, and the report for a comment on a pull request or
-//! the summary of a job.
+//! GitHub's Markdown: how text is written in it, and the document of a report for a comment on a
+//! pull request or the summary of a job.
 
 use super::{
-    columns::Layout,
-    head,
-    page::{Options, Piece, sentence},
-    programs,
-    section::Section,
-    table::{self, Sections},
-    text, transfers,
+    page::{TextLine, sentence},
+    part::{Document, DocumentPart, LEGEND},
+    table::ShownTable,
+    text,
 };
-use crate::{
-    report::{Report, Syscall},
-    units,
-};
+use crate::units;
 
 /// A backslash forces a line break.
 const LINE_BREAK: &str = "\\\n";
 const LINE_BREAK_IN_LIST: &str = "\\\n  ";
 
-/// The report. It has the same parts as the text for a terminal.
-pub(super) fn render(report: &Report, options: &Options) -> String {
-    let Sections { sections, hidden } = table::sections(report, options);
-    let lines: Vec<&Syscall> = sections.iter().flat_map(Section::returned).collect();
-    let layout = Layout::fit(&lines, None);
-    let mut blocks = vec![format!("### zctrace: {}", code(&head::command(report)))];
-    blocks.push(lines_of_text(head::lines(report), LINE_BREAK));
-    let remarks = head::remarks(report);
-    blocks.extend(bullets(remarks.map(|(text, _)| escape_markdown(&text))));
-    blocks.extend(program_blocks(report, options));
-    blocks.extend(transfer_blocks(report, options));
-    for section in &sections {
-        blocks.extend(section_blocks(section, &layout));
-    }
-    blocks.extend(hidden.map(|hidden| escape_markdown(&hidden)));
+pub(super) fn render(document: &Document) -> String {
+    let mut blocks = vec![format!("### zctrace: {}", code(&document.command))];
+    blocks.push(lines_of_text(&document.lines, LINE_BREAK));
+    blocks.extend(bullets(&document.remarks));
+    blocks.extend(document.parts.iter().flat_map(blocks_of_part));
     let mut cells = blocks.iter().flat_map(|block| block.split('|'));
     if cells.any(|cell| cell.trim() == units::UNKNOWN) {
-        blocks.push(format!("\"{}\": unknown, not 0", units::UNKNOWN));
+        blocks.push(LEGEND.to_owned());
     }
     blocks.join("\n\n") + "\n"
 }
 
-/// The programs.
-fn program_blocks(report: &Report, options: &Options) -> Vec<String> {
-    let Some(programs) = programs::listing(report, programs::most(options)) else {
-        return Vec::new();
-    };
-    let mut blocks = vec![
-        bold(&programs.heading),
-        table_of(programs.titles, &programs.rows),
-    ];
-    blocks.extend(programs.hidden.as_deref().map(escape_markdown));
-    blocks
-}
-
-/// A title.
-fn bold(text: &str) -> String {
-    format!("**{}**", escape_markdown(text))
-}
-
-/// A table, whose first column holds names and the others numbers.
-fn table_of(titles: &[&str], rows: &[Vec<String>]) -> String {
-    let texts = |cells: &[String]| {
-        let cells: Vec<String> = cells
-            .iter()
-            .map(|text| cell(&escape_markdown(text)))
-            .collect();
-        table_row(&cells[0], cells[1..].iter().cloned())
-    };
-    let others = || titles[1..].iter();
-    let mut lines = vec![
-        table_row(titles[0], others().map(ToString::to_string)),
-        table_row(":---", others().map(|_| "---:".to_owned())),
-    ];
-    lines.extend(rows.iter().map(|row| texts(row)));
-    lines.join("\n")
-}
-
-/// The transfers.
-fn transfer_blocks(report: &Report, options: &Options) -> Vec<String> {
-    let items = transfers::items(report, options);
-    if items.is_empty() {
-        return Vec::new();
-    }
-    let title = bold(&sentence(&transfers::heading(report)));
-    let mut blocks = vec![title];
-    let items = items.into_iter();
-    blocks.extend(bullets(
-        items.map(|item| lines_of_text(item.into_iter(), LINE_BREAK_IN_LIST)),
-    ));
-    blocks
-}
-
-/// The title of a section, its table, and the lines below it.
-fn section_blocks(section: &Section<'_>, layout: &Layout) -> Vec<String> {
-    let mut title = bold(&section.title());
-    if let Some(command) = section.command() {
+fn blocks_of_part(part: &DocumentPart) -> Vec<String> {
+    let mut title = format!("**{}**", escape_markdown(&sentence(&part.heading)));
+    if let Some(command) = &part.command {
         title = format!("{title}: {}", code(command));
     }
     let mut blocks = vec![title];
-    if section.is_one_line() {
-        return blocks;
-    }
-    let returned = section.returned();
-    if !returned.is_empty() {
-        blocks.push(table_of(&layout.titles(), &layout.rows(&returned)));
-    }
-    let remarks = section.remarks();
-    blocks.extend(bullets(
-        remarks
-            .iter()
-            .map(|remark| escape_markdown(&sentence(remark))),
-    ));
+    blocks.extend(part.table.as_ref().map(table));
+    let items: Vec<String> = part
+        .items
+        .iter()
+        .map(|item| list_item(&lines_of_text(item, LINE_BREAK_IN_LIST)))
+        .collect();
+    blocks.extend((!items.is_empty()).then(|| items.join("\n")));
+    blocks.extend(bullets(&part.remarks));
     blocks
 }
 
+/// A table, whose first column holds names and the others numbers.
+pub(super) fn table(table: &ShownTable) -> String {
+    let row = |cells: &[&str]| {
+        let mut cells = cells.iter().map(|text| cell(&escape_markdown(text)));
+        table_row(&cells.next().unwrap_or_default(), cells)
+    };
+    let numbers = table.columns[1..].iter().map(|_| "---:".to_owned());
+    let mut lines = vec![row(&table.titles()), table_row(":---", numbers)];
+    for shown in &table.rows {
+        let cells: Vec<&str> = shown.cells.iter().map(String::as_str).collect();
+        lines.push(row(&cells));
+    }
+    lines.join("\n")
+}
+
 /// Lines that stay lines.
-fn lines_of_text(lines: impl Iterator<Item = Vec<Piece>>, line_break: &str) -> String {
+fn lines_of_text(lines: &[TextLine], line_break: &str) -> String {
     let lines: Vec<String> = lines
-        .map(|line| escape_markdown(&sentence(&line)))
+        .iter()
+        .map(|line| escape_markdown(&sentence(line)))
         .collect();
     lines.join(line_break)
 }
 
 /// A list, unless it is empty.
-fn bullets(texts: impl Iterator<Item = String>) -> Option<String> {
-    let items: Vec<String> = texts.map(|text| list_item(&text)).collect();
+fn bullets(lines: &[TextLine]) -> Option<String> {
+    let items = lines
+        .iter()
+        .map(|line| list_item(&escape_markdown(&sentence(line))));
+    let items: Vec<String> = items.collect();
     (!items.is_empty()).then(|| items.join("\n"))
 }
 

@@ -1,31 +1,32 @@
 //! Renderers: a [`Report`] and the results of the other subcommands as text. They are pure: width
 //! and colour are options, and nothing is printed here.
 //!
-//! - Reports: `table.rs` with `head.rs`, `programs.rs`, `transfers.rs`, `section.rs`, `latency.rs`
-//!   and `files.rs`; `markdown.rs`; `csv.rs`; `firefox.rs`, a profile; `html.rs` with `html/`, a
-//!   page with pictures. JSON is the model.
+//! - Reports: `document.rs` makes one document (`part.rs`) of a report, with `head.rs`, `calls.rs`,
+//!   `listings.rs`, `transfers.rs`, `latency.rs` and `callers.rs`. `terminal.rs` and `markdown.rs`
+//!   write it; `html.rs` with `html/` writes its parts beside pictures. `csv.rs` and `firefox.rs`, a
+//!   profile, are of figures alone. JSON is the model.
 //! - `check.rs`, `compare.rs`, `diff.rs`, `doctor.rs`: what these subcommands show, and
 //!   `--verify`, which is a diff.
-//! - `page.rs`, `columns.rs`, `text.rs`: what pages and tables are made of.
+//! - `page.rs`, `table.rs`, `text.rs`: what pages and tables are made of.
 
 mod callers;
+mod calls;
 mod check;
-mod columns;
 mod compare;
 mod csv;
 mod diff;
 mod doctor;
-mod files;
+mod document;
 mod firefox;
 mod head;
 mod html;
 mod latency;
-mod listing;
+mod listings;
 mod markdown;
 mod page;
-mod programs;
-mod section;
+mod part;
 mod table;
+mod terminal;
 mod text;
 mod transfers;
 
@@ -33,8 +34,10 @@ use clap::ValueEnum;
 
 pub use check::{CheckFormat, annotations, check, escape_workflow_commands};
 pub use compare::{CompareFormat, compare};
-pub use page::{Bars, Options};
+pub use page::Options;
 pub use text::{command_line, escape, json};
+
+use document::document;
 
 use crate::{diff::Diff, doctor::Diagnosis, report::Report};
 
@@ -82,12 +85,20 @@ impl Format {
 /// The report in this format. It ends in a newline.
 pub fn render(report: &Report, format: Format, options: &Options) -> String {
     match format {
-        Format::Table => table::render(report, options),
+        Format::Table => terminal::render(&document(report, options), options),
         Format::Json => json(report),
         Format::Csv => csv::render(report),
-        Format::Markdown => markdown::render(report, options),
+        Format::Markdown => markdown::render(&document(report, &without_bars(options))),
         Format::Folded => callers::folded(report),
         Format::Firefox => firefox::profile(report),
+    }
+}
+
+/// The same options for a format that cannot show bars.
+const fn without_bars(options: &Options) -> Options {
+    Options {
+        histogram: false,
+        ..*options
     }
 }
 

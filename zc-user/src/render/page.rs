@@ -1,8 +1,6 @@
 //! The page that text reports are written on: styled lines of limited width, and ruled tables.
 
-use comfy_table::{CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
-
-use super::text;
+use super::{table::HEAD_LINES, text};
 use crate::report::Detail;
 
 /// How a report is shown. Formats ignore the options that do not concern them.
@@ -12,23 +10,12 @@ pub struct Options {
     pub width: Option<usize>,
     /// Whether to use colour (ANSI escape sequences).
     pub colour: bool,
-    /// Show all processes, not only those with the most calls.
-    pub all_processes: bool,
-    /// Show all transfers and all files, not only those with the most bytes.
-    pub all_transfers: bool,
+    /// Show all processes, transfers and files, not only the largest.
+    pub all: bool,
     /// How calls are grouped; `None`: by process if there are few, else in all.
     pub by: Option<Detail>,
-    /// The characters of the distribution of times; `None`: it is not shown.
-    pub histogram: Option<Bars>,
-}
-
-/// The characters that bars are drawn with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bars {
-    /// Unicode's blocks of eight heights.
-    Blocks,
-    /// ASCII, for a locale that is not UTF-8.
-    Ascii,
+    /// Show the distribution of times.
+    pub histogram: bool,
 }
 
 /// The role of a text. Colour never says more than the words do.
@@ -92,35 +79,17 @@ impl Piece {
     }
 }
 
-/// Splits a sentence into its words. A number and its unit stay together.
-pub(super) fn words(sentence: &str, style: Style) -> Vec<Piece> {
-    let mut pieces: Vec<Piece> = Vec::new();
-    for word in sentence.split_whitespace() {
-        match pieces.last_mut() {
-            Some(last) if is_number(&last.text) && is_unit(word) => last.text.extend([" ", word]),
-            _ => pieces.push(Piece::new(word, style)),
-        }
-    }
-    pieces
-}
+/// What is said in one line, if there is room.
+pub(super) type TextLine = Vec<Piece>;
 
-fn is_number(word: &str) -> bool {
-    let number = word.trim_start_matches('(');
-    !number.is_empty()
-        && number
-            .bytes()
-            .all(|byte| byte.is_ascii_digit() || byte == b'.')
-}
-
-fn is_unit(word: &str) -> bool {
-    const UNITS: [&str; 12] = [
-        "ns", "µs", "ms", "s", "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "%",
-    ];
-    UNITS.contains(&word.trim_end_matches([',', ';', ':', ')', '.']))
+/// Splits a sentence into its words.
+pub(super) fn words(sentence: &str, style: Style) -> TextLine {
+    let words = sentence.split_whitespace();
+    words.map(|word| Piece::new(word, style)).collect()
 }
 
 /// Joins texts to a list: with a comma after each but the last.
-pub(super) fn list(texts: &[String], style: Style) -> Vec<Piece> {
+pub(super) fn list(texts: &[String], style: Style) -> TextLine {
     let last = texts.len().saturating_sub(1);
     let comma = |index| if index < last { "," } else { "" };
     texts
@@ -138,6 +107,16 @@ pub(super) fn sentence(pieces: &[Piece]) -> String {
         .collect::<Vec<_>>()
         .join(" ")
 }
+
+/// `never returned: read 1, exit_group 1`; `None` without any texts.
+pub(super) fn titled_list(title: &str, texts: &[String], style: Style) -> Option<TextLine> {
+    let mut pieces = vec![Piece::new(title, style)];
+    pieces.extend(list(texts, style));
+    (!texts.is_empty()).then_some(pieces)
+}
+
+/// How deep what is below a heading is indented.
+pub(super) const INDENT: usize = 2;
 
 /// The lines so far.
 #[derive(Debug)]
@@ -199,7 +178,7 @@ impl Page {
     /// The lines of a table, of which the first two are titles and a rule.
     pub(super) fn table(&mut self, indent: usize, lines: &[String]) {
         for (index, line) in lines.iter().enumerate() {
-            let style = if index < 2 {
+            let style = if index < HEAD_LINES {
                 Style::Faint
             } else {
                 Style::Plain
@@ -221,24 +200,8 @@ impl Page {
         }
     }
 
-    /// A text for copying, which is never broken: beside its title, or below it if there is too
-    /// little room.
-    pub(super) fn unbroken(&mut self, indent: usize, style: Style, title: &str, text: &str) {
-        let fits = self
-            .width
-            .is_none_or(|width| indent + text::width(title) + 1 + text::width(text) <= width);
-        let between = if fits {
-            " ".to_owned()
-        } else {
-            format!("\n{}", " ".repeat(indent + DEEPER))
-        };
-        self.text.push_str(&" ".repeat(indent));
-        self.paint(style, &format!("{title}{between}{text}"));
-        self.gap();
-    }
-
     /// A line for copying, however long.
-    pub(super) fn unbroken_line(&mut self, indent: usize, style: Style, line: &str) {
+    pub(super) fn unbroken(&mut self, indent: usize, style: Style, line: &str) {
         self.text.push_str(&" ".repeat(indent));
         self.paint(style, line);
         self.gap();
@@ -278,69 +241,6 @@ fn break_lines(pieces: &[Piece], room: usize) -> Vec<Vec<Piece>> {
     lines
 }
 
-/// The lines of a table: titles, a rule below them, rows. All columns but the first hold numbers,
-/// which are aligned to the right. Cells and titles beyond the widths are left out.
-pub(super) fn ruled_lines(titles: &[&str], rows: &[Vec<String>], widths: &[usize]) -> Vec<String> {
-    let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let mut line = String::new();
-        for (index, (cell, &width)) in cells.zip(widths).enumerate() {
-            let space = " ".repeat(width.saturating_sub(text::width(cell)));
-            if index == 0 {
-                line.extend([cell, &space]);
-            } else {
-                line.extend(["  ", &space, cell]);
-            }
-        }
-        line.trim_end().to_owned()
-    };
-    // The rule of a column begins one space before its cells.
-    let rule = |(index, width): (usize, &usize)| "-".repeat(width + usize::from(index > 0));
-    let rules: Vec<String> = widths.iter().enumerate().map(rule).collect();
-    let mut lines = vec![line(&mut titles.iter().copied()), rules.join(" ")];
-    for row in rows {
-        lines.push(line(&mut row.iter().map(String::as_str)));
-    }
-    lines
-}
-
-/// The look of all tables: titles, a rule below them, two spaces between columns.
-const RULED: TableStyle = TableStyle::new()
-    .header_lines(ContentLineStyle::none().junction(' '))
-    .header_separator(LineStyle::none().fill('-').junction(' '))
-    .content_lines(ContentLineStyle::none().junction(' '));
-
-/// An empty table with titles, a rule and rows.
-pub(super) fn ruled_table() -> Table {
-    let mut table = Table::new();
-    table.load_style(RULED).force_no_tty();
-    table
-}
-
-/// Sets the spaces between columns, and aligns all columns but the first to the right, because they
-/// hold numbers.
-pub(super) fn align_columns(table: &mut Table) {
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((column_padding(index), 0));
-        if index > 0 {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-}
-
-/// Of the two spaces between columns the style draws one, and the padding of the second column is
-/// the other.
-pub(super) fn column_padding(column: usize) -> u16 {
-    u16::from(column > 0)
-}
-
-/// The lines of a table.
-pub(super) fn table_lines(table: &Table) -> Vec<String> {
-    table
-        .lines()
-        .map(|line| line.trim_end().to_owned())
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -354,82 +254,44 @@ mod tests {
     }
 
     #[test]
-    fn pieces_flow_over_lines_without_being_broken() {
-        let mut page = page(20, false);
-        page.flow(
-            2,
-            &list(
-                &["exit 0", "wall 1.234 s", "user 0.1 s"].map(str::to_owned),
-                Style::Plain,
+    fn lines_are_broken_between_pieces_and_pieces_at_commas() {
+        let times = ["exit 0", "wall 1.234 s", "user 0.1 s"].map(str::to_owned);
+        let long = Piece::new("switches: 12 voluntary, 3 involuntary;", Style::Plain);
+        for (width, indent, pieces, expected) in [
+            (
+                20,
+                2,
+                list(&times, Style::Plain),
+                "  exit 0,\n    wall 1.234 s,\n    user 0.1 s\n",
             ),
-        );
-        assert_eq!(
-            page.finish(),
-            "  exit 0,\n    wall 1.234 s,\n    user 0.1 s\n"
-        );
-    }
-
-    #[test]
-    fn a_piece_longer_than_a_line_is_split_at_its_commas() {
-        let mut page = page(18, false);
-        page.flow(
-            0,
-            &[
-                Piece::new("switches: 12 voluntary, 3 involuntary;", Style::Plain),
-                Piece::new("cpu", Style::Plain),
-            ],
-        );
-        assert_eq!(page.finish(), "switches: 12 vo…\n  3 involuntary;\n  cpu\n");
-    }
-
-    #[test]
-    fn sentences_wrap_and_commands_are_not_broken() {
+            (
+                18,
+                0,
+                vec![long, Piece::new("cpu", Style::Plain)],
+                "switches…untary,\n  3 involuntary;\n  cpu\n",
+            ),
+        ] {
+            let mut page = page(width, false);
+            page.flow(indent, &pieces);
+            assert_eq!(page.finish(), expected);
+        }
         let mut page = page(16, false);
         page.wrap(2, Style::Plain, "a  b");
         page.wrap(0, Style::Plain, "fails: write.calls == 0");
-        page.unbroken(2, Style::Plain, "see:", "ls -l");
-        page.unbroken(2, Style::Plain, "see:", "cp 'a file' there");
-        assert_eq!(
-            page.finish(),
-            "  a  b\nfails:\n  write.calls ==\n  0\n  see: ls -l\n  see:\n    cp 'a file' there\n"
-        );
-    }
-
-    #[test]
-    fn a_number_is_not_separated_from_its_unit() {
-        let pieces = words(
-            "in calls (write 3.70 ms, read (2 KiB) 12 s of 5 calls",
-            Style::Plain,
-        );
-        let texts: Vec<&str> = pieces.iter().map(Piece::text).collect();
-        assert_eq!(
-            texts,
-            [
-                "in", "calls", "(write", "3.70 ms,", "read", "(2 KiB)", "12 s", "of", "5", "calls"
-            ]
-        );
+        page.unbroken(2, Style::Plain, "cp 'a file' there");
+        let expected = "  a  b\nfails:\n  write.calls ==\n  0\n  cp 'a file' there\n";
+        assert_eq!(page.finish(), expected);
     }
 
     #[test]
     fn neighbours_of_the_same_style_share_an_escape_sequence() {
-        let mut page = page(80, true);
+        let mut page = page(17, true);
         let mut pieces = words("read errors:", Style::Warning);
         pieces.push(Piece::new("3", Style::Plain));
-        page.flow(0, &pieces);
-        assert_eq!(page.finish(), "\x1b[33mread errors:\x1b[0m 3\n");
-    }
-
-    #[test]
-    fn a_line_is_shortened_before_it_is_coloured() {
-        let mut page = page(8, true);
-        page.line(2, Style::Heading, "copier in out");
-        assert_eq!(page.finish(), "  \x1b[1mcopie…\x1b[0m\n");
-    }
-
-    #[test]
-    fn without_colour_there_are_no_escape_sequences() {
-        let mut page = page(80, false);
-        page.line(0, Style::Bad, "exit 1");
-        assert_eq!(page.finish(), "exit 1\n");
+        page.flow(0, &pieces[..2]);
+        // A line is shortened before it is coloured.
+        page.line(11, Style::Heading, "copier in out");
+        let expected = "\x1b[33mread errors:\x1b[0m\n           \x1b[1mcop…ut\x1b[0m\n";
+        assert_eq!(page.finish(), expected);
     }
 }

@@ -1,175 +1,184 @@
-//! The report as text: a head, the programs, the transfers, then tables of calls in the style of
-//! `perf trace -s`.
+//! A table: names in the first column and figures in the others, and which columns fit a page.
 
-use std::cmp::Reverse;
+use super::text;
+use crate::units::UNKNOWN;
 
-use super::{
-    callers,
-    columns::Layout,
-    files, head, latency,
-    page::{Options, Page, Style},
-    programs,
-    section::{INDENT, Section, plural},
-    transfers,
-};
-use crate::{
-    report::{Detail, Process, Report, Syscall},
-    units,
-};
+/// The lines of a table above its rows: titles and a rule.
+pub(super) const HEAD_LINES: usize = 2;
+/// The widest first column, if the page has a width.
+const LONGEST_NAME: usize = 60;
+/// The narrowest first column: that of nearly all names of calls.
+const SHORTEST_NAME: usize = 16;
+/// Spaces between two columns.
+pub(super) const GAP: usize = 2;
 
-/// How many processes, or programs, are shown without `--all-processes`.
-const MOST_PROCESSES: usize = 10;
-
-pub(super) fn render(report: &Report, options: &Options) -> String {
-    let Sections { sections, hidden } = sections(report, options);
-    let lines: Vec<&Syscall> = sections.iter().flat_map(Section::returned).collect();
-    let layout = Layout::fit(
-        &lines,
-        options.width.map(|width| width.saturating_sub(INDENT)),
-    );
-
-    let mut page = Page::new(options);
-    head::write(&mut page, report);
-    let programs = programs::listing(report, programs::most(options));
-    if let Some(programs) = &programs {
-        programs.write(&mut page, options);
-    }
-    transfers::write(&mut page, report, options);
-    let mut after_one_line = false;
-    for (index, section) in sections.iter().enumerate() {
-        // There are no gaps between processes without calls: they are a list.
-        if !(after_one_line && section.is_one_line()) {
-            page.gap();
-        }
-        section.write(&mut page, &layout, report.directory.as_deref(), options);
-        after_one_line = section.is_one_line();
-        // The first section is that of all calls.
-        if let (0, Some(bars)) = (index, options.histogram) {
-            page.gap();
-            latency::write(&mut page, report, options, bars);
-        }
-    }
-    if let Some(hidden) = &hidden {
-        page.gap();
-        page.say(0, Style::Plain, hidden);
-    }
-    files::write(&mut page, report, options);
-    files::write_failed_paths(&mut page, report, options);
-    callers::write(&mut page, report, options);
-    let has_unknown = head::has_unknown(report)
-        || programs.is_some_and(|programs| programs.has_unknown())
-        || sections.iter().any(|section| section.has_unknown(&layout));
-    let left_out = layout.left_out();
-    let has_no_room = !lines.is_empty() && !left_out.is_empty();
-    if has_unknown || has_no_room {
-        page.gap();
-    }
-    if has_unknown {
-        page.say(0, Style::Faint, "\"-\": unknown, not 0");
-    }
-    if has_no_room {
-        page.say(
-            0,
-            Style::Faint,
-            &format!("no room for: {}", left_out.join(", ")),
-        );
-    }
-    page.finish()
+/// A column.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Column {
+    pub(super) title: String,
+    /// When it is dropped to save room, the lowest first; [`STAYS`] for never.
+    dropped: u8,
 }
 
-/// The tables of calls to show.
-pub(super) struct Sections<'a> {
-    pub(super) sections: Vec<Section<'a>>,
-    /// What is not shown, and the option that shows it.
-    pub(super) hidden: Option<String>,
+/// Of a column that is never dropped.
+pub(super) const STAYS: u8 = u8::MAX;
+
+/// A row.
+#[derive(Debug, Clone)]
+pub(super) struct TableRow {
+    pub(super) cells: Vec<String>,
+    /// Sentences below it. Formats whose tables have rows alone leave them out.
+    pub(super) below: Vec<String>,
 }
 
-/// The total, which comes first, because with many processes it is the most interesting; then what
-/// `--by` asks for. Without it, a few processes are shown each, and of many only the total: the
-/// table of programs has a line for them.
-pub(super) fn sections<'a>(report: &'a Report, options: &Options) -> Sections<'a> {
-    let processes = &report.processes;
-    let is_few =
-        processes.len() <= MOST_PROCESSES || options.all_processes || report.programs.is_empty();
-    let most = if options.all_processes {
-        usize::MAX
-    } else {
-        MOST_PROCESSES
-    };
-    // A single process needs no total.
-    let mut sections = Vec::new();
-    if processes.len() != 1 || options.by == Some(Detail::Total) {
-        sections.push(Section::totals(&report.totals));
+/// A table.
+#[derive(Debug, Clone)]
+pub(super) struct ShownTable {
+    pub(super) columns: Vec<Column>,
+    pub(super) rows: Vec<TableRow>,
+}
+
+impl ShownTable {
+    /// A table with these titles, each with when its column is dropped.
+    pub(super) fn new<'a>(
+        columns: impl IntoIterator<Item = (&'a str, u8)>,
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Self {
+        let columns = columns.into_iter().map(|(title, dropped)| Column {
+            title: title.to_owned(),
+            dropped,
+        });
+        let rows = rows.into_iter().map(|cells| TableRow {
+            cells,
+            below: Vec::new(),
+        });
+        Self {
+            columns: columns.collect(),
+            rows: rows.collect(),
+        }
     }
-    let hidden = match options.by {
-        Some(Detail::Total) => None,
-        Some(Detail::Program) if !report.programs.is_empty() => {
-            sections.extend(report.programs.iter().take(most).map(Section::program));
-            let more = report.programs.len().saturating_sub(most) as u64;
-            let more_programs = plural(more, "more program", "more programs");
-            (more > 0).then(|| format!("and {more_programs}: --all shows them"))
-        }
-        None if !is_few => Some(
-            "--by program shows the calls of each program, --by process those of each process"
-                .to_owned(),
-        ),
-        Some(_) | None => {
-            let (shown, hidden) = select(processes, most);
-            for process in shown {
-                sections.extend(of_process(process, processes.len() == 1, options));
-            }
-            (!hidden.is_empty()).then(|| hidden_processes(&hidden, report))
-        }
-    };
-    Sections { sections, hidden }
+
+    /// Its titles.
+    pub(super) fn titles(&self) -> Vec<&str> {
+        self.columns
+            .iter()
+            .map(|column| column.title.as_str())
+            .collect()
+    }
+
+    /// Titles, a rule and rows, in this room.
+    pub(super) fn lines(&self, room: Option<usize>) -> Vec<String> {
+        TableLayout::fit(&[self], room).lines(self)
+    }
+
+    /// The width of a column.
+    pub(super) fn width(&self, column: usize) -> usize {
+        let cells = self.rows.iter().map(|row| text::width(&row.cells[column]));
+        let title = text::width(&self.columns[column].title);
+        cells.max().unwrap_or(0).max(title)
+    }
 }
 
-/// The sections of a process, and of its threads if they are known. A single thread would repeat
-/// its process.
-fn of_process<'a>(process: &'a Process, is_only: bool, options: &Options) -> Vec<Section<'a>> {
-    let own = if is_only {
-        Section::only_process(process)
-    } else {
-        Section::process(process)
-    };
-    let shows_threads =
-        process.by_thread.len() > 1 && options.by.is_none_or(|by| by == Detail::Thread);
-    let threads = process
-        .by_thread
+/// Which columns of some tables are shown. All tables have the same ones, so that they line up.
+#[derive(Debug)]
+pub(super) struct TableLayout {
+    /// The place of each column in the table, and its width.
+    shown: Vec<(usize, usize)>,
+    /// The titles of the columns that have no room.
+    pub(super) left_out: Vec<String>,
+}
+
+impl TableLayout {
+    /// The columns of these tables that fit the room. The tables have the same columns.
+    pub(super) fn fit(tables: &[&ShownTable], room: Option<usize>) -> Self {
+        let longest_name = if room.is_some() {
+            LONGEST_NAME
+        } else {
+            usize::MAX
+        };
+        let room = room.unwrap_or(usize::MAX);
+        let columns = &tables[0].columns;
+        let width = |column: usize| tables.iter().map(|table| table.width(column)).max();
+        let mut shown: Vec<(usize, usize)> = (0..columns.len())
+            .map(|column| (column, width(column).unwrap_or(0)))
+            .collect();
+        shown[0].1 = shown[0].1.min(longest_name);
+        let least = shown[0].1.min(SHORTEST_NAME);
+        let mut left_out = Vec::new();
+        while least + beside_name(&shown) > room
+            && let Some(next) = shown
+                .iter()
+                .map(|&(column, _)| columns[column].dropped)
+                .filter(|&dropped| dropped < STAYS)
+                .min()
+        {
+            shown.retain(|&(column, _)| columns[column].dropped != next);
+            left_out.extend(columns.iter().filter(|column| column.dropped == next));
+        }
+        left_out.sort_by_key(|column| columns.iter().position(|other| other == *column));
+        let for_name = room.saturating_sub(beside_name(&shown));
+        shown[0].1 = shown[0].1.min(for_name.max(SHORTEST_NAME));
+        Self {
+            left_out: left_out.iter().map(|column| column.title.clone()).collect(),
+            shown,
+        }
+    }
+
+    /// Titles, a rule and rows.
+    pub(super) fn lines(&self, table: &ShownTable) -> Vec<String> {
+        let widths: Vec<usize> = self.shown.iter().map(|(_, width)| *width).collect();
+        let line = |cells: &dyn Fn(usize) -> String| {
+            let cells: Vec<String> = self.shown.iter().map(|(place, _)| cells(*place)).collect();
+            aligned(&cells, &widths)
+        };
+        let mut lines = vec![
+            line(&|column| table.columns[column].title.clone()),
+            rule(&widths),
+        ];
+        for row in &table.rows {
+            lines.push(line(&|column| row.cells[column].clone()));
+        }
+        lines
+    }
+
+    /// Whether a cell that is shown is [`UNKNOWN`].
+    pub(super) fn has_unknown(&self, table: &ShownTable) -> bool {
+        let is_unknown = |row: &TableRow| {
+            self.shown
+                .iter()
+                .any(|(column, _)| row.cells[*column] == UNKNOWN)
+        };
+        table.rows.iter().any(is_unknown)
+    }
+}
+
+/// The width of all columns but the first, with the spaces before them.
+fn beside_name(shown: &[(usize, usize)]) -> usize {
+    shown[1..].iter().map(|(_, width)| width + GAP).sum()
+}
+
+/// Cells in columns of these widths. Names, in the first column, are aligned to the left, figures to
+/// the right.
+fn aligned(cells: &[String], widths: &[usize]) -> String {
+    let mut line = String::new();
+    for (index, (cell, &width)) in cells.iter().zip(widths).enumerate() {
+        let cell = text::shorten(cell, width);
+        let space = " ".repeat(width - text::width(&cell));
+        if index == 0 {
+            line.extend([&*cell, &space]);
+        } else {
+            line.extend(["  ", &space, &*cell]);
+        }
+    }
+    line.trim_end().to_owned()
+}
+
+/// The rule below titles. That of a column begins one space before its cells.
+fn rule(widths: &[usize]) -> String {
+    let rules: Vec<String> = widths
         .iter()
-        .filter(|_| shows_threads)
-        .map(|thread| Section::thread(process, thread));
-    std::iter::once(own).chain(threads).collect()
-}
-
-/// Splits the processes into those to show and those that are only summed. A few processes keep
-/// their order; of many, those with the most calls come first.
-pub(super) fn select(processes: &[Process], most: usize) -> (Vec<&Process>, Vec<&Process>) {
-    let mut shown: Vec<&Process> = processes.iter().collect();
-    if shown.len() <= most {
-        return (shown, Vec::new());
-    }
-    shown.sort_by_key(|process| Reverse(calls(&process.syscalls)));
-    let hidden = shown.split_off(most);
-    (shown, hidden)
-}
-
-/// `and 1990 more processes with 7960 calls (66.6 % of all): --all-processes shows them`.
-pub(super) fn hidden_processes(hidden: &[&Process], report: &Report) -> String {
-    let hidden_calls = hidden.iter().map(|process| calls(&process.syscalls)).sum();
-    format!(
-        "and {} with {} ({} of all): --all-processes shows them",
-        plural(hidden.len() as u64, "more process", "more processes"),
-        plural(hidden_calls, "call", "calls"),
-        units::percent(hidden_calls, calls(&report.totals.syscalls)),
-    )
-}
-
-fn calls(syscalls: &[Syscall]) -> u64 {
-    calls_of(syscalls.iter())
-}
-
-/// How many calls these are together.
-pub(super) fn calls_of<'a>(syscalls: impl Iterator<Item = &'a Syscall>) -> u64 {
-    syscalls.map(|line| line.calls).sum()
+        .enumerate()
+        .map(|(index, width)| "-".repeat(width + usize::from(index > 0)))
+        .collect();
+    rules.join(" ")
 }

@@ -25,34 +25,20 @@ pub(super) fn known<T>(figure: Option<T>, show: impl FnOnce(T) -> String) -> Str
     figure.map_or_else(|| UNKNOWN.to_owned(), show)
 }
 
+/// `1 thread`, `2 threads`.
+pub(super) fn plural(count: u64, one: &str, more: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { more })
+}
+
 /// The width in columns of a text without control characters.
 pub(super) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The text; if it is too long, as much of its beginning as fits, with `…` for the rest.
-pub(super) fn shorten(text: &str, limit: usize) -> Cow<'_, str> {
-    // Text never takes more columns than bytes, so the quick comparison comes first.
-    if text.len() <= limit || width(text) <= limit {
-        return text.into();
-    }
-    let mut short = String::new();
-    let mut room = limit.saturating_sub(1);
-    for c in text.chars() {
-        let wanted = c.width().unwrap_or(0);
-        if wanted > room {
-            break;
-        }
-        room -= wanted;
-        short.push(c);
-    }
-    short.push('…');
-    short.into()
-}
-
 /// The text; if it is too long, its beginning and its end with `…` in between. The end of a path
 /// says more than its middle.
-pub(super) fn shorten_middle(text: &str, limit: usize) -> Cow<'_, str> {
+pub(super) fn shorten(text: &str, limit: usize) -> Cow<'_, str> {
+    // Text never takes more columns than bytes, so the quick comparison comes first.
     if text.len() <= limit || width(text) <= limit {
         return text.into();
     }
@@ -79,29 +65,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_shortened_in_the_middle_keeps_both_ends() {
-        assert_eq!(shorten_middle("/data/big.iso", 13), "/data/big.iso");
-        assert_eq!(
-            shorten_middle("/data/very/long/big.iso", 12),
-            "/data/…g.iso"
-        );
-        assert_eq!(shorten_middle("漢字漢字漢字", 8), "漢字…字");
-        assert_eq!(shorten_middle("copier", 0), "…");
-    }
-
-    #[test]
-    fn width_is_in_columns_not_in_characters() {
-        assert_eq!(
-            (width("read"), width("…"), width("漢字"), width("")),
-            (4, 1, 4, 0)
-        );
-    }
-
-    #[test]
-    fn shortened_text_ends_in_an_ellipsis() {
-        assert_eq!(shorten("copier in out", 13), "copier in out");
-        assert_eq!(shorten("copier in out", 12), "copier in o…");
-        assert_eq!(shorten("漢字漢字", 6), "漢字…");
+    fn a_shortened_text_keeps_both_ends_and_is_measured_in_columns() {
+        assert_eq!(shorten("/data/big.iso", 13), "/data/big.iso");
+        assert_eq!(shorten("/data/very/long/big.iso", 12), "/data/…g.iso");
+        assert_eq!(shorten("漢字漢字漢字", 8), "漢字…字");
         assert_eq!(shorten("copier", 0), "…");
     }
 }

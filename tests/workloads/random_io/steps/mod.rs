@@ -9,19 +9,13 @@ use anyhow::{Result, ensure};
 use zc_tests::truth::Rng;
 
 use crate::{
-    memory::{MemoryPiece, Region},
-    program::{ARENA, ARENA_BYTES, MAPPING_DISTANCE, MAPPINGS, RandomProgram, kernel_result},
-    world::{
-        EndpointKind::{Destination, Source},
-        Take, WritesBy,
-    },
+    memory::{ARENA, ARENA_BYTES, MAPPING_DISTANCE, MAPPINGS, MOST_MAPPINGS, MemoryPiece, Region},
+    program::{RandomProgram, kernel_result},
+    world::EndpointKind::{Destination, Source},
 };
 
 /// The most calls of one step.
 const MOST_CALLS: usize = 200;
-
-/// The most files that a process maps at the same time.
-const MOST_MAPPINGS: usize = 3;
 
 /// The most processes of a program.
 const MOST_PROCESSES: usize = 4;
@@ -41,7 +35,6 @@ impl RandomProgram {
         let seed = self.options.seed.wrapping_mul(0x0123_4567_89ab_cdef);
         let rng = &mut Rng::new(seed.wrapping_add(step as u64));
         let actor = rng.below(self.actors.len());
-        let first_word = self.words.len();
         match self.kind_of_step(rng) {
             0 => self.copy(rng, actor),
             1 => self.fill_any(rng, actor),
@@ -53,9 +46,6 @@ impl RandomProgram {
             7 => self.fail(rng, actor),
             8 => self.fork(actor)?,
             _ => self.seek(rng, actor),
-        }
-        for words in &mut self.words[first_word..] {
-            words.insert_str(0, &format!("step {step}: "));
         }
         Ok(())
     }
@@ -75,7 +65,7 @@ impl RandomProgram {
     fn map(&mut self, rng: &mut Rng, actor: usize) {
         let Some(file) = self
             .endpoint(rng, &[Source])
-            .filter(|&file| !self.world.endpoints[file].bytes.is_empty())
+            .filter(|&file| self.world.endpoints[file].bytes > 0)
         else {
             return;
         };
@@ -89,8 +79,7 @@ impl RandomProgram {
             1 + rng.below(MOST_MAPPINGS)
         };
         let start = MAPPINGS + region * MAPPING_DISTANCE;
-        let bytes = &self.world.endpoints[file].bytes;
-        let new = Region::mapping(start, bytes.len().next_multiple_of(4096), file, bytes);
+        let new = Region::mapping(start, file, self.world.endpoints[file].bytes);
         let old = self.space(actor).regions.get(region);
         let old = old.map_or(0, |region| region.cells.len());
         let (fd, length) = (self.fds(file).0, new.cells.len());
@@ -106,8 +95,7 @@ impl RandomProgram {
                 kernel_result(if at == libc::MAP_FAILED { -1 } else { 0 })
             }
         };
-        let words = format!("{} as region {region}", self.name(file));
-        let result = self.call(actor, "mmap", &words, call);
+        let result = self.call(actor, "mmap", call);
         assert_eq!(result, 0, "a file of the program can be mapped");
         let process = self.process_of(actor);
         let regions = &mut self.world.spaces[process].regions;
@@ -123,15 +111,14 @@ impl RandomProgram {
         let Some(file) = self.endpoint(rng, &[Source, Destination]) else {
             return;
         };
-        let length = self.world.endpoints[file].bytes.len();
+        let length = self.world.endpoints[file].bytes;
         let at = if rng.one_in(2) {
             0
         } else {
             rng.below(length + 1)
         };
         let fd = self.fds(file).0;
-        let words = format!("{} to {at}", self.name(file));
-        self.call(actor, "lseek", &words, || seek(fd, at as i64));
+        self.call(actor, "lseek", || seek(fd, at as i64));
         self.world.endpoints[file].position = at;
     }
 
@@ -155,7 +142,7 @@ impl RandomProgram {
                 self.become_actor(child);
             }
         }
-        let pid = self.call(actor, "fork", "", || pid.into());
+        let pid = self.call(actor, "fork", || pid.into());
         self.world.pids.push(u32::try_from(pid)?);
         let memory = self.world.spaces[process].inherited();
         self.world.spaces.push(memory);
@@ -175,8 +162,10 @@ impl RandomProgram {
     }
 }
 
-/// How many bytes of memory are left for a call that goes beyond the end of memory.
+/// How many bytes of memory are left for a call that goes beyond the end of memory, and how many it
+/// asks for beyond.
 const LEFT: usize = 50;
+const BEYOND: usize = 150;
 
 /// The last bytes of memory.
 const LAST: MemoryPiece = MemoryPiece {
@@ -213,40 +202,15 @@ impl RandomProgram {
                 // SAFETY: no memory is named.
                 kernel_result(unsafe { libc::splice(input, none, output, none, length, 0) })
             }),
-            5 => self.write_to_the_end(actor, to),
-            6 => self.read_to_the_end(actor, from),
+            5 => drop(self.write_by((actor, "write"), (to, None), &[LAST], BEYOND)),
+            6 => drop(self.read_by((actor, "read"), (from, None), &[LAST], BEYOND)),
             _ => self.fails(actor, "lseek", "before the beginning", || seek(input, -1)),
         }
     }
 
     fn fails(&mut self, actor: usize, name: &str, why: &str, call: impl FnOnce() -> i64) {
-        let result = self.call(actor, name, why, call);
+        let result = self.call(actor, name, call);
         assert!(result < 0, "{name} succeeded: {why}");
-    }
-
-    /// Writes from the last bytes of memory, and asks for more than there are.
-    fn write_to_the_end(&mut self, actor: usize, to: usize) {
-        self.verify(actor, &[LAST]);
-        let (memory, fd) = (self.address(actor, LAST), self.fds(to).1);
-        let words = format!("{} from the end of memory and beyond", self.name(to));
-        let written = self.call(actor, "write", &words, || write(fd, memory, 4 * LEFT));
-        if let Ok(written) = usize::try_from(written) {
-            let place = (to, None);
-            let thread = (self.process_of(actor), actor);
-            self.world
-                .write(thread, place, &[LAST], written, WritesBy::Call);
-        }
-    }
-
-    fn read_to_the_end(&mut self, actor: usize, from: usize) {
-        let (memory, fd) = (self.address(actor, LAST), self.fds(from).0);
-        let words = format!("{} to the end of memory and beyond", self.name(from));
-        let bytes = self.call(actor, "read", &words, || read(fd, memory, 4 * LEFT));
-        if let Some(bytes) = usize::try_from(bytes).ok().filter(|bytes| *bytes > 0) {
-            let place = (from, None);
-            let thread = (self.process_of(actor), actor);
-            self.world.read(thread, place, &[LAST], bytes, Take::Remove);
-        }
     }
 }
 

@@ -4,8 +4,8 @@
 use zc_tests::truth::Rng;
 
 use crate::{
-    memory::{ANY_VALUE, ByteOrigin, MemoryPiece, values},
-    program::{ARENA_BYTES, RandomProgram, kernel_result},
+    memory::{ARENA_BYTES, ByteOrigin, MemoryPiece},
+    program::{RandomProgram, kernel_result},
     world::EndpointKind::Source,
 };
 
@@ -32,65 +32,53 @@ impl RandomProgram {
         }
     }
 
-    fn store(&mut self, actor: usize, piece: MemoryPiece, values: &[u16]) {
+    /// Makes a store to a piece of memory.
+    fn store(&mut self, actor: usize, name: &str, piece: MemoryPiece, store: impl FnOnce(*mut u8)) {
+        let address = self.address(actor, piece) as *mut u8;
+        self.call(actor, name, || {
+            store(address);
+            0
+        });
         let process = self.process_of(actor);
-        self.world.spaces[process].store(piece, values);
+        self.world.spaces[process].regions[piece.region].is_dirty = true;
     }
 
     fn set(&mut self, rng: &mut Rng, actor: usize, piece: MemoryPiece) {
         let byte = rng.pick(&[0, 1, b' ', 0xff]);
-        let address = self.address(actor, piece);
-        let call = || {
+        self.store(actor, "memset", piece, |address| {
             // SAFETY: the region has this much memory, which nobody else uses now. The same holds
             // below.
-            unsafe { std::ptr::write_bytes(address as *mut u8, byte, piece.length) };
-            0
-        };
-        self.call(actor, "memset", &format!("{piece:?} to {byte}"), call);
-        self.store(actor, piece, &vec![byte.into(); piece.length]);
+            unsafe { std::ptr::write_bytes(address, byte, piece.length) };
+        });
     }
 
     fn copy_memory(&mut self, actor: usize, from: MemoryPiece, to: MemoryPiece) {
         let length = from.length.min(to.length);
-        let (from, to) = (MemoryPiece { length, ..from }, MemoryPiece { length, ..to });
-        let [source, target] = [from, to].map(|piece| self.address(actor, piece));
-        let call = || {
+        let source = self.address(actor, from) as *const u8;
+        self.store(actor, "memmove", to, |target| {
             // SAFETY: as above.
-            unsafe { std::ptr::copy(source as *const u8, target as *mut u8, length) };
-            0
-        };
-        self.call(actor, "memmove", &format!("{from:?} to {to:?}"), call);
-        let values = values(self.space(actor).cells(from));
-        self.store(actor, to, &values);
+            unsafe { std::ptr::copy(source, target, length) };
+        });
     }
 
     /// Changes the bytes by computing others from them.
     fn change(&mut self, rng: &mut Rng, actor: usize, piece: MemoryPiece) {
         let mask = 1 + u8::try_from(rng.below(255)).expect("a byte");
-        let address = self.address(actor, piece);
-        let call = || {
+        self.store(actor, "xor", piece, |address| {
             // SAFETY: as above.
-            let bytes = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, piece.length) };
+            let bytes = unsafe { std::slice::from_raw_parts_mut(address, piece.length) };
             for byte in bytes {
                 *byte ^= mask;
             }
-            0
-        };
-        self.call(actor, "xor", &format!("{piece:?} by {mask}"), call);
-        let mut values = values(self.space(actor).cells(piece));
-        for value in values.iter_mut().filter(|value| **value != ANY_VALUE) {
-            *value ^= u16::from(mask);
-        }
-        self.store(actor, piece, &values);
+        });
     }
 
     fn random(&mut self, actor: usize, piece: MemoryPiece) {
         let address = self.address(actor, piece);
         // SAFETY: as above.
         let call = || kernel_result(unsafe { libc::getrandom(address as *mut _, piece.length, 0) });
-        let got = self.call(actor, "getrandom", &format!("{piece:?}"), call);
-        let got = vec![ANY_VALUE; usize::try_from(got).unwrap_or(0)];
-        self.filled_by_kernel(actor, piece, &got);
+        let got = self.call(actor, "getrandom", call);
+        self.filled_by_kernel(actor, piece, got);
     }
 
     fn stat(&mut self, rng: &mut Rng, actor: usize, piece: MemoryPiece) {
@@ -108,9 +96,8 @@ impl RandomProgram {
             let result = unsafe { libc::syscall(libc::SYS_fstat, fd, address) };
             kernel_result(result as isize)
         };
-        let words = format!("{} to {piece:?}", self.name(file));
-        self.call(actor, "fstat", &words, call);
-        self.filled_by_kernel(actor, piece, &[ANY_VALUE; STAT_BYTES]);
+        self.call(actor, "fstat", call);
+        self.filled_by_kernel(actor, piece, length as i64);
     }
 
     /// Gives whole pages of the plain memory back to the kernel, so that they become zeroes.
@@ -131,8 +118,8 @@ impl RandomProgram {
             let result = unsafe { libc::madvise(address, piece.length, libc::MADV_DONTNEED) };
             kernel_result(result as isize)
         };
-        self.call(actor, "madvise", &format!("{piece:?}"), call);
-        self.filled_by_kernel(actor, piece, &vec![0; piece.length]);
+        self.call(actor, "madvise", call);
+        self.filled_by_kernel(actor, piece, piece.length as i64);
     }
 
     /// Lets the kernel copy memory of the process to other memory of the same process.
@@ -150,16 +137,14 @@ impl RandomProgram {
             // SAFETY: as above.
             kernel_result(unsafe { libc::process_vm_readv(pid, here, 1, there, 1, 0) })
         };
-        let words = format!("{from:?} to {to:?}");
-        let copied = self.call(actor, "process_vm_readv", &words, call);
-        let mut values = values(self.space(actor).cells(from));
-        values.truncate(usize::try_from(copied).unwrap_or(0));
-        self.filled_by_kernel(actor, to, &values);
+        let copied = self.call(actor, "process_vm_readv", call);
+        self.filled_by_kernel(actor, to, copied);
     }
 
-    fn filled_by_kernel(&mut self, actor: usize, piece: MemoryPiece, values: &[u16]) {
-        let process = self.process_of(actor);
+    /// A call put something there that comes from no file: so many bytes, or none if it failed.
+    fn filled_by_kernel(&mut self, actor: usize, piece: MemoryPiece, result: i64) {
+        let (process, bytes) = (self.process_of(actor), usize::try_from(result).unwrap_or(0));
         self.world
-            .fill(process, &[piece], values, ByteOrigin::NoFile);
+            .fill(process, &[piece], bytes, ByteOrigin::NoFile);
     }
 }

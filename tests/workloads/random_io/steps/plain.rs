@@ -6,12 +6,12 @@ use io_uring::{opcode, squeue, types::Fd};
 use zc_tests::truth::Rng;
 
 use crate::{
-    memory::MemoryPiece,
-    program::{ARENA_BYTES, RandomProgram, kernel_result},
+    memory::{ARENA_BYTES, MemoryPiece, look_at, parts, remember},
+    program::{RandomProgram, kernel_result},
     world::{
         Endpoint, EndpointId,
         EndpointKind::{Datagram, Destination, Pipe, Source, Stream},
-        Take, WritesBy,
+        Place, Take, WritesBy,
     },
 };
 
@@ -20,26 +20,16 @@ const RING_ROOM: usize = 16 << 10;
 
 /// The part of these pieces that begins at byte `from` and has at most this many bytes.
 fn part(pieces: &[MemoryPiece], from: usize, bytes: usize) -> Vec<MemoryPiece> {
-    let (mut skip, mut left, mut parts) = (from, bytes, Vec::new());
-    for piece in pieces {
-        let skipped = skip.min(piece.length);
-        skip -= skipped;
-        let length = (piece.length - skipped).min(left);
-        left -= length;
-        if length > 0 {
-            parts.push(MemoryPiece {
-                offset: piece.offset + skipped,
-                length,
-                ..*piece
-            });
-        }
-    }
-    parts
+    let parts = parts(pieces, from, bytes);
+    parts.filter(|piece| piece.length > 0).collect()
 }
 
 fn sum(pieces: &[MemoryPiece]) -> usize {
     pieces.iter().map(|piece| piece.length).sum()
 }
+
+/// Who makes a call that reads or writes memory, and its name.
+type PlainCall = (usize, &'static str);
 
 /// A copying loop.
 struct CopyLoop {
@@ -103,7 +93,7 @@ impl RandomProgram {
         let mut at = if rng.one_in(2) {
             0
         } else {
-            rng.below(self.world.endpoints[all.from].bytes.len().max(1))
+            rng.below(self.world.endpoints[all.from].bytes.max(1))
         };
         for _ in 0..all.turns {
             let buffer = all.buffer.clone();
@@ -169,9 +159,7 @@ impl RandomProgram {
     }
 
     fn reading_call(&self, rng: &mut Rng, endpoint: EndpointId, is_vector: bool) -> &'static str {
-        let Endpoint {
-            kind, ref queue, ..
-        } = self.world.endpoints[endpoint];
+        let Endpoint { kind, bytes, .. } = self.world.endpoints[endpoint];
         let call = rng.pick(match (kind, is_vector) {
             (Source | Destination, false) => {
                 &["read", "read", "pread64", "ring_read", "ring_read_async"]
@@ -187,7 +175,7 @@ impl RandomProgram {
             (Datagram, true) => &["readv", "recvmsg", "recvmmsg", "peekmsg"],
         });
         // A ring waits for something to read, even if the descriptor is non-blocking.
-        let can_ring = !queue.is_empty() || matches!(kind, Source | Destination);
+        let can_ring = bytes > 0 || matches!(kind, Source | Destination);
         self.allowed(call, can_ring, if is_vector { "readv" } else { "read" })
     }
 
@@ -222,7 +210,7 @@ impl RandomProgram {
             (Datagram, true) => &["writev", "sendmsg", "sendmmsg"],
         });
         // A ring also waits for room to write.
-        let has_room = self.world.endpoints[peer].queue.is_empty() && sum(pieces) <= RING_ROOM;
+        let has_room = self.world.endpoints[peer].bytes == 0 && sum(pieces) <= RING_ROOM;
         let can_ring = has_room || matches!(kind, Source | Destination);
         self.allowed(call, can_ring, if is_vector { "writev" } else { "write" })
     }
@@ -253,26 +241,83 @@ impl RandomProgram {
         (says_where && self.world.endpoints[endpoint].is_file()).then_some(at)
     }
 
-    /// Makes one call that reads or writes these pieces. The bytes that it moved, if any.
+    /// Makes one call that reads or writes these pieces, and asks for so many bytes beyond them.
+    /// `afterwards` gets the bytes that it moved, before other threads go on. Returns these bytes.
     fn plain_call(
         &mut self,
-        actor: usize,
-        name: &'static str,
-        endpoint: EndpointId,
-        pieces: &[MemoryPiece],
-        at: Option<usize>,
-    ) -> Option<usize> {
-        let (vector, (input, output)) = (self.vector(actor, pieces), self.fds(endpoint));
-        let words = format!("{} {pieces:?} at {at:?}", self.name(endpoint));
-        let result = if name.starts_with("ring_read") {
-            self.ring_call(actor, name, &words, &ring_read(name, input, &vector, at))
-        } else if name.starts_with("ring") {
-            self.ring_call(actor, name, &words, &ring_write(name, output, &vector, at))
+        (actor, name): PlainCall,
+        (endpoint, at): Place,
+        (pieces, beyond): (&[MemoryPiece], usize),
+        afterwards: impl FnOnce(usize),
+    ) -> usize {
+        let (mut vector, (input, output)) = (self.vector(actor, pieces), self.fds(endpoint));
+        vector[pieces.len() - 1].iov_len += beyond;
+        let afterwards = |result| afterwards(usize::try_from(result).unwrap_or(0));
+        let result = if name.starts_with("ring") {
+            let entry = ring_entry(name, [input, output], &vector, at);
+            self.ring_call(actor, name, &entry, afterwards)
         } else {
-            let call = || raw_call(name, [input, output], &vector, at);
-            self.call(actor, name, &words, call)
+            let call = || {
+                let result = raw_call(name, [input, output], &vector, at);
+                afterwards(result);
+                result
+            };
+            self.call(actor, name, call)
         };
-        usize::try_from(result).ok().filter(|bytes| *bytes > 0)
+        usize::try_from(result).unwrap_or(0)
+    }
+
+    /// Reads to these pieces by such a call. Returns how many bytes it read.
+    pub(super) fn read_by(
+        &mut self,
+        call: PlainCall,
+        from: Place,
+        pieces: &[MemoryPiece],
+        beyond: usize,
+    ) -> usize {
+        let (actor, name) = call;
+        let (process, vector) = (self.process_of(actor), self.vector(actor, pieces));
+        let mut first = None;
+        let afterwards = |bytes| first = Some(remember(&vector, bytes));
+        let read = self.plain_call(call, from, (pieces, beyond), afterwards);
+        if read == 0 {
+            return 0;
+        }
+        if matches!(name, "recvmmsg" | "vmsplice_out") {
+            // zctrace does not look where these put their bytes.
+            self.world.spaces[process].is_forgetful = true;
+        }
+        let take = if name.starts_with("peek") {
+            Take::Peek
+        } else {
+            Take::Remove
+        };
+        self.world.read(process, from, pieces, read, take, first);
+        read
+    }
+
+    /// Writes from these pieces by such a call. Returns how many bytes it wrote.
+    pub(super) fn write_by(
+        &mut self,
+        call: PlainCall,
+        to: Place,
+        pieces: &[MemoryPiece],
+        beyond: usize,
+    ) -> usize {
+        let (actor, name) = call;
+        let (process, vector) = (self.process_of(actor), self.vector(actor, pieces));
+        let look = self.is_me(actor).then(|| look_at(&vector));
+        let written = self.plain_call(call, to, (pieces, beyond), |_| ());
+        if written > 0 {
+            let by = match name {
+                "sendmmsg" => WritesBy::Messages,
+                _ if name.starts_with("ring") => WritesBy::Ring,
+                _ => WritesBy::Call,
+            };
+            self.world
+                .write(process, to, pieces, written, by, look.as_ref());
+        }
+        written
     }
 
     /// Reads to these pieces: at `at`, if the call takes an offset, or else anywhere.
@@ -285,25 +330,10 @@ impl RandomProgram {
         at: Option<usize>,
     ) -> usize {
         let name = self.reading_call(rng, endpoint, pieces.len() > 1);
-        let length = self.world.endpoints[endpoint].bytes.len();
+        let length = self.world.endpoints[endpoint].bytes;
         let at = at.unwrap_or_else(|| rng.below(length + 1));
         let at = self.named_offset(rng, name, endpoint, at);
-        let Some(read) = self.plain_call(actor, name, endpoint, pieces, at) else {
-            return 0;
-        };
-        if matches!(name, "recvmmsg" | "vmsplice_out") {
-            // zctrace does not look where these put their bytes.
-            let process = self.process_of(actor);
-            self.world.spaces[process].is_forgetful = true;
-        }
-        let take = if name.starts_with("peek") {
-            Take::Peek
-        } else {
-            Take::Remove
-        };
-        let thread = (self.process_of(actor), actor);
-        self.world.read(thread, (endpoint, at), pieces, read, take);
-        read
+        self.read_by((actor, name), (endpoint, at), pieces, 0)
     }
 
     fn write(
@@ -314,56 +344,34 @@ impl RandomProgram {
         pieces: &[MemoryPiece],
     ) -> usize {
         let name = self.writing_call(rng, endpoint, pieces);
-        let length = self.world.endpoints[endpoint].bytes.len();
+        let length = self.world.endpoints[endpoint].bytes;
         let at = if rng.one_in(2) {
             length
         } else {
             rng.below(length + 1)
         };
         let at = self.named_offset(rng, name, endpoint, at);
-        self.verify(actor, pieces);
-        let Some(written) = self.plain_call(actor, name, endpoint, pieces, at) else {
-            return 0;
-        };
-        let thread = (self.process_of(actor), actor);
-        let by = match name {
-            "sendmmsg" => WritesBy::Messages,
-            _ if name.starts_with("ring") => WritesBy::Ring,
-            _ => WritesBy::Call,
-        };
-        self.world
-            .write(thread, (endpoint, at), pieces, written, by);
-        written
+        self.write_by((actor, name), (endpoint, at), pieces, 0)
     }
 }
 
-fn ring_read(name: &str, fd: i32, vector: &[libc::iovec], at: Option<usize>) -> squeue::Entry {
-    let offset = at.map_or(u64::MAX, |at| at as u64);
-    let entry = match vector {
-        [one] => opcode::Read::new(Fd(fd), one.iov_base.cast(), one.iov_len as u32)
-            .offset(offset)
-            .build(),
-        all => opcode::Readv::new(Fd(fd), all.as_ptr(), all.len() as u32)
-            .offset(offset)
-            .build(),
+/// The operation of a ring that reads or writes this memory.
+fn ring_entry(
+    name: &str,
+    [fd, to]: [i32; 2],
+    vector: &[libc::iovec],
+    at: Option<usize>,
+) -> squeue::Entry {
+    let (all, count) = (vector.as_ptr(), vector.len() as u32);
+    let (base, length) = (vector[0].iov_base.cast(), vector[0].iov_len as u32);
+    let at = at.map_or(u64::MAX, |at| at as u64);
+    let (fd, to) = (Fd(fd), Fd(to));
+    let entry = match (name.starts_with("ring_read"), count) {
+        (true, 1) => opcode::Read::new(fd, base, length).offset(at).build(),
+        (true, _) => opcode::Readv::new(fd, all, count).offset(at).build(),
+        (false, 1) => opcode::Write::new(to, base, length).offset(at).build(),
+        (false, _) => opcode::Writev::new(to, all, count).offset(at).build(),
     };
-    with_flags(name, entry)
-}
-
-fn ring_write(name: &str, fd: i32, vector: &[libc::iovec], at: Option<usize>) -> squeue::Entry {
-    let offset = at.map_or(u64::MAX, |at| at as u64);
-    let entry = match vector {
-        [one] => opcode::Write::new(Fd(fd), one.iov_base.cast(), one.iov_len as u32)
-            .offset(offset)
-            .build(),
-        all => opcode::Writev::new(Fd(fd), all.as_ptr(), all.len() as u32)
-            .offset(offset)
-            .build(),
-    };
-    with_flags(name, entry)
-}
-
-fn with_flags(name: &str, entry: squeue::Entry) -> squeue::Entry {
     if name.ends_with("async") {
         entry.flags(squeue::Flags::ASYNC)
     } else {

@@ -151,10 +151,10 @@ impl RunError {
     /// Whether the only problem is that this machine or this user cannot trace. A test may then be
     /// skipped, visibly.
     pub fn is_unavailable(&self) -> bool {
-        use strace::StraceError::{Missing, Unavailable};
+        use strace::StraceError::Unavailable;
         matches!(
             self,
-            Self::Ebpf(_) | Self::NoBackend { .. } | Self::Strace(Missing | Unavailable(_))
+            Self::Ebpf(_) | Self::NoBackend { .. } | Self::Strace(Unavailable(_))
         )
     }
 

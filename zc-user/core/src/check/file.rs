@@ -2,49 +2,30 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     num::NonZeroU32,
     path::{Component, Path, PathBuf},
 };
 
 use serde::Deserialize;
+use thiserror::Error;
 use toml::Spanned;
 
 use super::plan::{Baseline, Check, Content, Place, PreparedFile, ReportCommand, timeout};
 use crate::{
-    expect::{Expectation, pointer},
+    expect::{Expectation, Inferred, SyntaxError, pointer},
     figures::{
         tolerance::{Tolerance, Tolerances},
         value::size_bytes,
     },
+    options::Choice,
     syscalls::Selection,
-    words::Word,
 };
 
-/// The first mistake in the file, and where it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileError {
-    path: String,
-    line: usize,
-    column: usize,
-    message: String,
-    pointer: String,
-}
-
-impl std::error::Error for FileError {}
-
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            path,
-            line,
-            column,
-            message,
-            pointer,
-        } = self;
-        write!(f, "{path}:{line}:{column}: {message}\n{pointer}")
-    }
-}
+/// The first mistake in the file, and where it is: `FILE:LINE:COLUMN: message`, then the line with a
+/// mark below the place.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct FileError(String);
 
 /// The whole file.
 #[derive(Deserialize)]
@@ -64,12 +45,14 @@ struct CheckTable {
     env: BTreeMap<Spanned<String>, String>,
     cwd: Option<PathBuf>,
     #[serde(default)]
-    files: Vec<Spanned<FileTable>>,
+    files: Vec<Spanned<PreparedFileTable>>,
     #[serde(default)]
     expect: Vec<Spanned<String>>,
     repeat: Option<NonZeroU32>,
-    backend: Option<Spanned<String>>,
-    inferred: Option<Spanned<String>>,
+    #[serde(default)]
+    backend: Choice,
+    #[serde(default)]
+    inferred: Inferred,
     timeout: Option<Spanned<String>>,
     syscalls: Option<Spanned<String>>,
     baseline: Option<PathBuf>,
@@ -91,7 +74,7 @@ enum CommandLine {
 /// One of the files of a check.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FileTable {
+struct PreparedFileTable {
     path: PathBuf,
     content: Option<String>,
     size: Option<Spanned<String>>,
@@ -110,14 +93,10 @@ pub fn parse(text: &str, path: &Path, base: &Path) -> Result<Vec<Check>, FileErr
     let source = CheckSource { text, path, base };
     source.checks().map_err(|Mistake { at, message }| {
         let before = source.before(at);
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        FileError {
-            path: path.display().to_string(),
-            line: source.line(at),
-            column: before[line_start..].chars().count() + 1,
-            message,
-            pointer: pointer(text, before.len()),
-        }
+        let (path, line) = (path.display(), source.line(at));
+        let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+        let pointer = pointer(text, before.len());
+        FileError(format!("{path}:{line}:{column}: {message}\n{pointer}"))
     })
 }
 
@@ -184,19 +163,16 @@ impl<'a> CheckSource<'a> {
             expectations: lines.collect(),
         });
         let expectations = table.expect.iter().map(|text| self.expectation(text));
+        let files = table.files.into_iter().map(prepared_file);
         let check = Check {
             name: table.name.into_inner(),
             command: words_of_command(table.command)?,
             directory: table.cwd.map(|cwd| self.base.join(cwd)),
-            files: table
-                .files
-                .into_iter()
-                .map(prepared_file)
-                .collect::<Result<_, _>>()?,
+            files: files.collect::<Result<_, _>>()?,
             expectations: expectations.collect::<Result<_, _>>()?,
             repeat: table.repeat.map_or(1, NonZeroU32::get),
-            backend: read(table.backend, |word| from_word("backend", word))?.unwrap_or_default(),
-            inferred: read(table.inferred, |word| from_word("inferred", word))?.unwrap_or_default(),
+            backend: table.backend,
+            inferred: table.inferred,
             timeout: read(table.timeout, timeout)?.unwrap_or(Check::TIMEOUT),
             selection: read(table.syscalls, |set| {
                 let selection = set.parse::<Selection>();
@@ -227,7 +203,7 @@ impl<'a> CheckSource<'a> {
     /// written with escapes.
     fn expectation(&self, written: &Spanned<String>) -> Result<Expectation, Mistake> {
         let (text, span) = (written.get_ref(), written.span());
-        text.parse().map_err(|error: crate::expect::SyntaxError| {
+        text.parse().map_err(|error: SyntaxError| {
             let source = self.text.get(span.clone()).unwrap_or_default();
             let start = source.find(text.as_str()).filter(|_| !text.is_empty());
             let within = start.map_or(0, |start| start + error.offset());
@@ -260,34 +236,23 @@ fn read<T>(
     written: Option<Spanned<String>>,
     read: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Option<T>, Mistake> {
-    let value = written.map(|written| {
+    let at = |written: Spanned<String>| {
         read(written.get_ref()).map_err(|why| Mistake::at(written.span().start, why))
-    });
-    value.transpose()
-}
-
-/// The value that a word stands for.
-fn from_word<T: Word>(key: &str, word: &str) -> Result<T, String> {
-    T::from_word(word).ok_or_else(|| {
-        let all: Vec<&str> = T::ALL.iter().map(|value| value.word()).collect();
-        format!("unknown {key} '{word}'; {key} is one of {}", all.join(", "))
-    })
+    };
+    written.map(at).transpose()
 }
 
 /// The program and its arguments, including the shell.
 fn words_of_command(command: Spanned<CommandLine>) -> Result<Vec<String>, Mistake> {
     let at = command.span().start;
-    let (words, first) = match command.into_inner() {
-        CommandLine::Words(words) => {
-            let first = words.first().cloned().unwrap_or_default();
-            (words, first)
+    let words = match command.into_inner() {
+        CommandLine::Line(line) if !line.trim().is_empty() => {
+            vec!["sh".to_owned(), "-c".to_owned(), line]
         }
-        CommandLine::Line(line) => {
-            let first = line.trim().to_owned();
-            (vec!["sh".to_owned(), "-c".to_owned(), line], first)
-        }
+        CommandLine::Line(_) => Vec::new(),
+        CommandLine::Words(words) => words,
     };
-    if first.is_empty() {
+    if words.first().is_none_or(String::is_empty) {
         return Err(Mistake::at(at, "the command names no program"));
     }
     Ok(words)
@@ -307,9 +272,9 @@ fn variables(
     written.into_iter().map(variable).collect()
 }
 
-fn prepared_file(table: Spanned<FileTable>) -> Result<PreparedFile, Mistake> {
+fn prepared_file(table: Spanned<PreparedFileTable>) -> Result<PreparedFile, Mistake> {
     let at = table.span().start;
-    let FileTable {
+    let PreparedFileTable {
         path,
         content,
         size,
@@ -365,125 +330,59 @@ fn tolerances(written: BTreeMap<Spanned<String>, Spanned<String>>) -> Result<Tol
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use crate::{expect::Inferred, options::Choice};
-
     use super::*;
 
-    const HEAD: &str = "[[check]]\nname = \"a\"\ncommand = [\"cp\", \"in\", \"out\"]\n";
-
-    fn parsed(text: &str) -> Result<Vec<Check>, FileError> {
-        parse(text, Path::new("zctrace.toml"), Path::new("/base"))
+    fn parsed(text: &str) -> Result<Check, FileError> {
+        let checks = parse(text, Path::new("zctrace.toml"), Path::new("/base"));
+        checks.map(|mut checks| checks.remove(0))
     }
 
     #[test]
     fn a_check_has_defaults_for_what_is_not_written() {
-        let text = format!(
-            "{HEAD}expect = ['write.calls == 0']\nfiles = [{{ path = 'in', size = '1MiB' }}, {{ path = 'd/x', content = 'hi' }}]\n"
+        let check = parsed(
+            "\n[[check]]\nname = 'a'\ncommand = 'cat in | wc'\nexpect = [\n  'fsync.calls == 0',\n  'read.calls == 0',\n]\n\
+             files = [{ path = 'in', size = '1MiB' }, { path = 'd/x', content = 'hi' }]\n",
         );
-        let check = parsed(&text).expect("a file").remove(0);
-        assert_eq!(
-            (check.name.as_str(), check.repeat, check.timeout),
-            ("a", 1, Check::TIMEOUT)
-        );
-        assert_eq!(check.files[0].content, Content::Random(1 << 20));
-        assert_eq!(check.files[1].content, Content::Text("hi".into()));
-        assert_eq!(check.syscalls(), "%data");
-        assert_eq!(check.directory, None);
-    }
-
-    #[test]
-    fn a_command_line_runs_in_the_shell() {
-        let check =
-            parsed("[[check]]\nname = 'a'\ncommand = 'cat in | wc'\nexpect = ['fsync.calls == 0']")
-                .expect("a file")
-                .remove(0);
+        let check = check.expect("a file");
         assert_eq!(check.command, ["sh", "-c", "cat in | wc"]);
         assert_eq!(check.syscalls(), "%data,fsync", "what is named is counted");
+        assert_eq!((check.repeat, check.timeout), (1, Check::TIMEOUT));
+        assert_eq!(check.files[0].content, Content::Random(1 << 20));
+        assert_eq!(check.files[1].content, Content::Text("hi".into()));
+        assert_eq!(check.directory, None);
+        let place = Place {
+            file: "/base/zctrace.toml".into(),
+            line: 2,
+            expectations: vec![6, 7],
+        };
+        assert_eq!(check.place, Some(place));
     }
 
     #[test]
     fn every_key_is_read() {
-        let text = format!(
-            "{HEAD}cwd = 'sub'\nenv = {{ A = '1' }}\nexpect = []\nrepeat = 3\nbackend = 'strace'\ntimeout = '2s'\ninferred = 'accept'\nsyscalls = 'read,write'\n\
-             baseline = 'b.json'\ntolerance = {{ \"time.wall\" = '10%', 'read.*' = '2' }}"
+        let check = parsed(
+            "[[check]]\nname = 'a'\ncommand = ['cp', 'in', 'out']\ncwd = 'sub'\nenv = { A = '1' }\nexpect = []\nrepeat = 3\n\
+             backend = 'strace'\ntimeout = '2s'\ninferred = 'accept'\nsyscalls = 'read,write'\nbaseline = 'b.json'\n\
+             tolerance = { \"time.wall\" = '10%', 'read.*' = '2' }",
         );
-        let check = parsed(&text).expect("a file").remove(0);
-        assert_eq!(
-            (check.repeat, check.timeout, check.backend),
-            (3, Duration::from_secs(2), Choice::Strace)
-        );
+        let check = check.expect("a file");
+        assert_eq!(check.command, ["cp", "in", "out"]);
+        assert_eq!((check.repeat, check.timeout.as_secs()), (3, 2));
+        assert_eq!(check.backend, Choice::Strace);
         assert_eq!(check.inferred, Inferred::Accept);
         assert_eq!(check.directory.as_deref(), Some(Path::new("/base/sub")));
+        assert_eq!(check.env, [("A".to_owned(), "1".to_owned())].into());
         assert_eq!(check.syscalls(), "read,write");
-        assert_eq!(
-            check.baseline.expect("given").path,
-            Path::new("/base/b.json")
-        );
+        let baseline = check.baseline.expect("given");
+        assert_eq!(baseline.path, Path::new("/base/b.json"));
     }
 
     #[test]
     fn every_mistake_in_the_file_has_a_message_and_a_place() {
-        let mistakes = [
-            "",
-            "x = 1",
-            "check = 5",
-            "check = [5]",
-            "[[check]]\ncommand = ['true']",
-            "[[check]]\nname = 'a'",
-            "[[check]]\nname = 'a'\ncommand = 5",
-            "[[check]]\nname = 'a'\ncommand = []\nexpect = ['exit.code == 0']",
-            "[[check]]\nname = 'a'\ncommand = ' '\nexpect = ['exit.code == 0']",
-            "[[check]]\nname = 'a'\ncommand = ['a",
-            &format!("{HEAD}expekt = ['write.calls == 0']"),
-            &format!("{HEAD}expect = ['write.calls == 0', \"read.cals == 0\"]"),
-            &format!("{HEAD}expect = [\"read[file=\\\"a\\\"].cals == 0\"]"),
-            &format!("{HEAD}expect = ['''\n  write.calls == 0\n  and raed.calls == 0''']"),
-            HEAD,
-            &format!("{HEAD}expect = ['exit.code == 0']\ntimeout = 'soon'"),
-            &format!("{HEAD}expect = ['exit.code == 0']\nrepeat = 0"),
-            &format!("{HEAD}expect = ['exit.code == 0']\nbackend = 'epbf'"),
-            &format!("{HEAD}expect = ['exit.code == 0']\nsyscalls = 'raed'"),
-            &format!("{HEAD}expect = ['fsync.calls == 0']\nsyscalls = 'read'"),
-            &format!("{HEAD}expect = ['exit.code == 0']\nenv = {{ 'A=B' = '1' }}"),
-            &format!("{HEAD}expect = ['exit.code == 0']\ntolerance = {{ 'read.calls' = '1%' }}"),
-            &format!(
-                "{HEAD}expect = ['exit.code == 0']\nfiles = [{{ path = '../in', size = '1MiB' }}]"
-            ),
-            &format!("{HEAD}expect = ['exit.code == 0']\nfiles = [{{ path = 'in' }}]"),
-            &format!(
-                "{HEAD}expect = ['exit.code == 0']\nfiles = [{{ path = 'in', size = '1MB', fill = 'ones' }}]"
-            ),
-            &format!(
-                "{HEAD}expect = ['exit.code == 0']\nfiles = [{{ path = 'in', size = '1TiB' }}]"
-            ),
-            &format!(
-                "{HEAD}expect = ['exit.code == 0']\ncwd = '.'\nfiles = [{{ path = 'in', size = '1MB' }}]"
-            ),
-            &format!("{HEAD}baseline = 'b.json'\ntolerance = {{ 'raed.calls' = '1%' }}"),
-            &format!("{HEAD}baseline = 'b.json'\ntolerance = {{ 'read.calls' = 'much' }}"),
-            &format!("{HEAD}expect = ['exit.code == 0']\n{HEAD}expect = ['exit.code == 0']"),
-        ];
+        let mistakes = include_str!("mistakes.txt").split("---\n").skip(1);
         let text: Vec<String> = mistakes
-            .iter()
-            .map(|text| parsed(text).map(drop).expect_err(text).to_string())
+            .map(|text| parsed(text.trim_end()).expect_err(text).to_string())
             .collect();
         insta::assert_snapshot!("mistakes", text.join("\n\n"));
-    }
-
-    #[test]
-    fn a_check_knows_the_lines_of_its_table_and_of_its_expectations() {
-        let check = parsed(&format!(
-            "\n{HEAD}expect = [\n  'write.calls == 0',\n  'read.calls == 0',\n]\n"
-        ))
-        .expect("a file")
-        .remove(0);
-        let place = check.place.expect("is in a file");
-        assert_eq!(
-            (place.file.as_path(), place.line),
-            (Path::new("/base/zctrace.toml"), 2)
-        );
-        assert_eq!(place.expectations, [6, 7]);
     }
 }

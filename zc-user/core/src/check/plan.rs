@@ -111,71 +111,49 @@ impl Check {
     /// How long a run may take by default.
     pub const TIMEOUT: Duration = Duration::from_mins(1);
 
-    /// The set of calls to count, as `--syscalls` takes it.
+    /// The set of calls to count, as `--syscalls` takes it: that of the check, or those that move
+    /// data and those that expectations name.
     pub fn syscalls(&self) -> String {
-        match &self.selection {
-            Some(Selection::All) => "all".to_owned(),
-            Some(Selection::Names(names)) => names.iter().copied().collect::<Vec<_>>().join(","),
-            None => std::iter::once("%data")
-                .chain(self.named_calls())
-                .collect::<Vec<_>>()
-                .join(","),
-        }
+        let names: Vec<&str> = match &self.selection {
+            Some(Selection::All) => vec!["all"],
+            Some(Selection::Names(names)) => names.iter().copied().collect(),
+            None => {
+                let (expectations, usual) = (self.expectations.iter(), Selection::default());
+                let mut named: BTreeSet<&str> = expectations.flat_map(Expectation::calls).collect();
+                named.retain(|name| !usual.contains(name));
+                std::iter::once("%data").chain(named).collect()
+            }
+        };
+        names.join(",")
     }
 
     /// Whether it must run alone, because its expectations depend on the load of the machine.
     pub fn needs_quiet(&self) -> bool {
-        let compares_load = self
-            .baseline
-            .as_ref()
-            .is_some_and(|baseline| baseline.tolerances.depend_on_load());
-        compares_load || self.expectations.iter().any(Expectation::depends_on_load)
+        let baseline = self.baseline.as_ref();
+        baseline.is_some_and(|baseline| baseline.tolerances.depend_on_load())
+            || self.expectations.iter().any(Expectation::depends_on_load)
     }
 
     /// Whether an expectation needs the paths of calls that succeed.
     pub fn needs_succeeded_paths(&self) -> bool {
-        self.expectations
-            .iter()
-            .any(Expectation::needs_succeeded_paths)
+        let mut expectations = self.expectations.iter();
+        expectations.any(Expectation::needs_succeeded_paths)
     }
 
     /// Which calls must be sampled for their callers. `None`: no expectation is about callers.
     pub fn needs_callers(&self) -> Option<SampledCalls> {
-        let mut needs = self
-            .expectations
-            .iter()
-            .filter_map(Expectation::needs_callers);
-        needs
-            .by_ref()
-            .reduce(|one, other| if one == SampledCalls::All { one } else { other })
-    }
-
-    /// The calls that expectations name and the default set lacks.
-    fn named_calls(&self) -> impl Iterator<Item = &'static str> {
-        let usual = Selection::default();
-        let named: BTreeSet<&str> = self
-            .expectations
-            .iter()
-            .flat_map(Expectation::calls)
-            .collect();
-        named.into_iter().filter(move |name| !usual.contains(name))
+        let expectations = self.expectations.iter();
+        expectations.filter_map(Expectation::needs_callers).max()
     }
 
     /// The first expectation that names calls that are not counted, and these calls.
     pub fn uncounted(&self) -> Option<(&Expectation, Vec<&'static str>)> {
         let selection = self.selection.as_ref()?;
-        let uncounted = |expectation: &Expectation| -> Vec<&'static str> {
-            expectation
-                .calls()
-                .into_iter()
-                .filter(|name| !selection.contains(name))
-                .collect()
-        };
-        let all = self
-            .expectations
-            .iter()
-            .map(|expectation| (expectation, uncounted(expectation)));
-        all.into_iter().find(|(_, uncounted)| !uncounted.is_empty())
+        self.expectations.iter().find_map(|expectation| {
+            let mut calls = expectation.calls();
+            calls.retain(|name| !selection.contains(name));
+            (!calls.is_empty()).then(|| (expectation, calls.into_iter().collect()))
+        })
     }
 }
 
@@ -191,26 +169,20 @@ pub fn timeout(text: &str) -> Result<Duration, String> {
 
 /// Chooses the checks whose names match one of the patterns, or all if there is no pattern. A
 /// pattern that matches no check is an error.
-pub fn choose(checks: Vec<Check>, patterns: &[String]) -> Result<Vec<Check>, String> {
-    let globs: Vec<glob::Pattern> = patterns
-        .iter()
-        .map(|text| {
-            glob::Pattern::new(text)
-                .map_err(|error| format!("'{text}' is not a pattern: {}", error.msg))
-        })
-        .collect::<Result<_, _>>()?;
-    if let Some(glob) = globs
-        .iter()
-        .find(|glob| !checks.iter().any(|check| glob.matches(&check.name)))
-    {
-        return Err(format!(
-            "no check is called '{glob}'; --list shows all names"
-        ));
+pub fn choose(mut checks: Vec<Check>, patterns: &[String]) -> Result<Vec<Check>, String> {
+    let mut globs = Vec::new();
+    for text in patterns {
+        let glob = glob::Pattern::new(text);
+        let glob = glob.map_err(|error| format!("'{text}' is not a pattern: {}", error.msg))?;
+        if !checks.iter().any(|check| glob.matches(&check.name)) {
+            let why = format!("no check is called '{text}'; --list shows all names");
+            return Err(why);
+        }
+        globs.push(glob);
     }
-    Ok(checks
-        .into_iter()
-        .filter(|check| globs.is_empty() || globs.iter().any(|glob| glob.matches(&check.name)))
-        .collect())
+    let is_chosen = |check: &Check| globs.iter().any(|glob| glob.matches(&check.name));
+    checks.retain(|check| globs.is_empty() || is_chosen(check));
+    Ok(checks)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::{
     Plan, Subject, Traced,
-    statistics::{Ratio, Statistics, mean, outlier_warning},
+    statistics::{Statistics, mean, outlier_warning},
 };
 use crate::{
     diff::Diff,
@@ -127,28 +127,26 @@ pub struct Compared {
 impl Comparison {
     /// Compares the measurements of a plan: one series for each command, in its order.
     pub fn new(plan: &Plan, measured: &[Series]) -> Self {
-        let report =
-            |series: &Series| Report::from_trace(&series.trace, &report::Options::default());
-        let first = measured.first().map(report);
-        let compared = |(index, (subject, series)): (usize, (&Subject, &Series))| {
-            let report = report(series);
-            let before = first.as_ref().filter(|_| index > 0);
-            let changes = before.map(|before| Diff::new(before, &report));
-            Compared::new(
-                subject,
-                &series.timings,
-                Traced::from_report(report),
-                changes,
-            )
-        };
-        let series = plan.subjects.iter().zip(measured).enumerate();
+        let options = report::Options::default();
+        let reports = measured
+            .iter()
+            .map(|one| Report::from_trace(&one.trace, &options));
+        let reports: Vec<Report> = reports.collect();
+        let first = reports.first();
+        let commands = plan.subjects.iter().zip(measured).zip(&reports).enumerate();
+        let commands = commands.map(|(index, ((subject, series), report))| {
+            let before = first.filter(|_| index > 0);
+            let changes = before.map(|before| Diff::new(before, report));
+            let traced = Traced::from_report(report.clone());
+            Compared::new(subject, &series.timings, traced, changes)
+        });
         Self {
             schema: SCHEMA,
             tool: Tool::zctrace(),
-            commands: series.map(compared).collect(),
-            kernel: first.as_ref().and_then(|report| report.kernel.clone()),
-            arch: first.as_ref().and_then(|report| report.arch.clone()),
-            traced_at: first.and_then(|report| report.started_at),
+            commands: commands.collect(),
+            kernel: first.and_then(|report| report.kernel.clone()),
+            arch: first.and_then(|report| report.arch.clone()),
+            traced_at: first.and_then(|report| report.started_at.clone()),
         }
     }
 }
@@ -215,18 +213,16 @@ impl Summary {
     /// then.
     pub fn from_comparison(comparison: &Comparison) -> Option<Self> {
         let commands = comparison.commands.iter();
-        let mut times: Vec<(usize, &Statistics)> = commands
-            .map(|command| &command.time_s)
-            .enumerate()
-            .collect();
+        let times = commands.map(|command| &command.time_s).enumerate();
+        let mut times: Vec<(usize, &Statistics)> = times.collect();
         times.sort_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean));
         let ((subject, fastest), others) = times.split_first()?;
         let speed = |(other, time): &(usize, &Statistics)| {
-            let ratio = Ratio::between(time, fastest)?;
+            let (times, stddev) = time.ratio_to(fastest)?;
             Some(Speed {
                 other: *other,
-                times: ratio.value,
-                stddev: ratio.relative_error.map(|error| error * ratio.value),
+                times,
+                stddev,
             })
         };
         let others = others.iter().map(speed).collect::<Option<Vec<_>>>()?;
@@ -270,41 +266,32 @@ mod tests {
 
     #[test]
     fn the_summary_compares_the_fastest_with_all_others() {
-        let slow_first = comparison(&[timed(&[40]), timed(&[10]), timed(&[25])]);
-        let summary = Summary::from_comparison(&slow_first).expect("three");
-        let others = summary
-            .others
-            .iter()
-            .map(|speed| (speed.other, speed.times));
-        assert_eq!(
-            (summary.subject, others.collect()),
-            (1, vec![(2, 2.5), (0, 4.0)])
-        );
-        for series in [&[timed(&[40])][..], &[timed(&[40]), timed(&[0])]] {
-            assert_eq!(Summary::from_comparison(&comparison(series)), None);
-        }
+        let summary = |times: &[u64]| {
+            let series: Vec<Series> = times.iter().map(|&ms| timed(&[ms])).collect();
+            Summary::from_comparison(&comparison(&series))
+        };
+        let slow_first = summary(&[40, 10, 25]).expect("three");
+        let others = slow_first.others.iter();
+        let others: Vec<_> = others.map(|speed| (speed.other, speed.times)).collect();
+        assert_eq!((slow_first.subject, others), (1, vec![(2, 2.5), (0, 4.0)]));
+        assert_eq!([summary(&[40]), summary(&[40, 0])], [None, None]);
     }
 
     #[test]
     fn a_ratio_whose_interval_includes_1_is_no_difference() {
-        for (one, other, is_difference) in [
-            (&[38, 40, 42][..], &[10, 10, 10][..], true),
-            (&[10, 12, 14], &[9, 11, 13], false),
+        for (one, other, stddev, is_difference) in [
+            // 2 of 40 are 5 %, and of 4.0 times 0.2.
+            (&[38, 40, 42][..], &[10, 10, 10][..], Some(0.2), true),
+            (&[10, 12, 14], &[9, 11, 13], Some(0.269), false),
             // Without a deviation there is no interval.
-            (&[11], &[10], true),
+            (&[11], &[10], None, true),
         ] {
             let both = comparison(&[timed(one), timed(other)]);
             let speed = Summary::from_comparison(&both).expect("two").others[0];
             assert_eq!(speed.is_difference(), is_difference, "{speed:?}");
+            let is_near = |(found, expected): (f64, f64)| (found - expected).abs() < 1e-3;
+            assert_eq!(speed.stddev.is_some(), stddev.is_some());
+            assert!(speed.stddev.zip(stddev).is_none_or(is_near), "{speed:?}");
         }
-    }
-
-    #[test]
-    fn the_error_of_a_speed_includes_both_times() {
-        let both = comparison(&[timed(&[38, 40, 42]), timed(&[10, 10, 10])]);
-        let speed = Summary::from_comparison(&both).expect("two").others[0];
-        // 2 of 40 are 5 %, and of 4.0 times 0.2.
-        let stddev = speed.stddev.expect("of three");
-        assert!((stddev - 0.2).abs() < 1e-9, "{speed:?}");
     }
 }

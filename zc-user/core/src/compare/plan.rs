@@ -65,36 +65,10 @@ pub struct Tracing {
     pub verbose: bool,
 }
 
-/// What is wrong with a plan.
+/// What is wrong with a plan, and what to do about it.
 #[derive(Debug, PartialEq, Eq, Error)]
-pub enum PlanError {
-    /// A command line cannot be split into words.
-    #[error("cannot read the command {line:?}: {why}")]
-    Unreadable {
-        /// The line.
-        line: String,
-        /// Why not.
-        why: String,
-    },
-    /// There are more names than commands.
-    #[error("too many --name options: {names} names for {commands} commands")]
-    TooManyNames {
-        /// How many names.
-        names: usize,
-        /// How many commands.
-        commands: usize,
-    },
-    /// --prepare is given neither once nor once for each command.
-    #[error(
-        "--prepare is given {times} times: give it once for all commands, or once for each of the {commands}"
-    )]
-    NotOneEach {
-        /// How often it is given.
-        times: usize,
-        /// How many commands there are.
-        commands: usize,
-    },
-}
+#[error("{0}")]
+pub struct PlanError(String);
 
 /// What runs the command lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -107,31 +81,24 @@ pub enum Shell {
 }
 
 impl Shell {
-    /// The program and its arguments for this command line.
+    /// The program and its arguments for this command line; at least one word.
     fn words_of(self, line: &str) -> Result<Vec<OsString>, PlanError> {
-        match self {
-            Self::None => split(line),
-            Self::Sh => Ok(shell_script(line)),
+        if self == Self::Sh {
+            return Ok(shell_script(line));
         }
+        let unreadable =
+            |why: String| PlanError(format!("cannot read the command {line:?}: {why}"));
+        let words = shell_words::split(line).map_err(|error| unreadable(error.to_string()))?;
+        if words.first().is_none_or(String::is_empty) {
+            return Err(unreadable("it names no program".to_owned()));
+        }
+        Ok(words.into_iter().map(OsString::from).collect())
     }
 }
 
 /// The words that run this line in a shell.
 pub fn shell_script(line: &str) -> Vec<OsString> {
     ["sh", "-c", line].map(OsString::from).to_vec()
-}
-
-/// Splits a line into words by the rules of a shell. There is at least one.
-fn split(line: &str) -> Result<Vec<OsString>, PlanError> {
-    let unreadable = |why: &str| PlanError::Unreadable {
-        line: line.to_owned(),
-        why: why.to_owned(),
-    };
-    let words = shell_words::split(line).map_err(|error| unreadable(&error.to_string()))?;
-    if words.first().is_none_or(String::is_empty) {
-        return Err(unreadable("it names no program"));
-    }
-    Ok(words.into_iter().map(OsString::from).collect())
 }
 
 /// One command of a comparison.
@@ -158,11 +125,14 @@ pub fn subjects(
     let commands = lines.len();
     if names.len() > commands {
         let names = names.len();
-        return Err(PlanError::TooManyNames { names, commands });
+        let why = format!("too many --name options: {names} names for {commands} commands");
+        return Err(PlanError(why));
     }
     if prepare.len() > 1 && prepare.len() != commands {
         let times = prepare.len();
-        return Err(PlanError::NotOneEach { times, commands });
+        return Err(PlanError(format!(
+            "--prepare is given {times} times: give it once for all commands, or once for each of the {commands}"
+        )));
     }
     let subject = |(index, line): (usize, &String)| {
         Ok(Subject {
@@ -191,64 +161,74 @@ mod tests {
         }
     }
 
-    fn texts(texts: &[&str]) -> Vec<String> {
-        texts.iter().map(|&text| text.to_owned()).collect()
-    }
-
     #[test]
     fn a_shell_gets_the_line_as_it_is_and_without_one_quotes_hold_words_together() {
-        let words = |shell: Shell, line| shell.words_of(line).expect("can be read");
-        assert_eq!(words(Shell::Sh, "a 'b c'; d"), ["sh", "-c", "a 'b c'; d"]);
-        let line = r#"a 'b c' d\ e "$F;""#;
-        assert_eq!(words(Shell::None, line), ["a", "b c", "d e", "$F;"]);
-    }
-
-    #[test]
-    fn a_line_that_names_no_command_is_an_error() {
-        for (line, why) in [
-            ("a 'b", "missing closing quote"),
-            (" ", "it names no program"),
-            ("''", "it names no program"),
+        for (shell, line, expected) in [
+            (Shell::Sh, "a 'b c'; d", "sh|-c|a 'b c'; d"),
+            (Shell::None, r#"a 'b c' d\ e "$F;""#, "a|b c|d e|$F;"),
+            (
+                Shell::None,
+                "a 'b",
+                "cannot read the command \"a 'b\": missing closing quote",
+            ),
+            (
+                Shell::None,
+                " ",
+                "cannot read the command \" \": it names no program",
+            ),
+            (
+                Shell::None,
+                "''",
+                "cannot read the command \"''\": it names no program",
+            ),
         ] {
-            let error = Shell::None.words_of(line).expect_err(line).to_string();
-            assert_eq!(error, format!("cannot read the command {line:?}: {why}"));
+            let found = match shell.words_of(line) {
+                Ok(words) => words.join("|".as_ref()),
+                Err(error) => error.to_string().into(),
+            };
+            assert_eq!(found, expected);
         }
     }
 
-    fn planned(
-        lines: &[&str],
-        names: &[&str],
-        prepare: &[&str],
-    ) -> Result<Vec<Subject>, PlanError> {
-        subjects(&texts(lines), &texts(names), Shell::Sh, &texts(prepare))
+    /// The names of the planned commands, each with what prepares it.
+    fn planned(lines: &[&str], names: &[&str], prepare: &[&str]) -> String {
+        let [lines, names, prepare] = [lines, names, prepare].map(|texts| {
+            texts
+                .iter()
+                .map(|&text| text.to_owned())
+                .collect::<Vec<_>>()
+        });
+        match subjects(&lines, &names, Shell::Sh, &prepare) {
+            Err(error) => error.to_string(),
+            Ok(subjects) => {
+                let name =
+                    |one: Subject| format!("{}:{}", one.name, one.prepare.unwrap_or_default());
+                let names: Vec<String> = subjects.into_iter().map(name).collect();
+                names.join(" ")
+            }
+        }
     }
 
     #[test]
-    fn a_command_without_a_name_is_called_by_its_line() {
-        let found = planned(&["cp a b", "cat a"], &["copy"], &[]).expect("a plan");
-        let names: Vec<&str> = found.iter().map(|subject| &*subject.name).collect();
-        assert_eq!(names, ["copy", "cat a"]);
-        let error = planned(&["a"], &["x", "y"], &[]).expect_err("too many");
-        let expected = "too many --name options: 2 names for 1 commands";
-        assert_eq!(error.to_string(), expected);
-    }
-
-    #[test]
-    fn prepare_is_one_for_all_or_one_for_each() {
-        let prepares = |given: &[&str]| {
-            let found = planned(&["a", "b", "c"], &[], given)?;
-            Ok(found
-                .into_iter()
-                .map(|subject| subject.prepare.unwrap_or_default())
-                .collect::<Vec<_>>())
-        };
-        assert_eq!(prepares(&[]), Ok(texts(&["", "", ""])));
-        assert_eq!(prepares(&["p"]), Ok(texts(&["p", "p", "p"])));
-        assert_eq!(prepares(&["p", "q", "r"]), Ok(texts(&["p", "q", "r"])));
-        let error: PlanError = prepares(&["p", "q"]).expect_err("neither");
-        assert_eq!(
-            error.to_string(),
-            "--prepare is given 2 times: give it once for all commands, or once for each of the 3"
-        );
+    fn a_command_without_a_name_is_called_by_its_line_and_prepare_is_for_all_or_for_each() {
+        for (lines, names, prepare, expected) in [
+            (&["cp", "cat"][..], &["copy"][..], &[][..], "copy: cat:"),
+            (&["a", "b"], &[], &["p"], "a:p b:p"),
+            (&["a", "b"], &[], &["p", "q"], "a:p b:q"),
+            (
+                &["a", "b", "c"],
+                &[],
+                &["p", "q"],
+                "--prepare is given 2 times: give it once for all commands, or once for each of the 3",
+            ),
+            (
+                &["a"],
+                &["x", "y"],
+                &[],
+                "too many --name options: 2 names for 1 commands",
+            ),
+        ] {
+            assert_eq!(planned(lines, names, prepare), expected);
+        }
     }
 }

@@ -1,309 +1,221 @@
 //! Sums over transfers of the same shape, and over what was done with files. Both keep only a
 //! limited number of files apart.
 
-use crate::trace::sum_known;
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, HashMap},
-    hash::Hash,
+use std::collections::{BTreeMap, HashMap, btree_map::Entry};
+
+use crate::{
+    trace::sum_known,
+    transfer::{
+        self, Api, Attempt, DestinationTotals, End, Evidence, Hop, Merged, SourceTotals, Transfer,
+    },
 };
 
-use crate::transfer::{
-    self, Api, Attempt, Certainty, DestinationTotals, End, Evidence, Hop, Merged, SourceTotals,
-    Transfer, sum_counts,
-};
-
-/// So many ends of transfers are told apart for each program and interface, and so many files of
-/// everything that was read or written.
+/// So many pairs of paths are told apart for each program and interface, and so many paths of
+/// everything that was read or written. All others are summed by kind.
 const MOST_NAMED: usize = 16;
 
-/// How far files are told apart. Each is used until there are too many of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Level {
-    /// Every file.
-    File,
-    /// Files of the same path are one: a file that is created again and again.
-    Path,
-    /// Files of the same kind and filesystem are one.
-    Kind,
-}
-
-impl Level {
-    const ALL: [Self; 3] = [Self::File, Self::Path, Self::Kind];
-
-    fn end(self, end: &End) -> End {
-        let of_kind = || End {
-            kind: end.kind.clone(),
-            fs: end.fs.clone(),
-            ..End::default()
-        };
-        match self {
-            // Pipes and connections have no names that tell anything.
-            _ if end.path.is_none() => of_kind(),
-            Self::File => end.clone(),
-            Self::Path => End {
-                path: end.path.clone(),
-                ..of_kind()
-            },
-            Self::Kind => of_kind(),
+impl End {
+    /// The same without what tells files of one path apart: a file may be created again and again.
+    /// Pipes and connections have no names that tell anything, so only their kind remains.
+    fn by_path(&self) -> Self {
+        Self {
+            path: self.path.clone(),
+            ..self.by_kind()
         }
     }
-}
 
-/// Finds the place of something by the first level on which it has one, or on which there is room.
-fn find_place<K: Hash + Eq, G: Hash + Eq>(
-    places: &mut HashMap<K, usize>,
-    named: &mut HashMap<(G, Level), usize>,
-    key: impl Fn(Level) -> K,
-    group: impl Fn() -> G,
-    next: usize,
-) -> (Level, usize) {
-    for level in Level::ALL {
-        let key = key(level);
-        if let Some(&found) = places.get(&key) {
-            return (level, found);
-        }
-        let count = named.entry((group(), level)).or_default();
-        if *count < MOST_NAMED || level == Level::Kind {
-            *count += 1;
-            places.insert(key, next);
-            return (level, next);
+    /// Its kind and filesystem.
+    fn by_kind(&self) -> Self {
+        Self {
+            kind: self.kind.clone(),
+            fs: self.fs.clone(),
+            ..Self::default()
         }
     }
-    unreachable!("the last level takes everything")
 }
 
 /// Sums over transfers, by shape.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TransferSums {
     sums: Vec<Transfer>,
-    places: HashMap<TransferKey, usize>,
-    named: HashMap<(GroupKey, Level), usize>,
+    places: HashMap<TransferShape, usize>,
+    /// How many sums each group has whose ends have paths.
+    named: HashMap<TransferGroup, usize>,
 }
 
 /// The names of the processes, and the interface.
-type GroupKey = (Vec<Option<String>>, Api);
+type TransferGroup = (Vec<Option<String>>, Api);
 
 /// What transfers must have in common to be summed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct TransferKey {
-    group: GroupKey,
+struct TransferShape {
+    group: TransferGroup,
     evidence: Evidence,
-    certainty: Certainty,
     has_bytes: bool,
     ends: [End; 2],
     /// Each call and its errno.
     attempts: Vec<[String; 2]>,
-    hops: Vec<HopKey>,
-    /// What explains them. On the last level this may differ.
+    hops: Vec<(Api, Evidence, bool, [End; 2])>,
+    /// What explains them.
     reason: Option<String>,
     part_of: Vec<usize>,
 }
 
-type HopKey = (Api, Evidence, Certainty, bool, [End; 2]);
-
-impl TransferKey {
-    fn from_transfer(transfer: &Transfer, programs: &[Option<String>], level: Level) -> Self {
+impl TransferShape {
+    fn from_transfer(transfer: &Transfer, programs: &[Option<String>]) -> Self {
         let attempt = |attempt: &Attempt| [attempt.syscall.clone(), attempt.errno.clone()];
         let hop = |hop: &Hop| {
-            let ends = [&hop.from, &hop.to].map(|end| level.end(end));
-            (
-                hop.api,
-                hop.evidence,
-                hop.certainty,
-                hop.bytes.is_some(),
-                ends,
-            )
+            let ends = [hop.from.clone(), hop.to.clone()];
+            (hop.api, hop.evidence, hop.bytes.is_some(), ends)
         };
         Self {
             group: (programs.to_vec(), transfer.api),
             evidence: transfer.evidence,
-            certainty: transfer.certainty,
             has_bytes: transfer.bytes.is_some(),
-            ends: [&transfer.from, &transfer.to].map(|end| level.end(end)),
+            ends: [transfer.from.clone(), transfer.to.clone()],
             attempts: transfer.attempts.iter().map(attempt).collect(),
             hops: transfer.hops.iter().map(hop).collect(),
-            reason: transfer
-                .reason
-                .as_ref()
-                .map(|reason| reason.text.clone())
-                .filter(|_| level != Level::Kind),
+            reason: transfer.reason.as_ref().map(|reason| reason.text.clone()),
             part_of: transfer.part_of.clone(),
         }
+    }
+
+    fn has_paths(&self) -> bool {
+        let of_hops = self.hops.iter().flat_map(|(_, _, _, ends)| ends);
+        let mut ends = self.ends.iter().chain(of_hops);
+        ends.any(|end| end.path.is_some())
     }
 }
 
 impl TransferSums {
-    /// Adds a transfer; its `part_of` are places in these sums. Returns its own.
+    /// Adds a transfer, and returns the place of its sum.
     pub(crate) fn add(&mut self, transfer: Transfer, programs: &[Option<String>]) -> usize {
-        let shape = |level| TransferKey::from_transfer(&transfer, programs, level);
-        let group = || (programs.to_vec(), transfer.api);
-        let (level, place) = find_place(
-            &mut self.places,
-            &mut self.named,
-            shape,
-            group,
-            self.sums.len(),
-        );
+        let named = sum_of_one(transfer, programs);
+        let shape = TransferShape::from_transfer(&named, programs);
+        let has_place = self.places.contains_key(&shape);
+        let (sum, shape) = if has_place || !shape.has_paths() || self.take_room(&shape.group) {
+            (named, shape)
+        } else {
+            let sum = by_kind(named);
+            let shape = TransferShape::from_transfer(&sum, programs);
+            (sum, shape)
+        };
+        let next = self.sums.len();
+        let place = *self.places.entry(shape).or_insert(next);
         match self.sums.get_mut(place) {
-            Some(sum) => add_alike(sum, transfer),
-            None => self.sums.push(sum_of_one(transfer, programs, level)),
+            Some(known) => known.add_alike(&sum),
+            None => self.sums.push(sum),
         }
         place
     }
 
+    /// Takes the room for one more sum with paths. Whether there was any.
+    fn take_room(&mut self, group: &TransferGroup) -> bool {
+        let count = self.named.entry(group.clone()).or_default();
+        *count += 1;
+        *count <= MOST_NAMED
+    }
+
     /// The sums.
-    pub(crate) fn described(&self) -> Vec<Transfer> {
-        self.sums
-            .iter()
-            .map(|sum| Transfer {
-                verdict: transfer::verdict_of_many(sum),
-                ..sum.clone()
-            })
-            .collect()
+    pub(crate) fn described(self) -> impl Iterator<Item = Transfer> {
+        self.sums.into_iter().map(|sum| Transfer {
+            verdict: transfer::verdict_of_many(&sum),
+            ..sum
+        })
     }
 }
 
 /// The sum over one transfer.
-fn sum_of_one(transfer: Transfer, programs: &[Option<String>], level: Level) -> Transfer {
-    let is_exact_kind = level != Level::Kind || transfer.ends_without_paths();
-    let hops = transfer.hops.into_iter().map(|hop| Hop {
-        from: level.end(&hop.from),
-        to: level.end(&hop.to),
-        ..hop
-    });
-    Transfer {
-        from: level.end(&transfer.from),
-        to: level.end(&transfer.to),
-        hops: hops.collect(),
-        reason: transfer.reason.filter(|_| level != Level::Kind),
-        hint: transfer.hint.filter(|_| level != Level::Kind),
+fn sum_of_one(transfer: Transfer, programs: &[Option<String>]) -> Transfer {
+    let merged = Merged {
+        transfers: 1,
+        programs: programs.to_vec(),
+        same_ends: true,
+    };
+    let sum = Transfer {
         verdict: String::new(),
         callers: None,
-        merged: Some(Merged {
-            transfers: 1,
-            programs: programs.to_vec(),
-            same_ends: is_exact_kind,
-        }),
+        merged: Some(merged),
         ..transfer
+    };
+    with_ends(sum, End::by_path)
+}
+
+/// The same sum, which says only of what kind its ends are.
+fn by_kind(mut sum: Transfer) -> Transfer {
+    (sum.reason, sum.hint) = (None, None);
+    if let Some(merged) = &mut sum.merged {
+        merged.same_ends = false;
     }
+    with_ends(sum, End::by_kind)
+}
+
+fn with_ends(mut transfer: Transfer, end: fn(&End) -> End) -> Transfer {
+    (transfer.from, transfer.to) = (end(&transfer.from), end(&transfer.to));
+    for hop in &mut transfer.hops {
+        (hop.from, hop.to) = (end(&hop.from), end(&hop.to));
+    }
+    transfer
 }
 
 impl Transfer {
-    fn ends_without_paths(&self) -> bool {
-        self.from.path.is_none() && self.to.path.is_none()
-    }
-}
-
-/// Adds a transfer of the same shape.
-fn add_alike(to: &mut Transfer, more: Transfer) {
-    let add_counts = |sums: &mut BTreeMap<String, u64>, more| {
-        *sums = sum_counts(std::mem::take(sums), more);
-    };
-    to.bytes = sum_known(to.bytes, more.bytes);
-    to.calls = sum_known(to.calls, more.calls);
-    add_counts(&mut to.calls_by_syscall, more.calls_by_syscall);
-    if to.calls.is_none() {
-        to.calls_by_syscall.clear();
-    }
-    add_counts(&mut to.retries, more.retries);
-    add_counts(&mut to.errors, more.errors);
-    for (attempt, more) in to.attempts.iter_mut().zip(&more.attempts) {
-        attempt.calls += more.calls;
-    }
-    // How many calls moved something is not kept.
-    to.mean_bytes = to.mean_bytes.filter(|_| to.mean_bytes == more.mean_bytes);
-    to.crossings = sum_known(to.crossings, more.crossings);
-    to.user_memory_bytes = sum_known(to.user_memory_bytes, more.user_memory_bytes);
-    to.short_calls += more.short_calls;
-    to.zero_calls += more.zero_calls;
-    to.total_ns = sum_known(to.total_ns, more.total_ns);
-    to.hint = to.hint.take().filter(|_| to.hint == more.hint);
-    for (hop, more) in to.hops.iter_mut().zip(&more.hops) {
-        hop.bytes = sum_known(hop.bytes, more.bytes);
-    }
-    if let Some(merged) = &mut to.merged {
-        merged.transfers += 1;
-    }
-}
-
-/// Sums by file.
-#[derive(Debug, Clone)]
-pub(crate) struct ByFile<T> {
-    sums: Vec<T>,
-    places: HashMap<Option<End>, usize>,
-    named: HashMap<((), Level), usize>,
-}
-
-impl<T> Default for ByFile<T> {
-    fn default() -> Self {
-        Self {
-            sums: Vec::new(),
-            places: HashMap::new(),
-            named: HashMap::new(),
+    /// Adds one of the same shape.
+    fn add_alike(&mut self, more: &Self) {
+        self.add_figures(more);
+        self.bytes = sum_known(self.bytes, more.bytes);
+        for (attempt, more) in self.attempts.iter_mut().zip(&more.attempts) {
+            attempt.calls += more.calls;
+        }
+        for (hop, more) in self.hops.iter_mut().zip(&more.hops) {
+            hop.bytes = sum_known(hop.bytes, more.bytes);
+        }
+        // How many calls moved something is not kept.
+        self.mean_bytes = self
+            .mean_bytes
+            .filter(|_| self.mean_bytes == more.mean_bytes);
+        self.hint = self.hint.take().filter(|_| self.hint == more.hint);
+        if let (Some(merged), Some(more)) = (&mut self.merged, &more.merged) {
+            merged.transfers += more.transfers;
+            merged.same_ends &= more.same_ends;
         }
     }
 }
 
-impl<T: OfFile> ByFile<T> {
-    pub(crate) fn add(&mut self, mut one: T) {
-        let file = one.file().clone();
-        let key = |level: Level| file.as_ref().map(|file| level.end(file));
-        let (level, place) = find_place(
-            &mut self.places,
-            &mut self.named,
-            key,
-            || (),
-            self.sums.len(),
-        );
-        *one.file() = key(level);
-        match self.sums.get_mut(place) {
-            Some(sum) => sum.add(one),
-            None => self.sums.push(one),
+/// What was read, or written, by file.
+pub(crate) type SumsByFile<T> = BTreeMap<Option<End>, T>;
+
+/// The file that this one is summed as: the path, as long as there is room for one more.
+fn summed_as<T>(sums: &SumsByFile<T>, file: Option<&End>) -> Option<End> {
+    let named = file.map(End::by_path);
+    let paths = sums.keys().flatten().filter(|end| end.path.is_some());
+    if paths.count() < MOST_NAMED || sums.contains_key(&named) {
+        named
+    } else {
+        file.map(End::by_kind)
+    }
+}
+
+/// Adds what a process read from a file.
+pub(crate) fn add_source(sums: &mut SumsByFile<SourceTotals>, mut more: SourceTotals) {
+    more.file = summed_as(sums, more.file.as_ref());
+    match sums.entry(more.file.clone()) {
+        Entry::Occupied(mut sum) => sum.get_mut().add(&more),
+        Entry::Vacant(place) => {
+            place.insert(more);
         }
     }
-
-    /// The sums, those with the most bytes first.
-    pub(crate) fn into_sorted(mut self) -> Vec<T> {
-        self.sums.sort_by_key(|sum| Reverse(sum.bytes()));
-        self.sums
-    }
 }
 
-/// Figures about one file.
-pub(crate) trait OfFile {
-    /// The file.
-    fn file(&mut self) -> &mut Option<End>;
-    /// The bytes by which they are ordered.
-    fn bytes(&self) -> Option<u64>;
-    /// Adds the figures of another one.
-    fn add(&mut self, more: Self);
-}
-
-impl OfFile for SourceTotals {
-    fn file(&mut self) -> &mut Option<End> {
-        &mut self.file
-    }
-
-    fn bytes(&self) -> Option<u64> {
-        self.read_bytes
-    }
-
-    fn add(&mut self, more: Self) {
-        self.add(&more);
-    }
-}
-
-impl OfFile for DestinationTotals {
-    fn file(&mut self) -> &mut Option<End> {
-        &mut self.file
-    }
-
-    fn bytes(&self) -> Option<u64> {
-        self.written_bytes
-    }
-
-    fn add(&mut self, more: Self) {
-        self.add(more);
+/// Adds what a process wrote to a file.
+pub(crate) fn add_destination(
+    sums: &mut SumsByFile<DestinationTotals>,
+    mut more: DestinationTotals,
+) {
+    more.file = summed_as(sums, more.file.as_ref());
+    match sums.entry(more.file.clone()) {
+        Entry::Occupied(mut sum) => sum.get_mut().add(more),
+        Entry::Vacant(place) => {
+            place.insert(more);
+        }
     }
 }

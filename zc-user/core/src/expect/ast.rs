@@ -4,46 +4,50 @@ use std::ops::Bound;
 
 use super::{
     function::FunctionPattern,
+    names::CallSet,
     pattern::{EndPattern, Glob, KindPattern},
 };
-use crate::{
-    figures::list::{FigureField, FigureGroup, FigureUnit},
-    words::names,
-};
+use crate::figures::list::{FigureField, FigureGroup, FigureUnit};
 
-/// A condition.
+/// A condition. What `not` stands before is turned into its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Expr {
-    /// All of these hold; at least two.
+    /// All of these hold.
     All(Vec<Expr>),
-    /// One of these holds; at least two.
+    /// One of these holds.
     Any(Vec<Expr>),
-    /// This does not hold.
-    Not(Box<Expr>),
     /// A figure and what it is compared with.
     Comparison(Box<Comparison>),
+}
+
+impl Expr {
+    /// Every figure of it.
+    pub(super) fn figures(&self) -> Vec<&Figure> {
+        match self {
+            Self::All(parts) | Self::Any(parts) => parts.iter().flat_map(Self::figures).collect(),
+            Self::Comparison(comparison) => vec![&comparison.figure],
+        }
+    }
 }
 
 /// A figure and what it is compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Comparison {
-    /// As it was written.
+    /// As it was written, on one line, with its `not` if it has one.
     pub(super) text: String,
     pub(super) figure: Figure,
-    pub(super) test: Test,
+    pub(super) wanted: Wanted,
+    /// Whether anything else is wanted: by `!=`, or behind `not`.
+    pub(super) is_negated: bool,
 }
 
 /// What a figure is compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Test {
-    /// Whether it is one of these numbers.
+pub(super) enum Wanted {
+    /// One of these numbers.
     Within(Bound<u64>, Bound<u64>),
-    /// Whether it is another number.
-    Not(u64),
-    /// Whether it is this word: the name of an API or of a function, `none`.
+    /// The name of an API or of a function, or [`NONE`].
     Word(String),
-    /// Whether it is another word.
-    NotWord(String),
 }
 
 /// The word for no exit status and no signal.
@@ -52,26 +56,39 @@ pub(super) const NONE: &str = "none";
 /// A figure of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Figure {
-    /// As it was written.
+    /// As it was written, on one line.
     pub(super) text: String,
     /// Where, in bytes.
     pub(super) at: usize,
     pub(super) subject: FigureSubject,
     pub(super) selectors: Selectors,
     pub(super) field: FigureField,
+    pub(super) unit: FigureUnit,
     /// The errno, if the figure has one.
     pub(super) errno: Option<String>,
+}
+
+impl Figure {
+    /// The same for a report whose relative paths start in this directory.
+    pub(super) fn below(&self, directory: &str) -> Self {
+        let mut figure = self.clone();
+        let Selectors { file, path, .. } = &mut figure.selectors;
+        let mut globs: Vec<&mut Glob> = [file, path].into_iter().flatten().collect();
+        if let FigureSubject::Transfer(from, to) = &mut figure.subject {
+            globs.extend([from, to].into_iter().filter_map(|end| end.path.as_mut()));
+        }
+        for glob in globs {
+            glob.start_in(directory);
+        }
+        figure
+    }
 }
 
 /// The subject of a figure, which is named before the dot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FigureSubject {
-    /// One system call, whatever its ABI.
-    Call(String),
-    /// A class of calls, without its `%`.
-    Class(String),
-    /// Every call that was counted.
-    AllCalls,
+    /// Sums over calls.
+    Calls(CallSet),
     /// A group of figures of the run as a whole.
     Run(FigureGroup),
     /// Transfers between these ends.
@@ -94,37 +111,18 @@ impl FigureSubject {
     /// The aggregate of this name.
     pub(super) fn aggregate(name: &str) -> Option<Self> {
         if name == ALL_CALLS {
-            return Some(Self::AllCalls);
+            return Some(Self::Calls(CallSet::ALL));
         }
-        let mut groups = FigureGroup::OF_RUN.into_iter();
-        let (_, group) = groups.find(|(known, _)| *known == name)?;
-        Some(Self::Run(group))
+        FigureGroup::of_run_called(name).map(Self::Run)
     }
 
     /// The group of its figures.
     pub(super) const fn group(&self) -> FigureGroup {
         match self {
-            Self::Call(_) | Self::Class(_) | Self::AllCalls => FigureGroup::Calls,
+            Self::Calls(_) => FigureGroup::Calls,
             Self::Run(group) => *group,
             Self::Transfer(..) => FigureGroup::Transfers,
         }
-    }
-}
-
-names! {
-    /// What figures can be selected by.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum Selector {
-        /// The process.
-        Process = "process",
-        /// The file.
-        File = "file",
-        /// The kind of the file.
-        Kind = "kind",
-        /// The path that the call was given.
-        Path = "path",
-        /// The function that made the call, or had it made.
-        Caller = "caller",
     }
 }
 
@@ -143,29 +141,6 @@ pub(super) struct Selectors {
     pub(super) caller: Option<FunctionPattern>,
 }
 
-impl Figure {
-    /// Its unit.
-    pub(super) fn unit(&self) -> FigureUnit {
-        let figure = self.subject.group().figure_of(self.field);
-        figure.map_or(FigureUnit::Count, |figure| figure.unit)
-    }
-
-    /// The same for a report whose relative paths start in this directory.
-    pub(super) fn below(&self, directory: &str) -> Self {
-        let end = |end: &EndPattern| EndPattern {
-            path: end.path.as_ref().map(|glob| glob.below(directory)),
-            ..end.clone()
-        };
-        let mut figure = self.clone();
-        figure.selectors.file = figure.selectors.file.map(|glob| glob.below(directory));
-        figure.selectors.path = figure.selectors.path.map(|glob| glob.below(directory));
-        if let FigureSubject::Transfer(from, to) = &self.subject {
-            figure.subject = FigureSubject::Transfer(end(from), end(to));
-        }
-        figure
-    }
-}
-
 impl Selectors {
     /// Whether they choose by file.
     pub(super) fn are_by_file(&self) -> bool {
@@ -177,17 +152,6 @@ impl Selectors {
         EndPattern {
             kind: self.kind,
             path: self.file.clone(),
-        }
-    }
-}
-
-impl Expr {
-    /// Every figure of it.
-    pub(super) fn figures(&self) -> Vec<&Figure> {
-        match self {
-            Self::All(parts) | Self::Any(parts) => parts.iter().flat_map(Self::figures).collect(),
-            Self::Not(inner) => inner.figures(),
-            Self::Comparison(comparison) => vec![&comparison.figure],
         }
     }
 }

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     expect::{
         ast::Figure,
-        facts::{ChosenProcesses, MeasuredFigure, largest, not_listed, plural, why_inexact},
-        function::{Crates, FunctionPattern, FunctionShown, shown},
+        facts::{ChosenProcesses, MeasuredFigure, largest, plural, why_inexact, why_not_listed},
+        function::{FunctionPattern, FunctionShown, shown},
         known::KnownFigure,
-        names::Names,
+        names::CallSet,
     },
     report::{self, Callers, EITHER_COPY, Report, Site, Syscall, Transfer, library_in},
     trace::{Loss, Stack},
@@ -18,50 +18,30 @@ use crate::{
 };
 
 /// What `via` is of a transfer whose calls the program made itself, or the C library for it.
-pub(super) const ITSELF: &str = "none";
+const ITSELF: &str = "none";
 
-/// The stacks of a report.
-pub(super) struct Stacks {
-    all: Vec<Stack>,
+/// The stacks of a report. The error says why it has none.
+pub(super) fn stacks_of(report: &Report) -> Result<Vec<Stack>, String> {
+    if let Some(stacks) = &report.stacks {
+        return Ok(stacks.iter().map(report::Stack::to_trace).collect());
+    }
+    let mut notes = report.notes.iter();
+    let note = notes.find(|note| note.starts_with("callers are unknown"));
+    let default = || "callers were not sampled: --callers samples them".to_owned();
+    Err(note.cloned().unwrap_or_else(default))
 }
 
-impl Stacks {
-    /// Those of a report. The error says why it has none.
-    pub(super) fn from_report(report: &Report) -> Result<Self, String> {
-        match &report.stacks {
-            Some(stacks) => Ok(Self {
-                all: stacks.iter().map(report::Stack::to_trace).collect(),
-            }),
-            None => Err(why_unknown(report)),
-        }
-    }
-
-    /// All of them.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Stack> {
-        self.all.iter()
-    }
-
-    /// The stacks of some samples, and how many samples each has.
-    fn sampled<'a>(&'a self, callers: &'a Callers) -> impl Iterator<Item = (&'a Stack, u64)> {
-        callers
-            .stacks
-            .iter()
-            .filter_map(|of| Some((self.all.get(of.stack)?, of.samples)))
-    }
-}
-
-/// Why a report has no callers.
-fn why_unknown(report: &Report) -> String {
-    let note = report
-        .notes
-        .iter()
-        .find(|note| note.starts_with("callers are unknown"));
-    note.cloned()
-        .unwrap_or_else(|| "callers were not sampled: --callers samples them".to_owned())
+/// The stacks of some samples, and how many samples each has.
+fn sampled<'a>(
+    stacks: &'a [Stack],
+    callers: &'a Callers,
+) -> impl Iterator<Item = (&'a Stack, u64)> {
+    let samples = callers.stacks.iter();
+    samples.filter_map(|of| Some((stacks.get(of.stack)?, of.samples)))
 }
 
 /// What the samples of calls say about a pattern.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct CallerSum {
     calls: u64,
     /// Calls that surely came from a function that the pattern matches.
@@ -80,66 +60,53 @@ struct CallerSum {
 pub(super) fn measure(
     figure: &Figure,
     pattern: &FunctionPattern,
-    names: &Names<'_>,
+    names: &CallSet,
     report: &Report,
-) -> MeasuredFigure {
-    let (processes, open) = match ChosenProcesses::of_figure(figure, report) {
-        ChosenProcesses::None(why) => return MeasuredFigure::plain(KnownFigure::Missing(why)),
-        ChosenProcesses::Unknown(why) => return MeasuredFigure::unknown(why),
-        ChosenProcesses::Chosen(chosen, open) => (chosen, open),
-        ChosenProcesses::All => {
-            let open = (report.processes_left_out() > 0).then(|| not_listed(report));
-            (
-                report.processes.iter().collect(),
-                why_inexact(report).or(open),
-            )
-        }
-    };
-    let open = open.or_else(|| names.may_be_uncounted(report));
-    let rows = processes
+) -> Result<MeasuredFigure, MeasuredFigure> {
+    let chosen = ChosenProcesses::of_figure(figure, report)?;
+    let open = chosen
+        .open
+        .or_else(|| why_inexact(report))
+        .or_else(|| why_not_listed(report))
+        .or_else(|| names.may_be_uncounted(report));
+    let rows = chosen
+        .processes
         .iter()
-        .flat_map(|process| &process.syscalls)
-        .filter(|row| names.contains(&row.name));
-    let stacks = match Stacks::from_report(report) {
-        Ok(stacks) => stacks,
-        Err(why) => return without_stacks(rows.map(|row| row.calls).sum(), open, why),
-    };
-    let crates = Crates::from_stacks(stacks.iter());
-    let mut sum = CallerSum::default();
-    rows.for_each(|row| sum.add(row, pattern, &stacks, &crates, report));
+        .flat_map(|process| &process.syscalls);
+    let rows = rows.filter(|row| names.contains(&row.name));
+    let (mut sum, stacks) = (CallerSum::default(), stacks_of(report));
+    for row in rows {
+        sum.calls += row.calls;
+        if let Ok(stacks) = &stacks {
+            sum.add_samples(row, pattern, stacks, report);
+        }
+    }
+    // Without stacks, all calls may be meant. If there are none, none is.
     let most = sum.calls.saturating_sub(sum.others).max(sum.matched);
-    let known = KnownFigure::Between(sum.matched.into(), open.is_none().then(|| most.into()));
-    let reason = open.or_else(|| sum.why_unclear(report).filter(|_| most > sum.matched));
-    MeasuredFigure {
-        reason,
+    let is_unclear = open.is_some() || most > sum.matched;
+    let reason = open
+        .clone()
+        .or_else(|| stacks.err())
+        .or_else(|| sum.why_unclear(report));
+    Ok(MeasuredFigure {
+        known: KnownFigure::Between(sum.matched.into(), open.is_none().then(|| most.into())),
+        reason: reason.filter(|_| is_unclear),
         facts: shares_of_samples(sum.sites, sum.samples),
-        ..MeasuredFigure::plain(known)
-    }
-}
-
-/// Without callers, all calls may be meant. If there are none, none is.
-fn without_stacks(calls: u64, open: Option<String>, why: String) -> MeasuredFigure {
-    let known = KnownFigure::Between(0.into(), open.is_none().then(|| calls.into()));
-    MeasuredFigure {
-        reason: (calls > 0 || open.is_some()).then(|| open.unwrap_or(why)),
-        ..MeasuredFigure::plain(known)
-    }
+    })
 }
 
 impl CallerSum {
-    fn add(
+    fn add_samples(
         &mut self,
         row: &Syscall,
         pattern: &FunctionPattern,
-        stacks: &Stacks,
-        crates: &Crates,
+        stacks: &[Stack],
         report: &Report,
     ) {
-        self.calls += row.calls;
         let Some(callers) = &row.callers else { return };
         self.samples += callers.samples.min(row.calls);
-        for (stack, samples) in stacks.sampled(callers) {
-            match shown(pattern, stack, crates, || remedy(std::iter::once(stack))) {
+        for (stack, samples) in sampled(stacks, callers) {
+            match shown(pattern, stack) {
                 FunctionShown::Yes => {
                     self.matched += samples;
                     let site = format!("{}, {}", row.name, caller(stack, report));
@@ -159,46 +126,32 @@ impl CallerSum {
         } else {
             "--callers=all samples each"
         };
-        let missing = (unsampled > 0).then(|| {
-            format!(
-                "{unsampled} of {} were not sampled for their callers; {remedy}",
-                plural(self.calls, "call")
-            )
-        });
-        missing
-            .into_iter()
-            .chain(self.unclear.clone())
-            .reduce(|one, other| format!("{one}; {other}"))
+        let all = plural(self.calls, "call");
+        let missing = (unsampled > 0)
+            .then(|| format!("{unsampled} of {all} were not sampled for their callers; {remedy}"));
+        let reasons = missing.into_iter().chain(self.unclear.clone());
+        reasons.reduce(|one, other| format!("{one}; {other}"))
     }
 }
 
 /// `caller: main: 3 of 4 samples`, for each place.
 fn shares_of_samples(sites: BTreeMap<String, u64>, all: u64) -> Vec<String> {
-    let line = |(site, count): (String, u64)| {
-        (
-            count,
-            format!("{site}: {count} of {}", plural(all, "sample")),
-        )
-    };
+    let all = plural(all, "sample");
+    let line = |(site, count): (String, u64)| (count, format!("{site}: {count} of {all}"));
     largest(sites.into_iter().map(line).collect())
 }
 
 /// `caller: copier::run (src/run.rs:41) via std::io::copy`.
 fn caller(stack: &Stack, report: &Report) -> String {
-    Site::of_stack(stack, 1).map_or_else(
-        || "caller unknown".to_owned(),
-        |site| {
-            let via = site
-                .via
-                .as_deref()
-                .map(|via| format!(" via {via}"))
-                .unwrap_or_default();
-            format!(
-                "caller: {}{via}",
-                site.at.place(report.directory.as_deref())
-            )
-        },
-    )
+    let Some(site) = Site::of_stack(stack, 1) else {
+        return "caller unknown".to_owned();
+    };
+    let via = site
+        .via
+        .map(|via| format!(" via {via}"))
+        .unwrap_or_default();
+    let place = site.at.place(report.directory.as_deref());
+    format!("caller: {place}{via}")
 }
 
 /// The library functions that made these transfers, by their samples, and why that is not all.
@@ -207,11 +160,11 @@ pub(super) fn via(
     is_open: bool,
     report: &Report,
 ) -> (KnownFigure, Option<String>) {
-    let stacks = match Stacks::from_report(report) {
-        Ok(stacks) => stacks,
-        Err(why) => return (KnownFigure::words([], false), Some(why)),
-    };
-    let (mut words, mut unclear) = (BTreeSet::new(), None);
+    let (mut libraries, mut unclear) = (BTreeSet::new(), None);
+    let stacks = stacks_of(report).unwrap_or_else(|why| {
+        unclear = Some(why);
+        Vec::new()
+    });
     for transfer in transfers {
         let Some(callers) = &transfer.callers else {
             let why = if transfer.pids.len() > 1 {
@@ -222,15 +175,18 @@ pub(super) fn via(
             unclear.get_or_insert_with(|| why.to_owned());
             continue;
         };
-        for (stack, _) in stacks.sampled(callers) {
+        for (stack, _) in sampled(&stacks, callers) {
             match library_of(stack) {
-                Ok(library) => drop(words.insert(library)),
+                Ok(library) => drop(libraries.insert(library)),
                 Err(why) => drop(unclear.get_or_insert(why)),
             }
         }
     }
-    let is_all = !is_open && unclear.is_none();
-    (KnownFigure::words(words, is_all), unclear)
+    let known = KnownFigure::Words {
+        words: libraries.into_iter().collect(),
+        are_all: !is_open && unclear.is_none(),
+    };
+    (known, unclear)
 }
 
 /// The library function that made the call of this stack. The error says what would tell.
@@ -249,230 +205,15 @@ fn library_of(stack: &Stack) -> Result<String, String> {
 
 /// Who made transfers, as lines.
 pub(super) fn facts_of_via(transfers: &[&Transfer], report: &Report) -> Vec<String> {
-    let Ok(stacks) = Stacks::from_report(report) else {
-        return Vec::new();
-    };
-    let Some(callers) = Callers::sum(
-        transfers
-            .iter()
-            .filter_map(|transfer| transfer.callers.as_ref()),
-    ) else {
+    let callers = transfers
+        .iter()
+        .filter_map(|transfer| transfer.callers.as_ref());
+    let (Ok(stacks), Some(callers)) = (stacks_of(report), Callers::sum(callers)) else {
         return Vec::new();
     };
     let mut sites: BTreeMap<String, u64> = BTreeMap::new();
-    stacks
-        .sampled(&callers)
-        .for_each(|(stack, samples)| *sites.entry(caller(stack, report)).or_default() += samples);
+    for (stack, samples) in sampled(&stacks, &callers) {
+        *sites.entry(caller(stack, report)).or_default() += samples;
+    }
     shares_of_samples(sites, callers.samples)
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::{
-        expect::{Expectation, tests::assert_verdicts},
-        options::SampledCalls,
-        report::{
-            Options, Report,
-            sample::files::{Scene, read, written_held},
-        },
-        trace::{FileKind::*, Frame, Stack, StackEnd, StackId, Trace},
-    };
-
-    fn frame(function: &str, file: &str) -> Frame {
-        Frame {
-            function: Some(function.into()),
-            file: Some(file.into()),
-            module: Some("/bin/app".into()),
-            ..Frame::default()
-        }
-    }
-
-    /// The stack of a call that `app::load` made, of one that `std::io::copy` made for `app::save`,
-    /// and of one whose end is unknown.
-    fn stacks() -> Vec<Stack> {
-        let read = || {
-            frame(
-                "<std::fs::File as std::io::Read>::read",
-                "/rustc/1/library/std/src/fs.rs",
-            )
-        };
-        let copy = || {
-            frame(
-                "std::io::copy::stack_buffer_copy<A, B>",
-                "/rustc/1/library/std/src/io/copy.rs",
-            )
-        };
-        let main = || frame("app::main", "src/main.rs");
-        let stack = |frames, end| Stack { frames, end };
-        vec![
-            stack(
-                vec![read(), frame("app::load", "src/load.rs"), main()],
-                StackEnd::Root,
-            ),
-            stack(
-                vec![read(), copy(), frame("app::save", "src/save.rs"), main()],
-                StackEnd::Root,
-            ),
-            stack(vec![read()], StackEnd::TooDeep),
-        ]
-    }
-
-    /// A program that reads 8 times and writes 8 times. `samples` of the reads and of the writes
-    /// have these stacks.
-    fn trace(samples: &[(u32, u64)]) -> Trace {
-        let mut scene = Scene::new();
-        let (from, to) = (scene.file(Regular, "in"), scene.file(UnixStream, "out"));
-        let mut rows = vec![
-            read("read", from, 8, 1 << 16).at(1),
-            written_held("write", from, to, 8, 1 << 16, 1 << 16).at(2),
-        ];
-        for row in &mut rows {
-            row.callers.extend(
-                samples
-                    .iter()
-                    .map(|&(stack, count)| (StackId(stack), count)),
-            );
-        }
-        scene.process("app", rows);
-        scene.trace.stacks = Some(stacks());
-        scene.trace
-    }
-
-    #[track_caller]
-    fn assert_of(trace: &Trace, table: &str) {
-        assert_verdicts(&Report::from_trace(trace, &Options::default()), table);
-    }
-
-    #[test]
-    fn calls_are_known_by_caller_if_each_was_sampled_and_the_stacks_show_every_function() {
-        assert_of(
-            &trace(&[(0, 6), (1, 2)]),
-            r#"
-                holds         read[caller="app::**"].calls == 8
-                holds         read[caller="app::load"].calls == 6
-                holds         read[caller="std::io::copy"].calls == 2
-                holds         read[caller="std::io::Read::read"].calls == 8
-                holds         read[caller="other::**"].calls == 0
-                fails         read[caller="app::load"].calls == 0
-                holds         syscalls[caller="save", process="app"].calls == 4
-                fails         %data[caller="load"].calls in 1..5
-                holds         splice[caller="load"].calls == 0
-                holds         not read[caller="app::load"].calls == 0
-            "#,
-        );
-    }
-
-    #[test]
-    fn what_was_not_sampled_or_is_hidden_in_a_stack_makes_a_range() {
-        assert_of(
-            &trace(&[(0, 3), (1, 1)]),
-            r#"
-                inconclusive  read[caller="other::**"].calls == 0  (4 of 8 calls were not sampled for their callers; --callers=all
-                holds         read[caller="other::**"].calls <= 4
-                fails         read[caller="app::load"].calls == 0  (read, caller: app::load (src/load.rs): 3 of 4 samples
-                holds         read[caller="app::load"].calls >= 3
-                inconclusive  read[caller="app::load"].calls >= 4
-                fails         read[caller="app::load"].calls >= 8
-                holds         splice[caller="load"].calls == 0
-                fails         read[caller="save"].calls == 0       (app::save (src/save.rs) via std::io::copy: 1 of 4 samples
-            "#,
-        );
-        assert_of(
-            &trace(&[(0, 6), (2, 2)]),
-            r#"
-                inconclusive  read[caller="other::**"].calls == 0  (deeper than the part that was copied
-                holds         read[caller="other::**"].calls <= 2
-                holds         read[caller="app::load"].calls >= 6
-            "#,
-        );
-        let mut without_lines = trace(&[(0, 8)]);
-        let stacks = without_lines.stacks.iter_mut().flatten();
-        for frame in stacks.flat_map(|stack| &mut stack.frames) {
-            frame.file = None;
-        }
-        assert_of(
-            &without_lines,
-            r#"inconclusive  read[caller="other::**"].calls == 0  (debug = "line-tables-only""#,
-        );
-        let mut none = trace(&[]);
-        none.stacks = None;
-        none.notes = vec!["callers are unknown: the backend does not sample them".to_owned()];
-        assert_of(
-            &none,
-            r#"
-                inconclusive  read[caller="app::**"].calls == 0                   (callers are unknown: the backend
-                inconclusive  transfer("in" -> unix).via == "std::io::copy"  (callers are unknown: the backend
-                holds         splice[caller="app::**"].calls == 0
-            "#,
-        );
-    }
-
-    #[test]
-    fn via_is_known_if_all_samples_agree() {
-        let assert_via = |samples: &[(u32, u64)], table: &str| {
-            let table = table.replace(" .via", r#" transfer("in" -> unix).via"#);
-            assert_of(&trace(samples), &table);
-        };
-        assert_via(
-            &[(1, 4)],
-            r#"
-                holds         .via == "std::io::copy"
-                fails         .via != "std::io::copy"
-                fails         .via == "std::fs::copy"
-                fails         transfer(pipe -> *).via == "std::io::copy"
-            "#,
-        );
-        assert_via(
-            &[(0, 2)],
-            r#"
-                holds         .via == none
-                holds         .via != "std::io::copy"
-            "#,
-        );
-        assert_via(
-            &[(1, 2), (2, 2)],
-            r#"
-                inconclusive  .via == "std::io::copy"
-                fails         .via != "std::io::copy"
-            "#,
-        );
-        assert_via(&[(2, 2)], r#"inconclusive  .via != "std::io::copy""#);
-        assert_via(&[], r#"inconclusive  .via != "std::io::copy""#);
-        assert_via(
-            &[(0, 1), (1, 3)],
-            r#"
-                fails         .via == "std::io::copy"  (caller: app::save (src/save.rs) via std::io::copy: 6 of 8 samples
-                fails         .via == "std::io::copy"  (is none, std::io::copy
-            "#,
-        );
-    }
-
-    #[test]
-    fn a_check_samples_what_its_expectations_need() {
-        for (text, needed) in [
-            ("read.calls == 0", None),
-            (
-                r#"transfer(* -> *).via == "std::io::copy" and read.calls == 0"#,
-                Some(SampledCalls::Some),
-            ),
-            (
-                r#"not read[caller="x"].calls == 0 or transfer(* -> *).via != "x""#,
-                Some(SampledCalls::All),
-            ),
-        ] {
-            let expectation: Expectation = text.parse().expect(text);
-            assert_eq!(expectation.needs_callers(), needed, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_pattern_that_matches_no_function_is_said_with_the_nearest() {
-        assert_of(
-            &trace(&[(0, 8)]),
-            r#"
-                holds  read[caller="app::lod"].calls == 0  ("app::lod" matches no function of a sampled stack; the nearest is "app::load"
-                holds  read[caller="x::**"].calls == 0     ("x::**" matches no function of a sampled stack
-            "#,
-        );
-    }
 }

@@ -4,11 +4,14 @@ use zc_ebpf::bucket_of;
 
 use crate::{
     expect::{
-        ast::{Figure, Selectors},
+        ast::{Figure, FigureSubject, Selectors},
         callers,
-        facts::{self, ChosenProcesses, MeasuredFigure, sum_known, why_inexact},
+        facts::{
+            ChosenProcesses, MeasuredFigure, facts_of_calls, sum_known, why_inexact,
+            why_not_listed, why_without_files,
+        },
         known::{Amount, KnownFigure},
-        names::Names,
+        names::CallSet,
         paths,
         pattern::{EndPattern, Match},
     },
@@ -21,58 +24,53 @@ use crate::{
     syscalls::{Fds, Spec},
 };
 
-/// Reads a figure of calls. The error names the calls that were not counted.
-pub(super) fn measure(figure: &Figure, report: &Report) -> Result<MeasuredFigure, Vec<String>> {
+/// The calls that a figure needs and that the run did not count. The sums over the whole run may
+/// have them without rows.
+pub(super) fn uncounted(figure: &Figure, report: &Report) -> Vec<String> {
+    let FigureSubject::Calls(names) = &figure.subject else {
+        return Vec::new();
+    };
+    let has_sums =
+        figure.selectors == Selectors::default() && report.totals.other_syscalls.is_some();
+    let Some(counted) = report.counted.as_ref().filter(|_| !has_sums) else {
+        return Vec::new();
+    };
+    let are_by_path = figure.selectors.path.is_some();
+    let uncounted = names
+        .iter()
+        .filter(|name| !are_by_path && !counted.contains(name));
+    uncounted.map(str::to_owned).collect()
+}
+
+/// Reads a figure of calls.
+pub(super) fn measure(
+    figure: &Figure,
+    names: &CallSet,
+    report: &Report,
+) -> Result<MeasuredFigure, MeasuredFigure> {
     if let Some(glob) = &figure.selectors.path {
-        return Ok(paths::measure(figure, glob, report));
-    }
-    let names = Names::of_subject(&figure.subject);
-    // Calls without rows have sums over the whole run.
-    let is_of_run = figure.selectors == Selectors::default();
-    let others: Vec<Syscall> = rows_of_other_calls(&report.totals)
-        .filter(|_| is_of_run && names.wanted.is_some())
-        .collect();
-    let counted = report.counted.as_ref();
-    let uncounted = counted
-        .filter(|_| !is_of_run || report.totals.other_syscalls.is_none())
-        .map(|counted| names.uncounted(counted))
-        .unwrap_or_default();
-    if !uncounted.is_empty() {
-        return Err(uncounted);
+        return Ok(paths::measure(figure, names, glob, report));
     }
     if let Some(pattern) = &figure.selectors.caller {
-        return Ok(callers::measure(figure, pattern, &names, report));
+        return callers::measure(figure, pattern, names, report);
     }
-    let mut chosen = match rows(figure, &names, report) {
-        RowsToSum::Missing(why) => return Ok(MeasuredFigure::plain(KnownFigure::Missing(why))),
-        RowsToSum::Unknown(why) => return Ok(MeasuredFigure::unknown(why)),
-        RowsToSum::Chosen(chosen) => chosen,
-    };
-    let without_rows = others.iter().filter(|row| names.contains(&row.name));
-    chosen.rows.extend(without_rows);
+    let is_of_run = figure.selectors == Selectors::default();
+    let others: Vec<Syscall> = rows_of_other_calls(&report.totals)
+        .filter(|row| is_of_run && *names != CallSet::ALL && names.contains(&row.name))
+        .collect();
+    let mut chosen = chosen_rows(figure, names, report)?;
+    chosen.rows.extend(&others);
     let sum = RowSum {
         rows: &chosen.rows,
         is_open: chosen.open.is_some(),
     };
     let known = sum.figure(figure.field, figure.errno.as_deref());
-    let is_limited = matches!(known, KnownFigure::Between(low, Some(high)) if low == high);
-    let reason = chosen
-        .open
-        .filter(|_| !is_limited)
-        .or_else(|| why_unknown(&known, figure.field));
-    let facts = facts::facts_of_calls(figure, &names_of(&chosen.rows), report);
+    let reason = chosen.open.filter(|_| !known.is_exact());
     Ok(MeasuredFigure {
+        reason: reason.or_else(|| why_unknown(&known, figure.field)),
         known,
-        reason,
-        facts,
+        facts: facts_of_calls(figure, names, report),
     })
-}
-
-fn names_of<'a>(rows: &[&'a Syscall]) -> Vec<&'a str> {
-    let mut names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
 }
 
 /// Rows to sum up.
@@ -84,18 +82,21 @@ struct RowSum<'a> {
 
 impl RowSum<'_> {
     fn figure(&self, field: FigureField, errno: Option<&str>) -> KnownFigure {
-        match (field, errno) {
-            (FigureField::Errors, Some(errno)) => self.errors(errno),
-            (FigureField::AvgSize, _) => self.mean(
-                FigureField::Bytes,
-                |row| row.calls - row.errors,
-                "no call to average",
-            ),
-            (FigureField::Avg, _) => self.mean(FigureField::Total, |row| row.calls, NO_TIME),
-            (FigureField::Min, _) => self.least(),
-            (FigureField::Max, _) => self.most(),
-            (FigureField::P50 | FigureField::P90 | FigureField::P99, _) => self.percentile(field),
-            (field, _) => self.total(field),
+        use FigureField::{Avg, AvgSize, Bytes, Max, Min, P50, P90, P99, Total};
+        if let Some(errno) = errno {
+            return self.errors(errno);
+        }
+        match field {
+            AvgSize => {
+                let succeeded = self.returned().map(|row| row.calls - row.errors).sum();
+                self.mean(Bytes, succeeded, "no call to average")
+            }
+            Avg => {
+                let calls = self.returned().map(|row| row.calls).sum();
+                self.mean(Total, calls, NO_TIME)
+            }
+            Min | Max | P50 | P90 | P99 => self.time(field),
+            field => self.total(field),
         }
     }
 
@@ -112,7 +113,7 @@ impl RowSum<'_> {
         );
         let rows = self.rows.iter().filter(|row| is_count || row.calls > 0);
         let (low, all_known) = sum_known(rows.map(|row| of_row(field, row)));
-        KnownFigure::Between(low.into(), (all_known && !self.is_open).then(|| low.into()))
+        KnownFigure::at_least(low, all_known && !self.is_open)
     }
 
     /// Errors with this errno. An error without an errno may be one of them.
@@ -124,16 +125,11 @@ impl RowSum<'_> {
         KnownFigure::Between(low.into(), (!self.is_open).then(|| (low + nameless).into()))
     }
 
-    fn mean(
-        &self,
-        sum: FigureField,
-        count: impl Fn(&Syscall) -> u64,
-        if_none: &str,
-    ) -> KnownFigure {
+    /// A sum divided by a count of calls.
+    fn mean(&self, sum: FigureField, count: u64, if_none: &str) -> KnownFigure {
         if self.is_open {
             return KnownFigure::Unknown;
         }
-        let count: u64 = self.returned().map(count).sum();
         let (sum, all_known) = sum_known(self.returned().map(|row| of_row(sum, row)));
         match Amount::mean(sum, count) {
             None => KnownFigure::Missing(if_none.to_owned()),
@@ -142,131 +138,92 @@ impl RowSum<'_> {
         }
     }
 
-    fn most(&self) -> KnownFigure {
-        let Some(low) = self.returned().filter_map(|row| row.max_ns).max() else {
-            return self.no_time();
-        };
-        let all_known = self.returned().all(|row| row.max_ns.is_some());
-        KnownFigure::Between(low.into(), (all_known && !self.is_open).then(|| low.into()))
-    }
-
-    fn least(&self) -> KnownFigure {
-        let Some(high) = self.returned().filter_map(|row| row.min_ns).min() else {
-            return self.no_time();
-        };
-        let is_all = !self.is_open && self.returned().all(|row| row.min_ns.is_some());
-        KnownFigure::Between(if is_all { high } else { 0 }.into(), Some(high.into()))
-    }
-
-    /// The percentile of several rows together lies between those of the rows.
-    fn percentile(&self, field: FigureField) -> KnownFigure {
-        if self.is_open {
-            return self.no_time();
+    /// The shortest time, the longest one, or a percentile: that of several rows together lies
+    /// between those of the rows. Rows whose times are unknown may have a shorter or a longer one.
+    fn time(&self, field: FigureField) -> KnownFigure {
+        let ranges: Vec<_> = self.returned().map(|row| time_range(row, field)).collect();
+        let is_all = !self.is_open && ranges.iter().all(Option::is_some);
+        let known = || ranges.iter().flatten();
+        let least = known().map(|(low, _)| *low).min();
+        let most = known().map(|(_, high)| *high).max();
+        match (least, most) {
+            (Some(least), _) if field == FigureField::Min => {
+                let low = if is_all { least } else { 0 };
+                KnownFigure::Between(low.into(), Some(least.into()))
+            }
+            (_, Some(most)) if field == FigureField::Max => KnownFigure::at_least(most, is_all),
+            (Some(least), Some(most)) if is_all => {
+                KnownFigure::Between(least.into(), Some(most.into()))
+            }
+            _ if self.is_open || !ranges.is_empty() => KnownFigure::Unknown,
+            _ => KnownFigure::Missing(NO_TIME.to_owned()),
         }
-        let ranges: Option<Vec<(u64, u64)>> = self
-            .returned()
-            .map(|row| percentile_range(row, field))
-            .collect();
-        let Some(ranges) = ranges else {
-            return KnownFigure::Unknown;
-        };
-        let low = ranges.iter().map(|(low, _)| *low).min();
-        let high = ranges.iter().map(|(_, high)| *high).max();
-        low.map_or_else(
-            || self.no_time(),
-            |low| KnownFigure::Between(low.into(), high.map(Into::into)),
-        )
-    }
-
-    /// If no time is known.
-    fn no_time(&self) -> KnownFigure {
-        if self.is_open || self.returned().next().is_some() {
-            KnownFigure::Unknown
-        } else {
-            KnownFigure::Missing(NO_TIME.to_owned())
-        }
-    }
-}
-
-/// The range of a row's percentile. The report has the middle of its bucket.
-fn percentile_range(row: &Syscall, field: FigureField) -> Option<(u64, u64)> {
-    let middle = match field {
-        FigureField::P50 => row.p50_ns,
-        FigureField::P90 => row.p90_ns,
-        _ => row.p99_ns,
-    }?;
-    let (low, width) = bucket_range(bucket_of(middle));
-    let (low, high) = (
-        low.max(row.min_ns.unwrap_or(0)),
-        (low + (width - 1)).min(row.max_ns.unwrap_or(u64::MAX)),
-    );
-    Some((low.min(middle), high.max(middle)))
-}
-
-/// Why the rows do not tell exactly.
-fn why_unknown(known: &KnownFigure, field: FigureField) -> Option<String> {
-    match known {
-        KnownFigure::Between(low, Some(high))
-            if low != high
-                && matches!(
-                    field,
-                    FigureField::P50 | FigureField::P90 | FigureField::P99
-                ) =>
-        {
-            Some("percentiles are known to within 6.25 %".to_owned())
-        }
-        KnownFigure::Between(_, None) | KnownFigure::Unknown => {
-            Some("these calls do not tell, or the backend does not know".to_owned())
-        }
-        KnownFigure::Between(low, Some(high)) if low != high => {
-            Some("no more is known about several calls together".to_owned())
-        }
-        _ => None,
     }
 }
 
 const NO_TIME: &str = "no call was timed";
 
-/// Rows, and why there may be more.
+/// The range in which such a time of a row lies; `None`: unknown. Of a percentile, the report has
+/// the middle of its bucket.
+fn time_range(row: &Syscall, field: FigureField) -> Option<(u64, u64)> {
+    let middle = match field {
+        FigureField::Min => return Some((row.min_ns?, row.min_ns?)),
+        FigureField::Max => return Some((row.max_ns?, row.max_ns?)),
+        FigureField::P50 => row.p50_ns,
+        FigureField::P90 => row.p90_ns,
+        _ => row.p99_ns,
+    }?;
+    let (low, width) = bucket_range(bucket_of(middle));
+    let high = (low + (width - 1)).min(row.max_ns.unwrap_or(u64::MAX));
+    let low = low.max(row.min_ns.unwrap_or(0));
+    Some((low.min(middle), high.max(middle)))
+}
+
+/// Why the rows do not tell exactly.
+fn why_unknown(known: &KnownFigure, field: FigureField) -> Option<String> {
+    let is_percentile = matches!(
+        field,
+        FigureField::P50 | FigureField::P90 | FigureField::P99
+    );
+    let why = match known {
+        _ if known.is_exact() => return None,
+        KnownFigure::Between(_, Some(_)) if is_percentile => {
+            "percentiles are known to within 6.25 %"
+        }
+        KnownFigure::Between(_, Some(_)) => "no more is known about several calls together",
+        _ => "these calls do not tell, or the backend does not know",
+    };
+    Some(why.to_owned())
+}
+
+/// Rows to sum up, and why there may be more.
 struct ChosenRows<'a> {
     rows: Vec<&'a Syscall>,
     open: Option<String>,
 }
 
-/// The rows to sum up.
-enum RowsToSum<'a> {
-    Chosen(ChosenRows<'a>),
-    /// It is not known which processes are meant.
-    Unknown(String),
-    /// There are no such processes.
-    Missing(String),
-}
-
 /// The rows that a figure sums up.
-fn rows<'a>(figure: &Figure, names: &Names<'_>, report: &'a Report) -> RowsToSum<'a> {
-    let open = why_inexact(report).or_else(|| names.may_be_uncounted(report));
-    let (processes, open) = match ChosenProcesses::of_figure(figure, report) {
-        ChosenProcesses::None(why) => return RowsToSum::Missing(why),
-        ChosenProcesses::Unknown(why) => return RowsToSum::Unknown(why),
-        ChosenProcesses::Chosen(chosen, why) => (Some(chosen), open.or(why)),
-        ChosenProcesses::All => (None, open),
-    };
+fn chosen_rows<'a>(
+    figure: &Figure,
+    names: &CallSet,
+    report: &'a Report,
+) -> Result<ChosenRows<'a>, MeasuredFigure> {
+    let chosen = ChosenProcesses::of_figure(figure, report)?;
+    let open = why_inexact(report)
+        .or_else(|| names.may_be_uncounted(report))
+        .or(chosen.open);
     if figure.selectors.are_by_file() {
-        let processes = processes.unwrap_or_else(|| report.processes.iter().collect());
-        return RowsToSum::Chosen(by_file(figure, names, report, &processes, open));
+        return Ok(by_file(figure, names, report, &chosen.processes, open));
     }
-    let all: Vec<&Syscall> = match &processes {
-        None => report.totals.syscalls.iter().collect(),
-        Some(processes) => processes
-            .iter()
-            .flat_map(|process| &process.syscalls)
-            .collect(),
+    let rows: Vec<&Syscall> = if chosen.are_by_name {
+        let processes = chosen.processes.iter();
+        processes.flat_map(|process| &process.syscalls).collect()
+    } else {
+        report.totals.syscalls.iter().collect()
     };
-    RowsToSum::Chosen(ChosenRows {
-        rows: all
-            .into_iter()
-            .filter(|row| names.contains(&row.name))
-            .collect(),
+    let rows = rows.into_iter().filter(|row| names.contains(&row.name));
+    Ok(ChosenRows {
+        rows: rows.collect(),
         open,
     })
 }
@@ -274,32 +231,23 @@ fn rows<'a>(figure: &Figure, names: &Names<'_>, report: &'a Report) -> RowsToSum
 /// The same for calls on certain files.
 fn by_file<'a>(
     figure: &Figure,
-    names: &Names<'_>,
+    names: &CallSet,
     report: &Report,
     processes: &[&'a Process],
-    mut open: Option<String>,
+    open: Option<String>,
 ) -> ChosenRows<'a> {
     let pattern = figure.selectors.file_pattern();
-    if report.calls_without_files > 0 {
-        open.get_or_insert_with(|| {
-            format!(
-                "the files of {} calls were not kept",
-                report.calls_without_files
-            )
-        });
-    }
-    if processes.iter().any(|process| process.file_calls.is_none())
-        || report.processes_left_out() > 0
-    {
-        open.get_or_insert_with(|| "the report does not say which call used which file".to_owned());
-    }
+    let lacks_files = processes.iter().any(|process| process.file_calls.is_none());
+    let lacks_files = lacks_files || why_not_listed(report).is_some();
+    let mut open = open.or_else(|| why_without_files(report)).or_else(|| {
+        lacks_files.then(|| "the report does not say which call used which file".to_owned())
+    });
     let details = || {
         processes
             .iter()
-            .filter_map(|process| process.file_calls.as_ref())
-            .flatten()
+            .flat_map(|process| process.file_calls.iter().flatten())
     };
-    let knows_files = details().any(|detail| detail.from.is_some() || detail.to.is_some());
+    let knows_files = details().any(has_files);
     let mut rows = Vec::new();
     for detail in details() {
         let of_names = detail
@@ -311,7 +259,7 @@ fn by_file<'a>(
             Match::No => {}
             Match::Maybe => {
                 let unsure =
-                    of_names.filter(|row| detail.has_files() || may_use_file(row, knows_files));
+                    of_names.filter(|row| has_files(detail) || may_use_file(row, knows_files));
                 let calls: u64 = unsure.map(|row| row.calls).sum();
                 if calls > 0 {
                     open.get_or_insert_with(|| why_unsure(&pattern, calls));
@@ -333,10 +281,8 @@ fn why_unsure(pattern: &EndPattern, calls: u64) -> String {
     }
 }
 
-impl FileCalls {
-    fn has_files(&self) -> bool {
-        self.from.is_some() || self.to.is_some()
-    }
+fn has_files(calls: &FileCalls) -> bool {
+    calls.from.is_some() || calls.to.is_some()
 }
 
 /// Whether calls without a known file may have used one. They did not if their descriptor was

@@ -8,7 +8,8 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::{
-    ast::{Comparison, Expr, Figure, FigureSubject},
+    Expectation,
+    ast::{Comparison, Expr, Figure, FigureSubject, NONE},
     calls,
     facts::{ChosenProcesses, MeasuredFigure, why_inexact},
     known::{Inferred, KnownFigure, Verdict},
@@ -18,104 +19,50 @@ use super::{
 };
 use crate::figures::list::{FigureField, FigureGroup, of_run, of_usage};
 use crate::{
-    report::{Exit, Process, Report},
+    report::{Process, Report},
     signal,
 };
 
-/// Evaluates an expectation, which was written as this text, on a report.
+/// Evaluates an expectation on a report.
 pub(super) fn evaluate(
-    text: &str,
-    expr: &Expr,
+    expectation: &Expectation,
     report: &Report,
     inferred: Inferred,
 ) -> Result<Outcome, NotCounted> {
-    let mut evaluation = Evaluation {
-        text,
-        report,
-        inferred,
-        findings: Vec::new(),
-    };
-    let verdict = evaluation.expr(expr, false)?;
+    for figure in expectation.expr.figures() {
+        let calls = calls::uncounted(figure, report);
+        if !calls.is_empty() {
+            let (text, at) = (expectation.text.clone(), figure.at);
+            return Err(NotCounted { calls, text, at });
+        }
+    }
+    let mut findings = Vec::new();
+    let verdict = verdict(&expectation.expr, report, inferred, &mut findings);
     Ok(Outcome {
-        expectation: text.to_owned(),
+        expectation: expectation.text.clone(),
         verdict,
-        findings: evaluation.findings,
+        findings,
     })
 }
 
-struct Evaluation<'a> {
-    text: &'a str,
-    report: &'a Report,
+/// The verdict on a condition. Adds what was found for each of its comparisons.
+fn verdict(
+    expr: &Expr,
+    report: &Report,
     inferred: Inferred,
-    findings: Vec<Finding>,
-}
-
-impl Evaluation<'_> {
-    /// Passes a `not` down to the comparisons, since a figure that does not exist fails either way.
-    fn expr(&mut self, expr: &Expr, is_negated: bool) -> Result<Verdict, NotCounted> {
-        match expr {
-            Expr::Comparison(comparison) => self.comparison(comparison, is_negated),
-            Expr::Not(inner) => self.expr(inner, !is_negated),
-            Expr::All(parts) | Expr::Any(parts) => {
-                let verdicts = parts
-                    .iter()
-                    .map(|part| self.expr(part, is_negated))
-                    .collect::<Result<Vec<_>, _>>()?;
-                let needs_all = matches!(expr, Expr::All(_)) != is_negated;
-                let verdicts = verdicts.into_iter();
-                Ok(if needs_all {
-                    Verdict::all(verdicts)
-                } else {
-                    Verdict::any(verdicts)
-                })
-            }
+    findings: &mut Vec<Finding>,
+) -> Verdict {
+    let of_part = |part| verdict(part, report, inferred, findings);
+    match expr {
+        Expr::All(parts) => parts.iter().map(of_part).max().unwrap_or(Verdict::Holds),
+        Expr::Any(parts) => parts.iter().map(of_part).min().unwrap_or(Verdict::Fails),
+        Expr::Comparison(comparison) => {
+            let finding = Finding::new(comparison, report, inferred);
+            let verdict = finding.verdict;
+            findings.push(finding);
+            verdict
         }
     }
-
-    fn comparison(
-        &mut self,
-        comparison: &Comparison,
-        is_negated: bool,
-    ) -> Result<Verdict, NotCounted> {
-        let figure = &comparison.figure;
-        let from_root = self
-            .report
-            .directory
-            .as_deref()
-            .map_or_else(|| figure.clone(), |directory| figure.below(directory));
-        let MeasuredFigure {
-            known,
-            reason,
-            facts,
-        } = measure(&from_root, self.report, self.inferred).map_err(|calls| NotCounted {
-            calls,
-            text: self.text.to_owned(),
-            at: figure.at,
-        })?;
-        let verdict = known.passes(&comparison.test, is_negated);
-        self.findings.push(Finding {
-            comparison: if is_negated {
-                format!("not {}", one_line(&comparison.text))
-            } else {
-                one_line(&comparison.text)
-            },
-            verdict,
-            found: format!(
-                "{} {}",
-                one_line(&figure.text),
-                known.describe(figure.unit())
-            ),
-            reason,
-            facts,
-            unmatched: unmatched(&from_root, self.report),
-        });
-        Ok(verdict)
-    }
-}
-
-/// What was written on several lines, on one.
-fn one_line(text: &str) -> String {
-    text.lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
 /// The outcome of an expectation.
@@ -148,12 +95,31 @@ pub struct Finding {
     pub unmatched: Vec<String>,
 }
 
+impl Finding {
+    fn new(comparison: &Comparison, report: &Report, inferred: Inferred) -> Self {
+        let figure = &comparison.figure;
+        let from_root = match &report.directory {
+            Some(directory) => figure.below(directory),
+            None => figure.clone(),
+        };
+        let (Ok(measured) | Err(measured)) = measure(&from_root, report, inferred);
+        let known = measured.known;
+        Self {
+            comparison: comparison.text.clone(),
+            verdict: known.passes(&comparison.wanted, comparison.is_negated),
+            found: format!("{} {}", figure.text, known.describe(figure.unit)),
+            reason: measured.reason,
+            facts: measured.facts,
+            unmatched: unmatched(&from_root, report),
+        }
+    }
+}
+
 impl Outcome {
     /// The findings that decided the verdict.
     pub fn decisive(&self) -> impl Iterator<Item = &Finding> {
-        self.findings
-            .iter()
-            .filter(|finding| finding.verdict == self.verdict)
+        let findings = self.findings.iter();
+        findings.filter(|finding| finding.verdict == self.verdict)
     }
 }
 
@@ -162,15 +128,12 @@ impl fmt::Display for Outcome {
         write!(f, "{}: {}", self.verdict.name(), self.expectation)?;
         for finding in self.decisive() {
             write!(f, "\n  {}", finding.found)?;
-            finding
-                .reason
-                .iter()
-                .try_for_each(|reason| write!(f, " ({reason})"))?;
-            finding
-                .facts
-                .iter()
-                .chain(&finding.unmatched)
-                .try_for_each(|fact| write!(f, "\n    {fact}"))?;
+            if let Some(reason) = &finding.reason {
+                write!(f, " ({reason})")?;
+            }
+            for line in finding.facts.iter().chain(&finding.unmatched) {
+                write!(f, "\n    {line}")?;
+            }
         }
         Ok(())
     }
@@ -181,8 +144,8 @@ impl fmt::Display for Outcome {
 pub struct NotCounted {
     /// The calls.
     pub calls: Vec<String>,
-    pub(super) text: String,
-    pub(super) at: usize,
+    text: String,
+    at: usize,
 }
 
 impl NotCounted {
@@ -190,13 +153,13 @@ impl NotCounted {
     pub fn message(&self) -> String {
         /// How many calls of a class the message names.
         const MOST: usize = 3;
-        let more = if self.calls.len() > MOST {
-            format!(" and {} more", self.calls.len() - MOST)
-        } else {
-            String::new()
+        let count = self.calls.len();
+        let more = match count.saturating_sub(MOST) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
         };
-        let named = self.calls[..self.calls.len().min(MOST)].join(", ");
-        let were = if self.calls.len() == 1 { "was" } else { "were" };
+        let named = self.calls[..count.min(MOST)].join(", ");
+        let were = if count == 1 { "was" } else { "were" };
         format!(
             "{named}{more} {were} not counted in this run, so nothing is known about it: select it with --syscalls"
         )
@@ -235,72 +198,70 @@ impl fmt::Debug for ExpectError {
     }
 }
 
-/// Reads a figure from a report. The error names calls that were not counted.
+/// Reads a figure from a report. The error is the figure, too: if there is no process to read it
+/// from.
 fn measure(
     figure: &Figure,
     report: &Report,
     inferred: Inferred,
-) -> Result<MeasuredFigure, Vec<String>> {
+) -> Result<MeasuredFigure, MeasuredFigure> {
     match &figure.subject {
-        FigureSubject::Call(_) | FigureSubject::Class(_) | FigureSubject::AllCalls => {
-            calls::measure(figure, report)
-        }
+        FigureSubject::Calls(names) => calls::measure(figure, names, report),
         FigureSubject::Transfer(from, to) => {
-            Ok(transfers::measure(figure, [from, to], report, inferred))
+            transfers::measure(figure, [from, to], report, inferred)
         }
         FigureSubject::Run(FigureGroup::Exit) => Ok(of_exit(figure.field, report)),
-        FigureSubject::Run(_) => Ok(of_processes_or_run(figure, report)),
+        FigureSubject::Run(_) => of_processes_or_run(figure, report),
     }
 }
 
 /// A figure of the whole run, or a sum over some of its processes.
-fn of_processes_or_run(figure: &Figure, report: &Report) -> MeasuredFigure {
-    let (sum, open) = match ChosenProcesses::of_figure(figure, report) {
-        ChosenProcesses::None(_) if figure.field == FigureField::Count => {
-            return MeasuredFigure::plain(KnownFigure::exactly(0));
-        }
-        ChosenProcesses::None(why) => return MeasuredFigure::plain(KnownFigure::Missing(why)),
-        ChosenProcesses::Unknown(why) => return MeasuredFigure::unknown(why),
-        ChosenProcesses::All => (of_run(figure.field, report), why_inexact(report)),
-        ChosenProcesses::Chosen(chosen, open) => (of_processes(figure.field, &chosen), open),
-    };
-    let Some(sum) = sum else {
-        return MeasuredFigure::unknown(format!("the backend {} does not know it", report.backend));
-    };
-    let high = open.is_none().then(|| sum.into());
-    MeasuredFigure {
-        known: KnownFigure::Between(sum.into(), high),
-        reason: open,
-        facts: Vec::new(),
-    }
-}
-
-fn of_processes(field: FigureField, processes: &[&Process]) -> Option<u64> {
-    let mut parts = processes.iter().map(|process| of_process(field, process));
-    parts.try_fold(0, |sum: u64, part| sum.checked_add(part?))
-}
-
-fn of_process(field: FigureField, process: &Process) -> Option<u64> {
-    match field {
+fn of_processes_or_run(figure: &Figure, report: &Report) -> Result<MeasuredFigure, MeasuredFigure> {
+    let chosen = ChosenProcesses::of_figure(figure, report)?;
+    let of_process = |process: &Process| match figure.field {
         FigureField::Count => Some(1),
         FigureField::Threads => Some(process.threads),
         field => of_usage(field, &process.usage),
-    }
+    };
+    let sum = if chosen.are_by_name {
+        let mut parts = chosen.processes.iter().map(|process| of_process(process));
+        parts.try_fold(0, |sum: u64, part| sum.checked_add(part?))
+    } else {
+        of_run(figure.field, report)
+    };
+    let Some(sum) = sum else {
+        let why = format!("the backend {} does not know it", report.backend);
+        return Ok(MeasuredFigure::unknown(why));
+    };
+    let reason = chosen.open.or_else(|| why_inexact(report));
+    Ok(MeasuredFigure {
+        known: KnownFigure::at_least(sum, reason.is_none()),
+        reason,
+        facts: Vec::new(),
+    })
 }
 
 /// How the command ended. That is known even if counts are not exact.
 fn of_exit(field: FigureField, report: &Report) -> MeasuredFigure {
-    let Exit { code, signal } = report.exit;
-    MeasuredFigure::plain(match (of_run(field, report), code, signal) {
-        (Some(figure), ..) => KnownFigure::exactly(figure),
-        (None, _, Some(signal)) => {
-            KnownFigure::Absent(format!("{} killed the command", signal::name(signal)))
-        }
-        (None, Some(code), None) => {
-            KnownFigure::Absent(format!("the command ended with status {code}"))
-        }
-        (None, None, None) => {
+    let killer = report.exit.signal.map(signal::name);
+    let why = match (&killer, report.exit.code) {
+        (Some(signal), _) => format!("{signal} killed the command"),
+        (None, Some(code)) => format!("the command ended with status {code}"),
+        (None, None) => {
             return MeasuredFigure::unknown("the report does not say how the command ended");
         }
+    };
+    if field == FigureField::Signal {
+        return MeasuredFigure {
+            reason: killer.is_none().then_some(why),
+            ..MeasuredFigure::plain(KnownFigure::Words {
+                words: vec![killer.unwrap_or_else(|| NONE.to_owned())],
+                are_all: true,
+            })
+        };
+    }
+    MeasuredFigure::plain(match of_run(field, report) {
+        Some(figure) => KnownFigure::exactly(figure),
+        None => KnownFigure::Absent(why),
     })
 }

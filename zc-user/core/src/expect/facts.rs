@@ -4,14 +4,15 @@
 use std::cmp::Reverse;
 
 use super::{
-    ast::Figure,
-    known::KnownFigure,
+    ast::{Figure, FigureSubject},
+    known::{KnownFigure, show},
+    names::CallSet,
     pattern::{Glob, Match},
 };
 use crate::{
-    figures::list::{FigureField, FigureUnit},
+    figures::list::{FigureField, FigureGroup, FigureUnit},
     report::{Certainty, End, FileCalls, Process, Report, Syscall, Transfer},
-    units,
+    units::short_bytes,
 };
 
 /// What is known about a figure.
@@ -37,36 +38,36 @@ impl MeasuredFigure {
     /// Unknown, for this reason.
     pub(super) fn unknown(reason: impl Into<String>) -> Self {
         Self {
-            known: KnownFigure::Unknown,
             reason: Some(reason.into()),
-            facts: Vec::new(),
+            ..Self::plain(KnownFigure::Unknown)
         }
     }
 }
 
 /// Why all numbers of a report are lower bounds; `None` if they are not.
 pub(super) fn why_inexact(report: &Report) -> Option<String> {
-    if report.exact {
-        return None;
-    }
-    let losses: Vec<String> = report
-        .losses
-        .iter()
+    let losses = report.losses.iter();
+    let losses: Vec<String> = losses
         .map(|(name, count)| format!("{name}: {count}"))
         .collect();
-    Some(format!(
-        "the report is a lower bound: {}",
-        losses.join(", ")
-    ))
+    (!report.exact).then(|| format!("the report is a lower bound: {}", losses.join(", ")))
 }
 
-/// Why there may be more than the listed processes have.
-pub(super) fn not_listed(report: &Report) -> String {
-    if report.processes.is_empty() {
-        "the report has sums only, no processes".to_owned()
+/// Why there may be more than the listed processes have; `None` if all are listed.
+pub(super) fn why_not_listed(report: &Report) -> Option<String> {
+    if report.processes_left_out() == 0 {
+        None
+    } else if report.processes.is_empty() {
+        Some("the report has sums only, no processes".to_owned())
     } else {
-        report.left_out_words()
+        Some(report.left_out_words())
     }
+}
+
+/// Why calls are not told apart by their files; `None` if all of them are.
+pub(super) fn why_without_files(report: &Report) -> Option<String> {
+    let calls = report.calls_without_files;
+    (calls > 0).then(|| format!("the files of {calls} calls were not kept"))
 }
 
 /// The sum of the known figures, and whether it is complete: no figure is unknown, and the sum did
@@ -82,91 +83,82 @@ pub(super) fn sum_known(figures: impl Iterator<Item = Option<u64>>) -> (u64, boo
 }
 
 /// The processes that a figure is read from.
-pub(super) enum ChosenProcesses<'a> {
-    /// All of the report.
-    All,
-    /// These, and why there may be more.
-    Chosen(Vec<&'a Process>, Option<String>),
-    /// No known process, and why there may be some.
-    Unknown(String),
-    /// None, and which ones there are instead.
-    None(String),
+pub(super) struct ChosenProcesses<'a> {
+    pub(super) processes: Vec<&'a Process>,
+    /// Whether they were chosen by name: then sums over the whole run do not count.
+    pub(super) are_by_name: bool,
+    /// Why there may be more of this name.
+    pub(super) open: Option<String>,
 }
 
 impl<'a> ChosenProcesses<'a> {
-    /// The processes that a figure is of.
-    pub(super) fn of_figure(figure: &Figure, report: &'a Report) -> Self {
+    /// The processes that a figure is of. The error is the figure, if there are none.
+    pub(super) fn of_figure(figure: &Figure, report: &'a Report) -> Result<Self, MeasuredFigure> {
+        let processes = report.processes.iter();
+        let processes: Vec<&Process> = processes.filter(|one| is_chosen(one, figure)).collect();
         let Some(glob) = &figure.selectors.process else {
-            return Self::All;
+            return Ok(Self {
+                processes,
+                are_by_name: false,
+                open: None,
+            });
         };
-        let chosen: Vec<&Process> = report
-            .processes
-            .iter()
-            .filter(|process| is_called(process, glob))
-            .collect();
-        let has_nameless = || {
-            report
-                .processes
-                .iter()
-                .any(|process| process.comm.is_none() && process.exe.is_none())
-        };
-        let open = match why_inexact(report) {
-            Some(why) => Some(why),
-            None if report.processes_left_out() > 0 => Some(not_listed(report)),
-            None if has_nameless() => Some("not all processes' names are known".to_owned()),
-            None => None,
-        };
+        let mut all = report.processes.iter();
+        let has_nameless = all.any(|process| process.comm.is_none() && process.exe.is_none());
+        let open = why_inexact(report)
+            .or_else(|| why_not_listed(report))
+            .or_else(|| has_nameless.then(|| "not all processes' names are known".to_owned()));
         match open {
-            open if !chosen.is_empty() => return Self::Chosen(chosen, open),
-            Some(why) => return Self::Unknown(why),
-            None => {}
+            open if !processes.is_empty() => Ok(Self {
+                processes,
+                are_by_name: true,
+                open,
+            }),
+            Some(why) => Err(MeasuredFigure::unknown(why)),
+            None => Err(MeasuredFigure::plain(of_no_process(figure, glob, report))),
         }
-        let mut names: Vec<&str> = report
-            .processes
-            .iter()
-            .filter_map(|process| process.comm.as_deref())
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        Self::None(format!(
-            "no process is called {}; the report has {}",
-            glob.text(),
-            names.join(", ")
-        ))
     }
 }
 
-/// Whether a pattern matches the name of a process or of its program.
-fn is_called(process: &Process, glob: &Glob) -> bool {
-    [&process.comm, &process.exe]
-        .into_iter()
-        .flatten()
-        .any(|name| glob.matches(name))
+/// A figure of a process that is not there.
+fn of_no_process(figure: &Figure, glob: &Glob, report: &Report) -> KnownFigure {
+    if figure.subject == FigureSubject::Run(FigureGroup::Processes)
+        && figure.field == FigureField::Count
+    {
+        return KnownFigure::exactly(0);
+    }
+    let processes = report.processes.iter();
+    let mut names: Vec<&str> = processes.filter_map(|one| one.comm.as_deref()).collect();
+    names.sort_unstable();
+    names.dedup();
+    KnownFigure::Missing(format!(
+        "no process is called {}; the report has {}",
+        glob.text(),
+        names.join(", ")
+    ))
 }
 
-/// Limit for the number of lines.
-const MAX_LINES: usize = 5;
-
-/// `cp (1234)`.
-fn name_of(process: &Process) -> String {
-    process.comm.as_ref().map_or_else(
-        || process.pid.to_string(),
-        |comm| format!("{comm} ({})", process.pid),
-    )
+/// Whether a figure is read from this process, by its name or that of its program.
+fn is_chosen(process: &Process, figure: &Figure) -> bool {
+    let mut names = [&process.comm, &process.exe].into_iter().flatten();
+    let glob = figure.selectors.process.as_ref();
+    glob.is_none_or(|glob| names.any(|name| glob.matches(name)))
 }
 
 /// The rows of these calls, by process and file if the report has them.
-pub(super) fn facts_of_calls(figure: &Figure, names: &[&str], report: &Report) -> Vec<String> {
+pub(super) fn facts_of_calls(figure: &Figure, names: &CallSet, report: &Report) -> Vec<String> {
     let counts_errors = figure.field == FigureField::Errors;
     let mut lines = Vec::new();
-    for process in processes(figure, report) {
-        let whose = match report.processes.len() {
-            1 => String::new(),
-            _ => format!("{}: ", name_of(process)),
+    let processes = report.processes.iter();
+    for process in processes.filter(|process| is_chosen(process, figure)) {
+        let whose = match (report.processes.len(), &process.comm) {
+            (1, _) => String::new(),
+            (_, Some(comm)) => format!("{comm} ({}): ", process.pid),
+            (_, None) => format!("{}: ", process.pid),
         };
-        for (row, files) in rows(process, figure) {
+        for (row, files) in rows_with_files(process, figure) {
             let weight = if counts_errors { row.errors } else { row.calls };
-            if names.contains(&row.name.as_str()) && (weight > 0 || !counts_errors) {
+            if names.contains(&row.name) && (weight > 0 || !counts_errors) {
                 lines.push((weight, format!("{whose}{}", line(row, &files))));
             }
         }
@@ -180,34 +172,37 @@ pub(super) fn largest(mut lines: Vec<(u64, String)>) -> Vec<String> {
     shorten(lines.into_iter().map(|(_, line)| line).collect())
 }
 
-/// The processes that a figure is read from.
-fn processes<'a>(figure: &'a Figure, report: &'a Report) -> impl Iterator<Item = &'a Process> {
-    let glob = figure.selectors.process.as_ref();
-    report
-        .processes
-        .iter()
-        .filter(move |process| glob.is_none_or(|glob| is_called(process, glob)))
+/// At most five of these lines, and how many more there are.
+pub(super) fn shorten(mut lines: Vec<String>) -> Vec<String> {
+    const MOST: usize = 5;
+    let more = lines.len().saturating_sub(MOST);
+    lines.truncate(MOST);
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    lines
 }
 
-/// The rows of a process that may be meant, each with its files.
-fn rows<'a>(process: &'a Process, figure: &Figure) -> Vec<(&'a Syscall, String)> {
+/// The rows of a process that are meant, each with its files: `, in.dat (regular) -> out.dat
+/// (regular)`.
+fn rows_with_files<'a>(process: &'a Process, figure: &Figure) -> Vec<(&'a Syscall, String)> {
     let Some(by_file) = &process.file_calls else {
         let rows = process.syscalls.iter();
         return rows.map(|row| (row, String::new())).collect();
     };
     let pattern = figure.selectors.file_pattern();
-    let may_be_meant = |calls: &&FileCalls| {
-        !figure.selectors.are_by_file() || pattern.matches_either(calls) != Match::No
+    let is_meant = |calls: &&FileCalls| {
+        !figure.selectors.are_by_file() || pattern.matches_either(calls) == Match::Yes
     };
-    let with_files = |calls: &'a FileCalls| {
-        let names = files(calls);
-        calls.syscalls.iter().map(move |row| (row, names.clone()))
-    };
-    by_file
-        .iter()
-        .filter(may_be_meant)
-        .flat_map(with_files)
-        .collect()
+    let mut rows = Vec::new();
+    for calls in by_file.iter().filter(is_meant) {
+        let ends = [&calls.from, &calls.to].into_iter().flatten();
+        let ends: Vec<String> = ends.map(end).collect();
+        let comma = if ends.is_empty() { "" } else { ", " };
+        let files = format!("{comma}{}", ends.join(" -> "));
+        rows.extend(calls.syscalls.iter().map(|row| (row, files.clone())));
+    }
+    rows
 }
 
 /// `read, in.dat (regular): 3 calls, 24 B, 1 error (EAGAIN 1)`.
@@ -215,13 +210,12 @@ fn line(row: &Syscall, files: &str) -> String {
     let mut parts = vec![plural(row.calls, "call")];
     let succeeded = row.calls - row.errors;
     if let Some(bytes) = row.bytes.filter(|_| succeeded > 0) {
-        let mean = units::short_bytes(bytes / succeeded);
-        parts.push(format!("{}, {mean} each", units::short_bytes(bytes)));
+        let mean = short_bytes(bytes / succeeded);
+        parts.push(format!("{}, {mean} each", short_bytes(bytes)));
     }
     if row.errors > 0 {
-        let errnos: Vec<String> = row
-            .errnos
-            .iter()
+        let errnos = row.errnos.iter();
+        let errnos: Vec<String> = errnos
             .map(|(name, count)| format!("{name} {count}"))
             .collect();
         let errors = plural(row.errors, "error");
@@ -231,32 +225,15 @@ fn line(row: &Syscall, files: &str) -> String {
         parts.push(format!("{} never returned", row.unfinished));
     }
     if let Some(ns) = row.total_ns {
-        let total = KnownFigure::exactly(ns).describe(FigureUnit::Time);
-        parts.push(format!("total {}", total.trim_start_matches("is ")));
+        parts.push(format!("total {}", show(ns.into(), FigureUnit::Time)));
     }
     format!("{}{files}: {}", row.name, parts.join(", "))
 }
 
-/// `, in.dat (regular) -> out.dat (regular)`.
-fn files(calls: &FileCalls) -> String {
-    let ends: Vec<String> = [&calls.from, &calls.to]
-        .into_iter()
-        .flatten()
-        .map(end)
-        .collect();
-    if ends.is_empty() {
-        String::new()
-    } else {
-        format!(", {}", ends.join(" -> "))
-    }
-}
-
+/// `3 calls`.
 pub(super) fn plural(count: u64, thing: &str) -> String {
-    if count == 1 {
-        format!("1 {thing}")
-    } else {
-        format!("{count} {thing}s")
-    }
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {thing}{s}")
 }
 
 /// `in.dat (regular, ext4)`.
@@ -266,63 +243,41 @@ fn end(end: &End) -> String {
         Some(fs) if matches!(kind, "regular" | "directory" | "block") => format!("{kind}, {fs}"),
         _ => kind.to_owned(),
     };
-    let name = end
-        .path
-        .as_ref()
-        .or(end.peer.as_ref())
-        .or(end.local.as_ref());
-    name.map_or_else(|| nature.clone(), |name| format!("{name} ({nature})"))
-}
-
-/// The largest transfers. If they are not the ones that were asked for, the lines say so.
-pub(super) fn facts_of_transfers(transfers: &[&Transfer], are_meant: bool) -> Vec<String> {
-    let mut sorted: Vec<&Transfer> = transfers.to_vec();
-    sorted.sort_by_key(|transfer| Reverse(transfer.bytes));
-    let lines = shorten(sorted.into_iter().map(transfer).collect());
-    match (are_meant, lines.is_empty()) {
-        (true, _) => lines,
-        (false, true) => vec!["there is no other transfer either".to_owned()],
-        (false, false) => lines
-            .into_iter()
-            .map(|line| format!("there is: {line}"))
-            .collect(),
+    match [&end.path, &end.peer, &end.local]
+        .into_iter()
+        .flatten()
+        .next()
+    {
+        Some(name) => format!("{name} ({nature})"),
+        None => nature,
     }
 }
 
-/// `in (regular, ext4) -> out (pipe): 1 MiB, read + write, 16 calls of 64 KiB ..., after
-/// copy_file_range EXDEV (1)`.
+/// The largest transfers: those that were asked for, or all others if there are none of those.
+pub(super) fn facts_of_transfers(chosen: &[&Transfer], all: &[&Transfer]) -> Vec<String> {
+    let (transfers, there_is) = match chosen {
+        [] if all.is_empty() => return vec!["there is no other transfer either".to_owned()],
+        [] => (all, "there is: "),
+        chosen => (chosen, ""),
+    };
+    let line = |one: &&Transfer| {
+        (
+            one.bytes.unwrap_or(0),
+            format!("{there_is}{}", transfer(one)),
+        )
+    };
+    largest(transfers.iter().map(line).collect())
+}
+
+/// `in (regular, ext4) -> out (pipe): 1 MiB, read + write, 16 calls of 64 KiB`.
 fn transfer(transfer: &Transfer) -> String {
+    let (from, to) = (end(&transfer.from), end(&transfer.to));
     let bytes = match transfer.bytes {
-        Some(bytes) if transfer.certainty == Certainty::Observed => units::short_bytes(bytes),
-        _ => transfer
-            .amount()
-            .unwrap_or_else(|| "unknown bytes".to_owned()),
+        Some(bytes) if transfer.certainty == Certainty::Observed => short_bytes(bytes),
+        Some(bytes) => transfer.certainty.amount(bytes),
+        None => "unknown bytes".to_owned(),
     };
-    let attempts: Vec<String> = transfer
-        .attempts
-        .iter()
-        .map(|attempt| format!("{} {} ({})", attempt.syscall, attempt.errno, attempt.calls))
-        .collect();
-    let after = if attempts.is_empty() {
-        String::new()
-    } else {
-        format!("; attempts: {}", attempts.join(", "))
-    };
-    format!(
-        "{} -> {}: {bytes}, {}{after}",
-        end(&transfer.from),
-        end(&transfer.to),
-        transfer.verdict
-    )
-}
-
-pub(super) fn shorten(mut lines: Vec<String>) -> Vec<String> {
-    let more = lines.len().saturating_sub(MAX_LINES);
-    lines.truncate(MAX_LINES);
-    if more > 0 {
-        lines.push(format!("and {more} more"));
-    }
-    lines
+    format!("{from} -> {to}: {bytes}, {}", transfer.verdict)
 }
 
 #[cfg(test)]

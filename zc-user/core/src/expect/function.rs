@@ -1,13 +1,15 @@
 //! Patterns of function names, and whether a stack has a function that one of them matches.
 
-use std::{collections::BTreeMap, path::Path};
+use std::path::Path;
 
+use super::pattern::Glob;
 use crate::{
     report::{
         EITHER_COPY, is_of_c_library, library_in, named, split_implementation, without_generics,
     },
+    text::file_name,
     trace::{Frame, Stack},
-    transfer::may_hide_functions,
+    transfer::{may_hide_functions, remedy},
 };
 
 /// A pattern of function names: parts with `::` between them. `**` stands for any number of parts,
@@ -15,40 +17,36 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FunctionPattern {
     text: String,
-    /// With `/` between the parts.
-    pattern: glob::Pattern,
+    /// With `/` between the parts, as between the folders in the names of Go's packages.
+    glob: Glob,
 }
 
-/// The parts of a name: modules, and the folders in the names of Go's packages.
-fn split(text: &str) -> impl Iterator<Item = &str> {
-    text.split("::").flat_map(|part| part.split('/'))
+/// A name with `/` between its parts.
+fn as_path(name: &str) -> String {
+    name.replace("::", "/")
 }
 
 impl FunctionPattern {
     /// Parses a pattern. The error has a message and an offset.
     pub(super) fn new(text: &str) -> Result<Self, (String, usize)> {
-        if let Some(at) = text.find('<') {
+        let path = as_path(text);
+        let wrong = |why: &str, at: usize| {
+            let colons = path[..at].matches('/').count();
+            (why.to_owned(), (at + colons).min(text.len()))
+        };
+        if let Some(at) = path.find('<') {
             let why = "generic arguments are ignored, so leave out what is in <>";
-            return Err((why.to_owned(), at));
+            return Err(wrong(why, at));
         }
-        let mut at = 0;
-        for part in split(text) {
-            if part.is_empty() {
-                return Err(("a part of it is empty".to_owned(), at));
-            }
-            if let Some(colon) = part.find(':') {
-                return Err(("modules have '::' between them".to_owned(), at + colon));
-            }
-            glob::Pattern::new(part)
-                .map_err(|error| (error.msg.to_owned(), at + error.pos.min(part.len())))?;
-            at += part.len();
-            at += if text[at..].starts_with('/') { 1 } else { 2 };
+        if let Some(at) = path.find(':') {
+            return Err(wrong("modules have '::' between them", at));
         }
-        let pattern = glob::Pattern::new(&text.replace("::", "/"));
-        Ok(Self {
-            pattern: pattern.map_err(|error| (error.msg.to_owned(), 0))?,
-            text: text.to_owned(),
-        })
+        if let Some(at) = format!("/{path}/").find("//") {
+            return Err(wrong("a part of it is empty", at));
+        }
+        let glob = Glob::new(&path).map_err(|(why, at)| wrong(&why, at))?;
+        let text = text.to_owned();
+        Ok(Self { text, glob })
     }
 
     /// As it was written.
@@ -56,39 +54,23 @@ impl FunctionPattern {
         &self.text
     }
 
-    /// A pattern without `::` matches the last part of a name.
-    fn is_of_last_parts(&self) -> bool {
-        split(&self.text).count() == 1
-    }
-
     /// Whether it can match the name of a function of C, which has no modules.
     fn may_be_of_c(&self) -> bool {
-        self.is_of_last_parts() || self.text.starts_with("**")
+        self.glob.is_of_names() || self.text.starts_with("**")
     }
 
     /// The part of a name that it is compared with.
     pub(super) fn compared<'a>(&self, name: &'a str) -> &'a str {
-        if self.is_of_last_parts() {
-            split(name).last().unwrap_or(name)
+        if self.glob.is_of_names() {
+            file_name(name.rsplit("::").next().unwrap_or(name))
         } else {
             name
         }
     }
 
     /// Whether it matches the function of a frame, or may.
-    pub(super) fn may_match(&self, frame: &Frame, crates: &Crates) -> bool {
-        shown_by_frame(self, frame, crates) != FunctionShown::No
-    }
-
-    /// The first part, if there are others and it matches only itself.
-    fn first_word(&self) -> Option<&str> {
-        let first = split(&self.text).next()?;
-        (!self.is_of_last_parts() && !first.contains(['*', '?', '['])).then_some(first)
-    }
-
-    /// Whether it matches everything below its first part: `my_crate::**`.
-    fn is_whole_crate(&self) -> bool {
-        self.first_word().is_some() && split(&self.text).skip(1).eq(["**"])
+    pub(super) fn may_match(&self, frame: &Frame) -> bool {
+        shown_by_frame(self, frame) != FunctionShown::No
     }
 
     /// Whether it matches a name, as stacks have it.
@@ -98,23 +80,13 @@ impl FunctionPattern {
 
     /// Whether it matches a name without generic arguments and closures.
     fn matches(&self, name: &str) -> bool {
-        let options = glob::MatchOptions {
-            require_literal_separator: true,
-            ..glob::MatchOptions::new()
-        };
-        let name = self.compared(name).replace("::", "/");
-        self.pattern.matches_with(&name, options)
+        self.glob.matches(&as_path(name))
     }
 
-    /// Whether it may match a name whose modules are missing.
+    /// Whether it may match a name whose modules are missing; the empty name is that of a closure,
+    /// and the function that it is in may have any name.
     fn may_match_end(&self, name: &str) -> bool {
-        match split(&self.text).last() {
-            Some(last) if last != "**" && !name.is_empty() => {
-                glob::Pattern::new(last).is_ok_and(|last| last.matches(name))
-            }
-            // A closure: the function that it is in may have any name.
-            _ => true,
-        }
+        name.is_empty() || self.glob.may_end_as(name)
     }
 }
 
@@ -190,89 +162,30 @@ fn is_hash(part: &str) -> bool {
         && part[1..].bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Which crate a source file belongs to, by the names of functions there that have their modules.
-#[derive(Debug)]
-pub(super) struct Crates(BTreeMap<String, Option<String>>);
-
-impl Crates {
-    /// As these stacks show it.
-    pub(super) fn from_stacks<'a>(stacks: impl Iterator<Item = &'a Stack>) -> Self {
-        let named = |frame: &'a Frame| {
-            let (file, name) = (frame.file.as_ref()?, frame.function.as_deref()?);
-            // An implementation without a trait is in the crate of its type.
-            let path = match name.strip_prefix('<').map(split_implementation) {
-                Some(implementation) => implementation
-                    .map(|(own, _)| own)
-                    .filter(|own| !own.contains(" as "))?,
-                None => name,
-            };
-            let (first, _) = path
-                .split_once("::")
-                .filter(|(first, _)| !first.contains(['<', '{', '(', ' ', '&', '*']))?;
-            (!frame.is_inlined).then(|| (file.clone(), first.to_owned()))
-        };
-        let mut crates: BTreeMap<String, Option<String>> = BTreeMap::new();
-        for (file, name) in stacks.flat_map(|stack| &stack.frames).filter_map(named) {
-            let known = crates.entry(file).or_insert_with(|| Some(name.clone()));
-            // Two crates may have a file of the same relative path.
-            *known = known.take().filter(|known| *known == name);
-        }
-        Self(crates)
-    }
-
-    fn find(&self, file: Option<&str>) -> Option<String> {
-        let file = file?;
-        packaged(file).or_else(|| self.0.get(file).cloned().flatten())
-    }
-}
-
-/// The crate of a source file in cargo's registry:
-/// `.cargo/registry/src/index/serde_json-1.0.1/src/lib.rs`.
-fn packaged(file: &str) -> Option<String> {
-    let (_, rest) = file.split_once("/.cargo/registry/src/")?;
-    let folder = rest.split('/').nth(1)?;
-    // A version may have hyphens, too: `1.0.0-rc.1`.
-    let is_version =
-        |(at, _): &(usize, &str)| folder[at + 1..].starts_with(|c: char| c.is_ascii_digit());
-    let (end, _) = folder.rmatch_indices('-').find(is_version)?;
-    let name = &folder[..end];
-    Some(name.replace('-', "_"))
-}
-
-/// Whether a stack has a function that a pattern matches.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Whether a stack has a function that a pattern matches. The greatest decides.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FunctionShown {
-    Yes,
     No,
     /// It does not show every function, or not with all of its name. A clause says what would
     /// settle it.
     Unclear(String),
+    Yes,
 }
 
-/// Whether the stack has a function that the pattern matches. `remedy` says what would show every
-/// function.
-pub(super) fn shown(
-    pattern: &FunctionPattern,
-    stack: &Stack,
-    crates: &Crates,
-    remedy: impl Fn() -> String,
-) -> FunctionShown {
-    let mut unclear = None;
-    for frame in &stack.frames {
-        match shown_by_frame(pattern, frame, crates) {
-            FunctionShown::Yes => return FunctionShown::Yes,
-            FunctionShown::No => {}
-            FunctionShown::Unclear(why) => unclear = unclear.or(Some(why)),
-        }
+/// Whether the stack has a function that the pattern matches.
+pub(super) fn shown(pattern: &FunctionPattern, stack: &Stack) -> FunctionShown {
+    let by_frame = stack
+        .frames
+        .iter()
+        .map(|frame| shown_by_frame(pattern, frame));
+    let shown = by_frame.max().unwrap_or(FunctionShown::No);
+    if shown == FunctionShown::No && !shows_all(pattern, stack) {
+        return FunctionShown::Unclear(remedy(std::iter::once(stack)));
     }
-    match unclear {
-        Some(why) => FunctionShown::Unclear(why),
-        None if shows_all(pattern, stack) => FunctionShown::No,
-        None => FunctionShown::Unclear(remedy()),
-    }
+    shown
 }
 
-fn shown_by_frame(pattern: &FunctionPattern, frame: &Frame, crates: &Crates) -> FunctionShown {
+fn shown_by_frame(pattern: &FunctionPattern, frame: &Frame) -> FunctionShown {
     let Some(name) = frame.function.as_deref() else {
         return FunctionShown::No;
     };
@@ -285,43 +198,31 @@ fn shown_by_frame(pattern: &FunctionPattern, frame: &Frame, crates: &Crates) -> 
             "stacks show what {EITHER_COPY} works with, but not which of them"
         ));
     }
-    let is_of_rust = frame
-        .file
-        .as_deref()
-        .is_some_and(|file| Path::new(file).extension() == Some("rs".as_ref()));
+    let file = frame.file.as_deref().unwrap_or_default();
+    let is_of_rust = Path::new(file).extension() == Some("rs".as_ref());
+    let short = without_generics(name);
     let is_closure = name.starts_with('{');
-    let lacks_modules =
-        frame.is_inlined && is_of_rust && (is_closure || !without_generics(name).contains("::"));
-    if !lacks_modules || (pattern.is_of_last_parts() && !is_closure) {
-        return FunctionShown::No;
+    let lacks_modules = frame.inlined && is_of_rust && (is_closure || !short.contains("::"));
+    let may_match = (is_closure || !pattern.glob.is_of_names())
+        && pattern.may_match_end(&without_closures(&short));
+    if lacks_modules && may_match {
+        return FunctionShown::Unclear(
+            "inlined functions have names without their modules: debug = 1 in the profile would tell"
+                .to_owned(),
+        );
     }
-    match (crates.find(frame.file.as_deref()), pattern.first_word()) {
-        (Some(own), Some(wanted)) if own != wanted => FunctionShown::No,
-        (Some(_), Some(_)) if pattern.is_whole_crate() => FunctionShown::Yes,
-        _ if pattern.may_match_end(&without_closures(&without_generics(name))) => {
-            FunctionShown::Unclear("inlined functions have names without their modules: debug = 1 in the profile would tell".to_owned())
-        }
-        _ => FunctionShown::No,
-    }
+    FunctionShown::No
 }
 
 /// Whether no function that the pattern may match is hidden in the stack.
 fn shows_all(pattern: &FunctionPattern, stack: &Stack) -> bool {
-    let starts = |frame: &Frame, name: &str| {
-        frame
-            .function
-            .as_deref()
-            .is_some_and(|function| function.starts_with(name))
-    };
-    let is_of_rust = stack
-        .frames
-        .iter()
-        .any(|frame| starts(frame, "std::rt::lang_start"));
+    let mut functions = stack.frames.iter().flat_map(|frame| &frame.function);
+    let is_of_rust = functions.any(|name| name.starts_with("std::rt::lang_start"));
     let hides = |frame: &Frame| {
-        let is_named = |name: &str| frame.function.as_deref() == Some(name);
         let may_be_in_c = frame.file.is_none() && pattern.may_be_of_c() && is_of_c_library(frame);
         // Rust's `main` only calls the program's. That of a program in C may have functions inside.
-        let is_opaque_main = frame.file.is_none() && is_named("main") && !is_of_rust;
+        let is_opaque_main =
+            frame.file.is_none() && frame.function.as_deref() == Some("main") && !is_of_rust;
         may_hide_functions(frame) || may_be_in_c || is_opaque_main
     };
     stack.end.why().is_none() && !stack.frames.iter().any(hides)
@@ -395,97 +296,55 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_mistake_in_a_pattern_has_its_place() {
-        for (text, at) in [
-            ("a::::b", 3),
-            ("std:io", 3),
-            ("app::run<u8>", 8),
-            ("a::b***", 6),
-        ] {
-            assert_eq!(FunctionPattern::new(text).expect_err(text).1, at);
-        }
-    }
-
     fn frame(name: &str, file: &str, is_inlined: bool) -> Frame {
         Frame {
             function: Some(name.into()),
             file: Some(file.to_owned()).filter(|file| !file.is_empty()),
-            is_inlined,
+            inlined: is_inlined,
             module: Some("/bin/x".into()),
             ..Frame::default()
         }
     }
 
-    fn judged(text: &str, frames: &[Frame], end: StackEnd) -> FunctionShown {
-        let frames = frames.to_vec();
-        let stack = Stack { frames, end };
-        let crates = Crates::from_stacks(std::iter::once(&stack));
-        shown(&pattern(text), &stack, &crates, || "remedy".to_owned())
-    }
-
     #[test]
     fn a_function_is_only_absent_if_the_stack_shows_every_function() {
+        const NO_LINES: &str = "line tables would tell";
+        const CUT: &str = "sampled stacks do not tell, since";
+        const INLINED: &str = "inlined functions have names without their modules";
         let run = frame("app::run", "src/run.rs", false);
         let start = frame("std::rt::lang_start_internal", "", false);
         let main = frame("main", "", false);
-        let whole = [run, start, main.clone()];
+        let whole = [run.clone(), start, main.clone()];
         let without_lines = [frame("app::run", "", false)];
-        let remedy = || FunctionShown::Unclear("remedy".into());
+        let inlined = [frame("mid", "src/mid.rs", true), run];
+        let kernel_copy = "std::sys::io::kernel_copy::linux::sendfile_splice";
+        let kernel_copy = [frame(kernel_copy, "", false)];
         for (text, frames, end, expected) in [
-            ("other::**", &whole[..], StackEnd::Root, FunctionShown::No),
-            ("app::**", &whole, StackEnd::TooDeep, FunctionShown::Yes),
-            ("other::**", &whole, StackEnd::TooDeep, remedy()),
-            ("other::**", &without_lines, StackEnd::Root, remedy()),
-            ("copy_all", &[main], StackEnd::Root, remedy()),
+            ("other::**", &whole[..], StackEnd::Root, "no"),
+            ("app::**", &whole, StackEnd::TooDeep, "yes"),
+            ("other::**", &whole, StackEnd::TooDeep, CUT),
+            ("other::**", &without_lines, StackEnd::Root, NO_LINES),
+            ("copy_all", &[main], StackEnd::Root, CUT),
+            ("other::**", &inlined, StackEnd::Root, INLINED),
+            ("other::mid", &inlined, StackEnd::Root, INLINED),
+            ("other::last", &inlined, StackEnd::Root, "no"),
+            ("mid", &inlined, StackEnd::Root, "yes"),
+            // What both of Rust's copies work with may be either.
+            (
+                "std::io::copy",
+                &kernel_copy,
+                StackEnd::Root,
+                "stacks show what",
+            ),
+            ("std::io::kernel", &kernel_copy, StackEnd::Root, "no"),
         ] {
-            assert_eq!(judged(text, frames, end), expected, "{text}");
+            let frames = frames.to_vec();
+            let found = match shown(&pattern(text), &Stack { frames, end }) {
+                FunctionShown::Yes => "yes".to_owned(),
+                FunctionShown::No => "no".to_owned(),
+                FunctionShown::Unclear(why) => why,
+            };
+            assert!(found.starts_with(expected), "{text}: {found}");
         }
-    }
-
-    #[test]
-    fn an_inlined_function_without_its_modules_belongs_to_the_crate_of_its_file() {
-        const PACKAGED: &str =
-            "/root/.cargo/registry/src/index.crates.io-1/serde-json-1.0.0-rc.1/src/lib.rs";
-        let run = || frame("app::run", "src/run.rs", false);
-        let method = || frame("<app::Job<u8>>::run", "src/job.rs", false);
-        let of_trait = || frame("<app::Job as other::Trait>::run", "src/job.rs", false);
-        let nameless = || {
-            let why = "inlined functions have names without their modules: debug = 1 in the profile would tell";
-            FunctionShown::Unclear(why.to_owned())
-        };
-        for (text, file, caller, expected) in [
-            ("app::**", "src/run.rs", run(), FunctionShown::Yes),
-            ("other::**", "src/run.rs", run(), FunctionShown::No),
-            ("app::run::mid", "src/run.rs", run(), nameless()),
-            ("other::**", "src/mid.rs", run(), nameless()),
-            ("other::last", "src/mid.rs", run(), FunctionShown::No),
-            ("other::**", "src/job.rs", method(), FunctionShown::No),
-            ("third::**", "src/job.rs", of_trait(), nameless()),
-            ("other::**", PACKAGED, run(), FunctionShown::No),
-            ("serde_json::**", PACKAGED, run(), FunctionShown::Yes),
-        ] {
-            let frames = [frame("mid", file, true), caller];
-            assert_eq!(
-                judged(text, &frames, StackEnd::Root),
-                expected,
-                "{text} {file}"
-            );
-        }
-    }
-
-    #[test]
-    fn what_both_of_rusts_copies_work_with_may_be_either() {
-        let kernel_copy = [frame(
-            "std::sys::io::kernel_copy::linux::sendfile_splice",
-            "",
-            false,
-        )];
-        let judged_copy = judged("std::io::copy", &kernel_copy, StackEnd::Root);
-        assert!(
-            matches!(judged_copy, FunctionShown::Unclear(why) if why.contains("but not which of them"))
-        );
-        let other = judged("std::io::kernel", &kernel_copy, StackEnd::Root);
-        assert_eq!(other, FunctionShown::No);
     }
 }

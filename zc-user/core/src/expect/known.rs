@@ -2,14 +2,15 @@
 
 use std::{cmp::Ordering, ops::Bound};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::ast::{NONE, Test};
-use crate::{figures::list::FigureUnit, signal, units, words::words};
+use super::ast::{NONE, Wanted};
+use crate::{figures::list::FigureUnit, units, words::words};
 
 words! {
     /// How expectations treat inferred transfers.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    #[serde(rename_all = "snake_case")]
     pub enum Inferred {
         /// An expectation that depends on them is inconclusive, unless what is proven is enough.
         Inconclusive = "inconclusive",
@@ -18,16 +19,17 @@ words! {
     }
 }
 
-/// Whether an expectation holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// Whether an expectation holds. Of several that must all hold, the greatest decides, and of those
+/// of which one must, the least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It holds.
     Holds,
-    /// It does not hold.
-    Fails,
     /// The report does not know enough to decide.
     Inconclusive,
+    /// It does not hold.
+    Fails,
 }
 
 impl Verdict {
@@ -40,31 +42,17 @@ impl Verdict {
         }
     }
 
-    pub(super) const fn negated_if(self, is_negated: bool) -> Self {
+    const fn negated_if(self, is_negated: bool) -> Self {
         match self {
             Self::Holds if is_negated => Self::Fails,
             Self::Fails if is_negated => Self::Holds,
             verdict => verdict,
         }
     }
-
-    /// The verdict if all must hold. One failure decides.
-    pub(crate) fn all(verdicts: impl Iterator<Item = Self>) -> Self {
-        verdicts.fold(Self::Holds, |all, verdict| match (all, verdict) {
-            (Self::Fails, _) | (_, Self::Fails) => Self::Fails,
-            (Self::Inconclusive, _) | (_, Self::Inconclusive) => Self::Inconclusive,
-            (Self::Holds, Self::Holds) => Self::Holds,
-        })
-    }
-
-    /// The verdict if one must hold.
-    pub(super) fn any(verdicts: impl Iterator<Item = Self>) -> Self {
-        Self::all(verdicts.map(|verdict| verdict.negated_if(true))).negated_if(true)
-    }
 }
 
 /// A number that can be a fraction, such as an average.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Amount {
     part: u64,
     of: u64,
@@ -84,26 +72,9 @@ impl Amount {
             of: count,
         })
     }
-}
 
-impl PartialEq for Amount {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Amount {}
-
-impl PartialOrd for Amount {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Amount {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (u128::from(self.part) * u128::from(other.of))
-            .cmp(&(u128::from(other.part) * u128::from(self.of)))
+    fn compare(self, whole: u64) -> Ordering {
+        u128::from(self.part).cmp(&(u128::from(whole) * u128::from(self.of)))
     }
 }
 
@@ -120,7 +91,7 @@ pub(super) enum KnownFigure {
     },
     /// Nothing is known, not even whether it exists.
     Unknown,
-    /// There is no exit status, or no signal, and that is known.
+    /// There is no exit status, and that is known.
     Absent(String),
     /// There is no such figure, for this reason.
     Missing(String),
@@ -133,19 +104,27 @@ impl KnownFigure {
         Self::Between(amount, Some(amount))
     }
 
-    /// These words, and whether they are all.
-    pub(super) fn words(words: impl IntoIterator<Item = String>, are_all: bool) -> Self {
-        let words = words.into_iter().collect();
-        Self::Words { words, are_all }
+    /// This, or if that is not all, at least this.
+    pub(super) fn at_least(sum: u64, is_all: bool) -> Self {
+        Self::Between(sum.into(), is_all.then(|| sum.into()))
     }
 
-    /// Whether it passes a test, or the negation of the test.
-    pub(super) fn passes(&self, test: &Test, is_negated: bool) -> Verdict {
-        let verdict = match (self, test) {
+    /// Whether it is known in full.
+    pub(super) fn is_exact(&self) -> bool {
+        match self {
+            Self::Between(low, high) => *high == Some(*low),
+            Self::Words { are_all, .. } => *are_all,
+            Self::Absent(_) | Self::Missing(_) => true,
+            Self::Unknown => false,
+        }
+    }
+
+    /// Whether it is what is wanted, or with `is_negated` anything else.
+    pub(super) fn passes(&self, wanted: &Wanted, is_negated: bool) -> Verdict {
+        let verdict = match (self, wanted) {
             (Self::Unknown, _) => Verdict::Inconclusive,
-            (Self::Words { words, are_all }, Test::Word(wanted) | Test::NotWord(wanted)) => {
-                let wants_it = matches!(test, Test::Word(_)) != is_negated;
-                return if words.iter().any(|word| (word == wanted) != wants_it) {
+            (Self::Words { words, are_all }, Wanted::Word(wanted)) => {
+                return if words.iter().any(|word| (word == wanted) == is_negated) {
                     Verdict::Fails
                 } else if *are_all {
                     Verdict::Holds
@@ -153,27 +132,16 @@ impl KnownFigure {
                     Verdict::Inconclusive
                 };
             }
-            // What is absent is `none`, and no number is.
-            (Self::Absent(_), Test::Word(_) | Test::Not(_))
-            | (Self::Between(..), Test::NotWord(_)) => Verdict::Holds,
-            (Self::Absent(_), Test::NotWord(_)) | (Self::Between(..), Test::Word(_)) => {
-                Verdict::Fails
-            }
-            (Self::Absent(_), Test::Within(Bound::Included(first), Bound::Included(last)))
-                if first == last =>
-            {
-                Verdict::Fails
-            }
-            (Self::Between(low, high), Test::Within(start, end)) => {
+            (Self::Between(low, high), Wanted::Within(start, end)) => {
                 within(*low, *high, *start, *end)
             }
-            (Self::Between(low, high), Test::Not(number)) => {
-                let number = Bound::Included(*number);
-                within(*low, *high, number, number).negated_if(true)
+            // It is no number.
+            (Self::Absent(_), _) => Verdict::Fails,
+            // What does not exist is neither less nor more than a number, and no word. The parser
+            // rejects comparing words with numbers.
+            (Self::Missing(_) | Self::Words { .. } | Self::Between(..), _) => {
+                return Verdict::Fails;
             }
-            // A missing figure is neither less nor more than a number. The parser rejects comparing
-            // a word with a number.
-            (Self::Missing(_) | Self::Absent(_) | Self::Words { .. }, _) => return Verdict::Fails,
         };
         verdict.negated_if(is_negated)
     }
@@ -204,13 +172,13 @@ impl KnownFigure {
 /// fails if none does.
 fn within(low: Amount, high: Option<Amount>, start: Bound<u64>, end: Bound<u64>) -> Verdict {
     let is_before = |amount: Amount| match start {
-        Bound::Included(start) => amount < start.into(),
-        Bound::Excluded(start) => amount <= start.into(),
+        Bound::Included(start) => amount.compare(start).is_lt(),
+        Bound::Excluded(start) => amount.compare(start).is_le(),
         Bound::Unbounded => false,
     };
     let is_after = |amount: Amount| match end {
-        Bound::Included(end) => amount > end.into(),
-        Bound::Excluded(end) => amount >= end.into(),
+        Bound::Included(end) => amount.compare(end).is_gt(),
+        Bound::Excluded(end) => amount.compare(end).is_ge(),
         Bound::Unbounded => false,
     };
     let ends_within = end == Bound::Unbounded || high.is_some_and(|high| !is_after(high));
@@ -224,38 +192,20 @@ fn within(low: Amount, high: Option<Amount>, start: Bound<u64>, end: Bound<u64>)
 }
 
 /// The figure for a person: exact, and in a readable unit.
-fn show(amount: Amount, unit: FigureUnit) -> String {
+pub(super) fn show(amount: Amount, unit: FigureUnit) -> String {
     let whole = amount.part / amount.of;
-    let is_whole = amount.part.is_multiple_of(amount.of);
+    let number = |decimals: usize| {
+        if amount.part.is_multiple_of(amount.of) {
+            whole.to_string()
+        } else {
+            format!("{:.decimals$}", fraction(amount))
+        }
+    };
     match unit {
-        FigureUnit::Bytes if is_whole => exact_bytes(whole),
-        FigureUnit::Bytes => format!("{} ({:.1} B)", units::bytes(whole), fraction(amount)),
+        FigureUnit::Bytes if whole < 1024 => format!("{} B", number(1)),
+        FigureUnit::Bytes => format!("{} B ({})", number(1), units::bytes(whole)),
         FigureUnit::Time => time(fraction(amount)),
-        FigureUnit::Signal => signal_name(whole),
-        _ if is_whole => whole.to_string(),
-        _ => format!("{:.2}", fraction(amount)),
-    }
-}
-
-fn signal_name(number: u64) -> String {
-    let name = i32::try_from(number).map(signal::name);
-    name.ok()
-        .filter(|name| name.starts_with("SIG"))
-        .unwrap_or_else(|| number.to_string())
-}
-
-fn exact_bytes(bytes: u64) -> String {
-    const UNITS: [(&str, u64); 4] = [
-        ("TiB", 1 << 40),
-        ("GiB", 1 << 30),
-        ("MiB", 1 << 20),
-        ("KiB", 1 << 10),
-    ];
-    let divides = |(_, size): &(&str, u64)| bytes > 0 && bytes.is_multiple_of(*size);
-    match UNITS.into_iter().find(divides) {
-        Some((unit, size)) => format!("{} {unit}", bytes / size),
-        None if bytes < 1024 => format!("{bytes} B"),
-        None => format!("{bytes} B ({})", units::bytes(bytes)),
+        _ => number(2),
     }
 }
 
@@ -280,120 +230,90 @@ fn time(ns: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Verdict::{Fails, Holds, Inconclusive};
+    use crate::expect::{ast::Expr, parser::parse};
 
-    /// The verdicts of six comparisons with a number: == != <= < >= >.
-    fn verdicts(known: &KnownFigure, number: u64) -> [Verdict; 6] {
-        let (included, excluded) = (Bound::Included(number), Bound::Excluded(number));
-        let tests = [
-            Test::Within(included, included),
-            Test::Not(number),
-            Test::Within(Bound::Unbounded, included),
-            Test::Within(Bound::Unbounded, excluded),
-            Test::Within(included, Bound::Unbounded),
-            Test::Within(excluded, Bound::Unbounded),
-        ];
-        tests.map(|test| {
-            let verdict = known.passes(&test, false);
-            let negated = known.passes(&test, true);
-            assert_eq!(negated, verdict.negated_if(true), "{known:?} {test:?}");
-            verdict
-        })
+    /// The verdict on a comparison: it holds, fails, or nobody knows.
+    fn letter(known: &KnownFigure, text: &str) -> char {
+        let Ok(Expr::Comparison(comparison)) = parse(text) else {
+            panic!("{text} is no comparison");
+        };
+        match known.passes(&comparison.wanted, comparison.is_negated) {
+            Verdict::Holds => 'H',
+            Verdict::Fails => 'F',
+            Verdict::Inconclusive => '?',
+        }
+    }
+
+    fn between(low: u64, high: Option<u64>) -> KnownFigure {
+        KnownFigure::Between(low.into(), high.map(Into::into))
     }
 
     #[test]
     fn a_figure_decides_as_far_as_it_is_known() {
-        let (exact, open) = (
-            KnownFigure::exactly(3),
-            KnownFigure::Between(3.into(), None),
-        );
-        let half = |of| KnownFigure::exactly(Amount::mean(of, 2).expect("of two"));
-        for (known, number, expected) in [
-            (&exact, 2, "FHFFHH"),
-            (&exact, 3, "HFHFHF"),
-            (&exact, 4, "FHHHFF"),
-            (&open, 2, "FHFFHH"),
-            (&open, 3, "???FH?"),
-            (&open, 4, "??????"),
+        const SIGNS: [&str; 6] = ["==", "!=", "<=", "<", ">=", ">"];
+        let half = KnownFigure::exactly(Amount::mean(u64::MAX, 2).expect("of two"));
+        let half = &half;
+        for (known, number, expected, negated) in [
+            (&between(3, Some(3)), 2, "FHFFHH", "HFHHFF"),
+            (&between(3, Some(3)), 3, "HFHFHF", "FHFHFH"),
+            (&between(3, Some(3)), 4, "FHHHFF", "HFFFHH"),
+            (&between(3, None), 2, "FHFFHH", "HFHHFF"),
+            (&between(3, None), 3, "???FH?", "???HF?"),
+            (&between(3, None), 4, "??????", "??????"),
             // Averages are compared exactly.
-            (&half(u64::MAX), u64::MAX / 2, "FHFFHH"),
-            (&half(u64::MAX), u64::MAX / 2 + 1, "FHHHFF"),
+            (half, u64::MAX / 2, "FHFFHH", "HFHHFF"),
+            (half, u64::MAX / 2 + 1, "FHHHFF", "HFFFHH"),
         ] {
-            let letter = |verdict| match verdict {
-                Holds => 'H',
-                Fails => 'F',
-                Inconclusive => '?',
-            };
-            let found: String = verdicts(known, number).map(letter).iter().collect();
-            assert_eq!(found, expected, "{known:?}, {number}");
+            for (not, expected) in [("", expected), ("not ", negated)] {
+                let found =
+                    SIGNS.map(|sign| letter(known, &format!("{not}read.calls {sign} {number}")));
+                let found: String = found.iter().collect();
+                assert_eq!(found, expected, "{known:?}, {not}{number}");
+            }
         }
-    }
-
-    #[test]
-    fn a_range_includes_its_last_number_or_not() {
-        let (to_5, below_5) = (Bound::Included(5), Bound::Excluded(5));
-        for (low, high, end, expected) in [
-            (5, Some(5), to_5, Holds),
-            (5, Some(5), below_5, Fails),
-            (2, Some(2), to_5, Fails),
-            (4, None, to_5, Inconclusive),
-            (6, None, to_5, Fails),
-            (3, Some(4), below_5, Holds),
+        for (low, high, expected) in [
+            (5, Some(5), 'H'),
+            (3, Some(5), 'H'),
+            (2, Some(2), 'F'),
+            (6, None, 'F'),
+            (4, None, '?'),
+            (4, Some(6), '?'),
         ] {
-            let test = Test::Within(Bound::Included(3), end);
-            let known = KnownFigure::Between(low.into(), high.map(Into::into));
-            assert_eq!(known.passes(&test, false), expected, "{known:?}");
+            let known = between(low, high);
+            assert_eq!(letter(&known, "read.calls in 3..=5"), expected, "{known:?}");
         }
     }
 
     #[test]
     fn what_does_not_exist_or_is_of_several_words_fails_also_behind_not() {
-        let zero = Test::Within(Bound::Included(0), Bound::Included(0));
-        let of = |words: &[&str], are_all| {
-            KnownFigure::words(words.iter().map(|&word| word.to_owned()), are_all)
+        const API: &str = "transfer(* -> *).api == sendfile";
+        let of = |words: &[&str], are_all| KnownFigure::Words {
+            words: words.iter().map(|&word| word.to_owned()).collect(),
+            are_all,
         };
-        let both = || of(&["sendfile", "splice"], true);
-        let is = || Test::Word("sendfile".to_owned());
-        let is_not = || Test::NotWord("sendfile".to_owned());
-        for (known, test, expected) in [
-            (KnownFigure::Missing("no call".into()), zero, [Fails, Fails]),
-            (both(), is(), [Fails, Fails]),
-            (both(), is_not(), [Fails, Fails]),
-            (of(&["sendfile"], false), is(), [Inconclusive, Fails]),
-            (of(&["sendfile"], false), is_not(), [Fails, Inconclusive]),
+        let missing = KnownFigure::Missing("no call".into());
+        for (known, text, expected) in [
+            (missing, "read.avg_size == 0", ['F', 'F']),
+            (of(&["sendfile", "splice"], true), API, ['F', 'F']),
+            (of(&["sendfile"], false), API, ['?', 'F']),
+            (of(&["splice"], false), API, ['F', '?']),
+            (of(&["sendfile"], true), API, ['H', 'F']),
         ] {
-            let found = [false, true].map(|not| known.passes(&test, not));
-            assert_eq!(found, expected, "{known:?} {test:?}");
+            let found = ["", "not "].map(|not| letter(&known, &format!("{not}{text}")));
+            assert_eq!(found, expected, "{known:?} {text}");
         }
     }
 
     #[test]
     fn figures_are_shown_exactly_and_in_readable_units() {
+        let mean = Amount::mean(10_001, 2).expect("of two");
         for (amount, unit, expected) in [
-            (65536.into(), FigureUnit::Bytes, "64 KiB"),
+            (1023.into(), FigureUnit::Bytes, "1023 B"),
             (65000.into(), FigureUnit::Bytes, "65000 B (63.5 KiB)"),
             (12_345_678.into(), FigureUnit::Time, "12.346 ms"),
-            (9.into(), FigureUnit::Signal, "SIGKILL"),
-            (
-                Amount::mean(10_001, 2).expect("of two"),
-                FigureUnit::Bytes,
-                "4.9 KiB (5000.5 B)",
-            ),
+            (mean, FigureUnit::Bytes, "5000.5 B (4.9 KiB)"),
         ] {
             assert_eq!(show(amount, unit), expected);
-        }
-    }
-
-    #[test]
-    fn and_and_or_join_three_values() {
-        for (a, b, all, any) in [
-            (Holds, Inconclusive, Inconclusive, Holds),
-            (Fails, Inconclusive, Fails, Inconclusive),
-            (Inconclusive, Inconclusive, Inconclusive, Inconclusive),
-            (Holds, Fails, Fails, Holds),
-        ] {
-            assert_eq!(Verdict::all([a, b].into_iter()), all);
-            assert_eq!(Verdict::any([a, b].into_iter()), any);
         }
     }
 }

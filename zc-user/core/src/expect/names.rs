@@ -2,48 +2,41 @@
 
 use std::collections::BTreeSet;
 
-use super::ast::FigureSubject;
 use crate::{
-    report::{Counted, Report},
-    syscalls::{self, covers},
+    report::Report,
+    syscalls::{Abi, calls_of_class, covers, known_names},
 };
 
-/// The names of the calls that a figure sums up.
-pub(super) struct Names<'a> {
-    /// `None`: those of all calls.
-    pub(super) wanted: Option<BTreeSet<&'a str>>,
-}
+/// The names of the calls that a figure sums up; `None`: those of all that were counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CallSet(pub(super) Option<BTreeSet<&'static str>>);
 
-impl<'a> Names<'a> {
-    pub(super) fn of_subject(subject: &'a FigureSubject) -> Self {
-        let wanted = match subject {
-            FigureSubject::Call(name) => Some(BTreeSet::from([name.as_str()])),
-            FigureSubject::Class(class) => Some(
-                syscalls::calls_of_class(class)
-                    .unwrap_or_default()
-                    .into_iter()
-                    .collect(),
-            ),
-            _ => None,
-        };
-        Self { wanted }
+impl CallSet {
+    /// Every call that was counted.
+    pub(super) const ALL: Self = Self(None);
+
+    /// One call, whatever its ABI. `None`: 64-bit programs have none of this name.
+    pub(super) fn of_call(name: &str) -> Option<Self> {
+        let is_native = Abi::is_native(name);
+        let known = known_names().find(|known| is_native && *known == name)?;
+        Some(Self(Some(BTreeSet::from([known]))))
+    }
+
+    /// The calls of a class, by its name without `%`.
+    pub(super) fn of_class(class: &str) -> Self {
+        let calls = calls_of_class(class).unwrap_or_default();
+        Self(Some(calls.into_iter().collect()))
+    }
+
+    /// Each by name, unless these are all.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().flatten().copied()
     }
 
     /// Whether they include a row of this name.
     pub(super) fn contains(&self, name: &str) -> bool {
-        self.wanted
-            .as_ref()
-            .is_none_or(|wanted| covers(name, |name| wanted.contains(name)))
-    }
-
-    /// Those that were not counted.
-    pub(super) fn uncounted(&self, counted: &Counted) -> Vec<String> {
-        self.wanted
-            .iter()
-            .flatten()
-            .filter(|name| !counted.contains(name))
-            .map(|&name| name.to_owned())
-            .collect()
+        let wanted = self.0.as_ref();
+        wanted.is_none_or(|wanted| covers(name, |name| wanted.contains(name)))
     }
 
     /// Why a report that does not say what it counted may lack some of them.
@@ -51,10 +44,7 @@ impl<'a> Names<'a> {
         let has_row = |name: &str| report.totals.syscalls.iter().any(|row| row.name == name);
         let lacks = report.counted.is_none()
             && report.totals.other_syscalls.is_none()
-            && self
-                .wanted
-                .as_ref()
-                .is_none_or(|wanted| !wanted.iter().all(|name| has_row(name)));
+            && (self.0.is_none() || !self.iter().all(has_row));
         lacks.then(|| "the report does not say which calls were counted".to_owned())
     }
 }

@@ -6,8 +6,8 @@ mod figure;
 use std::ops::Bound;
 
 use super::{
-    ast::{Comparison, Expr, Figure, NONE, Test},
-    tokens::{SyntaxProblem, Tokens, is_letter, unknown},
+    ast::{Comparison, Expr, Figure, NONE, Wanted},
+    tokens::{SyntaxError, Tokens, is_letter},
 };
 use crate::{
     figures::{list::FigureUnit, value},
@@ -19,80 +19,89 @@ use crate::{
 const MAX_DEPTH: usize = 64;
 
 /// Parses a text.
-pub(super) fn parse(text: &str) -> Result<Expr, SyntaxProblem> {
+pub(super) fn parse(text: &str) -> Result<Expr, SyntaxError> {
     let mut tokens = Tokens::new(text);
-    let expr = any(&mut tokens, 0)?;
+    let expr = any(&mut tokens, Nesting::default())?;
     if tokens.peek().is_empty() {
         return Ok(expr);
     }
     Err(tokens.expected("'and', 'or' or the end"))
 }
 
-/// Parses a part of an expression at this depth.
-type Part = fn(&mut Tokens<'_>, usize) -> Result<Expr, SyntaxProblem>;
-
-fn any(tokens: &mut Tokens<'_>, depth: usize) -> Result<Expr, SyntaxProblem> {
-    let parts = joined(tokens, depth, "or", all)?;
-    Ok(single(parts).unwrap_or_else(Expr::Any))
+/// Where in an expression a part is.
+#[derive(Clone, Copy, Default)]
+struct Nesting {
+    depth: usize,
+    /// Whether it is behind an odd number of `not`.
+    is_negated: bool,
 }
 
-fn all(tokens: &mut Tokens<'_>, depth: usize) -> Result<Expr, SyntaxProblem> {
-    let parts = joined(tokens, depth, "and", not)?;
-    Ok(single(parts).unwrap_or_else(Expr::All))
+/// Parses a part of an expression.
+type Part = fn(&mut Tokens<'_>, Nesting) -> Result<Expr, SyntaxError>;
+
+fn any(tokens: &mut Tokens<'_>, nesting: Nesting) -> Result<Expr, SyntaxError> {
+    joined(tokens, nesting, "or", all)
+}
+
+fn all(tokens: &mut Tokens<'_>, nesting: Nesting) -> Result<Expr, SyntaxError> {
+    joined(tokens, nesting, "and", not)
 }
 
 fn joined(
     tokens: &mut Tokens<'_>,
-    depth: usize,
+    nesting: Nesting,
     word: &str,
     part: Part,
-) -> Result<Vec<Expr>, SyntaxProblem> {
-    let mut parts = vec![part(tokens, depth)?];
+) -> Result<Expr, SyntaxError> {
+    let mut parts = vec![part(tokens, nesting)?];
     while tokens.takes(word) {
-        parts.push(part(tokens, depth)?);
+        parts.push(part(tokens, nesting)?);
     }
-    Ok(parts)
+    // The negation of `a and b` is `not a or not b`.
+    let needs_all = (word == "and") != nesting.is_negated;
+    Ok(match parts.len() {
+        1 => parts.remove(0),
+        _ if needs_all => Expr::All(parts),
+        _ => Expr::Any(parts),
+    })
 }
 
-/// The only part, or all of several.
-fn single(mut parts: Vec<Expr>) -> Result<Expr, Vec<Expr>> {
-    match parts.len() {
-        1 => Ok(parts.remove(0)),
-        _ => Err(parts),
+fn not(tokens: &mut Tokens<'_>, mut nesting: Nesting) -> Result<Expr, SyntaxError> {
+    if nesting.depth > MAX_DEPTH {
+        return Err(SyntaxError::at(tokens.at(), "nested too deeply"));
     }
-}
-
-fn not(tokens: &mut Tokens<'_>, depth: usize) -> Result<Expr, SyntaxProblem> {
-    if depth > MAX_DEPTH {
-        return Err(SyntaxProblem::at(tokens.at(), "nested too deeply"));
-    }
+    nesting.depth += 1;
     if tokens.takes("not") {
-        return Ok(Expr::Not(Box::new(not(tokens, depth + 1)?)));
+        nesting.is_negated = !nesting.is_negated;
+        return not(tokens, nesting);
     }
     if tokens.takes("(") {
-        let inner = any(tokens, depth + 1)?;
+        let inner = any(tokens, nesting)?;
         tokens.take(")")?;
         return Ok(inner);
     }
-    comparison(tokens)
+    comparison(tokens, nesting.is_negated)
 }
 
-fn comparison(tokens: &mut Tokens<'_>) -> Result<Expr, SyntaxProblem> {
+fn comparison(tokens: &mut Tokens<'_>, is_negated: bool) -> Result<Expr, SyntaxError> {
     let at = tokens.at();
     let figure = figure::figure(tokens)?;
-    let test = test(tokens, &figure)?;
+    let (wanted, is_unequal) = wanted(tokens, &figure)?;
+    let not = if is_negated { "not " } else { "" };
     Ok(Expr::Comparison(Box::new(Comparison {
-        text: tokens.written_since(at).to_owned(),
+        text: format!("{not}{}", tokens.written_since(at)),
         figure,
-        test,
+        wanted,
+        is_negated: is_negated != is_unequal,
     })))
 }
 
 /// What compares numbers. What is a word is only equal or not: by the first two.
 const OPERATORS: [&str; 7] = ["==", "!=", "<", "<=", ">", ">=", "in"];
 
-fn test(tokens: &mut Tokens<'_>, figure: &Figure) -> Result<Test, SyntaxProblem> {
-    let unit = figure.unit();
+/// What the figure is compared with, and whether it must be anything else.
+fn wanted(tokens: &mut Tokens<'_>, figure: &Figure) -> Result<(Wanted, bool), SyntaxError> {
+    let unit = figure.unit;
     let operators = if unit.is_of_words() {
         &OPERATORS[..2]
     } else {
@@ -102,89 +111,70 @@ fn test(tokens: &mut Tokens<'_>, figure: &Figure) -> Result<Test, SyntaxProblem>
         let (text, what, all) = (&figure.text, unit.name(), operators.join(" "));
         return Err(tokens.expected(&format!("{text} is {what}: one of {all}")));
     };
-    let (at, included) = (tokens.at(), Bound::Included);
-    match *operator {
-        "in" => return range(tokens, unit),
-        "==" => {
-            if let Some(word) = word(tokens, unit)? {
-                return Ok(Test::Word(word));
-            }
-        }
-        "!=" => {
-            if let Some(word) = word(tokens, unit)? {
-                return Ok(Test::NotWord(word));
-            }
-        }
-        _ => {}
+    if *operator == "in" {
+        return Ok((range(tokens, unit)?, false));
     }
+    let is_unequal = *operator == "!=";
+    if let ("==" | "!=", Some(word)) = (*operator, word(tokens, unit)?) {
+        return Ok((Wanted::Word(word), is_unequal));
+    }
+    let at = tokens.at();
     let number = number(tokens, unit)?;
-    if let Some(most) = unit.most().filter(|most| number > *most) {
-        let why = format!("{} is at most {most}", unit.name());
-        return Err(SyntaxProblem::at(at, why));
+    if unit == FigureUnit::Status && number > 255 {
+        return Err(SyntaxError::at(at, "an exit status is at most 255"));
     }
-    Ok(match *operator {
-        "==" => Test::Within(included(number), included(number)),
-        "!=" => Test::Not(number),
-        "<" => Test::Within(Bound::Unbounded, Bound::Excluded(number)),
-        "<=" => Test::Within(Bound::Unbounded, included(number)),
-        ">" => Test::Within(Bound::Excluded(number), Bound::Unbounded),
-        _ => Test::Within(included(number), Bound::Unbounded),
-    })
+    let (start, end) = match *operator {
+        "<" => (Bound::Unbounded, Bound::Excluded(number)),
+        "<=" => (Bound::Unbounded, Bound::Included(number)),
+        ">" => (Bound::Excluded(number), Bound::Unbounded),
+        ">=" => (Bound::Included(number), Bound::Unbounded),
+        _ => (Bound::Included(number), Bound::Included(number)),
+    };
+    Ok((Wanted::Within(start, end), is_unequal))
 }
 
 /// The word that a figure of this unit is compared with; `None`: it is compared with a number.
-fn word(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<Option<String>, SyntaxProblem> {
-    match unit {
-        FigureUnit::Api => {
-            let name = tokens.take_name("API", &Api::ALL.map(Api::name))?;
-            Ok(Some(name.to_owned()))
+fn word(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<Option<String>, SyntaxError> {
+    let word = match unit {
+        FigureUnit::Api => tokens.take_name("API", &Api::ALL.map(Api::name))?,
+        FigureUnit::Signal => {
+            let names: Vec<&str> = signal::names().chain([NONE]).collect();
+            tokens.take_name("signal", &names)?
         }
+        FigureUnit::Function if tokens.takes(NONE) => NONE,
         FigureUnit::Function => {
             let what = "the name of a library function, like \"std::io::copy\",";
-            let (name, at) = tokens.take_text(what)?;
-            if name.is_empty() || tokens.peek() == ":" {
-                return Err(SyntaxProblem::at(
-                    at,
-                    format!("{what} is needed here, in quotes"),
-                ));
-            }
-            Ok(Some(name))
+            tokens.take_quoted(what)?.0
         }
-        FigureUnit::Status | FigureUnit::Signal if tokens.takes(NONE) => Ok(Some(NONE.to_owned())),
-        _ => Ok(None),
-    }
+        _ => return Ok(None),
+    };
+    Ok(Some(word.to_owned()))
 }
 
-fn range(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<Test, SyntaxProblem> {
+/// A range that includes its end.
+fn range(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<Wanted, SyntaxError> {
     let at = tokens.at();
     let first = number(tokens, unit)?;
-    let is_inclusive = tokens.takes("..=");
-    if !is_inclusive && !tokens.takes("..") {
+    if !tokens.takes("..=") {
         let (first, example) = (tokens.written_since(at), unit.example());
-        let range = format!("a range, {first}..={example} or {first}..{example} without its end,");
-        return Err(tokens.expected(&range));
+        return Err(tokens.expected(&format!("a range, {first}..={example},")));
     }
     let last = number(tokens, unit)?;
-    if first > last || (first == last && !is_inclusive) {
+    if first > last {
         let why = format!("the range {} is empty", tokens.written_since(at));
-        return Err(SyntaxProblem::at(at, why));
+        return Err(SyntaxError::at(at, why));
     }
-    let end = if is_inclusive {
-        Bound::Included(last)
-    } else {
-        Bound::Excluded(last)
-    };
-    Ok(Test::Within(Bound::Included(first), end))
+    Ok(Wanted::Within(
+        Bound::Included(first),
+        Bound::Included(last),
+    ))
 }
 
 /// Words that are not units.
 const KEYWORDS: [&str; 4] = ["and", "or", "not", "in"];
 
-fn number(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<u64, SyntaxProblem> {
+fn number(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<u64, SyntaxError> {
     let (at, digits) = (tokens.at(), tokens.peek());
-    if unit == FigureUnit::Signal && digits.starts_with(is_letter) {
-        return signal_number(tokens);
-    }
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
         let what = format!("{}, like {},", unit.name(), unit.example());
         return Err(tokens.expected(&what));
@@ -196,15 +186,5 @@ fn number(tokens: &mut Tokens<'_>, unit: FigureUnit) -> Result<u64, SyntaxProble
     } else {
         ""
     };
-    value::number(digits, suffix, unit).map_err(|why| SyntaxProblem::at(at, why))
-}
-
-fn signal_number(tokens: &mut Tokens<'_>) -> Result<u64, SyntaxProblem> {
-    let (at, word) = (tokens.at(), tokens.advance());
-    signal::number(word)
-        .map(|signal| signal.unsigned_abs().into())
-        .ok_or_else(|| {
-            let names: Vec<&str> = signal::names().chain([NONE]).collect();
-            SyntaxProblem::at(at, unknown("signal", word, &names))
-        })
+    value::number(digits, suffix, unit).map_err(|why| SyntaxError::at(at, why))
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     report::{End, FileCalls},
+    text::file_name,
     trace::FileKind,
 };
 
@@ -56,27 +57,17 @@ impl Glob {
         })
     }
 
-    /// The same for a report whose relative paths start in this directory.
-    pub(super) fn below(&self, directory: &str) -> Self {
+    /// Says in which directory the relative paths of a report start.
+    pub(super) fn start_in(&mut self, directory: &str) {
         let whole = if self.is_absolute() {
             self.pattern.as_str().to_owned()
         } else {
-            normal(&format!(
-                "{}/{}",
-                glob::Pattern::escape(directory),
-                self.pattern.as_str()
-            ))
+            let directory = glob::Pattern::escape(directory);
+            normal(&format!("{directory}/{}", self.pattern.as_str()))
         };
-        let pattern = glob::Pattern::new(&whole).ok();
-        Self {
-            from_root: pattern.map(|pattern| {
-                Box::new(FromRoot {
-                    directory: directory.to_owned(),
-                    pattern,
-                })
-            }),
-            ..self.clone()
-        }
+        let directory = directory.trim_end_matches('/').to_owned();
+        let from_root = |pattern| Box::new(FromRoot { directory, pattern });
+        self.from_root = glob::Pattern::new(&whole).ok().map(from_root);
     }
 
     /// As it was written.
@@ -96,13 +87,10 @@ impl Glob {
     /// Whether it matches a name, or a path as it is written.
     pub(super) fn matches(&self, path: &str) -> bool {
         let path = path.strip_prefix("./").unwrap_or(path);
-        let name = path
-            .trim_end_matches('/')
-            .rsplit('/')
-            .next()
-            .unwrap_or(path);
-        self.pattern.matches_with(path, OPTIONS)
-            || (self.is_of_names() && self.pattern.matches_with(name, OPTIONS))
+        let compared = self.compared(path.trim_end_matches('/'));
+        [path, compared]
+            .iter()
+            .any(|path| self.pattern.matches_with(path, OPTIONS))
     }
 
     /// Whether it matches the path of a file. Reports have paths relative to the working directory
@@ -117,17 +105,11 @@ impl Glob {
             return Match::No;
         }
         match self.from_root.as_deref() {
+            Some(FromRoot { pattern, .. }) if path.starts_with('/') => {
+                Match::certain(pattern.matches_with(path, OPTIONS))
+            }
             Some(FromRoot { directory, pattern }) => {
-                let from_root = if path.starts_with('/') {
-                    path.to_owned()
-                } else {
-                    format!("{}/{path}", directory.trim_end_matches('/'))
-                };
-                if pattern.matches_with(&from_root, OPTIONS) {
-                    Match::Yes
-                } else {
-                    Match::No
-                }
+                Match::certain(pattern.matches_with(&format!("{directory}/{path}"), OPTIONS))
             }
             None if self.may_end_as(path) => Match::Maybe,
             None => Match::No,
@@ -138,15 +120,12 @@ impl Glob {
     /// known: the process may have changed its directory, or the call has one of its own. Where
     /// `..` leads is not known, either: it may follow a symbolic link.
     pub(super) fn matches_given(&self, path: &str) -> Match {
-        let is_absolute = path.starts_with('/');
         let goes_back = path.split('/').any(|part| part == "..");
-        if self.matches(path) {
-            Match::Yes
-        } else if self.is_of_names() {
-            Match::No
-        } else if is_absolute {
-            self.matches_path(&normal(path))
-                .min(if goes_back { Match::Maybe } else { Match::Yes })
+        if self.matches(path) || self.is_of_names() {
+            Match::certain(self.matches(path))
+        } else if path.starts_with('/') {
+            let most = if goes_back { Match::Maybe } else { Match::Yes };
+            self.matches_path(&normal(path)).min(most)
         } else if self.may_end_as(path) {
             Match::Maybe
         } else {
@@ -154,38 +133,23 @@ impl Glob {
         }
     }
 
-    /// Whether it matches a path of which this is the beginning.
-    pub(super) fn matches_beginning(&self, path: &str) -> Match {
-        let covers_rest = self.text.ends_with("/**");
-        if covers_rest && self.matches(path) {
-            Match::Yes
-        } else {
-            Match::Maybe
-        }
-    }
-
     /// Whether one path could be a longer form of the other.
-    fn may_end_as(&self, path: &str) -> bool {
-        let parts = self
-            .pattern
-            .as_str()
-            .rsplit('/')
-            .filter(|part| !part.is_empty());
-        let mut pairs = parts.zip(path.rsplit('/').filter(|part| !part.is_empty()));
-        let decides = |part: &str| matches!(part, "**" | "..");
-        // Anything can be before these.
-        let mut open = false;
-        pairs.all(|(part, name)| {
-            open |= decides(part);
-            open || glob::Pattern::new(part)
-                .is_ok_and(|pattern| pattern.matches_with(name, OPTIONS))
-        })
+    pub(super) fn may_end_as<'a>(&'a self, path: &'a str) -> bool {
+        let parts_of = |path: &'a str| path.rsplit('/').filter(|part| !part.is_empty());
+        parts_of(self.pattern.as_str())
+            // Anything can be before these.
+            .take_while(|part| !matches!(*part, "**" | ".."))
+            .zip(parts_of(path))
+            .all(|(part, name)| {
+                let pattern = glob::Pattern::new(part);
+                pattern.is_ok_and(|pattern| pattern.matches_with(name, OPTIONS))
+            })
     }
 
     /// The part of a path that it is compared with.
     pub(super) fn compared<'a>(&self, path: &'a str) -> &'a str {
         if self.is_of_names() {
-            path.rsplit('/').next().unwrap_or(path)
+            file_name(path)
         } else {
             path
         }
@@ -221,40 +185,14 @@ fn normal(path: &str) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KindPattern(&'static str);
 
-/// The groups of kinds.
-const GROUPS: [(&str, &[FileKind]); 2] = [
-    (
-        "unix",
-        &[
-            FileKind::UnixStream,
-            FileKind::UnixDatagram,
-            FileKind::UnixSeqpacket,
-        ],
-    ),
-    (
-        "socket",
-        &[
-            FileKind::UnixStream,
-            FileKind::UnixDatagram,
-            FileKind::UnixSeqpacket,
-            FileKind::Tcp,
-            FileKind::Udp,
-            FileKind::Netlink,
-            FileKind::Socket,
-        ],
-    ),
-];
-
 impl KindPattern {
+    /// All Unix sockets.
+    pub(super) const UNIX: Self = Self("unix");
+
     /// All names.
     pub(super) fn names() -> impl Iterator<Item = &'static str> {
-        let groups = GROUPS.iter().map(|(name, _)| *name);
-        // "socket" is both a group and a kind.
-        let kinds = FileKind::ALL
-            .into_iter()
-            .map(FileKind::name)
-            .filter(|name| *name != "socket");
-        groups.chain(kinds)
+        let kinds = FileKind::ALL.into_iter().map(FileKind::name);
+        std::iter::once(Self::UNIX.0).chain(kinds)
     }
 
     /// The one of this name.
@@ -262,13 +200,14 @@ impl KindPattern {
         Self::names().find(|known| *known == name).map(Self)
     }
 
-    /// Whether it matches a kind, by its name in reports.
-    pub(super) fn matches(self, kind: &str) -> bool {
-        let in_group = |kinds: &[FileKind]| kinds.iter().any(|member| member.name() == kind);
-        GROUPS
-            .iter()
-            .find(|(name, _)| *name == self.0)
-            .map_or(self.0 == kind, |(_, kinds)| in_group(kinds))
+    /// Whether it matches a kind, by its name in reports. `unix` and `socket` are groups.
+    fn matches(self, kind: &str) -> bool {
+        let is_unix = kind.starts_with("unix-");
+        match self.0 {
+            "unix" => is_unix,
+            "socket" => is_unix || matches!(kind, "tcp" | "udp" | "netlink" | "socket"),
+            name => name == kind,
+        }
     }
 }
 
@@ -288,12 +227,17 @@ pub(super) enum Match {
     Yes,
 }
 
+impl Match {
+    const fn certain(is_match: bool) -> Self {
+        if is_match { Self::Yes } else { Self::No }
+    }
+}
+
 impl EndPattern {
     /// Whether it matches this end.
     pub(super) fn matches(&self, end: &End) -> Match {
         let kind = self.kind.map_or(Match::Yes, |pattern| match &end.kind {
-            Some(kind) if pattern.matches(kind) => Match::Yes,
-            Some(_) => Match::No,
+            Some(kind) => Match::certain(pattern.matches(kind)),
             None => Match::Maybe,
         });
         let path = self
@@ -316,11 +260,8 @@ impl EndPattern {
 
 /// Whether a pattern matches the path or an address of an end.
 fn matches_path(glob: &Glob, end: &End) -> Match {
-    if [&end.peer, &end.local]
-        .into_iter()
-        .flatten()
-        .any(|name| glob.matches(name))
-    {
+    let mut addresses = [&end.peer, &end.local].into_iter().flatten();
+    if addresses.any(|name| glob.matches(name)) {
         return Match::Yes;
     }
     // A file in a filesystem has a path, even if it is not known.
@@ -333,11 +274,6 @@ fn matches_path(glob: &Glob, end: &End) -> Match {
         None if has_path => Match::Maybe,
         None => Match::No,
     }
-}
-
-/// A text between quotes, as expectations have it.
-pub(super) fn quote(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""))
 }
 
 #[cfg(test)]
@@ -371,7 +307,12 @@ mod tests {
         const OTHER: &str = "a/in /in /etc/in ../in /w1/in ../w/in /w[[]1]/out";
         // Without the working directory, these may match.
         const MAYBE: &str = "/w/in ../w/in /** /*/*";
-        let in_directory = |text: &str| glob(text).below("/w[1]").matches_path("in");
+        let below = |text: &str, directory: &str, path: &str| {
+            let mut glob = glob(text);
+            glob.start_in(directory);
+            glob.matches_path(path)
+        };
+        let in_directory = |text: &str| below(text, "/w[1]", "in");
         let anywhere = |text: &str| glob(text).matches_path("in");
         let all = |texts: &'static str, found: &dyn Fn(&str) -> Match, expected: Match| {
             for text in texts.split(' ') {
@@ -382,24 +323,17 @@ mod tests {
         all(OTHER, &in_directory, Match::No);
         all(MAYBE, &anywhere, Match::Maybe);
         all("/w/out ../out ./out x/in", &anywhere, Match::No);
-        let above = glob("../x/in").below("/w[1]");
-        assert_eq!(above.matches_path("/x/in"), Match::Yes);
-        assert_eq!(above.matches_path("/y/in"), Match::No);
-        let root = glob("etc/in").below("/");
-        assert_eq!(root.matches_path("/etc/in"), Match::Yes);
+        assert_eq!(below("../x/in", "/w[1]", "/x/in"), Match::Yes);
+        assert_eq!(below("../x/in", "/w[1]", "/y/in"), Match::No);
+        assert_eq!(below("etc/in", "/", "/etc/in"), Match::Yes);
     }
 
     #[test]
     fn groups_of_kinds_have_names() {
         let unix = KindPattern::find("unix").expect("a group");
         assert!(unix.matches("unix-stream") && !unix.matches("tcp"));
-        assert!(
-            KindPattern::find("socket")
-                .expect("a group")
-                .matches("socket")
-        );
-        let names: std::collections::BTreeSet<_> = KindPattern::names().collect();
-        assert_eq!(names.len(), KindPattern::names().count(), "each name once");
+        let socket = KindPattern::find("socket").expect("a group");
+        assert!(socket.matches("socket") && socket.matches("tcp"));
     }
 
     #[test]
@@ -413,12 +347,13 @@ mod tests {
             kind: KindPattern::find("regular"),
             path: Some(glob("in")),
         };
-        assert_eq!(
-            pattern.matches(&end(Some("regular"), Some("in"))),
-            Match::Yes
-        );
-        assert_eq!(pattern.matches(&end(Some("regular"), None)), Match::Maybe);
-        assert_eq!(pattern.matches(&end(None, Some("in"))), Match::Maybe);
-        assert_eq!(pattern.matches(&end(Some("pipe"), None)), Match::No);
+        for (kind, path, expected) in [
+            (Some("regular"), Some("in"), Match::Yes),
+            (Some("regular"), None, Match::Maybe),
+            (None, Some("in"), Match::Maybe),
+            (Some("pipe"), None, Match::No),
+        ] {
+            assert_eq!(pattern.matches(&end(kind, path)), expected);
+        }
     }
 }

@@ -39,9 +39,11 @@ impl<'a> Tokens<'a> {
         token
     }
 
-    /// What was taken since this offset, as it was written.
-    pub(super) fn written_since(&self, at: usize) -> &'a str {
-        self.text.get(at..self.taken).unwrap_or_default()
+    /// What was taken since this offset, on one line.
+    pub(super) fn written_since(&self, at: usize) -> String {
+        let written = self.text.get(at..self.taken).unwrap_or_default();
+        let lines: Vec<&str> = written.lines().map(str::trim).collect();
+        lines.join(" ")
     }
 
     /// Takes the next token if it is this one.
@@ -54,7 +56,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// Takes the next token, which must be this one.
-    pub(super) fn take(&mut self, token: &str) -> Result<(), SyntaxProblem> {
+    pub(super) fn take(&mut self, token: &str) -> Result<(), SyntaxError> {
         if self.takes(token) {
             return Ok(());
         }
@@ -65,44 +67,50 @@ impl<'a> Tokens<'a> {
     pub(super) fn take_name(
         &mut self,
         what: &str,
-        names: &[&str],
-    ) -> Result<&'a str, SyntaxProblem> {
+        names: &[impl AsRef<str>],
+    ) -> Result<&'a str, SyntaxError> {
         let word = self.peek();
+        let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
         if names.contains(&word) {
             return Ok(self.advance());
         }
         if word.starts_with(is_letter) || word.starts_with('%') {
-            return Err(SyntaxProblem::at(self.at, unknown(what, word, names)));
+            return Err(SyntaxError::at(self.at, unknown(what, word, &names)));
         }
-        let (first, all) = (names.first().unwrap_or(&""), list(names));
-        let problem = self.expected(&format!("{what}, like {first},"));
-        Err(SyntaxProblem::at(self.at, problem.message + &all))
+        let first = names.first().unwrap_or(&"");
+        let mut error = self.expected(&format!("{what}, like {first},"));
+        error.message += &list(&names);
+        Err(error)
     }
 
-    /// Takes a text in quotes, or a word. Returns also where it began.
-    pub(super) fn take_text(&mut self, what: &str) -> Result<(String, usize), SyntaxProblem> {
-        let (at, token) = (self.at, self.peek());
-        let text = match token.chars().next() {
-            Some('"') => unquoted(token, at)?,
-            Some(first) if is_letter(first) => token.to_owned(),
-            _ => return Err(self.expected(what)),
+    /// Takes a text in quotes. Returns also where it begins.
+    pub(super) fn take_quoted(&mut self, what: &str) -> Result<(&'a str, usize), SyntaxError> {
+        let Some(rest) = self.peek().strip_prefix('"') else {
+            return Err(self.expected(what));
         };
+        let Some(text) = rest.strip_suffix('"') else {
+            return Err(SyntaxError::at(self.at, "this quote is not closed"));
+        };
+        let at = self.at + 1;
+        if text.is_empty() {
+            return Err(SyntaxError::at(at, "an empty text matches nothing"));
+        }
         self.advance();
         Ok((text, at))
     }
 
     /// The next token is not what is expected.
-    pub(super) fn expected(&self, what: &str) -> SyntaxProblem {
+    pub(super) fn expected(&self, what: &str) -> SyntaxError {
         let found = match self.peek() {
             "" => "the end".to_owned(),
             token => format!("'{token}'"),
         };
-        SyntaxProblem::at(self.at, format!("{what} is expected here, not {found}"))
+        SyntaxError::at(self.at, format!("{what} is expected here, not {found}"))
     }
 }
 
 /// A name that does not exist, with the nearest one that does, or all.
-pub(super) fn unknown(what: &str, word: &str, names: &[&str]) -> String {
+fn unknown(what: &str, word: &str, names: &[&str]) -> String {
     let hint = match nearest(word, names.iter().copied()) {
         None => list(names),
         near => did_you_mean(near),
@@ -119,8 +127,8 @@ fn list(names: &[&str]) -> String {
     format!("; there are {}", names.join(", "))
 }
 
-/// The signs of more than one character. A longer one comes before its prefixes.
-const SIGNS: [&str; 7] = ["..=", "..", "==", "!=", "<=", ">=", "->"];
+/// The signs of more than one character.
+const SIGNS: [&str; 6] = ["..=", "==", "!=", "<=", ">=", "->"];
 
 /// The length of the token that a text begins with.
 fn token_length(text: &str) -> usize {
@@ -128,7 +136,8 @@ fn token_length(text: &str) -> usize {
         return 0;
     };
     match first {
-        '"' => quoted_length(text),
+        // Up to the end if it is not closed.
+        '"' => text[1..].find('"').map_or(text.len(), |length| length + 2),
         '%' => 1 + word_length(&text[1..]),
         _ if is_letter(first) => word_length(text),
         _ if first.is_ascii_digit() => number_length(text),
@@ -166,54 +175,6 @@ fn number_length(text: &str) -> usize {
     whole + if fraction > 0 { 1 + fraction } else { 0 }
 }
 
-/// The length of a text with its quotes; up to the end if it is not closed.
-fn quoted_length(text: &str) -> usize {
-    let mut chars = text.char_indices().skip(1);
-    while let Some((at, c)) = chars.next() {
-        match c {
-            '"' => return at + 1,
-            '\\' => drop(chars.next()),
-            _ => {}
-        }
-    }
-    text.len()
-}
-
-/// The text between quotes. `\"` and `\\` are escapes for `"` and `\`.
-fn unquoted(token: &str, at: usize) -> Result<String, SyntaxProblem> {
-    let mut content = String::new();
-    let mut chars = token.char_indices().skip(1);
-    while let Some((index, c)) = chars.next() {
-        match c {
-            '"' => return Ok(content),
-            '\\' => {
-                let Some((_, escaped @ ('"' | '\\'))) = chars.next() else {
-                    let why = r#"after '\' write '"' or another '\'"#;
-                    return Err(SyntaxProblem::at(at + index, why));
-                };
-                content.push(escaped);
-            }
-            c => content.push(c),
-        }
-    }
-    Err(SyntaxProblem::at(at, "this quote is not closed"))
-}
-
-/// A message, and the offset that it is about.
-#[derive(Debug)]
-pub(super) struct SyntaxProblem {
-    message: String,
-    at: usize,
-}
-
-impl SyntaxProblem {
-    pub(super) fn at(at: usize, message: impl Into<String>) -> Self {
-        // What is quoted in a message may have several lines.
-        let message = message.into().replace(char::is_control, " ");
-        Self { message, at }
-    }
-}
-
 /// A mistake in the text of an expectation. It shows a message, then the line with a mark below the
 /// place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -226,11 +187,22 @@ pub struct SyntaxError {
 impl std::error::Error for SyntaxError {}
 
 impl SyntaxError {
-    pub(super) fn new(text: &str, problem: SyntaxProblem) -> Self {
+    /// A message about this offset, in a text that is yet to be [set](Self::in_text).
+    pub(super) fn at(at: usize, message: impl Into<String>) -> Self {
         Self {
-            message: problem.message,
+            // What is quoted in a message may have several lines.
+            message: message.into().replace(char::is_control, " "),
+            text: String::new(),
+            at,
+        }
+    }
+
+    /// The same with the text that it is about.
+    pub(super) fn in_text(self, text: &str) -> Self {
+        Self {
+            at: self.at.min(text.len()),
             text: text.to_owned(),
-            at: problem.at.min(text.len()),
+            ..self
         }
     }
 
@@ -243,16 +215,11 @@ impl SyntaxError {
     pub const fn offset(&self) -> usize {
         self.at
     }
-
-    /// The line with the place, and a mark below the place.
-    pub fn pointer(&self) -> String {
-        pointer(&self.text, self.at)
-    }
 }
 
 impl fmt::Display for SyntaxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n{}", self.message, self.pointer())
+        write!(f, "{}\n{}", self.message, pointer(&self.text, self.at))
     }
 }
 
@@ -278,7 +245,7 @@ mod tests {
             ("a == 1\n\tand b\nor c", 12, "   and b\n       ^"),
             ("a", 99, "  a\n   ^"),
         ] {
-            let error = SyntaxError::new(text, SyntaxProblem::at(at, "no"));
+            let error = SyntaxError::at(at, "no").in_text(text);
             assert_eq!(error.to_string(), format!("no\n{shown}"));
         }
     }

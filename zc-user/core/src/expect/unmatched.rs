@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use super::{
     ast::{Figure, FigureSubject, Selectors},
-    callers::Stacks,
-    function::{Crates, FunctionPattern, spellings},
+    callers::stacks_of,
+    function::{FunctionPattern, spellings},
     paths::{OnPath, matches},
-    pattern::{EndPattern, Glob, Match, quote},
+    pattern::{EndPattern, Glob, Match},
 };
 use crate::{
     report::{End, Report},
@@ -25,15 +25,13 @@ pub(super) fn unmatched(figure: &Figure, report: &Report) -> Vec<String> {
     if let FigureSubject::Transfer(from, to) = &figure.subject {
         globs.extend([from, to].into_iter().filter_map(|end| end.path.as_ref()));
     }
-    let of_files = globs.into_iter().filter_map(|glob| of_files(glob, report));
-    let of_paths = path
-        .iter()
-        .filter_map(|glob| of_paths(figure, glob, report));
-    let of_functions = caller.iter().filter_map(|one| of_functions(one, report));
-    of_files.chain(of_paths).chain(of_functions).collect()
+    let files = globs.into_iter().filter_map(|glob| no_file(glob, report));
+    let paths = path.iter().filter_map(|glob| no_path(figure, glob, report));
+    let functions = caller.iter().filter_map(|one| no_function(one, report));
+    files.chain(paths).chain(functions).collect()
 }
 
-fn of_files(glob: &Glob, report: &Report) -> Option<String> {
+fn no_file(glob: &Glob, report: &Report) -> Option<String> {
     let pattern = EndPattern {
         kind: None,
         path: Some(glob.clone()),
@@ -46,39 +44,36 @@ fn of_files(glob: &Glob, report: &Report) -> Option<String> {
     Some(sentence(glob.text(), "file that was seen", names))
 }
 
-fn of_paths(figure: &Figure, glob: &Glob, report: &Report) -> Option<String> {
-    let all = OnPath::all_of(figure, report)?;
-    let mut known = all.iter().filter(|one| one.path.is_some());
-    if known.any(|one| matches(glob, one) != Match::No) {
+fn no_path(figure: &Figure, glob: &Glob, report: &Report) -> Option<String> {
+    let mut known = OnPath::all_of(figure, report)?;
+    known.retain(|one| one.path.is_some());
+    if known.iter().any(|one| matches(glob, one) != Match::No) {
         return None;
     }
-    let paths = all.iter().filter_map(|one| one.path);
+    let paths = known.iter().filter_map(|one| one.path);
     let paths = paths.map(|path| glob.compared(path));
     Some(sentence(glob.text(), "path that was recorded", paths))
 }
 
-fn of_functions(pattern: &FunctionPattern, report: &Report) -> Option<String> {
-    let stacks = Stacks::from_report(report).ok()?;
-    let crates = Crates::from_stacks(stacks.iter());
+fn no_function(pattern: &FunctionPattern, report: &Report) -> Option<String> {
+    let stacks = stacks_of(report).ok()?;
     let frames = || stacks.iter().flat_map(|stack| &stack.frames);
-    if frames().any(|frame| pattern.may_match(frame, &crates)) {
+    if frames().any(|frame| pattern.may_match(frame)) {
         return None;
     }
     let functions = frames().filter_map(|frame| frame.function.as_deref());
     let spelled: BTreeSet<String> = functions.flat_map(spellings).collect();
     let names = spelled.iter().map(|name| pattern.compared(name));
-    Some(sentence(
-        pattern.text(),
-        "function of a sampled stack",
-        names,
-    ))
+    let what = "function of a sampled stack";
+    Some(sentence(pattern.text(), what, names))
 }
 
 fn sentence<'a>(pattern: &str, what: &str, names: impl Iterator<Item = &'a str>) -> String {
-    let nearest = nearest(pattern, names);
-    let nearest = nearest.map(|name| format!("; the nearest is {}", quote(name)));
-    let nearest = nearest.unwrap_or_default();
-    format!("{} matches no {what}{nearest}", quote(pattern))
+    let nearest = match nearest(pattern, names) {
+        Some(name) => format!("; the nearest is \"{name}\""),
+        None => String::new(),
+    };
+    format!("\"{pattern}\" matches no {what}{nearest}")
 }
 
 /// Every file that the report names.
@@ -102,66 +97,4 @@ fn ends(report: &Report) -> impl Iterator<Item = &End> {
         .flat_map(|transfer| [&transfer.from, &transfer.to]);
     let listed = report.files.iter().map(|totals| &totals.file);
     of_processes.chain(moved).chain(listed)
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::{
-        expect::{Expectation, tests::assert_verdicts},
-        report::{
-            Files, Options, Report,
-            sample::files::{Scene, read, write},
-        },
-        syscalls::Call,
-        trace::{FailedPath, FailedPaths, GivenPath},
-    };
-
-    fn report() -> Report {
-        let mut scene = Scene::new();
-        let [from, to] = ["in.dat", "data/out.dat"].map(|name| scene.regular(name));
-        scene.process(
-            "copier",
-            vec![read("read", from, 2, 20), write("write", to, 2, 20)],
-        );
-        let mut failed = FailedPaths::default();
-        let path = Some(GivenPath {
-            text: "/etc/app.conf".to_owned(),
-            is_cut: false,
-            is_below_descriptor: false,
-        });
-        failed.add(FailedPath {
-            call: Call::native("openat"),
-            errno: 2,
-            path,
-        });
-        scene.trace.failed_paths = Some(failed);
-        Report::from_trace(
-            &scene.trace,
-            &Options {
-                file_calls: Files::Listed,
-                ..Options::default()
-            },
-        )
-    }
-
-    #[test]
-    fn a_pattern_that_matches_nothing_is_said_with_the_nearest() {
-        assert_verdicts(
-            &report(),
-            r#"
-                holds  read[file="in.dta"].calls == 0                         ("in.dta" matches no file that was seen; the nearest is "in.dat"
-                holds  transfer("in.dat" -> "data/ot.dat").count == 0    ("data/ot.dat" matches no file that was seen; the nearest is "data/out.dat"
-                holds  openat[path="/etc/ap.conf"].errors == 0           ("/etc/ap.conf" matches no path that was recorded; the nearest is "/etc/app.conf"
-            "#,
-        );
-        for expectation in [
-            r#"write[file="*.dat"].calls == 2"#,
-            r#"openat[path="/etc/**"].errors == 1"#,
-            "read.calls == 2",
-        ] {
-            let expectation: Expectation = expectation.parse().expect("is right");
-            let outcome = expectation.evaluate(&report()).expect("is counted");
-            assert!(!outcome.to_string().contains("matches no"), "{outcome}");
-        }
-    }
 }

@@ -1,13 +1,11 @@
 //! The one comparison of two reports: which figures differ, and whether by more than they may. It
 //! covers every call that both counted, with a row or without.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde::Serialize;
 
 use super::{
     list::is_exit,
-    reading::{call_without_row, figures, value_if_absent},
+    reading::ReportFigures,
     tolerance::{Allowed, Tolerances},
 };
 use crate::report::Report;
@@ -43,153 +41,169 @@ pub enum DifferenceState {
 /// The figures that differ, except those that are ignored.
 pub fn differences(baseline: &Report, now: &Report, tolerances: &Tolerances) -> Vec<Difference> {
     let reports = [baseline, now];
-    let figures = reports.map(figures);
+    let figures = reports.map(ReportFigures::from_report);
     let are_exact = reports.iter().all(|report| report.exact);
-    let know_ends = reports
-        .iter()
-        .all(|report| report.exit.code.or(report.exit.signal).is_some());
-    let names: BTreeSet<&String> = figures.iter().flat_map(BTreeMap::keys).collect();
-    let difference = |name: &String| {
+    let know_end = |report: &&Report| report.exit.code.or(report.exit.signal).is_some();
+    let know_ends = reports.iter().all(know_end);
+    let mut found = Vec::new();
+    for name in ReportFigures::names(&figures) {
         let allowed = tolerances.allowed_for(name);
-        let value = |side: usize| {
-            figures[side]
-                .get(name)
-                .copied()
-                .unwrap_or_else(|| value_if_absent(name, reports[side]))
-        };
-        let is_sure = is_exit(name);
+        let [before, after] = figures.each_ref().map(|figures| figures.value(name));
+        let is_exit = is_exit(name);
+        let is_sure = are_exact || is_exit;
         let lacks_row = || {
-            let mut reports = reports.iter();
-            reports.any(|report| call_without_row(name, report).is_some())
+            figures
+                .iter()
+                .any(|one| one.sums_without_row(name).is_some())
         };
-        let (before, after) = (value(0), value(1));
         let state = match (before, after) {
-            _ if allowed == Allowed::Anything => return None,
-            (before, after) if before == after && (are_exact || is_sure) => return None,
-            (None, None) => return None,
+            _ if allowed == Allowed::Anything => continue,
+            (before, after) if before == after && (is_sure || before.is_none()) => continue,
             // One of the reports has only the sums of this call, or nothing of calls without rows.
-            (None, _) | (_, None) if lacks_row() => return None,
-            (Some(before), Some(after))
-                if (are_exact || is_sure) && allowed.covers(before, after) =>
-            {
+            (None, _) | (_, None) if lacks_row() => continue,
+            (Some(before), Some(after)) if is_sure && allowed.covers(before, after) => {
                 DifferenceState::Tolerated
             }
             (Some(_), Some(_)) if are_exact => DifferenceState::Beyond,
             // Both reports say how the command ended: a figure that is missing is absent, not
             // unknown.
-            _ if is_sure && know_ends => DifferenceState::Beyond,
+            _ if is_exit && know_ends => DifferenceState::Beyond,
             _ => DifferenceState::Unknown,
         };
-        Some(Difference {
-            metric: name.clone(),
+        found.push(Difference {
+            metric: name.to_owned(),
             baseline: before,
             now: after,
             tolerance: allowed.describe(),
             state,
-        })
-    };
-    names.into_iter().filter_map(difference).collect()
+        });
+    }
+    found
+}
+
+/// How many figures two reports are compared by.
+pub(super) fn count_compared(reports: [&Report; 2], tolerances: &Tolerances) -> usize {
+    let figures = reports.map(ReportFigures::from_report);
+    let names = ReportFigures::names(&figures).into_iter();
+    let is_compared = |name: &&str| tolerances.allowed_for(name) != Allowed::Anything;
+    names.filter(is_compared).count()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        compare::sample::report, figures::tolerance::tests::tolerances, report::Exit,
-        report::sample::row,
+        compare::sample::report, figures::reading::repeatability,
+        figures::tolerance::tests::tolerances, report::sample::row, syscalls::known_names,
     };
-    use DifferenceState::{Beyond, Tolerated, Unknown};
 
-    /// The differences with these tolerances, by name.
-    fn found(before: &Report, after: &Report, texts: &[&str]) -> Vec<(String, DifferenceState)> {
-        let all = differences(before, after, &tolerances(texts));
-        all.into_iter()
-            .map(|found| (found.metric, found.state))
-            .collect()
-    }
-
-    #[track_caller]
-    fn assert_found(
-        [before, after]: [&Report; 2],
-        texts: &[&str],
-        expected: &[(&str, DifferenceState)],
-    ) {
-        let all = found(before, after, texts);
-        let all: Vec<_> = all.iter().map(|(name, state)| (&**name, *state)).collect();
-        assert_eq!(all, expected);
+    /// A report with these words: `read:3:10`, a call with its number and its bytes; `bound`, it is
+    /// a lower bound; `wall:1`; `exit:3`, `signal:11`, and `unended`, nobody knows how it ended.
+    fn made_up(words: &str) -> Report {
+        let (mut rows, mut ended) = (Vec::new(), Vec::new());
+        for word in words.split(' ') {
+            let (name, numbers) = word.split_once(':').unwrap_or((word, ""));
+            let known = known_names().find(|known| *known == name);
+            match (known, numbers.split_once(':')) {
+                (Some(name), Some((calls, bytes))) => {
+                    let [calls, bytes] = [calls, bytes].map(|one| one.parse().expect("a number"));
+                    rows.push(row(name).called(calls).bytes(bytes));
+                }
+                _ => ended.push((name, numbers.parse::<i32>().ok())),
+            }
+        }
+        let mut report = report(rows);
+        for (name, number) in ended {
+            match name {
+                "bound" => report.exact = false,
+                "wall" => report.wall_ns = number.map(|ns| ns.unsigned_abs().into()),
+                "exit" => report.exit.code = number,
+                "signal" => (report.exit.code, report.exit.signal) = (None, number),
+                _ => report.exit.code = None,
+            }
+        }
+        report
     }
 
     #[test]
     fn counts_are_compared_exactly_and_the_last_tolerance_that_fits_counts() {
-        let before = report(vec![
-            row("read").called(100).bytes(1000),
-            row("write").called(1).bytes(1),
-        ]);
-        let mut after = report(vec![
-            row("read").called(105).bytes(1000),
-            row("splice").called(1).bytes(1),
-        ]);
-        after.wall_ns = Some(1);
-        assert_found(
-            [&before, &after],
-            &[],
-            &[
-                ("read.calls", Beyond),
-                ("splice.bytes", Beyond),
-                ("splice.calls", Beyond),
-                ("write.bytes", Beyond),
-                ("write.calls", Beyond),
-            ],
-        );
-        assert_found(
-            [&before, &after],
-            &[
-                "*.calls=10%",
-                "splice.calls=ignore",
-                "*.bytes=1B",
-                "time.wall=1%",
-            ],
-            &[
-                ("read.calls", Tolerated),
-                ("splice.bytes", Tolerated),
-                ("time.wall", Beyond),
-                ("write.bytes", Tolerated),
-                ("write.calls", Beyond),
-            ],
-        );
+        for (before, after, texts, expected) in [
+            ("read:1:1 wall:9", "read:1:1 wall:5", "", ""),
+            (
+                "read:100:9 write:1:1 wall:9",
+                "read:105:9 splice:1:1 wall:1",
+                "",
+                "read.calls 100 105 Beyond, splice.bytes 0 1 Beyond, splice.calls 0 1 Beyond, \
+                 write.bytes 1 0 Beyond, write.calls 1 0 Beyond",
+            ),
+            (
+                "read:100:9 write:1:1 wall:9",
+                "read:105:9 splice:1:1 wall:1",
+                "*.calls=10% splice.calls=ignore *.bytes=1B time.wall=1%",
+                "read.calls 100 105 Tolerated, splice.bytes 0 1 Tolerated, time.wall 9 1 Beyond, \
+                 write.bytes 1 0 Tolerated, write.calls 1 0 Beyond",
+            ),
+            // The calls `time` and `exit` are counted like others.
+            (
+                "time:5:3 exit:1:0",
+                "time:7:3",
+                "",
+                "exit.calls 1 0 Beyond, time.calls 5 7 Beyond",
+            ),
+            (
+                "time:5:3 exit:1:0",
+                "time:7:3",
+                "time.calls=2",
+                "exit.calls 1 0 Beyond, time.calls 5 7 Tolerated",
+            ),
+            // Another exit status or signal is a difference, also beside lower bounds.
+            (
+                "read:1:1",
+                "read:1:1 signal:11",
+                "",
+                "exit.code 0 - Beyond, exit.signal - 11 Beyond",
+            ),
+            ("read:1:1", "read:1:1 unended", "", "exit.code 0 - Unknown"),
+            // A lower bound tells nothing, also where it is the same.
+            (
+                "exit:1:0 bound",
+                "exit:1:0 bound exit:3",
+                "*.errors=ignore *.count=ignore *.threads=ignore",
+                "exit.bytes 0 0 Unknown, exit.calls 1 1 Unknown, exit.code 0 3 Beyond",
+            ),
+        ] {
+            let texts: Vec<&str> = texts.split_terminator(' ').collect();
+            let all = differences(&made_up(before), &made_up(after), &tolerances(&texts));
+            let number = |number: Option<u64>| number.map_or("-".to_owned(), |n| n.to_string());
+            let line = |one: &Difference| {
+                let [before, now] = [one.baseline, one.now].map(number);
+                format!("{} {before} {now} {:?}", one.metric, one.state)
+            };
+            let found: Vec<String> = all.iter().map(line).collect();
+            assert_eq!(found.join(", "), expected, "{before} | {after} | {texts:?}");
+        }
     }
 
     #[test]
-    fn the_system_calls_time_and_exit_are_counted_like_others() {
-        let mut before = report(vec![
-            row("time").called(5).bytes(3),
-            row("exit").called(1).bytes(0),
-        ]);
-        let mut after = report(vec![row("time").called(7).bytes(3)]);
-        let states = |exit, time| [("exit.calls", exit), ("time.calls", time)];
-        assert_found([&before, &after], &[], &states(Beyond, Beyond));
-        let tolerated = &["time.calls=2"];
-        assert_found([&before, &after], tolerated, &states(Beyond, Tolerated));
-        // A lower bound tells nothing, also where it is the same.
-        after.exact = false;
-        before.exact = false;
-        let all = found(&before, &after, &[]);
-        assert!(all.contains(&("exit.calls".to_owned(), Unknown)), "{all:?}");
-        assert!(all.iter().all(|(_, state)| *state == Unknown), "{all:?}");
-    }
-
-    #[test]
-    fn another_exit_status_or_signal_is_a_difference() {
-        let before = report(vec![row("read").called(1).bytes(1)]);
-        let mut after = before.clone();
-        let (code, signal) = (None, Some(11));
-        after.exit = Exit { code, signal };
-        let killed = [("exit.code", Beyond), ("exit.signal", Beyond)];
-        assert_found([&before, &after], &[], &killed);
-        let values = differences(&before, &after, &Tolerances::default());
-        let values: Vec<_> = values.iter().map(|one| (one.baseline, one.now)).collect();
-        assert_eq!(values, [(Some(0), None), (None, Some(11))]);
-        after.exit.signal = None;
-        assert_found([&before, &after], &[], &[("exit.code", Unknown)]);
+    fn a_figure_that_varies_has_its_range_unless_it_is_a_lower_bound() {
+        let of = |texts: [&str; 2]| {
+            let reports = texts.map(made_up);
+            repeatability(&reports.each_ref())
+        };
+        let found = of(["read:3:10 write:1:5", "read:3:20"]);
+        assert_eq!(found.same["read.calls"], 3);
+        let varying = found.varying.iter();
+        let varying = varying.map(|figure| (figure.name.as_str(), figure.min, figure.max));
+        assert_eq!(
+            varying.collect::<Vec<_>>(),
+            [
+                ("read.bytes", 10, 20),
+                ("write.bytes", 0, 5),
+                ("write.calls", 0, 1)
+            ]
+        );
+        let found = of(["read:3:10", "read:3:10 bound"]);
+        assert!(!found.exact && found.varying.is_empty());
+        assert_eq!(found.same.keys().collect::<Vec<_>>(), ["exit.code"]);
     }
 }

@@ -1,13 +1,12 @@
 //! What `zctrace diff` shows: what changed between two reports, in calls, errors, bytes, and the
 //! interfaces that moved the bytes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use super::{
-    comparison::{Difference, DifferenceState, differences},
-    reading::figures,
+    comparison::{Difference, DifferenceState, count_compared, differences},
     tolerance::Tolerances,
 };
 use crate::report::{Api, Certainty, Report, Transfer};
@@ -99,18 +98,10 @@ pub struct WaySums {
 }
 
 impl WaySums {
-    const NONE: Self = Self {
-        transfers: 0,
-        bytes: Some(0),
-        certainty: Certainty::Observed,
-    };
-
     fn add(&mut self, transfer: &Transfer) {
         self.transfers += transfer.count();
-        self.bytes = self
-            .bytes
-            .zip(transfer.bytes)
-            .and_then(|(sum, bytes)| sum.checked_add(bytes));
+        let parts = self.bytes.zip(transfer.bytes);
+        self.bytes = parts.and_then(|(sum, bytes)| sum.checked_add(bytes));
         self.certainty = self.certainty.max(transfer.certainty);
     }
 }
@@ -119,32 +110,23 @@ impl Diff {
     /// Compares two reports.
     pub fn new(before: &Report, after: &Report) -> Self {
         let tolerances = Tolerances::default();
-        let changed = differences(before, after, &tolerances);
-        let transfers = ways(before, after);
-        let of_figures = changed.iter().map(|figure| figure.state);
-        let states: Vec<_> = of_figures
-            .chain(transfers.iter().map(|way| way.state))
-            .collect();
-        let outcome = if states.contains(&DifferenceState::Beyond) {
+        let figures = differences(before, after, &tolerances);
+        let transfers = ways([before, after]);
+        let states = figures.iter().map(|figure| figure.state);
+        let mut states = states.chain(transfers.iter().map(|way| way.state));
+        let outcome = if states.clone().any(|state| state == DifferenceState::Beyond) {
             Outcome::Changed
-        } else if states.contains(&DifferenceState::Unknown) {
+        } else if states.any(|state| state == DifferenceState::Unknown) {
             Outcome::Inconclusive
         } else {
             Outcome::Same
         };
-        let names: BTreeSet<String> = [before, after]
-            .into_iter()
-            .flat_map(|report| figures(report).into_keys())
-            .collect();
         Self {
             schema: SCHEMA,
             sides: [before, after].map(Side::from_report),
             outcome,
-            compared: names
-                .iter()
-                .filter(|name| tolerances.compares(name))
-                .count(),
-            figures: changed,
+            compared: count_compared([before, after], &tolerances),
+            figures,
             transfers,
         }
     }
@@ -162,56 +144,47 @@ impl Side {
     }
 }
 
-/// An interface between ends of two kinds.
-type Way<'a> = (Api, Option<&'a str>, Option<&'a str>);
-
-fn ways(before: &Report, after: &Report) -> Vec<WayDifference> {
-    let mut sums: BTreeMap<Way<'_>, [Option<WaySums>; 2]> = BTreeMap::new();
-    for (side, report) in [before, after].into_iter().enumerate() {
+fn ways(reports: [&Report; 2]) -> Vec<WayDifference> {
+    let mut all: BTreeMap<_, [Option<WaySums>; 2]> = BTreeMap::new();
+    for (side, report) in reports.into_iter().enumerate() {
         for transfer in &report.transfers {
-            let way = (
-                transfer.api,
-                transfer.from.kind.as_deref(),
-                transfer.to.kind.as_deref(),
-            );
-            sums.entry(way).or_default()[side]
-                .get_or_insert(WaySums::NONE)
-                .add(transfer);
+            let kinds = (transfer.from.kind.as_ref(), transfer.to.kind.as_ref());
+            let sums = &mut all.entry((transfer.api, kinds)).or_default()[side];
+            let none = WaySums {
+                transfers: 0,
+                bytes: Some(0),
+                certainty: Certainty::Observed,
+            };
+            sums.get_or_insert(none).add(transfer);
         }
     }
-    sums.retain(|_, [before, after]| before != after);
-    let difference = |((api, from, to), sums): (Way<'_>, [Option<WaySums>; 2])| {
-        let is_observed = |sums: &WaySums| sums.certainty == Certainty::Observed;
-        let are_known = [before, after]
-            .into_iter()
-            .all(|report| knows_all(report, api))
-            && sums.iter().flatten().all(is_observed);
-        let state = if are_known {
-            DifferenceState::Beyond
-        } else {
-            DifferenceState::Unknown
-        };
-        WayDifference {
+    all.retain(|_, [before, after]| before != after);
+    let mut differences = Vec::new();
+    for ((api, (from, to)), sums) in all {
+        let mut certainties = sums.iter().flatten().map(|sums| sums.certainty);
+        let are_known = certainties.all(|certainty| certainty == Certainty::Observed)
+            && reports.iter().all(|report| knows_all(report, api));
+        differences.push(WayDifference {
             api,
-            from: from.map(str::to_owned),
-            to: to.map(str::to_owned),
+            from: from.cloned(),
+            to: to.cloned(),
             sums,
-            state,
-        }
-    };
-    sums.into_iter().map(difference).collect()
+            state: if are_known {
+                DifferenceState::Beyond
+            } else {
+                DifferenceState::Unknown
+            },
+        });
+    }
+    differences
 }
 
 /// Whether the transfers of a report by this interface are all that there were.
 fn knows_all(report: &Report, api: Api) -> bool {
     // A call that names both ends is a transfer by itself.
     let knows_calls = |names: &[&str]| {
-        let counts = |name: &&str| {
-            report
-                .counted
-                .as_ref()
-                .is_some_and(|counted| counted.contains(name))
-        };
+        let counted = report.counted.as_ref();
+        let counts = |name: &&str| counted.is_some_and(|counted| counted.contains(name));
         report.exact && report.calls_without_files == 0 && names.iter().all(counts)
     };
     match api {
@@ -232,100 +205,96 @@ mod tests {
             sample::files::{Scene, copy, map, read, written_after, written_from},
         },
         syscalls::Selection,
-        trace::Loss,
+        trace::{FileId, Row},
     };
 
-    fn report(edit: impl FnOnce(&mut Scene)) -> Report {
+    const BYTES: u64 = 1 << 20;
+
+    /// The report of one process with these calls on `in` and `out`.
+    fn report(sees_memory: bool, rows: impl Fn(FileId, FileId) -> Vec<Row>) -> Report {
         let mut scene = Scene::new();
         scene.trace.counted = Some(Selection::default());
-        edit(&mut scene);
+        scene.trace.sees_memory = sees_memory;
+        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+        scene.process("cp", rows(from, to));
         Report::from_trace(&scene.trace, &Options::default())
     }
 
-    fn by_sendfile(bytes: u64) -> Report {
-        report(|scene| {
-            let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-            scene.process("cp", vec![copy("sendfile", from, to, 1, bytes).zero(1)]);
+    fn copied_by(name: &'static str, bytes: u64) -> Report {
+        report(true, |from, to| {
+            vec![copy(name, from, to, 1, bytes).zero(1)]
         })
     }
 
-    fn by_copy_file_range() -> Report {
-        report(|scene| {
-            let [from, to] = ["a", "b"].map(|name| scene.regular(name));
-            scene.process(
-                "cp",
-                vec![copy("copy_file_range", from, to, 1, 1 << 20).zero(1)],
-            );
-        })
-    }
-
-    #[test]
-    fn a_report_is_the_same_as_itself_and_times_do_not_count() {
-        let one = by_sendfile(1 << 20);
-        let mut other = one.clone();
-        other.wall_ns = other.wall_ns.map(|ns| ns * 2);
-        other.totals.usage.user_ns = Some(1);
-        let diff = Diff::new(&one, &other);
-        assert_eq!(
-            (diff.outcome, diff.figures.len(), diff.transfers.len()),
-            (Outcome::Same, 0, 0)
-        );
+    /// What differs: each figure, and each way of moving bytes with its sums and whether that is
+    /// known.
+    fn assert_differs(before: &Report, after: &Report, outcome: (Outcome, u8), expected: &[&str]) {
+        let diff = Diff::new(before, after);
+        let figures = diff.figures.iter().map(|figure| figure.metric.clone());
+        let way = |way: &WayDifference| {
+            let bytes = way.sums.map(|sums| sums.and_then(|sums| sums.bytes));
+            let [before, after] = bytes.map(|bytes| bytes.map_or(-1, u64::cast_signed));
+            format!("{} {before} {after} {:?}", way.api.name(), way.state)
+        };
+        let found: Vec<String> = figures.chain(diff.transfers.iter().map(way)).collect();
+        let found: Vec<&str> = found.iter().map(String::as_str).collect();
+        assert_eq!(found, expected);
+        assert_eq!((diff.outcome, diff.outcome.exit_status()), outcome);
         assert!(diff.compared >= 4, "{diff:?}");
     }
 
     #[test]
-    fn other_bytes_and_another_interface_are_changes() {
-        let diff = Diff::new(&by_sendfile(1 << 20), &by_sendfile(5));
-        let metrics = diff.figures.iter().map(|figure| figure.metric.as_str());
-        assert_eq!(metrics.collect::<Vec<_>>(), ["sendfile.bytes"]);
-        let bytes = diff.transfers[0].sums.map(|sums| sums?.bytes);
-        assert_eq!(bytes, [Some(1 << 20), Some(5)]);
-        assert_eq!(
-            (diff.outcome, diff.outcome.exit_status()),
-            (Outcome::Changed, 1)
+    fn other_bytes_and_another_interface_are_changes_and_times_are_not() {
+        let one = copied_by("sendfile", BYTES);
+        let mut other = one.clone();
+        other.wall_ns = other.wall_ns.map(|ns| ns * 2);
+        other.totals.usage.user_ns = Some(1);
+        assert_differs(&one, &other, (Outcome::Same, 0), &[]);
+        assert_differs(
+            &one,
+            &copied_by("sendfile", 5),
+            (Outcome::Changed, 1),
+            &["sendfile.bytes", "sendfile 1048576 5 Beyond"],
         );
-
-        let diff = Diff::new(&by_sendfile(1 << 20), &by_copy_file_range());
-        let ways = diff.transfers.iter();
-        let ways = ways.map(|way| (way.api, way.sums.map(|sums| sums.is_some()), way.state));
-        assert_eq!(
-            ways.collect::<Vec<_>>(),
-            [
-                (Api::Sendfile, [true, false], DifferenceState::Beyond),
-                (Api::CopyFileRange, [false, true], DifferenceState::Beyond)
-            ]
+        assert_differs(
+            &one,
+            &copied_by("copy_file_range", BYTES),
+            (Outcome::Changed, 1),
+            &[
+                "copy_file_range.bytes",
+                "copy_file_range.calls",
+                "sendfile.bytes",
+                "sendfile.calls",
+                "sendfile 1048576 -1 Beyond",
+                "copy_file_range -1 1048576 Beyond",
+            ],
         );
     }
 
     #[test]
     fn a_lower_bound_and_an_inferred_transfer_are_no_proof_of_a_change() {
-        const BYTES: u64 = 1 << 20;
-        let mut bound = by_sendfile(BYTES);
+        let mut bound = copied_by("sendfile", BYTES);
         bound.exact = false;
-        let losses = [(Loss::UncountedCalls.name().to_owned(), 3)];
-        bound.losses = losses.into();
-        let diff = Diff::new(&bound, &by_sendfile(BYTES));
+        let diff = Diff::new(&bound, &copied_by("sendfile", BYTES));
         assert_eq!(diff.outcome, Outcome::Inconclusive);
         let relayed = |is_mapped: bool| {
-            report(|scene| {
-                scene.trace.sees_memory = is_mapped;
-                let [from, to] = ["in", "out"].map(|name| scene.regular(name));
+            report(is_mapped, |from, to| {
                 let write = if is_mapped {
                     written_from("write", from, to, 1, BYTES)
                 } else {
                     written_after("write", from, to, 1, BYTES, BYTES)
                 };
-                let rows = vec![map(from, BYTES), read("read", from, 1, BYTES), write];
-                scene.process("cp", rows);
+                vec![map(from, BYTES), read("read", from, 1, BYTES), write]
             })
         };
-        let diff = Diff::new(&relayed(true), &relayed(false));
-        assert!(diff.figures.is_empty(), "{diff:?}");
-        let states = diff.transfers.iter().map(|way| way.state);
-        assert_eq!(states.collect::<Vec<_>>(), [DifferenceState::Unknown; 2]);
-        assert_eq!(
-            (diff.outcome, diff.outcome.exit_status()),
-            (Outcome::Inconclusive, 3)
+        assert_differs(
+            &relayed(true),
+            &relayed(false),
+            (Outcome::Inconclusive, 3),
+            &[
+                "read+write -1 1048576 Unknown",
+                "mmap+write 1048576 -1 Unknown",
+            ],
         );
     }
 }

@@ -24,36 +24,23 @@ pub(crate) enum FigureUnit {
 impl FigureUnit {
     /// Its name in messages.
     pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Count => "a count",
-            Self::Bytes => "a size",
-            Self::Time => "a time",
-            Self::Status => "an exit status",
-            Self::Signal => "a signal",
-            Self::Api => "the name of an API",
-            Self::Function => "the name of a library function",
-        }
-    }
-
-    /// The largest valid number; `None`: no limit.
-    pub(crate) const fn most(self) -> Option<u64> {
-        match self {
-            Self::Status => Some(255),
-            Self::Signal => Some(64),
-            _ => None,
-        }
+        self.name_and_example().0
     }
 
     /// An example.
     pub(crate) const fn example(self) -> &'static str {
+        self.name_and_example().1
+    }
+
+    const fn name_and_example(self) -> (&'static str, &'static str) {
         match self {
-            Self::Count => "100",
-            Self::Bytes => "64KiB",
-            Self::Time => "10ms",
-            Self::Status => "0",
-            Self::Signal => "9",
-            Self::Api => "sendfile",
-            Self::Function => "\"std::io::copy\"",
+            Self::Count => ("a count", "100"),
+            Self::Bytes => ("a size", "64KiB"),
+            Self::Time => ("a time", "10ms"),
+            Self::Status => ("an exit status", "0"),
+            Self::Signal => ("a signal", "SIGKILL"),
+            Self::Api => ("the name of an API", "sendfile"),
+            Self::Function => ("the name of a library function", "\"std::io::copy\""),
         }
     }
 
@@ -141,6 +128,12 @@ impl FigureGroup {
         ("exit", Self::Exit),
         ("processes", Self::Processes),
     ];
+
+    /// The group of the run as a whole with this name.
+    pub(crate) fn of_run_called(name: &str) -> Option<Self> {
+        let mut groups = Self::OF_RUN.into_iter();
+        groups.find_map(|(known, group)| (known == name).then_some(group))
+    }
 
     /// Its figures.
     pub(crate) const fn figures(self) -> &'static [NamedField] {
@@ -264,23 +257,18 @@ pub(crate) fn run_figures() -> impl Iterator<Item = (FigureField, String)> {
 /// but `time.calls` is of the system call.
 fn run_figure(name: &str) -> Option<(FigureGroup, &'static NamedField)> {
     let (of, name) = name.split_once('.')?;
-    let (_, group) = FigureGroup::OF_RUN
-        .into_iter()
-        .find(|(known, _)| *known == of)?;
+    let group = FigureGroup::of_run_called(of)?;
     Some((group, group.figure_called(name)?))
 }
 
 /// How the figure of this name varies.
 pub(crate) fn steadiness_of(name: &str) -> Steadiness {
-    let of_call = || {
-        let call = name.split('.').next().unwrap_or_default();
-        if WAITING_FOR_THREADS.contains(&call) {
-            Steadiness::Noisy
-        } else {
-            Steadiness::Steady
-        }
-    };
-    run_figure(name).map_or_else(of_call, |(group, figure)| group.steadiness(figure.unit))
+    let call = name.split('.').next().unwrap_or_default();
+    match run_figure(name) {
+        Some((group, figure)) => group.steadiness(figure.unit),
+        None if WAITING_FOR_THREADS.contains(&call) => Steadiness::Noisy,
+        None => Steadiness::Steady,
+    }
 }
 
 /// Whether the figure of this name is of the run as a whole, and not of a call.

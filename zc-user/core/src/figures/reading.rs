@@ -15,22 +15,61 @@ use crate::{
     syscalls,
 };
 
-/// All figures that reports are compared by; `None`: unknown.
-pub(super) fn figures(report: &Report) -> BTreeMap<String, Option<u64>> {
-    let mut figures = BTreeMap::new();
-    for row in &report.totals.syscalls {
-        add_call(&mut figures, row);
-    }
-    for row in rows_of_other_calls(&report.totals) {
-        add_call(&mut figures, &row);
-    }
-    for (field, name) in run_figures() {
-        let figure = of_run(field, report);
-        if figure.is_some() || !is_exit(&name) {
-            figures.insert(name, figure);
+/// The figures of a report that reports are compared by.
+pub(super) struct ReportFigures<'a> {
+    report: &'a Report,
+    /// By name; `None`: unknown.
+    by_name: BTreeMap<String, Option<u64>>,
+}
+
+impl<'a> ReportFigures<'a> {
+    pub(super) fn from_report(report: &'a Report) -> Self {
+        let mut by_name = BTreeMap::new();
+        for row in &report.totals.syscalls {
+            add_call(&mut by_name, row);
         }
+        for row in rows_of_other_calls(&report.totals) {
+            add_call(&mut by_name, &row);
+        }
+        for (field, name) in run_figures() {
+            let figure = of_run(field, report);
+            if figure.is_some() || !is_exit(&name) {
+                by_name.insert(name, figure);
+            }
+        }
+        Self { report, by_name }
     }
-    figures
+
+    /// Every name in these reports.
+    pub(super) fn names(all: &[Self]) -> BTreeSet<&str> {
+        let names = all.iter().flat_map(|figures| figures.by_name.keys());
+        names.map(String::as_str).collect()
+    }
+
+    /// The figure of this name; `None`: unknown. One that the report lacks is 0 if it is of a call
+    /// that was counted. Calls without rows do not tell their errors by errno.
+    pub(super) fn value(&self, name: &str) -> Option<u64> {
+        if let Some(value) = self.by_name.get(name) {
+            return *value;
+        }
+        let (call, field) = name.split_once('.')?;
+        let is_counted = || {
+            let counted = self.report.counted.as_ref();
+            counted.is_some_and(|counted| counted.contains(call))
+        };
+        let is_zero = match self.sums_without_row(name) {
+            Some(sums) => sums.errors == 0 || !field.starts_with("errors."),
+            None => is_counted() || self.report.totals.other_syscalls.is_some(),
+        };
+        (is_zero && !is_of_run(name)).then_some(0)
+    }
+
+    /// The sums of the call of this figure, if it has no row.
+    pub(super) fn sums_without_row(&self, name: &str) -> Option<&OtherCalls> {
+        let (call, _) = name.split_once('.').filter(|_| !is_of_run(name))?;
+        let mut others = self.report.totals.other_syscalls.iter().flatten();
+        others.find(|one| one.name == call).map(|one| &one.sums)
+    }
 }
 
 /// Adds a row. Rows of the same call by another ABI have the same name.
@@ -78,40 +117,14 @@ pub(crate) fn rows_of_other_calls(totals: &Totals) -> impl Iterator<Item = Sysca
     })
 }
 
-/// The sums of the call of this figure, if it has no row.
-pub(super) fn call_without_row<'a>(name: &str, report: &'a Report) -> Option<&'a OtherCalls> {
-    let call = name.split('.').next().unwrap_or_default();
-    let mut others = report.totals.other_syscalls.iter().flatten();
-    others
-        .find(|other| other.name == call && !is_of_run(name))
-        .map(|other| &other.sums)
-}
-
-/// The value of a figure that a report lacks: 0 if it is of a call that was counted, else unknown.
-/// Calls without rows do not tell their errors by errno.
-pub(super) fn value_if_absent(name: &str, report: &Report) -> Option<u64> {
-    let call = name.split('.').next().unwrap_or_default();
-    let is_counted = || {
-        let counted = report.counted.as_ref();
-        counted.is_some_and(|counted| counted.contains(call))
-    };
-    let is_zero = match call_without_row(name, report) {
-        Some(sums) => sums.errors == 0 || !name[call.len()..].starts_with(".errors."),
-        None => is_counted() || report.totals.other_syscalls.is_some(),
-    };
-    (is_zero && !is_of_run(name)).then_some(0)
-}
-
 /// Every name that a figure can have; those of errors by errno only `with_errnos`, since they are
 /// many.
 pub(super) fn names(with_errnos: bool) -> impl Iterator<Item = String> {
-    let errnos: Vec<String> = with_errnos
-        .then(errno::names)
-        .into_iter()
-        .flatten()
-        .collect();
+    let errnos = with_errnos.then(errno::names).into_iter().flatten();
+    let errnos: Vec<&str> = errnos.collect();
     let of_calls = syscalls::known_names().flat_map(move |call| {
-        let by_errno: Vec<String> = errnos.iter().map(|errno| errno_name(call, errno)).collect();
+        let by_errno = errnos.iter().map(|errno| errno_name(call, errno));
+        let by_errno: Vec<String> = by_errno.collect();
         compared_names(call).chain(by_errno)
     });
     run_figures().map(|(_, name)| name).chain(of_calls)
@@ -144,32 +157,25 @@ pub struct Varying {
 
 /// Compares the figures of several runs. Those that are unknown in a run are left out.
 pub(crate) fn repeatability(reports: &[&Report]) -> Repeatability {
-    let all: Vec<BTreeMap<String, Option<u64>>> =
-        reports.iter().map(|report| figures(report)).collect();
-    let names: BTreeSet<&String> = all.iter().flat_map(BTreeMap::keys).collect();
+    let all = reports
+        .iter()
+        .map(|report| ReportFigures::from_report(report));
+    let all: Vec<ReportFigures<'_>> = all.collect();
     let (mut same, mut varying) = (BTreeMap::new(), Vec::new());
     let exact = reports.iter().all(|report| report.exact);
-    for name in names.into_iter().filter(|name| exact || is_exit(name)) {
-        let of_run = |(figures, report): (&BTreeMap<String, Option<u64>>, &&Report)| {
-            figures
-                .get(name)
-                .copied()
-                .unwrap_or_else(|| value_if_absent(name, report))
-        };
-        let values: Option<Vec<u64>> = all.iter().zip(reports).map(of_run).collect();
-        let Some((min, max)) =
-            values.and_then(|values| Some((*values.iter().min()?, *values.iter().max()?)))
-        else {
+    for name in ReportFigures::names(&all) {
+        let values: Option<Vec<u64>> = all.iter().map(|figures| figures.value(name)).collect();
+        let values = values
+            .filter(|_| exact || is_exit(name))
+            .unwrap_or_default();
+        let (Some(&min), Some(&max)) = (values.iter().min(), values.iter().max()) else {
             continue;
         };
+        let name = name.to_owned();
         if min == max {
-            same.insert(name.clone(), min);
+            same.insert(name, min);
         } else {
-            varying.push(Varying {
-                name: name.clone(),
-                min,
-                max,
-            });
+            varying.push(Varying { name, min, max });
         }
     }
     Repeatability {
@@ -184,60 +190,23 @@ pub(crate) fn repeatability(reports: &[&Report]) -> Repeatability {
 mod tests {
     use super::*;
     use crate::figures::list::is_time;
-    use crate::{
-        compare::sample::report,
-        report::{
-            Options,
-            sample::{self, row},
-        },
-    };
+    use crate::report::{Options, sample};
 
     #[test]
     fn figures_have_the_names_that_expectations_give_them() {
         let report = Report::from_trace(&sample::copier(), &Options::default());
-        let found = figures(&report);
-        assert_eq!(found["read.calls"], Some(131_073));
-        assert_eq!(found["write.errors.EAGAIN"], Some(5));
-        assert_eq!(found["mmap.bytes"], None);
-        assert_eq!(found["read.unfinished"], Some(1));
+        let found = ReportFigures::from_report(&report);
+        assert_eq!(found.value("read.calls"), Some(131_073));
+        assert_eq!(found.value("write.errors.EAGAIN"), Some(5));
+        assert_eq!(found.value("mmap.bytes"), None);
+        assert_eq!(found.value("read.unfinished"), Some(1));
         let named: BTreeSet<String> = names(true).collect();
-        for (name, figure) in &found {
+        for (name, figure) in &found.by_name {
             assert!(named.contains(name), "{name}");
             let Some(figure) = figure else { continue };
             let unit = if is_time(name) { "ns" } else { "" };
             let held = report.expect(&format!("{name} == {figure}{unit}"));
             held.unwrap_or_else(|error| panic!("{error}"));
         }
-    }
-
-    #[test]
-    fn a_figure_that_varies_has_its_range() {
-        let first = report(vec![
-            row("read").called(3).bytes(10),
-            row("write").called(1).bytes(5),
-        ]);
-        let second = report(vec![row("read").called(3).bytes(20)]);
-        let found = repeatability(&[&first, &second]);
-        assert_eq!(found.same["read.calls"], 3);
-        let varying = found.varying.iter();
-        let varying = varying.map(|figure| (figure.name.as_str(), figure.min, figure.max));
-        assert_eq!(
-            varying.collect::<Vec<_>>(),
-            [
-                ("read.bytes", 10, 20),
-                ("write.bytes", 0, 5),
-                ("write.calls", 0, 1)
-            ]
-        );
-    }
-
-    #[test]
-    fn lower_bounds_do_not_count_as_the_same() {
-        let first = report(vec![row("read").called(3).bytes(10)]);
-        let mut second = first.clone();
-        second.exact = false;
-        let found = repeatability(&[&first, &second]);
-        assert!(!found.exact && found.varying.is_empty());
-        assert_eq!(found.same.keys().collect::<Vec<_>>(), ["exit.code"]);
     }
 }

@@ -1,9 +1,9 @@
 //! How far figures may differ from those of an earlier report.
 
-use std::fmt;
+use thiserror::Error;
 
 use super::{
-    list::{Steadiness, is_time, steadiness_of},
+    list::{FigureUnit, Steadiness, is_time, steadiness_of},
     reading::names,
     value::{duration_ns, size_bytes},
 };
@@ -20,32 +20,16 @@ pub struct Tolerance {
 pub(super) enum Allowed {
     /// This fraction of the baseline, in thousandths of a percent.
     Part(u64),
-    /// This amount.
-    Amount(u64, AmountUnit),
+    /// This amount: a count, bytes or nanoseconds.
+    Amount(u64, FigureUnit),
     /// Anything: the figure is ignored.
     Anything,
 }
 
-/// The unit of a tolerated amount.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AmountUnit {
-    /// None: a count, or bytes.
-    None,
-    Bytes,
-    Nanoseconds,
-}
-
 /// A tolerance that cannot be read, or that fits no figure.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
 pub struct ToleranceError(String);
-
-impl std::error::Error for ToleranceError {}
-
-impl fmt::Display for ToleranceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 impl std::str::FromStr for Tolerance {
     type Err = ToleranceError;
@@ -63,50 +47,46 @@ impl std::str::FromStr for Tolerance {
 }
 
 impl Tolerance {
-    /// For one figure, or for all whose names match this pattern.
+    /// For one figure, or for all whose names match this pattern. A tolerance that fits no figure is
+    /// an error, since it would silently have no effect.
     pub fn new(metric: &str, allowed: &str) -> Result<Self, ToleranceError> {
-        let metric = metric.trim();
+        let (metric, allowed) = (metric.trim(), allowed.trim());
         let pattern = glob::Pattern::new(metric).map_err(|error| {
             ToleranceError(format!("'{metric}' is not a pattern: {}", error.msg))
         })?;
         let tolerance = Self {
             metric: pattern,
-            allowed: Allowed::read(allowed.trim())?,
+            allowed: Allowed::read(allowed)?,
         };
-        // A tolerance that fits no figure would silently have no effect.
-        if names(metric.contains("errors")).any(|name| tolerance.fits(&name)) {
+        let all = || names(metric.contains("errors"));
+        if all().any(|name| tolerance.fits(&name)) {
             return Ok(tolerance);
         }
-        Err(ToleranceError(why_unfit(metric, allowed.trim())))
+        if all().any(|name| tolerance.metric.matches(&name)) {
+            return Err(ToleranceError(format!(
+                "'{allowed}' is not a tolerance for {metric}: counts have no unit (5), sizes may have one (64KiB), times need one (10ms)"
+            )));
+        }
+        let all: Vec<String> = names(false).collect();
+        let hint = match nearest(metric, all.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean '{near}'?"),
+            None => "examples: read.calls, *.errors, time.wall".to_owned(),
+        };
+        Err(ToleranceError(format!(
+            "no figure that is compared with a baseline is called '{metric}'; {hint}"
+        )))
     }
 
     /// Whether it is for the figure of this name.
     fn fits(&self, name: &str) -> bool {
-        let is_time = is_time(name);
         let has_unit = match self.allowed {
-            Allowed::Amount(_, AmountUnit::None) => !is_time,
-            Allowed::Amount(_, AmountUnit::Bytes) => name.rsplit('.').next() == Some("bytes"),
-            Allowed::Amount(_, AmountUnit::Nanoseconds) => is_time,
+            Allowed::Amount(_, FigureUnit::Time) => is_time(name),
+            Allowed::Amount(_, FigureUnit::Bytes) => name.rsplit('.').next() == Some("bytes"),
+            Allowed::Amount(..) => !is_time(name),
             Allowed::Part(_) | Allowed::Anything => true,
         };
         has_unit && self.metric.matches(name)
     }
-}
-
-/// Why a tolerance fits no figure.
-fn why_unfit(metric: &str, allowed: &str) -> String {
-    let pattern = glob::Pattern::new(metric).unwrap_or_default();
-    if names(metric.contains("errors")).any(|name| pattern.matches(&name)) {
-        return format!(
-            "'{allowed}' is not a tolerance for {metric}: counts have no unit (5), sizes may have one (64KiB), times need one (10ms)"
-        );
-    }
-    let all: Vec<String> = names(false).collect();
-    let hint = match nearest(metric, all.iter().map(String::as_str)) {
-        Some(near) => format!("did you mean '{near}'?"),
-        None => "examples: read.calls, *.errors, time.wall".to_owned(),
-    };
-    format!("no figure that is compared with a baseline is called '{metric}'; {hint}")
 }
 
 impl Allowed {
@@ -132,16 +112,15 @@ impl Allowed {
             return Ok(Self::Part((percent * 1000.0).round() as u64));
         }
         let unit = if text.ends_with(|c: char| c.is_ascii_digit()) {
-            AmountUnit::None
+            FigureUnit::Count
         } else {
-            AmountUnit::Bytes
+            FigureUnit::Bytes
         };
-        let size = size_bytes(text).ok().map(|bytes| Self::Amount(bytes, unit));
-        let time = || {
-            let ns = duration_ns(text).ok()?;
-            Some(Self::Amount(ns, AmountUnit::Nanoseconds))
-        };
-        size.or_else(time).ok_or_else(wrong)
+        if let Ok(size) = size_bytes(text) {
+            return Ok(Self::Amount(size, unit));
+        }
+        let ns = duration_ns(text).map_err(|_| wrong())?;
+        Ok(Self::Amount(ns, FigureUnit::Time))
     }
 
     pub(super) fn covers(self, baseline: u64, now: u64) -> bool {
@@ -178,22 +157,14 @@ impl Tolerances {
     }
 
     pub(super) fn allowed_for(&self, name: &str) -> Allowed {
-        let said = self
-            .0
-            .iter()
-            .rev()
-            .find(|tolerance| tolerance.fits(name))
-            .map(|tolerance| tolerance.allowed);
-        said.unwrap_or(if steadiness_of(name) == Steadiness::Steady {
-            Allowed::Amount(0, AmountUnit::None)
-        } else {
-            Allowed::Anything
-        })
-    }
-
-    /// Whether the figure of this name is compared.
-    pub(super) fn compares(&self, name: &str) -> bool {
-        self.allowed_for(name) != Allowed::Anything
+        let mut last_first = self.0.iter().rev();
+        match last_first.find(|tolerance| tolerance.fits(name)) {
+            Some(tolerance) => tolerance.allowed,
+            None if steadiness_of(name) == Steadiness::Steady => {
+                Allowed::Amount(0, FigureUnit::Count)
+            }
+            None => Allowed::Anything,
+        }
     }
 
     /// Whether times or context switches are compared. These depend on the load of the machine.

@@ -32,27 +32,23 @@ const TIMES: [(&str, u64); 8] = [
 /// What stands behind counts.
 const COUNTS: [(&str, u64); 3] = [("", 1), ("k", 1000), ("M", 1_000_000)];
 
-/// How many of the smallest unit (calls, bytes, nanoseconds) one of this suffix is; `None`: figures
-/// of this unit do not have it.
-fn size_of_suffix(unit: FigureUnit, suffix: &str) -> Option<u64> {
-    let known = match unit {
+/// Reads digits and a suffix as a number of the smallest unit: calls, bytes, nanoseconds. The error
+/// says what is wrong.
+pub(crate) fn number(digits: &str, suffix: &str, unit: FigureUnit) -> Result<u64, String> {
+    let suffixes = match unit {
         FigureUnit::Count => &COUNTS[..],
         FigureUnit::Bytes => &SIZES,
         FigureUnit::Time => &TIMES,
         _ => &COUNTS[..1],
     };
-    let (_, size) = known.iter().find(|(name, _)| *name == suffix)?;
-    Some(*size)
-}
-
-/// Reads digits and a suffix as a number of the smallest unit. The error says what is wrong.
-pub(crate) fn number(digits: &str, suffix: &str, unit: FigureUnit) -> Result<u64, String> {
-    // Zero needs no unit.
-    let size = size_of_suffix(unit, suffix).or((suffix.is_empty() && digits == "0").then_some(1));
-    match size {
-        Some(size) => product(digits, size).map_err(|why| format!("'{digits}{suffix}' {why}")),
-        None => Err(is_not(&format!("{digits}{suffix}"), unit)),
-    }
+    let known = suffixes.iter().find(|(name, _)| *name == suffix);
+    let size = match known {
+        Some((_, size)) => *size,
+        // Zero needs no unit.
+        None if suffix.is_empty() && digits == "0" => 1,
+        None => return Err(is_not(&format!("{digits}{suffix}"), unit)),
+    };
+    product(digits, size).map_err(|why| format!("'{digits}{suffix}' {why}"))
 }
 
 fn is_not(text: &str, unit: FigureUnit) -> String {
@@ -65,14 +61,11 @@ fn product(digits: &str, unit: u64) -> Result<u64, &'static str> {
     let digits = digits.replace('_', "");
     let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
     let fraction = fraction.trim_end_matches('0');
-    let scaled: u128 = format!("{whole}{fraction}")
-        .parse()
-        .map_err(|_| TOO_LARGE)?;
-    let scale = u32::try_from(fraction.len())
-        .ok()
-        .and_then(|length| 10_u128.checked_pow(length))
-        .ok_or(TOO_LARGE)?;
-    let product = scaled.checked_mul(u128::from(unit)).ok_or(TOO_LARGE)?;
+    let scaled: Option<u128> = format!("{whole}{fraction}").parse().ok();
+    let product = scaled.and_then(|scaled| scaled.checked_mul(u128::from(unit)));
+    let decimals = u32::try_from(fraction.len()).ok();
+    let scale = decimals.and_then(|decimals| 10_u128.checked_pow(decimals));
+    let (product, scale) = product.zip(scale).ok_or(TOO_LARGE)?;
     if product % scale != 0 {
         return Err("is not a whole number of the smallest unit");
     }
@@ -104,28 +97,29 @@ mod tests {
 
     #[test]
     fn a_number_has_a_unit_or_says_why_not() {
-        let why = |text: &str| Err(text.to_owned());
-        for (read, expected) in [
-            (size_bytes("64KiB"), Ok(65536)),
-            (size_bytes("1.5 MB"), Ok(1_500_000)),
-            (size_bytes("1_000"), Ok(1000)),
-            (duration_ns("1.5min"), Ok(90_000_000_000)),
-            (duration_ns("10µs"), Ok(10_000)),
-            (duration_ns("10μs"), Ok(10_000)),
-            (duration_ns("0"), Ok(0)),
-            (
-                size_bytes("1.5B"),
-                why("'1.5B' is not a whole number of the smallest unit"),
-            ),
-            (
-                size_bytes("99999999999TiB"),
-                why("'99999999999TiB' is too large"),
-            ),
-            (duration_ns("10"), why("'10' is not a time, like 10ms")),
-            (duration_ns("soon"), why("'soon' is not a time, like 10ms")),
-            (size_bytes("1K"), why("'1K' is not a size, like 64KiB")),
+        let read = |text, unit| match number_of_text(text, unit) {
+            Ok(number) => number.to_string(),
+            Err(why) => why,
+        };
+        for (text, expected) in [
+            ("64KiB", "65536"),
+            ("1.5 MB", "1500000"),
+            ("1_000", "1000"),
+            ("1.5B", "'1.5B' is not a whole number of the smallest unit"),
+            ("99999999999TiB", "'99999999999TiB' is too large"),
+            ("1K", "'1K' is not a size, like 64KiB"),
         ] {
-            assert_eq!(read, expected);
+            assert_eq!(read(text, FigureUnit::Bytes), expected);
+        }
+        for (text, expected) in [
+            ("1.5min", "90000000000"),
+            ("10µs", "10000"),
+            ("10μs", "10000"),
+            ("0", "0"),
+            ("10", "'10' is not a time, like 10ms"),
+            ("soon", "'soon' is not a time, like 10ms"),
+        ] {
+            assert_eq!(read(text, FigureUnit::Time), expected);
         }
     }
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::trace;
 
+pub use crate::trace::Frame;
 pub(crate) use site::{
     EITHER_COPY, is_of_c_library, is_recognised, library_in, named, split_implementation,
     without_generics,
@@ -27,30 +28,6 @@ pub struct Stack {
     /// Why functions are missing, as a clause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incomplete_because: Option<String>,
-}
-
-/// A function in a stack.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Frame {
-    /// Its name, demangled. `None`: the file that it is in has no name for it.
-    pub function: Option<String>,
-    /// The source file of the line where it was. `None`: there are no line tables.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file: Option<String>,
-    /// That line, from 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub line: Option<u32>,
-    /// Whether the compiler has put its code into that of the next frame.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub inlined: bool,
-    /// Whether the next function was found by the frame pointer, because there is no unwind table
-    /// for this one.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub by_frame_pointer: bool,
-    /// The program or library that it is in.
-    pub module: Option<String>,
-    /// Where it was in that file, as `addr2line` takes it; without a module, in memory.
-    pub address: u64,
 }
 
 /// The sampled calls among some calls, and who made them. Nothing is extrapolated to the calls that
@@ -153,7 +130,7 @@ impl Stack {
     fn from_trace(stack: &trace::Stack) -> Self {
         let incomplete_because = stack.end.why();
         Self {
-            frames: stack.frames.iter().map(Frame::from_trace).collect(),
+            frames: stack.frames.clone(),
             complete: incomplete_because.is_none(),
             incomplete_because,
         }
@@ -172,34 +149,8 @@ impl Stack {
             trace::StackEnd::Other(why())
         };
         trace::Stack {
-            frames: self.frames.iter().map(Frame::to_trace).collect(),
+            frames: self.frames.clone(),
             end,
-        }
-    }
-}
-
-impl Frame {
-    fn from_trace(frame: &trace::Frame) -> Self {
-        Self {
-            function: frame.function.clone(),
-            file: frame.file.clone(),
-            line: frame.line,
-            inlined: frame.is_inlined,
-            by_frame_pointer: frame.is_by_frame_pointer,
-            module: frame.module.clone(),
-            address: frame.address,
-        }
-    }
-
-    fn to_trace(&self) -> trace::Frame {
-        trace::Frame {
-            function: self.function.clone(),
-            file: self.file.clone(),
-            line: self.line,
-            is_inlined: self.inlined,
-            is_by_frame_pointer: self.by_frame_pointer,
-            module: self.module.clone(),
-            address: self.address,
         }
     }
 }
@@ -208,57 +159,29 @@ impl Frame {
 mod tests {
     use super::*;
 
-    fn site(function: &str, samples: u64) -> Site {
-        Site {
+    fn callers(sites: &[(&str, u64)], stacks: &[(usize, u64)]) -> Callers {
+        let site = |&(function, samples): &(&str, u64)| Site {
             at: Frame {
                 function: Some(function.into()),
                 ..Frame::default()
             },
             via: None,
             samples,
+        };
+        let of_stack = |&(stack, samples): &(usize, u64)| StackSamples { stack, samples };
+        Callers {
+            samples: stacks.iter().map(|(_, samples)| samples).sum(),
+            sites: sites.iter().map(site).collect(),
+            stacks: stacks.iter().map(of_stack).collect(),
         }
     }
 
     #[test]
     fn callers_of_several_transfers_are_summed_by_place_and_by_stack() {
-        let one = Callers {
-            samples: 3,
-            sites: vec![site("load", 3)],
-            stacks: vec![StackSamples {
-                stack: 4,
-                samples: 3,
-            }],
-        };
-        let other = Callers {
-            samples: 7,
-            sites: vec![site("save", 5), site("load", 2)],
-            stacks: vec![
-                StackSamples {
-                    stack: 1,
-                    samples: 5,
-                },
-                StackSamples {
-                    stack: 4,
-                    samples: 2,
-                },
-            ],
-        };
-        let sum = Callers::sum([&one, &other].into_iter()).expect("there are some");
-        assert_eq!(
-            (sum.samples, sum.sites),
-            (10, vec![site("load", 5), site("save", 5)])
-        );
-        let stacks = [
-            StackSamples {
-                stack: 1,
-                samples: 5,
-            },
-            StackSamples {
-                stack: 4,
-                samples: 5,
-            },
-        ];
-        assert_eq!(sum.stacks, stacks);
+        let one = callers(&[("load", 3)], &[(4, 3)]);
+        let other = callers(&[("save", 5), ("load", 2)], &[(1, 5), (4, 2)]);
+        let sum = callers(&[("load", 5), ("save", 5)], &[(1, 5), (4, 5)]);
+        assert_eq!(Callers::sum([&one, &other].into_iter()), Some(sum));
         assert_eq!(Callers::sum(std::iter::empty()), None);
     }
 }

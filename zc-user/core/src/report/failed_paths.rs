@@ -53,28 +53,18 @@ pub struct SucceededPath {
 impl SucceededPath {
     /// All of a trace, the most frequent first; `None`: they were not recorded.
     pub(super) fn all_of(paths: &trace::FailedPaths) -> Option<Vec<Self>> {
-        let without_errno = |FailedPath {
-                                 syscall,
-                                 abi,
-                                 errno: _,
-                                 path,
-                                 base,
-                                 path_cut,
-                                 calls,
-                             }| Self {
-            syscall,
-            abi,
-            path,
-            base,
-            path_cut,
-            calls,
+        let succeeded = paths
+            .has_successes
+            .then(|| by_path(paths, |errno| errno == 0));
+        let without_errno = |one: FailedPath| Self {
+            syscall: one.syscall,
+            abi: one.abi,
+            path: one.path,
+            base: one.base,
+            path_cut: one.path_cut,
+            calls: one.calls,
         };
-        paths.has_successes.then(|| {
-            by_path(paths, |errno| errno == 0)
-                .into_iter()
-                .map(without_errno)
-                .collect()
-        })
+        Some(succeeded?.into_iter().map(without_errno).collect())
     }
 }
 
@@ -265,52 +255,26 @@ mod tests {
     use super::*;
 
     fn failed(syscall: &str, errno: &str, path: Option<&str>, calls: u64) -> FailedPath {
-        let path = path.map(str::to_owned);
         FailedPath {
             syscall: syscall.into(),
             abi: "x86_64".into(),
             errno: errno.into(),
-            path,
+            path: path.map(str::to_owned),
             base: PathBase::Unknown,
             path_cut: false,
             calls,
         }
     }
 
-    fn shown(all: &[FailedPath]) -> Vec<String> {
-        let all: Vec<&FailedPath> = all.iter().collect();
-        let line = |group: &FailedGroup<'_>| {
-            format!(
-                "{} {} {:?} {:?}",
-                group.calls, group.errno, group.place, group.syscalls
-            )
-        };
-        failed_groups(&all).iter().map(line).collect()
-    }
-
     #[test]
-    fn few_paths_are_listed_with_their_calls() {
-        let all = [
-            failed("openat", "ENOENT", Some("a"), 2),
-            failed("stat", "ENOENT", Some("a"), 3),
-            failed("open", "EIO", None, 9),
-        ];
-        assert_eq!(
-            shown(&all),
-            [
-                r#"9 EIO Unknown {"open"}"#,
-                r#"5 ENOENT Path("a") {"openat", "stat"}"#
-            ]
-        );
-    }
-
-    #[test]
-    fn many_paths_are_summed_up_by_directory_and_error() {
+    fn few_paths_are_listed_and_many_are_summed_up_by_directory_and_error() {
         let all = [
             failed("openat", "ENOENT", Some("/etc/x/a"), 20),
             failed("openat", "ENOENT", Some("/etc/x/b"), 10),
             failed("stat", "ENOENT", Some("/etc/x/c"), 10),
-            failed("openat", "EACCES", Some("/etc/x/c"), 30),
+            failed("openat", "EACCES", Some("/etc/x/c"), 15),
+            failed("stat", "EACCES", Some("/etc/x/c"), 15),
+            failed("open", "EIO", None, 9),
             failed("openat", "ENOENT", Some("a"), 3),
             failed("openat", "ENOENT", Some("b/"), 1),
             failed("openat", "ENOENT", Some("c"), 1),
@@ -320,13 +284,20 @@ mod tests {
         ];
         let expected = [
             r#"40 ENOENT Directory("/etc/x") {"openat", "stat"}"#,
-            r#"30 EACCES Path("/etc/x/c") {"openat"}"#,
+            r#"30 EACCES Path("/etc/x/c") {"openat", "stat"}"#,
+            r#"9 EIO Unknown {"open"}"#,
             r#"5 ENOENT Directory("") {"openat"}"#,
             r#"3 ENOENT Path("/1") {"openat"}"#,
             r#"2 ENOENT Path("/2") {"openat"}"#,
             r#"1 ENOENT Path("/3") {"openat"}"#,
         ];
-        assert_eq!(shown(&all), expected);
+        let all: Vec<&FailedPath> = all.iter().collect();
+        let groups = failed_groups(&all);
+        let lines = groups.iter().map(|group| {
+            let (calls, errno) = (group.calls, group.errno);
+            format!("{calls} {errno} {:?} {:?}", group.place, group.syscalls)
+        });
+        assert_eq!(lines.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -14,17 +14,17 @@ use super::{
     callers::Stack,
     failed_paths::{FailedPath, SucceededPath},
     model::{
-        ContextSwitches, Counted, Exit, Loading, OtherCalls, OtherSyscall, PageFaults, Process,
-        Program, Report, SCHEMA, SortKey, State, Syscall, Thread, Tool, Totals, Usage,
+        ContextSwitches, Counted, Exit, Loading, OtherSyscall, PageFaults, Process, Program,
+        Report, SCHEMA, SortKey, Thread, Tool, Totals, Usage,
     },
-    sums::{self, add_callers, fold_rows, fold_totals},
+    sums::{self, fold_rows, fold_totals},
     timeline::Timeline,
     transfers::AllTransfers,
 };
 use crate::{
     syscalls::Call,
-    text::{is_library, process_name},
-    trace::{self, Counters, FileId, FileKind, Loss, Row, Trace},
+    text::is_library,
+    trace::{self, Counters, FileId, FileKind, Input, Loss, OtherCalls, Row, Trace, sum_known},
     transfer::{self, Api, DestinationTotals, End, EndTable, InProcess, Transfer},
     words::words,
 };
@@ -162,22 +162,12 @@ fn notes(trace: &Trace) -> Vec<String> {
             trace.calls_without_files
         )
     });
-    let without_paths = trace
-        .failed_paths
-        .as_ref()
-        .map_or(0, |failed| failed.left_out);
-    let which = if trace
-        .failed_paths
-        .as_ref()
-        .is_some_and(|paths| paths.has_successes)
-    {
-        "calls"
-    } else {
-        "failed calls"
-    };
-    let without_paths = (without_paths > 0).then(|| {
+    let failed_paths = trace.failed_paths.as_ref();
+    let without_paths = failed_paths.filter(|paths| paths.left_out > 0).map(|paths| {
+        let which = if paths.has_successes { "calls" } else { "failed calls" };
         format!(
-            "there was no room for the paths of {without_paths} {which}: the list of them is a lower bound; raise --max-files"
+            "there was no room for the paths of {} {which}: the list of them is a lower bound; raise --max-files",
+            paths.left_out
         )
     });
     let rows = || trace.all_processes().flat_map(rows);
@@ -200,11 +190,8 @@ fn notes(trace: &Trace) -> Vec<String> {
 /// wrote to them.
 fn cut_off_note(trace: &Trace) -> Option<String> {
     let carries_bytes = |to: FileId| {
-        let file = usize::try_from(to.0)
-            .ok()
-            .and_then(|index| trace.files.get(index));
-        file.and_then(|file| file.kind)
-            .is_none_or(FileKind::carries_bytes)
+        let kind = to.in_files(&trace.files).and_then(|file| file.kind);
+        kind.is_none_or(FileKind::carries_bytes)
     };
     let is_cut_off =
         |row: &&Row| transfer::was_cut_off(row) && row.ends.output.is_none_or(carries_bytes);
@@ -223,21 +210,9 @@ fn cut_off_note(trace: &Trace) -> Option<String> {
     })
 }
 
-/// The entries of rows, with those who made the calls.
-fn with_callers<'a>(
-    rows: impl Iterator<Item = &'a Row> + Clone,
-    sort: SortKey,
-    stacks: Option<&[trace::Stack]>,
-) -> Vec<Syscall> {
-    let mut syscalls = fold_rows(rows.clone(), sort);
-    add_callers(&mut syscalls, rows, stacks);
-    syscalls
-}
-
 fn totals(trace: &Trace, is_exact: bool, sort: SortKey) -> Totals {
     let rows = || trace.all_processes().flat_map(rows);
-    let mut syscalls = fold_totals(rows(), sort);
-    add_callers(&mut syscalls, rows(), trace.stacks.as_deref());
+    let syscalls = fold_totals(rows(), sort, trace.stacks.as_deref());
     Totals {
         processes: all(trace).map(|part| part.processes - part.continued).sum(),
         programs: all(trace).map(|part| part.processes).sum(),
@@ -252,7 +227,7 @@ fn totals(trace: &Trace, is_exact: bool, sort: SortKey) -> Totals {
                 .failed_paths
                 .as_ref()
                 .is_some_and(|failed| failed.left_out == 0),
-        usage: sum_usage(&trace.all_processes().map(|process| usage(process.counters))),
+        usage: usage(sum_counters(trace.all_processes())),
     }
 }
 
@@ -307,17 +282,15 @@ fn fold_process(
         comm: process.comm.clone(),
         exe: process.exe.clone(),
         command: process.command.clone(),
-        state: match process.state {
-            trace::State::Exited => State::Exited,
-            trace::State::Running => State::Running,
-        },
+        state: process.state,
         threads: count(process.threads.len()),
         usage: usage(process.counters),
-        syscalls: with_callers(rows(process), options.sort, stacks),
+        syscalls: fold_rows(rows(process), options.sort, stacks),
         other_calls: sum_other_calls(&process.threads),
         io_uring: fold_rows(
             process.threads.iter().flat_map(|thread| &thread.ring_rows),
             options.sort,
+            None,
         ),
         transfers,
         sources: moved.sources,
@@ -337,7 +310,7 @@ fn programs(trace: &Trace, sort: SortKey) -> Vec<Program> {
     }
     let mut by_name: BTreeMap<Option<&str>, Vec<Part<'_>>> = BTreeMap::new();
     for part in all(trace) {
-        by_name.entry(name(part.sums)).or_default().push(part);
+        by_name.entry(part.sums.name()).or_default().push(part);
     }
     let program = |(name, parts): (Option<&str>, Vec<Part<'_>>)| {
         let traced = || parts.iter().map(|part| part.sums);
@@ -346,10 +319,10 @@ fn programs(trace: &Trace, sort: SortKey) -> Vec<Program> {
             name: name.map(str::to_owned),
             processes: parts.iter().map(|part| part.processes).sum(),
             threads: parts.iter().map(|part| part.threads).sum(),
-            usage: sum_usage(&traced().map(|process| usage(process.counters))),
-            syscalls: with_callers(traced().flat_map(rows), sort, trace.stacks.as_deref()),
+            usage: usage(sum_counters(traced())),
+            syscalls: fold_rows(traced().flat_map(rows), sort, trace.stacks.as_deref()),
             other_calls: sum_other_calls(threads()),
-            io_uring: fold_rows(threads().flat_map(|thread| &thread.ring_rows), sort),
+            io_uring: fold_rows(threads().flat_map(|thread| &thread.ring_rows), sort, None),
         }
     };
     let mut programs: Vec<Program> = by_name.into_iter().map(program).collect();
@@ -358,49 +331,25 @@ fn programs(trace: &Trace, sort: SortKey) -> Vec<Program> {
     programs
 }
 
-/// As [`Process::name`].
-fn name(process: &trace::Process) -> Option<&str> {
-    process_name(
-        process.comm.as_deref(),
-        process.exe.as_deref(),
-        process.command.as_deref(),
-    )
-}
-
 /// The calls without rows, the one with the most time first.
-fn other_syscalls(by_call: &BTreeMap<Call, trace::OtherCalls>) -> Vec<OtherSyscall> {
-    let named = |(call, sums): (&Call, &trace::OtherCalls)| OtherSyscall {
+fn other_syscalls(by_call: &BTreeMap<Call, OtherCalls>) -> Vec<OtherSyscall> {
+    let named = |(call, sums): (&Call, &OtherCalls)| OtherSyscall {
         name: call.name.to_string(),
         abi: call.abi.name().to_owned(),
-        sums: other_calls(*sums),
+        sums: *sums,
     };
     let mut syscalls: Vec<OtherSyscall> = by_call.iter().map(named).collect();
     syscalls.sort_by_key(|call| Reverse((call.sums.total_ns, call.sums.calls)));
     syscalls
 }
 
-fn other_calls(sums: trace::OtherCalls) -> OtherCalls {
-    let trace::OtherCalls {
-        calls,
-        errors,
-        unfinished,
-        total_ns,
-    } = sums;
-    OtherCalls {
-        calls,
-        errors,
-        unfinished,
-        total_ns,
-    }
-}
-
 /// `None` if those of one thread were not counted.
 fn sum_other_calls<'a>(threads: impl IntoIterator<Item = &'a trace::Thread>) -> Option<OtherCalls> {
-    let mut sum = trace::OtherCalls::NONE;
+    let mut sum = OtherCalls::NONE;
     for thread in threads {
         sum += thread.other_calls?;
     }
-    Some(other_calls(sum))
+    Some(sum)
 }
 
 /// `None` if the files of calls are unknown, or if not all calls that read or map files have rows.
@@ -413,29 +362,19 @@ fn loading(trace: &Trace) -> Option<Loading> {
     {
         return None;
     }
-    let is_library = |file: FileId| {
-        let path = usize::try_from(file.0)
-            .ok()
-            .and_then(|index| trace.files.get(index)?.path.as_deref());
-        path.is_some_and(is_library)
+    let is_library = |from: Input| {
+        let path = from.file().in_files(&trace.files)?.path.as_deref();
+        Some(is_library(path?))
     };
     let loads = |row: &&Row| {
-        CALLS.contains(&row.call.name.as_ref())
-            && row.ends.input.is_some_and(|from| is_library(from.file()))
+        CALLS.contains(&row.call.name.as_ref()) && row.ends.input.and_then(is_library) == Some(true)
     };
-    let rows = trace.all_processes().flat_map(rows).filter(loads);
-    let mut sum = Loading {
-        calls: 0,
-        total_ns: Some(0),
-    };
-    for row in rows {
-        sum.calls += row.calls;
-        sum.total_ns = sum
-            .total_ns
-            .zip(row.times.as_ref())
-            .and_then(|(sum, times)| sum.checked_add(times.total_ns));
-    }
-    Some(sum)
+    let rows = || trace.all_processes().flat_map(rows).filter(loads);
+    let total_ns = |row: &Row| row.times.as_ref().map(|times| times.total_ns);
+    Some(Loading {
+        calls: rows().map(|row| row.calls).sum(),
+        total_ns: rows().map(total_ns).fold(Some(0), sum_known),
+    })
 }
 
 fn fold_thread(thread: &trace::Thread, sort: SortKey, stacks: Option<&[trace::Stack]>) -> Thread {
@@ -443,8 +382,8 @@ fn fold_thread(thread: &trace::Thread, sort: SortKey, stacks: Option<&[trace::St
         tid: thread.tid,
         comm: thread.comm.clone(),
         usage: usage(thread.counters),
-        syscalls: with_callers(thread.rows.iter(), sort, stacks),
-        other_calls: thread.other_calls.map(other_calls),
+        syscalls: fold_rows(thread.rows.iter(), sort, stacks),
+        other_calls: thread.other_calls,
     }
 }
 
@@ -467,26 +406,16 @@ fn usage(counters: Option<Counters>) -> Usage {
     }
 }
 
-/// `None` if any addend is unknown, or if there are none.
-fn sum_usage(all: &(impl Iterator<Item = Usage> + Clone)) -> Usage {
-    let sum = |figure: fn(Usage) -> Option<u64>| {
-        all.clone()
-            .map(figure)
-            .reduce(|a, b| a?.checked_add(b?))
-            .flatten()
-    };
-    Usage {
-        user_ns: sum(|usage| usage.user_ns),
-        system_ns: sum(|usage| usage.system_ns),
-        context_switches: ContextSwitches {
-            voluntary: sum(|usage| usage.context_switches.voluntary),
-            involuntary: sum(|usage| usage.context_switches.involuntary),
-        },
-        page_faults: PageFaults {
-            minor: sum(|usage| usage.page_faults.minor),
-            major: sum(|usage| usage.page_faults.major),
-        },
-    }
+/// `None` if those of one process are unknown, or if there is none.
+fn sum_counters<'a>(processes: impl Iterator<Item = &'a trace::Process>) -> Option<Counters> {
+    let counters = processes.map(|process| process.counters);
+    counters
+        .reduce(|sum, more| {
+            let mut sum = sum?;
+            sum += more?;
+            Some(sum)
+        })
+        .flatten()
 }
 
 fn exit(exit: Option<trace::Exit>) -> Exit {
@@ -525,75 +454,65 @@ fn count(length: usize) -> u64 {
 fn violations(report: &Report) -> Vec<String> {
     let mut violations = Vec::new();
     for process in &report.processes {
-        let brought = brought(report.transfers_of(process), Some);
-        check_destinations(&process.destinations, &brought, &mut violations);
+        let mut transferred: BTreeMap<Option<&End>, [u64; 2]> = BTreeMap::new();
+        for one in &process.destinations {
+            violations.extend(unbalanced(one));
+            let [stated, _] = transferred.entry(one.file.as_ref()).or_default();
+            *stated = stated.saturating_add(one.transferred_bytes);
+        }
+        for (to, bytes) in report.transfers_of(process).flat_map(arrivals) {
+            let [_, summed] = transferred.entry(Some(to)).or_default();
+            *summed = summed.saturating_add(bytes);
+        }
+        if transferred
+            .values()
+            .any(|[stated, summed]| stated != summed)
+        {
+            violations.push(format!(
+                "bytes in transfers, and the sum of the transfers: {transferred:?}"
+            ));
+        }
     }
-    let of_ended = report
-        .transfers
-        .iter()
-        .filter(|transfer| transfer.merged.is_some() && !transfer.crosses_processes());
+    // The files of merged processes are told apart in another way than the ends of their transfers.
     let merged = report.merged.iter().flat_map(|merged| &merged.destinations);
-    let all: Vec<DestinationTotals> = merged.cloned().collect();
-    // Their files are told apart in another way than the ends of their transfers.
-    let in_transfers = all.iter().map(|one| one.transferred_bytes);
-    let in_transfers = in_transfers.fold(0, u64::saturating_add);
-    let brought: BTreeMap<_, u64> = brought(of_ended, |_| None);
-    if brought.values().copied().fold(0, u64::saturating_add) != in_transfers {
-        violations.push(format!(
-            "transfers of ended processes add up to {brought:?}, not to {in_transfers}"
-        ));
-    }
-    violations.extend(all.iter().filter_map(unbalanced));
-    let chains = report
+    violations.extend(merged.clone().filter_map(unbalanced));
+    let (chains, steps): (Vec<&Transfer>, Vec<&Transfer>) = report
         .transfers
         .iter()
-        .filter(|transfer| transfer.crosses_processes());
-    for chain in chains.filter(|chain| chain.hops.iter().any(|hop| hop.bytes < chain.bytes)) {
+        .partition(|transfer| transfer.crosses_processes());
+    let of_merged = steps.into_iter().filter(|step| step.merged.is_some());
+    let summed = of_merged.flat_map(arrivals).map(|(_, bytes)| bytes);
+    let stated = merged.map(|one| one.transferred_bytes);
+    let [summed, stated] = [
+        summed.fold(0, u64::saturating_add),
+        stated.fold(0, u64::saturating_add),
+    ];
+    if summed != stated {
         violations.push(format!(
-            "more bytes arrived than passed through a hop: {chain:?}"
+            "transfers of ended processes add up to {summed}, not to {stated}"
         ));
+    }
+    for chain in chains {
+        if chain.hops.iter().any(|hop| hop.bytes < chain.bytes) {
+            violations.push(format!(
+                "more bytes arrived than passed through a hop: {chain:?}"
+            ));
+        }
     }
     violations
 }
 
-/// Bytes by destination, as transfers have them; `key` says which are told apart.
-fn brought<'a>(
-    transfers: impl Iterator<Item = &'a Transfer>,
-    key: fn(&'a End) -> Option<&'a End>,
-) -> BTreeMap<Option<&'a End>, u64> {
-    let mut brought = BTreeMap::new();
-    let mut add = |to: &'a End, bytes: Option<u64>| {
-        let sum: &mut u64 = brought.entry(key(to)).or_default();
-        *sum = sum.saturating_add(bytes.unwrap_or(0));
-    };
-    for transfer in transfers.filter(|transfer| transfer.api != Api::Reflink) {
-        if transfer.hops.is_empty() {
-            add(&transfer.to, transfer.bytes);
-        }
-        for hop in &transfer.hops {
-            add(&hop.to, hop.bytes);
-        }
+/// The destination of each step of a transfer, and the bytes that it wrote there. A reflink writes
+/// nothing.
+fn arrivals(transfer: &Transfer) -> Vec<(&End, u64)> {
+    if transfer.api == Api::Reflink {
+        return Vec::new();
     }
-    brought.retain(|_, bytes| *bytes > 0);
-    brought
-}
-
-fn check_destinations(
-    destinations: &[DestinationTotals],
-    brought: &BTreeMap<Option<&End>, u64>,
-    violations: &mut Vec<String>,
-) {
-    violations.extend(destinations.iter().filter_map(unbalanced));
-    let mut in_transfers: BTreeMap<Option<&End>, u64> = BTreeMap::new();
-    for one in destinations {
-        *in_transfers.entry(one.file.as_ref()).or_default() += one.transferred_bytes;
+    if transfer.hops.is_empty() {
+        return vec![(&transfer.to, transfer.bytes.unwrap_or(0))];
     }
-    in_transfers.retain(|_, bytes| *bytes > 0);
-    if *brought != in_transfers {
-        violations.push(format!(
-            "transfers add up to {brought:?}, not to {in_transfers:?}"
-        ));
-    }
+    let hops = transfer.hops.iter();
+    hops.map(|hop| (&hop.to, hop.bytes.unwrap_or(0))).collect()
 }
 
 /// What is wrong with the sums of a destination, if anything.

@@ -17,6 +17,7 @@ use crate::{
     histogram::{BUCKETS, Histogram, bucket_range},
     syscalls::{Selection, covers, ring_operation},
     text::process_name,
+    trace::{OtherCalls, State},
     transfer::{DestinationTotals, End, MergedProcesses, SourceTotals, Transfer},
     words::words,
 };
@@ -223,16 +224,6 @@ pub struct Thread {
     pub other_calls: Option<OtherCalls>,
 }
 
-/// Whether a process had ended when the trace did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// It had ended.
-    Exited,
-    /// It was still running, and is counted up to then.
-    Running,
-}
-
 /// CPU time, context switches and page faults. `None` (`null`): the backend cannot know.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
@@ -344,19 +335,6 @@ impl Syscall {
     pub fn as_ring_operation(&self) -> Option<&str> {
         ring_operation(&self.name)
     }
-}
-
-/// Sums over calls that have no rows, because they were not selected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct OtherCalls {
-    /// How many returned.
-    pub calls: u64,
-    /// How many of them failed.
-    pub errors: u64,
-    /// How many never returned.
-    pub unfinished: u64,
-    /// Sum of the times from entry to exit; `None`: unknown for one of them.
-    pub total_ns: Option<u64>,
 }
 
 /// One of the calls that have no rows.
@@ -569,23 +547,16 @@ mod tests {
     use std::{fs, path::Path};
 
     use super::*;
+    use crate::report::{Options, sample};
 
     #[test]
     fn counted_calls_are_all_or_a_list_in_json() {
-        let json = |selection: &str| {
-            serde_json::to_string(&Counted::from_selection(
-                &selection.parse().expect("a selection"),
-            ))
-            .expect("is data")
-        };
-        assert_eq!(json("all"), r#""all""#);
-        assert_eq!(json("write,read"), r#"{"names":["read","write"]}"#);
-    }
-
-    #[test]
-    fn counting_ioctl_counts_its_variants() {
         let counted =
             |selection: &str| Counted::from_selection(&selection.parse().expect("a selection"));
+        let json = |selection| serde_json::to_string(&counted(selection)).expect("is data");
+        assert_eq!(json("all"), r#""all""#);
+        assert_eq!(json("write,read"), r#"{"names":["read","write"]}"#);
+        // ioctl stands for its variants.
         assert!(counted("ioctl").contains("ioctl(FICLONE)"));
         assert!(counted("%data").contains("ioctl(FICLONE)") && !counted("%data").contains("ioctl"));
     }
@@ -607,66 +578,33 @@ mod tests {
         );
     }
 
-    use crate::report::{Options, sample};
-
-    /// Names of the sample copier's calls in this order.
-    fn order(key: SortKey) -> Vec<String> {
-        let mut report = Report::from_trace(&sample::copier(), &Options::default());
-        report.sort(key);
-        report
-            .totals
-            .syscalls
-            .into_iter()
-            .map(|syscall| syscall.name)
-            .collect()
-    }
-
     #[test]
     fn figures_are_sorted_from_high_to_low_with_unknown_ones_last() {
-        assert_eq!(
-            order(SortKey::Time),
-            ["read", "write", "mmap", "exit_group"]
-        );
-        assert_eq!(
-            order(SortKey::Bytes),
-            ["write", "read", "mmap", "exit_group"]
-        );
-        assert_eq!(
-            order(SortKey::Errors),
-            ["write", "read", "mmap", "exit_group"]
-        );
-    }
-
-    #[test]
-    fn calls_by_file_and_operations_of_io_uring_are_sorted_too() {
-        let mut report = Report::from_trace(
-            &sample::copier(),
-            &Options {
-                file_calls: crate::report::Files::Listed,
-                ..Options::default()
-            },
-        );
-        let is_sorted = |calls: &[Syscall]| calls.is_sorted_by_key(|call| call.name.clone());
+        let options = Options {
+            file_calls: crate::report::Files::Listed,
+            ..Options::default()
+        };
+        let mut report = Report::from_trace(&sample::copier(), &options);
         report.processes[0].io_uring = report.processes[0].syscalls.clone();
-        for key in [SortKey::Time, SortKey::Name] {
+        let by_name = ["exit_group", "mmap", "read", "write"];
+        for (key, expected) in [
+            (SortKey::Time, ["read", "write", "mmap", "exit_group"]),
+            (SortKey::Bytes, ["write", "read", "mmap", "exit_group"]),
+            (SortKey::Errors, ["write", "read", "mmap", "exit_group"]),
+            (SortKey::Name, by_name),
+        ] {
             report.sort(key);
             let process = &report.processes[0];
-            assert_eq!(is_sorted(&process.io_uring), key == SortKey::Name);
-            assert!(
-                process
-                    .file_calls
-                    .iter()
-                    .flatten()
-                    .all(|calls| key != SortKey::Name || is_sorted(&calls.syscalls))
-            );
+            let of_files = process.file_calls.iter().flatten();
+            let tables = of_files.map(|calls| &calls.syscalls).chain([
+                &report.totals.syscalls,
+                &process.syscalls,
+                &process.io_uring,
+            ]);
+            for table in tables {
+                let names: Vec<&str> = table.iter().map(|call| call.name.as_str()).collect();
+                assert_eq!(names, expected);
+            }
         }
-    }
-
-    #[test]
-    fn names_are_sorted_from_a_to_z() {
-        assert_eq!(
-            order(SortKey::Name),
-            ["exit_group", "mmap", "read", "write"]
-        );
     }
 }

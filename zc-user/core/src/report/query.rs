@@ -219,39 +219,25 @@ fn list(names: &[String]) -> String {
 mod tests {
     use super::*;
     use crate::{
-        report::{Options, sample},
+        report::{
+            Options,
+            sample::{self, files::Scene},
+        },
         syscalls::Selection,
     };
-
-    fn copier() -> Report {
-        Report::from_trace(&sample::copier(), &Options::default())
-    }
 
     #[test]
     fn a_process_is_found_by_its_name_or_a_pattern() {
         let report = Report::from_trace(&sample::make(5), &Options::default());
-        let name = report.processes[1].comm.clone().expect("has a name");
-        assert!(
-            report
-                .process(&name)
-                .expect("is there")
-                .iter()
-                .all(|process| process.comm.as_deref() == Some(name.as_str()))
-        );
-        assert_eq!(report.process("*").expect("is there").iter().count(), 5);
-        let error = report
-            .process("nobody")
-            .expect_err("is not there")
-            .to_string();
-        assert!(
-            error.starts_with("no process is called 'nobody'; the report has ")
-                && error.contains(&name),
-            "{error}"
-        );
-        assert!(matches!(
-            report.process("[a"),
-            Err(QueryError::Pattern { .. })
-        ));
+        for (pattern, count) in [("make", 1), ("cc*", 3), ("*", 5)] {
+            let processes = report.process(pattern).expect("is there");
+            assert_eq!(processes.iter().count(), count, "{pattern}");
+        }
+        let error = report.process("nobody").expect_err("is not there");
+        let expected = "no process is called 'nobody'; the report has cc1, make, true";
+        assert_eq!(error.to_string(), expected);
+        let error = report.process("[a").expect_err("is no pattern");
+        assert!(matches!(error, QueryError::Pattern { .. }), "{error}");
     }
 
     #[test]
@@ -259,91 +245,58 @@ mod tests {
         let mut trace = sample::copier();
         trace.counted = Some(Selection::default());
         let report = Report::from_trace(&trace, &Options::default());
-        let read = report
-            .process("copier")
-            .expect("is there")
-            .syscall(Sysno::read)
-            .expect("was counted");
-        assert_eq!(
-            read.calls,
-            report
-                .totals
-                .syscalls
-                .iter()
-                .find(|row| row.name == "read")
-                .expect("is there")
-                .calls
-        );
+        let copier = report.process("copier").expect("is there");
+        let read = copier.syscall(Sysno::read).expect("was counted");
+        assert_eq!((read.calls, read.unfinished), (131_073, 1));
         let none = report.syscall(Sysno::sendfile).expect("was counted");
         assert_eq!(
             (none.calls, none.bytes, none.total_ns),
             (0, Some(0), Some(0))
         );
-        assert_eq!(
-            report.syscall("ioctl(FICLONE)").expect("was counted").bytes,
-            None,
-            "the bytes that it moves are unknown"
-        );
-        assert_eq!(
-            report.syscall(Sysno::getpid),
-            Err(QueryError::NotCounted {
-                name: "getpid".into()
-            })
-        );
-    }
-
-    #[test]
-    fn a_call_in_a_log_was_counted() {
-        let report = Report::from_trace(&sample::from_strace(), &Options::default());
-        let row = &report.totals.syscalls[0];
-        assert_eq!(
-            report.syscall(row.name.as_str()).expect("is in it").calls,
-            row.calls
-        );
-        assert!(report.syscall(Sysno::sendfile).is_err());
+        let clone = report.syscall("ioctl(FICLONE)").expect("was counted");
+        assert_eq!(clone.bytes, None, "the bytes that it moves are unknown");
+        let error = report.syscall(Sysno::getpid).expect_err("was not counted");
+        let name = "getpid".to_owned();
+        assert_eq!(error, QueryError::NotCounted { name });
+        // A call in a log was counted.
+        let log = Report::from_trace(&sample::from_strace(), &Options::default());
+        assert_eq!(log.syscall("read").expect("is in it").calls, 4);
+        assert!(log.syscall(Sysno::sendfile).is_err());
     }
 
     #[test]
     fn one_unknown_figure_makes_the_sum_unknown() {
+        let report = Report::from_trace(&sample::copier(), &Options::default());
         let row = |bytes, calls| Syscall {
             calls,
             bytes,
-            ..copier().totals.syscalls[0].clone()
+            ..report.totals.syscalls[0].clone()
         };
-        let sum = |rows: &[Syscall]| rows.iter().fold(Calls::none_of("read"), Calls::plus).bytes;
-        assert_eq!(sum(&[row(Some(5), 1), row(Some(6), 1)]), Some(11));
-        assert_eq!(sum(&[row(Some(5), 1), row(None, 1)]), None);
-        assert_eq!(
-            sum(&[row(Some(5), 1), row(None, 0)]),
-            Some(5),
-            "without a call nothing is unknown"
-        );
+        for (more, sum) in [
+            (row(Some(6), 1), Some(11)),
+            (row(None, 1), None),
+            // Without a call nothing is unknown.
+            (row(None, 0), Some(5)),
+        ] {
+            let rows = [row(Some(5), 1), more];
+            let all = rows.iter().fold(Calls::none_of("read"), Calls::plus);
+            assert_eq!(all.bytes, sum);
+        }
     }
 
     #[test]
     fn a_process_has_the_transfers_within_it() {
-        let mut scene = sample::files::Scene::new();
-        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-        scene.process(
-            "copier",
-            vec![sample::files::copy("sendfile", from, to, 1, 100)],
-        );
-        scene.process(
-            "other",
-            vec![sample::files::copy("splice", from, to, 1, 200)],
-        );
+        let mut scene = Scene::new();
+        scene.run("copier: sendfile in->out 1 100; other: splice in->out 1 200");
         let report = Report::from_trace(&scene.trace, &Options::default());
-        let of = |name| {
-            report
-                .process(name)
-                .expect("is there")
-                .transfers()
-                .map(|transfer| transfer.bytes)
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(
-            (of("copier"), of("other"), of("*")),
-            (vec![Some(100)], vec![Some(200)], vec![Some(100), Some(200)])
-        );
+        for (name, expected) in [
+            ("copier", &[100][..]),
+            ("other", &[200]),
+            ("*", &[100, 200]),
+        ] {
+            let processes = report.process(name).expect("is there");
+            let bytes = processes.transfers().filter_map(|transfer| transfer.bytes);
+            assert_eq!(bytes.collect::<Vec<_>>(), expected);
+        }
     }
 }

@@ -58,50 +58,33 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, ReadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{
-        Options,
-        sample::files::{Scene, copy},
-    };
-
-    /// The report on a process that copied a file.
-    fn copied() -> Report {
-        let mut scene = Scene::new();
-        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-        scene.process("cp", vec![copy("copy_file_range", from, to, 1, 4096)]);
-        Report::from_trace(&scene.trace, &Options::default())
-    }
+    use crate::report::{Options, sample::files::Scene};
 
     #[test]
     fn an_index_out_of_range_is_refused() {
-        let refused = |edit: fn(&mut Report)| {
-            let mut report = copied();
+        let mut scene = Scene::new();
+        scene.run("cp: copy_file_range in->out 1 4096");
+        let edits: [fn(&mut Report); 2] = [
+            |report| report.processes[0].transfers.push(1),
+            |report| report.transfers[0].part_of.push(1),
+        ];
+        for edit in edits {
+            let mut report = Report::from_trace(&scene.trace, &Options::default());
             edit(&mut report);
             let json = serde_json::to_string(&report).expect("is data");
-            Report::from_json(&json)
-                .expect_err("is damaged")
-                .to_string()
-        };
-        let expected = "it refers to transfer 1, but has only 1 (counted from 0)";
-        assert_eq!(
-            refused(|report| report.processes[0].transfers.push(1)),
-            expected
-        );
-        assert_eq!(
-            refused(|report| report.transfers[0].part_of.push(1)),
-            expected
-        );
+            let error = Report::from_json(&json).expect_err("is damaged");
+            let expected = "it refers to transfer 1, but has only 1 (counted from 0)";
+            assert_eq!(error.to_string(), expected);
+        }
     }
 
     #[test]
     fn another_schema_is_refused_whatever_follows() {
         for other in [0, SCHEMA + 1, 99] {
-            let error = Report::from_json(&format!(r#"{{"schema": {other}, "more": []}}"#))
-                .expect_err("is of another version")
-                .to_string();
-            assert_eq!(
-                error,
-                format!("it has schema {other}; this zctrace reads schema {SCHEMA}")
-            );
+            let json = format!(r#"{{"schema": {other}, "more": []}}"#);
+            let error = Report::from_json(&json).expect_err("is of another version");
+            let expected = format!("it has schema {other}; this zctrace reads schema {SCHEMA}");
+            assert_eq!(error.to_string(), expected);
         }
     }
 
@@ -115,10 +98,8 @@ mod tests {
             &format!(r#"{head}, "processes": [7]}}"#),
             &format!(r#"{head}, "processes": 7}}"#),
         ] {
-            assert!(
-                matches!(Report::from_json(text), Err(ReadError::NotAReport(_))),
-                "{text}"
-            );
+            let error = Report::from_json(text).expect_err("is none");
+            assert!(matches!(error, ReadError::NotAReport(_)), "{text}");
         }
     }
 }

@@ -8,7 +8,7 @@
 
 pub mod files;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::{
     histogram::Histogram,
@@ -100,16 +100,14 @@ pub fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
         ..Thread::default()
     });
     let process = Process {
-        earlier: Vec::new(),
         pid: 1234,
         ppid: Some(1),
         comm: Some("copier".into()),
         exe: Some("./copier".into()),
         command: Some(vec!["./copier".into(), "in".into(), "out".into()]),
-        toolchain: None,
-        state: State::Exited,
         counters: Some(counters(10)),
         threads: threads.collect(),
+        ..Process::default()
     };
     Trace {
         backend: "ebpf",
@@ -119,20 +117,12 @@ pub fn of_threads(threads: Vec<Vec<Row>>) -> Trace {
         started_at: Some(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_733_000_000)),
         wall_ns: Some(1_234_567_890),
         exit: Some(Exit::Code(0)),
-        losses: BTreeMap::new(),
-        notes: Vec::new(),
         counted: Some(Selection::All),
         directory: Some("/work".into()),
-        files: Vec::new(),
         inherited: Some(BTreeSet::new()),
-        calls_without_files: 0,
-        other_calls: None,
-        failed_paths: None,
-        stacks: None,
         sees_memory: true,
-        merged: Vec::new(),
-        ended: crate::trace::EndedSums::default(),
         processes: vec![process],
+        ..Trace::default()
     }
 }
 
@@ -194,27 +184,27 @@ fn built(index: u32) -> Process {
             row("write").bytes(700).took(&[90_000]),
         ],
     };
-    Process {
-        earlier: Vec::new(),
-        pid: 2000 + index,
-        ppid: Some(if index == 0 { 1 } else { 2000 }),
+    let thread = Thread {
+        tid: 2000 + index,
         comm: Some(comm.into()),
-        exe: None,
+        counters: Some(counters(index % 7)),
+        rows,
+        ..Thread::default()
+    };
+    let is_first = index == 0;
+    Process {
+        pid: thread.tid,
+        ppid: Some(if is_first { 1 } else { 2000 }),
+        comm: thread.comm.clone(),
         command: Some(command),
-        toolchain: None,
-        state: if index == 0 {
+        state: if is_first {
             State::Running
         } else {
             State::Exited
         },
-        counters: Some(counters(index % 7)),
-        threads: vec![Thread {
-            tid: 2000 + index,
-            comm: Some(comm.into()),
-            counters: Some(counters(index % 7)),
-            rows,
-            ..Thread::default()
-        }],
+        counters: thread.counters,
+        threads: vec![thread],
+        ..Process::default()
     }
 }
 
@@ -245,53 +235,6 @@ pub fn from_strace() -> Trace {
 /// A command that makes no counted call.
 pub fn nothing() -> Trace {
     of_threads(vec![Vec::new()])
-}
-
-/// Random processes, threads and rows with some unknown figures. The same seed gives the same
-/// trace.
-pub fn random(seed: u64) -> Trace {
-    // Knuth's MMIX generator. Its low bits are not random enough.
-    let mut state = seed;
-    let mut below = move |limit: u64| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % limit
-    };
-    let mut trace = of_threads(Vec::new());
-    trace.processes = (0..=below(4)).map(|_| random_process(&mut below)).collect();
-    trace
-}
-
-fn random_process(below: &mut impl FnMut(u64) -> u64) -> Process {
-    let mut process = built(0);
-    process.counters = (below(8) > 0).then(|| counters(7));
-    process.threads = (0..=below(3))
-        .map(|_| Thread {
-            rows: (0..below(6)).map(|_| random_row(below)).collect(),
-            ..Thread::default()
-        })
-        .collect();
-    process
-}
-
-fn random_row(below: &mut impl FnMut(u64) -> u64) -> Row {
-    let mut row =
-        row(["read", "write", "mmap", "splice"][usize::try_from(below(4)).expect("fits")])
-            .unfinished(below(2));
-    if below(3) > 0 {
-        row = row
-            .took(&[below(1 << 20), below(1 << 30), below(99)])
-            .bytes(below(1 << 40));
-    }
-    if below(20) == 0 {
-        row = row.called(3 + below(5)).requested(below(1 << 20));
-        row.bytes = None;
-    }
-    if below(20) == 0 {
-        row.times = None;
-    }
-    if below(2) == 0 { row } else { row.i386() }
 }
 
 fn counters(factor: u32) -> Counters {

@@ -71,29 +71,20 @@ impl Timeline {
             .filter_map(|thread| thread.started_ns)
             .min()
             .unwrap_or(0);
-        let of_process = |process: &trace::Process| {
-            let name = crate::text::process_name(
-                process.comm.as_deref(),
-                process.exe.as_deref(),
-                process.command.as_deref(),
-            );
-            let name = name.map(str::to_owned);
-            let thread = |(index, thread): (usize, &trace::Thread)| TimedThread {
-                pid: process.pid,
-                process: name.clone(),
-                is_first: index == 0,
-                ..TimedThread::from_trace(thread, &trace.files, begun_ns)
-            };
-            process
-                .threads
-                .iter()
-                .enumerate()
-                .map(thread)
-                .collect::<Vec<_>>()
-        };
+        let mut timed = Vec::new();
+        for process in processes() {
+            for (index, thread) in process.threads.iter().enumerate() {
+                timed.push(TimedThread {
+                    process: process.name().map(str::to_owned),
+                    pid: process.pid,
+                    is_first: index == 0,
+                    ..TimedThread::from_trace(thread, &trace.files, begun_ns)
+                });
+            }
+        }
         Some(Self {
             started_at: trace.started_at,
-            threads: processes().flat_map(of_process).collect(),
+            threads: timed,
         })
     }
 }
@@ -101,11 +92,9 @@ impl Timeline {
 impl TimedThread {
     fn from_trace(thread: &trace::Thread, files: &[File], begun_ns: u64) -> Self {
         let since = |ns: Option<u64>| ns.map(|ns| ns.saturating_sub(begun_ns));
-        let mut calls: Vec<TimedCall> = thread
-            .timed_calls
-            .iter()
-            .map(|call| TimedCall::from_trace(call, files, begun_ns))
-            .collect();
+        let calls = thread.timed_calls.iter();
+        let call = |call| TimedCall::from_trace(call, files, begun_ns);
+        let mut calls: Vec<TimedCall> = calls.map(call).collect();
         calls.sort_by_key(|call| call.at_ns);
         Self {
             tid: thread.tid,
@@ -145,7 +134,7 @@ impl TimedCall {
 /// The paths of these files; of a file without a path what it is.
 fn files_of(ends: trace::Ends, files: &[File]) -> Option<String> {
     let name = |id: FileId| {
-        let file = files.get(usize::try_from(id.0).ok()?)?;
+        let file = id.in_files(files)?;
         let address = || {
             file.path
                 .clone()
@@ -169,15 +158,14 @@ mod tests {
     use crate::{
         report::{Options, Report, sample},
         syscalls::Call,
-        trace::{Ends, Stack, StackEnd, StackId, Thread},
+        trace::{Ends, StackId},
     };
 
     fn timed(call: &'static str, result: i64, at_ns: u64) -> trace::TimedCall {
-        let (ends, stack) = (Ends::default(), StackId(0));
         trace::TimedCall {
             call: Call::native(call),
-            ends,
-            stack,
+            ends: Ends::default(),
+            stack: StackId(0),
             result,
             entered_ns: Some(at_ns),
             duration_ns: Some(5),
@@ -186,78 +174,56 @@ mod tests {
 
     fn timeline_of(calls: Vec<trace::TimedCall>) -> Option<Timeline> {
         let mut trace = sample::of_threads(vec![vec![], vec![]]);
-        trace.stacks = Some(vec![Stack {
-            frames: Vec::new(),
-            end: StackEnd::Root,
-        }]);
+        trace.stacks = Some(Vec::new());
         let [first, second] = trace.processes[0].threads.as_mut_slice() else {
             panic!("two threads")
         };
         (first.started_ns, first.ended_ns) = (Some(1000), Some(9000));
-        *second = Thread {
-            timed_calls: calls,
-            started_ns: Some(1500),
-            ..second.clone()
-        };
+        (second.started_ns, second.timed_calls) = (Some(1500), calls);
         Report::from_trace(&trace, &Options::default()).timeline
     }
 
     #[test]
     fn times_count_from_the_first_thread_and_calls_are_in_order() {
-        let timeline = timeline_of(vec![timed("write", 7, 4000), timed("read", 0, 3000)])
-            .expect("there are calls");
-        let [first, second] = timeline.threads.as_slice() else {
-            panic!("two threads: {timeline:?}")
-        };
-        assert_eq!(
-            (
-                first.started_ns,
-                first.ended_ns,
-                first.is_first,
-                first.calls.len()
-            ),
-            (Some(0), Some(8000), true, 0)
-        );
-        assert_eq!(
-            (second.pid, second.tid, second.is_first, second.ended_ns),
-            (1234, 1235, false, None)
-        );
-        let calls: Vec<_> = second
+        let calls = vec![
+            timed("write", 7, 4000),
+            timed("read", 0, 3000),
+            timed("write", -32, 5000),
+            timed("mmap", 0x7f00_0000_0000, 6000),
+        ];
+        let timeline = timeline_of(calls).expect("there are calls");
+        let threads: Vec<_> = timeline
+            .threads
+            .iter()
+            .map(|one| (one.pid, one.tid, one.is_first, one.started_ns, one.ended_ns))
+            .collect();
+        let expected = [
+            (1234, 1234, true, Some(0), Some(8000)),
+            (1234, 1235, false, Some(500), None),
+        ];
+        assert_eq!(threads, expected);
+        let calls: Vec<_> = timeline.threads[1]
             .calls
             .iter()
-            .map(|call| (call.syscall.as_ref(), call.at_ns, call.bytes))
+            .map(|one| {
+                let name = one.syscall.as_ref();
+                (
+                    name,
+                    one.at_ns,
+                    one.bytes,
+                    one.error.as_deref(),
+                    one.moves_data,
+                )
+            })
             .collect();
-        assert_eq!(
-            calls,
-            [
-                ("read", Some(2000), Some(0)),
-                ("write", Some(3000), Some(7))
-            ]
-        );
-    }
-
-    #[test]
-    fn a_call_that_failed_moved_no_bytes_and_one_that_returns_none_is_unknown() {
-        let timeline = timeline_of(vec![
-            timed("write", -32, 1),
-            timed("mmap", 0x7f00_0000_0000, 2),
-        ])
-        .expect("there are calls");
-        let [write, mmap] = timeline.threads[1].calls.as_slice() else {
-            panic!("two calls: {timeline:?}")
-        };
-        assert_eq!(
-            (write.bytes, write.error.as_deref(), write.moves_data),
-            (Some(0), Some("EPIPE"), true)
-        );
-        assert_eq!(
-            (mmap.bytes, mmap.error.as_deref(), mmap.moves_data),
-            (None, None, false)
-        );
-    }
-
-    #[test]
-    fn without_timed_calls_there_is_no_timeline() {
+        let expected = [
+            ("read", Some(2000), Some(0), None, true),
+            ("write", Some(3000), Some(7), None, true),
+            // One that failed moved nothing, and one that returns no number is unknown.
+            ("write", Some(4000), Some(0), Some("EPIPE"), true),
+            ("mmap", Some(5000), None, None, false),
+        ];
+        assert_eq!(calls, expected);
         assert_eq!(timeline_of(Vec::new()), None);
     }
 }

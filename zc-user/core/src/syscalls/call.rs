@@ -147,50 +147,41 @@ mod tests {
     #[test]
     fn numbers_have_names_by_table() {
         let native = if Abi::NATIVE == Abi::Aarch64 { 64 } else { 1 };
-        assert_eq!(Call::from_id(native), Call::native("write"));
-        // The same in both 32-bit tables.
-        let compat = Call::from_id(zc_ebpf::COMPAT | 4);
-        assert_eq!((compat.name.as_ref(), compat.abi), ("write", Abi::COMPAT));
-        assert_eq!(Call::from_id(0xfff0).name, "syscall_0xfff0");
-        assert_eq!(Call::from_id(zc_ebpf::FIRST_BEYOND).name, BEYOND);
-    }
-
-    #[test]
-    fn a_socketcall_has_the_name_of_the_call_that_it_makes() {
-        let of = |argument: u32| {
+        let ioctl = (0..1024).find(|&number| Abi::NATIVE.call_name(number) == Some("ioctl"));
+        let clone = zc_ebpf::FICLONE_VARIANT << zc_ebpf::VARIANT_SHIFT;
+        for (id, call) in [
+            (native, Call::native("write")),
+            // The same in both 32-bit tables.
+            (zc_ebpf::COMPAT | 4, Call::new("write", Abi::COMPAT)),
+            (0xfff0, Call::native("syscall_0xfff0")),
+            (zc_ebpf::FIRST_BEYOND, Call::native(BEYOND)),
+            (ioctl.expect("has ioctl") | clone, Call::native(FICLONE)),
+        ] {
+            assert_eq!(Call::from_id(id), call);
+        }
+        for (argument, name) in [
+            (9, "send"),
+            (10, "recv"),
+            (20, "sendmmsg"),
+            (0, "socketcall"),
+            (31, "socketcall"),
+        ] {
             let variant = zc_ebpf::SOCKET_VARIANTS | argument;
-            Call::from_id(zc_ebpf::COMPAT | (variant << zc_ebpf::VARIANT_SHIFT)).name
-        };
-        assert_eq!(
-            [of(9), of(10), of(20), of(0), of(31)],
-            ["send", "recv", "sendmmsg", "socketcall", "socketcall"]
-        );
+            let call = Call::from_id(zc_ebpf::COMPAT | (variant << zc_ebpf::VARIANT_SHIFT));
+            assert_eq!(call.name, name);
+        }
     }
 
     #[test]
     fn an_operation_of_io_uring_is_told_from_a_call_of_the_same_name() {
         let read = Call::from_report("io_uring:read");
         assert_eq!(read, Call::ring_operation("read"));
+        assert_eq!(read.as_ring_operation(), Some("read"));
+        assert_eq!(read.spec().requested, Requested::Nowhere);
+        let call = Call::from_report("read");
         assert_eq!(
-            (read.as_ring_operation(), read.name.as_ref()),
-            (Some("read"), "io_uring:read")
+            (&call, call.as_ring_operation()),
+            (&Call::native("read"), None)
         );
-        assert_eq!(Call::from_report("read"), Call::native("read"));
-        assert_eq!(
-            (
-                Call::native("read").as_ring_operation(),
-                read.spec().requested
-            ),
-            (None, Requested::Nowhere)
-        );
-    }
-
-    #[test]
-    fn a_clone_ioctl_has_its_own_name() {
-        let ioctl = (0..1024)
-            .find(|&n| Abi::NATIVE.call_name(n) == Some("ioctl"))
-            .expect("has ioctl");
-        let id = ioctl | (zc_ebpf::FICLONE_VARIANT << zc_ebpf::VARIANT_SHIFT);
-        assert_eq!(Call::from_id(id), Call::native(FICLONE));
     }
 }

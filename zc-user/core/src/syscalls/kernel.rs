@@ -112,50 +112,42 @@ pub(super) fn socketcall_name(number: u32) -> &'static str {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Selection {
-        text.parse().expect("parses")
-    }
-
     /// ARM's table has neither.
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn the_sizes_of_the_old_mmap_and_of_socketcalls_are_in_memory() {
-        let specs = |text: &str| parse(text).kernel_specs();
-        let slot = |text: &str, slot: u32| {
-            specs(text)
-                .into_iter()
+        let spec = |selection: &str, slot| {
+            let selection: Selection = selection.parse().expect("parses");
+            let mut specs = selection.kernel_specs().into_iter();
+            specs
                 .find(|(other, _)| *other == slot)
                 .map(|(_, spec)| spec)
         };
-        let mmap = |slot_number: u32| slot("mmap", slot_number).expect("is selected").requested;
-        assert_eq!(
-            (mmap(spec_slot(9, false)), mmap(spec_slot(90, true))),
-            (requested::SIZE, requested::UNKNOWN)
-        );
-        let socketcall = spec_slot(102, true);
-        assert_eq!(
-            slot("send", socketcall).map(|spec| spec.requested),
-            Some(requested::SOCKETCALL)
-        );
-        assert_eq!(slot("read", socketcall), None);
-        let returns_bytes =
-            |argument: u32| slot("%data", socket_slot(argument)).map(|spec| spec.returns_bytes);
-        assert_eq!(
-            [returns_bytes(9), returns_bytes(20), returns_bytes(3)],
-            [Some(1), Some(0), None]
-        );
+        let requested = |selection, slot| spec(selection, slot).map(|spec| spec.requested);
+        for (selection, slot, expected) in [
+            ("mmap", spec_slot(9, false), Some(requested::SIZE)),
+            ("mmap", spec_slot(90, true), Some(requested::UNKNOWN)),
+            ("send", spec_slot(102, true), Some(requested::SOCKETCALL)),
+            ("read", spec_slot(102, true), None),
+        ] {
+            assert_eq!(requested(selection, slot), expected, "{selection}");
+        }
+        for (argument, expected) in [(9, Some(1)), (20, Some(0)), (3, None)] {
+            let spec = spec("%data", socket_slot(argument));
+            assert_eq!(spec.map(|spec| spec.returns_bytes), expected);
+        }
     }
 
     #[test]
     fn other_ioctls_are_selected_by_their_own_name_only() {
-        let spec = |text: &str| parse(text).counted("ioctl", &Spec::named("ioctl"));
-        assert_eq!(
-            Selection::default()
-                .counted("ioctl", &Spec::named("ioctl"))
-                .map(|s| s.selected),
-            Some(selected::VARIANTS)
-        );
-        assert_eq!(spec("ioctl").map(|s| s.selected), Some(selected::ALWAYS));
-        assert_eq!(spec("read"), None);
+        for (selection, expected) in [
+            ("%data", Some(selected::VARIANTS)),
+            ("ioctl", Some(selected::ALWAYS)),
+            ("read", None),
+        ] {
+            let selection: Selection = selection.parse().expect("parses");
+            let counted = selection.counted("ioctl", &Spec::named("ioctl"));
+            assert_eq!(counted.map(|spec| spec.selected), expected);
+        }
     }
 }

@@ -34,45 +34,29 @@ pub(super) fn spec(name: &str) -> Option<Spec> {
 mod tests {
     use super::*;
 
-    /// The names in the machine's own header, in their order.
-    fn names_in(header: &str) -> Vec<String> {
-        let lines = header
-            .lines()
-            .map(str::trim)
-            .filter_map(|line| line.strip_prefix("IORING_OP_"));
-        let names = lines.map(|rest| {
-            rest.split([',', ' ', '='])
-                .next()
-                .unwrap_or(rest)
-                .to_ascii_lowercase()
-        });
-        names.take_while(|name| name != "last").collect()
-    }
-
     #[test]
     fn opcodes_are_those_of_the_header() {
         let header = std::fs::read_to_string("/usr/include/linux/io_uring.h")
             .expect("the C library's headers are needed to build");
-        let names = names_in(&header);
+        let lines = header.lines().map(str::trim);
+        let operations = lines.filter_map(|line| line.strip_prefix("IORING_OP_"));
+        let names = operations.filter_map(|line| line.split([',', ' ', '=']).next());
+        let names: Vec<&str> = names.take_while(|name| *name != "LAST").collect();
         assert!(names.len() > 40, "{names:?}");
         for (opcode, name) in (0..).zip(&names).take(OPERATIONS.len()) {
-            assert_eq!(super::name(opcode), *name, "opcode {opcode}");
+            assert_eq!(super::name(opcode), name.to_ascii_lowercase());
         }
     }
 
     #[test]
-    fn an_opcode_outside_the_table_has_a_name() {
-        assert_eq!(
-            [200, UNKNOWN_OPERATION, INVALID_OPERATION].map(name),
-            ["op_200", "unknown", "invalid"]
-        );
-    }
-
-    #[test]
-    fn every_name_is_in_the_table_once() {
+    fn every_opcode_has_a_name_of_its_own() {
         for (opcode, spec) in (0..).zip(OPERATIONS) {
             assert_eq!(name(opcode), spec.name);
             assert_eq!(super::spec(spec.name), Some(*spec));
         }
+        assert_eq!(
+            [200, UNKNOWN_OPERATION, INVALID_OPERATION].map(name),
+            ["op_200", "unknown", "invalid"]
+        );
     }
 }

@@ -1,6 +1,4 @@
-//! [`Spec`]: what zctrace knows of a call. [`items`] has the words in which the table says it.
-
-mod items;
+//! [`Spec`]: what zctrace knows of a call.
 
 use zc_ebpf::{CallSpec, fills, requested, selected};
 
@@ -65,8 +63,9 @@ pub enum Fds {
         /// Index of the pointer.
         request: u8,
     },
-    /// The call uses the file of this argument and moves no bytes. `mmap` is one: what it maps may
-    /// be written later.
+    /// The call uses the open file of this argument and moves no bytes. `mmap` is one: what it maps
+    /// may be written later. A call that resolves a path from a directory's descriptor uses another
+    /// file.
     On(u8),
 }
 
@@ -115,6 +114,24 @@ pub(super) enum FilledMemory {
     Any,
     /// All above the end of the heap, which `brk` removes.
     AboveHeap,
+}
+
+/// It fills a structure of so many bytes at the address in argument `pointer`.
+pub(super) const fn structure(pointer: u8, bytes: u16) -> FilledMemory {
+    FilledMemory::At {
+        pointer,
+        count: None,
+        element_bytes: bytes,
+    }
+}
+
+/// It fills as many elements as argument `count` says, at the address in argument `pointer`.
+pub(super) const fn array(pointer: u8, count: u8, element_bytes: u16) -> FilledMemory {
+    FilledMemory::At {
+        pointer,
+        count: Some(count),
+        element_bytes,
+    }
 }
 
 /// What a call does to tasks, to descriptors or to memory.
@@ -190,6 +207,19 @@ pub struct PathArgument {
     pub directory: Option<u8>,
 }
 
+/// A relative path in this argument starts in the working directory. Of two paths, as of `rename`,
+/// it is the first that the kernel looks up; the target of a symbolic link is not looked up.
+pub(super) const fn path(index: u8) -> Option<PathArgument> {
+    let directory = None;
+    Some(PathArgument { index, directory })
+}
+
+/// A relative path in this argument starts in the directory of the argument before it.
+pub(super) const fn path_at(index: u8) -> Option<PathArgument> {
+    let directory = Some(index - 1);
+    Some(PathArgument { index, directory })
+}
+
 /// What zctrace knows of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spec {
@@ -215,10 +245,11 @@ pub struct Spec {
     /// other calls of that name.
     pub(super) is_in_memory_if_32_bit: bool,
     /// Whether the bytes of a socket may stay there: the argument with the `MSG_...` flags.
-    message_flags: Option<u8>,
-    filled: FilledMemory,
+    pub message_flags: Option<u8>,
+    /// Which memory it fills.
+    pub(super) filled: FilledMemory,
     /// The classes that it is in, a bit for each.
-    classes: u8,
+    pub(super) classes: u8,
     /// Which number `socketcall` has for it.
     pub(super) socketcall: Option<u8>,
     /// The call that programs make instead where this one does not exist.
@@ -323,19 +354,9 @@ mod tests {
     use super::*;
     use crate::syscalls::defs::table;
 
-    fn side_effects(name: &str) -> CallSpec {
-        Spec::named(name).with_side_effects(CallSpec::default())
-    }
-
-    #[test]
-    fn specs_say_which_arguments_are_descriptors() {
-        assert_eq!(Spec::named("sendfile").fds, Fds::Copies { from: 1, to: 0 });
-        assert_eq!(Spec::named("fstat").fds, Fds::On(0));
-        assert_eq!(Spec::named("getpid").fds, Fds::None);
-    }
-
     #[test]
     fn the_kernel_side_counts_arguments_from_one() {
+        let side_effects = |name| Spec::named(name).with_side_effects(CallSpec::default());
         for (name, fills, path) in [
             ("getrandom", (1, 2, 1), (0, 0)),
             ("fstat", (2, 0, 144), (0, 0)),
@@ -358,26 +379,20 @@ mod tests {
     #[test]
     fn a_path_may_name_any_file() {
         let may = |name: &str| Spec::named(name).may_name_file_by_path();
-        assert!(
-            ["openat", "unlinkat", "statx", "utimensat", "msync", "poll"]
-                .into_iter()
-                .all(may)
-        );
+        let by_path = ["openat", "unlinkat", "statx", "utimensat", "msync", "poll"];
+        assert!(by_path.into_iter().all(may));
         assert!(!["read", "mmap", "munmap", "getpid"].into_iter().any(may));
     }
 
     #[test]
-    fn a_call_without_a_file_has_no_descriptor() {
-        for spec in table().filter(|spec| spec.is_without_file) {
-            assert!(!spec.names_descriptor(), "{}", spec.name);
-        }
-    }
-
-    /// The kernel side knows what calls fill that read a file.
-    #[test]
-    fn no_item_says_what_a_call_fills_that_returns_bytes() {
-        for spec in table().filter(|spec| matches!(spec.filled, FilledMemory::At { .. })) {
-            assert_ne!(spec.returned, Returned::Bytes, "{}", spec.name);
+    fn no_item_contradicts_itself() {
+        for spec in table() {
+            let has_descriptor = spec.names_descriptor();
+            assert!(!(spec.is_without_file && has_descriptor), "{}", spec.name);
+            // The kernel side knows what calls fill that read a file.
+            let fills = matches!(spec.filled, FilledMemory::At { .. });
+            let returns_bytes = spec.returned == Returned::Bytes;
+            assert!(!(fills && returns_bytes), "{}", spec.name);
         }
     }
 }

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::Ends;
 use crate::syscalls::Call;
 
@@ -46,22 +49,26 @@ pub struct Stack {
 }
 
 /// A function in a stack.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Frame {
-    /// Its name, demangled. `None`: its file has no name for it.
+    /// Its name, demangled. `None`: the file that it is in has no name for it.
     pub function: Option<String>,
     /// The source file of the line where it was. `None`: there are no line tables.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// That line, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
     /// Whether the compiler has put its code into that of the next frame.
-    pub is_inlined: bool,
-    /// Whether the next frame was found by the frame pointer, because there is no unwind table for
-    /// this function.
-    pub is_by_frame_pointer: bool,
-    /// Path of the program or library that it is in. `None`: unknown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inlined: bool,
+    /// Whether the next function was found by the frame pointer, because there is no unwind table
+    /// for this one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_frame_pointer: bool,
+    /// The program or library that it is in.
     pub module: Option<String>,
-    /// Where it was in that file, as an address of the file; without a file, in memory.
+    /// Where it was in that file, as `addr2line` takes it; without a module, in memory.
     pub address: u64,
 }
 

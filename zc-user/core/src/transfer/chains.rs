@@ -42,6 +42,19 @@ impl Moved {
     }
 }
 
+/// Adds what others moved through each conduit; through further ones only if there `is_room`.
+pub(crate) fn add_conduits(
+    sums: &mut BTreeMap<FileId, Moved>,
+    more: &BTreeMap<FileId, Moved>,
+    is_room: bool,
+) {
+    for (&file, &moved) in more {
+        if is_room || sums.contains_key(&file) {
+            sums.entry(file).or_insert(Moved::NOTHING).add(moved);
+        }
+    }
+}
+
 /// The pipes and connections of a trace.
 #[derive(Debug)]
 pub(super) struct Conduits<'a> {
@@ -80,7 +93,7 @@ impl<'a> Conduits<'a> {
     }
 
     fn file(&self, id: FileId) -> Option<&'a File> {
-        self.trace.files.get(usize::try_from(id.0).ok()?)
+        id.in_files(&self.trace.files)
     }
 
     /// Whether others than the traced processes may use a pipe or socket, or it may have held bytes
@@ -192,32 +205,21 @@ fn is_unix(file: &File) -> bool {
 /// Both ends of all connections of which one end is used. Wider than `Conduits::outlet`: it may
 /// keep extra files, never drops one.
 pub fn used_connections(files: &[File], is_used: impl Fn(FileId) -> bool) -> HashSet<FileId> {
-    /// What the two ends of a connection have in common.
-    #[derive(PartialEq, Eq, Hash)]
-    enum Connection<'a> {
-        /// The inode of one of them, which the other one names.
-        Unix(u64),
-        /// Both addresses.
-        Tcp([Cow<'a, str>; 2]),
-    }
-    let mut ends: HashMap<Connection<'_>, Vec<FileId>> = HashMap::new();
+    // By what both ends of a connection have in common: the inode of one of them, which the other
+    // one names, or both addresses.
+    let mut ends: HashMap<(Option<u64>, [Cow<'_, str>; 2]), Vec<FileId>> = HashMap::new();
     for (id, file) in (0..).map(FileId).zip(files) {
-        let own_inode = file
-            .identity
-            .map(|identity| identity.inode)
-            .filter(|_| is_unix(file));
-        let tcp = addresses(file).map(|(own, peer)| {
+        let own = file.identity.filter(|_| is_unix(file));
+        let inodes = [own.map(|own| own.inode), file.peer_inode];
+        for inode in inodes.into_iter().flatten() {
+            ends.entry((Some(inode), Default::default()))
+                .or_default()
+                .push(id);
+        }
+        if let Some((own, peer)) = addresses(file) {
             let mut both = [own, peer];
             both.sort_unstable();
-            Connection::Tcp(both)
-        });
-        for connection in [own_inode, file.peer_inode]
-            .into_iter()
-            .flatten()
-            .map(Connection::Unix)
-            .chain(tcp)
-        {
-            ends.entry(connection).or_default().push(id);
+            ends.entry((None, both)).or_default().push(id);
         }
     }
     ends.into_values()

@@ -1,7 +1,6 @@
 //! Describes flows and chains as the transfers of the report: ends, figures, and the verdict, one
 //! plain sentence.
 
-use crate::trace::sum_known;
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{
@@ -10,12 +9,12 @@ use super::{
     flow::{Flow, SourceCalls},
     hint, pipes,
     rules::{self, RuleCase},
-    work::{FlowWork, sum_counts},
+    work::{self, WorkShape},
 };
 use crate::{
     report::Callers,
     trace::{File, FileId, Stack, Trace},
-    transfer::{Api, Attempt, End, Evidence, Hop, Inode, Reason, Transfer},
+    transfer::{Api, Attempt, Certainty, End, Evidence, Hop, Inode, Transfer},
     units::short_bytes,
 };
 
@@ -37,61 +36,34 @@ pub(super) fn steps_by_size(
 }
 
 fn describe_flow(flow: &Flow<'_>, facts: &ProcessFacts<'_>, ends: &EndTable<'_>) -> Step {
-    let work = FlowWork::from_flow(flow);
-    let (from, to) = (ends.end(flow.from), ends.end(flow.to));
-    let callers = ends.stacks.and_then(|stacks| {
-        let rows = flow.rows().chain(flow.attempts.iter().copied());
-        Callers::of_rows(rows, stacks)
-    });
+    let hops = steps_of_hops(flow, facts, ends);
+    let pid = facts.process.pid;
+    let between = [ends.end(flow.from), ends.end(flow.to)];
+    let mut transfer = Transfer {
+        bytes: flow.bytes,
+        pids: vec![pid],
+        hops: hops.iter().map(Step::as_hop).collect(),
+        callers: ends.stacks.and_then(|stacks| {
+            let rows = flow.rows().chain(flow.attempts.iter().copied());
+            Callers::of_rows(rows, stacks)
+        }),
+        ..Transfer::without_calls(between, flow.api, flow.evidence)
+    };
+    let shape = work::add_work(&mut transfer, flow);
     let case = RuleCase {
         process: facts.process,
-        evidence: flow.evidence,
-        api: flow.api,
-        from: &from,
-        to: &to,
-        bytes: flow.bytes,
-        work: &work,
-        callers: callers.as_ref().zip(ends.stacks),
+        transfer: &transfer,
+        shape,
+        stacks: ends.stacks,
     };
-    let reason = rules::reason(&case);
-    let hint = hint::hint(&case);
-    let clause = clause(flow.api, flow.bytes, &work);
+    let (reason, hint) = (rules::reason(&case), hint::hint(&case));
+    let clause = clause(&transfer, shape);
     let is_cut_off = flow
         .steps()
         .iter()
         .any(|step| facts.cut_off.contains(&Some(step.to)));
-    let verdict = verdict(&clause, &case, is_cut_off, reason.as_ref());
-    let pid = facts.process.pid;
-    let hops = steps_of_hops(flow, facts, ends);
-    let transfer = Transfer {
-        from,
-        to,
-        api: flow.api,
-        evidence: flow.evidence,
-        certainty: flow.certainty(),
-        bytes: flow.bytes,
-        calls: work.calls,
-        calls_by_syscall: work.by_syscall,
-        attempts: work.attempts,
-        mean_bytes: flow
-            .bytes
-            .and_then(|bytes| bytes.checked_div(work.moving_calls)),
-        crossings: work.crossings,
-        user_memory_bytes: work.user_memory_bytes,
-        short_calls: work.short_calls,
-        zero_calls: work.zero_calls,
-        retries: work.retries,
-        errors: work.errors,
-        total_ns: work.total_ns,
-        verdict,
-        reason,
-        hint,
-        callers,
-        pids: vec![pid],
-        part_of: Vec::new(),
-        hops: hops.iter().map(Step::as_hop).collect(),
-        merged: None,
-    };
+    (transfer.reason, transfer.hint) = (reason, hint);
+    transfer.verdict = verdict(&clause, &transfer, is_cut_off);
     Step {
         pid,
         program: facts.process.comm.clone(),
@@ -130,70 +102,82 @@ impl Step {
 }
 
 /// Whether a flow took every byte out of its source that the process took, and brought each to its
-/// destination once: it has as many bytes, and of every read, some.
+/// destination once: it has as many bytes, and of every read, some. If it is inferred, other bytes
+/// that the process wrote there may be the same ones again.
 fn takes_all(flow: &Flow<'_>, facts: &ProcessFacts<'_>) -> bool {
     let taken = facts.moved.get(&flow.from).and_then(|moved| moved.read);
+    let may_repeat =
+        flow.evidence.certainty() == Certainty::Inferred && flow.bytes != facts.written_to(flow.to);
     let uses_every_read = flow
         .steps()
         .first()
         .is_some_and(|step| !matches!(step.reading, SourceCalls::Some { .. }));
-    uses_every_read && taken.is_some() && taken == flow.bytes
+    uses_every_read && !may_repeat && taken.is_some() && taken == flow.bytes
 }
 
-/// A chain of these steps as a transfer.
-pub(super) fn transfer_of_chain(steps: &[&Step], bytes: u64) -> Option<Transfer> {
-    let (first, last) = (steps.first()?, steps.last()?);
-    // The figures of a step that also moved other bytes cannot be divided.
-    let whole = |figure: fn(&Transfer) -> Option<u64>| {
-        steps
-            .iter()
-            .map(|step| figure(&step.transfer).filter(|_| step.transfer.bytes == Some(bytes)))
-            .fold(Some(0), sum_known)
-    };
-    let sum = |figure: fn(&Transfer) -> u64| steps.iter().map(|step| figure(&step.transfer)).sum();
-    let counts = |counts: fn(&Transfer) -> &BTreeMap<String, u64>| {
-        let all = steps.iter().map(|step| counts(&step.transfer).clone());
-        all.fold(BTreeMap::new(), sum_counts)
-    };
-    let calls = whole(|step| step.calls);
-    let transfers = || steps.iter().map(|step| &step.transfer);
-    let evidence = transfers().map(|step| step.evidence).max()?;
-    let hops_of_step = |step: &Step| {
-        if step.hops.is_empty() {
-            vec![step.as_hop()]
-        } else {
-            step.transfer.hops.clone()
+impl Transfer {
+    /// One of unknown bytes, made by no calls so far.
+    fn without_calls([from, to]: [End; 2], api: Api, evidence: Evidence) -> Self {
+        Self {
+            from,
+            to,
+            api,
+            evidence,
+            certainty: evidence.certainty(),
+            bytes: None,
+            calls: Some(0),
+            calls_by_syscall: BTreeMap::new(),
+            attempts: Vec::new(),
+            mean_bytes: None,
+            crossings: Some(0),
+            user_memory_bytes: Some(0),
+            short_calls: 0,
+            zero_calls: 0,
+            retries: BTreeMap::new(),
+            errors: BTreeMap::new(),
+            total_ns: Some(0),
+            verdict: String::new(),
+            reason: None,
+            hint: None,
+            callers: None,
+            pids: Vec::new(),
+            part_of: Vec::new(),
+            hops: Vec::new(),
+            merged: None,
         }
-    };
-    Some(Transfer {
-        from: first.transfer.from.clone(),
-        to: last.transfer.to.clone(),
-        api: transfers().map(|step| step.api).reduce(pipes::costlier)?,
-        evidence,
-        certainty: transfers().map(|step| step.certainty).max()?,
+    }
+}
+
+/// A chain of these steps, of which there are several, as a transfer.
+pub(super) fn transfer_of_chain(steps: &[&Step], bytes: u64) -> Transfer {
+    let (first, last) = (steps[0], steps[steps.len() - 1]);
+    let mut api = first.transfer.api;
+    let mut evidence = first.transfer.evidence;
+    for step in steps {
+        api = pipes::costlier(api, step.transfer.api);
+        evidence = evidence.max(step.transfer.evidence);
+    }
+    let ends = [first.transfer.from.clone(), last.transfer.to.clone()];
+    let mut chain = Transfer {
         bytes: Some(bytes),
-        calls,
-        calls_by_syscall: calls
-            .map(|_| counts(|step| &step.calls_by_syscall))
-            .unwrap_or_default(),
-        attempts: transfers().flat_map(|step| step.attempts.clone()).collect(),
         mean_bytes: last.transfer.mean_bytes,
-        crossings: whole(|step| step.crossings),
-        user_memory_bytes: whole(|step| step.user_memory_bytes),
-        short_calls: sum(|step| step.short_calls),
-        zero_calls: sum(|step| step.zero_calls),
-        retries: counts(|step| &step.retries),
-        errors: counts(|step| &step.errors),
-        total_ns: whole(|step| step.total_ns),
         verdict: verdict_of_chain(steps),
-        reason: None,
-        hint: None,
-        callers: None,
-        pids: steps.iter().map(|step| step.pid).collect(),
-        part_of: Vec::new(),
-        hops: steps.iter().flat_map(|step| hops_of_step(step)).collect(),
-        merged: None,
-    })
+        ..Transfer::without_calls(ends, api, evidence)
+    };
+    for step in steps {
+        chain.add_figures(&step.transfer);
+        if step.transfer.bytes != Some(bytes) {
+            chain.forget_undivided();
+        }
+        chain.attempts.extend_from_slice(&step.transfer.attempts);
+        chain.pids.push(step.pid);
+        if step.hops.is_empty() {
+            chain.hops.push(step.as_hop());
+        } else {
+            chain.hops.extend_from_slice(&step.transfer.hops);
+        }
+    }
+    chain
 }
 
 /// What each process did: `through 2 processes: cat: read + write, 8 calls of 8 KiB; dd: ...`.
@@ -213,29 +197,36 @@ fn verdict_of_chain(steps: &[&Step]) -> String {
     }
 }
 
-/// If calls times size exceeds the bytes by more than 1/20, the sentence says "up to".
+/// If calls times size exceeds the bytes by more than 1/20, the sentence has the mean.
 const NOTABLE_PART: u64 = 20;
 
 /// What was done, then the reason if there is one: `sendfile, 1 call of 1 MiB, after
 /// copy_file_range (EXDEV): ...`. If a call at the destination `is_cut_off`, it says so.
-fn verdict(clause: &str, case: &RuleCase<'_>, is_cut_off: bool, reason: Option<&Reason>) -> String {
+fn verdict(clause: &str, transfer: &Transfer, is_cut_off: bool) -> String {
     let mut sentence = clause.to_owned();
-    if case.evidence == Evidence::Totals {
-        sentence.push_str(ONLY_TOTALS);
-    }
+    sentence.push_str(why_only_probably(transfer.evidence));
     if is_cut_off {
         sentence.push_str(", and a call that was cut off");
     }
-    sentence.push_str(&after_attempts(&case.work.attempts));
-    if let Some(reason) = reason {
-        sentence.push_str(": ");
-        sentence.push_str(&reason.text);
-    }
+    sentence.push_str(&after_attempts(&transfer.attempts));
+    sentence.push_str(&because(transfer));
     sentence
 }
 
-/// Ends what is said of a transfer that only rule 6 shows.
-const ONLY_TOTALS: &str = ", as only the sums of both sides show";
+/// Ends what is said of a transfer that is inferred, if there is something to say.
+const fn why_only_probably(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::Totals => ", as only the sums of both sides show",
+        Evidence::Reused => ", more bytes than it read: written twice, or the memory was reused",
+        _ => "",
+    }
+}
+
+/// The reason, after a colon; empty if none is known.
+fn because(transfer: &Transfer) -> String {
+    let reason = transfer.reason.as_ref();
+    reason.map_or_else(String::new, |reason| format!(": {}", reason.text))
+}
 
 /// What was done in several transfers, from their sum.
 pub(crate) fn verdict_of_many(sum: &Transfer) -> String {
@@ -243,103 +234,75 @@ pub(crate) fn verdict_of_many(sum: &Transfer) -> String {
         1 => "1 transfer".to_owned(),
         count => format!("{count} transfers"),
     };
-    let reason = sum
-        .reason
-        .as_ref()
-        .map(|reason| format!(": {}", reason.text))
-        .unwrap_or_default();
     let calls = sum.calls.map(|count| format!(", {}", calls_as_text(count)));
     format!(
-        "{transfers}: {}{}{}{reason}",
+        "{transfers}: {}{}{}{}",
         sum.api.in_words(),
         calls.unwrap_or_default(),
-        after_attempts(&sum.attempts)
+        after_attempts(&sum.attempts),
+        because(sum)
     )
 }
 
 /// What one flow did, without its attempts.
-fn clause(api: Api, bytes: Option<u64>, work: &FlowWork) -> String {
-    let clause = format!("{}, {}", api.in_words(), amount_of_work(api, bytes, work));
-    if work.retries.is_empty() {
+fn clause(transfer: &Transfer, shape: WorkShape) -> String {
+    let clause = format!(
+        "{}, {}",
+        transfer.api.in_words(),
+        amount_of_work(transfer, shape)
+    );
+    if transfer.retries.is_empty() {
         return clause;
     }
-    let count = work.retries.values().sum();
-    format!(
-        "{clause}, {} retried ({})",
-        calls_as_text(count),
-        errno_names(&work.retries)
-    )
+    format!("{clause}, {}", calls_by_errno("retried", &transfer.retries))
 }
 
-fn amount_of_work(api: Api, bytes: Option<u64>, work: &FlowWork) -> String {
-    let failed = || {
-        let count = work.errors.values().sum();
-        format!(
-            "{} failed ({})",
-            calls_as_text(count),
-            errno_names(&work.errors)
-        )
-    };
-    let done = match bytes {
-        None if api == Api::Reflink => format!(
+fn amount_of_work(transfer: &Transfer, shape: WorkShape) -> String {
+    let failed = || calls_by_errno("failed", &transfer.errors);
+    let (moving, idle) = (shape.moving_calls, transfer.zero_calls);
+    let done = match transfer.bytes {
+        None if transfer.api == Api::Reflink => format!(
             "{} that shared blocks instead of copying",
-            calls_as_text(work.moving_calls)
+            calls_as_text(moving)
         ),
-        None => format!(
-            "{}, number of bytes unknown",
-            calls_as_text(work.moving_calls)
-        ),
-        Some(0) if work.moving_calls + work.zero_calls == 0 => return failed(),
-        Some(0) => format!(
-            "{} that found nothing to copy",
-            calls_as_text(work.zero_calls)
-        ),
-        Some(bytes) => count_and_size(bytes, work),
+        None => format!("{}, number of bytes unknown", calls_as_text(moving)),
+        Some(0) if moving + idle == 0 => return failed(),
+        Some(0) => format!("{} that found nothing to copy", calls_as_text(idle)),
+        Some(bytes) => count_and_size(bytes, shape),
     };
-    if work.errors.is_empty() {
+    if transfer.errors.is_empty() {
         done
     } else {
         format!("{done}, {}", failed())
     }
 }
 
-/// `733 calls of 4 KiB`, even if the last one was a little shorter; `3 calls of up to 2.0 GiB`, if
-/// the last one was much shorter; otherwise `294 calls of 10.0 KiB on average`.
-fn count_and_size(bytes: u64, work: &FlowWork) -> String {
-    let count = work.moving_calls;
+/// `7 calls retried (EAGAIN, EINTR)`.
+fn calls_by_errno(what: &str, errnos: &BTreeMap<String, u64>) -> String {
+    let names: Vec<&str> = errnos.keys().map(String::as_str).collect();
+    let calls = calls_as_text(errnos.values().sum());
+    format!("{calls} {what} ({})", names.join(", "))
+}
+
+/// `733 calls of 4 KiB`, even if the last one was a little shorter; otherwise `294 calls of 10.0 KiB
+/// on average`.
+fn count_and_size(bytes: u64, shape: WorkShape) -> String {
+    let count = shape.moving_calls;
     let Some(mean) = bytes.checked_div(count) else {
         return short_bytes(bytes);
     };
-    let in_pieces = work.asked_at_source.filter(|&asked| {
-        count > 1 && bytes.checked_div(asked).is_some() && bytes.div_ceil(asked) == count
-    });
-    match in_pieces {
-        Some(asked) if asked * count - bytes > bytes / NOTABLE_PART => {
-            format!("{} of up to {}", calls_as_text(count), short_bytes(asked))
+    let calls = calls_as_text(count);
+    let is_each = |asked: u64| {
+        let lacking = asked.saturating_mul(count).checked_sub(bytes);
+        count > 1 && lacking.is_some_and(|lacking| lacking <= asked.min(bytes / NOTABLE_PART))
+    };
+    let each = shape.asked_at_source.filter(|&asked| is_each(asked));
+    match each.or_else(|| bytes.is_multiple_of(count).then_some(mean)) {
+        Some(each) => format!("{calls} of {}", short_bytes(each)),
+        None => {
+            let rounded = bytes.saturating_add(count / 2) / count;
+            format!("{calls} of {} on average", short_bytes(rounded))
         }
-        Some(asked) => format!("{} of {}", calls_as_text(count), short_bytes(asked)),
-        None if bytes.is_multiple_of(count) => {
-            format!("{} of {}", calls_as_text(count), short_bytes(mean))
-        }
-        None => format!(
-            "{} of {} on average",
-            calls_as_text(count),
-            mean_as_text(bytes, count)
-        ),
-    }
-}
-
-/// The mean, with one decimal if it is below 1 KiB.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "exact where it is below a kibibyte, and shown with one decimal"
-)]
-fn mean_as_text(bytes: u64, count: u64) -> String {
-    let mean = bytes / count;
-    if mean < 1024 {
-        format!("{:.1} B", bytes as f64 / count as f64)
-    } else {
-        short_bytes(mean)
     }
 }
 
@@ -361,14 +324,6 @@ pub(crate) fn after_attempts(attempts: &[Attempt]) -> String {
 
 fn calls_as_text(count: u64) -> String {
     format!("{count} {}", if count == 1 { "call" } else { "calls" })
-}
-
-fn errno_names(errnos: &BTreeMap<String, u64>) -> String {
-    errnos
-        .keys()
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .join(", ")
 }
 
 /// Describes the files of a trace as ends of transfers.
@@ -402,10 +357,8 @@ impl<'a> EndTable<'a> {
 
     /// The file as an end of a transfer.
     pub(crate) fn end(&self, id: FileId) -> End {
-        usize::try_from(id.0)
-            .ok()
-            .and_then(|index| self.files.get(index))
-            .map_or_else(End::default, |file| self.describe(file))
+        let file = id.in_files(self.files);
+        file.map_or_else(End::default, |file| self.describe(file))
     }
 
     fn describe(&self, file: &File) -> End {

@@ -67,35 +67,22 @@ impl<'a> ProcessFacts<'a> {
 
     /// What the process moved through files that may be pipes or connections.
     fn moved_through_conduits(&self) -> BTreeMap<FileId, Moved> {
+        let conduit = |file: Option<FileId>| file.filter(|file| may_be_conduit(self.kind(*file)));
         let mut moved: BTreeMap<FileId, Moved> = BTreeMap::new();
-        let mut add = |file: Option<FileId>, more: Moved| {
-            if let Some(file) = file.filter(|file| may_be_conduit(self.kind(*file))) {
-                moved.entry(file).or_insert(Moved::NOTHING).add(more);
-            }
-        };
-        for (rows, is_written) in [(self.all_writes(), true), (self.all_reads(), false)] {
-            for (file, mut rows) in rows {
-                // `tee` takes nothing out.
-                rows.retain(|row| is_written || !is_tee(&row.call));
-                let mut more = Moved::NOTHING;
-                let side = if is_written {
-                    &mut more.written
-                } else {
-                    &mut more.read
-                };
-                *side = sum_bytes(&rows);
-                add(file, more);
+        for (file, rows) in self.all_writes() {
+            if let Some(file) = conduit(file) {
+                moved.entry(file).or_insert(Moved::NOTHING).written = sum_bytes(&rows);
             }
         }
-        for &file in &self.cut_off {
-            let is_cut_off = true;
-            add(
-                file,
-                Moved {
-                    is_cut_off,
-                    ..Moved::NOTHING
-                },
-            );
+        for (file, mut rows) in self.all_reads() {
+            if let Some(file) = conduit(file) {
+                // `tee` takes nothing out.
+                rows.retain(|row| !is_tee(&row.call));
+                moved.entry(file).or_insert(Moved::NOTHING).read = sum_bytes(&rows);
+            }
+        }
+        for file in self.cut_off.iter().filter_map(|file| conduit(*file)) {
+            moved.entry(file).or_insert(Moved::NOTHING).is_cut_off = true;
         }
         moved
     }
@@ -123,7 +110,7 @@ impl<'a> ProcessFacts<'a> {
 
     /// The file, if known.
     pub(super) fn file(&self, id: FileId) -> Option<&'a File> {
-        self.files.get(usize::try_from(id.0).ok()?)
+        id.in_files(self.files)
     }
 
     /// Whether this is a pipe without a name.
@@ -173,6 +160,11 @@ impl<'a> ProcessFacts<'a> {
         }
         all.retain(|_, rows| rows.iter().any(|row| may_have_moved(row)));
         all
+    }
+
+    /// How many bytes the process wrote to a file. `None`: some call does not say.
+    pub(super) fn written_to(&self, to: FileId) -> Option<u64> {
+        sum_bytes(self.all_writes().get(&Some(to)).map_or(&[], Vec::as_slice))
     }
 
     /// All calls that read from each file, likewise.

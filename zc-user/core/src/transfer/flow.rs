@@ -2,7 +2,7 @@
 //! Rules 1 to 6 make them.
 
 use crate::trace::sum_known;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use zc_ebpf::is_restart;
 
@@ -13,7 +13,7 @@ use super::{
 use crate::{
     syscalls::{Call, FICLONE, FICLONERANGE},
     trace::{FileId, Fills, Input, Part, Row},
-    transfer::{Api, Certainty, Evidence},
+    transfer::{Api, Evidence},
 };
 
 /// Bytes that went from one file to another within a process.
@@ -65,9 +65,20 @@ struct Written<'a> {
     parts: Vec<&'a Part>,
 }
 
+/// What was written of each file to each other one, by evidence and interface.
+type WrittenByKey<'a> = BTreeMap<(FileId, FileId, Evidence, Api), Written<'a>>;
+
+impl Written<'_> {
+    fn bytes(&self) -> u64 {
+        let of_rows = self.rows.iter().map(|row| row.input_bytes);
+        let of_parts = self.parts.iter().map(|part| part.bytes);
+        of_rows.chain(of_parts).fold(0, u64::saturating_add)
+    }
+}
+
 impl<'a> Flow<'a> {
     /// A flow of calls that name both ends (rule 1).
-    fn by_copies(from: FileId, to: FileId, api: Api, writing: Vec<&'a Row>) -> Self {
+    pub(super) fn by_copies(from: FileId, to: FileId, api: Api, writing: Vec<&'a Row>) -> Self {
         Self {
             from,
             to,
@@ -93,28 +104,16 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// How sure it is.
-    pub(super) fn certainty(&self) -> Certainty {
-        self.evidence.certainty()
-    }
-
     /// The rows that are only about this flow and its attempts, and all those at its source.
     pub(super) fn rows(&self) -> impl Iterator<Item = &'a Row> {
-        let rows = |step: &Self| {
-            let reading = match &step.reading {
-                SourceCalls::None => Vec::new(),
-                SourceCalls::All(rows) | SourceCalls::Some { among: rows, .. } => rows.clone(),
-            };
-            let writing = step.writing.iter().chain(&step.idle_writing);
-            let mut rows = reading;
-            rows.extend(writing);
-            rows
-        };
-        self.steps()
-            .iter()
-            .flat_map(rows)
-            .collect::<Vec<_>>()
-            .into_iter()
+        let mut all = Vec::new();
+        for step in self.steps() {
+            if let SourceCalls::All(rows) | SourceCalls::Some { among: rows, .. } = &step.reading {
+                all.extend(rows);
+            }
+            all.extend(step.writing.iter().chain(&step.idle_writing));
+        }
+        all.into_iter()
     }
 
     /// When the destination was first written to, as [`Row::order`].
@@ -186,7 +185,7 @@ fn flows_by_call<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
 
 /// Rules 2 to 5: what was written from memory that a read had filled or that maps a file.
 fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
-    let mut written: BTreeMap<(FileId, FileId, Evidence, Api), Written<'a>> = BTreeMap::new();
+    let mut written = WrittenByKey::new();
     for (&to, rows) in &facts.writes {
         let Some(to) = to else { continue };
         for &row in rows.iter().filter(|row| row.input_bytes > 0) {
@@ -200,14 +199,17 @@ fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
             written.entry(key).or_default().parts.push(part);
         }
     }
+    let reused = reused_sources(&written, facts);
     written
         .into_iter()
-        .map(|((from, to, evidence, api), Written { rows, parts })| {
-            let bytes = rows
-                .iter()
-                .map(|row| row.input_bytes)
-                .chain(parts.iter().map(|part| part.bytes))
-                .fold(0, u64::saturating_add);
+        .map(|((from, to, evidence, api), written)| {
+            let bytes = written.bytes();
+            let Written { rows, parts } = written;
+            let evidence = if evidence == Evidence::Buffer && reused.contains(&(from, to)) {
+                Evidence::Reused
+            } else {
+                evidence
+            };
             let reading = if evidence == Evidence::Mapping {
                 SourceCalls::All(facts.mappings.get(&from).cloned().unwrap_or_default())
             } else {
@@ -221,6 +223,29 @@ fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
                 ..Flow::by_copies(from, to, api, rows)
             }
         })
+        .collect()
+}
+
+/// The pairs of files of which more bytes went from buffers of the first to the second than were
+/// read of the first.
+fn reused_sources(
+    written: &WrittenByKey<'_>,
+    facts: &ProcessFacts<'_>,
+) -> BTreeSet<(FileId, FileId)> {
+    let mut bytes_by_ends: BTreeMap<(FileId, FileId), u64> = BTreeMap::new();
+    for (&(from, to, evidence, _), written) in written {
+        if evidence == Evidence::Buffer {
+            *bytes_by_ends.entry((from, to)).or_default() += written.bytes();
+        }
+    }
+    let is_more_than_read = |from: FileId, bytes: u64| {
+        let reads = facts.reads.get(&Some(from)).map(Vec::as_slice);
+        sum_bytes(reads.unwrap_or_default()).is_some_and(|read| bytes > read)
+    };
+    bytes_by_ends
+        .into_iter()
+        .filter(|&((from, _), bytes)| is_more_than_read(from, bytes))
+        .map(|(ends, _)| ends)
         .collect()
 }
 
@@ -272,7 +297,7 @@ fn reads_of<'a>(
     }
 }
 
-/// The rows, without those of which every call failed: these are attempts.
+/// The rows, without those of which every call failed for good.
 pub(super) fn used_rows<'a>(rows: Option<&Vec<&'a Row>>) -> Vec<&'a Row> {
     rows.into_iter()
         .flatten()

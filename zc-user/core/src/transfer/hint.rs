@@ -1,9 +1,12 @@
 //! Hints: what would be cheaper, and what it costs.
 
-use super::rules::{RuleCase, was_refused};
+use super::{
+    rules::{RuleCase, was_refused},
+    work::WorkShape,
+};
 use crate::{
     trace::FileKind::{self, Block, Memfd, Pipe, Regular, Tcp, UnixStream},
-    transfer::{Api, Attempt, End, Evidence},
+    transfer::{Api, Attempt, End, Evidence, Transfer},
     units::short_bytes,
 };
 
@@ -121,24 +124,29 @@ const CHEAPER: &[Cheaper] = &[
 
 /// A hint, if there is something to gain.
 pub(super) fn hint(case: &RuleCase<'_>) -> Option<String> {
+    let transfer = case.transfer;
     // A program that copies the bytes itself needs them in its memory, in pieces that suit it.
-    let bytes = case
+    let bytes = transfer
         .bytes
-        .filter(|&bytes| bytes >= LEAST_BYTES && case.evidence != Evidence::Totals)?;
-    instead_of_a_loop(case).or_else(|| in_larger_pieces(bytes, case))
+        .filter(|&bytes| bytes >= LEAST_BYTES && may_be_replaced(transfer.evidence))?;
+    instead_of_a_loop(transfer, case.shape).or_else(|| in_larger_pieces(bytes, case))
 }
 
-fn instead_of_a_loop(case: &RuleCase<'_>) -> Option<String> {
-    let (from, to) = (case.from, case.to);
-    let is_loop = matches!(case.api, Api::ReadWrite | Api::MmapWrite);
+/// Whether a call that names both ends could have moved the bytes.
+const fn may_be_replaced(evidence: Evidence) -> bool {
+    !matches!(evidence, Evidence::Reused | Evidence::Totals)
+}
+
+fn instead_of_a_loop(transfer: &Transfer, shape: WorkShape) -> Option<String> {
+    let (from, to) = (&transfer.from, &transfer.to);
+    let is_loop = matches!(transfer.api, Api::ReadWrite | Api::MmapWrite);
     // A program that adds bytes of its own needs user memory. So does one that moves bytes within
     // one file.
-    let may_only_copy =
-        !case.work.has_other_bytes && (from.inode.is_none() || from.inode != to.inode);
+    let may_only_copy = !shape.has_other_bytes && (from.inode.is_none() || from.inode != to.inode);
     if !is_loop
         || !may_only_copy
         || has_generated_bytes(from)
-        || (is_one_of(STORED, to) && seems_to_append(case))
+        || (is_one_of(STORED, to) && seems_to_append(transfer))
     {
         return None;
     }
@@ -146,7 +154,7 @@ fn instead_of_a_loop(case: &RuleCase<'_>) -> Option<String> {
         is_one_of(cheaper.from, from)
             && is_one_of(cheaper.to, to)
             && (!cheaper.within_one_filesystem || may_be_on_one_filesystem(from, to))
-            && !was_refused(&case.work.attempts, cheaper.syscall)
+            && !was_refused(&transfer.attempts, cheaper.syscall)
     });
     found.map(|cheaper| {
         format!(
@@ -160,27 +168,28 @@ fn instead_of_a_loop(case: &RuleCase<'_>) -> Option<String> {
 /// socket comes as much as was sent, and what is written to a socket that keeps message boundaries
 /// is a message, so these get no hint.
 fn in_larger_pieces(bytes: u64, case: &RuleCase<'_>) -> Option<String> {
-    let pieces = case.work.moving_calls;
+    let Transfer { from, to, api, .. } = case.transfer;
+    let pieces = case.shape.moving_calls;
     let is_small = bytes.checked_div(pieces)? < SMALL_CALL_BYTES
-        && case.work.asked_at_source? < SMALL_CALL_BYTES;
-    let takes_more = is_one_of(STORED, case.to)
-        || is_one_of(CONNECTION, case.to)
-        || (is_one_of(&[Pipe], case.to) && case.api == Api::Splice);
-    if !is_small || !takes_more || !is_one_of(STORED, case.from) || has_generated_bytes(case.from) {
+        && case.shape.asked_at_source? < SMALL_CALL_BYTES;
+    let takes_more = is_one_of(STORED, to)
+        || is_one_of(CONNECTION, to)
+        || (is_one_of(&[Pipe], to) && *api == Api::Splice);
+    if !is_small || !takes_more || !is_one_of(STORED, from) || has_generated_bytes(from) {
         return None;
     }
-    let each = if case.api == Api::Splice {
+    let each = if *api == Api::Splice {
         PIPE_BYTES
     } else {
         LARGE_CALL_BYTES
     };
-    let uses_memory = matches!(case.api, Api::ReadWrite | Api::IoUring);
+    let uses_memory = matches!(api, Api::ReadWrite | Api::IoUring);
     let cost = if uses_memory {
         ", if the program can handle that much at once; cost: memory for the larger buffer"
     } else {
         "; cost: none"
     };
-    let (name, few) = (case.api.in_words(), bytes.div_ceil(each));
+    let (name, few) = (api.in_words(), bytes.div_ceil(each));
     Some(format!(
         "{name} with {} at a time could need as few as {few} pieces instead of {pieces}{cost}",
         short_bytes(each)
@@ -211,13 +220,13 @@ fn may_be_on_one_filesystem(from: &End, to: &End) -> bool {
 }
 
 /// Whether an attempt failed as it does if the destination was opened with `O_APPEND`.
-fn seems_to_append(case: &RuleCase<'_>) -> bool {
+fn seems_to_append(transfer: &Transfer) -> bool {
     let is_refusal = |attempt: &Attempt| match attempt.syscall.as_str() {
         "copy_file_range" => attempt.errno == "EBADF",
         "sendfile" | "sendfile64" | "splice" => attempt.errno == "EINVAL",
         _ => false,
     };
-    case.work.attempts.iter().any(is_refusal)
+    transfer.attempts.iter().any(is_refusal)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{describe, rules};
-use crate::{report::Callers, units};
+use crate::{report::Callers, units, words::names};
 
 /// Bytes that went from one end to another by one kernel interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -223,69 +223,58 @@ pub struct Inode {
     pub number: u64,
 }
 
-/// How it was seen that bytes went from one end to another, the strongest evidence first.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Evidence {
-    /// One call names both ends.
-    Call,
-    /// A call wrote memory that an earlier read had filled from the source, and that no call had
-    /// filled since. The words that were compared were the same.
-    Buffer,
-    /// A call wrote memory that maps the source, and into which no call had read since.
-    Mapping,
-    /// The backend sees no memory. A thread wrote exactly as many bytes as it had read last, and
-    /// the bytes that are shown are the same.
-    Sequence,
-    /// As many bytes of the source as of the destination are in no other transfer, and no other
-    /// file has that number.
-    Totals,
+names! {
+    /// How it was seen that bytes went from one end to another, the strongest evidence first.
+    #[derive(
+        Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+    )]
+    #[serde(rename_all = "lowercase")]
+    pub enum Evidence {
+        /// One call names both ends.
+        Call = "call",
+        /// A call wrote memory that an earlier read had filled from the source, and that no call had
+        /// filled since. The words that were compared were the same.
+        Buffer = "buffer",
+        /// A call wrote memory that maps the source, and into which no call had read since.
+        Mapping = "mapping",
+        /// As [`Buffer`](Self::Buffer), but the process wrote more bytes of the source to the
+        /// destination than it read. Some were written twice, or the program used the memory for
+        /// something else since.
+        Reused = "reused",
+        /// The backend sees no memory. A thread wrote exactly as many bytes as it had read last, and
+        /// the bytes that are shown are the same.
+        Sequence = "sequence",
+        /// As many bytes of the source as of the destination are in no other transfer, and no other
+        /// file has that number.
+        Totals = "totals",
+    }
 }
 
 impl Evidence {
-    /// The name in reports, the same as in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Call => "call",
-            Self::Buffer => "buffer",
-            Self::Mapping => "mapping",
-            Self::Sequence => "sequence",
-            Self::Totals => "totals",
-        }
-    }
-
     /// How sure it makes a transfer.
     pub const fn certainty(self) -> Certainty {
         match self {
             Self::Call | Self::Buffer | Self::Mapping => Certainty::Observed,
-            Self::Sequence | Self::Totals => Certainty::Inferred,
+            Self::Reused | Self::Sequence | Self::Totals => Certainty::Inferred,
         }
     }
 }
 
-/// How sure it is that bytes went from one end to another.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Certainty {
-    /// Calls and addresses show it, right to the byte.
-    Observed,
-    /// It is likely.
-    Inferred,
+names! {
+    /// How sure it is that bytes went from one end to another.
+    #[derive(
+        Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+    )]
+    #[serde(rename_all = "lowercase")]
+    pub enum Certainty {
+        /// Calls and addresses show it, right to the byte.
+        Observed = "observed",
+        /// It is likely.
+        Inferred = "inferred",
+    }
 }
 
 impl Certainty {
-    /// The name in reports, the same as in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Observed => "observed",
-            Self::Inferred => "inferred",
-        }
-    }
-
     /// Bytes as text: `5.0 MiB` or `probably 5.0 MiB`.
     pub fn amount(self, bytes: u64) -> String {
         let bytes = units::bytes(bytes);

@@ -3,12 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{
-    Step,
-    chains::Conduits,
-    facts::ProcessFacts,
-    flow::{Flow, SourceCalls},
-};
+use super::{Step, chains::Conduits, facts::ProcessFacts, flow::Flow};
 use crate::{trace::FileId, transfer::Api};
 
 /// Joins the only flow into a pipe with the only flow out of it, if both have as many bytes.
@@ -78,20 +73,12 @@ fn only<'a>(flows: &[Flow<'a>], is_meant: impl Fn(&Flow<'a>) -> bool) -> Option<
 
 /// The flow from the source of `into` to the destination of `out`.
 fn through<'a>(into: &Flow<'a>, out: &Flow<'a>) -> Flow<'a> {
-    let hops = [into, out].map(Flow::steps).concat();
+    let api = costlier(into.api, out.api);
     Flow {
-        from: into.from,
-        to: out.to,
-        api: costlier(into.api, out.api),
         evidence: into.evidence.max(out.evidence),
         bytes: into.bytes,
-        reading: SourceCalls::None,
-        writing: Vec::new(),
-        idle_writing: Vec::new(),
-        parts: Vec::new(),
-        knows_writing: true,
-        attempts: Vec::new(),
-        hops,
+        hops: [into, out].map(Flow::steps).concat(),
+        ..Flow::by_copies(into.from, out.to, api, Vec::new())
     }
 }
 

@@ -12,12 +12,11 @@ mod table;
 
 pub(crate) use shown::{is_telling, may_hide_functions, remedy};
 
-use super::work::FlowWork;
+use super::work::WorkShape;
 use crate::{
-    report::Callers,
     text::file_name,
     trace::{FileKind, Language, Process, Stack},
-    transfer::{Api, Attempt, End, Evidence, Reason},
+    transfer::{Api, Attempt, End, Reason, Transfer},
 };
 use table::{MEANINGS, RULES};
 
@@ -25,14 +24,11 @@ use table::{MEANINGS, RULES};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RuleCase<'a> {
     pub(super) process: &'a Process,
-    pub(super) evidence: Evidence,
-    pub(super) api: Api,
-    pub(super) from: &'a End,
-    pub(super) to: &'a End,
-    pub(super) bytes: Option<u64>,
-    pub(super) work: &'a FlowWork,
-    /// Who made its calls, and the stacks of the trace. `None`: that was not sampled.
-    pub(super) callers: Option<(&'a Callers, &'a [Stack])>,
+    /// The transfer, without its reason, hint and verdict.
+    pub(super) transfer: &'a Transfer,
+    pub(super) shape: WorkShape,
+    /// The stacks of the trace. `None`: no callers were sampled.
+    pub(super) stacks: Option<&'a [Stack]>,
 }
 
 /// A rule. An empty list matches everything.
@@ -102,18 +98,19 @@ struct Meaning {
 /// Why this interface was used, if a rule says so, and what the failure of the last attempt means,
 /// if that is known.
 pub(super) fn reason(case: &RuleCase<'_>) -> Option<Reason> {
-    let did_something = case.work.moving_calls + case.work.zero_calls > 0;
+    let transfer = case.transfer;
+    let did_something = case.shape.moving_calls + transfer.zero_calls > 0;
     let mut fitting = RULES
         .iter()
         .filter(|rule| did_something && rule.applies(case));
     let clause = fitting.find_map(|rule| Some((shown::clause(rule, case)?, rule.source)));
-    let attempts = &case.work.attempts;
+    let attempts = &transfer.attempts;
     let refused = attempts
         .last()
         .and_then(|attempt| meaning_of(&attempt.syscall, &attempt.errno));
     let clauses = clause.into_iter().chain(
         refused
-            .or_else(|| refusal(case.work))
+            .or_else(|| refusal(case))
             .map(|(text, source)| (text.to_owned(), source)),
     );
     let (texts, sources): (Vec<String>, Vec<&str>) = clauses.unzip();
@@ -125,9 +122,12 @@ pub(super) fn reason(case: &RuleCase<'_>) -> Option<Reason> {
 
 /// What the failure of the interface itself means, if nothing was tried before and nothing was
 /// moved.
-fn refusal(work: &FlowWork) -> Option<(&'static str, &'static str)> {
-    let (syscall, errno) = (work.by_syscall.keys().next()?, work.errors.keys().next()?);
-    meaning_of(syscall, errno).filter(|_| work.attempts.is_empty() && work.moving_calls == 0)
+fn refusal(case: &RuleCase<'_>) -> Option<(&'static str, &'static str)> {
+    let transfer = case.transfer;
+    let syscall = transfer.calls_by_syscall.keys().next()?;
+    let errno = transfer.errors.keys().next()?;
+    meaning_of(syscall, errno)
+        .filter(|_| transfer.attempts.is_empty() && case.shape.moving_calls == 0)
 }
 
 impl Rule {
@@ -138,15 +138,16 @@ impl Rule {
                     .iter()
                     .any(|kind| end.kind.as_deref() == Some(kind.name()))
         };
-        self.api == case.api
+        let transfer = case.transfer;
+        self.api == transfer.api
             && self.program.matches(case.process)
-            && kinds(self.from, case.from)
-            && kinds(self.to, case.to)
-            && (!self.only_without_length || case.from.size == Some(0))
+            && kinds(self.from, &transfer.from)
+            && kinds(self.to, &transfer.to)
+            && (!self.only_without_length || transfer.from.size == Some(0))
             && self
                 .after
                 .iter()
-                .all(|syscall| was_refused(&case.work.attempts, syscall))
+                .all(|syscall| was_refused(&transfer.attempts, syscall))
             && self.asked.fits(case)
     }
 
@@ -191,9 +192,9 @@ impl Asked {
         let wanted = match self {
             Self::Any => return true,
             Self::Exactly(bytes) => bytes,
-            Self::LengthOrAtLeast(bytes) => case.from.size.unwrap_or(0).max(bytes),
+            Self::LengthOrAtLeast(bytes) => case.transfer.from.size.unwrap_or(0).max(bytes),
         };
-        case.work.asked_at_source == Some(wanted)
+        case.shape.asked_at_source == Some(wanted)
     }
 }
 

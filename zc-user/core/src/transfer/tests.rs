@@ -1,4 +1,6 @@
-//! Tests of the analysis as a whole, on made-up traces: one module for each rule.
+//! Tests of the analysis as a whole, on made-up traces: one module for each group of rules. What is
+//! observed by call and buffer, and that every byte has one source, is also checked by the random
+//! programs of `zc-tests`, which know every address.
 
 mod by_call;
 mod by_totals;
@@ -11,21 +13,18 @@ use super::*;
 use crate::{
     report::{
         Options, Report,
-        sample::files::{
-            Loop, Scene, copy, map, peek, read, write, written_after, written_changed,
-            written_from, written_held,
-        },
+        sample::files::{Scene, copy, read, written_held},
     },
-    trace::{
-        FileKind::{Eventfd, Regular, Tcp},
-        Fills,
-    },
+    trace::Fills,
 };
 
 const MIB: u64 = 1 << 20;
 
-/// Source, destination, interface and bytes of a transfer.
-type Short = (String, String, Api, Option<u64>);
+fn scene(processes: &str) -> Scene {
+    let mut scene = Scene::new();
+    scene.run(processes);
+    scene
+}
 
 /// All transfers of a trace.
 fn found(scene: &Scene) -> Vec<Transfer> {
@@ -33,20 +32,17 @@ fn found(scene: &Scene) -> Vec<Transfer> {
     Report::from_trace(&scene.trace, &Options::default()).transfers
 }
 
-/// The transfers within processes.
-fn within(scene: &Scene) -> Vec<Transfer> {
-    let mut found = found(scene);
-    found.retain(|transfer| !transfer.crosses_processes());
-    found
+/// The transfers within processes, as `in -> out sendfile 100`.
+fn transfers(scene: &Scene) -> Vec<String> {
+    let found = found(scene);
+    let within = found
+        .iter()
+        .filter(|transfer| !transfer.crosses_processes());
+    within.map(short).collect()
 }
 
-/// The transfers within processes, in short.
-fn transfers(scene: &Scene) -> Vec<Short> {
-    within(scene).iter().map(short).collect()
-}
-
-/// The transfers over several processes, in short.
-fn across(scene: &Scene) -> Vec<Short> {
+/// The transfers over several processes, likewise.
+fn across(scene: &Scene) -> Vec<String> {
     let found = found(scene);
     let across = found.iter().filter(|transfer| transfer.crosses_processes());
     across.map(short).collect()
@@ -59,31 +55,12 @@ fn only(scene: &Scene) -> Transfer {
     found.remove(0)
 }
 
-fn short(transfer: &Transfer) -> Short {
-    let name = |end: &End| {
-        end.path
-            .clone()
-            .or_else(|| end.kind.clone())
-            .unwrap_or_default()
-    };
-    (
-        name(&transfer.from),
-        name(&transfer.to),
-        transfer.api,
-        transfer.bytes,
-    )
-}
-
-fn one(from: &str, to: &str, api: Api, bytes: u64) -> Vec<Short> {
-    vec![(from.into(), to.into(), api, Some(bytes))]
-}
-
-/// The rows of `cat`, whose buffers were seen.
-fn cat(from: FileId, to: FileId) -> Vec<Row> {
-    vec![
-        read("read", from, 8, MIB).zero(1),
-        written_held("write", from, to, 8, MIB, MIB),
-    ]
+fn short(transfer: &Transfer) -> String {
+    let name = |end: &End| end.path.clone().or_else(|| end.kind.clone());
+    let [from, to] = [&transfer.from, &transfer.to].map(|end| name(end).unwrap_or_default());
+    let bytes = transfer.bytes.map(|bytes| format!(" {bytes}"));
+    let api = transfer.api.name();
+    format!("{from} -> {to} {api}{}", bytes.unwrap_or_default())
 }
 
 #[test]
@@ -102,16 +79,12 @@ fn unidentified_files_have_bytes_but_no_transfers() {
 #[test]
 fn ends_are_described_by_their_files() {
     let mut scene = Scene::new();
-    let from = scene.file(Regular, "in");
+    let from = scene.regular("in");
     let to = scene.connection("[::1]:5000", "[::1]:80")[0];
     scene.process("copier", vec![copy("sendfile", from, to, 1, MIB)]);
-    let transfer = only(&scene);
+    let Transfer { from, to, .. } = only(&scene);
     assert_eq!(
-        (transfer.from.kind.as_deref(), transfer.from.fs.as_deref()),
-        (Some("regular"), Some("ext4"))
-    );
-    assert_eq!(
-        (transfer.to.local.as_deref(), transfer.to.peer.as_deref()),
-        (Some("[::1]:5000"), Some("[::1]:80"))
+        [from.kind, from.fs, from.path, to.local, to.peer].map(Option::unwrap_or_default),
+        ["regular", "ext4", "in", "[::1]:5000", "[::1]:80"]
     );
 }

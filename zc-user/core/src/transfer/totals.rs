@@ -8,7 +8,7 @@ use super::{
     flow::{Flow, SourceCalls, used_rows},
 };
 use crate::{
-    trace::{FileId, Input, Row},
+    trace::{FileId, Fills, Input, Row},
     transfer::{Api, Evidence},
 };
 
@@ -79,26 +79,20 @@ fn flow_of_sums<'a>(
     } else {
         Api::ReadWrite
     };
+    let knows_writing = destination.is_whole || sum_bytes(&writing) == Some(destination.bytes);
     Flow {
-        from,
-        to,
-        api,
         evidence: Evidence::Totals,
         bytes: Some(source.bytes),
         reading: if source.is_whole {
             SourceCalls::All(reading)
         } else {
             SourceCalls::Some {
-                fills: crate::trace::Fills::UNKNOWN,
+                fills: Fills::UNKNOWN,
                 among: reading,
             }
         },
-        knows_writing: destination.is_whole || sum_bytes(&writing) == Some(destination.bytes),
-        writing,
-        idle_writing: Vec::new(),
-        parts: Vec::new(),
-        attempts: Vec::new(),
-        hops: Vec::new(),
+        knows_writing,
+        ..Flow::by_copies(from, to, api, writing)
     }
 }
 

@@ -1,7 +1,6 @@
-//! [`FlowWork`]: the figures of a flow, summed over the calls that made it. A figure that cannot be
-//! divided between several flows is left out.
+//! The figures of a transfer, summed over the calls that made it. A figure that cannot be divided
+//! between several transfers is left out.
 
-use crate::trace::sum_known;
 use std::collections::BTreeMap;
 
 use super::{
@@ -10,17 +9,13 @@ use super::{
 };
 use crate::{
     errno,
-    trace::{Part, Row},
-    transfer::{Api, Attempt, Evidence},
+    trace::{Part, Row, sum_known},
+    transfer::{Api, Attempt, Evidence, Transfer},
 };
 
-/// The figures of a flow, or of several steps in a row.
-#[derive(Debug, Default, Clone)]
-pub(super) struct FlowWork {
-    /// `None`: the calls cannot be divided.
-    pub(super) calls: Option<u64>,
-    /// Its calls, by name; empty if they cannot be divided.
-    pub(super) by_syscall: BTreeMap<String, u64>,
+/// What rules, hints and verdicts look at besides the figures of a transfer.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct WorkShape {
     /// The bytes that each call at the source (or naming both ends) asked for, if that was the same
     /// for all.
     pub(super) asked_at_source: Option<u64>,
@@ -28,74 +23,55 @@ pub(super) struct FlowWork {
     pub(super) has_other_bytes: bool,
     /// Calls that moved something at the destination.
     pub(super) moving_calls: u64,
-    pub(super) short_calls: u64,
-    pub(super) zero_calls: u64,
-    pub(super) retries: BTreeMap<String, u64>,
-    pub(super) errors: BTreeMap<String, u64>,
-    /// Failed attempts before these calls, in order.
-    pub(super) attempts: Vec<Attempt>,
-    /// How often the program entered the kernel; `None`: unknown, as for io_uring.
-    pub(super) crossings: Option<u64>,
-    /// `None`: unknown.
-    pub(super) total_ns: Option<u64>,
-    /// Bytes that were copied to or from user memory.
-    pub(super) user_memory_bytes: Option<u64>,
 }
 
-impl FlowWork {
-    /// The figures of a flow with its attempts.
-    pub(super) fn from_flow(flow: &Flow<'_>) -> Self {
-        let mut work = flow
-            .steps()
-            .iter()
-            .map(Self::from_step)
-            .reduce(Self::followed_by)
-            .unwrap_or_default();
-        work.attempts = flow
-            .attempts
-            .iter()
-            .flat_map(|row| attempts_in_row(row))
-            .collect();
-        let tried: u64 = flow.attempts.iter().map(|row| row.calls).sum();
-        work.crossings = work.crossings.map(|crossings| crossings + tried);
-        work
+/// Gives a transfer without figures those of this flow, and its attempts.
+pub(super) fn add_work(transfer: &mut Transfer, flow: &Flow<'_>) -> WorkShape {
+    let mut shape = WorkShape {
+        asked_at_source: flow.steps().first().and_then(asked_at_source),
+        ..WorkShape::default()
+    };
+    for step in flow.steps() {
+        transfer.add_step(step);
+        shape.has_other_bytes |= !step.parts.is_empty() || sum_bytes(&step.writing) > step.bytes;
+        shape.moving_calls =
+            moving_calls(&step.writing) + step.parts.iter().map(|part| part.calls).sum::<u64>();
     }
+    if transfer.calls.is_none() {
+        transfer.calls_by_syscall.clear();
+    }
+    let attempts = flow.attempts.iter().copied();
+    transfer.attempts = attempts.clone().flat_map(attempts_in_row).collect();
+    let tried = attempts.map(|row| row.calls).sum();
+    transfer.crossings = sum_known(transfer.crossings, Some(tried));
+    transfer.mean_bytes = flow
+        .bytes
+        .and_then(|bytes| bytes.checked_div(shape.moving_calls));
+    shape
+}
 
-    fn from_step(step: &Flow<'_>) -> Self {
-        let written = sum_bytes(&step.writing);
-        let mut work = Self {
-            calls: Some(0),
-            crossings: Some(0),
-            total_ns: Some(0),
-            asked_at_source: asked_at_source(step),
-            has_other_bytes: !step.parts.is_empty() || written > step.bytes,
-            user_memory_bytes: user_memory_bytes(step),
-            ..Self::default()
-        };
+impl Transfer {
+    fn add_step(&mut self, step: &Flow<'_>) {
         match &step.reading {
             SourceCalls::None => {}
-            SourceCalls::All(rows) => work.add_rows(rows),
+            SourceCalls::All(rows) => self.add_rows(rows),
             SourceCalls::Some { fills, among } => {
                 let calls = (!fills.are_unknown).then_some(fills.calls);
-                work.add_calls(calls, only_name(among));
-                work.total_ns = sum_known(work.total_ns, fills.total_ns);
+                self.add_calls(calls, only_name(among));
+                self.total_ns = sum_known(self.total_ns, fills.total_ns);
             }
         }
-        work.add_rows(&step.writing);
-        work.add_rows(&step.idle_writing);
-        work.moving_calls = moving_calls(&step.writing);
-        step.parts.iter().for_each(|part| work.add_part(part));
+        self.add_rows(&step.writing);
+        self.add_rows(&step.idle_writing);
+        step.parts.iter().for_each(|part| self.add_part(part));
+        self.user_memory_bytes = sum_known(self.user_memory_bytes, user_memory_bytes(step));
         let mut rows = step.rows();
         if rows.any(|row| row.call.as_ring_operation().is_some()) {
-            work.crossings = None;
+            self.crossings = None;
         }
         if !step.knows_writing {
-            (work.calls, work.crossings, work.total_ns) = (None, None, None);
+            (self.calls, self.crossings, self.total_ns) = (None, None, None);
         }
-        if work.calls.is_none() {
-            work.by_syscall.clear();
-        }
-        work
     }
 
     fn add_rows(&mut self, rows: &[&Row]) {
@@ -120,7 +96,7 @@ impl FlowWork {
         self.calls = sum_known(self.calls, calls);
         self.crossings = sum_known(self.crossings, calls);
         if let (Some(calls), Some(name)) = (calls.filter(|calls| *calls > 0), name) {
-            *self.by_syscall.entry(name.to_owned()).or_default() += calls;
+            *self.calls_by_syscall.entry(name.to_owned()).or_default() += calls;
         }
     }
 
@@ -128,40 +104,37 @@ impl FlowWork {
     /// files, so it is unknown here.
     fn add_part(&mut self, part: &Part) {
         self.add_calls(Some(part.calls), Some(&part.call.name));
-        self.moving_calls += part.calls;
         self.total_ns = None;
     }
 
-    /// The figures of two steps, one after the other. The calls that moved bytes at the destination
-    /// are those of the last one.
-    fn followed_by(self, next: Self) -> Self {
-        Self {
-            calls: sum_known(self.calls, next.calls),
-            by_syscall: sum_counts(self.by_syscall, next.by_syscall),
-            asked_at_source: self.asked_at_source,
-            has_other_bytes: self.has_other_bytes || next.has_other_bytes,
-            moving_calls: next.moving_calls,
-            short_calls: self.short_calls + next.short_calls,
-            zero_calls: self.zero_calls + next.zero_calls,
-            retries: sum_counts(self.retries, next.retries),
-            errors: sum_counts(self.errors, next.errors),
-            attempts: [self.attempts, next.attempts].concat(),
-            crossings: sum_known(self.crossings, next.crossings),
-            total_ns: sum_known(self.total_ns, next.total_ns),
-            user_memory_bytes: sum_known(self.user_memory_bytes, next.user_memory_bytes),
+    /// Adds the figures of another one: of the next step of a chain, or of one of the same shape.
+    pub(crate) fn add_figures(&mut self, more: &Self) {
+        self.calls = sum_known(self.calls, more.calls);
+        self.crossings = sum_known(self.crossings, more.crossings);
+        self.user_memory_bytes = sum_known(self.user_memory_bytes, more.user_memory_bytes);
+        self.total_ns = sum_known(self.total_ns, more.total_ns);
+        self.short_calls += more.short_calls;
+        self.zero_calls += more.zero_calls;
+        add_counts(&mut self.calls_by_syscall, &more.calls_by_syscall);
+        add_counts(&mut self.retries, &more.retries);
+        add_counts(&mut self.errors, &more.errors);
+        if self.calls.is_none() {
+            self.calls_by_syscall.clear();
         }
+    }
+
+    /// Leaves out the figures that cannot be divided, since the calls also moved other bytes.
+    pub(super) fn forget_undivided(&mut self) {
+        (self.calls, self.crossings) = (None, None);
+        (self.user_memory_bytes, self.total_ns) = (None, None);
+        self.calls_by_syscall.clear();
     }
 }
 
-/// The counts of both.
-pub(crate) fn sum_counts(
-    mut sums: BTreeMap<String, u64>,
-    more: BTreeMap<String, u64>,
-) -> BTreeMap<String, u64> {
+fn add_counts(sums: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
     for (name, count) in more {
-        *sums.entry(name).or_default() += count;
+        *sums.entry(name.clone()).or_default() += count;
     }
-    sums
 }
 
 /// The name of all calls of these rows that moved something, if it is the same.

@@ -2,86 +2,54 @@
 
 use crate::{
     compare::{Compared, Comparison},
-    render::{head, text},
-    report::Counted,
-    units::{self, UNKNOWN},
+    render::{
+        head,
+        text::{self, known},
+    },
+    units,
 };
 
-/// Up to this many counted calls are named.
-const FEW_NAMES: usize = 6;
-
 /// A figure that every command has.
-pub(super) struct Figure {
+pub(super) struct ComparedFigure {
     /// Its name.
     pub(super) title: &'static str,
-    cell: fn(&Compared, &FigureFormat) -> String,
+    /// Its text, with times in this unit.
+    pub(super) cell: fn(&Compared, Unit) -> String,
+}
+
+const fn figure(title: &'static str, cell: fn(&Compared, Unit) -> String) -> ComparedFigure {
+    ComparedFigure { title, cell }
 }
 
 /// The figures in the order in which they are shown.
-pub(super) const FIGURES: [Figure; 14] = [
-    Figure {
-        title: "time (mean ± σ)",
-        cell: |command, format| format.time_with_deviation(command),
-    },
-    Figure {
-        title: "time (min)",
-        cell: |command, format| format.unit.show(command.time_s.min),
-    },
-    Figure {
-        title: "user",
-        cell: |command, format| format.unit.show(command.user_s),
-    },
-    Figure {
-        title: "system",
-        cell: |command, format| format.unit.show(command.system_s),
-    },
-    Figure {
-        title: "CPU",
-        cell: |command, _| known(command.cpu_percent, |percent| format!("{percent:.0} %")),
-    },
-    Figure {
-        title: "counted calls",
-        cell: |command, _| format!("{}{}", at_least(command), command.traced.syscalls),
-    },
-    Figure {
-        title: "bytes per call",
-        cell: |command, _| bytes_per_call(command),
-    },
-    Figure {
-        title: "voluntary switches",
-        cell: |command, _| mean(command.voluntary_switches),
-    },
-    Figure {
-        title: "involuntary switches",
-        cell: |command, _| mean(command.involuntary_switches),
-    },
-    Figure {
-        title: "minor faults",
-        cell: |command, _| mean(command.minor_faults),
-    },
-    Figure {
-        title: "major faults",
-        cell: |command, _| mean(command.major_faults),
-    },
-    Figure {
-        title: "peak memory",
-        cell: |command, _| known(command.peak_memory_bytes, units::bytes),
-    },
-    Figure {
-        title: "runs",
-        cell: |command, _| command.runs.len().to_string(),
-    },
-    Figure {
-        title: "API",
-        cell: |command, _| api(command),
-    },
+pub(super) const FIGURES: [ComparedFigure; 14] = [
+    figure("time (mean ± σ)", |command, unit| {
+        unit.show_with_deviation(command)
+    }),
+    figure("time (min)", |command, unit| unit.show(command.time_s.min)),
+    figure("user", |command, unit| unit.show(command.user_s)),
+    figure("system", |command, unit| unit.show(command.system_s)),
+    figure("CPU", |command, _| {
+        known(command.cpu_percent, |percent| format!("{percent:.0} %"))
+    }),
+    figure("counted calls", |command, _| {
+        format!("{}{}", at_least(command), command.traced.syscalls)
+    }),
+    figure("bytes per call", |command, _| bytes_per_call(command)),
+    figure("voluntary switches", |command, _| {
+        mean(command.voluntary_switches)
+    }),
+    figure("involuntary switches", |command, _| {
+        mean(command.involuntary_switches)
+    }),
+    figure("minor faults", |command, _| mean(command.minor_faults)),
+    figure("major faults", |command, _| mean(command.major_faults)),
+    figure("peak memory", |command, _| {
+        known(command.peak_memory_bytes, units::bytes)
+    }),
+    figure("runs", |command, _| command.runs.len().to_string()),
+    figure("API", |command, _| api(command)),
 ];
-
-impl Figure {
-    pub(super) fn text_of(&self, command: &Compared, format: &FigureFormat) -> String {
-        (self.cell)(command, format)
-    }
-}
 
 /// The name of a command. An empty one is quoted, so that it can be seen.
 pub(super) fn name(command: &Compared) -> String {
@@ -92,45 +60,24 @@ pub(super) fn name(command: &Compared) -> String {
     }
 }
 
-/// How figures are shown: the same for all commands.
-pub(super) struct FigureFormat {
-    unit: Unit,
-}
-
-impl FigureFormat {
-    pub(super) fn of_comparison(comparison: &Comparison) -> Self {
-        let shortest = comparison
-            .commands
-            .iter()
-            .map(|command| command.time_s.mean)
-            .fold(f64::INFINITY, f64::min);
-        Self {
-            unit: Unit::for_time(shortest),
-        }
-    }
-
-    pub(super) fn time_with_deviation(&self, command: &Compared) -> String {
-        let mean = self.unit.show(command.time_s.mean);
-        match command.time_s.stddev {
-            Some(stddev) => format!(
-                "{} ± {}",
-                self.unit.number(command.time_s.mean),
-                self.unit.show(stddev)
-            ),
-            None => mean,
-        }
-    }
-}
-
 /// A unit of time with a number of decimals.
 #[derive(Debug, Clone, Copy)]
-struct Unit {
+pub(super) struct Unit {
     name: &'static str,
     per_second: f64,
     decimals: usize,
 }
 
 impl Unit {
+    /// That of all commands.
+    pub(super) fn of_comparison(comparison: &Comparison) -> Self {
+        let times = comparison
+            .commands
+            .iter()
+            .map(|command| command.time_s.mean);
+        Self::for_time(times.fold(f64::INFINITY, f64::min))
+    }
+
     /// The unit in which the shortest of all times has three digits.
     fn for_time(seconds: f64) -> Self {
         let milliseconds = |decimals| Self {
@@ -157,10 +104,15 @@ impl Unit {
     fn show(self, seconds: f64) -> String {
         format!("{} {}", self.number(seconds), self.name)
     }
-}
 
-fn known<T>(figure: Option<T>, show: impl Fn(T) -> String) -> String {
-    figure.map_or_else(|| UNKNOWN.to_owned(), show)
+    /// The mean time of a command.
+    pub(super) fn show_with_deviation(self, command: &Compared) -> String {
+        let mean = command.time_s.mean;
+        match command.time_s.stddev {
+            Some(stddev) => format!("{} ± {}", self.number(mean), self.show(stddev)),
+            None => self.show(mean),
+        }
+    }
 }
 
 /// A mean of counts. Large ones need no decimals.
@@ -249,26 +201,16 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
 
 /// Which calls were counted.
 fn counted(comparison: &Comparison) -> String {
-    let counted = comparison
-        .commands
-        .first()
-        .and_then(|command| command.traced.counted.as_ref());
-    match counted {
-        None | Some(Counted::All) => "all calls".to_owned(),
-        Some(Counted::Names(_)) if head::counts_data(counted) => {
-            "the calls that move data (--syscalls all counts all)".to_owned()
-        }
-        Some(Counted::Names(names)) if names.len() <= FEW_NAMES => {
-            format!(
-                "{} alone",
-                names
-                    .iter()
-                    .map(String::as_str)
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            )
-        }
-        Some(Counted::Names(names)) => format!("{} chosen calls", names.len()),
+    let first = comparison.commands.first();
+    let counted = first.and_then(|command| command.traced.counted.as_ref());
+    let hint = if head::counts_data(counted) {
+        " (--syscalls all counts all)"
+    } else {
+        ""
+    };
+    match head::which_calls(counted).as_str() {
+        "" => "all calls".to_owned(),
+        which => format!("the calls{which}{hint}"),
     }
 }
 

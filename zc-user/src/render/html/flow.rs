@@ -3,12 +3,12 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use super::{LINE_BREAK, piece, pieces};
+use super::markup::{LINE_BREAK, piece, pieces};
 use crate::{
     render::{
-        page::{Options, Style, sentence},
+        page::{Options, Style, TextLine, sentence},
         text,
-        transfers::{self, Band, Side},
+        transfers::{self, Band, BandSide},
     },
     report::{Api, Certainty, Report},
     units,
@@ -29,22 +29,30 @@ const LONGEST_NAME: usize = 56;
 
 pub(super) fn section(report: &Report, options: &Options) -> Markup {
     let bands = transfers::bands(report, options);
-    let items = transfers::items(report, options);
+    let part = transfers::part(report, options);
     html! {
         section {
             h2 { "Bytes between ends" }
             @if !bands.is_empty() { (legend(&bands)) (picture(&bands)) }
-            h3 { (sentence(&transfers::heading(report))) }
-            ol.transfers {
-                @for (index, item) in items.iter().enumerate() {
-                    (LINE_BREAK)
-                    li class=[bands.get(index).is_none().then_some("rest")] {
-                        @if let Some(band) = bands.get(index) { (swatch(band.api)) }
-                        @for (index, line) in item.iter().enumerate() {
-                            @if index == 0 { (pieces(line)) } @else { p { (pieces(line)) } }
-                        }
-                    }
+            @if let Some(part) = part {
+                h3 { (sentence(&part.heading)) }
+                ol.transfers {
+                    @for (index, item) in part.items.iter().enumerate() { (LINE_BREAK) (self::item(item, bands.get(index))) }
                 }
+            } @else {
+                p { "no transfers recognised" }
+            }
+        }
+    }
+}
+
+/// A transfer in words, with the colour of its band; what is in no transfer has none.
+fn item(item: &[TextLine], band: Option<&Band<'_>>) -> Markup {
+    html! {
+        li class=[band.is_none().then_some("rest")] {
+            @if let Some(band) = band { (swatch(band.api)) }
+            @for (index, line) in item.iter().enumerate() {
+                @if index == 0 { (pieces(line)) } @else { p { (pieces(line)) } }
             }
         }
     }
@@ -55,12 +63,12 @@ fn legend(bands: &[Band<'_>]) -> Markup {
     let apis = Api::ALL
         .into_iter()
         .filter(|api| bands.iter().any(|band| band.api == *api));
-    let has = |style: Line| bands.iter().any(|band| Line::of_band(band) == style);
+    let has = |style: Stroke| bands.iter().any(|band| Stroke::of_band(band) == style);
     html! {
         ul.legend {
             @for api in apis { li { (swatch(api)) (api.in_words()) } }
-            @if has(Line::Inferred) { li { "dashed: probably so many bytes" } }
-            @if has(Line::Unknown) { li { "dotted: bytes unknown" } }
+            @if has(Stroke::Inferred) { li { "dashed: probably so many bytes" } }
+            @if has(Stroke::Unknown) { li { "dotted: bytes unknown" } }
         }
     }
 }
@@ -75,13 +83,13 @@ fn class(api: Api) -> String {
 
 /// How a band is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Line {
+enum Stroke {
     Observed,
     Inferred,
     Unknown,
 }
 
-impl Line {
+impl Stroke {
     const fn of_band(band: &Band<'_>) -> Self {
         match (band.bytes, band.certainty) {
             (None, _) => Self::Unknown,
@@ -101,7 +109,7 @@ impl Line {
 
 /// One end, or several in common, on one side of the picture.
 struct Node<'a> {
-    side: &'a Side<'a>,
+    side: &'a BandSide<'a>,
     /// Which bands begin or end here.
     bands: Vec<usize>,
     top: u64,
@@ -109,7 +117,7 @@ struct Node<'a> {
 }
 
 /// Where everything is. The unit is a pixel.
-struct Layout<'a> {
+struct FlowLayout<'a> {
     thickness: Vec<u64>,
     /// The nodes on both sides.
     nodes: [Vec<Node<'a>>; 2],
@@ -118,7 +126,7 @@ struct Layout<'a> {
     height: u64,
 }
 
-impl<'a> Layout<'a> {
+impl<'a> FlowLayout<'a> {
     fn of_bands(bands: &'a [Band<'a>]) -> Self {
         let all = bands
             .iter()
@@ -192,7 +200,7 @@ fn nodes<'a>(bands: &'a [Band<'a>], side: usize) -> Vec<Node<'a>> {
 /// The picture. Names and amounts keep their size on every screen; the bands become as long as
 /// there is room.
 fn picture(bands: &[Band<'_>]) -> Markup {
-    let layout = Layout::of_bands(bands);
+    let layout = FlowLayout::of_bands(bands);
     let height = layout.height;
     html! {
         svg.flow width="100%" height=(height) role="img" aria-label="bytes from sources to destinations" {
@@ -218,15 +226,15 @@ fn amount<'a>(band: &'a Band<'_>) -> &'a str {
 }
 
 /// A band from its source to its destination.
-fn path(band: &Band<'_>, layout: &Layout<'_>, index: usize) -> Markup {
+fn path(band: &Band<'_>, layout: &FlowLayout<'_>, index: usize) -> Markup {
     let [left, right] = layout.middles[index];
     let width = layout.thickness[index];
     let ends = band
         .sides
         .each_ref()
-        .map(|side| text::shorten_middle(&sentence(&side.label), LONGEST_NAME).into_owned());
+        .map(|side| text::shorten(&sentence(&side.label), LONGEST_NAME).into_owned());
     html! {
-        path class={ "band " (class(band.api)) " " (Line::of_band(band).class()) } stroke-width=(width)
+        path class={ "band " (class(band.api)) " " (Stroke::of_band(band).class()) } stroke-width=(width)
             d=(PreEscaped(format!("M0 {left} C50 {left} 50 {right} 100 {right}"))) {
             title { (ends[0]) " to " (ends[1]) ": " (amount(band)) ", " (band.api.in_words()) }
         }
@@ -247,7 +255,7 @@ fn name(node: &Node<'_>, side: usize) -> Markup {
                 span {
                     @for (index, part) in node.side.label.iter().enumerate() {
                         @if index > 0 { " " }
-                        (piece(&text::shorten_middle(part.text(), LONGEST_NAME), faint(part.style())))
+                        (piece(&text::shorten(part.text(), LONGEST_NAME), faint(part.style())))
                     }
                 }
             }

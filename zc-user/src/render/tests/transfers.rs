@@ -109,27 +109,11 @@ pub(super) fn many(files: u64) -> Trace {
 /// Twenty processes that each copy a file, all of another name.
 pub(super) fn many_sizes() -> Trace {
     let mut scene = Scene::new();
-    for (index, name) in [
-        "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r",
-        "s", "t",
-    ]
-    .iter()
-    .enumerate()
-    {
-        let (from, to) = (
-            scene.regular(&format!("src/{name}")),
-            scene.regular(&format!("dst/{name}")),
-        );
-        scene.process(
-            name,
-            vec![copy(
-                "copy_file_range",
-                from,
-                to,
-                1,
-                (1 << 20) + index as u64,
-            )],
-        );
+    for index in 0..20 {
+        let name: &'static str = &"abcdefghijklmnopqrst"[index..=index];
+        let [from, to] = ["src", "dst"].map(|folder| scene.regular(&format!("{folder}/{name}")));
+        let bytes = (1 << 20) + index as u64;
+        scene.process(name, vec![copy("copy_file_range", from, to, 1, bytes)]);
     }
     scene.trace
 }
@@ -142,72 +126,6 @@ pub(super) fn with_files(trace: &Trace) -> Report {
             ..report::Options::default()
         },
     )
-}
-
-#[test]
-fn the_verdict_comes_before_the_tables() {
-    for width in [100, 40] {
-        let text = table(&std_io_copy(), Some(width));
-        assert_fits(&text, width);
-        let (before, after) = text.split_once("\nTRANSFERS, 1\n").expect("one transfer");
-        assert!(
-            !before.contains("syscall") && after.contains("syscall"),
-            "{text}"
-        );
-        assert_has(
-            after,
-            &[
-                "  in (regular, ext4) -> run/sink.sock",
-                "    read + write, 131072 calls of",
-            ],
-        );
-    }
-}
-
-#[test]
-fn transfers_of_several_processes_name_them() {
-    let text = table(&several(), Some(100));
-    assert_fits(&text, 100);
-    let parts = [
-        "\n  data/in (regular, ext4) -> data/out (regular, ext4): ",
-        "\n    by way of pipe\n",
-        "\n    hint for cat (1234): splice ",
-        "\n    hint for dd (1235): splice ",
-        "-> 10.0.0.2:80 (tcp): 3.0 MiB by server\n    (1237)\n    mmap + write, 3 calls of 1 MiB\n",
-        "\n  data/in (regular, ext4) -> copied (regular, ext4): 1.0 MiB by cp (1236)\n",
-        "\n    tried first: ioctl(FICLONE), EOPNOTSUPP: the filesystem cannot share blocks between files\n",
-        "\n    why: cp uses copy_file_range if the files cannot share blocks\n",
-    ];
-    assert_has(&text, &parts);
-}
-
-#[test]
-fn sums_over_all_processes_keep_the_transfers() {
-    let options = by_detail(Detail::Total);
-    let text = shown(
-        &Report::from_trace(&several(), &options),
-        &Options::default(),
-    );
-    assert!(
-        text.contains("\nTRANSFERS, 3\n")
-            && text.contains("copied (regular, ext4): 1.0 MiB by process "),
-        "{text}"
-    );
-}
-
-#[test]
-fn transfers_of_the_same_shape_are_shown_as_one() {
-    let trace = many(10_000);
-    let text = table(&trace, Some(100));
-    assert!(text.lines().count() < 30, "{} lines", text.lines().count());
-    let parts = [
-        "\nTRANSFERS, 10000\n  10000 files in src/ -> 10000 files in dst/: 62.9 MiB\n",
-        "\n    10000 transfers of 4.0 KiB to 8.9 KiB: copy_file_range, 20000 calls, ",
-        "\n    30000 crossings into the kernel, nothing through user memory\n",
-    ];
-    assert_has(&text, &parts);
-    let options = all_transfers();
-    assert!(shown(&report(&trace), &options).lines().count() > 30_000);
 }
 
 /// A server that sends a file to many clients.
@@ -223,93 +141,49 @@ fn server(clients: u64) -> Trace {
     scene.trace
 }
 
-#[test]
-fn a_group_names_its_common_end_and_its_sum() {
-    let text = table(&server(300), Some(80));
-    assert!(
-        text.contains("\n  in.dat (regular, ext4) -> 300 tcp connections: 300.0 MiB\n"),
-        "{text}"
-    );
-    assert!(
-        text.contains("\n    300 transfers of 1.0 MiB each: sendfile, 5100 calls"),
-        "{text}"
-    );
-    assert!(text.lines().count() <= 24, "{text}");
-}
-
-#[test]
-fn a_group_is_as_sure_as_its_least_sure_member() {
+/// The report on a server of 300 clients, of whose transfers 12 are inferred.
+fn partly_inferred() -> Report {
     let mut report = report(&server(300));
     for transfer in report.transfers.iter_mut().take(12) {
         transfer.certainty = Certainty::Inferred;
     }
-    let text = render(&report, Format::Table, &Options::default());
-    let sum = "300 tcp connections: probably 300.0 MiB, 12 of 300 inferred\n";
-    assert!(text.contains(sum), "{text}");
-    // Without any bytes there is no sum.
     report
-        .transfers
-        .iter_mut()
-        .for_each(|transfer| transfer.bytes = None);
-    let text = shown(&report, &Options::default());
-    assert!(
-        text.contains("300 tcp connections: -, 12 of 300 inferred"),
-        "{text}"
-    );
 }
 
 #[test]
-fn a_few_transfers_of_one_shape_are_shown_each() {
-    let text = table(&server(3), Some(80));
-    assert_eq!(
-        text.matches("\n  in.dat (regular, ext4) -> 10.0.0.2:")
-            .count(),
-        3,
-        "{text}"
-    );
-    let all = shown(&report(&server(5)), &all_transfers());
-    assert_eq!(
-        all.matches("\n  in.dat (regular, ext4) -> 10.0.0.2:")
-            .count(),
-        5,
-        "{all}"
-    );
-}
-
-#[test]
-fn different_shapes_that_are_too_many_are_summed() {
-    let mut scene = Scene::new();
-    for index in 0..24 {
-        let [from, to] = ["in", "out"].map(|name| scene.regular(&format!("{name}-{index}")));
-        scene.process(
-            ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"][index % 12],
-            vec![copy("sendfile", from, to, 1, 1 << 20)],
-        );
-    }
-    let text = table(&scene.trace, Some(80));
-    assert!(
-        text.contains("\n  and 14 more with 14.0 MiB: 14 by sendfile (regular -> regular);"),
-        "{text}"
-    );
-}
-
-#[test]
-fn files_are_listed_on_request() {
-    let rows = [
-        (
-            100,
-            "\n  data/out                                  4.0 MiB  1.0 GiB      5      16     -  regular\n",
-        ),
-        (40, "\n  …me in it.iso      0 B      0 B      0\n"),
+fn transfers_are_shown_by_themselves_or_in_groups() {
+    let by_total = Report::from_trace(&several(), &by_detail(Detail::Total));
+    let without_bytes = {
+        let mut report = partly_inferred();
+        let transfers = report.transfers.iter_mut();
+        transfers.for_each(|transfer| transfer.bytes = None);
+        report
+    };
+    let mut partly_known = std_io_copy();
+    partly_known.calls_without_files = 77;
+    let plain = Options::default();
+    let cases = [
+        ("one", table(&std_io_copy(), Some(40))),
+        ("sums", shown(&by_total, &plain)),
+        ("ten thousand copies", table(&many(10_000), Some(100))),
+        ("a server", table(&server(300), Some(80))),
+        // A group is as sure as its least sure member, and without any bytes there is no sum.
+        ("partly inferred", shown(&partly_inferred(), &plain)),
+        ("without bytes", shown(&without_bytes, &plain)),
+        ("many shapes", table(&many_sizes(), Some(80))),
+        ("partly known", table(&partly_known, None)),
     ];
-    for (width, row) in rows {
-        let text = shown(&with_files(&several()), &at_width(width));
-        assert_fits(&text, width);
-        assert_has(&text, &["\nFILES, 6\n", row]);
-    }
-    let text = shown(&with_files(&many(3000)), &at_width(100));
-    assert!(text.contains("\n  and 5980 more files with "), "{text}");
-    assert!(text.lines().count() < 100, "{} lines", text.lines().count());
+    assert_beginnings("transfers", &cases);
+    let files = shown(&with_files(&many(3000)), &at_width(100));
+    assert_has(&files, &["\n  and 5980 more files with "]);
+    assert!(files.lines().count() < 100);
+    let narrow = shown(&with_files(&several()), &at_width(40));
+    assert_has(&narrow, &["\nFILES, 6\n", "…in it.iso      0 B      0 B"]);
+    let single = "\n  in.dat (regular, ext4) -> 10.0.0.2:";
+    let few = table(&server(3), Some(80));
+    assert_eq!(few.matches(single).count(), 3, "{few}");
+    let all = shown(&report(&server(5)), &everything_shown());
+    assert_eq!(all.matches(single).count(), 5, "{all}");
 }
 
 /// Makes the rows of a process that uses three files.
@@ -342,46 +216,39 @@ fn gzip([from, to, _]: [FileId; 3]) -> Vec<Row> {
 
 #[test]
 fn what_is_in_no_transfer_is_said_for_each_process() {
-    let one = "read 3.0 MiB of in (regular, ext4); wrote 1.0 MiB to out (regular, ext4) from its own memory";
-    assert_eq!(rest(&[gzip], |_| {}), format!("not in transfers:\n{one}"));
-    assert_eq!(
-        rest(&[gzip, gzip], |_| {}),
-        format!("not in transfers:\ngzip (1234): {one}\ngzip (1235): {one}")
-    );
-    let unseen = "in no transfer that strace shows:\n\
-                  read 3.0 MiB of in (regular, ext4); wrote 1.0 MiB to out (regular, ext4)";
-    let by_strace = |trace: &mut Trace| (trace.backend, trace.sees_memory) = ("strace", false);
-    assert_eq!(rest(&[gzip], by_strace), unseen);
-}
-
-#[test]
-fn what_was_changed_in_a_buffer_is_said() {
-    let changes = |[from, to, _]: [FileId; 3]| {
+    let changes: RowsOfProcess = |[from, to, _]| {
         vec![
             read("read", from, 3, MIB),
             written_changed("write", from, to, 3, MIB, MIB),
         ]
     };
-    assert_eq!(
-        rest(&[changes], |_| {}),
-        "not in transfers:\nread 1.0 MiB of in (regular, ext4); wrote 1.0 MiB to out (regular, ext4) from its own memory, \
-         1.0 MiB of it changed in the buffer of in (regular, ext4)"
-    );
-}
-
-#[test]
-fn several_files_are_named_by_the_largest() {
-    let writes = |[a, b, c]: [FileId; 3]| {
+    let writes: RowsOfProcess = |[a, b, c]| {
         vec![
             write("write", a, 1, 2 * MIB),
             write("write", b, 1, MIB),
             write("write", c, 1, MIB / 2),
         ]
     };
-    assert_eq!(
-        rest(&[writes], |_| {}),
-        "not in transfers:\nwrote 2.0 MiB to in (regular, ext4) and 1.5 MiB to 2 others from its own memory"
-    );
+    let kept = "read 3.0 MiB of in (regular, ext4); wrote 1.0 MiB to out (regular, ext4)";
+    let one = format!("{kept} from its own memory");
+    let changed_text = "read 1.0 MiB of in (regular, ext4); wrote 1.0 MiB to out (regular, ext4) from its own memory, \
+                   1.0 MiB of it changed in the buffer of in (regular, ext4)";
+    let several = "wrote 2.0 MiB to in (regular, ext4) and 1.5 MiB to 2 others from its own memory";
+    for (processes, expected) in [
+        (&[gzip as RowsOfProcess][..], one.as_str()),
+        (
+            &[gzip, gzip],
+            &format!("gzip (1234): {one}\ngzip (1235): {one}"),
+        ),
+        (&[changes], changed_text),
+        (&[writes], several),
+    ] {
+        let expected = format!("not in transfers:\n{expected}");
+        assert_eq!(rest(processes, |_| {}), expected);
+    }
+    let by_strace = |trace: &mut Trace| (trace.backend, trace.sees_memory) = ("strace", false);
+    let unseen = format!("in no transfer that strace shows:\n{kept}");
+    assert_eq!(rest(&[gzip], by_strace), unseen);
 }
 
 #[test]
@@ -409,40 +276,4 @@ fn messages_and_what_a_program_reads_for_itself_are_not_mentioned() {
         );
         assert!(!found.contains("not in transfers"), "{found}");
     }
-}
-
-#[test]
-fn a_note_says_that_the_files_of_some_calls_were_not_kept() {
-    let mut trace = std_io_copy();
-    trace.calls_without_files = 77;
-    let text = table(&trace, None);
-    assert!(
-        text.contains("note: There was no room for the files of 77 calls"),
-        "{text}"
-    );
-    assert!(text.contains("TRANSFERS, 1, a lower bound\n"), "{text}");
-}
-
-#[test]
-fn hostile_paths_cannot_drive_the_terminal() {
-    let mut trace = several();
-    for file in &mut trace.files {
-        file.path = file
-            .path
-            .as_ref()
-            .map(|path| format!("{path}\x1b[2J\n\u{202e}"));
-    }
-    let text = shown(&with_files(&trace), &at_width(80));
-    assert!(
-        text.chars()
-            .all(|c| c == '\n' || !(c.is_control() || c == '\u{202e}')),
-        "{text}"
-    );
-}
-
-#[test]
-fn transfers_survive_json() {
-    let report = with_files(&several());
-    let json = render(&report, Format::Json, &Options::default());
-    assert_eq!(Report::from_json(&json).expect("is read"), report);
 }

@@ -1,77 +1,46 @@
 //! Transfers of the same shape as one item: 300 downloads of a file are one thing that happened,
-//! not 300.
+//! not 300. A transfer that is shown by itself is a group of one.
 
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
 };
 
-use super::{Band, Line, ShownTexts, Side, end_kind, end_pieces};
+use super::ends::{end_kind, end_label, ends_pieces, has_sums};
 use crate::{
     render::{
         callers,
-        page::{Piece, Style, list, words},
-        section::{plural, process_name},
-        text,
+        calls::process_name,
+        page::{Piece, Style, TextLine, list, words},
+        text::{self, known, plural},
     },
-    report::{Api, Callers, Certainty, End, Process, Transfer},
+    report::{Api, Attempt, Callers, Certainty, End, Process, Report, Transfer},
     units,
 };
 
 /// So many transfers of one shape are shown as one.
 const LEAST_ALIKE: u64 = 4;
+/// How many of the files and pipes on the way are named.
+const MOST_HOPS: usize = 8;
 
-/// An item of the section.
-#[derive(Debug)]
-pub(super) enum Entry<'a> {
-    One(Line<'a>),
-    /// At least [`LEAST_ALIKE`] transfers of the same shape, the largest first; of some, only sums
-    /// are known.
-    Alike(Vec<Line<'a>>),
+/// A transfer, and its process if it is within one that the report has.
+#[derive(Debug, Clone)]
+pub(super) struct GroupMember<'a> {
+    pub(super) process: Option<&'a Process>,
+    pub(super) transfer: &'a Transfer,
+    /// Its place in the report.
+    pub(super) order: usize,
+    /// The transfers within processes that are parts of this one.
+    pub(super) hops: Vec<(&'a Process, &'a Transfer)>,
 }
 
-impl<'a> Entry<'a> {
-    /// The bytes by which entries are ordered.
-    pub(super) fn weight(&self) -> u64 {
-        self.lines()
-            .iter()
-            .fold(0, |sum, line| sum.saturating_add(line.transfer.weight()))
-    }
-
-    /// What a picture shows of it.
-    pub(super) fn band(&self) -> Band<'a> {
-        let transfers: Vec<&'a Transfer> = self.lines().iter().map(|line| line.transfer).collect();
-        let side = |end: fn(&'a Transfer) -> &'a End| {
-            let all: BTreeSet<&End> = transfers.iter().map(|transfer| end(transfer)).collect();
-            Side {
-                label: ends(&transfers, end, ""),
-                ends: all,
-            }
-        };
-        let known = transfers.iter().filter_map(|transfer| transfer.bytes);
-        Band {
-            sides: [
-                side(|transfer| &transfer.from),
-                side(|transfer| &transfer.to),
-            ],
-            api: transfers[0].api,
-            bytes: known.reduce(u64::saturating_add),
-            certainty: certainty(&transfers),
-            amount: amount(&transfers),
-        }
-    }
-
-    pub(super) fn lines(&self) -> &[Line<'a>] {
-        match self {
-            Self::One(line) => std::slice::from_ref(line),
-            Self::Alike(lines) => lines,
-        }
-    }
-}
+/// A transfer, or several of the same shape, the largest first; of some, only sums are known.
+#[derive(Debug, Clone)]
+pub(super) struct TransferGroup<'a>(pub(super) Vec<GroupMember<'a>>);
 
 /// What transfers have in common that are shown as one.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Shape<'a> {
+struct TransferShape<'a> {
     /// `None`: of several processes, or unknown.
     program: Option<&'a str>,
     api: Api,
@@ -82,291 +51,251 @@ struct Shape<'a> {
     attempts: Vec<[&'a str; 2]>,
 }
 
-impl<'a> Shape<'a> {
-    fn of_line(line: &Line<'a>) -> Self {
-        let transfer = line.transfer;
-        Self {
-            program: program(line),
+impl<'a> GroupMember<'a> {
+    fn shape(&self) -> TransferShape<'a> {
+        let transfer = self.transfer;
+        let attempts = transfer.attempts.iter();
+        TransferShape {
+            program: self.program(),
             api: transfer.api,
             kinds: [end_kind(&transfer.from), end_kind(&transfer.to)],
             way: [transfer.hops.len(), transfer.pids.len()],
-            attempts: transfer
-                .attempts
-                .iter()
+            attempts: attempts
                 .map(|attempt| [attempt.syscall.as_str(), attempt.errno.as_str()])
                 .collect(),
         }
     }
-}
 
-/// The name of the process that it lies within.
-fn program<'a>(line: &Line<'a>) -> Option<&'a str> {
-    match line
-        .transfer
-        .merged
-        .as_ref()
-        .map(|merged| merged.programs.as_slice())
-    {
-        Some([program]) => program.as_deref(),
-        Some(_) => None,
-        None => line.process.and_then(Process::name),
+    /// The name of the process that it lies within.
+    fn program(&self) -> Option<&'a str> {
+        let merged = self.transfer.merged.as_ref();
+        match merged.map(|merged| merged.programs.as_slice()) {
+            Some([program]) => program.as_deref(),
+            Some(_) => None,
+            None => self.process.and_then(Process::name),
+        }
     }
 }
 
-/// How many transfers these are.
-fn count(transfers: &[&Transfer]) -> u64 {
-    transfers.iter().map(|transfer| transfer.count()).sum()
-}
-
-/// Whether some of them are sums, so that not every single transfer is known.
-fn has_sums(transfers: &[&Transfer]) -> bool {
-    transfers.iter().any(|transfer| transfer.count() > 1)
-}
-
-/// Groups the lines, which are in order of size; so are the entries.
-pub(super) fn group(lines: Vec<Line<'_>>) -> Vec<Entry<'_>> {
-    let mut shapes: BTreeMap<Shape<'_>, Vec<Line<'_>>> = BTreeMap::new();
-    for line in lines {
-        shapes.entry(Shape::of_line(&line)).or_default().push(line);
+/// Groups the members, which are in order of size; so are the groups.
+pub(super) fn grouped(members: Vec<GroupMember<'_>>) -> Vec<TransferGroup<'_>> {
+    let mut shapes: BTreeMap<TransferShape<'_>, Vec<GroupMember<'_>>> = BTreeMap::new();
+    for member in members {
+        shapes.entry(member.shape()).or_default().push(member);
     }
-    let is_many = |lines: &Vec<Line<'_>>| {
-        lines.iter().map(|line| line.transfer.count()).sum::<u64>() >= LEAST_ALIKE
-    };
-    let (alike, few): (Vec<_>, Vec<_>) = shapes.into_values().partition(is_many);
-    let single = few.into_iter().flatten().map(Entry::One);
-    let mut entries: Vec<Entry<'_>> = alike.into_iter().map(Entry::Alike).chain(single).collect();
+    let (alike, few): (Vec<TransferGroup<'_>>, Vec<TransferGroup<'_>>) = shapes
+        .into_values()
+        .map(TransferGroup)
+        .partition(|group| group.count() >= LEAST_ALIKE);
+    let single = few.into_iter().flat_map(|group| group.0);
+    let single = single.map(|member| TransferGroup(vec![member]));
+    let mut groups: Vec<TransferGroup<'_>> = alike.into_iter().chain(single).collect();
     // At equal size, those across processes come first, as without groups.
-    entries.sort_by_key(|entry| {
-        (
-            Reverse(entry.weight()),
-            !entry.lines()[0].transfer.crosses_processes(),
-            entry.lines()[0].order,
-        )
+    groups.sort_by_key(|group| {
+        let first = &group.0[0];
+        let within = !first.transfer.crosses_processes();
+        (Reverse(group.weight()), within, first.order)
     });
-    entries
+    groups
 }
 
-/// The lines of a group.
-pub(super) fn item<'a>(
-    lines: &[Line<'a>],
-    of_many: bool,
-    directory: Option<&str>,
-    shown_texts: &mut ShownTexts<'a>,
-) -> Vec<Vec<Piece>> {
-    let transfers: Vec<&'a Transfer> = lines.iter().map(|line| line.transfer).collect();
-    let mut title = ends(&transfers, |transfer| &transfer.from, "");
-    title.push(Piece::new("->", Style::Plain));
-    title.extend(ends(&transfers, |transfer| &transfer.to, ":"));
-    let by = by_whom(lines)
-        .filter(|_| of_many)
-        .map(|who| format!(" by {who}"))
-        .unwrap_or_default();
-    title.extend(words(
-        &format!("{}{by}{}", amount(&transfers), doubt(&transfers)),
-        Style::Plain,
-    ));
-    let mut item = vec![title, words(&work(&transfers), Style::Plain)];
-    if let Some(stops @ 1..) = transfers[0].hops.len().checked_sub(1) {
-        item.push(words(
-            &format!(
-                "each by way of {}: --all shows them",
-                plural(stops as u64, "stop", "stops")
-            ),
-            Style::Plain,
-        ));
+impl<'a> TransferGroup<'a> {
+    /// Its transfers.
+    pub(super) fn transfers(&self) -> Vec<&'a Transfer> {
+        self.0.iter().map(|member| member.transfer).collect()
     }
-    item.extend(callers::sites(
-        Callers::sum(transfers.iter().filter_map(|of| of.callers.as_ref())).as_ref(),
-        directory,
-    ));
-    item.extend(shown_texts.tried_first(&attempts(&transfers)));
-    // The reason of the largest; those of the others differ only if they say more than that.
-    item.extend(shown_texts.why(transfers[0]));
-    item.push(list(&cost(&transfers), Style::Faint));
-    let hint = transfers
-        .iter()
-        .find_map(|&transfer| shown_texts.hint(transfer));
-    item.extend(hint.map(|hint| {
-        words(
-            &format!("hint, for one of them: {}", text::escape(hint)),
-            Style::Good,
+
+    /// The bytes by which groups are ordered.
+    pub(super) fn weight(&self) -> u64 {
+        let weights = self.0.iter().map(|member| member.transfer.weight());
+        weights.fold(0, u64::saturating_add)
+    }
+
+    /// How many transfers these are.
+    pub(super) fn count(&self) -> u64 {
+        self.0.iter().map(|member| member.transfer.count()).sum()
+    }
+
+    /// The sum of the bytes as far as they are known. `None`: no call told any.
+    pub(super) fn bytes(&self) -> Option<u64> {
+        let bytes = self.0.iter().filter_map(|member| member.transfer.bytes);
+        bytes.reduce(u64::saturating_add)
+    }
+
+    /// That of the least certain one.
+    pub(super) fn certainty(&self) -> Certainty {
+        let certainties = self.0.iter().map(|member| member.transfer.certainty);
+        certainties.max().unwrap_or(Certainty::Observed)
+    }
+
+    /// The sum of their bytes: `858.3 MiB`, `probably 858.2 MiB`.
+    pub(super) fn amount(&self) -> String {
+        known(self.bytes(), |bytes| self.certainty().amount(bytes))
+    }
+
+    /// The lines that say what it did.
+    pub(super) fn item(
+        &self,
+        report: &'a Report,
+        shown_texts: &mut ShownTexts<'a>,
+    ) -> Vec<TextLine> {
+        let transfers = self.transfers();
+        let of_many = report.totals.processes > 1;
+        let by = self.by_whom().filter(|_| of_many);
+        let by = by.map_or_else(String::new, |who| format!(" by {who}"));
+        let mut title = ends_pieces(&transfers, |transfer| &transfer.from, "");
+        title.push(Piece::new("->", Style::Plain));
+        title.extend(ends_pieces(&transfers, |transfer| &transfer.to, ":"));
+        let amount = format!("{}{by}{}", self.amount(), doubt(&transfers));
+        title.extend(words(&amount, Style::Plain));
+
+        let mut item = vec![title, words(&self.work(), Style::Plain)];
+        item.extend(self.way().map(|way| words(&way, Style::Plain)));
+        let callers = transfers
+            .iter()
+            .filter_map(|transfer| transfer.callers.as_ref());
+        let directory = report.directory.as_deref();
+        item.extend(callers::sites(Callers::sum(callers).as_ref(), directory));
+        item.extend(shown_texts.tried_first(&attempts(&transfers)));
+        // The reason of the largest; those of the others differ only if they say more than that.
+        item.extend(shown_texts.why(transfers[0]));
+        item.push(list(&cost(&transfers), Style::Faint));
+        item.extend(self.hints(shown_texts));
+        item
+    }
+
+    /// The process that it lies within, `cp (123)`, or `20 x cp`; only its id if the report does not
+    /// list it. The name of those that were merged.
+    fn by_whom(&self) -> Option<String> {
+        let first = &self.0[0];
+        if self.0.iter().any(|member| member.transfer.merged.is_some()) {
+            let name = first.program();
+            return name.map(|name| format!("processes called {}", text::escape(name)));
+        }
+        let processes = self.0.iter().filter_map(|member| member.process);
+        let pids: BTreeSet<u32> = processes.map(|process| process.pid).collect();
+        match (first.process, first.transfer.pids.as_slice()) {
+            (Some(process), _) if pids.len() == 1 => Some(process_name(process)),
+            (Some(process), _) => {
+                let name = known(process.name(), text::escape);
+                Some(format!("{} x {name}", pids.len()))
+            }
+            (None, [pid]) if self.0.len() == 1 => Some(format!("process {pid}")),
+            (None, _) => None,
+        }
+    }
+
+    /// What moved the bytes: of one, as its verdict says it; of several, `300 transfers of 2.9 MiB
+    /// each: read + write, 13800 calls, 64 KiB at a time on average`.
+    fn work(&self) -> String {
+        let transfers = self.transfers();
+        if self.count() == 1 {
+            return text::escape(transfers[0].verdict_parts().work);
+        }
+        let are_known = !has_sums(&transfers);
+        let bytes = |transfer: &&Transfer| transfer.bytes.filter(|_| are_known);
+        let of_each = match range(transfers.iter().map(bytes)) {
+            Some((least, most)) if least == most => format!(" of {} each", units::bytes(most)),
+            Some((least, most)) => {
+                format!(" of {} to {}", units::bytes(least), units::bytes(most))
+            }
+            None => String::new(),
+        };
+        let calls = sum(&transfers, |transfer| transfer.calls);
+        let calls = calls.map(|calls| format!(", {}", plural(calls, "call", "calls")));
+        let sizes = transfers.iter().map(|transfer| transfer.mean_bytes);
+        let sizes = range(sizes).map(|(least, most)| {
+            let [least, most] = [least, most].map(units::short_bytes);
+            let size = if least == most {
+                most
+            } else {
+                format!("{least} to {most}")
+            };
+            format!(", {size} at a time on average")
+        });
+        format!(
+            "{} transfers{of_each}: {}{}{}",
+            self.count(),
+            transfers[0].api.in_words(),
+            calls.unwrap_or_default(),
+            sizes.unwrap_or_default()
         )
-    }));
-    item
-}
-
-/// The one end that all have, or their number: `in (regular, ext4)`, `300 tcp connections`, `9990
-/// files in src/`. Sums do not tell how many they are: `many files`.
-fn ends<'a>(
-    transfers: &[&'a Transfer],
-    end: fn(&'a Transfer) -> &'a End,
-    suffix: &str,
-) -> Vec<Piece> {
-    let all: BTreeSet<&End> = transfers.iter().map(|transfer| end(transfer)).collect();
-    let Some(&first) = all.first() else {
-        return Vec::new();
-    };
-    let are_unnamed =
-        |transfer: &&&'a Transfer| transfer.count() > 1 && end(transfer).path.is_none();
-    let some_unnamed = transfers.iter().any(|transfer| are_unnamed(&transfer));
-    if all.len() == 1 && !some_unnamed {
-        return end_pieces(first, suffix);
     }
-    let folder = common_folder(&all)
-        .map(|folder| format!(" in {}", text::escape(folder)))
-        .unwrap_or_default();
-    let name = match end_kind(first) {
-        "regular" => "files".to_owned(),
-        kind @ ("tcp" | "unix-stream") => format!("{kind} connections"),
-        kind @ ("pipe" | "directory" | "socket") => {
-            format!("{kind}s").replace("directorys", "directories")
+
+    /// `by way of a pipe, a pipe and 98 more`.
+    fn way(&self) -> Option<String> {
+        let (_, between) = self.0[0].transfer.hops.split_last()?;
+        if self.count() > 1 {
+            let stops = plural(between.len() as u64, "stop", "stops");
+            return (!between.is_empty())
+                .then(|| format!("each by way of {stops}: --all shows them"));
         }
-        kind => format!("{} ends", text::escape(kind)),
-    };
-    let number = if has_sums(transfers) {
-        "many".to_owned()
-    } else {
-        all.len().to_string()
-    };
-    vec![Piece::new(
-        format!("{number} {name}{folder}{suffix}"),
-        Style::Heading,
-    )]
-}
-
-/// The folder that all paths lie in, with a slash at its end, if it is not the root.
-fn common_folder<'a>(ends: &BTreeSet<&'a End>) -> Option<&'a str> {
-    let mut ends = ends.iter().copied();
-    let mut common = folder(ends.next()?)?;
-    for end in ends {
-        let other = folder(end)?;
-        while !other.starts_with(common) {
-            let above = common.trim_end_matches('/').rfind('/')?;
-            common = &common[..=above];
+        let stops = between.iter().take(MOST_HOPS);
+        let mut stops: Vec<String> = stops.map(|hop| end_label(&hop.to)).collect();
+        if let Some(more @ 1..) = between.len().checked_sub(MOST_HOPS) {
+            stops.push(format!("{more} more"));
         }
+        Some(format!("by way of {}", stops.join(", ")))
     }
-    (common != "/").then_some(common)
-}
 
-/// The folder of a path, with the slash at its end.
-fn folder(end: &End) -> Option<&str> {
-    let path = end.path.as_deref()?;
-    Some(&path[..=path.rfind('/')?])
-}
-
-/// `cp (123)`, or `20 x cp`. How many were merged is only known of the programs.
-fn by_whom(lines: &[Line<'_>]) -> Option<String> {
-    if lines.iter().any(|line| line.transfer.merged.is_some()) {
-        return program(&lines[0]).map(|name| format!("processes called {}", text::escape(name)));
+    /// What would be cheaper. Several of one shape mostly share a hint.
+    fn hints(&self, shown_texts: &mut ShownTexts<'a>) -> Vec<TextLine> {
+        let is_one = self.count() == 1;
+        let whose = if is_one { "" } else { ", for one of them" };
+        let mut own = self.0.iter().map(|member| member.transfer);
+        let own = own.find_map(|transfer| shown_texts.hint(transfer));
+        let mut hints: Vec<(String, &str)> = own
+            .map(|hint| (whose.to_owned(), hint))
+            .into_iter()
+            .collect();
+        for (process, hop) in self.0[0].hops.iter().filter(|_| is_one) {
+            let hint = shown_texts.hint(hop);
+            hints.extend(hint.map(|hint| (format!(" for {}", process_name(process)), hint)));
+        }
+        hints
+            .iter()
+            .map(|(whose, hint)| format!("hint{whose}: {}", text::escape(hint)))
+            .map(|hint| words(&hint, Style::Good))
+            .collect()
     }
-    let first = lines[0].process?;
-    let pids: BTreeSet<u32> = lines
-        .iter()
-        .filter_map(|line| Some(line.process?.pid))
-        .collect();
-    let name = || {
-        first
-            .name()
-            .map_or_else(|| units::UNKNOWN.to_owned(), text::escape)
-    };
-    Some(if pids.len() == 1 {
-        process_name(first)
-    } else {
-        format!("{} x {}", pids.len(), name())
-    })
-}
-
-/// That of the least certain one.
-fn certainty(transfers: &[&Transfer]) -> Certainty {
-    transfers
-        .iter()
-        .map(|transfer| transfer.certainty)
-        .max()
-        .unwrap_or(Certainty::Observed)
-}
-
-/// The sum of their bytes: `858.3 MiB`, `probably 858.2 MiB`.
-fn amount(transfers: &[&Transfer]) -> String {
-    let sum = transfers
-        .iter()
-        .filter_map(|transfer| transfer.bytes)
-        .reduce(u64::saturating_add);
-    sum.map_or_else(
-        || units::UNKNOWN.to_owned(),
-        |sum| certainty(transfers).amount(sum),
-    )
 }
 
 /// `, 12 of 300 inferred`; empty if all or none are.
 fn doubt(transfers: &[&Transfer]) -> String {
-    let inferred = transfers
-        .iter()
-        .filter(|transfer| transfer.certainty == Certainty::Inferred);
-    let inferred: u64 = inferred.map(|transfer| transfer.count()).sum();
-    let all = count(transfers);
-    if inferred == 0 || inferred == all {
-        return String::new();
+    let count = |only_inferred: bool| -> u64 {
+        let is_inferred = |transfer: &&Transfer| transfer.certainty == Certainty::Inferred;
+        let counted = transfers.iter().copied();
+        let counted = counted.filter(|transfer| !only_inferred || is_inferred(transfer));
+        counted.map(Transfer::count).sum()
+    };
+    match (count(true), count(false)) {
+        (0, _) => String::new(),
+        (inferred, all) if inferred == all => String::new(),
+        (inferred, all) => format!(", {inferred} of {all} inferred"),
     }
-    format!(", {inferred} of {all} inferred")
 }
 
-/// `300 transfers of 2.9 MiB each: read + write, 13800 calls of 64 KiB on average`.
-fn work(transfers: &[&Transfer]) -> String {
-    let range = |figures: Option<Vec<u64>>| {
-        let figures = figures?;
-        Some((*figures.iter().min()?, *figures.iter().max()?))
-    };
-    let are_known = !has_sums(transfers);
-    let bytes = range(
-        transfers
-            .iter()
-            .map(|transfer| transfer.bytes.filter(|_| are_known))
-            .collect(),
-    );
-    let of_each = match bytes {
-        Some((least, most)) if least == most => format!(" of {} each", units::bytes(most)),
-        Some((least, most)) => format!(" of {} to {}", units::bytes(least), units::bytes(most)),
-        None => String::new(),
-    };
-    let calls = transfers
+/// The least and the most of these figures. `None` if one is unknown.
+fn range(figures: impl Iterator<Item = Option<u64>>) -> Option<(u64, u64)> {
+    let figures = figures.collect::<Option<Vec<u64>>>()?;
+    Some((*figures.iter().min()?, *figures.iter().max()?))
+}
+
+/// The sum of a figure. `None` if that of one is unknown.
+fn sum(transfers: &[&Transfer], figure: fn(&Transfer) -> Option<u64>) -> Option<u64> {
+    transfers
         .iter()
-        .try_fold(0_u64, |sum, transfer| sum.checked_add(transfer.calls?));
-    let calls = calls.map(|calls| format!(", {}", plural(calls, "call", "calls")));
-    let pieces = match range(
-        transfers
-            .iter()
-            .map(|transfer| transfer.mean_bytes)
-            .collect(),
-    ) {
-        Some((least, most)) if least == most => {
-            format!(", {} at a time on average", units::short_bytes(most))
-        }
-        Some((least, most)) => {
-            format!(
-                ", {} to {} at a time on average",
-                units::short_bytes(least),
-                units::short_bytes(most)
-            )
-        }
-        None => String::new(),
-    };
-    let api = transfers[0].api.in_words();
-    format!(
-        "{} transfers{of_each}: {api}{}{pieces}",
-        count(transfers),
-        calls.unwrap_or_default()
-    )
+        .try_fold(0_u64, |sum, transfer| sum.checked_add(figure(transfer)?))
 }
 
 /// The failed attempts of all, each call and errno once.
-fn attempts(transfers: &[&Transfer]) -> Vec<crate::report::Attempt> {
+fn attempts(transfers: &[&Transfer]) -> Vec<Attempt> {
     let mut sums = transfers[0].verdict_parts().attempts.to_vec();
     for sum in &mut sums {
         let same = transfers[1..]
             .iter()
-            .flat_map(|transfer| &transfer.attempts);
-        let same =
-            same.filter(|attempt| attempt.syscall == sum.syscall && attempt.errno == sum.errno);
+            .flat_map(|transfer| &transfer.attempts)
+            .filter(|attempt| attempt.syscall == sum.syscall && attempt.errno == sum.errno);
         sum.calls = same.fold(sum.calls, |calls, attempt| {
             calls.saturating_add(attempt.calls)
         });
@@ -376,18 +305,89 @@ fn attempts(transfers: &[&Transfer]) -> Vec<crate::report::Attempt> {
 
 /// What they cost together.
 fn cost(transfers: &[&Transfer]) -> Vec<String> {
-    let sum = |figure: fn(&Transfer) -> Option<u64>| {
-        transfers
-            .iter()
-            .try_fold(0_u64, |sum, transfer| sum.checked_add(figure(transfer)?))
+    let crossings = sum(transfers, |transfer| transfer.crossings).map(|crossings| {
+        plural(
+            crossings,
+            "crossing into the kernel",
+            "crossings into the kernel",
+        )
+    });
+    let memory = match sum(transfers, |transfer| transfer.user_memory_bytes) {
+        Some(0) => "nothing through user memory".to_owned(),
+        Some(bytes) => format!("{} through user memory", units::bytes(bytes)),
+        None => "user memory: unknown".to_owned(),
     };
-    super::costs(
-        sum(|transfer| transfer.crossings),
-        sum(|transfer| transfer.user_memory_bytes),
-        sum(|transfer| transfer.total_ns),
-        transfers
-            .iter()
-            .map(|transfer| transfer.short_calls)
-            .fold(0, u64::saturating_add),
-    )
+    let mut cost: Vec<String> = crossings.into_iter().chain([memory]).collect();
+    if let Some(ns) = sum(transfers, |transfer| transfer.total_ns) {
+        cost.push(format!("{} in these calls", units::duration(ns)));
+    }
+    let short_calls = transfers.iter().map(|transfer| transfer.short_calls);
+    let short_calls = short_calls.fold(0, u64::saturating_add);
+    // A single short call is nearly always the end of the source.
+    if short_calls > 1 {
+        cost.push(plural(short_calls, "short call", "short calls"));
+    }
+    cost
+}
+
+/// Reasons, meanings of errors and hints that were already shown. Each is shown once: a thousand
+/// files copied in the same way share one.
+#[derive(Debug, Default)]
+pub(super) struct ShownTexts<'a>(BTreeSet<&'a str>);
+
+impl<'a> ShownTexts<'a> {
+    /// The text, unless it was shown before.
+    fn once(&mut self, text: &'a str) -> Option<&'a str> {
+        self.0.insert(text).then_some(text)
+    }
+
+    fn hint(&mut self, transfer: &'a Transfer) -> Option<&'a str> {
+        transfer.hint.as_deref().and_then(|hint| self.once(hint))
+    }
+
+    /// `why: cp uses copy_file_range if the files cannot share blocks`.
+    fn why(&mut self, transfer: &'a Transfer) -> Option<TextLine> {
+        let why = transfer.verdict_parts().why;
+        let why = why.and_then(|why| self.once(why))?;
+        Some(words(&format!("why: {}", text::escape(why)), Style::Plain))
+    }
+
+    /// `tried first: ioctl(FICLONE), EOPNOTSUPP: the filesystem cannot share blocks between files`.
+    fn tried_first(&mut self, attempts: &[Attempt]) -> Option<TextLine> {
+        let mut shown = Vec::new();
+        for attempt in attempts {
+            let times = if attempt.calls > 1 {
+                format!(", {} times", attempt.calls)
+            } else {
+                String::new()
+            };
+            let meaning = attempt.meaning().and_then(|meaning| self.once(meaning));
+            let meaning = meaning.map(|meaning| format!(": {meaning}"));
+            let (syscall, errno) = (text::escape(&attempt.syscall), text::escape(&attempt.errno));
+            shown.push(format!(
+                "{syscall}, {errno}{times}{}",
+                meaning.unwrap_or_default()
+            ));
+        }
+        let tried = format!("tried first: {}", shown.join("; then "));
+        (!shown.is_empty()).then(|| words(&tried, Style::Plain))
+    }
+}
+
+/// One side of a group in a picture.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::render) struct BandSide<'a> {
+    ends: BTreeSet<&'a End>,
+    /// The name of the one end, or what the ends have in common.
+    pub(in crate::render) label: TextLine,
+}
+
+impl<'a> BandSide<'a> {
+    /// The side of these transfers on which this end is.
+    pub(super) fn of_ends(transfers: &[&'a Transfer], end: fn(&'a Transfer) -> &'a End) -> Self {
+        Self {
+            ends: transfers.iter().map(|transfer| end(transfer)).collect(),
+            label: ends_pieces(transfers, end, ""),
+        }
+    }
 }

@@ -2,11 +2,11 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use super::{end_label, end_nature};
+use super::ends::{end_label, end_nature};
 use crate::{
     render::{
-        page::{Piece, Style, words},
-        section::process_name,
+        calls::process_name,
+        page::{Style, TextLine, words},
         text,
     },
     report::{DestinationTotals, End, Process, Report, SourceTotals},
@@ -25,8 +25,8 @@ const LEAST_SHARE_OF_LARGEST: u64 = 10;
 /// So many processes are shown, those that moved the most.
 const MOST_PROCESSES: usize = 8;
 
-/// The lines, the first of which is their title; empty if there is nothing to say.
-pub(super) fn item(report: &Report) -> Vec<Vec<Piece>> {
+/// The lines, the first of which is their title; `None` if there is nothing to say.
+pub(super) fn item(report: &Report) -> Option<Vec<TextLine>> {
     let mut rests: Vec<Rest<'_>> = report
         .processes
         .iter()
@@ -38,7 +38,7 @@ pub(super) fn item(report: &Report) -> Vec<Vec<Piece>> {
         .filter(|rest| !rest.is_empty())
         .collect();
     if rests.is_empty() {
-        return Vec::new();
+        return None;
     }
     rests.sort_by_key(|rest| Reverse(rest.bytes()));
     let others = rests.split_off(rests.len().min(MOST_PROCESSES));
@@ -60,10 +60,8 @@ pub(super) fn item(report: &Report) -> Vec<Vec<Piece>> {
         let (count, bytes) = (others.len(), units::bytes(bytes));
         lines.push(format!("and {bytes} in {count} more processes"));
     }
-    std::iter::once(title)
-        .chain(lines)
-        .map(|line| words(&line, Style::Plain))
-        .collect()
+    let lines = std::iter::once(title).chain(lines);
+    Some(lines.map(|line| words(&line, Style::Plain)).collect())
 }
 
 /// What matters of one process.

@@ -327,8 +327,7 @@ fn counted_row(
     (sum.calls, sum.errors, sum.unfinished) = (row.calls, row.errors, row.unfinished);
     (sum.input_bytes, sum.fills) = (row.input_bytes, known_fills(row.fills));
     (sum.zero_calls, sum.short_calls) = (row.zero_calls, row.short_calls);
-    let time = |ns: u64| (ns > 0).then_some(ns);
-    (sum.order, sum.last_order) = (time(row.first_ns), time(row.last_ns));
+    sum.order = (row.first_ns > 0).then_some(row.first_ns);
     sum.bytes = sum.bytes.map(|_| row.bytes);
     sum.requested_bytes = sum
         .requested_bytes

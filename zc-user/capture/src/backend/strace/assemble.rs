@@ -15,7 +15,7 @@ use super::{
     line::Moment,
     log_facts::LogFacts,
     names::CallNames,
-    syntax::unescape,
+    syntax::unescaped_text,
     tasks::{FirstCall, FirstExec, Task, TaskId, TaskState, Tasks},
 };
 use crate::{
@@ -70,7 +70,7 @@ pub fn trace(
     trace.processes = processes(tasks, is_recorded);
     if !log.is_ordered {
         // Logs of one thread each do not show the order of calls in different threads.
-        rows(&mut trace).for_each(|row| (row.order, row.last_order) = (None, None));
+        rows(&mut trace).for_each(|row| row.order = None);
     }
     trace.files = keep_used_files(files, rows(&mut trace));
     if rows(&mut trace).any(|row| row.is_unseen_submission()) {
@@ -204,7 +204,7 @@ fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
             let process = parts.part(leader, first + number);
             (process.pid, process.ppid) = (pids[leader], parents[id]);
             // If the log does not have names of tasks (-Y), the trace has none, either.
-            let shown = String::from_utf8_lossy(&unescape(&ran.comm)).into_owned();
+            let shown = unescaped_text(&ran.comm);
             let comm = (!ran.comm.is_empty()).then(|| ran.executed_as.unwrap_or(shown));
             if is_leader {
                 let Program {
@@ -360,37 +360,4 @@ fn keep_used_files<'a>(all: Vec<File>, rows: impl Iterator<Item = &'a mut Row>) 
         };
     }
     used
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{syscalls::Call, trace::Input};
-
-    #[test]
-    fn only_files_that_rows_use_are_kept() {
-        let file = |path: &str| File {
-            path: Some(path.to_owned()),
-            ..File::default()
-        };
-        let row = |input, output| Row::new(Call::native("write"), Ends { input, output });
-        let mut rows = [
-            row(Some(Input::Sequence(FileId(3))), Some(FileId(1))),
-            row(None, Some(FileId(3))),
-            row(None, None),
-        ];
-        let used = keep_used_files(["/0", "/1", "/2", "/3"].map(file).to_vec(), rows.iter_mut());
-        assert_eq!(used, [file("/3"), file("/1")]);
-        assert_eq!(
-            rows[0].ends,
-            Ends {
-                input: Some(Input::Sequence(FileId(0))),
-                output: Some(FileId(1))
-            }
-        );
-        assert_eq!(
-            (rows[1].ends.output, rows[2].ends),
-            (Some(FileId(0)), Ends::default())
-        );
-    }
 }

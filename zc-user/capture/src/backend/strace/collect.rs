@@ -5,17 +5,18 @@
 //! messages of strace itself stand inside that of a `clone`. What stands in between is never a line
 //! of strace: strace would have ended the first line with `<unfinished ...>`.
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use super::{
     assemble,
-    count::{Call, Counter, Verdict},
+    count::Counter,
+    cut::Cut,
     file_table::FileTable,
     inspect::Inspector,
     line::{Event, Line, Moment, Stamps},
     names::{self, NameId},
-    rows::{AfterSignal, Ending},
-    tasks::{CallEntry, FirstCall, LeftCall, Task, TaskId, TaskState},
+    rows::Ending,
+    tasks::{CallEntry, FirstCall, Task, TaskId, TaskState},
 };
 use crate::{
     backend::Until,
@@ -148,10 +149,9 @@ impl<'a> Collector<'a> {
             let left = if task.state == TaskState::Renamed {
                 None
             } else {
-                task.pending.leave()
+                task.pending.take()
             };
-            task.now.rows.settle(AfterSignal::Ended);
-            self.counter.settle_uncertain_call(id, Verdict::Made);
+            self.counter.settle_uncertain_call(id, None);
             self.counter.never_returned(id, left);
         }
         if self.is_over {
@@ -189,41 +189,34 @@ impl<'a> Collector<'a> {
         let resumes = name.filter(|_| matches!(line.event, Event::Resumed { .. }));
         let id = self.task_of(line, resumes);
         if !matches!(line.event, Event::Mode { .. } | Event::Superseded { .. }) {
-            self.counter
-                .settle_uncertain_call(id, Verdict::from_event(&line.event));
+            self.counter.settle_uncertain_call(id, Some(&line.event));
         }
         let at = line.prefix.stamp.map(|stamp| self.stamps.next(stamp));
         self.counter.log.first_moment = self.counter.log.first_moment.or(at);
         match (line.event, name) {
             (Event::Call { args, outcome, .. }, Some(name)) => {
-                let abandoned = self.counter.tasks.get(id).pending.leave();
+                let abandoned = self.counter.tasks.get(id).pending.take();
                 self.counter.never_returned(id, abandoned);
                 // The timestamp of a call is that of its entry.
                 let at = at.map(|at| at.plus(outcome.duration_ns.unwrap_or(0)));
-                self.counter.returned(
-                    id,
-                    &Call {
-                        name,
-                        args,
-                        has_all_args,
-                        entered: self.counter.lines,
-                        outcome,
-                        at,
-                    },
-                );
+                let call = self.entry(name, Cow::Borrowed(args), has_all_args);
+                self.counter.returned(id, &call, outcome, at);
             }
             (Event::Unfinished { args, pause, .. }, Some(name)) => {
-                self.counter.enter(id, name, args, pause, has_all_args);
+                let call = self.entry(name, Cow::Owned(args.to_vec()), has_all_args);
+                self.counter.enter(id, call, pause);
             }
             (Event::Resumed { args, outcome, .. }, Some(name)) => {
                 self.counter.resume(id, name, args, outcome, at);
             }
             (Event::StillUnfinished { args, .. }, _) => {
-                self.counter.tasks.get(id).pending.extend(args);
+                if let Some(call) = &mut self.counter.tasks.get(id).pending {
+                    call.extend(args);
+                }
             }
             (Event::Exited { code }, _) => self.end(id, Some(Exit::Code(code)), at),
             (Event::Killed { signal }, _) => {
-                self.end(id, names::signal(signal).map(Exit::Signal), at);
+                self.end(id, names::signal_number(signal).map(Exit::Signal), at);
             }
             (Event::Superseded { by }, _) => {
                 let abandoned = self.counter.tasks.superseded(id, by);
@@ -248,14 +241,12 @@ impl<'a> Collector<'a> {
         head: &[u8],
         attached: Option<u32>,
     ) -> bool {
-        if !self.counter.names.has(name) {
-            return false;
-        }
-        let Some(name) = self.counter.names.find(name) else {
+        let Some(name) = self.counter.names.known_id(name) else {
             return false;
         };
         self.give_up_cut();
         let id = self.task_of(line, None);
+        self.counter.settle_uncertain_call(id, Some(&line.event));
         if let Some(tid) = attached {
             self.counter.tasks.attached(tid);
         }
@@ -307,18 +298,18 @@ impl<'a> Collector<'a> {
         cut.give_up(|line| self.unparsed(line));
         self.cut = cut;
         if let Some((id, name)) = self.cut_call.take() {
-            let entry = CallEntry {
-                name,
-                line: self.counter.lines,
-                has_all_args: false,
-            };
-            self.counter.never_returned(
-                id,
-                Some(LeftCall {
-                    entry,
-                    args: Vec::new(),
-                }),
-            );
+            let call = self.entry(name, Cow::Borrowed(b""), false);
+            self.counter.never_returned(id, Some(call));
+        }
+    }
+
+    /// A call that begins in this line.
+    fn entry<'b>(&self, name: NameId, args: Cow<'b, [u8]>, has_all_args: bool) -> CallEntry<'b> {
+        CallEntry {
+            name,
+            line: self.counter.lines,
+            args,
+            has_all_args,
         }
     }
 
@@ -345,12 +336,6 @@ impl<'a> Collector<'a> {
 
     fn end(&mut self, id: TaskId, exit: Option<Exit>, at: Option<Moment>) {
         let abandoned = self.counter.tasks.end(id, TaskState::Ended(exit), at);
-        let exited = matches!(exit, Some(Exit::Code(_)));
-        self.counter.tasks.get(id).now.rows.settle(if exited {
-            AfterSignal::KeptRunning
-        } else {
-            AfterSignal::Ended
-        });
         self.counter.never_returned(id, abandoned);
         self.is_over = self.until == Until::RootEnds && self.counter.logs <= 1 && id == 0;
     }
@@ -402,7 +387,7 @@ impl Collector<'_> {
     /// Why the command's exec failed, if the log begins with that.
     pub fn launch_errno(&self) -> Option<u32> {
         match &self.root()?.first_call {
-            FirstCall::Exec(exec) => match exec.call.ended.how {
+            FirstCall::Exec(exec) => match exec.call.how {
                 Ending::Error(errno) => errno,
                 _ => None,
             },
@@ -419,99 +404,4 @@ impl Collector<'_> {
 fn shortened(line: &[u8]) -> &[u8] {
     const MAX_SHOWN: usize = 200;
     &line[..line.len().min(MAX_SHOWN)]
-}
-
-/// How many bytes are kept of a cut line together with what stands in between.
-const MAX_BYTES: usize = 64 << 10;
-
-/// The beginning of a cut line, and the lines after it.
-#[derive(Debug, Default)]
-pub struct Cut {
-    head: Vec<u8>,
-    /// The lines in between, each with a line break.
-    between: Vec<u8>,
-    joined: Vec<u8>,
-}
-
-impl Cut {
-    /// Whether there is a cut line.
-    pub fn is_open(&self) -> bool {
-        !self.head.is_empty()
-    }
-
-    /// Begins a cut line. One that is too long is not kept.
-    pub fn open(&mut self, head: &[u8]) {
-        self.close();
-        if head.len() <= MAX_BYTES {
-            self.head.extend_from_slice(head);
-        }
-    }
-
-    /// The whole line, if `tail` is the rest of it.
-    pub fn join(&mut self, tail: &[u8]) -> &[u8] {
-        self.joined.clear();
-        self.joined.extend_from_slice(&self.head);
-        self.joined.extend_from_slice(tail);
-        &self.joined
-    }
-
-    /// Keeps a line in between; `false` if there is no room.
-    pub fn keep(&mut self, line: &[u8]) -> bool {
-        if self.head.len() + self.between.len() + line.len() >= MAX_BYTES {
-            return false;
-        }
-        self.between.extend_from_slice(line);
-        self.between.push(b'\n');
-        true
-    }
-
-    /// The cut line is complete: what stood in between was printed by the program.
-    pub fn close(&mut self) {
-        self.head.clear();
-        self.between.clear();
-    }
-
-    /// Gives up the cut line: calls `on_line` with its beginning and with all lines after it.
-    pub fn give_up(&mut self, mut on_line: impl FnMut(&[u8])) {
-        if self.is_open() {
-            on_line(&self.head);
-            self.between
-                .split_inclusive(|&byte| byte == b'\n')
-                .for_each(|line| on_line(&line[..line.len() - 1]));
-        }
-        self.close();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cut_line_is_joined_with_its_rest() {
-        let mut cut = Cut::default();
-        cut.open(b"write(2, \"a\\n\", 2a");
-        assert_eq!(cut.join(b")  = 2"), b"write(2, \"a\\n\", 2a)  = 2");
-        assert!(cut.is_open());
-    }
-
-    #[test]
-    fn the_lines_of_a_cut_line_without_a_rest_are_given_back_in_order() {
-        let mut cut = Cut::default();
-        cut.open(b"write(2");
-        assert!(cut.keep(b"one") && cut.keep(b"") && cut.keep(b"two"));
-        let mut lines = Vec::new();
-        cut.give_up(|line| lines.push(String::from_utf8_lossy(line).into_owned()));
-        assert_eq!(lines, ["write(2", "one", "", "two"]);
-        assert!(!cut.is_open());
-    }
-
-    #[test]
-    fn the_kept_lines_are_bounded() {
-        let mut cut = Cut::default();
-        cut.open(b"write(2");
-        assert!(!(0..100_000).all(|_| cut.keep(b"line")));
-        cut.open(&vec![b'x'; MAX_BYTES + 1]);
-        assert!(!cut.is_open());
-    }
 }

@@ -1,26 +1,28 @@
 //! Counts whole calls, and records what they do to tasks and files.
 //!
-//! A call that seccomp answered with a trap or a kill was not made, but strace prints it like a
+//! What became of some calls shows only in the next line of the thread, so they are counted then. The
+//! caller of one that a signal interrupted does not see the result: the call is restarted, or the
+//! caller dies. And a call that seccomp answered with a trap or a kill was not made, but strace prints it like a
 //! call that returned, with the value that the kernel's `syscall_rollback` leaves in place of a
-//! result: on x86 the number of the call, on ARM its first argument. Only the next line of the
-//! thread shows what happened, so such a call is counted then.
+//! result: on x86 the number of the call, on ARM its first argument.
+
+use std::borrow::Cow;
 
 use zc_ebpf::is_restart;
 
 use super::{
     args::{Args, Descriptor},
     decode::{
-        End, Ends, child_kind, ends, first_bytes, given_path, has_peek, ioctl_variant,
-        name_by_exec, program, requested_bytes,
+        End, Ends, child_kind, ends, first_bytes, given_path, ioctl_variant, is_peek, name_by_exec,
+        program, requested_bytes,
     },
     file_table::FileTable,
-    first_bytes::FirstBytes,
     line::{CallResult, Event, Moment, Outcome, Pause},
     log_facts::LogFacts,
     names::{CallNames, Errnos, KnownCall, MAX_ERRNO, NameId},
-    rows::{AfterSignal, Ending, FinishedCall, Rows},
+    rows::{EndedCall, Ending, Rows},
     syntax::unsigned,
-    tasks::{CallEntry, EndedCall, FirstCall, FirstExec, LeftCall, TaskId, Tasks},
+    tasks::{CallEntry, FirstCall, FirstExec, TaskId, Tasks},
 };
 use crate::{
     syscalls::{self, Abi, CallEffect, Selection, Spec, Variants},
@@ -48,77 +50,45 @@ pub struct Counter<'a> {
     pub has_modes: bool,
 }
 
-/// A call that returned, or never will.
-pub struct Call<'a> {
-    /// Which call.
-    pub name: NameId,
-    /// Its arguments.
-    pub args: &'a [u8],
-    /// Whether `args` are complete and have no foreign output in them.
-    pub has_all_args: bool,
-    /// Number of the line where it began.
-    pub entered: u64,
-    /// How it ended.
-    pub outcome: Outcome<'a>,
-    /// When it ended.
-    pub at: Option<Moment>,
-}
-
-/// What a line says about the call before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// It was made.
-    Made,
-    /// Seccomp kept it from being made.
-    Trapped,
-}
-
-impl Verdict {
-    /// What this event says.
-    pub fn from_event(event: &Event<'_>) -> Self {
-        match event {
-            Event::Trapped | Event::Killed { signal: b"SIGSYS" } => Self::Trapped,
-            _ => Self::Made,
+/// How an uncertain call ended, as the next event of its thread says, or the end of the log
+/// (`None`). Returns `None` if it is still unknown.
+fn ending_by_next(how: Ending, next: Option<&Event<'_>>) -> Option<Ending> {
+    match (how, next) {
+        // Seccomp kept it from being made.
+        (Ending::Value(_), Some(Event::Trapped | Event::Killed { signal: b"SIGSYS" })) => {
+            Some(Ending::Never)
         }
+        // A signal interrupted it. Only if the thread runs on, it has seen the result.
+        (Ending::Error(_), Some(Event::Signal | Event::Trapped)) => None,
+        (Ending::Error(_), Some(Event::Killed { .. }) | None) => Some(Ending::Never),
+        _ => Some(how),
     }
 }
 
 /// Counts the call of a task in its rows, if it is selected, and by its path, if it takes one.
 pub fn count_call(
-    call: EndedCall,
+    mut call: EndedCall,
     known: &KnownCall,
     rows: &mut Rows,
     failed_paths: &mut FailedPaths,
     log: &mut LogFacts,
 ) {
-    let EndedCall {
-        name,
-        abi,
-        ended,
-        path,
-    } = call;
     if known.spec.path.is_some() {
-        count_path(failed_paths, known, abi, ended.how, path);
+        count_path(failed_paths, known, &mut call);
     }
     if known.is_selected {
-        if ended.how == Ending::Error(None) {
+        if call.how == Ending::Error(None) {
             log.count_loss(Loss::UncountedErrnos);
         }
-        rows.add(name, known, abi, ended);
+        rows.add(known, call);
     }
 }
 
 /// Counts a call that failed, and one that succeeded if that is asked for. One that a signal
 /// interrupted has done neither.
-fn count_path(
-    failed: &mut FailedPaths,
-    known: &KnownCall,
-    abi: Abi,
-    how: Ending,
-    path: Option<GivenPath>,
-) {
-    let errno = match how {
-        Ending::Error(Some(errno)) if is_restart(errno) => return,
+fn count_path(failed: &mut FailedPaths, known: &KnownCall, call: &mut EndedCall) {
+    let errno = match call.how {
+        Ending::Error(_) if is_interrupted(call.how) => return,
         Ending::Error(Some(errno)) => errno,
         Ending::Error(None) => {
             failed.left_out += 1;
@@ -128,21 +98,25 @@ fn count_path(
         Ending::Value(_) | Ending::Never => return,
     };
     failed.add(FailedPath {
-        call: syscalls::Call::new(known.name.clone(), abi),
+        call: syscalls::Call::new(known.name.clone(), call.abi),
         errno,
-        path,
+        path: call.path.take(),
     });
+}
+
+/// Whether a signal interrupted the call.
+fn is_interrupted(how: Ending) -> bool {
+    matches!(how, Ending::Error(Some(errno)) if is_restart(errno))
 }
 
 /// Whether the call may not have been made. Checks the tables of all architectures, since the log
 /// may be from another one.
 fn may_be_trapped(call: &KnownCall, args: &[u8], how: Ending) -> bool {
-    const TABLES: [Abi; 4] = [Abi::X86_64, Abi::I386, Abi::Aarch64, Abi::Arm];
     let Ending::Value(value) = how else {
         return false;
     };
     let is_own_number = |number| {
-        TABLES
+        Abi::ALL
             .iter()
             .any(|table| table.call_name(number) == Some(&call.name))
     };
@@ -176,20 +150,9 @@ impl Counter<'_> {
     }
 
     /// A task enters a call, and its line ends before the call returns.
-    pub fn enter(
-        &mut self,
-        id: TaskId,
-        name: NameId,
-        args: &[u8],
-        pause: Pause,
-        has_all_args: bool,
-    ) {
-        let entry = CallEntry {
-            name,
-            line: self.lines,
-            has_all_args,
-        };
-        let abandoned = self.tasks.get(id).pending.enter(entry, args);
+    pub fn enter(&mut self, id: TaskId, call: CallEntry<'static>, pause: Pause) {
+        let name = call.name;
+        let abandoned = self.tasks.get(id).pending.replace(call);
         self.never_returned(id, abandoned);
         if self.names.get(name).spec.effect == CallEffect::CreatesTask {
             self.tasks.enters_task_creation(id);
@@ -197,10 +160,15 @@ impl Counter<'_> {
         if let Pause::Renamed { to } = pause
             && let Some(leader) = self.tasks.renamed(id, to)
         {
-            let program = program(self.tasks.get(id).pending.args());
+            let args = self
+                .tasks
+                .get(id)
+                .pending
+                .as_ref()
+                .map(|call| program(&call.args));
             let task = self.tasks.get(leader);
             task.superseded_by = None;
-            task.now.program = Some(program);
+            task.now.program = args;
         }
     }
 
@@ -216,53 +184,45 @@ impl Counter<'_> {
         let task = self.tasks.get(id);
         let is_exec_of_another = task.superseded_by.is_some()
             && self.names.get(name).spec.effect == CallEffect::Executes;
-        match task.pending.leave() {
-            Some(mut left) if left.entry.name == name => {
-                left.extend(args);
-                let LeftCall { entry, args } = left;
-                let call = Call {
-                    name,
-                    args: &args,
-                    has_all_args: entry.has_all_args,
-                    entered: entry.line,
-                    outcome,
-                    at,
-                };
-                self.returned(id, &call);
-                self.tasks.get(id).pending.give_back(args);
+        match task.pending.take() {
+            Some(mut call) if call.name == name => {
+                call.extend(args);
+                self.returned(id, &call, outcome, at);
             }
             other => {
                 self.never_returned(id, other);
                 if !is_exec_of_another && outcome.result != CallResult::Never {
                     self.log.count_loss(Loss::ExitsWithoutEntry);
                 }
-                self.returned(
-                    id,
-                    &Call {
-                        name,
-                        args: b"",
-                        has_all_args: false,
-                        entered: self.lines,
-                        outcome,
-                        at,
-                    },
-                );
+                let call = CallEntry {
+                    name,
+                    line: self.lines,
+                    args: Cow::Borrowed(b""),
+                    has_all_args: false,
+                };
+                self.returned(id, &call, outcome, at);
             }
         }
     }
 
-    /// Counts a call of a task, and records what it does. A call that seccomp may have kept from
-    /// being made is counted later.
-    pub fn returned(&mut self, id: TaskId, call: &Call<'_>) {
-        let how = self.how(call.outcome.result);
+    /// Counts a call of a task, and records what it does. If only the task's next line shows what
+    /// became of the call, it is counted then.
+    pub fn returned(
+        &mut self,
+        id: TaskId,
+        call: &CallEntry<'_>,
+        outcome: Outcome<'_>,
+        at: Option<Moment>,
+    ) {
+        let how = self.how(outcome.result);
         let Spec {
             effect, variants, ..
         } = self.names.get(call.name).spec;
         if let Ending::Value(value) = how {
-            self.follow(id, call, effect, value);
+            self.follow(id, call, effect, value, outcome.descriptor);
         }
         let variant = (variants == Variants::Command)
-            .then(|| ioctl_variant(call.args))
+            .then(|| ioctl_variant(&call.args))
             .flatten();
         let name = variant
             .and_then(|variant| self.names.find(variant.as_bytes()))
@@ -276,31 +236,28 @@ impl Counter<'_> {
             task.abi = abi;
             self.log.guessed_abi = true;
         }
-        self.log.has_durations |= call.outcome.duration_ns.is_some();
+        self.log.has_durations |= outcome.duration_ns.is_some();
         task.has_exited |= how == Ending::Never && effect == CallEffect::Exits;
-        let mut ended_call = EndedCall {
+        let mut ended = EndedCall {
             name,
             abi: task.abi,
-            ended: FinishedCall {
-                how,
-                duration_ns: call.outcome.duration_ns,
-                entered: call.entered,
-                left: self.lines,
-                requested_bytes: None,
-                from: None,
-                to: None,
-                first_bytes: FirstBytes::default(),
-                is_peek: known.name.starts_with("recv") && has_peek(call.args),
-            },
+            how,
+            duration_ns: outcome.duration_ns,
+            entered: call.line,
             path: self.path_to_count(call, &known.spec, how),
+            requested_bytes: None,
+            from: None,
+            to: None,
+            first_bytes: Vec::new(),
+            is_peek: false,
         };
         let task = self.tasks.get(id);
         if matches!(task.first_call, FirstCall::Awaited) {
             task.first_call = FirstCall::Other;
             if effect == CallEffect::Executes {
                 task.first_call = FirstCall::Exec(Box::new(FirstExec {
-                    call: ended_call,
-                    at: call.at,
+                    call: ended,
+                    at,
                     program: task.now.program.clone().unwrap_or_default(),
                 }));
                 return;
@@ -309,40 +266,31 @@ impl Counter<'_> {
         self.failed_paths.directory_may_change |=
             known.spec.changes_directory && matches!(how, Ending::Value(_));
         if known.is_selected {
-            self.look_at_arguments(id, call, name, &mut ended_call.ended);
-        } else {
-            task.now.rows.settle(AfterSignal::KeptRunning);
+            self.look_at_arguments(id, call, &mut ended);
         }
-        let known = self.names.get(name);
-        if may_be_trapped(known, call.args, how) {
-            self.tasks.get(id).uncertain_call = Some(Box::new(ended_call));
+        if is_interrupted(how) || may_be_trapped(self.names.get(name), &call.args, how) {
+            self.tasks.get(id).uncertain_call = Some(Box::new(ended));
         } else {
-            self.count(id, ended_call);
+            self.count(id, ended);
         }
     }
 
     /// The path that a call was given, if calls with its result are counted by their path.
-    fn path_to_count(&self, call: &Call<'_>, spec: &Spec, how: Ending) -> Option<GivenPath> {
+    fn path_to_count(&self, call: &CallEntry<'_>, spec: &Spec, how: Ending) -> Option<GivenPath> {
         let is_wanted = match how {
             Ending::Error(_) => true,
             Ending::Value(_) => self.failed_paths.has_successes,
             Ending::Never => false,
         };
         let path = spec.path.filter(|_| call.has_all_args && is_wanted)?;
-        given_path(&Args::new(call.args), path)
+        given_path(&Args::new(&call.args), path)
     }
 
     /// Adds what the arguments say: the files, the size, the first bytes.
-    fn look_at_arguments(
-        &mut self,
-        id: TaskId,
-        call: &Call<'_>,
-        name: NameId,
-        ended: &mut FinishedCall,
-    ) {
-        let spec = &self.names.get(name).spec;
+    fn look_at_arguments(&mut self, id: TaskId, call: &CallEntry<'_>, ended: &mut EndedCall) {
+        let spec = &self.names.get(ended.name).spec;
         let task = self.tasks.get(id);
-        let args = Args::new(call.args);
+        let args = Args::new(&call.args);
         let Ends { from, to } = ends(&args, spec.fds);
         let mut file = |end: Option<End<'_>>| match end? {
             End::Named(descriptor) => Some(self.files.find(task.tid, descriptor)),
@@ -353,6 +301,7 @@ impl Counter<'_> {
             .has_all_args
             .then(|| requested_bytes(&args, spec))
             .flatten();
+        ended.is_peek = is_peek(&args, spec);
         if let Ending::Value(moved @ 1..) = ended.how {
             ended.first_bytes = first_bytes(&args, spec, moved.unsigned_abs());
         }
@@ -365,25 +314,26 @@ impl Counter<'_> {
     }
 
     /// Records what a successful call does to tasks and files.
-    fn follow(&mut self, id: TaskId, call: &Call<'_>, effect: CallEffect, value: i64) {
+    fn follow(
+        &mut self,
+        id: TaskId,
+        call: &CallEntry<'_>,
+        effect: CallEffect,
+        value: i64,
+        result: &[u8],
+    ) {
         match (effect, u32::try_from(value)) {
             (CallEffect::CreatesTask, Ok(tid @ 1..)) => {
-                self.tasks.task_created(
-                    id,
-                    tid,
-                    child_kind(call.args),
-                    call.entered,
-                    self.logs <= 1,
-                );
+                self.tasks
+                    .task_created(id, tid, child_kind(&call.args), call.line, self.logs <= 1);
             }
             (CallEffect::ReturnsOwnTid, Ok(tid @ 1..)) => {
                 self.tasks.get(id).own_tid = Some(tid);
             }
             (effect, Ok(_)) if effect.is_about_files() => {
                 let task = self.tasks.get(id);
-                self.files
-                    .apply(effect, task.tid, call.args, call.outcome.descriptor);
-                if let Some(opened) = Descriptor::leading(call.outcome.descriptor) {
+                self.files.apply(effect, task.tid, &call.args, result);
+                if let Some(opened) = Descriptor::leading(result) {
                     task.opened
                         .insert(opened.number, self.files.find(task.tid, opened));
                 }
@@ -392,7 +342,7 @@ impl Counter<'_> {
                 self.tasks.get(id).now.rows.forget_what_was_read();
             }
             (CallEffect::Executes, Ok(0)) => {
-                let program = program(call.args);
+                let program = program(&call.args);
                 let task = self.tasks.get(id);
                 let executed_as = program.exe.as_deref().and_then(name_by_exec);
                 task.begin_program(program, executed_as);
@@ -420,35 +370,31 @@ impl Counter<'_> {
     }
 
     /// Counts a call whose return the log does not show.
-    pub fn never_returned(&mut self, id: TaskId, left: Option<LeftCall>) {
-        let Some(LeftCall { entry, args }) = left else {
+    pub fn never_returned(&mut self, id: TaskId, left: Option<CallEntry<'_>>) {
+        let Some(call) = left else {
             return;
+        };
+        let call = CallEntry {
+            has_all_args: false,
+            ..call
         };
         let outcome = Outcome {
             result: CallResult::Never,
             duration_ns: None,
             descriptor: b"",
         };
-        self.returned(
-            id,
-            &Call {
-                name: entry.name,
-                args: &args,
-                has_all_args: false,
-                entered: entry.line,
-                outcome,
-                at: None,
-            },
-        );
+        self.returned(id, &call, outcome, None);
     }
 
-    /// Counts the uncertain call of a task, if there is one.
-    pub fn settle_uncertain_call(&mut self, id: TaskId, verdict: Verdict) {
-        if let Some(mut call) = self.tasks.get(id).uncertain_call.take() {
-            if verdict == Verdict::Trapped {
-                call.ended.how = Ending::Never;
-            }
-            self.count(id, *call);
+    /// Counts the uncertain call of a task, if there is one and its `next` event, or the end of the
+    /// log, shows what became of it.
+    pub fn settle_uncertain_call(&mut self, id: TaskId, next: Option<&Event<'_>>) {
+        let uncertain = &mut self.tasks.get(id).uncertain_call;
+        let ending = uncertain
+            .as_ref()
+            .and_then(|call| ending_by_next(call.how, next));
+        if let Some((how, call)) = ending.zip(uncertain.take_if(|_| ending.is_some())) {
+            self.count(id, EndedCall { how, ..*call });
         }
     }
 }

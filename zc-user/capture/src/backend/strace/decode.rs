@@ -4,8 +4,7 @@
 
 use super::{
     args::{Args, Descriptor, SplitArgs, elements, field, inside, number},
-    first_bytes::FirstBytes,
-    syntax::{end_of_string, unescape, unescape_up_to, unescaped_length},
+    syntax::{end_of_string, unescaped, unescaped_text},
 };
 use crate::{
     syscalls::{FICLONE, FICLONERANGE, Fds, PathArgument, Requested, Spec},
@@ -43,7 +42,7 @@ pub fn requested_bytes(args: &Args<'_>, spec: &Spec) -> Option<u64> {
 /// like 15. Where strace shows the whole text, this is noticed.
 fn is_size_of(size: u64, text: Option<&[u8]>) -> bool {
     let text = text.and_then(|text| text.strip_prefix(b"\"")?.strip_suffix(b"\""));
-    text.is_none_or(|text| u64::try_from(unescaped_length(text)) == Ok(size))
+    text.is_none_or(|text| unescaped(text).count() as u64 == size)
 }
 
 /// The sum of the lengths of `[{iov_base="..."..., iov_len=10}, ...]`.
@@ -110,7 +109,7 @@ pub(super) fn given_path(
         .nth(index)
         .filter(|argument| argument.starts_with(b"\""))?;
     let end = end_of_string(argument, 0)?;
-    let text = String::from_utf8_lossy(&unescape(&argument[1..end - 1])).into_owned();
+    let text = unescaped_text(&argument[1..end - 1]);
     let directory = directory.and_then(|index| args.nth(index));
     let names_directory = directory.is_some_and(|directory| !directory.starts_with(b"AT_FDCWD"));
     let is_below_descriptor = names_directory && !text.starts_with('/');
@@ -121,8 +120,11 @@ pub(super) fn given_path(
     })
 }
 
+/// So many of the bytes that a call moved are kept. They usually suffice to tell texts apart.
+pub const MOST_FIRST_BYTES: usize = 16;
+
 /// The first bytes that a call moved; empty if the log does not show them.
-pub(super) fn first_bytes(args: &Args<'_>, spec: &Spec, moved: u64) -> FirstBytes {
+pub fn first_bytes(args: &Args<'_>, spec: &Spec, moved: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     match spec.requested {
         // `read(3, "..."..., 4096)`: the argument before the size has the bytes.
@@ -143,8 +145,9 @@ pub(super) fn first_bytes(args: &Args<'_>, spec: &Spec, moved: u64) -> FirstByte
         }
         Requested::Nowhere => {}
     }
-    bytes.truncate(usize::try_from(moved).unwrap_or(usize::MAX));
-    FirstBytes::from_shown(&bytes)
+    let moved = usize::try_from(moved).unwrap_or(usize::MAX);
+    bytes.truncate(moved.min(MOST_FIRST_BYTES));
+    bytes
 }
 
 /// Adds the bytes of the elements of a vector up to the first one that is not shown whole.
@@ -157,28 +160,34 @@ fn add_elements<'a>(bytes: &mut Vec<u8>, elements: impl Iterator<Item = &'a [u8]
             return;
         };
         bytes.extend(text(base).unwrap_or_default());
-        if !base.ends_with(b"\"") || bytes.len() >= FirstBytes::MOST_BYTES {
+        if !base.ends_with(b"\"") || bytes.len() >= MOST_FIRST_BYTES {
             return;
         }
     }
 }
 
-/// The bytes of `"abc"`, or of `"abc"...`, which is cut.
+/// The first bytes of `"abc"`, or of `"abc"...`, which is cut.
 fn text(argument: &[u8]) -> Option<Vec<u8>> {
     let quoted = argument.strip_suffix(b"...").unwrap_or(argument);
-    Some(unescape_up_to(
-        quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?,
-        FirstBytes::MOST_BYTES,
-    ))
+    let text = quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    Some(unescaped(text).take(MOST_FIRST_BYTES).collect())
 }
 
-/// A flag of `recv` and similar calls, as strace prints it.
-const PEEK: &[u8] = b"MSG_PEEK";
+/// Whether a call only peeks at the bytes of a socket, by its flags.
+pub fn is_peek(args: &Args<'_>, spec: &Spec) -> bool {
+    // The kernel's include/linux/socket.h.
+    const PEEK: u64 = 0x2;
+    let reads = matches!(spec.fds, Fds::Reads(_));
+    let flags = spec.message_flags.and_then(|index| args.nth(index));
+    reads && flags.is_some_and(|flags| has_flag(flags, PEEK, b"MSG_PEEK"))
+}
 
-/// Whether the flags of a call have `MSG_PEEK`. They follow the bytes that it received.
-pub fn has_peek(args: &[u8]) -> bool {
-    let behind = args.rsplit(|&byte| byte == b'"').next().unwrap_or(args);
-    behind.windows(PEEK.len()).any(|word| word == PEEK)
+/// Whether flags have this one, whose bit is `bit`.
+fn has_flag(flags: &[u8], bit: u64, name: &[u8]) -> bool {
+    number(flags).map_or_else(
+        || words(flags).any(|word| word == name),
+        |flags| flags & bit != 0,
+    )
 }
 
 /// The variant of an `ioctl`, if it clones files. strace prints all names of a request:
@@ -222,15 +231,9 @@ pub fn child_kind(args: &[u8]) -> ChildKind {
     let Some(flags) = field(fields, b"flags=") else {
         return ChildKind::Process;
     };
-    let has = |bit, name: &[u8]| {
-        number(flags).map_or_else(
-            || words(flags).any(|word| word == name),
-            |flags| flags & bit != 0,
-        )
-    };
-    if has(THREAD, b"CLONE_THREAD") {
+    if has_flag(flags, THREAD, b"CLONE_THREAD") {
         ChildKind::Thread
-    } else if has(PARENT, b"CLONE_PARENT") {
+    } else if has_flag(flags, PARENT, b"CLONE_PARENT") {
         ChildKind::Sibling
     } else {
         ChildKind::Process
@@ -278,7 +281,7 @@ fn string(argument: &[u8]) -> String {
     let Some(end) = quoted else {
         return String::from_utf8_lossy(argument).into_owned();
     };
-    let mut bytes = unescape(&argument[1..end - 1]);
+    let mut bytes: Vec<u8> = unescaped(&argument[1..end - 1]).collect();
     bytes.extend_from_slice(&argument[end..]);
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -292,265 +295,4 @@ pub fn name_by_exec(path: &str) -> Option<String> {
         .rev()
         .find(|&end| name.is_char_boundary(end))?;
     Some(name[..end].to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_size_is_a_whole_number() {
-        let size = |args: &str| requested_bytes(&Args::new(args.as_bytes()), &Spec::named("read"));
-        assert_eq!(size(r#"0, "abc, 5", 131072"#), Some(131_072));
-        assert_eq!(size("0x0, 0x7f, 0x1000"), Some(4096));
-        assert_eq!(size("0, 0x7f, 0x10 /* x */"), Some(16));
-        for args in ["0, 1", "2, \"hello\", 6hello", "2, \"x\", 15 y", ""] {
-            assert_eq!(size(args), None, "{args}");
-        }
-    }
-
-    #[test]
-    fn a_size_with_output_behind_it_is_noticed() {
-        let size = |args: &str| requested_bytes(&Args::new(args.as_bytes()), &Spec::named("write"));
-        assert_eq!(size(r#"2, "5\n", 2"#), Some(2));
-        assert_eq!(size(r#"2, "long"..., 4096"#), Some(4096));
-        assert_eq!(size("2, 0x7ffe, 4096"), Some(4096));
-        assert_eq!(size(r#"2, "5", 15"#), None);
-    }
-
-    #[test]
-    fn the_lengths_of_a_vector_are_summed() {
-        let size =
-            |args: &str| requested_bytes(&Args::new(args.as_bytes()), &Spec::named("writev"));
-        assert_eq!(
-            size(r#"1, [{iov_base="a, iov_len=9}", iov_len=3}, {iov_base=""..., iov_len=4}], 2"#),
-            Some(7)
-        );
-        assert_eq!(size("1, NULL, 0"), Some(0));
-        for args in [
-            "1, 0x7ffe, 2",
-            "1, [{iov_base=\"a\", iov_len=3}, ...], 200",
-            "1, [{iov_base=\"a\", iov_len=3}, ... /* 0x7ffe */], 2",
-        ] {
-            assert_eq!(size(args), None, "{args}");
-        }
-    }
-
-    #[test]
-    fn the_size_of_a_message_is_that_of_its_vector() {
-        let size =
-            |args: &str| requested_bytes(&Args::new(args.as_bytes()), &Spec::named("sendmsg"));
-        let message = r#"3, {msg_name={sa_family=AF_UNIX, sun_path="msg_iov=["}, msg_namelen=0, msg_iov=[{iov_base="hi", iov_len=64}], msg_iovlen=1}, 0"#;
-        assert_eq!(size(message), Some(64));
-        assert_eq!(
-            size("3, {msg_name=NULL, msg_iov=NULL, msg_iovlen=0}, 0"),
-            Some(0)
-        );
-        assert_eq!(size("3, {msg_namelen=0}, 0"), None);
-        assert_eq!(size("3, 0x7ffe, 0"), None);
-    }
-
-    #[test]
-    fn ioctls_that_clone_files_are_variants() {
-        let variant = |args: &str| ioctl_variant(args.as_bytes());
-        assert_eq!(variant("4, BTRFS_IOC_CLONE or FICLONE, 3"), Some(FICLONE));
-        assert_eq!(
-            variant("4</FICLONE>, BTRFS_IOC_CLONE_RANGE or FICLONERANGE, {src_fd=3}"),
-            Some(FICLONERANGE)
-        );
-        assert_eq!(
-            variant("4, 0x40049409 /* BTRFS_IOC_CLONE or FICLONE */, 3"),
-            Some(FICLONE)
-        );
-        assert_eq!(variant("4, 0x4020940d, 3"), Some(FICLONERANGE));
-        assert_eq!(variant("1, TCGETS, {c_iflag=ICRNL}"), None);
-        assert_eq!(variant("1"), None);
-    }
-
-    #[test]
-    fn flags_say_what_a_clone_creates() {
-        let child = |args: &str| child_kind(args.as_bytes());
-        assert_eq!(
-            child("child_stack=NULL, flags=CLONE_CHILD_CLEARTID|SIGCHLD, child_tidptr=0x7f"),
-            ChildKind::Process
-        );
-        assert_eq!(
-            child("child_stack=NULL, flags=CLONE_PARENT_SETTID|SIGCHLD"),
-            ChildKind::Process
-        );
-        assert_eq!(
-            child("child_stack=NULL, flags=CLONE_PARENT|SIGCHLD"),
-            ChildKind::Sibling
-        );
-        assert_eq!(
-            child(
-                "{flags=CLONE_VM|CLONE_THREAD|CLONE_SYSVSEM, exit_signal=0} => {parent_tid=[9]}, 88"
-            ),
-            ChildKind::Thread
-        );
-        assert_eq!(
-            child("{flags=CLONE_VM|CLONE_VFORK, exit_signal=SIGCHLD}, 88"),
-            ChildKind::Process
-        );
-        assert_eq!(
-            child("child_stack=0x7f, flags=0x3d0f00 /* CLONE_VM|... */, x"),
-            ChildKind::Thread
-        );
-        assert_eq!(
-            child("{flags=0x3d0f00, child_tid=0x7f}, 88"),
-            ChildKind::Thread
-        );
-        assert_eq!(child(""), ChildKind::Process);
-    }
-
-    #[test]
-    fn a_program_has_a_path_and_a_command_line() {
-        let program = |args: &str| program(args.as_bytes());
-        let words = |words: &[&str]| {
-            Some(
-                words
-                    .iter()
-                    .map(|&word| word.to_owned())
-                    .collect::<Vec<_>>(),
-            )
-        };
-        let whole = program(r#""/bin/a b", ["a b", "\"c\"\n", "..."], 0x7ffe /* 3 vars */"#);
-        assert_eq!(
-            whole,
-            Program {
-                exe: Some("/bin/a b".into()),
-                command: words(&["a b", "\"c\"\n", "..."]),
-                is_cut: false
-            }
-        );
-        let cut = program(r#"3, "x", ["long"..., ...], 0x7f, 0"#);
-        assert_eq!(
-            cut,
-            Program {
-                exe: Some("x".into()),
-                command: words(&["long...", "..."]),
-                is_cut: true
-            }
-        );
-        assert_eq!(program("0x7f, 0x7f, 0x7f"), Program::default());
-    }
-
-    #[test]
-    fn the_descriptors_at_both_ends_are_found() {
-        let numbers = |name: &str, args: &str| {
-            let found = ends(&Args::new(args.as_bytes()), Spec::named(name).fds);
-            let number = |end| {
-                if let End::Named(descriptor) = end {
-                    descriptor.number
-                } else {
-                    panic!("no name: {args}")
-                }
-            };
-            [found.from, found.to].map(|end| end.map(number))
-        };
-        assert_eq!(numbers("read", r#"3</a, b>, ""..., 5"#), [Some(3), None]);
-        assert_eq!(
-            numbers("write", r#"3</a>(deleted), ""..., 5"#),
-            [None, Some(3)]
-        );
-        assert_eq!(
-            numbers(
-                "sendfile",
-                "4<TCP:[127.0.0.1:1->127.0.0.1:2]>, 3</a>, NULL, 5"
-            ),
-            [Some(3), Some(4)]
-        );
-        assert_eq!(
-            numbers("splice", "5<pipe:[1]>, NULL, 4</b>, NULL, 65536, 0"),
-            [Some(5), Some(4)]
-        );
-        assert_eq!(
-            numbers(
-                "vmsplice",
-                "5<pipe:[1]>, [{iov_base=\"\", iov_len=5}], 1, 0"
-            ),
-            [None, Some(5)]
-        );
-        assert_eq!(
-            numbers("mmap", "NULL, 4096, PROT_READ, MAP_PRIVATE, 3</a>, 0"),
-            [Some(3), None]
-        );
-        assert_eq!(
-            numbers(
-                "mmap",
-                "NULL, 4096, PROT_READ, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0"
-            ),
-            [None, None]
-        );
-        assert_eq!(
-            numbers("fstat", "3</a>, {st_mode=S_IFREG|0644, st_size=5, ...}"),
-            [Some(3), None]
-        );
-        assert_eq!(numbers("openat", "3</a>, \"x\", O_RDONLY"), [None, None]);
-        let range = "4</b>, BTRFS_IOC_CLONE_RANGE or FICLONERANGE, {src_fd=3</a>, src_offset=0, src_length=0, dest_offset=0}";
-        assert_eq!(numbers(FICLONERANGE, range), [Some(3), Some(4)]);
-    }
-
-    #[test]
-    fn a_descriptor_need_not_have_a_name() {
-        let found = |name: &str, args: &str| {
-            let Ends { from, to } = ends(&Args::new(args.as_bytes()), Spec::named(name).fds);
-            [from, to].map(|end| end.map(|end| matches!(end, End::Named(_))))
-        };
-        assert_eq!(
-            found(FICLONE, "4</b>, BTRFS_IOC_CLONE or FICLONE, 3"),
-            [Some(false), Some(true)]
-        );
-        assert_eq!(found("sendfile", "4, 0x3, NULL, 5"), [Some(false); 2]);
-        assert_eq!(found("read", "-1, 0x7ffe, 5"), [None; 2]);
-    }
-
-    fn first_bytes_of(name: &str, args: &str, moved: u64) -> FirstBytes {
-        first_bytes(&Args::new(args.as_bytes()), &Spec::named(name), moved)
-    }
-
-    #[test]
-    fn the_first_bytes_are_found_before_the_size_or_in_a_vector() {
-        assert_eq!(
-            first_bytes_of("read", r#"3</in>, "a\n\0\377"..., 4096"#, 4096),
-            FirstBytes::from_shown(b"a\n\0\xff")
-        );
-        assert_eq!(
-            first_bytes_of("pwrite64", r#"3, "abc", 3, 10"#, 3),
-            FirstBytes::from_shown(b"abc")
-        );
-        assert_eq!(
-            first_bytes_of("sendto", r#"3, "abc", 3, 0, NULL, 0"#, 3),
-            FirstBytes::from_shown(b"abc")
-        );
-        let vector = r#"3, [{iov_base="ab", iov_len=2}, {iov_base="cd"..., iov_len=20}, {iov_base="x", iov_len=1}], 3"#;
-        assert_eq!(
-            first_bytes_of("writev", vector, 23),
-            FirstBytes::from_shown(b"abcd")
-        );
-        let message = r#"3, {msg_name=NULL, msg_namelen=0, msg_iov=[{iov_base="abc", iov_len=3}], msg_iovlen=1, msg_flags=0}, 0"#;
-        assert_eq!(
-            first_bytes_of("recvmsg", message, 3),
-            FirstBytes::from_shown(b"abc")
-        );
-    }
-
-    #[test]
-    fn bytes_that_were_not_moved_or_are_not_shown_are_left_out() {
-        assert_eq!(
-            first_bytes_of("write", r#"3, "abcdef", 6"#, 2),
-            FirstBytes::from_shown(b"ab")
-        );
-        for args in [r#"3, ""..., 4096"#, "3, 0x7ffc0, 4096", "3, NULL, 0", "3"] {
-            assert_eq!(
-                first_bytes_of("read", args, 4096),
-                FirstBytes::default(),
-                "{args}"
-            );
-        }
-        assert_eq!(
-            first_bytes_of("recvmmsg", "3, [{}], 1, 0, NULL", 1),
-            FirstBytes::default()
-        );
-    }
 }

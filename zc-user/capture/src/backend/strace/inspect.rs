@@ -55,35 +55,11 @@ pub struct Target<'a> {
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspected {
-    /// What it is.
-    pub kind: Option<FileKind>,
-    /// Device number of its filesystem.
-    pub device: u64,
-    /// Inode number.
-    pub inode: u64,
+    /// What is known of the file but its path. It has an identity, and a size only if that cannot
+    /// have changed since the run began.
+    pub file: File,
     /// The time of birth, since an inode number may be used again.
     pub born: Option<SystemTime>,
-    /// Its size, if that cannot have changed since the run began.
-    pub size_bytes: Option<u64>,
-    /// The type of its filesystem.
-    pub filesystem: Option<String>,
-}
-
-impl Inspected {
-    /// Adds what was found to what is known of a file.
-    pub fn describe(&self, file: File) -> File {
-        File {
-            kind: file.kind.or(self.kind),
-            identity: Some(FileIdentity {
-                device: self.device,
-                inode: self.inode,
-                generation: None,
-            }),
-            filesystem: self.filesystem.clone(),
-            size_bytes: self.size_bytes,
-            ..file
-        }
-    }
 }
 
 /// How much earlier than the change its timestamp may be: a tick of the slowest kernel clock (100
@@ -117,21 +93,25 @@ impl ProcInspector {
 
     fn seen(&mut self, stat: &Statx) -> Inspected {
         let kind = kind(stat);
-        let has_length = matches!(kind, Some(FileKind::Regular));
         let is_as_before =
             time(stat.stx_ctime).is_some_and(|changed| changed + TICK < self.began_at);
-        Inspected {
+        let has_size = kind == Some(FileKind::Regular) && is_as_before;
+        let file = File {
             kind,
-            device: libc::makedev(stat.stx_dev_major, stat.stx_dev_minor),
-            inode: stat.stx_ino,
-            born: has(stat, StatxFlags::BTIME)
-                .then(|| time(stat.stx_btime))
-                .flatten(),
-            size_bytes: (has_length && is_as_before).then_some(stat.stx_size),
+            identity: Some(FileIdentity {
+                device: libc::makedev(stat.stx_dev_major, stat.stx_dev_minor),
+                inode: stat.stx_ino,
+                generation: None,
+            }),
+            size_bytes: has_size.then_some(stat.stx_size),
             filesystem: has(stat, StatxFlags::MNT_ID)
                 .then(|| self.mounts.filesystem(stat.stx_mnt_id).map(str::to_owned))
                 .flatten(),
-        }
+            ..File::default()
+        };
+        let has_birth = has(stat, StatxFlags::BTIME);
+        let born = has_birth.then(|| time(stat.stx_btime)).flatten();
+        Inspected { file, born }
     }
 }
 
@@ -159,13 +139,12 @@ impl Inspector for ProcInspector {
         } else {
             behind.or_else(by_path)?
         };
-        let seen = self.seen(&stat);
+        let mut seen = self.seen(&stat);
         let is_memfd = target.is_deleted && target.path.starts_with(MEMFD);
-        let filesystem = seen.filesystem.or_else(|| {
-            link.filter(|_| is_memfd)
-                .and_then(|link| filesystem_in_memory(&link))
-        });
-        Some(Inspected { filesystem, ..seen })
+        if seen.file.filesystem.is_none() && is_memfd {
+            seen.file.filesystem = link.and_then(|link| filesystem_in_memory(&link));
+        }
+        Some(seen)
     }
 }
 
@@ -311,24 +290,18 @@ mod tests {
         let behind = proc
             .inspect(&target(file.path(), file.as_raw_fd()))
             .expect("is open");
-        assert_eq!(
-            Some(&behind),
-            proc.inspect(&target(file.path(), CLOSED)).as_ref()
-        );
-        assert_eq!(
-            (behind.kind, behind.device, behind.inode),
-            (Some(FileKind::Regular), metadata.dev(), metadata.ino())
-        );
-        assert_eq!(
-            (behind.born, behind.size_bytes),
-            (metadata.created().ok(), Some(5))
-        );
+        let by_path = proc.inspect(&target(file.path(), CLOSED));
+        assert_eq!(Some(&behind), by_path.as_ref());
+        assert_eq!(behind.born, metadata.created().ok());
+        let identity = behind.file.identity.expect("has one");
+        let found = (behind.file.kind, identity.device, identity.inode);
+        let expected = (Some(FileKind::Regular), metadata.dev(), metadata.ino());
+        assert_eq!((found, behind.file.size_bytes), (expected, Some(5)));
         let mounts = fs::read_to_string("/proc/mounts").expect("has mounts");
-        let filesystem = behind.filesystem.expect("is mounted");
+        let mut types = mounts.lines().map(|mount| mount.split(' ').nth(2));
+        let filesystem = behind.file.filesystem.expect("is mounted");
         assert!(
-            mounts
-                .lines()
-                .any(|mount| mount.split(' ').nth(2) == Some(&filesystem)),
+            types.any(|mounted| mounted == Some(&filesystem)),
             "{filesystem}"
         );
     }
@@ -339,7 +312,7 @@ mod tests {
         let seen = proc(Duration::ZERO)
             .inspect(&target(file.path(), CLOSED))
             .expect("is there");
-        assert_eq!(seen.size_bytes, None);
+        assert_eq!(seen.file.size_bytes, None);
     }
 
     #[test]
@@ -355,7 +328,8 @@ mod tests {
             ..target(&path, descriptor)
         };
         let seen = proc.inspect(&deleted(file.as_raw_fd())).expect("is open");
-        assert_eq!(seen.inode, file.metadata().expect("is open").ino());
+        let inode = seen.file.identity.map(|identity| identity.inode);
+        assert_eq!(inode, Some(file.metadata().expect("is open").ino()));
         assert_eq!(proc.inspect(&deleted(CLOSED)), None);
         fs::remove_file(&path).expect("is ours");
     }
@@ -373,7 +347,7 @@ mod tests {
             .inspect(&target(directory, file.as_raw_fd()))
             .expect("is there");
         assert_eq!(
-            (seen.kind, seen.size_bytes),
+            (seen.file.kind, seen.file.size_bytes),
             (Some(FileKind::Directory), None)
         );
     }
@@ -387,7 +361,7 @@ mod tests {
         };
         let seen = proc(Duration::ZERO).inspect(&target).expect("is open");
         assert_eq!(
-            (seen.kind, seen.filesystem.as_deref()),
+            (seen.file.kind, seen.file.filesystem.as_deref()),
             (Some(FileKind::Regular), Some("tmpfs"))
         );
     }

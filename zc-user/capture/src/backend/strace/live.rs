@@ -1,39 +1,35 @@
 //! Runs the command under strace. The log comes through a private FIFO and is read while the
 //! command runs.
 
+mod fifo;
+mod shell;
+
 use std::{
     convert::Infallible,
-    ffi::{OsStr, OsString},
-    fs::{self, File},
-    io::{self, Read as _},
-    mem,
-    os::{
-        fd::{AsFd as _, OwnedFd},
-        unix::{ffi::OsStrExt as _, fs::OpenOptionsExt as _},
-    },
-    path::{Path, PathBuf},
+    ffi::OsString,
+    fs, io, mem,
+    path::Path,
     time::{Duration, Instant, SystemTime},
 };
 
 use nix::{
     errno::Errno,
-    fcntl::{FcntlArg, fcntl},
     sys::{
         prctl,
         signal::{Signal, kill},
-        stat::Mode,
     },
-    unistd::{Gid, Pid, Uid, chown, mkfifo},
+    unistd::Pid,
 };
-use tempfile::TempDir;
-use tokio::{io::unix::AsyncFd, time::sleep};
+use tokio::time::sleep;
 
-use super::{Collector, StraceError, first_bytes::FirstBytes, inspect::ProcInspector, read::Lines};
+use self::{fifo::Fifo, shell::shell_of};
+use super::{
+    Collector, StraceError, decode::MOST_FIRST_BYTES, inspect::ProcInspector, read::Lines,
+};
 use crate::{
-    async_fd::watch_readable,
     backend::{Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
     launch::{
-        Child, Environment, Identity, LaunchError, LaunchOptions, OnTracerExit, Received, Signals,
+        Child, Environment, LaunchError, LaunchOptions, OnTracerExit, Received, Signals,
         find_program, send,
     },
     syscalls::{CallEffect, Selection, Spec, known_calls},
@@ -55,7 +51,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     // and status.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
     let command = command_line(strace, fifo.path(), shell, &program, options);
-    let mut trace = new_trace(super::NAME, options, SystemTime::now())?;
+    let trace = new_trace(super::NAME, options, SystemTime::now())?;
     // strace itself keeps the environment of zctrace; by its options it gives the command its own.
     let launch = LaunchOptions {
         on_tracer_exit: OnTracerExit::Kill,
@@ -94,18 +90,17 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     }
     let strace_exit = over?;
     let orphan_exit = session.wait_for_orphan(&signals).await?;
-    session
-        .into_trace(strace_exit, orphan_exit, options)
-        .map(|collected| {
-            trace.wall_ns = collected.wall_ns;
-            trace.exit = collected.exit;
-            trace.losses = collected.losses;
-            trace.notes = collected.notes;
-            trace.files = collected.files;
-            trace.failed_paths = collected.failed_paths;
-            trace.processes = collected.processes;
-            trace
-        })
+    let collected = session.into_trace(strace_exit, orphan_exit, options)?;
+    Ok(Trace {
+        wall_ns: collected.wall_ns,
+        exit: collected.exit,
+        losses: collected.losses,
+        notes: collected.notes,
+        files: collected.files,
+        failed_paths: collected.failed_paths,
+        processes: collected.processes,
+        ..trace
+    })
 }
 
 /// The tracer of a task, by `/proc`.
@@ -299,21 +294,9 @@ impl Session<'_> {
         let Some(began) = self.began else {
             return Err(StraceError::Silent(strace).into());
         };
-        if let Some(errno) = self
-            .collector
-            .launch_errno()
-            .and_then(|errno| i32::try_from(errno).ok())
-        {
-            let program = options
-                .command
-                .first()
-                .map(|word| word.to_string_lossy().into_owned())
-                .unwrap_or_default();
-            return Err(LaunchError {
-                program,
-                cause: io::Error::from_raw_os_error(errno),
-            }
-            .into());
+        if let Some(errno) = self.collector.launch_errno() {
+            let cause = io::Error::from_raw_os_error(errno.cast_signed());
+            return Err(LaunchError::new(&options.command[0], cause).into());
         }
         let ended = self.ended.filter(|_| options.until == Until::RootEnds);
         let wall = ended
@@ -324,84 +307,15 @@ impl Session<'_> {
         if self.ended.is_none() {
             trace.losses.insert(Loss::TracerEnded, 1);
             trace.exit = orphan;
-            if let Some(root) = trace.processes.first_mut().filter(|_| orphan.is_some()) {
-                root.state = State::Exited;
+            // Each program that the command's process ran is one of these.
+            let root = trace.processes.first().map(|process| process.pid);
+            for process in &mut trace.processes {
+                if orphan.is_some() && Some(process.pid) == root {
+                    process.state = State::Exited;
+                }
             }
         }
         Ok(trace)
-    }
-}
-
-/// The capacity of the FIFO, so that strace rarely has to wait: the most that an unprivileged user
-/// may have.
-const CAPACITY_BYTES: i32 = 1 << 20;
-/// How much is read at a time.
-const CHUNK_BYTES: usize = 1 << 16;
-
-/// The private FIFO that strace writes its log to, in a folder that is removed once strace has
-/// opened it. The command never sees it.
-struct Fifo {
-    reader: File,
-    ready: AsyncFd<OwnedFd>,
-    /// Keeps the FIFO open for writing, so that an empty one is not at its end.
-    _writer: File,
-    path: PathBuf,
-    /// `None` once strace has opened the FIFO.
-    folder: Option<TempDir>,
-    chunk: Vec<u8>,
-}
-
-impl Fifo {
-    /// Creates one that this user may write to; `None`: the user who runs zctrace.
-    fn create(writer: Option<Identity>) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("zctrace-").tempdir()?;
-        let path = folder.path().join("log");
-        mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR)?;
-        if let Some(Identity { uid, gid }) = writer {
-            for part in [folder.path(), &path] {
-                chown(part, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
-            }
-        }
-        let reader = File::options()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(&path)?;
-        let writer = File::options().write(true).open(&path)?;
-        // A smaller capacity does no harm.
-        let _ = fcntl(reader.as_fd(), FcntlArg::F_SETPIPE_SZ(CAPACITY_BYTES));
-        let ready = watch_readable(reader.as_fd().try_clone_to_owned()?)?;
-        Ok(Self {
-            reader,
-            ready,
-            _writer: writer,
-            path,
-            folder: Some(folder),
-            chunk: vec![0; CHUNK_BYTES],
-        })
-    }
-
-    /// Its path, for strace.
-    fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Waits until there is something to read.
-    async fn readable(&self) -> io::Result<()> {
-        self.ready.readable().await?.clear_ready();
-        Ok(())
-    }
-
-    /// What there is to read; `None` if nothing.
-    fn read(&mut self) -> io::Result<Option<&[u8]>> {
-        match self.reader.read(&mut self.chunk) {
-            Ok(length) => {
-                // strace has opened it. Without the name, nothing is left behind however this ends.
-                self.folder = None;
-                Ok(Some(&self.chunk[..length]).filter(|chunk| !chunk.is_empty()))
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 }
 
@@ -430,7 +344,7 @@ fn command_line(
         ]
         .map(Into::into),
     );
-    words.push(format!("--string-limit={}", FirstBytes::MOST_BYTES).into());
+    words.push(format!("--string-limit={MOST_FIRST_BYTES}").into());
     // Print vectors whole, since their sizes count, and say which process is in 32-bit mode. If a
     // signal is not shown, strace does not show that it killed a process, either; so all are shown
     // but SIGCHLD, which is frequent and cannot kill.
@@ -504,44 +418,6 @@ fn is_always_traced(spec: &Spec) -> bool {
         || matches!(spec.effect, CreatesTask | Executes | FillsMemory | Submits)
 }
 
-/// The shell that runs a script without a `#!` line, as with `execvp`.
-const SHELL: &str = "/bin/sh";
-/// How much of a file the kernel reads to find its format: `BINPRM_BUF_SIZE` of its
-/// include/uapi/linux/binfmts.h.
-const HEAD_BYTES: u64 = 256;
-
-/// The shell that a program needs; `None` if the kernel can run it. strace only calls exec, while a
-/// shell (or libc's `execvp`) runs a script without a `#!` line in a shell; so that is done here.
-/// It is an error if the interpreter of a script is missing.
-fn shell_of(program: &Path) -> io::Result<Option<&'static str>> {
-    let mut head = Vec::new();
-    // A program may be executable without being readable.
-    let Ok(file) = File::open(program) else {
-        return Ok(None);
-    };
-    file.take(HEAD_BYTES).read_to_end(&mut head)?;
-    if let Some(line) = head.strip_prefix(b"#!") {
-        let line = line
-            .split(|&byte| byte == b'\n')
-            .next()
-            .unwrap_or_default()
-            .trim_ascii_start();
-        let interpreter = line
-            .split(u8::is_ascii_whitespace)
-            .next()
-            .unwrap_or_default();
-        fs::metadata(OsStr::from_bytes(interpreter))?;
-        return Ok(None);
-    }
-    Ok(is_text(&head).then_some(SHELL))
-}
-
-/// Whether the file is text, judging by its first line.
-fn is_text(head: &[u8]) -> bool {
-    let first_line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    !head.starts_with(b"\x7fELF") && !first_line.contains(&0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -567,36 +443,6 @@ mod tests {
             trace_set(&Selection::default())
                 .split(',')
                 .any(|name| name == "?ioctl")
-        );
-    }
-
-    fn shell_of_file(content: &[u8]) -> io::Result<Option<&'static str>> {
-        let file = tempfile::NamedTempFile::new()?;
-        fs::write(file.path(), content)?;
-        shell_of(file.path())
-    }
-
-    #[test]
-    fn a_script_without_an_interpreter_needs_the_shell() {
-        assert_eq!(
-            shell_of_file(b"echo hello\n").expect("is read"),
-            Some(SHELL)
-        );
-        assert_eq!(shell_of_file(b"").expect("is read"), Some(SHELL));
-    }
-
-    #[test]
-    fn a_program_that_the_kernel_can_run_needs_no_shell() {
-        assert_eq!(shell_of_file(b"#!/bin/sh -e\n").expect("is read"), None);
-        assert_eq!(shell_of_file(b"\x7fELF\x02\x01").expect("is read"), None);
-        assert_eq!(shell_of_file(b"MZ\0\0").expect("is read"), None);
-    }
-
-    #[test]
-    fn a_missing_interpreter_is_an_error() {
-        assert_eq!(
-            shell_of_file(b"#! /no/such/thing x\n").map_err(|error| error.kind()),
-            Err(io::ErrorKind::NotFound)
         );
     }
 }

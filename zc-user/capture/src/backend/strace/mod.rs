@@ -13,10 +13,10 @@ mod args;
 mod assemble;
 mod collect;
 mod count;
+mod cut;
 mod decode;
 mod file_name;
 mod file_table;
-mod first_bytes;
 mod inspect;
 pub mod line;
 mod live;
@@ -34,15 +34,10 @@ pub use collect::Collector;
 pub use read::{Log, read_log, read_logs, tid_of_file};
 pub use unavailable::StraceUnavailable;
 
-use std::path::PathBuf;
-
 use thiserror::Error;
 
 use super::{Backend, RunError, RunOptions};
-use crate::{
-    launch::{LaunchOptions, find_program},
-    trace::{Exit, Trace},
-};
+use crate::trace::{Exit, Trace};
 
 /// The name of this backend in reports.
 pub const NAME: &str = crate::trace::STRACE;
@@ -50,10 +45,7 @@ pub const NAME: &str = crate::trace::STRACE;
 /// Why the strace backend cannot run here. Each message says what to do.
 #[derive(Debug, Error)]
 pub enum StraceError {
-    /// There is no strace.
-    #[error("strace is not installed: install the package 'strace'")]
-    Missing,
-    /// It cannot trace here.
+    /// There is no strace, or it cannot trace here.
     #[error(transparent)]
     Unavailable(#[from] StraceUnavailable),
     /// strace ended before the command began.
@@ -73,24 +65,13 @@ fn ended(exit: Option<Exit>) -> String {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Strace;
 
-impl Strace {
-    /// Finds strace.
-    pub fn find() -> Result<PathBuf, StraceError> {
-        find_program(&["strace".into()], &LaunchOptions::default())
-            .map_err(|_| StraceError::Missing)
-    }
-}
-
 impl Backend for Strace {
     fn name(&self) -> &'static str {
         NAME
     }
 
     fn run(&self, options: &RunOptions) -> Result<Trace, RunError> {
-        let strace = Self::find()?;
-        if let Some(why) = unavailable::why_unavailable() {
-            return Err(StraceError::Unavailable(why).into());
-        }
+        let strace = unavailable::usable_strace().map_err(StraceError::Unavailable)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()

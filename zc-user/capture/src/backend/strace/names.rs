@@ -3,12 +3,11 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use nix::sys::signal::Signal;
-use zc_ebpf::{COMPAT, FIRST_BEYOND, TABLE_SLOTS};
+use zc_ebpf::{FIRST_BEYOND, TABLE_SLOTS};
 
 use super::syntax::unsigned;
 use crate::{
-    errno,
+    errno, signal,
     syscalls::{Abi, BEYOND, Call, FICLONE, FICLONERANGE, Selection, Spec},
 };
 
@@ -43,7 +42,7 @@ pub struct CallNames {
 }
 
 impl CallNames {
-    /// The calls of all tables.
+    /// The calls of the tables of all architectures: a log may be from another machine.
     pub fn new(selection: &Selection) -> Self {
         let mut names = Self {
             by_name: HashMap::default(),
@@ -51,18 +50,11 @@ impl CallNames {
             native: 0,
             selection: selection.clone(),
         };
-        for number in 0..TABLE_SLOTS {
-            names.add_from_table(Call::from_id(number));
-        }
-        for number in 0..TABLE_SLOTS {
-            names.add_from_table(Call::from_id(COMPAT | number));
-        }
-        // A log may be from another machine.
-        for table in [Abi::X86_64, Abi::I386, Abi::Aarch64, Abi::Arm] {
-            let is_64_bit = matches!(table, Abi::X86_64 | Abi::Aarch64);
-            let abi = if is_64_bit { Abi::NATIVE } else { Abi::COMPAT };
+        for table in Abi::ALL {
+            let is_32_bit = matches!(table, Abi::I386 | Abi::Arm);
+            let abi = if is_32_bit { Abi::COMPAT } else { Abi::NATIVE };
             for name in (0..TABLE_SLOTS).filter_map(|number| table.call_name(number)) {
-                names.add_from_table(Call::new(name, abi));
+                names.add_from_table(name, abi);
             }
         }
         for variant in [FICLONE, FICLONERANGE, BEYOND] {
@@ -72,17 +64,12 @@ impl CallNames {
         names
     }
 
-    fn add_from_table(&mut self, call: Call) {
-        if is_nameless(call.name.as_bytes()) {
-            return;
-        }
-        match self.by_name.get(call.name.as_bytes()) {
-            None => {
-                self.add(call.name, Some(call.abi));
-            }
+    fn add_from_table(&mut self, name: &'static str, abi: Abi) {
+        match self.by_name.get(name.as_bytes()) {
+            None => drop(self.add(name.into(), Some(abi))),
             Some(&id) => {
                 let known = &mut self.known[usize::from(id)];
-                known.only_in = known.only_in.filter(|abi| *abi == call.abi);
+                known.only_in = known.only_in.filter(|other| *other == abi);
             }
         }
     }
@@ -102,14 +89,14 @@ impl CallNames {
     /// The call of this name. `None` if it cannot be the name of a call: where a log has output of
     /// the program in it, a word may precede the name.
     pub fn find(&mut self, name: &[u8]) -> Option<NameId> {
-        if let Some(&id) = self.by_name.get(name) {
+        if let Some(id) = self.known_id(name) {
             return Some(id);
         }
         if is_beyond(name) {
-            return self.by_name.get(BEYOND.as_bytes()).copied();
+            return self.known_id(BEYOND.as_bytes());
         }
         if let Some(call) = newer_than_strace(name) {
-            return self.by_name.get(call.name.as_bytes()).copied();
+            return self.known_id(call.name.as_bytes());
         }
         let is_plausible = is_nameless(name) || !self.ends_with_a_name(name);
         let has_room = self.known.len() < self.native + MAX_FOREIGN;
@@ -117,9 +104,9 @@ impl CallNames {
             .then(|| self.add(String::from_utf8_lossy(name).into_owned().into(), None))
     }
 
-    /// Whether a table has a call of this name.
-    pub fn has(&self, name: &[u8]) -> bool {
-        self.by_name.contains_key(name)
+    /// The call of this name, if a table has one, or it was found before.
+    pub fn known_id(&self, name: &[u8]) -> Option<NameId> {
+        self.by_name.get(name).copied()
     }
 
     /// What is known of the call.
@@ -184,7 +171,7 @@ impl Errnos {
 }
 
 /// The number of a signal; `SIGRT_3` is the third one after the kernel's first real-time signal.
-pub fn signal(name: &[u8]) -> Option<i32> {
+pub fn signal_number(name: &[u8]) -> Option<i32> {
     /// Source: `SIGRTMIN` of the kernel's include/uapi/asm-generic/signal.h.
     const FIRST_REAL_TIME: i32 = 32;
     let name = std::str::from_utf8(name).ok()?;
@@ -197,7 +184,7 @@ pub fn signal(name: &[u8]) -> Option<i32> {
     if name == "SIGRTMIN" {
         return Some(FIRST_REAL_TIME);
     }
-    name.parse::<Signal>().ok().map(|signal| signal as i32)
+    signal::number(name)
 }
 
 #[cfg(test)]
@@ -299,7 +286,7 @@ mod tests {
             ("SIGRT_2", Some(34)),
             ("SIGX", None),
         ] {
-            assert_eq!(signal(name.as_bytes()), number, "{name}");
+            assert_eq!(signal_number(name.as_bytes()), number, "{name}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Splits logs into lines, with bounded memory: recorded logs, and the chunks of one that is being
 //! written.
 
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead};
 
 use super::Collector;
 use crate::{backend::Until, syscalls::Selection, trace::Trace};
@@ -48,43 +48,28 @@ pub fn read_logs<R: BufRead>(
 pub fn read_log(log: Log<impl BufRead>, collector: &mut Collector<'_>) -> io::Result<()> {
     let Log { mut reader, tid } = log;
     collector.begin_log(tid);
-    let mut line = Vec::new();
+    let mut lines = Lines::default();
     loop {
-        line.clear();
-        let limit = MAX_LINE as u64;
-        if reader.by_ref().take(limit).read_until(b'\n', &mut line)? == 0 {
-            return Ok(());
-        }
-        match line.strip_suffix(b"\n") {
-            Some(line) => collector.push_line(line),
-            None if line.len() < MAX_LINE => collector.push_cut_line(&line),
-            None => {
-                skip_line(&mut reader)?;
-                collector.push_long_line(&line);
-            }
-        }
-    }
-}
-
-/// Skips the rest of a line.
-fn skip_line(reader: &mut impl BufRead) -> io::Result<()> {
-    loop {
-        let buffer = reader.fill_buf()?;
-        let (length, is_end) = match buffer.iter().position(|&byte| byte == b'\n') {
-            Some(line_break) => (line_break + 1, true),
-            None => (buffer.len(), buffer.is_empty()),
+        let chunk = match reader.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            chunk => chunk?,
         };
-        reader.consume(length);
-        if is_end {
+        if chunk.is_empty() {
+            lines.end(collector);
             return Ok(());
         }
+        lines.push(chunk, collector);
+        let length = chunk.len();
+        reader.consume(length);
     }
 }
 
 /// Splits chunks into lines; keeps the beginning of a line whose rest has not come yet.
 #[derive(Debug, Default)]
 pub struct Lines {
-    rest: Vec<u8>,
+    beginning: Vec<u8>,
+    /// Whether the rest of the line is skipped, because it is too long.
+    is_skipping: bool,
 }
 
 impl Lines {
@@ -92,24 +77,36 @@ impl Lines {
     pub fn push(&mut self, chunk: &[u8], collector: &mut Collector<'_>) {
         let mut pieces = chunk.split(|&byte| byte == b'\n');
         // What follows the last line break is the beginning of the next line, or nothing.
-        let beginning = pieces.next_back().unwrap_or_default();
+        let next = pieces.next_back().unwrap_or_default();
         for piece in pieces {
-            if self.rest.is_empty() {
-                collector.push_line(piece);
-            } else {
-                self.rest.extend_from_slice(piece);
-                collector.push_line(&self.rest);
-                self.rest.clear();
+            self.push_piece(piece, collector);
+            if !self.is_skipping {
+                collector.push_line(&self.beginning);
             }
+            self.is_skipping = false;
+            self.beginning.clear();
         }
-        self.rest.extend_from_slice(beginning);
+        self.push_piece(next, collector);
+    }
+
+    fn push_piece(&mut self, piece: &[u8], collector: &mut Collector<'_>) {
+        if self.is_skipping {
+            return;
+        }
+        let room = MAX_LINE - self.beginning.len();
+        self.beginning
+            .extend_from_slice(&piece[..piece.len().min(room)]);
+        if piece.len() > room {
+            collector.push_long_line(&self.beginning);
+            self.is_skipping = true;
+        }
     }
 
     /// The log has ended.
     pub fn end(&mut self, collector: &mut Collector<'_>) {
-        if !self.rest.is_empty() {
-            collector.push_cut_line(&self.rest);
-            self.rest.clear();
+        if !self.beginning.is_empty() && !self.is_skipping {
+            collector.push_cut_line(&self.beginning);
         }
+        *self = Self::default();
     }
 }

@@ -2,39 +2,48 @@
 
 use std::collections::HashMap;
 
-use zc_ebpf::is_restart;
-
-use super::{
-    first_bytes::FirstBytes,
-    names::{KnownCall, NameId},
-};
+use super::names::{KnownCall, NameId};
 use crate::{
     histogram::Histogram,
     syscalls::{Abi, Call, Fds, Returned, Spec},
-    trace::{Ends, FileId, Fills, Input, Row, Times},
+    trace::{Ends, FileId, Fills, GivenPath, Input, Row, Times},
 };
 
 /// A call that has ended, with what is counted of it.
-#[derive(Debug, Clone, Copy)]
-pub struct FinishedCall {
+#[derive(Debug, Clone)]
+pub struct EndedCall {
+    /// Which call.
+    pub name: NameId,
+    /// Its table.
+    pub abi: Abi,
     /// How it ended.
     pub how: Ending,
-    /// The size that it requested; `None` if its arguments do not say.
-    pub requested_bytes: Option<u64>,
     /// Time from entry to exit.
     pub duration_ns: Option<u64>,
     /// Number of the line where it began.
     pub entered: u64,
-    /// Number of the line where it ended.
-    pub left: u64,
+    /// The path that it was given, if that is wanted and known.
+    pub path: Option<GivenPath>,
+    /// The size that it requested; `None` if its arguments do not say.
+    pub requested_bytes: Option<u64>,
     /// The file that it names as the source; or the file that it is about, if it moves no bytes.
     pub from: Option<FileId>,
     /// The file that it names as the destination.
     pub to: Option<FileId>,
     /// The first bytes that it moved, as far as the log shows them.
-    pub first_bytes: FirstBytes,
+    pub first_bytes: Vec<u8>,
     /// Whether it only peeked (`MSG_PEEK`): the bytes stay where they were, so none has moved.
     pub is_peek: bool,
+}
+
+impl EndedCall {
+    /// The bytes that it moved, if it moves bytes and did not fail.
+    fn moved_bytes(&self) -> Option<u64> {
+        match self.how {
+            Ending::Value(value) => u64::try_from(value).ok(),
+            Ending::Error(_) | Ending::Never => None,
+        }
+    }
 }
 
 /// How a call ended.
@@ -55,9 +64,6 @@ pub struct Rows {
     sums: Vec<Row>,
     /// What the thread has read last. `None`: nothing, or it may be gone from its memory.
     last_read: Option<LastRead>,
-    /// A call that a signal interrupted, and its row. The caller does not see the result: the call
-    /// is restarted, or the caller dies.
-    interrupted: Option<(usize, FinishedCall)>,
 }
 
 /// The last read of a thread that brought bytes into its memory.
@@ -66,57 +72,45 @@ struct LastRead {
     /// `None`: the file is not known.
     from: Option<FileId>,
     bytes: u64,
-    first_bytes: FirstBytes,
+    first_bytes: Vec<u8>,
     duration_ns: Option<u64>,
     /// The files that it was written to since.
     written_to: Vec<FileId>,
 }
 
-/// What happened to a task after a signal interrupted its call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AfterSignal {
-    /// It kept running.
-    KeptRunning,
-    /// It was killed, or the log ends: the call never returned.
-    Ended,
-}
-
 impl Rows {
     /// Adds a call.
-    pub fn add(&mut self, id: NameId, known: &KnownCall, abi: Abi, ended: FinishedCall) {
-        self.settle(AfterSignal::KeptRunning);
+    pub fn add(&mut self, known: &KnownCall, ended: EndedCall) {
         let ends = self.ends(&known.spec, &ended);
-        let index = *self.places.entry((id, abi, ends)).or_insert_with(|| {
-            let call = Call::new(known.name.clone(), abi);
+        let place = (ended.name, ended.abi, ends);
+        let index = *self.places.entry(place).or_insert_with(|| {
+            let call = Call::new(known.name.clone(), ended.abi);
             self.sums.push(Row {
                 order: Some(ended.entered),
                 ..Row::new(call, ends)
             });
             self.sums.len() - 1
         });
-        if matches!(ended.how, Ending::Error(Some(errno)) if is_restart(errno)) {
-            self.interrupted = Some((index, ended));
-        } else {
-            let row = &mut self.sums[index];
-            if let Some(Input::Sequence(_)) = ends.input {
-                row.fills += Fills {
-                    calls: 1,
-                    total_ns: self.last_read.as_ref().and_then(|read| read.duration_ns),
-                    are_unknown: false,
-                };
-            }
-            if ends.input.is_some() && !ended.is_peek {
-                let moved = moved_bytes(&ended).unwrap_or(0);
-                row.input_bytes = row.input_bytes.saturating_add(moved);
-            }
-            add(row, ended);
-            self.note_memory(&known.spec, &ended, ends);
+        let row = &mut self.sums[index];
+        if let Some(Input::Sequence(_)) = ends.input {
+            row.fills += Fills {
+                calls: 1,
+                total_ns: self.last_read.as_ref().and_then(|read| read.duration_ns),
+                are_unknown: false,
+            };
         }
+        if ends.input.is_some() && !ended.is_peek {
+            let moved = ended.moved_bytes().unwrap_or(0);
+            row.input_bytes = row.input_bytes.saturating_add(moved);
+        }
+        add(row, &ended);
+        self.note_memory(&known.spec, ended, ends);
     }
 
     /// The files at the ends of a call.
-    fn ends(&self, spec: &Spec, ended: &FinishedCall) -> Ends {
-        let input = if writes_bytes(spec) {
+    fn ends(&self, spec: &Spec, ended: &EndedCall) -> Ends {
+        let writes = matches!(spec.fds, Fds::Writes(_)) && spec.returned == Returned::Bytes;
+        let input = if writes {
             self.read_before(ended).map(Input::Sequence)
         } else {
             ended.from.map(Input::Named)
@@ -129,17 +123,18 @@ impl Rows {
 
     /// The file that the thread read last, if this call wrote exactly as many bytes to another
     /// place, and the bytes that are shown are the same.
-    fn read_before(&self, ended: &FinishedCall) -> Option<FileId> {
+    fn read_before(&self, ended: &EndedCall) -> Option<FileId> {
         let read = self.last_read.as_ref()?;
         let is_first = ended.to.is_some_and(|to| !read.written_to.contains(&to));
-        let is_same = moved_bytes(ended) == Some(read.bytes)
-            && !read.first_bytes.differs_from(&ended.first_bytes);
+        let mut shown = read.first_bytes.iter().zip(&ended.first_bytes);
+        let is_same =
+            ended.moved_bytes() == Some(read.bytes) && shown.all(|(read, wrote)| read == wrote);
         read.from.filter(|_| is_first && is_same)
     }
 
     /// Notes what a call put into memory, or wrote from there.
-    fn note_memory(&mut self, spec: &Spec, ended: &FinishedCall, ends: Ends) {
-        let Some(moved) = moved_bytes(ended).filter(|moved| *moved > 0) else {
+    fn note_memory(&mut self, spec: &Spec, ended: EndedCall, ends: Ends) {
+        let Some(moved) = ended.moved_bytes().filter(|moved| *moved > 0) else {
             return;
         };
         if matches!(spec.fds, Fds::Reads(_)) {
@@ -157,23 +152,9 @@ impl Rows {
         }
     }
 
-    /// Forgets what was read: it may be gone from memory, because another program runs or something
-    /// else filled it.
+    /// Forgets what was read: it may be gone from memory, because something else filled it.
     pub fn forget_what_was_read(&mut self) {
         self.last_read = None;
-    }
-
-    /// Counts the call that a signal interrupted, if there is one, now that its outcome is known.
-    pub fn settle(&mut self, after: AfterSignal) {
-        let Some((index, ended)) = self.interrupted.take() else {
-            return;
-        };
-        let how = if after == AfterSignal::KeptRunning {
-            ended.how
-        } else {
-            Ending::Never
-        };
-        add(&mut self.sums[index], FinishedCall { how, ..ended });
     }
 
     /// The rows so far.
@@ -187,20 +168,7 @@ impl Rows {
     }
 }
 
-/// Whether a call names the destination of bytes, and not their source.
-fn writes_bytes(spec: &Spec) -> bool {
-    matches!(spec.fds, Fds::Writes(_)) && spec.returned == Returned::Bytes
-}
-
-/// The bytes that a call moved, if it moves bytes and did not fail.
-fn moved_bytes(ended: &FinishedCall) -> Option<u64> {
-    match ended.how {
-        Ending::Value(value) => u64::try_from(value).ok(),
-        Ending::Error(_) | Ending::Never => None,
-    }
-}
-
-fn add(row: &mut Row, ended: FinishedCall) {
+fn add(row: &mut Row, ended: &EndedCall) {
     match ended.how {
         Ending::Never => {
             row.unfinished += 1;
@@ -228,7 +196,6 @@ fn add(row: &mut Row, ended: FinishedCall) {
         }
     }
     row.calls += 1;
-    row.last_order = row.last_order.max(Some(ended.left));
     row.requested_bytes = row
         .requested_bytes
         .zip(ended.requested_bytes)

@@ -1,17 +1,20 @@
 //! Tracks the threads of a log: who created them, which one a line without a thread id belongs to,
 //! and which call each is in if the line of its entry ended before the call returned.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashMap, HashSet},
+};
 
 use super::{
     decode::{ChildKind, Program},
     line::Moment,
     names::NameId,
-    rows::{AfterSignal, Ending, FinishedCall, Rows},
+    rows::{EndedCall, Ending, Rows},
 };
 use crate::{
     syscalls::Abi,
-    trace::{Exit, FileId, GivenPath},
+    trace::{Exit, FileId},
 };
 
 /// Index of a task in [`Tasks`].
@@ -44,9 +47,9 @@ pub struct Task {
     pub programs_before: usize,
     /// Its first call.
     pub first_call: FirstCall,
-    /// The call that it is in.
-    pub pending: Pending,
-    /// Its last call, if seccomp may have kept it from being made.
+    /// The call that it is in, if its line ended before the call returned.
+    pub pending: Option<CallEntry<'static>>,
+    /// Its last call, if only its next line shows what became of it.
     pub uncertain_call: Option<Box<EndedCall>>,
     /// The file that it opened last under each descriptor.
     pub opened: HashMap<u32, FileId>,
@@ -104,21 +107,8 @@ pub struct FirstExec {
 impl FirstExec {
     /// Whether it replaced the program.
     pub fn has_succeeded(&self) -> bool {
-        self.call.ended.how == Ending::Value(0)
+        self.call.how == Ending::Value(0)
     }
-}
-
-/// A call that has ended.
-#[derive(Debug, Clone)]
-pub struct EndedCall {
-    /// Which call.
-    pub name: NameId,
-    /// Its table.
-    pub abi: Abi,
-    /// What is counted of it.
-    pub ended: FinishedCall,
-    /// The path that it was given, if that is wanted and known.
-    pub path: Option<GivenPath>,
 }
 
 /// All tasks of a log.
@@ -203,8 +193,8 @@ impl Tasks {
         first.own_tid == Some(tid)
             || first
                 .pending
-                .entry()
-                .is_none_or(|entry| Some(entry.name) == resumes)
+                .as_ref()
+                .is_none_or(|call| Some(call.name) == resumes)
     }
 
     fn add(&mut self, tid: Option<u32>, line: u64) -> TaskId {
@@ -212,9 +202,9 @@ impl Tasks {
         let created = tid.and_then(|tid| self.unseen_children.remove(&tid));
         let creator = created.map(|(creator, child, _)| (creator, child));
         // strace does not announce that the child of a 32-bit task is a 32-bit one, too.
-        let model = creator.map(|(creator, _)| creator).or(self
-            .creating
-            .filter(|&id| self.all[id].pending.entry().is_some()));
+        let model = creator
+            .map(|(creator, _)| creator)
+            .or(self.creating.filter(|&id| self.all[id].pending.is_some()));
         self.all.push(Task {
             tid,
             own_tid: None,
@@ -228,7 +218,7 @@ impl Tasks {
             earlier: Vec::new(),
             programs_before: created.map_or(0, |(_, _, programs)| programs),
             first_call: FirstCall::Awaited,
-            pending: Pending::default(),
+            pending: None,
             uncertain_call: None,
             opened: HashMap::new(),
             superseded_by: None,
@@ -301,24 +291,28 @@ impl Tasks {
     }
 
     /// A task ends. Returns the call that it was in.
-    pub fn end(&mut self, id: TaskId, state: TaskState, at: Option<Moment>) -> Option<LeftCall> {
+    pub fn end(
+        &mut self,
+        id: TaskId,
+        state: TaskState,
+        at: Option<Moment>,
+    ) -> Option<CallEntry<'static>> {
         let task = &mut self.all[id];
         self.alive -= usize::from(task.is_alive());
         task.state = state;
         task.ended_at = at;
-        task.pending.leave()
+        task.pending.take()
     }
 
     /// An exec in the thread `by` gave it the id of `id`. Returns the call that `id` was in.
-    pub fn superseded(&mut self, id: TaskId, by: u32) -> Option<LeftCall> {
-        let abandoned = self.all[id].pending.leave();
+    pub fn superseded(&mut self, id: TaskId, by: u32) -> Option<CallEntry<'static>> {
+        let abandoned = self.all[id].pending.take();
         let other = self.by_tid.get(&by).copied().filter(|&other| other != id);
         if let Some(other) = other {
             self.set_thread_of(other, id);
         }
-        if let Some(other) = other.filter(|&other| self.all[other].pending.entry().is_some()) {
-            self.all[id].pending = std::mem::take(&mut self.all[other].pending);
-            self.end(other, TaskState::Renamed, None);
+        if let Some(other) = other.filter(|&other| self.all[other].pending.is_some()) {
+            self.all[id].pending = self.end(other, TaskState::Renamed, None);
         } else {
             self.all[id].superseded_by = Some(by);
         }
@@ -433,7 +427,6 @@ impl Task {
 
     /// It executes another program than the one that it has run so far, if it made any calls.
     pub fn begin_program(&mut self, program: Program, executed_as: Option<String>) {
-        self.now.rows.settle(AfterSignal::KeptRunning);
         let next = ProgramRun {
             comm: self.now.comm.clone(),
             executed_as,
@@ -452,138 +445,29 @@ impl Task {
     }
 }
 
-/// The call that a thread is in, if its line ended before the call returned.
-#[derive(Debug, Default)]
-pub struct Pending {
-    entry: Option<CallEntry>,
-    // Reused, so that a call needs no allocation.
-    args: Vec<u8>,
-}
-
-/// The entry of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CallEntry {
+/// A call as its lines say it, without its result.
+#[derive(Debug)]
+pub struct CallEntry<'a> {
     /// Which call.
     pub name: NameId,
-    /// Number of the line.
+    /// Number of the line where it began.
     pub line: u64,
+    /// Its arguments, as far as the log has them.
+    pub args: Cow<'a, [u8]>,
     /// Whether the arguments are complete and have no foreign output in them.
     pub has_all_args: bool,
 }
 
-/// A call that has returned, or never will.
-#[derive(Debug, PartialEq, Eq)]
-pub struct LeftCall {
-    /// Its entry.
-    pub entry: CallEntry,
-    /// Its arguments, as far as the log has them.
-    pub args: Vec<u8>,
-}
-
-impl LeftCall {
-    /// Adds more of the arguments.
-    pub fn extend(&mut self, args: &[u8]) {
-        extend(&mut self.args, args);
-    }
-}
-
-/// How many bytes of arguments are kept. strace cuts strings and arrays, so real ones are far
-/// shorter.
+/// How many bytes of the arguments of an interrupted line are kept. strace cuts strings and arrays,
+/// so real ones are far shorter.
 const MAX_ARGS: usize = 1 << 20;
 
-fn extend(all: &mut Vec<u8>, args: &[u8]) {
-    let room = MAX_ARGS.saturating_sub(all.len());
-    all.extend_from_slice(&args[..args.len().min(room)]);
-}
-
-impl Pending {
-    /// The call that the thread is in.
-    pub fn entry(&self) -> Option<CallEntry> {
-        self.entry
-    }
-
-    /// The thread enters a call. Returns the one that it was in before, if the log does not show
-    /// its return.
-    pub fn enter(&mut self, entry: CallEntry, args: &[u8]) -> Option<LeftCall> {
-        let left = self.leave();
-        self.args.clear();
-        self.extend(args);
-        self.entry = Some(entry);
-        left
-    }
-
+impl CallEntry<'_> {
     /// Adds more of the arguments.
     pub fn extend(&mut self, args: &[u8]) {
-        extend(&mut self.args, args);
-    }
-
-    /// The arguments so far.
-    pub fn args(&self) -> &[u8] {
-        &self.args
-    }
-
-    /// The call returns, or never will: the thread is no longer in it.
-    pub fn leave(&mut self) -> Option<LeftCall> {
-        self.entry.take().map(|entry| LeftCall {
-            entry,
-            args: std::mem::take(&mut self.args),
-        })
-    }
-
-    /// Gives the memory of the arguments back for the next call.
-    pub fn give_back(&mut self, args: Vec<u8>) {
-        self.args = args;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arguments_before_and_after_the_pause_are_one_list() {
-        let mut pending = Pending::default();
-        let entry = CallEntry {
-            name: 7,
-            line: 1,
-            has_all_args: true,
-        };
-        assert_eq!(pending.enter(entry, b"3, "), None);
-        pending.extend(b"\"ab\", 10");
-        assert_eq!(pending.args(), b"3, \"ab\", 10");
-        let mut left = pending.leave().expect("is in a call");
-        left.extend(b", 0");
-        assert_eq!(
-            (left.entry, left.args.as_slice()),
-            (entry, b"3, \"ab\", 10, 0".as_slice())
-        );
-        assert_eq!(pending.leave(), None);
-    }
-
-    #[test]
-    fn a_call_without_a_return_is_given_back() {
-        let mut pending = Pending::default();
-        let first = CallEntry {
-            name: 7,
-            line: 1,
-            has_all_args: true,
-        };
-        pending.enter(first, b"3");
-        let left = pending.enter(
-            CallEntry {
-                name: 8,
-                line: 2,
-                has_all_args: true,
-            },
-            b"4",
-        );
-        assert_eq!(
-            left,
-            Some(LeftCall {
-                entry: first,
-                args: b"3".to_vec()
-            })
-        );
-        assert_eq!(pending.args(), b"4");
+        let room = MAX_ARGS.saturating_sub(self.args.len());
+        self.args
+            .to_mut()
+            .extend_from_slice(&args[..args.len().min(room)]);
     }
 }

@@ -1,11 +1,12 @@
 //! Parses a figure: its subject, its selectors and its name.
 
-use super::{SyntaxProblem, Tokens, is_letter, unknown};
+use super::{SyntaxError, Tokens, is_letter};
 use crate::{
     errno,
     expect::{
-        ast::{Figure, FigureSubject, Selector, Selectors, TRANSFER, aggregates},
+        ast::{Figure, FigureSubject, Selectors, TRANSFER, aggregates},
         function::FunctionPattern,
+        names::CallSet,
         pattern::{EndPattern, Glob, KindPattern},
     },
     figures::list::{FigureField, FigureGroup, NamedField},
@@ -14,7 +15,7 @@ use crate::{
 };
 
 /// Parses a figure.
-pub(super) fn figure(tokens: &mut Tokens<'_>) -> Result<Figure, SyntaxProblem> {
+pub(super) fn figure(tokens: &mut Tokens<'_>) -> Result<Figure, SyntaxError> {
     let at = tokens.at();
     let subject = subject(tokens)?;
     let name = tokens.written_since(at);
@@ -24,35 +25,35 @@ pub(super) fn figure(tokens: &mut Tokens<'_>) -> Result<Figure, SyntaxProblem> {
         let first = subject.group().figures()[0].name;
         return Err(tokens.expected(&format!("a figure of {name}, like {name}.{first},")));
     }
-    let (subject, figure) = field(tokens, name, subject)?;
+    let (subject, figure) = field(tokens, &name, subject)?;
     let errno = if tokens.takes(".") {
-        Some(errno(tokens, name, figure)?)
+        Some(errno(tokens, &name, figure)?)
     } else {
         None
     };
     if let Some(why) = why_not_selectable(&subject, &selectors, figure.field) {
         let why = format!("{name}.{} cannot be selected so: {why}", figure.name);
-        return Err(SyntaxProblem::at(selectors_at, why));
+        return Err(SyntaxError::at(selectors_at, why));
     }
     Ok(Figure {
-        text: tokens.written_since(at).to_owned(),
+        text: tokens.written_since(at),
         at,
         subject,
         selectors,
         field: figure.field,
+        unit: figure.unit,
         errno,
     })
 }
 
-fn subject(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxProblem> {
+fn subject(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxError> {
     let (at, word) = (tokens.at(), tokens.peek());
     if word.starts_with('%') {
         let names: Vec<String> = syscalls::class_names()
             .map(|name| format!("%{name}"))
             .collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let class = tokens.take_name("class", &names)?;
-        return Ok(FigureSubject::Class(class[1..].to_owned()));
+        return Ok(FigureSubject::Calls(CallSet::of_class(&class[1..])));
     }
     if !word.starts_with(is_letter) {
         return Err(tokens.expected("a figure, like write.calls or transfer(* -> *).api,"));
@@ -70,13 +71,15 @@ fn subject(tokens: &mut Tokens<'_>) -> Result<FigureSubject, SyntaxProblem> {
         // The variants of `ioctl` that are counted on their own.
         let command = tokens.take_name("counted ioctl", &["FICLONE", "FICLONERANGE"])?;
         tokens.take(")")?;
-        return Ok(FigureSubject::Call(format!("ioctl({command})")));
+        return call(&format!("ioctl({command})"), at);
     }
-    match FigureSubject::aggregate(word) {
-        Some(subject) => Ok(subject),
-        None if Abi::is_native(word) => Ok(FigureSubject::Call(word.to_owned())),
-        None => Err(SyntaxProblem::at(at, unknown_call(word))),
-    }
+    FigureSubject::aggregate(word).map_or_else(|| call(word, at), Ok)
+}
+
+fn call(word: &str, at: usize) -> Result<FigureSubject, SyntaxError> {
+    CallSet::of_call(word)
+        .map(FigureSubject::Calls)
+        .ok_or_else(|| SyntaxError::at(at, unknown_call(word)))
 }
 
 fn unknown_call(word: &str) -> String {
@@ -90,8 +93,11 @@ fn unknown_call(word: &str) -> String {
     format!("unknown system call '{word}'{hint}")
 }
 
+/// What is expected where a path is.
+const A_PATH: &str = "a path in quotes";
+
 /// An end of a transfer.
-fn end(tokens: &mut Tokens<'_>) -> Result<EndPattern, SyntaxProblem> {
+fn end(tokens: &mut Tokens<'_>) -> Result<EndPattern, SyntaxError> {
     if tokens.takes("*") {
         return Ok(EndPattern::default());
     }
@@ -101,49 +107,42 @@ fn end(tokens: &mut Tokens<'_>) -> Result<EndPattern, SyntaxProblem> {
         (Some(kind(tokens)?), tokens.takes(":"))
     };
     let path = has_path
-        .then(|| pattern(tokens, "a path in quotes", Glob::new))
+        .then(|| pattern(tokens, A_PATH, Glob::new))
         .transpose()?;
     Ok(EndPattern { kind, path })
 }
 
-fn kind(tokens: &mut Tokens<'_>) -> Result<KindPattern, SyntaxProblem> {
-    let (name, at) = tokens.take_text("a kind of file, like pipe, or a path in quotes")?;
+fn kind(tokens: &mut Tokens<'_>) -> Result<KindPattern, SyntaxError> {
     let names: Vec<&str> = KindPattern::names().collect();
-    KindPattern::find(&name)
-        .ok_or_else(|| SyntaxProblem::at(at, unknown("kind of file", &name, &names)))
+    let name = tokens.take_name("kind of file", &names)?;
+    Ok(KindPattern::find(name).unwrap_or(KindPattern::UNIX))
 }
 
-fn selectors(tokens: &mut Tokens<'_>) -> Result<Selectors, SyntaxProblem> {
-    let mut selectors = Selectors::default();
+/// What figures can be selected by.
+const SELECTORS: [&str; 5] = ["process", "file", "kind", "path", "caller"];
+
+fn selectors(tokens: &mut Tokens<'_>) -> Result<Selectors, SyntaxError> {
+    let (mut selectors, mut given) = (Selectors::default(), Vec::new());
     if !tokens.takes("[") {
         return Ok(selectors);
     }
     loop {
         let at = tokens.at();
-        let key = tokens.take_name("selector", &Selector::ALL.map(Selector::name))?;
+        let key = tokens.take_name("selector", &SELECTORS)?;
         tokens.take("=")?;
-        let was_given = match Selector::from_name(key) {
-            Some(Selector::File) => {
-                let path = pattern(tokens, "a path in quotes", Glob::new)?;
-                selectors.file.replace(path).is_some()
-            }
-            Some(Selector::Path) => {
-                let path = pattern(tokens, "a path in quotes", Glob::new)?;
-                selectors.path.replace(path).is_some()
-            }
-            Some(Selector::Kind) => selectors.kind.replace(kind(tokens)?).is_some(),
-            Some(Selector::Caller) => {
+        if given.contains(&key) {
+            return Err(SyntaxError::at(at, format!("'{key}' is given twice")));
+        }
+        given.push(key);
+        match key {
+            "file" => selectors.file = Some(pattern(tokens, A_PATH, Glob::new)?),
+            "path" => selectors.path = Some(pattern(tokens, A_PATH, Glob::new)?),
+            "kind" => selectors.kind = Some(kind(tokens)?),
+            "caller" => {
                 let what = "a function in quotes, like \"my_crate::**\",";
-                let function = pattern(tokens, what, FunctionPattern::new)?;
-                selectors.caller.replace(function).is_some()
+                selectors.caller = Some(pattern(tokens, what, FunctionPattern::new)?);
             }
-            Some(Selector::Process) | None => {
-                let name = pattern(tokens, "a name in quotes", Glob::new)?;
-                selectors.process.replace(name).is_some()
-            }
-        };
-        if was_given {
-            return Err(SyntaxProblem::at(at, format!("'{key}' is given twice")));
+            _ => selectors.process = Some(pattern(tokens, "a name in quotes", Glob::new)?),
         }
         if !tokens.takes(",") {
             return tokens.take("]").map(|()| selectors);
@@ -151,18 +150,15 @@ fn selectors(tokens: &mut Tokens<'_>) -> Result<Selectors, SyntaxProblem> {
     }
 }
 
-/// Reads a pattern, in quotes or as a word. If that fails, there are a message and an offset.
+/// Reads a pattern in quotes. If that fails, there are a message and an offset.
 fn pattern<T>(
     tokens: &mut Tokens<'_>,
     what: &str,
     read: fn(&str) -> Result<T, (String, usize)>,
-) -> Result<T, SyntaxProblem> {
-    let (text, at) = tokens.take_text(what)?;
-    if text.is_empty() {
-        return Err(SyntaxProblem::at(at, "an empty pattern matches nothing"));
-    }
-    read(&text).map_err(|(why, offset)| {
-        SyntaxProblem::at(at + 1 + offset, format!("'{text}' is not a pattern: {why}"))
+) -> Result<T, SyntaxError> {
+    let (text, at) = tokens.take_quoted(what)?;
+    read(text).map_err(|(why, offset)| {
+        SyntaxError::at(at + offset, format!("'{text}' is not a pattern: {why}"))
     })
 }
 
@@ -170,43 +166,35 @@ fn pattern<T>(
 fn field(
     tokens: &mut Tokens<'_>,
     name: &str,
-    subject: FigureSubject,
-) -> Result<(FigureSubject, &'static NamedField), SyntaxProblem> {
+    mut subject: FigureSubject,
+) -> Result<(FigureSubject, &'static NamedField), SyntaxError> {
     let word = tokens.peek();
-    if matches!(
-        subject,
-        FigureSubject::Run(FigureGroup::Time | FigureGroup::Exit)
-    ) && Abi::is_native(name)
-        && let Some(figure) = FigureGroup::Calls.figure_called(word)
+    if matches!(subject, FigureSubject::Run(_))
+        && FigureGroup::Calls.figure_called(word).is_some()
+        && let Some(names) = CallSet::of_call(name)
     {
-        tokens.advance();
-        return Ok((FigureSubject::Call(name.to_owned()), figure));
+        subject = FigureSubject::Calls(names);
     }
     let figures = subject.group().figures();
     let names: Vec<&str> = figures.iter().map(|figure| figure.name).collect();
     let word = tokens.take_name(&format!("figure of {name}"), &names)?;
-    let found = figures.iter().find(|figure| figure.name == word);
+    let found = subject.group().figure_called(word);
     Ok((subject, found.unwrap_or(&figures[0])))
 }
 
-fn errno(
-    tokens: &mut Tokens<'_>,
-    name: &str,
-    figure: &NamedField,
-) -> Result<String, SyntaxProblem> {
+fn errno(tokens: &mut Tokens<'_>, name: &str, figure: &NamedField) -> Result<String, SyntaxError> {
     if !matches!(figure.field, FigureField::Errors | FigureField::Attempts) {
         let why = format!(
             "{name}.{} takes no errno; only errors and attempts do",
             figure.name
         );
-        return Err(SyntaxProblem::at(tokens.at(), why));
+        return Err(SyntaxError::at(tokens.at(), why));
     }
     if let Some(errno) = errno::canonical(tokens.peek()) {
         tokens.advance();
-        return Ok(errno);
+        return Ok(errno.to_owned());
     }
-    let names: Vec<String> = errno::names().collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let names: Vec<&str> = errno::names().collect();
     tokens.take_name("errno", &names).map(str::to_owned)
 }
 
@@ -216,14 +204,9 @@ fn why_not_selectable(
     selectors: &Selectors,
     field: FigureField,
 ) -> Option<&'static str> {
-    let is_of_calls = subject.group() == FigureGroup::Calls;
     let has_calls = |is_such: fn(&Spec) -> bool| match subject {
-        FigureSubject::AllCalls => true,
-        FigureSubject::Call(name) => is_such(&Spec::named(name)),
-        FigureSubject::Class(class) => {
-            let calls = syscalls::calls_of_class(class).unwrap_or_default();
-            calls.into_iter().any(|name| is_such(&Spec::named(name)))
-        }
+        FigureSubject::Calls(CallSet(None)) => true,
+        FigureSubject::Calls(names) => names.iter().any(|name| is_such(&Spec::named(name))),
         FigureSubject::Run(_) | FigureSubject::Transfer(..) => false,
     };
     let by_file = selectors.are_by_file();
@@ -249,7 +232,7 @@ fn why_not_selectable(
             "only calls and errors are known by path",
         ),
         (
-            by_caller && !is_of_calls,
+            by_caller && subject.group() != FigureGroup::Calls,
             "caller= chooses calls; via is the library function of a transfer",
         ),
         (

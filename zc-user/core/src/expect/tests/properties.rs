@@ -90,7 +90,7 @@ fn no_text_makes_the_parser_panic() {
                         && !error.message().contains('\n'),
                     "{error}"
                 );
-                prop_assert!(error.pointer().ends_with('^'));
+                prop_assert!(error.to_string().ends_with('^'));
             }
             Ok(())
         })

@@ -46,33 +46,27 @@ mod tests {
 
     #[test]
     fn a_place_has_the_most_useful_parts_that_are_known() {
-        let frame = Frame {
-            module: Some("/bin/copier".into()),
-            address: 0x4f2a,
-            ..Frame::default()
+        let place = |function: Option<&str>, file: Option<&str>, line, directory| {
+            let frame = Frame {
+                function: function.map(str::to_owned),
+                file: file.map(str::to_owned),
+                line,
+                module: Some("/bin/copier".into()),
+                address: 0x4f2a,
+                ..Frame::default()
+            };
+            frame.place(directory)
         };
-        assert_eq!(frame.place(None), "copier+0x4f2a");
-        let named = Frame {
-            function: Some("copier::run".into()),
-            ..frame
-        };
-        assert_eq!(named.place(None), "copier::run (copier)");
-        let with_line = Frame {
-            file: Some("/work/src/run.rs".into()),
-            line: Some(41),
-            ..named
-        };
+        let run = Some("copier::run");
+        let of_rust = Some("/rustc/59807616/library/std/src/io/copy.rs");
+        assert_eq!(place(None, None, None, None), "copier+0x4f2a");
+        assert_eq!(place(run, None, None, None), "copier::run (copier)");
         assert_eq!(
-            with_line.place(Some("/work/")),
+            place(run, Some("/work/src/run.rs"), Some(41), Some("/work/")),
             "copier::run (src/run.rs:41)"
         );
-        let of_rust = Frame {
-            file: Some("/rustc/59807616/library/std/src/io/copy.rs".into()),
-            line: None,
-            ..with_line
-        };
         assert_eq!(
-            of_rust.place(Some("/work")),
+            place(run, of_rust, None, Some("/work")),
             "copier::run (library/std/src/io/copy.rs)"
         );
     }

@@ -3,11 +3,11 @@
 
 use std::cmp::Reverse;
 
-use super::{Frame, Site};
+use super::Site;
 use crate::{
     syscalls::{CallClass, Spec},
     text::file_name,
-    trace::{self, Stack},
+    trace::{Frame, Stack},
 };
 
 /// A function that copies, by which other programs know it.
@@ -113,7 +113,7 @@ impl Site {
                 .map(short_name)
         };
         Some(Self {
-            at: Frame::from_trace(at),
+            at: at.clone(),
             via: library_in(between).map(str::to_owned).or_else(called),
             samples,
         })
@@ -151,7 +151,7 @@ impl Site {
 
 /// The function that copies and that these frames are in: the outermost one. `None`: they show
 /// none.
-pub(crate) fn library_in(frames: &[trace::Frame]) -> Option<&'static str> {
+pub(crate) fn library_in(frames: &[Frame]) -> Option<&'static str> {
     let names = || {
         frames
             .iter()
@@ -182,7 +182,7 @@ fn is_function(name: &str, function: &str) -> bool {
 }
 
 /// Whether a frame belongs to the C library or the loader.
-pub(crate) fn is_of_c_library(frame: &trace::Frame) -> bool {
+pub(crate) fn is_of_c_library(frame: &Frame) -> bool {
     let module = frame.module.as_deref().map_or("", file_name);
     C_LIBRARIES
         .iter()
@@ -191,7 +191,7 @@ pub(crate) fn is_of_c_library(frame: &trace::Frame) -> bool {
 
 /// Whether a frame belongs to a library that programs use to reach the kernel. `index` is its place
 /// in the stack.
-fn is_library(frame: &trace::Frame, index: usize) -> bool {
+fn is_library(frame: &Frame, index: usize) -> bool {
     if is_of_c_library(frame) {
         return true;
     }
@@ -305,128 +305,80 @@ mod tests {
     use super::*;
     use crate::trace::StackEnd;
 
-    fn frame(function: &str, module: &str) -> trace::Frame {
-        trace::Frame {
-            function: Some(function.into()),
-            module: Some(module.into()),
-            ..trace::Frame::default()
+    /// A stack of these functions: `libc.so: read | program: main`.
+    fn stack(text: &str) -> Stack {
+        let frame = |text: &str| {
+            let (module, function) = text.split_once(": ")?;
+            Some(Frame {
+                function: Some(function.into()),
+                module: Some(format!("/lib/{module}")),
+                ..Frame::default()
+            })
+        };
+        let frames = text.split(" | ").map(frame);
+        Stack {
+            frames: frames.collect::<Option<_>>().expect("MODULE: FUNCTION"),
+            end: StackEnd::Root,
         }
-    }
-
-    fn site(frames: Vec<trace::Frame>) -> (Option<String>, Option<String>) {
-        let site = Site::of_stack(
-            &Stack {
-                frames,
-                end: StackEnd::Root,
-            },
-            1,
-        )
-        .expect("there are frames");
-        (site.at.function, site.via)
-    }
-
-    fn named(at: &str, via: Option<&str>) -> (Option<String>, Option<String>) {
-        (Some(at.into()), via.map(str::to_owned))
     }
 
     #[test]
     fn the_site_is_the_first_function_of_the_program_itself() {
-        let frames = vec![
-            frame("__libc_write", "/lib/libc.so.6"),
-            frame(
-                "<std::os::unix::net::stream::UnixStream as std::io::Write>::write",
-                "/bin/copier",
+        for (text, at, via) in [
+            (
+                "libc.so.6: __libc_write | x: <std::os::unix::net::UnixStream as std::io::Write>::write | \
+                 x: std::io::copy::copy::<std::fs::File, UnixStream> | x: copier::run | \
+                 x: std::rt::lang_start_internal",
+                "copier::run",
+                Some("std::io::copy"),
             ),
-            frame(
-                "std::io::copy::copy::<std::fs::File, std::os::unix::net::stream::UnixStream>",
-                "/bin/copier",
+            // It made the call itself.
+            ("libc.so.6: __GI___libc_write | x: print", "print", None),
+            (
+                "libc.so.6: __GI___libc_write | libc.so.6: _IO_new_file_write | \
+                 libc.so.6: _IO_fwrite | x: print",
+                "print",
+                Some("fwrite"),
             ),
-            frame("copier::run", "/bin/copier"),
-            frame("std::rt::lang_start_internal", "/bin/copier"),
-        ];
-        assert_eq!(site(frames), named("copier::run", Some("std::io::copy")));
-    }
-
-    #[test]
-    fn a_library_function_in_between_is_named() {
-        let libc = |name| frame(name, "/lib/x86_64-linux-gnu/libc.so.6");
-        let own = || frame("print_page", "/usr/bin/tool");
-        assert_eq!(
-            site(vec![libc("__GI___libc_write"), own()]),
-            named("print_page", None),
-            "it made the call itself"
-        );
-        assert_eq!(
-            site(vec![
-                libc("__GI___libc_write"),
-                libc("_IO_new_file_write"),
-                libc("_IO_fwrite"),
-                own()
-            ]),
-            named("print_page", Some("fwrite"))
-        );
-        let read = frame("<&std::fs::File as std::io::Read>::read", "/bin/tool");
-        let libc_read = frame("__libc_read", "/lib/libc.so.6");
-        assert_eq!(
-            site(vec![libc_read, read, frame("tool::load", "/bin/tool")]),
-            named("tool::load", Some("std::fs::File::read"))
-        );
-    }
-
-    #[test]
-    fn functions_of_go_and_of_static_programs_are_recognised() {
-        let go = |name| frame(name, "/bin/server");
-        let frames = vec![
-            go("internal/runtime/syscall.Syscall6"),
-            go("syscall.write"),
-            go("os.(*File).Write"),
-            go("io.copyBuffer"),
-            go("io.Copy"),
-            go("main.serve"),
-        ];
-        assert_eq!(site(frames), named("main.serve", Some("io.Copy")));
-        assert_eq!(
-            site(vec![go("__libc_read"), go("load")]),
-            named("load", None)
-        );
-        assert_eq!(
-            site(vec![go("io.part.0"), go("main")]),
-            named("io.part.0", None),
-            "the C compiler named it"
-        );
-    }
-
-    #[test]
-    fn without_functions_of_the_program_the_site_is_where_the_stack_ends() {
-        assert_eq!(
-            site(vec![
-                frame("mmap64", "/lib/ld-linux-x86-64.so.2"),
-                frame("_dl_start", "/lib/ld-linux-x86-64.so.2")
-            ]),
-            named("_dl_start", None)
-        );
+            (
+                "libc.so.6: __libc_read | x: <&std::fs::File as std::io::Read>::read | x: tool::load",
+                "tool::load",
+                Some("std::fs::File::read"),
+            ),
+            (
+                "x: internal/runtime/syscall.Syscall6 | x: syscall.write | x: os.(*File).Write | \
+                 x: io.copyBuffer | x: io.Copy | x: main.serve",
+                "main.serve",
+                Some("io.Copy"),
+            ),
+            // A static program.
+            ("x: __libc_read | x: load", "load", None),
+            // The C compiler named it.
+            ("x: io.part.0 | x: main", "io.part.0", None),
+            // Without functions of the program it is where the stack ends.
+            (
+                "ld-linux-x86-64.so.2: mmap64 | ld-linux-x86-64.so.2: _dl_start",
+                "_dl_start",
+                None,
+            ),
+        ] {
+            let site = Site::of_stack(&stack(text), 1).expect("there are frames");
+            let found = (site.at.function.as_deref(), site.via.as_deref());
+            assert_eq!(found, (Some(at), via));
+        }
     }
 
     #[test]
     fn kernel_copy_may_be_either_function_unless_the_outer_one_is_there() {
-        let kernel = || {
-            frame(
-                "std::sys::io::kernel_copy::linux::copy_regular_files",
-                "/bin/copier",
-            )
-        };
-        assert_eq!(library_in(&[kernel()]), Some(EITHER_COPY));
-        assert_eq!(
-            library_in(&[
-                kernel(),
-                frame("std::fs::copy::<&str, &str>", "/bin/copier")
-            ]),
-            Some("std::fs::copy")
-        );
-        assert_eq!(
-            library_in(&[frame("std::io::copying", "/bin/copier")]),
-            None
-        );
+        let kernel = "x: std::sys::io::kernel_copy::linux::copy_regular_files";
+        let in_copy = format!("{kernel} | x: std::fs::copy::<&str, &str>");
+        for (text, library) in [
+            (kernel, Some(EITHER_COPY)),
+            (in_copy.as_str(), Some("std::fs::copy")),
+            ("x: std::io::copying", None),
+        ] {
+            assert_eq!(library_in(&stack(text).frames), library);
+        }
     }
 
     #[test]

@@ -1,30 +1,37 @@
 use std::time::Duration;
 
+use proptest::{collection::vec, option, prelude::*};
+
+use super::*;
 use crate::{
     report::{
         Syscall,
-        sample::{
-            self,
-            files::{Scene, read, write},
-            row,
-        },
+        sample::{self, files::Scene, row},
     },
     syscalls::Selection,
     trace::Loss,
 };
 
-use super::*;
-
 /// The report on a trace, sorted by name so that the order depends on nothing else.
 fn report(trace: &Trace) -> Report {
-    Report::from_trace(
-        trace,
-        &Options {
-            detail: Detail::Thread,
-            sort: SortKey::Name,
-            ..Options::default()
-        },
-    )
+    report_with(trace, Detail::Thread)
+}
+
+fn report_with(trace: &Trace, detail: Detail) -> Report {
+    let options = Options {
+        detail,
+        sort: SortKey::Name,
+        ..Options::default()
+    };
+    Report::from_trace(trace, &options)
+}
+
+/// Name, ABI, calls and bytes.
+fn lines(syscalls: &[Syscall]) -> Vec<(&str, &str, u64, Option<u64>)> {
+    syscalls
+        .iter()
+        .map(|one| (one.name.as_str(), one.abi.as_str(), one.calls, one.bytes))
+        .collect()
 }
 
 #[test]
@@ -33,55 +40,30 @@ fn threads_are_summed_to_their_process_call_by_call() {
         vec![
             row("read").bytes(10).took(&[100]),
             row("read").bytes(20).took(&[300]),
+            // One that never happened.
+            row("mmap"),
+            row("read"),
         ],
         vec![
             row("read").bytes(30).took(&[200]),
-            row("write").bytes(60).took(&[50]),
+            row("read").i386().bytes(7).called(2),
+            row("write").unfinished(1),
         ],
     ]);
-    let report = report(&trace);
-    let process = &report.processes[0];
-    let lines: Vec<_> = process
-        .syscalls
-        .iter()
-        .map(|line| (line.name.as_str(), line.calls, line.bytes))
-        .collect();
-    assert_eq!(lines, [("read", 3, Some(60)), ("write", 1, Some(60))]);
+    let of_threads = report(&trace);
+    let process = &of_threads.processes[0];
+    let expected = [
+        ("read", "i386", 2, Some(7)),
+        ("read", "x86_64", 3, Some(60)),
+        ("write", "x86_64", 0, None),
+    ];
+    assert_eq!(lines(&process.syscalls), expected);
+    assert_eq!(lines(&of_threads.totals.syscalls), expected);
     assert_eq!(process.threads, 2);
-    assert_eq!(process.by_thread[0].syscalls[0].calls, 2);
-}
-
-#[test]
-fn calls_through_the_32_bit_entry_have_their_own_entry() {
-    let trace = sample::of_threads(vec![vec![
-        row("read").called(1),
-        row("read").i386().called(2),
-    ]]);
-    let lines: Vec<_> = report(&trace)
-        .totals
-        .syscalls
-        .into_iter()
-        .map(|line| (line.abi, line.calls))
-        .collect();
-    assert_eq!(lines, [("i386".to_owned(), 2), ("x86_64".to_owned(), 1)]);
-}
-
-#[test]
-fn a_call_that_never_happened_has_no_entry() {
-    let trace = sample::of_threads(vec![vec![row("read"), row("write").unfinished(1)]]);
-    let names: Vec<_> = report(&trace)
-        .totals
-        .syscalls
-        .into_iter()
-        .map(|line| line.name)
-        .collect();
-    assert_eq!(names, ["write"]);
-}
-
-#[test]
-fn a_row_without_calls_makes_no_sum_unknown() {
-    let trace = sample::of_threads(vec![vec![row("read"), row("read").bytes(5).took(&[10])]]);
-    assert_eq!(report(&trace).totals.syscalls[0].bytes, Some(5));
+    let first = lines(&process.by_thread[0].syscalls);
+    assert_eq!(first, [("read", "x86_64", 2, Some(30))]);
+    let by_process = report_with(&trace, Detail::Process);
+    assert!(by_process.processes[0].by_thread.is_empty());
 }
 
 #[test]
@@ -94,123 +76,76 @@ fn usage_is_unknown_if_that_of_one_process_is() {
 }
 
 #[test]
-fn calls_without_files_are_a_loss_but_counts_are_exact() {
+fn a_loss_above_zero_makes_the_report_a_lower_bound_unless_counts_are_exact() {
     let mut trace = sample::copier();
+    trace.losses = [(Loss::UncountedCalls, 0), (Loss::LostEvents, 0)].into();
+    let lossless = report(&trace);
+    assert!(lossless.exact && lossless.losses.is_empty());
     trace.calls_without_files = 7;
-    let report = Report::from_trace(&trace, &Options::default());
-    assert!(report.exact);
-    assert_eq!(
-        report.losses,
-        BTreeMap::from([("calls_without_files".to_owned(), 7)])
-    );
-}
-
-#[test]
-fn a_loss_above_zero_makes_the_report_a_lower_bound() {
-    let mut trace = sample::copier();
-    trace.losses = BTreeMap::from([(Loss::UncountedCalls, 0), (Loss::LostEvents, 0)]);
-    let exact = report(&trace);
-    assert!(exact.exact && exact.losses.is_empty());
+    let without_files = report(&trace);
+    let mut losses = BTreeMap::from([("calls_without_files".to_owned(), 7)]);
+    assert!(without_files.exact);
+    assert_eq!(without_files.losses, losses);
     trace.losses.insert(Loss::UncountedCalls, 12);
     let bound = report(&trace);
+    losses.insert("uncounted_calls".to_owned(), 12);
     assert!(!bound.exact);
-    assert_eq!(
-        bound.losses,
-        BTreeMap::from([("uncounted_calls".to_owned(), 12)])
-    );
+    assert_eq!(bound.losses, losses);
 }
 
 #[test]
-fn the_detail_total_lists_no_process_and_has_the_same_sums() {
-    let trace = sample::make(3);
-    let total = Report::from_trace(
-        &trace,
-        &Options {
-            detail: Detail::Total,
-            sort: SortKey::Name,
-            ..Options::default()
-        },
-    );
-    assert_eq!(
-        (total.processes, total.totals),
-        (Vec::new(), report(&trace).totals)
-    );
-}
-
-#[test]
-fn the_detail_total_has_all_transfers() {
+fn the_detail_total_lists_no_process_and_has_the_same_sums_and_transfers() {
     let mut scene = Scene::new();
-    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-    for name in ["one", "two"] {
-        scene.process(
-            name,
-            vec![sample::files::copy("sendfile", from, to, 1, 100)],
-        );
-    }
-    let total = Report::from_trace(
-        &scene.trace,
-        &Options {
-            detail: Detail::Total,
-            ..Options::default()
-        },
+    scene.run("one: sendfile in->out 1 100; two: sendfile in->out 1 100");
+    let (total, whole) = (
+        report_with(&scene.trace, Detail::Total),
+        report(&scene.trace),
     );
     assert_eq!(
-        (total.transfers.len(), total.transfers),
-        (2, report(&scene.trace).transfers)
+        (total.processes, total.totals, total.transfers.len()),
+        (Vec::new(), whole.totals, 2)
     );
+    assert_eq!(total.transfers, whole.transfers);
 }
 
 #[test]
 fn processes_of_the_same_name_are_summed_as_a_program() {
-    let report = report(&sample::make(9));
-    let found: Vec<_> = report
-        .programs
-        .iter()
-        .map(|one| {
-            (
-                one.name.as_deref().unwrap_or("-"),
-                one.processes,
-                one.threads,
-            )
-        })
+    let several = report(&sample::make(9));
+    let programs = several.programs.iter();
+    let found: Vec<_> = programs
+        .map(|one| (one.name.as_deref(), one.processes, one.threads))
         .collect();
-    assert_eq!(found, [("cc1", 6, 6), ("true", 2, 2), ("make", 1, 1)]);
+    let expected = [
+        (Some("cc1"), 6, 6),
+        (Some("true"), 2, 2),
+        (Some("make"), 1, 1),
+    ];
+    assert_eq!(found, expected);
     let calls = |calls: &[Syscall]| calls.iter().map(|call| call.calls).sum::<u64>();
-    let of_cc1 = report
-        .processes
-        .iter()
-        .filter(|process| process.name() == Some("cc1"));
+    let of_cc1 = several.processes.iter();
+    let of_cc1 = of_cc1.filter(|process| process.name() == Some("cc1"));
+    let cc1 = &several.programs[0];
     assert_eq!(
-        calls(&report.programs[0].syscalls),
+        calls(&cc1.syscalls),
         of_cc1.map(|process| calls(&process.syscalls)).sum::<u64>()
     );
-    assert!(
-        report.programs[0]
-            .syscalls
+    let has_percentile = |call: &Syscall| call.p99_ns.is_some();
+    assert!(cc1.syscalls.iter().all(has_percentile), "of all processes");
+    let cpu = |usage: &Usage| usage.cpu_ns().expect("known");
+    assert_eq!(
+        several
+            .programs
             .iter()
-            .all(|call| call.p99_ns.is_some()),
-        "percentiles are those of all processes"
-    );
-    let cpu = |usages: &mut dyn Iterator<Item = Usage>| {
-        usages
-            .map(|usage| usage.cpu_ns().expect("known"))
+            .map(|one| cpu(&one.usage))
+            .sum::<u64>(),
+        several
+            .processes
+            .iter()
+            .map(|one| cpu(&one.usage))
             .sum::<u64>()
-    };
-    assert_eq!(
-        cpu(&mut report.programs.iter().map(|one| one.usage)),
-        cpu(&mut report.processes.iter().map(|one| one.usage))
     );
-    assert_eq!(
-        Report::from_trace(&sample::copier(), &Options::default()).programs,
-        Vec::new(),
-        "one process is its own sum"
-    );
-}
-
-#[test]
-fn threads_are_listed_only_on_request() {
-    let by_process = Report::from_trace(&sample::copier(), &Options::default());
-    assert!(by_process.processes[0].by_thread.is_empty());
+    let single = report(&sample::copier());
+    assert_eq!(single.programs, [], "one process is its own sum");
 }
 
 #[test]
@@ -234,150 +169,95 @@ fn a_report_is_read_back_from_json_unchanged() {
     }
 }
 
-/// The additive figures by call, which must be the same however rows are grouped.
-fn figures<'a>(
-    lines: impl Iterator<Item = &'a Syscall>,
-) -> BTreeMap<(String, String), [Option<u64>; 6]> {
-    let mut sums = BTreeMap::new();
-    for line in lines {
-        let sum = sums
-            .entry((line.name.clone(), line.abi.clone()))
-            .or_insert([Some(0); 6]);
-        let figures = [
-            Some(line.calls),
-            Some(line.errors),
-            Some(line.unfinished),
-            line.bytes,
-            line.requested_bytes,
-            line.total_ns,
-        ];
-        for (sum, figure) in sum.iter_mut().zip(figures) {
-            // Without a call nothing is unknown.
-            let figure = figure.or((line.calls == 0).then_some(0));
-            *sum = sum.zip(figure).map(|(sum, figure)| sum + figure);
-        }
-    }
-    sums
-}
-
-#[test]
-fn processes_add_up_to_the_totals() {
-    for seed in 0..50 {
-        let report = report(&sample::random(seed));
-        let of_processes = figures(
-            report
-                .processes
-                .iter()
-                .flat_map(|process| &process.syscalls),
-        );
-        assert_eq!(
-            of_processes,
-            figures(report.totals.syscalls.iter()),
-            "seed {seed}"
-        );
-        assert_eq!(report.totals.processes, count(report.processes.len()));
-    }
-}
-
-#[test]
-fn the_order_of_threads_rows_and_processes_does_not_matter() {
-    for seed in 0..50 {
-        let mut trace = sample::random(seed);
-        let totals = report(&trace).totals;
-        trace.processes.reverse();
-        for process in &mut trace.processes {
-            process.threads.reverse();
-            for thread in &mut process.threads {
-                thread.rows.reverse();
+/// Rows of which some figures are unknown.
+fn any_row() -> impl Strategy<Value = Row> {
+    let names = prop::sample::select(vec!["read", "write", "mmap", "splice"]);
+    let times = option::of([0_u64..1 << 20, 0..1 << 30, 0..99]);
+    let bytes = option::of(0_u64..1 << 40);
+    (names, times, bytes, 0..5_u64, 0..2_u64, any::<bool>()).prop_map(
+        |(name, times, bytes, calls, unfinished, is_32_bit)| {
+            let mut row = row(name).called(calls).unfinished(unfinished);
+            if let Some(times) = times {
+                row = row.took(&times);
             }
+            row.bytes = bytes;
+            if is_32_bit { row.i386() } else { row }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(50))]
+
+    #[test]
+    fn the_totals_are_those_of_one_process_with_all_rows_in_any_order(
+        processes in vec(vec(vec(any_row(), 0..6), 1..4), 1..5),
+    ) {
+        let mut rows: Vec<Row> = processes.iter().flatten().flatten().cloned().collect();
+        rows.reverse();
+        let single = report(&sample::of_threads(vec![rows]));
+        let mut scene = Scene::new();
+        for threads in processes {
+            scene.threads("program", threads);
         }
-        assert_eq!(report(&trace).totals, totals, "seed {seed}");
+        let whole = report(&scene.trace);
+        prop_assert_eq!(&whole.totals.syscalls, &single.totals.syscalls);
+        prop_assert_eq!(whole.totals.processes, count(whole.processes.len()));
+        let mut of_process = single.totals.syscalls;
+        of_process.iter_mut().for_each(|call| call.histogram.clear());
+        prop_assert_eq!(&single.processes[0].syscalls, &of_process);
     }
 }
 
 #[test]
 fn calls_without_rows_are_summed_by_process_and_sorted_by_time() {
     let mut trace = sample::of_threads(vec![vec![row("read").called(1)], vec![]]);
-    assert_eq!(
+    let shown = |trace: &Trace| {
+        let report = report(trace);
         (
-            report(&trace).totals.other_syscalls,
-            report(&trace).processes[0].other_calls
-        ),
-        (None, None)
-    );
-    let sums = |calls, total_ns| trace::OtherCalls {
+            report.totals.other_syscalls,
+            report.processes[0].other_calls,
+        )
+    };
+    assert_eq!(shown(&trace), (None, None));
+    let sums = |calls, total_ns| OtherCalls {
         calls,
         total_ns,
-        ..trace::OtherCalls::NONE
+        ..OtherCalls::NONE
     };
+    let by_call = [("openat", sums(2, Some(5))), ("futex", sums(1, Some(9)))];
     trace.other_calls = Some(
-        [("openat", sums(2, Some(5))), ("futex", sums(1, Some(9)))]
+        by_call
             .map(|(name, sums)| (Call::native(name), sums))
             .into(),
     );
     trace.processes[0].threads[0].other_calls = Some(sums(2, Some(5)));
-    assert_eq!(
-        report(&trace).processes[0].other_calls,
-        None,
-        "those of one thread are unknown"
-    );
+    assert_eq!(shown(&trace).1, None, "those of one thread are unknown");
     trace.processes[0].threads[1].other_calls = Some(sums(1, Some(9)));
-    let report = report(&trace);
-    let names: Vec<&str> = report
-        .totals
-        .other_syscalls
-        .iter()
-        .flatten()
-        .map(|call| call.name.as_str())
-        .collect();
-    assert_eq!(names, ["futex", "openat"]);
-    let sum = report.processes[0].other_calls.expect("known");
-    assert_eq!((sum.calls, sum.total_ns), (3, Some(14)));
+    let (others, of_process) = shown(&trace);
+    let names = others.iter().flatten().map(|call| call.name.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["futex", "openat"]);
+    assert_eq!(of_process, Some(sums(3, Some(14))));
 }
 
 #[test]
 fn calls_on_shared_libraries_load_programs() {
     let mut scene = Scene::new();
     scene.trace.counted = Some(Selection::default());
-    let [libc, plugin, notes] =
-        ["/lib/libc.so.6", "/opt/x.so", "/home/notes.sorted"].map(|name| scene.regular(name));
-    scene.process(
-        "x",
-        vec![
-            read("read", libc, 1, 832),
-            read("pread64", plugin, 2, 64),
-            read("read", notes, 5, 50),
-        ],
-    );
-    assert_eq!(
-        report(&scene.trace)
-            .totals
-            .loading
-            .map(|loading| loading.calls),
-        Some(3)
-    );
+    scene.run("x: read lib/libc.so.6 1 832, pread64 x.so 2 64, read notes.sorted 5 50");
+    let loading = report(&scene.trace).totals.loading;
+    assert_eq!(loading.map(|loading| loading.calls), Some(3));
     scene.trace.counted = Some("read".parse().expect("a selection"));
-    assert_eq!(
-        report(&scene.trace).totals.loading,
-        None,
-        "mmap was not counted"
-    );
+    let loading = report(&scene.trace).totals.loading;
+    assert_eq!(loading, None, "mmap was not counted");
 }
 
 #[test]
 fn a_note_says_that_a_write_was_cut_off() {
     let mut scene = Scene::new();
-    let file = scene.regular("log");
-    scene.process(
-        "killed",
-        vec![
-            read("read", file, 1, 10),
-            row("poll").unfinished(1),
-            read("read", file, 0, 0).unfinished(1),
-        ],
-    );
+    scene.run("killed: read log 1 10, poll log 0 0 cut, read log 0 0 cut");
     assert_eq!(report(&scene.trace).notes, [""; 0]);
-    scene.process("killed", vec![write("write", file, 3, 30).unfinished(1)]);
+    scene.run("killed: write log 3 30 cut");
     let notes = report(&scene.trace).notes;
     assert!(
         matches!(notes.as_slice(), [note] if note.starts_with("1 call was cut off while writing")),

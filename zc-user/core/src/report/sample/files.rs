@@ -1,18 +1,13 @@
 //! Made-up traces with files.
 
-use std::{
-    cell::RefCell,
-    cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
-    rc::Rc,
-};
+use std::collections::HashMap;
 
 use super::of_threads;
 use crate::{
-    syscalls::{Call, Fds},
+    errno,
+    syscalls::{Call, Fds, Spec},
     trace::{
-        Ends, File, FileId, FileIdentity, FileKind, Fills, Input, OpenBefore, Part, Process, Row,
-        Thread, Trace,
+        Ends, File, FileId, FileIdentity, FileKind, Fills, Input, OpenBefore, Process, Row, Trace,
     },
 };
 
@@ -20,7 +15,6 @@ impl Row {
     /// Sets when it was first called.
     pub fn at(mut self, order: u64) -> Self {
         self.order = Some(order);
-        self.last_order = Some(order);
         self
     }
 
@@ -43,7 +37,7 @@ impl Row {
     }
 }
 
-fn call(name: &'static str, calls: u64, bytes: u64) -> Row {
+fn call_of(name: &'static str, calls: u64, bytes: u64) -> Row {
     let row = Row::new(Call::from_report(name), Ends::default());
     Row {
         calls,
@@ -54,7 +48,7 @@ fn call(name: &'static str, calls: u64, bytes: u64) -> Row {
 
 /// Calls that read from a file.
 pub fn read(name: &'static str, from: FileId, calls: u64, bytes: u64) -> Row {
-    let row = call(name, calls, bytes).ends(Ends {
+    let row = call_of(name, calls, bytes).ends(Ends {
         input: Some(Input::Named(from)),
         output: None,
     });
@@ -64,14 +58,9 @@ pub fn read(name: &'static str, from: FileId, calls: u64, bytes: u64) -> Row {
     }
 }
 
-/// Calls that read another process's memory.
-pub fn peek(bytes: u64) -> Row {
-    call("process_vm_readv", 1, bytes)
-}
-
 /// Calls that write to a file. The source of the bytes is unknown.
 pub fn write(name: &'static str, to: FileId, calls: u64, bytes: u64) -> Row {
-    call(name, calls, bytes).ends(Ends {
+    call_of(name, calls, bytes).ends(Ends {
         input: None,
         output: Some(to),
     })
@@ -85,17 +74,21 @@ fn written_of(
     calls: u64,
     [bytes, held]: [u64; 2],
 ) -> Row {
-    let row = call(name, calls, bytes).ends(Ends {
+    let row = call_of(name, calls, bytes).ends(Ends {
         input: Some(input),
         output: Some(to),
     });
-    Row {
-        input_bytes: held,
-        fills: Fills {
+    let fills = match input {
+        Input::Mapping(_) => Fills::NONE,
+        _ => Fills {
             calls,
             total_ns: None,
             are_unknown: false,
         },
+    };
+    Row {
+        input_bytes: held,
+        fills,
         ..row
     }
 }
@@ -138,15 +131,12 @@ pub fn written_changed(
 
 /// Calls that write from a mapping to a file.
 pub fn written_from(name: &'static str, mapped: FileId, to: FileId, calls: u64, bytes: u64) -> Row {
-    Row {
-        fills: Fills::NONE,
-        ..written_of(name, Input::Mapping(mapped), to, calls, [bytes, bytes])
-    }
+    written_of(name, Input::Mapping(mapped), to, calls, [bytes; 2])
 }
 
 /// A call that maps a file.
 pub fn map(file: FileId, bytes: u64) -> Row {
-    call("mmap", 1, 0).requested(bytes).ends(Ends {
+    call_of("mmap", 1, 0).requested(bytes).ends(Ends {
         input: Some(Input::Named(file)),
         output: None,
     })
@@ -154,7 +144,7 @@ pub fn map(file: FileId, bytes: u64) -> Row {
 
 /// Calls that name both ends.
 pub fn copy(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64) -> Row {
-    let row = call(name, calls, bytes).ends(Ends {
+    let row = call_of(name, calls, bytes).ends(Ends {
         input: Some(Input::Named(from)),
         output: Some(to),
     });
@@ -165,10 +155,12 @@ pub fn copy(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64
 }
 
 /// A trace with files.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Scene {
     /// The trace so far.
     pub trace: Trace,
+    /// Its files by the names that [`run`](Self::run) knows them by.
+    names: HashMap<String, FileId>,
 }
 
 impl Scene {
@@ -176,7 +168,10 @@ impl Scene {
     pub fn new() -> Self {
         let mut trace = of_threads(Vec::new());
         trace.processes.clear();
-        Self { trace }
+        Self {
+            trace,
+            names: HashMap::new(),
+        }
     }
 
     fn add(&mut self, file: File) -> FileId {
@@ -195,13 +190,32 @@ impl Scene {
 
     /// Adds a file of this kind below the working directory.
     pub fn file(&mut self, kind: FileKind, name: &str) -> FileId {
-        self.add(File {
+        let file = self.add(File {
             kind: Some(kind),
             path: Some(format!("/work/{name}")),
             filesystem: Some("ext4".into()),
             size_bytes: Some(1 << 30),
             ..File::default()
-        })
+        });
+        self.names.insert(name.to_owned(), file);
+        file
+    }
+
+    /// The file of this name, which is added if there is none. The names of kinds, with or without
+    /// a number, are files of that kind: `pipe`, `tcp2`. All others are regular.
+    pub fn named(&mut self, name: &str) -> FileId {
+        if let Some(&known) = self.names.get(name) {
+            return known;
+        }
+        let kind = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
+        match FileKind::from_name(kind) {
+            Some(FileKind::Pipe) => {
+                let pipe = self.pipe();
+                self.names.insert(name.to_owned(), pipe);
+                pipe
+            }
+            kind => self.file(kind.unwrap_or(FileKind::Regular), name),
+        }
     }
 
     /// Adds a regular file.
@@ -248,17 +262,71 @@ impl Scene {
         })
     }
 
+    /// Adds processes that did what the text says, `cat: read in 8 9000 +1, write in>pipe 8 9000;
+    /// dd: ...`, and returns the last one.
+    ///
+    /// A call has its name, its [files](Self::named), how many calls there were, and the bytes of
+    /// all. Of two files, the sign between them says how the bytes came from the first: `->` the
+    /// call names it, `>` from a buffer, `!` from a buffer that was changed, `=` from a mapping, `~`
+    /// after as much was read. After that: `+1` calls returned 0, `cut` one never returned,
+    /// `EXDEV*2` failed, `5ns` one took so long, each asked for `/4096` bytes, and it was first
+    /// called at `@3` in the order of the trace.
+    pub fn run(&mut self, processes: &str) -> &mut Process {
+        for process in processes.split(';') {
+            let (name, calls) = process.split_once(':').expect("NAME: CALLS");
+            let rows = calls.split(',').map(|call| self.row(call)).collect();
+            self.process(name.trim(), rows);
+        }
+        self.trace.processes.last_mut().expect("there is one")
+    }
+
+    fn row(&mut self, call: &str) -> Row {
+        let mut words = call.split_whitespace();
+        let mut next = || words.next().expect("CALL FILES CALLS BYTES");
+        let name: &'static str = next().to_owned().leak();
+        let (ends, calls, bytes) = (next(), number(next()), number(next()));
+        let mut between = |sign: &str| {
+            let (from, to) = ends.split_once(sign)?;
+            Some((self.named(from), self.named(to)))
+        };
+        let from_memory: [(&str, fn(FileId) -> Input); 4] = [
+            (">", Input::Buffer),
+            ("!", Input::ChangedBuffer),
+            ("~", Input::Sequence),
+            ("=", Input::Mapping),
+        ];
+        let mut row = if ends == "-" {
+            call_of(name, calls, bytes)
+        } else if let Some((from, to)) = between("->") {
+            copy(name, from, to, calls, bytes)
+        } else if let Some((input, (from, to))) = from_memory
+            .into_iter()
+            .find_map(|(sign, input)| Some((input, between(sign)?)))
+        {
+            written_of(name, input(from), to, calls, [bytes; 2])
+        } else {
+            match Spec::named(name).fds {
+                Fds::Writes(_) => write(name, self.named(ends), calls, bytes),
+                Fds::On(_) => map(self.named(ends), bytes),
+                _ => read(name, self.named(ends), calls, bytes),
+            }
+        };
+        for word in words {
+            row = match (word.split_at(1), word.split_once('*')) {
+                (("+", calls), _) => row.zero(number(calls)),
+                (("/", each), _) => row.each(number(each)),
+                (("@", order), _) => row.at(number(order)),
+                (_, Some((name, calls))) => row.failed(errno_named(name), number(calls)),
+                _ if word == "cut" => row.unfinished(1),
+                _ => row.took(&[number(word.trim_end_matches("ns"))]),
+            };
+        }
+        row
+    }
+
     /// Adds a process of one thread with these rows.
     pub fn process(&mut self, name: &str, rows: Vec<Row>) -> &mut Process {
         self.threads(name, vec![rows])
-    }
-
-    /// Adds a process whose only thread did this.
-    pub fn looping(&mut self, name: &str, thread: Loop) -> &mut Process {
-        let thread = thread.thread();
-        let process = self.process(name, Vec::new());
-        (process.threads[0].rows, process.threads[0].parts) = (thread.rows, thread.parts);
-        process
     }
 
     /// Adds a process of several threads.
@@ -271,202 +339,16 @@ impl Scene {
     }
 }
 
-/// Which bytes in an address space were read from files.
-#[derive(Debug, Default)]
-pub struct Memory {
-    /// Ranges that do not overlap: start, end, file, and the number of the read.
-    ranges: Vec<(u64, u64, FileId, usize)>,
-    reads: usize,
+/// A number; `4M` is 4 MiB.
+fn number(word: &str) -> u64 {
+    let (digits, unit) = word
+        .strip_suffix('M')
+        .map_or((word, 1), |digits| (digits, 1 << 20));
+    digits.parse::<u64>().expect("is a number") * unit
 }
 
-impl Memory {
-    /// Bytes of a file (`None`: of anything else) are stored here.
-    pub fn fill(&mut self, from: Option<FileId>, start: u64, bytes: u64) {
-        let end = start + bytes;
-        self.reads += 1;
-        let read = self.reads;
-        let around = |(from, to, file, read): (u64, u64, FileId, usize)| {
-            [
-                (from, to.min(start), file, read),
-                (from.max(end), to, file, read),
-            ]
-        };
-        let kept = self
-            .ranges
-            .drain(..)
-            .flat_map(around)
-            .filter(|(from, to, ..)| from < to);
-        let filled = from.filter(|_| bytes > 0);
-        self.ranges = kept
-            .chain(filled.map(|file| (start, end, file, read)))
-            .collect();
-    }
-
-    /// How many bytes of which files are here, the most first, and the reads that brought them.
-    pub fn find(&self, start: u64, bytes: u64) -> Vec<(FileId, u64, Vec<usize>)> {
-        let mut found: BTreeMap<FileId, (u64, Vec<usize>)> = BTreeMap::new();
-        for &(from, to, file, read) in &self.ranges {
-            let common = to.min(start + bytes).saturating_sub(from.max(start));
-            if common > 0 {
-                let (sum, reads) = found.entry(file).or_default();
-                *sum += common;
-                reads.push(read);
-            }
-        }
-        let mut found: Vec<_> = found
-            .into_iter()
-            .map(|(file, (bytes, reads))| (file, bytes, reads))
-            .collect();
-        found.sort_by_key(|(file, bytes, _)| (Reverse(*bytes), *file));
-        found
-    }
-}
-
-/// A thread that reads and writes, counted as the backends count it.
-#[derive(Debug, Default)]
-pub struct Loop {
-    /// What it read last, if the backend does not see its memory: file, bytes, and the files that
-    /// it wrote them to since.
-    last_read: Option<(FileId, u64, BTreeSet<FileId>)>,
-    /// Its memory, if the backend sees it.
-    memory: Option<Rc<RefCell<Memory>>>,
-    /// The reads that are counted with each file that was written.
-    counted: BTreeSet<(usize, FileId)>,
-    rows: BTreeMap<(&'static str, Ends), Row>,
-    parts: BTreeMap<(Input, FileId), Part>,
-    calls: u64,
-}
-
-impl Loop {
-    /// Its default buffer.
-    pub const BUFFER: u64 = 1 << 20;
-
-    /// Under a backend that sees memory.
-    pub fn seen() -> Self {
-        Self::sharing(&Rc::default())
-    }
-
-    /// A thread that shares an address space, under a backend that sees memory.
-    pub fn sharing(memory: &Rc<RefCell<Memory>>) -> Self {
-        Self {
-            memory: Some(Rc::clone(memory)),
-            ..Self::default()
-        }
-    }
-
-    /// Reads into the buffer.
-    pub fn read(&mut self, from: FileId, bytes: u64) {
-        self.read_to(Self::BUFFER, from, bytes);
-    }
-
-    /// Reads into memory from `start`.
-    pub fn read_to(&mut self, start: u64, from: FileId, bytes: u64) {
-        let ends = Ends {
-            input: Some(Input::Named(from)),
-            output: None,
-        };
-        self.count("read", ends, bytes, bytes);
-        if let Some(memory) = &self.memory {
-            memory.borrow_mut().fill(Some(from), start, bytes);
-        } else if bytes > 0 {
-            self.last_read = Some((from, bytes, BTreeSet::new()));
-        }
-    }
-
-    /// Writes from the buffer.
-    pub fn write(&mut self, to: FileId, bytes: u64) {
-        self.write_from(Self::BUFFER, to, bytes);
-    }
-
-    /// Writes from memory at `start`.
-    pub fn write_from(&mut self, start: u64, to: FileId, bytes: u64) {
-        self.write_if(start, to, bytes, false);
-    }
-
-    /// The same; the program has changed what is there if `is_changed`.
-    pub fn write_if(&mut self, start: u64, to: FileId, bytes: u64, is_changed: bool) {
-        let output = Some(to);
-        let Some(memory) = self.memory.clone() else {
-            let input = self.sequence(to, bytes);
-            let held = if input.is_some() { bytes } else { 0 };
-            let row = self.count("write", Ends { input, output }, bytes, held);
-            row.fills.calls += u64::from(input.is_some());
-            return;
-        };
-        let found = memory.borrow().find(start, bytes);
-        let input = |file| {
-            if is_changed {
-                Input::ChangedBuffer(file)
-            } else {
-                Input::Buffer(file)
-            }
-        };
-        let mut new_reads = |reads: &[usize]| {
-            let reads = reads
-                .iter()
-                .filter(|read| self.counted.insert((**read, to)));
-            u64::try_from(reads.count()).expect("fits")
-        };
-        let mut sources = found
-            .iter()
-            .map(|(file, held, reads)| (input(*file), *held, new_reads(reads)))
-            .collect::<Vec<_>>()
-            .into_iter();
-        let (input, held, fills) = sources.next().map_or((None, 0, 0), |(input, held, fills)| {
-            (Some(input), held, fills)
-        });
-        let row = self.count("write", Ends { input, output }, bytes, held);
-        row.fills.calls += fills;
-        for (from, bytes, fills) in sources {
-            let part = self.parts.entry((from, to)).or_insert_with(|| Part {
-                call: Call::native("write"),
-                from,
-                to,
-                bytes: 0,
-                calls: 0,
-                fills: Fills::NONE,
-            });
-            part.bytes += bytes;
-            part.calls += 1;
-            part.fills.calls += fills;
-        }
-    }
-
-    /// What a write of so many bytes has as its input, if memory is not seen.
-    fn sequence(&mut self, to: FileId, bytes: u64) -> Option<Input> {
-        let (from, read, written_to) = self.last_read.as_mut()?;
-        (*read == bytes && written_to.insert(to)).then_some(Input::Sequence(*from))
-    }
-
-    fn count(&mut self, name: &'static str, ends: Ends, bytes: u64, held: u64) -> &mut Row {
-        self.calls += 1;
-        let order = self.calls;
-        let row = self
-            .rows
-            .entry((name, ends))
-            .or_insert_with(|| call(name, 0, 0).ends(ends).at(order));
-        assert!(matches!(
-            row.call.spec().fds,
-            Fds::Reads(_) | Fds::Writes(_)
-        ));
-        row.calls += 1;
-        row.zero_calls += u64::from(bytes == 0);
-        row.bytes = row.bytes.map(|sum| sum + bytes);
-        row.input_bytes += held;
-        row
-    }
-
-    /// Its rows.
-    pub fn rows(self) -> Vec<Row> {
-        self.rows.into_values().collect()
-    }
-
-    /// The thread that did this.
-    pub fn thread(self) -> Thread {
-        Thread {
-            rows: self.rows.into_values().collect(),
-            parts: self.parts.into_values().collect(),
-            ..Thread::default()
-        }
-    }
+fn errno_named(name: &str) -> i32 {
+    let mut errnos = 1..133_i32;
+    let errno = errnos.find(|errno| errno::name(errno.unsigned_abs()) == name);
+    errno.expect("is the name of an errno")
 }

@@ -4,45 +4,59 @@
 use super::specs;
 use crate::syscalls::spec::{
     CallEffect::{FillsMemory, Submits},
-    Spec,
+    Fds::{ClonesRange, Copies, On, Pipe, Reads, Writes},
+    FilledMemory::Any,
+    Requested::{Iovec, Message, Size},
+    Returned::Bytes,
+    Spec, array,
 };
 
 pub(super) const CALLS: &[Spec] = specs! {
-    "read" [Data Desc] reads(0) size(2) bytes;
-    "pread64" [Data Desc] reads(0) size(2) bytes;
-    "readv" [Data Desc] reads(0) vector(1, 2) bytes;
-    "preadv" [Data Desc] reads(0) vector(1, 2) bytes;
-    "preadv2" [Data Desc] reads(0) vector(1, 2) bytes;
-    "write" [Data Desc] writes(0) size(2) bytes;
-    "pwrite64" [Data Desc] writes(0) size(2) bytes;
-    "writev" [Data Desc] writes(0) vector(1, 2) bytes;
-    "pwritev" [Data Desc] writes(0) vector(1, 2) bytes;
-    "pwritev2" [Data Desc] writes(0) vector(1, 2) bytes;
-    "sendfile" [Data Desc] copies(1, 0) size(3) bytes;
+    "read" [Data Desc] fds: Reads(0), requested: Size(2), returned: Bytes;
+    "pread64" [Data Desc] fds: Reads(0), requested: Size(2), returned: Bytes;
+    "readv" [Data Desc] fds: Reads(0), requested: Iovec { base: 1, count: 2 }, returned: Bytes;
+    "preadv" [Data Desc] fds: Reads(0), requested: Iovec { base: 1, count: 2 }, returned: Bytes;
+    "preadv2" [Data Desc] fds: Reads(0), requested: Iovec { base: 1, count: 2 }, returned: Bytes;
+    "write" [Data Desc] fds: Writes(0), requested: Size(2), returned: Bytes;
+    "pwrite64" [Data Desc] fds: Writes(0), requested: Size(2), returned: Bytes;
+    "writev" [Data Desc] fds: Writes(0), requested: Iovec { base: 1, count: 2 }, returned: Bytes;
+    "pwritev" [Data Desc] fds: Writes(0), requested: Iovec { base: 1, count: 2 }, returned: Bytes;
+    "pwritev2" [Data Desc] fds: Writes(0), requested: Iovec { base: 1, count: 2 }, returned: Bytes;
+    "sendfile" [Data Desc] fds: Copies { from: 1, to: 0 }, requested: Size(3), returned: Bytes;
     // With 64-bit offsets in 32-bit tables.
-    "sendfile64" [Data Desc] copies(1, 0) size(3) bytes;
-    "splice" [Data Desc] copies(0, 2) size(4) bytes;
-    "tee" [Data Desc] copies(0, 1) size(2) bytes;
-    "vmsplice" [Data Desc] pipe(0) vector(1, 2) bytes;
-    "copy_file_range" [Data Desc] copies(0, 2) size(4) bytes;
-    "sendto" [Data Network] writes(0) size(2) bytes flags(3) socketcall(11);
-    "sendmsg" [Data Network] writes(0) message(1) bytes flags(2) socketcall(16);
-    "sendmmsg" [Data Network] writes(0) socketcall(20);
-    "recvfrom" [Data Network] reads(0) size(2) bytes flags(3) socketcall(12);
-    "recvmsg" [Data Network] reads(0) message(1) bytes flags(2) socketcall(17);
-    "recvmmsg" [Data Network] reads(0) socketcall(19);
-    "recvmmsg_time64" [Data Network] reads(0);
-    "send" [Data Network] writes(0) size(2) bytes flags(3) socketcall(9) replaced_by("sendto");
-    "recv" [Data Network] reads(0) size(2) bytes flags(3) socketcall(10) replaced_by("recvfrom");
+    "sendfile64" [Data Desc] fds: Copies { from: 1, to: 0 }, requested: Size(3), returned: Bytes;
+    "splice" [Data Desc] fds: Copies { from: 0, to: 2 }, requested: Size(4), returned: Bytes;
+    "tee" [Data Desc] fds: Copies { from: 0, to: 1 }, requested: Size(2), returned: Bytes;
+    "vmsplice" [Data Desc] fds: Pipe(0), requested: Iovec { base: 1, count: 2 }, returned: Bytes;
+    "copy_file_range" [Data Desc] fds: Copies { from: 0, to: 2 }, requested: Size(4),
+        returned: Bytes;
+    "sendto" [Data Network] fds: Writes(0), requested: Size(2), returned: Bytes,
+        message_flags: Some(3), socketcall: Some(11);
+    "sendmsg" [Data Network] fds: Writes(0), requested: Message(1), returned: Bytes,
+        message_flags: Some(2), socketcall: Some(16);
+    "sendmmsg" [Data Network] fds: Writes(0), socketcall: Some(20);
+    "recvfrom" [Data Network] fds: Reads(0), requested: Size(2), returned: Bytes,
+        message_flags: Some(3), socketcall: Some(12);
+    "recvmsg" [Data Network] fds: Reads(0), requested: Message(1), returned: Bytes,
+        message_flags: Some(2), socketcall: Some(17);
+    "recvmmsg" [Data Network] fds: Reads(0), socketcall: Some(19);
+    "recvmmsg_time64" [Data Network] fds: Reads(0);
+    "send" [Data Network] fds: Writes(0), requested: Size(2), returned: Bytes,
+        message_flags: Some(3), socketcall: Some(9), replacement: Some("sendto");
+    "recv" [Data Network] fds: Reads(0), requested: Size(2), returned: Bytes,
+        message_flags: Some(3), socketcall: Some(10), replacement: Some("recvfrom");
     // With an offset in pages, in 32-bit tables.
-    "mmap2" [Data Desc Memory] on(4) size(1) fills_array(0, 1, 1) replaced_by("mmap");
-    "mmap" [Data Desc Memory] on(4) size(1) fills_array(0, 1, 1) in_memory_if_32_bit;
-    "munmap" [Data Memory] size(1) no_file fills_array(0, 1, 1);
-    "msync" [Data Memory] size(1);
-    "ioctl(FICLONE)" [Data] copies(2, 0);
-    "ioctl(FICLONERANGE)" [Data] clones_range(0, 2);
-    "process_vm_readv" [Data] vector(1, 2) bytes fills_any effect(FillsMemory);
-    "process_vm_writev" [Data] vector(1, 2) bytes;
-    "io_submit" [Data] fills_any effect(Submits);
-    "io_uring_enter" [Data Desc] on(0) effect(Submits);
+    "mmap2" [Data Desc Memory] fds: On(4), requested: Size(1), filled: array(0, 1, 1),
+        replacement: Some("mmap");
+    "mmap" [Data Desc Memory] fds: On(4), requested: Size(1), filled: array(0, 1, 1),
+        is_in_memory_if_32_bit: true;
+    "munmap" [Data Memory] requested: Size(1), is_without_file: true, filled: array(0, 1, 1);
+    "msync" [Data Memory] requested: Size(1);
+    "ioctl(FICLONE)" [Data] fds: Copies { from: 2, to: 0 };
+    "ioctl(FICLONERANGE)" [Data] fds: ClonesRange { to: 0, request: 2 };
+    "process_vm_readv" [Data] requested: Iovec { base: 1, count: 2 }, returned: Bytes, filled: Any,
+        effect: FillsMemory;
+    "process_vm_writev" [Data] requested: Iovec { base: 1, count: 2 }, returned: Bytes;
+    "io_submit" [Data] filled: Any, effect: Submits;
+    "io_uring_enter" [Data Desc] fds: On(0), effect: Submits;
 };

@@ -1,30 +1,33 @@
 //! Calls about mappings that move no data.
 
 use super::specs;
-use crate::syscalls::Spec;
+use crate::syscalls::spec::{
+    FilledMemory::{AboveHeap, Any},
+    Spec, array,
+};
 
 pub(super) const CALLS: &[Spec] = specs! {
-    "brk" [Memory] no_file fills_above_heap;
+    "brk" [Memory] is_without_file: true, filled: AboveHeap;
     "get_mempolicy" [Memory];
-    "madvise" [Memory] no_file fills_array(0, 1, 1);
+    "madvise" [Memory] is_without_file: true, filled: array(0, 1, 1);
     "map_shadow_stack" [Memory];
     "mbind" [Memory];
     "migrate_pages" [Memory];
     "mincore" [Memory];
-    "mlock" [Memory] no_file;
+    "mlock" [Memory] is_without_file: true;
     "mlock2" [Memory];
     "mlockall" [Memory];
     "move_pages" [Memory];
-    "mprotect" [Memory] no_file;
-    "mremap" [Memory] no_file fills_array(0, 1, 1);
+    "mprotect" [Memory] is_without_file: true;
+    "mremap" [Memory] is_without_file: true, filled: array(0, 1, 1);
     "mseal" [Memory];
-    "munlock" [Memory] no_file;
+    "munlock" [Memory] is_without_file: true;
     "munlockall" [Memory];
     "pkey_mprotect" [Memory];
     "process_madvise" [Desc Memory];
-    "remap_file_pages" [Memory] fills_array(0, 1, 1);
+    "remap_file_pages" [Memory] filled: array(0, 1, 1);
     "set_mempolicy" [Memory];
     "set_mempolicy_home_node" [Memory];
-    "shmat" [Memory Ipc] fills_any;
-    "shmdt" [Memory Ipc] fills_any;
+    "shmat" [Memory Ipc] filled: Any;
+    "shmdt" [Memory Ipc] filled: Any;
 };

@@ -3,22 +3,25 @@
 use super::specs;
 use crate::syscalls::spec::{
     CallEffect::{Accepts, Connects, CreatesSocket, CreatesSocketPair},
+    Fds::On,
     Spec,
     Variants::Socketcall,
+    structure,
 };
 
 pub(super) const CALLS: &[Spec] = specs! {
-    "accept" [Network] on(0) fills(1, 128) effect(Accepts) socketcall(5);
-    "accept4" [Network] on(0) fills(1, 128) effect(Accepts) socketcall(18);
-    "bind" [Network] on(0) socketcall(2);
-    "connect" [Network] on(0) effect(Connects) socketcall(3);
-    "getpeername" [Network] on(0) fills(1, 128) socketcall(7);
-    "getsockname" [Network] on(0) fills(1, 128) socketcall(6);
-    "getsockopt" [Network] on(0) fills(3, 256) socketcall(15);
-    "listen" [Network] on(0) socketcall(4);
-    "setsockopt" [Network] on(0) socketcall(14);
-    "shutdown" [Network] on(0) socketcall(13);
-    "socket" [Network] effect(CreatesSocket) socketcall(1);
-    "socketcall" [Network] variants(Socketcall);
-    "socketpair" [Network] effect(CreatesSocketPair) socketcall(8);
+    "accept" [Network] fds: On(0), filled: structure(1, 128), effect: Accepts, socketcall: Some(5);
+    "accept4" [Network] fds: On(0), filled: structure(1, 128), effect: Accepts,
+        socketcall: Some(18);
+    "bind" [Network] fds: On(0), socketcall: Some(2);
+    "connect" [Network] fds: On(0), effect: Connects, socketcall: Some(3);
+    "getpeername" [Network] fds: On(0), filled: structure(1, 128), socketcall: Some(7);
+    "getsockname" [Network] fds: On(0), filled: structure(1, 128), socketcall: Some(6);
+    "getsockopt" [Network] fds: On(0), filled: structure(3, 256), socketcall: Some(15);
+    "listen" [Network] fds: On(0), socketcall: Some(4);
+    "setsockopt" [Network] fds: On(0), socketcall: Some(14);
+    "shutdown" [Network] fds: On(0), socketcall: Some(13);
+    "socket" [Network] effect: CreatesSocket, socketcall: Some(1);
+    "socketcall" [Network] variants: Socketcall;
+    "socketpair" [Network] effect: CreatesSocketPair, socketcall: Some(8);
 };

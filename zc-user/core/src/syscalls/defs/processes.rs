@@ -3,39 +3,39 @@
 use super::specs;
 use crate::syscalls::spec::{
     CallEffect::{CreatesTask, Exits},
-    Spec,
+    Spec, array, structure,
 };
 
 pub(super) const CALLS: &[Spec] = specs! {
-    "clone" [Process] no_file effect(CreatesTask);
-    "clone3" [Process] no_file effect(CreatesTask);
-    "exit" [Process] no_file effect(Exits);
-    "exit_group" [Process] no_file effect(Exits);
-    "fork" [Process] no_file effect(CreatesTask) replaced_by("clone");
+    "clone" [Process] is_without_file: true, effect: CreatesTask;
+    "clone3" [Process] is_without_file: true, effect: CreatesTask;
+    "exit" [Process] is_without_file: true, effect: Exits;
+    "exit_group" [Process] is_without_file: true, effect: Exits;
+    "fork" [Process] is_without_file: true, effect: CreatesTask, replacement: Some("clone");
     "ipc" [Ipc];
-    "kill" [Process Signal] no_file;
+    "kill" [Process Signal] is_without_file: true;
     "mq_getsetattr" [Ipc];
     "mq_notify" [Ipc];
     "mq_open" [Ipc];
-    "mq_timedreceive" [Ipc] fills_array(1, 2, 1);
+    "mq_timedreceive" [Ipc] filled: array(1, 2, 1);
     "mq_timedsend" [Ipc];
     "mq_unlink" [Ipc];
     "msgctl" [Ipc];
     "msgget" [Ipc];
-    "msgrcv" [Ipc] fills_array(1, 2, 1);
+    "msgrcv" [Ipc] filled: array(1, 2, 1);
     "msgsnd" [Ipc];
-    "pause" [Signal] no_file replaced_by("ppoll");
+    "pause" [Signal] is_without_file: true, replacement: Some("ppoll");
     "pidfd_open" [Desc Process];
     "pidfd_send_signal" [Desc Process Signal];
-    "rt_sigaction" [Signal] no_file fills(2, 32);
-    "rt_sigpending" [Signal] no_file;
-    "rt_sigprocmask" [Signal] no_file;
-    "rt_sigqueueinfo" [Process Signal] no_file;
-    "rt_sigreturn" [Signal] no_file;
-    "rt_sigsuspend" [Signal] no_file;
-    "rt_sigtimedwait" [Signal] no_file fills(1, 128);
+    "rt_sigaction" [Signal] is_without_file: true, filled: structure(2, 32);
+    "rt_sigpending" [Signal] is_without_file: true;
+    "rt_sigprocmask" [Signal] is_without_file: true;
+    "rt_sigqueueinfo" [Process Signal] is_without_file: true;
+    "rt_sigreturn" [Signal] is_without_file: true;
+    "rt_sigsuspend" [Signal] is_without_file: true;
+    "rt_sigtimedwait" [Signal] is_without_file: true, filled: structure(1, 128);
     "rt_sigtimedwait_time64" [Signal];
-    "rt_tgsigqueueinfo" [Process Signal] no_file;
+    "rt_tgsigqueueinfo" [Process Signal] is_without_file: true;
     "semctl" [Ipc];
     "semget" [Ipc];
     "semop" [Ipc];
@@ -44,18 +44,18 @@ pub(super) const CALLS: &[Spec] = specs! {
     "shmctl" [Ipc];
     "shmget" [Ipc];
     "sigaction" [Signal];
-    "sigaltstack" [Signal] no_file fills(1, 24);
+    "sigaltstack" [Signal] is_without_file: true, filled: structure(1, 24);
     "signal" [Signal];
-    "signalfd" [Desc Signal] replaced_by("signalfd4");
+    "signalfd" [Desc Signal] replacement: Some("signalfd4");
     "signalfd4" [Desc Signal];
     "sigpending" [Signal];
     "sigprocmask" [Signal];
     "sigreturn" [Signal];
     "sigsuspend" [Signal];
-    "tgkill" [Process Signal] no_file;
-    "tkill" [Process Signal] no_file;
-    "vfork" [Process] no_file effect(CreatesTask) replaced_by("clone");
-    "wait4" [Process] no_file fills(3, 144);
-    "waitid" [Process] no_file fills(2, 128);
-    "waitpid" [Process] replaced_by("wait4");
+    "tgkill" [Process Signal] is_without_file: true;
+    "tkill" [Process Signal] is_without_file: true;
+    "vfork" [Process] is_without_file: true, effect: CreatesTask, replacement: Some("clone");
+    "wait4" [Process] is_without_file: true, filled: structure(3, 144);
+    "waitid" [Process] is_without_file: true, filled: structure(2, 128);
+    "waitpid" [Process] replacement: Some("wait4");
 };

@@ -40,7 +40,8 @@ pub(super) fn clause(rule: &Rule, case: &RuleCase<'_>) -> Option<String> {
 }
 
 fn shown(library: &str, case: &RuleCase<'_>) -> ShownMaker {
-    let Some((callers, stacks)) = case.callers.filter(|_| named(library).any(is_recognised)) else {
+    let sampled = case.transfer.callers.as_ref().zip(case.stacks);
+    let Some((callers, stacks)) = sampled.filter(|_| named(library).any(is_recognised)) else {
         return ShownMaker::Nothing;
     };
     let known = |sampled: &StackSamples| Some((stacks.get(sampled.stack)?, sampled.samples));
@@ -110,14 +111,9 @@ pub(crate) fn remedy<'a>(mut stacks: impl Iterator<Item = &'a Stack> + Clone) ->
 #[cfg(test)]
 mod tests {
     use crate::{
-        report::{
-            Report,
-            sample::files::{Scene, read, written_after},
-        },
-        trace::{FileKind::*, Frame, Language, Stack, StackEnd, StackId, Toolchain},
+        report::{Options, Report, sample::files::Scene},
+        trace::{Frame, Language, Stack, StackEnd, StackId, Toolchain},
     };
-
-    const MIB: u64 = 1 << 20;
 
     fn frame(function: &str, file: Option<&str>) -> Frame {
         Frame {
@@ -139,20 +135,17 @@ mod tests {
     /// sampled with these stacks.
     fn verdict(stacks: Vec<Stack>) -> String {
         let mut scene = Scene::new();
-        let (from, to) = (scene.file(Regular, "in"), scene.file(UnixStream, "out"));
-        let mut rows = vec![
-            read("read", from, 128, MIB).zero(1).each(8192).at(8),
-            written_after("write", from, to, 128, MIB, MIB).at(9),
-        ];
-        for (index, row) in (0..).zip(&mut rows) {
+        let process =
+            scene.run("copier: read in 128 1M +1 /8192 @8, write in~unix-stream 128 1M @9");
+        for (index, row) in (0..).zip(&mut process.threads[0].rows) {
             row.callers.insert(StackId(index), 4);
         }
-        scene.process("copier", rows).toolchain = Some(Toolchain {
+        process.toolchain = Some(Toolchain {
             language: Language::Rust,
             version: "1.95.0".into(),
         });
         scene.trace.stacks = Some(stacks);
-        Report::from_trace(&scene.trace, &crate::report::Options::default())
+        Report::from_trace(&scene.trace, &Options::default())
             .transfers
             .remove(0)
             .verdict

@@ -4,12 +4,9 @@
 use super::*;
 use crate::{
     errno,
-    report::{
-        Attempt, Transfer,
-        sample::files::{Scene, copy, read, written_after},
-    },
+    report::{Attempt, Transfer, sample::files::Scene},
     syscalls::data_calls,
-    trace::{FileId, FileKind::*, Row, Toolchain},
+    trace::Toolchain,
     transfer::analyse,
 };
 
@@ -18,68 +15,37 @@ const RUST: (&str, Option<Language>) = ("copier", Some(Language::Rust));
 const GO: (&str, Option<Language>) = ("server", Some(Language::Go));
 const PYTHON: (&str, Option<Language>) = ("python3.11", None);
 const CP: (&str, Option<Language>) = ("cp", None);
+/// What `sendfile` and `splice` are asked for by Rust.
+const MOST: u64 = 0x7fff_f000;
 
-/// What a program does between two files.
-#[derive(Clone)]
-struct Calls {
-    /// Calls that failed before, in order.
-    attempts: Vec<(&'static str, i32)>,
-    /// The call that copies. `None`: a loop of reads and writes.
-    name: Option<&'static str>,
-    /// The bytes that each asks for.
-    each: u64,
-}
-
-fn reads_and_writes(each: u64) -> Calls {
-    let (attempts, name) = (Vec::new(), None);
-    Calls {
-        attempts,
-        name,
-        each,
-    }
-}
-
-fn copies(name: &'static str, each: u64) -> Calls {
-    Calls {
-        name: Some(name),
-        ..reads_and_writes(each)
-    }
-}
-
-impl Calls {
-    fn after(mut self, name: &'static str, errno: i32) -> Self {
-        self.attempts.push((name, errno));
-        self
-    }
-
-    fn rows(&self, from: FileId, to: FileId) -> Vec<Row> {
-        let attempt = |(order, &(name, errno)): (u64, &(&'static str, i32))| {
-            copy(name, from, to, 0, 0).failed(errno, 1).at(order)
-        };
-        let mut rows: Vec<Row> = (1..).zip(&self.attempts).map(attempt).collect();
-        match self.name {
-            Some("ioctl(FICLONE)") => rows.push(copy("ioctl(FICLONE)", from, to, 1, 0).at(8)),
-            Some(name) => rows.push(copy(name, from, to, 1, MIB).zero(1).each(self.each).at(8)),
-            None => {
-                let calls = MIB / self.each;
-                let reads = read("read", from, calls, MIB).zero(1).each(self.each);
-                let writes = written_after("write", from, to, calls, MIB, MIB);
-                rows.extend([reads.at(8), writes.at(9)]);
+/// The calls of a program between two files, for [`Scene::run`]. `what` it does: `splice EINVAL,
+/// read+write 8192`, the calls that failed before, then the call that moves the bytes, or the loop,
+/// and the bytes that it asks for.
+fn calls([from, to]: [&str; 2], what: &str) -> String {
+    let call = |(order, step): (u64, &str)| {
+        let (call, rest) = step.split_once(' ').expect("CALL ERRNO or CALL BYTES");
+        match rest.parse::<u64>() {
+            Err(_) => format!("{call} {from}->{to} 0 0 {rest}*1 @{order}"),
+            Ok(each) if call == "read+write" => {
+                let calls = MIB / each;
+                let read = format!("read {from} {calls} 1M +1 /{each} @{order}");
+                format!("{read}, write {from}~{to} {calls} 1M @{order}")
             }
+            Ok(each) => format!("{call} {from}->{to} 1 1M +1 /{each} @{order}"),
         }
-        rows
-    }
+    };
+    let steps = (1..).zip(what.split(", ")).map(call);
+    steps.collect::<Vec<_>>().join(", ")
 }
 
-/// The transfer of a program that does this between files of these kinds.
-fn transfer(
+/// The transfer of a program that does this between these files.
+fn transfer_in(
+    mut scene: Scene,
     (name, language): (&str, Option<Language>),
-    [from, to]: [FileKind; 2],
-    calls: &Calls,
+    ends: [&str; 2],
+    what: &str,
 ) -> Transfer {
-    let mut scene = Scene::new();
-    let (from, to) = (scene.file(from, "in"), scene.file(to, "out"));
-    let process = scene.process(name, calls.rows(from, to));
+    let process = scene.run(&format!("{name}: {}", calls(ends, what)));
     process.toolchain = language.map(|language| Toolchain {
         language,
         version: "1.95.0".into(),
@@ -89,145 +55,133 @@ fn transfer(
     found.remove(0).transfer
 }
 
+fn transfer(program: (&str, Option<Language>), ends: [&str; 2], what: &str) -> Transfer {
+    transfer_in(Scene::new(), program, ends, what)
+}
+
 /// Asserts that the program gets reasons that begin like this and contain those words, and that an
 /// unknown program that does the same does not.
 fn assert_reasons(
     program: (&str, Option<Language>),
     beginning: &str,
-    cases: Vec<([FileKind; 2], Calls, &str)>,
+    cases: &[([&str; 2], &str, &str)],
 ) {
-    for (kinds, calls, expected) in cases {
-        let reason = transfer(program, kinds, &calls).reason;
+    for &(ends, what, expected) in cases {
+        let reason = transfer(program, ends, what).reason;
         let reason = reason.unwrap_or_else(|| panic!("no reason, expected: {expected}"));
         let fits = reason.text.starts_with(beginning) && reason.text.contains(expected);
         assert!(fits && !reason.source.is_empty(), "{reason:?}");
-        let unknown = transfer(("unknown", None), kinds, &calls).reason;
+        let unknown = transfer(("unknown", None), ends, what).reason;
         assert!(unknown.is_none_or(|reason| !reason.text.contains(beginning)));
     }
 }
 
+const FILES: [&str; 2] = ["in", "out"];
+
 #[test]
 fn rusts_copy_if_other_code_could_do_the_same() {
-    let buffer = || reads_and_writes(8192);
-    let range = || copies("copy_file_range", 1 << 30);
-    let sendfile = || copies("sendfile", 0x7fff_f000);
-    let splice = || copies("splice", 0x7fff_f000);
-    let no_sendfile = || buffer().after("sendfile", libc::EINVAL);
-    let no_splice = || buffer().after("splice", libc::EINVAL);
-    let cases = vec![
-        ([Regular, UnixStream], buffer(), "file to a socket"),
-        ([Regular, Tcp], buffer(), "file to a socket"),
-        ([Block, Tcp], buffer(), "file to a socket"),
-        ([Memfd, UnixStream], buffer(), "file to a socket"),
-        ([Regular, Pipe], buffer(), "does not use splice"),
-        ([Tcp, Regular], buffer(), "destination is a pipe"),
-        ([Char, Regular], buffer(), "from a character device"),
-        ([Block, Regular], no_sendfile(), "when sendfile fails;"),
-        ([Pipe, Regular], no_splice(), "when splice fails"),
-        ([Regular, Char], sendfile(), "from a file to a device"),
-        ([Block, Regular], sendfile(), "from a block device"),
-        ([Pipe, Regular], splice(), "splice from a pipe"),
-        ([Tcp, Pipe], splice(), "from a socket into a pipe"),
+    let buffer = "read+write 8192";
+    let sendfile = &format!("sendfile {MOST}");
+    let splice = &format!("splice {MOST}");
+    let no_sendfile = "sendfile EINVAL, read+write 8192";
+    let no_splice = "splice EINVAL, read+write 8192";
+    let cases = [
+        (["in", "unix-stream"], buffer, "file to a socket"),
+        (["in", "tcp"], buffer, "file to a socket"),
+        (["block", "tcp"], buffer, "file to a socket"),
+        (["memfd", "unix-stream"], buffer, "file to a socket"),
+        (["in", "pipe"], buffer, "does not use splice"),
+        (["tcp", "out"], buffer, "destination is a pipe"),
+        (["char", "out"], buffer, "from a character device"),
+        (["block", "out"], no_sendfile, "when sendfile fails;"),
+        (["pipe", "out"], no_splice, "when splice fails"),
+        (["in", "char"], sendfile, "from a file to a device"),
+        (["block", "out"], sendfile, "from a block device"),
+        (["pipe", "out"], splice, "splice from a pipe"),
+        (["tcp", "pipe"], splice, "from a socket into a pipe"),
     ];
-    assert_reasons(RUST, "if this is std::io::copy, it ", cases);
-    let cases = vec![([Regular; 2], range(), "between regular files")];
+    assert_reasons(RUST, "if this is std::io::copy, it ", &cases);
+    let cases = [(FILES, "copy_file_range 1073741824", "between regular files")];
     let beginning = "if this is std::io::copy or std::fs::copy, it uses copy_file_range ";
-    assert_reasons(RUST, beginning, cases);
+    assert_reasons(RUST, beginning, &cases);
     // It does that only if something else failed.
-    for to in [Regular, Tcp] {
-        assert_eq!(transfer(RUST, [Regular, to], &sendfile()).reason, None);
+    for to in ["out", "tcp"] {
+        assert_eq!(transfer(RUST, ["in", to], sendfile).reason, None);
     }
-}
-
-#[test]
-fn rusts_copy_where_nothing_else_tries_the_same() {
-    let loops = reads_and_writes(8192)
-        .after("copy_file_range", libc::EBADF)
-        .after("sendfile", libc::EINVAL);
-    let sendfile = copies("sendfile", 0x7fff_f000).after("copy_file_range", libc::EXDEV);
-    let cases = vec![
-        ([Regular; 2], loops, "copy_file_range and sendfile fail"),
-        ([Regular; 2], sendfile, "fails; copy_file_range does not"),
-    ];
-    assert_reasons(RUST, "std::io::copy falls back to ", cases);
-}
-
-#[test]
-fn rust_file_without_length() {
     let mut scene = Scene::new();
-    let (from, to) = (scene.regular("cpuinfo"), scene.regular("out"));
+    scene.named("cpuinfo");
     scene.trace.files[0].size_bytes = Some(0);
-    let process = scene.process("copier", reads_and_writes(8192).rows(from, to));
-    process.toolchain = Some(Toolchain {
-        language: Language::Rust,
-        version: "1.95.0".into(),
-    });
-    let verdict = &analyse(&scene.trace).transfers[0].transfer.verdict;
+    let verdict = transfer_in(scene, RUST, ["cpuinfo", "out"], buffer).verdict;
     let reason = ": if this is std::io::copy, it uses its 8 KiB buffer for files of length 0";
     assert!(verdict.contains(reason), "{verdict}");
 }
 
 #[test]
-fn gos_copy() {
-    let range = copies("copy_file_range", 0x7fff_f000);
-    let sendfile = copies("sendfile", 0x7fff_ffff);
-    let cases = vec![
-        ([Regular; 2], range, "from one os.File"),
-        ([Regular, Tcp], sendfile, "from an os.File to a TCP"),
-        ([Tcp, Regular], copies("splice", MIB), "a pipe of its own"),
-        ([Regular, Pipe], reads_and_writes(32768), "32 KiB buffer"),
+fn rusts_copy_where_nothing_else_tries_the_same() {
+    let sendfile = &format!("copy_file_range EXDEV, sendfile {MOST}");
+    let loops = "copy_file_range EBADF, sendfile EINVAL, read+write 8192";
+    let cases = [
+        (FILES, loops, "copy_file_range and sendfile fail"),
+        (FILES, sendfile, "fails; copy_file_range does not"),
     ];
-    assert_reasons(GO, "if this is io.Copy, it uses ", cases);
+    assert_reasons(RUST, "std::io::copy falls back to ", &cases);
 }
 
 #[test]
-fn pythons_copy() {
-    let cases = vec![([Regular; 2], copies("sendfile", 1 << 30), "the whole file")];
-    assert_reasons(
-        PYTHON,
-        "if this is shutil.copyfile, it asks sendfile ",
-        cases,
-    );
+fn gos_and_pythons_copies() {
+    let range = &format!("copy_file_range {MOST}");
+    let cases = [
+        (FILES, range.as_str(), "from one os.File"),
+        (
+            ["in", "tcp"],
+            "sendfile 2147483647",
+            "from an os.File to a TCP",
+        ),
+        (["tcp", "out"], "splice 1048576", "a pipe of its own"),
+        (["in", "pipe"], "read+write 32768", "32 KiB buffer"),
+    ];
+    assert_reasons(GO, "if this is io.Copy, it uses ", &cases);
+    let cases = [(FILES, "sendfile 1073741824", "the whole file")];
+    let beginning = "if this is shutil.copyfile, it asks sendfile ";
+    assert_reasons(PYTHON, beginning, &cases);
 }
 
 #[test]
 fn cp_of_coreutils() {
-    let buffer = || reads_and_writes(131_072);
-    let refused = |calls: Calls| calls.after("ioctl(FICLONE)", libc::EOPNOTSUPP);
-    let range = refused(copies("copy_file_range", 0x7fff_ffff_c000_0000 / 2));
-    let falls_back = buffer()
-        .after("ioctl(FICLONE)", libc::EXDEV)
-        .after("copy_file_range", libc::EXDEV);
     let with_holes = "if the source has holes, or with --sparse=always; the filesystem cannot";
     let cases = [
-        (copies("ioctl(FICLONE)", 0), "shares blocks"),
-        (range, "if the files cannot share blocks; the filesystem"),
-        (falls_back, "128 KiB; copy_file_range does not work between"),
-        (buffer(), "reads and writes with --reflink=never"),
-        (refused(buffer()), with_holes),
-        (refused(reads_and_writes(65_536)), with_holes),
+        ("ioctl(FICLONE) 0", "shares blocks"),
+        (
+            "ioctl(FICLONE) EOPNOTSUPP, copy_file_range 4611686009837453312",
+            "if the files cannot share blocks; the filesystem",
+        ),
+        (
+            "ioctl(FICLONE) EXDEV, copy_file_range EXDEV, read+write 131072",
+            "128 KiB; copy_file_range does not work between",
+        ),
+        ("read+write 131072", "reads and writes with --reflink=never"),
+        ("ioctl(FICLONE) EOPNOTSUPP, read+write 131072", with_holes),
+        ("ioctl(FICLONE) EOPNOTSUPP, read+write 65536", with_holes),
     ];
-    let between_files = |(calls, text)| ([Regular; 2], calls, text);
-    assert_reasons(CP, "cp ", cases.map(between_files).into());
+    assert_reasons(CP, "cp ", &cases.map(|(what, text)| (FILES, what, text)));
 }
 
 #[test]
 fn sizes_other_than_those_of_the_library_get_no_reason() {
-    for (program, to, calls) in [
-        (RUST, Tcp, reads_and_writes(65536)),
-        (RUST, Regular, copies("copy_file_range", MIB)),
-        (GO, Pipe, reads_and_writes(8192)),
-        (PYTHON, Regular, copies("sendfile", 65536)),
+    for (program, to, what) in [
+        (RUST, "tcp", "read+write 65536"),
+        (RUST, "out", "copy_file_range 1048576"),
+        (GO, "pipe", "read+write 8192"),
+        (PYTHON, "out", "sendfile 65536"),
     ] {
-        assert_eq!(transfer(program, [Regular, to], &calls).reason, None);
+        assert_eq!(transfer(program, ["in", to], what).reason, None);
     }
 }
 
 #[test]
 fn a_rust_program_named_cp_is_not_that_of_coreutils() {
-    let calls = copies("copy_file_range", MIB).after("ioctl(FICLONE)", libc::EOPNOTSUPP);
-    let program = ("cp", Some(Language::Rust));
-    let reason = transfer(program, [Regular; 2], &calls).reason;
+    let what = "ioctl(FICLONE) EOPNOTSUPP, copy_file_range 1048576";
+    let reason = transfer(("cp", Some(Language::Rust)), FILES, what).reason;
     let reason = reason.expect("knows the errno");
     assert!(!reason.text.contains("cp "), "{reason:?}");
 }
@@ -235,23 +189,18 @@ fn a_rust_program_named_cp_is_not_that_of_coreutils() {
 #[test]
 fn rules_need_a_recent_enough_compiler() {
     let program = RuleProgram::Built(Language::Rust, [1, 70]);
-    let built = |version: &str| Process {
-        toolchain: Some(Toolchain {
-            language: Language::Rust,
-            version: version.into(),
-        }),
-        ..Process::default()
+    let matches = |version: &str| {
+        program.matches(&Process {
+            toolchain: Some(Toolchain {
+                language: Language::Rust,
+                version: version.into(),
+            }),
+            ..Process::default()
+        })
     };
-    assert!(
-        program.matches(&built("1.70.0"))
-            && program.matches(&built("1.95.0-nightly"))
-            && program.matches(&built("2.0"))
-    );
-    assert!(
-        !program.matches(&built("1.69.9"))
-            && !program.matches(&built(""))
-            && !program.matches(&Process::default())
-    );
+    assert!(["1.70.0", "1.95.0-nightly", "2.0"].into_iter().all(matches));
+    assert!(!["1.69.9", ""].into_iter().any(matches));
+    assert!(!program.matches(&Process::default()));
 }
 
 /// Other code in the same language may ask for the same sizes: 8 KiB, 32 KiB, the length of the

@@ -2,81 +2,79 @@
 
 use super::*;
 
-/// What a process with these rows wrote to a file: in transfers, and from its own memory, in bytes
-/// and calls.
-fn written(rows: impl FnOnce(FileId, FileId) -> Vec<Row>) -> [u64; 4] {
-    let mut scene = Scene::new();
-    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-    scene.process("program", rows(from, to));
-    let report = Report::from_trace(&scene.trace, &Options::default());
-    let destinations = &report.processes[0].destinations;
-    assert_eq!(destinations.len(), 1, "{destinations:?}");
-    let one = &destinations[0];
-    [
-        one.transferred_bytes,
-        one.own_memory_bytes.expect("calls tell"),
-        one.transferred_calls,
-        one.own_memory_calls,
-    ]
+/// The report on a process that made these calls.
+fn report(calls: &str) -> Report {
+    let scene = scene(&format!("program: {calls}"));
+    Report::from_trace(&scene.trace, &Options::default())
 }
 
 #[test]
 fn what_is_in_no_transfer_is_the_programs_own() {
-    let own = |_, to| vec![write("write", to, 3, 300)];
-    assert_eq!(written(own), [0, 300, 0, 3]);
-    let all = |from, to| cat(from, to);
-    assert_eq!(written(all), [MIB, 0, 8, 0]);
-    let both = |from, to| {
-        let mut rows = cat(from, to);
-        rows.push(write("write", to, 2, 50));
-        rows.push(copy("sendfile", from, to, 1, 7));
-        rows
-    };
-    assert_eq!(written(both), [MIB + 7, 50, 9, 2]);
-    let changed = |from, to| {
-        vec![
-            read("read", from, 2, 300),
-            written_changed("write", from, to, 2, 300, 300),
-        ]
-    };
-    assert_eq!(written(changed), [0, 300, 0, 2]);
+    // In transfers, and from its own memory, in bytes and calls.
+    for (calls, expected) in [
+        ("write out 3 300", [0, 300, 0, 3]),
+        ("read in 8 1M, write in>out 8 1M", [MIB, 0, 8, 0]),
+        (
+            "read in 8 1M, write in>out 8 1M, write out 2 50, sendfile in->out 1 7",
+            [MIB + 7, 50, 9, 2],
+        ),
+        ("read in 2 300, write in!out 2 300", [0, 300, 0, 2]),
+    ] {
+        let report = report(calls);
+        let [one] = report.processes[0].destinations.as_slice() else {
+            panic!("{report:?}")
+        };
+        let found = [
+            one.transferred_bytes,
+            one.own_memory_bytes.expect("calls tell"),
+            one.transferred_calls,
+            one.own_memory_calls,
+        ];
+        assert_eq!(found, expected);
+    }
+    let reflink = report("ioctl(FICLONE) in->out 1 0");
+    assert!(reflink.processes[0].destinations.is_empty());
 }
 
-/// What a process with these rows read of a file and kept.
-fn kept(rows: impl FnOnce(FileId, [FileId; 2]) -> Vec<Row>) -> Option<u64> {
-    let mut scene = Scene::new();
-    let from = scene.regular("in");
-    let to = ["a", "b"].map(|name| scene.regular(name));
-    scene.process("program", rows(from, to));
+#[test]
+fn a_header_before_a_body_is_the_programs_own() {
+    let mut scene = scene("server: read in 2 4000, writev in>out 2 4200");
+    scene.trace.processes[0].threads[0].rows[1].input_bytes = 4000;
     let report = Report::from_trace(&scene.trace, &Options::default());
-    report.processes[0].sources[0].kept_bytes
+    let one = &report.processes[0].destinations[0];
+    assert_eq!(
+        (
+            one.transferred_bytes,
+            one.own_memory_bytes,
+            one.own_memory_calls
+        ),
+        (4000, Some(200), 0)
+    );
+}
+
+#[test]
+fn what_was_changed_is_said_by_the_file_of_the_buffer() {
+    let report = report("read in 3 1M, write in!out 3 1M");
+    let [changed] = report.processes[0].destinations[0].changed.as_slice() else {
+        panic!("{report:?}")
+    };
+    assert_eq!(
+        (changed.from.path.as_deref(), changed.bytes, changed.calls),
+        (Some("in"), MIB, 3)
+    );
 }
 
 #[test]
 fn what_was_read_and_is_in_no_transfer_was_kept() {
-    assert_eq!(kept(|from, _| vec![read("read", from, 3, 300)]), Some(300));
-    assert_eq!(kept(|from, [to, _]| cat(from, to)), Some(0));
-    let some = |from, [to, _]: [FileId; 2]| {
-        vec![
-            read("read", from, 3, 300),
-            written_held("write", from, to, 1, 100, 100),
-        ]
-    };
-    assert_eq!(kept(some), Some(200));
-    let twice = |from, to: [FileId; 2]| {
-        let write = |to| written_held("write", from, to, 1, 200, 200);
-        vec![read("read", from, 3, 300), write(to[0]), write(to[1])]
-    };
-    assert_eq!(kept(twice), None, "some bytes were written several times");
-}
-
-#[test]
-fn a_reflink_writes_nothing() {
-    let mut scene = Scene::new();
-    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-    scene.process("cp", vec![copy("ioctl(FICLONE)", from, to, 1, 0)]);
-    let report = Report::from_trace(&scene.trace, &Options::default());
-    assert!(report.processes[0].destinations.is_empty());
+    for (calls, kept) in [
+        ("read in 3 300", Some(300)),
+        ("read in 8 1M, write in>out 8 1M", Some(0)),
+        ("read in 3 300, write in>out 1 100", Some(200)),
+        // Some bytes were written several times.
+        ("read in 3 300, write in>a 1 200, write in>b 1 200", None),
+    ] {
+        assert_eq!(report(calls).processes[0].sources[0].kept_bytes, kept);
+    }
 }
 
 #[test]

@@ -1,21 +1,22 @@
 //! Tests of the whole parser with real, made-up and damaged logs.
 
-mod files;
+mod lines;
 mod properties;
 mod rules;
+mod summary;
 
 use std::{
     collections::BTreeMap,
-    fmt::Write,
-    fs,
+    env, fs,
     path::{Path, PathBuf},
 };
 
+use self::summary::summary;
 use super::{Collector, Log, read_log, read_logs, tid_of_file};
 use crate::{
     backend::Until,
-    syscalls::{Abi, Selection},
-    trace::{Ends, File, FileId, FileKind, Input, Loss, Process, Row, Trace},
+    syscalls::Selection,
+    trace::{Row, Trace},
 };
 
 /// The directory of the real logs.
@@ -70,45 +71,60 @@ fn read(log: &Path) -> (Trace, Vec<String>) {
 
 /// Reads a made-up log.
 fn read_text(text: &str) -> Trace {
-    read_until(text, Until::AllEnd)
-}
-
-fn read_until(text: &str, until: Until) -> Trace {
     let mut ignore = |_: &str| {};
-    let mut collector = Collector::new(&Selection::All, until, &mut ignore);
-    read_log(
-        Log {
-            reader: text.as_bytes(),
-            tid: None,
-        },
-        &mut collector,
-    )
-    .expect("memory can be read");
+    let mut collector = Collector::new(&Selection::All, Until::AllEnd, &mut ignore);
+    let reader = text.as_bytes();
+    read_log(Log { reader, tid: None }, &mut collector).expect("memory can be read");
     collector.finish()
 }
 
 /// All rows of a trace.
 fn rows(trace: &Trace) -> impl Iterator<Item = &Row> {
-    trace
-        .processes
-        .iter()
-        .flat_map(|process| &process.threads)
-        .flat_map(|thread| &thread.rows)
+    let threads = trace.processes.iter().flat_map(|process| &process.threads);
+    threads.flat_map(|thread| &thread.rows)
 }
 
-/// The only row of this call.
-fn row<'a>(trace: &'a Trace, name: &str) -> &'a Row {
-    let mut named = rows(trace).filter(|row| row.call.name == name);
-    let row = named
-        .next()
-        .unwrap_or_else(|| panic!("no row of {name} in {trace:?}"));
-    assert!(named.next().is_none(), "one row of {name}");
-    row
+/// What is a case in a golden file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Case {
+    /// Each line.
+    Line,
+    /// All lines up to an empty one or a comment.
+    Log,
 }
 
-/// How many of this loss there are.
-fn lost(trace: &Trace, loss: Loss) -> u64 {
-    trace.losses.get(&loss).copied().unwrap_or(0)
+/// Checks that each case of a golden file is `read` as the lines after it say, which begin with
+/// `=>`.
+#[track_caller]
+fn check_golden(file: &str, kind: Case, read: impl Fn(&str) -> String) {
+    let path = corpus().join(file);
+    let golden = fs::read_to_string(&path).expect("is there");
+    let mut found = String::new();
+    let mut case = String::new();
+    for line in golden.lines().chain([""]) {
+        let is_result = line.starts_with("=>");
+        let is_input = !is_result && !line.is_empty() && !line.starts_with('#');
+        let is_over = !is_input || kind == Case::Line;
+        if is_over && !case.is_empty() {
+            found.extend(read(&case).lines().map(|line| format!("=> {line}\n")));
+            case.clear();
+        }
+        if is_input {
+            case.extend([line, "\n"]);
+        }
+        if !is_result {
+            found.extend([line, "\n"]);
+        }
+    }
+    let found = format!("{}\n", found.trim_end());
+    if env::var_os("ZC_UPDATE_GOLDEN").is_some() {
+        fs::write(path, found).expect("can be written");
+        return;
+    }
+    for (number, (expected, found)) in golden.lines().zip(found.lines()).enumerate() {
+        assert_eq!(found, expected, "line {} of {file}", number + 1);
+    }
+    assert_eq!(found, golden, "{file}");
 }
 
 #[test]
@@ -121,208 +137,6 @@ fn real_logs_are_read_as_the_snapshots_say() {
             insta::assert_snapshot!(name.as_ref(), summary(&trace, &unparsed));
         });
     }
-}
-
-fn summary(trace: &Trace, unparsed: &[String]) -> String {
-    let mut text = String::new();
-    let mut line = |line: String| writeln!(text, "{line}").expect("a string takes all");
-    line(format!("command {:?}", trace.command));
-    line(format!(
-        "started {}",
-        optional(trace.started_at.is_some().then_some("known"))
-    ));
-    line(format!("wall {}", optional(trace.wall_ns)));
-    line(format!("exit {:?}", trace.exit));
-    for (loss, count) in &trace.losses {
-        line(format!("lost {} {count}", loss.name()));
-    }
-    for note in &trace.notes {
-        line(format!("note {note}"));
-    }
-    for unparsed in unparsed {
-        line(format!("unparsed {unparsed:?}"));
-    }
-    for file in &trace.files {
-        line(format!("file {}", describe_file(file)));
-    }
-    for process in &trace.processes {
-        add_process(process, &trace.files, &mut line);
-    }
-    text
-}
-
-fn add_process(process: &Process, files: &[File], line: &mut impl FnMut(String)) {
-    let Process {
-        pid,
-        ppid,
-        comm,
-        exe,
-        command,
-        state,
-        ..
-    } = process;
-    line(String::new());
-    line(format!(
-        "process {pid} of {} comm {} {state:?}",
-        optional(*ppid),
-        optional(comm.as_ref())
-    ));
-    line(format!(
-        "  exe {} command {command:?}",
-        optional(exe.as_ref())
-    ));
-    for thread in &process.threads {
-        line(format!("  thread {}", thread.tid));
-        thread
-            .rows
-            .iter()
-            .for_each(|row| line(format!("    {}", describe(row, files))));
-    }
-}
-
-fn describe_file(file: &File) -> String {
-    let File {
-        kind,
-        identity,
-        filesystem,
-        path,
-        size_bytes,
-        local,
-        peer,
-        peer_inode,
-    } = file;
-    assert_eq!(
-        (*size_bytes, identity.map_or(0, |identity| identity.device)),
-        (None, 0),
-        "a log has neither"
-    );
-    let mut text = optional(kind.map(FileKind::name));
-    let inodes = [identity.map(|identity| identity.inode), *peer_inode]
-        .map(|inode| inode.map(|inode| inode.to_string()));
-    let [inode, peer_inode] = &inodes;
-    let parts = [
-        ("on", filesystem),
-        ("path", path),
-        ("inode", inode),
-        ("peer", peer_inode),
-        ("local", local),
-        ("peer", peer),
-    ];
-    for (name, value) in parts
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value.as_ref()?)))
-    {
-        write!(text, " {name} {}", value.escape_debug()).expect("a string takes all");
-    }
-    text
-}
-
-/// A short name of a file.
-fn name(id: FileId, files: &[File]) -> String {
-    let file = &files[usize::try_from(id.0).expect("fits")];
-    let inode = || {
-        file.identity.map(|identity| {
-            format!(
-                "{}:{}",
-                optional(file.kind.map(FileKind::name)),
-                identity.inode
-            )
-        })
-    };
-    file.path
-        .as_deref()
-        .map(|path| path.escape_debug().to_string())
-        .or_else(inode)
-        .or_else(|| file.local.clone())
-        .unwrap_or_else(|| optional(file.kind.map(FileKind::name)))
-}
-
-fn describe_ends(ends: Ends, files: &[File]) -> String {
-    let input = match ends.input {
-        None => String::new(),
-        Some(Input::Named(file)) => format!(" from {}", name(file, files)),
-        Some(Input::Sequence(file)) => format!(" after {}", name(file, files)),
-        Some(_) => panic!("a log does not show this"),
-    };
-    input
-        + &ends
-            .output
-            .map_or_else(String::new, |file| format!(" to {}", name(file, files)))
-}
-
-fn describe(row: &Row, files: &[File]) -> String {
-    let Row {
-        call,
-        ends,
-        calls,
-        errnos,
-        errors,
-        unfinished,
-        bytes,
-        requested_bytes,
-        times,
-        ..
-    } = row;
-    let Row {
-        input_bytes,
-        zero_calls,
-        short_calls,
-        ..
-    } = row;
-    let is_paired = matches!(ends.input, Some(Input::Sequence(_)));
-    let paired_bytes = if is_paired { *input_bytes } else { 0 };
-    let mut text = format!(
-        "{} {}{} calls {calls}",
-        call.name,
-        recorded_as(call.abi),
-        describe_ends(*ends, files)
-    );
-    if *errors > 0 {
-        write!(text, " errors {errors} {errnos:?}").expect("a string takes all");
-    }
-    if *unfinished > 0 {
-        write!(text, " unfinished {unfinished}").expect("a string takes all");
-    }
-    write!(
-        text,
-        " bytes {} requested {}",
-        optional(*bytes),
-        optional(*requested_bytes)
-    )
-    .expect("a string takes all");
-    for (name, count) in [
-        ("paired", &paired_bytes),
-        ("zero", zero_calls),
-        ("short", short_calls),
-    ] {
-        if *count > 0 {
-            write!(text, " {name} {count}").expect("a string takes all");
-        }
-    }
-    if let Some(times) = times {
-        assert_eq!(times.histogram.count(), *calls, "every call was timed");
-        write!(
-            text,
-            " ns {} {}..{}",
-            times.total_ns, times.min_ns, times.max_ns
-        )
-        .expect("a string takes all");
-    }
-    text
-}
-
-/// All logs were recorded on `x86_64`, but on another machine its own tables stand for those of the
-/// log.
-fn recorded_as(abi: Abi) -> &'static str {
-    match abi {
-        Abi::NATIVE => Abi::X86_64.name(),
-        Abi::COMPAT => Abi::I386.name(),
-        other => other.name(),
-    }
-}
-
-fn optional(value: Option<impl ToString>) -> String {
-    value.map_or_else(|| "?".to_owned(), |value| value.to_string())
 }
 
 /// Calls and errors.

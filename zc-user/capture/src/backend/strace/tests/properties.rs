@@ -154,7 +154,6 @@ fn sums(trace: &Trace) -> BTreeMap<u32, Vec<String>> {
                         "{:?}",
                         Row {
                             order: None,
-                            last_order: None,
                             ..row.clone()
                         }
                     )

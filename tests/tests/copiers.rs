@@ -1,0 +1,182 @@
+//! The copiers: they copy the right bytes, and what they copied before a signal ended them is in
+//! the report. Which calls each case makes is checked by `tests/zctrace.toml`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use rustix::process::{Pid, Signal};
+
+use crate::harness::{
+    Conversation, Program, TestDir, c, child_of, program, untraced, wait_until, zctrace,
+};
+
+/// The copier in Rust.
+pub fn in_rust() -> Program {
+    program(env!("CARGO_BIN_EXE_copier"))
+}
+
+/// The copier in C.
+pub fn in_c() -> Program {
+    c("copier-c")
+}
+
+/// A copy.
+pub fn copy(copier: &Program, case: &str, from: &str, to: &str) -> Program {
+    copier.clone().args(&[case, "--from", from, "--to", to])
+}
+
+/// A directory of a test's own with a file to copy.
+pub struct Scene {
+    dir: TestDir,
+    /// The content of the file. No two of its sectors are equal.
+    bytes: Vec<u8>,
+}
+
+impl Scene {
+    /// A directory with a file `in` of this size.
+    pub fn new(size: u32) -> Self {
+        let words = (0..size / 4).map(|number| number.wrapping_mul(0x9e37_79b1));
+        let bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+        let dir = TestDir::with("in", &bytes);
+        Self { dir, bytes }
+    }
+
+    fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// A path in the directory as an argument of a copier, after a prefix.
+    pub fn spec(&self, prefix: &str, name: &str) -> String {
+        format!("{prefix}{}", self.path(name).display())
+    }
+}
+
+/// The other side of a socket: `copier sink`.
+pub struct Side {
+    talk: Conversation,
+    /// The address, as the argument of the copier that connects to it.
+    pub spec: String,
+}
+
+impl Side {
+    /// `copier sink ADDRESS`, once it listens.
+    pub fn sink(address: &str) -> Self {
+        Self::start(&["sink", address])
+    }
+
+    fn start(words: &[&str]) -> Self {
+        let mut talk = untraced(&in_rust().args(words)).start();
+        let line = talk.hear();
+        let Some(spec) = line.strip_prefix("listening ") else {
+            panic!("not what {words:?} says: {line}")
+        };
+        let spec = spec.to_owned();
+        Self { talk, spec }
+    }
+
+    /// Its last line, after a successful end.
+    #[track_caller]
+    pub fn last_line(mut self) -> String {
+        let line = self.talk.hear();
+        assert_eq!(self.talk.wait(), Some(0), "{line}");
+        line
+    }
+}
+
+/// The names of the cases that a copier lists.
+fn cases(copier: &Program) -> Vec<String> {
+    let list = untraced(&copier.clone().arg("--list")).finish();
+    let first = |line: &str| Some(line.split_ascii_whitespace().next()?.to_owned());
+    list.successful().lines().filter_map(first).collect()
+}
+
+/// More than a pipe holds.
+const SIZE: u32 = 148 * 512;
+
+/// The cases that copy only from file to file, and those that write only to a socket.
+const ONLY_FILES: [&str; 3] = ["std-fs-copy", "std-buffered-copy", "copy-file-range"];
+const ONLY_SOCKETS: [&str; 2] = ["read-send", "mmap-send"];
+
+#[test]
+fn every_case_copies_the_right_bytes() {
+    for (copier, prefixes) in [
+        (in_rust(), &["", "pipe:", "unix:"][..]),
+        (in_c(), &["", "unix:"]),
+    ] {
+        for case in cases(&copier) {
+            for &prefix in prefixes {
+                let scene = Scene::new(SIZE);
+                let (from, out) = (scene.spec("", "in"), scene.spec("", "out"));
+                let is_socket = prefix == "unix:";
+                let socket = scene.spec("unix:", "socket");
+                let sink = is_socket.then(|| Side::start(&["sink", &socket, "--to", &out]));
+                let to = if is_socket {
+                    socket
+                } else {
+                    scene.spec(prefix, "out")
+                };
+                let finished = untraced(&copy(&copier, &case, &from, &to)).finish();
+                let is_impossible = ONLY_FILES.contains(&case.as_str()) && !prefix.is_empty()
+                    || ONLY_SOCKETS.contains(&case.as_str()) && !is_socket;
+                if is_impossible {
+                    finished.exits(1);
+                    continue;
+                }
+                let is_short = case == "std-buffered-copy";
+                let expected = &scene.bytes[..if is_short { 14 } else { SIZE as usize }];
+                let line = format!("copied {} bytes\n", expected.len());
+                assert_eq!(finished.successful(), line, "{case} to {to}");
+                if let Some(sink) = sink {
+                    assert_eq!(sink.last_line(), format!("received {SIZE} bytes"));
+                }
+                let found = fs::read(scene.path("out")).expect("it is there");
+                assert!(found == expected, "{case} to {to}");
+            }
+        }
+    }
+}
+
+/// Waits until a process has read more from files and pipes than its buffer and a socket hold, so
+/// that bytes have arrived.
+fn wait_for_reads(process: Pid) {
+    let path = format!("/proc/{}/io", process.as_raw_pid());
+    wait_until("bytes arrive", || {
+        let io = fs::read_to_string(&path).expect("it is not reaped");
+        let mut lines = io.lines();
+        let read = lines.find_map(|line| line.strip_prefix("rchar: ")?.parse::<u64>().ok());
+        read.expect("a number") > 2 << 20
+    });
+}
+
+#[test]
+fn a_signal_to_zctrace_ends_the_copier_and_its_sink() {
+    let scene = Scene::new(0);
+    let sink = Side::sink(&scene.spec("unix:", "socket"));
+    let copying = copy(&in_rust(), "read-write", "/dev/zero", &sink.spec);
+    let (tracing, report) = zctrace().start(&copying);
+    // zctrace has other children before.
+    let id = tracing.pid().as_raw_pid();
+    let children = format!("/proc/{id}/task/{id}/children");
+    wait_until("the copier is there", || {
+        let child = fs::read_to_string(&children).unwrap_or_default();
+        let comm = fs::read_to_string(format!("/proc/{}/comm", child.trim()));
+        comm.is_ok_and(|comm| comm == "copier\n")
+    });
+    let copier = child_of(tracing.pid());
+    wait_for_reads(copier);
+    tracing.signal(Signal::TERM);
+    tracing.wait();
+    let line = sink.last_line();
+    let received = line.strip_prefix("received ");
+    let received = received.and_then(|rest| rest.strip_suffix(" bytes"));
+    let received: u64 = received.and_then(|bytes| bytes.parse().ok()).expect(&line);
+    let run = report.read(&tracing.into_stderr());
+    let mut rows = run.totals.syscalls.iter();
+    let sendto = rows.find(|row| row.name == "sendto").expect("it sent");
+    // A call that the signal cut off never returned, so the bytes that it moved are in no figure.
+    let cut_off = received - sendto.bytes.expect("known");
+    let most = 8192 * sendto.unfinished;
+    assert!(cut_off <= most, "received {received}, sent {sendto:?}");
+}

@@ -1,0 +1,192 @@
+//! Statements of a report about random programs, the truth of a program, and what was compared.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Display},
+};
+
+use zc_tests::truth::{BUFFER, MAPPING, SEQUENCE, Sums, Truth};
+use zctrace::report::{Api, End, Evidence, Hop, Transfer};
+
+/// A false statement.
+#[derive(Debug, Clone)]
+pub(super) struct FalseStatement {
+    /// What kind of statement it is.
+    pub(super) class: String,
+    /// The seed of the program.
+    pub(super) seed: u64,
+    /// What is stated, and what is true.
+    pub(super) text: String,
+}
+
+/// How much was compared, and which statements were false.
+#[derive(Debug, Default)]
+pub(super) struct Judged {
+    /// By kind of statement: how many, and their bytes.
+    statements: BTreeMap<String, [u64; 2]>,
+    pub(super) failures: Vec<FalseStatement>,
+}
+
+impl Judged {
+    pub(super) fn add(&mut self, other: Self) {
+        for (kind, [count, bytes]) in other.statements {
+            self.count(kind, count, bytes);
+        }
+        self.failures.extend(other.failures);
+    }
+
+    pub(super) fn count(&mut self, kind: impl Into<String>, count: u64, bytes: u64) {
+        let sums = self.statements.entry(kind.into()).or_default();
+        *sums = [sums[0] + count, sums[1] + bytes];
+    }
+
+    pub(super) fn fail(
+        &mut self,
+        class: impl Into<String>,
+        known: &KnownProgram<'_>,
+        text: String,
+    ) {
+        self.failures.push(FalseStatement {
+            class: class.into(),
+            seed: known.truth.seed,
+            text,
+        });
+    }
+
+    /// Whether there were statements of this kind.
+    pub(super) fn has(&self, kind: &str) -> bool {
+        self.statements.contains_key(kind)
+    }
+}
+
+impl Display for Judged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (kind, [count, bytes]) in &self.statements {
+            writeln!(f, "{kind}: {count} statements of {bytes} bytes checked")?;
+        }
+        write!(f, "{} false statements", self.failures.len())
+    }
+}
+
+/// The name of an end in the truth.
+pub(super) fn name(end: &End) -> String {
+    let file = end.path.as_deref().and_then(|path| path.rsplit('/').next());
+    match (end.kind.as_deref(), file, end.inode) {
+        (Some("regular"), Some(file), _) => file.to_owned(),
+        (_, _, Some(inode)) => format!("ino:{}", inode.number),
+        (kind, file, _) => format!("{kind:?} {file:?}"),
+    }
+}
+
+/// How bytes were moved, in the words of the truth.
+fn how(api: Api, evidence: Evidence) -> &'static str {
+    match (evidence, api) {
+        (Evidence::Buffer | Evidence::Reused, _) => BUFFER,
+        (Evidence::Mapping, _) => MAPPING,
+        (Evidence::Sequence, _) => SEQUENCE,
+        (Evidence::Totals, _) => "totals",
+        // The rings' only call that names two files.
+        (Evidence::Call, Api::IoUring) => "splice",
+        (Evidence::Call, api) => api.name(),
+    }
+}
+
+/// A statement about one process: so many bytes went from one file to another.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct StatedStep {
+    pub(super) pid: u32,
+    pub(super) from: String,
+    pub(super) to: String,
+    pub(super) how: &'static str,
+    pub(super) bytes: u64,
+    /// How many calls made it, without those that moved nothing. `None`: that is not stated.
+    pub(super) calls: Option<u64>,
+}
+
+impl StatedStep {
+    fn of_hop(hop: &Hop) -> Self {
+        Self {
+            pid: hop.pid,
+            from: name(&hop.from),
+            to: name(&hop.to),
+            how: how(hop.api, hop.evidence),
+            bytes: hop.bytes.unwrap_or(0),
+            calls: None,
+        }
+    }
+
+    /// The steps of a transfer.
+    pub(super) fn of_transfer(one: &Transfer) -> Vec<Self> {
+        if one.hops.is_empty() {
+            let idle = one.retries.values().chain(one.errors.values());
+            let idle = one.zero_calls + idle.sum::<u64>();
+            vec![Self {
+                pid: one.pids[0],
+                from: name(&one.from),
+                to: name(&one.to),
+                how: how(one.api, one.evidence),
+                bytes: one.bytes.unwrap_or(0),
+                calls: one.calls.map(|calls| calls - idle),
+            }]
+        } else {
+            one.hops.iter().map(Self::of_hop).collect()
+        }
+    }
+}
+
+/// The truth of one program.
+pub(super) struct KnownProgram<'a> {
+    pub(super) truth: &'a Truth,
+    /// What all its processes wrote to a file, and took out of it.
+    written: BTreeMap<&'a str, u64>,
+    pub(super) taken: BTreeMap<&'a str, u64>,
+}
+
+impl<'a> KnownProgram<'a> {
+    pub(super) fn new(truth: &'a Truth) -> Self {
+        let (mut written, mut taken) = (BTreeMap::new(), BTreeMap::new());
+        for used in &truth.written {
+            *written.entry(used.file.as_str()).or_default() += used.bytes;
+        }
+        for used in &truth.read {
+            *taken.entry(used.file.as_str()).or_default() += used.bytes;
+        }
+        for moved in truth.moved.iter().filter(|moved| moved.how == "tee") {
+            *taken.entry(&moved.from).or_default() -= moved.sums.bytes;
+        }
+        Self {
+            truth,
+            written,
+            taken,
+        }
+    }
+
+    /// Where the bytes come out that are written to a file.
+    pub(super) fn outlet<'f>(&'f self, file: &'f str) -> &'f str {
+        for [one, other] in &self.truth.connections {
+            match file {
+                _ if file == one => return other,
+                _ if file == other => return one,
+                _ => {}
+            }
+        }
+        file
+    }
+
+    /// How many bytes went into this file and came out again, if all did.
+    pub(super) fn went_through(&self, inlet: &str) -> Option<u64> {
+        let written = self.written.get(inlet).copied();
+        written.filter(|_| written == self.taken.get(self.outlet(inlet)).copied())
+    }
+
+    /// What the truth says about a process, by files and how.
+    pub(super) fn moved(&self, pid: u32) -> BTreeMap<(&'a str, &'a str, &'a str), &'a Sums> {
+        let moved = self.truth.moved.iter().filter(|moved| moved.pid == pid);
+        moved
+            .map(|moved| {
+                let key = (moved.from.as_str(), moved.to.as_str(), moved.how.as_str());
+                (key, &moved.sums)
+            })
+            .collect()
+    }
+}

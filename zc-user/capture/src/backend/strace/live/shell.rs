@@ -1,0 +1,82 @@
+//! Which programs need a shell to run.
+
+use std::{
+    ffi::OsStr,
+    fs::{self, File},
+    io::{self, Read as _},
+    os::unix::ffi::OsStrExt as _,
+    path::Path,
+};
+
+/// The shell that runs a script without a `#!` line, as with `execvp`.
+const SHELL: &str = "/bin/sh";
+/// How much of a file the kernel reads to find its format: `BINPRM_BUF_SIZE` of its
+/// include/uapi/linux/binfmts.h.
+const HEAD_BYTES: u64 = 256;
+
+/// The shell that a program needs; `None` if the kernel can run it. strace only calls exec, while a
+/// shell (or libc's `execvp`) runs a script without a `#!` line in a shell; so that is done here.
+/// It is an error if the interpreter of a script is missing.
+pub fn shell_of(program: &Path) -> io::Result<Option<&'static str>> {
+    let mut head = Vec::new();
+    // A program may be executable without being readable.
+    let Ok(file) = File::open(program) else {
+        return Ok(None);
+    };
+    file.take(HEAD_BYTES).read_to_end(&mut head)?;
+    if let Some(line) = head.strip_prefix(b"#!") {
+        let line = line
+            .split(|&byte| byte == b'\n')
+            .next()
+            .unwrap_or_default()
+            .trim_ascii_start();
+        let interpreter = line
+            .split(u8::is_ascii_whitespace)
+            .next()
+            .unwrap_or_default();
+        fs::metadata(OsStr::from_bytes(interpreter))?;
+        return Ok(None);
+    }
+    Ok(is_text(&head).then_some(SHELL))
+}
+
+/// Whether the file is text, judging by its first line.
+fn is_text(head: &[u8]) -> bool {
+    let first_line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    !head.starts_with(b"\x7fELF") && !first_line.contains(&0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell_of_file(content: &[u8]) -> io::Result<Option<&'static str>> {
+        let file = tempfile::NamedTempFile::new()?;
+        fs::write(file.path(), content)?;
+        shell_of(file.path())
+    }
+
+    #[test]
+    fn a_script_without_an_interpreter_needs_the_shell() {
+        assert_eq!(
+            shell_of_file(b"echo hello\n").expect("is read"),
+            Some(SHELL)
+        );
+        assert_eq!(shell_of_file(b"").expect("is read"), Some(SHELL));
+    }
+
+    #[test]
+    fn a_program_that_the_kernel_can_run_needs_no_shell() {
+        assert_eq!(shell_of_file(b"#!/bin/sh -e\n").expect("is read"), None);
+        assert_eq!(shell_of_file(b"\x7fELF\x02\x01").expect("is read"), None);
+        assert_eq!(shell_of_file(b"MZ\0\0").expect("is read"), None);
+    }
+
+    #[test]
+    fn a_missing_interpreter_is_an_error() {
+        assert_eq!(
+            shell_of_file(b"#! /no/such/thing x\n").map_err(|error| error.kind()),
+            Err(io::ErrorKind::NotFound)
+        );
+    }
+}

@@ -1,0 +1,410 @@
+//! Made-up reports, by the names that `verdicts.txt` gives them.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    report::{
+        Counted, Detail, Files, Options, Report,
+        sample::{
+            self,
+            files::{Scene, copy, map, read, write, written_after, written_changed, written_held},
+        },
+    },
+    syscalls::{Call, Selection},
+    trace::{
+        Exit, FailedPath, FailedPaths, FileKind, Frame, GivenPath, Loss, OtherCalls, Row, Stack,
+        StackEnd, StackId, Trace,
+    },
+};
+
+/// Reports by name.
+#[derive(Default)]
+struct Reports(BTreeMap<&'static str, Report>);
+
+impl Reports {
+    fn add(&mut self, name: &'static str, report: Report) {
+        assert!(self.0.insert(name, report).is_none(), "{name}");
+    }
+
+    /// Adds the report of a trace that is changed so.
+    fn add_edited(&mut self, name: &'static str, mut trace: Trace, edit: impl FnOnce(&mut Trace)) {
+        edit(&mut trace);
+        self.add(name, report_of(&trace));
+    }
+}
+
+/// Every report that `verdicts.txt` is about.
+pub(super) fn reports() -> BTreeMap<&'static str, Report> {
+    let mut all = Reports::default();
+    add_copier(&mut all);
+    add_others(&mut all);
+    add_transfers(&mut all);
+    add_callers(&mut all);
+    add_paths(&mut all);
+    all.0
+}
+
+/// A copier and the shell that started it. It copies `in.dat` by `sendfile` to a Unix socket after
+/// `copy_file_range` failed, and `log` by a loop to a pipe. The source of the datagram that it
+/// sends is unknown.
+pub(super) fn scene() -> Trace {
+    let mut scene = Scene::new();
+    let [source, library, log] =
+        ["in.dat", "libc.so.6", "data/log"].map(|name| scene.regular(name));
+    let socket = scene.file(FileKind::UnixStream, "s.sock");
+    let pipe = scene.pipe();
+    let datagrams = scene.file(FileKind::Udp, "datagrams");
+    scene.process(
+        "sh",
+        vec![read("read", library, 2, 832), map(library, 4096)],
+    );
+    let copier = vec![
+        copy("copy_file_range", source, socket, 0, 0)
+            .at(1)
+            .failed(libc::EXDEV, 1),
+        copy("sendfile", source, socket, 0, 1 << 20)
+            .at(2)
+            .each(1 << 20)
+            .took(&[2000, 3000, 1_500_000])
+            .failed(libc::EAGAIN, 2),
+        read("read", log, 16, 1 << 16).at(3).each(4096).zero(1),
+        written_held("write", log, pipe, 16, 1 << 16, 1 << 16)
+            .at(4)
+            .each(4096),
+        write("sendto", datagrams, 1, 100).at(5),
+    ];
+    scene.process("copier", copier);
+    scene.trace.exit = Some(Exit::Code(3));
+    scene.trace.counted = Some("%data,%network".parse().expect("a selection"));
+    scene.trace
+}
+
+/// The report of a trace, with calls by file.
+pub(super) fn report_of(trace: &Trace) -> Report {
+    Report::from_trace(
+        trace,
+        &Options {
+            file_calls: Files::Listed,
+            ..Options::default()
+        },
+    )
+}
+
+/// Adds reports of the [`scene`] that know less.
+fn add_copier(all: &mut Reports) {
+    let whole = || report_of(&scene());
+    all.add("patterns with typing errors", whole());
+    all.add("the directory where relative paths start is known", whole());
+    let mut report = whole();
+    report.directory = None;
+    all.add(
+        "the directory where relative paths start is unknown",
+        report,
+    );
+    let mut report = whole();
+    report.counted = None;
+    all.add("an older report that does not say what it counted", report);
+    let mut report = whole();
+    report.counted = Some(Counted::All);
+    all.add("every call is counted", report);
+    let mut report = whole();
+    for row in &mut report.totals.syscalls {
+        row.errnos.clear();
+    }
+    all.add("errors without an errno, which may have any", report);
+    let plain = Options::default();
+    all.add("no calls by file", Report::from_trace(&scene(), &plain));
+    let detail = Detail::Total;
+    let sums = Options { detail, ..plain };
+    all.add("sums only", Report::from_trace(&scene(), &sums));
+    all.add_edited("a lower bound", scene(), |trace| {
+        trace.losses = BTreeMap::from([(Loss::UncountedCalls, 7)]);
+    });
+    all.add_edited("figures that the backend cannot know", scene(), |trace| {
+        for process in &mut trace.processes {
+            process.counters = None;
+        }
+    });
+    all.add_edited("a command that a signal killed", scene(), |trace| {
+        trace.exit = Some(Exit::Signal(libc::SIGKILL));
+    });
+    all.add_edited("some calls without files", scene(), |trace| {
+        trace.calls_without_files = 3;
+    });
+    all.add_edited("a call without any file", scene(), unmap);
+    let name = "a failed call that names a file by its path";
+    all.add_edited(name, scene(), |trace| {
+        unmap(trace);
+        let rows = &mut trace.processes[0].threads[0].rows;
+        rows.push(sample::row("unlinkat").failed(libc::ENOENT, 1));
+    });
+}
+
+/// Adds a call of `munmap`.
+fn unmap(trace: &mut Trace) {
+    trace.counted = Some("%data,%file,%memory".parse().expect("a selection"));
+    let rows = &mut trace.processes[0].threads[0].rows;
+    rows.push(sample::row("munmap").called(1));
+}
+
+fn add_others(all: &mut Reports) {
+    let mut timed = Scene::new();
+    let file = timed.regular("in");
+    let durations: Vec<u64> = (0..100).map(|n| 100_000 + n).collect();
+    let rows = vec![
+        read("read", file, 0, 1000).took(&durations),
+        // There is only one call of it.
+        read("pread64", file, 0, 10).took(&[100_050]),
+    ];
+    timed.process("cat", rows);
+    let name = "percentiles, known to the precision of the histogram";
+    all.add(name, report_of(&timed.trace));
+    let mut limited = report_of(&sample::make(50));
+    limited.limit_processes(4);
+    all.add("some processes are not listed", limited);
+    all.add("a log without files", report_of(&sample::from_strace()));
+}
+
+fn add_transfers(all: &mut Reports) {
+    const BYTES: u64 = 65536;
+    let mut scene = Scene::new();
+    let (from, to) = (scene.regular("in"), scene.regular("out"));
+    let report_of_rows = |rows: Vec<Row>| {
+        let mut scene = scene.clone();
+        scene.process("copier", rows);
+        report_of(&scene.trace)
+    };
+    let sent = || copy("sendfile", from, to, 1, BYTES);
+    let inferred = report_of_rows(vec![
+        read("read", from, 16, BYTES),
+        written_after("write", from, to, 16, BYTES, BYTES),
+    ]);
+    all.add("an inferred transfer", inferred.clone());
+    all.add("an inferred transfer, which is accepted", inferred);
+    let beside = report_of_rows(vec![
+        read("read", from, 32, 2 * BYTES),
+        written_held("write", from, to, 16, BYTES, BYTES),
+        written_after("write", from, to, 16, BYTES, BYTES),
+    ]);
+    all.add("an observed transfer beside an inferred one", beside);
+    all.add("an observed transfer", report_of_rows(vec![sent()]));
+    let own = report_of_rows(vec![
+        read("read", from, 1, 10),
+        sent(),
+        write("write", to, 1, 100),
+    ]);
+    all.add("an observed transfer and bytes of the program's own", own);
+    let changed = report_of_rows(vec![
+        read("read", from, 1, 100),
+        sent(),
+        written_changed("write", from, to, 1, 100, 100),
+    ]);
+    let name = "an observed transfer and changed memory of its source";
+    all.add(name, changed.clone());
+    all.add("changed memory, which is accepted", changed);
+    for (name, of_another) in [
+        (
+            "a transfer through two processes, of which no byte counts twice",
+            0,
+        ),
+        ("a pipe with a little of a second source", 100),
+        ("a pipe with as much of a second source", BYTES),
+    ] {
+        let mut scene = Scene::new();
+        let [from, other, to] = ["in", "other", "out"].map(|name| scene.regular(name));
+        let pipe = scene.pipe();
+        let mut rows = vec![copy("splice", from, pipe, 1, BYTES)];
+        if of_another > 0 {
+            rows.push(copy("sendfile", other, pipe, 1, of_another));
+        }
+        scene.process("cat", rows);
+        scene.process("dd", vec![copy("splice", pipe, to, 1, BYTES)]);
+        all.add(name, report_of(&scene.trace));
+    }
+}
+
+/// The stack of a call that `app::load` made, of one that `std::io::copy` made for `app::save`, and
+/// of one whose end is unknown.
+fn stacks() -> Vec<Stack> {
+    let frame = |function: &str, file: &str| Frame {
+        function: Some(function.into()),
+        file: Some(file.into()),
+        module: Some("/bin/app".into()),
+        ..Frame::default()
+    };
+    let read = frame(
+        "<std::fs::File as std::io::Read>::read",
+        "/rustc/1/library/std/src/fs.rs",
+    );
+    let copy = frame(
+        "std::io::copy::stack_buffer_copy<A, B>",
+        "/rustc/1/library/std/src/io/copy.rs",
+    );
+    let [load, save, main] = ["load", "save", "main"]
+        .map(|name| frame(&format!("app::{name}"), &format!("src/{name}.rs")));
+    let frames = [
+        (vec![read.clone(), load, main.clone()], StackEnd::Root),
+        (vec![read.clone(), copy, save, main], StackEnd::Root),
+        (vec![read], StackEnd::TooDeep),
+    ];
+    frames
+        .into_iter()
+        .map(|(frames, end)| Stack { frames, end })
+        .collect()
+}
+
+/// A program that reads 8 times and writes 8 times. So many of the reads and of the writes as
+/// `samples` says have these stacks.
+fn sampled(samples: &[(u32, u64)]) -> Trace {
+    let mut scene = Scene::new();
+    let from = scene.regular("in");
+    let to = scene.file(FileKind::UnixStream, "out");
+    let mut rows = vec![
+        read("read", from, 8, 1 << 16).at(1),
+        written_held("write", from, to, 8, 1 << 16, 1 << 16).at(2),
+    ];
+    for row in &mut rows {
+        let samples = samples.iter();
+        let samples = samples.map(|&(stack, count)| (StackId(stack), count));
+        row.callers.extend(samples);
+    }
+    scene.process("app", rows);
+    scene.trace.stacks = Some(stacks());
+    scene.trace
+}
+
+fn add_callers(all: &mut Reports) {
+    for (name, samples) in [
+        ("callers of every call", &[(0, 6), (1, 2)][..]),
+        ("callers of half of the calls", &[(0, 3), (1, 1)]),
+        ("a stack that was cut off", &[(0, 6), (2, 2)]),
+        ("all samples are of std::io::copy", &[(1, 4)]),
+        ("all samples are of the program itself", &[(0, 2)]),
+        (
+            "some samples are of std::io::copy, the others cut off",
+            &[(1, 2), (2, 2)],
+        ),
+        ("all samples are cut off", &[(2, 2)]),
+        ("no samples", &[]),
+    ] {
+        all.add(name, report_of(&sampled(samples)));
+    }
+    let without_lines = |trace: &mut Trace| {
+        let stacks = trace.stacks.iter_mut().flatten();
+        for frame in stacks.flat_map(|stack| &mut stack.frames) {
+            frame.file = None;
+        }
+    };
+    let name = "stacks without line tables";
+    all.add_edited(name, sampled(&[(0, 8)]), without_lines);
+    all.add_edited("no stacks", sampled(&[]), |trace| {
+        trace.stacks = None;
+        let note = "callers are unknown: the backend does not sample them";
+        trace.notes = vec![note.to_owned()];
+    });
+}
+
+fn on_path(call: &'static str, errno: u32, path: Option<&str>) -> FailedPath {
+    let path = path.map(|path| GivenPath {
+        text: path.to_owned(),
+        is_cut: false,
+        is_below_descriptor: false,
+    });
+    FailedPath {
+        call: Call::native(call),
+        errno,
+        path,
+    }
+}
+
+/// A trace in which 5 of 7 `openat` and all of 2 `stat` failed.
+fn with_failed_paths() -> Trace {
+    let mut scene = Scene::new();
+    let file = scene.regular("in");
+    scene.process("cp", vec![read("read", file, 1, 10)]);
+    let mut trace = scene.trace;
+    let paths = trace.failed_paths.insert(FailedPaths::default());
+    paths.directory_may_change = true;
+    for (call, errno, path) in [
+        ("openat", 2, "/etc/app.conf"),
+        ("openat", 2, "/etc/app.d/one"),
+        ("openat", 13, "/etc/app.d/one"),
+        ("openat", 2, "data/x"),
+        ("openat", 2, "/usr/../etc/y"),
+        ("stat", 2, "/srv"),
+        ("stat", 2, "/srv"),
+    ] {
+        add_path(&mut trace, call, errno, Some(path));
+    }
+    trace.counted = Some(Selection::default());
+    add_calls(&mut trace, "openat", [7, 5]);
+    add_calls(&mut trace, "stat", [2, 2]);
+    trace
+}
+
+fn add_calls(trace: &mut Trace, name: &'static str, [calls, errors]: [u64; 2]) {
+    let sums = OtherCalls {
+        calls,
+        errors,
+        ..OtherCalls::NONE
+    };
+    let all = trace.other_calls.get_or_insert_default();
+    all.insert(Call::native(name), sums);
+}
+
+fn add_path(trace: &mut Trace, call: &'static str, errno: u32, path: Option<&str>) {
+    let paths = trace.failed_paths.get_or_insert_default();
+    paths.add(on_path(call, errno, path));
+}
+
+/// The same trace with the paths of the calls that succeeded: 2 `openat`.
+fn with_all_paths() -> Trace {
+    let mut trace = with_failed_paths();
+    trace.failed_paths.get_or_insert_default().has_successes = true;
+    add_path(&mut trace, "openat", 0, Some("/etc/hosts"));
+    add_path(&mut trace, "openat", 0, Some("/lib/libc.so.6"));
+    trace
+}
+
+fn add_paths(all: &mut Reports) {
+    all.add("paths of failed calls", report_of(&with_failed_paths()));
+    all.add("paths of all calls", report_of(&with_all_paths()));
+    let name = "a failed call of an unknown path";
+    all.add_edited(name, with_failed_paths(), |trace| {
+        add_path(trace, "openat", 14, None);
+    });
+    let start_in_work = |trace: &mut Trace| {
+        trace.directory = Some("/work".to_owned());
+        let paths = trace.failed_paths.get_or_insert_default();
+        paths.directory_may_change = false;
+    };
+    let name = "relative paths start in /work";
+    all.add_edited(name, with_failed_paths(), start_in_work);
+    let name = "a path that starts in a directory of the call";
+    all.add_edited(name, with_failed_paths(), |trace| {
+        start_in_work(trace);
+        let mut below = on_path("openat", 2, Some("data/x"));
+        below.path.as_mut().expect("given").is_below_descriptor = true;
+        trace.failed_paths.get_or_insert_default().add(below);
+    });
+    let name = "an unknown path of a call that succeeded";
+    all.add_edited(name, with_all_paths(), |trace| {
+        add_path(trace, "execve", 0, None);
+        add_calls(trace, "execve", [1, 0]);
+    });
+    let name = "calls that a signal interrupted";
+    all.add_edited(name, with_all_paths(), |trace| {
+        add_calls(trace, "openat", [8, 6]);
+    });
+    all.add_edited("paths that had no room", with_all_paths(), |trace| {
+        trace.failed_paths.get_or_insert_default().left_out = 1;
+    });
+    all.add_edited("paths and losses", with_all_paths(), |trace| {
+        trace.losses.insert(Loss::MissedProbes, 1);
+    });
+    let name = "paths of calls that are not all counted";
+    all.add_edited(name, with_all_paths(), |trace| trace.other_calls = None);
+    all.add_edited("no paths", with_failed_paths(), |trace| {
+        trace.failed_paths = None;
+    });
+}

@@ -1,0 +1,316 @@
+//! The calls of one process, of one thread, of a program, or of all: a table, and what is said
+//! below it.
+
+use std::cmp::Reverse;
+
+use super::{
+    callers,
+    page::{Options, Piece, Style, TextLine, list, titled_list},
+    part::{DocumentPart, command_of},
+    table::{STAYS, ShownTable},
+    text::{self, known, plural},
+};
+use crate::{
+    report::{OtherCalls, Process, Program, Report, State, Syscall, Thread, Usage},
+    syscalls::Abi,
+    units::{self, UNKNOWN},
+};
+
+/// A column of the table.
+struct CallColumn {
+    title: &'static str,
+    /// When it is dropped to save room, the lowest first. The name and the count always stay.
+    /// Errors have a line below the table.
+    dropped: u8,
+    /// The cell of a call. The time is that of all calls of the table; `None` if one is unknown.
+    cell: fn(&Syscall, Option<u64>) -> String,
+}
+
+const COLUMNS: [CallColumn; 11] = [
+    column("syscall", STAYS, |call, _| name(call)),
+    column("calls", STAYS, |call, _| call.calls.to_string()),
+    column("errors", 5, |call, _| call.errors.to_string()),
+    column("bytes", 8, |call, _| known(call.bytes, units::bytes)),
+    column("avg size", 3, |call, _| {
+        known(average_size(call), units::bytes)
+    }),
+    column("% time", 7, |call, all_ns| {
+        known(call.total_ns.zip(all_ns), |(part, whole)| {
+            units::share(part, whole)
+        })
+    }),
+    column("total", 9, |call, _| known(call.total_ns, units::duration)),
+    column("min", 2, |call, _| known(call.min_ns, units::duration)),
+    column("avg", 4, |call, _| known(call.mean_ns, units::duration)),
+    column("max", 6, |call, _| known(call.max_ns, units::duration)),
+    column("p99", 1, |call, _| known(call.p99_ns, units::duration)),
+];
+
+const fn column(
+    title: &'static str,
+    dropped: u8,
+    cell: fn(&Syscall, Option<u64>) -> String,
+) -> CallColumn {
+    CallColumn {
+        title,
+        dropped,
+        cell,
+    }
+}
+
+/// The name of the call; if it is not one of the 64-bit table of calls, with its table.
+pub(super) fn name(line: &Syscall) -> String {
+    name_in_table(&line.name, &line.abi)
+}
+
+/// The same of a call with this name in this table.
+pub(super) fn name_in_table(name: &str, abi: &str) -> String {
+    let name = text::escape(name);
+    if [Abi::X86_64.name(), Abi::Aarch64.name()].contains(&abi) {
+        name
+    } else {
+        format!("{name} ({})", text::escape(abi))
+    }
+}
+
+/// Bytes per successful call.
+fn average_size(line: &Syscall) -> Option<u64> {
+    let successes = line.calls.saturating_sub(line.errors);
+    Some(line.bytes?.checked_div(successes).unwrap_or(0))
+}
+
+/// What a section shows beside figures.
+pub(super) struct Shown<'a> {
+    report: &'a Report,
+    /// Whether each caller of a call is shown, not only the most frequent one.
+    all_callers: bool,
+}
+
+/// What the calls of a section are from.
+struct SectionCalls<'a> {
+    usage: &'a Usage,
+    syscalls: &'a [Syscall],
+    /// Operations of io_uring.
+    operations: &'a [Syscall],
+    others: Option<&'a OtherCalls>,
+    is_running: bool,
+}
+
+impl<'a> Shown<'a> {
+    pub(super) const fn new(report: &'a Report, options: &Options) -> Self {
+        Self {
+            report,
+            all_callers: options.all,
+        }
+    }
+
+    pub(super) fn total(&self) -> DocumentPart {
+        let totals = &self.report.totals;
+        let calls = SectionCalls {
+            usage: &totals.usage,
+            syscalls: &totals.syscalls,
+            operations: &[],
+            others: None,
+            is_running: false,
+        };
+        let processes = plural(totals.processes, "process", "processes");
+        self.section(
+            ["TOTAL".to_owned(), processes, threads(totals.threads)],
+            &calls,
+        )
+    }
+
+    /// The section of a process. The command line of a single one is in the head of the report.
+    pub(super) fn process(&self, process: &Process) -> DocumentPart {
+        let calls = SectionCalls {
+            usage: &process.usage,
+            syscalls: &process.syscalls,
+            operations: &process.io_uring,
+            others: process.other_calls.as_ref(),
+            is_running: process.state == State::Running,
+        };
+        let mut part = self.section([process_name(process), threads(process.threads)], &calls);
+        if self.report.processes.len() > 1 && !part.is_one_line() {
+            part.command = command_of(process);
+        }
+        part
+    }
+
+    pub(super) fn program(&self, program: &Program) -> DocumentPart {
+        let calls = SectionCalls {
+            usage: &program.usage,
+            syscalls: &program.syscalls,
+            operations: &program.io_uring,
+            others: program.other_calls.as_ref(),
+            is_running: false,
+        };
+        let processes = plural(program.processes, "process", "processes");
+        self.section(
+            [program_name(program), processes, threads(program.threads)],
+            &calls,
+        )
+    }
+
+    pub(super) fn thread(&self, process: &Process, thread: &Thread) -> DocumentPart {
+        let calls = SectionCalls {
+            usage: &thread.usage,
+            syscalls: &thread.syscalls,
+            operations: &[],
+            others: thread.other_calls.as_ref(),
+            is_running: false,
+        };
+        let name = named(thread.comm.as_deref(), process.pid);
+        self.section([name, format!("thread {}", thread.tid)], &calls)
+    }
+
+    /// A section with this heading, to which the number of calls is added.
+    fn section(
+        &self,
+        heading: impl IntoIterator<Item = String>,
+        calls: &SectionCalls<'_>,
+    ) -> DocumentPart {
+        let mut heading: Vec<String> = heading.into_iter().collect();
+        heading.push(number_of_calls(calls.syscalls));
+        heading.extend(calls.others.and_then(other_calls));
+        heading.extend(calls.is_running.then(|| "still running".to_owned()));
+        let is_empty = calls.syscalls.is_empty();
+        DocumentPart {
+            heading: list(&heading, Style::Heading),
+            table: self.table(calls.syscalls),
+            remarks: if is_empty { Vec::new() } else { remarks(calls) },
+            ..DocumentPart::default()
+        }
+    }
+
+    /// The table. Calls that never returned have no figures; a line below the table names them.
+    fn table(&self, syscalls: &[Syscall]) -> Option<ShownTable> {
+        let returned: Vec<&Syscall> = syscalls.iter().filter(|call| call.calls > 0).collect();
+        let all_ns = returned
+            .iter()
+            .try_fold(0_u64, |sum, call| Some(sum.saturating_add(call.total_ns?)));
+        let cells = |call: &&Syscall| {
+            let cells = COLUMNS.iter().map(|column| (column.cell)(call, all_ns));
+            cells.collect()
+        };
+        let columns = COLUMNS.iter().map(|column| (column.title, column.dropped));
+        let mut table = ShownTable::new(columns, returned.iter().map(cells));
+        for (row, call) in table.rows.iter_mut().zip(&returned) {
+            let directory = self.report.directory.as_deref();
+            row.below = callers::below_row(call.callers.as_ref(), directory, self.all_callers);
+        }
+        (!returned.is_empty()).then_some(table)
+    }
+}
+
+/// The lines below the table: the counters of the process, io_uring's operations, errors by errno,
+/// calls that never returned.
+fn remarks(calls: &SectionCalls<'_>) -> Vec<TextLine> {
+    let mut remarks = vec![usage(calls.usage)];
+    // Operations are not system calls, and their times are unknown.
+    let operations: Vec<String> = calls.operations.iter().map(operation).collect();
+    remarks.extend(titled_list("io_uring:", &operations, Style::Plain));
+    let all = calls.syscalls.iter().chain(calls.operations);
+    for call in all.filter(|call| call.errors > 0) {
+        let title = format!("{} errors:", name(call));
+        remarks.extend(titled_list(&title, &errors(call), Style::Warning));
+    }
+    let unfinished = calls.syscalls.iter().filter(|call| call.unfinished > 0);
+    let unfinished: Vec<String> = unfinished
+        .map(|call| format!("{} {}", name(call), call.unfinished))
+        .collect();
+    remarks.extend(titled_list("never returned:", &unfinished, Style::Plain));
+    remarks
+}
+
+/// `116 other calls in 3.00 s`. `None` if there were none.
+fn other_calls(sums: &OtherCalls) -> Option<String> {
+    let calls = plural(sums.calls, "other call", "other calls");
+    let text = match sums.total_ns {
+        Some(ns) => format!("{calls} in {}", units::duration(ns)),
+        None => calls,
+    };
+    (sums.calls > 0).then_some(text)
+}
+
+/// `no calls`, `1 call`, `12 calls`. Calls that never returned are not counted, but a section shows
+/// them.
+fn number_of_calls(syscalls: &[Syscall]) -> String {
+    match syscalls.iter().map(|line| line.calls).sum() {
+        0 => "no calls".to_owned(),
+        calls => plural(calls, "call", "calls"),
+    }
+}
+
+fn threads(count: u64) -> String {
+    plural(count, "thread", "threads")
+}
+
+/// `copier (1234)`.
+pub(super) fn process_name(process: &Process) -> String {
+    named(process.name_after_others().as_deref(), process.pid)
+}
+
+/// The name of a program.
+pub(super) fn program_name(program: &Program) -> String {
+    known(program.name.as_deref(), text::escape)
+}
+
+fn named(comm: Option<&str>, pid: u32) -> String {
+    format!("{} ({pid})", known(comm, text::escape))
+}
+
+/// Context switches, page faults and CPU time.
+fn usage(usage: &Usage) -> TextLine {
+    let (switches, faults) = (usage.context_switches, usage.page_faults);
+    let count = |count: Option<u64>| known(count, |count| count.to_string());
+    let time = |ns: Option<u64>| known(ns, units::duration);
+    let switches = [count(switches.voluntary), count(switches.involuntary)];
+    let faults = [count(faults.minor), count(faults.major)];
+    let cpu = [time(usage.user_ns), time(usage.system_ns)];
+    [
+        format!(
+            "context switches: {};",
+            pair(switches, ["voluntary", "involuntary"])
+        ),
+        format!("page faults: {};", pair(faults, ["minor", "major"])),
+        format!("cpu: {}", pair(cpu, ["user", "system"])),
+    ]
+    .map(|text| Piece::new(text, Style::Plain))
+    .into()
+}
+
+/// `12 voluntary, 3 involuntary`. If both figures are unknown, they share one `-`.
+fn pair([one, other]: [String; 2], [kind, other_kind]: [&str; 2]) -> String {
+    if one == UNKNOWN && other == UNKNOWN {
+        return one;
+    }
+    format!("{one} {kind}, {other} {other_kind}")
+}
+
+/// `25 read of 1.0 MiB in all`.
+fn operation(line: &Syscall) -> String {
+    let name = line.as_ring_operation().unwrap_or(&line.name);
+    match line.bytes {
+        Some(bytes) => format!("{} {name} of {} in all", line.calls, units::bytes(bytes)),
+        None => format!("{} {name}", line.calls),
+    }
+}
+
+/// `EAGAIN 5`, `EBADF 3`, most frequent first.
+fn errors(line: &Syscall) -> Vec<String> {
+    let mut errnos: Vec<(&String, u64)> = line
+        .errnos
+        .iter()
+        .map(|(name, &count)| (name, count))
+        .collect();
+    errnos.sort_by_key(|&(name, count)| (Reverse(count), name));
+    let named: u64 = errnos.iter().map(|(_, count)| count).sum();
+    let mut texts: Vec<String> = errnos
+        .iter()
+        .map(|(name, count)| format!("{} {count}", text::escape(name)))
+        .collect();
+    if line.errors > named {
+        texts.push(format!("errno lost {}", line.errors - named));
+    }
+    texts
+}

@@ -1,0 +1,121 @@
+//! The document that a report is shown as: a head and parts, each built once. A format only writes
+//! them.
+
+use std::cmp::Reverse;
+
+use super::{
+    callers, calls, head, latency, listings,
+    page::Options,
+    part::{Document, DocumentPart, said, sum_of_calls},
+    text::plural,
+    transfers,
+};
+use crate::{
+    report::{Detail, Process, Report},
+    units,
+};
+
+/// How many processes, or programs, have a part without `--all`.
+const MOST_PROCESSES: usize = 10;
+
+/// The document. How wide the page is matters to the bars of `--histogram` alone.
+pub(super) fn document(report: &Report, options: &Options) -> Document {
+    let mut parts = Vec::new();
+    parts.extend(listings::programs(report, options));
+    parts.extend(transfers::part(report, options));
+    let mut sections = sections(report, options).into_iter();
+    // The first section is that of all calls.
+    parts.extend(sections.next());
+    parts.extend(latency::part(report, options));
+    parts.extend(sections);
+    parts.extend(listings::files(report, options));
+    parts.extend(listings::failed_paths(report, options));
+    parts.extend(callers::part(report, options));
+    Document {
+        command: head::command(report),
+        lines: head::lines(report),
+        remarks: head::remarks(report),
+        parts,
+    }
+}
+
+/// The tables of calls: the total, which comes first, because with many processes it is the most
+/// interesting; then what `--by` asks for. Without it, a few processes are shown each, and of many
+/// only the total: the table of programs has a line for them.
+fn sections(report: &Report, options: &Options) -> Vec<DocumentPart> {
+    let processes = &report.processes;
+    let shown_calls = calls::Shown::new(report, options);
+    let is_few = processes.len() <= MOST_PROCESSES || options.all || report.programs.is_empty();
+    let most = if options.all {
+        usize::MAX
+    } else {
+        MOST_PROCESSES
+    };
+    // A single process needs no total.
+    let mut sections = Vec::new();
+    if processes.len() != 1 || options.by == Some(Detail::Total) {
+        sections.push(shown_calls.total());
+    }
+    let hidden = match options.by {
+        Some(Detail::Total) => None,
+        Some(Detail::Program) if !report.programs.is_empty() => {
+            let programs = report.programs.iter().take(most);
+            sections.extend(programs.map(|program| shown_calls.program(program)));
+            let more = report.programs.len().saturating_sub(most) as u64;
+            let more_programs = plural(more, "more program", "more programs");
+            (more > 0).then(|| format!("and {more_programs}: --all shows them"))
+        }
+        None if !is_few => Some(
+            "--by program shows the calls of each program, --by process those of each process"
+                .to_owned(),
+        ),
+        Some(_) | None => {
+            let (shown, hidden) = largest(processes, most);
+            for process in shown {
+                sections.push(shown_calls.process(process));
+                sections.extend(threads(&shown_calls, process, options));
+            }
+            hidden_processes(&hidden, report)
+        }
+    };
+    if let Some(last) = sections.last_mut() {
+        last.remarks.extend(said(hidden));
+    }
+    sections
+}
+
+/// The sections of the threads of a process, if they are known. A single thread would repeat its
+/// process.
+fn threads(shown: &calls::Shown<'_>, process: &Process, options: &Options) -> Vec<DocumentPart> {
+    let is_shown = process.by_thread.len() > 1 && options.by.is_none_or(|by| by == Detail::Thread);
+    let threads = process.by_thread.iter().filter(|_| is_shown);
+    threads
+        .map(|thread| shown.thread(process, thread))
+        .collect()
+}
+
+/// Splits the processes into those to show and those that are only summed. A few processes keep
+/// their order; of many, those with the most calls come first.
+pub(super) fn largest(processes: &[Process], most: usize) -> (Vec<&Process>, Vec<&Process>) {
+    let mut shown: Vec<&Process> = processes.iter().collect();
+    if shown.len() <= most {
+        return (shown, Vec::new());
+    }
+    shown.sort_by_key(|process| Reverse(sum_of_calls(&process.syscalls)));
+    let hidden = shown.split_off(most);
+    (shown, hidden)
+}
+
+/// `and 1990 more processes with 7960 calls (66.6 % of all): --all shows them`; `None` if there are
+/// no more.
+pub(super) fn hidden_processes(hidden: &[&Process], report: &Report) -> Option<String> {
+    let calls = hidden
+        .iter()
+        .map(|process| sum_of_calls(&process.syscalls))
+        .sum();
+    let share = units::percent(calls, sum_of_calls(&report.totals.syscalls));
+    let processes = plural(hidden.len() as u64, "more process", "more processes");
+    let calls = plural(calls, "call", "calls");
+    (!hidden.is_empty())
+        .then(|| format!("and {processes} with {calls} ({share} of all): --all shows them"))
+}

@@ -1,0 +1,108 @@
+//! Lines, tables and parts of the document as HTML.
+
+use maud::{Markup, PreEscaped, html};
+
+use crate::{
+    render::{
+        page::{Piece, Style, sentence},
+        part::DocumentPart,
+        table::{Column, ShownTable},
+        text,
+    },
+    report::Report,
+};
+
+/// A longer name within a sentence is shortened.
+const LONGEST_NAME: usize = 160;
+/// How many rows a table has.
+const MOST_ROWS: usize = 100;
+pub(super) const LINE_BREAK: PreEscaped<&str> = PreEscaped("\n");
+
+/// The pieces of a line. Neighbours of the same style share an element; each name has its own.
+pub(super) fn pieces(pieces: &[Piece]) -> Markup {
+    let is_run = |a: &Piece, b: &Piece| a.style() == b.style() && a.style() != Style::Heading;
+    html! {
+        @for (index, run) in pieces.chunk_by(is_run).enumerate() {
+            @if index > 0 { " " }
+            (piece(&run.iter().map(Piece::text).collect::<Vec<_>>().join(" "), run[0].style()))
+        }
+    }
+}
+
+pub(super) fn piece(text: &str, style: Style) -> Markup {
+    let class = match style {
+        Style::Plain => return html! { (text) },
+        Style::Heading => return html! { b.name { (shorten(text)) } },
+        Style::Faint => "faint",
+        Style::Good => "good",
+        Style::Warning => "warning",
+        Style::Bad => "bad",
+    };
+    html! { span class=(class) { (text) } }
+}
+
+/// Repeats beside figures that the counts are lower bounds: the head, which says why, may be far
+/// away.
+pub(super) fn counts_are_lower_bounds(report: &Report) -> Markup {
+    html! { @if !report.exact { p.warning { "Counts are lower bounds: the top of the page says why." } } }
+}
+
+/// A name that is safe to show; a long one loses its middle.
+pub(super) fn shorten(name: &str) -> String {
+    text::shorten(name, LONGEST_NAME).into_owned()
+}
+
+/// A part of the document.
+pub(super) fn part(part: &DocumentPart) -> Markup {
+    html! {
+        h3 { (sentence(&part.heading)) }
+        (body(part))
+    }
+}
+
+/// What is below the heading of a part.
+pub(super) fn body(part: &DocumentPart) -> Markup {
+    html! {
+        @if let Some(command) = &part.command { p { code { "$ " (command) } } }
+        @if let Some(shown) = &part.table { (table(shown)) }
+        @if !part.remarks.is_empty() {
+            ul.remarks { @for remark in &part.remarks { li { (pieces(remark)) } } }
+        }
+    }
+}
+
+/// A table that scrolls by itself if it is wider than the page. The first cell of each row is its
+/// title. A share has a bar behind it.
+fn table(table: &ShownTable) -> Markup {
+    html! {
+        div.scroll {
+            table {
+                thead { tr { @for title in table.titles() { th scope="col" { (title) } } } }
+                tbody {
+                    @for row in table.rows.iter().take(MOST_ROWS) {
+                        (LINE_BREAK)
+                        tr {
+                            th scope="row" { (row.cells[0]) }
+                            @for (column, cell) in table.columns.iter().zip(&row.cells).skip(1) {
+                                td style=[bar(column, cell)] { (cell) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        @if let more @ 1.. = table.rows.len().saturating_sub(MOST_ROWS) { p { "and " (more) " more" } }
+    }
+}
+
+/// The bar behind a share, as style of its cell.
+fn bar(column: &Column, cell: &str) -> Option<String> {
+    let share: f64 = cell
+        .parse()
+        .ok()
+        .filter(|_| column.title.starts_with('%'))?;
+    let share = share.clamp(0.0, 100.0);
+    Some(format!(
+        "background: linear-gradient(90deg, var(--share) {share:.1}%, transparent 0)"
+    ))
+}

@@ -1,0 +1,190 @@
+//! Lists of things: programs, files, and the paths of failed calls.
+
+use super::{
+    calls::program_name,
+    page::Options,
+    part::{DocumentPart, split, sum_of_calls},
+    table::{STAYS, ShownTable},
+    text::{self, known, plural},
+    transfers::{end_kind, end_label},
+};
+use crate::{
+    report::{FailedPath, FileTotals, OtherCalls, Program, Report, Syscall, Usage},
+    units::{self, UNKNOWN},
+};
+
+/// How many programs are shown without `--all`.
+const MOST_PROGRAMS: usize = 6;
+/// How many files, or paths, are shown without `--all`.
+const MOST_FILES: usize = 20;
+/// A longer name of a program is shortened.
+const LONGEST_NAME: usize = 20;
+
+const OF_PROGRAMS: [(&str, u8); 7] = [
+    ("program", STAYS),
+    ("processes", STAYS),
+    ("calls", STAYS),
+    ("errors", 4),
+    ("in calls", 3),
+    ("CPU", 2),
+    ("% CPU", 1),
+];
+const OF_FILES: [(&str, u8); 7] = [
+    ("file", STAYS),
+    ("read", STAYS),
+    ("written", STAYS),
+    ("reads", 4),
+    ("writes", 3),
+    ("time", 2),
+    ("kind", 1),
+];
+const OF_PATHS: [(&str, u8); 4] = [
+    ("path", STAYS),
+    ("calls", STAYS),
+    ("error", STAYS),
+    ("call", STAYS),
+];
+
+/// The programs, if there are several processes: many processes as a few lines, the program with
+/// the most CPU time first.
+pub(super) fn programs(report: &Report, options: &Options) -> Option<DocumentPart> {
+    let programs = &report.programs;
+    let mut times = programs.iter().map(|program| program.usage.cpu_ns());
+    let all_ns = times.try_fold(0_u64, |sum, ns| sum.checked_add(ns?));
+    let (shown, hidden) = split(programs, MOST_PROGRAMS, options);
+    let row = |program: &Program| {
+        let name = text::shorten(&program_name(program), LONGEST_NAME).into_owned();
+        let others = program.other_calls;
+        let figures = figures(&program.syscalls, others, &program.usage, all_ns);
+        let cells = [name, program.processes.to_string()].into_iter();
+        cells.chain(figures).collect()
+    };
+    let processes = plural(report.totals.processes, "process", "processes");
+    (!programs.is_empty()).then(|| {
+        DocumentPart::listing(
+            &format!("PROGRAMS, {} in {processes}", programs.len()),
+            ShownTable::new(OF_PROGRAMS, shown.iter().map(row)),
+            hidden_programs(hidden),
+        )
+    })
+}
+
+/// `and 3 more with 17 processes, 200 calls: --all shows them`; `None` if there are no more.
+fn hidden_programs(hidden: &[Program]) -> Option<String> {
+    let processes = hidden.iter().map(|program| program.processes).sum();
+    let calls = |program: &Program| {
+        let others = program.other_calls.map_or(0, |others| others.calls);
+        sum_of_calls(&program.syscalls) + others
+    };
+    let processes = plural(processes, "process", "processes");
+    let calls = plural(hidden.iter().map(calls).sum(), "call", "calls");
+    let count = hidden.len();
+    (count > 0).then(|| format!("and {count} more with {processes}, {calls}: --all shows them"))
+}
+
+/// Calls, errors, time in calls, CPU time and its share of `all_ns`. The calls without rows are
+/// among them, if they were counted.
+pub(super) fn figures(
+    syscalls: &[Syscall],
+    others: Option<OtherCalls>,
+    usage: &Usage,
+    all_ns: Option<u64>,
+) -> [String; 5] {
+    let with_rows = syscalls
+        .iter()
+        .map(|call| (call.calls, call.errors, call.total_ns));
+    let others = others.map(|others| (others.calls, others.errors, others.total_ns));
+    let (mut calls, mut errors, mut in_calls) = (0, 0, Some(0_u64));
+    for (returned, failed, total_ns) in with_rows.chain(others).filter(|(calls, ..)| *calls > 0) {
+        calls += returned;
+        errors += failed;
+        in_calls = in_calls
+            .zip(total_ns)
+            .and_then(|(sum, ns)| sum.checked_add(ns));
+    }
+    let cpu_ns = usage.cpu_ns();
+    let share = cpu_ns
+        .zip(all_ns)
+        .map(|(part, whole)| units::share(part, whole));
+    [
+        calls.to_string(),
+        errors.to_string(),
+        known(in_calls, units::duration),
+        known(cpu_ns, units::duration),
+        share.unwrap_or_else(|| UNKNOWN.to_owned()),
+    ]
+}
+
+/// The calls and bytes of each file, with `--files`.
+pub(super) fn files(report: &Report, options: &Options) -> Option<DocumentPart> {
+    let (shown, hidden) = split(&report.files, MOST_FILES, options);
+    let row = |file: &FileTotals| {
+        vec![
+            end_label(&file.file),
+            known(file.bytes_read, units::bytes),
+            known(file.bytes_written, units::bytes),
+            file.reads.to_string(),
+            file.writes.to_string(),
+            known(file.total_ns, units::duration),
+            text::escape(end_kind(&file.file)),
+        ]
+    };
+    (!shown.is_empty()).then(|| {
+        DocumentPart::listing(
+            &format!("FILES, {}", report.files.len()),
+            ShownTable::new(OF_FILES, shown.iter().map(row)),
+            hidden_files(hidden),
+        )
+    })
+}
+
+/// `and 9980 more files with 39.0 MiB read, 0 B written: --all shows them`; `None` if there are no
+/// more.
+fn hidden_files(hidden: &[FileTotals]) -> Option<String> {
+    let sum = |bytes: fn(&FileTotals) -> Option<u64>| {
+        let mut all = hidden.iter().map(bytes);
+        let sum = all.try_fold(0_u64, |sum, bytes| sum.checked_add(bytes?));
+        known(sum, units::bytes)
+    };
+    let [read, written] = [sum(|file| file.bytes_read), sum(|file| file.bytes_written)];
+    let files = plural(hidden.len() as u64, "more file", "more files");
+    (!hidden.is_empty())
+        .then(|| format!("and {files} with {read} read, {written} written: --all shows them"))
+}
+
+/// The failed calls by path, with `--files` or `--all`.
+pub(super) fn failed_paths(report: &Report, options: &Options) -> Option<DocumentPart> {
+    let failed = report.totals.failed_paths.as_deref().unwrap_or_default();
+    if failed.is_empty() || (report.files.is_empty() && !options.all) {
+        return None;
+    }
+    let (shown, hidden) = split(failed, MOST_FILES, options);
+    Some(DocumentPart::listing(
+        &format!("FAILED PATHS, {}", failed.len()),
+        ShownTable::new(OF_PATHS, shown.iter().map(row_of_failed)),
+        hidden_paths(hidden),
+    ))
+}
+
+fn row_of_failed(failed: &FailedPath) -> Vec<String> {
+    let end = if failed.path_cut { "..." } else { "" };
+    let path = match failed.path.as_deref() {
+        None => "(unknown)".to_owned(),
+        Some("") => "\"\"".to_owned(),
+        Some(path) => text::escape(path) + end,
+    };
+    vec![
+        path,
+        failed.calls.to_string(),
+        text::escape(&failed.errno),
+        text::escape(&failed.syscall),
+    ]
+}
+
+/// `and 3 more paths with 7 calls: --all shows them`; `None` if there are no more.
+fn hidden_paths(hidden: &[FailedPath]) -> Option<String> {
+    let calls = hidden.iter().map(|failed| failed.calls).sum();
+    let paths = plural(hidden.len() as u64, "more path", "more paths");
+    let calls = plural(calls, "call", "calls");
+    (!hidden.is_empty()).then(|| format!("and {paths} with {calls}: --all shows them"))
+}

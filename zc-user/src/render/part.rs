@@ -1,0 +1,96 @@
+//! What the document of a report is made of. It knows no format.
+
+use super::{
+    page::{Options, Style, TextLine, words},
+    table::ShownTable,
+    text,
+};
+use crate::{
+    report::{Process, Syscall},
+    units::UNKNOWN,
+};
+
+/// What a figure that is not known is shown as.
+pub(super) const LEGEND: &str = "\"-\": unknown, not 0";
+
+/// A report in parts.
+#[derive(Debug)]
+pub(super) struct Document {
+    /// The command line that was traced.
+    pub(super) command: String,
+    /// How it ended, how much was counted, where the time went.
+    pub(super) lines: Vec<TextLine>,
+    /// Losses and notes.
+    pub(super) remarks: Vec<TextLine>,
+    pub(super) parts: Vec<DocumentPart>,
+}
+
+/// A part: a heading, and what is below it.
+#[derive(Debug, Default)]
+pub(super) struct DocumentPart {
+    pub(super) heading: TextLine,
+    /// The command line of a process, if there are several to tell apart.
+    pub(super) command: Option<String>,
+    pub(super) table: Option<ShownTable>,
+    /// Several lines each, of which the first is a title.
+    pub(super) items: Vec<Vec<TextLine>>,
+    /// What is said below them.
+    pub(super) remarks: Vec<TextLine>,
+}
+
+impl DocumentPart {
+    /// A table under a heading. `hidden` says what is not listed, and which option lists it.
+    pub(super) fn listing(heading: &str, table: ShownTable, hidden: Option<String>) -> Self {
+        Self {
+            heading: words(heading, Style::Heading),
+            table: Some(table),
+            remarks: said(hidden).into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Whether it has only a heading, because there is nothing to say.
+    pub(super) const fn is_one_line(&self) -> bool {
+        self.table.is_none() && self.items.is_empty() && self.remarks.is_empty()
+    }
+
+    /// Whether a figure below its table is unknown.
+    pub(super) fn has_unknown_below(&self) -> bool {
+        self.items
+            .iter()
+            .flatten()
+            .chain(&self.remarks)
+            .any(has_unknown)
+    }
+}
+
+/// A sentence as a line; none without a sentence.
+pub(super) fn said(sentence: Option<String>) -> Option<TextLine> {
+    sentence.map(|sentence| words(&sentence, Style::Plain))
+}
+
+/// Whether a line has an unknown figure.
+pub(super) fn has_unknown(line: &TextLine) -> bool {
+    line.iter()
+        .flat_map(|piece| piece.text().split_whitespace())
+        .any(|word| word.trim_end_matches([',', ';']) == UNKNOWN)
+}
+
+/// How many calls these are together.
+pub(super) fn sum_of_calls(syscalls: &[Syscall]) -> u64 {
+    syscalls.iter().map(|call| call.calls).sum()
+}
+
+/// Splits off what a list shows.
+pub(super) fn split<'a, T>(all: &'a [T], most: usize, options: &Options) -> (&'a [T], &'a [T]) {
+    let most = if options.all { usize::MAX } else { most };
+    all.split_at(most.min(all.len()))
+}
+
+/// The command line of a process, if it is known.
+pub(super) fn command_of(process: &Process) -> Option<String> {
+    let command = process.command.as_deref();
+    command
+        .filter(|command| !command.is_empty())
+        .map(text::command_line)
+}

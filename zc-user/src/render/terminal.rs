@@ -1,0 +1,101 @@
+//! The document of a report as text for a terminal.
+
+use std::collections::BTreeMap;
+
+use super::{
+    page::{INDENT, Options, Page, Style},
+    part::{Document, DocumentPart, LEGEND, has_unknown},
+    table::{Column, HEAD_LINES, ShownTable, TableLayout},
+};
+
+/// What each of the tables with the same columns shows.
+type Layouts<'a> = BTreeMap<&'a [Column], TableLayout>;
+
+pub(super) fn render(document: &Document, options: &Options) -> String {
+    let layouts = layouts(document, options);
+    let mut page = Page::new(options);
+    let command = format!("zctrace: {}", document.command);
+    page.line(0, Style::Heading, &command);
+    for line in document.lines.iter().chain(&document.remarks) {
+        page.flow(0, line);
+    }
+    let mut after_one_line = false;
+    for part in &document.parts {
+        // There are no gaps between processes without calls: they are a list.
+        if !(after_one_line && part.is_one_line()) {
+            page.gap();
+        }
+        write_part(&mut page, part, &layouts);
+        after_one_line = part.is_one_line();
+    }
+    let footnotes = footnotes(document, &layouts);
+    if !footnotes.is_empty() {
+        page.gap();
+    }
+    for footnote in footnotes {
+        page.say(0, Style::Faint, &footnote);
+    }
+    page.finish()
+}
+
+/// The layouts of all tables. Those with the same columns line up.
+fn layouts<'a>(document: &'a Document, options: &Options) -> Layouts<'a> {
+    let mut tables: BTreeMap<&[Column], Vec<&ShownTable>> = BTreeMap::new();
+    for table in document.parts.iter().filter_map(|part| part.table.as_ref()) {
+        tables.entry(&table.columns).or_default().push(table);
+    }
+    let room = options.width.map(|width| width.saturating_sub(INDENT));
+    tables
+        .into_iter()
+        .map(|(columns, tables)| (columns, TableLayout::fit(&tables, room)))
+        .collect()
+}
+
+fn write_part(page: &mut Page, part: &DocumentPart, layouts: &Layouts<'_>) {
+    page.flow(0, &part.heading);
+    if let Some(command) = &part.command {
+        page.line(INDENT, Style::Faint, &format!("$ {command}"));
+    }
+    if let Some(table) = &part.table {
+        let lines = layouts[table.columns.as_slice()].lines(table);
+        let (head, rows) = lines.split_at(HEAD_LINES);
+        page.table(INDENT, head);
+        for (line, row) in rows.iter().zip(&table.rows) {
+            page.line(INDENT, Style::Plain, line);
+            for below in &row.below {
+                page.say(2 * INDENT, Style::Faint, below);
+            }
+        }
+    }
+    for item in &part.items {
+        for (index, line) in item.iter().enumerate() {
+            page.flow(if index == 0 { INDENT } else { 2 * INDENT }, line);
+        }
+    }
+    for remark in &part.remarks {
+        page.flow(INDENT, remark);
+    }
+}
+
+/// What the page needs to be understood.
+fn footnotes(document: &Document, layouts: &Layouts<'_>) -> Vec<String> {
+    let in_part = |part: &DocumentPart| {
+        let table = part.table.as_ref();
+        part.has_unknown_below()
+            || table.is_some_and(|table| layouts[table.columns.as_slice()].has_unknown(table))
+    };
+    let is_partly_unknown =
+        document.lines.iter().any(has_unknown) || document.parts.iter().any(in_part);
+    let mut left_out: Vec<&str> = Vec::new();
+    for title in layouts.values().flat_map(|layout| &layout.left_out) {
+        if !left_out.contains(&title.as_str()) {
+            left_out.push(title);
+        }
+    }
+    let no_room = (!left_out.is_empty()).then(|| format!("no room for: {}", left_out.join(", ")));
+    is_partly_unknown
+        .then(|| LEGEND.to_owned())
+        .into_iter()
+        .chain(no_room)
+        .collect()
+}

@@ -1,0 +1,118 @@
+//! The ends of transfers in words: one, or what several have in common.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    render::{
+        page::{Piece, Style, TextLine},
+        text,
+    },
+    report::{End, Transfer},
+};
+
+/// `in (regular, ext4)`.
+fn end_pieces(end: &End, suffix: &str) -> TextLine {
+    let (label, nature) = (end_label(end), end_nature(end));
+    if nature.is_empty() {
+        return vec![Piece::new(format!("{label}{suffix}"), Style::Heading)];
+    }
+    vec![
+        Piece::new(label, Style::Heading),
+        Piece::new(format!("{nature}{suffix}"), Style::Plain),
+    ]
+}
+
+/// The path or address of an end; if it has none, its kind.
+pub(in crate::render) fn end_label(end: &End) -> String {
+    let name = end
+        .path
+        .as_deref()
+        .filter(|path| !path.is_empty())
+        .or(end.peer.as_deref())
+        .or(end.local.as_deref());
+    text::escape(name.unwrap_or_else(|| end_kind(end)))
+}
+
+/// The kind and filesystem of an end, unless the label says them: `(regular, ext4)`.
+pub(super) fn end_nature(end: &End) -> String {
+    let kind = end.kind.as_deref().filter(|kind| end_label(end) != *kind);
+    // The pseudo filesystem of a pipe or a socket adds nothing.
+    let has_files = matches!(end.kind.as_deref(), Some("regular" | "directory" | "block"));
+    let filesystem = end.fs.as_deref().filter(|_| has_files);
+    let parts: Vec<String> = kind
+        .into_iter()
+        .chain(filesystem)
+        .map(text::escape)
+        .collect();
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!("({})", parts.join(", "))
+    }
+}
+
+/// The kind of an end.
+pub(in crate::render) fn end_kind(end: &End) -> &str {
+    end.kind.as_deref().unwrap_or("unknown file")
+}
+
+/// The one end that all have, or their number: `in (regular, ext4)`, `300 tcp connections`, `9990
+/// files in src/`. Sums do not tell how many they are: `many files`.
+pub(super) fn ends_pieces<'a>(
+    transfers: &[&'a Transfer],
+    end: fn(&'a Transfer) -> &'a End,
+    suffix: &str,
+) -> TextLine {
+    let all: BTreeSet<&End> = transfers.iter().map(|transfer| end(transfer)).collect();
+    let Some(&first) = all.first() else {
+        return Vec::new();
+    };
+    let are_unnamed =
+        |transfer: &&&'a Transfer| transfer.count() > 1 && end(transfer).path.is_none();
+    let some_unnamed = transfers.iter().any(|transfer| are_unnamed(&transfer));
+    if all.len() == 1 && !some_unnamed {
+        return end_pieces(first, suffix);
+    }
+    let folder = common_folder(&all)
+        .map(|folder| format!(" in {}", text::escape(folder)))
+        .unwrap_or_default();
+    let name = match end_kind(first) {
+        "regular" => "files".to_owned(),
+        "directory" => "directories".to_owned(),
+        kind @ ("tcp" | "unix-stream") => format!("{kind} connections"),
+        kind @ ("pipe" | "socket") => format!("{kind}s"),
+        kind => format!("{} ends", text::escape(kind)),
+    };
+    let number = if has_sums(transfers) {
+        "many".to_owned()
+    } else {
+        all.len().to_string()
+    };
+    let text = format!("{number} {name}{folder}{suffix}");
+    vec![Piece::new(text, Style::Heading)]
+}
+
+/// Whether some of them are sums, so that not every single transfer is known.
+pub(super) fn has_sums(transfers: &[&Transfer]) -> bool {
+    transfers.iter().any(|transfer| transfer.count() > 1)
+}
+
+/// The folder that all paths lie in, with a slash at its end, if it is not the root.
+fn common_folder<'a>(ends: &BTreeSet<&'a End>) -> Option<&'a str> {
+    let mut ends = ends.iter().copied();
+    let mut common = folder(ends.next()?)?;
+    for end in ends {
+        let other = folder(end)?;
+        while !other.starts_with(common) {
+            let above = common.trim_end_matches('/').rfind('/')?;
+            common = &common[..=above];
+        }
+    }
+    (common != "/").then_some(common)
+}
+
+/// The folder of a path, with the slash at its end.
+fn folder(end: &End) -> Option<&str> {
+    let path = end.path.as_deref()?;
+    Some(&path[..=path.rfind('/')?])
+}

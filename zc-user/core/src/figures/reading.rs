@@ -121,7 +121,7 @@ pub(crate) fn rows_of_other_calls(totals: &Totals) -> impl Iterator<Item = Sysca
 /// many.
 pub(super) fn names(with_errnos: bool) -> impl Iterator<Item = String> {
     let errnos = with_errnos.then(errno::names).into_iter().flatten();
-    let errnos: Vec<String> = errnos.collect();
+    let errnos: Vec<_> = errnos.collect();
     let of_calls = syscalls::known_names().flat_map(move |call| {
         let by_errno = errnos.iter().map(|errno| errno_name(call, errno));
         let by_errno: Vec<String> = by_errno.collect();

@@ -194,7 +194,7 @@ fn errno(tokens: &mut Tokens<'_>, name: &str, figure: &NamedField) -> Result<Str
         tokens.advance();
         return Ok(errno);
     }
-    let names: Vec<String> = errno::names().collect();
+    let names: Vec<_> = errno::names().collect();
     tokens.take_name("errno", &names).map(str::to_owned)
 }
 

@@ -170,9 +170,10 @@ fn add_transfers(all: &mut Reports) {
     let mut scene = Scene::new();
     let (from, to) = (scene.regular("in"), scene.regular("out"));
     let report_of_rows = |rows: Vec<Row>| {
-        let mut scene = Scene {
-            trace: scene.trace.clone(),
-        };
+        let mut scene = Scene::new();
+        for name in ["in", "out"] {
+            scene.regular(name);
+        }
         scene.process("copier", rows);
         report_of(&scene.trace)
     };

@@ -38,7 +38,7 @@ impl Row {
 }
 
 fn call_of(name: &'static str, calls: u64, bytes: u64) -> Row {
-    let row = Row::new(Call::from_report(name), Ends::default());
+    let row = Row::new(Call::native(name), Ends::default());
     Row {
         calls,
         bytes: row.bytes.map(|_| bytes),

@@ -167,8 +167,7 @@ fn flows_by_call<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
 
 /// Rules 2 to 5: what was written from memory that a read had filled or that maps a file.
 fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
-    let mut written: BTreeMap<(FileId, FileId, Evidence, Api), (Vec<&'a Row>, Vec<&'a Part>)> =
-        BTreeMap::new();
+    let mut written: BTreeMap<FlowKey, (Vec<&'a Row>, Vec<&'a Part>)> = BTreeMap::new();
     for (&to, rows) in &facts.writes {
         let Some(to) = to else { continue };
         for &row in rows.iter().filter(|row| row.input_bytes > 0) {
@@ -206,13 +205,16 @@ fn flows_from_memory<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
         .collect()
 }
 
-/// What the flow of a write is told apart by. `None`: it is in none.
+/// What flows through memory are told apart by: source, destination, and how.
+type FlowKey = (FileId, FileId, Evidence, Api);
+
+/// The flow that a write is in. `None`: it is in none.
 fn key_of_write(
     input: Option<Input>,
     to: FileId,
     call: &Call,
     facts: &ProcessFacts<'_>,
-) -> Option<(FileId, FileId, Evidence, Api)> {
+) -> Option<FlowKey> {
     let from = facts.source_in_memory(input, to)?;
     let evidence = match input? {
         Input::Mapping(_) => Evidence::Mapping,

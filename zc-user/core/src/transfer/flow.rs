@@ -6,10 +6,7 @@ use std::collections::BTreeMap;
 
 use zc_ebpf::is_restart;
 
-use super::{
-    attempts,
-    facts::{ProcessFacts, moving_calls, sum_bytes},
-};
+use super::facts::{ProcessFacts, moving_calls, sum_bytes};
 use crate::{
     syscalls::{Call, FICLONE, FICLONERANGE},
     trace::{FileId, Fills, Input, Part, Row},
@@ -114,12 +111,10 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// The flows within a process, before what went through pipes is joined.
-pub(super) fn flows_of_process<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
+/// The flows of a process that its calls show: rules 1 to 5.
+pub(super) fn flows_shown_by_calls<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
     let mut flows = flows_by_call(facts);
     flows.extend(flows_from_memory(facts));
-    flows.extend(super::totals::flows_by_totals(facts, &flows));
-    add_idle_writes(&mut flows, facts);
     flows
 }
 
@@ -155,7 +150,7 @@ fn flows_by_call<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
         let (moved, idle): (Vec<Flow>, Vec<Flow>) = flows.partition(|flow| flow.bytes != Some(0));
         if moved.is_empty() {
             idle.into_iter()
-                .max_by_key(attempts::last_choice)
+                .max_by_key(last_choice)
                 .into_iter()
                 .collect()
         } else {
@@ -163,6 +158,14 @@ fn flows_by_call<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
         }
     };
     facts.copies.iter().flat_map(between).collect()
+}
+
+/// Orders flows that moved nothing: one that did not fail comes last, then the latest.
+fn last_choice(flow: &Flow<'_>) -> (bool, Option<u64>) {
+    (
+        !flow.writing.iter().all(|row| only_failed(row)),
+        flow.order(),
+    )
 }
 
 /// Rules 2 to 5: what was written from memory that a read had filled or that maps a file.
@@ -266,7 +269,7 @@ pub(super) fn used_rows<'a>(rows: Option<&Vec<&'a Row>>) -> Vec<&'a Row> {
 }
 
 /// Gives the calls that wrote nothing to a file to the flow that has all others.
-fn add_idle_writes<'a>(flows: &mut [Flow<'a>], facts: &ProcessFacts<'a>) {
+pub(super) fn add_idle_writes<'a>(flows: &mut [Flow<'a>], facts: &ProcessFacts<'a>) {
     for flow in flows.iter_mut().filter(|flow| flow.is_loop()) {
         let Some(rows) = facts.writes.get(&Some(flow.to)) else {
             continue;

@@ -138,7 +138,9 @@ mod tests {
         merged.merge(&histogram([7_000_000, 101, 100]));
         assert_eq!((&merged, merged.count()), (&whole, 5));
         let mut buckets = [0; BUCKETS];
-        durations.iter().for_each(|&ns| buckets[bucket_of(ns)] += 1);
+        for ns in durations {
+            buckets[bucket_of(ns)] += 1;
+        }
         let mut added = Histogram::default();
         added.add_buckets(&buckets);
         assert_eq!(added, whole);

@@ -6,10 +6,12 @@ mod failed_paths;
 mod fold;
 mod limit;
 mod model;
+mod notes;
 mod query;
 mod read;
 #[cfg(any(test, feature = "samples"))]
 pub mod sample;
+mod sort;
 mod sums;
 mod timeline;
 mod transfers;
@@ -25,11 +27,11 @@ pub use failed_paths::{
 pub use fold::{Detail, Files, Options};
 pub use model::{
     Bucket, ContextSwitches, Counted, Exit, FileCalls, FileTotals, Loading, OtherSyscall,
-    PageFaults, Process, Program, Report, SCHEMA, SortKey, Syscall, Thread, Tool, Totals, Usage,
-    schema,
+    PageFaults, Process, Program, Report, SCHEMA, Syscall, Thread, Tool, Totals, Usage, schema,
 };
 pub use query::{Calls, Processes, QueryError, SyscallName};
 pub use read::ReadError;
+pub use sort::SortKey;
 pub use timeline::{TimedCall, TimedThread, Timeline};
 
 pub use crate::trace::{OtherCalls, State};

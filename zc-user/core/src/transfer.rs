@@ -192,8 +192,10 @@ fn list_transfers(
 pub(crate) fn analyse_process(process: &Process, begun: &Trace, files: &[File]) -> InProcess {
     let facts = ProcessFacts::from_process(process, files);
     let ends = EndTable::with_files(begun, files);
-    let flows = flow::flows_of_process(&facts);
-    let mut flows = pipes::join(flows, &facts);
+    let mut flows = flow::flows_shown_by_calls(&facts);
+    flows.extend(totals::flows_by_totals(&facts, &flows));
+    flow::add_idle_writes(&mut flows, &facts);
+    flows = pipes::join(flows, &facts);
     attempts::add_attempts(&mut flows, &facts);
     let mut rows = process
         .threads

@@ -15,8 +15,10 @@ use super::{
     failed_paths::{FailedPath, SucceededPath},
     model::{
         ContextSwitches, Counted, Exit, Loading, OtherSyscall, PageFaults, Process, Program,
-        Report, SCHEMA, SortKey, Thread, Tool, Totals, Usage,
+        Report, SCHEMA, Thread, Tool, Totals, Usage,
     },
+    notes::report_notes,
+    sort::SortKey,
     sums::{self, fold_rows, fold_totals},
     timeline::Timeline,
     transfers::AllTransfers,
@@ -24,7 +26,7 @@ use super::{
 use crate::{
     syscalls::Call,
     text::is_library,
-    trace::{self, Counters, FileId, FileKind, Input, Loss, OtherCalls, Row, Trace, sum_known},
+    trace::{self, Counters, Input, Loss, OtherCalls, Row, Trace, sum_known},
     transfer::{self, Api, DestinationTotals, End, EndTable, InProcess, Transfer},
     words::words,
 };
@@ -124,7 +126,7 @@ impl Report {
             losses: losses()
                 .map(|(loss, count)| (loss.name().to_owned(), count))
                 .collect(),
-            notes: notes(trace),
+            notes: report_notes(trace),
             programs: if processes.is_empty() {
                 Vec::new()
             } else {
@@ -154,64 +156,8 @@ impl Report {
     }
 }
 
-/// The notes of the backend, and why transfers are incomplete, if they are.
-fn notes(trace: &Trace) -> Vec<String> {
-    let without_files = (trace.calls_without_files > 0).then(|| {
-        format!(
-            "There was no room for the files of {} calls: transfers and files are lower bounds; raise --max-files and --max-rows.",
-            trace.calls_without_files
-        )
-    });
-    let failed_paths = trace.failed_paths.as_ref();
-    let without_paths = failed_paths.filter(|paths| paths.left_out > 0).map(|paths| {
-        let which = if paths.has_successes { "calls" } else { "failed calls" };
-        format!(
-            "there was no room for the paths of {} {which}: the list of them is a lower bound; raise --max-files",
-            paths.left_out
-        )
-    });
-    let rows = || trace.all_processes().flat_map(rows);
-    let has_aio = rows().any(|row| row.call.name == "io_submit" && row.calls > row.errors);
-    let unknown = has_aio
-        .then(|| "the bytes that Linux AIO moved are unknown: only io_submit is counted, and it does not tell them".to_owned());
-    trace
-        .notes
-        .iter()
-        .cloned()
-        .chain(without_files)
-        .chain(without_paths)
-        .chain(unknown)
-        .chain(cut_off_note(trace))
-        .chain(trace.ended.notes())
-        .collect()
-}
-
-/// Why some destinations may have more bytes than their transfers say, if a call was cut off that
-/// wrote to them.
-fn cut_off_note(trace: &Trace) -> Option<String> {
-    let carries_bytes = |to: FileId| {
-        let kind = to.in_files(&trace.files).and_then(|file| file.kind);
-        kind.is_none_or(FileKind::carries_bytes)
-    };
-    let is_cut_off =
-        |row: &&Row| transfer::was_cut_off(row) && row.ends.output.is_none_or(carries_bytes);
-    let calls: u64 = trace
-        .all_processes()
-        .flat_map(rows)
-        .filter(is_cut_off)
-        .map(|row| row.unfinished)
-        .sum();
-    (calls > 0).then(|| {
-        let were = if calls == 1 { "1 call was".to_owned() } else { format!("{calls} calls were") };
-        format!(
-            "{were} cut off while writing, by the end of the process or of the trace: how many bytes moved is unknown, so what went to \
-             the same files is a lower bound"
-        )
-    })
-}
-
 fn totals(trace: &Trace, is_exact: bool, sort: SortKey) -> Totals {
-    let rows = || trace.all_processes().flat_map(rows);
+    let rows = || trace.all_processes().flat_map(trace::Process::rows);
     let syscalls = fold_totals(rows(), sort, trace.stacks.as_deref());
     Totals {
         processes: all(trace).map(|part| part.processes - part.continued).sum(),
@@ -285,7 +231,7 @@ fn fold_process(
         state: process.state,
         threads: count(process.threads.len()),
         usage: usage(process.counters),
-        syscalls: fold_rows(rows(process), options.sort, stacks),
+        syscalls: fold_rows(process.rows(), options.sort, stacks),
         other_calls: sum_other_calls(&process.threads),
         io_uring: fold_rows(
             process.threads.iter().flat_map(|thread| &thread.ring_rows),
@@ -320,7 +266,11 @@ fn programs(trace: &Trace, sort: SortKey) -> Vec<Program> {
             processes: parts.iter().map(|part| part.processes).sum(),
             threads: parts.iter().map(|part| part.threads).sum(),
             usage: usage(sum_counters(traced())),
-            syscalls: fold_rows(traced().flat_map(rows), sort, trace.stacks.as_deref()),
+            syscalls: fold_rows(
+                traced().flat_map(trace::Process::rows),
+                sort,
+                trace.stacks.as_deref(),
+            ),
             other_calls: sum_other_calls(threads()),
             io_uring: fold_rows(threads().flat_map(|thread| &thread.ring_rows), sort, None),
         }
@@ -369,7 +319,12 @@ fn loading(trace: &Trace) -> Option<Loading> {
     let loads = |row: &&Row| {
         CALLS.contains(&row.call.name.as_ref()) && row.ends.input.and_then(is_library) == Some(true)
     };
-    let rows = || trace.all_processes().flat_map(rows).filter(loads);
+    let rows = || {
+        trace
+            .all_processes()
+            .flat_map(trace::Process::rows)
+            .filter(loads)
+    };
     let total_ns = |row: &Row| row.times.as_ref().map(|times| times.total_ns);
     Some(Loading {
         calls: rows().map(|row| row.calls).sum(),
@@ -385,10 +340,6 @@ fn fold_thread(thread: &trace::Thread, sort: SortKey, stacks: Option<&[trace::St
         syscalls: fold_rows(thread.rows.iter(), sort, stacks),
         other_calls: thread.other_calls,
     }
-}
-
-fn rows(process: &trace::Process) -> impl Iterator<Item = &Row> + Clone {
-    process.threads.iter().flat_map(|thread| &thread.rows)
 }
 
 fn usage(counters: Option<Counters>) -> Usage {

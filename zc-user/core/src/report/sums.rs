@@ -5,7 +5,8 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{
     callers::Callers,
-    model::{Bucket, FileCalls, FileTotals, SortKey, Syscall},
+    model::{Bucket, FileCalls, FileTotals, Syscall},
+    sort::SortKey,
 };
 use crate::{
     errno,
@@ -192,7 +193,7 @@ pub(super) fn calls_by_file(
     sort: SortKey,
 ) -> Vec<FileCalls> {
     let mut by_files: BTreeMap<(Option<FileId>, Option<FileId>), Vec<&Row>> = BTreeMap::new();
-    for row in process.threads.iter().flat_map(|thread| &thread.rows) {
+    for row in process.rows() {
         by_files.entry(files_named_by(row)).or_default().push(row);
     }
     let calls = by_files.into_iter().map(|((from, to), rows)| FileCalls {

@@ -19,15 +19,6 @@ pub struct Call {
     pub name: Cow<'static, str>,
     /// Whose numbering it came through.
     pub abi: Abi,
-    /// What it is.
-    kind: CallKind,
-}
-
-/// What a [`Call`] is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum CallKind {
-    Syscall,
-    RingOperation,
 }
 
 impl Call {
@@ -36,19 +27,12 @@ impl Call {
         Self {
             name: name.into(),
             abi,
-            kind: CallKind::Syscall,
         }
     }
 
     /// The machine's own call of this name.
     pub fn native(name: impl Into<Cow<'static, str>>) -> Self {
         Self::new(name, Abi::NATIVE)
-    }
-
-    /// The call that a report names so: an operation of `io_uring` if the name has the prefix of
-    /// one.
-    pub fn from_report(name: &str) -> Self {
-        ring_operation(name).map_or_else(|| Self::native(name.to_owned()), Self::ring_operation)
     }
 
     /// The call or operation that the kernel side identifies by this number. A number without a
@@ -99,19 +83,12 @@ impl Call {
     /// An operation of `io_uring`, as rows of [`ring_rows`](crate::trace::Thread::ring_rows) name
     /// it: `io_uring:read`.
     pub fn ring_operation(name: &str) -> Self {
-        Self {
-            name: format!("{RING_PREFIX}{name}").into(),
-            abi: Abi::NATIVE,
-            kind: CallKind::RingOperation,
-        }
+        Self::native(format!("{RING_PREFIX}{name}"))
     }
 
     /// The name of the operation without its prefix; `None` if it is a system call.
     pub fn as_ring_operation(&self) -> Option<&str> {
-        match self.kind {
-            CallKind::Syscall => None,
-            CallKind::RingOperation => self.name.get(RING_PREFIX.len()..),
-        }
+        ring_operation(&self.name)
     }
 
     /// Whether it is an operation of `io_uring` that the kernel does not identify.
@@ -174,14 +151,12 @@ mod tests {
 
     #[test]
     fn an_operation_of_io_uring_is_told_from_a_call_of_the_same_name() {
-        let read = Call::from_report("io_uring:read");
-        assert_eq!(read, Call::ring_operation("read"));
-        assert_eq!(read.as_ring_operation(), Some("read"));
-        assert_eq!(read.spec().requested, Requested::Nowhere);
-        let call = Call::from_report("read");
+        let read = Call::ring_operation("read");
         assert_eq!(
-            (&call, call.as_ring_operation()),
-            (&Call::native("read"), None)
+            (read.as_ring_operation(), read.name.as_ref()),
+            (Some("read"), "io_uring:read")
         );
+        assert_eq!(read.spec().requested, Requested::Nowhere);
+        assert_eq!(Call::native("read").as_ring_operation(), None);
     }
 }

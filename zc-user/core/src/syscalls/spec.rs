@@ -209,15 +209,15 @@ pub struct PathArgument {
 
 /// A relative path in this argument starts in the working directory. Of two paths, as of `rename`,
 /// it is the first that the kernel looks up; the target of a symbolic link is not looked up.
-pub(super) const fn path(index: u8) -> Option<PathArgument> {
+pub(super) const fn path(index: u8) -> PathArgument {
     let directory = None;
-    Some(PathArgument { index, directory })
+    PathArgument { index, directory }
 }
 
 /// A relative path in this argument starts in the directory of the argument before it.
-pub(super) const fn path_at(index: u8) -> Option<PathArgument> {
+pub(super) const fn path_at(index: u8) -> PathArgument {
     let directory = Some(index - 1);
-    Some(PathArgument { index, directory })
+    PathArgument { index, directory }
 }
 
 /// What zctrace knows of a call.

@@ -3,19 +3,8 @@
 
 use std::collections::HashMap;
 
-use super::{
-    facts::ProcessFacts,
-    flow::{Flow, only_failed},
-};
+use super::{facts::ProcessFacts, flow::Flow};
 use crate::trace::Row;
-
-/// Orders flows that moved nothing: one that did not fail comes last, then the latest.
-pub(super) fn last_choice(flow: &Flow<'_>) -> (bool, Option<u64>) {
-    (
-        !flow.writing.iter().all(|row| only_failed(row)),
-        flow.order(),
-    )
-}
 
 /// Adds to each flow the attempts between the same ends before it, in order. Flows that moved
 /// nothing are dropped if they are attempts of another one.

@@ -205,9 +205,10 @@ fn is_unix(file: &File) -> bool {
 /// Both ends of all connections of which one end is used. Wider than `Conduits::outlet`: it may
 /// keep extra files, never drops one.
 pub fn used_connections(files: &[File], is_used: impl Fn(FileId) -> bool) -> HashSet<FileId> {
-    // By what both ends of a connection have in common: the inode of one of them, which the other
-    // one names, or both addresses.
-    let mut ends: HashMap<(Option<u64>, [Cow<'_, str>; 2]), Vec<FileId>> = HashMap::new();
+    /// What both ends have in common: the inode of one of them, which the other one names, or both
+    /// addresses.
+    type Connection<'a> = (Option<u64>, [Cow<'a, str>; 2]);
+    let mut ends: HashMap<Connection<'_>, Vec<FileId>> = HashMap::new();
     for (id, file) in (0..).map(FileId).zip(files) {
         let own = file.identity.filter(|_| is_unix(file));
         let inodes = [own.map(|own| own.inode), file.peer_inode];

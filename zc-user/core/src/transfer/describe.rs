@@ -297,13 +297,11 @@ fn count_and_size(bytes: u64, shape: WorkShape) -> String {
         count > 1 && lacking.is_some_and(|lacking| lacking <= asked.min(bytes / NOTABLE_PART))
     };
     let each = shape.asked_at_source.filter(|&asked| is_each(asked));
-    match each.or_else(|| bytes.is_multiple_of(count).then_some(mean)) {
-        Some(each) => format!("{calls} of {}", short_bytes(each)),
-        None => {
-            let rounded = bytes.saturating_add(count / 2) / count;
-            format!("{calls} of {} on average", short_bytes(rounded))
-        }
+    if let Some(each) = each.or_else(|| bytes.is_multiple_of(count).then_some(mean)) {
+        return format!("{calls} of {}", short_bytes(each));
     }
+    let rounded = bytes.saturating_add(count / 2) / count;
+    format!("{calls} of {} on average", short_bytes(rounded))
 }
 
 /// `, after copy_file_range (EXDEV), sendfile (EINVAL, 2 times)`; empty if the first attempt

@@ -6,10 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use zc_ebpf::is_restart;
 
-use super::{
-    attempts,
-    facts::{ProcessFacts, moving_calls, sum_bytes},
-};
+use super::facts::{ProcessFacts, moving_calls, sum_bytes};
 use crate::{
     syscalls::{Call, FICLONE, FICLONERANGE},
     trace::{FileId, Fills, Input, Part, Row},
@@ -66,7 +63,10 @@ struct Written<'a> {
 }
 
 /// What was written of each file to each other one, by evidence and interface.
-type WrittenByKey<'a> = BTreeMap<(FileId, FileId, Evidence, Api), Written<'a>>;
+type WrittenByKey<'a> = BTreeMap<FlowKey, Written<'a>>;
+
+/// What flows through memory are told apart by: source, destination, and how.
+type FlowKey = (FileId, FileId, Evidence, Api);
 
 impl Written<'_> {
     fn bytes(&self) -> u64 {
@@ -132,12 +132,10 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// The flows within a process, before what went through pipes is joined.
-pub(super) fn flows_of_process<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
+/// The flows of a process that its calls show: rules 1 to 5.
+pub(super) fn flows_shown_by_calls<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
     let mut flows = flows_by_call(facts);
     flows.extend(flows_from_memory(facts));
-    flows.extend(super::totals::flows_by_totals(facts, &flows));
-    add_idle_writes(&mut flows, facts);
     flows
 }
 
@@ -173,7 +171,7 @@ fn flows_by_call<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
         let (moved, idle): (Vec<Flow>, Vec<Flow>) = flows.partition(|flow| flow.bytes != Some(0));
         if moved.is_empty() {
             idle.into_iter()
-                .max_by_key(attempts::last_choice)
+                .max_by_key(last_choice)
                 .into_iter()
                 .collect()
         } else {
@@ -181,6 +179,14 @@ fn flows_by_call<'a>(facts: &ProcessFacts<'a>) -> Vec<Flow<'a>> {
         }
     };
     facts.copies.iter().flat_map(between).collect()
+}
+
+/// Orders flows that moved nothing: one that did not fail comes last, then the latest.
+fn last_choice(flow: &Flow<'_>) -> (bool, Option<u64>) {
+    (
+        !flow.writing.iter().all(|row| only_failed(row)),
+        flow.order(),
+    )
 }
 
 /// Rules 2 to 5: what was written from memory that a read had filled or that maps a file.
@@ -249,13 +255,13 @@ fn reused_sources(
         .collect()
 }
 
-/// What the flow of a write is told apart by. `None`: it is in none.
+/// The flow that a write is in. `None`: it is in none.
 fn key_of_write(
     input: Option<Input>,
     to: FileId,
     call: &Call,
     facts: &ProcessFacts<'_>,
-) -> Option<(FileId, FileId, Evidence, Api)> {
+) -> Option<FlowKey> {
     let from = facts.source_in_memory(input, to)?;
     let evidence = match input? {
         Input::Mapping(_) => Evidence::Mapping,
@@ -307,7 +313,7 @@ pub(super) fn used_rows<'a>(rows: Option<&Vec<&'a Row>>) -> Vec<&'a Row> {
 }
 
 /// Gives the calls that wrote nothing to a file to the flow that has all others.
-fn add_idle_writes<'a>(flows: &mut [Flow<'a>], facts: &ProcessFacts<'a>) {
+pub(super) fn add_idle_writes<'a>(flows: &mut [Flow<'a>], facts: &ProcessFacts<'a>) {
     for flow in flows.iter_mut().filter(|flow| flow.is_loop()) {
         let Some(rows) = facts.writes.get(&Some(flow.to)) else {
             continue;

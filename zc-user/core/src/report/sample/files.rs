@@ -38,7 +38,7 @@ impl Row {
 }
 
 fn call_of(name: &'static str, calls: u64, bytes: u64) -> Row {
-    let row = Row::new(Call::from_report(name), Ends::default());
+    let row = Row::new(Call::native(name), Ends::default());
     Row {
         calls,
         bytes: row.bytes.map(|_| bytes),
@@ -153,6 +153,17 @@ pub fn copy(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64
         ..row
     }
 }
+
+/// How a call knows the file that the bytes in memory came from.
+type KnownInput = fn(FileId) -> Input;
+
+/// The signs for it in texts.
+const FROM_MEMORY: [(&str, KnownInput); 4] = [
+    (">", Input::Buffer),
+    ("!", Input::ChangedBuffer),
+    ("~", Input::Sequence),
+    ("=", Input::Mapping),
+];
 
 /// A trace with files.
 #[derive(Debug, Clone)]
@@ -289,17 +300,11 @@ impl Scene {
             let (from, to) = ends.split_once(sign)?;
             Some((self.named(from), self.named(to)))
         };
-        let from_memory: [(&str, fn(FileId) -> Input); 4] = [
-            (">", Input::Buffer),
-            ("!", Input::ChangedBuffer),
-            ("~", Input::Sequence),
-            ("=", Input::Mapping),
-        ];
         let mut row = if ends == "-" {
             call_of(name, calls, bytes)
         } else if let Some((from, to)) = between("->") {
             copy(name, from, to, calls, bytes)
-        } else if let Some((input, (from, to))) = from_memory
+        } else if let Some((input, (from, to))) = FROM_MEMORY
             .into_iter()
             .find_map(|(sign, input)| Some((input, between(sign)?)))
         {

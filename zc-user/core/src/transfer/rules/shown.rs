@@ -40,12 +40,12 @@ pub(super) fn clause(rule: &Rule, case: &RuleCase<'_>) -> Option<String> {
 }
 
 fn shown(library: &str, case: &RuleCase<'_>) -> ShownMaker {
-    let sampled = case.transfer.callers.as_ref().zip(case.stacks);
-    let Some((callers, stacks)) = sampled.filter(|_| named(library).any(is_recognised)) else {
+    let known = case.transfer.callers.as_ref().zip(case.stacks);
+    let Some((callers, stacks)) = known.filter(|_| named(library).any(is_recognised)) else {
         return ShownMaker::Nothing;
     };
-    let known = |sampled: &StackSamples| Some((stacks.get(sampled.stack)?, sampled.samples));
-    let samples: Vec<(&Stack, u64)> = callers.stacks.iter().filter_map(known).collect();
+    let of_stack = |sampled: &StackSamples| Some((stacks.get(sampled.stack)?, sampled.samples));
+    let samples: Vec<(&Stack, u64)> = callers.stacks.iter().filter_map(of_stack).collect();
     let by = |wanted: &dyn Fn(&Stack) -> bool| {
         samples
             .iter()

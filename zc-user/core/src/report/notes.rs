@@ -1,0 +1,62 @@
+//! What a report lacks, in sentences.
+
+use crate::{
+    trace::{FileId, FileKind, Process, Row, Trace},
+    transfer,
+};
+
+/// The notes of the backend, and why transfers are incomplete, if they are.
+pub(super) fn report_notes(trace: &Trace) -> Vec<String> {
+    let without_files = (trace.calls_without_files > 0).then(|| {
+        format!(
+            "There was no room for the files of {} calls: transfers and files are lower bounds; raise --max-files and --max-rows.",
+            trace.calls_without_files
+        )
+    });
+    let failed_paths = trace.failed_paths.as_ref();
+    let without_paths = failed_paths.filter(|paths| paths.left_out > 0).map(|paths| {
+        let which = if paths.has_successes { "calls" } else { "failed calls" };
+        format!(
+            "there was no room for the paths of {} {which}: the list of them is a lower bound; raise --max-files",
+            paths.left_out
+        )
+    });
+    let rows = || trace.all_processes().flat_map(Process::rows);
+    let has_aio = rows().any(|row| row.call.name == "io_submit" && row.calls > row.errors);
+    let unknown = has_aio
+        .then(|| "the bytes that Linux AIO moved are unknown: only io_submit is counted, and it does not tell them".to_owned());
+    trace
+        .notes
+        .iter()
+        .cloned()
+        .chain(without_files)
+        .chain(without_paths)
+        .chain(unknown)
+        .chain(cut_off_note(trace))
+        .chain(trace.ended.notes())
+        .collect()
+}
+
+/// Why some destinations may have more bytes than their transfers say, if a call was cut off that
+/// wrote to them.
+fn cut_off_note(trace: &Trace) -> Option<String> {
+    let carries_bytes = |to: FileId| {
+        let kind = to.in_files(&trace.files).and_then(|file| file.kind);
+        kind.is_none_or(FileKind::carries_bytes)
+    };
+    let is_cut_off =
+        |row: &&Row| transfer::was_cut_off(row) && row.ends.output.is_none_or(carries_bytes);
+    let calls: u64 = trace
+        .all_processes()
+        .flat_map(Process::rows)
+        .filter(is_cut_off)
+        .map(|row| row.unfinished)
+        .sum();
+    (calls > 0).then(|| {
+        let were = if calls == 1 { "1 call was".to_owned() } else { format!("{calls} calls were") };
+        format!(
+            "{were} cut off while writing, by the end of the process or of the trace: how many bytes moved is unknown, so what went to \
+             the same files is a lower bound"
+        )
+    })
+}

@@ -250,3 +250,15 @@ fn rows_are_sorted_by_the_requested_key_and_their_times_are_consistent() {
         assert_eq!(row.mean_ns, mean, "{row:?}");
     }
 }
+
+#[test]
+fn with_v_the_ebpf_programs_log_what_they_do() {
+    let shown = zctrace().option("-v").run(&program("true")).finished;
+    shown.says("is followed").says("executed a program");
+    let mut lines = shown.stderr.lines();
+    assert!(
+        lines.all(|line| line.starts_with("zctrace: kernel: ")),
+        "{}",
+        shown.stderr
+    );
+}

@@ -297,7 +297,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub limits: LimitArgs,
 
-    /// Log strace's lines that are not understood.
+    /// Log what the backend does: followed tasks, full maps, lines that cannot be parsed.
     #[arg(short, long)]
     pub verbose: bool,
 }

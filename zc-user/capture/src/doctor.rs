@@ -292,6 +292,7 @@ fn try_ebpf() -> Trial {
             max_tasks: 64,
         },
         recorded: Recorded::ALL,
+        verbose: false,
     };
     match TypesFile::find().and_then(|types| rehearsal::load(&settings, types)) {
         Ok(_) => Trial::Works,

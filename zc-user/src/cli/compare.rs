@@ -80,7 +80,7 @@ pub struct CompareArgs {
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub color: ColorChoice,
 
-    /// Log strace's lines that are not understood.
+    /// Log what the backend does.
     #[arg(short, long)]
     pub verbose: bool,
 }

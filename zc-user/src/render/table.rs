@@ -1,5 +1,9 @@
 //! A table: names in the first column and figures in the others, and which columns fit a page.
 
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentLineStyle, LineStyle, Table, TableStyle, Width,
+};
+
 use super::text;
 use crate::units::UNKNOWN;
 
@@ -124,21 +128,30 @@ impl TableLayout {
         }
     }
 
-    /// Titles, a rule and rows.
+    /// Titles, a rule and rows, each in one line.
     pub(super) fn lines(&self, table: &ShownTable) -> Vec<String> {
-        let widths: Vec<usize> = self.shown.iter().map(|(_, width)| *width).collect();
-        let line = |cells: &dyn Fn(usize) -> String| {
-            let cells: Vec<String> = self.shown.iter().map(|(place, _)| cells(*place)).collect();
-            aligned(&cells, &widths)
+        let titles: Vec<String> = table
+            .columns
+            .iter()
+            .map(|column| column.title.clone())
+            .collect();
+        let cells = |cells: &[String]| {
+            let shown = self.shown.iter();
+            let shorten =
+                |&(place, width): &(usize, usize)| text::shorten(&cells[place], width).into_owned();
+            shown.map(shorten).collect::<Vec<_>>()
         };
-        let mut lines = vec![
-            line(&|column| table.columns[column].title.clone()),
-            rule(&widths),
-        ];
-        for row in &table.rows {
-            lines.push(line(&|column| row.cells[column].clone()));
+        let mut ruled = Table::new();
+        ruled.load_style(RULED).force_no_tty();
+        ruled.set_header(cells(&titles));
+        ruled.add_rows(table.rows.iter().map(|row| cells(&row.cells)));
+        for (column, &(_, width)) in ruled.column_iter_mut().zip(&self.shown) {
+            align(column, width);
         }
-        lines
+        ruled
+            .lines()
+            .map(|line| line.trim_end().to_owned())
+            .collect()
     }
 
     /// Whether a cell that is shown is [`UNKNOWN`].
@@ -157,28 +170,22 @@ fn beside_name(shown: &[(usize, usize)]) -> usize {
     shown[1..].iter().map(|(_, width)| width + GAP).sum()
 }
 
-/// Cells in columns of these widths. Names, in the first column, are aligned to the left, figures to
-/// the right.
-fn aligned(cells: &[String], widths: &[usize]) -> String {
-    let mut line = String::new();
-    for (index, (cell, &width)) in cells.iter().zip(widths).enumerate() {
-        let cell = text::shorten(cell, width);
-        let space = " ".repeat(width - text::width(&cell));
-        if index == 0 {
-            line.extend([&*cell, &space]);
-        } else {
-            line.extend(["  ", &space, &*cell]);
-        }
-    }
-    line.trim_end().to_owned()
-}
+/// The look of all tables: titles, a rule below them, two spaces between columns. The style draws
+/// one of these, the padding of the second column is the other.
+const RULED: TableStyle = TableStyle::new()
+    .header_lines(ContentLineStyle::none().junction(' '))
+    .header_separator(LineStyle::none().fill('-').junction(' '))
+    .content_lines(ContentLineStyle::none().junction(' '));
 
-/// The rule below titles. That of a column begins one space before its cells.
-fn rule(widths: &[usize]) -> String {
-    let rules: Vec<String> = widths
-        .iter()
-        .enumerate()
-        .map(|(index, width)| "-".repeat(width + usize::from(index > 0)))
-        .collect();
-    rules.join(" ")
+/// Names, in the first column, are aligned to the left, figures to the right.
+fn align(column: &mut comfy_table::Column, width: usize) {
+    let (padding, alignment) = if column.index == 0 {
+        (0, CellAlignment::Left)
+    } else {
+        (1, CellAlignment::Right)
+    };
+    let width = u16::try_from(width).unwrap_or(u16::MAX - 1);
+    column.set_padding((padding, 0));
+    column.set_cell_alignment(alignment);
+    column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width + padding)));
 }

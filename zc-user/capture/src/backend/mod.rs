@@ -53,7 +53,7 @@ pub struct RunOptions {
     pub listed: Listed,
     /// What becomes of zctrace's file capabilities while the command runs.
     pub privileges: AfterAttach,
-    /// Whether strace's lines that are not understood are logged to stderr.
+    /// Whether the backend logs to stderr what it does.
     pub verbose: bool,
 }
 

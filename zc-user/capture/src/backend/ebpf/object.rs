@@ -47,6 +47,8 @@ pub struct LoadSettings<'a> {
     pub limits: Limits,
     /// What is recorded of each call.
     pub recorded: Recorded,
+    /// Whether the programs log what they do.
+    pub verbose: bool,
 }
 
 impl<'a> From<&'a RunOptions> for LoadSettings<'a> {
@@ -55,6 +57,7 @@ impl<'a> From<&'a RunOptions> for LoadSettings<'a> {
             selection: &options.selection,
             limits: options.limits,
             recorded: callers::possible(options.recorded),
+            verbose: options.verbose,
         }
     }
 }
@@ -225,6 +228,11 @@ impl Loaded {
         let programs = hooks.filter_map(|hook| self.ebpf.program(hook.program));
         programs.map(misses).sum()
     }
+
+    /// The object itself, for the log of the programs.
+    pub fn ebpf_mut(&mut self) -> &mut Ebpf {
+        &mut self.ebpf
+    }
 }
 
 impl Drop for Loaded {
@@ -293,7 +301,7 @@ fn load(
         .override_global(globals::RECORDED, &recorded, true)
         .override_global(globals::LAST_SLOT, &last_slot, true)
         .override_global(globals::USES_NEAR_ROWS, &uses_near_rows, true)
-        .override_global(LOG_LEVEL, &NO_LOG, false)
+        .override_global(aya_log::LEVEL, &LEVELS[usize::from(settings.verbose)], true)
         .map_max_entries(maps::TASKS, task_slots(limits))
         .map_max_entries(maps::TASK_SLOTS, limits.max_tasks)
         .map_max_entries(maps::NEAR_ROWS, near_rows(limits.max_rows).max(1))
@@ -314,9 +322,8 @@ fn load(
         .map_err(|error| object_refused(&error))
 }
 
-/// The global of `aya-log-ebpf` that says which messages the programs log, and its value for none.
-const LOG_LEVEL: &str = "AYA_LOG_LEVEL";
-static NO_LOG: u8 = 0;
+/// The level of messages that is below all, and that of messages for debugging.
+static LEVELS: [u8; 2] = [0, aya_log::Level::Debug as u8];
 
 /// Loads the programs and attaches them in their order.
 fn attach(

@@ -6,6 +6,7 @@ use std::{
 };
 
 use aya::maps::{MapData, RingBuf};
+use aya_log::EbpfLogger;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -56,6 +57,7 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     let program = find_program(&options.command, &options.launch)?;
     let settings = LoadSettings::from(options);
     let (mut loaded, watched) = rehearsal::load(&settings, types)?;
+    let mut log = Log::open(options.verbose, &mut loaded);
     let mut watch = TaskWatcher::new(watched, options.recorded)?;
     watch.seen.pipes.is_wanted = loaded.sees_memory
         && matches!(
@@ -81,7 +83,12 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
         loaded: &loaded,
         signals: &signals,
     };
-    let Some(exit) = within(options.timeout, watch.until_over(&current_run, ticker)).await else {
+    let Some(exit) = within(
+        options.timeout,
+        watch.until_over(&current_run, &mut log, ticker),
+    )
+    .await
+    else {
         kill_all(&loaded).await?;
         child.wait().await?;
         return Err(RunError::timed_out(options));
@@ -91,6 +98,7 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     watch
         .conclude(options.until, &mut loaded, &mut trace)
         .await?;
+    log.flush();
     Ok(trace)
 }
 
@@ -199,6 +207,7 @@ impl TaskWatcher {
     async fn until_over(
         &mut self,
         run: &CurrentRun<'_>,
+        log: &mut Log,
         mut ticker: Ticker,
     ) -> Result<Exit, RunError> {
         let mut ended = None;
@@ -230,6 +239,7 @@ impl TaskWatcher {
                     more?;
                     self.empty_maps(run)?;
                 }
+                more = log.more() => more?,
                 () = ticker.tick() => ticker.read(|elapsed| self.progress(run.loaded, elapsed)),
                 // The message of the last end may be lost.
                 () = sleep(LIVE_CHECK), if ended.is_some() => {
@@ -401,4 +411,32 @@ impl TaskWatcher {
 fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     u64::try_from(Duration::try_from(now).unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The log of the programs.
+struct Log(Option<AsyncFd<EbpfLogger<&'static dyn log::Log>>>);
+
+impl Log {
+    fn open(verbose: bool, loaded: &mut Loaded) -> Self {
+        let logger = verbose
+            .then(|| EbpfLogger::init(loaded.ebpf_mut()).ok())
+            .flatten();
+        Self(logger.and_then(|logger| watch_readable(logger).ok()))
+    }
+
+    /// Waits for log messages and shows them; never ready without a logger.
+    async fn more(&mut self) -> std::io::Result<()> {
+        let Some(logger) = &mut self.0 else {
+            return std::future::pending().await;
+        };
+        logger.readable_mut().await?.clear_ready();
+        logger.get_mut().flush();
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        if let Some(logger) = &mut self.0 {
+            logger.get_mut().flush();
+        }
+    }
 }

@@ -7,7 +7,7 @@ use super::chains::{Moved, may_be_conduit};
 use crate::{
     syscalls::{Call, Fds, Returned},
     text::file_name,
-    trace::{File, FileId, FileKind, Input, Part, Process, Row},
+    trace::{File, FileId, FileKind, Input, Part, Process, Row, Thread},
 };
 
 /// Rows by the file that they are about. `None`: the file was not identified, or the bytes came
@@ -27,7 +27,7 @@ pub(super) struct ProcessFacts<'a> {
     pub(super) writes: RowsByFile<'a>,
     /// Calls that map a file.
     pub(super) mappings: BTreeMap<FileId, Vec<&'a Row>>,
-    /// Bytes of further files in calls that wrote bytes of several.
+    /// Bytes of further files in calls that wrote bytes of several, as far as these calls have rows.
     pub(super) parts: Vec<&'a Part>,
     /// The files that a call brought bytes to when it was cut off, so that nobody knows how many
     /// arrived. `None`: an unknown file.
@@ -51,7 +51,7 @@ impl<'a> ProcessFacts<'a> {
             moved: BTreeMap::new(),
         };
         for thread in &process.threads {
-            facts.parts.extend(&thread.parts);
+            facts.parts.extend(parts_in_rows(thread));
             for row in thread.rows.iter().chain(&thread.ring_rows) {
                 facts
                     .cut_off
@@ -176,6 +176,28 @@ impl<'a> ProcessFacts<'a> {
         all.retain(|_, rows| rows.iter().any(|row| may_have_moved(row)));
         all
     }
+}
+
+/// The parts of a thread, without those of a call to a file that are more than what its rows leave:
+/// without room, a call has no row with its files, but its parts are counted.
+fn parts_in_rows(thread: &Thread) -> impl Iterator<Item = &Part> {
+    let mut left: BTreeMap<(&Call, FileId), [u64; 2]> = BTreeMap::new();
+    for part in &thread.parts {
+        let [in_parts, _] = left.entry((&part.call, part.to)).or_default();
+        *in_parts = in_parts.saturating_add(part.bytes);
+    }
+    for row in thread.rows.iter().chain(&thread.ring_rows) {
+        let to = row.ends.output.map(|to| (&row.call, to));
+        if let Some([_, in_rows]) = to.and_then(|to| left.get_mut(&to)) {
+            let others = row.bytes.unwrap_or(0).saturating_sub(row.input_bytes);
+            *in_rows = in_rows.saturating_add(others);
+        }
+    }
+    let fits = move |part: &&Part| {
+        let [in_parts, in_rows] = left[&(&part.call, part.to)];
+        in_parts <= in_rows
+    };
+    thread.parts.iter().filter(fits)
 }
 
 fn with_bytes<'r, 'a: 'r>(rows: &'r [&'a Row]) -> impl Iterator<Item = &'a Row> + 'r {

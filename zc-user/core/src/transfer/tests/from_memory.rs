@@ -4,7 +4,7 @@
 use super::*;
 use crate::{
     syscalls::Call,
-    trace::{Input, Part},
+    trace::{Ends, Input, Part},
 };
 
 /// Interface, evidence, calls, calls that returned 0, crossings and MiB of user memory.
@@ -90,8 +90,8 @@ fn what_a_thread_wrote_after_it_had_read_as_much_is_probable() {
     assert_eq!(transfer.amount().as_deref(), Some("probably 1.0 MiB"));
 }
 
-#[test]
-fn a_call_that_wrote_bytes_of_two_files_is_in_both_transfers() {
+/// A process that wrote bytes of two files in one call, of which the row has the second.
+fn scene_of_two_files() -> Scene {
     let mut scene = scene("server: read header 1 100, read body 1 4000, write body>out 1 4100");
     let thread = &mut scene.trace.processes[0].threads[0];
     let [header, _, written] = thread.rows.as_mut_slice() else {
@@ -109,7 +109,12 @@ fn a_call_that_wrote_bytes_of_two_files_is_in_both_transfers() {
             ..Fills::NONE
         },
     }];
-    let calls: Vec<_> = found(&scene)
+    scene
+}
+
+#[test]
+fn a_call_that_wrote_bytes_of_two_files_is_in_both_transfers() {
+    let calls: Vec<_> = found(&scene_of_two_files())
         .iter()
         .map(|one| (one.bytes, one.calls, one.total_ns))
         .collect();
@@ -117,6 +122,26 @@ fn a_call_that_wrote_bytes_of_two_files_is_in_both_transfers() {
         calls,
         [(Some(4000), Some(2), None), (Some(100), Some(2), None)]
     );
+}
+
+#[test]
+fn a_part_of_a_call_whose_row_has_lost_its_files_is_no_transfer() {
+    let mut scene = scene_of_two_files();
+    let row = scene.trace.processes[0].threads[0].rows.last_mut();
+    let row = row.expect("writes");
+    row.ends = Ends::default();
+    row.input_bytes = 0;
+    assert!(found(&scene).is_empty());
+    // Another call to the file has a row.
+    scene.trace.processes[0].threads[0].rows.push(written_held(
+        "write",
+        FileId(1),
+        FileId(2),
+        1,
+        50,
+        50,
+    ));
+    assert_eq!(transfers(&scene), ["body -> out read+write 50"]);
 }
 
 #[test]

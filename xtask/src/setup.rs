@@ -165,6 +165,9 @@ impl Host {
     }
 }
 
+/// The compiler of the distribution's packages.
+pub(crate) const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
+
 /// All steps, each with what to do by hand. A step may need those before it.
 const STEPS: [Step; 11] = [
     Step(
@@ -376,7 +379,8 @@ fn all_of(host: &Host, programs: &[(&str, &str)]) -> State {
     missing(found, host.packages(&packages.join(" ")))
 }
 
-/// Builds programs for arm64.
+/// Builds programs for arm64: rustup's compiler with the library for it, or the distribution's,
+/// whose library is fetched together with the packages of the guests.
 fn rust_for_arm64(host: &Host) -> State {
     let target = "aarch64-unknown-linux-gnu";
     let mut rustc = Command::new("rustc");
@@ -384,8 +388,16 @@ fn rust_for_arm64(host: &Host) -> State {
     if let Some(path) = library.filter(|path| Path::new(path.trim()).is_dir()) {
         return State::Ready(path.trim().to_owned());
     }
-    let add = within(120, &format!("rustup target add {target}"));
-    let routes = host.rustup.then_some(add).into_iter().collect();
+    let debians = Path::new(DEBIAN_RUSTC);
+    if debians.is_file() && debians.with_file_name("cargo").is_file() {
+        let which = format!("{DEBIAN_RUSTC}, and a library from the packages of arm64");
+        return State::Ready(which);
+    }
+    let mut routes = Vec::new();
+    if host.rustup {
+        routes.push(within(120, &format!("rustup target add {target}")));
+    }
+    routes.extend(host.packages("rustc-web cargo-web"));
     missing("no standard library for it", routes)
 }
 

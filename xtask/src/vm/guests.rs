@@ -15,7 +15,7 @@ use super::{
     arch::Arch,
     image::Tree,
     kernels::{Expected, Kernel, Series},
-    programs::Programs,
+    programs::{Compiler, Programs},
     qemu::Machine,
     selection::Selection,
     transcript::{State, Transcript, Verdict},
@@ -131,8 +131,13 @@ impl Base {
         // CI has just built everything for its own tests. A whole run is worth a build: emulated,
         // unoptimized programs take hours.
         let is_built = arch.is_host() && selection.is_subset();
+        let compiler = if is_built {
+            None
+        } else {
+            Some(Compiler::find(arch, &cache).map_err(not_run)?)
+        };
         drop(fetching);
-        let programs = Programs::build(arch, is_built).map_err(failed)?;
+        let programs = Programs::build(arch, compiler.as_ref()).map_err(failed)?;
         let base = Self {
             programs,
             tree,

@@ -1,17 +1,20 @@
-//! The programs under test, and building them: those that `cargo xtask test` builds, for another
-//! architecture than this machine's with rustup's standard library for it.
+//! The programs under test, and building them: those that `cargo xtask test` builds. For another
+//! architecture than this machine's they are built with rustup's standard library for it, or else
+//! with the compiler of Debian's packages and the library of the same version, fetched from the
+//! packages of that architecture.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
-use super::arch::Arch;
+use super::{apt::Apt, arch::Arch};
 use crate::{
     command::{Words as _, cargo, check, release_dir, root, show},
     run,
+    setup::DEBIAN_RUSTC,
     toolchain::output,
 };
 
@@ -33,18 +36,20 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Builds them optimized for the architecture; or, for this machine, as `cargo xtask test` has
-    /// built them.
-    pub(super) fn build(arch: Arch, as_for_tests: bool) -> Result<Self> {
-        let (zctrace, test) = if as_for_tests {
+    /// Builds them with a compiler for the architecture; without one, as `cargo xtask test` builds
+    /// them for this machine.
+    pub(super) fn build(arch: Arch, compiler: Option<&Compiler>) -> Result<Self> {
+        let (zctrace, test) = if let Some(compiler) = compiler {
+            // One profile and one set of packages: every dependency is built once.
+            check(compiler.cargo("build").words("--workspace --bins"))?;
+            let target = release_dir()?.with_file_name(arch.target());
+            (
+                target.join("release/zctrace"),
+                test_binary(compiler.cargo("test"))?,
+            )
+        } else {
             run::build(&["zctrace", "zc-tests"])?;
             (release_dir()?.join("zctrace"), test_binary(cargo("test"))?)
-        } else {
-            // One profile and one set of packages: every dependency is built once.
-            check(cargo_for(arch, "build").words("--workspace --bins"))?;
-            let target = release_dir()?.with_file_name(arch.target());
-            let test = test_binary(cargo_for(arch, "test"))?;
-            (target.join("release/zctrace"), test)
         };
         let workloads = test.ancestors().nth(2);
         Ok(Self {
@@ -86,26 +91,109 @@ fn test_executable(message: &str) -> Option<&str> {
     Some(rest.split_once('"')?.0)
 }
 
-/// A cargo command that builds a release for an architecture, without link-time optimization: a
-/// quick build saves more time here.
-fn cargo_for(arch: Arch, command: &str) -> Command {
-    let compiler = format!("{}-linux-gnu-gcc", arch.name());
-    let target = arch.target().replace('-', "_");
-    let mut cargo = cargo(command);
-    let linker = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase());
-    cargo.env(linker, &compiler);
-    cargo.env(format!("CC_{target}"), &compiler);
-    cargo.args(["--release", "--target", &arch.target()]);
-    // Not as environment variables: the cargo that builds the eBPF programs would inherit them and
-    // build another object.
-    cargo.words(r#"--config profile.release.lto="off""#);
-    cargo.words("--config profile.release.codegen-units=16");
-    cargo
+/// A compiler of optimized programs for an architecture.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Compiler {
+    arch: Arch,
+    library: Library,
+}
+
+/// Where the standard library is.
+#[derive(Debug, PartialEq, Eq)]
+enum Library {
+    /// Where the current compiler looks for it.
+    OfTheToolchain,
+    /// In this directory, for Debian's compiler.
+    OfDebian(PathBuf),
+}
+
+impl Compiler {
+    /// Finds a compiler, and fetches its library if necessary.
+    pub(super) fn find(arch: Arch, cache: &Path) -> Result<Self> {
+        let mut rustc = Command::new("rustc");
+        rustc.words("--print target-libdir --target");
+        let library = match output(rustc.arg(arch.target())) {
+            Some(place) if Path::new(place.trim()).is_dir() => Library::OfTheToolchain,
+            _ => Library::OfDebian(fetch(arch, cache)?),
+        };
+        Ok(Self { arch, library })
+    }
+
+    /// A cargo command that builds a release, without link-time optimization: a quick build saves
+    /// more time here.
+    pub(super) fn cargo(&self, command: &str) -> Command {
+        let compiler = format!("{}-linux-gnu-gcc", self.arch.name());
+        let target = self.arch.target().replace('-', "_");
+        let variable = |name| format!("CARGO_TARGET_{}_{name}", target.to_uppercase());
+        let mut cargo = match &self.library {
+            Library::OfTheToolchain => cargo(""),
+            Library::OfDebian(library) => {
+                let mut cargo = Command::new(Path::new(DEBIAN_RUSTC).with_file_name("cargo"));
+                cargo.current_dir(root()).env("RUSTC", DEBIAN_RUSTC);
+                let flags = format!("-L {}", library.display());
+                cargo.env(variable("RUSTFLAGS"), flags);
+                cargo
+            }
+        };
+        cargo.env(variable("LINKER"), &compiler);
+        cargo.env(format!("CC_{target}"), &compiler);
+        cargo.args([command, "--release", "--target", &self.arch.target()]);
+        // Not as environment variables: the cargo that builds the eBPF programs would inherit them
+        // and build another object.
+        cargo.words(r#"--config profile.release.lto="off""#);
+        cargo.words("--config profile.release.codegen-units=16");
+        cargo
+    }
+}
+
+/// Fetches the standard library of another architecture for Debian's compiler.
+fn fetch(arch: Arch, cache: &Path) -> Result<PathBuf> {
+    let version = output(Command::new("dpkg-query").words("-W -f ${Version} rustc-web")).context(
+        "rustc has no standard library for the architecture, and the package rustc-web is not \
+         installed",
+    )?;
+    let package = format!("libstd-rust-web-dev={version}");
+    let (apt, into) = (Apt::of_guests(cache, arch)?, cache.join("rust"));
+    let tree = into.join("tree");
+    for package in apt.download(std::slice::from_ref(&package), &into)? {
+        check(Command::new("dpkg-deb").arg("-x").arg(package).arg(&tree))?;
+    }
+    let library = tree.join("usr/lib/rustlib").join(arch.target()).join("lib");
+    ensure!(library.exists(), "{package} has no {}", library.display());
+    Ok(library)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::*;
+
+    fn variable(cargo: &Command, name: &str) -> Option<String> {
+        let value = cargo
+            .get_envs()
+            .find(|(variable, _)| *variable == OsStr::new(name))?
+            .1?;
+        Some(value.to_string_lossy().into_owned())
+    }
+
+    #[test]
+    fn cargo_links_for_the_architecture_and_debians_is_told_where_the_library_is() {
+        let (arch, library) = (Arch::Aarch64, Library::OfTheToolchain);
+        let cargo = Compiler { arch, library }.cargo("build");
+        let linker = Some("aarch64-linux-gnu-gcc".to_owned());
+        let name = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER";
+        assert_eq!(variable(&cargo, name), linker);
+        assert_eq!(variable(&cargo, "CC_aarch64_unknown_linux_gnu"), linker);
+        assert_eq!(variable(&cargo, "RUSTC"), None);
+
+        let library = Library::OfDebian("/cache/lib".into());
+        let cargo = Compiler { arch, library }.cargo("test");
+        assert_eq!(cargo.get_program(), "/usr/bin/cargo");
+        assert_eq!(variable(&cargo, "RUSTC").as_deref(), Some(DEBIAN_RUSTC));
+        let name = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS";
+        assert_eq!(variable(&cargo, name).as_deref(), Some("-L /cache/lib"));
+    }
 
     #[test]
     fn the_test_binary_is_found_in_cargos_messages() {

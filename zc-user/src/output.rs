@@ -256,14 +256,14 @@ pub fn terminal_width(terminal: impl AsFd) -> usize {
 }
 
 /// Whether to use colour. The option comes first, then `NO_COLOR` (no-color.org), `CLICOLOR_FORCE`
-/// and `TERM=dumb`.
+/// (bixense.com/clicolors: anything but 0) and `TERM=dumb`.
 pub fn wants_colour(when: ColorChoice, is_terminal: bool) -> bool {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     match when {
         ColorChoice::Always => true,
         ColorChoice::Never => false,
-        ColorChoice::Auto if anstyle_query::no_color() => false,
-        ColorChoice::Auto => {
-            anstyle_query::clicolor_force() || is_terminal && anstyle_query::term_supports_color()
-        }
+        ColorChoice::Auto if set("NO_COLOR").is_some() => false,
+        ColorChoice::Auto if set("CLICOLOR_FORCE").is_some_and(|value| value != "0") => true,
+        ColorChoice::Auto => is_terminal && set("TERM").is_some_and(|term| term != "dumb"),
     }
 }

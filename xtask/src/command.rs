@@ -205,6 +205,11 @@ impl Scratch {
     pub(crate) fn directory(&self) -> &Path {
         &self.0
     }
+
+    /// Where a file of this name goes.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
 }
 
 impl Drop for Scratch {

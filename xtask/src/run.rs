@@ -2,10 +2,13 @@
 //! release. `run` without a command shows what `std::io::copy` does, seen by zctrace.
 
 use std::{
-    env,
-    ffi::OsString,
-    os::unix::process::CommandExt as _,
-    process::{Command, ExitCode},
+    ffi::{OsStr, OsString},
+    fs::File,
+    io::{self, Write as _},
+    os::unix::{net::UnixListener, process::CommandExt as _},
+    path::Path,
+    process::{Command, ExitCode, ExitStatus},
+    thread,
 };
 
 use anyhow::{Context as _, Result};
@@ -13,7 +16,7 @@ use anyhow::{Context as _, Result};
 use crate::{
     command::{Scratch, as_root, cargo, check, exit_code, is_root, release_dir, root, run_to_end},
     setup::{self, Need},
-    toolchain::on_path,
+    toolchain::{on_path, output},
 };
 
 /// Installs what is missing and builds these packages for release.
@@ -50,12 +53,23 @@ pub(crate) fn test(args: &[OsString]) -> Result<ExitCode> {
     if !is_root() {
         // Only the tests need root, to load eBPF programs; the build runs as the caller.
         on_path("sudo").context("the tests need root, and there is no sudo: run them as root")?;
-        let arch = env::consts::ARCH.to_uppercase();
-        let runner = format!("CARGO_TARGET_{arch}_UNKNOWN_LINUX_GNU_RUNNER");
-        test.env(runner, "sudo -E");
+        test.env(runner_variable()?, "sudo -E");
     }
     check(&mut test)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The variable that tells cargo what to start the test binaries with.
+fn runner_variable() -> Result<String> {
+    let about = output(Command::new("rustc").arg("-vV")).context("cannot run rustc")?;
+    let host = about
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .context("rustc does not name its host")?;
+    Ok(format!(
+        "CARGO_TARGET_{}_RUNNER",
+        host.to_uppercase().replace('-', "_")
+    ))
 }
 
 /// Shows how much stack the eBPF programs take. It only reads the object, so it needs no root.
@@ -87,24 +101,47 @@ pub(crate) fn series(name: &str, args: &[OsString]) -> Result<ExitCode> {
     Ok(exit_code(ended))
 }
 
-/// Copies data that no filesystem stores as a hole, to a file and to a Unix socket. `$0` is the
-/// copier; the other words start zctrace.
-const DEMO: &str = r#"
-set -e
-yes | head -c 256M > in
-printf '\n== std::io::copy of 256 MiB to a file\n\n' >&2
-"$@" "$0" std-io-copy --from in --to out
-printf '\n== std::io::copy of 256 MiB to a Unix socket\n\n' >&2
-"$0" sink unix:socket | { read -r listening; "$@" "$0" std-io-copy --from in --to unix:socket; }
-"#;
+/// How much is copied, in MiB.
+const FILE_MIB: usize = 256;
 
-/// Traces the project's copier twice.
+/// Traces the project's copier twice: to a file, and to a Unix socket.
 pub(crate) fn demo() -> Result<ExitCode> {
     build(&["zctrace", "zc-tests"])?;
-    let (directory, zctrace) = (Scratch::new("demo")?, zctrace()?);
-    let mut shell = Command::new("sh");
-    shell.args(["-c", DEMO]).arg(release_dir()?.join("copier"));
-    shell.arg(zctrace.get_program()).args(zctrace.get_args());
-    let ended = run_to_end(shell.current_dir(directory.directory()));
-    Ok(exit_code(ended.context("cannot start a shell")?))
+    let directory = Scratch::new("demo")?;
+    let input = directory.path("in");
+    write_input(&input).context("cannot write the file to copy")?;
+    let to_file = trace_copy(&input, directory.path("out").as_os_str())?;
+
+    let socket = directory.path("socket");
+    let listener = UnixListener::bind(&socket).context("cannot make a socket")?;
+    thread::spawn(move || io::copy(&mut listener.accept()?.0, &mut io::sink()));
+    let mut address = OsString::from("unix:");
+    address.push(&socket);
+    let to_socket = trace_copy(&input, &address)?;
+    Ok(exit_code(if to_file.success() {
+        to_socket
+    } else {
+        to_file
+    }))
+}
+
+/// Prints what is copied, and traces one copy.
+fn trace_copy(input: &Path, output: &OsStr) -> Result<ExitStatus> {
+    let (from, to) = (input.display(), output.display());
+    eprintln!("\n== std::io::copy of {FILE_MIB} MiB, {from} to {to}\n");
+    let mut zctrace = zctrace()?;
+    zctrace.arg(release_dir()?.join("copier"));
+    zctrace.args(["std-io-copy", "--from"]).arg(input);
+    zctrace.arg("--to").arg(output);
+    run_to_end(&mut zctrace).context("cannot start zctrace")
+}
+
+/// Writes data that no filesystem stores as a hole.
+fn write_input(path: &Path) -> Result<()> {
+    let block: Vec<u8> = (1..=0xff_u8).cycle().take(1 << 20).collect();
+    let mut file = File::create_new(path)?;
+    for _ in 0..FILE_MIB {
+        file.write_all(&block)?;
+    }
+    Ok(())
 }

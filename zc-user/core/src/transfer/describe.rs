@@ -106,13 +106,14 @@ impl Step {
 /// that the process wrote there may be the same ones again.
 fn takes_all(flow: &Flow<'_>, facts: &ProcessFacts<'_>) -> bool {
     let taken = facts.moved.get(&flow.from).and_then(|moved| moved.read);
-    let may_repeat =
-        flow.evidence.certainty() == Certainty::Inferred && flow.bytes != facts.written_to(flow.to);
     let uses_every_read = flow
         .steps()
         .first()
         .is_some_and(|step| !matches!(step.reading, SourceCalls::Some { .. }));
-    uses_every_read && !may_repeat && taken.is_some() && taken == flow.bytes
+    let is_alone = || {
+        flow.evidence.certainty() == Certainty::Observed || flow.bytes == facts.written_to(flow.to)
+    };
+    uses_every_read && taken.is_some() && taken == flow.bytes && is_alone()
 }
 
 impl Transfer {

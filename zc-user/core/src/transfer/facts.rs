@@ -164,7 +164,10 @@ impl<'a> ProcessFacts<'a> {
 
     /// How many bytes the process wrote to a file. `None`: some call does not say.
     pub(super) fn written_to(&self, to: FileId) -> Option<u64> {
-        sum_bytes(self.all_writes().get(&Some(to)).map_or(&[], Vec::as_slice))
+        let by_one_end = self.writes.get(&Some(to)).into_iter().flatten().copied();
+        let by_both = self.copies.iter().filter(|((_, end), _)| *end == to);
+        let by_both = by_both.flat_map(|(_, rows)| with_bytes(rows));
+        sum_bytes(&by_one_end.chain(by_both).collect::<Vec<_>>())
     }
 
     /// All calls that read from each file, likewise.

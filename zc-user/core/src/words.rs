@@ -20,42 +20,7 @@ pub trait Word: Copy + 'static {
     }
 }
 
-/// Declares an enum whose variants have words. The documentation of a variant is its help, and the
-/// first variant is the default.
-macro_rules! words {
-    ($(#[$about:meta])* pub enum $name:ident { $($(#[doc = $help:literal])+ $variant:ident = $word:literal,)+ }) => {
-        $(#[$about])*
-        pub enum $name {
-            $($(#[doc = $help])+ $variant,)+
-        }
-
-        impl Default for $name {
-            fn default() -> Self {
-                <Self as $crate::words::Word>::ALL[0]
-            }
-        }
-
-        impl $crate::words::Word for $name {
-            const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            fn word(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $word,)+
-                }
-            }
-
-            fn help(self) -> &'static str {
-                let help = match self {
-                    $(Self::$variant => concat!($($help),+),)+
-                };
-                help.trim().trim_end_matches('.')
-            }
-        }
-    };
-}
-pub(crate) use words;
-
-/// Declares an enum whose variants have names in reports: `ALL`, `name` and `from_name` follow from
+/// Declares an enum whose variants have names: `ALL`, `name` and `from_name` follow from
 /// the list.
 macro_rules! names {
     ($(#[$about:meta])* pub enum $name:ident { $($(#[doc = $doc:literal])+ $variant:ident = $text:literal,)+ }) => {
@@ -68,7 +33,7 @@ macro_rules! names {
             /// Every one.
             pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
 
-            /// Its name in reports.
+            /// Its name.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)+
@@ -83,6 +48,39 @@ macro_rules! names {
     };
 }
 pub(crate) use names;
+
+/// Declares an enum whose variants have words. The documentation of a variant is its help, and the
+/// first variant is the default.
+macro_rules! words {
+    ($(#[$about:meta])* pub enum $name:ident { $($(#[doc = $help:literal])+ $variant:ident = $word:literal,)+ }) => {
+        $crate::words::names! {
+            $(#[$about])*
+            pub enum $name { $($(#[doc = $help])+ $variant = $word,)+ }
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self::ALL[0]
+            }
+        }
+
+        impl $crate::words::Word for $name {
+            const ALL: &'static [Self] = &$name::ALL;
+
+            fn word(self) -> &'static str {
+                self.name()
+            }
+
+            fn help(self) -> &'static str {
+                let help = match self {
+                    $(Self::$variant => concat!($($help),+),)+
+                };
+                help.trim().trim_end_matches('.')
+            }
+        }
+    };
+}
+pub(crate) use words;
 
 /// The nearest name, if it is near enough.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

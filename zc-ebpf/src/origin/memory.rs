@@ -8,7 +8,7 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "there are few ranges")]
 
-use super::range::Range;
+use super::range::{Range, argument};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::{
@@ -264,13 +264,4 @@ extern "C" fn make_way(
     }
     range.cut(start, end);
     0
-}
-
-/// What a pointer argument of a global function points to. `None` if it is null, which the verifier
-/// wants to be checked.
-#[inline(always)]
-fn argument<'a>(memory: *mut Memory) -> Option<&'a mut Memory> {
-    // SAFETY: null, or what the caller of the global function has: the verifier lets no program
-    // pass anything else.
-    unsafe { memory.as_mut() }
 }

@@ -55,8 +55,6 @@ pub struct Row {
     pub total_ns: u64,
     /// When the first call was entered: `CLOCK_MONOTONIC`, ns. 0 without any.
     pub first_ns: u64,
-    /// When the last call was entered: `CLOCK_MONOTONIC`, ns. 0 without any.
-    pub last_ns: u64,
     /// The part of [`bytes`](Self::bytes) that came from [`Ends::input`], of calls that do not name
     /// it.
     pub input_bytes: u64,

@@ -240,8 +240,6 @@ pub mod phase {
 pub mod hook {
     /// `sched_process_fork`
     pub const FORK: u32 = 1 << 0;
-    /// `sched_process_exec`
-    pub const EXEC: u32 = 1 << 1;
     /// `sched_process_exit`
     pub const EXIT: u32 = 1 << 2;
     /// `sched_switch`

@@ -393,7 +393,6 @@ fn begin(row: &mut Row, task: &Task, without_files: bool) {
     if row.first_ns == 0 {
         row.first_ns = task.entered_ns;
     }
-    row.last_ns = task.entered_ns;
     if without_files {
         row.without_files += 1;
     }

@@ -228,7 +228,6 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
         return;
     };
     if state.phase == phase::REHEARSING {
-        state.hooks |= hook::EXEC;
         return;
     }
     // One after the other, so that neither takes stack while the other one runs.

@@ -406,11 +406,9 @@ extern "C" fn record_in_row(operation: *const RingCall, has_files: u32) -> u32 {
 #[inline(always)]
 fn add(place: RowPlace, errno: u32, operation: &RingCall, without_files: bool) {
     let row = place.row;
-    let now = now_ns();
     if row.first_ns == 0 {
-        row.first_ns = now;
+        row.first_ns = now_ns();
     }
-    row.last_ns = now;
     fetch_add(&mut row.calls, 1);
     fetch_add(&mut row.without_files, without_files.into());
     fetch_add(&mut row.errors, (errno != 0).into());

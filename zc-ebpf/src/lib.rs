@@ -162,12 +162,6 @@ pub mod maps {
     /// Hash, [`RowKey`](crate::RowKey) -> [`Part`](crate::Part): bytes that calls wrote from files
     /// other than the one in their row.
     pub const PARTS: &str = "PARTS";
-    /// Hash, [`ErrnoKey`](crate::ErrnoKey) without files -> number of calls that failed with this
-    /// errno, for [`ROWS`].
-    pub const ERRNOS: &str = "ERRNOS";
-    /// Hash, [`ErrnoKey`](crate::ErrnoKey) with files -> number of calls that failed with this
-    /// errno, for [`FILE_ROWS`].
-    pub const FILE_ERRNOS: &str = "FILE_ERRNOS";
     /// Per-CPU array, [`spec_slot`](crate::spec_slot) /
     /// [`OTHER_CALLS_IN_BLOCK`](crate::OTHER_CALLS_IN_BLOCK) ->
     /// [`OtherCallsBlock`](crate::OtherCallsBlock): the calls that have no rows.
@@ -191,7 +185,7 @@ pub mod maps {
     /// Array of one u32: 1 once the trace is over and nothing more is counted.
     pub const IS_OVER: &str = ".bss";
     /// Array of one [`Epoch`](crate::Epoch), which goes into the keys of [`NEAR_ROWS`], [`ROWS`],
-    /// [`FILE_ROWS`], [`BUSY_ROWS`], [`PARTS`], [`ERRNOS`] and [`FILE_ERRNOS`].
+    /// [`FILE_ROWS`], [`BUSY_ROWS`] and [`PARTS`].
     ///
     /// So user space can take entries out of these maps while tasks count: it changes the epoch and
     /// waits until every program has ended that ran meanwhile. From then on nobody writes to the
@@ -280,42 +274,40 @@ pub enum Loss {
     UnfollowedTask = 0,
     /// A call was not counted: the map of rows was full.
     UncountedCall = 1,
-    /// A failed call was counted without its errno: the map of errnos was full.
-    UncountedErrno = 2,
     /// An event did not fit into the ring buffer.
-    LostEvent = 3,
+    LostEvent = 2,
     /// A call returned whose entry was not seen, because seccomp answered it. It is counted; only
     /// its time is lost.
-    UntimedCall = 4,
+    UntimedCall = 3,
     /// An operation of `io_uring` was told not to report its success.
-    SilentOperation = 5,
+    SilentOperation = 4,
     /// The completion queue of an `io_uring` had no room. The kernel does not say which operation
     /// completed.
-    OverflowedOperation = 6,
+    OverflowedOperation = 5,
     /// The bytes that a call wrote from a second or later file were not counted: the map of parts
     /// was full. The call itself is counted.
-    UncountedPart = 7,
+    UncountedPart = 6,
     /// A thread that is not in scope made a selected call, in the process of a thread that entered
     /// the scope by itself.
-    OtherThread = 8,
+    OtherThread = 7,
     /// A call is missing in the map of calls by path: the map was full. The call itself is counted.
-    UncountedPath = 9,
+    UncountedPath = 8,
     /// The caller of a call was not sampled: the ring buffer was full, or as many calls had been
     /// sampled as the trace may have.
-    UnsampledCaller = 10,
+    UnsampledCaller = 9,
     /// A mapping of code could not be reported: the ring buffer was full. Stacks with code from
     /// there end early.
-    UnknownCode = 11,
+    UnknownCode = 10,
     /// A call could not look into what is known of its memory, because others used it for too long,
     /// or there was no room for that. Where its bytes came from is not known.
-    UnknownOrigin = 12,
+    UnknownOrigin = 11,
     /// A buffer that a read had filled was forgotten to make room for another one. No count is
     /// lost.
-    ForgottenBuffer = 13,
+    ForgottenBuffer = 12,
 }
 
 /// Number of [`Loss`] variants.
-pub const LOSSES: u32 = 14;
+pub const LOSSES: u32 = 13;
 
 /// What is known of an address space, and its lock: the threads of an address space read and write
 /// on several CPUs at once.
@@ -364,7 +356,6 @@ mod pod {
         Row,
         Part,
         Epoch,
-        ErrnoKey,
         FailedPath,
         FileKey,
         FileRoom,

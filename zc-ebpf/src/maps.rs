@@ -11,10 +11,10 @@ use aya_ebpf::{
     maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
 use zc_ebpf::{
-    BusyRow, CallId, CallSpec, Control, Epoch, ErrnoKey, FileKey, FileNumber, FileRoom, FileSeen,
-    KnownFile, LOSSES as LOSS_COUNT, Loss, MEMORIES as MEMORY_COUNT, NEAR_BUSY_ROWS_OF_EPOCH,
-    NearBusyRow, OTHER_CALLS_BLOCKS, OtherCallsBlock, Part, Row, RowKey, SPEC_SLOTS, SharedMemory,
-    is_room_low, opaque::opaque, recorded,
+    BusyRow, CallId, CallSpec, Control, Epoch, FileKey, FileNumber, FileRoom, FileSeen, KnownFile,
+    LOSSES as LOSS_COUNT, Loss, MEMORIES as MEMORY_COUNT, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow,
+    OTHER_CALLS_BLOCKS, OtherCallsBlock, Part, Row, RowKey, SPEC_SLOTS, SharedMemory, is_room_low,
+    opaque::opaque, recorded,
 };
 
 use crate::kernel::entries::{Entries as _, fetch_add};
@@ -86,14 +86,6 @@ pub static OTHER_CALLS: PerCpuArray<OtherCallsBlock> =
 /// Bytes that calls wrote from files other than the one in their row.
 #[map]
 pub static PARTS: HashMap<RowKey, Part> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
-
-/// Errors by errno.
-#[map]
-pub static ERRNOS: HashMap<ErrnoKey, u64> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
-
-/// Errors by errno and file.
-#[map]
-pub static FILE_ERRNOS: HashMap<ErrnoKey, u64> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
 /// The files that counted calls used.
 #[map]

@@ -65,7 +65,7 @@ pub fn measure(task: &mut Task) {
         _ => (0, true),
     };
     task.outcome.requested_bytes = bytes;
-    task.outcome.request_unknown = u32::from(!is_known);
+    task.outcome.request_unknown = u16::from(!is_known);
 }
 
 /// The `MSG_...` flags of the call under way; 0 if it takes none.

@@ -1,89 +1,52 @@
 //! Finds the row that a call is counted in: the row with its files or, if there is no room for
 //! that, the row without files. Each of them may go on in a busy row.
+//!
+//! Only its own task writes a row, except for those of `io_uring` operations. Programs remove
+//! nothing, and user space removes only what belongs to an earlier epoch: a program reads the epoch
+//! each time, and keeps nothing of a row after it ends.
 
 use aya_ebpf::{bindings::BPF_NOEXIST, maps::HashMap};
-use zc_ebpf::{BusyRow, CallId, Ends, ErrnoKey, Part, Row, RowKey, zeroed};
+use zc_ebpf::{BusyRow, CallId, Ends, Part, Row, RowKey, zeroed};
 
 use crate::{
     kernel::entries::{Entries as _, exchange},
     maps::{
-        BUSY_ROWS, EMPTY_BUSY_ROW, EMPTY_ROW, ERRNOS, FILE_ERRNOS, FILE_ROWS, NEAR_BUSY_ROWS,
-        NEAR_ROWS, PARTS, ROWS, epoch, is_near_full, note_near_full, uses_near_rows,
+        BUSY_ROWS, EMPTY_BUSY_ROW, EMPTY_ROW, FILE_ROWS, NEAR_BUSY_ROWS, NEAR_ROWS, PARTS, ROWS,
+        epoch, is_near_full, note_near_full, uses_near_rows,
     },
 };
 
-/// A call's place in the maps. Only its own task writes a row, except for those of `io_uring`
-/// operations. Programs remove nothing, and user space removes only what belongs to an earlier
-/// epoch: a program reads the epoch each time, and nothing of a place is kept after it ends.
-pub struct RowPlace {
-    /// Its row.
-    pub row: &'static mut Row,
-    /// The count of its errno. `None` if it has no errno, or if there is no room for the count.
-    pub errno: Option<&'static mut u64>,
-}
-
-/// Finds the place of a call with these files, or without any, or makes one. `serial` is the task's
-/// number, `errno` is 0 for a call without one. `None` if the maps are full.
-///
-/// The maps of calls with and without files share this code. So the kernel does not write out
-/// look-ups for each of them.
+/// The key of the row, in this epoch, of a call with this errno, or 0, and these files. `serial` is the
+/// number of its task.
 #[inline(always)]
-pub fn place(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<RowPlace> {
-    place_with(near, serial, call, ends, errno)
+pub fn key(serial: u32, call: CallId, errno: u32, ends: Ends) -> RowKey {
+    RowKey {
+        task: serial,
+        call: call | epoch(),
+        errno,
+        ends,
+    }
 }
 
-/// As [`place`], for an operation of `io_uring`. These are not in [`NEAR_ROWS`]: few processes have
+/// Finds the row of this key, or makes one. `None` if the maps are full.
+#[inline(always)]
+pub fn row(key: &RowKey) -> Option<&'static mut Row> {
+    match near(key) {
+        Some(row) => Some(row),
+        None => row_of_operation(key),
+    }
+}
+
+/// As [`row`], for an operation of `io_uring`. These are not in [`NEAR_ROWS`]: few processes have
 /// them, so the kernel need not check the code for that.
 #[inline(always)]
-pub fn place_of_operation(serial: u32, call: CallId, ends: Ends, errno: u32) -> Option<RowPlace> {
-    place_with(|_| None, serial, call, ends, errno)
-}
-
-#[inline(always)]
-fn place_with(
-    near: impl Fn(&RowKey) -> Option<&'static mut Row>,
-    serial: u32,
-    call: CallId,
-    ends: Ends,
-    errno: u32,
-) -> Option<RowPlace> {
-    let call = call | epoch();
-    let has_files = !ends.is_none();
-    let (rows, errnos) = if has_files {
-        (&FILE_ROWS, &FILE_ERRNOS)
+pub fn row_of_operation(key: &RowKey) -> Option<&'static mut Row> {
+    let rows = if key.ends.is_none() {
+        &ROWS
     } else {
-        (&ROWS, &ERRNOS)
+        &FILE_ROWS
     };
-    let key = RowKey {
-        task: serial,
-        call,
-        ends,
-    };
-    let row = match near(&key) {
-        Some(row) => row,
-        None => find_or_make(rows, &key, &EMPTY_ROW)?,
-    };
-    let count = if errno == 0 {
-        None
-    } else {
-        find_or_make(
-            errnos,
-            &ErrnoKey {
-                task: serial,
-                call,
-                errno,
-                ends,
-            },
-            &0,
-        )
-    };
-    // Both or none with files: the errnos of a row are those of its calls.
-    let lacks_errno = errno != 0 && count.is_none();
-    if has_files && lacks_errno {
-        None
-    } else {
-        Some(RowPlace { row, errno: count })
-    }
+    find_or_make(rows, key, &EMPTY_ROW)
 }
 
 /// Finds the row of this key in [`NEAR_ROWS`], or makes one there. `None` if there is no room.
@@ -110,14 +73,9 @@ pub fn files_of(ends: Ends) -> Ends {
 
 /// The row in which a call of this key is counted, if the key has had many calls already.
 #[inline(always)]
-pub fn busy(serial: u32, call: CallId, ends: Ends) -> Option<&'static mut BusyRow> {
-    let key = RowKey {
-        task: serial,
-        call: call | epoch(),
-        ends,
-    };
+pub fn busy(key: &RowKey) -> Option<&'static mut BusyRow> {
     match NEAR_BUSY_ROWS.entry(key.near_place()) {
-        Some(near) if near.key == key => Some(&mut near.busy),
+        Some(near) if near.key == *key => Some(&mut near.busy),
         _ => BUSY_ROWS.entry(key),
     }
 }
@@ -140,15 +98,10 @@ fn take_near_busy(key: &RowKey) -> Option<&'static mut BusyRow> {
 
 /// As [`busy`], but makes the row if there is none. `None` if the map is full.
 #[inline(always)]
-pub fn make_busy(serial: u32, call: CallId, ends: Ends) -> Option<&'static mut BusyRow> {
-    let key = RowKey {
-        task: serial,
-        call: call | epoch(),
-        ends,
-    };
-    match take_near_busy(&key) {
+pub fn make_busy(key: &RowKey) -> Option<&'static mut BusyRow> {
+    match take_near_busy(key) {
         Some(busy) => Some(busy),
-        None => find_or_make(&BUSY_ROWS, &key, &EMPTY_BUSY_ROW),
+        None => find_or_make(&BUSY_ROWS, key, &EMPTY_BUSY_ROW),
     }
 }
 

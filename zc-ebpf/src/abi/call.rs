@@ -92,6 +92,23 @@ pub const fn is_restart(errno: u32) -> bool {
     matches!(errno, 512..=514 | 516)
 }
 
+/// The errno in the result of a call, as a positive number; 0 if the call did not fail.
+#[inline(always)]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an errno is a small positive number"
+)]
+pub const fn errno_of(result: i64) -> u32 {
+    /// The highest errno a call can return, of the kernel's include/linux/err.h.
+    const MAX_ERRNO: i64 = 4095;
+    if -MAX_ERRNO <= result && result < 0 {
+        -result as u32
+    } else {
+        0
+    }
+}
+
 /// What the programs do with a call. Aligned, so that two loads copy it.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
@@ -232,4 +249,19 @@ pub mod recorded {
     pub const CALLER_TIMES: u32 = 1 << 9;
     /// What a plain run records: all but [`PATHS`] and [`CALLERS`].
     pub const ALL: u32 = ROWS | TIMES | HISTOGRAMS | OTHER_CALLS | FILES | PAIRING;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_small_negative_results_are_errors() {
+        for (result, errno) in [(-1, 1), (-2, 2), (-4095, 4095)] {
+            assert_eq!(errno_of(result), errno);
+        }
+        for result in [0, 1, -4096, -4097, i64::MIN, i64::MIN + 1, i64::MAX] {
+            assert_eq!(errno_of(result), 0, "{result}");
+        }
+    }
 }

@@ -25,7 +25,7 @@ pub use kernel_fields::{ABSENT, KernelFields};
 #[cfg(feature = "user")]
 pub use kernel_fields::{Field, GROUPS, Group, Need, Place};
 pub use row::{
-    BusyRow, Epoch, ErrnoKey, FEW_CALLS, FailedPath, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow,
+    BusyRow, Epoch, FEW_CALLS, FailedPath, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow,
     OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCalls, OtherCallsBlock, PATH_BYTES, Part, Row,
     RowKey, UNKNOWN_PATH,
 };

@@ -9,7 +9,7 @@ use crate::{BUCKETS, CallId, Ends, FACTOR, Fills, ODD_EPOCH, TABLE_SLOTS, zeroed
 /// After how many calls a row is busy.
 pub const FEW_CALLS: usize = 8;
 
-/// Key of a row: thread, call and files. Only the thread itself writes its rows, so they need no
+/// Key of a row: thread, call, errno and files. Only the thread itself writes its rows, so they need no
 /// atomics. (Rows of `io_uring` operations do.)
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, Immutable, IntoBytes)]
@@ -18,6 +18,9 @@ pub struct RowKey {
     pub task: u32,
     /// The call, and [`ODD_EPOCH`](crate::ODD_EPOCH) in every second epoch.
     pub call: CallId,
+    /// The errno of calls that failed, as a positive number; 0: those that did not. Kernel-internal
+    /// errnos, from 512 on, are among them.
+    pub errno: u32,
     /// The files involved.
     pub ends: Ends,
 }
@@ -38,10 +41,8 @@ pub struct Epoch {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct Row {
-    /// Calls that returned, including those that failed.
+    /// Calls that returned.
     pub calls: u64,
-    /// Calls that failed.
-    pub errors: u64,
     /// Sum of the positive results, where the result is a number of bytes.
     pub bytes: u64,
     /// Sum of the sizes asked for.
@@ -106,8 +107,6 @@ pub struct NearBusyRow {
     pub is_taken: u64,
     /// The key of the row.
     pub key: RowKey,
-    /// Unused; keeps the layout free of padding.
-    pub reserved: u32,
     /// The row.
     pub busy: BusyRow,
 }
@@ -166,20 +165,6 @@ pub struct Part {
     pub calls: u64,
     /// The reads that filled the memory with these bytes.
     pub fills: Fills,
-}
-
-/// Failed calls of a thread, by errno.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, Immutable, IntoBytes)]
-pub struct ErrnoKey {
-    /// [`Task::serial`] of the caller.
-    pub task: u32,
-    /// The call, and [`ODD_EPOCH`](crate::ODD_EPOCH) in every second epoch.
-    pub call: CallId,
-    /// The errno, as a positive number. Kernel-internal errnos, from 512 on, are among them.
-    pub errno: u32,
-    /// The files involved.
-    pub ends: Ends,
 }
 
 /// Sums over calls that have no rows, because they were not selected: those of a task, or all calls
@@ -250,6 +235,7 @@ mod tests {
             let key = RowKey {
                 task,
                 call: 1,
+                errno: 0,
                 ends: Ends::named(task % 7, 0),
             };
             let odd = RowKey {
@@ -269,7 +255,13 @@ mod tests {
         for task in 100..110 {
             let ends = [Ends::named(3, 0), Ends::named(3, 4)];
             for (call, ends) in (0..).zip(ends) {
-                taken[RowKey { task, call, ends }.near_place() as usize] += 1;
+                let key = RowKey {
+                    task,
+                    call,
+                    errno: 0,
+                    ends,
+                };
+                taken[key.near_place() as usize] += 1;
             }
         }
         assert!(

@@ -142,10 +142,12 @@ pub struct Outcome {
     pub requested_bytes: u64,
     /// Where the bytes came from that it wrote: the most of them.
     pub origin: Origin,
+    /// The errno in the result; 0 if the call did not fail.
+    pub errno: u32,
     /// 1: the size asked for could not be read.
-    pub request_unknown: u32,
+    pub request_unknown: u16,
     /// 1: the result is the number of bytes that were moved.
-    pub returns_bytes: u32,
+    pub returns_bytes: u16,
     /// The files of its row: those that the call names, or that of its origin.
     pub ends: Ends,
     /// The call.
@@ -218,7 +220,9 @@ pub struct Interrupted {
     /// The result, negated.
     pub errno: u32,
     /// 1: the size asked for could not be read.
-    pub request_unknown: u32,
+    pub request_unknown: u16,
+    /// Unused; keeps the layout free of padding.
+    pub reserved: u16,
     /// The size asked for.
     pub requested_bytes: u64,
     /// Time from entry to exit.

@@ -2,8 +2,8 @@
 
 use zc_ebpf::{
     ABSENT, Arguments, BusyRow, COMPAT, Ends, FEW_CALLS, Interrupted, Loss, NO_CALL, Origin,
-    Outcome, Row, Task, bucket_of, entry, fds, fills, hook, is_restart, opaque::opaque, other,
-    phase, recorded, requested, selected, spec_slot,
+    Outcome, Row, RowKey, Task, bucket_of, entry, errno_of, fds, fills, hook, is_restart,
+    opaque::opaque, other, phase, recorded, requested, selected, spec_slot,
 };
 
 use crate::{
@@ -21,8 +21,6 @@ use crate::{
 /// `SIGKILL` and `SIGSYS`, as bits of the kernel's `sigset_t`.
 const KILL: u64 = 1 << (9 - 1);
 const SYS: u64 = 1 << (31 - 1);
-/// The highest errno a call can return (`MAX_ERRNO` of the kernel's include/linux/err.h).
-const MAX_ERRNO: i64 = 4095;
 
 /// The numbers of `io_uring_setup`, `io_uring_enter` and `io_uring_register`, the same in all
 /// tables.
@@ -105,7 +103,7 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
         (task.call, task.other) = (NO_CALL, other::NONE);
         return;
     }
-    task.outcome.result = result;
+    (task.outcome.result, task.outcome.errno) = (result, errno_of(result));
     task.outcome.duration_ns = duration_ns(task);
     if task.call == NO_CALL {
         task.forget_descriptors();
@@ -145,11 +143,13 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     (task.outcome.ends, task.outcome.origin.file) = (task.ends, 0);
     task.call = NO_CALL;
     request::measure(task);
-    if is_error(result) && is_restart(-result as u32) {
+    let errno = task.outcome.errno;
+    if is_restart(errno) {
         task.interrupted = task.outcome.call;
         task.interruption = Interrupted {
-            errno: -result as u32,
+            errno,
             request_unknown: task.outcome.request_unknown,
+            reserved: 0,
             requested_bytes: task.outcome.requested_bytes,
             duration_ns: task.outcome.duration_ns,
         };
@@ -159,7 +159,7 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
         calls::moved(task, is_unseen);
     }
     let is_peek = request::is_peek(task);
-    task.outcome.returns_bytes = u32::from(task.spec.returns_bytes != 0 && !is_peek);
+    task.outcome.returns_bytes = u16::from(task.spec.returns_bytes != 0 && !is_peek);
     let counted = record(task);
     if !is_unseen {
         sample::take(task, registers, counted);
@@ -173,7 +173,7 @@ fn find_unseen(task: &mut Task, registers: Registers) {
     let result = task.outcome.result;
     if task.interrupted != NO_CALL {
         record_interrupted(task);
-        task.outcome.result = result;
+        (task.outcome.result, task.outcome.errno) = (result, errno_of(result));
     }
     if task.other == other::INTERRUPTED {
         others::record_interrupted(task);
@@ -213,9 +213,9 @@ pub fn abandon(task: &mut Task) {
     }
     task.outcome.call = call;
     (task.outcome.ends, task.outcome.origin.file) = (task.ends, 0);
-    task.outcome.result = Outcome::NEVER;
+    (task.outcome.result, task.outcome.errno) = (Outcome::NEVER, 0);
     task.outcome.duration_ns = Outcome::UNTIMED;
-    count_in_rows(task, 0);
+    count_in_rows(task);
 }
 
 /// Counts a call that a signal ended. The task has gone on, so the call has returned. The result
@@ -229,6 +229,7 @@ extern "C" fn record_interrupted(task: *mut Task) -> u32 {
     let interruption = task.interruption;
     task.outcome = Outcome {
         result: -i64::from(interruption.errno),
+        errno: interruption.errno,
         duration_ns: interruption.duration_ns,
         requested_bytes: interruption.requested_bytes,
         origin: Origin::NONE,
@@ -238,46 +239,51 @@ extern "C" fn record_interrupted(task: *mut Task) -> u32 {
         call: task.interrupted,
     };
     task.interrupted = NO_CALL;
-    count_in_rows(task, interruption.errno)
+    count_in_rows(task)
 }
 
 /// Counts the call in [`Task::outcome`]. Returns how many calls its row has now, see
 /// [`sample::counted`]. 0: the call is not counted.
 #[inline(always)]
 fn record(task: &mut Task) -> u32 {
-    let outcome = &task.outcome;
-    let errno = if is_error(outcome.result) {
-        -outcome.result as u32
-    } else {
-        0
-    };
     // Most processes end before they have a busy row. A look-up would often wait for memory, as the
     // tables are large.
-    if errno == 0
-        && task.has_busy_rows != 0
+    if task.has_busy_rows != 0
         && records(recorded::ROWS)
-        && let Some(busy) = rows::busy(task.serial, outcome.call, task.outcome.ends)
+        && let Some(busy) = rows::busy(&row_key(task, 1))
     {
         return sample::counted(add_to_busy_row(busy, task, 0), false);
     }
-    count_in_rows(task, errno)
+    count_in_rows(task)
 }
 
-/// Counts the call in [`Task::outcome`], which has this errno or 0, in the row with its files, or
-/// else in that without files. Returns what [`record`] returns.
+/// The key of the row of the call in [`Task::outcome`], with its files or without.
+#[inline(always)]
+fn row_key(task: &Task, has_files: u32) -> RowKey {
+    let outcome = &task.outcome;
+    let ends = if has_files == 0 {
+        Ends::NONE
+    } else {
+        outcome.ends
+    };
+    rows::key(task.serial, outcome.call, outcome.errno, ends)
+}
+
+/// Counts the call in [`Task::outcome`] in the row with its files, or else in that without files.
+/// Returns what [`record`] returns.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn count_in_rows(task: *mut Task, errno: u32) -> u32 {
+extern "C" fn count_in_rows(task: *mut Task) -> u32 {
     let Some(task) = argument::as_mut(task).filter(|_| records(recorded::ROWS)) else {
         return 0;
     };
     if !rows::files_of(task.outcome.ends).is_none() {
-        let counted = count_in_row(task, errno, 1);
+        let counted = count_in_row(task, 1);
         if counted != UNCOUNTED {
             return counted as u32;
         }
     }
-    match count_in_row(task, errno, 0) {
+    match count_in_row(task, 0) {
         UNCOUNTED => {
             count_loss(Loss::UncountedCall);
             0
@@ -286,32 +292,18 @@ extern "C" fn count_in_rows(task: *mut Task, errno: u32) -> u32 {
     }
 }
 
-/// Counts the call in the row with its files, or in that without files, and its errno. Returns what
-/// [`record`] returns, or [`UNCOUNTED`].
+/// Counts the call in the row with its files, or in that without files. Returns what [`record`]
+/// returns, or [`UNCOUNTED`].
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn count_in_row(task: *mut Task, errno: u32, has_files: u32) -> u64 {
+extern "C" fn count_in_row(task: *mut Task, has_files: u32) -> u64 {
     let Some(task) = argument::as_mut(task) else {
         return 0;
     };
-    let ends = if has_files == 0 {
-        Ends::NONE
-    } else {
-        task.outcome.ends
-    };
-    let Some(place) = rows::place(task.serial, task.outcome.call, ends, errno) else {
-        return UNCOUNTED;
-    };
-    let counted = add_call(place.row, task, has_files);
-    if counted == UNCOUNTED {
-        return UNCOUNTED;
+    match rows::row(&row_key(task, has_files)) {
+        Some(row) => add_call(row, task, has_files),
+        None => UNCOUNTED,
     }
-    match place.errno {
-        Some(count) => *count += 1,
-        None if errno != 0 => count_loss(Loss::UncountedErrno),
-        None => {}
-    }
-    counted
 }
 
 /// Adds the call to its row, or to the busy row that this has become. Returns what [`count_in_row`]
@@ -331,12 +323,7 @@ extern "C" fn add_call(row: *mut Row, task: *mut Task, has_files: u32) -> u64 {
     let calls = if row.calls < FEW_CALLS as u64 {
         add_to_new_row(row, task, without_files.into())
     } else {
-        let ends = if has_files == 0 {
-            Ends::NONE
-        } else {
-            task.outcome.ends
-        };
-        let Some(busy) = rows::make_busy(task.serial, task.outcome.call, ends) else {
+        let Some(busy) = rows::make_busy(&row_key(task, has_files)) else {
             return UNCOUNTED;
         };
         task.has_busy_rows = 1;
@@ -398,12 +385,6 @@ fn begin(row: &mut Row, task: &Task, without_files: bool) {
     }
 }
 
-/// Whether a call with this result has failed.
-#[inline(always)]
-pub fn is_error(result: i64) -> bool {
-    (-MAX_ERRNO..0).contains(&result)
-}
-
 /// Whether calls of this number, or variants of it, are counted.
 #[inline(always)]
 pub fn is_selected(registers: Registers, number: i64) -> bool {
@@ -454,9 +435,7 @@ fn add_to_row(row: &mut Row, task: &Task, without_files: bool) {
     let outcome = &task.outcome;
     begin(row, task, without_files);
     row.calls += 1;
-    if is_error(outcome.result) {
-        row.errors += 1;
-    } else if outcome.returns_bytes != 0 {
+    if outcome.returns_bytes != 0 && outcome.errno == 0 {
         row.bytes += outcome.result as u64;
         row.zero_calls += u64::from(outcome.result == 0);
         if outcome.request_unknown == 0 && outcome.result != 0 {

@@ -14,7 +14,6 @@ use zc_ebpf::{
 };
 
 use crate::{
-    hooks::count::is_error,
     kernel::entries::{Entries as _, exchange, fetch_add},
     kernel::helpers::read_user_text,
     kernel::registers::Registers,
@@ -49,17 +48,12 @@ static FAILED_PATH: PerCpuArray<PathScratch> = PerCpuArray::with_max_entries(1, 
 /// successful `execve` is counted with an unknown path.
 #[inline(always)]
 pub fn count(task: &mut Task, registers: Registers) {
-    let result = task.outcome.result;
-    let has_failed = is_error(result);
-    if !records(recorded::FILES) || !(has_failed || records(recorded::PATHS)) || task.spec.path == 0
-    {
+    let errno = task.outcome.errno;
+    let is_asked_for = errno != 0 || records(recorded::PATHS);
+    if !records(recorded::FILES) || !is_asked_for || task.spec.path == 0 || is_restart(errno) {
         return;
     }
-    let errno = if has_failed { -result as u32 } else { 0 };
-    if is_restart(errno) {
-        return;
-    }
-    if !has_failed && task.spec.replaces_memory != 0 {
+    if errno == 0 && task.spec.replaces_memory != 0 {
         count_path(task.slot, errno, NO_ADDRESS, 0);
         return;
     }

@@ -4,7 +4,6 @@
 use zc_ebpf::{OTHER_CALLS_IN_BLOCK, OtherCalls, Outcome, Task, is_restart, other, recorded};
 
 use crate::{
-    hooks::count::is_error,
     kernel::argument,
     kernel::entries::{Entries as _, fetch_add},
     maps::{OTHER_CALLS, records},
@@ -22,16 +21,14 @@ pub fn enter(task: &mut Task) {
 #[inline(always)]
 pub fn returned(task: &mut Task) {
     let Outcome {
-        result,
-        duration_ns,
-        ..
+        errno, duration_ns, ..
     } = task.outcome;
-    if is_error(result) && is_restart(-result as u32) {
+    if is_restart(errno) {
         task.other = other::INTERRUPTED;
         task.interruption.duration_ns = duration_ns;
         return;
     }
-    add_other_call(task, is_error(result).into(), duration_ns);
+    add_other_call(task, (errno != 0).into(), duration_ns);
 }
 
 /// The task goes on after a signal ended the call, so the call has returned.

@@ -8,23 +8,20 @@
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
     ABSENT, CallId, CallSpec, Ends, FileKey, FileNumber, INVALID_OPERATION, Loss, NO_ROOM, Origin,
-    RING, RowKey, Task, UNKNOWN_OPERATION, fds, fills, hook, operation_slot, phase, recorded,
+    RING, Row, RowKey, Task, UNKNOWN_OPERATION, errno_of, fds, fills, hook, operation_slot, phase,
+    recorded, zeroed,
 };
 
 use crate::{
     file::identify,
-    hooks::{
-        count::is_error,
-        ring_buffers::{self, RingCall, intent},
-    },
+    hooks::ring_buffers::{self, RingCall},
     kernel::argument,
     kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::{current_task, now_ns},
     maps::{count_loss, is_over, records, spec},
-    origin::spaces::forget,
-    rows::{self, RowPlace},
-    tasks,
+    origin::{calls::intent, spaces::forget},
+    rows, tasks,
 };
 
 /// `IORING_SETUP_SQPOLL` of the kernel's `include/uapi/linux/io_uring.h`: a kernel thread takes
@@ -190,7 +187,7 @@ pub fn completed(ring: KernelPtr, request: KernelPtr) {
         _ => 0,
     };
     completed.result = result;
-    completed.returns_bytes = spec.returns_bytes;
+    completed.returns_bytes = spec.returns_bytes.into();
     completed.intent = intent;
     completed.is_readable = is_current(credit).into();
     if records(recorded::PAIRING) {
@@ -214,7 +211,7 @@ fn unknown_completed(ring: KernelPtr, hook: u32) -> bool {
         key: RowKey {
             task: credit.serial,
             call: RING | UNKNOWN_OPERATION,
-            ends: Ends::NONE,
+            ..zeroed()
         },
         ..RingCall::new(credit.space)
     };
@@ -352,66 +349,39 @@ extern "C" fn take_input(request: u64) -> FileNumber {
 fn record_operation(operation: &RingCall) {
     let ends = operation.origin.ends(operation.key.ends);
     let has_files = !ends.is_none() && !ends.lack_room();
-    let mut counted = if has_files {
-        record_in_row(operation, 1)
-    } else {
-        UNCOUNTED
-    };
-    if counted == UNCOUNTED {
-        counted = record_in_row(operation, 0);
-    }
-    match counted {
-        UNCOUNTED => count_loss(Loss::UncountedCall),
-        COUNTED_WITHOUT_ERRNO => count_loss(Loss::UncountedErrno),
-        _ => {}
+    let is_counted = has_files && record_in_row(operation, 1) != 0;
+    if !is_counted && record_in_row(operation, 0) == 0 {
+        count_loss(Loss::UncountedCall);
     }
 }
 
-/// What [`record_in_row`] returns: there is no room.
-const UNCOUNTED: u32 = 0;
-/// The operation is counted.
-const COUNTED: u32 = 1;
-/// The operation is counted, but there is no room for its errno.
-const COUNTED_WITHOUT_ERRNO: u32 = 2;
-
-/// Counts an operation in the row with its files or without.
+/// Counts an operation in the row with its files or without. Returns 1, or 0 if there is no room.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn record_in_row(operation: *const RingCall, has_files: u32) -> u32 {
     let Some(operation) = argument::as_ref(operation) else {
-        return UNCOUNTED;
+        return 0;
     };
     let all = operation.origin.ends(operation.key.ends);
     let ends = if has_files == 0 { Ends::NONE } else { all };
-    let errno = if is_error(operation.result.into()) {
-        -operation.result as u32
-    } else {
-        0
-    };
     let RowKey { task, call, .. } = operation.key;
-    let Some(place) = rows::place_of_operation(task, call, ends, errno) else {
-        return UNCOUNTED;
+    let key = rows::key(task, call, errno_of(operation.result.into()), ends);
+    let Some(row) = rows::row_of_operation(&key) else {
+        return 0;
     };
-    let lacks_errno = errno != 0 && place.errno.is_none();
-    add(place, errno, operation, has_files == 0 && !all.is_none());
-    if lacks_errno {
-        COUNTED_WITHOUT_ERRNO
-    } else {
-        COUNTED
-    }
+    add(row, key.errno, operation, has_files == 0 && !all.is_none());
+    1
 }
 
-/// Adds an operation to its place. Several may complete at once on different CPUs, so all sums are
+/// Adds an operation to its row. Several may complete at once on different CPUs, so all sums are
 /// atomic.
 #[inline(always)]
-fn add(place: RowPlace, errno: u32, operation: &RingCall, without_files: bool) {
-    let row = place.row;
+fn add(row: &mut Row, errno: u32, operation: &RingCall, without_files: bool) {
     if row.first_ns == 0 {
         row.first_ns = now_ns();
     }
     fetch_add(&mut row.calls, 1);
     fetch_add(&mut row.without_files, without_files.into());
-    fetch_add(&mut row.errors, (errno != 0).into());
     if operation.returns_bytes != 0 && errno == 0 {
         fetch_add(&mut row.bytes, operation.result as u64);
         fetch_add(&mut row.zero_calls, u64::from(operation.result == 0));
@@ -424,8 +394,5 @@ fn add(place: RowPlace, errno: u32, operation: &RingCall, without_files: bool) {
         fetch_add(&mut row.fills.calls, fills.calls);
         fetch_add(&mut row.fills.total_ns, fills.total_ns);
         fetch_add(&mut row.fills.unknown, fills.unknown);
-    }
-    if let Some(count) = place.errno {
-        fetch_add(count, 1);
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::fill_from_user,
     kernel::registers::untagged,
-    origin::calls::ELEMENTS,
+    origin::calls::{ELEMENTS, intent},
     origin::credit::{self, UNREADABLE},
     origin::lock::{lock, unlock},
     origin::spaces::memory_of,
@@ -32,16 +32,6 @@ const BUFFER_SELECT: u32 = 1 << 5;
 const ONE_BUFFER: [u8; 4] = [4, 5, 22, 23];
 /// `IORING_OP_READV` and `IORING_OP_WRITEV`: those with a vector, whose address is there.
 const VECTOR: [u8; 2] = [1, 2];
-/// What [`exchange_buffers`] does with the buffers of an operation.
-pub mod intent {
-    /// Bytes of its file are there now: remember them.
-    pub const FILL: u16 = 0;
-    /// Other bytes are there now, or will be: forget what was there.
-    pub const CLEAR: u16 = 1;
-    /// It wrote from there: find out which files the bytes came from.
-    pub const CREDIT: u16 = 2;
-}
-
 /// An operation that is submitted or completes.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -50,16 +40,16 @@ pub struct RingCall {
     pub key: RowKey,
     /// The address space of its buffers.
     pub space: u32,
-    /// How many bytes of the buffers matter.
-    pub bytes: u64,
     /// Its result.
     pub result: i32,
+    /// How many bytes of the buffers matter.
+    pub bytes: u64,
     /// 1: a positive result is a number of bytes.
-    pub returns_bytes: u8,
+    pub returns_bytes: u16,
     /// 1: the address space is the current one.
-    pub is_readable: u8,
+    pub is_readable: u16,
     /// One of [`intent`]'s constants.
-    pub intent: u16,
+    pub intent: u32,
     /// Where the bytes came from that it wrote: the most of them.
     pub origin: Origin,
 }
@@ -72,6 +62,7 @@ impl RingCall {
             key: RowKey {
                 task: 0,
                 call: 0,
+                errno: 0,
                 ends: Ends::NONE,
             },
             space,

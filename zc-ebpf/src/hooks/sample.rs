@@ -16,7 +16,6 @@ use zc_ebpf::{
 
 use crate::{
     file::identify,
-    hooks::count::is_error,
     kernel::argument,
     kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, offset_of_field},
@@ -190,7 +189,7 @@ fn is_nearly_full() -> bool {
 pub fn note_mapping(task: &Task, registers: Registers) {
     if !records(recorded::CALLERS)
         || (task.slot != slots::MMAP && task.slot != slots::MPROTECT)
-        || is_error(task.outcome.result)
+        || task.outcome.errno != 0
     {
         return;
     }

@@ -26,13 +26,13 @@ pub const ELEMENTS: usize = 16;
 /// or are not data from the peer.
 const NO_DATA: u64 = 0x20 | 0x2000;
 
-/// What [`exchange`] does with the buffers of a call.
-mod intent {
-    /// The call put bytes of its file there: remember them.
+/// What is done with the buffers of a call, or of an operation of `io_uring`.
+pub mod intent {
+    /// It put bytes of its file there: remember them.
     pub const FILL: u32 = 0;
-    /// The call put other bytes there: forget what was there.
+    /// It put other bytes there: forget what was there.
     pub const CLEAR: u32 = 1;
-    /// The call wrote from there: find out which files the bytes came from.
+    /// It wrote from there: find out which files the bytes came from.
     pub const CREDIT: u32 = 2;
 }
 
@@ -193,6 +193,7 @@ extern "C" fn settle(task: *mut Task, memory: *mut Memory) -> u32 {
     let key = RowKey {
         task: task.serial,
         call: task.outcome.call,
+        errno: 0,
         ends: task.ends,
     };
     task.outcome.origin = credit::settle(memory, &key);

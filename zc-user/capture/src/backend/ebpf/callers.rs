@@ -215,6 +215,7 @@ impl CallerTable {
         let key = RowKey {
             task: call.task,
             call: call.call,
+            errno: 0,
             ends: call.ends,
         };
         let sampled = self.by_task.entry(call.task).or_default();

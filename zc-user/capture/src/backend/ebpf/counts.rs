@@ -6,7 +6,7 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use zc_ebpf::{CallId, Ends as NumberedEnds, ErrnoKey, NO_CALL, RowKey, Task, other};
+use zc_ebpf::{CallId, Ends as NumberedEnds, NO_CALL, RowKey, Task, other};
 #[cfg(feature = "callers")]
 use zc_ebpf::{Outcome, SampledCall};
 use zctrace_core::ended::FileUses;
@@ -76,17 +76,6 @@ impl KernelCounts {
         sum.bytes += part.bytes;
         sum.calls += part.calls;
         sum.fills += known_fills(part.fills);
-    }
-
-    /// Adds failed calls of a row.
-    pub fn add_errno(&mut self, key: ErrnoKey, count: u64) {
-        if count > 0 {
-            *self
-                .row(key.task, key.call, key.ends)
-                .errnos
-                .entry(key.errno)
-                .or_default() += count;
-        }
     }
 
     /// Adds who made calls of a row.
@@ -254,6 +243,7 @@ mod tests {
             RowKey {
                 task: 1,
                 call,
+                errno: 0,
                 ends,
             },
             row,

@@ -10,8 +10,8 @@ use aya::{
     maps::{Array, HashMap as KernelHashMap, MapData, MapError, PerCpuArray},
 };
 use zc_ebpf::{
-    CallId, ErrnoKey, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallsBlock, RowKey,
-    Task, TaskSlot, maps, other, phase,
+    CallId, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallsBlock, RowKey, Task,
+    TaskSlot, maps, other, phase,
 };
 
 use super::{
@@ -41,8 +41,6 @@ pub struct Maps {
     busy_rows: Table<RowKey, zc_ebpf::BusyRow>,
     /// What calls wrote from more files than a row has room for.
     parts: Table<RowKey, zc_ebpf::Part>,
-    /// The errnos of calls without files, and of those with.
-    errnos: [Table<ErrnoKey, u64>; 2],
     /// The calls without rows, by [`spec_slot`](zc_ebpf::spec_slot).
     other_calls: PerCpuArray<MapData, OtherCallsBlock>,
     /// The failed calls by path.
@@ -64,7 +62,6 @@ impl Maps {
             near_busy_rows: take(ebpf, maps::NEAR_BUSY_ROWS)?,
             busy_rows: take(ebpf, maps::BUSY_ROWS)?,
             parts: take(ebpf, maps::PARTS)?,
-            errnos: [take(ebpf, maps::ERRNOS)?, take(ebpf, maps::FILE_ERRNOS)?],
             other_calls: take(ebpf, maps::OTHER_CALLS)?,
             failed_paths: take(ebpf, maps::FAILED_PATHS)?,
             losses: take(ebpf, maps::LOSSES)?,
@@ -109,9 +106,6 @@ impl Maps {
             counts.add_row(key, row);
         }
         visit(&self.parts, epoch, |key, part| counts.add_part(key, part))?;
-        for table in &self.errnos {
-            visit(table, epoch, |key, errors| counts.add_errno(key, *errors))?;
-        }
         Ok(count)
     }
 
@@ -124,8 +118,8 @@ impl Maps {
     ) -> io::Result<()> {
         let mut places = Vec::new();
         self.near_busy_rows.for_each(|place, near| {
-            if near.is_taken != 0 && epoch.is_none_or(|epoch| near.key.is_of_epoch(epoch)) {
-                row(near.key.without_epoch(), &near.busy);
+            if near.is_taken != 0 && epoch.is_none_or(|epoch| is_of_epoch(&near.key, epoch)) {
+                row(without_epoch(near.key), &near.busy);
                 places.push(place);
             }
         })?;
@@ -201,7 +195,6 @@ impl Maps {
         [
             (KernelLoss::UnfollowedTask, Loss::UnfollowedTasks),
             (KernelLoss::UncountedCall, Loss::UncountedCalls),
-            (KernelLoss::UncountedErrno, Loss::UncountedErrnos),
             (KernelLoss::LostEvent, Loss::LostEvents),
             (KernelLoss::SilentOperation, Loss::SilentOperations),
             (KernelLoss::OverflowedOperation, Loss::OverflowedOperations),
@@ -255,43 +248,30 @@ fn failed_path(key: &zc_ebpf::FailedPath) -> FailedPath {
     }
 }
 
-/// A key of a map with a call in it, which also names an epoch.
-trait CallKey: Pod {
-    fn call(&mut self) -> &mut CallId;
-
-    fn is_of_epoch(mut self, epoch: CallId) -> bool {
-        *self.call() & ODD_EPOCH == epoch
-    }
-
-    fn without_epoch(mut self) -> Self {
-        *self.call() &= !ODD_EPOCH;
-        self
-    }
+/// Whether an entry with this key was made in an epoch.
+fn is_of_epoch(key: &RowKey, epoch: CallId) -> bool {
+    key.call & ODD_EPOCH == epoch
 }
 
-impl CallKey for RowKey {
-    fn call(&mut self) -> &mut CallId {
-        &mut self.call
-    }
-}
-
-impl CallKey for ErrnoKey {
-    fn call(&mut self) -> &mut CallId {
-        &mut self.call
+/// The key without its epoch.
+fn without_epoch(key: RowKey) -> RowKey {
+    RowKey {
+        call: key.call & !ODD_EPOCH,
+        ..key
     }
 }
 
 /// Calls the function with every entry, without its epoch. With an epoch, only with those of it,
 /// which are removed.
-fn visit<K: CallKey, V: Pod>(
-    table: &Table<K, V>,
+fn visit<V: Pod>(
+    table: &Table<RowKey, V>,
     epoch: Option<CallId>,
-    mut entry: impl FnMut(K, &V),
+    mut entry: impl FnMut(RowKey, &V),
 ) -> io::Result<()> {
-    let entry = |key: K, value: &V| entry(key.without_epoch(), value);
+    let entry = |key, value: &V| entry(without_epoch(key), value);
     match epoch {
         None => table.for_each(entry),
-        Some(epoch) => table.take(|key| key.is_of_epoch(epoch), entry),
+        Some(epoch) => table.take(|key| is_of_epoch(&key, epoch), entry),
     }
 }
 
@@ -313,8 +293,8 @@ fn busy_row(key: &RowKey, busy: &zc_ebpf::BusyRow) -> Option<Row> {
     })
 }
 
-/// The row with the sums of the kernel side, still without its files and errnos. `None` if the
-/// kernel side has created it and not used it.
+/// The row with the sums of the kernel side, still without its files. `None` if the kernel side has
+/// created it and not used it.
 fn counted_row(
     key: &RowKey,
     row: &zc_ebpf::Row,
@@ -324,7 +304,10 @@ fn counted_row(
         return None;
     }
     let mut sum = Row::new(Call::from_id(key.call), Ends::default());
-    (sum.calls, sum.errors, sum.unfinished) = (row.calls, row.errors, row.unfinished);
+    (sum.calls, sum.unfinished) = (row.calls, row.unfinished);
+    if key.errno != 0 {
+        (sum.errors, sum.errnos) = (row.calls, [(key.errno, row.calls)].into());
+    }
     (sum.input_bytes, sum.fills) = (row.input_bytes, known_fills(row.fills));
     (sum.zero_calls, sum.short_calls) = (row.zero_calls, row.short_calls);
     sum.order = (row.first_ns > 0).then_some(row.first_ns);
@@ -355,6 +338,7 @@ mod tests {
     const KEY: RowKey = RowKey {
         task: 1,
         call: 0,
+        errno: 0,
         ends: zc_ebpf::Ends::NONE,
     };
 
@@ -394,7 +378,7 @@ mod tests {
             call: ODD_EPOCH,
             ..KEY
         };
-        assert!(odd.is_of_epoch(ODD_EPOCH) && !odd.is_of_epoch(0) && KEY.is_of_epoch(0));
-        assert_eq!(odd.without_epoch(), KEY);
+        assert!(is_of_epoch(&odd, ODD_EPOCH) && !is_of_epoch(&odd, 0) && is_of_epoch(&KEY, 0));
+        assert_eq!(without_epoch(odd), KEY);
     }
 }

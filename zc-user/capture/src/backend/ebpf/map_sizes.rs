@@ -20,7 +20,7 @@ pub const fn near_rows(max_rows: u32) -> u32 {
     if max_rows < 4 * MOST { 0 } else { MOST }
 }
 
-/// Room for what few rows have: errors by errno, and more than one source. A quarter of the rows if
+/// Room for what few rows have: more than one source. A quarter of the rows if
 /// they are many, because the kernel clears the whole table of a hash map at the start, and goes
 /// through it at the end.
 pub fn rare_entries(max_rows: u32) -> u32 {

@@ -309,8 +309,6 @@ fn load(
         .map_max_entries(maps::FILE_ROWS, limits.max_rows)
         .map_max_entries(maps::BUSY_ROWS, limits.max_rows)
         .map_max_entries(maps::PARTS, rare_entries(limits.max_rows))
-        .map_max_entries(maps::ERRNOS, rare_entries(limits.max_rows))
-        .map_max_entries(maps::FILE_ERRNOS, rare_entries(limits.max_rows))
         .map_max_entries(maps::FILES, files_entries(limits.max_files))
         .map_max_entries(maps::FAILED_PATHS, limits.max_files)
         .map_max_entries(maps::EVENTS, events_bytes(limits.max_tasks, processors))

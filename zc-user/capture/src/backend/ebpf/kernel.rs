@@ -4,10 +4,12 @@
 use std::{
     fs,
     io::{self, Read as _},
+    ops::Deref,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
+use memmap2::{Mmap, MmapOptions};
 use zc_ebpf::{ABSENT, KernelFields, programs};
 
 use super::{
@@ -45,21 +47,33 @@ fn named_in_environment() -> Option<PathBuf> {
 pub(crate) struct TypesFile {
     path: PathBuf,
     /// `None` for the kernel's own, which is read later.
-    content: Option<Vec<u8>>,
+    content: Option<TypesContent>,
 }
+
+/// The content of a file of type information: it was read, or is mapped.
+type TypesContent = Box<dyn Deref<Target = [u8]> + Send>;
 
 impl TypesFile {
     /// Finds the file, and reads it unless it is the kernel's own.
     pub(crate) fn find() -> Result<Self, EbpfUnavailable> {
         let named = named_file();
         let path = named.clone().unwrap_or_else(|| PathBuf::from(BTF_PATH));
-        let content = named.map(|path| read_types(&path)).transpose()?;
+        let content = match named {
+            Some(named) => Some(Box::new(read_types(&named)?) as TypesContent),
+            None => None,
+        };
         Ok(Self { path, content })
     }
 
-    fn into_content(self) -> Result<(PathBuf, Vec<u8>), EbpfUnavailable> {
+    fn into_content(self) -> Result<(PathBuf, TypesContent), EbpfUnavailable> {
         let Self { path, content } = self;
-        let content = content.map_or_else(|| read_types(&path), Ok)?;
+        if let Some(content) = content {
+            return Ok((path, content));
+        }
+        let content: TypesContent = match mapped_types(&path) {
+            Ok(mapped) => Box::new(mapped),
+            Err(_) => Box::new(read_types(&path)?),
+        };
         Ok((path, content))
     }
 }
@@ -67,6 +81,14 @@ impl TypesFile {
 fn read_types(path: &Path) -> Result<Vec<u8>, EbpfUnavailable> {
     let path = path.to_owned();
     read_file(&path).map_err(|cause| EbpfUnavailable::NoBtf { path, cause })
+}
+
+/// Maps the kernel's own types, which newer kernels allow (6.18 does, 6.12 does not). To read them
+/// takes 5 ms, because the kernel hands out a page at a time.
+fn mapped_types(path: &Path) -> io::Result<Mmap> {
+    let file = fs::File::open(path)?;
+    // SAFETY: the kernel does not change its types.
+    unsafe { MmapOptions::new().map_copy_read_only(&file) }
 }
 
 /// Reads a file of type information. Refuses anything but a regular file of limited length, and

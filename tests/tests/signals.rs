@@ -110,7 +110,9 @@ fn usr1_under_strace_says_that_there_is_no_report_so_far() {
     let strace = zctrace().backend("strace");
     let (mut zctrace, report) = started(strace, "echo ready; read line");
     zctrace.signal(Signal::USR1);
-    wait_until("zctrace answers", || !zctrace.stderr_so_far().is_empty());
+    wait_until("zctrace answers", || {
+        zctrace.stderr_so_far().ends_with('\n')
+    });
     let said = zctrace.stderr_so_far();
     let is_short = said.lines().count() == 1;
     assert!(is_short && said.contains("--backend ebpf"), "{said}");

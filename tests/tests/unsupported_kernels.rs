@@ -190,24 +190,23 @@ fn a_program_that_the_verifier_rejects_is_reported_everywhere_with_the_reason() 
 }
 
 #[test]
-fn a_program_that_is_attached_but_does_not_run_is_reported_before_the_command_starts() {
+fn a_program_that_is_attached_but_does_not_run_is_an_error_and_no_report() {
     // The other tracepoint fires only if the scheduler's statistics are on, or for a task that
     // hangs for minutes.
-    let (tracepoint, other) = if attaches_to_events() {
-        ("sched_wakeup_new", "sched_stat_sleep")
+    let (tracepoint, other, program) = if attaches_to_events() {
+        ("sched_wakeup_new", "sched_stat_sleep", "sched_process_exec")
     } else {
-        ("sched_process_exit", "sched_process_hang")
+        (
+            "sched_process_exit",
+            "sched_process_hang",
+            "sched_process_exit",
+        )
     };
     let [one, two] = [tracepoint, other].map(|name| format!("btf_trace_{name}"));
     let btf = with_swapped(&one, &two);
-    let told = format!(
-        "Linux {} does not run the eBPF program at the tracepoint {tracepoint}, although it is \
-         attached; ",
-        release()
-    );
-    assert_refused(&btf, &[&told]);
-    let doctor = zctrace().env("ZCTRACE_BTF", btf.path());
-    doctor.finish_with(&["doctor"]).prints(&told);
+    let told = format!("the kernel did not run the eBPF program {program} for the command");
+    let finished = with_btf(&btf).show(&shell("exit 0"));
+    finished.exits(125).in_one_line().says(&told);
 }
 
 #[test]

@@ -261,8 +261,6 @@ pub mod armed {
     pub const OFF: u32 = 0;
     /// The root of the trace.
     pub const ROOT: u32 = 1;
-    /// A task that shows which programs run: [`phase::REHEARSING`](crate::phase::REHEARSING).
-    pub const REHEARSAL: u32 = 2;
 }
 
 /// The ways in which the programs can lose or merge a number. The discriminant is the index in

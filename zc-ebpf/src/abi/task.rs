@@ -59,9 +59,8 @@ pub struct Task {
     pub last_range: u32,
     /// 1: the call that was entered last came through the 32-bit entry, so its words have 4 bytes.
     pub compat: u32,
-    /// Which programs ran for it while it was not [`ACTIVE`](phase::ACTIVE), as bits of [`hook`]. A
-    /// rehearsal reads this. Of an active task, [`RING_CREATE`](hook::RING_CREATE) says that it
-    /// made an `io_uring`.
+    /// Which programs ran for it, as bits of [`hook`]: a root for which `sys_enter` or `sys_exit`
+    /// never ran was not counted.
     pub hooks: u32,
     /// The slot in [`globals::SPECS`](crate::globals::SPECS) of the call that was entered last.
     pub slot: u32,
@@ -235,31 +234,16 @@ pub mod phase {
     pub const ARMED: u32 = 0;
     /// In scope.
     pub const ACTIVE: u32 = 1;
-    /// A task of the tracer itself that shows which programs run: followed, never counted.
-    pub const REHEARSING: u32 = 2;
 }
 
-/// The programs whose runs a rehearsal checks, each a bit. That `sched_switch` runs, is shown by
-/// the event of the task's end.
+/// What [`Task::hooks`](crate::Task::hooks) says, each a bit.
 pub mod hook {
-    /// `sched_process_fork`
-    pub const FORK: u32 = 1 << 0;
-    /// `sched_process_exit`
-    pub const EXIT: u32 = 1 << 2;
-    /// `sched_switch`
-    pub const SWITCH: u32 = 1 << 3;
-    /// `sys_enter`
-    pub const SYS_ENTER: u32 = 1 << 4;
-    /// `sys_exit`
-    pub const SYS_EXIT: u32 = 1 << 5;
-    /// `ring_create`
-    pub const RING_CREATE: u32 = 1 << 6;
-    /// `ring_submit`
-    pub const RING_SUBMIT: u32 = 1 << 7;
-    /// `ring_complete`
-    pub const RING_COMPLETE: u32 = 1 << 8;
-    /// A program that the rehearsal does not check.
-    pub const OTHER: u32 = 0;
+    /// `sys_enter` ran for it while it was not [`ACTIVE`](crate::phase::ACTIVE).
+    pub const SYS_ENTER: u32 = 1 << 0;
+    /// `sys_exit` ran for it while it was not [`ACTIVE`](crate::phase::ACTIVE).
+    pub const SYS_EXIT: u32 = 1 << 1;
+    /// It made an `io_uring`.
+    pub const RING_CREATE: u32 = 1 << 2;
 }
 
 /// What [`Task::entry`](crate::Task::entry) says.

@@ -8,7 +8,7 @@ use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_log_ebpf::debug;
 use zc_ebpf::{
     ABSENT, ARGS_BYTES, COMM_BYTES, Control, Ended, EventHeader, Exec, Loss, Mapping, NO_CALL,
-    OtherCalls, Outcome, Task, armed, entry, event_kind, hook, phase, zeroed,
+    OtherCalls, Outcome, Task, armed, entry, event_kind, phase, zeroed,
 };
 
 use crate::{
@@ -73,9 +73,8 @@ impl Creator {
         }
     }
 
-    /// The tracer, which is armed. Its child is the root of the trace, or a rehearsal. `None` if
-    /// the current task is not the tracer's thread that launches, or if the kernel's fields cannot
-    /// be read.
+    /// The tracer, which is armed. Its child is the root of the trace. `None` if the current task
+    /// is not the tracer's thread that launches, or if the kernel's fields cannot be read.
     #[inline(always)]
     fn tracer(control: &mut Control, current: KernelPtr) -> Option<Self> {
         if !current_is_launcher(control) {
@@ -83,16 +82,11 @@ impl Creator {
         }
         control.pidns_level = fields::pidns_level(current)?;
         // This is the one thread that launches, so nobody else writes now.
-        let phase = if control.armed == armed::REHEARSAL {
-            phase::REHEARSING
-        } else {
-            phase::ARMED
-        };
         control.armed = armed::OFF;
         Some(Self {
             pid: control.tracer_pid,
             program: 0,
-            phase,
+            phase: phase::ARMED,
             space: 0,
             shares_memory: false,
             shares_files: false,
@@ -174,7 +168,6 @@ fn follow_child(control: &mut Control, parent: &Creator, child: KernelPtr) {
         count_loss(Loss::UnfollowedTask);
         return;
     };
-    task.hooks = hook::FORK;
     task.shares_files = parent.shares_files.into();
     if parent.shares_memory {
         task.space = parent.space;
@@ -227,9 +220,6 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
     let Some(state) = tasks::current().filter(|_| !is_over()) else {
         return;
     };
-    if state.phase == phase::REHEARSING {
-        return;
-    }
     // One after the other, so that neither takes stack while the other one runs.
     replace_space(state);
     replace_program(state, task, filename);
@@ -344,7 +334,6 @@ pub fn exiting() {
         return;
     };
     state.exited_ns = now_ns();
-    state.hooks |= hook::EXIT;
     count::abandon(state);
 }
 

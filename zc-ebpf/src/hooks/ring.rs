@@ -83,9 +83,13 @@ pub fn created(ring: KernelPtr, flags: u32) {
     // An earlier ring may have had the same address.
     let _ = POLLED_RINGS.remove(ring as u64);
     let current = current_task() as u64;
-    let Some(task) = active(current, hook::RING_CREATE).filter(|_| flags & IS_POLLED != 0) else {
+    let Some(task) = active(current) else {
         return;
     };
+    task.hooks |= hook::RING_CREATE;
+    if flags & IS_POLLED == 0 {
+        return;
+    }
     let maker = Maker {
         task: current,
         credit: Credit::to_task(task, current),
@@ -98,7 +102,7 @@ pub fn created(ring: KernelPtr, flags: u32) {
 /// An operation was submitted, by the current task or on its behalf.
 pub fn submitted(request: KernelPtr) {
     let ring = fields::probe(request, offset_of_field!(request_ring)).unwrap_or(core::ptr::null());
-    let Some(credit) = submitter(ring, request, hook::RING_SUBMIT) else {
+    let Some(credit) = submitter(ring, request) else {
         return;
     };
     let flags: u32 = fields::probe(request, offset_of_field!(request_flags)).unwrap_or(0);
@@ -151,10 +155,10 @@ fn splice_input(request: KernelPtr) -> Option<RingInput> {
 #[inline(always)]
 pub fn completed(ring: KernelPtr, request: KernelPtr) {
     if request.is_null() {
-        unknown_completed(ring, hook::RING_COMPLETE);
+        unknown_completed(ring);
         return;
     }
-    let Some(credit) = submitter(ring, request, hook::RING_COMPLETE) else {
+    let Some(credit) = submitter(ring, request) else {
         return;
     };
     let flags: u32 = fields::probe(request, offset_of_field!(request_cqe_flags)).unwrap_or(0);
@@ -202,8 +206,8 @@ pub fn completed(ring: KernelPtr, request: KernelPtr) {
 
 /// An operation of a ring completes, and the kernel does not say which. Returns whether it is one
 /// of a followed task.
-fn unknown_completed(ring: KernelPtr, hook: u32) -> bool {
-    let Some(credit) = credited(ring, current_task() as u64, hook) else {
+fn unknown_completed(ring: KernelPtr) -> bool {
+    let Some(credit) = credited(ring, current_task() as u64) else {
         return false;
     };
     forget(credit.space);
@@ -222,15 +226,14 @@ fn unknown_completed(ring: KernelPtr, hook: u32) -> bool {
 /// An operation completes, but the completion queue is full, and the kernel does not say which
 /// operation it is. So it is missing in the counts of its kind.
 pub fn overflowed(ring: KernelPtr) {
-    if unknown_completed(ring, hook::OTHER) {
+    if unknown_completed(ring) {
         count_loss(Loss::OverflowedOperation);
     }
 }
 
-/// The task that a request is credited to. `None` if it is not in scope. `hook` is the bit of the
-/// calling program in [`hook`].
+/// The task that a request is credited to. `None` if it is not in scope.
 #[inline(always)]
-fn submitter(ring: KernelPtr, request: KernelPtr, hook: u32) -> Option<Credit> {
+fn submitter(ring: KernelPtr, request: KernelPtr) -> Option<Credit> {
     let owner: KernelPtr = fields::probe(request, offset_of_field!(request_owner))?;
     let offset = offset_of_field!(owner_task);
     credited(
@@ -240,18 +243,17 @@ fn submitter(ring: KernelPtr, request: KernelPtr, hook: u32) -> Option<Credit> {
         } else {
             fields::probe(owner, offset)?
         },
-        hook,
     )
 }
 
 /// The task that an operation is credited to: `task`, which submitted it, or the maker of the ring.
 /// `None` if neither is in scope, or the trace is over.
 #[inline(always)]
-fn credited(ring: KernelPtr, task: u64, hook: u32) -> Option<Credit> {
+fn credited(ring: KernelPtr, task: u64) -> Option<Credit> {
     if is_over() {
         return None;
     }
-    if let Some(known) = active(task, hook) {
+    if let Some(known) = active(task) {
         return Some(Credit::to_task(known, task));
     }
     // A ring's entry is written before the ring can be used, and not again while it is there.
@@ -276,16 +278,10 @@ fn is_current(credit: Credit) -> bool {
 }
 
 /// The entry of a task that is in scope. It lives as long as its task, which waits for its
-/// operations. If the task is a rehearsal, this notes in its entry that the program of `hook` has
-/// run; what a rehearsal submits, it completes itself.
+/// operations.
 #[inline(always)]
-fn active(task: u64, hook: u32) -> Option<&'static Task> {
-    let task = tasks::find(task)?;
-    // A task makes a ring itself, so nobody else writes this meanwhile.
-    if task.phase == phase::REHEARSING || hook == hook::RING_CREATE {
-        task.hooks |= hook;
-    }
-    (task.phase == phase::ACTIVE).then_some(task)
+fn active(task: u64) -> Option<&'static mut Task> {
+    tasks::find(task).filter(|task| task.phase == phase::ACTIVE)
 }
 
 /// Which operation a request is, and its spec. If the kernel's fields cannot be read, it may be any

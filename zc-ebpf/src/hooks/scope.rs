@@ -129,7 +129,7 @@ fn leave() {
 /// Sends an event about the current thread, with its counters.
 #[inline(always)]
 fn tell(kind: u32, task: &Task, current: KernelPtr) {
-    let header = follow::header(kind, task, now_ns(), 0, current);
+    let header = follow::header(kind, task, now_ns(), task.hooks, current);
     follow::send(Ended {
         header,
         counters: fields::counters(current),

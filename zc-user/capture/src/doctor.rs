@@ -33,8 +33,7 @@ use crate::{
             btf::{self, Btf},
             hooks,
             kernel::{self, TypesFile},
-            object::{self, LoadSettings},
-            rehearsal,
+            object::{self, LoadSettings, Loaded},
         },
         strace,
     },
@@ -294,7 +293,7 @@ fn try_ebpf() -> Trial {
         recorded: Recorded::ALL,
         verbose: false,
     };
-    match TypesFile::find().and_then(|types| rehearsal::load(&settings, types)) {
+    match TypesFile::find().and_then(|types| Loaded::new(&settings, types)) {
         Ok(_) => Trial::Works,
         Err(EbpfUnavailable::NotPermitted) => Trial::Denied,
         Err(other) => Trial::Failed(other.to_string()),

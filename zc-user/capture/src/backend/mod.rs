@@ -115,11 +115,12 @@ pub enum RunError {
         /// Its time limit.
         limit: Duration,
     },
-    /// The command ran, but its start was not seen.
+    /// The command ran, but an eBPF program did not.
     #[error(
-        "the kernel did not run the eBPF program sched_process_exec when the command started: nothing was counted"
+        "the kernel did not run the eBPF program {0} for the command, although it is attached: \
+         nothing is known of what the command did; use --backend strace, and please report this"
     )]
-    UnseenExec,
+    SilentProgram(&'static str),
     /// The strace backend cannot report before the end: strace prints most lines late.
     #[error("the strace backend has no report before its command ends: use --backend ebpf")]
     NoInterimTrace,
@@ -306,8 +307,8 @@ mod tests {
 
     #[test]
     fn debug_shows_the_sentence_of_an_error_with_its_causes() {
-        let unseen = RunError::UnseenExec;
-        assert_eq!(format!("{unseen:?}"), unseen.to_string());
+        let silent = RunError::SilentProgram("sys_exit");
+        assert_eq!(format!("{silent:?}"), silent.to_string());
         let error = RunError::Io(io::Error::other("no more memory"));
         assert_eq!(format!("{error:?}"), "cannot trace: no more memory");
     }

@@ -24,7 +24,6 @@ use super::{
     Ebpf,
     kernel::TypesFile,
     object::{LoadSettings, Loaded, Watched},
-    rehearsal,
     run::TaskWatcher,
 };
 use crate::{
@@ -37,7 +36,7 @@ use crate::{
 /// panic in the closure continues after the trace has ended.
 pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, Trace), RunError> {
     let settings = LoadSettings::from(options);
-    let (mut loaded, watched) = rehearsal::load(&settings, TypesFile::find()?)?;
+    let (mut loaded, watched) = Loaded::new(&settings, TypesFile::find()?)?;
     loaded.await_thread()?;
     let trace = new_trace(Ebpf.name(), options, SystemTime::now())?;
     let recorded = options.recorded;

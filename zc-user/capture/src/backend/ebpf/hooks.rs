@@ -128,19 +128,6 @@ impl Hook {
         programs::ALL.iter().chain(rings).map(hook).collect()
     }
 
-    /// The tracepoint that it is attached to, directly or by its perf event.
-    pub(super) fn attached_to(&self) -> &'static str {
-        match self.site {
-            Site::Tracepoint(name) | Site::Event { name, .. } => name,
-        }
-    }
-
-    /// Whether it counts operations of `io_uring`.
-    pub(super) fn is_for_rings(&self) -> bool {
-        let mut rings = programs::RING.iter();
-        rings.any(|(program, _)| *program == self.role)
-    }
-
     /// The tracepoint; `None` for a perf event.
     pub(super) fn tracepoint(&self) -> Option<&'static str> {
         match self.site {

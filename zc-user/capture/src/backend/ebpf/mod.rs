@@ -19,7 +19,6 @@ mod loader;
 mod map_sizes;
 pub(crate) mod object;
 mod process_sums;
-pub(crate) mod rehearsal;
 mod run;
 mod seen;
 mod table;

@@ -14,7 +14,9 @@ use aya::{
     programs::{Program, RawTracePoint, RawTracePointRunOptions, TestRun as _},
 };
 use nix::unistd::gettid;
-use zc_ebpf::{ABSENT, CallSpec, Control, KernelFields, SPEC_SLOTS, globals, maps, programs};
+use zc_ebpf::{
+    ABSENT, CallSpec, Control, KernelFields, SPEC_SLOTS, armed, globals, maps, programs,
+};
 
 use super::{
     btf, callers,
@@ -106,8 +108,6 @@ pub struct Loaded {
     pub has_succeeded_paths: bool,
     /// What this kernel lacks, each a sentence.
     pub notes: Vec<String>,
-    /// Why the rehearsal could not try operations of `io_uring`, as a sentence.
-    pub untested_rings: Option<String>,
     /// The programs that are attached.
     hooks: Vec<Hook>,
     /// What keeps them attached, until counting ends and after that.
@@ -120,7 +120,7 @@ pub struct Loaded {
 
 impl Loaded {
     /// Loads the programs for a kernel with these types and attaches them.
-    pub(super) fn new(
+    pub(crate) fn new(
         settings: &LoadSettings<'_>,
         types: TypesFile,
     ) -> Result<(Self, Watched), EbpfUnavailable> {
@@ -155,7 +155,6 @@ impl Loaded {
             has_succeeded_paths: settings.recorded.has_paths(),
             sees_memory: settings.recorded.has_files() && kernel.fields.vma_file != ABSENT,
             notes: kernel.notes,
-            untested_rings: None,
             hooks,
             links,
             detaching: None,
@@ -165,14 +164,8 @@ impl Loaded {
         Ok((this, watched))
     }
 
-    /// The programs that are attached.
-    pub(super) fn hooks(&self) -> &[Hook] {
-        &self.hooks
-    }
-
-    /// Says what the next task that this thread creates is, by a constant of
-    /// [`armed`](zc_ebpf::armed): the root of the trace, for example.
-    pub fn arm(&mut self, armed: u32) -> Result<(), EbpfUnavailable> {
+    /// Makes the next task that this thread creates the root of the trace.
+    pub fn arm(&mut self) -> Result<(), EbpfUnavailable> {
         use std::os::unix::fs::MetadataExt as _;
         let namespace = fs::metadata("/proc/self/ns/pid").map_err(|error| refused(&error))?;
         self.set_control(Control {
@@ -181,7 +174,7 @@ impl Loaded {
             tracer_pid: std::process::id(),
             // A thread's id is positive.
             tracer_tid: gettid().as_raw().unsigned_abs(),
-            armed,
+            armed: armed::ROOT,
             ..self.limits
         })
     }
@@ -189,12 +182,6 @@ impl Loaded {
     fn set_control(&mut self, control: Control) -> Result<(), EbpfUnavailable> {
         let set = self.control.set(0, control, 0);
         set.map_err(|error| refused(&error))
-    }
-
-    /// Whether the task that [`arm`](Self::arm) waits for has not been created yet.
-    pub fn is_armed(&self) -> Result<bool, EbpfUnavailable> {
-        let control = self.control.get(&0, 0).map_err(|error| refused(&error))?;
-        Ok(control.armed != zc_ebpf::armed::OFF)
     }
 
     /// Ends the trace for all programs at once.

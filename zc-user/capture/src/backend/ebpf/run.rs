@@ -15,7 +15,7 @@ use tokio::{
     io::unix::AsyncFd,
     time::{Instant, sleep},
 };
-use zc_ebpf::{FileNumber, armed};
+use zc_ebpf::FileNumber;
 use zctrace_core::report::Files;
 
 use super::{
@@ -25,7 +25,6 @@ use super::{
     kernel::TypesFile,
     live_tasks::LiveTasks,
     object::{LoadSettings, Loaded, Wakeups, Watched},
-    rehearsal,
     seen::Seen,
 };
 use crate::{
@@ -56,7 +55,7 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
     let signals = Signals::hold(options.launch.on_tracer_exit)?;
     let program = find_program(&options.command, &options.launch)?;
     let settings = LoadSettings::from(options);
-    let (mut loaded, watched) = rehearsal::load(&settings, types)?;
+    let (mut loaded, watched) = Loaded::new(&settings, types)?;
     let mut log = Log::open(options.verbose, &mut loaded);
     let mut watch = TaskWatcher::new(watched, options.recorded)?;
     watch.seen.pipes.is_wanted = loaded.sees_memory
@@ -68,7 +67,7 @@ pub async fn run(backend: &'static str, options: &RunOptions) -> Result<Trace, R
             }
         );
     watch.wakeups.await_many()?;
-    loaded.arm(armed::ROOT)?;
+    loaded.arm()?;
     let _lowered = privileges::lower(options.privileges, || loaded.maps.losses().is_ok())?;
     let mut trace = Trace {
         sees_memory: loaded.sees_memory,
@@ -176,17 +175,15 @@ impl TaskWatcher {
             self.read_samples();
         }
         trace.wall_ns = self.seen.task_table.wall_ns(until, stopped_ns);
-        let has_seen_exec = self.seen.task_table.has_seen_exec();
+        let silent = self.seen.task_table.silent_program(trace.exit);
         self.seen
             .describe(loaded, &live, trace, Some(self.samples))?;
-        // A closure has no exec, and a command that the kernel kills during its exec never starts.
-        if !has_seen_exec
-            && matches!(trace.exit, Some(Exit::Code(_)))
-            && trace.losses[&Loss::LostEvents] == 0
-        {
-            return Err(RunError::UnseenExec);
+        match silent {
+            Some(program) if trace.losses[&Loss::LostEvents] == 0 => {
+                Err(RunError::SilentProgram(program))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// The trace so far. Counting continues meanwhile, so the figures of a row may be of different

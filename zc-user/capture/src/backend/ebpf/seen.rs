@@ -97,7 +97,6 @@ impl Seen {
         let mut rows = threads(&trace.processes).flat_map(|thread| &thread.rows);
         if rows.any(|row| row.call.name == "io_uring_enter") {
             trace.notes.push(IO_WORKERS.to_owned());
-            trace.notes.extend(loaded.untested_rings.clone());
             trace.notes.extend(unknown_operations_note(trace));
         }
         trace.notes.extend(samples.as_ref().and_then(Samples::note));

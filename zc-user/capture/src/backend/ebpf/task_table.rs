@@ -8,10 +8,10 @@ use std::{
 
 use crate::{
     backend::Until,
-    trace::{Process, State, programs_up_to},
+    trace::{Exit, Process, State, programs_up_to},
 };
 
-use zc_ebpf::{EventHeader, Exec};
+use zc_ebpf::{EventHeader, Exec, hook};
 
 use super::{
     counts::TaskCounts,
@@ -42,6 +42,12 @@ pub struct TaskTable {
     /// When the last of the tasks ended that are no longer in the table.
     last_end_ns: u64,
     began_ns: Option<u64>,
+    /// The hooks of the tasks that ended or executed a program.
+    hooks: u32,
+    /// Whether a task ended.
+    has_seen_end: bool,
+    /// Whether a task that ended had begun to exit before.
+    has_seen_exit: bool,
     /// Whether the root is a thread that entered the scope itself (a closure). Other threads of its
     /// process may outlive it.
     root_is_thread: bool,
@@ -80,12 +86,16 @@ impl TaskTable {
             TaskEvent::Ended(end) => {
                 task.ended = Some(TaskEnd::new(time_ns, end.counters, &end.other_calls, extra));
                 self.just_ended.push(serial);
+                self.hooks |= extra;
+                self.has_seen_end = true;
+                self.has_seen_exit |= time_ns > 0;
             }
         }
     }
 
     /// A program begins, which may replace another one.
     fn begin_program(&mut self, exec: &Exec) {
+        self.hooks |= exec.replaced.hooks;
         let program = exec.header.program;
         let replaced = Some(&exec.replaced).filter(|replaced| replaced.serial != 0);
         let before = replaced.map_or(program, |replaced| replaced.program);
@@ -145,9 +155,23 @@ impl TaskTable {
         self.just_ended.push(replaced.serial);
     }
 
-    /// Whether the start of any program was seen.
-    pub fn has_seen_exec(&self) -> bool {
-        !self.programs.is_empty()
+    /// A program of the kernel side that did not run for the root, which ended like this. Each runs
+    /// at least once: `sys_exit` and `sys_enter` before the root is counted, or after that.
+    pub fn silent_program(&self, exit: Option<Exit>) -> Option<&'static str> {
+        if self.began_ns.is_none() {
+            // A command that the kernel kills during its exec never starts.
+            return matches!(exit, Some(Exit::Code(_))).then_some("sched_process_exec");
+        }
+        let runs = [
+            ("sys_enter", self.hooks & hook::SYS_ENTER != 0),
+            ("sys_exit", self.hooks & hook::SYS_EXIT != 0),
+            (
+                "sched_process_exit",
+                self.has_seen_exit || !self.has_seen_end,
+            ),
+        ];
+        let silent = runs.into_iter().find(|(_, has_run)| !has_run);
+        silent.map(|(program, _)| program)
     }
 
     /// How many processes there were so far.

@@ -58,17 +58,6 @@ pub enum EbpfUnavailable {
         /// The kernel's release.
         release: String,
     },
-    /// The kernel loads and attaches a program, but does not run it.
-    #[error(
-        "Linux {release} does not run the eBPF program at the tracepoint {tracepoints}, although it is attached; \
-         use another kernel from Linux {OLDEST_KERNEL} on or --backend strace, and please report this"
-    )]
-    Silent {
-        /// The tracepoints of such programs.
-        tracepoints: String,
-        /// The kernel's release.
-        release: String,
-    },
     /// Anything else that the kernel refuses.
     #[error("the kernel refuses the eBPF programs: {0}")]
     Refused(String),

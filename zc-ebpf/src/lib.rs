@@ -26,70 +26,20 @@ pub use origin::memory::Memory;
 /// The factor of the hashes: 2^64 divided by the golden ratio, as an odd number.
 pub const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Names of the programs in the object file, each with the tracepoint that user space attaches it
-/// to.
+/// The programs in the object file.
 pub mod programs {
-    /// `(program, tracepoint)`, in the order in which user space attaches them. Those that follow
-    /// tasks come before those that count calls.
-    pub const ALL: [(&str, &str); 6] = [
-        ("sched_switch", "sched_switch"),
-        ("sched_process_exit", "sched_process_exit"),
-        ("sched_process_exec", "sched_process_exec"),
-        ("sched_process_fork", "sched_process_fork"),
-        ("sys_exit", "sys_exit"),
-        ("sys_enter", "sys_enter"),
-    ];
-
-    /// `(program of ALL or RING, its replacement, where the replacement is attached)`: for kernels
-    /// that may preempt programs. If such a kernel preempts a task in the middle of a program, it
-    /// skips that program for all other tasks of the CPU until the task runs again.
-    pub const NOT_PREEMPTED: [(&str, &str, Site); 9] = [
-        (
-            "sched_process_exit",
-            "exit_event",
-            event("sched", "sched_process_exit"),
-        ),
-        (
-            "sched_process_exec",
-            "exec_event",
-            event("sched", "sched_process_exec"),
-        ),
-        (
-            "sched_process_fork",
-            "task_woken",
-            Site::Tracepoint("sched_wakeup_new"),
-        ),
-        (
-            "sys_exit",
-            "sys_exit_event",
-            event("raw_syscalls", "sys_exit"),
-        ),
-        (
-            "sys_enter",
-            "sys_enter_event",
-            event("raw_syscalls", "sys_enter"),
-        ),
-        (
-            "ring_complete",
-            "ring_complete_event",
-            event("io_uring", "io_uring_complete"),
-        ),
-        (
-            "ring_create",
-            "ring_create_event",
-            event("io_uring", "io_uring_create"),
-        ),
-        (
-            "ring_overflow",
-            "ring_overflow_event",
-            event("io_uring", "io_uring_cqe_overflow"),
-        ),
-        (
-            "ring_submit",
-            "ring_submit_event",
-            event("io_uring", "io_uring_submit_req"),
-        ),
-    ];
+    /// A program, and what user space attaches it to.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Hooked {
+        /// The name of the program.
+        pub name: &'static str,
+        /// It is attached to the first of these tracepoints that the kernel has.
+        pub tracepoints: &'static [&'static str],
+        /// The name of its replacement, and where that is attached, for kernels that may preempt
+        /// programs. If such a kernel preempts a task in the middle of a program, it skips that
+        /// program for all other tasks of the CPU until the task runs again.
+        pub not_preempted: Option<(&'static str, Site)>,
+    }
 
     /// Where a program is attached.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,26 +56,59 @@ pub mod programs {
         },
     }
 
-    /// The site of a perf event.
-    const fn event(category: &'static str, name: &'static str) -> Site {
-        Site::Event { category, name }
-    }
+    /// Those that follow tasks and count calls, in the order in which user space attaches them.
+    pub const ALL: [Hooked; 6] = [
+        hooked("sched_switch", &["sched_switch"]),
+        hooked("sched_process_exit", &["sched_process_exit"]).or_event("exit_event", "sched"),
+        hooked("sched_process_exec", &["sched_process_exec"]).or_event("exec_event", "sched"),
+        hooked("sched_process_fork", &["sched_process_fork"])
+            .or_at("task_woken", Site::Tracepoint("sched_wakeup_new")),
+        hooked("sys_exit", &["sys_exit"]).or_event("sys_exit_event", "raw_syscalls"),
+        hooked("sys_enter", &["sys_enter"]).or_event("sys_enter_event", "raw_syscalls"),
+    ];
+
+    /// Those for `io_uring`. Linux 6.3 renamed a tracepoint.
+    pub const RING: [Hooked; 4] = [
+        hooked("ring_complete", &["io_uring_complete"]).or_event("ring_complete_event", "io_uring"),
+        hooked("ring_create", &["io_uring_create"]).or_event("ring_create_event", "io_uring"),
+        hooked("ring_overflow", &["io_uring_cqe_overflow"])
+            .or_event("ring_overflow_event", "io_uring"),
+        hooked(
+            "ring_submit",
+            &["io_uring_submit_req", "io_uring_submit_sqe"],
+        )
+        .or_event("ring_submit_event", "io_uring"),
+    ];
 
     /// Not attached to anything: a thread runs it with `BPF_PROG_TEST_RUN` to come into scope or to
     /// leave it. Its first argument is one of the constants in [`scope`](crate::scope).
     pub const SCOPE: &str = "scope";
 
-    /// `(program, tracepoints)`: the programs for `io_uring`. Each is attached to the first of its
-    /// tracepoints that the kernel has, because Linux 6.3 renamed one.
-    pub const RING: [(&str, &[&str]); 4] = [
-        ("ring_complete", &["io_uring_complete"]),
-        ("ring_create", &["io_uring_create"]),
-        ("ring_overflow", &["io_uring_cqe_overflow"]),
-        (
-            "ring_submit",
-            &["io_uring_submit_req", "io_uring_submit_sqe"],
-        ),
-    ];
+    const fn hooked(name: &'static str, tracepoints: &'static [&'static str]) -> Hooked {
+        Hooked {
+            name,
+            tracepoints,
+            not_preempted: None,
+        }
+    }
+
+    impl Hooked {
+        const fn or_at(self, name: &'static str, site: Site) -> Self {
+            Self {
+                not_preempted: Some((name, site)),
+                ..self
+            }
+        }
+
+        /// The replacement is attached to the perf event of the first tracepoint.
+        const fn or_event(self, name: &'static str, category: &'static str) -> Self {
+            let event = Site::Event {
+                category,
+                name: self.tracepoints[0],
+            };
+            self.or_at(name, event)
+        }
+    }
 }
 
 /// The first argument of [`programs::SCOPE`]: what the calling thread asks for.

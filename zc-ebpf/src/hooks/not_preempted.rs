@@ -1,5 +1,5 @@
 //! The programs that replace others where the kernel may preempt those: see
-//! `zc_ebpf::programs::NOT_PREEMPTED`.
+//! `zc_ebpf::programs::Hooked::not_preempted`.
 //!
 //! The layout of an event's record is in `/sys/kernel/tracing/events/*/*/format`. The fields that
 //! the programs read are in [`records`].

@@ -11,7 +11,7 @@ use aya::{
     programs::{Program, ProgramError, RawTracePoint, TracePoint},
 };
 use zc_ebpf::{
-    programs::{self, Site},
+    programs::{self, Hooked, Site},
     records::{self, RecordField},
 };
 
@@ -82,13 +82,13 @@ fn has_expected_events(types: &btf::Btf<'_>) -> bool {
 
 /// Whether programs can be attached to perf's events: only root can read their numbers in tracefs.
 fn has_readable_events() -> bool {
-    let path = |&(_, _, site): &(&str, &str, Site)| match site {
+    let path = |hooked: &Hooked| match hooked.not_preempted?.1 {
         Site::Event { category, name } => Some(Path::new(category).join(name).join("id")),
         Site::Tracepoint(_) => None,
     };
     EVENTS.into_iter().map(Path::new).any(|events| {
-        let mut paths = programs::NOT_PREEMPTED.iter().filter_map(path);
-        paths.all(|path| fs::File::open(events.join(path)).is_ok())
+        let mut all = programs::ALL.iter().chain(&programs::RING);
+        all.all(|hooked| path(hooked).is_none_or(|path| fs::File::open(events.join(path)).is_ok()))
     })
 }
 
@@ -105,27 +105,24 @@ pub(super) struct Hook {
 }
 
 impl Hook {
-    /// The programs for a kernel in the order in which they are attached, those for `io_uring`
-    /// last.
-    pub(super) fn choose(
-        rings: &[(&'static str, &'static str)],
-        preemption: Preemption,
-    ) -> Vec<Self> {
-        let hook = |&(role, tracepoint): &(&'static str, &'static str)| {
-            let mut substitutes = programs::NOT_PREEMPTED.into_iter();
-            let substitute = substitutes
-                .find(|&(replaced, _, _)| replaced == role)
-                .filter(|_| preemption == Preemption::Avoided);
-            let (_, program, site) =
-                substitute.unwrap_or((role, role, Site::Tracepoint(tracepoint)));
+    /// The programs for a kernel in the order in which they are attached: those of all calls, and
+    /// then these for `io_uring`, each with its tracepoint.
+    pub(super) fn choose(rings: &[(Hooked, &'static str)], preemption: Preemption) -> Vec<Self> {
+        let own = programs::ALL.map(|hooked| (hooked, hooked.tracepoints[0]));
+        let hook = |&(hooked, tracepoint): &(Hooked, &'static str)| {
+            let own = (hooked.name, Site::Tracepoint(tracepoint));
+            let (program, site) = match preemption {
+                Preemption::Avoided => hooked.not_preempted.unwrap_or(own),
+                Preemption::Never | Preemption::Possible => own,
+            };
             Self {
                 program,
-                role,
-                watches_ends: ["sched_switch", "sched_process_exit"].contains(&role),
+                role: hooked.name,
+                watches_ends: ["sched_switch", "sched_process_exit"].contains(&hooked.name),
                 site,
             }
         };
-        programs::ALL.iter().chain(rings).map(hook).collect()
+        own.iter().chain(rings).map(hook).collect()
     }
 
     /// The tracepoint; `None` for a perf event.
@@ -221,7 +218,7 @@ mod tests {
 
     #[test]
     fn programs_that_may_be_preempted_are_replaced() {
-        let rings = [("ring_submit", "io_uring_submit_sqe")];
+        let rings = [(programs::RING[3], "io_uring_submit_sqe")];
         let programs = |preemption| -> Vec<_> {
             let hooks = Hook::choose(&rings, preemption).into_iter();
             hooks
@@ -238,24 +235,10 @@ mod tests {
             ("ring_submit_event", None),
         ];
         assert_eq!(programs(Preemption::Avoided), not_preempted);
-        let own = programs::ALL.iter().chain(&rings);
-        let own: Vec<_> = own
-            .map(|&(program, point)| (program, Some(point)))
-            .collect();
+        let own = programs::ALL.map(|hooked| (hooked.name, Some(hooked.tracepoints[0])));
+        let own = [&own[..], &[("ring_submit", Some("io_uring_submit_sqe"))]].concat();
         for preemption in [Preemption::Never, Preemption::Possible] {
             assert_eq!(programs(preemption), own, "{preemption:?}");
-        }
-    }
-
-    #[test]
-    fn only_programs_that_are_attached_are_replaced() {
-        let always = programs::ALL.map(|(name, _)| name);
-        let rings = programs::RING.map(|(name, _)| name);
-        for (replaced, _, _) in programs::NOT_PREEMPTED {
-            assert!(
-                always.contains(&replaced) || rings.contains(&replaced),
-                "{replaced}"
-            );
         }
     }
 

@@ -10,7 +10,10 @@ use std::{
 };
 
 use memmap2::{Mmap, MmapOptions};
-use zc_ebpf::{ABSENT, KernelFields, programs};
+use zc_ebpf::{
+    ABSENT, KernelFields,
+    programs::{self, Hooked},
+};
 
 use super::{
     btf::{self, Tracepoints},
@@ -123,7 +126,7 @@ pub struct KernelFacts {
     /// The offsets of its fields.
     pub fields: KernelFields,
     /// The programs for `io_uring`, each with its tracepoint on this kernel.
-    pub rings: Vec<(&'static str, &'static str)>,
+    pub rings: Vec<(Hooked, &'static str)>,
     /// Whether it may preempt programs.
     pub(super) preemption: Preemption,
     /// What it lacks, each a sentence.
@@ -158,18 +161,13 @@ pub(crate) fn describe(file: TypesFile) -> Result<KernelFacts, EbpfUnavailable> 
 }
 
 /// The programs for `io_uring`, all or none; adds a note if none.
-fn ring_programs(
-    types: &btf::Btf<'_>,
-    notes: &mut Vec<String>,
-) -> Vec<(&'static str, &'static str)> {
-    let found: Option<Vec<_>> = programs::RING
-        .iter()
-        .map(|(program, tracepoints)| {
-            let mut tracepoints = tracepoints.iter();
-            let tracepoint = tracepoints.find(|tracepoint| types.has_tracepoint(tracepoint))?;
-            Some((*program, *tracepoint))
-        })
-        .collect();
+fn ring_programs(types: &btf::Btf<'_>, notes: &mut Vec<String>) -> Vec<(Hooked, &'static str)> {
+    let on_this_kernel = |hooked: Hooked| {
+        let mut tracepoints = hooked.tracepoints.iter();
+        let tracepoint = tracepoints.find(|tracepoint| types.has_tracepoint(tracepoint))?;
+        Some((hooked, *tracepoint))
+    };
+    let found: Option<Vec<_>> = programs::RING.into_iter().map(on_this_kernel).collect();
     found.unwrap_or_else(|| {
         let note =
             "what io_uring operations move is unknown: this kernel lacks a tracepoint for it";

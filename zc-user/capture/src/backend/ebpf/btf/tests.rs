@@ -103,7 +103,7 @@ fn sizes_and_tracepoints_of_this_kernel_are_found() {
     assert_eq!(whole.size_of("no_such_struct"), None);
     assert!(!whole.has_tracepoint("no_such_tracepoint") && !whole.has_tracepoint(""));
     // In what aya gets, tracepoints keep their ids, and nothing else has a name.
-    let names = zc_ebpf::programs::ALL.map(|(_, tracepoint)| tracepoint);
+    let names = zc_ebpf::programs::ALL.map(|hooked| hooked.tracepoints[0]);
     let cut = whole.tracepoints(names.into_iter().chain(["no_such_tracepoint"]));
     let cut = cut.to_btf();
     assert!(aya::Btf::parse(&cut, aya::Endianness::default()).is_ok());

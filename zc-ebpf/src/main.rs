@@ -48,7 +48,7 @@ use crate::{
 fn sys_enter(ctx: BtfTracePointContext) -> i32 {
     let registers = Registers::of_tracepoint(&ctx);
     if tasks::may_follow_caller(registers) || scope::is_entered() {
-        count::enter(registers, ctx.arg(1), TypedPtr::current_task());
+        scope::call_entered(registers, ctx.arg(1), TypedPtr::current_task());
     }
     0
 }

@@ -8,7 +8,7 @@ use zc_ebpf::{
 
 use crate::{
     file::{ends, mapping},
-    hooks::{failed_paths, others, sample, scope},
+    hooks::{failed_paths, others, sample},
     kernel::argument,
     kernel::fields::{TypedPtr, offset_of_field},
     kernel::helpers::now_ns,
@@ -28,13 +28,7 @@ const RING_CALLS: core::ops::RangeInclusive<u16> = 425..=427;
 
 /// The current task enters the kernel for a call.
 #[inline(always)]
-pub fn enter(registers: Registers, number: i64, current: TypedPtr) {
-    if is_over() {
-        return;
-    }
-    let Some(task) = tasks::of_current(current) else {
-        return scope::note_untraced(registers, number);
-    };
+pub fn enter(task: &mut Task, registers: Registers, number: i64, current: TypedPtr) {
     if task.interrupted != NO_CALL {
         record_interrupted(task);
     }

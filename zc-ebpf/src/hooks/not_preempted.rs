@@ -31,7 +31,7 @@ const IS_WORKER: u32 = 0x10 | 0x4000;
 fn sys_enter_event(ctx: TracePointContext) -> u32 {
     let current = TypedPtr::current_task();
     if tasks::may_follow_current(current) || scope::is_entered() {
-        count::enter(
+        scope::call_entered(
             Registers::of_current(),
             read::<i64, { records::CALL_NUMBER.offset }>(&ctx),
             current,

@@ -10,10 +10,10 @@ use crate::{
     hooks::count,
     hooks::follow::{self, Identity},
     kernel::entries::Entries as _,
-    kernel::fields::{self, KernelPtr},
+    kernel::fields::{self, KernelPtr, TypedPtr},
     kernel::helpers::{current_task, now_ns},
     kernel::registers::Registers,
-    maps::{CONTROL, count_loss},
+    maps::{CONTROL, count_loss, is_over},
     tasks,
 };
 
@@ -30,11 +30,23 @@ pub fn is_entered() -> bool {
     process() != 0
 }
 
+/// The current task, which may be followed, enters a call.
+#[inline(always)]
+pub fn call_entered(registers: Registers, number: i64, current: TypedPtr) {
+    if is_over() {
+        return;
+    }
+    match tasks::of_current(current) {
+        Some(task) => count::enter(task, registers, number, current),
+        None => note_untraced(registers, number),
+    }
+}
+
 /// A task that is not followed enters a call. If it is another thread of the process of the thread
 /// in scope, the call is counted as a loss: it may be work that the thread in scope has handed
 /// over, and nothing shows whether it is.
 #[inline(always)]
-pub fn note_untraced(registers: Registers, number: i64) {
+fn note_untraced(registers: Registers, number: i64) {
     let process = process();
     if process == 0 || process != tgid() {
         return;

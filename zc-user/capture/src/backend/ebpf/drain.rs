@@ -17,7 +17,7 @@ use zc_ebpf::{
 use super::{
     counts::{KernelCounts, UNFINISHED, calls_of, known_fills},
     events::sum_of,
-    object::take,
+    loader::take,
     table::{ArrayTable, Table},
     unavailable::EbpfUnavailable,
 };

@@ -8,12 +8,17 @@
 
 use std::{io, mem::offset_of};
 
-use aya::EbpfLoader;
+use aya::{
+    Ebpf, EbpfLoader,
+    maps::{Map, MapError},
+};
 use libc::{
     BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, PR_SET_SECCOMP, SECCOMP_MODE_FILTER,
     SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, seccomp_data, sock_filter, sock_fprog,
 };
 use nix::errno::Errno;
+
+use super::unavailable::{EbpfUnavailable, refused};
 
 /// The calls that open files.
 const OPEN: &[libc::c_long] = &[
@@ -30,6 +35,17 @@ pub(super) fn new() -> EbpfLoader<'static> {
     let _ = aya::features();
     let _ = forbid_open();
     EbpfLoader::new()
+}
+
+/// The map of this name.
+pub(super) fn take<T: TryFrom<Map, Error = MapError>>(
+    ebpf: &mut Ebpf,
+    name: &str,
+) -> Result<T, EbpfUnavailable> {
+    let map = ebpf
+        .take_map(name)
+        .ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no map {name}")))?;
+    T::try_from(map).map_err(|error| refused(&error))
 }
 
 /// Lets this thread open no files any more. Needs no privileges, and concerns no other thread.

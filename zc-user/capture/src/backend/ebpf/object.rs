@@ -10,7 +10,7 @@ use std::{
 
 use aya::{
     Btf, Ebpf, EbpfLoader, VerifierLogLevel,
-    maps::{Array, Map, MapData, MapError, RingBuf},
+    maps::{Array, MapData, MapError, RingBuf},
     programs::{Program, RawTracePoint, RawTracePointRunOptions, TestRun as _},
 };
 use nix::unistd::gettid;
@@ -25,7 +25,7 @@ use super::{
     forgetting::Forgetting,
     hooks::{Hook, Link, misses},
     kernel::{self, TypesFile},
-    loader,
+    loader::{self, take},
     map_sizes::{events_bytes, files_entries, near_rows, rare_entries, samples_bytes, task_slots},
     unavailable::{
         self, EbpfUnavailable, TooOld, no_thread, object_refused, program_refused, refused,
@@ -396,17 +396,6 @@ fn watched(ebpf: &mut Ebpf, settings: &LoadSettings<'_>) -> Result<Watched, Ebpf
         samples,
         epochs: Epochs::new(take(ebpf, maps::EPOCH)?, forgetting),
     })
-}
-
-/// The map of this name.
-pub(super) fn take<T: TryFrom<Map, Error = MapError>>(
-    ebpf: &mut Ebpf,
-    name: &str,
-) -> Result<T, EbpfUnavailable> {
-    let map = ebpf
-        .take_map(name)
-        .ok_or_else(|| EbpfUnavailable::Refused(format!("the object has no map {name}")))?;
-    T::try_from(map).map_err(|error| refused(&error))
 }
 
 /// The program that brings a thread of this process into scope. It is loaded only for closures, and

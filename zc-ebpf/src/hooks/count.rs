@@ -105,7 +105,7 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
             if entry == entry::NONE {
                 return;
             }
-            find_unseen(task, registers);
+            find_unseen(task);
             if task.call == NO_CALL && task.other != other::UNDER_WAY {
                 return;
             }
@@ -128,8 +128,9 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
         }
         count_loss(Loss::UntimedCall);
     }
-    failed_paths::count(task, registers);
-    sample::note_mapping(task, registers);
+    if task.outcome.errno != 0 || records(recorded::PATHS | recorded::CALLERS) {
+        note_return(task);
+    }
     if task.call == NO_CALL {
         return others::returned(task);
     }
@@ -160,10 +161,29 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     }
 }
 
+/// The call in the task returns. Notes its path if it failed, or all paths are recorded, and what it
+/// mapped. A global function, so that the verifier follows the rest of the exit once. The result
+/// means nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn note_return(task: *mut Task) -> u32 {
+    if let Some(task) = argument::as_mut(task) {
+        failed_paths::count(task);
+        sample::note_mapping(task);
+    }
+    0
+}
+
 /// A call returns without its entry having been seen, because seccomp answered it. Finds out from
-/// the registers which call it is, and marks it as under way if it is counted.
-#[inline(always)]
-fn find_unseen(task: &mut Task, registers: Registers) {
+/// the registers which call it is, and marks it as under way if it is counted. A global function, as
+/// [`note_return`] is. The result means nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn find_unseen(task: *mut Task) -> u32 {
+    let Some(task) = argument::as_mut(task) else {
+        return 0;
+    };
+    let registers = Registers::of_current();
     let result = task.outcome.result;
     if task.interrupted != NO_CALL {
         record_interrupted(task);
@@ -184,6 +204,7 @@ fn find_unseen(task: &mut Task, registers: Registers) {
     }
     task.entry = entry::UNSEEN;
     task.outcome.duration_ns = Outcome::UNTIMED;
+    0
 }
 
 /// The current task exits. The call under way never returns, nor does one that was interrupted and

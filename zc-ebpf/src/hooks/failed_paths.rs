@@ -47,7 +47,7 @@ static FAILED_PATH: PerCpuArray<PathScratch> = PerCpuArray::with_max_entries(1, 
 /// interrupted has done neither: the kernel restarts it, or its caller is told of the signal. A
 /// successful `execve` is counted with an unknown path.
 #[inline(always)]
-pub fn count(task: &mut Task, registers: Registers) {
+pub fn count(task: &mut Task) {
     let errno = task.outcome.errno;
     let is_asked_for = errno != 0 || records(recorded::PATHS);
     if !records(recorded::FILES) || !is_asked_for || task.spec.path == 0 || is_restart(errno) {
@@ -58,7 +58,7 @@ pub fn count(task: &mut Task, registers: Registers) {
         return;
     }
     task.arguments = Arguments {
-        values: registers.arguments_at_exit(task.slot >= TABLE_SLOTS),
+        values: Registers::of_current().arguments_at_exit(task.slot >= TABLE_SLOTS),
     };
     let (arguments, spec) = (&task.arguments, &task.spec);
     let names_directory =

@@ -125,7 +125,7 @@ fn send_chunks<const CHUNKS: usize>(task: &Task, has_files: bool) -> bool {
     // further).
     let sample: &mut StackSample<CHUNKS> = unsafe { &mut *entry.as_mut_ptr() };
     let of = &mut sample.of;
-    describe(task, has_files, of);
+    describe(of, task, has_files.into());
     // Each size is a multiple of four pieces.
     for (index, four) in sample.stack.as_chunks_mut::<4>().0.iter_mut().enumerate() {
         let first = 4 * index;
@@ -153,18 +153,23 @@ extern "C" fn copy_four(at: u64, into: *mut [[u8; CHUNK_BYTES]; 4]) -> u64 {
     filled
 }
 
-/// Fills in all of a sample but its stack.
-#[inline(always)]
-fn describe(task: &Task, has_files: bool, of: &mut SampledCall) {
+/// Fills in all of a sample but its stack. A global function, so that the verifier checks it once,
+/// and not for each size of a sample. The result means nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn describe(of: *mut SampledCall, task: *const Task, has_files: u32) -> u32 {
+    let (Some(of), Some(task)) = (argument::as_mut(of), argument::as_ref(task)) else {
+        return 0;
+    };
     of.header = SampleHeader {
         kind: sample_kind::STACK,
         space: task.space,
     };
     (of.task, of.call) = (task.serial, task.outcome.call);
-    of.ends = if has_files {
-        task.outcome.ends
-    } else {
+    of.ends = if has_files == 0 {
         Ends::NONE
+    } else {
+        task.outcome.ends
     };
     of.reserved = 0;
     (of.result, of.entered_ns, of.duration_ns) = (
@@ -174,6 +179,7 @@ fn describe(task: &Task, has_files: bool, of: &mut SampledCall) {
     );
     Registers::of_current().save_for_unwinding(&mut of.registers);
     (of.stack_start, of.filled) = (first_chunk(), 0);
+    0
 }
 
 /// Whether the rest of the ring buffer is kept for messages about mappings.
@@ -186,14 +192,14 @@ fn is_nearly_full() -> bool {
 /// A call returns, whose slot and result are in the task. Reports what it mapped to be executed, if
 /// it did.
 #[inline(always)]
-pub fn note_mapping(task: &Task, registers: Registers) {
+pub fn note_mapping(task: &Task) {
     if !records(recorded::CALLERS)
         || (task.slot != slots::MMAP && task.slot != slots::MPROTECT)
         || task.outcome.errno != 0
     {
         return;
     }
-    let [first, _, protection, ..] = registers.arguments_at_exit(false);
+    let [first, _, protection, ..] = Registers::of_current().arguments_at_exit(false);
     if protection & PROT_EXEC != 0 {
         send_mapping(
             task.space,

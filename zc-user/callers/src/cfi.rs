@@ -12,31 +12,10 @@ use gimli::{
     UnwindContext, UnwindExpression, UnwindSection, Value,
 };
 
-use crate::elf::{Module, Section};
-
-/// Registers by their numbers in DWARF tables: 0 to 16 on `x86_64`, where 16 is the return address;
-/// 0 to 31 on arm64, where 31 is the stack pointer.
-const REGISTERS: usize = 32;
-
-/// The registers that have names of their own here, and those that calls preserve, as samples have
-/// them after the instruction pointer.
-#[cfg(not(target_arch = "aarch64"))]
-mod numbers {
-    pub const STACK_POINTER: u16 = 7;
-    pub const FRAME_POINTER: u16 = 6;
-    /// The return address: not in a register of the function.
-    pub const LINK: u16 = 16;
-    /// sp, bp, bx, r12 to r15
-    pub const SAMPLED: &[u16] = &[7, 6, 3, 12, 13, 14, 15];
-}
-#[cfg(target_arch = "aarch64")]
-mod numbers {
-    pub const STACK_POINTER: u16 = 31;
-    pub const FRAME_POINTER: u16 = 29;
-    pub const LINK: u16 = 30;
-    /// sp, x29, x30, x19 to x28
-    pub const SAMPLED: &[u16] = &[31, 29, 30, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28];
-}
+use crate::{
+    elf::{Module, Section},
+    sampled::{Registers, StackCopy, numbers, without_signature},
+};
 
 /// Bytes of an address.
 const ADDRESS_BYTES: u8 = 8;
@@ -44,81 +23,6 @@ const ADDRESS_BYTES: u8 = 8;
 const MOST_STEPS: u32 = 1000;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
-
-/// The registers of a function, as far as they are known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Registers {
-    instruction_pointer: u64,
-    by_number: [Option<u64>; REGISTERS],
-}
-
-impl Registers {
-    /// The registers of a sample: the instruction pointer, the stack pointer, and those that calls
-    /// preserve. On `x86_64` these are bp, bx, r12 to r15; on arm64 x29, x30, x19 to x28.
-    pub fn sampled(values: &[u64]) -> Self {
-        let mut by_number = [None; REGISTERS];
-        for (&number, &value) in numbers::SAMPLED.iter().zip(values.iter().skip(1)) {
-            by_number[usize::from(number)] = Some(value);
-        }
-        Self {
-            instruction_pointer: values.first().copied().unwrap_or(0),
-            by_number,
-        }
-    }
-
-    /// Where the function is, or goes on when the function returns that it has called.
-    pub const fn instruction_pointer(&self) -> u64 {
-        self.instruction_pointer
-    }
-
-    /// The stack pointer.
-    pub fn stack_pointer(&self) -> Option<u64> {
-        self.get(Register(numbers::STACK_POINTER))
-    }
-
-    fn get(&self, register: Register) -> Option<u64> {
-        self.by_number
-            .get(usize::from(register.0))
-            .copied()
-            .flatten()
-    }
-}
-
-/// A copy of the top of a stack, in pieces of the same size.
-#[derive(Debug, Clone, Copy)]
-pub struct StackCopy<'a> {
-    /// The address of the first byte.
-    pub start: u64,
-    /// The bytes, from low addresses to high ones.
-    pub bytes: &'a [u8],
-    /// How large a piece is.
-    pub piece_bytes: usize,
-    /// Which pieces could be copied, each a bit, from the lowest.
-    pub filled: u64,
-}
-
-impl StackCopy<'_> {
-    fn is_filled(&self, offset: usize) -> bool {
-        let piece = u32::try_from(offset / self.piece_bytes).unwrap_or(u32::MAX);
-        self.filled
-            .checked_shr(piece)
-            .is_some_and(|bits| bits & 1 != 0)
-    }
-
-    fn read(&self, address: u64) -> Option<u64> {
-        let offset = usize::try_from(address.checked_sub(self.start)?).ok()?;
-        let bytes: &[u8; 8] = self.bytes.get(offset..)?.first_chunk()?;
-        (self.is_filled(offset) && self.is_filled(offset + bytes.len() - 1))
-            .then(|| u64::from_le_bytes(*bytes))
-    }
-
-    /// Whether this address is above what was copied.
-    pub fn ends_before(&self, address: u64) -> bool {
-        address
-            .checked_sub(self.start)
-            .is_some_and(|offset| offset >= self.bytes.len() as u64)
-    }
-}
 
 /// What comes after a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -333,41 +237,6 @@ impl Unwinder {
     }
 }
 
-/// Goes on from a function to its caller in code that has frame pointers. The function that makes
-/// the call is one of a few instructions in assembler, without a frame of its own (`Syscall6` in
-/// golang/go `src/internal/runtime/syscall/asm_linux_amd64.s`, and others in
-/// `src/runtime/sys_linux_amd64.s`), so its return address is where the stack pointer points, or on
-/// arm64 in its register.
-pub fn by_frame_pointer(
-    registers: &mut Registers,
-    stack: &StackCopy<'_>,
-    is_first: bool,
-) -> Result<Step, Failure> {
-    const WORD: u64 = 8;
-    let read = |address: u64| stack.read(address).ok_or(Failure::Unreadable(address));
-    let known = |number: u16| registers.get(Register(number)).ok_or(Failure::BadTable);
-    let (sp, fp) = (
-        known(numbers::STACK_POINTER)?,
-        known(numbers::FRAME_POINTER)?,
-    );
-    let (next, sp, fp) = match is_first {
-        true if cfg!(target_arch = "aarch64") => (known(numbers::LINK)?, sp, fp),
-        true => (read(sp)?, sp + WORD, fp),
-        // The function that a goroutine or a thread begins with has none.
-        false if fp == 0 => return Ok(Step::Root),
-        false if fp < sp => return Err(Failure::BadTable),
-        false => (
-            read(fp.wrapping_add(WORD))?,
-            fp.wrapping_add(2 * WORD),
-            read(fp)?,
-        ),
-    };
-    registers.instruction_pointer = without_signature(next);
-    registers.by_number[usize::from(numbers::STACK_POINTER)] = Some(sp);
-    registers.by_number[usize::from(numbers::FRAME_POINTER)] = Some(fp);
-    Ok(Step::Caller { is_exact: false })
-}
-
 fn eh_frame(bytes: &[u8]) -> EhFrame<Slice<'_>> {
     let mut section = EhFrame::new(bytes, LittleEndian);
     section.set_address_size(ADDRESS_BYTES);
@@ -546,62 +415,6 @@ impl<'f> Frame<'f> {
                     .map_err(bad)?,
                 _ => return Err(Failure::BadTable),
             };
-        }
-    }
-}
-
-/// A return address without the signature that arm64 may put into its upper bits (pointer
-/// authentication). Addresses of user space have at most 52 bits there, and at most 57 elsewhere.
-const fn without_signature(address: u64) -> u64 {
-    if cfg!(target_arch = "aarch64") {
-        address & ((1 << 52) - 1)
-    } else {
-        address
-    }
-}
-
-#[cfg(all(test, target_arch = "x86_64"))]
-mod tests {
-    use super::*;
-
-    const NEXT: Result<Step, Failure> = Ok(Step::Caller { is_exact: false });
-
-    fn stack(bytes: &[u8]) -> StackCopy<'_> {
-        StackCopy {
-            start: 0x1000,
-            bytes,
-            piece_bytes: 64,
-            filled: 0b11,
-        }
-    }
-
-    #[test]
-    fn frame_pointers_lead_to_the_function_without_one() {
-        let mut words = [0_u64; 16];
-        // The return address of the function that made the call, then two frames.
-        words[0] = 0x40_0010;
-        (words[4], words[5]) = (0x1040, 0x40_0020);
-        (words[8], words[9]) = (0, 0x40_0030);
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let stack = stack(&bytes);
-        let mut registers = Registers::sampled(&[0x40_0000, 0x1000, 0x1020]);
-        for (is_first, next) in [(true, 0x40_0010), (false, 0x40_0020), (false, 0x40_0030)] {
-            assert_eq!(by_frame_pointer(&mut registers, &stack, is_first), NEXT);
-            assert_eq!(registers.instruction_pointer(), next);
-        }
-        let last = by_frame_pointer(&mut registers, &stack, false);
-        assert_eq!(last, Ok(Step::Root));
-    }
-
-    #[test]
-    fn a_frame_pointer_that_points_down_or_out_of_the_stack_is_not_followed() {
-        for (frame_pointer, failure) in [
-            (0x1010, Failure::BadTable),
-            (0x5000, Failure::Unreadable(0x5008)),
-        ] {
-            let mut registers = Registers::sampled(&[0x40_0000, 0x1020, frame_pointer]);
-            let found = by_frame_pointer(&mut registers, &stack(&[0; 64]), false);
-            assert_eq!(found, Err(failure));
         }
     }
 }

@@ -17,6 +17,8 @@ pub mod cfi;
 mod debug_files;
 pub mod elf;
 pub mod file;
+mod frame_pointers;
+pub mod sampled;
 pub mod spaces;
 pub mod symbols;
 

@@ -8,9 +8,11 @@ use std::{
 use zctrace_core::trace::StackEnd;
 
 use crate::{
-    cfi::{self, Registers, StackCopy, Step, Unwinder},
+    cfi::{self, Step, Unwinder},
     elf::Module,
     file::{CodeFile, MappedFile, Unusable},
+    frame_pointers,
+    sampled::{Registers, StackCopy},
 };
 
 /// Stacks are followed up to this many frames: a table can describe an endless loop.
@@ -216,7 +218,7 @@ impl Spaces {
                         if let Some(last) = frames.last_mut() {
                             last.is_by_frame_pointer = true;
                         }
-                        let caller = cfi::by_frame_pointer(registers, stack, is_first);
+                        let caller = frame_pointers::by_frame_pointer(registers, stack, is_first);
                         return caller.map_err(|_| StackEnd::NoUnwindTable(file.path.clone()));
                     }
                     cfi::Failure::NoTable => StackEnd::NoUnwindTable(file.path.clone()),

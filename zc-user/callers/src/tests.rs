@@ -11,8 +11,8 @@ use zctrace_core::trace::{Stack, StackEnd};
 
 use crate::{
     CodeFile, Mapping, Spaces,
-    cfi::{Registers, StackCopy},
     file::tests::code_file,
+    sampled::{Registers, StackCopy},
     symbols,
 };
 

@@ -13,7 +13,7 @@ use zc_ebpf::{
 };
 use zctrace_callers::{
     CodeFile, Mapping, RawStack, Spaces,
-    cfi::{Registers, StackCopy},
+    sampled::{Registers, StackCopy},
     symbols,
 };
 

@@ -2,8 +2,8 @@
 //! caller's memory, so it is present.
 
 use zc_ebpf::{
-    FICLONE_VARIANT, FICLONERANGE_VARIANT, SOCKET_CALLS, SOCKET_VARIANTS, Task, VARIANT_SHIFT, fds,
-    requested, selected, socket_slot,
+    FICLONE_VARIANT, FICLONERANGE_VARIANT, MOST_BYTES, SOCKET_CALLS, SOCKET_VARIANTS, Task,
+    VARIANT_SHIFT, fds, requested, selected, socket_slot,
 };
 
 use crate::{
@@ -46,7 +46,8 @@ pub fn choose_variant(task: &mut Task) -> bool {
     true
 }
 
-/// Finds the size that the call under way asks for.
+/// Finds the size that the call under way asks for, at most [`MOST_BYTES`]: callers may ask for
+/// "everything" with a number near the end of the range.
 #[inline(always)]
 pub fn measure(task: &mut Task) {
     let spec = task.spec;
@@ -64,7 +65,11 @@ pub fn measure(task: &mut Task) {
         requested::UNKNOWN => (0, false),
         _ => (0, true),
     };
-    task.outcome.requested_bytes = bytes;
+    task.outcome.requested_bytes = if bytes < MOST_BYTES {
+        bytes
+    } else {
+        MOST_BYTES
+    };
     task.outcome.request_unknown = u16::from(!is_known);
 }
 

@@ -92,6 +92,10 @@ pub const fn is_restart(errno: u32) -> bool {
     matches!(errno, 512..=514 | 516)
 }
 
+/// The most bytes that a call moves, however many it asks for: `MAX_RW_COUNT` of the kernel's
+/// include/linux/fs.h, with pages of 4 KiB.
+pub const MOST_BYTES: u64 = 0x7fff_f000;
+
 /// The errno in the result of a call, as a positive number; 0 if the call did not fail.
 #[inline(always)]
 #[expect(

@@ -47,8 +47,7 @@ pub struct Row {
     pub bytes: u64,
     /// Sum of the sizes asked for.
     pub requested_bytes: u64,
-    /// Calls whose size is missing in that sum, because it could not be read or the sum would
-    /// overflow.
+    /// Calls whose size is missing in that sum, because it could not be read.
     pub requested_unknown: u64,
     /// Calls that never returned.
     pub unfinished: u64,

@@ -137,7 +137,7 @@ pub struct Outcome {
     pub result: i64,
     /// Time from entry to exit, or [`UNTIMED`](Self::UNTIMED).
     pub duration_ns: u64,
-    /// The size asked for.
+    /// The size asked for; 0 if it could not be read.
     pub requested_bytes: u64,
     /// Where the bytes came from that it wrote: the most of them.
     pub origin: Origin,

@@ -461,11 +461,8 @@ fn add_to_row(row: &mut Row, task: &Task, without_files: bool) {
         row.input_bytes += outcome.origin.bytes;
         row.fills.add(outcome.origin.fills);
     }
-    match row.requested_bytes.checked_add(outcome.requested_bytes) {
-        Some(sum) if outcome.request_unknown == 0 => row.requested_bytes = sum,
-        // Callers may ask for "everything" with a number near the end of the range.
-        _ => row.requested_unknown += 1,
-    }
+    row.requested_bytes += outcome.requested_bytes;
+    row.requested_unknown += u64::from(outcome.request_unknown);
     let ns = outcome.duration_ns;
     if ns == Outcome::UNTIMED {
         return;

@@ -14,7 +14,7 @@ use zc_ebpf::{
 
 use crate::{
     file::identify,
-    hooks::ring_buffers::{self, RingCall},
+    hooks::ring_buffers::{self, READ_FIXED, RingCall},
     kernel::argument,
     kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, offset_of_field},
@@ -178,6 +178,7 @@ pub fn completed(ring: KernelPtr, request: KernelPtr) {
     };
     let intent = match spec.fds {
         fds::WRITES => intent::CREDIT,
+        fds::READS if call == RING | READ_FIXED => intent::CLEAR,
         fds::READS if ends.input != 0 && ends.input != NO_ROOM => intent::FILL,
         _ => intent::CLEAR,
     };

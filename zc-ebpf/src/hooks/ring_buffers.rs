@@ -27,9 +27,12 @@ use crate::{
 /// `IOSQE_BUFFER_SELECT` of the kernel's `include/uapi/linux/io_uring.h`: the ring chooses the
 /// buffer.
 const BUFFER_SELECT: u32 = 1 << 5;
-/// `IORING_OP_READ_FIXED`, `IORING_OP_WRITE_FIXED`, `IORING_OP_READ` and `IORING_OP_WRITE` of the
-/// same file: the operations with one buffer, which is in `struct io_rw`.
-const ONE_BUFFER: [u8; 4] = [4, 5, 22, 23];
+/// `IORING_OP_READ_FIXED` of the same file: the operation that reads into registered memory.
+pub const READ_FIXED: u32 = 4;
+/// That operation, `IORING_OP_READ` and `IORING_OP_WRITE`: those with one buffer, which is in
+/// `struct io_rw`. `IORING_OP_WRITE_FIXED` is not among them: what it writes is the memory that was
+/// registered, and its address may be another one's by now.
+const ONE_BUFFER: [u8; 3] = [4, 22, 23];
 /// `IORING_OP_READV` and `IORING_OP_WRITEV`: those with a vector, whose address is there.
 const VECTOR: [u8; 2] = [1, 2];
 /// An operation that is submitted or completes.

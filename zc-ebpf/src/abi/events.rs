@@ -110,8 +110,10 @@ pub struct Replaced {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct Ended {
-    /// Who. `time_ns` is when it began to exit, or left the scope.
+    /// Who. `time_ns` is when it ran for the last time, or left the scope.
     pub header: EventHeader,
+    /// When it began to exit: `CLOCK_MONOTONIC`, ns. 0: that was not seen.
+    pub exited_ns: u64,
     /// The task's counters, final.
     pub counters: Counters,
     /// [`Task::other_calls`], final.

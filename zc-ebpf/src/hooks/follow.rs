@@ -257,8 +257,10 @@ fn replace_program(state: &mut Task, task: KernelPtr, filename: Option<KernelPtr
     if state.phase == phase::ARMED {
         replaced.serial = 0;
     }
+    // The trace begins with the call of its first exec.
+    let is_first = state.phase == phase::ARMED && state.entered_ns != 0;
+    let began_ns = if is_first { state.entered_ns } else { now_ns() };
     begin_program(state);
-    let now = now_ns();
     event.counters = fields::counters(task);
     event.exe[0] = 0;
     if let Some(filename) = filename {
@@ -266,7 +268,7 @@ fn replace_program(state: &mut Task, task: KernelPtr, filename: Option<KernelPtr
     }
     let (length, filled) = read_args(task, &mut event.args);
     event.args_length = length;
-    event.header = header(event_kind::EXEC, state, now, filled, task);
+    event.header = header(event_kind::EXEC, state, began_ns, filled, task);
     entry.submit(wakeup());
     debug!((), "process {} executed a program", state.pid);
 }
@@ -274,10 +276,9 @@ fn replace_program(state: &mut Task, task: KernelPtr, filename: Option<KernelPtr
 /// Gives the task the number of another program, unless the trace begins with this one.
 #[inline(never)]
 fn begin_program(state: &mut Task) {
-    if state.phase == phase::ARMED {
-        // The trace begins here, so the exec counts from here.
-        state.entered_ns = count::clock_ns();
-    } else if let Some(control) = CONTROL.entry(0) {
+    if state.phase != phase::ARMED
+        && let Some(control) = CONTROL.entry(0)
+    {
         state.serial = new_serial(control);
         state.program = state.serial;
         state.other_calls = OtherCalls::NONE;
@@ -354,15 +355,10 @@ pub fn switched_out(previous: TypedPtr) {
     if task.tid != task.pid {
         counters.voluntary_switches = counters.voluntary_switches.saturating_sub(1);
     }
-    let header = header(
-        event_kind::ENDED,
-        task,
-        task.exited_ns,
-        task.hooks,
-        previous,
-    );
+    let header = header(event_kind::ENDED, task, now_ns(), task.hooks, previous);
     send(Ended {
         header,
+        exited_ns: task.exited_ns,
         counters,
         other_calls: task.other_calls,
     });

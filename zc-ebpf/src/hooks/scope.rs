@@ -141,9 +141,10 @@ fn leave() {
 /// Sends an event about the current thread, with its counters.
 #[inline(always)]
 fn tell(kind: u32, task: &Task, current: KernelPtr) {
-    let header = follow::header(kind, task, now_ns(), task.hooks, current);
+    let now = now_ns();
     follow::send(Ended {
-        header,
+        header: follow::header(kind, task, now, task.hooks, current),
+        exited_ns: now,
         counters: fields::counters(current),
         other_calls: task.other_calls,
     });

@@ -28,6 +28,7 @@ use nix::{
         signalfd::{SfdFlags, SignalFd},
         stat::stat,
     },
+    time::{ClockId, clock_gettime},
     unistd::{AccessFlags, Pid, access},
 };
 use rustix::process::{PidfdFlags, pidfd_open};
@@ -203,10 +204,17 @@ pub fn prepare(
             if on_tracer_exit != OnTracerExit::KeepRunning {
                 prctl::set_pdeathsig(Signal::SIGKILL)?;
             }
+            bring_cpu_time_up_to_date();
             pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&mask), None).map_err(io::Error::from)
         });
     }
     Ok(launched)
+}
+
+/// Has the kernel bring the CPU time of this thread up to date, which it else does at every tick:
+/// the CPU time of a trace counts from here.
+pub fn bring_cpu_time_up_to_date() {
+    let _ = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
 }
 
 /// Finds the program of a command as exec does. A relative path starts at the command's working

@@ -16,7 +16,6 @@ use std::{
     time::SystemTime,
 };
 
-use nix::time::{ClockId, clock_gettime};
 use tokio::sync::oneshot;
 use zc_ebpf::scope;
 
@@ -28,6 +27,7 @@ use super::{
 };
 use crate::{
     backend::{Backend as _, Recorded, RunError, RunOptions, Until, new_trace},
+    launch::bring_cpu_time_up_to_date,
     trace::{State, Trace},
 };
 
@@ -106,11 +106,6 @@ fn in_scope<R>(loaded: &Loaded, closure: impl FnOnce() -> R) -> Result<R, RunErr
     bring_cpu_time_up_to_date();
     loaded.step(scope::LEAVE)?;
     Ok(value)
-}
-
-/// The kernel updates the CPU time of a running thread at every tick, and when it is asked for.
-fn bring_cpu_time_up_to_date() {
-    let _ = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
 }
 
 /// Fills in what the kernel side reports at an exec; this process has had none.

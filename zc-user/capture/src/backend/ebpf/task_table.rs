@@ -88,7 +88,7 @@ impl TaskTable {
                 self.just_ended.push(serial);
                 self.hooks |= extra;
                 self.has_seen_end = true;
-                self.has_seen_exit |= time_ns > 0;
+                self.has_seen_exit |= end.exited_ns > 0;
             }
         }
     }
@@ -373,6 +373,7 @@ mod tests {
     fn ended(header: EventHeader, time_ns: u64, minor_faults: u64) -> TaskEvent {
         TaskEvent::Ended(Ended {
             header: EventHeader { time_ns, ..header },
+            exited_ns: time_ns,
             counters: raw(minor_faults),
             other_calls: calls(minor_faults),
         })
@@ -440,6 +441,7 @@ mod tests {
     fn a_thread_is_counted_from_entering_to_leaving_the_scope() {
         let entered = TaskEvent::Entered(Ended {
             header: header(1, 1),
+            exited_ns: 0,
             counters: raw(30),
             other_calls: calls(0),
         });

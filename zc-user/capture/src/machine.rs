@@ -217,6 +217,15 @@ pub enum Trial {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u32, pub u32);
 
+impl Version {
+    /// The version that a text begins with, as `6.1` of `6.1.0-56-cloud-amd64`.
+    pub(crate) fn at_start(text: &str) -> Option<Self> {
+        let (major, rest) = text.split_once('.')?;
+        let minor = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        Some(Self(major.parse().ok()?, minor.parse().ok()?))
+    }
+}
+
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.0, self.1)

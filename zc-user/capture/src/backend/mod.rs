@@ -176,15 +176,6 @@ impl RunError {
     }
 }
 
-/// A way to trace a command.
-pub trait Backend {
-    /// The name in reports.
-    fn name(&self) -> &'static str;
-
-    /// Runs the command to its end and returns its trace.
-    fn run(&self, options: &RunOptions) -> Result<Trace, RunError>;
-}
-
 /// Runs the command under this backend, and finds out what its programs were built with. If `auto`
 /// falls back to strace, the trace has a note that says why.
 pub fn run(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> {
@@ -193,14 +184,13 @@ pub fn run(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> {
 
 fn run_backend(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> {
     match choice {
-        Choice::Ebpf => ebpf::Ebpf.run(options),
-        Choice::Strace => strace::Strace.run(options),
-        Choice::Auto => match ebpf::Ebpf.run(options) {
+        Choice::Ebpf => ebpf::run(options),
+        Choice::Strace => strace::run(options),
+        Choice::Auto => match ebpf::run(options) {
             // This error comes before anything is launched.
             Err(RunError::Ebpf(why)) => {
-                let mut trace = strace::Strace
-                    .run(options)
-                    .map_err(|error| error.after(why.to_string()))?;
+                let mut trace =
+                    strace::run(options).map_err(|error| error.after(why.to_string()))?;
                 let note = format!("backend strace, since eBPF cannot run here: {why}");
                 trace.notes.insert(0, note);
                 Ok(trace)
@@ -258,6 +248,15 @@ fn unknown_callers_note(trace: &Trace, recorded: Recorded) -> Option<String> {
         _ => "they get names when the command has ended",
     };
     Some(format!("callers are unknown: {why}"))
+}
+
+/// Runs the future to its end in this thread.
+fn block_on<T>(future: impl Future<Output = Result<T, RunError>>) -> Result<T, RunError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()?;
+    runtime.block_on(future)
 }
 
 /// The result of the future; `None` if it takes longer than the limit.

@@ -21,14 +21,14 @@ use tokio::sync::oneshot;
 use zc_ebpf::scope;
 
 use super::{
-    Ebpf,
+    NAME,
     kernel::TypesFile,
     object::{LoadSettings, Loaded, Watched},
     rehearsal,
     run::TaskWatcher,
 };
 use crate::{
-    backend::{Backend as _, Recorded, RunError, RunOptions, Until, new_trace},
+    backend::{Recorded, RunError, RunOptions, Until, block_on, new_trace},
     trace::{State, Trace},
 };
 
@@ -39,7 +39,7 @@ pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, T
     let settings = LoadSettings::from(options);
     let (mut loaded, watched) = rehearsal::load(&settings, TypesFile::find()?)?;
     loaded.await_thread()?;
-    let trace = new_trace(Ebpf.name(), options, SystemTime::now())?;
+    let trace = new_trace(NAME, options, SystemTime::now())?;
     let recorded = options.recorded;
     thread::scope(|scope| {
         let (conclude, concluded) = oneshot::channel();
@@ -76,11 +76,7 @@ fn watch(
     recorded: Recorded,
     mut concluded: oneshot::Receiver<(Loaded, Trace)>,
 ) -> Result<Trace, RunError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
-        .build()?;
-    runtime.block_on(async {
+    block_on(async {
         let mut watch = TaskWatcher::new(watched, recorded)?;
         let (mut loaded, mut trace) = loop {
             tokio::select! {

@@ -36,11 +36,11 @@ pub use unavailable::StraceUnavailable;
 
 use thiserror::Error;
 
-use super::{Backend, RunError, RunOptions};
+use super::{RunError, RunOptions, block_on};
 use crate::trace::{Exit, Trace};
 
 /// The name of this backend in reports.
-pub const NAME: &str = crate::trace::STRACE;
+const NAME: &str = crate::trace::STRACE;
 
 /// Why the strace backend cannot run here. Each message says what to do.
 #[derive(Debug, Error)]
@@ -61,21 +61,9 @@ fn ended(exit: Option<Exit>) -> String {
     }
 }
 
-/// The backend that reads strace's log. It only needs permission to trace one's own processes.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Strace;
-
-impl Backend for Strace {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn run(&self, options: &RunOptions) -> Result<Trace, RunError> {
-        let strace = unavailable::usable_strace().map_err(StraceError::Unavailable)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .build()?;
-        runtime.block_on(live::run(&strace, options))
-    }
+/// Runs the command under strace to its end and returns its trace. That only takes permission to
+/// trace one's own processes.
+pub(super) fn run(options: &RunOptions) -> Result<Trace, RunError> {
+    let strace = unavailable::usable_strace().map_err(StraceError::Unavailable)?;
+    block_on(live::run(&strace, options))
 }

@@ -10,69 +10,52 @@
 use std::collections::BTreeMap;
 
 use super::{
-    count::count_call,
+    count::Counter,
     decode::{ChildKind, Program},
     line::Moment,
     log_facts::LogFacts,
-    names::CallNames,
     syntax::unescaped_text,
-    tasks::{FirstCall, FirstExec, Task, TaskId, TaskState, Tasks},
+    tasks::{FirstCall, FirstExec, Task, TaskId, TaskState},
 };
 use crate::{
     syscalls::Fds,
-    trace::{Ends, Exit, FailedPaths, File, FileId, Loss, Process, Row, State, Thread, Trace},
+    trace::{Ends, Exit, File, FileId, Loss, Process, Row, State, Thread, Trace},
 };
 
-/// Makes the trace. `files` are all files, by their ids.
-pub fn trace(
-    tasks: Tasks,
-    files: Vec<File>,
-    mut failed_paths: FailedPaths,
-    names: &CallNames,
-    mut log: LogFacts,
-) -> Trace {
-    let (mut tasks, unseen) = tasks.into_parts();
-    let root = root(&tasks, log.is_ordered);
-    let is_recorded = log.is_recorded;
+/// Makes the trace of all that was counted.
+pub fn trace(mut counter: Counter<'_>) -> Trace {
+    let root = root(counter.tasks.all(), counter.log.is_ordered());
+    counter.count_first_execs(root);
+    let Counter {
+        tasks,
+        files,
+        mut failed_paths,
+        mut log,
+        ..
+    } = counter;
+    let (tasks, unseen) = tasks.into_parts();
+    let (is_recorded, is_ordered) = (log.is_recorded(), log.is_ordered());
     if is_recorded {
         find_gaps(&tasks, root, &mut log);
         // A log may leave out the calls that show it.
         failed_paths.directory_may_change = true;
     }
-    count_first_execs(&mut tasks, root, names, &mut failed_paths, &mut log);
     let mut trace = Trace {
         backend: super::NAME,
-        kernel: None,
-        arch: None,
-        command: Vec::new(),
-        started_at: None,
-        wall_ns: None,
-        exit: None,
-        losses: BTreeMap::new(),
         notes: notes(&tasks, root, unseen, &mut log),
-        counted: None,
-        directory: None,
-        files: Vec::new(),
-        inherited: None,
-        calls_without_files: 0,
-        other_calls: None,
         failed_paths: Some(failed_paths),
-        stacks: None,
-        sees_memory: false,
-        processes: Vec::new(),
-        merged: Vec::new(),
-        ended: crate::trace::EndedSums::default(),
+        ..Trace::default()
     };
     if let Some(root) = root {
         describe_root(&mut trace, &tasks[root], &log);
     }
     trace.losses = log.losses;
     trace.processes = processes(tasks, is_recorded);
-    if !log.is_ordered {
+    if !is_ordered {
         // Logs of one thread each do not show the order of calls in different threads.
         rows(&mut trace).for_each(|row| row.order = None);
     }
-    trace.files = keep_used_files(files, rows(&mut trace));
+    trace.files = keep_used_files(files.into_all(), rows(&mut trace));
     if rows(&mut trace).any(|row| row.is_unseen_submission()) {
         trace
             .notes
@@ -114,31 +97,6 @@ fn first_exec(task: &Task) -> Option<&FirstExec> {
     }
 }
 
-/// Counts the exec that each task began with, except a failed exec of the command: the trace begins
-/// with the successful one.
-fn count_first_execs(
-    tasks: &mut [Task],
-    root: Option<TaskId>,
-    names: &CallNames,
-    failed_paths: &mut FailedPaths,
-    log: &mut LogFacts,
-) {
-    for (id, task) in tasks.iter_mut().enumerate() {
-        if let FirstCall::Exec(exec) = &task.first_call
-            && (Some(id) != root || exec.has_succeeded())
-        {
-            let call = exec.call.clone();
-            count_call(
-                call,
-                names.get(exec.call.name),
-                task.first_rows(),
-                failed_paths,
-                log,
-            );
-        }
-    }
-}
-
 fn describe_root(trace: &mut Trace, root: &Task, log: &LogFacts) {
     let exec = first_exec(root).filter(|exec| exec.has_succeeded());
     trace.command = exec
@@ -147,7 +105,8 @@ fn describe_root(trace: &mut Trace, root: &Task, log: &LogFacts) {
     if let TaskState::Ended(exit) = root.state {
         trace.exit = exit;
     }
-    let start = exec.map_or(log.first_moment.filter(|_| log.is_ordered), |exec| exec.at);
+    let first_moment = log.first_moment.filter(|_| log.is_ordered());
+    let start = exec.map_or(first_moment, |exec| exec.at);
     trace.started_at = start.and_then(Moment::date);
     trace.wall_ns = start
         .zip(root.ended_at)
@@ -157,7 +116,7 @@ fn describe_root(trace: &mut Trace, root: &Task, log: &LogFacts) {
 /// Notes on what the log does not say. Children without a line are a loss.
 fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, log: &mut LogFacts) -> Vec<String> {
     let mut notes = Vec::new();
-    if log.is_recorded {
+    if log.is_recorded() {
         notes.push(UNKNOWN_FILTER.to_owned());
     }
     if !log.has_durations {

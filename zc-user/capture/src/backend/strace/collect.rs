@@ -13,9 +13,8 @@ use super::{
     cut::Cut,
     file_table::FileTable,
     inspect::Inspector,
-    line::{Event, Line, Moment, Stamps},
+    line::{Ending, Event, Line, Moment, Stamps},
     names::{self, NameId},
-    rows::Ending,
     tasks::{CallEntry, FirstCall, Task, TaskId, TaskState},
 };
 use crate::{
@@ -76,7 +75,7 @@ impl<'a> Collector<'a> {
     pub fn begin_log(&mut self, tid: Option<u32>) {
         self.give_up_cut();
         self.log_tid = tid;
-        self.counter.logs += 1;
+        self.counter.log.logs += 1;
         self.stamps = Stamps::default();
     }
 
@@ -143,7 +142,7 @@ impl<'a> Collector<'a> {
     /// The trace of all that was added.
     pub fn finish(mut self) -> Trace {
         self.give_up_cut();
-        for id in 0..self.counter.tasks.len() {
+        for id in 0..self.counter.tasks.all().len() {
             let task = self.counter.tasks.get(id);
             // The exec of a renamed task belongs to the task whose id it got.
             let left = if task.state == TaskState::Renamed {
@@ -159,17 +158,7 @@ impl<'a> Collector<'a> {
                 .tasks
                 .add_unseen(&self.followed, self.counter.lines);
         }
-        self.counter.log.is_ordered = self.counter.logs <= 1;
-        self.counter.log.is_recorded = self.counter.logs > 0;
-        let Counter {
-            tasks,
-            files,
-            failed_paths,
-            names,
-            log,
-            ..
-        } = self.counter;
-        assemble::trace(tasks, files.into_all(), failed_paths, &names, log)
+        assemble::trace(self.counter)
     }
 
     /// Adds what a whole line says. `false` if it is not understood after all.
@@ -202,9 +191,14 @@ impl<'a> Collector<'a> {
                 let call = self.entry(name, Cow::Borrowed(args), has_all_args);
                 self.counter.returned(id, &call, outcome, at);
             }
-            (Event::Unfinished { args, pause, .. }, Some(name)) => {
+            (
+                Event::Unfinished {
+                    args, renamed_to, ..
+                },
+                Some(name),
+            ) => {
                 let call = self.entry(name, Cow::Owned(args.to_vec()), has_all_args);
-                self.counter.enter(id, call, pause);
+                self.counter.enter(id, call, renamed_to);
             }
             (Event::Resumed { args, outcome, .. }, Some(name)) => {
                 self.counter.resume(id, name, args, outcome, at);
@@ -223,7 +217,7 @@ impl<'a> Collector<'a> {
                 self.counter.never_returned(id, abandoned);
             }
             (Event::Mode { tid, abi }, _) => {
-                self.counter.has_modes = true;
+                self.counter.log.has_modes = true;
                 let task = self.counter.tasks.get(id);
                 task.abi = abi;
                 task.own_tid = Some(tid);
@@ -337,7 +331,7 @@ impl<'a> Collector<'a> {
     fn end(&mut self, id: TaskId, exit: Option<Exit>, at: Option<Moment>) {
         let abandoned = self.counter.tasks.end(id, TaskState::Ended(exit), at);
         self.counter.never_returned(id, abandoned);
-        self.is_over = self.until == Until::RootEnds && self.counter.logs <= 1 && id == 0;
+        self.is_over = self.until == Until::RootEnds && self.counter.log.is_ordered() && id == 0;
     }
 }
 
@@ -396,7 +390,7 @@ impl Collector<'_> {
     }
 
     fn root(&self) -> Option<&Task> {
-        self.counter.tasks.first()
+        self.counter.tasks.all().first()
     }
 }
 

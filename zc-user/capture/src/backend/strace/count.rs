@@ -17,12 +17,12 @@ use super::{
         program, requested_bytes,
     },
     file_table::FileTable,
-    line::{CallResult, Event, Moment, Outcome, Pause},
+    line::{Ending, Event, Moment, Outcome},
     log_facts::LogFacts,
-    names::{CallNames, Errnos, KnownCall, MAX_ERRNO, NameId},
-    rows::{EndedCall, Ending, Rows},
+    names::{CallNames, KnownCall, NameId},
+    rows::{EndedCall, Rows},
     syntax::unsigned,
-    tasks::{CallEntry, FirstCall, FirstExec, TaskId, Tasks},
+    tasks::{CallEntry, FirstCall, FirstExec, Task, TaskId, Tasks},
 };
 use crate::{
     syscalls::{self, Abi, CallEffect, Selection, Spec, Variants},
@@ -33,7 +33,6 @@ use crate::{
 pub struct Counter<'a> {
     /// The names of calls.
     pub names: CallNames,
-    errnos: Errnos,
     /// The tasks, each with its sums.
     pub tasks: Tasks,
     /// The files that calls used.
@@ -42,12 +41,8 @@ pub struct Counter<'a> {
     pub failed_paths: FailedPaths,
     /// What is known of the log as a whole.
     pub log: LogFacts,
-    /// How many logs were read.
-    pub logs: usize,
     /// How many lines were read.
     pub lines: u64,
-    /// Whether the log says when a task changes to another table of calls.
-    pub has_modes: bool,
 }
 
 /// How an uncertain call ended, as the next event of its thread says, or the end of the log
@@ -62,25 +57,6 @@ fn ending_by_next(how: Ending, next: Option<&Event<'_>>) -> Option<Ending> {
         (Ending::Error(_), Some(Event::Signal | Event::Trapped)) => None,
         (Ending::Error(_), Some(Event::Killed { .. }) | None) => Some(Ending::Never),
         _ => Some(how),
-    }
-}
-
-/// Counts the call of a task in its rows, if it is selected, and by its path, if it takes one.
-pub fn count_call(
-    mut call: EndedCall,
-    known: &KnownCall,
-    rows: &mut Rows,
-    failed_paths: &mut FailedPaths,
-    log: &mut LogFacts,
-) {
-    if known.spec.path.is_some() {
-        count_path(failed_paths, known, &mut call);
-    }
-    if known.is_selected {
-        if call.how == Ending::Error(None) {
-            log.count_loss(Loss::UncountedErrnos);
-        }
-        rows.add(known, call);
     }
 }
 
@@ -138,26 +114,23 @@ impl Counter<'_> {
     pub fn new(selection: &Selection) -> Self {
         Self {
             names: CallNames::new(selection),
-            errnos: Errnos::new(),
             tasks: Tasks::default(),
             files: FileTable::default(),
             failed_paths: FailedPaths::default(),
             log: LogFacts::default(),
-            logs: 0,
             lines: 0,
-            has_modes: false,
         }
     }
 
     /// A task enters a call, and its line ends before the call returns.
-    pub fn enter(&mut self, id: TaskId, call: CallEntry<'static>, pause: Pause) {
+    pub fn enter(&mut self, id: TaskId, call: CallEntry<'static>, renamed_to: Option<u32>) {
         let name = call.name;
         let abandoned = self.tasks.get(id).pending.replace(call);
         self.never_returned(id, abandoned);
         if self.names.get(name).spec.effect == CallEffect::CreatesTask {
             self.tasks.enters_task_creation(id);
         }
-        if let Pause::Renamed { to } = pause
+        if let Some(to) = renamed_to
             && let Some(leader) = self.tasks.renamed(id, to)
         {
             let args = self
@@ -191,7 +164,7 @@ impl Counter<'_> {
             }
             other => {
                 self.never_returned(id, other);
-                if !is_exec_of_another && outcome.result != CallResult::Never {
+                if !is_exec_of_another && outcome.ending != Ending::Never {
                     self.log.count_loss(Loss::ExitsWithoutEntry);
                 }
                 let call = CallEntry {
@@ -214,7 +187,7 @@ impl Counter<'_> {
         outcome: Outcome<'_>,
         at: Option<Moment>,
     ) {
-        let how = self.how(outcome.result);
+        let how = outcome.ending;
         let Spec {
             effect, variants, ..
         } = self.names.get(call.name).spec;
@@ -231,7 +204,7 @@ impl Counter<'_> {
         let task = self.tasks.get(id);
         if let Some(abi) = known.only_in
             && task.abi != abi
-            && !self.has_modes
+            && !self.log.has_modes
         {
             task.abi = abi;
             self.log.guessed_abi = true;
@@ -308,9 +281,34 @@ impl Counter<'_> {
     }
 
     fn count(&mut self, id: TaskId, call: EndedCall) {
+        self.count_in(id, call, |task| &mut task.now.rows);
+    }
+
+    /// Counts the call of a task in these rows, if it is selected, and by its path, if it takes one.
+    fn count_in(&mut self, id: TaskId, mut call: EndedCall, rows: fn(&mut Task) -> &mut Rows) {
         let known = self.names.get(call.name);
-        let rows = &mut self.tasks.get(id).now.rows;
-        count_call(call, known, rows, &mut self.failed_paths, &mut self.log);
+        if known.spec.path.is_some() {
+            count_path(&mut self.failed_paths, known, &mut call);
+        }
+        if known.is_selected {
+            if call.how == Ending::Error(None) {
+                self.log.count_loss(Loss::UncountedErrnos);
+            }
+            rows(self.tasks.get(id)).add(known, call);
+        }
+    }
+
+    /// Counts the exec that each task began with, except a failed exec of the command: the trace
+    /// begins with the successful one.
+    pub fn count_first_execs(&mut self, root: Option<TaskId>) {
+        for id in 0..self.tasks.all().len() {
+            if let FirstCall::Exec(exec) = &self.tasks.get(id).first_call
+                && (Some(id) != root || exec.has_succeeded())
+            {
+                let call = exec.call.clone();
+                self.count_in(id, call, Task::first_rows);
+            }
+        }
     }
 
     /// Records what a successful call does to tasks and files.
@@ -324,8 +322,9 @@ impl Counter<'_> {
     ) {
         match (effect, u32::try_from(value)) {
             (CallEffect::CreatesTask, Ok(tid @ 1..)) => {
+                let is_ordered = self.log.is_ordered();
                 self.tasks
-                    .task_created(id, tid, child_kind(&call.args), call.line, self.logs <= 1);
+                    .task_created(id, tid, child_kind(&call.args), call.line, is_ordered);
             }
             (CallEffect::ReturnsOwnTid, Ok(tid @ 1..)) => {
                 self.tasks.get(id).own_tid = Some(tid);
@@ -349,23 +348,11 @@ impl Counter<'_> {
                 if call.has_all_args {
                     task.superseded_by = None;
                 }
-                if !self.has_modes {
+                if !self.log.has_modes {
                     task.abi = Abi::NATIVE;
                 }
             }
             _ => {}
-        }
-    }
-
-    fn how(&self, result: CallResult<'_>) -> Ending {
-        match result {
-            CallResult::Never => Ending::Never,
-            CallResult::Error(name) => Ending::Error(self.errnos.number(name)),
-            CallResult::Errno(errno) => Ending::Error(Some(errno)),
-            CallResult::Value(value) => match u32::try_from(value.unsigned_abs()) {
-                Ok(errno @ 1..=MAX_ERRNO) if value < 0 => Ending::Error(Some(errno)),
-                _ => Ending::Value(value),
-            },
         }
     }
 
@@ -379,7 +366,7 @@ impl Counter<'_> {
             ..call
         };
         let outcome = Outcome {
-            result: CallResult::Never,
+            ending: Ending::Never,
             duration_ns: None,
             descriptor: b"",
         };

@@ -9,7 +9,7 @@ mod prefix;
 use super::syntax::{find_closing, find_top_level, seconds, tid, unsigned};
 use crate::syscalls::Abi;
 
-pub use outcome::{CallResult, Outcome};
+pub use outcome::{Ending, Outcome};
 pub use prefix::{Clock, Prefix, Stamp};
 pub(super) use prefix::{Moment, Stamps};
 
@@ -40,8 +40,8 @@ pub enum Event<'a> {
         name: &'a [u8],
         /// The beginning of its arguments.
         args: &'a [u8],
-        /// Why the line ends.
-        pause: Pause,
+        /// The id of its process, if an exec gave the thread that id.
+        renamed_to: Option<u32>,
     },
     /// The rest of a call: `<... read resumed>"abc", 10) = 3`.
     Resumed {
@@ -106,18 +106,6 @@ pub enum Event<'a> {
     Unparsed,
 }
 
-/// Why the line of an unfinished call ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pause {
-    /// The call continues after other lines; or strace has detached.
-    Later,
-    /// An exec gave the thread the id of its process.
-    Renamed {
-        /// The id.
-        to: u32,
-    },
-}
-
 impl<'a> Line<'a> {
     /// Parses one line, without its line break. Every line is some [`Event`].
     pub fn parse(line: &'a [u8]) -> Self {
@@ -153,8 +141,12 @@ fn read_call(text: &[u8], offset: usize) -> Option<Event<'_>> {
         .position(|byte| !matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))?;
     let name = &text[..bracket];
     let rest = text[bracket..].strip_prefix(b"(")?;
-    if let Some((args, pause)) = split_pause(rest) {
-        return Some(Event::Unfinished { name, args, pause });
+    if let Some((args, renamed_to)) = split_pause(rest) {
+        return Some(Event::Unfinished {
+            name,
+            args,
+            renamed_to,
+        });
     }
     if let Some((args, outcome)) = split_outcome(rest) {
         return Some(Event::Call {
@@ -218,18 +210,19 @@ fn split_outcome(text: &[u8]) -> Option<(&[u8], Outcome<'_>)> {
     Some((&text[..close], Outcome::read(&text[close + 1..])?))
 }
 
-/// Splits arguments from ` <unfinished ...>` or a similar mark at the end of the line.
-fn split_pause(text: &[u8]) -> Option<(&[u8], Pause)> {
+/// Splits arguments from ` <unfinished ...>` or a similar mark at the end of the line; also returns
+/// the id that the thread gets.
+fn split_pause(text: &[u8]) -> Option<(&[u8], Option<u32>)> {
     let body = text.strip_suffix(b" ...>")?;
     let angle = body.iter().rposition(|&byte| byte == b'<')?;
-    let pause = match &body[angle + 1..] {
-        b"unfinished" | b"detached" => Pause::Later,
+    let renamed_to = match &body[angle + 1..] {
+        b"unfinished" | b"detached" => None,
         renamed => {
             let (to, rest) = tid(renamed.strip_prefix(b"pid changed to ")?)?;
-            rest.is_empty().then_some(Pause::Renamed { to })?
+            rest.is_empty().then_some(Some(to))?
         }
     };
-    Some((&body[..angle], pause))
+    Some((&body[..angle], renamed_to))
 }
 
 /// `+++ exited with 0 +++`, `+++ killed by SIGKILL (core dumped) +++`, `+++ superseded by execve in

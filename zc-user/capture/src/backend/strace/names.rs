@@ -1,7 +1,7 @@
 //! The names that strace prints: what this backend knows of a call by its name, found without an
 //! allocation per line, and the numbers of errnos and signals.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
 
 use zc_ebpf::{FIRST_BEYOND, TABLE_SLOTS};
 
@@ -146,28 +146,13 @@ fn is_nameless(name: &[u8]) -> bool {
     name.starts_with(b"syscall_0x")
 }
 
-/// The highest errno a call can return: `MAX_ERRNO` of the kernel's include/linux/err.h.
-pub const MAX_ERRNO: u32 = 4095;
-
-/// The numbers of errnos, by name.
-#[derive(Debug)]
-pub struct Errnos(HashMap<String, u32>);
-
-impl Errnos {
-    /// All that have a name.
-    pub fn new() -> Self {
-        Self(
-            (1..=1024)
-                .map(|number| (errno::name(number), number))
-                .filter(|(name, _)| name.starts_with('E'))
-                .collect(),
-        )
-    }
-
-    /// The number; `None` if the name is unknown.
-    pub fn number(&self, name: &[u8]) -> Option<u32> {
-        self.0.get(std::str::from_utf8(name).ok()?).copied()
-    }
+/// The number of an errno; `None` if the name is unknown.
+pub fn errno_number(name: &[u8]) -> Option<u32> {
+    static NUMBERS: LazyLock<HashMap<Vec<u8>, u32>> = LazyLock::new(|| {
+        let names = (1..=1024).map(|number| (errno::name(number).into_bytes(), number));
+        names.collect()
+    });
+    NUMBERS.get(name).copied()
 }
 
 /// The number of a signal; `SIGRT_3` is the third one after the kernel's first real-time signal.
@@ -262,7 +247,6 @@ mod tests {
 
     #[test]
     fn errnos_have_numbers() {
-        let errnos = Errnos::new();
         for (name, number) in [
             ("ENOENT", 2),
             ("EAGAIN", 11),
@@ -271,10 +255,10 @@ mod tests {
             ("ERESTARTSYS", 512),
             ("ERESTART_RESTARTBLOCK", 516),
         ] {
-            assert_eq!(errnos.number(name.as_bytes()), Some(number), "{name}");
+            assert_eq!(errno_number(name.as_bytes()), Some(number), "{name}");
         }
-        assert_eq!(errnos.number(b"EWHATEVER"), None);
-        assert_eq!(errnos.number(b"\xff"), None);
+        assert_eq!(errno_number(b"EWHATEVER"), None);
+        assert_eq!(errno_number(b"\xff"), None);
     }
 
     #[test]

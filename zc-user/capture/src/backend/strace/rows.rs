@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::names::{KnownCall, NameId};
+use super::{
+    line::Ending,
+    names::{KnownCall, NameId},
+};
 use crate::{
     histogram::Histogram,
     syscalls::{Abi, Call, Fds, Returned, Spec},
@@ -44,17 +47,6 @@ impl EndedCall {
             Ending::Error(_) | Ending::Never => None,
         }
     }
-}
-
-/// How a call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// With a result that is not an error.
-    Value(i64),
-    /// With an error; `None` if its number is unknown.
-    Error(Option<u32>),
-    /// It did not return.
-    Never,
 }
 
 /// The sums of one thread.

@@ -8,9 +8,9 @@ use std::{
 
 use super::{
     decode::{ChildKind, Program},
-    line::Moment,
+    line::{Ending, Moment},
     names::NameId,
-    rows::{EndedCall, Ending, Rows},
+    rows::{EndedCall, Rows},
 };
 use crate::{
     syscalls::Abi,
@@ -366,11 +366,6 @@ impl Tasks {
         (self.all, self.unseen_children.len())
     }
 
-    /// The first task of the log.
-    pub fn first(&self) -> Option<&Task> {
-        self.all.first()
-    }
-
     /// How many processes there were so far, how many of the counted calls returned, and the bytes
     /// that they moved.
     pub fn processes_calls_and_bytes(&self) -> [u64; 3] {
@@ -403,9 +398,9 @@ impl Tasks {
         alive.chain(self.unseen_tids())
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.all.len()
+    /// All tasks in the order of their first lines.
+    pub fn all(&self) -> &[Task] {
+        &self.all
     }
 }
 

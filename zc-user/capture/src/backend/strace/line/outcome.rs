@@ -1,12 +1,15 @@
 //! What a call returned: everything after its closing bracket.
 
-use crate::backend::strace::syntax::{seconds, tid, unsigned};
+use crate::backend::strace::{
+    names::errno_number,
+    syntax::{seconds, tid, unsigned},
+};
 
 /// What a call returned, and how long it took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome<'a> {
-    /// Its result.
-    pub result: CallResult<'a>,
+    /// How it ended.
+    pub ending: Ending,
     /// Time from entry to exit; `None` without `-T`.
     pub duration_ns: Option<u64>,
     /// The result and all that follows, if it is a descriptor with a name: `3</tmp/x> <0.000012>`.
@@ -14,18 +17,19 @@ pub struct Outcome<'a> {
     pub descriptor: &'a [u8],
 }
 
-/// The result of a call.
+/// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallResult<'a> {
-    /// A number or a pointer.
+pub enum Ending {
+    /// With a result that is not an error: a number or a pointer.
     Value(i64),
-    /// An error, by its name.
-    Error(&'a [u8]),
-    /// An error, by its number.
-    Errno(u32),
+    /// With an error; `None` if its number is unknown.
+    Error(Option<u32>),
     /// `?`: it did not return.
     Never,
 }
+
+/// The highest errno a call can return: `MAX_ERRNO` of the kernel's include/linux/err.h.
+const MAX_ERRNO: u32 = 4095;
 
 impl<'a> Outcome<'a> {
     /// Parses what follows the closing bracket of a call: ` = -1 ENOENT (No such file or directory)
@@ -33,20 +37,21 @@ impl<'a> Outcome<'a> {
     pub fn read(text: &'a [u8]) -> Option<Self> {
         let spaces = text.iter().position(|&byte| byte != b' ')?;
         let text = text[spaces..].strip_prefix(b"= ")?;
-        let result = CallResult::read(text)?;
-        let is_named = matches!(result, CallResult::Value(_)) && is_descriptor(text);
+        let ending = Ending::read(text)?;
+        let is_named = matches!(ending, Ending::Value(_)) && is_descriptor(text);
         Some(Self {
-            result,
+            ending,
             duration_ns: duration(text),
             descriptor: if is_named { text } else { b"" },
         })
     }
 }
 
-impl<'a> CallResult<'a> {
-    fn read(text: &'a [u8]) -> Option<Self> {
+impl Ending {
+    fn read(text: &[u8]) -> Option<Self> {
         if let Some(rest) = text.strip_prefix(b"?") {
-            return Some(errno_name(rest).map_or(Self::Never, Self::Error));
+            let name = errno_name(rest);
+            return Some(name.map_or(Self::Never, |name| Self::Error(errno_number(name))));
         }
         let (is_negative, digits) = text
             .strip_prefix(b"-")
@@ -54,21 +59,20 @@ impl<'a> CallResult<'a> {
         let (magnitude, rest) = unsigned(digits)?;
         if is_negative && magnitude == 1 {
             if let Some(name) = errno_name(rest) {
-                return Some(Self::Error(name));
+                return Some(Self::Error(errno_number(name)));
             }
             if let Some((errno, _)) = rest.strip_prefix(b" (errno ").and_then(tid) {
-                return Some(Self::Errno(errno));
+                return Some(Self::Error(Some(errno)));
             }
         }
         if let Some(id) = translated_id(rest) {
             return Some(Self::Value(id));
         }
-        let value = magnitude.cast_signed();
-        Some(Self::Value(if is_negative {
-            value.wrapping_neg()
-        } else {
-            value
-        }))
+        Some(match u32::try_from(magnitude) {
+            Ok(errno @ 1..=MAX_ERRNO) if is_negative => Self::Error(Some(errno)),
+            _ if is_negative => Self::Value(magnitude.cast_signed().wrapping_neg()),
+            _ => Self::Value(magnitude.cast_signed()),
+        })
     }
 }
 

@@ -12,8 +12,9 @@ use crate::{
             requested_bytes,
         },
         file_name::{self, ParsedName},
-        line::{CallResult, Event, Line, Outcome, Pause, Prefix},
+        line::{Ending, Event, Line, Outcome, Prefix},
     },
+    errno,
     syscalls::{CallEffect, Spec, Variants},
 };
 
@@ -51,12 +52,14 @@ fn describe_event(event: &Event<'_>) -> String {
             text(args),
             describe_outcome(outcome)
         ),
-        Event::Unfinished { name, args, pause } => {
-            let pause = match pause {
-                Pause::Later => String::new(),
-                Pause::Renamed { to } => format!(" becomes {to}"),
-            };
-            format!("unfinished {} [{}]{pause}", text(name), text(args))
+        Event::Unfinished {
+            name,
+            args,
+            renamed_to,
+        } => {
+            let becomes = renamed_to.map(|to| format!(" becomes {to}"));
+            let becomes = becomes.unwrap_or_default();
+            format!("unfinished {} [{}]{becomes}", text(name), text(args))
         }
         Event::Resumed {
             name,
@@ -86,8 +89,8 @@ fn describe_event(event: &Event<'_>) -> String {
 }
 
 fn describe_outcome(outcome: &Outcome<'_>) -> String {
-    let result = match outcome.result {
-        CallResult::Error(name) => format!("error {}", text(name)),
+    let result = match outcome.ending {
+        Ending::Error(Some(errno)) => format!("error {}", errno::name(errno)),
         other => format!("{other:?}"),
     };
     let duration = outcome.duration_ns.map(|ns| format!(" in {ns} ns"));

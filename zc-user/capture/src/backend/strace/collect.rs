@@ -14,7 +14,7 @@ use super::{
     file_table::FileTable,
     inspect::Inspector,
     line::{Ending, Event, Line, Moment, Stamps},
-    names::{self, NameId},
+    names::NameId,
     tasks::{CallEntry, FirstCall, Task, TaskId, TaskState},
 };
 use crate::{
@@ -121,8 +121,7 @@ impl<'a> Collector<'a> {
             Event::Cut { name, length, .. } => (name, length),
             // The end of such a line is recognised: it is whole.
             Event::Unfinished { .. }
-            | Event::Exited { .. }
-            | Event::Killed { .. }
+            | Event::Ended(_)
             | Event::Superseded { .. }
             | Event::Signal
             | Event::Trapped
@@ -208,10 +207,7 @@ impl<'a> Collector<'a> {
                     call.extend(args);
                 }
             }
-            (Event::Exited { code }, _) => self.end(id, Some(Exit::Code(code)), at),
-            (Event::Killed { signal }, _) => {
-                self.end(id, names::signal_number(signal).map(Exit::Signal), at);
-            }
+            (Event::Ended(exit), _) => self.end(id, exit, at),
             (Event::Superseded { by }, _) => {
                 let abandoned = self.counter.tasks.superseded(id, by);
                 self.counter.never_returned(id, abandoned);

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     syscalls::{self, Abi, CallEffect, Selection, Spec, Variants},
-    trace::{FailedPath, FailedPaths, GivenPath, Loss},
+    trace::{Exit, FailedPath, FailedPaths, GivenPath, Loss},
 };
 
 /// The sums so far: the tasks with their calls, the files, and what is known of the log.
@@ -50,12 +50,15 @@ pub struct Counter<'a> {
 fn ending_by_next(how: Ending, next: Option<&Event<'_>>) -> Option<Ending> {
     match (how, next) {
         // Seccomp kept it from being made.
-        (Ending::Value(_), Some(Event::Trapped | Event::Killed { signal: b"SIGSYS" })) => {
-            Some(Ending::Never)
-        }
+        (
+            Ending::Value(_),
+            Some(Event::Trapped | Event::Ended(Some(Exit::Signal(libc::SIGSYS)))),
+        ) => Some(Ending::Never),
         // A signal interrupted it. Only if the thread runs on, it has seen the result.
         (Ending::Error(_), Some(Event::Signal | Event::Trapped)) => None,
-        (Ending::Error(_), Some(Event::Killed { .. }) | None) => Some(Ending::Never),
+        (Ending::Error(_), Some(Event::Ended(Some(Exit::Signal(_)) | None)) | None) => {
+            Some(Ending::Never)
+        }
         _ => Some(how),
     }
 }

@@ -3,7 +3,7 @@
 //! the program of an `execve`.
 
 use super::{
-    args::{Args, Descriptor, SplitArgs, elements, field, inside, number},
+    args::{Args, Descriptor, elements, field, inside, number, split_args},
     syntax::{end_of_string, unescaped, unescaped_text},
 };
 use crate::{
@@ -47,7 +47,7 @@ fn is_size_of(size: u64, text: Option<&[u8]>) -> bool {
 
 /// The sum of the lengths of `[{iov_base="..."..., iov_len=10}, ...]`.
 fn vector_bytes(vector: &[u8]) -> Option<u64> {
-    SplitArgs::new(inside(vector, b'[', b']')?).try_fold(0_u64, |sum, element| {
+    split_args(inside(vector, b'[', b']')?).try_fold(0_u64, |sum, element| {
         let length = field(inside(element, b'{', b'}')?, b"iov_len=").and_then(number)?;
         sum.checked_add(length)
     })
@@ -193,7 +193,7 @@ fn has_flag(flags: &[u8], bit: u64, name: &[u8]) -> bool {
 /// The variant of an `ioctl`, if it clones files. strace prints all names of a request:
 /// `BTRFS_IOC_CLONE or FICLONE`.
 pub fn ioctl_variant(args: &[u8]) -> Option<&'static str> {
-    let command = SplitArgs::new(args).nth(1)?;
+    let command = split_args(args).nth(1)?;
     // Numbers: `FICLONE` and `FICLONERANGE` of the kernel's include/uapi/linux/fs.h.
     match number(command) {
         Some(0x4004_9409) => return Some(FICLONE),
@@ -224,7 +224,7 @@ pub fn child_kind(args: &[u8]) -> ChildKind {
     // Bits: the kernel's include/uapi/linux/sched.h.
     const PARENT: u64 = 0x8000;
     const THREAD: u64 = 0x1_0000;
-    let first = SplitArgs::new(args).next();
+    let first = split_args(args).next();
     let fields = first
         .and_then(|argument| argument.strip_prefix(b"{"))
         .unwrap_or(args);
@@ -259,14 +259,13 @@ pub struct Program {
 /// unknown.
 pub fn program(args: &[u8]) -> Program {
     let mut program = Program::default();
-    for argument in SplitArgs::new(args) {
+    for argument in split_args(args) {
         if argument.starts_with(b"\"") {
             program.exe = Some(string(argument));
         } else if let Some(list) = inside(argument, b'[', b']') {
             let is_cut_to_nothing = list == b"...";
-            program.command =
-                (!is_cut_to_nothing).then(|| SplitArgs::new(list).map(string).collect());
-            program.is_cut = SplitArgs::new(list).any(|word| word.ends_with(b"..."));
+            program.command = (!is_cut_to_nothing).then(|| split_args(list).map(string).collect());
+            program.is_cut = split_args(list).any(|word| word.ends_with(b"..."));
             break;
         }
     }

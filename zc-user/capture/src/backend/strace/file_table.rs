@@ -4,8 +4,8 @@ use std::{collections::HashMap, time::SystemTime};
 
 use super::{
     args::{Args, DELETED, Descriptor, number},
-    file_name::{self, ParsedName},
-    inspect::{Devices, Inspected, Inspector, Target},
+    file_name::{self, Devices, ParsedName},
+    inspect::{Inspected, Inspector},
     syntax::sun_path,
 };
 use crate::{
@@ -49,7 +49,7 @@ impl<'a> FileTable<'a> {
         if let Some(&id) = self.by_name.get(key) {
             return id;
         }
-        let parsed = file_name::parse(descriptor.name);
+        let parsed = file_name::parse(descriptor.name, self.devices);
         let id = self
             .same(tid, descriptor, &parsed)
             .or_else(|| self.before_it_was_deleted(descriptor, &parsed));
@@ -65,49 +65,24 @@ impl<'a> FileTable<'a> {
         descriptor: Descriptor<'_>,
         parsed: &ParsedName,
     ) -> Option<FileId> {
-        let Inspected { file: seen, born } = self.inspect(tid, descriptor, parsed)?;
-        let FileIdentity { device, inode, .. } = seen.identity?;
+        let (seen, born) = match parsed.file.identity {
+            Some(_) => (File::default(), None),
+            None => {
+                let inspector = self.inspector.as_mut()?;
+                let seen = inspector.inspect(tid, descriptor.number, parsed)?;
+                (seen.file, seen.born)
+            }
+        };
+        let FileIdentity { device, inode, .. } = parsed.file.identity.or(seen.identity)?;
         let next = FileId(u32::try_from(self.all.len()).unwrap_or(u32::MAX));
         let id = *self.by_birth.entry((device, inode, born)).or_insert(next);
         if id == next {
-            self.all.push(parsed.file.clone());
+            self.all.push(File::default());
         }
         let file = &mut self.all[index(id)];
         complete(file, parsed.file.clone());
         complete(file, seen);
         Some(id)
-    }
-
-    /// Looks at a file; at a pipe or socket by its name.
-    fn inspect(
-        &mut self,
-        tid: Option<u32>,
-        descriptor: Descriptor<'_>,
-        parsed: &ParsedName,
-    ) -> Option<Inspected> {
-        let Some(inode) = parsed.inode else {
-            return self.inspector.as_mut()?.inspect(&Target {
-                tid,
-                descriptor: descriptor.number,
-                path: parsed.path.as_deref()?,
-                is_deleted: parsed.is_deleted,
-            });
-        };
-        let device = if parsed.file.kind == Some(FileKind::Pipe) {
-            self.devices.pipes
-        } else {
-            self.devices.sockets
-        };
-        let identity = Some(FileIdentity {
-            device,
-            inode,
-            generation: None,
-        });
-        let file = File {
-            identity,
-            ..File::default()
-        };
-        Some(Inspected { file, born: None })
     }
 
     /// The file that had this path before it was deleted.
@@ -179,8 +154,8 @@ impl FileTable<'_> {
     pub fn apply(&mut self, effect: CallEffect, tid: Option<u32>, args: &[u8], result: &[u8]) {
         let result = Descriptor::leading(result);
         match (effect, result) {
-            (CallEffect::Opens, Some(opened)) => self.opened(tid, opened),
-            (CallEffect::CreatesMemfd, Some(made)) => self.made(tid, made),
+            (CallEffect::Opens, Some(opened)) => self.named_anew(tid, opened, false),
+            (CallEffect::CreatesMemfd, Some(made)) => self.named_anew(tid, made, true),
             (CallEffect::CreatesSocket, Some(socket)) => {
                 self.is_of_kind(tid, Some(socket), unix_kind(&Args::new(args)));
             }
@@ -202,30 +177,14 @@ impl FileTable<'_> {
         }
     }
 
-    /// The path may now be that of another file than before: inspects it.
-    fn opened(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>) {
-        if self.inspector.is_none() {
-            return;
+    /// The name may now stand for another file than before; if `is_made`, it does.
+    fn named_anew(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>, is_made: bool) {
+        let parsed = file_name::parse(descriptor.name, self.devices);
+        let same = self.same(tid, descriptor, &parsed);
+        if let Some(id) = same.or_else(|| is_made.then(|| self.add(parsed))) {
+            let key = file_name::stable_key(descriptor.text, descriptor.name);
+            self.by_name.insert(key.into(), id);
         }
-        if let Some(id) = self.same(tid, descriptor, &file_name::parse(descriptor.name)) {
-            self.name(descriptor, id);
-        }
-    }
-
-    /// The name now stands for a new file.
-    fn made(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>) {
-        let parsed = file_name::parse(descriptor.name);
-        let id = self
-            .same(tid, descriptor, &parsed)
-            .unwrap_or_else(|| self.add(parsed));
-        self.name(descriptor, id);
-    }
-
-    fn name(&mut self, descriptor: Descriptor<'_>, id: FileId) {
-        self.by_name.insert(
-            file_name::stable_key(descriptor.text, descriptor.name).into(),
-            id,
-        );
     }
 
     /// Records the kind of a Unix socket, which its name may not say.
@@ -316,11 +275,9 @@ mod tests {
             }
         }
 
-        fn inspect(&mut self, target: &Target<'_>) -> Option<Inspected> {
-            self.0
-                .get(target.path)
-                .filter(|_| !target.is_deleted)
-                .cloned()
+        fn inspect(&mut self, _: Option<u32>, _: u32, name: &ParsedName) -> Option<Inspected> {
+            let seen = self.0.get(name.path.as_deref()?)?;
+            (!name.is_deleted).then(|| seen.clone())
         }
     }
 

@@ -6,8 +6,11 @@
 mod outcome;
 mod prefix;
 
-use super::syntax::{find_closing, find_top_level, seconds, tid, unsigned};
-use crate::syscalls::Abi;
+use super::{
+    names::signal_number,
+    syntax::{find_closing, find_top_level, seconds, tid, unsigned},
+};
+use crate::{syscalls::Abi, trace::Exit};
 
 pub use outcome::{Ending, Outcome};
 pub use prefix::{Clock, Prefix, Stamp};
@@ -69,16 +72,8 @@ pub enum Event<'a> {
         /// The thread that strace's own message at the cut says it follows.
         attached: Option<u32>,
     },
-    /// The thread exited.
-    Exited {
-        /// Its status.
-        code: i32,
-    },
-    /// The thread was killed.
-    Killed {
-        /// Name of the signal.
-        signal: &'a [u8],
-    },
+    /// The thread ended; `None` if by an unknown signal.
+    Ended(Option<Exit>),
     /// Another thread of this process executed a program and took over the id of this thread.
     Superseded {
         /// The previous id of that thread.
@@ -231,14 +226,12 @@ fn read_end(text: &[u8]) -> Option<Event<'_>> {
     let inside = text.strip_prefix(b"+++ ")?.strip_suffix(b" +++")?;
     if let Some(code) = inside.strip_prefix(b"exited with ") {
         let (code, rest) = unsigned(code)?;
-        return (rest.is_empty()).then_some(Event::Exited {
-            code: i32::try_from(code).ok()?,
-        });
+        let exit = Exit::Code(i32::try_from(code).ok()?);
+        return rest.is_empty().then_some(Event::Ended(Some(exit)));
     }
     if let Some(signal) = inside.strip_prefix(b"killed by ") {
-        return Some(Event::Killed {
-            signal: signal.strip_suffix(b" (core dumped)").unwrap_or(signal),
-        });
+        let signal = signal.strip_suffix(b" (core dumped)").unwrap_or(signal);
+        return Some(Event::Ended(signal_number(signal).map(Exit::Signal)));
     }
     let (by, rest) = tid(inside.strip_prefix(b"superseded by execve in pid ")?)?;
     rest.is_empty().then_some(Event::Superseded { by })

@@ -11,7 +11,7 @@ use crate::{
             End, Ends, child_kind, ends, first_bytes, given_path, ioctl_variant, is_peek, program,
             requested_bytes,
         },
-        file_name::{self, ParsedName},
+        file_name::{self, Devices, ParsedName},
         line::{Ending, Event, Line, Outcome, Prefix},
     },
     errno,
@@ -83,7 +83,6 @@ fn describe_event(event: &Event<'_>) -> String {
             text(name)
         ),
         Event::Mode { tid, abi } => format!("calls of {tid} are {}", recorded_as(*abi)),
-        Event::Killed { signal } => format!("killed by {}", text(signal)),
         other => format!("{other:?}"),
     }
 }
@@ -167,13 +166,11 @@ fn names_of_files_are_read_as_the_golden_file_says() {
     check_golden("rules/names.txt", Case::Line, |name| {
         let ParsedName {
             file,
-            inode,
             path,
             is_deleted,
-        } = file_name::parse(name.trim_end_matches('\n').as_bytes());
-        let inode = inode.map(|inode| format!(", inode {inode}"));
+        } = file_name::parse(name.trim_end_matches('\n').as_bytes(), Devices::default());
         let path = path.map(|path| format!(", at {}", path.escape_ascii()));
         let deleted = if is_deleted { ", deleted" } else { "" };
-        describe_file(&file) + &inode.unwrap_or_default() + &path.unwrap_or_default() + deleted
+        describe_file(&file) + &path.unwrap_or_default() + deleted
     });
 }

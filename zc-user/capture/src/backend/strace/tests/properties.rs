@@ -7,7 +7,7 @@ use crate::{
     backend::{
         Until,
         strace::{
-            args::SplitArgs,
+            args::split_args,
             line::{Event, Line},
         },
     },
@@ -45,7 +45,7 @@ fn interrupt_calls(text: &str, argument: usize) -> String {
             continue;
         };
         let offset = |part: &[u8]| part.as_ptr().addr() - line.as_ptr().addr();
-        let arguments = SplitArgs::new(args).map(|argument| offset(argument) + argument.len());
+        let arguments = split_args(args).map(|argument| offset(argument) + argument.len());
         let ends: Vec<usize> = [offset(args)].into_iter().chain(arguments).collect();
         let (known, rest) = line.split_at(ends[(number + argument) % ends.len()]);
         let (before, name) = (&line[..offset(name)], String::from_utf8_lossy(name));

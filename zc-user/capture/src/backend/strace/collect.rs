@@ -15,7 +15,7 @@ use super::{
     inspect::Inspector,
     line::{Ending, Event, Line, Moment, Stamps},
     names::NameId,
-    tasks::{CallEntry, FirstCall, Task, TaskId, TaskState},
+    tasks::{CallEntry, FirstCall, TaskId, TaskState, Tasks},
 };
 use crate::{
     backend::Until,
@@ -342,51 +342,25 @@ impl Collector<'_> {
         self.is_over = true;
     }
 
-    /// The thread ids of tasks that were created and have no line so far.
-    pub fn unseen_tids(&self) -> Vec<u32> {
-        self.counter.tasks.unseen_tids().collect()
-    }
-
     /// Records that strace follows a task that has no line when the trace ends.
     pub fn mark_followed(&mut self, tid: u32) {
         self.followed.insert(tid);
     }
 
-    /// Whether the command has ended.
-    pub fn has_root_ended(&self) -> bool {
-        self.root()
-            .is_some_and(|root| matches!(root.state, TaskState::Ended(_)))
-    }
-
-    /// The thread id of the command, once it was seen.
-    pub fn root_tid(&self) -> Option<u32> {
-        self.root()?.tid
-    }
-
-    /// How many processes there were so far, how many of the counted calls returned, and the bytes
-    /// that they moved.
-    pub fn processes_calls_and_bytes(&self) -> [u64; 3] {
-        self.counter.tasks.processes_calls_and_bytes()
-    }
-
-    /// The thread ids of all tasks that are alive, as far as the log shows.
-    pub fn live_tids(&self) -> impl Iterator<Item = u32> + '_ {
-        self.counter.tasks.live_tids()
+    /// The tasks so far.
+    pub(super) fn tasks(&self) -> &Tasks {
+        &self.counter.tasks
     }
 
     /// Why the command's exec failed, if the log begins with that.
     pub fn launch_errno(&self) -> Option<u32> {
-        match &self.root()?.first_call {
+        match &self.tasks().root()?.first_call {
             FirstCall::Exec(exec) => match exec.call.how {
                 Ending::Error(errno) => errno,
                 _ => None,
             },
             _ => None,
         }
-    }
-
-    fn root(&self) -> Option<&Task> {
-        self.counter.tasks.all().first()
     }
 }
 

@@ -25,6 +25,7 @@ use tokio::time::sleep;
 use self::{fifo::Fifo, shell::shell_of};
 use super::{
     Collector, StraceError, decode::MOST_FIRST_BYTES, inspect::ProcInspector, read::Lines,
+    tasks::TaskState,
 };
 use crate::{
     backend::{Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
@@ -173,7 +174,7 @@ impl Session<'_> {
 
     /// How far the run is, as far as its log was read.
     fn progress(&self, elapsed: Duration) -> Progress {
-        let [processes, calls, bytes] = self.collector.processes_calls_and_bytes();
+        let [processes, calls, bytes] = self.collector.tasks().processes_calls_and_bytes();
         Progress {
             elapsed,
             processes,
@@ -214,15 +215,14 @@ impl Session<'_> {
     /// Finds out which of the tasks without a line strace follows; it does not follow those created
     /// with `CLONE_UNTRACED`.
     async fn find_followed_tasks(&mut self, child: &Child) -> io::Result<()> {
-        let unseen = self.collector.unseen_tids();
+        let unseen: Vec<u32> = self.collector.tasks().unseen_tids().collect();
         if unseen.is_empty() {
             return Ok(());
         }
-        for tid in unseen
-            .into_iter()
-            .filter(|&tid| tracer(tid) == Some(child.id()))
-        {
-            self.collector.mark_followed(tid);
+        for tid in unseen {
+            if tracer(tid) == Some(child.id()) {
+                self.collector.mark_followed(tid);
+            }
         }
         // A followed task that has ended meanwhile has a line.
         sleep(KILL_AGAIN).await;
@@ -236,6 +236,7 @@ impl Session<'_> {
         loop {
             for pid in self
                 .collector
+                .tasks()
                 .live_tids()
                 .filter_map(|tid| i32::try_from(tid).ok())
             {
@@ -266,10 +267,8 @@ impl Session<'_> {
     }
 
     fn root(&self) -> Option<Pid> {
-        self.collector
-            .root_tid()
-            .and_then(|tid| i32::try_from(tid).ok())
-            .map(Pid::from_raw)
+        let tid = self.collector.tasks().root()?.tid?;
+        Some(Pid::from_raw(i32::try_from(tid).ok()?))
     }
 
     /// Reads what there is of the log, without waiting; returns whether there was anything.
@@ -279,7 +278,10 @@ impl Session<'_> {
         };
         self.began.get_or_insert_with(Instant::now);
         self.lines.push(chunk, &mut self.collector);
-        if self.ended.is_none() && self.collector.has_root_ended() {
+        let root = self.collector.tasks().root();
+        if self.ended.is_none()
+            && root.is_some_and(|root| matches!(root.state, TaskState::Ended(_)))
+        {
             self.ended = Some(Instant::now());
         }
         Ok(true)

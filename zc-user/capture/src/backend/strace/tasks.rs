@@ -398,6 +398,11 @@ impl Tasks {
         alive.chain(self.unseen_tids())
     }
 
+    /// The first task of the log: in a single log the command's.
+    pub fn root(&self) -> Option<&Task> {
+        self.all.first()
+    }
+
     /// All tasks in the order of their first lines.
     pub fn all(&self) -> &[Task] {
         &self.all

@@ -106,7 +106,7 @@ fn the_figures_so_far_have_the_calls_before_an_exec() {
     let reader = log.as_bytes();
     read_log(Log { reader, tid: None }, &mut collector).expect("memory can be read");
     // The command's first exec is counted in the end.
-    assert_eq!(collector.processes_calls_and_bytes(), [1, 3, 6]);
+    assert_eq!(collector.tasks().processes_calls_and_bytes(), [1, 3, 6]);
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Makes the trace of all that was counted.
-pub fn trace(mut counter: Counter<'_>) -> Trace {
+pub fn trace(mut counter: Counter) -> Trace {
     let root = root(counter.tasks.all(), counter.log.is_ordered());
     counter.count_first_execs(root);
     let Counter {

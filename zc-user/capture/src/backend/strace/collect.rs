@@ -12,7 +12,7 @@ use super::{
     count::Counter,
     cut::Cut,
     file_table::FileTable,
-    inspect::Inspector,
+    inspect::ProcInspector,
     line::{Ending, Event, Line, Moment, Stamps},
     names::NameId,
     tasks::{CallEntry, FirstCall, TaskId, TaskState, Tasks},
@@ -26,7 +26,7 @@ use crate::{
 /// Sums up the lines of a log. Its memory grows with threads, names of calls and files, not with
 /// lines.
 pub struct Collector<'a> {
-    counter: Counter<'a>,
+    counter: Counter,
     cut: Cut,
     /// The task whose line is cut, and the call.
     cut_call: Option<(TaskId, NameId)>,
@@ -59,8 +59,8 @@ impl<'a> Collector<'a> {
     }
 
     /// Collects a live run, whose files can be inspected.
-    pub(super) fn with_inspector(mut self, inspector: &'a mut dyn Inspector) -> Self {
-        self.counter.files = FileTable::with_inspector(inspector);
+    pub(super) fn with_inspector(mut self, inspector: Option<ProcInspector>) -> Self {
+        self.counter.files = FileTable::live(inspector);
         self
     }
 

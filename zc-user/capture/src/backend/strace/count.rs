@@ -30,13 +30,13 @@ use crate::{
 };
 
 /// The sums so far: the tasks with their calls, the files, and what is known of the log.
-pub struct Counter<'a> {
+pub struct Counter {
     /// The names of calls.
     pub names: CallNames,
     /// The tasks, each with its sums.
     pub tasks: Tasks,
     /// The files that calls used.
-    pub files: FileTable<'a>,
+    pub files: FileTable,
     /// The calls that take a path and failed, or succeeded if that is asked for.
     pub failed_paths: FailedPaths,
     /// What is known of the log as a whole.
@@ -112,7 +112,7 @@ fn first_argument(args: &[u8]) -> Option<u64> {
     }
 }
 
-impl Counter<'_> {
+impl Counter {
     /// Counts the calls of `selection`.
     pub fn new(selection: &Selection) -> Self {
         Self {

@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::SystemTime};
 use super::{
     args::{Args, DELETED, Descriptor, number},
     file_name::{self, Devices, ParsedName},
-    inspect::{Inspected, Inspector},
+    inspect::{Inspected, ProcInspector},
     syntax::sun_path,
 };
 use crate::{
@@ -24,21 +24,23 @@ type Birth = (u64, u64, Option<SystemTime>);
 /// path is opened. That happens a moment later, so a file that is gone by then only has its name,
 /// too.
 #[derive(Default)]
-pub struct FileTable<'a> {
+pub struct FileTable {
     all: Vec<File>,
     /// By [`file_name::stable_key`].
     by_name: HashMap<Box<[u8]>, FileId, foldhash::fast::RandomState>,
     by_birth: HashMap<Birth, FileId, foldhash::fast::RandomState>,
-    inspector: Option<&'a mut dyn Inspector>,
+    inspector: Option<ProcInspector>,
     devices: Devices,
 }
 
-impl<'a> FileTable<'a> {
-    /// Files that can be inspected.
-    pub fn with_inspector(inspector: &'a mut dyn Inspector) -> Self {
+impl FileTable {
+    /// Files of a live run; without an inspector, nothing is known of them but their names.
+    pub fn live(inspector: Option<ProcInspector>) -> Self {
         Self {
-            devices: inspector.devices(),
-            inspector: Some(inspector),
+            devices: inspector
+                .as_ref()
+                .map_or(Devices::default(), |proc| proc.devices),
+            inspector,
             ..Self::default()
         }
     }
@@ -65,14 +67,19 @@ impl<'a> FileTable<'a> {
         descriptor: Descriptor<'_>,
         parsed: &ParsedName,
     ) -> Option<FileId> {
-        let (seen, born) = match parsed.file.identity {
-            Some(_) => (File::default(), None),
+        let seen = match parsed.file.identity {
+            Some(_) => Inspected::default(),
             None => {
                 let inspector = self.inspector.as_mut()?;
-                let seen = inspector.inspect(tid, descriptor.number, parsed)?;
-                (seen.file, seen.born)
+                inspector.inspect(tid, descriptor.number, parsed)?
             }
         };
+        self.place(parsed, seen)
+    }
+
+    /// The file with this identity.
+    fn place(&mut self, parsed: &ParsedName, seen: Inspected) -> Option<FileId> {
+        let Inspected { file: seen, born } = seen;
         let FileIdentity { device, inode, .. } = parsed.file.identity.or(seen.identity)?;
         let next = FileId(u32::try_from(self.all.len()).unwrap_or(u32::MAX));
         let id = *self.by_birth.entry((device, inode, born)).or_insert(next);
@@ -148,7 +155,7 @@ fn complete(file: &mut File, more: File) {
     };
 }
 
-impl FileTable<'_> {
+impl FileTable {
     /// Records what a successful call did to files. `result` is the descriptor that it returned, if
     /// that has a name.
     pub fn apply(&mut self, effect: CallEffect, tid: Option<u32>, args: &[u8], result: &[u8]) {
@@ -242,121 +249,113 @@ fn unix_kind(args: &Args<'_>) -> Option<FileKind> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        fmt::Display,
+        fs::{self, File as OpenFile, Metadata},
+        io,
+        os::{fd::OwnedFd, unix::fs::MetadataExt as _},
+        path::Path,
+    };
+
+    use tempfile::NamedTempFile;
+
     use super::*;
 
-    /// An inspector that finds what a test has put there.
-    #[derive(Default)]
-    struct Fake(HashMap<Vec<u8>, Inspected>);
-
-    impl Fake {
-        fn put(&mut self, path: &str, inode: u64, born: u64) {
-            let born = Some(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(born));
-            let file = File {
-                kind: Some(FileKind::Regular),
-                identity: Some(FileIdentity {
-                    device: 9,
-                    inode,
-                    generation: None,
-                }),
-                size_bytes: Some(5),
-                filesystem: Some("ext4".to_owned()),
-                ..File::default()
-            };
-            let seen = Inspected { file, born };
-            self.0.insert(path.as_bytes().to_vec(), seen);
-        }
+    fn live_files() -> FileTable {
+        FileTable::live(Some(ProcInspector::new().expect("has /proc")))
     }
 
-    impl Inspector for Fake {
-        fn devices(&self) -> Devices {
-            Devices {
-                pipes: 7,
-                sockets: 8,
-            }
-        }
-
-        fn inspect(&mut self, _: Option<u32>, _: u32, name: &ParsedName) -> Option<Inspected> {
-            let seen = self.0.get(name.path.as_deref()?)?;
-            (!name.is_deleted).then(|| seen.clone())
-        }
+    fn find(files: &mut FileTable, name: impl Display) -> FileId {
+        let text = format!("3<{name}>");
+        let descriptor = Descriptor::whole(text.as_bytes()).expect("has a name");
+        files.find(Some(10), descriptor)
     }
 
-    fn descriptor(text: &str) -> Descriptor<'_> {
-        Descriptor::whole(text.as_bytes()).expect("has a name")
-    }
-
-    fn find(files: &mut FileTable<'_>, text: &str) -> FileId {
-        files.find(Some(10), descriptor(text))
-    }
-
-    fn opened(files: &mut FileTable<'_>, result: &str) {
+    fn opened(files: &mut FileTable, name: impl Display) {
+        let (args, result) = (
+            "AT_FDCWD</tmp>, \"x\", O_RDONLY",
+            format!("4<{name}> <0.000012>"),
+        );
         files.apply(
             CallEffect::Opens,
             Some(10),
-            b"AT_FDCWD</tmp>, \"x\", O_RDONLY",
+            args.as_bytes(),
             result.as_bytes(),
         );
     }
 
-    #[test]
-    fn an_inspected_file_and_a_pipe_have_identities() {
-        let mut fake = Fake::default();
-        fake.put("/a", 1, 0);
-        let expected = File {
-            path: Some("/a".to_owned()),
-            ..fake.0[b"/a".as_slice()].file.clone()
-        };
-        let mut files = FileTable::with_inspector(&mut fake);
-        find(&mut files, "3</a>");
-        find(&mut files, "4<pipe:[12]>");
-        let [a, pipe] = &files.into_all()[..] else {
-            panic!("two files");
-        };
-        assert_eq!(a, &expected);
-        let identity = pipe.identity.expect("has one");
-        assert_eq!((identity.device, identity.inode), (7, 12));
+    fn identity_of(metadata: io::Result<Metadata>) -> FileIdentity {
+        let metadata = metadata.expect("is there");
+        FileIdentity {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            generation: None,
+        }
     }
 
     #[test]
-    fn two_paths_of_an_inode_are_one_file() {
-        let mut fake = Fake::default();
-        fake.put("/a", 1, 0);
-        fake.put("/link", 1, 0);
-        fake.put("/later", 1, 1);
-        let mut files = FileTable::with_inspector(&mut fake);
-        let a = find(&mut files, "3</a>");
-        assert_eq!(find(&mut files, "4</link>"), a);
-        assert_ne!(
-            find(&mut files, "5</later>"),
-            a,
-            "the inode number was used again"
-        );
+    fn an_inspected_file_and_a_pipe_have_identities() {
+        let file = NamedTempFile::new().expect("has room");
+        let (pipe, _writer) = io::pipe().expect("makes one");
+        let pipe = identity_of(OpenFile::from(OwnedFd::from(pipe)).metadata());
+        let mut files = live_files();
+        find(&mut files, file.path().display());
+        find(&mut files, format_args!("pipe:[{}]", pipe.inode));
+        let all = files.into_all();
+        let found: Vec<_> = all.iter().map(|file| (file.kind, file.identity)).collect();
+        let expected = [
+            (
+                Some(FileKind::Regular),
+                Some(identity_of(file.as_file().metadata())),
+            ),
+            (Some(FileKind::Pipe), Some(pipe)),
+        ];
+        assert_eq!(found, expected);
+        let (path, filesystem) = (all[0].path.as_deref(), &all[0].filesystem);
+        assert_eq!(path.map(Path::new), Some(file.path()));
+        assert!(filesystem.is_some());
+    }
+
+    #[test]
+    fn two_paths_of_an_inode_are_one_file_unless_its_number_was_used_again() {
+        let folder = tempfile::tempdir().expect("has room");
+        let [a, link] = ["a", "link"].map(|name| folder.path().join(name));
+        fs::write(&a, "x").expect("has room");
+        fs::hard_link(&a, &link).expect("is on one filesystem");
+        let mut files = live_files();
+        let first = find(&mut files, a.display());
+        assert_eq!(find(&mut files, link.display()), first);
+        let seen = Inspected {
+            file: files.all[index(first)].clone(),
+            born: Some(SystemTime::UNIX_EPOCH),
+        };
+        let later = files.place(&ParsedName::default(), seen);
+        assert!(later.is_some_and(|later| later != first));
     }
 
     #[test]
     fn a_path_that_is_opened_again_may_be_another_file() {
-        let mut fake = Fake::default();
-        fake.put("/a", 1, 0);
-        let mut files = FileTable::with_inspector(&mut fake);
-        let before = find(&mut files, "3</a>");
-        opened(&mut files, "3</a>");
-        assert_eq!(find(&mut files, "3</a>"), before);
+        let folder = tempfile::tempdir().expect("has room");
+        let [a, other] = ["a", "other"].map(|name| folder.path().join(name));
+        fs::write(&a, "x").expect("has room");
+        fs::write(&other, "y").expect("has room");
+        let mut files = live_files();
+        let before = find(&mut files, a.display());
+        opened(&mut files, a.display());
+        assert_eq!(find(&mut files, a.display()), before);
         // What was at the path is gone, and something else is there.
-        let mut fake = Fake::default();
-        fake.put("/a", 2, 0);
-        files.inspector = Some(&mut fake);
-        assert_eq!(find(&mut files, "3</a>"), before, "it was not opened");
-        opened(&mut files, "4</a> <0.000012>");
-        assert_ne!(find(&mut files, "4</a>"), before);
+        fs::rename(&other, &a).expect("is ours");
+        assert_eq!(find(&mut files, a.display()), before, "it was not opened");
+        opened(&mut files, a.display());
+        assert_ne!(find(&mut files, a.display()), before);
     }
 
     #[test]
     fn a_file_that_cannot_be_inspected_is_known_by_its_name() {
-        let mut fake = Fake::default();
-        let mut files = FileTable::with_inspector(&mut fake);
-        let a = find(&mut files, "3</a>");
-        opened(&mut files, "4</a>");
-        assert_eq!(find(&mut files, "4</a>"), a);
+        let mut files = live_files();
+        let a = find(&mut files, "/no/such/file");
+        opened(&mut files, "/no/such/file");
+        assert_eq!(find(&mut files, "/no/such/file"), a);
         assert_eq!(files.into_all()[0].identity, None);
     }
 
@@ -364,10 +363,8 @@ mod tests {
     fn names_that_change_with_every_call_take_no_memory() {
         let mut files = FileTable::default();
         for count in 0..1000 {
-            find(
-                &mut files,
-                &format!("3<{{eventfd-count={count:#x}, eventfd-id=2, eventfd-semaphore=0}}>"),
-            );
+            let name = format!("{{eventfd-count={count:#x}, eventfd-id=2, eventfd-semaphore=0}}");
+            find(&mut files, name);
         }
         assert_eq!((files.all.len(), files.by_name.len()), (1, 1));
     }

@@ -21,23 +21,8 @@ use rustix::{
 use super::file_name::{DELETED_INSIDE, Devices, MEMFD, ParsedName};
 use crate::trace::{File, FileIdentity, FileKind};
 
-/// Looks at files.
-pub trait Inspector {
-    /// The devices of the kernel's internal filesystems.
-    fn devices(&self) -> Devices;
-
-    /// Looks at the file of this name behind a descriptor of a thread. `None` if it is gone or is
-    /// another file by now.
-    fn inspect(
-        &mut self,
-        tid: Option<u32>,
-        descriptor: u32,
-        name: &ParsedName,
-    ) -> Option<Inspected>;
-}
-
 /// What was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inspected {
     /// What is known of the file but its path. It has an identity, and a size only if that cannot
     /// have changed since the run began.
@@ -53,7 +38,8 @@ const TICK: Duration = Duration::from_millis(10);
 /// Inspects the files of processes on this machine.
 pub struct ProcInspector {
     began_at: SystemTime,
-    devices: Devices,
+    /// The devices of the kernel's internal filesystems.
+    pub devices: Devices,
     mounts: Mounts,
 }
 
@@ -97,17 +83,14 @@ impl ProcInspector {
         let born = has_birth.then(|| time(stat.stx_btime)).flatten();
         Inspected { file, born }
     }
-}
 
-impl Inspector for ProcInspector {
-    fn devices(&self) -> Devices {
-        self.devices
-    }
-
+    /// Looks at the file of this name behind a descriptor of a thread. `None` if it is gone or is
+    /// another file by now.
+    ///
     /// The descriptor leads to the file itself until it is closed, even if the file was deleted or
     /// is in another mount namespace. The path may belong to another file by now, or to another
     /// namespace.
-    fn inspect(
+    pub fn inspect(
         &mut self,
         tid: Option<u32>,
         descriptor: u32,
@@ -342,7 +325,7 @@ mod tests {
 
     #[test]
     fn pipes_and_sockets_have_their_own_devices() {
-        let devices = proc(Duration::ZERO).devices();
+        let devices = proc(Duration::ZERO).devices;
         assert!(
             devices.pipes != 0 && devices.sockets != 0 && devices.pipes != devices.sockets,
             "{devices:?}"

@@ -65,13 +65,9 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
             log::warn!(target: "zctrace::strace", "not understood: {line}");
         }
     };
-    // Without /proc, nothing is known of files but what strace prints.
-    let mut proc = ProcInspector::new().ok();
-    let mut collector = Collector::new(&options.selection, options.until, &mut show)
-        .with_succeeded_paths(options.recorded.has_paths());
-    if let Some(proc) = &mut proc {
-        collector = collector.with_inspector(proc);
-    }
+    let collector = Collector::new(&options.selection, options.until, &mut show)
+        .with_succeeded_paths(options.recorded.has_paths())
+        .with_inspector(ProcInspector::new().ok());
     let mut session = Session {
         fifo,
         lines: Lines::default(),

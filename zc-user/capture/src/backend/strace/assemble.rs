@@ -61,8 +61,10 @@ pub fn trace(mut counter: Counter) -> Trace {
             .notes
             .push("strace does not see what operations of io_uring move: there may be more transfers and bytes".to_owned());
     }
-    let unnamed = unnamed_files_note(&trace).filter(|_| is_recorded);
-    trace.notes.extend(unnamed);
+    let uses_files = |row: &mut Row| row.calls > row.errors && row.call.spec().fds != Fds::None;
+    if is_recorded && trace.files.is_empty() && rows(&mut trace).any(uses_files) {
+        trace.notes.push(UNNAMED_FILES.to_owned());
+    }
     trace
 }
 
@@ -155,12 +157,13 @@ fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
         .iter()
         .map(|&leader| parent(&tasks, &leaders, leader).map(|parent| pids[parent]))
         .collect();
-    let mut parts = Parts::default();
+    // One for each program of a process, by its first thread and the number of programs before.
+    let mut parts: BTreeMap<(TaskId, usize), Process> = BTreeMap::new();
     for (id, task) in tasks.into_iter().enumerate() {
         let (leader, is_leader) = (leaders[id], id == leaders[id]);
         let (first, earlier) = (task.programs_before, task.earlier.len());
         for (number, ran) in task.earlier.into_iter().chain([task.now]).enumerate() {
-            let process = parts.part(leader, first + number);
+            let process = parts.entry((leader, first + number)).or_default();
             (process.pid, process.ppid) = (pids[leader], parents[id]);
             // If the log does not have names of tasks (-Y), the trace has none, either.
             let shown = unescaped_text(&ran.comm);
@@ -189,43 +192,14 @@ fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
             });
         }
     }
-    parts.into_processes()
-}
-
-/// Processes, one for each program of a process.
-#[derive(Default)]
-struct Parts {
-    processes: Vec<Process>,
-    /// By the first thread of the process, and the number of programs before: the index.
-    places: BTreeMap<(TaskId, usize), usize>,
-}
-
-impl Parts {
-    /// The part of a process in which it ran the program of this number.
-    fn part(&mut self, leader: TaskId, number: usize) -> &mut Process {
-        let place = *self.places.entry((leader, number)).or_insert_with(|| {
-            self.processes.push(Process::default());
-            self.processes.len() - 1
-        });
-        &mut self.processes[place]
-    }
-
-    /// The processes, each with the names of its earlier programs.
-    fn into_processes(mut self) -> Vec<Process> {
-        let mut before = None;
-        for (&(leader, number), &place) in &self.places {
-            let earlier = match before {
-                Some((of_leader, previous)) if of_leader == leader && number > 0 => {
-                    let previous: &Process = &self.processes[previous];
-                    previous.programs_up_to()
-                }
-                _ => Vec::new(),
-            };
-            self.processes[place].earlier = earlier;
-            before = Some((leader, place));
+    let mut before = None;
+    for (&(leader, _), process) in &mut parts {
+        if let Some((_, earlier)) = before.filter(|(of_leader, _)| *of_leader == leader) {
+            process.earlier = earlier;
         }
-        self.processes
+        before = Some((leader, process.programs_up_to()));
     }
+    parts.into_values().collect()
 }
 
 /// The id of a task: that of its lines, or the one that its own calls returned; 0 if there is
@@ -286,17 +260,9 @@ fn exits_without_call(tasks: &[Task]) -> usize {
         .count()
 }
 
-/// A note on a log that does not name the files that its calls use.
-fn unnamed_files_note(trace: &Trace) -> Option<String> {
-    let mut rows = trace
-        .processes
-        .iter()
-        .flat_map(|process| &process.threads)
-        .flat_map(|thread| &thread.rows);
-    let uses_files = rows.any(|row| row.calls > row.errors && row.call.spec().fds != Fds::None);
-    (uses_files && trace.files.is_empty())
-        .then(|| "the log names no files, so which bytes went where is unknown: record it with strace -yy".to_owned())
-}
+/// The note on a log that does not name the files that its calls use.
+const UNNAMED_FILES: &str =
+    "the log names no files, so which bytes went where is unknown: record it with strace -yy";
 
 /// The files that these rows use, in their order. Renumbers them in the rows.
 fn keep_used_files<'a>(all: Vec<File>, rows: impl Iterator<Item = &'a mut Row>) -> Vec<File> {

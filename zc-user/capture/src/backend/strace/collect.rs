@@ -27,9 +27,8 @@ use crate::{
 /// lines.
 pub struct Collector<'a> {
     counter: Counter,
-    cut: Cut,
-    /// The task whose line is cut, and the call.
-    cut_call: Option<(TaskId, NameId)>,
+    /// The line that something else interrupted, if there is one.
+    cut: Option<Cut>,
     stamps: Stamps,
     until: Until,
     /// Whether the trace ended before the log did.
@@ -47,8 +46,7 @@ impl<'a> Collector<'a> {
     pub fn new(selection: &Selection, until: Until, on_unparsed: &'a mut dyn FnMut(&str)) -> Self {
         Self {
             counter: Counter::new(selection),
-            cut: Cut::default(),
-            cut_call: None,
+            cut: None,
             stamps: Stamps::default(),
             until,
             is_over: false,
@@ -119,17 +117,9 @@ impl<'a> Collector<'a> {
         let (name, length) = match parsed.event {
             Event::Call { name, .. } => (name, line.len()),
             Event::Cut { name, length, .. } => (name, length),
-            // The end of such a line is recognised: it is whole.
-            Event::Unfinished { .. }
-            | Event::Ended(_)
-            | Event::Superseded { .. }
-            | Event::Signal
-            | Event::Trapped
-            | Event::Mode { .. }
-            | Event::Attached { .. }
-            | Event::Notice
-            | Event::StillUnfinished { .. } => return self.push_line(line),
             Event::Resumed { .. } | Event::Unparsed => (b"".as_slice(), 0),
+            // The end of any other line is recognised: it is whole.
+            _ => return self.push_line(line),
         };
         self.counter.log.is_cut_off |= !self.is_over;
         if !self.is_over && !self.open_cut(&parsed, name, &line[..length], None) {
@@ -240,10 +230,8 @@ impl<'a> Collector<'a> {
         if let Some(tid) = attached {
             self.counter.tasks.attached(tid);
         }
-        self.cut.open(head);
-        if self.cut.is_open() {
-            self.cut_call = Some((id, name));
-        } else {
+        self.cut = Cut::begin(head, (id, name));
+        if self.cut.is_none() {
             self.unparsed(shortened(head));
         }
         true
@@ -262,32 +250,27 @@ impl<'a> Collector<'a> {
     /// If there is a cut line: completes it if `tail` is its rest, or keeps `tail` as a line in
     /// between.
     fn close_cut(&mut self, tail: &[u8]) -> bool {
-        if !self.cut.is_open() {
+        let Some(mut cut) = self.cut.take() else {
             return false;
-        }
-        let mut cut = std::mem::take(&mut self.cut);
-        let joined = Line::parse(cut.join(tail));
+        };
+        let joined = cut.join(tail);
+        let joined = Line::parse(&joined);
         let is_whole = matches!(joined.event, Event::Call { .. } | Event::Unfinished { .. });
         // Output of the program may follow an argument directly: 1 and "5\n" look like 15.
-        let is_closed = is_whole && self.add_event(&joined, false);
-        if is_closed {
-            cut.close();
-            self.cut_call = None;
+        if is_whole && self.add_event(&joined, false) {
+            return true;
         }
-        self.cut = cut;
-        is_closed || self.cut.keep(tail)
+        let is_kept = cut.keep(tail);
+        self.cut = Some(cut);
+        is_kept
     }
 
     /// Gives up the cut line, if there is one: its call never returned, and its lines are not
     /// understood.
     fn give_up_cut(&mut self) {
-        if !self.cut.is_open() {
-            return;
-        }
-        let mut cut = std::mem::take(&mut self.cut);
-        cut.give_up(|line| self.unparsed(line));
-        self.cut = cut;
-        if let Some((id, name)) = self.cut_call.take() {
+        if let Some(cut) = self.cut.take() {
+            cut.lines().for_each(|line| self.unparsed(line));
+            let (id, name) = cut.call;
             let call = self.entry(name, Cow::Borrowed(b""), false);
             self.counter.never_returned(id, Some(call));
         }

@@ -92,10 +92,7 @@ impl CallNames {
         if let Some(id) = self.known_id(name) {
             return Some(id);
         }
-        if is_beyond(name) {
-            return self.known_id(BEYOND.as_bytes());
-        }
-        if let Some(call) = newer_than_strace(name) {
+        if let Some(call) = number_of_nameless(name).and_then(call_of_number) {
             return self.known_id(call.name.as_bytes());
         }
         let is_plausible = is_nameless(name) || !self.ends_with_a_name(name);
@@ -121,24 +118,21 @@ impl CallNames {
     }
 }
 
-/// A call that strace had no name for, but that the table here has: `syscall_0x1c4`. From 424 on
-/// (Linux 5.1) a number means the same call in every table of the kernel's arch/*/entry/syscalls.
-fn newer_than_strace(name: &[u8]) -> Option<Call> {
-    const SAME_FROM: u64 = 424;
-    let (number, rest) = unsigned(name.strip_prefix(b"syscall_")?)?;
-    let number = u32::try_from(number)
-        .ok()
-        .filter(|&number| number < TABLE_SLOTS)?;
-    let call = Call::from_id(number);
-    (rest.is_empty() && u64::from(number) >= SAME_FROM && !is_nameless(call.name.as_bytes()))
-        .then_some(call)
+/// The call of a number that strace had no name for: if the table here has one, or if no table can
+/// have such a number. From 424 on (Linux 5.1) a number means the same call in every table of the
+/// kernel's arch/*/entry/syscalls.
+fn call_of_number(number: u64) -> Option<Call> {
+    const SAME_FROM: u32 = 424;
+    let number = u32::try_from(number).map_or(FIRST_BEYOND, |number| number.min(FIRST_BEYOND));
+    let is_known = (SAME_FROM..TABLE_SLOTS).contains(&number) || number == FIRST_BEYOND;
+    let call = is_known.then(|| Call::from_id(number))?;
+    (!is_nameless(call.name.as_bytes())).then_some(call)
 }
 
-/// Whether this is a number that no table can have: `syscall_0xffffffff`. The kernel side has one
-/// name for all of them.
-fn is_beyond(name: &[u8]) -> bool {
-    let number = name.strip_prefix(b"syscall_").and_then(unsigned);
-    number.is_some_and(|(number, rest)| rest.is_empty() && number >= FIRST_BEYOND.into())
+/// The number of `syscall_0x1c4`.
+fn number_of_nameless(name: &[u8]) -> Option<u64> {
+    let (number, rest) = unsigned(name.strip_prefix(b"syscall_")?)?;
+    rest.is_empty().then_some(number)
 }
 
 /// Whether strace printed the number of a call because it had no name for it.

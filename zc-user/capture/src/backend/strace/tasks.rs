@@ -115,9 +115,7 @@ impl FirstExec {
 #[derive(Debug, Default)]
 pub struct Tasks {
     all: Vec<Task>,
-    by_tid: HashMap<u32, TaskId>,
-    /// The task of the last line, by id.
-    last: Option<(u32, TaskId)>,
+    by_tid: HashMap<u32, TaskId, foldhash::fast::RandomState>,
     /// The task of the last line without an id.
     last_nameless: Option<TaskId>,
     /// How many are alive.
@@ -136,13 +134,7 @@ impl Tasks {
         let Some(tid) = tid else {
             return self.nameless(line);
         };
-        if let Some((last, id)) = self.last
-            && last == tid
-            && self.all[id].is_alive()
-        {
-            return id;
-        }
-        let id = match self.by_tid.get(&tid) {
+        match self.by_tid.get(&tid) {
             Some(&id) if self.all[id].is_alive() => id,
             _ if self.is_first(tid, resumes) => {
                 self.all[0].tid = Some(tid);
@@ -151,9 +143,7 @@ impl Tasks {
                 0
             }
             _ => self.add(Some(tid), line),
-        };
-        self.last = Some((tid, id));
-        id
+        }
     }
 
     /// The task of a line without an id. strace prints no id while it follows a single task.

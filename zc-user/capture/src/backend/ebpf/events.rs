@@ -165,20 +165,20 @@ fn parse_file(bytes: &[u8]) -> Option<(FileNumber, File)> {
 fn file(seen: &FileSeen, names: &[u8]) -> File {
     let filesystem = filesystem(seen);
     let is_anonymous = filesystem == ANON_INODES;
-    let path = if seen.family == 0 {
+    let name = if seen.family == 0 {
         path(seen.path_end, names)
     } else {
         unix_address(names)
     };
-    let path = if is_anonymous {
-        path.map(|name| format!("anon_inode:{name}"))
-    } else {
-        path
+    let kind = match name.as_deref() {
+        Some("[eventfd]") if is_anonymous => FileKind::Eventfd,
+        _ if is_anonymous => FileKind::Anonymous,
+        name => kind(seen, name),
     };
-    let kind = if is_anonymous {
-        anonymous_kind(path.as_deref())
+    let path = if is_anonymous {
+        name.map(|name| format!("anon_inode:{name}"))
     } else {
-        kind(seen, path.as_deref())
+        name
     };
     let has_length = matches!(kind, FileKind::Regular | FileKind::Memfd);
     File {
@@ -210,14 +210,6 @@ fn filesystem(seen: &FileSeen) -> String {
         name
     } else {
         format!("{name}.{subtype}")
-    }
-}
-
-fn anonymous_kind(name: Option<&str>) -> FileKind {
-    if name == Some("anon_inode:[eventfd]") {
-        FileKind::Eventfd
-    } else {
-        FileKind::Anonymous
     }
 }
 

@@ -13,7 +13,7 @@ use zc_ebpf::is_restart;
 use super::{
     args::{Args, Descriptor},
     decode::{
-        End, Ends, child_kind, ends, first_bytes, given_path, ioctl_variant, is_peek, name_by_exec,
+        End, child_kind, ends, first_bytes, given_path, ioctl_variant, is_peek, name_by_exec,
         program, requested_bytes,
     },
     file_table::FileTable,
@@ -267,7 +267,7 @@ impl Counter {
         let spec = &self.names.get(ended.name).spec;
         let task = self.tasks.get(id);
         let args = Args::new(&call.args);
-        let Ends { from, to } = ends(&args, spec.fds);
+        let (from, to) = ends(&args, spec.fds);
         let mut file = |end: Option<End<'_>>| match end? {
             End::Named(descriptor) => Some(self.files.find(task.tid, descriptor)),
             End::Number(number) => task.opened.get(&number).copied(),

@@ -5,6 +5,7 @@ mod fifo;
 mod shell;
 
 use std::{
+    collections::BTreeSet,
     convert::Infallible,
     ffi::OsString,
     fs, io, mem,
@@ -317,6 +318,22 @@ impl Session<'_> {
     }
 }
 
+/// What strace prints.
+const OPTIONS: [&str; 7] = [
+    // Follow children; print durations, the name of each process and its id in strace's PID
+    // namespace, and the file behind each descriptor.
+    "--follow-forks",
+    "-T",
+    "--decode-pids=comm,pidns",
+    "--decode-fds=all",
+    // Print vectors whole, since their sizes count, and say which process is in 32-bit mode. If a
+    // signal is not shown, strace does not show that it killed a process, either; so all are shown
+    // but SIGCHLD, which is frequent and cannot kill.
+    "--abbrev=execve,execveat",
+    "--signal=!SIGCHLD",
+    "--quiet=attach",
+];
+
 /// The command line that runs the command under strace with its log in `log`, through `shell` if
 /// the program is a script that needs one.
 ///
@@ -330,33 +347,10 @@ fn command_line(
     options: &RunOptions,
 ) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec![strace.into()];
-    // Follow children; print durations, the name of each process and its id in strace's PID
-    // namespace, the file behind each descriptor, and the first of the bytes that are read and
-    // written.
-    words.extend(
-        [
-            "--follow-forks",
-            "-T",
-            "--decode-pids=comm,pidns",
-            "--decode-fds=all",
-        ]
-        .map(Into::into),
-    );
+    words.extend(OPTIONS.map(OsString::from));
     words.push(format!("--string-limit={MOST_FIRST_BYTES}").into());
-    // Print vectors whole, since their sizes count, and say which process is in 32-bit mode. If a
-    // signal is not shown, strace does not show that it killed a process, either; so all are shown
-    // but SIGCHLD, which is frequent and cannot kill.
-    words.extend(
-        [
-            "--abbrev=execve,execveat",
-            "--signal=!SIGCHLD",
-            "--quiet=attach",
-        ]
-        .map(Into::into),
-    );
     words.push(format!("--trace={}", trace_set(&options.selection)).into());
-    words.push("--output".into());
-    words.push(log.into());
+    words.extend(["--output".into(), log.into()]);
     for (name, value) in options.launch.environment.differences() {
         let mut word = OsString::from("--env=");
         word.push(name);
@@ -366,20 +360,13 @@ fn command_line(
         }
         words.push(word);
     }
-    words.push("--".into());
-    words.extend(shell.map(OsString::from));
-    let (name, arguments) = options
-        .command
-        .split_first()
-        .map_or((None, &[][..]), |(name, rest)| (Some(name), rest));
+    words.extend(["--"].into_iter().chain(shell).map(OsString::from));
+    let mut command = options.command.clone();
     // strace looks for the program in the PATH of its own environment.
-    let found = options
-        .launch
-        .environment
-        .changes_path()
-        .then(|| program.as_os_str().to_owned());
-    words.extend(found.or_else(|| name.cloned()));
-    words.extend(arguments.iter().cloned());
+    if options.launch.environment.changes_path() {
+        command[0] = program.into();
+    }
+    words.extend(command);
     words
 }
 
@@ -395,13 +382,11 @@ fn trace_set(selection: &Selection) -> String {
             let others = known_calls()
                 .filter(|spec| is_always_traced(spec))
                 .map(|spec| spec.name);
-            let mut words: Vec<String> = selected
+            let words: BTreeSet<String> = selected
                 .chain(others)
                 .map(|name| format!("?{name}"))
                 .collect();
-            words.sort_unstable();
-            words.dedup();
-            words.join(",")
+            Vec::from_iter(words).join(",")
         }
     }
 }

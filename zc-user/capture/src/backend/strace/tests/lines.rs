@@ -8,7 +8,7 @@ use crate::{
     backend::strace::{
         args::{Args, Descriptor},
         decode::{
-            End, Ends, child_kind, ends, first_bytes, given_path, ioctl_variant, is_peek, program,
+            End, child_kind, ends, first_bytes, given_path, ioctl_variant, is_peek, program,
             requested_bytes,
         },
         file_name::{self, Devices, ParsedName},
@@ -136,7 +136,7 @@ fn describe_args(name: &str, args: &[u8]) -> Vec<String> {
     let split = Args::new(args);
     let size = requested_bytes(&split, &spec);
     found.push(size.map_or("size unknown".to_owned(), |size| format!("size {size}")));
-    let Ends { from, to } = ends(&split, spec.fds);
+    let (from, to) = ends(&split, spec.fds);
     let end = |way: &str, end: Option<End<'_>>| match end? {
         End::Named(descriptor) => Some(format!("{way} {}", describe_descriptor(descriptor))),
         End::Number(number) => Some(format!("{way} {number}")),

@@ -1,11 +1,12 @@
 //! Messages of the kernel side: from bytes to values.
 
 use std::{
-    mem::{MaybeUninit, offset_of},
+    mem::offset_of,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
 use zc_ebpf::{COMM_BYTES, Ended, EventHeader, Exec, FileNumber, FileSeen, event_kind, path_end};
+use zerocopy::{FromBytes, FromZeros as _, IntoBytes as _};
 
 use crate::trace::{File, FileIdentity, FileKind, OtherCalls};
 
@@ -106,43 +107,9 @@ pub fn text(bytes: &[u8]) -> String {
 }
 
 /// Copies a value out of the ring buffer, whose bytes need not be aligned for it.
-pub fn read<T: EventPart>(bytes: &[u8]) -> Option<T> {
-    read_start(bytes, size_of::<T>())
+pub fn read<T: FromBytes>(bytes: &[u8]) -> Option<T> {
+    Some(T::read_from_prefix(bytes).ok()?.0)
 }
-
-/// Copies a value out of the ring buffer. At least the first `least` bytes must be there; what is
-/// missing is zero.
-pub fn read_start<T: EventPart>(bytes: &[u8], least: usize) -> Option<T> {
-    if bytes.len() < least {
-        return None;
-    }
-    let mut value = MaybeUninit::<T>::zeroed();
-    // SAFETY: copies no more bytes than both sides have; T is valid for all bit patterns, as
-    // EventPart promises.
-    unsafe {
-        std::ptr::copy_nonoverlapping(
-            bytes.as_ptr(),
-            value.as_mut_ptr().cast(),
-            bytes.len().min(size_of::<T>()),
-        );
-        Some(value.assume_init())
-    }
-}
-
-/// Part of a message.
-///
-/// # Safety
-///
-/// The type must be valid for all bit patterns.
-pub unsafe trait EventPart: Copy {}
-// SAFETY: integers and arrays of them.
-unsafe impl EventPart for EventHeader {}
-// SAFETY: integers and arrays of them.
-unsafe impl EventPart for Exec {}
-// SAFETY: integers and arrays of them.
-unsafe impl EventPart for Ended {}
-// SAFETY: integers and arrays of them.
-unsafe impl EventPart for FileSeen {}
 
 const _: () = assert!(
     COMM_BYTES == 16,
@@ -155,10 +122,11 @@ const ANON_INODES: &str = "anon_inodefs";
 
 /// Parses a message about a file; `None` if it is cut.
 fn parse_file(bytes: &[u8]) -> Option<(FileNumber, File)> {
-    let seen: FileSeen = read_start(bytes, offset_of!(FileSeen, names))?;
-    let names = bytes
-        .get(offset_of!(FileSeen, names)..)?
-        .get(..usize::try_from(seen.names_length).ok()?)?;
+    let (head, names) = bytes.split_at_checked(offset_of!(FileSeen, names))?;
+    // Only the names that there are were sent.
+    let mut seen = FileSeen::new_zeroed();
+    seen.as_mut_bytes()[..head.len()].copy_from_slice(head);
+    let names = names.get(..usize::try_from(seen.names_length).ok()?)?;
     Some((seen.number, file(&seen, names)))
 }
 
@@ -354,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_truncated_message_about_a_file_is_refused() {
-        let mut bytes = as_bytes(&example(5))[..offset_of!(FileSeen, names)].to_vec();
+        let mut bytes = example(5).as_bytes()[..offset_of!(FileSeen, names)].to_vec();
         assert_eq!(parse_file(&bytes), None);
         bytes.extend(b"file\0");
         assert_eq!(parse_file(&bytes[..20]), None);
@@ -385,8 +353,6 @@ mod tests {
     }
 
     fn example(names_length: u32) -> FileSeen {
-        // SAFETY: integers and arrays of them, for which zero is valid.
-        let nothing: FileSeen = unsafe { std::mem::zeroed() };
         FileSeen {
             kind: event_kind::FILE,
             number: 7,
@@ -399,14 +365,7 @@ mod tests {
             names_length,
             filesystem: *b"fuse\0\0\0\0\0\0\0\0\0\0\0\0",
             subtype: *b"sshfs\0\0\0\0\0\0\0\0\0\0\0",
-            ..nothing
-        }
-    }
-
-    fn as_bytes(seen: &FileSeen) -> &[u8] {
-        // SAFETY: integers and arrays of them, without padding.
-        unsafe {
-            std::slice::from_raw_parts(std::ptr::from_ref(seen).cast(), size_of::<FileSeen>())
+            ..FileSeen::new_zeroed()
         }
     }
 }

@@ -99,11 +99,8 @@ fn arguments(bytes: &[u8], cut: bool) -> Vec<String> {
 
 /// The text before the first NUL.
 pub fn text(bytes: &[u8]) -> String {
-    let end = bytes
-        .iter()
-        .position(|&byte| byte == 0)
-        .unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+    let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(text).into_owned()
 }
 
 /// Copies a value out of the ring buffer, whose bytes need not be aligned for it.

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use super::{
     count::Counter,
     decode::{ChildKind, Program},
-    line::Moment,
+    line::Stamp,
     log_facts::LogFacts,
     syntax::unescaped_text,
     tasks::{FirstCall, FirstExec, Task, TaskId, TaskState},
@@ -109,7 +109,7 @@ fn describe_root(trace: &mut Trace, root: &Task, log: &LogFacts) {
     }
     let first_moment = log.first_moment.filter(|_| log.is_ordered());
     let start = exec.map_or(first_moment, |exec| exec.at);
-    trace.started_at = start.and_then(Moment::date);
+    trace.started_at = start.and_then(Stamp::date);
     trace.wall_ns = start
         .zip(root.ended_at)
         .and_then(|(start, end)| end.since(start));
@@ -187,7 +187,7 @@ fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
             process.threads.push(Thread {
                 tid: pids[id],
                 comm,
-                rows: ran.rows.into_rows(),
+                rows: ran.rows.sums,
                 ..Thread::default()
             });
         }

@@ -13,7 +13,7 @@ use super::{
     cut::Cut,
     file_table::FileTable,
     inspect::ProcInspector,
-    line::{Ending, Event, Line, Moment, Stamps},
+    line::{Ending, Event, Line, Stamp, Stamps},
     names::NameId,
     tasks::{CallEntry, FirstCall, TaskId, TaskState, Tasks},
 };
@@ -31,10 +31,10 @@ pub struct Collector<'a> {
     cut: Option<Cut>,
     stamps: Stamps,
     until: Until,
-    /// Whether the trace ended before the log did.
-    is_over: bool,
-    /// Tasks that are known to be followed after the end of the trace.
-    followed: BTreeSet<u32>,
+    /// Whether the trace is over: further lines are not in it.
+    pub(super) is_over: bool,
+    /// Tasks that strace is known to follow after the end of the trace.
+    pub(super) followed: BTreeSet<u32>,
     /// The thread id of all lines of the current log (`-ff`).
     log_tid: Option<u32>,
     on_unparsed: &'a mut dyn FnMut(&str),
@@ -307,7 +307,7 @@ impl<'a> Collector<'a> {
         id
     }
 
-    fn end(&mut self, id: TaskId, exit: Option<Exit>, at: Option<Moment>) {
+    fn end(&mut self, id: TaskId, exit: Option<Exit>, at: Option<Stamp>) {
         let abandoned = self.counter.tasks.end(id, TaskState::Ended(exit), at);
         self.counter.never_returned(id, abandoned);
         self.is_over = self.until == Until::RootEnds && self.counter.log.is_ordered() && id == 0;
@@ -315,21 +315,6 @@ impl<'a> Collector<'a> {
 }
 
 impl Collector<'_> {
-    /// Whether the trace is over: further lines are not in it.
-    pub fn is_over(&self) -> bool {
-        self.is_over
-    }
-
-    /// Ends the trace here, while tasks are alive.
-    pub fn end_now(&mut self) {
-        self.is_over = true;
-    }
-
-    /// Records that strace follows a task that has no line when the trace ends.
-    pub fn mark_followed(&mut self, tid: u32) {
-        self.followed.insert(tid);
-    }
-
     /// The tasks so far.
     pub(super) fn tasks(&self) -> &Tasks {
         &self.counter.tasks

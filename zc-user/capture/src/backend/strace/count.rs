@@ -17,7 +17,7 @@ use super::{
         program, requested_bytes,
     },
     file_table::FileTable,
-    line::{Ending, Event, Moment, Outcome},
+    line::{Ending, Event, Outcome, Stamp},
     log_facts::LogFacts,
     names::{CallNames, KnownCall, NameId},
     rows::{EndedCall, Rows},
@@ -131,7 +131,7 @@ impl Counter {
         let abandoned = self.tasks.get(id).pending.replace(call);
         self.never_returned(id, abandoned);
         if self.names.get(name).spec.effect == CallEffect::CreatesTask {
-            self.tasks.enters_task_creation(id);
+            self.tasks.creating = Some(id);
         }
         if let Some(to) = renamed_to
             && let Some(leader) = self.tasks.renamed(id, to)
@@ -155,7 +155,7 @@ impl Counter {
         name: NameId,
         args: &[u8],
         outcome: Outcome<'_>,
-        at: Option<Moment>,
+        at: Option<Stamp>,
     ) {
         let task = self.tasks.get(id);
         let is_exec_of_another = task.superseded_by.is_some()
@@ -188,7 +188,7 @@ impl Counter {
         id: TaskId,
         call: &CallEntry<'_>,
         outcome: Outcome<'_>,
-        at: Option<Moment>,
+        at: Option<Stamp>,
     ) {
         let how = outcome.ending;
         let Spec {

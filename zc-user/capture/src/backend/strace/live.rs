@@ -161,7 +161,7 @@ impl Session<'_> {
                     is_enough |= self.forward(signal);
                 }
             }
-            if self.collector.is_over()
+            if self.collector.is_over
                 || (is_enough && options.until == Until::AllEnd && self.ended.is_some())
             {
                 return self.stop_strace(child).await;
@@ -201,7 +201,7 @@ impl Session<'_> {
 
     /// Stops strace. What it still traces keeps running.
     async fn stop_strace(&mut self, child: &Child) -> Result<Option<Exit>, RunError> {
-        self.collector.end_now();
+        self.collector.is_over = true;
         self.find_followed_tasks(child).await?;
         // strace blocks all other signals while a command runs.
         child.forward(libc::SIGKILL);
@@ -218,7 +218,7 @@ impl Session<'_> {
         }
         for tid in unseen {
             if tracer(tid) == Some(child.id()) {
-                self.collector.mark_followed(tid);
+                self.collector.followed.insert(tid);
             }
         }
         // A followed task that has ended meanwhile has a line.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::line::Moment;
+use super::line::Stamp;
 use crate::trace::Loss;
 
 /// What is known of the log as a whole.
@@ -15,7 +15,7 @@ pub struct LogFacts {
     /// What was lost.
     pub losses: BTreeMap<Loss, u64>,
     /// The first timestamp of the log.
-    pub first_moment: Option<Moment>,
+    pub first_moment: Option<Stamp>,
     /// Whether any call has a duration.
     pub has_durations: bool,
     /// Whether the table of some calls (32-bit or not) was guessed from their names.

@@ -53,7 +53,8 @@ impl EndedCall {
 #[derive(Debug, Default)]
 pub struct Rows {
     places: HashMap<(NameId, Abi, Ends), usize, foldhash::fast::RandomState>,
-    sums: Vec<Row>,
+    /// The rows, in the order of their first calls.
+    pub sums: Vec<Row>,
     /// What the thread has read last. `None`: nothing, or it may be gone from its memory.
     last_read: Option<LastRead>,
 }
@@ -147,16 +148,6 @@ impl Rows {
     /// Forgets what was read: it may be gone from memory, because something else filled it.
     pub fn forget_what_was_read(&mut self) {
         self.last_read = None;
-    }
-
-    /// The rows so far.
-    pub fn so_far(&self) -> &[Row] {
-        &self.sums
-    }
-
-    /// The rows, in the order of their first calls.
-    pub fn into_rows(self) -> Vec<Row> {
-        self.sums
     }
 }
 

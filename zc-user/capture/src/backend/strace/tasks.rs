@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     decode::{ChildKind, Program},
-    line::{Ending, Moment},
+    line::{Ending, Stamp},
     names::NameId,
     rows::{EndedCall, Rows},
 };
@@ -38,7 +38,7 @@ pub struct Task {
     /// Whether it called `exit` or `exit_group`.
     pub has_exited: bool,
     /// When it ended.
-    pub ended_at: Option<Moment>,
+    pub ended_at: Option<Stamp>,
     /// The program that it runs.
     pub now: ProgramRun,
     /// The programs that it ran before.
@@ -99,7 +99,7 @@ pub struct FirstExec {
     /// The call.
     pub call: EndedCall,
     /// When it ended.
-    pub at: Option<Moment>,
+    pub at: Option<Stamp>,
     /// The program.
     pub program: Program,
 }
@@ -125,7 +125,7 @@ pub struct Tasks {
     /// Tasks that strace says it follows, while the id of the first task is unknown.
     attached: HashSet<u32>,
     /// The task that last entered a call that creates a task.
-    creating: Option<TaskId>,
+    pub creating: Option<TaskId>,
 }
 
 impl Tasks {
@@ -236,11 +236,6 @@ impl Tasks {
         }
     }
 
-    /// A task enters a call that creates another.
-    pub fn enters_task_creation(&mut self, id: TaskId) {
-        self.creating = Some(id);
-    }
-
     /// A call that began in line `entered` created a task. `is_ordered` says that the order of
     /// lines is that of events.
     pub fn task_created(
@@ -285,7 +280,7 @@ impl Tasks {
         &mut self,
         id: TaskId,
         state: TaskState,
-        at: Option<Moment>,
+        at: Option<Stamp>,
     ) -> Option<CallEntry<'static>> {
         let task = &mut self.all[id];
         self.alive -= usize::from(task.is_alive());
@@ -365,7 +360,7 @@ impl Tasks {
         };
         let rows = || {
             let runs = self.all.iter().flat_map(Task::runs);
-            runs.flat_map(|run| run.rows.so_far())
+            runs.flat_map(|run| &run.rows.sums)
         };
         let bytes = rows()
             .filter_map(|row| row.bytes)

@@ -156,36 +156,32 @@ fn skip_spaces(text: &[u8]) -> &[u8] {
 
 const DAY_NS: u64 = 24 * 3600 * SECOND_NS;
 
-/// A moment in a log. With `-r` it counts from the first line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment(Stamp);
-
-impl Moment {
+/// As a moment in a log: with `-r` it counts from the first line, see [`Stamps::next`].
+impl Stamp {
     /// The moment `ns` later.
     pub fn plus(self, ns: u64) -> Self {
-        Self(Stamp {
-            ns: self.0.ns.saturating_add(ns),
-            ..self.0
-        })
+        Self {
+            ns: self.ns.saturating_add(ns),
+            ..self
+        }
     }
 
     /// The time from `start` to this moment in ns. `None` if the timestamps do not say, as with
     /// whole seconds.
     pub fn since(self, start: Self) -> Option<u64> {
-        let (start, end) = (start.0, self.0);
-        if start.clock != end.clock || !start.has_fraction || !end.has_fraction {
+        if start.clock != self.clock || !start.has_fraction || !self.has_fraction {
             return None;
         }
-        let is_next_day = end.clock == Clock::Midnight && end.ns < start.ns;
-        (if is_next_day { end.ns + DAY_NS } else { end.ns }).checked_sub(start.ns)
+        let is_next_day = self.clock == Clock::Midnight && self.ns < start.ns;
+        let days_ns = if is_next_day { DAY_NS } else { 0 };
+        (self.ns + days_ns).checked_sub(start.ns)
     }
 
     /// The moment as a date; `None` without `-ttt`.
     pub fn date(self) -> Option<SystemTime> {
-        let is_date = self.0.clock == Clock::Epoch;
-        is_date
-            .then(|| SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(self.0.ns)))
-            .flatten()
+        let is_date = self.clock == Clock::Epoch;
+        let date = SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(self.ns));
+        date.filter(|_| is_date)
     }
 }
 
@@ -197,14 +193,14 @@ pub struct Stamps {
 
 impl Stamps {
     /// The moment of the next line.
-    pub fn next(&mut self, stamp: Stamp) -> Moment {
+    pub fn next(&mut self, stamp: Stamp) -> Stamp {
         if stamp.clock != Clock::LineBefore {
-            return Moment(stamp);
+            return stamp;
         }
         self.elapsed_ns = self.elapsed_ns.saturating_add(stamp.ns);
-        Moment(Stamp {
+        Stamp {
             ns: self.elapsed_ns,
             ..stamp
-        })
+        }
     }
 }

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use rustix::thread::CapabilitySet;
+
 use super::{
-    BackendDiagnosis, Capabilities, Capability, EbpfFacts, Facts, Finding, KernelTypes, Lockdown,
-    MIN_STRACE, Obstacle, Program, Reading, Seccomp, Setting, System, Trial, strace_unavailable,
+    BackendDiagnosis, Capabilities, EbpfFacts, Facts, Finding, KernelTypes, Lockdown, MIN_STRACE,
+    Obstacle, Program, Reading, Seccomp, Setting, System, Trial, strace_unavailable,
 };
 use crate::{
     backend::{
@@ -175,11 +177,11 @@ fn missing_privileges(system: &System) -> Option<Finding> {
 const DOCKER_BPF: &str = "docker run --cap-add BPF --cap-add PERFMON IMAGE COMMAND";
 
 /// The names of the capabilities that loading needs and this set lacks.
-fn missing_capabilities(held: Capabilities) -> Vec<&'static str> {
-    let needed = [Capability::Bpf, Capability::Perfmon].into_iter();
+fn missing_capabilities(held: Capabilities) -> Vec<String> {
+    let needed = [CapabilitySet::BPF, CapabilitySet::PERFMON].into_iter();
     needed
-        .filter(|one| !held.has(*one) && !held.has(Capability::SysAdmin))
-        .map(Capability::name)
+        .filter(|one| !held.has(*one | CapabilitySet::SYS_ADMIN))
+        .flat_map(|one| Capabilities(one.bits()).names())
         .collect()
 }
 

@@ -149,10 +149,7 @@ impl Environment {
     }
 
     pub(super) fn apply_to(&self, command: &mut Command) {
-        if self.cleared {
-            command.env_clear();
-        }
-        for (name, value) in &self.changes {
+        for (name, value) in self.differences() {
             match value {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),

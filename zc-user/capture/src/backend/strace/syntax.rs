@@ -236,63 +236,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_parsed_and_the_rest_returned() {
-        assert_eq!(unsigned(b"131072, 0"), Some((131_072, b", 0".as_slice())));
-        assert_eq!(unsigned(b"0xfF)"), Some((255, b")".as_slice())));
-        assert_eq!(
-            unsigned(b"18446744073709551615"),
-            Some((u64::MAX, b"".as_slice()))
-        );
-        assert_eq!(
-            unsigned(b"0xffffffffffffffff"),
-            Some((u64::MAX, b"".as_slice()))
-        );
-        for text in [
-            "",
-            "x",
-            "0x",
-            "18446744073709551616",
-            "0x10000000000000000",
-            "-1",
-        ] {
-            assert_eq!(unsigned(text.as_bytes()), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn seconds_are_parsed_as_nanoseconds() {
-        assert_eq!(seconds(b"0.000012>"), Some((12_000, b">".as_slice())));
-        assert_eq!(seconds(b"2"), Some((2 * SECOND_NS, b"".as_slice())));
-        assert_eq!(seconds(b"1.5"), Some((1_500_000_000, b"".as_slice())));
-        assert_eq!(
-            seconds(b"1.000000001"),
-            Some((1_000_000_001, b"".as_slice()))
-        );
-        for text in ["", ".5", "1.", "1.0000000001", "99999999999999.0"] {
-            assert_eq!(seconds(text.as_bytes()), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn escapes_stand_for_bytes() {
-        for (text, bytes) in [
-            (
-                br#"a\n\t\"\\\177ELF\2\0011\x2fz"#.as_slice(),
-                b"a\n\t\"\\\x7fELF\x02\x011/z".as_slice(),
-            ),
-            (b"\\", b"\\"),
-            (b"\\x", b"\0"),
-            (b"\\777", b"\xff"),
-        ] {
-            assert!(
-                unescaped(text).eq(bytes.iter().copied()),
-                "{}",
-                text.escape_ascii()
-            );
-        }
-    }
-
-    #[test]
     fn a_line_full_of_angles_takes_linear_time() {
         assert_eq!(find_top_level("<a".repeat(1 << 20).as_bytes(), b')'), None);
     }

@@ -19,12 +19,13 @@ use nix::{
     },
     unistd::{ForkResult, Pid, fork},
 };
+use rustix::thread::CapabilitySet;
 use serde::Serialize;
 use thiserror::Error;
 
 use crate::{
     launch::{self, LaunchOptions, reason},
-    machine::{Capability, Reading, Seccomp, System, Trial, Version, as_root, install_command},
+    machine::{Reading, Seccomp, System, Trial, Version, as_root, install_command},
 };
 
 /// How long strace may take to print its version.
@@ -124,7 +125,7 @@ pub(crate) fn ptrace_obstacle(system: &System, trial: &Trial) -> Option<Obstacle
     let may_trace = status
         .effective
         .known()
-        .is_some_and(|held| held.has(Capability::SysPtrace));
+        .is_some_and(|held| held.has(CapabilitySet::SYS_PTRACE));
     Some(
         match (
             &system.yama_ptrace_scope,

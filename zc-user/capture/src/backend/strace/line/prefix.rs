@@ -174,7 +174,7 @@ impl Stamp {
         }
         let is_next_day = self.clock == Clock::Midnight && self.ns < start.ns;
         let days_ns = if is_next_day { DAY_NS } else { 0 };
-        (self.ns + days_ns).checked_sub(start.ns)
+        self.ns.saturating_add(days_ns).checked_sub(start.ns)
     }
 
     /// The moment as a date; `None` without `-ttt`.

@@ -117,7 +117,7 @@ const THAT_MATTER: CapabilitySet = CapabilitySet::SYS_PTRACE
 pub struct Capabilities(pub u64);
 
 impl Capabilities {
-    /// Whether this one is in the set.
+    /// Whether any of these is in the set.
     pub const fn has(self, capability: CapabilitySet) -> bool {
         self.0 & capability.bits() != 0
     }

@@ -140,14 +140,6 @@ impl fmt::Debug for RunError {
 }
 
 impl RunError {
-    /// If the second backend cannot run, either: its error together with that of the first.
-    fn after(self, ebpf: String) -> Self {
-        match self {
-            Self::Strace(strace) => Self::NoBackend { ebpf, strace },
-            other => other,
-        }
-    }
-
     /// Whether the only problem is that this machine or this user cannot trace. A test may then be
     /// skipped, visibly.
     pub fn is_unavailable(&self) -> bool {
@@ -189,8 +181,13 @@ fn run_backend(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> 
         Choice::Auto => match ebpf::run(options) {
             // This error comes before anything is launched.
             Err(RunError::Ebpf(why)) => {
-                let mut trace =
-                    strace::run(options).map_err(|error| error.after(why.to_string()))?;
+                let mut trace = strace::run(options).map_err(|error| match error {
+                    RunError::Strace(strace) => RunError::NoBackend {
+                        ebpf: why.to_string(),
+                        strace,
+                    },
+                    other => other,
+                })?;
                 let note = format!("backend strace, since eBPF cannot run here: {why}");
                 trace.notes.insert(0, note);
                 Ok(trace)

@@ -18,10 +18,11 @@ use std::{
 
 use nix::time::{ClockId, clock_gettime};
 use tokio::sync::oneshot;
-use zc_ebpf::scope;
+use zc_ebpf::{WATCHER_COMM, scope};
 
 use super::{
     NAME,
+    events::text,
     kernel::TypesFile,
     object::{LoadSettings, Loaded, Watched},
     rehearsal,
@@ -44,7 +45,7 @@ pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, T
     thread::scope(|scope| {
         let (conclude, concluded) = oneshot::channel();
         let (ready, is_ready) = mpsc::channel();
-        let named = thread::Builder::new().name(watcher_name());
+        let named = thread::Builder::new().name(text(&WATCHER_COMM));
         let helper = named.spawn_scoped(scope, move || {
             // The thread has its name by now; the kernel side knows it by that. If nobody waits,
             // the caller has failed and reports why.
@@ -62,12 +63,6 @@ pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, T
         describe_root(&mut trace);
         Ok((value, trace))
     })
-}
-
-/// The name of the helper thread.
-fn watcher_name() -> String {
-    let name = String::from_utf8_lossy(&zc_ebpf::WATCHER_COMM);
-    name.trim_end_matches('\0').to_owned()
 }
 
 /// Reads events until the closure has returned, which gives what is needed then, and makes the trace.

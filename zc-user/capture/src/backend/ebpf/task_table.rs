@@ -217,14 +217,10 @@ impl TaskTable {
             if program == 0 || self.roots.contains(&program) || program == ROOT {
                 continue;
             }
-            let tasks = self
-                .tasks_of
-                .get(&program)
-                .map(Vec::as_slice)
-                .unwrap_or_default();
+            let mut tasks = self.tasks_of.get(&program).into_iter().flatten();
             let is_final =
                 |serial: &u32| self.tasks.get(serial).is_some_and(SeenTask::can_be_taken);
-            if !tasks.iter().all(is_final) {
+            if !tasks.all(is_final) {
                 continue;
             }
             let mut process = ProcessSums::new(self.programs.remove(&program));
@@ -232,11 +228,9 @@ impl TaskTable {
                 let Some(task) = self.tasks.remove(&serial) else {
                     continue;
                 };
-                let raw = task.ended.as_ref().map(|end| end.counters);
-                let raw = raw.filter(|_| counters_known);
-                self.last_end_ns = self
-                    .last_end_ns
-                    .max(task.ended.as_ref().map_or(0, |end| end.time_ns));
+                let end = task.ended.as_ref();
+                let raw = end.map(|end| end.counters).filter(|_| counters_known);
+                self.last_end_ns = self.last_end_ns.max(end.map_or(0, |end| end.time_ns));
                 process.add(serial, task, raw, counted(serial));
             }
             ended.push((program, process.finish()));

@@ -15,7 +15,7 @@ use super::{
     inspect::ProcInspector,
     line::{Ending, Event, Line, Stamp, Stamps},
     names::NameId,
-    tasks::{CallEntry, FirstCall, TaskId, TaskState, Tasks},
+    tasks::{FirstCall, TaskId, TaskState, Tasks},
 };
 use crate::{
     backend::Until,
@@ -177,7 +177,7 @@ impl<'a> Collector<'a> {
                 self.counter.never_returned(id, abandoned);
                 // The timestamp of a call is that of its entry.
                 let at = at.map(|at| at.plus(outcome.duration_ns.unwrap_or(0)));
-                let call = self.entry(name, Cow::Borrowed(args), has_all_args);
+                let call = self.counter.entry(name, Cow::Borrowed(args), has_all_args);
                 self.counter.returned(id, &call, outcome, at);
             }
             (
@@ -186,7 +186,9 @@ impl<'a> Collector<'a> {
                 },
                 Some(name),
             ) => {
-                let call = self.entry(name, Cow::Owned(args.to_vec()), has_all_args);
+                let call = self
+                    .counter
+                    .entry(name, Cow::Owned(args.to_vec()), has_all_args);
                 self.counter.enter(id, call, renamed_to);
             }
             (Event::Resumed { args, outcome, .. }, Some(name)) => {
@@ -271,18 +273,8 @@ impl<'a> Collector<'a> {
         if let Some(cut) = self.cut.take() {
             cut.lines().for_each(|line| self.unparsed(line));
             let (id, name) = cut.call;
-            let call = self.entry(name, Cow::Borrowed(b""), false);
+            let call = self.counter.entry(name, Cow::Borrowed(b""), false);
             self.counter.never_returned(id, Some(call));
-        }
-    }
-
-    /// A call that begins in this line.
-    fn entry<'b>(&self, name: NameId, args: Cow<'b, [u8]>, has_all_args: bool) -> CallEntry<'b> {
-        CallEntry {
-            name,
-            line: self.counter.lines,
-            args,
-            has_all_args,
         }
     }
 

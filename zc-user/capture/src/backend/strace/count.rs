@@ -125,6 +125,21 @@ impl Counter {
         }
     }
 
+    /// A call that begins in this line.
+    pub fn entry<'a>(
+        &self,
+        name: NameId,
+        args: Cow<'a, [u8]>,
+        has_all_args: bool,
+    ) -> CallEntry<'a> {
+        CallEntry {
+            name,
+            line: self.lines,
+            args,
+            has_all_args,
+        }
+    }
+
     /// A task enters a call, and its line ends before the call returns.
     pub fn enter(&mut self, id: TaskId, call: CallEntry<'static>, renamed_to: Option<u32>) {
         let name = call.name;
@@ -170,12 +185,7 @@ impl Counter {
                 if !is_exec_of_another && outcome.ending != Ending::Never {
                     self.log.count_loss(Loss::ExitsWithoutEntry);
                 }
-                let call = CallEntry {
-                    name,
-                    line: self.lines,
-                    args: Cow::Borrowed(b""),
-                    has_all_args: false,
-                };
+                let call = self.entry(name, Cow::Borrowed(b""), false);
                 self.returned(id, &call, outcome, at);
             }
         }

@@ -8,7 +8,7 @@ mod prefix;
 
 use super::{
     names::signal_number,
-    syntax::{find_closing, find_top_level, seconds, tid, unsigned},
+    syntax::{find_closing, find_top_level, seconds, split_while, tid, unsigned},
 };
 use crate::{syscalls::Abi, trace::Exit};
 
@@ -131,11 +131,11 @@ fn read_event(text: &[u8], offset: usize) -> Option<Event<'_>> {
 
 /// `read(3, "abc", 10) = 3`, and the beginnings of it.
 fn read_call(text: &[u8], offset: usize) -> Option<Event<'_>> {
-    let bracket = text
-        .iter()
-        .position(|byte| !matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))?;
-    let name = &text[..bracket];
-    let rest = text[bracket..].strip_prefix(b"(")?;
+    let (name, rest) = split_while(
+        text,
+        |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'),
+    );
+    let rest = rest.strip_prefix(b"(")?;
     if let Some((args, renamed_to)) = split_pause(rest) {
         return Some(Event::Unfinished {
             name,

@@ -26,6 +26,12 @@ fn digits(text: &[u8], radix: u32, most: usize) -> Option<(u64, &[u8])> {
     Some((number.ok()?, rest))
 }
 
+/// Splits `text` before the first byte that is not of a kind.
+pub fn split_while(text: &[u8], is_of_kind: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
+    let end = text.iter().position(|&byte| !is_of_kind(byte));
+    text.split_at(end.unwrap_or(text.len()))
+}
+
 /// Parses a thread id at the beginning of `text`.
 pub fn tid(text: &[u8]) -> Option<(u32, &[u8])> {
     let (number, rest) = decimal(text)?;

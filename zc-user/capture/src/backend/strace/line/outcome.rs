@@ -2,7 +2,7 @@
 
 use crate::backend::strace::{
     names::errno_number,
-    syntax::{seconds, tid, unsigned},
+    syntax::{seconds, split_while, tid, unsigned},
 };
 
 /// What a call returned, and how long it took.
@@ -78,21 +78,15 @@ impl Ending {
 
 /// `3<`
 fn is_descriptor(text: &[u8]) -> bool {
-    let digits = text.iter().position(|byte| !byte.is_ascii_digit());
-    digits.is_some_and(|digits| digits > 0 && text[digits] == b'<')
+    let (digits, rest) = split_while(text, |byte| byte.is_ascii_digit());
+    !digits.is_empty() && rest.starts_with(b"<")
 }
 
 /// ` ENOENT` at the beginning.
 fn errno_name(text: &[u8]) -> Option<&[u8]> {
     let text = text.strip_prefix(b" ")?;
-    if text.first() != Some(&b'E') {
-        return None;
-    }
-    let end = text
-        .iter()
-        .position(|byte| !matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_'))
-        .unwrap_or(text.len());
-    Some(&text[..end])
+    let is_of_name = |byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_');
+    Some(split_while(text, is_of_name).0).filter(|name| name.starts_with(b"E"))
 }
 
 /// ` /* 123 in strace's PID NS */` at the beginning (`--decode-pids=pidns`), or after the name of a
@@ -111,12 +105,6 @@ fn translated_id(text: &[u8]) -> Option<i64> {
 fn duration(text: &[u8]) -> Option<u64> {
     let inside = text.strip_suffix(b">")?;
     let angle = inside.iter().rposition(|&byte| byte == b'<')?;
-    if angle
-        .checked_sub(1)
-        .is_none_or(|before| inside[before] != b' ')
-    {
-        return None;
-    }
     let (ns, rest) = seconds(&inside[angle + 1..])?;
-    rest.is_empty().then_some(ns)
+    (rest.is_empty() && inside[..angle].ends_with(b" ")).then_some(ns)
 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::backend::strace::syntax::{SECOND_NS, decimal, fraction_ns, seconds, tid};
+use crate::backend::strace::syntax::{SECOND_NS, decimal, fraction_ns, seconds, split_while, tid};
 
 /// The timestamp of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,13 +132,8 @@ fn plain_seconds(text: &[u8]) -> Option<(Stamp, &[u8])> {
 fn skip_position(text: &[u8]) -> &[u8] {
     let mut text = text;
     while let Some(inside) = text.strip_prefix(b"[") {
-        let Some(end) = inside
-            .iter()
-            .position(|byte| !matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b' ' | b'?'))
-        else {
-            return text;
-        };
-        let Some(rest) = inside[end..].strip_prefix(b"] ") else {
+        let is_inside = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b' ' | b'?');
+        let Some(rest) = split_while(inside, is_inside).1.strip_prefix(b"] ") else {
             return text;
         };
         text = rest;
@@ -147,11 +142,7 @@ fn skip_position(text: &[u8]) -> &[u8] {
 }
 
 fn skip_spaces(text: &[u8]) -> &[u8] {
-    let spaces = text
-        .iter()
-        .position(|&byte| byte != b' ')
-        .unwrap_or(text.len());
-    &text[spaces..]
+    split_while(text, |byte| byte == b' ').1
 }
 
 const DAY_NS: u64 = 24 * 3600 * SECOND_NS;

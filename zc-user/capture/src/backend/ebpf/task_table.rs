@@ -297,7 +297,8 @@ impl TaskTable {
 
 #[cfg(test)]
 mod tests {
-    use zc_ebpf::{ARGS_BYTES, EXE_BYTES, Ended, Replaced};
+    use zc_ebpf::Ended;
+    use zerocopy::FromZeros as _;
 
     use super::*;
 
@@ -305,14 +306,13 @@ mod tests {
         let mut comm = *b"t_\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
         comm[1] = b"0123456789"[serial as usize];
         EventHeader {
-            kind: 0,
             serial,
             program,
             tid: 100 + serial,
             pid: 100 + program,
-            extra: 0,
             time_ns: u64::from(serial) * 10,
             comm,
+            ..EventHeader::new_zeroed()
         }
     }
 
@@ -368,17 +368,8 @@ mod tests {
     fn the_counters_of_threads_are_summed_for_their_process_from_its_exec_on() {
         let exec = TaskEvent::Executed(Box::new(Exec {
             header: header(1, 1),
-            args_length: 0,
             counters: raw(2),
-            replaced: Replaced {
-                serial: 0,
-                program: 0,
-                tid: 0,
-                hooks: 0,
-                other_calls: calls(0),
-            },
-            exe: [0; EXE_BYTES],
-            args: [0; ARGS_BYTES],
+            ..Exec::new_zeroed()
         }));
         let mut table = table([started(1), exec, started(2)]);
         assert_eq!(table.not_ended().count(), 2);

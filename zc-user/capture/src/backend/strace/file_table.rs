@@ -225,24 +225,15 @@ impl FileTable {
 /// The kind of Unix socket that these arguments of `socket` or `socketpair` create.
 fn unix_kind(args: &Args<'_>) -> Option<FileKind> {
     let kind = args.nth(1)?;
-    // Numbers: `SOCK_TYPE_MASK` and the types of the kernel's include/linux/net.h.
-    let names = [
-        (b"SOCK_STREAM".as_slice(), 1),
-        (b"SOCK_DGRAM", 2),
-        (b"SOCK_SEQPACKET", 5),
-    ];
-    let number = number(kind).map(|number| number & 0xf);
-    match number.or_else(|| {
-        names
-            .iter()
-            .find(|(name, _)| kind.starts_with(name))
-            .map(|(_, number)| *number)
-    })? {
-        1 => Some(FileKind::UnixStream),
-        // For Unix sockets, SOCK_RAW is SOCK_DGRAM: `unix_create` of the kernel's
-        // net/unix/af_unix.c.
-        2 | 3 => Some(FileKind::UnixDatagram),
-        5 => Some(FileKind::UnixSeqpacket),
+    // Numbers: `SOCK_TYPE_MASK` and the types of the kernel's include/linux/net.h. For Unix sockets,
+    // SOCK_RAW (3) is SOCK_DGRAM: `unix_create` of the kernel's net/unix/af_unix.c.
+    match number(kind).map(|number| number & 0xf) {
+        Some(1) => Some(FileKind::UnixStream),
+        Some(2 | 3) => Some(FileKind::UnixDatagram),
+        Some(5) => Some(FileKind::UnixSeqpacket),
+        None if kind.starts_with(b"SOCK_STREAM") => Some(FileKind::UnixStream),
+        None if kind.starts_with(b"SOCK_DGRAM") => Some(FileKind::UnixDatagram),
+        None if kind.starts_with(b"SOCK_SEQPACKET") => Some(FileKind::UnixSeqpacket),
         _ => None,
     }
 }

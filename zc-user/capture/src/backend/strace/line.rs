@@ -8,7 +8,7 @@ mod prefix;
 
 use super::{
     names::signal_number,
-    syntax::{find_closing, find_top_level, seconds, split_while, tid, unsigned},
+    syntax::{find_stop, find_top_level, seconds, split_while, tid, unsigned},
 };
 use crate::{syscalls::Abi, trace::Exit};
 
@@ -188,7 +188,7 @@ fn split_rest(text: &[u8]) -> Option<(&[u8], Outcome<'_>)> {
     const MAX_OPEN: usize = 16;
     let mut from = 0;
     for _ in 0..=MAX_OPEN {
-        let close = from + find_closing(&text[from..])?;
+        let close = from + find_stop(&text[from..], b')')?;
         if text[close] == b')'
             && let Some(outcome) = Outcome::read(&text[close + 1..])
         {

@@ -29,7 +29,7 @@ use super::{
     tasks::TaskState,
 };
 use crate::{
-    backend::{Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
+    backend::{RunError, RunOptions, Until, new_trace, progress::Ticker, within},
     launch::{
         Child, Environment, LaunchError, LaunchOptions, OnTracerExit, Received, Signals,
         find_program, send,
@@ -154,7 +154,7 @@ impl Session<'_> {
                     (Received::ToForward(libc::SIGUSR1), Some(on_interim_trace)) => on_interim_trace.call(Err(RunError::NoInterimTrace), options),
                     (signal, _) => is_enough |= self.forward(signal),
                 },
-                () = ticker.tick() => ticker.read(|elapsed| Ok::<_, Infallible>(self.progress(elapsed))),
+                () = ticker.tick() => ticker.read(|elapsed| Ok::<_, Infallible>(self.collector.tasks().progress(elapsed))),
             }
             if self.root().is_some() {
                 for signal in mem::take(&mut self.early) {
@@ -166,17 +166,6 @@ impl Session<'_> {
             {
                 return self.stop_strace(child).await;
             }
-        }
-    }
-
-    /// How far the run is, as far as its log was read.
-    fn progress(&self, elapsed: Duration) -> Progress {
-        let [processes, calls, bytes] = self.collector.tasks().processes_calls_and_bytes();
-        Progress {
-            elapsed,
-            processes,
-            calls,
-            bytes,
         }
     }
 

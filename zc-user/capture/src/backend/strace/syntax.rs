@@ -119,14 +119,9 @@ pub fn find_top_level(text: &[u8], stop: u8) -> Option<usize> {
     find_stop(text, stop).filter(|&at| text[at] == stop)
 }
 
-/// The index of the first closing bracket that was not opened in `text`.
-pub fn find_closing(text: &[u8]) -> Option<usize> {
-    find_stop(text, b')')
-}
-
 /// The index of the first `stop` at the level where `text` begins, or of the bracket that closes
 /// that level.
-fn find_stop(text: &[u8], stop: u8) -> Option<usize> {
+pub fn find_stop(text: &[u8], stop: u8) -> Option<usize> {
     let mut depth = 0_usize;
     let mut at = 0;
     // The end of an annotation is searched in vain only once, so that a line full of `<` takes

@@ -4,6 +4,7 @@
 use std::{
     borrow::Cow,
     collections::{BTreeSet, HashMap, HashSet},
+    time::Duration,
 };
 
 use super::{
@@ -13,6 +14,7 @@ use super::{
     rows::{EndedCall, Rows},
 };
 use crate::{
+    backend::Progress,
     syscalls::Abi,
     trace::{Exit, FileId},
 };
@@ -351,9 +353,8 @@ impl Tasks {
         (self.all, self.unseen_children.len())
     }
 
-    /// How many processes there were so far, how many of the counted calls returned, and the bytes
-    /// that they moved.
-    pub fn processes_calls_and_bytes(&self) -> [u64; 3] {
+    /// How far the run is, as far as its log was read.
+    pub fn progress(&self, elapsed: Duration) -> Progress {
         let is_process = |task: &&Task| {
             !matches!(task.creator, Some((_, ChildKind::Thread)))
                 && task.state != TaskState::Renamed
@@ -362,14 +363,13 @@ impl Tasks {
             let runs = self.all.iter().flat_map(Task::runs);
             runs.flat_map(|run| &run.rows.sums)
         };
-        let bytes = rows()
-            .filter_map(|row| row.bytes)
-            .fold(0, u64::saturating_add);
-        [
-            self.all.iter().filter(is_process).count() as u64,
-            rows().map(|row| row.calls).sum(),
-            bytes,
-        ]
+        let bytes = rows().filter_map(|row| row.bytes);
+        Progress {
+            elapsed,
+            processes: self.all.iter().filter(is_process).count() as u64,
+            calls: rows().map(|row| row.calls).sum(),
+            bytes: bytes.fold(0, u64::saturating_add),
+        }
     }
 
     /// The ids of all tasks that are alive as far as the log shows, including those without a line

@@ -35,8 +35,8 @@ impl<'a> Outcome<'a> {
     /// Parses what follows the closing bracket of a call: ` = -1 ENOENT (No such file or directory)
     /// <0.000012>`. `None` if it is something else, or cut off before the result.
     pub fn read(text: &'a [u8]) -> Option<Self> {
-        let spaces = text.iter().position(|&byte| byte != b' ')?;
-        let text = text[spaces..].strip_prefix(b"= ")?;
+        let (_, text) = split_while(text, |byte| byte == b' ');
+        let text = text.strip_prefix(b"= ")?;
         let ending = Ending::read(text)?;
         let is_named = matches!(ending, Ending::Value(_)) && is_descriptor(text);
         Some(Self {

@@ -46,12 +46,17 @@ fn describe_event(event: &Event<'_>) -> String {
             name,
             args,
             outcome,
-        } => format!(
-            "call {} [{}] {}",
-            text(name),
-            text(args),
-            describe_outcome(outcome)
-        ),
+        }
+        | Event::Resumed {
+            name,
+            args,
+            outcome,
+        } => {
+            let is_whole = matches!(event, Event::Call { .. });
+            let what = if is_whole { "call" } else { "resumed" };
+            let outcome = describe_outcome(outcome);
+            format!("{what} {} [{}] {outcome}", text(name), text(args))
+        }
         Event::Unfinished {
             name,
             args,
@@ -61,16 +66,6 @@ fn describe_event(event: &Event<'_>) -> String {
             let becomes = becomes.unwrap_or_default();
             format!("unfinished {} [{}]{becomes}", text(name), text(args))
         }
-        Event::Resumed {
-            name,
-            args,
-            outcome,
-        } => format!(
-            "resumed {} [{}] {}",
-            text(name),
-            text(args),
-            describe_outcome(outcome)
-        ),
         Event::StillUnfinished { name, args } => {
             format!("still unfinished {} [{}]", text(name), text(args))
         }

@@ -24,11 +24,16 @@ use crate::{
 pub(super) fn ebpf(facts: &Facts) -> BackendDiagnosis {
     let (system, ebpf) = (&facts.system, &facts.ebpf);
     let usable = ebpf.trial == Some(Trial::Works);
+    let can = [
+        "calls, errors, bytes moved and requested",
+        "times",
+        "context switches, page faults and CPU time of each process",
+    ];
     let diagnosis = |findings, cannot| BackendDiagnosis {
         name: "ebpf",
         usable,
         findings,
-        can: ebpf_can(),
+        can: can.map(str::to_owned).into(),
         cannot,
     };
     // On a kernel that is too old, nothing else matters. One of unknown release is not too old.
@@ -54,16 +59,6 @@ pub(super) fn ebpf(facts: &Facts) -> BackendDiagnosis {
     });
     let notes = ebpf.types.known().map(|types| types.notes.clone());
     diagnosis(findings, notes.unwrap_or_default())
-}
-
-fn ebpf_can() -> Vec<String> {
-    [
-        "calls, errors, bytes moved and requested",
-        "times",
-        "context switches, page faults and CPU time of each process",
-    ]
-    .map(str::to_owned)
-    .into()
 }
 
 fn built(built: bool) -> Finding {

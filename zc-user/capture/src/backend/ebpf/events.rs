@@ -35,18 +35,17 @@ pub enum TaskEvent {
 impl Message {
     /// Parses a message; `None` if this version does not know it.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        Some(Self::Task(
-            match u32::from_ne_bytes(*bytes.first_chunk()?) {
-                event_kind::STARTED => TaskEvent::Started(read(bytes)?),
-                event_kind::EXEC => TaskEvent::Executed(Box::new(read(bytes)?)),
-                event_kind::ENTERED => TaskEvent::Entered(read(bytes)?),
-                event_kind::ENDED => TaskEvent::Ended(read(bytes)?),
-                event_kind::FILE => {
-                    return parse_file(bytes).map(|(number, file)| Self::File(number, file));
-                }
-                _ => return None,
-            },
-        ))
+        let event = match u32::from_ne_bytes(*bytes.first_chunk()?) {
+            event_kind::STARTED => TaskEvent::Started(read(bytes)?),
+            event_kind::EXEC => TaskEvent::Executed(Box::new(read(bytes)?)),
+            event_kind::ENTERED => TaskEvent::Entered(read(bytes)?),
+            event_kind::ENDED => TaskEvent::Ended(read(bytes)?),
+            event_kind::FILE => {
+                return parse_file(bytes).map(|(number, file)| Self::File(number, file));
+            }
+            _ => return None,
+        };
+        Some(Self::Task(event))
     }
 }
 

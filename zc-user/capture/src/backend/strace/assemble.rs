@@ -101,8 +101,10 @@ fn first_exec(task: &Task) -> Option<&FirstExec> {
 
 fn describe_root(trace: &mut Trace, root: &Task, log: &LogFacts) {
     let exec = first_exec(root).filter(|exec| exec.has_succeeded());
-    trace.command = exec
-        .and_then(|exec| exec.program.command.clone())
+    let program = root.runs().next().and_then(|run| run.program.as_ref());
+    let program = program.filter(|_| exec.is_some());
+    trace.command = program
+        .and_then(|program| program.command.clone())
         .unwrap_or_default();
     if let TaskState::Ended(exit) = root.state {
         trace.exit = exit;

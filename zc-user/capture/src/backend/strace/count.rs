@@ -20,9 +20,9 @@ use super::{
     line::{Ending, Event, Outcome, Stamp},
     log_facts::LogFacts,
     names::{CallNames, KnownCall, NameId},
-    rows::{EndedCall, Rows},
+    rows::EndedCall,
     syntax::unsigned,
-    tasks::{CallEntry, FirstCall, FirstExec, Task, TaskId, Tasks},
+    tasks::{CallEntry, FirstCall, FirstExec, ProgramRun, Task, TaskId, Tasks},
 };
 use crate::{
     syscalls::{self, Abi, CallEffect, Selection, Spec, Variants},
@@ -241,11 +241,7 @@ impl Counter {
         if matches!(task.first_call, FirstCall::Awaited) {
             task.first_call = FirstCall::Other;
             if effect == CallEffect::Executes {
-                task.first_call = FirstCall::Exec(Box::new(FirstExec {
-                    call: ended,
-                    at,
-                    program: task.now.program.clone().unwrap_or_default(),
-                }));
+                task.first_call = FirstCall::Exec(Box::new(FirstExec { call: ended, at }));
                 return;
             }
         }
@@ -294,11 +290,11 @@ impl Counter {
     }
 
     fn count(&mut self, id: TaskId, call: EndedCall) {
-        self.count_in(id, call, |task| &mut task.now.rows);
+        self.count_in(id, call, |task| &mut task.now);
     }
 
-    /// Counts the call of a task in these rows, if it is selected, and by its path, if it takes one.
-    fn count_in(&mut self, id: TaskId, mut call: EndedCall, rows: fn(&mut Task) -> &mut Rows) {
+    /// Counts the call of a task in this run, if it is selected, and by its path, if it takes one.
+    fn count_in(&mut self, id: TaskId, mut call: EndedCall, run: fn(&mut Task) -> &mut ProgramRun) {
         let known = self.names.get(call.name);
         if known.spec.path.is_some() {
             count_path(&mut self.failed_paths, known, &mut call);
@@ -307,7 +303,7 @@ impl Counter {
             if call.how == Ending::Error(None) {
                 self.log.count_loss(Loss::UncountedErrnos);
             }
-            rows(self.tasks.get(id)).add(known, call);
+            run(self.tasks.get(id)).rows.add(known, call);
         }
     }
 
@@ -319,7 +315,7 @@ impl Counter {
                 && (Some(id) != root || exec.has_succeeded())
             {
                 let call = exec.call.clone();
-                self.count_in(id, call, Task::first_rows);
+                self.count_in(id, call, Task::first_run);
             }
         }
     }

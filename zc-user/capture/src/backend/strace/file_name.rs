@@ -63,12 +63,12 @@ fn split_device(name: &[u8]) -> Option<(&[u8], FileKind)> {
     let (path, device) = name
         .strip_suffix(b">")?
         .split_at(name.iter().rposition(|&byte| byte == b'<')?);
-    let kind = if device.starts_with(b"<char ") {
-        FileKind::Char
-    } else {
-        FileKind::Block
-    };
-    (kind == FileKind::Char || device.starts_with(b"<block ")).then_some((path, kind))
+    let kinds = [
+        (b"<char ".as_slice(), FileKind::Char),
+        (b"<block ", FileKind::Block),
+    ];
+    let found = kinds.iter().find(|(start, _)| device.starts_with(start));
+    found.map(|(_, kind)| (path, *kind))
 }
 
 fn in_filesystem(path: Vec<u8>, kind: Option<FileKind>, is_deleted: bool) -> ParsedName {

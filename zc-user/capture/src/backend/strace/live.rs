@@ -124,14 +124,14 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Waits until the trace is over or strace has ended. Returns how strace ended by itself;
-    /// `None` if it was stopped.
+    /// Waits until the trace is over, and stops strace then, or until strace has ended by itself.
+    /// Returns how it ended.
     async fn until_over(
         &mut self,
         child: &Child,
         signals: &Signals,
         options: &RunOptions,
-    ) -> Result<Option<Exit>, RunError> {
+    ) -> Result<Exit, RunError> {
         let mut is_enough = false;
         let mut ticker = Ticker::new(options.on_progress.as_ref());
         loop {
@@ -144,7 +144,7 @@ impl Session<'_> {
                     if matches!(exit, Exit::Code(_)) {
                         self.lines.end(&mut self.collector);
                     }
-                    return Ok(Some(exit));
+                    return Ok(exit);
                 }
                 ready = self.fifo.readable() => {
                     ready?;
@@ -189,13 +189,12 @@ impl Session<'_> {
     }
 
     /// Stops strace. What it still traces keeps running.
-    async fn stop_strace(&mut self, child: &Child) -> Result<Option<Exit>, RunError> {
+    async fn stop_strace(&mut self, child: &Child) -> Result<Exit, RunError> {
         self.collector.is_over = true;
         self.find_followed_tasks(child).await?;
         // strace blocks all other signals while a command runs.
         child.forward(libc::SIGKILL);
-        child.wait().await?;
-        Ok(None)
+        Ok(child.wait().await?)
     }
 
     /// Finds out which of the tasks without a line strace follows; it does not follow those created
@@ -275,7 +274,7 @@ impl Session<'_> {
 
     fn into_trace(
         self,
-        strace: Option<Exit>,
+        strace: Exit,
         orphan: Option<Exit>,
         options: &RunOptions,
     ) -> Result<Trace, RunError> {

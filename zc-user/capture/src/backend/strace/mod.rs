@@ -50,14 +50,13 @@ pub enum StraceError {
     Unavailable(#[from] StraceUnavailable),
     /// strace ended before the command began.
     #[error("strace could not run the command ({}); see its own message above", ended(*.0))]
-    Silent(Option<Exit>),
+    Silent(Exit),
 }
 
-fn ended(exit: Option<Exit>) -> String {
+fn ended(exit: Exit) -> String {
     match exit {
-        Some(Exit::Code(code)) => format!("exit status {code}"),
-        Some(Exit::Signal(signal)) => format!("killed by signal {signal}"),
-        None => "ended by zctrace".to_owned(),
+        Exit::Code(code) => format!("exit status {code}"),
+        Exit::Signal(signal) => format!("killed by signal {signal}"),
     }
 }
 

@@ -102,8 +102,6 @@ pub struct FirstExec {
     pub call: EndedCall,
     /// When it ended.
     pub at: Option<Stamp>,
-    /// The program.
-    pub program: Program,
 }
 
 impl FirstExec {
@@ -406,7 +404,7 @@ impl Task {
     }
 
     /// The programs that it ran, the one that it runs last.
-    fn runs(&self) -> impl Iterator<Item = &ProgramRun> {
+    pub fn runs(&self) -> impl Iterator<Item = &ProgramRun> {
         self.earlier.iter().chain([&self.now])
     }
 
@@ -424,9 +422,9 @@ impl Task {
         }
     }
 
-    /// The rows of its first program.
-    pub fn first_rows(&mut self) -> &mut Rows {
-        &mut self.earlier.first_mut().unwrap_or(&mut self.now).rows
+    /// Its first program.
+    pub fn first_run(&mut self) -> &mut ProgramRun {
+        self.earlier.first_mut().unwrap_or(&mut self.now)
     }
 }
 

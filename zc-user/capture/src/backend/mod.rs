@@ -8,7 +8,6 @@ pub mod strace;
 use std::{
     ffi::OsString,
     fmt, io,
-    path::PathBuf,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -264,15 +263,6 @@ async fn within<T>(limit: Option<Duration>, future: impl Future<Output = T>) -> 
     }
 }
 
-/// The working directory of a command; `None` if zctrace's own is gone.
-fn directory_of(launch: &LaunchOptions) -> Option<PathBuf> {
-    match &launch.directory {
-        // Paths are compared with those that the kernel reports, which have no symbolic links.
-        Some(directory) => directory.canonicalize().ok(),
-        None => std::env::current_dir().ok(),
-    }
-}
-
 /// The trace of a run that has just begun: the machine, the command, its directory.
 fn new_trace(
     backend: &'static str,
@@ -281,6 +271,12 @@ fn new_trace(
 ) -> io::Result<Trace> {
     let system = nix::sys::utsname::uname()?;
     let command = options.command.iter();
+    // `None` if zctrace's own directory is gone. Paths are compared with those that the kernel
+    // reports, which have no symbolic links.
+    let directory = match &options.launch.directory {
+        Some(directory) => directory.canonicalize().ok(),
+        None => std::env::current_dir().ok(),
+    };
     Ok(Trace {
         backend,
         kernel: Some(system.release().to_string_lossy().into_owned()),
@@ -290,7 +286,7 @@ fn new_trace(
             .collect(),
         started_at: Some(started_at),
         counted: Some(options.selection.clone()),
-        directory: directory_of(&options.launch).map(|path| path.to_string_lossy().into_owned()),
+        directory: directory.map(|path| path.to_string_lossy().into_owned()),
         inherited: inherited::open_pipes_and_sockets(),
         ..Trace::default()
     })

@@ -24,7 +24,10 @@ impl System {
             executable: std::env::current_exe()
                 .map_err(|error| reason(&error))
                 .into(),
-            executable_mode: executable_mode().into(),
+            executable_mode: fs::metadata("/proc/self/exe")
+                .map(|found| found.mode() & 0o7777)
+                .map_err(|error| reason(&error))
+                .into(),
             elevated: privileges::is_elevated(),
             euid: geteuid().as_raw(),
             status: Status::parse(status.as_deref().map_err(String::as_str)),
@@ -35,12 +38,6 @@ impl System {
             container: container(),
         }
     }
-}
-
-/// The permission bits of this program's file.
-fn executable_mode() -> Result<u32, String> {
-    let found = fs::metadata("/proc/self/exe").map_err(|error| reason(&error))?;
-    Ok(found.mode() & 0o7777)
 }
 
 fn container() -> Container {

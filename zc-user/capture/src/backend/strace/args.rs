@@ -18,29 +18,19 @@ pub fn split_args(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The arguments of a call, split once.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Args<'a>([Option<&'a [u8]>; 6]);
 
 impl<'a> Args<'a> {
     /// Splits `args`, which is what stands between the brackets of a call.
     pub fn new(args: &'a [u8]) -> Self {
-        let mut split = Self::default();
-        split
-            .0
-            .iter_mut()
-            .zip(split_args(args))
-            .for_each(|(argument, text)| *argument = Some(text));
-        split
+        let mut arguments = split_args(args);
+        Self(std::array::from_fn(|_| arguments.next()))
     }
 
     /// The argument at this index.
     pub fn nth(&self, index: u8) -> Option<&'a [u8]> {
         self.0.get(usize::from(index)).copied().flatten()
-    }
-
-    /// The elements of an argument that is an array.
-    pub fn elements(&self, index: u8) -> impl Iterator<Item = &'a [u8]> {
-        self.nth(index).into_iter().flat_map(elements)
     }
 
     /// The value of a field of an argument that is a structure; `name` has its `=`.

@@ -99,17 +99,11 @@ fn may_be_trapped(call: &KnownCall, args: &[u8], how: Ending) -> bool {
             .iter()
             .any(|table| table.call_name(number) == Some(&call.name))
     };
-    u32::try_from(value).is_ok_and(is_own_number)
-        || first_argument(args).is_some_and(|first| first == value.cast_unsigned())
-}
-
-/// The value of the first argument, if it is a number.
-fn first_argument(args: &[u8]) -> Option<u64> {
-    if args.starts_with(b"NULL") {
-        Some(0)
-    } else {
-        unsigned(args).map(|(number, _)| number)
-    }
+    let first_argument = match unsigned(args) {
+        None if args.starts_with(b"NULL") => Some(0),
+        number => number.map(|(number, _)| number),
+    };
+    u32::try_from(value).is_ok_and(is_own_number) || first_argument == Some(value.cast_unsigned())
 }
 
 impl Counter {

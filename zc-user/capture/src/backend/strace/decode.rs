@@ -121,45 +121,35 @@ pub const MOST_FIRST_BYTES: usize = 16;
 
 /// The first bytes that a call moved; empty if the log does not show them.
 pub fn first_bytes(args: &Args<'_>, spec: &Spec, moved: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    match spec.requested {
+    let mut bytes = match spec.requested {
         // `read(3, "..."..., 4096)`: the argument before the size has the bytes.
-        Requested::Size(size) => {
-            bytes = size
-                .checked_sub(1)
-                .and_then(|buffer| quoted(args.nth(buffer)?))
-                .map_or_else(Vec::new, |(text, _)| text);
-        }
-        Requested::Iovec { base, .. } => add_elements(&mut bytes, args.elements(base)),
-        Requested::Message(index) => {
-            add_elements(
-                &mut bytes,
-                args.field(index, b"msg_iov=")
-                    .into_iter()
-                    .flat_map(elements),
-            );
-        }
-        Requested::Nowhere => {}
-    }
+        Requested::Size(size) => size
+            .checked_sub(1)
+            .and_then(|buffer| quoted(args.nth(buffer)?))
+            .map_or_else(Vec::new, |(text, _)| text),
+        Requested::Iovec { base, .. } => vector_text(args.nth(base)),
+        Requested::Message(index) => vector_text(args.field(index, b"msg_iov=")),
+        Requested::Nowhere => Vec::new(),
+    };
     let moved = usize::try_from(moved).unwrap_or(usize::MAX);
     bytes.truncate(moved.min(MOST_FIRST_BYTES));
     bytes
 }
 
-/// Adds the bytes of the elements of a vector up to the first one that is not shown whole.
-fn add_elements<'a>(bytes: &mut Vec<u8>, elements: impl Iterator<Item = &'a [u8]>) {
-    for element in elements {
-        let Some(structure) = inside(element, b'{', b'}') else {
-            return;
-        };
-        let Some(base) = field(structure, b"iov_base=") else {
-            return;
+/// The bytes of the elements of a vector up to the first one that is not shown whole.
+fn vector_text(vector: Option<&[u8]>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for element in vector.into_iter().flat_map(elements) {
+        let structure = inside(element, b'{', b'}');
+        let Some(base) = structure.and_then(|structure| field(structure, b"iov_base=")) else {
+            break;
         };
         bytes.extend(quoted(base).into_iter().flat_map(|(text, _)| text));
         if !base.ends_with(b"\"") || bytes.len() >= MOST_FIRST_BYTES {
-            return;
+            break;
         }
     }
+    bytes
 }
 
 /// Whether a call only peeks at the bytes of a socket, by its flags.

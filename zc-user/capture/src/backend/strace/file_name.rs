@@ -94,7 +94,7 @@ fn in_filesystem(path: Vec<u8>, kind: Option<FileKind>, is_deleted: bool) -> Par
 fn elsewhere(name: &[u8], pipes: u64) -> File {
     if let Some(inode) = bracketed_number(name, b"pipe:[") {
         return File {
-            identity: identity(pipes, inode),
+            identity: Some(identity(pipes, inode)),
             ..kernel_file(FileKind::Pipe, "pipefs", None)
         };
     }
@@ -141,12 +141,13 @@ fn kernel_file(kind: FileKind, filesystem: &str, path: Option<String>) -> File {
     }
 }
 
-fn identity(device: u64, inode: u64) -> Option<FileIdentity> {
-    Some(FileIdentity {
+/// An identity as far as user space can see it.
+pub fn identity(device: u64, inode: u64) -> FileIdentity {
+    FileIdentity {
         device,
         inode,
         generation: None,
-    })
+    }
 }
 
 fn lossy(name: &[u8]) -> String {
@@ -170,7 +171,7 @@ fn parse_socket(name: &[u8], sockets: u64) -> Option<File> {
     match decimal(about) {
         _ if kind == FileKind::Netlink => {}
         Some((inode, rest)) if rest.is_empty() || protocol.starts_with(b"UNIX") => {
-            file.identity = identity(sockets, inode);
+            file.identity = Some(identity(sockets, inode));
             // `->12` is the inode of the peer, `,"/run/x"` its own address.
             let peer = rest.strip_prefix(b"->").and_then(decimal);
             let address = peer.map_or(rest, |(_, rest)| rest).strip_prefix(b",");

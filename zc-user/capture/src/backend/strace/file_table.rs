@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::SystemTime};
 
 use super::{
-    args::{Args, DELETED, Descriptor, number},
+    args::{Args, DELETED, Descriptor, elements, number},
     file_name::{self, Devices, ParsedName},
     inspect::{Inspected, ProcInspector},
     syntax::sun_path,
@@ -12,10 +12,6 @@ use crate::{
     syscalls::CallEffect,
     trace::{File, FileId, FileIdentity, FileKind},
 };
-
-/// What identifies a file, even if another one had its inode number before: device, inode, time of
-/// birth.
-type Birth = (u64, u64, Option<SystemTime>);
 
 /// All files of a log.
 ///
@@ -28,7 +24,8 @@ pub struct FileTable {
     all: Vec<File>,
     /// By [`file_name::stable_key`].
     by_name: HashMap<Box<[u8]>, FileId, foldhash::fast::RandomState>,
-    by_birth: HashMap<Birth, FileId, foldhash::fast::RandomState>,
+    /// By the identity and the time of birth, since an inode number is used again.
+    by_birth: HashMap<(FileIdentity, Option<SystemTime>), FileId, foldhash::fast::RandomState>,
     inspector: Option<ProcInspector>,
     devices: Devices,
 }
@@ -67,12 +64,11 @@ impl FileTable {
         descriptor: Descriptor<'_>,
         parsed: &ParsedName,
     ) -> Option<FileId> {
-        let seen = match parsed.file.identity {
-            Some(_) => Inspected::default(),
-            None => {
-                let inspector = self.inspector.as_mut()?;
-                inspector.inspect(tid, descriptor.number, parsed)?
-            }
+        let seen = if parsed.file.identity.is_some() {
+            Inspected::default()
+        } else {
+            let inspector = self.inspector.as_mut()?;
+            inspector.inspect(tid, descriptor.number, parsed)?
         };
         self.place(parsed, seen)
     }
@@ -80,9 +76,9 @@ impl FileTable {
     /// The file with this identity.
     fn place(&mut self, parsed: &ParsedName, seen: Inspected) -> Option<FileId> {
         let Inspected { file: seen, born } = seen;
-        let FileIdentity { device, inode, .. } = parsed.file.identity.or(seen.identity)?;
+        let identity = parsed.file.identity.or(seen.identity)?;
         let next = FileId(u32::try_from(self.all.len()).unwrap_or(u32::MAX));
-        let id = *self.by_birth.entry((device, inode, born)).or_insert(next);
+        let id = *self.by_birth.entry((identity, born)).or_insert(next);
         if id == next {
             self.all.push(File::default());
         }
@@ -168,7 +164,7 @@ impl FileTable {
             }
             (CallEffect::CreatesSocketPair, _) => {
                 let args = Args::new(args);
-                for socket in args.elements(3) {
+                for socket in args.nth(3).into_iter().flat_map(elements) {
                     self.is_of_kind(tid, Descriptor::whole(socket), unix_kind(&args));
                 }
             }
@@ -244,7 +240,10 @@ mod tests {
         fmt::Display,
         fs::{self, File as OpenFile, Metadata},
         io,
-        os::{fd::OwnedFd, unix::fs::MetadataExt as _},
+        os::{
+            fd::OwnedFd,
+            unix::{fs::MetadataExt as _, net::UnixStream},
+        },
         path::Path,
     };
 
@@ -277,21 +276,20 @@ mod tests {
 
     fn identity_of(metadata: io::Result<Metadata>) -> FileIdentity {
         let metadata = metadata.expect("is there");
-        FileIdentity {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            generation: None,
-        }
+        file_name::identity(metadata.dev(), metadata.ino())
     }
 
     #[test]
-    fn an_inspected_file_and_a_pipe_have_identities() {
+    fn an_inspected_file_a_pipe_and_a_socket_have_identities() {
         let file = NamedTempFile::new().expect("has room");
         let (pipe, _writer) = io::pipe().expect("makes one");
-        let pipe = identity_of(OpenFile::from(OwnedFd::from(pipe)).metadata());
+        let (socket, _peer) = UnixStream::pair().expect("makes two");
+        let [pipe, socket] = [OwnedFd::from(pipe), OwnedFd::from(socket)]
+            .map(|fd| identity_of(OpenFile::from(fd).metadata()));
         let mut files = live_files();
         find(&mut files, file.path().display());
         find(&mut files, format_args!("pipe:[{}]", pipe.inode));
+        find(&mut files, format_args!("UNIX-STREAM:[{}]", socket.inode));
         let all = files.into_all();
         let found: Vec<_> = all.iter().map(|file| (file.kind, file.identity)).collect();
         let expected = [
@@ -300,6 +298,7 @@ mod tests {
                 Some(identity_of(file.as_file().metadata())),
             ),
             (Some(FileKind::Pipe), Some(pipe)),
+            (Some(FileKind::UnixStream), Some(socket)),
         ];
         assert_eq!(found, expected);
         let (path, filesystem) = (all[0].path.as_deref(), &all[0].filesystem);

@@ -101,6 +101,10 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     })
 }
 
+fn pid(tid: u32) -> Option<Pid> {
+    Some(Pid::from_raw(i32::try_from(tid).ok()?))
+}
+
 /// The tracer of a task, by `/proc`.
 fn tracer(tid: u32) -> Option<Pid> {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
@@ -219,14 +223,9 @@ impl Session<'_> {
     /// in the log by then.
     async fn kill_all(&mut self, child: &Child) -> Result<(), RunError> {
         loop {
-            for pid in self
-                .collector
-                .tasks()
-                .live_tids()
-                .filter_map(|tid| i32::try_from(tid).ok())
-            {
+            for pid in self.collector.tasks().live_tids().filter_map(pid) {
                 // It may have ended meanwhile.
-                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+                let _ = kill(pid, Signal::SIGKILL);
             }
             match within(Some(KILL_AGAIN), child.wait()).await {
                 Some(exit) => return Ok(exit.map(drop)?),
@@ -252,8 +251,7 @@ impl Session<'_> {
     }
 
     fn root(&self) -> Option<Pid> {
-        let tid = self.collector.tasks().root()?.tid?;
-        Some(Pid::from_raw(i32::try_from(tid).ok()?))
+        pid(self.collector.tasks().root()?.tid?)
     }
 
     /// Reads what there is of the log, without waiting; returns whether there was anything.

@@ -223,7 +223,8 @@ impl Tasks {
     /// How many programs a process had run before that has this new task.
     fn programs_before(&self, creator: TaskId, child: ChildKind) -> usize {
         if child == ChildKind::Thread {
-            self.all[creator].programs_so_far()
+            let creator = &self.all[creator];
+            creator.programs_before + creator.earlier.len()
         } else {
             0
         }
@@ -396,11 +397,6 @@ impl Task {
     /// Whether it is alive, as far as the log shows.
     pub fn is_alive(&self) -> bool {
         self.state == TaskState::Alive
-    }
-
-    /// How many programs its process has run before this one.
-    fn programs_so_far(&self) -> usize {
-        self.programs_before + self.earlier.len()
     }
 
     /// The programs that it ran, the one that it runs last.

@@ -150,6 +150,7 @@ const DAY_NS: u64 = 24 * 3600 * SECOND_NS;
 /// As a moment in a log: with `-r` it counts from the first line, see [`Stamps::next`].
 impl Stamp {
     /// The moment `ns` later.
+    #[must_use]
     pub fn plus(self, ns: u64) -> Self {
         Self {
             ns: self.ns.saturating_add(ns),

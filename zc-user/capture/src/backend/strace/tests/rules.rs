@@ -8,7 +8,7 @@ use crate::{
     backend::Until,
     report::{Options, Report},
     syscalls::Selection,
-    trace::{Loss, Thread, Trace},
+    trace::{Loss, Trace},
 };
 
 #[test]
@@ -80,14 +80,12 @@ fn describe(trace: &Trace, unparsed: &[String]) -> String {
 /// The first calls of all rows in their order, if there are several threads.
 fn order(trace: &Trace) -> Option<String> {
     let threads = trace.processes.iter().flat_map(|process| &process.threads);
-    let rows_of = |thread: &'_ Thread| {
-        let rows = thread
-            .rows
-            .iter()
-            .map(|row| (row.order, thread.tid, row.call.name.clone()));
-        rows.collect::<Vec<_>>()
-    };
-    let mut first: Vec<_> = threads.clone().flat_map(rows_of).collect();
+    let rows = threads
+        .clone()
+        .flat_map(|thread| thread.rows.iter().map(|row| (thread.tid, row)));
+    let mut first: Vec<_> = rows
+        .map(|(tid, row)| (row.order, tid, &row.call.name))
+        .collect();
     first.sort();
     let words: Vec<String> = first
         .iter()
@@ -116,7 +114,7 @@ fn the_figures_so_far_have_the_calls_before_an_exec() {
 #[test]
 fn the_mean_of_times_whose_sum_overflows_is_unknown() {
     let read = "10 read(3, \"\", 1) = 1 <9999999999.0>\n";
-    let report = Report::from_trace(&read_text(&read.repeat(3)), &Options::default());
+    let report = Report::from_trace(&read_text(read.repeat(3)), &Options::default());
     let read = &report.totals.syscalls[0];
     let times = (read.total_ns, read.mean_ns, read.min_ns);
     assert_eq!(times, (None, None, Some(9_999_999_999_000_000_000)));

@@ -83,8 +83,9 @@ fn watch(
                 },
             }
         };
-        let until = Until::RootEnds;
-        watch.conclude(until, &mut loaded, &mut trace).await?;
+        watch
+            .conclude(Until::RootEnds, &mut loaded, &mut trace)
+            .await?;
         Ok(trace)
     })
 }

@@ -70,11 +70,6 @@ pub fn sum_of(calls: &zc_ebpf::OtherCalls) -> OtherCalls {
     }
 }
 
-/// The path of an executed program, as given to `execve`.
-pub fn program_path(event: &Exec) -> Option<String> {
-    Some(text(&event.exe)).filter(|exe| !exe.is_empty())
-}
-
 /// The command line of an executed program. If it was cut, the last argument ends with `…`.
 pub fn command_line(event: &Exec) -> Option<Vec<String>> {
     let filled = usize::try_from(event.header.extra).ok()?;

@@ -15,7 +15,7 @@ use zc_ebpf::{EventHeader, Exec};
 
 use super::{
     counts::TaskCounts,
-    events::{TaskEvent, command_line, program_path, text},
+    events::{TaskEvent, command_line, text},
     process_sums::{ProcessSums, RawCounters, SeenTask, TaskEnd},
 };
 
@@ -95,7 +95,8 @@ impl TaskTable {
         }
         let earlier = replaced.map(|replaced| self.programs_up_to(replaced.program));
         let executed = Process {
-            exe: program_path(exec),
+            // The path as given to `execve`.
+            exe: Some(text(&exec.exe)).filter(|exe| !exe.is_empty()),
             command: command_line(exec),
             earlier: earlier.unwrap_or_default(),
             ..Process::default()

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     syscalls::Fds,
-    trace::{Ends, Exit, File, FileId, Loss, Process, Row, State, Thread, Trace},
+    trace::{Ends, Exit, File, FileId, Loss, Process, Row, STRACE, State, Thread, Trace},
 };
 
 /// Makes the trace of all that was counted.
@@ -41,7 +41,7 @@ pub fn trace(mut counter: Counter) -> Trace {
         failed_paths.directory_may_change = true;
     }
     let mut trace = Trace {
-        backend: super::NAME,
+        backend: STRACE,
         notes: notes(&tasks, root, unseen, &mut log),
         failed_paths: Some(failed_paths),
         ..Trace::default()

@@ -36,7 +36,8 @@ impl FileTable {
         Self {
             devices: inspector
                 .as_ref()
-                .map_or(Devices::default(), |proc| proc.devices),
+                .map(|proc| proc.devices)
+                .unwrap_or_default(),
             inspector,
             ..Self::default()
         }

@@ -35,7 +35,7 @@ use crate::{
         find_program, send,
     },
     syscalls::{CallEffect, Selection, Spec, known_calls},
-    trace::{Exit, Loss, State, Trace},
+    trace::{Exit, Loss, STRACE, State, Trace},
 };
 
 /// How often to look for tasks that were created while others were killed.
@@ -53,7 +53,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     // and status.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
     let command = command_line(strace, fifo.path(), shell, &program, options);
-    let trace = new_trace(super::NAME, options, SystemTime::now())?;
+    let trace = new_trace(STRACE, options, SystemTime::now())?;
     // strace itself keeps the environment of zctrace; by its options it gives the command its own.
     let launch = LaunchOptions {
         on_tracer_exit: OnTracerExit::Kill,

@@ -39,9 +39,6 @@ use thiserror::Error;
 use super::{RunError, RunOptions, block_on};
 use crate::trace::{Exit, Trace};
 
-/// The name of this backend in reports.
-const NAME: &str = crate::trace::STRACE;
-
 /// Why the strace backend cannot run here. Each message says what to do.
 #[derive(Debug, Error)]
 pub enum StraceError {

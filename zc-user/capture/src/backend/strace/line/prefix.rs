@@ -16,6 +16,35 @@ pub struct Stamp {
     pub has_fraction: bool,
 }
 
+impl Stamp {
+    /// The moment `ns` later.
+    #[must_use]
+    pub fn plus(self, ns: u64) -> Self {
+        Self {
+            ns: self.ns.saturating_add(ns),
+            ..self
+        }
+    }
+
+    /// The time from `start` to this moment in ns. `None` if the timestamps do not say, as with
+    /// whole seconds.
+    pub fn since(self, start: Self) -> Option<u64> {
+        if start.clock != self.clock || !start.has_fraction || !self.has_fraction {
+            return None;
+        }
+        let is_next_day = self.clock == Clock::Midnight && self.ns < start.ns;
+        let days_ns = if is_next_day { DAY_NS } else { 0 };
+        self.ns.saturating_add(days_ns).checked_sub(start.ns)
+    }
+
+    /// The moment as a date; `None` without `-ttt`.
+    pub fn date(self) -> Option<SystemTime> {
+        let is_date = self.clock == Clock::Epoch;
+        let date = SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(self.ns));
+        date.filter(|_| is_date)
+    }
+}
+
 /// What a [`Stamp`] counts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
@@ -23,7 +52,7 @@ pub enum Clock {
     Epoch,
     /// Midnight, local time (`-t`, `-tt`).
     Midnight,
-    /// The line before (`-r`).
+    /// The line before (`-r`); after [`Stamps::next`], the first line.
     LineBefore,
 }
 
@@ -38,6 +67,7 @@ pub struct Prefix<'a> {
     pub stamp: Option<Stamp>,
 }
 
+const DAY_NS: u64 = 24 * 3600 * SECOND_NS;
 /// A number at the beginning of a line is a thread id up to this value (`PID_MAX_LIMIT` of the
 /// kernel's include/linux/threads.h), and a time beyond it.
 const PID_MAX: u64 = 4 << 20;
@@ -143,38 +173,6 @@ fn skip_position(text: &[u8]) -> &[u8] {
 
 fn skip_spaces(text: &[u8]) -> &[u8] {
     split_while(text, |byte| byte == b' ').1
-}
-
-const DAY_NS: u64 = 24 * 3600 * SECOND_NS;
-
-/// As a moment in a log: with `-r` it counts from the first line, see [`Stamps::next`].
-impl Stamp {
-    /// The moment `ns` later.
-    #[must_use]
-    pub fn plus(self, ns: u64) -> Self {
-        Self {
-            ns: self.ns.saturating_add(ns),
-            ..self
-        }
-    }
-
-    /// The time from `start` to this moment in ns. `None` if the timestamps do not say, as with
-    /// whole seconds.
-    pub fn since(self, start: Self) -> Option<u64> {
-        if start.clock != self.clock || !start.has_fraction || !self.has_fraction {
-            return None;
-        }
-        let is_next_day = self.clock == Clock::Midnight && self.ns < start.ns;
-        let days_ns = if is_next_day { DAY_NS } else { 0 };
-        self.ns.saturating_add(days_ns).checked_sub(start.ns)
-    }
-
-    /// The moment as a date; `None` without `-ttt`.
-    pub fn date(self) -> Option<SystemTime> {
-        let is_date = self.clock == Clock::Epoch;
-        let date = SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(self.ns));
-        date.filter(|_| is_date)
-    }
 }
 
 /// Makes moments of the timestamps of consecutive lines.

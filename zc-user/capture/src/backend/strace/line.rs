@@ -13,8 +13,7 @@ use super::{
 use crate::{syscalls::Abi, trace::Exit};
 
 pub use outcome::{Ending, Outcome};
-pub(super) use prefix::Stamps;
-pub use prefix::{Clock, Prefix, Stamp};
+pub use prefix::{Prefix, Stamp, Stamps};
 
 /// One line of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

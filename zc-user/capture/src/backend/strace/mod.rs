@@ -4,7 +4,7 @@
 //! bytes ──read──▶ line ──line──▶ Line ──collect: tasks──▶ a whole call ──count: rows──▶ sums ──assemble──▶ Trace
 //! ```
 //!
-//! [`mod@line`] parses single lines and keeps no state. [`Collector`] joins the lines of a call
+//! `line` parses single lines and keeps no state. [`Collector`] joins the lines of a call
 //! that was interrupted, tracks tasks from their creation to their end, and adds every call to the
 //! sums of its thread. What a log does not say is `None`, and lines that are not understood are
 //! counted in [`Loss::UnparsedLines`](crate::trace::Loss::UnparsedLines).
@@ -18,7 +18,7 @@ mod decode;
 mod file_name;
 mod file_table;
 mod inspect;
-pub mod line;
+mod line;
 mod live;
 mod log_facts;
 mod names;

@@ -21,8 +21,8 @@ pub use crate::{
         MIN_STRACE, Obstacle, Program, StraceFacts, StraceUnavailable, strace_unavailable,
     },
     machine::{
-        Capabilities, Capability, Container, Distribution, Lockdown, Reading, Seccomp, Setting,
-        Status, System, Trial, Version,
+        Capabilities, Container, Distribution, Lockdown, Reading, Seccomp, Setting, Status, System,
+        Trial, Version,
     },
 };
 use crate::{

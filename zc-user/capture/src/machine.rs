@@ -7,6 +7,7 @@ mod read;
 
 use std::{fmt, path::PathBuf};
 
+use rustix::thread::CapabilitySet;
 use serde::{Serialize, Serializer};
 
 /// A value that was read, or why it could not be.
@@ -103,59 +104,34 @@ pub struct Status {
     pub tracer_pid: Reading<Option<u32>>,
 }
 
-/// A capability that matters here. The discriminant is its bit (the kernel's
-/// include/uapi/linux/capability.h).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Capability {
-    /// Trace processes of other users.
-    SysPtrace = 19,
-    /// Nearly everything, including `Perfmon` and `Bpf`.
-    SysAdmin = 21,
-    /// Exceed resource limits.
-    SysResource = 24,
-    /// Read kernel memory.
-    Perfmon = 38,
-    /// Load eBPF programs.
-    Bpf = 39,
-}
-
-impl Capability {
-    /// All that matter here.
-    pub const ALL: [Self; 5] = [
-        Self::SysPtrace,
-        Self::SysAdmin,
-        Self::SysResource,
-        Self::Perfmon,
-        Self::Bpf,
-    ];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SysPtrace => "CAP_SYS_PTRACE",
-            Self::SysAdmin => "CAP_SYS_ADMIN",
-            Self::SysResource => "CAP_SYS_RESOURCE",
-            Self::Perfmon => "CAP_PERFMON",
-            Self::Bpf => "CAP_BPF",
-        }
-    }
-}
+/// The capabilities that matter here: to trace processes of other users, to do nearly everything,
+/// to exceed resource limits, to read kernel memory, and to load eBPF programs.
+const THAT_MATTER: CapabilitySet = CapabilitySet::SYS_PTRACE
+    .union(CapabilitySet::SYS_ADMIN)
+    .union(CapabilitySet::SYS_RESOURCE)
+    .union(CapabilitySet::PERFMON)
+    .union(CapabilitySet::BPF);
 
 /// A set of capabilities, as bits. JSON lists the names of those that matter here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities(pub u64);
 
 impl Capabilities {
-    /// Whether this one is in the set.
-    pub const fn has(self, capability: Capability) -> bool {
-        self.0 & (1 << capability as u32) != 0
+    /// Whether any of these is in the set.
+    pub const fn has(self, capability: CapabilitySet) -> bool {
+        self.0 & capability.bits() != 0
+    }
+
+    /// The names of those that matter here.
+    pub fn names(self) -> impl Iterator<Item = String> {
+        let set = THAT_MATTER & CapabilitySet::from_bits_retain(self.0);
+        set.iter_names().map(|(name, _)| format!("CAP_{name}"))
     }
 }
 
 impl Serialize for Capabilities {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let held = Capability::ALL.into_iter().filter(|one| self.has(*one));
-        serializer.collect_seq(held.map(Capability::name))
+        serializer.collect_seq(self.names())
     }
 }
 
@@ -216,6 +192,15 @@ pub enum Trial {
 /// A version: major and minor number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u32, pub u32);
+
+impl Version {
+    /// The version that a text begins with, as `6.1` of `6.1.0-56-cloud-amd64`.
+    pub(crate) fn at_start(text: &str) -> Option<Self> {
+        let (major, rest) = text.split_once('.')?;
+        let minor = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        Some(Self(major.parse().ok()?, minor.parse().ok()?))
+    }
+}
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

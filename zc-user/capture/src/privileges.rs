@@ -7,7 +7,7 @@
 //! - zctrace needs its capabilities to load and attach the programs, not to read their maps: see
 //!   `lower`.
 
-use std::{io, path::Path};
+use std::{collections::BTreeSet, io, path::Path};
 
 use rustix::{
     io::Errno,
@@ -115,13 +115,11 @@ pub(crate) fn restrained_note(trace: &Trace) -> Option<String> {
     let programs = trace
         .all_processes()
         .filter_map(|process| process.exe.as_deref());
-    let mut restrained: Vec<&str> = programs
+    let restrained: BTreeSet<&str> = programs
         .filter(|exe| grants_privileges(&directory.join(exe)))
         .collect();
-    restrained.sort_unstable();
-    restrained.dedup();
-    let (first, others) = restrained.split_first()?;
-    let others = match others.len() {
+    let first = restrained.first()?;
+    let others = match restrained.len() - 1 {
         0 => String::new(),
         count => format!(" and {count} more"),
     };

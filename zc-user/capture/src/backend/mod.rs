@@ -8,7 +8,6 @@ pub mod strace;
 use std::{
     ffi::OsString,
     fmt, io,
-    path::PathBuf,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -141,14 +140,6 @@ impl fmt::Debug for RunError {
 }
 
 impl RunError {
-    /// If the second backend cannot run, either: its error together with that of the first.
-    fn after(self, ebpf: String) -> Self {
-        match self {
-            Self::Strace(strace) => Self::NoBackend { ebpf, strace },
-            other => other,
-        }
-    }
-
     /// Whether the only problem is that this machine or this user cannot trace. A test may then be
     /// skipped, visibly.
     pub fn is_unavailable(&self) -> bool {
@@ -177,15 +168,6 @@ impl RunError {
     }
 }
 
-/// A way to trace a command.
-pub trait Backend {
-    /// The name in reports.
-    fn name(&self) -> &'static str;
-
-    /// Runs the command to its end and returns its trace.
-    fn run(&self, options: &RunOptions) -> Result<Trace, RunError>;
-}
-
 /// Runs the command under this backend, and finds out what its programs were built with. If `auto`
 /// falls back to strace, the trace has a note that says why.
 pub fn run(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> {
@@ -194,14 +176,18 @@ pub fn run(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> {
 
 fn run_backend(choice: Choice, options: &RunOptions) -> Result<Trace, RunError> {
     match choice {
-        Choice::Ebpf => ebpf::Ebpf.run(options),
-        Choice::Strace => strace::Strace.run(options),
-        Choice::Auto => match ebpf::Ebpf.run(options) {
+        Choice::Ebpf => ebpf::run(options),
+        Choice::Strace => strace::run(options),
+        Choice::Auto => match ebpf::run(options) {
             // This error comes before anything is launched.
             Err(RunError::Ebpf(why)) => {
-                let mut trace = strace::Strace
-                    .run(options)
-                    .map_err(|error| error.after(why.to_string()))?;
+                let mut trace = strace::run(options).map_err(|error| match error {
+                    RunError::Strace(strace) => RunError::NoBackend {
+                        ebpf: why.to_string(),
+                        strace,
+                    },
+                    other => other,
+                })?;
                 let note = format!("backend strace, since eBPF cannot run here: {why}");
                 trace.notes.insert(0, note);
                 Ok(trace)
@@ -261,20 +247,20 @@ fn unknown_callers_note(trace: &Trace, recorded: Recorded) -> Option<String> {
     Some(format!("callers are unknown: {why}"))
 }
 
+/// Runs the future to its end in this thread.
+fn block_on<T>(future: impl Future<Output = Result<T, RunError>>) -> Result<T, RunError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()?;
+    runtime.block_on(future)
+}
+
 /// The result of the future; `None` if it takes longer than the limit.
 async fn within<T>(limit: Option<Duration>, future: impl Future<Output = T>) -> Option<T> {
     match limit {
         Some(limit) => tokio::time::timeout(limit, future).await.ok(),
         None => Some(future.await),
-    }
-}
-
-/// The working directory of a command; `None` if zctrace's own is gone.
-fn directory_of(launch: &LaunchOptions) -> Option<PathBuf> {
-    match &launch.directory {
-        // Paths are compared with those that the kernel reports, which have no symbolic links.
-        Some(directory) => directory.canonicalize().ok(),
-        None => std::env::current_dir().ok(),
     }
 }
 
@@ -286,6 +272,12 @@ fn new_trace(
 ) -> io::Result<Trace> {
     let system = nix::sys::utsname::uname()?;
     let command = options.command.iter();
+    // `None` if zctrace's own directory is gone. Paths are compared with those that the kernel
+    // reports, which have no symbolic links.
+    let directory = match &options.launch.directory {
+        Some(directory) => directory.canonicalize().ok(),
+        None => std::env::current_dir().ok(),
+    };
     Ok(Trace {
         backend,
         kernel: Some(system.release().to_string_lossy().into_owned()),
@@ -295,7 +287,7 @@ fn new_trace(
             .collect(),
         started_at: Some(started_at),
         counted: Some(options.selection.clone()),
-        directory: directory_of(&options.launch).map(|path| path.to_string_lossy().into_owned()),
+        directory: directory.map(|path| path.to_string_lossy().into_owned()),
         inherited: inherited::open_pipes_and_sockets(),
         ..Trace::default()
     })

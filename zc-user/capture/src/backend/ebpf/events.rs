@@ -1,11 +1,12 @@
 //! Messages of the kernel side: from bytes to values.
 
 use std::{
-    mem::{MaybeUninit, offset_of},
+    mem::offset_of,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
 use zc_ebpf::{COMM_BYTES, Ended, EventHeader, Exec, FileNumber, FileSeen, event_kind, path_end};
+use zerocopy::{FromBytes, FromZeros as _, IntoBytes as _};
 
 use crate::trace::{File, FileIdentity, FileKind, OtherCalls};
 
@@ -34,18 +35,17 @@ pub enum TaskEvent {
 impl Message {
     /// Parses a message; `None` if this version does not know it.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        Some(Self::Task(
-            match u32::from_ne_bytes(*bytes.first_chunk()?) {
-                event_kind::STARTED => TaskEvent::Started(read(bytes)?),
-                event_kind::EXEC => TaskEvent::Executed(Box::new(read(bytes)?)),
-                event_kind::ENTERED => TaskEvent::Entered(read(bytes)?),
-                event_kind::ENDED => TaskEvent::Ended(read(bytes)?),
-                event_kind::FILE => {
-                    return parse_file(bytes).map(|(number, file)| Self::File(number, file));
-                }
-                _ => return None,
-            },
-        ))
+        let event = match u32::from_ne_bytes(*bytes.first_chunk()?) {
+            event_kind::STARTED => TaskEvent::Started(read(bytes)?),
+            event_kind::EXEC => TaskEvent::Executed(Box::new(read(bytes)?)),
+            event_kind::ENTERED => TaskEvent::Entered(read(bytes)?),
+            event_kind::ENDED => TaskEvent::Ended(read(bytes)?),
+            event_kind::FILE => {
+                return parse_file(bytes).map(|(number, file)| Self::File(number, file));
+            }
+            _ => return None,
+        };
+        Some(Self::Task(event))
     }
 }
 
@@ -68,11 +68,6 @@ pub fn sum_of(calls: &zc_ebpf::OtherCalls) -> OtherCalls {
         unfinished: calls.unfinished,
         total_ns: (calls.untimed == 0).then_some(calls.total_ns),
     }
-}
-
-/// The path of an executed program, as given to `execve`.
-pub fn program_path(event: &Exec) -> Option<String> {
-    Some(text(&event.exe)).filter(|exe| !exe.is_empty())
 }
 
 /// The command line of an executed program. If it was cut, the last argument ends with `…`.
@@ -98,51 +93,14 @@ fn arguments(bytes: &[u8], cut: bool) -> Vec<String> {
 
 /// The text before the first NUL.
 pub fn text(bytes: &[u8]) -> String {
-    let end = bytes
-        .iter()
-        .position(|&byte| byte == 0)
-        .unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+    let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(text).into_owned()
 }
 
 /// Copies a value out of the ring buffer, whose bytes need not be aligned for it.
-pub fn read<T: EventPart>(bytes: &[u8]) -> Option<T> {
-    read_start(bytes, size_of::<T>())
+pub fn read<T: FromBytes>(bytes: &[u8]) -> Option<T> {
+    Some(T::read_from_prefix(bytes).ok()?.0)
 }
-
-/// Copies a value out of the ring buffer. At least the first `least` bytes must be there; what is
-/// missing is zero.
-pub fn read_start<T: EventPart>(bytes: &[u8], least: usize) -> Option<T> {
-    if bytes.len() < least {
-        return None;
-    }
-    let mut value = MaybeUninit::<T>::zeroed();
-    // SAFETY: copies no more bytes than both sides have; T is valid for all bit patterns, as
-    // EventPart promises.
-    unsafe {
-        std::ptr::copy_nonoverlapping(
-            bytes.as_ptr(),
-            value.as_mut_ptr().cast(),
-            bytes.len().min(size_of::<T>()),
-        );
-        Some(value.assume_init())
-    }
-}
-
-/// Part of a message.
-///
-/// # Safety
-///
-/// The type must be valid for all bit patterns.
-pub unsafe trait EventPart: Copy {}
-// SAFETY: integers and arrays of them.
-unsafe impl EventPart for EventHeader {}
-// SAFETY: integers and arrays of them.
-unsafe impl EventPart for Exec {}
-// SAFETY: integers and arrays of them.
-unsafe impl EventPart for Ended {}
-// SAFETY: integers and arrays of them.
-unsafe impl EventPart for FileSeen {}
 
 const _: () = assert!(
     COMM_BYTES == 16,
@@ -155,30 +113,31 @@ const ANON_INODES: &str = "anon_inodefs";
 
 /// Parses a message about a file; `None` if it is cut.
 fn parse_file(bytes: &[u8]) -> Option<(FileNumber, File)> {
-    let seen: FileSeen = read_start(bytes, offset_of!(FileSeen, names))?;
-    let names = bytes
-        .get(offset_of!(FileSeen, names)..)?
-        .get(..usize::try_from(seen.names_length).ok()?)?;
+    let (head, names) = bytes.split_at_checked(offset_of!(FileSeen, names))?;
+    // Only the names that there are were sent.
+    let mut seen = FileSeen::new_zeroed();
+    seen.as_mut_bytes()[..head.len()].copy_from_slice(head);
+    let names = names.get(..usize::try_from(seen.names_length).ok()?)?;
     Some((seen.number, file(&seen, names)))
 }
 
 fn file(seen: &FileSeen, names: &[u8]) -> File {
     let filesystem = filesystem(seen);
     let is_anonymous = filesystem == ANON_INODES;
-    let path = if seen.family == 0 {
+    let name = if seen.family == 0 {
         path(seen.path_end, names)
     } else {
         unix_address(names)
     };
-    let path = if is_anonymous {
-        path.map(|name| format!("anon_inode:{name}"))
-    } else {
-        path
+    let kind = match name.as_deref() {
+        Some("[eventfd]") if is_anonymous => FileKind::Eventfd,
+        _ if is_anonymous => FileKind::Anonymous,
+        name => kind(seen, name),
     };
-    let kind = if is_anonymous {
-        anonymous_kind(path.as_deref())
+    let path = if is_anonymous {
+        name.map(|name| format!("anon_inode:{name}"))
     } else {
-        kind(seen, path.as_deref())
+        name
     };
     let has_length = matches!(kind, FileKind::Regular | FileKind::Memfd);
     File {
@@ -210,14 +169,6 @@ fn filesystem(seen: &FileSeen) -> String {
         name
     } else {
         format!("{name}.{subtype}")
-    }
-}
-
-fn anonymous_kind(name: Option<&str>) -> FileKind {
-    if name == Some("anon_inode:[eventfd]") {
-        FileKind::Eventfd
-    } else {
-        FileKind::Anonymous
     }
 }
 
@@ -362,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_truncated_message_about_a_file_is_refused() {
-        let mut bytes = as_bytes(&example(5))[..offset_of!(FileSeen, names)].to_vec();
+        let mut bytes = example(5).as_bytes()[..offset_of!(FileSeen, names)].to_vec();
         assert_eq!(parse_file(&bytes), None);
         bytes.extend(b"file\0");
         assert_eq!(parse_file(&bytes[..20]), None);
@@ -393,8 +344,6 @@ mod tests {
     }
 
     fn example(names_length: u32) -> FileSeen {
-        // SAFETY: integers and arrays of them, for which zero is valid.
-        let nothing: FileSeen = unsafe { std::mem::zeroed() };
         FileSeen {
             kind: event_kind::FILE,
             number: 7,
@@ -407,14 +356,7 @@ mod tests {
             names_length,
             filesystem: *b"fuse\0\0\0\0\0\0\0\0\0\0\0\0",
             subtype: *b"sshfs\0\0\0\0\0\0\0\0\0\0\0",
-            ..nothing
-        }
-    }
-
-    fn as_bytes(seen: &FileSeen) -> &[u8] {
-        // SAFETY: integers and arrays of them, without padding.
-        unsafe {
-            std::slice::from_raw_parts(std::ptr::from_ref(seen).cast(), size_of::<FileSeen>())
+            ..FileSeen::new_zeroed()
         }
     }
 }

@@ -290,7 +290,7 @@ fn forget_unused(
     living.retain(|file| !ended_pipes.contains(file));
     let mut used = ended.files();
     let is_used_up = |pipe: &FileId| {
-        pipes.is_wanted && !used.contains(pipe) && rows.is_used_up(*pipe, ended.sums())
+        pipes.is_wanted && !used.contains(pipe) && rows.is_used_up(*pipe, &ended.sums)
     };
     let used_up: HashSet<FileId> = ended_pipes.into_iter().filter(is_used_up).collect();
     used.extend(rows.used());

@@ -27,7 +27,7 @@ pub(crate) mod unavailable;
 
 use crate::trace::Trace;
 
-use super::{Backend, RunError, RunOptions};
+use super::{RunError, RunOptions, block_on};
 
 pub use kernel::BTF_PATH_VARIABLE;
 pub use unavailable::{EbpfUnavailable, TooOld};
@@ -38,21 +38,11 @@ pub fn embedded_object() -> &'static [u8] {
     object::OBJECT
 }
 
-/// The backend that counts in the kernel.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Ebpf;
+/// The name of this backend in reports.
+const NAME: &str = "ebpf";
 
-impl Backend for Ebpf {
-    fn name(&self) -> &'static str {
-        "ebpf"
-    }
-
-    fn run(&self, options: &RunOptions) -> Result<Trace, RunError> {
-        // One thread: the kernel side takes the next fork of this process for the command.
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .build()?;
-        runtime.block_on(run::run(self.name(), options))
-    }
+/// Runs the command to its end and returns its trace.
+pub(super) fn run(options: &RunOptions) -> Result<Trace, RunError> {
+    // In this thread: the kernel side takes the next fork of this process for the command.
+    block_on(run::run(NAME, options))
 }

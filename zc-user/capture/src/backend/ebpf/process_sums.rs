@@ -63,9 +63,8 @@ impl SeenTask {
 #[derive(Debug)]
 pub struct ProcessSums {
     pub process: Process,
-    raw: RawCounters,
-    /// Whether the counters of a task are unknown, and so their sum is.
-    lacks_counters: bool,
+    /// The sum of their counters; `None` if those of a task are unknown.
+    raw: Option<RawCounters>,
 }
 
 impl ProcessSums {
@@ -73,8 +72,7 @@ impl ProcessSums {
     pub fn new(executed: Option<Process>) -> Self {
         Self {
             process: executed.unwrap_or_default(),
-            raw: RawCounters::default(),
-            lacks_counters: false,
+            raw: Some(RawCounters::default()),
         }
     }
 
@@ -95,10 +93,10 @@ impl ProcessSums {
             process.ppid = process.ppid.or(task.ppid);
         }
         let raw = raw.map(|raw| combined(&raw, &task.baseline, u64::saturating_sub));
-        match &raw {
-            Some(raw) => self.raw = combined(&self.raw, raw, u64::saturating_add),
-            None => self.lacks_counters = true,
-        }
+        self.raw = self
+            .raw
+            .zip(raw)
+            .map(|(sum, raw)| combined(&sum, &raw, u64::saturating_add));
         let thread = counted.into_thread();
         process.threads.push(Thread {
             tid: task.tid,
@@ -114,7 +112,7 @@ impl ProcessSums {
     /// The process with its counters.
     pub fn finish(self) -> Process {
         Process {
-            counters: (!self.lacks_counters).then(|| adjusted(&self.raw)),
+            counters: self.raw.as_ref().map(adjusted),
             ..self.process
         }
     }

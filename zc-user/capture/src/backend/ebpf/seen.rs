@@ -43,9 +43,7 @@ impl Seen {
             counts.take_task(task)
         };
         let just_ended = task_table.take_ended(just_ended, &mut counted, loaded.counters_known);
-        for (serial, process) in just_ended {
-            ended.add(serial, process);
-        }
+        ended.kept.extend(just_ended);
         // If messages are lost, more may be to come of a process that seems to have ended.
         if let Listed::Busiest { most, files } = listed
             && loaded.maps.lost(zc_ebpf::Loss::LostEvent)? == 0
@@ -88,7 +86,8 @@ impl Seen {
         trace.losses = loaded.maps.losses()?.into_iter().collect();
         *trace.losses.entry(Loss::LostEvents).or_default() += self.unreadable;
         trace.losses.insert(Loss::MissedProbes, loaded.missed()?);
-        let (ended, merged, sums) = self.ended.into_parts();
+        let EndedTable { kept: ended, sums } = self.ended;
+        let (merged, sums) = sums.into_parts();
         let (processes, unseen_ends) =
             self.task_table
                 .into_processes(counted, alive, loaded.counters_known, ended);

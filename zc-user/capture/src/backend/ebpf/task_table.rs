@@ -15,7 +15,7 @@ use zc_ebpf::{EventHeader, Exec, hook};
 
 use super::{
     counts::TaskCounts,
-    events::{TaskEvent, command_line, program_path, text},
+    events::{TaskEvent, command_line, text},
     process_sums::{ProcessSums, RawCounters, SeenTask, TaskEnd},
 };
 
@@ -105,7 +105,8 @@ impl TaskTable {
         }
         let earlier = replaced.map(|replaced| self.programs_up_to(replaced.program));
         let executed = Process {
-            exe: program_path(exec),
+            // The path as given to `execve`.
+            exe: Some(text(&exec.exe)).filter(|exe| !exe.is_empty()),
             command: command_line(exec),
             earlier: earlier.unwrap_or_default(),
             ..Process::default()
@@ -241,14 +242,10 @@ impl TaskTable {
             if program == 0 || self.roots.contains(&program) || program == ROOT {
                 continue;
             }
-            let tasks = self
-                .tasks_of
-                .get(&program)
-                .map(Vec::as_slice)
-                .unwrap_or_default();
+            let mut tasks = self.tasks_of.get(&program).into_iter().flatten();
             let is_final =
                 |serial: &u32| self.tasks.get(serial).is_some_and(SeenTask::can_be_taken);
-            if !tasks.iter().all(is_final) {
+            if !tasks.all(is_final) {
                 continue;
             }
             let mut process = ProcessSums::new(self.programs.remove(&program));
@@ -256,11 +253,9 @@ impl TaskTable {
                 let Some(task) = self.tasks.remove(&serial) else {
                     continue;
                 };
-                let raw = task.ended.as_ref().map(|end| end.counters);
-                let raw = raw.filter(|_| counters_known);
-                self.last_end_ns = self
-                    .last_end_ns
-                    .max(task.ended.as_ref().map_or(0, |end| end.time_ns));
+                let end = task.ended.as_ref();
+                let raw = end.map(|end| end.counters).filter(|_| counters_known);
+                self.last_end_ns = self.last_end_ns.max(end.map_or(0, |end| end.time_ns));
                 process.add(serial, task, raw, counted(serial));
             }
             ended.push((program, process.finish()));
@@ -327,7 +322,8 @@ impl TaskTable {
 
 #[cfg(test)]
 mod tests {
-    use zc_ebpf::{ARGS_BYTES, EXE_BYTES, Ended, Replaced};
+    use zc_ebpf::Ended;
+    use zerocopy::FromZeros as _;
 
     use super::*;
 
@@ -335,14 +331,13 @@ mod tests {
         let mut comm = *b"t_\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
         comm[1] = b"0123456789"[serial as usize];
         EventHeader {
-            kind: 0,
             serial,
             program,
             tid: 100 + serial,
             pid: 100 + program,
-            extra: 0,
             time_ns: u64::from(serial) * 10,
             comm,
+            ..EventHeader::new_zeroed()
         }
     }
 
@@ -399,17 +394,8 @@ mod tests {
     fn the_counters_of_threads_are_summed_for_their_process_from_its_exec_on() {
         let exec = TaskEvent::Executed(Box::new(Exec {
             header: header(1, 1),
-            args_length: 0,
             counters: raw(2),
-            replaced: Replaced {
-                serial: 0,
-                program: 0,
-                tid: 0,
-                hooks: 0,
-                other_calls: calls(0),
-            },
-            exe: [0; EXE_BYTES],
-            args: [0; ARGS_BYTES],
+            ..Exec::new_zeroed()
         }));
         let mut table = table([started(1), exec, started(2)]);
         assert_eq!(table.not_ended().count(), 2);

@@ -97,9 +97,7 @@ impl TooOld {
 
 /// Major and minor version in a kernel's release; `None` if it does not begin with them.
 pub(super) fn version(release: &str) -> Option<Version> {
-    let (major, rest) = release.split_once('.')?;
-    let minor = rest.split(|c: char| !c.is_ascii_digit()).next()?;
-    Some(Version(major.parse().ok()?, minor.parse().ok()?))
+    Version::at_start(release)
 }
 
 /// Whether the distribution backports BPF to old kernels: Red Hat and its derivatives, as in

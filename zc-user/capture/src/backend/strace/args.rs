@@ -3,56 +3,34 @@
 
 use super::syntax::{annotation_end, find_top_level, unsigned};
 
-/// Iterates over the arguments at the top level of `text`, without the spaces around them.
-pub struct SplitArgs<'a> {
-    rest: Option<&'a [u8]>,
-}
-
-impl<'a> SplitArgs<'a> {
-    /// Splits `text`, which is what stands between the brackets of a call, an array or a structure.
-    pub fn new(text: &'a [u8]) -> Self {
-        Self { rest: Some(text) }
-    }
-}
-
-impl<'a> Iterator for SplitArgs<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let text = self.rest?;
+/// The arguments at the top level of `text`, without the spaces around them. It is what stands
+/// between the brackets of a call, an array or a structure.
+pub fn split_args(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest.take()?;
         let Some(comma) = find_top_level(text, b',') else {
-            self.rest = None;
             return Some(text.trim_ascii()).filter(|last| !last.is_empty());
         };
-        self.rest = Some(&text[comma + 1..]);
+        rest = Some(&text[comma + 1..]);
         Some(text[..comma].trim_ascii())
-    }
+    })
 }
 
 /// The arguments of a call, split once.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Args<'a>([Option<&'a [u8]>; 6]);
 
 impl<'a> Args<'a> {
     /// Splits `args`, which is what stands between the brackets of a call.
     pub fn new(args: &'a [u8]) -> Self {
-        let mut split = Self::default();
-        split
-            .0
-            .iter_mut()
-            .zip(SplitArgs::new(args))
-            .for_each(|(argument, text)| *argument = Some(text));
-        split
+        let mut arguments = split_args(args);
+        Self(std::array::from_fn(|_| arguments.next()))
     }
 
     /// The argument at this index.
     pub fn nth(&self, index: u8) -> Option<&'a [u8]> {
         self.0.get(usize::from(index)).copied().flatten()
-    }
-
-    /// The elements of an argument that is an array.
-    pub fn elements(&self, index: u8) -> impl Iterator<Item = &'a [u8]> {
-        self.nth(index).into_iter().flat_map(elements)
     }
 
     /// The value of a field of an argument that is a structure; `name` has its `=`.
@@ -75,9 +53,7 @@ pub fn number(argument: &[u8]) -> Option<u64> {
 
 /// The elements of an array.
 pub fn elements(array: &[u8]) -> impl Iterator<Item = &[u8]> {
-    inside(array, b'[', b']')
-        .into_iter()
-        .flat_map(SplitArgs::new)
+    inside(array, b'[', b']').into_iter().flat_map(split_args)
 }
 
 /// What stands between the brackets of an array or a structure.
@@ -89,7 +65,7 @@ pub fn inside(argument: &[u8], open: u8, close: u8) -> Option<&[u8]> {
 
 /// The value of a field of a structure; `name` has its `=`.
 pub fn field<'a>(structure: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    SplitArgs::new(structure).find_map(|field| field.strip_prefix(name))
+    split_args(structure).find_map(|field| field.strip_prefix(name))
 }
 
 /// What strace prints after the name of a deleted file (before 5.19: ` (deleted)` within the

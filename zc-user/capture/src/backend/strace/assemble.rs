@@ -10,76 +10,61 @@
 use std::collections::BTreeMap;
 
 use super::{
-    count::count_call,
+    count::Counter,
     decode::{ChildKind, Program},
-    line::Moment,
+    line::Stamp,
     log_facts::LogFacts,
-    names::CallNames,
     syntax::unescaped_text,
-    tasks::{FirstCall, FirstExec, Task, TaskId, TaskState, Tasks},
+    tasks::{FirstCall, FirstExec, Task, TaskId, TaskState},
 };
 use crate::{
     syscalls::Fds,
-    trace::{Ends, Exit, FailedPaths, File, FileId, Loss, Process, Row, State, Thread, Trace},
+    trace::{Ends, Exit, File, FileId, Loss, Process, Row, STRACE, State, Thread, Trace},
 };
 
-/// Makes the trace. `files` are all files, by their ids.
-pub fn trace(
-    tasks: Tasks,
-    files: Vec<File>,
-    mut failed_paths: FailedPaths,
-    names: &CallNames,
-    mut log: LogFacts,
-) -> Trace {
-    let (mut tasks, unseen) = tasks.into_parts();
-    let root = root(&tasks, log.is_ordered);
-    let is_recorded = log.is_recorded;
+/// Makes the trace of all that was counted.
+pub fn trace(mut counter: Counter) -> Trace {
+    let root = root(counter.tasks.all(), counter.log.is_ordered());
+    counter.count_first_execs(root);
+    let Counter {
+        tasks,
+        files,
+        mut failed_paths,
+        mut log,
+        ..
+    } = counter;
+    let (tasks, unseen) = tasks.into_parts();
+    let (is_recorded, is_ordered) = (log.is_recorded(), log.is_ordered());
     if is_recorded {
         find_gaps(&tasks, root, &mut log);
         // A log may leave out the calls that show it.
         failed_paths.directory_may_change = true;
     }
-    count_first_execs(&mut tasks, root, names, &mut failed_paths, &mut log);
     let mut trace = Trace {
-        backend: super::NAME,
-        kernel: None,
-        arch: None,
-        command: Vec::new(),
-        started_at: None,
-        wall_ns: None,
-        exit: None,
-        losses: BTreeMap::new(),
+        backend: STRACE,
         notes: notes(&tasks, root, unseen, &mut log),
-        counted: None,
-        directory: None,
-        files: Vec::new(),
-        inherited: None,
-        calls_without_files: 0,
-        other_calls: None,
         failed_paths: Some(failed_paths),
-        stacks: None,
-        sees_memory: false,
-        processes: Vec::new(),
-        merged: Vec::new(),
-        ended: crate::trace::EndedSums::default(),
+        ..Trace::default()
     };
     if let Some(root) = root {
         describe_root(&mut trace, &tasks[root], &log);
     }
     trace.losses = log.losses;
     trace.processes = processes(tasks, is_recorded);
-    if !log.is_ordered {
+    if !is_ordered {
         // Logs of one thread each do not show the order of calls in different threads.
         rows(&mut trace).for_each(|row| row.order = None);
     }
-    trace.files = keep_used_files(files, rows(&mut trace));
+    trace.files = keep_used_files(files.into_all(), rows(&mut trace));
     if rows(&mut trace).any(|row| row.is_unseen_submission()) {
         trace
             .notes
             .push("strace does not see what operations of io_uring move: there may be more transfers and bytes".to_owned());
     }
-    let unnamed = unnamed_files_note(&trace).filter(|_| is_recorded);
-    trace.notes.extend(unnamed);
+    let uses_files = |row: &mut Row| row.calls > row.errors && row.call.spec().fds != Fds::None;
+    if is_recorded && trace.files.is_empty() && rows(&mut trace).any(uses_files) {
+        trace.notes.push(UNNAMED_FILES.to_owned());
+    }
     trace
 }
 
@@ -114,41 +99,19 @@ fn first_exec(task: &Task) -> Option<&FirstExec> {
     }
 }
 
-/// Counts the exec that each task began with, except a failed exec of the command: the trace begins
-/// with the successful one.
-fn count_first_execs(
-    tasks: &mut [Task],
-    root: Option<TaskId>,
-    names: &CallNames,
-    failed_paths: &mut FailedPaths,
-    log: &mut LogFacts,
-) {
-    for (id, task) in tasks.iter_mut().enumerate() {
-        if let FirstCall::Exec(exec) = &task.first_call
-            && (Some(id) != root || exec.has_succeeded())
-        {
-            let call = exec.call.clone();
-            count_call(
-                call,
-                names.get(exec.call.name),
-                task.first_rows(),
-                failed_paths,
-                log,
-            );
-        }
-    }
-}
-
 fn describe_root(trace: &mut Trace, root: &Task, log: &LogFacts) {
     let exec = first_exec(root).filter(|exec| exec.has_succeeded());
-    trace.command = exec
-        .and_then(|exec| exec.program.command.clone())
+    let program = root.runs().next().and_then(|run| run.program.as_ref());
+    let program = program.filter(|_| exec.is_some());
+    trace.command = program
+        .and_then(|program| program.command.clone())
         .unwrap_or_default();
     if let TaskState::Ended(exit) = root.state {
         trace.exit = exit;
     }
-    let start = exec.map_or(log.first_moment.filter(|_| log.is_ordered), |exec| exec.at);
-    trace.started_at = start.and_then(Moment::date);
+    let first_moment = log.first_moment.filter(|_| log.is_ordered());
+    let start = exec.map_or(first_moment, |exec| exec.at);
+    trace.started_at = start.and_then(Stamp::date);
     trace.wall_ns = start
         .zip(root.ended_at)
         .and_then(|(start, end)| end.since(start));
@@ -157,7 +120,7 @@ fn describe_root(trace: &mut Trace, root: &Task, log: &LogFacts) {
 /// Notes on what the log does not say. Children without a line are a loss.
 fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, log: &mut LogFacts) -> Vec<String> {
     let mut notes = Vec::new();
-    if log.is_recorded {
+    if log.is_recorded() {
         notes.push(UNKNOWN_FILTER.to_owned());
     }
     if !log.has_durations {
@@ -196,12 +159,13 @@ fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
         .iter()
         .map(|&leader| parent(&tasks, &leaders, leader).map(|parent| pids[parent]))
         .collect();
-    let mut parts = Parts::default();
+    // One for each program of a process, by its first thread and the number of programs before.
+    let mut parts: BTreeMap<(TaskId, usize), Process> = BTreeMap::new();
     for (id, task) in tasks.into_iter().enumerate() {
         let (leader, is_leader) = (leaders[id], id == leaders[id]);
         let (first, earlier) = (task.programs_before, task.earlier.len());
         for (number, ran) in task.earlier.into_iter().chain([task.now]).enumerate() {
-            let process = parts.part(leader, first + number);
+            let process = parts.entry((leader, first + number)).or_default();
             (process.pid, process.ppid) = (pids[leader], parents[id]);
             // If the log does not have names of tasks (-Y), the trace has none, either.
             let shown = unescaped_text(&ran.comm);
@@ -225,48 +189,19 @@ fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
             process.threads.push(Thread {
                 tid: pids[id],
                 comm,
-                rows: ran.rows.into_rows(),
+                rows: ran.rows.sums,
                 ..Thread::default()
             });
         }
     }
-    parts.into_processes()
-}
-
-/// Processes, one for each program of a process.
-#[derive(Default)]
-struct Parts {
-    processes: Vec<Process>,
-    /// By the first thread of the process, and the number of programs before: the index.
-    places: BTreeMap<(TaskId, usize), usize>,
-}
-
-impl Parts {
-    /// The part of a process in which it ran the program of this number.
-    fn part(&mut self, leader: TaskId, number: usize) -> &mut Process {
-        let place = *self.places.entry((leader, number)).or_insert_with(|| {
-            self.processes.push(Process::default());
-            self.processes.len() - 1
-        });
-        &mut self.processes[place]
-    }
-
-    /// The processes, each with the names of its earlier programs.
-    fn into_processes(mut self) -> Vec<Process> {
-        let mut before = None;
-        for (&(leader, number), &place) in &self.places {
-            let earlier = match before {
-                Some((of_leader, previous)) if of_leader == leader && number > 0 => {
-                    let previous: &Process = &self.processes[previous];
-                    previous.programs_up_to()
-                }
-                _ => Vec::new(),
-            };
-            self.processes[place].earlier = earlier;
-            before = Some((leader, place));
+    let mut before = None;
+    for (&(leader, _), process) in &mut parts {
+        if let Some((_, earlier)) = before.filter(|(of_leader, _)| *of_leader == leader) {
+            process.earlier = earlier;
         }
-        self.processes
+        before = Some((leader, process.programs_up_to()));
     }
+    parts.into_values().collect()
 }
 
 /// The id of a task: that of its lines, or the one that its own calls returned; 0 if there is
@@ -327,17 +262,9 @@ fn exits_without_call(tasks: &[Task]) -> usize {
         .count()
 }
 
-/// A note on a log that does not name the files that its calls use.
-fn unnamed_files_note(trace: &Trace) -> Option<String> {
-    let mut rows = trace
-        .processes
-        .iter()
-        .flat_map(|process| &process.threads)
-        .flat_map(|thread| &thread.rows);
-    let uses_files = rows.any(|row| row.calls > row.errors && row.call.spec().fds != Fds::None);
-    (uses_files && trace.files.is_empty())
-        .then(|| "the log names no files, so which bytes went where is unknown: record it with strace -yy".to_owned())
-}
+/// The note on a log that does not name the files that its calls use.
+const UNNAMED_FILES: &str =
+    "the log names no files, so which bytes went where is unknown: record it with strace -yy";
 
 /// The files that these rows use, in their order. Renumbers them in the rows.
 fn keep_used_files<'a>(all: Vec<File>, rows: impl Iterator<Item = &'a mut Row>) -> Vec<File> {

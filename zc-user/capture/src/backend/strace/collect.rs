@@ -12,11 +12,10 @@ use super::{
     count::Counter,
     cut::Cut,
     file_table::FileTable,
-    inspect::Inspector,
-    line::{Event, Line, Moment, Stamps},
-    names::{self, NameId},
-    rows::Ending,
-    tasks::{CallEntry, FirstCall, Task, TaskId, TaskState},
+    inspect::ProcInspector,
+    line::{Ending, Event, Line, Stamp, Stamps},
+    names::NameId,
+    tasks::{FirstCall, TaskId, TaskState, Tasks},
 };
 use crate::{
     backend::Until,
@@ -27,16 +26,15 @@ use crate::{
 /// Sums up the lines of a log. Its memory grows with threads, names of calls and files, not with
 /// lines.
 pub struct Collector<'a> {
-    counter: Counter<'a>,
-    cut: Cut,
-    /// The task whose line is cut, and the call.
-    cut_call: Option<(TaskId, NameId)>,
+    counter: Counter,
+    /// The line that something else interrupted, if there is one.
+    cut: Option<Cut>,
     stamps: Stamps,
     until: Until,
-    /// Whether the trace ended before the log did.
-    is_over: bool,
-    /// Tasks that are known to be followed after the end of the trace.
-    followed: BTreeSet<u32>,
+    /// Whether the trace is over: further lines are not in it.
+    pub(super) is_over: bool,
+    /// Tasks that strace is known to follow after the end of the trace.
+    pub(super) followed: BTreeSet<u32>,
     /// The thread id of all lines of the current log (`-ff`).
     log_tid: Option<u32>,
     on_unparsed: &'a mut dyn FnMut(&str),
@@ -48,8 +46,7 @@ impl<'a> Collector<'a> {
     pub fn new(selection: &Selection, until: Until, on_unparsed: &'a mut dyn FnMut(&str)) -> Self {
         Self {
             counter: Counter::new(selection),
-            cut: Cut::default(),
-            cut_call: None,
+            cut: None,
             stamps: Stamps::default(),
             until,
             is_over: false,
@@ -60,8 +57,8 @@ impl<'a> Collector<'a> {
     }
 
     /// Collects a live run, whose files can be inspected.
-    pub(super) fn with_inspector(mut self, inspector: &'a mut dyn Inspector) -> Self {
-        self.counter.files = FileTable::with_inspector(inspector);
+    pub(super) fn with_inspector(mut self, inspector: Option<ProcInspector>) -> Self {
+        self.counter.files = FileTable::live(inspector);
         self
     }
 
@@ -76,7 +73,7 @@ impl<'a> Collector<'a> {
     pub fn begin_log(&mut self, tid: Option<u32>) {
         self.give_up_cut();
         self.log_tid = tid;
-        self.counter.logs += 1;
+        self.counter.log.logs += 1;
         self.stamps = Stamps::default();
     }
 
@@ -120,18 +117,9 @@ impl<'a> Collector<'a> {
         let (name, length) = match parsed.event {
             Event::Call { name, .. } => (name, line.len()),
             Event::Cut { name, length, .. } => (name, length),
-            // The end of such a line is recognised: it is whole.
-            Event::Unfinished { .. }
-            | Event::Exited { .. }
-            | Event::Killed { .. }
-            | Event::Superseded { .. }
-            | Event::Signal
-            | Event::Trapped
-            | Event::Mode { .. }
-            | Event::Attached { .. }
-            | Event::Notice
-            | Event::StillUnfinished { .. } => return self.push_line(line),
             Event::Resumed { .. } | Event::Unparsed => (b"".as_slice(), 0),
+            // The end of any other line is recognised: it is whole.
+            _ => return self.push_line(line),
         };
         self.counter.log.is_cut_off |= !self.is_over;
         if !self.is_over && !self.open_cut(&parsed, name, &line[..length], None) {
@@ -143,7 +131,7 @@ impl<'a> Collector<'a> {
     /// The trace of all that was added.
     pub fn finish(mut self) -> Trace {
         self.give_up_cut();
-        for id in 0..self.counter.tasks.len() {
+        for id in 0..self.counter.tasks.all().len() {
             let task = self.counter.tasks.get(id);
             // The exec of a renamed task belongs to the task whose id it got.
             let left = if task.state == TaskState::Renamed {
@@ -159,17 +147,7 @@ impl<'a> Collector<'a> {
                 .tasks
                 .add_unseen(&self.followed, self.counter.lines);
         }
-        self.counter.log.is_ordered = self.counter.logs <= 1;
-        self.counter.log.is_recorded = self.counter.logs > 0;
-        let Counter {
-            tasks,
-            files,
-            failed_paths,
-            names,
-            log,
-            ..
-        } = self.counter;
-        assemble::trace(tasks, files.into_all(), failed_paths, &names, log)
+        assemble::trace(self.counter)
     }
 
     /// Adds what a whole line says. `false` if it is not understood after all.
@@ -199,12 +177,19 @@ impl<'a> Collector<'a> {
                 self.counter.never_returned(id, abandoned);
                 // The timestamp of a call is that of its entry.
                 let at = at.map(|at| at.plus(outcome.duration_ns.unwrap_or(0)));
-                let call = self.entry(name, Cow::Borrowed(args), has_all_args);
+                let call = self.counter.entry(name, Cow::Borrowed(args), has_all_args);
                 self.counter.returned(id, &call, outcome, at);
             }
-            (Event::Unfinished { args, pause, .. }, Some(name)) => {
-                let call = self.entry(name, Cow::Owned(args.to_vec()), has_all_args);
-                self.counter.enter(id, call, pause);
+            (
+                Event::Unfinished {
+                    args, renamed_to, ..
+                },
+                Some(name),
+            ) => {
+                let call = self
+                    .counter
+                    .entry(name, Cow::Owned(args.to_vec()), has_all_args);
+                self.counter.enter(id, call, renamed_to);
             }
             (Event::Resumed { args, outcome, .. }, Some(name)) => {
                 self.counter.resume(id, name, args, outcome, at);
@@ -214,16 +199,13 @@ impl<'a> Collector<'a> {
                     call.extend(args);
                 }
             }
-            (Event::Exited { code }, _) => self.end(id, Some(Exit::Code(code)), at),
-            (Event::Killed { signal }, _) => {
-                self.end(id, names::signal_number(signal).map(Exit::Signal), at);
-            }
+            (Event::Ended(exit), _) => self.end(id, exit, at),
             (Event::Superseded { by }, _) => {
                 let abandoned = self.counter.tasks.superseded(id, by);
                 self.counter.never_returned(id, abandoned);
             }
             (Event::Mode { tid, abi }, _) => {
-                self.counter.has_modes = true;
+                self.counter.log.has_modes = true;
                 let task = self.counter.tasks.get(id);
                 task.abi = abi;
                 task.own_tid = Some(tid);
@@ -250,10 +232,8 @@ impl<'a> Collector<'a> {
         if let Some(tid) = attached {
             self.counter.tasks.attached(tid);
         }
-        self.cut.open(head);
-        if self.cut.is_open() {
-            self.cut_call = Some((id, name));
-        } else {
+        self.cut = Cut::begin(head, (id, name));
+        if self.cut.is_none() {
             self.unparsed(shortened(head));
         }
         true
@@ -272,44 +252,29 @@ impl<'a> Collector<'a> {
     /// If there is a cut line: completes it if `tail` is its rest, or keeps `tail` as a line in
     /// between.
     fn close_cut(&mut self, tail: &[u8]) -> bool {
-        if !self.cut.is_open() {
+        let Some(mut cut) = self.cut.take() else {
             return false;
-        }
-        let mut cut = std::mem::take(&mut self.cut);
-        let joined = Line::parse(cut.join(tail));
+        };
+        let joined = cut.join(tail);
+        let joined = Line::parse(&joined);
         let is_whole = matches!(joined.event, Event::Call { .. } | Event::Unfinished { .. });
         // Output of the program may follow an argument directly: 1 and "5\n" look like 15.
-        let is_closed = is_whole && self.add_event(&joined, false);
-        if is_closed {
-            cut.close();
-            self.cut_call = None;
+        if is_whole && self.add_event(&joined, false) {
+            return true;
         }
-        self.cut = cut;
-        is_closed || self.cut.keep(tail)
+        let is_kept = cut.keep(tail);
+        self.cut = Some(cut);
+        is_kept
     }
 
     /// Gives up the cut line, if there is one: its call never returned, and its lines are not
     /// understood.
     fn give_up_cut(&mut self) {
-        if !self.cut.is_open() {
-            return;
-        }
-        let mut cut = std::mem::take(&mut self.cut);
-        cut.give_up(|line| self.unparsed(line));
-        self.cut = cut;
-        if let Some((id, name)) = self.cut_call.take() {
-            let call = self.entry(name, Cow::Borrowed(b""), false);
+        if let Some(cut) = self.cut.take() {
+            cut.lines().for_each(|line| self.unparsed(line));
+            let (id, name) = cut.call;
+            let call = self.counter.entry(name, Cow::Borrowed(b""), false);
             self.counter.never_returned(id, Some(call));
-        }
-    }
-
-    /// A call that begins in this line.
-    fn entry<'b>(&self, name: NameId, args: Cow<'b, [u8]>, has_all_args: bool) -> CallEntry<'b> {
-        CallEntry {
-            name,
-            line: self.counter.lines,
-            args,
-            has_all_args,
         }
     }
 
@@ -334,69 +299,28 @@ impl<'a> Collector<'a> {
         id
     }
 
-    fn end(&mut self, id: TaskId, exit: Option<Exit>, at: Option<Moment>) {
+    fn end(&mut self, id: TaskId, exit: Option<Exit>, at: Option<Stamp>) {
         let abandoned = self.counter.tasks.end(id, TaskState::Ended(exit), at);
         self.counter.never_returned(id, abandoned);
-        self.is_over = self.until == Until::RootEnds && self.counter.logs <= 1 && id == 0;
+        self.is_over = self.until == Until::RootEnds && self.counter.log.is_ordered() && id == 0;
     }
 }
 
 impl Collector<'_> {
-    /// Whether the trace is over: further lines are not in it.
-    pub fn is_over(&self) -> bool {
-        self.is_over
-    }
-
-    /// Ends the trace here, while tasks are alive.
-    pub fn end_now(&mut self) {
-        self.is_over = true;
-    }
-
-    /// The thread ids of tasks that were created and have no line so far.
-    pub fn unseen_tids(&self) -> Vec<u32> {
-        self.counter.tasks.unseen_tids().collect()
-    }
-
-    /// Records that strace follows a task that has no line when the trace ends.
-    pub fn mark_followed(&mut self, tid: u32) {
-        self.followed.insert(tid);
-    }
-
-    /// Whether the command has ended.
-    pub fn has_root_ended(&self) -> bool {
-        self.root()
-            .is_some_and(|root| matches!(root.state, TaskState::Ended(_)))
-    }
-
-    /// The thread id of the command, once it was seen.
-    pub fn root_tid(&self) -> Option<u32> {
-        self.root()?.tid
-    }
-
-    /// How many processes there were so far, how many of the counted calls returned, and the bytes
-    /// that they moved.
-    pub fn processes_calls_and_bytes(&self) -> [u64; 3] {
-        self.counter.tasks.processes_calls_and_bytes()
-    }
-
-    /// The thread ids of all tasks that are alive, as far as the log shows.
-    pub fn live_tids(&self) -> impl Iterator<Item = u32> + '_ {
-        self.counter.tasks.live_tids()
+    /// The tasks so far.
+    pub(super) fn tasks(&self) -> &Tasks {
+        &self.counter.tasks
     }
 
     /// Why the command's exec failed, if the log begins with that.
     pub fn launch_errno(&self) -> Option<u32> {
-        match &self.root()?.first_call {
+        match &self.tasks().root()?.first_call {
             FirstCall::Exec(exec) => match exec.call.how {
                 Ending::Error(errno) => errno,
                 _ => None,
             },
             _ => None,
         }
-    }
-
-    fn root(&self) -> Option<&Task> {
-        self.counter.tasks.first()
     }
 }
 

@@ -13,41 +13,36 @@ use zc_ebpf::is_restart;
 use super::{
     args::{Args, Descriptor},
     decode::{
-        End, Ends, child_kind, ends, first_bytes, given_path, ioctl_variant, is_peek, name_by_exec,
+        End, child_kind, ends, first_bytes, given_path, ioctl_variant, is_peek, name_by_exec,
         program, requested_bytes,
     },
     file_table::FileTable,
-    line::{CallResult, Event, Moment, Outcome, Pause},
+    line::{Ending, Event, Outcome, Stamp},
     log_facts::LogFacts,
-    names::{CallNames, Errnos, KnownCall, MAX_ERRNO, NameId},
-    rows::{EndedCall, Ending, Rows},
+    names::{CallNames, KnownCall, NameId},
+    rows::EndedCall,
     syntax::unsigned,
-    tasks::{CallEntry, FirstCall, FirstExec, TaskId, Tasks},
+    tasks::{CallEntry, FirstCall, FirstExec, ProgramRun, Task, TaskId, Tasks},
 };
 use crate::{
     syscalls::{self, Abi, CallEffect, Selection, Spec, Variants},
-    trace::{FailedPath, FailedPaths, GivenPath, Loss},
+    trace::{Exit, FailedPath, FailedPaths, GivenPath, Loss},
 };
 
 /// The sums so far: the tasks with their calls, the files, and what is known of the log.
-pub struct Counter<'a> {
+pub struct Counter {
     /// The names of calls.
     pub names: CallNames,
-    errnos: Errnos,
     /// The tasks, each with its sums.
     pub tasks: Tasks,
     /// The files that calls used.
-    pub files: FileTable<'a>,
+    pub files: FileTable,
     /// The calls that take a path and failed, or succeeded if that is asked for.
     pub failed_paths: FailedPaths,
     /// What is known of the log as a whole.
     pub log: LogFacts,
-    /// How many logs were read.
-    pub logs: usize,
     /// How many lines were read.
     pub lines: u64,
-    /// Whether the log says when a task changes to another table of calls.
-    pub has_modes: bool,
 }
 
 /// How an uncertain call ended, as the next event of its thread says, or the end of the log
@@ -55,32 +50,16 @@ pub struct Counter<'a> {
 fn ending_by_next(how: Ending, next: Option<&Event<'_>>) -> Option<Ending> {
     match (how, next) {
         // Seccomp kept it from being made.
-        (Ending::Value(_), Some(Event::Trapped | Event::Killed { signal: b"SIGSYS" })) => {
-            Some(Ending::Never)
-        }
+        (
+            Ending::Value(_),
+            Some(Event::Trapped | Event::Ended(Some(Exit::Signal(libc::SIGSYS)))),
+        ) => Some(Ending::Never),
         // A signal interrupted it. Only if the thread runs on, it has seen the result.
         (Ending::Error(_), Some(Event::Signal | Event::Trapped)) => None,
-        (Ending::Error(_), Some(Event::Killed { .. }) | None) => Some(Ending::Never),
-        _ => Some(how),
-    }
-}
-
-/// Counts the call of a task in its rows, if it is selected, and by its path, if it takes one.
-pub fn count_call(
-    mut call: EndedCall,
-    known: &KnownCall,
-    rows: &mut Rows,
-    failed_paths: &mut FailedPaths,
-    log: &mut LogFacts,
-) {
-    if known.spec.path.is_some() {
-        count_path(failed_paths, known, &mut call);
-    }
-    if known.is_selected {
-        if call.how == Ending::Error(None) {
-            log.count_loss(Loss::UncountedErrnos);
+        (Ending::Error(_), Some(Event::Ended(Some(Exit::Signal(_)) | None)) | None) => {
+            Some(Ending::Never)
         }
-        rows.add(known, call);
+        _ => Some(how),
     }
 }
 
@@ -120,44 +99,50 @@ fn may_be_trapped(call: &KnownCall, args: &[u8], how: Ending) -> bool {
             .iter()
             .any(|table| table.call_name(number) == Some(&call.name))
     };
-    u32::try_from(value).is_ok_and(is_own_number)
-        || first_argument(args).is_some_and(|first| first == value.cast_unsigned())
+    let first_argument = match unsigned(args) {
+        None if args.starts_with(b"NULL") => Some(0),
+        number => number.map(|(number, _)| number),
+    };
+    u32::try_from(value).is_ok_and(is_own_number) || first_argument == Some(value.cast_unsigned())
 }
 
-/// The value of the first argument, if it is a number.
-fn first_argument(args: &[u8]) -> Option<u64> {
-    if args.starts_with(b"NULL") {
-        Some(0)
-    } else {
-        unsigned(args).map(|(number, _)| number)
-    }
-}
-
-impl Counter<'_> {
+impl Counter {
     /// Counts the calls of `selection`.
     pub fn new(selection: &Selection) -> Self {
         Self {
             names: CallNames::new(selection),
-            errnos: Errnos::new(),
             tasks: Tasks::default(),
             files: FileTable::default(),
             failed_paths: FailedPaths::default(),
             log: LogFacts::default(),
-            logs: 0,
             lines: 0,
-            has_modes: false,
+        }
+    }
+
+    /// A call that begins in this line.
+    pub fn entry<'a>(
+        &self,
+        name: NameId,
+        args: Cow<'a, [u8]>,
+        has_all_args: bool,
+    ) -> CallEntry<'a> {
+        CallEntry {
+            name,
+            line: self.lines,
+            args,
+            has_all_args,
         }
     }
 
     /// A task enters a call, and its line ends before the call returns.
-    pub fn enter(&mut self, id: TaskId, call: CallEntry<'static>, pause: Pause) {
+    pub fn enter(&mut self, id: TaskId, call: CallEntry<'static>, renamed_to: Option<u32>) {
         let name = call.name;
         let abandoned = self.tasks.get(id).pending.replace(call);
         self.never_returned(id, abandoned);
         if self.names.get(name).spec.effect == CallEffect::CreatesTask {
-            self.tasks.enters_task_creation(id);
+            self.tasks.creating = Some(id);
         }
-        if let Pause::Renamed { to } = pause
+        if let Some(to) = renamed_to
             && let Some(leader) = self.tasks.renamed(id, to)
         {
             let args = self
@@ -179,7 +164,7 @@ impl Counter<'_> {
         name: NameId,
         args: &[u8],
         outcome: Outcome<'_>,
-        at: Option<Moment>,
+        at: Option<Stamp>,
     ) {
         let task = self.tasks.get(id);
         let is_exec_of_another = task.superseded_by.is_some()
@@ -191,15 +176,10 @@ impl Counter<'_> {
             }
             other => {
                 self.never_returned(id, other);
-                if !is_exec_of_another && outcome.result != CallResult::Never {
+                if !is_exec_of_another && outcome.ending != Ending::Never {
                     self.log.count_loss(Loss::ExitsWithoutEntry);
                 }
-                let call = CallEntry {
-                    name,
-                    line: self.lines,
-                    args: Cow::Borrowed(b""),
-                    has_all_args: false,
-                };
+                let call = self.entry(name, Cow::Borrowed(b""), false);
                 self.returned(id, &call, outcome, at);
             }
         }
@@ -212,9 +192,9 @@ impl Counter<'_> {
         id: TaskId,
         call: &CallEntry<'_>,
         outcome: Outcome<'_>,
-        at: Option<Moment>,
+        at: Option<Stamp>,
     ) {
-        let how = self.how(outcome.result);
+        let how = outcome.ending;
         let Spec {
             effect, variants, ..
         } = self.names.get(call.name).spec;
@@ -231,7 +211,7 @@ impl Counter<'_> {
         let task = self.tasks.get(id);
         if let Some(abi) = known.only_in
             && task.abi != abi
-            && !self.has_modes
+            && !self.log.has_modes
         {
             task.abi = abi;
             self.log.guessed_abi = true;
@@ -255,11 +235,7 @@ impl Counter<'_> {
         if matches!(task.first_call, FirstCall::Awaited) {
             task.first_call = FirstCall::Other;
             if effect == CallEffect::Executes {
-                task.first_call = FirstCall::Exec(Box::new(FirstExec {
-                    call: ended,
-                    at,
-                    program: task.now.program.clone().unwrap_or_default(),
-                }));
+                task.first_call = FirstCall::Exec(Box::new(FirstExec { call: ended, at }));
                 return;
             }
         }
@@ -291,7 +267,7 @@ impl Counter<'_> {
         let spec = &self.names.get(ended.name).spec;
         let task = self.tasks.get(id);
         let args = Args::new(&call.args);
-        let Ends { from, to } = ends(&args, spec.fds);
+        let (from, to) = ends(&args, spec.fds);
         let mut file = |end: Option<End<'_>>| match end? {
             End::Named(descriptor) => Some(self.files.find(task.tid, descriptor)),
             End::Number(number) => task.opened.get(&number).copied(),
@@ -308,9 +284,34 @@ impl Counter<'_> {
     }
 
     fn count(&mut self, id: TaskId, call: EndedCall) {
+        self.count_in(id, call, |task| &mut task.now);
+    }
+
+    /// Counts the call of a task in this run, if it is selected, and by its path, if it takes one.
+    fn count_in(&mut self, id: TaskId, mut call: EndedCall, run: fn(&mut Task) -> &mut ProgramRun) {
         let known = self.names.get(call.name);
-        let rows = &mut self.tasks.get(id).now.rows;
-        count_call(call, known, rows, &mut self.failed_paths, &mut self.log);
+        if known.spec.path.is_some() {
+            count_path(&mut self.failed_paths, known, &mut call);
+        }
+        if known.is_selected {
+            if call.how == Ending::Error(None) {
+                self.log.count_loss(Loss::UncountedErrnos);
+            }
+            run(self.tasks.get(id)).rows.add(known, call);
+        }
+    }
+
+    /// Counts the exec that each task began with, except a failed exec of the command: the trace
+    /// begins with the successful one.
+    pub fn count_first_execs(&mut self, root: Option<TaskId>) {
+        for id in 0..self.tasks.all().len() {
+            if let FirstCall::Exec(exec) = &self.tasks.get(id).first_call
+                && (Some(id) != root || exec.has_succeeded())
+            {
+                let call = exec.call.clone();
+                self.count_in(id, call, Task::first_run);
+            }
+        }
     }
 
     /// Records what a successful call does to tasks and files.
@@ -324,8 +325,9 @@ impl Counter<'_> {
     ) {
         match (effect, u32::try_from(value)) {
             (CallEffect::CreatesTask, Ok(tid @ 1..)) => {
+                let is_ordered = self.log.is_ordered();
                 self.tasks
-                    .task_created(id, tid, child_kind(&call.args), call.line, self.logs <= 1);
+                    .task_created(id, tid, child_kind(&call.args), call.line, is_ordered);
             }
             (CallEffect::ReturnsOwnTid, Ok(tid @ 1..)) => {
                 self.tasks.get(id).own_tid = Some(tid);
@@ -349,23 +351,11 @@ impl Counter<'_> {
                 if call.has_all_args {
                     task.superseded_by = None;
                 }
-                if !self.has_modes {
+                if !self.log.has_modes {
                     task.abi = Abi::NATIVE;
                 }
             }
             _ => {}
-        }
-    }
-
-    fn how(&self, result: CallResult<'_>) -> Ending {
-        match result {
-            CallResult::Never => Ending::Never,
-            CallResult::Error(name) => Ending::Error(self.errnos.number(name)),
-            CallResult::Errno(errno) => Ending::Error(Some(errno)),
-            CallResult::Value(value) => match u32::try_from(value.unsigned_abs()) {
-                Ok(errno @ 1..=MAX_ERRNO) if value < 0 => Ending::Error(Some(errno)),
-                _ => Ending::Value(value),
-            },
         }
     }
 
@@ -379,7 +369,7 @@ impl Counter<'_> {
             ..call
         };
         let outcome = Outcome {
-            result: CallResult::Never,
+            ending: Ending::Never,
             duration_ns: None,
             descriptor: b"",
         };

@@ -3,8 +3,8 @@
 //! the program of an `execve`.
 
 use super::{
-    args::{Args, Descriptor, SplitArgs, elements, field, inside, number},
-    syntax::{end_of_string, unescaped, unescaped_text},
+    args::{Args, Descriptor, elements, field, inside, number, split_args},
+    syntax::{end_of_string, unescaped},
 };
 use crate::{
     syscalls::{FICLONE, FICLONERANGE, Fds, PathArgument, Requested, Spec},
@@ -41,13 +41,21 @@ pub fn requested_bytes(args: &Args<'_>, spec: &Spec) -> Option<u64> {
 /// program writes there may follow the size directly, so that the size 1 and the output "5" look
 /// like 15. Where strace shows the whole text, this is noticed.
 fn is_size_of(size: u64, text: Option<&[u8]>) -> bool {
-    let text = text.and_then(|text| text.strip_prefix(b"\"")?.strip_suffix(b"\""));
-    text.is_none_or(|text| unescaped(text).count() as u64 == size)
+    let whole = text.and_then(quoted).filter(|(_, rest)| rest.is_empty());
+    whole.is_none_or(|(text, _)| text.len() as u64 == size)
+}
+
+/// The bytes of the string that an argument begins with, and what follows it.
+fn quoted(argument: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    let inside = argument.strip_prefix(b"\"")?;
+    let end = end_of_string(argument, 0)?;
+    let (text, rest) = inside.split_at(end - 2);
+    Some((unescaped(text).collect(), &rest[1..]))
 }
 
 /// The sum of the lengths of `[{iov_base="..."..., iov_len=10}, ...]`.
 fn vector_bytes(vector: &[u8]) -> Option<u64> {
-    SplitArgs::new(inside(vector, b'[', b']')?).try_fold(0_u64, |sum, element| {
+    split_args(inside(vector, b'[', b']')?).try_fold(0_u64, |sum, element| {
         let length = field(inside(element, b'{', b'}')?, b"iov_len=").and_then(number)?;
         sum.checked_add(length)
     })
@@ -73,22 +81,14 @@ impl<'a> End<'a> {
     }
 }
 
-/// The descriptors at the two ends of a call.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Ends<'a> {
-    /// The source; or the file that a call is about that moves nothing.
-    pub from: Option<End<'a>>,
-    /// The destination.
-    pub to: Option<End<'a>>,
-}
-
-/// The descriptors that the call names.
+/// The descriptors that the call names: the source, or the file that a call is about that moves
+/// nothing; and the destination.
 ///
 /// The descriptor of a pipe does not say which of its ends it is, so `vmsplice` is assumed to write
 /// into the pipe. To copy out of one, programs call `readv`.
-pub fn ends<'a>(args: &Args<'a>, fds: Fds) -> Ends<'a> {
+pub fn ends<'a>(args: &Args<'a>, fds: Fds) -> (Option<End<'a>>, Option<End<'a>>) {
     let end = |index| args.nth(index).and_then(End::new);
-    let (from, to) = match fds {
+    match fds {
         Fds::None => (None, None),
         Fds::Reads(from) | Fds::On(from) => (end(from), None),
         Fds::Writes(to) | Fds::Pipe(to) => (None, end(to)),
@@ -96,8 +96,7 @@ pub fn ends<'a>(args: &Args<'a>, fds: Fds) -> Ends<'a> {
         Fds::ClonesRange { to, request } => {
             (args.field(request, b"src_fd=").and_then(End::new), end(to))
         }
-    };
-    Ends { from, to }
+    }
 }
 
 /// The path that a call looks up. `None`: strace printed an address, or `NULL`.
@@ -105,17 +104,14 @@ pub(super) fn given_path(
     args: &Args<'_>,
     PathArgument { index, directory }: PathArgument,
 ) -> Option<GivenPath> {
-    let argument = args
-        .nth(index)
-        .filter(|argument| argument.starts_with(b"\""))?;
-    let end = end_of_string(argument, 0)?;
-    let text = unescaped_text(&argument[1..end - 1]);
+    let (text, rest) = quoted(args.nth(index)?)?;
+    let text = String::from_utf8_lossy(&text).into_owned();
     let directory = directory.and_then(|index| args.nth(index));
     let names_directory = directory.is_some_and(|directory| !directory.starts_with(b"AT_FDCWD"));
     let is_below_descriptor = names_directory && !text.starts_with('/');
     Some(GivenPath {
         text,
-        is_cut: argument[end..].starts_with(b"..."),
+        is_cut: rest.starts_with(b"..."),
         is_below_descriptor,
     })
 }
@@ -125,52 +121,35 @@ pub const MOST_FIRST_BYTES: usize = 16;
 
 /// The first bytes that a call moved; empty if the log does not show them.
 pub fn first_bytes(args: &Args<'_>, spec: &Spec, moved: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    match spec.requested {
+    let mut bytes = match spec.requested {
         // `read(3, "..."..., 4096)`: the argument before the size has the bytes.
-        Requested::Size(size) => {
-            bytes = size
-                .checked_sub(1)
-                .and_then(|buffer| text(args.nth(buffer)?))
-                .unwrap_or_default();
-        }
-        Requested::Iovec { base, .. } => add_elements(&mut bytes, args.elements(base)),
-        Requested::Message(index) => {
-            add_elements(
-                &mut bytes,
-                args.field(index, b"msg_iov=")
-                    .into_iter()
-                    .flat_map(elements),
-            );
-        }
-        Requested::Nowhere => {}
-    }
+        Requested::Size(size) => size
+            .checked_sub(1)
+            .and_then(|buffer| quoted(args.nth(buffer)?))
+            .map_or_else(Vec::new, |(text, _)| text),
+        Requested::Iovec { base, .. } => vector_text(args.nth(base)),
+        Requested::Message(index) => vector_text(args.field(index, b"msg_iov=")),
+        Requested::Nowhere => Vec::new(),
+    };
     let moved = usize::try_from(moved).unwrap_or(usize::MAX);
     bytes.truncate(moved.min(MOST_FIRST_BYTES));
     bytes
 }
 
-/// Adds the bytes of the elements of a vector up to the first one that is not shown whole.
-fn add_elements<'a>(bytes: &mut Vec<u8>, elements: impl Iterator<Item = &'a [u8]>) {
-    for element in elements {
-        let Some(structure) = inside(element, b'{', b'}') else {
-            return;
+/// The bytes of the elements of a vector up to the first one that is not shown whole.
+fn vector_text(vector: Option<&[u8]>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for element in vector.into_iter().flat_map(elements) {
+        let structure = inside(element, b'{', b'}');
+        let Some(base) = structure.and_then(|structure| field(structure, b"iov_base=")) else {
+            break;
         };
-        let Some(base) = field(structure, b"iov_base=") else {
-            return;
-        };
-        bytes.extend(text(base).unwrap_or_default());
+        bytes.extend(quoted(base).into_iter().flat_map(|(text, _)| text));
         if !base.ends_with(b"\"") || bytes.len() >= MOST_FIRST_BYTES {
-            return;
+            break;
         }
     }
-}
-
-/// The first bytes of `"abc"`, or of `"abc"...`, which is cut.
-fn text(argument: &[u8]) -> Option<Vec<u8>> {
-    let quoted = argument.strip_suffix(b"...").unwrap_or(argument);
-    let text = quoted.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-    Some(unescaped(text).take(MOST_FIRST_BYTES).collect())
+    bytes
 }
 
 /// Whether a call only peeks at the bytes of a socket, by its flags.
@@ -193,19 +172,18 @@ fn has_flag(flags: &[u8], bit: u64, name: &[u8]) -> bool {
 /// The variant of an `ioctl`, if it clones files. strace prints all names of a request:
 /// `BTRFS_IOC_CLONE or FICLONE`.
 pub fn ioctl_variant(args: &[u8]) -> Option<&'static str> {
-    let command = SplitArgs::new(args).nth(1)?;
+    let command = split_args(args).nth(1)?;
     // Numbers: `FICLONE` and `FICLONERANGE` of the kernel's include/uapi/linux/fs.h.
     match number(command) {
-        Some(0x4004_9409) => return Some(FICLONE),
-        Some(0x4020_940d) => return Some(FICLONERANGE),
-        Some(_) => return None,
-        None => {}
+        Some(0x4004_9409) => Some(FICLONE),
+        Some(0x4020_940d) => Some(FICLONERANGE),
+        Some(_) => None,
+        None => words(command).find_map(|word| match word {
+            b"FICLONE" => Some(FICLONE),
+            b"FICLONERANGE" => Some(FICLONERANGE),
+            _ => None,
+        }),
     }
-    words(command).find_map(|word| match word {
-        b"FICLONE" => Some(FICLONE),
-        b"FICLONERANGE" => Some(FICLONERANGE),
-        _ => None,
-    })
 }
 
 /// What kind of task a `clone` or `clone3` creates.
@@ -224,7 +202,7 @@ pub fn child_kind(args: &[u8]) -> ChildKind {
     // Bits: the kernel's include/uapi/linux/sched.h.
     const PARENT: u64 = 0x8000;
     const THREAD: u64 = 0x1_0000;
-    let first = SplitArgs::new(args).next();
+    let first = split_args(args).next();
     let fields = first
         .and_then(|argument| argument.strip_prefix(b"{"))
         .unwrap_or(args);
@@ -259,14 +237,13 @@ pub struct Program {
 /// unknown.
 pub fn program(args: &[u8]) -> Program {
     let mut program = Program::default();
-    for argument in SplitArgs::new(args) {
+    for argument in split_args(args) {
         if argument.starts_with(b"\"") {
             program.exe = Some(string(argument));
         } else if let Some(list) = inside(argument, b'[', b']') {
             let is_cut_to_nothing = list == b"...";
-            program.command =
-                (!is_cut_to_nothing).then(|| SplitArgs::new(list).map(string).collect());
-            program.is_cut = SplitArgs::new(list).any(|word| word.ends_with(b"..."));
+            program.command = (!is_cut_to_nothing).then(|| split_args(list).map(string).collect());
+            program.is_cut = split_args(list).any(|word| word.ends_with(b"..."));
             break;
         }
     }
@@ -275,15 +252,8 @@ pub fn program(args: &[u8]) -> Program {
 
 /// A string without escapes; one that strace cut short keeps its dots.
 fn string(argument: &[u8]) -> String {
-    let quoted = argument
-        .strip_prefix(b"\"")
-        .and_then(|_| end_of_string(argument, 0));
-    let Some(end) = quoted else {
-        return String::from_utf8_lossy(argument).into_owned();
-    };
-    let mut bytes: Vec<u8> = unescaped(&argument[1..end - 1]).collect();
-    bytes.extend_from_slice(&argument[end..]);
-    String::from_utf8_lossy(&bytes).into_owned()
+    let (text, rest) = quoted(argument).unwrap_or((Vec::new(), argument));
+    String::from_utf8_lossy(&[&text, rest].concat()).into_owned()
 }
 
 /// The name that the kernel gives a task at an exec: the last part of the path, cut to 15 bytes

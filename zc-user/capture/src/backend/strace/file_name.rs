@@ -7,20 +7,27 @@ use super::{
     args::DELETED,
     syntax::{decimal, sun_path, unescaped},
 };
-use crate::trace::{File, FileKind};
+use crate::trace::{File, FileIdentity, FileKind};
 
 /// What the kernel appends to the name of a deleted file.
-const DELETED_INSIDE: &[u8] = b" (deleted)";
+pub const DELETED_INSIDE: &[u8] = b" (deleted)";
 /// What the kernel puts before the name of a file of `memfd_create`.
 pub const MEMFD: &[u8] = b"/memfd:";
+
+/// Device numbers of the kernel's internal filesystems; 0 if unknown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Devices {
+    /// The device of pipes without a path.
+    pub pipes: u64,
+    /// The device of sockets.
+    pub sockets: u64,
+}
 
 /// What a name says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ParsedName {
-    /// The file; names do not say its identity.
+    /// The file. Only the name of a pipe or socket says its identity.
     pub file: File,
-    /// The inode number, of a pipe or socket.
-    pub inode: Option<u64>,
     /// The path as bytes, if the file is or was in a filesystem.
     pub path: Option<Vec<u8>>,
     /// Whether the path is no longer that of the file.
@@ -28,9 +35,13 @@ pub struct ParsedName {
 }
 
 /// Parses the name of a [`Descriptor`](super::args::Descriptor).
-pub fn parse(name: &[u8]) -> ParsedName {
-    if let Some(parsed) = parse_socket(name) {
-        return parsed;
+pub fn parse(name: &[u8], devices: Devices) -> ParsedName {
+    let outside = |file| ParsedName {
+        file,
+        ..ParsedName::default()
+    };
+    if let Some(socket) = parse_socket(name, devices.sockets) {
+        return outside(socket);
     }
     let (name, is_marked) = name
         .strip_suffix(DELETED)
@@ -44,7 +55,7 @@ pub fn parse(name: &[u8]) -> ParsedName {
         let is_deleted = is_marked || inside.is_some();
         return in_filesystem(inside.map(<[u8]>::to_vec).unwrap_or(name), None, is_deleted);
     }
-    elsewhere(&name)
+    outside(elsewhere(&name, devices.pipes))
 }
 
 /// `/dev/null<char 1:3>`: strace adds what it is.
@@ -52,12 +63,12 @@ fn split_device(name: &[u8]) -> Option<(&[u8], FileKind)> {
     let (path, device) = name
         .strip_suffix(b">")?
         .split_at(name.iter().rposition(|&byte| byte == b'<')?);
-    let kind = if device.starts_with(b"<char ") {
-        FileKind::Char
-    } else {
-        FileKind::Block
-    };
-    (kind == FileKind::Char || device.starts_with(b"<block ")).then_some((path, kind))
+    let kinds = [
+        (b"<char ".as_slice(), FileKind::Char),
+        (b"<block ", FileKind::Block),
+    ];
+    let found = kinds.iter().find(|(start, _)| device.starts_with(start));
+    found.map(|(_, kind)| (path, *kind))
 }
 
 fn in_filesystem(path: Vec<u8>, kind: Option<FileKind>, is_deleted: bool) -> ParsedName {
@@ -69,46 +80,41 @@ fn in_filesystem(path: Vec<u8>, kind: Option<FileKind>, is_deleted: bool) -> Par
         } else {
             kind
         },
-        path: Some(String::from_utf8_lossy(shown).into_owned()),
+        path: Some(lossy(shown)),
         ..File::default()
     };
     ParsedName {
         file,
-        inode: None,
         path: Some(path),
         is_deleted,
     }
 }
 
 /// A file outside of all directories: `pipe:[123]`, `anon_inode:[eventpoll]`, `pid:123`.
-fn elsewhere(name: &[u8]) -> ParsedName {
+fn elsewhere(name: &[u8], pipes: u64) -> File {
     if let Some(inode) = bracketed_number(name, b"pipe:[") {
-        return ParsedName {
-            file: kernel_file(FileKind::Pipe, "pipefs", None),
-            inode: Some(inode),
-            ..ParsedName::default()
+        return File {
+            identity: Some(identity(pipes, inode)),
+            ..kernel_file(FileKind::Pipe, "pipefs", None)
         };
     }
-    let own_name = match name {
-        b"anon_inode:[eventfd]" => return anonymous(FileKind::Eventfd, name),
-        _ if name.starts_with(EVENTFD) => {
-            return anonymous(FileKind::Eventfd, b"anon_inode:[eventfd]");
+    let (kind, name) = match name {
+        b"anon_inode:[eventfd]" => (FileKind::Eventfd, name),
+        _ if name.starts_with(EVENTFD) => (FileKind::Eventfd, b"anon_inode:[eventfd]".as_slice()),
+        _ if name.starts_with(b"anon_inode:") => (FileKind::Anonymous, name),
+        _ if name.starts_with(b"signalfd:[") => {
+            (FileKind::Anonymous, b"anon_inode:[signalfd]".as_slice())
         }
-        _ if name.starts_with(b"anon_inode:") => name,
-        _ if name.starts_with(b"signalfd:[") => b"anon_inode:[signalfd]",
-        _ if name.starts_with(b"pid:") => b"anon_inode:[pidfd]",
+        _ if name.starts_with(b"pid:") => (FileKind::Anonymous, b"anon_inode:[pidfd]".as_slice()),
         // For example a namespace; the kind is unknown.
         _ => {
-            return ParsedName {
-                file: File {
-                    path: Some(String::from_utf8_lossy(name).into_owned()),
-                    ..File::default()
-                },
-                ..ParsedName::default()
+            return File {
+                path: Some(lossy(name)),
+                ..File::default()
             };
         }
     };
-    anonymous(FileKind::Anonymous, own_name)
+    kernel_file(kind, "anon_inodefs", Some(lossy(name)))
 }
 
 /// How strace 6.10 and newer print an `eventfd`: `{eventfd-count=0x1, eventfd-id=2,
@@ -125,17 +131,6 @@ pub fn stable_key<'a>(text: &'a [u8], name: &'a [u8]) -> &'a [u8] {
     if name.starts_with(MEMFD) { text } else { name }
 }
 
-fn anonymous(kind: FileKind, name: &[u8]) -> ParsedName {
-    ParsedName {
-        file: kernel_file(
-            kind,
-            "anon_inodefs",
-            Some(String::from_utf8_lossy(name).into_owned()),
-        ),
-        ..ParsedName::default()
-    }
-}
-
 /// A file in one of the kernel's internal filesystems.
 fn kernel_file(kind: FileKind, filesystem: &str, path: Option<String>) -> File {
     File {
@@ -146,6 +141,19 @@ fn kernel_file(kind: FileKind, filesystem: &str, path: Option<String>) -> File {
     }
 }
 
+/// An identity as far as user space can see it.
+pub fn identity(device: u64, inode: u64) -> FileIdentity {
+    FileIdentity {
+        device,
+        inode,
+        generation: None,
+    }
+}
+
+fn lossy(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
 fn bracketed_number(name: &[u8], before: &[u8]) -> Option<u64> {
     let (number, rest) = decimal(name.strip_prefix(before)?)?;
     (rest == b"]").then_some(number)
@@ -154,32 +162,30 @@ fn bracketed_number(name: &[u8], before: &[u8]) -> Option<u64> {
 /// Parses the name of a socket, as in `TCP:[127.0.0.1:80->127.0.0.1:4000]`,
 /// `UNIX-STREAM:[11->12,"/run/x"]`, `NETLINK:[ROUTE:123]`, or with the inode only, `TCP:[123]`, if
 /// the kernel says no more. `None` if it is not a socket.
-fn parse_socket(name: &[u8]) -> Option<ParsedName> {
+fn parse_socket(name: &[u8], sockets: u64) -> Option<File> {
     let colon = name.iter().position(|&byte| byte == b':')?;
     let (protocol, rest) = name.split_at(colon);
     let about = rest.strip_prefix(b":[")?.strip_suffix(b"]")?;
     let kind = socket_kind(protocol)?;
-    let parsed = ParsedName {
-        file: kernel_file(kind, "sockfs", None),
-        ..ParsedName::default()
-    };
-    if let Some((inode, rest)) = decimal(about)
-        && (rest.is_empty() || is_unix(protocol))
-        && kind != FileKind::Netlink
-    {
-        return Some(unix_socket(
-            ParsedName {
-                inode: Some(inode),
-                ..parsed
-            },
-            rest,
-        ));
+    let mut file = kernel_file(kind, "sockfs", None);
+    match decimal(about) {
+        _ if kind == FileKind::Netlink => {}
+        Some((inode, rest)) if rest.is_empty() || protocol.starts_with(b"UNIX") => {
+            file.identity = Some(identity(sockets, inode));
+            // `->12` is the inode of the peer, `,"/run/x"` its own address.
+            let peer = rest.strip_prefix(b"->").and_then(decimal);
+            let address = peer.map_or(rest, |(_, rest)| rest).strip_prefix(b",");
+            file.peer_inode = peer.map(|(inode, _)| inode);
+            file.path = address.and_then(sun_path);
+        }
+        _ => {
+            // `127.0.0.1:80`, with `->` and the peer if there is one.
+            let about = String::from_utf8_lossy(about);
+            let (local, peer) = about.split_once("->").unwrap_or((&about, ""));
+            (file.local, file.peer) = (address(local), address(peer));
+        }
     }
-    Some(if kind == FileKind::Netlink {
-        parsed
-    } else {
-        internet_socket(parsed, about)
-    })
+    Some(file)
 }
 
 /// The kind of socket by the kernel's name of the protocol. `UNIX` means any Unix socket but a
@@ -194,37 +200,6 @@ fn socket_kind(protocol: &[u8]) -> Option<FileKind> {
         b"socket" | [b'A'..=b'Z', ..] => FileKind::Socket,
         _ => return None,
     })
-}
-
-fn is_unix(protocol: &[u8]) -> bool {
-    protocol.starts_with(b"UNIX")
-}
-
-/// Parses what follows the inode of a Unix socket: `->12`, the inode of its peer, and `,"/run/x"`,
-/// its own address.
-fn unix_socket(parsed: ParsedName, text: &[u8]) -> ParsedName {
-    let peer = text.strip_prefix(b"->").and_then(decimal);
-    let address = peer.map_or(text, |(_, rest)| rest).strip_prefix(b",");
-    let file = File {
-        peer_inode: peer.map(|(inode, _)| inode),
-        path: address.and_then(sun_path),
-        ..parsed.file
-    };
-    ParsedName { file, ..parsed }
-}
-
-/// Parses `127.0.0.1:80`, with `->` and the peer if there is one.
-fn internet_socket(parsed: ParsedName, text: &[u8]) -> ParsedName {
-    let text = String::from_utf8_lossy(text);
-    let (local, peer) = text
-        .split_once("->")
-        .map_or((text.as_ref(), None), |(local, peer)| (local, Some(peer)));
-    let file = File {
-        local: address(local),
-        peer: peer.and_then(address),
-        ..parsed.file
-    };
-    ParsedName { file, ..parsed }
 }
 
 /// `HOST:PORT`; `None` without a port.

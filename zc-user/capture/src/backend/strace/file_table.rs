@@ -3,19 +3,15 @@
 use std::{collections::HashMap, time::SystemTime};
 
 use super::{
-    args::{Args, DELETED, Descriptor, number},
-    file_name::{self, ParsedName},
-    inspect::{Devices, Inspected, Inspector, Target},
+    args::{Args, DELETED, Descriptor, elements, number},
+    file_name::{self, Devices, ParsedName},
+    inspect::{Inspected, ProcInspector},
     syntax::sun_path,
 };
 use crate::{
     syscalls::CallEffect,
     trace::{File, FileId, FileIdentity, FileKind},
 };
-
-/// What identifies a file, even if another one had its inode number before: device, inode, time of
-/// birth.
-type Birth = (u64, u64, Option<SystemTime>);
 
 /// All files of a log.
 ///
@@ -24,21 +20,25 @@ type Birth = (u64, u64, Option<SystemTime>);
 /// path is opened. That happens a moment later, so a file that is gone by then only has its name,
 /// too.
 #[derive(Default)]
-pub struct FileTable<'a> {
+pub struct FileTable {
     all: Vec<File>,
     /// By [`file_name::stable_key`].
     by_name: HashMap<Box<[u8]>, FileId, foldhash::fast::RandomState>,
-    by_birth: HashMap<Birth, FileId, foldhash::fast::RandomState>,
-    inspector: Option<&'a mut dyn Inspector>,
+    /// By the identity and the time of birth, since an inode number is used again.
+    by_birth: HashMap<(FileIdentity, Option<SystemTime>), FileId, foldhash::fast::RandomState>,
+    inspector: Option<ProcInspector>,
     devices: Devices,
 }
 
-impl<'a> FileTable<'a> {
-    /// Files that can be inspected.
-    pub fn with_inspector(inspector: &'a mut dyn Inspector) -> Self {
+impl FileTable {
+    /// Files of a live run; without an inspector, nothing is known of them but their names.
+    pub fn live(inspector: Option<ProcInspector>) -> Self {
         Self {
-            devices: inspector.devices(),
-            inspector: Some(inspector),
+            devices: inspector
+                .as_ref()
+                .map(|proc| proc.devices)
+                .unwrap_or_default(),
+            inspector,
             ..Self::default()
         }
     }
@@ -49,7 +49,7 @@ impl<'a> FileTable<'a> {
         if let Some(&id) = self.by_name.get(key) {
             return id;
         }
-        let parsed = file_name::parse(descriptor.name);
+        let parsed = file_name::parse(descriptor.name, self.devices);
         let id = self
             .same(tid, descriptor, &parsed)
             .or_else(|| self.before_it_was_deleted(descriptor, &parsed));
@@ -65,49 +65,28 @@ impl<'a> FileTable<'a> {
         descriptor: Descriptor<'_>,
         parsed: &ParsedName,
     ) -> Option<FileId> {
-        let Inspected { file: seen, born } = self.inspect(tid, descriptor, parsed)?;
-        let FileIdentity { device, inode, .. } = seen.identity?;
+        let seen = if parsed.file.identity.is_some() {
+            Inspected::default()
+        } else {
+            let inspector = self.inspector.as_mut()?;
+            inspector.inspect(tid, descriptor.number, parsed)?
+        };
+        self.place(parsed, seen)
+    }
+
+    /// The file with this identity.
+    fn place(&mut self, parsed: &ParsedName, seen: Inspected) -> Option<FileId> {
+        let Inspected { file: seen, born } = seen;
+        let identity = parsed.file.identity.or(seen.identity)?;
         let next = FileId(u32::try_from(self.all.len()).unwrap_or(u32::MAX));
-        let id = *self.by_birth.entry((device, inode, born)).or_insert(next);
+        let id = *self.by_birth.entry((identity, born)).or_insert(next);
         if id == next {
-            self.all.push(parsed.file.clone());
+            self.all.push(File::default());
         }
         let file = &mut self.all[index(id)];
         complete(file, parsed.file.clone());
         complete(file, seen);
         Some(id)
-    }
-
-    /// Looks at a file; at a pipe or socket by its name.
-    fn inspect(
-        &mut self,
-        tid: Option<u32>,
-        descriptor: Descriptor<'_>,
-        parsed: &ParsedName,
-    ) -> Option<Inspected> {
-        let Some(inode) = parsed.inode else {
-            return self.inspector.as_mut()?.inspect(&Target {
-                tid,
-                descriptor: descriptor.number,
-                path: parsed.path.as_deref()?,
-                is_deleted: parsed.is_deleted,
-            });
-        };
-        let device = if parsed.file.kind == Some(FileKind::Pipe) {
-            self.devices.pipes
-        } else {
-            self.devices.sockets
-        };
-        let identity = Some(FileIdentity {
-            device,
-            inode,
-            generation: None,
-        });
-        let file = File {
-            identity,
-            ..File::default()
-        };
-        Some(Inspected { file, born: None })
     }
 
     /// The file that had this path before it was deleted.
@@ -173,20 +152,20 @@ fn complete(file: &mut File, more: File) {
     };
 }
 
-impl FileTable<'_> {
+impl FileTable {
     /// Records what a successful call did to files. `result` is the descriptor that it returned, if
     /// that has a name.
     pub fn apply(&mut self, effect: CallEffect, tid: Option<u32>, args: &[u8], result: &[u8]) {
         let result = Descriptor::leading(result);
         match (effect, result) {
-            (CallEffect::Opens, Some(opened)) => self.opened(tid, opened),
-            (CallEffect::CreatesMemfd, Some(made)) => self.made(tid, made),
+            (CallEffect::Opens, Some(opened)) => self.named_anew(tid, opened, false),
+            (CallEffect::CreatesMemfd, Some(made)) => self.named_anew(tid, made, true),
             (CallEffect::CreatesSocket, Some(socket)) => {
                 self.is_of_kind(tid, Some(socket), unix_kind(&Args::new(args)));
             }
             (CallEffect::CreatesSocketPair, _) => {
                 let args = Args::new(args);
-                for socket in args.elements(3) {
+                for socket in args.nth(3).into_iter().flat_map(elements) {
                     self.is_of_kind(tid, Descriptor::whole(socket), unix_kind(&args));
                 }
             }
@@ -202,30 +181,14 @@ impl FileTable<'_> {
         }
     }
 
-    /// The path may now be that of another file than before: inspects it.
-    fn opened(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>) {
-        if self.inspector.is_none() {
-            return;
+    /// The name may now stand for another file than before; if `is_made`, it does.
+    fn named_anew(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>, is_made: bool) {
+        let parsed = file_name::parse(descriptor.name, self.devices);
+        let same = self.same(tid, descriptor, &parsed);
+        if let Some(id) = same.or_else(|| is_made.then(|| self.add(parsed))) {
+            let key = file_name::stable_key(descriptor.text, descriptor.name);
+            self.by_name.insert(key.into(), id);
         }
-        if let Some(id) = self.same(tid, descriptor, &file_name::parse(descriptor.name)) {
-            self.name(descriptor, id);
-        }
-    }
-
-    /// The name now stands for a new file.
-    fn made(&mut self, tid: Option<u32>, descriptor: Descriptor<'_>) {
-        let parsed = file_name::parse(descriptor.name);
-        let id = self
-            .same(tid, descriptor, &parsed)
-            .unwrap_or_else(|| self.add(parsed));
-        self.name(descriptor, id);
-    }
-
-    fn name(&mut self, descriptor: Descriptor<'_>, id: FileId) {
-        self.by_name.insert(
-            file_name::stable_key(descriptor.text, descriptor.name).into(),
-            id,
-        );
     }
 
     /// Records the kind of a Unix socket, which its name may not say.
@@ -259,147 +222,131 @@ impl FileTable<'_> {
 /// The kind of Unix socket that these arguments of `socket` or `socketpair` create.
 fn unix_kind(args: &Args<'_>) -> Option<FileKind> {
     let kind = args.nth(1)?;
-    // Numbers: `SOCK_TYPE_MASK` and the types of the kernel's include/linux/net.h.
-    let names = [
-        (b"SOCK_STREAM".as_slice(), 1),
-        (b"SOCK_DGRAM", 2),
-        (b"SOCK_SEQPACKET", 5),
-    ];
-    let number = number(kind).map(|number| number & 0xf);
-    match number.or_else(|| {
-        names
-            .iter()
-            .find(|(name, _)| kind.starts_with(name))
-            .map(|(_, number)| *number)
-    })? {
-        1 => Some(FileKind::UnixStream),
-        // For Unix sockets, SOCK_RAW is SOCK_DGRAM: `unix_create` of the kernel's
-        // net/unix/af_unix.c.
-        2 | 3 => Some(FileKind::UnixDatagram),
-        5 => Some(FileKind::UnixSeqpacket),
+    // Numbers: `SOCK_TYPE_MASK` and the types of the kernel's include/linux/net.h. For Unix sockets,
+    // SOCK_RAW (3) is SOCK_DGRAM: `unix_create` of the kernel's net/unix/af_unix.c.
+    match number(kind).map(|number| number & 0xf) {
+        Some(1) => Some(FileKind::UnixStream),
+        Some(2 | 3) => Some(FileKind::UnixDatagram),
+        Some(5) => Some(FileKind::UnixSeqpacket),
+        None if kind.starts_with(b"SOCK_STREAM") => Some(FileKind::UnixStream),
+        None if kind.starts_with(b"SOCK_DGRAM") => Some(FileKind::UnixDatagram),
+        None if kind.starts_with(b"SOCK_SEQPACKET") => Some(FileKind::UnixSeqpacket),
         _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        fmt::Display,
+        fs::{self, File as OpenFile, Metadata},
+        io,
+        os::{
+            fd::OwnedFd,
+            unix::{fs::MetadataExt as _, net::UnixStream},
+        },
+        path::Path,
+    };
+
+    use tempfile::NamedTempFile;
+
     use super::*;
 
-    /// An inspector that finds what a test has put there.
-    #[derive(Default)]
-    struct Fake(HashMap<Vec<u8>, Inspected>);
-
-    impl Fake {
-        fn put(&mut self, path: &str, inode: u64, born: u64) {
-            let born = Some(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(born));
-            let file = File {
-                kind: Some(FileKind::Regular),
-                identity: Some(FileIdentity {
-                    device: 9,
-                    inode,
-                    generation: None,
-                }),
-                size_bytes: Some(5),
-                filesystem: Some("ext4".to_owned()),
-                ..File::default()
-            };
-            let seen = Inspected { file, born };
-            self.0.insert(path.as_bytes().to_vec(), seen);
-        }
+    fn live_files() -> FileTable {
+        FileTable::live(Some(ProcInspector::new().expect("has /proc")))
     }
 
-    impl Inspector for Fake {
-        fn devices(&self) -> Devices {
-            Devices {
-                pipes: 7,
-                sockets: 8,
-            }
-        }
-
-        fn inspect(&mut self, target: &Target<'_>) -> Option<Inspected> {
-            self.0
-                .get(target.path)
-                .filter(|_| !target.is_deleted)
-                .cloned()
-        }
+    fn find(files: &mut FileTable, name: impl Display) -> FileId {
+        let text = format!("3<{name}>");
+        let descriptor = Descriptor::whole(text.as_bytes()).expect("has a name");
+        files.find(Some(10), descriptor)
     }
 
-    fn descriptor(text: &str) -> Descriptor<'_> {
-        Descriptor::whole(text.as_bytes()).expect("has a name")
-    }
-
-    fn find(files: &mut FileTable<'_>, text: &str) -> FileId {
-        files.find(Some(10), descriptor(text))
-    }
-
-    fn opened(files: &mut FileTable<'_>, result: &str) {
+    fn opened(files: &mut FileTable, name: impl Display) {
+        let (args, result) = (
+            "AT_FDCWD</tmp>, \"x\", O_RDONLY",
+            format!("4<{name}> <0.000012>"),
+        );
         files.apply(
             CallEffect::Opens,
             Some(10),
-            b"AT_FDCWD</tmp>, \"x\", O_RDONLY",
+            args.as_bytes(),
             result.as_bytes(),
         );
     }
 
-    #[test]
-    fn an_inspected_file_and_a_pipe_have_identities() {
-        let mut fake = Fake::default();
-        fake.put("/a", 1, 0);
-        let expected = File {
-            path: Some("/a".to_owned()),
-            ..fake.0[b"/a".as_slice()].file.clone()
-        };
-        let mut files = FileTable::with_inspector(&mut fake);
-        find(&mut files, "3</a>");
-        find(&mut files, "4<pipe:[12]>");
-        let [a, pipe] = &files.into_all()[..] else {
-            panic!("two files");
-        };
-        assert_eq!(a, &expected);
-        let identity = pipe.identity.expect("has one");
-        assert_eq!((identity.device, identity.inode), (7, 12));
+    fn identity_of(metadata: io::Result<Metadata>) -> FileIdentity {
+        let metadata = metadata.expect("is there");
+        file_name::identity(metadata.dev(), metadata.ino())
     }
 
     #[test]
-    fn two_paths_of_an_inode_are_one_file() {
-        let mut fake = Fake::default();
-        fake.put("/a", 1, 0);
-        fake.put("/link", 1, 0);
-        fake.put("/later", 1, 1);
-        let mut files = FileTable::with_inspector(&mut fake);
-        let a = find(&mut files, "3</a>");
-        assert_eq!(find(&mut files, "4</link>"), a);
-        assert_ne!(
-            find(&mut files, "5</later>"),
-            a,
-            "the inode number was used again"
-        );
+    fn an_inspected_file_a_pipe_and_a_socket_have_identities() {
+        let file = NamedTempFile::new().expect("has room");
+        let (pipe, _writer) = io::pipe().expect("makes one");
+        let (socket, _peer) = UnixStream::pair().expect("makes two");
+        let [pipe, socket] = [OwnedFd::from(pipe), OwnedFd::from(socket)]
+            .map(|fd| identity_of(OpenFile::from(fd).metadata()));
+        let mut files = live_files();
+        find(&mut files, file.path().display());
+        find(&mut files, format_args!("pipe:[{}]", pipe.inode));
+        find(&mut files, format_args!("UNIX-STREAM:[{}]", socket.inode));
+        let all = files.into_all();
+        let found: Vec<_> = all.iter().map(|file| (file.kind, file.identity)).collect();
+        let expected = [
+            (
+                Some(FileKind::Regular),
+                Some(identity_of(file.as_file().metadata())),
+            ),
+            (Some(FileKind::Pipe), Some(pipe)),
+            (Some(FileKind::UnixStream), Some(socket)),
+        ];
+        assert_eq!(found, expected);
+        let (path, filesystem) = (all[0].path.as_deref(), &all[0].filesystem);
+        assert_eq!(path.map(Path::new), Some(file.path()));
+        assert!(filesystem.is_some());
+    }
+
+    #[test]
+    fn two_paths_of_an_inode_are_one_file_unless_its_number_was_used_again() {
+        let folder = tempfile::tempdir().expect("has room");
+        let [a, link] = ["a", "link"].map(|name| folder.path().join(name));
+        fs::write(&a, "x").expect("has room");
+        fs::hard_link(&a, &link).expect("is on one filesystem");
+        let mut files = live_files();
+        let first = find(&mut files, a.display());
+        assert_eq!(find(&mut files, link.display()), first);
+        let seen = Inspected {
+            file: files.all[index(first)].clone(),
+            born: Some(SystemTime::UNIX_EPOCH),
+        };
+        let later = files.place(&ParsedName::default(), seen);
+        assert!(later.is_some_and(|later| later != first));
     }
 
     #[test]
     fn a_path_that_is_opened_again_may_be_another_file() {
-        let mut fake = Fake::default();
-        fake.put("/a", 1, 0);
-        let mut files = FileTable::with_inspector(&mut fake);
-        let before = find(&mut files, "3</a>");
-        opened(&mut files, "3</a>");
-        assert_eq!(find(&mut files, "3</a>"), before);
+        let folder = tempfile::tempdir().expect("has room");
+        let [a, other] = ["a", "other"].map(|name| folder.path().join(name));
+        fs::write(&a, "x").expect("has room");
+        fs::write(&other, "y").expect("has room");
+        let mut files = live_files();
+        let before = find(&mut files, a.display());
+        opened(&mut files, a.display());
+        assert_eq!(find(&mut files, a.display()), before);
         // What was at the path is gone, and something else is there.
-        let mut fake = Fake::default();
-        fake.put("/a", 2, 0);
-        files.inspector = Some(&mut fake);
-        assert_eq!(find(&mut files, "3</a>"), before, "it was not opened");
-        opened(&mut files, "4</a> <0.000012>");
-        assert_ne!(find(&mut files, "4</a>"), before);
+        fs::rename(&other, &a).expect("is ours");
+        assert_eq!(find(&mut files, a.display()), before, "it was not opened");
+        opened(&mut files, a.display());
+        assert_ne!(find(&mut files, a.display()), before);
     }
 
     #[test]
     fn a_file_that_cannot_be_inspected_is_known_by_its_name() {
-        let mut fake = Fake::default();
-        let mut files = FileTable::with_inspector(&mut fake);
-        let a = find(&mut files, "3</a>");
-        opened(&mut files, "4</a>");
-        assert_eq!(find(&mut files, "4</a>"), a);
+        let mut files = live_files();
+        let a = find(&mut files, "/no/such/file");
+        opened(&mut files, "/no/such/file");
+        assert_eq!(find(&mut files, "/no/such/file"), a);
         assert_eq!(files.into_all()[0].identity, None);
     }
 
@@ -407,10 +354,8 @@ mod tests {
     fn names_that_change_with_every_call_take_no_memory() {
         let mut files = FileTable::default();
         for count in 0..1000 {
-            find(
-                &mut files,
-                &format!("3<{{eventfd-count={count:#x}, eventfd-id=2, eventfd-semaphore=0}}>"),
-            );
+            let name = format!("{{eventfd-count={count:#x}, eventfd-id=2, eventfd-semaphore=0}}");
+            find(&mut files, name);
         }
         assert_eq!((files.all.len(), files.by_name.len()), (1, 1));
     }

@@ -18,42 +18,11 @@ use rustix::{
     fs::{AtFlags, CWD, Statx, StatxFlags, StatxTimestamp, statfs, statx},
 };
 
-use super::file_name::MEMFD;
-use crate::trace::{File, FileIdentity, FileKind};
-
-/// Looks at files.
-pub trait Inspector {
-    /// The devices of the kernel's internal filesystems.
-    fn devices(&self) -> Devices;
-
-    /// Looks at the file behind a descriptor. `None` if it is gone or is another file by now.
-    fn inspect(&mut self, target: &Target<'_>) -> Option<Inspected>;
-}
-
-/// Device numbers of the kernel's internal filesystems; 0 if unknown.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Devices {
-    /// The device of pipes without a path.
-    pub pipes: u64,
-    /// The device of sockets.
-    pub sockets: u64,
-}
-
-/// What to look at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Target<'a> {
-    /// The thread that has the descriptor.
-    pub tid: Option<u32>,
-    /// The number of the descriptor.
-    pub descriptor: u32,
-    /// The path of the file.
-    pub path: &'a [u8],
-    /// Whether the file was deleted.
-    pub is_deleted: bool,
-}
+use super::file_name::{DELETED_INSIDE, Devices, MEMFD, ParsedName, identity};
+use crate::trace::{File, FileKind};
 
 /// What was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inspected {
     /// What is known of the file but its path. It has an identity, and a size only if that cannot
     /// have changed since the run began.
@@ -69,7 +38,8 @@ const TICK: Duration = Duration::from_millis(10);
 /// Inspects the files of processes on this machine.
 pub struct ProcInspector {
     began_at: SystemTime,
-    devices: Devices,
+    /// The devices of the kernel's internal filesystems.
+    pub devices: Devices,
     mounts: Mounts,
 }
 
@@ -96,13 +66,10 @@ impl ProcInspector {
         let is_as_before =
             time(stat.stx_ctime).is_some_and(|changed| changed + TICK < self.began_at);
         let has_size = kind == Some(FileKind::Regular) && is_as_before;
+        let device = libc::makedev(stat.stx_dev_major, stat.stx_dev_minor);
         let file = File {
             kind,
-            identity: Some(FileIdentity {
-                device: libc::makedev(stat.stx_dev_major, stat.stx_dev_minor),
-                inode: stat.stx_ino,
-                generation: None,
-            }),
+            identity: Some(identity(device, stat.stx_ino)),
             size_bytes: has_size.then_some(stat.stx_size),
             filesystem: has(stat, StatxFlags::MNT_ID)
                 .then(|| self.mounts.filesystem(stat.stx_mnt_id).map(str::to_owned))
@@ -113,34 +80,32 @@ impl ProcInspector {
         let born = has_birth.then(|| time(stat.stx_btime)).flatten();
         Inspected { file, born }
     }
-}
 
-impl Inspector for ProcInspector {
-    fn devices(&self) -> Devices {
-        self.devices
-    }
-
+    /// Looks at the file of this name behind a descriptor of a thread. `None` if it is gone or is
+    /// another file by now.
+    ///
     /// The descriptor leads to the file itself until it is closed, even if the file was deleted or
     /// is in another mount namespace. The path may belong to another file by now, or to another
     /// namespace.
-    fn inspect(&mut self, target: &Target<'_>) -> Option<Inspected> {
-        let link = link(target);
+    pub fn inspect(
+        &mut self,
+        tid: Option<u32>,
+        descriptor: u32,
+        name: &ParsedName,
+    ) -> Option<Inspected> {
+        let path = name.path.as_deref()?;
+        let link = tid.and_then(|tid| link(tid, descriptor, path, name.is_deleted));
         let behind = link
             .as_deref()
             .and_then(|link| stat(link, AtFlags::empty()));
-        let by_path = || {
-            stat(
-                Path::new(OsStr::from_bytes(target.path)),
-                AtFlags::SYMLINK_NOFOLLOW,
-            )
-        };
-        let stat = if target.is_deleted {
+        let by_path = || stat(OsStr::from_bytes(path).as_ref(), AtFlags::SYMLINK_NOFOLLOW);
+        let stat = if name.is_deleted {
             behind?
         } else {
             behind.or_else(by_path)?
         };
         let mut seen = self.seen(&stat);
-        let is_memfd = target.is_deleted && target.path.starts_with(MEMFD);
+        let is_memfd = name.is_deleted && path.starts_with(MEMFD);
         if seen.file.filesystem.is_none() && is_memfd {
             seen.file.filesystem = link.and_then(|link| filesystem_in_memory(&link));
         }
@@ -149,15 +114,11 @@ impl Inspector for ProcInspector {
 }
 
 /// The link in `/proc` to the file behind a descriptor, if it still has the same name.
-fn link(target: &Target<'_>) -> Option<PathBuf> {
-    let link = PathBuf::from(format!("/proc/{}/fd/{}", target.tid?, target.descriptor));
+fn link(tid: u32, descriptor: u32, path: &[u8], is_deleted: bool) -> Option<PathBuf> {
+    let link = PathBuf::from(format!("/proc/{tid}/fd/{descriptor}"));
     let name = fs::read_link(&link).ok()?;
-    let suffix: &[u8] = if target.is_deleted {
-        b" (deleted)"
-    } else {
-        b""
-    };
-    (name.as_os_str().as_bytes().strip_prefix(target.path) == Some(suffix)).then_some(link)
+    let suffix: &[u8] = if is_deleted { DELETED_INSIDE } else { b"" };
+    (name.as_os_str().as_bytes().strip_prefix(path) == Some(suffix)).then_some(link)
 }
 
 /// The type of the filesystem of a file of `memfd_create`, which is not mounted anywhere.
@@ -269,13 +230,19 @@ mod tests {
         }
     }
 
-    fn target(path: &Path, descriptor: i32) -> Target<'_> {
-        Target {
-            tid: Some(std::process::id()),
-            descriptor: u32::try_from(descriptor).expect("is open"),
-            path: path.as_os_str().as_bytes(),
-            is_deleted: false,
-        }
+    fn inspect(
+        proc: &mut ProcInspector,
+        path: &Path,
+        descriptor: i32,
+        is_deleted: bool,
+    ) -> Option<Inspected> {
+        let name = ParsedName {
+            path: Some(path.as_os_str().as_bytes().to_vec()),
+            is_deleted,
+            ..ParsedName::default()
+        };
+        let descriptor = u32::try_from(descriptor).expect("is open");
+        proc.inspect(Some(std::process::id()), descriptor, &name)
     }
 
     /// A descriptor that is not open, so that only the path can lead to the file.
@@ -287,10 +254,8 @@ mod tests {
         file.write_all(b"12345").expect("has room");
         let metadata = file.as_file().metadata().expect("is there");
         let mut proc = proc(Duration::from_secs(1));
-        let behind = proc
-            .inspect(&target(file.path(), file.as_raw_fd()))
-            .expect("is open");
-        let by_path = proc.inspect(&target(file.path(), CLOSED));
+        let behind = inspect(&mut proc, file.path(), file.as_raw_fd(), false).expect("is open");
+        let by_path = inspect(&mut proc, file.path(), CLOSED, false);
         assert_eq!(Some(&behind), by_path.as_ref());
         assert_eq!(behind.born, metadata.created().ok());
         let identity = behind.file.identity.expect("has one");
@@ -309,9 +274,8 @@ mod tests {
     #[test]
     fn a_file_that_may_have_changed_has_no_size() {
         let file = tempfile::NamedTempFile::new().expect("has room");
-        let seen = proc(Duration::ZERO)
-            .inspect(&target(file.path(), CLOSED))
-            .expect("is there");
+        let mut proc = proc(Duration::ZERO);
+        let seen = inspect(&mut proc, file.path(), CLOSED, false).expect("is there");
         assert_eq!(seen.file.size_bytes, None);
     }
 
@@ -323,14 +287,10 @@ mod tests {
         fs::remove_file(&path).expect("is ours");
         File::create(&path).expect("another file of this name");
         let mut proc = proc(Duration::ZERO);
-        let deleted = |descriptor| Target {
-            is_deleted: true,
-            ..target(&path, descriptor)
-        };
-        let seen = proc.inspect(&deleted(file.as_raw_fd())).expect("is open");
+        let seen = inspect(&mut proc, &path, file.as_raw_fd(), true).expect("is open");
         let inode = seen.file.identity.map(|identity| identity.inode);
         assert_eq!(inode, Some(file.metadata().expect("is open").ino()));
-        assert_eq!(proc.inspect(&deleted(CLOSED)), None);
+        assert_eq!(inspect(&mut proc, &path, CLOSED, true), None);
         fs::remove_file(&path).expect("is ours");
     }
 
@@ -338,14 +298,10 @@ mod tests {
     fn another_file_behind_the_descriptor_is_not_used() {
         let file = tempfile::NamedTempFile::new().expect("has room");
         let mut proc = proc(Duration::ZERO);
-        assert_eq!(
-            proc.inspect(&target(Path::new("/no/such/file"), file.as_raw_fd())),
-            None
-        );
+        let (fd, nowhere) = (file.as_raw_fd(), Path::new("/no/such/file"));
+        assert_eq!(inspect(&mut proc, nowhere, fd, false), None);
         let directory = file.path().parent().expect("is in one");
-        let seen = proc
-            .inspect(&target(directory, file.as_raw_fd()))
-            .expect("is there");
+        let seen = inspect(&mut proc, directory, fd, false).expect("is there");
         assert_eq!(
             (seen.file.kind, seen.file.size_bytes),
             (Some(FileKind::Directory), None)
@@ -355,23 +311,12 @@ mod tests {
     #[test]
     fn a_file_of_memfd_create_is_in_a_filesystem_that_is_not_mounted() {
         let file = memfd_create("x", MemfdFlags::empty()).expect("has memory");
-        let target = Target {
-            is_deleted: true,
-            ..target(Path::new("/memfd:x"), file.as_raw_fd())
-        };
-        let seen = proc(Duration::ZERO).inspect(&target).expect("is open");
+        let mut proc = proc(Duration::ZERO);
+        let name = Path::new("/memfd:x");
+        let seen = inspect(&mut proc, name, file.as_raw_fd(), true).expect("is open");
         assert_eq!(
             (seen.file.kind, seen.file.filesystem.as_deref()),
             (Some(FileKind::Regular), Some("tmpfs"))
-        );
-    }
-
-    #[test]
-    fn pipes_and_sockets_have_their_own_devices() {
-        let devices = proc(Duration::ZERO).devices();
-        assert!(
-            devices.pipes != 0 && devices.sockets != 0 && devices.pipes != devices.sockets,
-            "{devices:?}"
         );
     }
 

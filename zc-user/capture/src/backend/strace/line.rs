@@ -6,12 +6,14 @@
 mod outcome;
 mod prefix;
 
-use super::syntax::{find_closing, find_top_level, seconds, tid, unsigned};
-use crate::syscalls::Abi;
+use super::{
+    names::signal_number,
+    syntax::{find_stop, find_top_level, seconds, split_while, tid, unsigned},
+};
+use crate::{syscalls::Abi, trace::Exit};
 
-pub use outcome::{CallResult, Outcome};
-pub use prefix::{Clock, Prefix, Stamp};
-pub(super) use prefix::{Moment, Stamps};
+pub use outcome::{Ending, Outcome};
+pub use prefix::{Prefix, Stamp, Stamps};
 
 /// One line of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +42,8 @@ pub enum Event<'a> {
         name: &'a [u8],
         /// The beginning of its arguments.
         args: &'a [u8],
-        /// Why the line ends.
-        pause: Pause,
+        /// The id of its process, if an exec gave the thread that id.
+        renamed_to: Option<u32>,
     },
     /// The rest of a call: `<... read resumed>"abc", 10) = 3`.
     Resumed {
@@ -69,16 +71,8 @@ pub enum Event<'a> {
         /// The thread that strace's own message at the cut says it follows.
         attached: Option<u32>,
     },
-    /// The thread exited.
-    Exited {
-        /// Its status.
-        code: i32,
-    },
-    /// The thread was killed.
-    Killed {
-        /// Name of the signal.
-        signal: &'a [u8],
-    },
+    /// The thread ended; `None` if by an unknown signal.
+    Ended(Option<Exit>),
     /// Another thread of this process executed a program and took over the id of this thread.
     Superseded {
         /// The previous id of that thread.
@@ -104,18 +98,6 @@ pub enum Event<'a> {
     Notice,
     /// Not a line of strace, as far as this parser knows.
     Unparsed,
-}
-
-/// Why the line of an unfinished call ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pause {
-    /// The call continues after other lines; or strace has detached.
-    Later,
-    /// An exec gave the thread the id of its process.
-    Renamed {
-        /// The id.
-        to: u32,
-    },
 }
 
 impl<'a> Line<'a> {
@@ -148,13 +130,17 @@ fn read_event(text: &[u8], offset: usize) -> Option<Event<'_>> {
 
 /// `read(3, "abc", 10) = 3`, and the beginnings of it.
 fn read_call(text: &[u8], offset: usize) -> Option<Event<'_>> {
-    let bracket = text
-        .iter()
-        .position(|byte| !matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))?;
-    let name = &text[..bracket];
-    let rest = text[bracket..].strip_prefix(b"(")?;
-    if let Some((args, pause)) = split_pause(rest) {
-        return Some(Event::Unfinished { name, args, pause });
+    let (name, rest) = split_while(
+        text,
+        |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'),
+    );
+    let rest = rest.strip_prefix(b"(")?;
+    if let Some((args, renamed_to)) = split_pause(rest) {
+        return Some(Event::Unfinished {
+            name,
+            args,
+            renamed_to,
+        });
     }
     if let Some((args, outcome)) = split_outcome(rest) {
         return Some(Event::Call {
@@ -201,7 +187,7 @@ fn split_rest(text: &[u8]) -> Option<(&[u8], Outcome<'_>)> {
     const MAX_OPEN: usize = 16;
     let mut from = 0;
     for _ in 0..=MAX_OPEN {
-        let close = from + find_closing(&text[from..])?;
+        let close = from + find_stop(&text[from..], b')')?;
         if text[close] == b')'
             && let Some(outcome) = Outcome::read(&text[close + 1..])
         {
@@ -218,18 +204,19 @@ fn split_outcome(text: &[u8]) -> Option<(&[u8], Outcome<'_>)> {
     Some((&text[..close], Outcome::read(&text[close + 1..])?))
 }
 
-/// Splits arguments from ` <unfinished ...>` or a similar mark at the end of the line.
-fn split_pause(text: &[u8]) -> Option<(&[u8], Pause)> {
+/// Splits arguments from ` <unfinished ...>` or a similar mark at the end of the line; also returns
+/// the id that the thread gets.
+fn split_pause(text: &[u8]) -> Option<(&[u8], Option<u32>)> {
     let body = text.strip_suffix(b" ...>")?;
     let angle = body.iter().rposition(|&byte| byte == b'<')?;
-    let pause = match &body[angle + 1..] {
-        b"unfinished" | b"detached" => Pause::Later,
+    let renamed_to = match &body[angle + 1..] {
+        b"unfinished" | b"detached" => None,
         renamed => {
             let (to, rest) = tid(renamed.strip_prefix(b"pid changed to ")?)?;
-            rest.is_empty().then_some(Pause::Renamed { to })?
+            rest.is_empty().then_some(Some(to))?
         }
     };
-    Some((&body[..angle], pause))
+    Some((&body[..angle], renamed_to))
 }
 
 /// `+++ exited with 0 +++`, `+++ killed by SIGKILL (core dumped) +++`, `+++ superseded by execve in
@@ -238,14 +225,12 @@ fn read_end(text: &[u8]) -> Option<Event<'_>> {
     let inside = text.strip_prefix(b"+++ ")?.strip_suffix(b" +++")?;
     if let Some(code) = inside.strip_prefix(b"exited with ") {
         let (code, rest) = unsigned(code)?;
-        return (rest.is_empty()).then_some(Event::Exited {
-            code: i32::try_from(code).ok()?,
-        });
+        let exit = Exit::Code(i32::try_from(code).ok()?);
+        return rest.is_empty().then_some(Event::Ended(Some(exit)));
     }
     if let Some(signal) = inside.strip_prefix(b"killed by ") {
-        return Some(Event::Killed {
-            signal: signal.strip_suffix(b" (core dumped)").unwrap_or(signal),
-        });
+        let signal = signal.strip_suffix(b" (core dumped)").unwrap_or(signal);
+        return Some(Event::Ended(signal_number(signal).map(Exit::Signal)));
     }
     let (by, rest) = tid(inside.strip_prefix(b"superseded by execve in pid ")?)?;
     rest.is_empty().then_some(Event::Superseded { by })

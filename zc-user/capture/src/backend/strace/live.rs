@@ -5,6 +5,7 @@ mod fifo;
 mod shell;
 
 use std::{
+    collections::BTreeSet,
     convert::Infallible,
     ffi::OsString,
     fs, io, mem,
@@ -25,15 +26,16 @@ use tokio::time::sleep;
 use self::{fifo::Fifo, shell::shell_of};
 use super::{
     Collector, StraceError, decode::MOST_FIRST_BYTES, inspect::ProcInspector, read::Lines,
+    tasks::TaskState,
 };
 use crate::{
-    backend::{Progress, RunError, RunOptions, Until, new_trace, progress::Ticker, within},
+    backend::{RunError, RunOptions, Until, new_trace, progress::Ticker, within},
     launch::{
         Child, Environment, LaunchError, LaunchOptions, OnTracerExit, Received, Signals,
         find_program, send,
     },
     syscalls::{CallEffect, Selection, Spec, known_calls},
-    trace::{Exit, Loss, State, Trace},
+    trace::{Exit, Loss, STRACE, State, Trace},
 };
 
 /// How often to look for tasks that were created while others were killed.
@@ -51,7 +53,7 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     // and status.
     prctl::set_child_subreaper(true).map_err(io::Error::from)?;
     let command = command_line(strace, fifo.path(), shell, &program, options);
-    let trace = new_trace(super::NAME, options, SystemTime::now())?;
+    let trace = new_trace(STRACE, options, SystemTime::now())?;
     // strace itself keeps the environment of zctrace; by its options it gives the command its own.
     let launch = LaunchOptions {
         on_tracer_exit: OnTracerExit::Kill,
@@ -64,13 +66,9 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
             log::warn!(target: "zctrace::strace", "not understood: {line}");
         }
     };
-    // Without /proc, nothing is known of files but what strace prints.
-    let mut proc = ProcInspector::new().ok();
-    let mut collector = Collector::new(&options.selection, options.until, &mut show)
-        .with_succeeded_paths(options.recorded.has_paths());
-    if let Some(proc) = &mut proc {
-        collector = collector.with_inspector(proc);
-    }
+    let collector = Collector::new(&options.selection, options.until, &mut show)
+        .with_succeeded_paths(options.recorded.has_paths())
+        .with_inspector(ProcInspector::new().ok());
     let mut session = Session {
         fifo,
         lines: Lines::default(),
@@ -103,6 +101,10 @@ pub(super) async fn run(strace: &Path, options: &RunOptions) -> Result<Trace, Ru
     })
 }
 
+fn pid(tid: u32) -> Option<Pid> {
+    Some(Pid::from_raw(i32::try_from(tid).ok()?))
+}
+
 /// The tracer of a task, by `/proc`.
 fn tracer(tid: u32) -> Option<Pid> {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
@@ -126,14 +128,14 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Waits until the trace is over or strace has ended. Returns how strace ended by itself;
-    /// `None` if it was stopped.
+    /// Waits until the trace is over, and stops strace then, or until strace has ended by itself.
+    /// Returns how it ended.
     async fn until_over(
         &mut self,
         child: &Child,
         signals: &Signals,
         options: &RunOptions,
-    ) -> Result<Option<Exit>, RunError> {
+    ) -> Result<Exit, RunError> {
         let mut is_enough = false;
         let mut ticker = Ticker::new(options.on_progress.as_ref());
         loop {
@@ -146,7 +148,7 @@ impl Session<'_> {
                     if matches!(exit, Exit::Code(_)) {
                         self.lines.end(&mut self.collector);
                     }
-                    return Ok(Some(exit));
+                    return Ok(exit);
                 }
                 ready = self.fifo.readable() => {
                     ready?;
@@ -156,29 +158,18 @@ impl Session<'_> {
                     (Received::ToForward(libc::SIGUSR1), Some(on_interim_trace)) => on_interim_trace.call(Err(RunError::NoInterimTrace), options),
                     (signal, _) => is_enough |= self.forward(signal),
                 },
-                () = ticker.tick() => ticker.read(|elapsed| Ok::<_, Infallible>(self.progress(elapsed))),
+                () = ticker.tick() => ticker.read(|elapsed| Ok::<_, Infallible>(self.collector.tasks().progress(elapsed))),
             }
             if self.root().is_some() {
                 for signal in mem::take(&mut self.early) {
                     is_enough |= self.forward(signal);
                 }
             }
-            if self.collector.is_over()
+            if self.collector.is_over
                 || (is_enough && options.until == Until::AllEnd && self.ended.is_some())
             {
                 return self.stop_strace(child).await;
             }
-        }
-    }
-
-    /// How far the run is, as far as its log was read.
-    fn progress(&self, elapsed: Duration) -> Progress {
-        let [processes, calls, bytes] = self.collector.processes_calls_and_bytes();
-        Progress {
-            elapsed,
-            processes,
-            calls,
-            bytes,
         }
     }
 
@@ -202,27 +193,25 @@ impl Session<'_> {
     }
 
     /// Stops strace. What it still traces keeps running.
-    async fn stop_strace(&mut self, child: &Child) -> Result<Option<Exit>, RunError> {
-        self.collector.end_now();
+    async fn stop_strace(&mut self, child: &Child) -> Result<Exit, RunError> {
+        self.collector.is_over = true;
         self.find_followed_tasks(child).await?;
         // strace blocks all other signals while a command runs.
         child.forward(libc::SIGKILL);
-        child.wait().await?;
-        Ok(None)
+        Ok(child.wait().await?)
     }
 
     /// Finds out which of the tasks without a line strace follows; it does not follow those created
     /// with `CLONE_UNTRACED`.
     async fn find_followed_tasks(&mut self, child: &Child) -> io::Result<()> {
-        let unseen = self.collector.unseen_tids();
+        let unseen: Vec<u32> = self.collector.tasks().unseen_tids().collect();
         if unseen.is_empty() {
             return Ok(());
         }
-        for tid in unseen
-            .into_iter()
-            .filter(|&tid| tracer(tid) == Some(child.id()))
-        {
-            self.collector.mark_followed(tid);
+        for tid in unseen {
+            if tracer(tid) == Some(child.id()) {
+                self.collector.followed.insert(tid);
+            }
         }
         // A followed task that has ended meanwhile has a line.
         sleep(KILL_AGAIN).await;
@@ -234,13 +223,9 @@ impl Session<'_> {
     /// in the log by then.
     async fn kill_all(&mut self, child: &Child) -> Result<(), RunError> {
         loop {
-            for pid in self
-                .collector
-                .live_tids()
-                .filter_map(|tid| i32::try_from(tid).ok())
-            {
+            for pid in self.collector.tasks().live_tids().filter_map(pid) {
                 // It may have ended meanwhile.
-                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+                let _ = kill(pid, Signal::SIGKILL);
             }
             match within(Some(KILL_AGAIN), child.wait()).await {
                 Some(exit) => return Ok(exit.map(drop)?),
@@ -266,10 +251,7 @@ impl Session<'_> {
     }
 
     fn root(&self) -> Option<Pid> {
-        self.collector
-            .root_tid()
-            .and_then(|tid| i32::try_from(tid).ok())
-            .map(Pid::from_raw)
+        pid(self.collector.tasks().root()?.tid?)
     }
 
     /// Reads what there is of the log, without waiting; returns whether there was anything.
@@ -279,7 +261,10 @@ impl Session<'_> {
         };
         self.began.get_or_insert_with(Instant::now);
         self.lines.push(chunk, &mut self.collector);
-        if self.ended.is_none() && self.collector.has_root_ended() {
+        let root = self.collector.tasks().root();
+        if self.ended.is_none()
+            && root.is_some_and(|root| matches!(root.state, TaskState::Ended(_)))
+        {
             self.ended = Some(Instant::now());
         }
         Ok(true)
@@ -287,7 +272,7 @@ impl Session<'_> {
 
     fn into_trace(
         self,
-        strace: Option<Exit>,
+        strace: Exit,
         orphan: Option<Exit>,
         options: &RunOptions,
     ) -> Result<Trace, RunError> {
@@ -319,6 +304,22 @@ impl Session<'_> {
     }
 }
 
+/// What strace prints.
+const OPTIONS: [&str; 7] = [
+    // Follow children; print durations, the name of each process and its id in strace's PID
+    // namespace, and the file behind each descriptor.
+    "--follow-forks",
+    "-T",
+    "--decode-pids=comm,pidns",
+    "--decode-fds=all",
+    // Print vectors whole, since their sizes count, and say which process is in 32-bit mode. If a
+    // signal is not shown, strace does not show that it killed a process, either; so all are shown
+    // but SIGCHLD, which is frequent and cannot kill.
+    "--abbrev=execve,execveat",
+    "--signal=!SIGCHLD",
+    "--quiet=attach",
+];
+
 /// The command line that runs the command under strace with its log in `log`, through `shell` if
 /// the program is a script that needs one.
 ///
@@ -332,33 +333,10 @@ fn command_line(
     options: &RunOptions,
 ) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec![strace.into()];
-    // Follow children; print durations, the name of each process and its id in strace's PID
-    // namespace, the file behind each descriptor, and the first of the bytes that are read and
-    // written.
-    words.extend(
-        [
-            "--follow-forks",
-            "-T",
-            "--decode-pids=comm,pidns",
-            "--decode-fds=all",
-        ]
-        .map(Into::into),
-    );
+    words.extend(OPTIONS.map(OsString::from));
     words.push(format!("--string-limit={MOST_FIRST_BYTES}").into());
-    // Print vectors whole, since their sizes count, and say which process is in 32-bit mode. If a
-    // signal is not shown, strace does not show that it killed a process, either; so all are shown
-    // but SIGCHLD, which is frequent and cannot kill.
-    words.extend(
-        [
-            "--abbrev=execve,execveat",
-            "--signal=!SIGCHLD",
-            "--quiet=attach",
-        ]
-        .map(Into::into),
-    );
     words.push(format!("--trace={}", trace_set(&options.selection)).into());
-    words.push("--output".into());
-    words.push(log.into());
+    words.extend(["--output".into(), log.into()]);
     for (name, value) in options.launch.environment.differences() {
         let mut word = OsString::from("--env=");
         word.push(name);
@@ -368,20 +346,13 @@ fn command_line(
         }
         words.push(word);
     }
-    words.push("--".into());
-    words.extend(shell.map(OsString::from));
-    let (name, arguments) = options
-        .command
-        .split_first()
-        .map_or((None, &[][..]), |(name, rest)| (Some(name), rest));
+    words.extend(["--"].into_iter().chain(shell).map(OsString::from));
+    let mut command = options.command.clone();
     // strace looks for the program in the PATH of its own environment.
-    let found = options
-        .launch
-        .environment
-        .changes_path()
-        .then(|| program.as_os_str().to_owned());
-    words.extend(found.or_else(|| name.cloned()));
-    words.extend(arguments.iter().cloned());
+    if options.launch.environment.changes_path() {
+        command[0] = program.into();
+    }
+    words.extend(command);
     words
 }
 
@@ -397,13 +368,11 @@ fn trace_set(selection: &Selection) -> String {
             let others = known_calls()
                 .filter(|spec| is_always_traced(spec))
                 .map(|spec| spec.name);
-            let mut words: Vec<String> = selected
+            let words: BTreeSet<String> = selected
                 .chain(others)
                 .map(|name| format!("?{name}"))
                 .collect();
-            words.sort_unstable();
-            words.dedup();
-            words.join(",")
+            Vec::from_iter(words).join(",")
         }
     }
 }
@@ -423,26 +392,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_that_create_tasks_show_files_or_take_paths_are_always_traced() {
-        let set = trace_set(&"read".parse().expect("a call"));
+    fn what_shows_tasks_files_or_paths_is_always_traced_and_variants_of_ioctl_as_ioctl() {
+        let set = trace_set(&Selection::default());
         for name in [
             "clone", "clone3", "execve", "execveat", "fork", "read", "vfork", "openat", "connect",
-            "stat",
+            "stat", "ioctl",
         ] {
+            let mut words = set.split(',');
             assert!(
-                set.split(',')
-                    .any(|word| word.strip_prefix('?') == Some(name)),
+                words.any(|word| word.strip_prefix('?') == Some(name)),
                 "{name}: {set}"
             );
         }
-    }
-
-    #[test]
-    fn variants_of_ioctl_are_traced_as_ioctl() {
-        assert!(
-            trace_set(&Selection::default())
-                .split(',')
-                .any(|name| name == "?ioctl")
-        );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::line::Moment;
+use super::line::Stamp;
 use crate::trace::Loss;
 
 /// What is known of the log as a whole.
@@ -15,15 +15,15 @@ pub struct LogFacts {
     /// What was lost.
     pub losses: BTreeMap<Loss, u64>,
     /// The first timestamp of the log.
-    pub first_moment: Option<Moment>,
+    pub first_moment: Option<Stamp>,
     /// Whether any call has a duration.
     pub has_durations: bool,
     /// Whether the table of some calls (32-bit or not) was guessed from their names.
     pub guessed_abi: bool,
-    /// Whether the order of lines is that of events: it is one log, and not one for each thread.
-    pub is_ordered: bool,
-    /// Whether it is a recorded log: the options of strace are unknown.
-    pub is_recorded: bool,
+    /// How many recorded logs were read; 0 while a run is recorded.
+    pub logs: usize,
+    /// Whether it says when a task changes to another table of calls.
+    pub has_modes: bool,
     /// Whether the log ends within a line.
     pub is_cut_off: bool,
     /// Whether strace detached from a task that was still running.
@@ -31,6 +31,16 @@ pub struct LogFacts {
 }
 
 impl LogFacts {
+    /// Whether the order of lines is that of events: it is one log, and not one for each thread.
+    pub fn is_ordered(&self) -> bool {
+        self.logs <= 1
+    }
+
+    /// Whether it is a recorded log: the options of strace are unknown.
+    pub fn is_recorded(&self) -> bool {
+        self.logs > 0
+    }
+
     /// Counts a loss.
     pub fn count_loss(&mut self, loss: Loss) {
         *self.losses.entry(loss).or_default() += 1;

@@ -4,7 +4,7 @@
 //! bytes ──read──▶ line ──line──▶ Line ──collect: tasks──▶ a whole call ──count: rows──▶ sums ──assemble──▶ Trace
 //! ```
 //!
-//! [`mod@line`] parses single lines and keeps no state. [`Collector`] joins the lines of a call
+//! `line` parses single lines and keeps no state. [`Collector`] joins the lines of a call
 //! that was interrupted, tracks tasks from their creation to their end, and adds every call to the
 //! sums of its thread. What a log does not say is `None`, and lines that are not understood are
 //! counted in [`Loss::UnparsedLines`](crate::trace::Loss::UnparsedLines).
@@ -18,7 +18,7 @@ mod decode;
 mod file_name;
 mod file_table;
 mod inspect;
-pub mod line;
+mod line;
 mod live;
 mod log_facts;
 mod names;
@@ -36,11 +36,8 @@ pub use unavailable::StraceUnavailable;
 
 use thiserror::Error;
 
-use super::{Backend, RunError, RunOptions};
+use super::{RunError, RunOptions, block_on};
 use crate::trace::{Exit, Trace};
-
-/// The name of this backend in reports.
-pub const NAME: &str = crate::trace::STRACE;
 
 /// Why the strace backend cannot run here. Each message says what to do.
 #[derive(Debug, Error)]
@@ -50,32 +47,19 @@ pub enum StraceError {
     Unavailable(#[from] StraceUnavailable),
     /// strace ended before the command began.
     #[error("strace could not run the command ({}); see its own message above", ended(*.0))]
-    Silent(Option<Exit>),
+    Silent(Exit),
 }
 
-fn ended(exit: Option<Exit>) -> String {
+fn ended(exit: Exit) -> String {
     match exit {
-        Some(Exit::Code(code)) => format!("exit status {code}"),
-        Some(Exit::Signal(signal)) => format!("killed by signal {signal}"),
-        None => "ended by zctrace".to_owned(),
+        Exit::Code(code) => format!("exit status {code}"),
+        Exit::Signal(signal) => format!("killed by signal {signal}"),
     }
 }
 
-/// The backend that reads strace's log. It only needs permission to trace one's own processes.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Strace;
-
-impl Backend for Strace {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn run(&self, options: &RunOptions) -> Result<Trace, RunError> {
-        let strace = unavailable::usable_strace().map_err(StraceError::Unavailable)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .build()?;
-        runtime.block_on(live::run(&strace, options))
-    }
+/// Runs the command under strace to its end and returns its trace. That only takes permission to
+/// trace one's own processes.
+pub(super) fn run(options: &RunOptions) -> Result<Trace, RunError> {
+    let strace = unavailable::usable_strace().map_err(StraceError::Unavailable)?;
+    block_on(live::run(&strace, options))
 }

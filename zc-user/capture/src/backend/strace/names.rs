@@ -1,7 +1,7 @@
 //! The names that strace prints: what this backend knows of a call by its name, found without an
 //! allocation per line, and the numbers of errnos and signals.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
 
 use zc_ebpf::{FIRST_BEYOND, TABLE_SLOTS};
 
@@ -92,10 +92,7 @@ impl CallNames {
         if let Some(id) = self.known_id(name) {
             return Some(id);
         }
-        if is_beyond(name) {
-            return self.known_id(BEYOND.as_bytes());
-        }
-        if let Some(call) = newer_than_strace(name) {
+        if let Some(call) = number_of_nameless(name).and_then(call_of_number) {
             return self.known_id(call.name.as_bytes());
         }
         let is_plausible = is_nameless(name) || !self.ends_with_a_name(name);
@@ -121,24 +118,21 @@ impl CallNames {
     }
 }
 
-/// A call that strace had no name for, but that the table here has: `syscall_0x1c4`. From 424 on
-/// (Linux 5.1) a number means the same call in every table of the kernel's arch/*/entry/syscalls.
-fn newer_than_strace(name: &[u8]) -> Option<Call> {
-    const SAME_FROM: u64 = 424;
-    let (number, rest) = unsigned(name.strip_prefix(b"syscall_")?)?;
-    let number = u32::try_from(number)
-        .ok()
-        .filter(|&number| number < TABLE_SLOTS)?;
-    let call = Call::from_id(number);
-    (rest.is_empty() && u64::from(number) >= SAME_FROM && !is_nameless(call.name.as_bytes()))
-        .then_some(call)
+/// The call of a number that strace had no name for: if the table here has one, or if no table can
+/// have such a number. From 424 on (Linux 5.1) a number means the same call in every table of the
+/// kernel's arch/*/entry/syscalls.
+fn call_of_number(number: u64) -> Option<Call> {
+    const SAME_FROM: u32 = 424;
+    let number = u32::try_from(number).map_or(FIRST_BEYOND, |number| number.min(FIRST_BEYOND));
+    let is_known = (SAME_FROM..TABLE_SLOTS).contains(&number) || number == FIRST_BEYOND;
+    let call = is_known.then(|| Call::from_id(number))?;
+    (!is_nameless(call.name.as_bytes())).then_some(call)
 }
 
-/// Whether this is a number that no table can have: `syscall_0xffffffff`. The kernel side has one
-/// name for all of them.
-fn is_beyond(name: &[u8]) -> bool {
-    let number = name.strip_prefix(b"syscall_").and_then(unsigned);
-    number.is_some_and(|(number, rest)| rest.is_empty() && number >= FIRST_BEYOND.into())
+/// The number of `syscall_0x1c4`.
+fn number_of_nameless(name: &[u8]) -> Option<u64> {
+    let (number, rest) = unsigned(name.strip_prefix(b"syscall_")?)?;
+    rest.is_empty().then_some(number)
 }
 
 /// Whether strace printed the number of a call because it had no name for it.
@@ -146,28 +140,13 @@ fn is_nameless(name: &[u8]) -> bool {
     name.starts_with(b"syscall_0x")
 }
 
-/// The highest errno a call can return: `MAX_ERRNO` of the kernel's include/linux/err.h.
-pub const MAX_ERRNO: u32 = 4095;
-
-/// The numbers of errnos, by name.
-#[derive(Debug)]
-pub struct Errnos(HashMap<String, u32>);
-
-impl Errnos {
-    /// All that have a name.
-    pub fn new() -> Self {
-        Self(
-            (1..=1024)
-                .map(|number| (errno::name(number), number))
-                .filter(|(name, _)| name.starts_with('E'))
-                .collect(),
-        )
-    }
-
-    /// The number; `None` if the name is unknown.
-    pub fn number(&self, name: &[u8]) -> Option<u32> {
-        self.0.get(std::str::from_utf8(name).ok()?).copied()
-    }
+/// The number of an errno; `None` if the name is unknown.
+pub fn errno_number(name: &[u8]) -> Option<u32> {
+    static NUMBERS: LazyLock<HashMap<Vec<u8>, u32>> = LazyLock::new(|| {
+        let names = (1..=1024).map(|number| (errno::name(number).into_bytes(), number));
+        names.collect()
+    });
+    NUMBERS.get(name).copied()
 }
 
 /// The number of a signal; `SIGRT_3` is the third one after the kernel's first real-time signal.
@@ -192,62 +171,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_of_both_tables_are_known() {
-        let mut names = CallNames::new(&Selection::default());
-        let read = names.find(b"read").expect("is a call");
-        assert_eq!(
-            (
-                names.get(read).name.as_ref(),
-                names.get(read).only_in,
-                names.get(read).is_selected
-            ),
-            ("read", None, true)
-        );
-        let close = names.find(b"close").expect("is a call");
-        assert!(!names.get(close).is_selected);
-        let mmap2 = names.find(b"mmap2").expect("is a call");
-        assert_eq!(names.get(mmap2).only_in, Some(Abi::COMPAT));
-        let newfstatat = names.find(b"newfstatat").expect("is a call");
-        assert_eq!(names.get(newfstatat).only_in, Some(Abi::NATIVE));
-    }
-
-    /// On arm64 only 32-bit programs have `open`, on `x86_64` others have it, too: a log from there
-    /// must not look like one of 32-bit programs.
-    #[test]
-    fn a_call_that_64_bit_programs_of_another_machine_make_is_not_taken_for_a_32_bit_one() {
-        let mut names = CallNames::new(&Selection::default());
-        for name in ["open", "access", "pipe", "poll"] {
-            let id = names.find(name.as_bytes()).expect("is a call");
-            assert_eq!(names.get(id).only_in, None, "{name}");
-        }
-    }
-
-    #[test]
-    fn an_unknown_call_is_counted_but_not_a_name_with_a_word_before_it() {
-        let mut names = CallNames::new(&Selection::All);
-        let new = names.find(b"quantum_leap").expect("may be a call");
-        assert_eq!(names.find(b"quantum_leap"), Some(new));
-        assert!(names.find(b"syscall_0x3fe").is_some());
-        let beyond = [
-            "syscall_0xffff",
-            "syscall_0xffffffff",
-            "syscall_0xffffffffffffffff",
-        ]
-        .map(|name| names.find(name.as_bytes()));
-        assert!(
-            beyond
-                .iter()
-                .all(|id| *id == Some(names.by_name[BEYOND.as_bytes()])),
-            "{beyond:?}"
-        );
-        assert_eq!(
-            names.find(b"syscall_0x1c4"),
-            Some(names.by_name[b"fchmodat2".as_slice()])
-        );
-        assert_eq!(names.find(b"helloread"), None);
-    }
-
-    #[test]
     fn garbage_does_not_fill_the_memory() {
         let mut names = CallNames::new(&Selection::All);
         let found = (0..10_000)
@@ -258,35 +181,5 @@ mod tests {
             })
             .count();
         assert_eq!(found, MAX_FOREIGN);
-    }
-
-    #[test]
-    fn errnos_have_numbers() {
-        let errnos = Errnos::new();
-        for (name, number) in [
-            ("ENOENT", 2),
-            ("EAGAIN", 11),
-            ("EXDEV", 18),
-            ("EOPNOTSUPP", 95),
-            ("ERESTARTSYS", 512),
-            ("ERESTART_RESTARTBLOCK", 516),
-        ] {
-            assert_eq!(errnos.number(name.as_bytes()), Some(number), "{name}");
-        }
-        assert_eq!(errnos.number(b"EWHATEVER"), None);
-        assert_eq!(errnos.number(b"\xff"), None);
-    }
-
-    #[test]
-    fn signals_have_numbers() {
-        for (name, number) in [
-            ("SIGKILL", Some(9)),
-            ("SIGTERM", Some(15)),
-            ("SIGRTMIN", Some(32)),
-            ("SIGRT_2", Some(34)),
-            ("SIGX", None),
-        ] {
-            assert_eq!(signal_number(name.as_bytes()), number, "{name}");
-        }
     }
 }

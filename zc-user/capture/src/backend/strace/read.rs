@@ -23,11 +23,8 @@ pub struct Log<R> {
 /// The thread id at the end of the name of a file of `strace -ff -o log`: `log.1234`.
 pub fn tid_of_file(name: &str) -> Option<u32> {
     let (_, suffix) = name.rsplit_once('.')?;
-    suffix
-        .bytes()
-        .all(|byte| byte.is_ascii_digit())
-        .then(|| suffix.parse().ok())
-        .flatten()
+    let is_number = suffix.bytes().all(|byte| byte.is_ascii_digit());
+    suffix.parse().ok().filter(|_| is_number)
 }
 
 /// Reads recorded logs: one, or all files of one `strace -ff`. `on_unparsed` gets every line that

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::names::{KnownCall, NameId};
+use super::{
+    line::Ending,
+    names::{KnownCall, NameId},
+};
 use crate::{
     histogram::Histogram,
     syscalls::{Abi, Call, Fds, Returned, Spec},
@@ -46,22 +49,12 @@ impl EndedCall {
     }
 }
 
-/// How a call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// With a result that is not an error.
-    Value(i64),
-    /// With an error; `None` if its number is unknown.
-    Error(Option<u32>),
-    /// It did not return.
-    Never,
-}
-
 /// The sums of one thread.
 #[derive(Debug, Default)]
 pub struct Rows {
     places: HashMap<(NameId, Abi, Ends), usize, foldhash::fast::RandomState>,
-    sums: Vec<Row>,
+    /// The rows, in the order of their first calls.
+    pub sums: Vec<Row>,
     /// What the thread has read last. `None`: nothing, or it may be gone from its memory.
     last_read: Option<LastRead>,
 }
@@ -155,16 +148,6 @@ impl Rows {
     /// Forgets what was read: it may be gone from memory, because something else filled it.
     pub fn forget_what_was_read(&mut self) {
         self.last_read = None;
-    }
-
-    /// The rows so far.
-    pub fn so_far(&self) -> &[Row] {
-        &self.sums
-    }
-
-    /// The rows, in the order of their first calls.
-    pub fn into_rows(self) -> Vec<Row> {
-        self.sums
     }
 }
 

@@ -7,38 +7,29 @@ pub const SECOND_NS: u64 = 1_000_000_000;
 /// Parses a decimal number at the beginning of `text`; also returns the rest. `None` without a
 /// digit, or if it is too large.
 pub fn decimal(text: &[u8]) -> Option<(u64, &[u8])> {
-    let digits = text
-        .iter()
-        .position(|byte| !byte.is_ascii_digit())
-        .unwrap_or(text.len());
-    if digits == 0 {
-        return None;
-    }
-    let mut number = 0_u64;
-    for byte in &text[..digits] {
-        number = number
-            .checked_mul(10)?
-            .checked_add(u64::from(byte - b'0'))?;
-    }
-    Some((number, &text[digits..]))
+    digits(text, 10, usize::MAX)
 }
 
 /// Parses a number at the beginning of `text`: decimal, or hexadecimal after `0x`.
 pub fn unsigned(text: &[u8]) -> Option<(u64, &[u8])> {
-    let Some(hexadecimal) = text.strip_prefix(b"0x") else {
-        return decimal(text);
-    };
-    let digits = hexadecimal
-        .iter()
-        .position(|byte| !byte.is_ascii_hexdigit())
-        .unwrap_or(hexadecimal.len());
-    if digits == 0 || digits > 16 {
-        return None;
+    match text.strip_prefix(b"0x") {
+        Some(hexadecimal) => digits(hexadecimal, 16, usize::MAX),
+        None => decimal(text),
     }
-    let number = hexadecimal[..digits].iter().fold(0_u64, |sum, &byte| {
-        sum << 4 | u64::from(hexadecimal_value(byte))
-    });
-    Some((number, &hexadecimal[digits..]))
+}
+
+/// Parses the number that the digits at the beginning of `text` make, at most so many of them.
+fn digits(text: &[u8], radix: u32, most: usize) -> Option<(u64, &[u8])> {
+    let is_digit = |byte: &&u8| char::from(**byte).is_digit(radix);
+    let (digits, rest) = text.split_at(text.iter().take(most).take_while(is_digit).count());
+    let number = u64::from_str_radix(str::from_utf8(digits).ok()?, radix);
+    Some((number.ok()?, rest))
+}
+
+/// Splits `text` before the first byte that is not of a kind.
+pub fn split_while(text: &[u8], is_of_kind: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
+    let end = text.iter().position(|&byte| !is_of_kind(byte));
+    text.split_at(end.unwrap_or(text.len()))
 }
 
 /// Parses a thread id at the beginning of `text`.
@@ -67,16 +58,6 @@ pub fn fraction_ns(text: &[u8]) -> Option<(u64, &[u8])> {
         fraction *= 10;
     }
     (digits <= 9).then_some((fraction, rest))
-}
-
-/// The value of a hexadecimal digit; 0 for another byte.
-pub fn hexadecimal_value(digit: u8) -> u8 {
-    match digit {
-        b'0'..=b'9' => digit - b'0',
-        b'a'..=b'f' => digit - b'a' + 10,
-        b'A'..=b'F' => digit - b'A' + 10,
-        _ => 0,
-    }
 }
 
 /// The bytes of an escaped string: `\n` and the like, `\177`, `\x7f`.
@@ -119,62 +100,17 @@ fn escaped(text: &[u8]) -> (u8, &[u8]) {
         b'r' => b'\r',
         b'v' => 0x0b,
         b'f' => 0x0c,
-        b'x' => {
-            let (digits, after) = after.split_at(count(after, 2, u8::is_ascii_hexdigit));
-            return (
-                digits
-                    .iter()
-                    .fold(0, |sum, &digit| sum << 4 | hexadecimal_value(digit)),
-                after,
-            );
-        }
-        b'0'..=b'7' => {
-            let (digits, after) =
-                text.split_at(count(text, 3, |digit| matches!(digit, b'0'..=b'7')));
-            return (
-                digits
-                    .iter()
-                    .fold(0, |sum, &digit| sum << 3 | (digit - b'0')),
-                after,
-            );
-        }
+        b'x' => return low_byte(digits(after, 16, 2).unwrap_or((0, after))),
+        b'0'..=b'7' => return low_byte(digits(text, 8, 3).unwrap_or((0, after))),
         itself => itself,
     };
     (byte, after)
 }
 
-/// How many digits are at the beginning, up to `most`.
-fn count(text: &[u8], most: usize, is_digit: impl Fn(&u8) -> bool) -> usize {
-    text.iter()
-        .take(most)
-        .take_while(|byte| is_digit(byte))
-        .count()
+/// The lowest byte of a number, and the rest.
+fn low_byte((number, rest): (u64, &[u8])) -> (u8, &[u8]) {
+    (number.to_le_bytes()[0], rest)
 }
-
-/// What a byte means to the scanner.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Class {
-    Plain,
-    Quote,
-    Open,
-    Close,
-    Angle,
-    Comma,
-}
-
-const CLASSES: [Class; 256] = {
-    let mut classes = [Class::Plain; 256];
-    classes[b'"' as usize] = Class::Quote;
-    classes[b'(' as usize] = Class::Open;
-    classes[b'[' as usize] = Class::Open;
-    classes[b'{' as usize] = Class::Open;
-    classes[b')' as usize] = Class::Close;
-    classes[b']' as usize] = Class::Close;
-    classes[b'}' as usize] = Class::Close;
-    classes[b'<' as usize] = Class::Angle;
-    classes[b',' as usize] = Class::Comma;
-    classes
-};
 
 /// The index of the first `stop` (a comma or a closing bracket) at the level where `text` begins;
 /// strings, brackets and annotations of descriptors are skipped. `None` if there is none, or if
@@ -183,31 +119,28 @@ pub fn find_top_level(text: &[u8], stop: u8) -> Option<usize> {
     find_stop(text, stop).filter(|&at| text[at] == stop)
 }
 
-/// The index of the first closing bracket that was not opened in `text`.
-pub fn find_closing(text: &[u8]) -> Option<usize> {
-    find_stop(text, b')')
-}
-
 /// The index of the first `stop` at the level where `text` begins, or of the bracket that closes
 /// that level.
-fn find_stop(text: &[u8], stop: u8) -> Option<usize> {
+pub fn find_stop(text: &[u8], stop: u8) -> Option<usize> {
     let mut depth = 0_usize;
     let mut at = 0;
     // The end of an annotation is searched in vain only once, so that a line full of `<` takes
     // linear time.
     let mut annotations_end = true;
     loop {
-        at += text
-            .get(at..)?
-            .iter()
-            .position(|&byte| CLASSES[usize::from(byte)] != Class::Plain)?;
-        let byte = text[at];
-        match CLASSES[usize::from(byte)] {
-            Class::Quote => {
+        let is_syntax = |byte: &u8| {
+            matches!(
+                byte,
+                b'"' | b'(' | b'[' | b'{' | b')' | b']' | b'}' | b'<' | b','
+            )
+        };
+        at += text.get(at..)?.iter().position(is_syntax)?;
+        match text[at] {
+            b'"' => {
                 at = end_of_string(text, at)?;
                 continue;
             }
-            Class::Angle if annotations_end => match end_of_annotation(text, at) {
+            b'<' if annotations_end => match end_of_annotation(text, at) {
                 Annotation::EndsAt(end) => {
                     at = end;
                     continue;
@@ -215,11 +148,11 @@ fn find_stop(text: &[u8], stop: u8) -> Option<usize> {
                 Annotation::NeverEnds => annotations_end = false,
                 Annotation::IsNone => {}
             },
-            Class::Open => depth += 1,
-            Class::Close if depth == 0 => return Some(at),
-            Class::Close => depth -= 1,
-            Class::Comma if depth == 0 && byte == stop => return Some(at),
-            Class::Plain | Class::Angle | Class::Comma => {}
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' if depth == 0 => return Some(at),
+            b')' | b']' | b'}' => depth -= 1,
+            b',' if depth == 0 && stop == b',' => return Some(at),
+            _ => {}
         }
         at += 1;
     }
@@ -302,63 +235,6 @@ fn is_arrow(text: &[u8], at: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_parsed_and_the_rest_returned() {
-        assert_eq!(unsigned(b"131072, 0"), Some((131_072, b", 0".as_slice())));
-        assert_eq!(unsigned(b"0xfF)"), Some((255, b")".as_slice())));
-        assert_eq!(
-            unsigned(b"18446744073709551615"),
-            Some((u64::MAX, b"".as_slice()))
-        );
-        assert_eq!(
-            unsigned(b"0xffffffffffffffff"),
-            Some((u64::MAX, b"".as_slice()))
-        );
-        for text in [
-            "",
-            "x",
-            "0x",
-            "18446744073709551616",
-            "0x10000000000000000",
-            "-1",
-        ] {
-            assert_eq!(unsigned(text.as_bytes()), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn seconds_are_parsed_as_nanoseconds() {
-        assert_eq!(seconds(b"0.000012>"), Some((12_000, b">".as_slice())));
-        assert_eq!(seconds(b"2"), Some((2 * SECOND_NS, b"".as_slice())));
-        assert_eq!(seconds(b"1.5"), Some((1_500_000_000, b"".as_slice())));
-        assert_eq!(
-            seconds(b"1.000000001"),
-            Some((1_000_000_001, b"".as_slice()))
-        );
-        for text in ["", ".5", "1.", "1.0000000001", "99999999999999.0"] {
-            assert_eq!(seconds(text.as_bytes()), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn escapes_stand_for_bytes() {
-        for (text, bytes) in [
-            (
-                br#"a\n\t\"\\\177ELF\2\0011\x2fz"#.as_slice(),
-                b"a\n\t\"\\\x7fELF\x02\x011/z".as_slice(),
-            ),
-            (b"\\", b"\\"),
-            (b"\\x", b"\0"),
-            (b"\\777", b"\xff"),
-        ] {
-            assert!(
-                unescaped(text).eq(bytes.iter().copied()),
-                "{}",
-                text.escape_ascii()
-            );
-        }
-    }
 
     #[test]
     fn a_line_full_of_angles_takes_linear_time() {

@@ -4,15 +4,17 @@
 use std::{
     borrow::Cow,
     collections::{BTreeSet, HashMap, HashSet},
+    time::Duration,
 };
 
 use super::{
     decode::{ChildKind, Program},
-    line::Moment,
+    line::{Ending, Stamp},
     names::NameId,
-    rows::{EndedCall, Ending, Rows},
+    rows::{EndedCall, Rows},
 };
 use crate::{
+    backend::Progress,
     syscalls::Abi,
     trace::{Exit, FileId},
 };
@@ -38,7 +40,7 @@ pub struct Task {
     /// Whether it called `exit` or `exit_group`.
     pub has_exited: bool,
     /// When it ended.
-    pub ended_at: Option<Moment>,
+    pub ended_at: Option<Stamp>,
     /// The program that it runs.
     pub now: ProgramRun,
     /// The programs that it ran before.
@@ -99,9 +101,7 @@ pub struct FirstExec {
     /// The call.
     pub call: EndedCall,
     /// When it ended.
-    pub at: Option<Moment>,
-    /// The program.
-    pub program: Program,
+    pub at: Option<Stamp>,
 }
 
 impl FirstExec {
@@ -115,9 +115,7 @@ impl FirstExec {
 #[derive(Debug, Default)]
 pub struct Tasks {
     all: Vec<Task>,
-    by_tid: HashMap<u32, TaskId>,
-    /// The task of the last line, by id.
-    last: Option<(u32, TaskId)>,
+    by_tid: HashMap<u32, TaskId, foldhash::fast::RandomState>,
     /// The task of the last line without an id.
     last_nameless: Option<TaskId>,
     /// How many are alive.
@@ -127,7 +125,7 @@ pub struct Tasks {
     /// Tasks that strace says it follows, while the id of the first task is unknown.
     attached: HashSet<u32>,
     /// The task that last entered a call that creates a task.
-    creating: Option<TaskId>,
+    pub creating: Option<TaskId>,
 }
 
 impl Tasks {
@@ -136,13 +134,7 @@ impl Tasks {
         let Some(tid) = tid else {
             return self.nameless(line);
         };
-        if let Some((last, id)) = self.last
-            && last == tid
-            && self.all[id].is_alive()
-        {
-            return id;
-        }
-        let id = match self.by_tid.get(&tid) {
+        match self.by_tid.get(&tid) {
             Some(&id) if self.all[id].is_alive() => id,
             _ if self.is_first(tid, resumes) => {
                 self.all[0].tid = Some(tid);
@@ -151,9 +143,7 @@ impl Tasks {
                 0
             }
             _ => self.add(Some(tid), line),
-        };
-        self.last = Some((tid, id));
-        id
+        }
     }
 
     /// The task of a line without an id. strace prints no id while it follows a single task.
@@ -233,7 +223,8 @@ impl Tasks {
     /// How many programs a process had run before that has this new task.
     fn programs_before(&self, creator: TaskId, child: ChildKind) -> usize {
         if child == ChildKind::Thread {
-            self.all[creator].programs_so_far()
+            let creator = &self.all[creator];
+            creator.programs_before + creator.earlier.len()
         } else {
             0
         }
@@ -244,11 +235,6 @@ impl Tasks {
         if self.all.first().is_none_or(|first| first.tid.is_none()) {
             self.attached.insert(tid);
         }
-    }
-
-    /// A task enters a call that creates another.
-    pub fn enters_task_creation(&mut self, id: TaskId) {
-        self.creating = Some(id);
     }
 
     /// A call that began in line `entered` created a task. `is_ordered` says that the order of
@@ -295,7 +281,7 @@ impl Tasks {
         &mut self,
         id: TaskId,
         state: TaskState,
-        at: Option<Moment>,
+        at: Option<Stamp>,
     ) -> Option<CallEntry<'static>> {
         let task = &mut self.all[id];
         self.alive -= usize::from(task.is_alive());
@@ -366,30 +352,23 @@ impl Tasks {
         (self.all, self.unseen_children.len())
     }
 
-    /// The first task of the log.
-    pub fn first(&self) -> Option<&Task> {
-        self.all.first()
-    }
-
-    /// How many processes there were so far, how many of the counted calls returned, and the bytes
-    /// that they moved.
-    pub fn processes_calls_and_bytes(&self) -> [u64; 3] {
+    /// How far the run is, as far as its log was read.
+    pub fn progress(&self, elapsed: Duration) -> Progress {
         let is_process = |task: &&Task| {
             !matches!(task.creator, Some((_, ChildKind::Thread)))
                 && task.state != TaskState::Renamed
         };
         let rows = || {
             let runs = self.all.iter().flat_map(Task::runs);
-            runs.flat_map(|run| run.rows.so_far())
+            runs.flat_map(|run| &run.rows.sums)
         };
-        let bytes = rows()
-            .filter_map(|row| row.bytes)
-            .fold(0, u64::saturating_add);
-        [
-            self.all.iter().filter(is_process).count() as u64,
-            rows().map(|row| row.calls).sum(),
-            bytes,
-        ]
+        let bytes = rows().filter_map(|row| row.bytes);
+        Progress {
+            elapsed,
+            processes: self.all.iter().filter(is_process).count() as u64,
+            calls: rows().map(|row| row.calls).sum(),
+            bytes: bytes.fold(0, u64::saturating_add),
+        }
     }
 
     /// The ids of all tasks that are alive as far as the log shows, including those without a line
@@ -403,9 +382,14 @@ impl Tasks {
         alive.chain(self.unseen_tids())
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.all.len()
+    /// The first task of the log: in a single log the command's.
+    pub fn root(&self) -> Option<&Task> {
+        self.all.first()
+    }
+
+    /// All tasks in the order of their first lines.
+    pub fn all(&self) -> &[Task] {
+        &self.all
     }
 }
 
@@ -415,13 +399,8 @@ impl Task {
         self.state == TaskState::Alive
     }
 
-    /// How many programs its process has run before this one.
-    fn programs_so_far(&self) -> usize {
-        self.programs_before + self.earlier.len()
-    }
-
     /// The programs that it ran, the one that it runs last.
-    fn runs(&self) -> impl Iterator<Item = &ProgramRun> {
+    pub fn runs(&self) -> impl Iterator<Item = &ProgramRun> {
         self.earlier.iter().chain([&self.now])
     }
 
@@ -439,9 +418,9 @@ impl Task {
         }
     }
 
-    /// The rows of its first program.
-    pub fn first_rows(&mut self) -> &mut Rows {
-        &mut self.earlier.first_mut().unwrap_or(&mut self.now).rows
+    /// Its first program.
+    pub fn first_run(&mut self) -> &mut ProgramRun {
+        self.earlier.first_mut().unwrap_or(&mut self.now)
     }
 }
 

@@ -3,9 +3,8 @@
 //! whether ptrace(2) is allowed.
 
 use std::{
-    io::{self, PipeWriter, Read as _},
-    os::fd::AsRawFd as _,
-    path::{Path, PathBuf},
+    io::{self, Read as _},
+    path::PathBuf,
     process::{Command, Stdio},
     sync::mpsc,
     thread,
@@ -15,17 +14,18 @@ use std::{
 use nix::{
     errno::Errno,
     sys::{
-        signal::{Signal, kill},
+        ptrace,
         wait::{WaitStatus, waitpid},
     },
     unistd::{ForkResult, Pid, fork},
 };
+use rustix::thread::CapabilitySet;
 use serde::Serialize;
 use thiserror::Error;
 
 use crate::{
     launch::{self, LaunchOptions, reason},
-    machine::{Capability, Reading, Seccomp, System, Trial, Version, as_root, install_command},
+    machine::{Reading, Seccomp, System, Trial, Version, as_root, install_command},
 };
 
 /// How long strace may take to print its version.
@@ -125,7 +125,7 @@ pub(crate) fn ptrace_obstacle(system: &System, trial: &Trial) -> Option<Obstacle
     let may_trace = status
         .effective
         .known()
-        .is_some_and(|held| held.has(Capability::SysPtrace));
+        .is_some_and(|held| held.has(CapabilitySet::SYS_PTRACE));
     Some(
         match (
             &system.yama_ptrace_scope,
@@ -198,11 +198,10 @@ impl StraceFacts {
 pub(crate) fn find_program() -> Reading<Option<Program>> {
     let program = match launch::find_program(&["strace".into()], &LaunchOptions::default()) {
         Ok(path) => {
-            let version = about(&path)
-                .map(|output| parse_version(&output))
-                .map_err(|error| reason(&error));
+            let said = output_of(Command::new(&path).arg("--version"), LIMIT);
+            let version = said.map(|said| parse_version(&said));
             Ok(Some(Program {
-                version: version.into(),
+                version: version.map_err(|error| reason(&error)).into(),
                 path,
             }))
         }
@@ -210,11 +209,6 @@ pub(crate) fn find_program() -> Reading<Option<Program>> {
         Err(error) => Err(reason(&error.cause)),
     };
     program.into()
-}
-
-/// What `strace --version` prints.
-pub(crate) fn about(strace: &Path) -> io::Result<String> {
-    output_of(Command::new(strace).arg("--version"), LIMIT)
 }
 
 /// The path of strace, if this backend can run on this machine. It takes a few milliseconds.
@@ -232,12 +226,7 @@ pub(crate) fn usable_strace() -> Result<PathBuf, StraceUnavailable> {
 /// Parses the output of `strace --version`, such as `strace -- version 6.1`; `None` if it has no
 /// version.
 fn parse_version(output: &str) -> Option<Version> {
-    let version = output.lines().next()?.strip_prefix("strace -- version ")?;
-    let (major, rest) = version.split_once('.')?;
-    let digits = rest
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(rest.len());
-    Some(Version(major.parse().ok()?, rest[..digits].parse().ok()?))
+    Version::at_start(output.strip_prefix("strace -- version ")?)
 }
 
 /// Bytes that are read of an answer at most.
@@ -272,68 +261,51 @@ fn output_of(command: &mut Command, limit: Duration) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Whether a child of this process may be traced. It only asks: it neither stops nor executes a
-/// program.
+/// Whether a child of this process may be traced. It only asks, and executes no program.
 fn try_ptrace() -> Trial {
-    match ask_child() {
-        Ok(0) => Trial::Works,
-        Ok(errno) => match Errno::from_raw(errno.into()) {
-            Errno::EPERM | Errno::EACCES => Trial::Denied,
-            errno => Trial::Failed(errno.desc().to_owned()),
-        },
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            Trial::Failed("the process that asked for it was killed".to_owned())
-        }
-        Err(error) => Trial::Failed(error.to_string()),
-    }
-}
-
-/// The errno that the child got, 0 if none.
-fn ask_child() -> io::Result<u8> {
-    let (mut answer, question) = io::pipe()?;
     // SAFETY: other threads may hold locks, so the child only makes async-signal-safe calls, and
     // never returns.
-    match unsafe { fork() }? {
-        ForkResult::Child => ask_to_be_traced(&question),
-        ForkResult::Parent { child } => {
-            drop(question);
-            let mut errno = [0];
-            let said = answer.read_exact(&mut errno);
-            kill_and_wait(child);
-            said.map(|()| errno[0])
-        }
+    match unsafe { fork() } {
+        Ok(ForkResult::Child) => ask_to_be_traced(),
+        Ok(ForkResult::Parent { child }) => trial_of(child),
+        Err(error) => Trial::Failed(error.desc().to_owned()),
     }
 }
 
-/// Runs in the forked child.
-fn ask_to_be_traced(answer: &PipeWriter) -> ! {
+/// Runs in the forked child. Its exit status is the errno, 0 if it may be traced.
+fn ask_to_be_traced() -> ! {
     // SAFETY: this request takes no arguments.
     let refused = unsafe { libc::ptrace(libc::PTRACE_TRACEME) } < 0;
-    // All errnos of ptrace(2) are below 134.
+    // All errnos of ptrace(2) are below 134; a seccomp filter may have another one.
     let errno = if refused {
-        u8::try_from(Errno::last_raw()).unwrap_or(u8::MAX)
+        Errno::last_raw().min(255)
     } else {
         0
     };
-    // SAFETY: writes one byte of ours to an open descriptor. An error does not matter: nobody reads
-    // it then.
-    let _ = unsafe { libc::write(answer.as_raw_fd(), (&raw const errno).cast(), 1) };
     // SAFETY: ends this process at once, so that nothing inherited is flushed or dropped twice.
-    unsafe { libc::_exit(0) }
+    unsafe { libc::_exit(errno) }
 }
 
-/// Kills the child and waits for it, even if a signal has stopped it for its tracer, which is this
-/// process.
-fn kill_and_wait(child: Pid) {
-    // The pid is valid until somebody waits for the child. If SIGCHLD is ignored, the kernel does;
-    // then both calls fail.
-    let _ = kill(child, Signal::SIGKILL);
+/// What the child found out, when it has ended.
+fn trial_of(child: Pid) -> Trial {
     loop {
-        match waitpid(child, None) {
-            Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) => return,
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(_) => return,
-        }
+        return match waitpid(child, None) {
+            Ok(WaitStatus::Exited(_, 0)) => Trial::Works,
+            Ok(WaitStatus::Exited(_, errno)) => match Errno::from_raw(errno) {
+                Errno::EPERM | Errno::EACCES => Trial::Denied,
+                errno => Trial::Failed(errno.desc().to_owned()),
+            },
+            Ok(WaitStatus::Signaled(..)) => {
+                Trial::Failed("the process that asked for it was killed".to_owned())
+            }
+            // A signal has stopped it for its tracer, which is this process.
+            Ok(_) => {
+                let _ = ptrace::cont(child, None);
+                continue;
+            }
+            Err(Errno::EINTR) => continue,
+            Err(error) => Trial::Failed(error.desc().to_owned()),
+        };
     }
 }
 

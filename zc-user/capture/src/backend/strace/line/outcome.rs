@@ -1,12 +1,15 @@
 //! What a call returned: everything after its closing bracket.
 
-use crate::backend::strace::syntax::{seconds, tid, unsigned};
+use crate::backend::strace::{
+    names::errno_number,
+    syntax::{seconds, split_while, tid, unsigned},
+};
 
 /// What a call returned, and how long it took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome<'a> {
-    /// Its result.
-    pub result: CallResult<'a>,
+    /// How it ended.
+    pub ending: Ending,
     /// Time from entry to exit; `None` without `-T`.
     pub duration_ns: Option<u64>,
     /// The result and all that follows, if it is a descriptor with a name: `3</tmp/x> <0.000012>`.
@@ -14,39 +17,41 @@ pub struct Outcome<'a> {
     pub descriptor: &'a [u8],
 }
 
-/// The result of a call.
+/// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallResult<'a> {
-    /// A number or a pointer.
+pub enum Ending {
+    /// With a result that is not an error: a number or a pointer.
     Value(i64),
-    /// An error, by its name.
-    Error(&'a [u8]),
-    /// An error, by its number.
-    Errno(u32),
+    /// With an error; `None` if its number is unknown.
+    Error(Option<u32>),
     /// `?`: it did not return.
     Never,
 }
+
+/// The highest errno a call can return: `MAX_ERRNO` of the kernel's include/linux/err.h.
+const MAX_ERRNO: u32 = 4095;
 
 impl<'a> Outcome<'a> {
     /// Parses what follows the closing bracket of a call: ` = -1 ENOENT (No such file or directory)
     /// <0.000012>`. `None` if it is something else, or cut off before the result.
     pub fn read(text: &'a [u8]) -> Option<Self> {
-        let spaces = text.iter().position(|&byte| byte != b' ')?;
-        let text = text[spaces..].strip_prefix(b"= ")?;
-        let result = CallResult::read(text)?;
-        let is_named = matches!(result, CallResult::Value(_)) && is_descriptor(text);
+        let (_, text) = split_while(text, |byte| byte == b' ');
+        let text = text.strip_prefix(b"= ")?;
+        let ending = Ending::read(text)?;
+        let is_named = matches!(ending, Ending::Value(_)) && is_descriptor(text);
         Some(Self {
-            result,
+            ending,
             duration_ns: duration(text),
             descriptor: if is_named { text } else { b"" },
         })
     }
 }
 
-impl<'a> CallResult<'a> {
-    fn read(text: &'a [u8]) -> Option<Self> {
+impl Ending {
+    fn read(text: &[u8]) -> Option<Self> {
         if let Some(rest) = text.strip_prefix(b"?") {
-            return Some(errno_name(rest).map_or(Self::Never, Self::Error));
+            let name = errno_name(rest);
+            return Some(name.map_or(Self::Never, |name| Self::Error(errno_number(name))));
         }
         let (is_negative, digits) = text
             .strip_prefix(b"-")
@@ -54,41 +59,34 @@ impl<'a> CallResult<'a> {
         let (magnitude, rest) = unsigned(digits)?;
         if is_negative && magnitude == 1 {
             if let Some(name) = errno_name(rest) {
-                return Some(Self::Error(name));
+                return Some(Self::Error(errno_number(name)));
             }
             if let Some((errno, _)) = rest.strip_prefix(b" (errno ").and_then(tid) {
-                return Some(Self::Errno(errno));
+                return Some(Self::Error(Some(errno)));
             }
         }
         if let Some(id) = translated_id(rest) {
             return Some(Self::Value(id));
         }
-        let value = magnitude.cast_signed();
-        Some(Self::Value(if is_negative {
-            value.wrapping_neg()
-        } else {
-            value
-        }))
+        Some(match u32::try_from(magnitude) {
+            Ok(errno @ 1..=MAX_ERRNO) if is_negative => Self::Error(Some(errno)),
+            _ if is_negative => Self::Value(magnitude.cast_signed().wrapping_neg()),
+            _ => Self::Value(magnitude.cast_signed()),
+        })
     }
 }
 
 /// `3<`
 fn is_descriptor(text: &[u8]) -> bool {
-    let digits = text.iter().position(|byte| !byte.is_ascii_digit());
-    digits.is_some_and(|digits| digits > 0 && text[digits] == b'<')
+    let (digits, rest) = split_while(text, |byte| byte.is_ascii_digit());
+    !digits.is_empty() && rest.starts_with(b"<")
 }
 
 /// ` ENOENT` at the beginning.
 fn errno_name(text: &[u8]) -> Option<&[u8]> {
     let text = text.strip_prefix(b" ")?;
-    if text.first() != Some(&b'E') {
-        return None;
-    }
-    let end = text
-        .iter()
-        .position(|byte| !matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_'))
-        .unwrap_or(text.len());
-    Some(&text[..end])
+    let is_of_name = |byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_');
+    Some(split_while(text, is_of_name).0).filter(|name| name.starts_with(b"E"))
 }
 
 /// ` /* 123 in strace's PID NS */` at the beginning (`--decode-pids=pidns`), or after the name of a
@@ -107,12 +105,6 @@ fn translated_id(text: &[u8]) -> Option<i64> {
 fn duration(text: &[u8]) -> Option<u64> {
     let inside = text.strip_suffix(b">")?;
     let angle = inside.iter().rposition(|&byte| byte == b'<')?;
-    if angle
-        .checked_sub(1)
-        .is_none_or(|before| inside[before] != b' ')
-    {
-        return None;
-    }
     let (ns, rest) = seconds(&inside[angle + 1..])?;
-    rest.is_empty().then_some(ns)
+    (rest.is_empty() && inside[..angle].ends_with(b" ")).then_some(ns)
 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::backend::strace::syntax::{SECOND_NS, decimal, fraction_ns, seconds, tid};
+use crate::backend::strace::syntax::{SECOND_NS, decimal, fraction_ns, seconds, split_while, tid};
 
 /// The timestamp of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +16,35 @@ pub struct Stamp {
     pub has_fraction: bool,
 }
 
+impl Stamp {
+    /// The moment `ns` later.
+    #[must_use]
+    pub fn plus(self, ns: u64) -> Self {
+        Self {
+            ns: self.ns.saturating_add(ns),
+            ..self
+        }
+    }
+
+    /// The time from `start` to this moment in ns. `None` if the timestamps do not say, as with
+    /// whole seconds.
+    pub fn since(self, start: Self) -> Option<u64> {
+        if start.clock != self.clock || !start.has_fraction || !self.has_fraction {
+            return None;
+        }
+        let is_next_day = self.clock == Clock::Midnight && self.ns < start.ns;
+        let days_ns = if is_next_day { DAY_NS } else { 0 };
+        self.ns.saturating_add(days_ns).checked_sub(start.ns)
+    }
+
+    /// The moment as a date; `None` without `-ttt`.
+    pub fn date(self) -> Option<SystemTime> {
+        let is_date = self.clock == Clock::Epoch;
+        let date = SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(self.ns));
+        date.filter(|_| is_date)
+    }
+}
+
 /// What a [`Stamp`] counts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
@@ -23,7 +52,7 @@ pub enum Clock {
     Epoch,
     /// Midnight, local time (`-t`, `-tt`).
     Midnight,
-    /// The line before (`-r`).
+    /// The line before (`-r`); after [`Stamps::next`], the first line.
     LineBefore,
 }
 
@@ -38,6 +67,7 @@ pub struct Prefix<'a> {
     pub stamp: Option<Stamp>,
 }
 
+const DAY_NS: u64 = 24 * 3600 * SECOND_NS;
 /// A number at the beginning of a line is a thread id up to this value (`PID_MAX_LIMIT` of the
 /// kernel's include/linux/threads.h), and a time beyond it.
 const PID_MAX: u64 = 4 << 20;
@@ -132,13 +162,8 @@ fn plain_seconds(text: &[u8]) -> Option<(Stamp, &[u8])> {
 fn skip_position(text: &[u8]) -> &[u8] {
     let mut text = text;
     while let Some(inside) = text.strip_prefix(b"[") {
-        let Some(end) = inside
-            .iter()
-            .position(|byte| !matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b' ' | b'?'))
-        else {
-            return text;
-        };
-        let Some(rest) = inside[end..].strip_prefix(b"] ") else {
+        let is_inside = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b' ' | b'?');
+        let Some(rest) = split_while(inside, is_inside).1.strip_prefix(b"] ") else {
             return text;
         };
         text = rest;
@@ -147,46 +172,7 @@ fn skip_position(text: &[u8]) -> &[u8] {
 }
 
 fn skip_spaces(text: &[u8]) -> &[u8] {
-    let spaces = text
-        .iter()
-        .position(|&byte| byte != b' ')
-        .unwrap_or(text.len());
-    &text[spaces..]
-}
-
-const DAY_NS: u64 = 24 * 3600 * SECOND_NS;
-
-/// A moment in a log. With `-r` it counts from the first line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment(Stamp);
-
-impl Moment {
-    /// The moment `ns` later.
-    pub fn plus(self, ns: u64) -> Self {
-        Self(Stamp {
-            ns: self.0.ns.saturating_add(ns),
-            ..self.0
-        })
-    }
-
-    /// The time from `start` to this moment in ns. `None` if the timestamps do not say, as with
-    /// whole seconds.
-    pub fn since(self, start: Self) -> Option<u64> {
-        let (start, end) = (start.0, self.0);
-        if start.clock != end.clock || !start.has_fraction || !end.has_fraction {
-            return None;
-        }
-        let is_next_day = end.clock == Clock::Midnight && end.ns < start.ns;
-        (if is_next_day { end.ns + DAY_NS } else { end.ns }).checked_sub(start.ns)
-    }
-
-    /// The moment as a date; `None` without `-ttt`.
-    pub fn date(self) -> Option<SystemTime> {
-        let is_date = self.0.clock == Clock::Epoch;
-        is_date
-            .then(|| SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(self.0.ns)))
-            .flatten()
-    }
+    split_while(text, |byte| byte == b' ').1
 }
 
 /// Makes moments of the timestamps of consecutive lines.
@@ -197,14 +183,14 @@ pub struct Stamps {
 
 impl Stamps {
     /// The moment of the next line.
-    pub fn next(&mut self, stamp: Stamp) -> Moment {
+    pub fn next(&mut self, stamp: Stamp) -> Stamp {
         if stamp.clock != Clock::LineBefore {
-            return Moment(stamp);
+            return stamp;
         }
         self.elapsed_ns = self.elapsed_ns.saturating_add(stamp.ns);
-        Moment(Stamp {
+        Stamp {
             ns: self.elapsed_ns,
             ..stamp
-        })
+        }
     }
 }

@@ -1,12 +1,8 @@
 //! [`Fifo`]: how strace's log comes to zctrace.
 
 use std::{
-    fs::File,
-    io::{self, Read as _},
-    os::{
-        fd::{AsFd as _, OwnedFd},
-        unix::fs::OpenOptionsExt as _,
-    },
+    io,
+    os::fd::AsFd as _,
     path::{Path, PathBuf},
 };
 
@@ -16,9 +12,9 @@ use nix::{
     unistd::{Gid, Uid, chown, mkfifo},
 };
 use tempfile::TempDir;
-use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe;
 
-use crate::{async_fd::watch_readable, launch::Identity};
+use crate::launch::Identity;
 
 /// The capacity of the FIFO, so that strace rarely has to wait: the most that an unprivileged user
 /// may have.
@@ -29,10 +25,7 @@ const CHUNK_BYTES: usize = 1 << 16;
 /// The private FIFO that strace writes its log to, in a folder that is removed once strace has
 /// opened it. The command never sees it.
 pub struct Fifo {
-    reader: File,
-    ready: AsyncFd<OwnedFd>,
-    /// Keeps the FIFO open for writing, so that an empty one is not at its end.
-    _writer: File,
+    reader: pipe::Receiver,
     path: PathBuf,
     /// `None` once strace has opened the FIFO.
     folder: Option<TempDir>,
@@ -50,18 +43,14 @@ impl Fifo {
                 chown(part, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
             }
         }
-        let reader = File::options()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(&path)?;
-        let writer = File::options().write(true).open(&path)?;
+        // Open for writing, too, so that an empty one is not at its end.
+        let reader = pipe::OpenOptions::new()
+            .read_write(true)
+            .open_receiver(&path)?;
         // A smaller capacity does no harm.
         let _ = fcntl(reader.as_fd(), FcntlArg::F_SETPIPE_SZ(CAPACITY_BYTES));
-        let ready = watch_readable(reader.as_fd().try_clone_to_owned()?)?;
         Ok(Self {
             reader,
-            ready,
-            _writer: writer,
             path,
             folder: Some(folder),
             chunk: vec![0; CHUNK_BYTES],
@@ -75,13 +64,12 @@ impl Fifo {
 
     /// Waits until there is something to read.
     pub async fn readable(&self) -> io::Result<()> {
-        self.ready.readable().await?.clear_ready();
-        Ok(())
+        self.reader.readable().await
     }
 
     /// What there is to read; `None` if nothing.
     pub fn read(&mut self) -> io::Result<Option<&[u8]>> {
-        match self.reader.read(&mut self.chunk) {
+        match self.reader.try_read(&mut self.chunk) {
             Ok(length) => {
                 // strace has opened it. Without the name, nothing is left behind however this ends.
                 self.folder = None;

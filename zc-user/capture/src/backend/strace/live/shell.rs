@@ -24,26 +24,14 @@ pub fn shell_of(program: &Path) -> io::Result<Option<&'static str>> {
         return Ok(None);
     };
     file.take(HEAD_BYTES).read_to_end(&mut head)?;
-    if let Some(line) = head.strip_prefix(b"#!") {
-        let line = line
-            .split(|&byte| byte == b'\n')
-            .next()
-            .unwrap_or_default()
-            .trim_ascii_start();
-        let interpreter = line
-            .split(u8::is_ascii_whitespace)
-            .next()
-            .unwrap_or_default();
-        fs::metadata(OsStr::from_bytes(interpreter))?;
+    let first_line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    if let Some(line) = first_line.strip_prefix(b"#!") {
+        let mut words = line.trim_ascii_start().split(u8::is_ascii_whitespace);
+        fs::metadata(OsStr::from_bytes(words.next().unwrap_or_default()))?;
         return Ok(None);
     }
-    Ok(is_text(&head).then_some(SHELL))
-}
-
-/// Whether the file is text, judging by its first line.
-fn is_text(head: &[u8]) -> bool {
-    let first_line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    !head.starts_with(b"\x7fELF") && !first_line.contains(&0)
+    let is_text = !head.starts_with(b"\x7fELF") && !first_line.contains(&0);
+    Ok(is_text.then_some(SHELL))
 }
 
 #[cfg(test)]

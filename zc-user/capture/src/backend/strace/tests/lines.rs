@@ -8,12 +8,13 @@ use crate::{
     backend::strace::{
         args::{Args, Descriptor},
         decode::{
-            End, Ends, child_kind, ends, first_bytes, given_path, ioctl_variant, is_peek, program,
+            End, child_kind, ends, first_bytes, given_path, ioctl_variant, is_peek, program,
             requested_bytes,
         },
-        file_name::{self, ParsedName},
-        line::{CallResult, Event, Line, Outcome, Pause, Prefix},
+        file_name::{self, Devices, ParsedName},
+        line::{Ending, Event, Line, Outcome, Prefix},
     },
+    errno,
     syscalls::{CallEffect, Spec, Variants},
 };
 
@@ -45,29 +46,26 @@ fn describe_event(event: &Event<'_>) -> String {
             name,
             args,
             outcome,
-        } => format!(
-            "call {} [{}] {}",
-            text(name),
-            text(args),
-            describe_outcome(outcome)
-        ),
-        Event::Unfinished { name, args, pause } => {
-            let pause = match pause {
-                Pause::Later => String::new(),
-                Pause::Renamed { to } => format!(" becomes {to}"),
-            };
-            format!("unfinished {} [{}]{pause}", text(name), text(args))
         }
-        Event::Resumed {
+        | Event::Resumed {
             name,
             args,
             outcome,
-        } => format!(
-            "resumed {} [{}] {}",
-            text(name),
-            text(args),
-            describe_outcome(outcome)
-        ),
+        } => {
+            let is_whole = matches!(event, Event::Call { .. });
+            let what = if is_whole { "call" } else { "resumed" };
+            let outcome = describe_outcome(outcome);
+            format!("{what} {} [{}] {outcome}", text(name), text(args))
+        }
+        Event::Unfinished {
+            name,
+            args,
+            renamed_to,
+        } => {
+            let becomes = renamed_to.map(|to| format!(" becomes {to}"));
+            let becomes = becomes.unwrap_or_default();
+            format!("unfinished {} [{}]{becomes}", text(name), text(args))
+        }
         Event::StillUnfinished { name, args } => {
             format!("still unfinished {} [{}]", text(name), text(args))
         }
@@ -80,14 +78,13 @@ fn describe_event(event: &Event<'_>) -> String {
             text(name)
         ),
         Event::Mode { tid, abi } => format!("calls of {tid} are {}", recorded_as(*abi)),
-        Event::Killed { signal } => format!("killed by {}", text(signal)),
         other => format!("{other:?}"),
     }
 }
 
 fn describe_outcome(outcome: &Outcome<'_>) -> String {
-    let result = match outcome.result {
-        CallResult::Error(name) => format!("error {}", text(name)),
+    let result = match outcome.ending {
+        Ending::Error(Some(errno)) => format!("error {}", errno::name(errno)),
         other => format!("{other:?}"),
     };
     let duration = outcome.duration_ns.map(|ns| format!(" in {ns} ns"));
@@ -134,7 +131,7 @@ fn describe_args(name: &str, args: &[u8]) -> Vec<String> {
     let split = Args::new(args);
     let size = requested_bytes(&split, &spec);
     found.push(size.map_or("size unknown".to_owned(), |size| format!("size {size}")));
-    let Ends { from, to } = ends(&split, spec.fds);
+    let (from, to) = ends(&split, spec.fds);
     let end = |way: &str, end: Option<End<'_>>| match end? {
         End::Named(descriptor) => Some(format!("{way} {}", describe_descriptor(descriptor))),
         End::Number(number) => Some(format!("{way} {number}")),
@@ -164,13 +161,11 @@ fn names_of_files_are_read_as_the_golden_file_says() {
     check_golden("rules/names.txt", Case::Line, |name| {
         let ParsedName {
             file,
-            inode,
             path,
             is_deleted,
-        } = file_name::parse(name.trim_end_matches('\n').as_bytes());
-        let inode = inode.map(|inode| format!(", inode {inode}"));
+        } = file_name::parse(name.trim_end_matches('\n').as_bytes(), Devices::default());
         let path = path.map(|path| format!(", at {}", path.escape_ascii()));
         let deleted = if is_deleted { ", deleted" } else { "" };
-        describe_file(&file) + &inode.unwrap_or_default() + &path.unwrap_or_default() + deleted
+        describe_file(&file) + &path.unwrap_or_default() + deleted
     });
 }

@@ -1,218 +1,66 @@
-//! Properties of generated lines.
+//! What holds for every log: interrupted, damaged and cut off ones.
 
-use std::{collections::BTreeMap, fs, thread};
+use std::{collections::BTreeMap, fs};
 
-use proptest::prelude::*;
-
-use super::{Collector, Log, corpus, files, logs, read_log, read_text};
+use super::{Collector, corpus, files, logs, read_text, summary::summary};
 use crate::{
     backend::{
         Until,
-        strace::line::{CallResult, Event, Line, Outcome},
+        strace::{
+            args::split_args,
+            line::{Event, Line},
+        },
     },
     syscalls::Selection,
-    trace::{Row, Trace},
 };
 
-/// A call to be printed as strace prints it.
-#[derive(Debug, Clone)]
-struct Printed {
-    tid: u32,
-    name: &'static str,
-    args: Vec<String>,
-    result: String,
-    duration_us: Option<u32>,
-    /// How many arguments are known at the entry, if the line is interrupted.
-    known: usize,
+#[test]
+fn interrupted_calls_of_real_logs_give_the_same_sums() {
+    let mut interrupted_calls = 0;
+    for log in logs().iter().filter(|log| log.is_file()) {
+        let text = fs::read(log).expect("can be read");
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let whole = described(&text);
+        for argument in 0..4 {
+            let interrupted = interrupt_calls(&text, argument);
+            interrupted_calls += interrupted.matches(" resumed>").count();
+            let interrupted = described(&interrupted);
+            assert_eq!(whole, interrupted, "{}", log.display());
+        }
+    }
+    assert!(interrupted_calls > 5000, "the corpus has calls");
 }
 
-impl Printed {
-    fn outcome(&self) -> String {
-        let duration = self.duration_us.map_or_else(String::new, |us| {
-            format!(" <{}.{:06}>", us / 1_000_000, us % 1_000_000)
-        });
-        format!(")  = {}{duration}", self.result)
-    }
-
-    fn whole(&self) -> String {
-        format!(
-            "{} {}({}{}\n",
-            self.tid,
-            self.name,
-            self.args.join(", "),
-            self.outcome()
-        )
-    }
-
-    fn entry(&self) -> String {
-        let known = self.known.min(self.args.len());
-        let comma = if known > 0 && known < self.args.len() {
-            ", "
-        } else {
-            ""
+/// The log as if each call was interrupted after one of its arguments, another one in each line, or
+/// before them. It goes on when its thread has another line, or before a line that is not a call.
+fn interrupt_calls(text: &str, argument: usize) -> String {
+    let mut lines = String::new();
+    let mut under_way = BTreeMap::new();
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        let Line { prefix, event } = Line::parse(line.trim_end_matches('\n').as_bytes());
+        let Event::Call { name, args, .. } = event else {
+            lines.extend(std::mem::take(&mut under_way).into_values());
+            lines.push_str(line);
+            continue;
         };
-        format!(
-            "{} {}({}{comma} <unfinished ...>\n",
-            self.tid,
-            self.name,
-            self.args[..known].join(", ")
-        )
+        let offset = |part: &[u8]| part.as_ptr().addr() - line.as_ptr().addr();
+        let arguments = split_args(args).map(|argument| offset(argument) + argument.len());
+        let ends: Vec<usize> = [offset(args)].into_iter().chain(arguments).collect();
+        let (known, rest) = line.split_at(ends[(number + argument) % ends.len()]);
+        let (before, name) = (&line[..offset(name)], String::from_utf8_lossy(name));
+        lines.extend(under_way.insert(prefix.tid, format!("{before}<... {name} resumed>{rest}")));
+        lines.push_str(known);
+        lines.push_str(" <unfinished ...>\n");
     }
-
-    fn rest(&self) -> String {
-        let known = self.known.min(self.args.len());
-        format!(
-            "{} <... {} resumed>{}{}\n",
-            self.tid,
-            self.name,
-            self.args[known..].join(", "),
-            self.outcome()
-        )
-    }
+    lines.extend(under_way.into_values());
+    lines
 }
 
-/// A string as strace escapes it.
-fn quoted() -> impl Strategy<Value = String> {
-    (prop::collection::vec(any::<u8>(), 0..40), any::<bool>()).prop_map(|(bytes, is_cut)| {
-        let text: String = bytes.iter().map(|&byte| escape(byte)).collect();
-        format!("\"{text}\"{}", if is_cut { "..." } else { "" })
-    })
-}
-
-fn escape(byte: u8) -> String {
-    match byte {
-        b'"' | b'\\' => format!("\\{}", char::from(byte)),
-        b'\n' => "\\n".to_owned(),
-        0x20..0x7f => char::from(byte).to_string(),
-        _ => format!("\\{byte:03o}"),
-    }
-}
-
-fn argument() -> impl Strategy<Value = String> {
-    let plain = prop_oneof![
-        quoted(),
-        any::<u64>().prop_map(|number| number.to_string()),
-        any::<u32>().prop_map(|number| format!("{number:#x}")),
-        (0..9_u32, "[a-z /)(=,-]{0,12}").prop_map(|(fd, path)| format!("{fd}</{path}>")),
-        Just("7<TCP:[127.0.0.1:5->127.0.0.1:6]>".to_owned()),
-        Just("8<UNIX-STREAM:[1->2,\"/run/a)>\"]>".to_owned()),
-        Just("O_RDONLY|O_CLOEXEC".to_owned()),
-        Just("0x1000 /* 1<<12 */".to_owned()),
-    ];
-    plain.prop_recursive(2, 12, 3, |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..3)
-                .prop_map(|list| format!("[{}]", list.join(", "))),
-            prop::collection::vec(inner, 1..3)
-                .prop_map(|list| format!("{{iov_base={}}}", list.join(", iov_len="))),
-        ]
-    })
-}
-
-fn call() -> impl Strategy<Value = Printed> {
-    let name = prop::sample::select(vec![
-        "read", "write", "readv", "sendmsg", "close", "mmap", "splice", "ioctl", "futex",
-    ]);
-    let result = prop_oneof![
-        (0..1_000_000_u32).prop_map(|value| value.to_string()),
-        Just("0x7f0000001000".to_owned()),
-        Just("3</tmp/a (b) = 1>".to_owned()),
-        Just("0 (Timeout)".to_owned()),
-        Just("1 ([{fd=3, revents=POLLIN}])".to_owned()),
-        Just("-1 EAGAIN (Resource temporarily unavailable)".to_owned()),
-        Just("? ERESTARTSYS (To be restarted if SA_RESTART is set)".to_owned()),
-        Just("?".to_owned()),
-    ];
-    (
-        10..14_u32,
-        name,
-        prop::collection::vec(argument(), 0..5),
-        result,
-        prop::option::of(0..5_000_000_u32),
-        0..5_usize,
-    )
-        .prop_map(|(tid, name, args, result, duration_us, known)| Printed {
-            tid,
-            name,
-            args,
-            result,
-            duration_us,
-            known,
-        })
-}
-
-/// Everything that does not depend on the order of lines of different threads.
-fn sums(trace: &Trace) -> BTreeMap<u32, Vec<String>> {
-    let threads = trace.processes.iter().flat_map(|process| &process.threads);
-    threads
-        .map(|thread| {
-            let mut rows: Vec<String> = thread
-                .rows
-                .iter()
-                .map(|row| {
-                    format!(
-                        "{:?}",
-                        Row {
-                            order: None,
-                            ..row.clone()
-                        }
-                    )
-                })
-                .collect();
-            rows.sort();
-            (thread.tid, rows)
-        })
-        .collect()
-}
-
-proptest! {
-    #[test]
-    fn no_bytes_make_the_parser_panic(lines in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..50)) {
-        let mut ignore = |_: &str| {};
-        let mut collector = Collector::new(&Selection::All, Until::AllEnd, &mut ignore);
-        for line in &lines {
-            collector.push_line(line);
-        }
-        drop(collector.finish());
-    }
-
-    #[test]
-    fn a_printed_call_is_parsed(call in call()) {
-        let line = call.whole();
-        let parsed = Line::parse(line.trim_end_matches('\n').as_bytes());
-        prop_assert_eq!(parsed.prefix.tid, Some(call.tid));
-        let args = call.args.join(", ");
-        let Event::Call { name, args: read_args, outcome: Outcome { result, duration_ns, .. } } = parsed.event else {
-            return Err(TestCaseError::fail(format!("{:?}", parsed.event)));
-        };
-        prop_assert_eq!((name, read_args), (call.name.as_bytes(), args.as_bytes()));
-        prop_assert_eq!(duration_ns, call.duration_us.map(|us| u64::from(us) * 1000));
-        match result {
-            CallResult::Value(value) => {
-                let is_printed = call.result.starts_with(&value.to_string()) || call.result == format!("{value:#x}");
-                prop_assert!(is_printed, "{} is not {}", value, call.result);
-            }
-            CallResult::Error(errno) => prop_assert!(call.result.contains(&*String::from_utf8_lossy(errno))),
-            CallResult::Never => prop_assert_eq!(call.result, "?"),
-            CallResult::Errno(_) => return Err(TestCaseError::fail("no number was printed")),
-        }
-    }
-
-    #[test]
-    fn interrupted_lines_give_the_same_sums(calls in prop::collection::vec(call(), 0..30)) {
-        let whole: String = calls.iter().map(Printed::whole).collect();
-        // A call ends when its thread enters the next one, or at the end, so that each thread has
-        // one unfinished call.
-        let mut interrupted = String::new();
-        let mut under_way: BTreeMap<u32, &Printed> = BTreeMap::new();
-        for call in &calls {
-            interrupted.extend(under_way.remove(&call.tid).map(Printed::rest));
-            interrupted.push_str(&call.entry());
-            under_way.insert(call.tid, call);
-        }
-        interrupted.extend(under_way.into_values().map(Printed::rest));
-        prop_assert_eq!(sums(&read_text(&whole)), sums(&read_text(&interrupted)));
-    }
+/// All that is in a trace but its duration, which the added lines of a log with `-r` change.
+fn described(text: &str) -> Vec<String> {
+    let summary = summary(&read_text(text), &[]);
+    let lines = summary.lines().filter(|line| !line.starts_with("wall "));
+    lines.map(str::to_owned).collect()
 }
 
 const LINES: usize = 1_000_000;
@@ -303,29 +151,18 @@ fn a_million_damaged_lines_are_read_without_a_panic() {
         .iter()
         .flat_map(|text| text.split(|&byte| byte == b'\n'))
         .collect();
-    let unparsed: usize = thread::scope(|scope| {
-        let halves = [0x5eed, 0xf00d].map(|seed| {
-            scope.spawn({
-                let lines = &lines;
-                move || read_damaged(lines, LINES / 2, Random(seed))
-            })
-        });
-        halves
-            .into_iter()
-            .map(|half| half.join().expect("does not panic"))
-            .sum()
-    });
+    let unparsed = read_damaged(&lines, Random(0x5eed));
     assert!(
         (LINES / 20..LINES).contains(&unparsed),
         "{unparsed} lines are not understood"
     );
 }
 
-/// Reads `count` damaged lines; returns how many are not understood.
-fn read_damaged(lines: &[&[u8]], count: usize, mut random: Random) -> usize {
+/// Reads damaged lines; returns how many are not understood.
+fn read_damaged(lines: &[&[u8]], mut random: Random) -> usize {
     let mut line = Vec::new();
     let mut unparsed = 0;
-    for _ in 0..count / LINES_PER_LOG {
+    for _ in 0..LINES / LINES_PER_LOG {
         let mut on_unparsed = |_: &str| unparsed += 1;
         let mut collector = Collector::new(&Selection::All, Until::AllEnd, &mut on_unparsed);
         for _ in 0..LINES_PER_LOG {
@@ -348,17 +185,7 @@ fn a_log_may_be_cut_off_anywhere() {
     let text = fs::read(corpus().join("stderr-moves.log")).expect("can be read");
     // Every seventh byte hits all kinds of places in a fraction of the time.
     for end in (0..text.len()).step_by(7) {
-        let mut ignore = |_: &str| {};
-        let mut collector = Collector::new(&Selection::default(), Until::AllEnd, &mut ignore);
-        read_log(
-            Log {
-                reader: &text[..end],
-                tid: None,
-            },
-            &mut collector,
-        )
-        .expect("memory can be read");
-        let trace = collector.finish();
+        let trace = read_text(&text[..end]);
         assert!(trace.processes.len() <= 1, "no process is made up at {end}");
     }
 }

@@ -1,12 +1,14 @@
 //! How lines are joined, tasks are tracked, and calls are counted and get their files: a made-up
 //! log for each rule.
 
+use std::time::Duration;
+
 use super::{Case, Collector, Log, check_golden, read_log, read_text, rows, summary};
 use crate::{
     backend::Until,
     report::{Options, Report},
     syscalls::Selection,
-    trace::{Loss, Thread, Trace},
+    trace::{Loss, Trace},
 };
 
 #[test]
@@ -78,14 +80,12 @@ fn describe(trace: &Trace, unparsed: &[String]) -> String {
 /// The first calls of all rows in their order, if there are several threads.
 fn order(trace: &Trace) -> Option<String> {
     let threads = trace.processes.iter().flat_map(|process| &process.threads);
-    let rows_of = |thread: &'_ Thread| {
-        let rows = thread
-            .rows
-            .iter()
-            .map(|row| (row.order, thread.tid, row.call.name.clone()));
-        rows.collect::<Vec<_>>()
-    };
-    let mut first: Vec<_> = threads.clone().flat_map(rows_of).collect();
+    let rows = threads
+        .clone()
+        .flat_map(|thread| thread.rows.iter().map(|row| (thread.tid, row)));
+    let mut first: Vec<_> = rows
+        .map(|(tid, row)| (row.order, tid, &row.call.name))
+        .collect();
     first.sort();
     let words: Vec<String> = first
         .iter()
@@ -106,13 +106,15 @@ fn the_figures_so_far_have_the_calls_before_an_exec() {
     let reader = log.as_bytes();
     read_log(Log { reader, tid: None }, &mut collector).expect("memory can be read");
     // The command's first exec is counted in the end.
-    assert_eq!(collector.processes_calls_and_bytes(), [1, 3, 6]);
+    let progress = collector.tasks().progress(Duration::ZERO);
+    let found = (progress.processes, progress.calls, progress.bytes);
+    assert_eq!(found, (1, 3, 6));
 }
 
 #[test]
 fn the_mean_of_times_whose_sum_overflows_is_unknown() {
     let read = "10 read(3, \"\", 1) = 1 <9999999999.0>\n";
-    let report = Report::from_trace(&read_text(&read.repeat(3)), &Options::default());
+    let report = Report::from_trace(&read_text(read.repeat(3)), &Options::default());
     let read = &report.totals.syscalls[0];
     let times = (read.total_ns, read.mean_ns, read.min_ns);
     assert_eq!(times, (None, None, Some(9_999_999_999_000_000_000)));

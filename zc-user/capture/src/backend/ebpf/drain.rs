@@ -9,6 +9,7 @@ use aya::{
     Ebpf, Pod,
     maps::{Array, HashMap as KernelHashMap, MapData, MapError, PerCpuArray},
 };
+use rustix::thread::{MembarrierCommand, membarrier};
 use zc_ebpf::{
     CallId, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallsBlock, RowKey, Task,
     TaskSlot, maps, other, phase,
@@ -229,6 +230,12 @@ impl Maps {
     pub fn lost(&self, what: zc_ebpf::Loss) -> Result<u64, MapError> {
         Ok(self.losses.get(&(what as u32), 0)?.iter().sum())
     }
+}
+
+/// Waits until all programs that run now have ended: `MEMBARRIER_CMD_GLOBAL` waits for a grace
+/// period (`synchronize_rcu` in the kernel's kernel/sched/membarrier.c).
+pub fn wait_for_programs() -> io::Result<()> {
+    Ok(membarrier(MembarrierCommand::Global)?)
 }
 
 /// What the key of the kernel side says.

@@ -9,10 +9,15 @@ use std::io;
 
 use aya::maps::{Array, MapData};
 use nix::unistd::{SysconfVar, sysconf};
-use rustix::thread::{MembarrierCommand, membarrier, membarrier_query};
+use rustix::thread::{MembarrierCommand, membarrier_query};
 use zc_ebpf::{CallId, Epoch, ODD_EPOCH};
 
-use super::{counts::KernelCounts, drain::Maps, file_table::FileTable, forgetting::Forgetting};
+use super::{
+    counts::KernelCounts,
+    drain::{Maps, wait_for_programs},
+    file_table::FileTable,
+    forgetting::Forgetting,
+};
 use crate::backend::RunError;
 
 /// How many rows may pile up in the maps. A row takes up to 2 KiB there.
@@ -104,10 +109,4 @@ impl Epochs {
         self.occasions = 0;
         Ok(())
     }
-}
-
-/// Waits until all programs that run now have ended: `MEMBARRIER_CMD_GLOBAL` waits for a grace
-/// period (`synchronize_rcu` in the kernel's kernel/sched/membarrier.c).
-pub fn wait_for_programs() -> io::Result<()> {
-    Ok(membarrier(MembarrierCommand::Global)?)
 }

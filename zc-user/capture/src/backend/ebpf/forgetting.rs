@@ -21,8 +21,12 @@ use zc_ebpf::{
 use zctrace_core::ended::{FileUses, used_connections};
 
 use super::{
-    counts::KernelCounts, drain::Maps, ended::EndedTable, epochs::wait_for_programs,
-    file_table::FileTable, table::ArrayTable, table::Table,
+    counts::KernelCounts,
+    drain::{Maps, wait_for_programs},
+    ended::EndedTable,
+    file_table::FileTable,
+    table::ArrayTable,
+    table::Table,
 };
 use crate::{
     backend::{Limits, RunError},

@@ -55,7 +55,7 @@ pub(super) enum Preemption {
 impl Preemption {
     /// Finds it out for the running kernel, which has these types.
     pub(super) fn find(types: &btf::Btf<'_>) -> Self {
-        let version = unavailable::version(&unavailable::release());
+        let version = Version::at_start(&unavailable::release());
         if version.is_none_or(|version| version < FIRST_WITH_PREEMPTION) {
             Self::Never
         } else if has_expected_events(types) && has_readable_events() {

@@ -86,18 +86,13 @@ impl TooOld {
     /// Whether the kernel of this release is too old. If the release does not say, loading the
     /// programs is tried.
     pub fn check(release: &str) -> Result<(), Self> {
-        let is_old = version(release).is_some_and(|version| version < OLDEST_KERNEL);
+        let is_old = Version::at_start(release).is_some_and(|version| version < OLDEST_KERNEL);
         if is_old && !has_backports(release) {
             let release = release.to_owned();
             return Err(Self { release });
         }
         Ok(())
     }
-}
-
-/// Major and minor version in a kernel's release; `None` if it does not begin with them.
-pub(super) fn version(release: &str) -> Option<Version> {
-    Version::at_start(release)
 }
 
 /// Whether the distribution backports BPF to old kernels: Red Hat and its derivatives, as in

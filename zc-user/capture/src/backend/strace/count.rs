@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use zc_ebpf::is_restart;
+use zc_ebpf::{MOST_BYTES, is_restart};
 
 use super::{
     args::{Args, Descriptor},
@@ -276,7 +276,8 @@ impl Counter {
         ended.requested_bytes = call
             .has_all_args
             .then(|| requested_bytes(&args, spec))
-            .flatten();
+            .flatten()
+            .map(|bytes| bytes.min(MOST_BYTES));
         ended.is_peek = is_peek(&args, spec);
         if let Ending::Value(moved @ 1..) = ended.how {
             ended.first_bytes = first_bytes(&args, spec, moved.unsigned_abs());

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{workload, zctrace};
+use crate::harness::{program, workload, zctrace};
 
 /// A number that a workload states.
 #[track_caller]
@@ -53,6 +53,42 @@ fn faults_switches_and_cpu_time_equal_those_of_wait4() {
     assert!(user_us + system_us >= 50_000, "the child burns 50 ms");
     assert_near(usage.user_ns.map(|ns| ns / 1000), user_us, 2_000);
     assert_near(usage.system_ns.map(|ns| ns / 1000), system_us, 2_000);
+}
+
+#[test]
+fn a_single_thread_has_no_more_cpu_time_than_wall_time() {
+    // The kernel gives the memory back after the thread has begun to exit.
+    let with_memory = program("python3").args(&["-I", "-S", "-c", "bytearray(300 << 20)"]);
+    for command in [with_memory, program("true")] {
+        let report = zctrace().run_exactly(&command).report;
+        let usage = report.totals.usage;
+        let cpu_ns = usage
+            .user_ns
+            .zip(usage.system_ns)
+            .map(|(user, system)| user + system);
+        let (cpu_ns, wall_ns) = (cpu_ns.expect("known"), report.wall_ns.expect("known"));
+        // The clock of the scheduler and the monotonic clock differ by little.
+        assert!(
+            cpu_ns <= wall_ns + wall_ns / 50 + 200_000,
+            "{cpu_ns} of {wall_ns}"
+        );
+    }
+}
+
+#[test]
+fn a_size_counts_up_to_what_a_call_can_move() {
+    const READ: &str = "import ctypes; ctypes.CDLL(None).read(0, ctypes.create_string_buffer(8), ctypes.c_size_t(1 << 62))";
+    let read = program("python3").args(&["-I", "-S", "-c", READ]);
+    for backend in ["ebpf", "strace"] {
+        let run = zctrace().backend(backend).syscalls("read").run(&read);
+        let rows = run.report.totals.syscalls.iter();
+        let requested = rows.filter_map(|row| row.requested_bytes).sum::<u64>();
+        let most = zc_ebpf::MOST_BYTES;
+        assert!(
+            (most..most + (1 << 30)).contains(&requested),
+            "{backend}: {requested}"
+        );
+    }
 }
 
 #[track_caller]

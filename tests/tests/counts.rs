@@ -1,9 +1,7 @@
 //! Calls that workloads make a known number of times: calls, errors, errnos, unfinished calls,
 //! bytes, requested bytes.
 
-use std::path::Path;
-
-use crate::harness::{Program, Run, TestDir, Zctrace, each_backend, shell, workload, zctrace};
+use crate::harness::{Program, Run, TestDir, Zctrace, each_backend, shell, workload};
 
 /// Makes sure that the workload's own thread has exactly the rows that the workload states.
 #[track_caller]
@@ -11,28 +9,6 @@ fn assert_thread_as_stated(zctrace: Zctrace, workload: &Program) -> Run {
     let run = zctrace.by_thread().run_exactly(workload);
     run.own_thread().assert_equal(&run.stated().calls);
     run
-}
-
-#[test]
-fn every_call_that_moves_data_is_counted() {
-    assert_thread_as_stated(zctrace(), &workload("known"));
-    assert!(Path::new("/dev/shm").is_dir(), "needs /dev/shm");
-    assert_thread_as_stated(zctrace(), &workload("known").arg("/dev/shm"));
-}
-
-#[test]
-fn failed_interrupted_restarted_and_cut_off_calls_are_counted() {
-    // A restarted read is counted once, and one cut off by the end of the process is unfinished.
-    for case in [
-        "errnos",
-        "signal-reads",
-        "signal-recv",
-        "signal-restart",
-        "unfinished",
-    ] {
-        println!("{case}");
-        assert_thread_as_stated(zctrace(), &workload(case));
-    }
 }
 
 #[test]
@@ -59,25 +35,6 @@ fn without_files_all_else_is_counted_and_transfers_are_unknown() {
         assert_eq!(report.totals.loading, None);
         let is_noted = report.notes.iter().any(|note| note.contains("--no-files"));
         assert!(is_noted, "{:?}", report.notes);
-    }
-}
-
-#[test]
-fn calls_cut_off_by_a_fatal_signal_are_unfinished() {
-    let run = zctrace().run_exactly(&workload("killed"));
-    run.own_process().assert_equal(&run.stated().calls);
-    // A partial send.
-    for zctrace in each_backend() {
-        let run = zctrace.run_exactly(&workload("killed-sending"));
-        run.own_process().assert_contain(&run.stated().calls);
-    }
-}
-
-#[test]
-fn calls_trapped_by_seccomp_are_not_counted() {
-    for zctrace in each_backend() {
-        let run = zctrace.by_thread().run_exactly(&workload("trapped"));
-        run.thread("zc-trapped").assert_equal(&run.stated().calls);
     }
 }
 

@@ -86,13 +86,3 @@ fn count(line: &str) -> Option<(String, (u64, u64))> {
     let calls = number(3)?;
     (name != "total").then_some((name, (calls, errors)))
 }
-
-/// The bytes that this call of a program returned as moved, as awk sums up the results in strace's
-/// log. The program must print nothing.
-pub fn moved_as_strace_logs(program: &Program, call: &str) -> u64 {
-    let script =
-        r#"exec strace -s0 --trace="$0" -o "|awk '{ sum += \$NF } END { print sum }'" "$@""#;
-    let strace = program.clone().through(&["sh", "-c", script, call]);
-    let sum = strace.finish();
-    sum.successful().trim().parse().expect("a number")
-}

@@ -60,7 +60,7 @@ fn the_table_has_a_line_of_operations() {
 
 #[test]
 fn a_copy_by_io_uring_is_a_transfer_whichever_kernel_thread_runs_the_operations() {
-    let copies = ["ring-workers", "ring-polled", "ring-of-a-thread"].map(odd);
+    let copies = ["ring-polled", "ring-of-a-thread"].map(odd);
     for program in [&[copy(&in_rust(), "io-uring", "in", "out")], &copies[..]].concat() {
         let run = traced(&directory(), &program);
         assert_read_and_written(&run);
@@ -82,26 +82,19 @@ fn a_copy_by_io_uring_is_a_transfer_whichever_kernel_thread_runs_the_operations(
 }
 
 #[test]
-fn registered_files_and_buffers_are_recognized_and_splices_through_a_pipe_are_one_transfer() {
-    let fixed = [
+fn registered_files_and_buffers_are_recognized() {
+    let run = traced_odd("ring-fixed");
+    let expected = [
         ("io_uring:read_fixed", READS, Some(BYTES)),
         ("io_uring:write_fixed", READS - 1, Some(BYTES)),
     ];
-    let splice = [("io_uring:splice", 2 * READS - 1, Some(2 * BYTES))];
-    for (case, expected, user_memory) in [
-        ("ring-fixed", &fixed[..], 2 * BYTES),
-        ("ring-splice", &splice, 0),
-    ] {
-        let run = traced_odd(case);
-        assert_eq!(operations(run.root()), expected);
-        let transfer = run.report.transfer("in", "out");
-        assert_eq!(
-            (transfer.api, transfer.bytes, transfer.calls),
-            (Api::IoUring, Some(BYTES), Some(2 * READS - 1)),
-            "{case}"
-        );
-        assert_eq!(transfer.user_memory_bytes, Some(user_memory), "{case}");
-    }
+    assert_eq!(operations(run.root()), expected);
+    let transfer = run.report.transfer("in", "out");
+    assert_eq!(
+        (transfer.api, transfer.bytes, transfer.calls),
+        (Api::IoUring, Some(BYTES), Some(2 * READS - 1))
+    );
+    assert_eq!(transfer.user_memory_bytes, Some(2 * BYTES));
 }
 
 #[test]

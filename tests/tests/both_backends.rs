@@ -218,8 +218,6 @@ const WORKLOADS: &[(&[&str], Compared)] = &[
     (&["deep", "20"], AllBut(ARENAS)),
     // It runs until it is killed.
     (&["bystander"], Nothing),
-    (&["exit-code", "7"], All),
-    (&["kill-self", "TERM"], All),
 ];
 
 /// Threads feed one socket of the copy and drain the other. The drained socket is never a source,

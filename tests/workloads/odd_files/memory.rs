@@ -3,10 +3,11 @@
 use std::{
     fs::{self, File},
     io::{Read as _, Write as _},
+    ptr, slice,
 };
 
 use anyhow::Result;
-use zc_tests::map_file;
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 /// Writes two pages of a mapping of `mapped` to `out`, shortens the file to a page and four bytes,
 /// and writes the same memory again.
@@ -16,7 +17,12 @@ pub(crate) fn mapping_shortened() -> Result<()> {
         File::options().read(true).write(true).open("mapped")?,
         File::create("out")?,
     );
-    let memory = map_file(&mapped, 8192)?;
+    let (access, flags) = (ProtFlags::READ, MapFlags::PRIVATE);
+    // SAFETY: the new mapping has two pages, is never unmapped, and only the kernel reads it.
+    let memory = unsafe {
+        let start = mmap(ptr::null_mut(), 8192, access, flags, &mapped, 0)?;
+        slice::from_raw_parts(start.cast(), 8192)
+    };
     to.write_all(memory)?;
     mapped.set_len(4100)?;
     Ok(to.write_all(memory)?)

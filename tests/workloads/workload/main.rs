@@ -46,8 +46,6 @@ const CASES: &[(&str, WorkloadCase)] = &[
     ("sync", basic::sync_only),
     ("deep", basic::deep),
     ("bystander", basic::bystander),
-    ("exit-code", basic::exit_code),
-    ("kill-self", basic::kill_self),
 ];
 
 fn main() -> ExitCode {

@@ -173,19 +173,23 @@ fn callees<'data>(
                 .and_then(|index| file.section_by_index(index).ok());
             section.is_some_and(|section| section.kind() == SectionKind::Text)
         };
-        let place = match instruction.map(Instruction::does) {
-            Some(Does::CallsFunction(distance)) if symbol.is_some() => target(bytes_of(distance))?,
-            Some(Does::CallsFunction(distance)) => (
-                section.index(),
-                offset
-                    .checked_add_signed(bytes_of(distance))
-                    .context("beyond the section")?,
-            ),
-            // The address of a function that a helper calls back.
-            Some(Does::LoadsConstant(_, constant)) if symbol.is_some_and(is_text) => {
-                target(constant.into())?
+        let Some(instruction) = instruction else {
+            continue;
+        };
+        let place = if instruction.calls_function() {
+            let distance = bytes_of(instruction.immediate);
+            match symbol {
+                Some(_) => target(distance)?,
+                None => {
+                    let address = offset.checked_add_signed(distance);
+                    (section.index(), address.context("beyond the section")?)
+                }
             }
-            _ => continue,
+        } else if instruction.is_wide() && symbol.is_some_and(is_text) {
+            // The address of a function that a helper calls back.
+            target(instruction.immediate.into())?
+        } else {
+            continue;
         };
         if !places.contains(&place) {
             places.push(place);
@@ -204,13 +208,13 @@ const fn bytes_of(distance: i32) -> i64 {
 pub const INSTRUCTION_BYTES: usize = 8;
 
 /// `BPF_JMP | BPF_CALL`.
-const CALL: u8 = 0x85;
+pub const CALL: u8 = 0x85;
 /// `BPF_LD | BPF_IMM | BPF_DW`: as wide as two instructions.
 const LOAD_64: u8 = 0x18;
 /// `BPF_ALU64 | BPF_MOV | BPF_X`.
-const MOVE: u8 = 0xbf;
+pub const MOVE: u8 = 0xbf;
 /// `BPF_ALU64 | BPF_ADD | BPF_K`.
-const ADD: u8 = 0x07;
+pub const ADD: u8 = 0x07;
 /// `BPF_PSEUDO_CALL` of the kernel's include/uapi/linux/bpf.h: the source register of a call of one
 /// of our own functions.
 const PSEUDO_CALL: u8 = 1;
@@ -220,36 +224,17 @@ pub const FRAME: u8 = 10;
 /// One instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instruction {
-    code: u8,
-    target: u8,
-    source: u8,
-    offset: i16,
-    immediate: i32,
-}
-
-/// What an instruction does, as far as it matters here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Does {
-    /// Calls a helper of the kernel, by its number.
-    CallsHelper(i32),
-    /// Calls another function, this many instructions after the next one, unless a relocation says
-    /// otherwise.
-    CallsFunction(i32),
-    /// Loads a constant of 64 bits, or an address if a relocation says so: into this register, with
-    /// this lower half.
-    LoadsConstant(u8, i32),
-    /// Copies a register: to the first one, from the second.
-    Copies(u8, u8),
-    /// Adds a constant to a register.
-    Adds(u8, i32),
-    /// Reads memory into the first register, from so many bytes behind where the second points to.
-    Loads(u8, u8, i16),
-    /// Writes memory, atomically or not, so many bytes behind where this register points to.
-    Stores(u8, i16),
-    /// Writes a register in another way.
-    Sets(u8),
-    /// Jumps, or ends the function.
-    Jumps,
+    /// The lowest three bits are its class: `BPF_LD`, `BPF_LDX`, `BPF_ST`, `BPF_STX`, `BPF_ALU`,
+    /// `BPF_JMP`, `BPF_JMP32`, `BPF_ALU64`.
+    pub code: u8,
+    /// The register that it writes, or through which it writes memory.
+    pub target: u8,
+    /// The register that it reads, or through which it reads memory.
+    pub source: u8,
+    /// How far from there the memory is.
+    pub offset: i16,
+    /// A constant; of a wide instruction, its lower half.
+    pub immediate: i32,
 }
 
 impl Instruction {
@@ -270,38 +255,14 @@ impl Instruction {
         self.code == LOAD_64
     }
 
-    /// The number of the helper, if it calls one.
-    pub const fn helper(self) -> Option<i32> {
-        if let Does::CallsHelper(number) = self.does() {
-            Some(number)
-        } else {
-            None
-        }
+    /// The number of the helper of the kernel, if it calls one.
+    pub fn helper(self) -> Option<i32> {
+        (self.code == CALL && self.source != PSEUDO_CALL).then_some(self.immediate)
     }
 
-    /// What it does.
-    pub const fn does(self) -> Does {
-        let Self {
-            code,
-            target,
-            source,
-            offset,
-            immediate,
-        } = self;
-        match code {
-            CALL if source == PSEUDO_CALL => Does::CallsFunction(immediate),
-            CALL => Does::CallsHelper(immediate),
-            LOAD_64 => Does::LoadsConstant(target, immediate),
-            MOVE if offset == 0 => Does::Copies(target, source),
-            ADD => Does::Adds(target, immediate),
-            // The class is in the three lowest bits: BPF_LD, BPF_LDX, BPF_ST, BPF_STX, BPF_ALU,
-            // BPF_JMP, BPF_JMP32, BPF_ALU64.
-            _ => match code & 7 {
-                1 => Does::Loads(target, source, offset),
-                2 | 3 => Does::Stores(target, offset),
-                5 | 6 => Does::Jumps,
-                _ => Does::Sets(target),
-            },
-        }
+    /// Whether it calls another function: so many instructions after the next one, unless a
+    /// relocation says otherwise.
+    fn calls_function(self) -> bool {
+        self.code == CALL && self.source == PSEUDO_CALL
     }
 }

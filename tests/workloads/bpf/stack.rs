@@ -7,7 +7,7 @@
 //! some of its frames (`check_max_stack_depth_subprog`). So a program that fits on 6.1 fits
 //! everywhere.
 
-use super::object::{Does, FRAME, Instruction, Object};
+use super::object::{ADD, CALL, FRAME, Instruction, MOVE, Object};
 
 /// The most bytes of stack that a program of ours may take. It is less than the kernel's 512, to
 /// leave room for the next change.
@@ -70,29 +70,25 @@ pub(super) fn frame_bytes(code: &[Option<Instruction>]) -> u32 {
     // For each register that points into the frame: how far from its end.
     let mut registers = [None; 16];
     let mut lowest = 0;
-    for instruction in code.iter().flatten() {
+    for one in code.iter().flatten() {
         registers[usize::from(FRAME)] = Some(0_i32);
-        match instruction.does() {
-            Does::Copies(target, source) => {
-                registers[usize::from(target)] = registers[usize::from(source)];
+        let [target, source] = [one.target, one.source].map(usize::from);
+        // The classes are those that are named at [`Instruction::code`].
+        match (one.code, one.code & 7) {
+            (CALL, _) => registers[..6].fill(None),
+            (MOVE, _) if one.offset == 0 => registers[target] = registers[source],
+            (ADD, _) => {
+                let sum = |offset: i32| offset.saturating_add(one.immediate);
+                registers[target] = registers[target].map(sum);
+                lowest = registers[target].map_or(lowest, |offset| lowest.min(offset));
             }
-            Does::Adds(target, constant) => {
-                let register = &mut registers[usize::from(target)];
-                *register = register.map(|offset| offset.saturating_add(constant));
-                lowest = register.map_or(lowest, |offset| lowest.min(offset));
+            (_, 1) => {
+                lowest = reached(registers[source], one.offset).min(lowest);
+                registers[target] = None;
             }
-            Does::Loads(target, base, offset) => {
-                lowest = reached(registers[usize::from(base)], offset).min(lowest);
-                registers[usize::from(target)] = None;
-            }
-            Does::Stores(base, offset) => {
-                lowest = reached(registers[usize::from(base)], offset).min(lowest);
-            }
-            Does::CallsHelper(_) | Does::CallsFunction(_) => registers[..6].fill(None),
-            Does::LoadsConstant(target, _) | Does::Sets(target) => {
-                registers[usize::from(target)] = None;
-            }
-            Does::Jumps => {}
+            (_, 2 | 3) => lowest = reached(registers[target], one.offset).min(lowest),
+            (_, 5 | 6) => {}
+            _ => registers[target] = None,
         }
     }
     lowest.unsigned_abs()

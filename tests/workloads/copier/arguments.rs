@@ -75,7 +75,7 @@ pub(crate) struct CopyArguments {
     /// Open the destination with `O_APPEND` and do not empty it
     #[arg(long)]
     pub(crate) append: bool,
-    /// std-io-copy: stop after this many bytes
+    /// std-io-copy, from a file: stop after this many bytes
     #[arg(long, value_name = "N")]
     pub(crate) size: Option<u64>,
     /// std-io-copy, from file to file: wrap the ends

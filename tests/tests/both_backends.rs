@@ -13,9 +13,12 @@ use serde_json::Value;
 use zc_tests::Figures;
 use zctrace::report::{Api, State, Usage};
 
-use crate::harness::{
-    Program, Run, TestDir, Zctrace, c, counted_by_strace, each_backend, last_programs, program,
-    shell, untraced, workload, zctrace,
+use crate::{
+    copiers::cases,
+    harness::{
+        Program, Run, TestDir, Zctrace, c, counted_by_strace, each_backend, last_programs, program,
+        shell, workload, zctrace,
+    },
 };
 
 /// The runs of a program under eBPF and under strace.
@@ -91,18 +94,11 @@ fn assert_equal(program: &Program, compared: Compared) {
     assert_eq!(expected, found, "eBPF (left) and strace");
 }
 
-/// The names that a program lists.
-fn listed(program: Program) -> Vec<String> {
-    let list = untraced(&program.arg("--list")).finish();
-    let first = |line: &str| Some(line.split_ascii_whitespace().next()?.to_owned());
-    list.successful().lines().filter_map(first).collect()
-}
-
 #[test]
 fn every_workload_is_counted_the_same() {
     let mut names: Vec<_> = WORKLOADS.iter().map(|(words, _)| words[0]).collect();
     names.dedup();
-    assert_eq!(listed(program(env!("CARGO_BIN_EXE_workload"))), names);
+    assert_eq!(cases(&program(env!("CARGO_BIN_EXE_workload"))), names);
     for (words, compared) in WORKLOADS {
         if *compared != Nothing {
             assert_equal(&workload(words[0]).args(&words[1..]), *compared);
@@ -115,7 +111,7 @@ fn every_workload_is_counted_the_same() {
 fn compare_every_case_of(copier: &Program) {
     let dir = TestDir::new();
     let (from, to) = (dir.write("from", vec![7; 1_000_000]), dir.join("to"));
-    let cases = listed(copier.clone());
+    let cases = cases(copier);
     assert!(cases.len() >= 8, "{cases:?}");
     for case in cases {
         let copy = copier.clone().arg(&case).arg("--from").arg(&from);

@@ -85,9 +85,9 @@ impl Side {
     }
 }
 
-/// The names of the cases that a copier lists.
-fn cases(copier: &Program) -> Vec<String> {
-    let list = untraced(&copier.clone().arg("--list")).finish();
+/// The names of the cases that a program lists.
+pub fn cases(program: &Program) -> Vec<String> {
+    let list = untraced(&program.clone().arg("--list")).finish();
     let first = |line: &str| Some(line.split_ascii_whitespace().next()?.to_owned());
     list.successful().lines().filter_map(first).collect()
 }

@@ -141,6 +141,16 @@ fn without_callers_the_reason_stays_a_guess_and_nothing_is_sampled() {
 }
 
 #[test]
+fn a_c_program_without_frame_pointers_is_unwound_to_its_start() {
+    let (report, transfer) = to_a_socket(with_callers(), &in_c(), "read-write");
+    for of in &callers(&transfer).stacks {
+        let stack = &stacks(&report)[of.stack];
+        let has_main = stack.frames.iter().any(|frame| is_called(frame, "main"));
+        assert!(stack.complete && has_main, "{stack:?}");
+    }
+}
+
+#[test]
 fn all_calls_of_a_row_are_sampled_or_those_of_the_powers_of_two() {
     // 1, 2, 4, 8, 16, 32, 64.
     for (option, samples) in [("--callers=all", 100), ("--callers", 7)] {
@@ -173,13 +183,39 @@ fn no_sample_of_a_process_that_ended_is_lost_unsaid() {
 }
 
 #[test]
+fn threads_are_unwound_to_their_start() {
+    let report = sampled(&workload("thread-storm").args(&["64", "100"]));
+    assert_complete(&report);
+    let is_of_std = |frame: &Frame| {
+        let function = frame.function.as_deref();
+        function.is_some_and(|name| name.ends_with("thread_start"))
+    };
+    let mut threads = 0;
+    for stack in stacks(&report) {
+        let Some(in_rust) = stack.frames.iter().position(is_of_std) else {
+            continue;
+        };
+        threads += 1;
+        // The C library's own: `start_thread` and `clone3`, if it has symbols.
+        let outer = &stack.frames[in_rust + 1..];
+        let are_in_libc = outer.iter().all(|frame| is_in(frame, "/libc.so"));
+        assert!(
+            stack.complete && !outer.is_empty() && are_in_libc,
+            "{stack:?}"
+        );
+        let is_start = matches!(outer[0].function.as_deref(), Some("start_thread") | None);
+        assert!(is_start, "{stack:?}");
+    }
+    assert!(threads > 0, "{:?}", stacks(&report));
+}
+
+#[test]
 fn programs_of_the_distribution_short_ones_and_children_without_an_exec_are_unwound() {
     let dir = TestDir::new();
     let to = dir.word("out");
     for program in [
         program("/bin/true"),
         workload("fork-storm").arg("100"),
-        workload("thread-storm").args(&["64", "100"]),
         workload("exec-storm").arg("50"),
         shell("for i in 1 2 3; do (cat /etc/passwd; echo x) | tail -n 1; done"),
         program("/bin/ls").args(&["-lR", "/etc"]),

@@ -1,7 +1,7 @@
 //! Calls that workloads make a known number of times: calls, errors, errnos, unfinished calls,
 //! bytes, requested bytes.
 
-use crate::harness::{Program, Run, TestDir, Zctrace, each_backend, shell, workload};
+use crate::harness::{Program, Run, TestDir, Zctrace, each_backend, shell, workload, zctrace};
 
 /// Makes sure that the workload's own thread has exactly the rows that the workload states.
 #[track_caller]
@@ -9,6 +9,30 @@ fn assert_thread_as_stated(zctrace: Zctrace, workload: &Program) -> Run {
     let run = zctrace.by_thread().run_exactly(workload);
     run.own_thread().assert_equal(&run.stated().calls);
     run
+}
+
+/// `every_workload_is_counted_the_same` compares these under both backends. Guests of CI have time
+/// only for this.
+#[test]
+fn known_failed_interrupted_restarted_trapped_and_cut_off_calls_are_counted() {
+    for (case, dir) in [
+        ("known", None),
+        ("known", Some("/dev/shm")),
+        ("errnos", None),
+        ("signal-reads", None),
+        ("signal-recv", None),
+        // A restarted read is counted once.
+        ("signal-restart", None),
+        ("trapped", None),
+        // At the end of the process.
+        ("unfinished", None),
+    ] {
+        println!("{case}");
+        let workload = dir.into_iter().fold(workload(case), Program::arg);
+        assert_thread_as_stated(zctrace(), &workload);
+    }
+    let killed = zctrace().run_exactly(&workload("killed"));
+    killed.own_process().assert_equal(&killed.stated().calls);
 }
 
 #[test]

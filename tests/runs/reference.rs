@@ -23,7 +23,7 @@ use zctrace::report::Report;
 use self::scenario::{Measure, Place, Scenario, ScenarioRun, ScenarioSink};
 use crate::{
     Peer, Tools, ending_with_us,
-    places::{LoopDevice, Places, write_input},
+    places::{Places, write_input},
 };
 
 /// Which measurements to repeat, and how.
@@ -170,7 +170,7 @@ impl Scenario {
         let commands: Vec<Vec<String>> = commands.collect();
         let mut timings = match self.measure {
             Measure::Compare => compare(self, tools, options.runs, &commands, &ends.scratch)?,
-            Measure::Trace | Measure::Api => BTreeMap::new(),
+            Measure::Trace => BTreeMap::new(),
         };
         let is_pipe = self.output.to == ScenarioSink::Pipe;
         let measure = |(run, command): (&ScenarioRun, &Vec<String>)| {
@@ -211,15 +211,9 @@ impl Scenario {
             _ => String::new(),
         };
         let scratch = places.directory(Place::Disk, 0)?;
-        let mut words = self.runs.iter().flat_map(|run| &run.command);
-        let needs_device = words.any(|word| word.contains("{device}"));
-        let device = needs_device.then(|| block_device(&scratch, bytes));
-        let device = device.transpose()?;
-        let input = input.display().to_string();
         Ok(ScenarioEnds {
-            input,
+            input: input.display().to_string(),
             output,
-            device,
             scratch,
         })
     }
@@ -229,7 +223,6 @@ impl Scenario {
 struct ScenarioEnds {
     input: String,
     output: String,
-    device: Option<LoopDevice>,
     /// The directory for reports and exports.
     scratch: PathBuf,
 }
@@ -237,29 +230,12 @@ struct ScenarioEnds {
 impl ScenarioEnds {
     /// The command with its placeholders replaced.
     fn command(&self, run: &ScenarioRun) -> Vec<String> {
-        let device = self.device.as_ref().map_or(Path::new(""), LoopDevice::path);
-        let device = device.display().to_string();
-        let file = self.scratch.join("file").display().to_string();
-        let places = [
-            ("{in}", &self.input),
-            ("{out}", &self.output),
-            ("{device}", &device),
-            ("{file}", &file),
-        ];
         let with_places = |word: &String| {
-            places.iter().fold(word.clone(), |word, (name, place)| {
-                word.replace(name, place)
-            })
+            word.replace("{in}", &self.input)
+                .replace("{out}", &self.output)
         };
         run.command.iter().map(with_places).collect()
     }
-}
-
-/// A block device with this many bytes.
-fn block_device(scratch: &Path, bytes: u64) -> Result<LoopDevice> {
-    let image = scratch.join("device.image");
-    write_input(&image, bytes.next_multiple_of(4096))?;
-    LoopDevice::over(&image)
 }
 
 /// The times of all commands of a scenario, by name, from `zctrace compare`.

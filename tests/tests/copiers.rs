@@ -172,7 +172,7 @@ fn a_signal_to_zctrace_ends_the_copier_and_its_sink() {
     let received = line.strip_prefix("received ");
     let received = received.and_then(|rest| rest.strip_suffix(" bytes"));
     let received: u64 = received.and_then(|bytes| bytes.parse().ok()).expect(&line);
-    let run = report.read(&tracing.into_stderr());
+    let run = report.read(&tracing.stderr());
     let mut rows = run.totals.syscalls.iter();
     let sendto = rows.find(|row| row.name == "sendto").expect("it sent");
     // A call that the signal cut off never returned, so the bytes that it moved are in no figure.

@@ -297,5 +297,5 @@ fn nginx(setting: &str) -> Report {
     wait_until("nginx sleeps", || state_of(process) == 'S');
     nginx.signal(Signal::TERM);
     assert_eq!(nginx.wait(), Some(0), "the exit status of nginx");
-    report.read(&nginx.into_stderr())
+    report.read(&nginx.stderr())
 }

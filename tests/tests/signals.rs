@@ -20,7 +20,7 @@ fn started(zctrace: Zctrace, script: &str) -> (Conversation, ReportFile) {
 #[track_caller]
 fn ended(zctrace: Conversation, report: &ReportFile, status: i32) -> Report {
     assert_eq!(zctrace.wait(), Some(status));
-    let report = report.read(&zctrace.into_stderr());
+    let report = report.read(&zctrace.stderr());
     assert!(report.exact, "{:?}", report.losses);
     report
 }
@@ -110,8 +110,8 @@ fn usr1_under_strace_says_that_there_is_no_report_so_far() {
     let strace = zctrace().backend("strace");
     let (mut zctrace, report) = started(strace, "echo ready; read line");
     zctrace.signal(Signal::USR1);
-    wait_until("zctrace answers", || !zctrace.stderr_so_far().is_empty());
-    let said = zctrace.stderr_so_far();
+    wait_until("zctrace answers", || !zctrace.stderr().is_empty());
+    let said = zctrace.stderr();
     let is_short = said.lines().count() == 1;
     assert!(is_short && said.contains("--backend ebpf"), "{said}");
     zctrace.say("go on");
@@ -128,7 +128,7 @@ fn a_signal_ends_the_wait_for_all_descendants() {
         zctrace.signal(Signal::TERM);
         assert_eq!(zctrace.wait(), Some(0), "the command's own status");
         // The conversation must not be dropped yet: that would kill everything that was started.
-        let report = report.read(&zctrace.stderr_so_far());
+        let report = report.read(&zctrace.stderr());
         let programs = last_programs(&report);
         let states: Vec<_> = programs.iter().map(|process| process.state).collect();
         assert_eq!(states, [State::Exited, State::Running]);
@@ -164,7 +164,7 @@ fn the_command_survives_a_killed_zctrace_and_nothing_is_written_to_its_stderr() 
             zctrace.say(word);
             zctrace.expect(word);
         }
-        assert_eq!(zctrace.into_stderr(), "");
+        assert_eq!(zctrace.stderr(), "");
     }
 }
 

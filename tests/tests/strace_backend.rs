@@ -34,7 +34,7 @@ fn the_command_survives_a_killed_strace_and_its_status_is_passed_through() {
     }
     assert_eq!(zctrace.wait(), Some(5));
     let group = zctrace.pid();
-    let report = report.read(&zctrace.into_stderr());
+    let report = report.read(&zctrace.stderr());
     assert_eq!((report.exit.code, report.exit.signal), (Some(5), None));
     let has_ended = report.losses.contains_key("tracer_ended");
     assert!(!report.exact && has_ended, "{:?}", report.losses);
@@ -56,7 +56,7 @@ fn a_signal_reaches_the_command_after_strace_was_killed() {
     });
     zctrace.signal(Signal::TERM);
     assert_eq!(zctrace.wait(), Some(143));
-    let report = report.read(&zctrace.into_stderr());
+    let report = report.read(&zctrace.stderr());
     assert_eq!((report.exit.signal, report.exact), (Some(15), false));
 }
 
@@ -82,7 +82,7 @@ fn a_signal_that_comes_before_strace_has_started_the_command_reaches_it() {
     let path = format!("{}:{path}", dir.path().display());
     let (zctrace, report) = strace().env("PATH", path).start(&waiting());
     assert_eq!(zctrace.wait(), Some(143));
-    let report = report.read(&zctrace.into_stderr());
+    let report = report.read(&zctrace.stderr());
     assert_eq!((report.exit.code, report.exit.signal), (None, Some(15)));
 }
 

@@ -42,8 +42,6 @@ pub enum Measure {
     Compare,
     /// Figures of single calls, from one traced run of each command.
     Trace,
-    /// The kernel interface, from one traced run of each command.
-    Api,
 }
 
 /// What is copied.
@@ -89,9 +87,8 @@ pub enum ScenarioSink {
 pub struct ScenarioRun {
     /// The published name of the row.
     pub name: String,
-    /// Program and arguments. `{in}` and `{out}` are replaced by the scenario's ends, `{device}` by
-    /// a block device with the input's bytes, `{file}` by a file to write. `copier`, `copier-c` and
-    /// `kernel-copy` are workloads of this project.
+    /// Program and arguments. `{in}` and `{out}` are replaced by the scenario's ends. `copier`,
+    /// `copier-c` and `kernel-copy` are workloads of this project.
     pub command: Vec<String>,
     /// How many copies one run of the command makes. Times are divided by this.
     #[serde(default = "one")]
@@ -101,8 +98,6 @@ pub struct ScenarioRun {
     /// The published figures of single calls.
     #[serde(default)]
     pub published_calls: Vec<PublishedCall>,
-    /// The published interface.
-    pub published_api: Option<String>,
 }
 
 /// A published time and what was published with it.

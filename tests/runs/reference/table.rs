@@ -31,7 +31,6 @@ pub fn render(scenario: &Scenario, scale: f64, rows: &[Measured]) -> String {
     match scenario.measure {
         Measure::Compare => lines.extend(table_of_times(rows)),
         Measure::Trace => lines.extend(table_of_calls(rows)),
-        Measure::Api => lines.extend(table_of_interfaces(rows)),
     }
     lines.push(String::new());
     let sentence = |row: &Measured| format!("- **{}**: {}.", row.run.name, explanation(row));
@@ -177,40 +176,12 @@ fn as_ms(ns: u64) -> String {
     format!("{:.3}", ns as f64 / 1_000_000.0)
 }
 
-fn table_of_interfaces(rows: &[Measured]) -> Vec<String> {
-    let mut lines = vec![
-        "| | published | here |".to_owned(),
-        "|---|---|---|".to_owned(),
-    ];
-    lines.extend(rows.iter().map(|row| {
-        let published = or_dash(row.run.published_api.clone());
-        line_of([row.run.name.clone(), published, interfaces(&row.report)])
-    }));
-    lines
-}
-
 /// The transfers of the launched process, the largest first. The processes at the other ends of a
 /// copier's pipes do not count.
 fn transfers(report: &Report) -> Vec<&Transfer> {
     let root = report.processes.first().into_iter();
     root.flat_map(|process| report.transfers_of(process))
         .collect()
-}
-
-/// The names of all interfaces, each once, that of the largest transfer first; `none` if no
-/// transfer was seen.
-fn interfaces(report: &Report) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    for transfer in transfers(report) {
-        if !names.contains(&transfer.api.name()) {
-            names.push(transfer.api.name());
-        }
-    }
-    if names.is_empty() {
-        "none".to_owned()
-    } else {
-        names.join(", ")
-    }
 }
 
 /// Up to this many transfers are described one by one, of more only the largest.

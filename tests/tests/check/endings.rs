@@ -84,7 +84,7 @@ fn a_signal_ends_the_check_and_finished_checks_are_reported() {
         zctrace.expect(&format!("1 check: 1 passed; interrupted by {name}"));
         assert_eq!(zctrace.wait(), Some(128 + signal.as_raw()));
         assert_gone(&dir);
-        assert_eq!(zctrace.into_stderr(), "");
+        assert_eq!(zctrace.stderr(), "");
     }
 }
 

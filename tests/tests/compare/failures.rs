@@ -127,7 +127,7 @@ fn assert_ends(options: &[&str], command: &str, signal: Signal, name: &str) {
     assert!(!exists(pid), "still running");
     dir.assert_has_only(&["said"]);
     let message = format!("zctrace: interrupted by {name}\n");
-    assert_eq!(zctrace.into_stderr(), message);
+    assert_eq!(zctrace.stderr(), message);
 }
 
 #[test]

@@ -190,13 +190,13 @@ const CANDIDATES: usize = 4;
 fn statements_under_ebpf_are_true() {
     // It forgets the whole memory of its process.
     let limits = ["process_vm_readv"];
-    let kinds = &["buffer", "mapping", "sendfile", "totals", "hop", "chain"];
+    let kinds = &["buffer", "mapping", "sendfile", "splice"];
     ProgramPlan::new("ebpf", &limits, kinds).run();
 }
 
 #[test]
 fn statements_under_strace_are_true() {
     // strace sees no operations of rings, and takes a `vmsplice` out of a pipe for one into it.
-    let kinds = &["sequence", "sendfile", "totals", "hop"];
+    let kinds = &["sequence", "totals", "sendfile", "splice"];
     ProgramPlan::new("strace", &["rings", "vmsplice_out"], kinds).run();
 }

@@ -102,7 +102,7 @@ fn one(options: ProgramOptions) -> Result<()> {
     let mut program = setup::program(options)?;
     let others: Vec<_> = (1..program.actors.len())
         .map(|actor| program.seen_by(actor))
-        .collect::<Result<_>>()?;
+        .collect();
     let threads: Vec<_> = others
         .into_iter()
         .map(|mut other| thread::spawn(move || other.run().map(|()| other.world.books)))

@@ -128,7 +128,7 @@ fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
     let is_right = unloaded == ones || unloaded == others;
     assert!(is_right, "not loaded: {unloaded:?} of {loads:?}");
     // libtest captures the output of println.
-    let shown = stderr().write_all(found.lines().as_bytes());
+    let shown = stderr().write_all(found.to_string().as_bytes());
     shown.expect("stderr");
     let mut table = Rows::parse(&fs::read_to_string(GOLDEN).unwrap_or_default());
     if env::var_os("ZC_UPDATE_GOLDEN").is_some() {

@@ -27,7 +27,6 @@ use std::{
     fs,
     io::{self, Write},
     path::{Path, PathBuf},
-    process::ExitCode,
     thread,
 };
 
@@ -52,17 +51,6 @@ const PATIENCE_VARIABLE: &str = "ZC_TEST_PATIENCE";
 /// If `ZC_TEST_PATIENCE` is not a number.
 pub fn patience() -> u32 {
     std::env::var(PATIENCE_VARIABLE).map_or(1, |factor| factor.parse().expect("a number of times"))
-}
-
-/// Prints the error of a program to stderr, if it failed, and returns its exit status.
-pub fn exit_code(program: &str, result: anyhow::Result<()>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(err) => {
-            eprintln!("{program}: {err:#}");
-            ExitCode::FAILURE
-        }
-    }
 }
 
 /// Prints one line to stdout with exactly one `write`.

@@ -10,11 +10,9 @@ mod rings;
 use std::{
     fs::{self, File},
     io::{Read as _, Write as _},
-    process::ExitCode,
 };
 
 use anyhow::{Context as _, Result};
-use zc_tests::exit_code;
 
 /// A case by its name.
 type OddCase = (&'static str, fn() -> Result<()>);
@@ -38,11 +36,7 @@ const CASES: &[OddCase] = &[
     ("ring-unknown-opcode", rings::unknown_opcode),
 ];
 
-fn main() -> ExitCode {
-    exit_code("odd-files", run())
-}
-
-fn run() -> Result<()> {
+fn main() -> Result<()> {
     let name = std::env::args().nth(1).context("name a case")?;
     let (_, run) = CASES
         .iter()

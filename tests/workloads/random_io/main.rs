@@ -18,15 +18,11 @@ mod setup;
 mod steps;
 mod world;
 
-use std::{
-    path::Path,
-    process::{Command, ExitCode},
-    thread,
-};
+use std::{path::Path, process::Command, thread};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use zc_tests::{
-    exit_code, patience,
+    patience,
     truth::{Rng, Truth, make_sources},
 };
 
@@ -35,11 +31,7 @@ use crate::program::{ProgramOptions, RandomProgram};
 /// After how many seconds a program that hangs is ended, on a machine of usual speed.
 const LIMIT: u32 = 30;
 
-fn main() -> ExitCode {
-    exit_code("random-io", run())
-}
-
-fn run() -> Result<()> {
+fn main() -> Result<()> {
     let (options, words): (Vec<_>, Vec<_>) = std::env::args()
         .skip(1)
         .partition(|word| word.starts_with("--"));

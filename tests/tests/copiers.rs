@@ -1,10 +1,7 @@
 //! The copiers: they copy the right bytes, and what they copied before a signal ended them is in
 //! the report. Which calls each case makes is checked by `tests/zctrace.toml`.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
 
 use rustix::process::{Pid, Signal};
 
@@ -25,32 +22,6 @@ pub fn in_c() -> Program {
 /// A copy.
 pub fn copy(copier: &Program, case: &str, from: &str, to: &str) -> Program {
     copier.clone().args(&[case, "--from", from, "--to", to])
-}
-
-/// A directory of a test's own with a file to copy.
-pub struct Scene {
-    dir: TestDir,
-    /// The content of the file. No two of its sectors are equal.
-    bytes: Vec<u8>,
-}
-
-impl Scene {
-    /// A directory with a file `in` of this size.
-    pub fn new(size: u32) -> Self {
-        let words = (0..size / 4).map(|number| number.wrapping_mul(0x9e37_79b1));
-        let bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
-        let dir = TestDir::with("in", &bytes);
-        Self { dir, bytes }
-    }
-
-    fn path(&self, name: impl AsRef<Path>) -> PathBuf {
-        self.dir.join(name)
-    }
-
-    /// A path in the directory as an argument of a copier, after a prefix.
-    pub fn spec(&self, prefix: &str, name: &str) -> String {
-        format!("{prefix}{}", self.path(name).display())
-    }
 }
 
 /// The other side of a socket: `copier sink`.
@@ -107,15 +78,16 @@ fn every_case_copies_the_right_bytes() {
     ] {
         for case in cases(&copier) {
             for &prefix in prefixes {
-                let scene = Scene::new(SIZE);
-                let (from, out) = (scene.spec("", "in"), scene.spec("", "out"));
+                let dir = TestDir::with_input(SIZE);
+                let [from, out] = ["in", "out"].map(|name| dir.word(name));
                 let is_socket = prefix == "unix:";
-                let socket = scene.spec("unix:", "socket");
+                let socket = dir.word("socket");
+                let socket = format!("unix:{socket}");
                 let sink = is_socket.then(|| Side::start(&["sink", &socket, "--to", &out]));
                 let to = if is_socket {
                     socket
                 } else {
-                    scene.spec(prefix, "out")
+                    format!("{prefix}{out}")
                 };
                 let finished = untraced(&copy(&copier, &case, &from, &to)).finish();
                 let is_impossible = ONLY_FILES.contains(&case.as_str()) && !prefix.is_empty()
@@ -125,13 +97,14 @@ fn every_case_copies_the_right_bytes() {
                     continue;
                 }
                 let is_short = case == "std-buffered-copy";
-                let expected = &scene.bytes[..if is_short { 14 } else { SIZE as usize }];
+                let input = fs::read(from).expect("it is there");
+                let expected = &input[..if is_short { 14 } else { SIZE as usize }];
                 let line = format!("copied {} bytes\n", expected.len());
                 assert_eq!(finished.successful(), line, "{case} to {to}");
                 if let Some(sink) = sink {
                     assert_eq!(sink.last_line(), format!("received {SIZE} bytes"));
                 }
-                let found = fs::read(scene.path("out")).expect("it is there");
+                let found = fs::read(out).expect("it is there");
                 assert!(found == expected, "{case} to {to}");
             }
         }
@@ -152,8 +125,8 @@ fn wait_for_reads(process: Pid) {
 
 #[test]
 fn a_signal_to_zctrace_ends_the_copier_and_its_sink() {
-    let scene = Scene::new(0);
-    let sink = Side::sink(&scene.spec("unix:", "socket"));
+    let dir = TestDir::new();
+    let sink = Side::sink(&format!("unix:{}", dir.word("socket")));
     let copying = copy(&in_rust(), "read-write", "/dev/zero", &sink.spec);
     let (tracing, report) = zctrace().start(&copying);
     // zctrace has other children before.

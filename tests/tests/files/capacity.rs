@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 
 use zctrace::report::{Api, End, Report, Transfer};
 
-use super::{BYTES, directory, odd, traced};
+use super::{BYTES, input, odd, traced};
 use crate::harness::{Program, Run, Zctrace, shell, zctrace};
 
 /// Traces ten thousand copies by this program, which must all be counted: its report, and how many
 /// of the copies it has. What it says of a copy must be true.
 #[track_caller]
 fn ten_thousand(zctrace: Zctrace, program: &Program) -> (Report, usize) {
-    let directory = directory();
+    let directory = input();
     let run = zctrace.dir(directory.path()).run_exactly(program);
     let write = run.totals().row("write");
     assert_eq!((write.calls, write.bytes), (10_000, Some(10 * 500_500)));
@@ -68,7 +68,7 @@ fn copied(run: &Run) -> Vec<&Transfer> {
 
 #[test]
 fn two_hundred_copies_at_once_are_reported_or_a_lower_bound() {
-    let directory = directory();
+    let directory = input();
     for (tasks, has_room) in [(2, false), (20, false), (100, false), (1000, true)] {
         let run = zctrace()
             .option(format!("--max-tasks={tasks}"))
@@ -101,7 +101,7 @@ fn copies() -> Program {
 }
 
 fn limited_to(files: u32) -> Run {
-    let directory = directory();
+    let directory = input();
     zctrace()
         .option(format!("--max-files={files}"))
         .option("--files")
@@ -124,7 +124,7 @@ fn transfers(report: &Report) -> BTreeSet<Named> {
 
 #[test]
 fn with_room_for_few_files_counts_are_exact_and_transfers_true() {
-    let all = traced(&directory(), &copies());
+    let all = traced(&input(), &copies());
     let known = transfers(&all.report);
     assert_eq!(known.len(), 4, "{known:?}");
     assert!(

@@ -3,7 +3,7 @@
 
 use zctrace::report::{End, Evidence};
 
-use super::{directory, odd, traced_odd};
+use super::{input, odd, traced_odd};
 use crate::harness::{Run, Transfers as _, workload, zctrace};
 
 #[test]
@@ -30,7 +30,7 @@ fn bytes_of_several_files_for_which_there_is_no_room_are_said_to_be_missing() {
     // Eight files in a buffer that is written ten times: 70 pairs of files beside the rows, of
     // which there are fewer.
     let missing = |rows: u32| {
-        let dir = directory();
+        let dir = input();
         let tracer = zctrace()
             .ebpf()
             .dir(dir.path())

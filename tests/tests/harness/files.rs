@@ -34,6 +34,14 @@ impl TestDir {
         dir
     }
 
+    /// A directory with a file `in` of so many bytes. No two of its sectors are equal.
+    pub fn with_input(bytes: u32) -> Self {
+        let words = (0..bytes.div_ceil(4)).map(|number| number.wrapping_mul(0x9e37_79b1));
+        let mut content: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+        content.truncate(bytes as usize);
+        Self::with("in", content)
+    }
+
     /// The directory's path.
     pub fn path(&self) -> &Path {
         self.0.path()

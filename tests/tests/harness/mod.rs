@@ -1,7 +1,6 @@
 //! The harness of the tests:
 //! `zctrace().by_thread().run(&workload("known")).thread("zc-known").assert_equal(...)`.
 
-mod add_up;
 mod files;
 mod launch;
 mod observe;

@@ -39,6 +39,7 @@ fn the_command_survives_a_killed_strace_and_its_status_is_passed_through() {
     let has_ended = report.losses.contains_key("tracer_ended");
     assert!(!report.exact && has_ended, "{:?}", report.losses);
     tmp.assert_has_only(&[]);
+    drop(zctrace);
     let left = test_kill_process_group(group);
     assert!(left.is_err(), "nothing of it is left");
 }

@@ -3,10 +3,10 @@
 
 use std::fs;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 
 use crate::harness::{
-    Conversation, Program, TestDir, c, child_of, program, untraced, wait_until, zctrace,
+    Conversation, Program, TestDir, c, child_of, io_of, program, untraced, wait_until, zctrace,
 };
 
 /// The copier in Rust.
@@ -111,18 +111,6 @@ fn every_case_copies_the_right_bytes() {
     }
 }
 
-/// Waits until a process has read more from files and pipes than its buffer and a socket hold, so
-/// that bytes have arrived.
-fn wait_for_reads(process: Pid) {
-    let path = format!("/proc/{}/io", process.as_raw_pid());
-    wait_until("bytes arrive", || {
-        let io = fs::read_to_string(&path).expect("it is not reaped");
-        let mut lines = io.lines();
-        let read = lines.find_map(|line| line.strip_prefix("rchar: ")?.parse::<u64>().ok());
-        read.expect("a number") > 2 << 20
-    });
-}
-
 #[test]
 fn a_signal_to_zctrace_ends_the_copier_and_its_sink() {
     let dir = TestDir::new();
@@ -138,7 +126,8 @@ fn a_signal_to_zctrace_ends_the_copier_and_its_sink() {
         comm.is_ok_and(|comm| comm == "copier\n")
     });
     let copier = child_of(tracing.pid());
-    wait_for_reads(copier);
+    // More than its buffer and a socket hold, so that bytes have arrived.
+    wait_until("bytes arrive", || io_of(copier, "rchar") > 2 << 20);
     tracing.signal(Signal::TERM);
     tracing.wait();
     let line = sink.last_line();

@@ -1,8 +1,6 @@
 //! The strace backend: how it starts and ends, that the command does not notice it, and what
 //! happens if strace is missing or killed.
 
-use std::fs;
-
 use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
 use zctrace::report::State;
 
@@ -99,10 +97,7 @@ fn a_busy_descendant_is_not_disturbed_by_the_end_of_the_trace() {
     let mut others = run.descendants().into_iter();
     let is_running = others.any(|process| process.state == State::Running);
     assert!(is_running, "dd runs");
-    wait_until("dd has ended", || {
-        fs::read_to_string(dir.join("end")).is_ok_and(|end| end.ends_with('\n'))
-    });
-    assert_eq!(dir.read("end"), "0\n", "status of dd");
+    assert_eq!(dir.wait_for_line("end"), "0", "status of dd");
     assert_eq!(dir.read("started").len(), 300_000);
 }
 

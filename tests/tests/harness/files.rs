@@ -12,6 +12,8 @@ use std::{
 use rustix::fs::{CWD, Dev, FileType, Mode, makedev, mknodat};
 use tempfile::TempDir;
 
+use super::wait_until;
+
 /// A directory for one test, deleted with the value.
 pub struct TestDir(TempDir);
 
@@ -86,6 +88,14 @@ impl TestDir {
         let path = self.join(name);
         fs::read_to_string(&path)
             .unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()))
+    }
+
+    /// Waits until a file has its first whole line, and returns that without the line end.
+    #[track_caller]
+    pub fn wait_for_line(&self, name: &str) -> String {
+        let text = || fs::read_to_string(self.join(name)).unwrap_or_default();
+        wait_until(name, || text().ends_with('\n'));
+        text().trim_end().to_owned()
     }
 
     /// Sets the permissions of the directory.

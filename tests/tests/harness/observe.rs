@@ -60,6 +60,16 @@ pub fn stat_field(process: Pid, number: usize) -> String {
     field.expect("a field").to_owned()
 }
 
+/// A counter of `/proc/PID/io`, such as `rchar`.
+#[track_caller]
+pub fn io_of(process: Pid, name: &str) -> u64 {
+    let io = fs::read_to_string(format!("/proc/{}/io", process.as_raw_pid()));
+    let io = io.expect("it is not reaped");
+    let mut lines = io.lines().filter_map(|line| line.split_once(": "));
+    let found = lines.find(|(counter, _)| *counter == name);
+    found.and_then(|(_, count)| count.parse().ok()).expect(name)
+}
+
 /// The state of a process as a letter, `T` for a stopped one.
 #[track_caller]
 pub fn state_of(process: Pid) -> char {

@@ -68,7 +68,7 @@ fn split<'a>(
     code: &[bpf_insn],
     original: impl Fn(&[bpf_insn]) -> Option<&'a aya_obj::Function>,
 ) -> Result<Vec<Function>> {
-    let targets: Vec<Option<usize>> = code.iter().enumerate().map(target).collect();
+    let targets: Vec<Option<usize>> = code.iter().copied().enumerate().map(target).collect();
     let starts: BTreeSet<usize> = targets.iter().copied().flatten().chain([0]).collect();
     let starts: Vec<usize> = starts.into_iter().collect();
     let mut functions = Vec::new();
@@ -88,27 +88,27 @@ fn split<'a>(
             stack_bytes: frame_bytes(own),
             instructions: own.len(),
             callees,
-            helpers: own.iter().filter_map(helper).collect(),
+            helpers: own.iter().copied().filter_map(helper).collect(),
         });
     }
     Ok(functions)
 }
 
 /// Whether the instruction calls a function of the program or takes its address.
-fn names_function(one: &bpf_insn) -> bool {
+fn names_function(one: bpf_insn) -> bool {
     let of_function = [(CALL, BPF_PSEUDO_CALL), (LOAD_64, BPF_PSEUDO_FUNC)];
     of_function.contains(&(one.code, one.src_reg().into()))
 }
 
 /// Where that function begins. The distance is from the next instruction.
-fn target((at, one): (usize, &bpf_insn)) -> Option<usize> {
+fn target((at, one): (usize, bpf_insn)) -> Option<usize> {
     let distance = isize::try_from(one.imm).ok()?;
     let target = (at + 1).checked_add_signed(distance);
     target.filter(|_| names_function(one))
 }
 
 /// The number of the helper of the kernel, if the instruction calls one.
-fn helper(one: &bpf_insn) -> Option<i32> {
+fn helper(one: bpf_insn) -> Option<i32> {
     (one.code == CALL && u32::from(one.src_reg()) != BPF_PSEUDO_CALL).then_some(one.imm)
 }
 
@@ -117,7 +117,7 @@ fn is_same(code: &[bpf_insn], placed: &[bpf_insn]) -> bool {
     let is_alike = |(one, other): (&bpf_insn, &bpf_insn)| {
         let is_equal = (one.imm, one.src_reg()) == (other.imm, other.src_reg());
         (one.code, one.dst_reg(), one.off) == (other.code, other.dst_reg(), other.off)
-            && (names_function(other) || is_equal)
+            && (names_function(*other) || is_equal)
     };
     code.len() == placed.len() && code.iter().zip(placed).all(is_alike)
 }

@@ -51,12 +51,14 @@ fn without_times_all_else_is_counted() {
 }
 
 #[test]
-fn without_files_all_else_is_counted_and_transfers_are_unknown() {
+fn without_files_all_else_is_counted_and_transfers_and_failed_paths_are_unknown() {
     for zctrace in each_backend() {
         let run = assert_thread_as_stated(zctrace.option("--no-files"), &workload("known"));
         let report = run.report;
         assert_eq!(report.transfers.len(), 0);
-        assert_eq!(report.totals.loading, None);
+        let totals = report.totals;
+        assert_eq!((totals.loading, totals.failed_paths), (None, None));
+        assert!(!totals.failed_paths_complete);
         let is_noted = report.notes.iter().any(|note| note.contains("--no-files"));
         assert!(is_noted, "{:?}", report.notes);
     }

@@ -114,7 +114,7 @@ const REST: usize = 5;
 
 /// Copies the source's first 14 bytes: 4 are in a `BufWriter` already, 5 in a `BufReader`, and 5
 /// are left in the file. `std::io::copy` lets the kernel copy those after it has emptied both
-/// buffers.
+/// buffers (published in rust-lang/rust#75272: write 4, write 5, `copy_file_range` 5).
 pub(crate) fn std_buffered_copy(job: &mut Job) -> Result<u64> {
     let (CopySource::File(mut file), CopySink::File(sink)) = job.open()? else {
         bail!("std-buffered-copy copies from file to file")

@@ -14,7 +14,7 @@ fn assert_thread_as_stated(zctrace: Zctrace, workload: &Program) -> Run {
 /// `every_workload_is_counted_the_same` compares these under both backends. Guests of CI have time
 /// only for this.
 #[test]
-fn known_failed_interrupted_restarted_trapped_and_cut_off_calls_are_counted() {
+fn known_failed_interrupted_and_cut_off_calls_are_counted() {
     for (case, dir) in [
         ("known", None),
         ("known", Some("/dev/shm")),

@@ -73,8 +73,8 @@ fn copy(
     [option, backend]: &[&str; 2],
 ) -> Result<Report> {
     let copier = tools.program("copier");
-    let (from, to) = ((source.spec)(room), (destination.spec)(room));
-    let input = text(&room.input());
+    let (from, to) = (room.spec(source), room.spec(destination));
+    let input = room.input();
     let peer = |spec: &str, arguments: &[&str]| {
         let is_socket = spec.starts_with("unix:") || spec.starts_with("tcp:");
         let peer = is_socket.then(|| Peer::start(&copier, arguments));
@@ -145,11 +145,10 @@ const ROOM_BYTES: u64 = 16 << 20;
 
 /// The files and devices at the ends of the copies.
 struct Room {
-    ext4: PathBuf,
-    memory: PathBuf,
+    /// The names of places in the specs of ends, and where these are.
+    places: [(&'static str, String); 5],
     disk: PathBuf,
-    source_device: LoopDevice,
-    destination_device: LoopDevice,
+    _devices: [LoopDevice; 2],
 }
 
 impl Room {
@@ -170,20 +169,32 @@ impl Room {
             write_input(&path, INPUT_BYTES.next_multiple_of(4096))?;
             LoopDevice::over(&path)
         };
-        let (source_device, destination_device) =
-            (image("source.image")?, image("destination.image")?);
+        let (source, destination) = (image("source.image")?, image("destination.image")?);
+        let places = [
+            ("{ext4}", text(&ext4)),
+            ("{memory}", text(&memory)),
+            ("{disk}", text(&disk)),
+            ("{source}", text(source.path())),
+            ("{destination}", text(destination.path())),
+        ];
         Ok(Self {
-            ext4,
-            memory,
+            places,
             disk,
-            source_device,
-            destination_device,
+            _devices: [source, destination],
+        })
+    }
+
+    /// The copier's argument for an end.
+    fn spec(&self, end: &MatrixEnd) -> String {
+        let places = self.places.iter();
+        places.fold(end.spec.to_owned(), |spec, (name, place)| {
+            spec.replace(name, place)
         })
     }
 
     /// The file that sockets are fed from.
-    fn input(&self) -> PathBuf {
-        self.ext4.join("in")
+    fn input(&self) -> String {
+        self.spec(&SOURCES[0])
     }
 }
 
@@ -193,14 +204,14 @@ struct MatrixEnd {
     name: &'static str,
     /// Its kind in reports.
     kind: &'static str,
-    /// The copier's argument for it.
-    spec: fn(&Room) -> String,
+    /// The copier's argument for it, with names of places.
+    spec: &'static str,
     /// An option that it needs.
     option: &'static str,
 }
 
 impl MatrixEnd {
-    const fn new(name: &'static str, kind: &'static str, spec: fn(&Room) -> String) -> Self {
+    const fn new(name: &'static str, kind: &'static str, spec: &'static str) -> Self {
         Self {
             name,
             kind,
@@ -216,42 +227,29 @@ impl MatrixEnd {
 
 /// Every source. Their kinds are not needed.
 const SOURCES: [MatrixEnd; 10] = [
-    MatrixEnd::new("regular file (ext4)", "", |room| {
-        text(&room.ext4.join("in"))
-    }),
-    MatrixEnd::new("regular file (tmpfs)", "", |room| {
-        text(&room.memory.join("in"))
-    }),
-    MatrixEnd::new("empty file", "", |room| text(&room.ext4.join("empty"))),
-    MatrixEnd::new("procfs file", "", |_| "/proc/version".into()),
-    MatrixEnd::new("block device", "", |room| text(room.source_device.path())),
-    MatrixEnd::new("char device", "", |_| "/dev/zero".into()).with("--size=200123"),
-    MatrixEnd::new("memfd", "", |room| format!("memfd:{}", text(&room.input()))),
-    MatrixEnd::new("pipe", "", |room| format!("pipe:{}", text(&room.input()))),
-    MatrixEnd::new("unix stream", "", |room| socket(room, "from")),
-    MatrixEnd::new("tcp", "", |_| "tcp:127.0.0.1:0".into()),
+    MatrixEnd::new("regular file (ext4)", "", "{ext4}/in"),
+    MatrixEnd::new("regular file (tmpfs)", "", "{memory}/in"),
+    MatrixEnd::new("empty file", "", "{ext4}/empty"),
+    MatrixEnd::new("procfs file", "", "/proc/version"),
+    MatrixEnd::new("block device", "", "{source}"),
+    MatrixEnd::new("char device", "", "/dev/zero").with("--size=200123"),
+    MatrixEnd::new("memfd", "", "memfd:{ext4}/in"),
+    MatrixEnd::new("pipe", "", "pipe:{ext4}/in"),
+    MatrixEnd::new("unix stream", "", "unix:{disk}/from.socket"),
+    MatrixEnd::new("tcp", "", "tcp:127.0.0.1:0"),
 ];
 
 /// Every destination.
 const DESTINATIONS: [MatrixEnd; 9] = [
-    MatrixEnd::new("regular file (ext4)", "regular", |room| {
-        text(&room.ext4.join("out"))
-    }),
-    MatrixEnd::new("regular file (tmpfs)", "regular", |room| {
-        text(&room.memory.join("out"))
-    }),
-    MatrixEnd::new("regular file, O_APPEND", "regular", |room| {
-        text(&room.ext4.join("log"))
-    })
-    .with("--append"),
-    MatrixEnd::new("block device", "block", |room| {
-        text(room.destination_device.path())
-    }),
-    MatrixEnd::new("char device", "char", |_| "/dev/null".into()),
-    MatrixEnd::new("memfd", "memfd", |_| "memfd:".into()),
-    MatrixEnd::new("pipe", "pipe", |_| "pipe:/dev/null".into()),
-    MatrixEnd::new("unix stream", "unix-stream", |room| socket(room, "to")),
-    MatrixEnd::new("tcp", "tcp", |_| "tcp:127.0.0.1:0".into()),
+    MatrixEnd::new("regular file (ext4)", "regular", "{ext4}/out"),
+    MatrixEnd::new("regular file (tmpfs)", "regular", "{memory}/out"),
+    MatrixEnd::new("regular file, O_APPEND", "regular", "{ext4}/log").with("--append"),
+    MatrixEnd::new("block device", "block", "{destination}"),
+    MatrixEnd::new("char device", "char", "/dev/null"),
+    MatrixEnd::new("memfd", "memfd", "memfd:"),
+    MatrixEnd::new("pipe", "pipe", "pipe:/dev/null"),
+    MatrixEnd::new("unix stream", "unix-stream", "unix:{disk}/to.socket"),
+    MatrixEnd::new("tcp", "tcp", "tcp:127.0.0.1:0"),
 ];
 
 /// Every way to wrap both ends, with the copier's name for it.
@@ -263,10 +261,6 @@ const WRAPPINGS: [(&str, &str); 6] = [
     ("`&mut`", "mut"),
     ("`dyn Read`, `dyn Write`", "dyn"),
 ];
-
-fn socket(room: &Room, name: &str) -> String {
-    format!("unix:{}.socket", text(&room.disk.join(name)))
-}
 
 fn text(path: &Path) -> String {
     path.display().to_string()

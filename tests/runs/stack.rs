@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
-use zc_tests::bpf::{Chain, Function, LIMIT_BYTES, Object, Rows, deepest_chain, rounded};
+use zc_tests::bpf::{Chain, Function, LIMIT_BYTES, Rows, deepest_chain, programs_of, rounded};
 use zctrace::backend::ebpf::embedded_object;
 
 /// Options.
@@ -43,13 +43,13 @@ fn record(path: &Path) -> Result<()> {
 }
 
 fn show_all() -> Result<()> {
-    let object = Object::parse(embedded_object())?;
+    let programs = programs_of(embedded_object())?;
     let mut above = Vec::new();
-    for program in object.programs() {
-        let chain = deepest_chain(&object, program);
-        show(&object, &chain);
+    for program in &programs {
+        let chain = deepest_chain(program);
+        show(program, &chain);
         if chain.bytes > LIMIT_BYTES {
-            above.push(object.functions[program].name.as_str());
+            above.push(program[0].name.as_str());
         }
     }
     if !above.is_empty() {
@@ -62,15 +62,14 @@ fn show_all() -> Result<()> {
 }
 
 /// Prints one line for the program, and one for each function of its chain.
-fn show(object: &Object, chain: &Chain) {
-    let functions = || chain.functions.iter().map(|&one| &object.functions[one]);
-    let program = functions().next().map_or("", |program| &program.name);
+fn show(program: &[Function], chain: &Chain) {
     let (bytes, count) = (chain.bytes, chain.functions.len());
-    println!("{program}: {bytes} bytes of stack in {count} functions");
-    for Function {
-        stack_bytes, name, ..
-    } in functions()
-    {
+    let name = &program[0].name;
+    println!("{name}: {bytes} bytes of stack in {count} functions");
+    for &function in &chain.functions {
+        let Function {
+            stack_bytes, name, ..
+        } = &program[function];
         let frame = rounded(*stack_bytes);
         println!("  {frame:4}  ({stack_bytes:3} used)  {name}");
     }

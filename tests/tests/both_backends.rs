@@ -13,9 +13,12 @@ use serde_json::Value;
 use zc_tests::Figures;
 use zctrace::report::{Api, State, Usage};
 
-use crate::harness::{
-    Program, Run, TestDir, Zctrace, c, counted_by_strace, each_backend, last_programs,
-    moved_as_strace_logs, program, shell, untraced, workload, zctrace,
+use crate::{
+    copiers::cases,
+    harness::{
+        Program, Run, TestDir, Zctrace, c, counted_by_strace, each_backend, last_programs, program,
+        shell, workload, zctrace,
+    },
 };
 
 /// The runs of a program under eBPF and under strace.
@@ -36,7 +39,7 @@ enum Compared {
     AllBut(&'static [&'static str]),
     /// The rows of the thread that the workload names: in each run as that run states.
     OwnThread,
-    /// The rows of the process that the workload names.
+    /// The rows of the process that the workload names, and what the workload states about it.
     OwnProcess,
     /// None.
     Nothing,
@@ -47,7 +50,10 @@ enum Compared {
 fn figures(run: &Run, compared: Compared) -> Figures {
     let mut figures = match compared {
         All | AllBut(_) => run.totals().figures(),
-        OwnProcess => run.own_process().figures(),
+        OwnProcess => {
+            run.own_process().assert_contain(&run.stated().calls);
+            run.own_process().figures()
+        }
         OwnThread => {
             run.own_thread().assert_equal(&run.stated().calls);
             Figures::new()
@@ -88,17 +94,10 @@ fn assert_equal(program: &Program, compared: Compared) {
     assert_eq!(expected, found, "eBPF (left) and strace");
 }
 
-/// The names that a program lists.
-fn listed(program: Program) -> Vec<String> {
-    let list = untraced(&program.arg("--list")).finish();
-    let first = |line: &str| Some(line.split_ascii_whitespace().next()?.to_owned());
-    list.successful().lines().filter_map(first).collect()
-}
-
 #[test]
 fn every_workload_is_counted_the_same() {
     let names: Vec<_> = WORKLOADS.iter().map(|(words, _)| words[0]).collect();
-    assert_eq!(listed(program(env!("CARGO_BIN_EXE_workload"))), names);
+    assert_eq!(cases(&program(env!("CARGO_BIN_EXE_workload"))), names);
     for (words, compared) in WORKLOADS {
         if *compared != Nothing {
             assert_equal(&workload(words[0]).args(&words[1..]), *compared);
@@ -111,7 +110,7 @@ fn every_workload_is_counted_the_same() {
 fn compare_every_case_of(copier: &Program) {
     let dir = TestDir::new();
     let (from, to) = (dir.write("from", vec![7; 1_000_000]), dir.join("to"));
-    let cases = listed(copier.clone());
+    let cases = cases(copier);
     assert!(cases.len() >= 8, "{cases:?}");
     for case in cases {
         let copy = copier.clone().arg(&case).arg("--from").arg(&from);
@@ -186,9 +185,9 @@ const WORKLOADS: &[(&[&str], Compared)] = &[
     (&["known"], OwnThread),
     (&["errnos"], OwnThread),
     (&["proc-io", "30", "20", "70"], OwnThread),
-    (&["signal-reads", "20"], OwnThread),
-    (&["signal-recv", "20"], OwnThread),
-    (&["signal-restart", "20"], OwnThread),
+    (&["signal-reads", "200"], OwnThread),
+    (&["signal-recv", "200"], OwnThread),
+    (&["signal-restart", "200"], OwnThread),
     (&["fork-storm", "200"], All),
     (&["exec-storm", "50"], All),
     (&["thread-storm", "16", "100"], AllBut(ARENAS)),
@@ -213,8 +212,6 @@ const WORKLOADS: &[(&[&str], Compared)] = &[
     (&["deep", "20"], AllBut(ARENAS)),
     // It runs until it is killed.
     (&["bystander"], Nothing),
-    (&["exit-code", "7"], All),
-    (&["kill-self", "TERM"], All),
 ];
 
 /// Threads feed one socket of the copy and drain the other. The drained socket is never a source,
@@ -295,39 +292,6 @@ fn verify_reports_what_it_cannot_do() {
     refused.exits(127).says("'no-such-command'");
     let refused = verify().option("--backend=strace").refuses();
     refused.exits(125).says("--backend");
-}
-
-/// Copies this many blocks of 4 KiB.
-fn dd(blocks: u32) -> Program {
-    let count = format!("count={blocks}");
-    program("dd").args(&["if=/dev/zero", "of=/dev/null", "bs=4k", &count])
-}
-
-#[test]
-fn ebpf_counts_four_hundred_thousand_blocks_of_dd() {
-    let run = zctrace().run_exactly(&dd(400_000));
-    for (name, own) in [("read", 2), ("write", 3)] {
-        // Besides the blocks, the loader reads libc, and dd prints what it did.
-        let row = run.totals().row(name);
-        let blocks = row.bytes.expect("known") / 4096;
-        let calls = 400_000..=400_000 + own;
-        assert!(calls.contains(&row.calls), "{name}: {row:?}");
-        assert_eq!((blocks, row.errors), (400_000, 0), "{name}: {row:?}");
-    }
-}
-
-#[test]
-fn ebpf_counts_as_many_calls_and_bytes_of_dd_as_strace() {
-    // Otherwise dd prints the time that it took, whose length differs from run to run.
-    let quiet = dd(20_000).arg("status=none");
-    let run = zctrace().run_exactly(&quiet);
-    let counted = counted_by_strace(&quiet);
-    for name in ["read", "write"] {
-        let row = run.totals().row(name);
-        assert_eq!((row.calls, row.errors), counted[name], "{name}");
-        let moved = moved_as_strace_logs(&quiet, name);
-        assert_eq!(row.bytes, Some(moved), "{name}");
-    }
 }
 
 /// A script whose processes make calls of many kinds.

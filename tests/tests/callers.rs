@@ -7,7 +7,7 @@ mod profile;
 use zctrace::report::{Callers, Frame, Process, Report, Site, Stack, Syscall, Transfer};
 
 use crate::{
-    copiers::{Scene, Side, copy, in_c, in_rust},
+    copiers::{Side, copy, in_c, in_rust},
     harness::{Program, TestDir, Zctrace, program, shell, workload, zctrace},
 };
 
@@ -24,9 +24,9 @@ fn sampled(program: &Program) -> Report {
 /// Runs a copy to a Unix socket.
 #[track_caller]
 fn copy_to_a_socket<T>(copier: &Program, case: &str, run: impl FnOnce(&Program) -> T) -> T {
-    let scene = Scene::new(1 << 20);
-    let sink = Side::sink(&scene.spec("unix:", "socket"));
-    let done = run(&copy(copier, case, &scene.spec("", "in"), &sink.spec));
+    let dir = TestDir::with_input(1 << 20);
+    let sink = Side::sink(&format!("unix:{}", dir.word("socket")));
+    let done = run(&copy(copier, case, &dir.word("in"), &sink.spec));
     sink.last_line();
     done
 }
@@ -263,8 +263,8 @@ fn assert_checked(backend: &str, program: &Program, expectation: &str, status: i
 
 #[test]
 fn expectations_hold_or_fail_by_caller() {
-    let scene = Scene::new(1 << 18);
-    let [from, to] = ["in", "out"].map(|name| scene.spec("", name));
+    let dir = TestDir::with_input(1 << 18);
+    let [from, to] = ["in", "out"].map(|name| dir.word(name));
     let by_hand = copy(&in_c(), "read-write", &from, &to);
     let by_std = copy(&in_rust(), "std-io-copy", &from, &to);
     let via = r#"transfer("in" -> "out").via == "std::io::copy""#;

@@ -1,15 +1,12 @@
 //! The copiers: they copy the right bytes, and what they copied before a signal ended them is in
 //! the report. Which calls each case makes is checked by `tests/zctrace.toml`.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 
 use crate::harness::{
-    Conversation, Program, TestDir, c, child_of, program, untraced, wait_until, zctrace,
+    Conversation, Program, TestDir, c, child_of, io_of, program, untraced, wait_until, zctrace,
 };
 
 /// The copier in Rust.
@@ -25,32 +22,6 @@ pub fn in_c() -> Program {
 /// A copy.
 pub fn copy(copier: &Program, case: &str, from: &str, to: &str) -> Program {
     copier.clone().args(&[case, "--from", from, "--to", to])
-}
-
-/// A directory of a test's own with a file to copy.
-pub struct Scene {
-    dir: TestDir,
-    /// The content of the file. No two of its sectors are equal.
-    bytes: Vec<u8>,
-}
-
-impl Scene {
-    /// A directory with a file `in` of this size.
-    pub fn new(size: u32) -> Self {
-        let words = (0..size / 4).map(|number| number.wrapping_mul(0x9e37_79b1));
-        let bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
-        let dir = TestDir::with("in", &bytes);
-        Self { dir, bytes }
-    }
-
-    fn path(&self, name: impl AsRef<Path>) -> PathBuf {
-        self.dir.join(name)
-    }
-
-    /// A path in the directory as an argument of a copier, after a prefix.
-    pub fn spec(&self, prefix: &str, name: &str) -> String {
-        format!("{prefix}{}", self.path(name).display())
-    }
 }
 
 /// The other side of a socket: `copier sink`.
@@ -85,9 +56,9 @@ impl Side {
     }
 }
 
-/// The names of the cases that a copier lists.
-fn cases(copier: &Program) -> Vec<String> {
-    let list = untraced(&copier.clone().arg("--list")).finish();
+/// The names of the cases that a program lists.
+pub fn cases(program: &Program) -> Vec<String> {
+    let list = untraced(&program.clone().arg("--list")).finish();
     let first = |line: &str| Some(line.split_ascii_whitespace().next()?.to_owned());
     list.successful().lines().filter_map(first).collect()
 }
@@ -107,15 +78,16 @@ fn every_case_copies_the_right_bytes() {
     ] {
         for case in cases(&copier) {
             for &prefix in prefixes {
-                let scene = Scene::new(SIZE);
-                let (from, out) = (scene.spec("", "in"), scene.spec("", "out"));
+                let dir = TestDir::with_input(SIZE);
+                let [from, out] = ["in", "out"].map(|name| dir.word(name));
                 let is_socket = prefix == "unix:";
-                let socket = scene.spec("unix:", "socket");
+                let socket = dir.word("socket");
+                let socket = format!("unix:{socket}");
                 let sink = is_socket.then(|| Side::start(&["sink", &socket, "--to", &out]));
                 let to = if is_socket {
                     socket
                 } else {
-                    scene.spec(prefix, "out")
+                    format!("{prefix}{out}")
                 };
                 let finished = untraced(&copy(&copier, &case, &from, &to)).finish();
                 let is_impossible = ONLY_FILES.contains(&case.as_str()) && !prefix.is_empty()
@@ -125,35 +97,24 @@ fn every_case_copies_the_right_bytes() {
                     continue;
                 }
                 let is_short = case == "std-buffered-copy";
-                let expected = &scene.bytes[..if is_short { 14 } else { SIZE as usize }];
+                let input = fs::read(from).expect("it is there");
+                let expected = &input[..if is_short { 14 } else { SIZE as usize }];
                 let line = format!("copied {} bytes\n", expected.len());
                 assert_eq!(finished.successful(), line, "{case} to {to}");
                 if let Some(sink) = sink {
                     assert_eq!(sink.last_line(), format!("received {SIZE} bytes"));
                 }
-                let found = fs::read(scene.path("out")).expect("it is there");
+                let found = fs::read(out).expect("it is there");
                 assert!(found == expected, "{case} to {to}");
             }
         }
     }
 }
 
-/// Waits until a process has read more from files and pipes than its buffer and a socket hold, so
-/// that bytes have arrived.
-fn wait_for_reads(process: Pid) {
-    let path = format!("/proc/{}/io", process.as_raw_pid());
-    wait_until("bytes arrive", || {
-        let io = fs::read_to_string(&path).expect("it is not reaped");
-        let mut lines = io.lines();
-        let read = lines.find_map(|line| line.strip_prefix("rchar: ")?.parse::<u64>().ok());
-        read.expect("a number") > 2 << 20
-    });
-}
-
 #[test]
 fn a_signal_to_zctrace_ends_the_copier_and_its_sink() {
-    let scene = Scene::new(0);
-    let sink = Side::sink(&scene.spec("unix:", "socket"));
+    let dir = TestDir::new();
+    let sink = Side::sink(&format!("unix:{}", dir.word("socket")));
     let copying = copy(&in_rust(), "read-write", "/dev/zero", &sink.spec);
     let (tracing, report) = zctrace().start(&copying);
     // zctrace has other children before.
@@ -165,14 +126,15 @@ fn a_signal_to_zctrace_ends_the_copier_and_its_sink() {
         comm.is_ok_and(|comm| comm == "copier\n")
     });
     let copier = child_of(tracing.pid());
-    wait_for_reads(copier);
+    // More than its buffer and a socket hold, so that bytes have arrived.
+    wait_until("bytes arrive", || io_of(copier, "rchar") > 2 << 20);
     tracing.signal(Signal::TERM);
     tracing.wait();
     let line = sink.last_line();
     let received = line.strip_prefix("received ");
     let received = received.and_then(|rest| rest.strip_suffix(" bytes"));
     let received: u64 = received.and_then(|bytes| bytes.parse().ok()).expect(&line);
-    let run = report.read(&tracing.into_stderr());
+    let run = report.read(&tracing.stderr());
     let mut rows = run.totals.syscalls.iter();
     let sendto = rows.find(|row| row.name == "sendto").expect("it sent");
     // A call that the signal cut off never returned, so the bytes that it moved are in no figure.

@@ -14,7 +14,7 @@ fn number(value: &Value) -> u64 {
 
 #[test]
 fn reads_and_writes_equal_those_in_proc_self_io() {
-    let workload = workload("proc-io").args(&["3000", "2000", "700"]);
+    let workload = workload("proc-io").args(&["40000", "20000", "700"]);
     let run = zctrace().by_thread().run_exactly(&workload);
     let stated = run.stated();
     let growth = |field: &str| number(&stated.facts["growth"][field]);

@@ -151,16 +151,6 @@ fn a_full_list_is_a_lower_bound_and_counts_stay_exact() {
 }
 
 #[test]
-fn without_files_the_paths_are_unknown() {
-    for zctrace in each_backend() {
-        let zctrace = zctrace.option("--no-files");
-        let totals = zctrace.run(&shell("cat /zc-none/1; exit 0")).report.totals;
-        assert_eq!(totals.failed_paths, None);
-        assert!(!totals.failed_paths_complete);
-    }
-}
-
-#[test]
 fn expectations_hold_or_fail_by_path() {
     let failed = r#"openat "/zc-none/1": 1 call failed (ENOENT)"#;
     // The paths of calls that succeed are recorded if an expectation is about them. The loader

@@ -106,7 +106,7 @@ fn wait_all_waits_for_the_last_descendant() {
         assert!(!zctrace.has_ended(), "a descendant lives");
         fs::write(&fifo, "hello").expect("cat reads it");
         assert_eq!(zctrace.wait(), Some(0));
-        let report = report.read(&zctrace.into_stderr());
+        let report = report.read(&zctrace.stderr());
         assert!(report.exact, "{:?}", report.losses);
         let cat = report.processes.last().expect("a process");
         let found = (cat.comm.as_deref(), cat.state);

@@ -9,21 +9,20 @@ use rustix::{
 use zctrace::report::{Exit, Report};
 
 use crate::harness::{
-    Group, Program, TestDir, Zctrace, each_backend, program, shell, stat_field, untraced, workload,
-    zctrace,
+    Group, Program, TestDir, Zctrace, each_backend, program, shell, stat_field, untraced, zctrace,
 };
 
 #[test]
 fn the_exit_status_or_128_plus_the_signal_is_passed_through() {
     for zctrace in each_backend() {
-        let end_of = |case: &str, argument: &str, status: i32| {
-            let run = zctrace.clone().run_exactly(&workload(case).arg(argument));
+        let end_of = |script: &str, status: i32| {
+            let run = zctrace.clone().run_exactly(&shell(script));
             run.finished.exits(status);
             run.report.exit
         };
         for status in [0, 1, 7, 125, 126, 127, 255] {
             let (code, signal) = (Some(status), None);
-            let end = end_of("exit-code", &status.to_string(), status);
+            let end = end_of(&format!("exit {status}"), status);
             assert_eq!(end, Exit { code, signal });
         }
         for (name, number) in [
@@ -36,7 +35,7 @@ fn the_exit_status_or_128_plus_the_signal_is_passed_through() {
             ("SEGV", 11),
         ] {
             let (code, signal) = (None, Some(number));
-            let end = end_of("kill-self", name, 128 + number);
+            let end = end_of(&format!("kill -{name} $$"), 128 + number);
             assert_eq!(end, Exit { code, signal });
         }
     }

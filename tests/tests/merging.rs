@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use zctrace::report::{Api, Certainty, End, Report, Transfer};
 
-use crate::harness::{Run, TestDir, program, shell, zctrace};
-
-const BYTES: u64 = 300_001;
+use crate::{
+    files::{BYTES, input},
+    harness::{Run, program, shell, zctrace},
+};
 
 /// So often the load runs a copy, a pipeline, a copy to a file of another name, and a program
 /// without transfers.
@@ -18,9 +19,8 @@ const LOAD: &str = "i=0; while [ $i -lt 500 ]; do i=$((i+1)); cp in out; \
 
 /// Traces the load exactly, with these options and more, and with every process listed, too.
 fn few_and_all(options: &[&str], load: &str) -> [Run; 2] {
-    let bytes: Vec<u8> = (0..BYTES).map(|index| (index * 7 % 251) as u8).collect();
     [&[][..], &["--all"]].map(|more| {
-        let directory = TestDir::with("in", &bytes);
+        let directory = input();
         let zctrace = zctrace().options(options).options(more);
         zctrace.dir(directory.path()).run_exactly(&shell(load))
     })

@@ -12,19 +12,13 @@ use std::{
 use rustix::process::Signal;
 use zctrace::report::{Api, Certainty, End, Report, Transfer};
 
-use crate::harness::{
-    Program, Run, TestDir, Transfers as _, child_of, program, shell, state_of, untraced,
-    wait_until, words, zctrace,
+use crate::{
+    files::{BYTES, input},
+    harness::{
+        Program, Run, TestDir, Transfers as _, child_of, program, shell, state_of, untraced,
+        wait_until, words, zctrace,
+    },
 };
-
-/// Several times the size of any program's buffer, and not a multiple of it.
-const BYTES: u64 = 300_001;
-
-/// A directory with a file `in` of [`BYTES`].
-fn directory() -> TestDir {
-    let bytes: Vec<u8> = (0..BYTES).map(|index| (index * 7 % 251) as u8).collect();
-    TestDir::with("in", bytes)
-}
 
 /// Makes sure that a file is the same as `in`.
 #[track_caller]
@@ -49,7 +43,7 @@ fn traced(directory: &TestDir, program: &Program) -> Run {
 /// Traces a program that copies `in` to `out`.
 #[track_caller]
 fn copied_by(program: &Program) -> Run {
-    let directory = directory();
+    let directory = input();
     let run = traced(&directory, program);
     assert_copied(&directory, "out");
     run
@@ -86,7 +80,7 @@ fn cp_tries_a_reflink_and_uses_copy_file_range() {
 
 #[test]
 fn cp_reflinks_on_btrfs() {
-    let directory = directory();
+    let directory = input();
     let script = "truncate -s 256M image && mkfs.btrfs -q image && mkdir mnt \
                   && mount -o loop image mnt && cp in mnt/in && cd mnt";
     let zctrace = zctrace().dir(directory.path()).with_mounts(script);
@@ -104,7 +98,7 @@ fn cp_reads_and_writes_without_reflinks_and_a_file_with_holes() {
     assert_eq!(transfer.user_memory_bytes, Some(2 * BYTES));
     assert_reason(transfer, "", ": cp reads and writes with --reflink=never, ");
 
-    let directory = directory();
+    let directory = input();
     let file = fs::File::options().write(true).open(directory.join("in"));
     let grown = file.and_then(|file| file.set_len(1 << 20));
     grown.expect("a file with a hole at its end");
@@ -156,7 +150,7 @@ fn assert_moved_between(report: &Report, from: &str, to: &str, least: u64, most:
 
 #[test]
 fn tar_archives_all_bytes_and_extracts_what_it_reads_except_headers() {
-    let directory = directory();
+    let directory = input();
     let report = traced(&directory, &line("tar cf archive in")).report;
     // The padding of its last record is what it had read there before. It does not zero all of it,
     // and no word was kept where it does.
@@ -203,7 +197,7 @@ fn pythons_shutil_uses_sendfile() {
 
 #[test]
 fn gos_io_copy_uses_sendfile_to_tcp() {
-    let run = traced(&directory(), &program(go_program()).arg("in"));
+    let run = traced(&input(), &program(go_program()).arg("in"));
     let transfer = assert_moved(&run.report, "in", "tcp", Api::Sendfile);
     assert_reason(transfer, "golang", ": if this is io.Copy, it uses sendfile");
 }
@@ -270,7 +264,7 @@ fn nginx_sends_a_file_by_sendfile_or_reads_and_writes() {
 
 /// Traces an nginx with this setting while it serves `in` once.
 fn nginx(setting: &str) -> Report {
-    let directory = directory();
+    let directory = input();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("it has one").port();
     drop(listener);
@@ -297,5 +291,5 @@ fn nginx(setting: &str) -> Report {
     wait_until("nginx sleeps", || state_of(process) == 'S');
     nginx.signal(Signal::TERM);
     assert_eq!(nginx.wait(), Some(0), "the exit status of nginx");
-    report.read(&nginx.into_stderr())
+    report.read(&nginx.stderr())
 }

@@ -18,9 +18,9 @@ fn started(zctrace: Zctrace, script: &str) -> (Conversation, ReportFile) {
 
 /// Ends the conversation, which must have this exit status, and reads the exact report.
 #[track_caller]
-fn ended(zctrace: Conversation, report: &ReportFile, status: i32) -> Report {
+fn ended(zctrace: &Conversation, report: &ReportFile, status: i32) -> Report {
     assert_eq!(zctrace.wait(), Some(status));
-    let report = report.read(&zctrace.into_stderr());
+    let report = report.read(&zctrace.stderr());
     assert!(report.exact, "{:?}", report.losses);
     report
 }
@@ -35,7 +35,7 @@ fn a_signal_ends_the_command_and_the_report_is_written() {
             zctrace.signal(signal);
             let number = signal.as_raw();
             let (code, signal) = (None, Some(number));
-            let found = ended(zctrace, &report, 128 + number).exit;
+            let found = ended(&zctrace, &report, 128 + number).exit;
             assert_eq!(found, Exit { code, signal });
             tmp.assert_has_only(&[]);
         }
@@ -55,7 +55,7 @@ fn a_command_that_handles_a_signal_keeps_running() {
         }
         zctrace.say("go on");
         zctrace.expect("go on");
-        assert_eq!(ended(zctrace, &report, 5).exit.code, Some(5));
+        assert_eq!(ended(&zctrace, &report, 5).exit.code, Some(5));
     }
 }
 
@@ -79,7 +79,7 @@ fn other_signals_reach_the_command_and_do_not_end_zctrace() {
             zctrace.expect(signal);
         }
         send("35");
-        ended(zctrace, &report, 7);
+        ended(&zctrace, &report, 7);
     }
 }
 
@@ -101,7 +101,7 @@ fn usr1_writes_the_report_so_far_and_the_trace_continues() {
     let before = written(&so_far).expect("known");
     assert!(before >= 5000 && so_far.wall_ns.is_some(), "{before}");
     zctrace.say("go on");
-    let whole = ended(zctrace, &report, 0);
+    let whole = ended(&zctrace, &report, 0);
     assert_eq!(written(&whole), Some(before + 5000));
 }
 
@@ -110,14 +110,12 @@ fn usr1_under_strace_says_that_there_is_no_report_so_far() {
     let strace = zctrace().backend("strace");
     let (mut zctrace, report) = started(strace, "echo ready; read line");
     zctrace.signal(Signal::USR1);
-    wait_until("zctrace answers", || {
-        zctrace.stderr_so_far().ends_with('\n')
-    });
-    let said = zctrace.stderr_so_far();
+    wait_until("zctrace answers", || zctrace.stderr().ends_with('\n'));
+    let said = zctrace.stderr();
     let is_short = said.lines().count() == 1;
     assert!(is_short && said.contains("--backend ebpf"), "{said}");
     zctrace.say("go on");
-    ended(zctrace, &report, 0);
+    ended(&zctrace, &report, 0);
 }
 
 #[test]
@@ -130,7 +128,7 @@ fn a_signal_ends_the_wait_for_all_descendants() {
         zctrace.signal(Signal::TERM);
         assert_eq!(zctrace.wait(), Some(0), "the command's own status");
         // The conversation must not be dropped yet: that would kill everything that was started.
-        let report = report.read(&zctrace.stderr_so_far());
+        let report = report.read(&zctrace.stderr());
         let programs = last_programs(&report);
         let states: Vec<_> = programs.iter().map(|process| process.state).collect();
         assert_eq!(states, [State::Exited, State::Running]);
@@ -151,7 +149,7 @@ fn a_signal_at_the_moment_of_the_commands_end_does_not_end_zctrace() {
         kill_process(command, Signal::INT).expect("it lives");
         wait_until("the command has ended", || state_of(command) == 'Z');
         zctrace.signal(Signal::CONT);
-        assert_eq!(ended(zctrace, &report, 130).exit.signal, Some(2));
+        assert_eq!(ended(&zctrace, &report, 130).exit.signal, Some(2));
     }
 }
 
@@ -166,7 +164,7 @@ fn the_command_survives_a_killed_zctrace_and_nothing_is_written_to_its_stderr() 
             zctrace.say(word);
             zctrace.expect(word);
         }
-        assert_eq!(zctrace.into_stderr(), "");
+        assert_eq!(zctrace.stderr(), "");
     }
 }
 
@@ -182,7 +180,7 @@ fn zctrace_and_its_command_can_be_stopped_and_continued() {
     kill_process(command, Signal::CONT).expect("it lives");
     zctrace.signal(Signal::CONT);
     zctrace.expect("on");
-    ended(zctrace, &report, 0);
+    ended(&zctrace, &report, 0);
 }
 
 /// Runs zctrace on a terminal of this width: its exit status, and what was shown.

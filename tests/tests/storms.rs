@@ -1,11 +1,11 @@
 //! Many short-lived processes, programs and threads: every write is counted, also while other
 //! processes are busy.
 
-use std::{collections::BTreeSet, fs};
+use std::collections::BTreeSet;
 
 use zc_tests::{Figure, Figures};
 
-use crate::harness::{Conversation, Rows, Run, TestDir, untraced, workload, zctrace};
+use crate::harness::{Conversation, Rows, Run, TestDir, io_of, untraced, workload, zctrace};
 
 /// This many writes of this many bytes.
 fn writes(calls: u64, bytes: u64) -> Figures {
@@ -98,15 +98,8 @@ fn assert_all_are_its_children(run: &Run) {
 
 /// The calls of a process so far, as the kernel counts them.
 fn calls(program: &Conversation) -> u64 {
-    let io = fs::read_to_string(format!("/proc/{}/io", program.pid().as_raw_pid()));
-    let io = io.expect("it lives");
-    let count = |name: &str| {
-        let count = io.lines().find_map(|line| line.strip_prefix(name));
-        count.and_then(|count| count.parse::<u64>().ok())
-    };
-    count("syscr: ")
-        .zip(count("syscw: "))
-        .map_or(0, |(read, write)| read + write)
+    let count = |name| io_of(program.pid(), name);
+    count("syscr") + count("syscw")
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! The strace backend: how it starts and ends, that the command does not notice it, and what
 //! happens if strace is missing or killed.
 
-use std::fs;
-
 use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
 use zctrace::report::State;
 
@@ -34,11 +32,12 @@ fn the_command_survives_a_killed_strace_and_its_status_is_passed_through() {
     }
     assert_eq!(zctrace.wait(), Some(5));
     let group = zctrace.pid();
-    let report = report.read(&zctrace.into_stderr());
+    let report = report.read(&zctrace.stderr());
     assert_eq!((report.exit.code, report.exit.signal), (Some(5), None));
     let has_ended = report.losses.contains_key("tracer_ended");
     assert!(!report.exact && has_ended, "{:?}", report.losses);
     tmp.assert_has_only(&[]);
+    drop(zctrace);
     let left = test_kill_process_group(group);
     assert!(left.is_err(), "nothing of it is left");
 }
@@ -56,7 +55,7 @@ fn a_signal_reaches_the_command_after_strace_was_killed() {
     });
     zctrace.signal(Signal::TERM);
     assert_eq!(zctrace.wait(), Some(143));
-    let report = report.read(&zctrace.into_stderr());
+    let report = report.read(&zctrace.stderr());
     assert_eq!((report.exit.signal, report.exact), (Some(15), false));
 }
 
@@ -82,7 +81,7 @@ fn a_signal_that_comes_before_strace_has_started_the_command_reaches_it() {
     let path = format!("{}:{path}", dir.path().display());
     let (zctrace, report) = strace().env("PATH", path).start(&waiting());
     assert_eq!(zctrace.wait(), Some(143));
-    let report = report.read(&zctrace.into_stderr());
+    let report = report.read(&zctrace.stderr());
     assert_eq!((report.exit.code, report.exit.signal), (None, Some(15)));
 }
 
@@ -98,10 +97,7 @@ fn a_busy_descendant_is_not_disturbed_by_the_end_of_the_trace() {
     let mut others = run.descendants().into_iter();
     let is_running = others.any(|process| process.state == State::Running);
     assert!(is_running, "dd runs");
-    wait_until("dd has ended", || {
-        fs::read_to_string(dir.join("end")).is_ok_and(|end| end.ends_with('\n'))
-    });
-    assert_eq!(dir.read("end"), "0\n", "status of dd");
+    assert_eq!(dir.wait_for_line("end"), "0", "status of dd");
     assert_eq!(dir.read("started").len(), 300_000);
 }
 

@@ -26,7 +26,7 @@ use nix::{
 };
 use zc_ebpf::programs::{ALL, RING};
 use zc_tests::bpf::{
-    Function, LIMIT_BYTES, LOOP, Object, Row, Rows, deepest_chain, deepest_chain_with,
+    Function, LIMIT_BYTES, LOOP, Row, Rows, deepest_chain, deepest_chain_with, programs_of,
 };
 use zctrace::backend::ebpf::embedded_object;
 
@@ -36,8 +36,8 @@ use crate::harness::{program, zctrace};
 /// series differ a little.
 const TOLERANCE: u32 = 10;
 
-fn object() -> Object {
-    Object::parse(embedded_object()).expect("our own object")
+fn programs() -> Vec<Vec<Function>> {
+    programs_of(embedded_object()).expect("our own object")
 }
 
 /// The path of the golden table.
@@ -58,10 +58,9 @@ fn checked_frame(function: &Function, logged_bytes: u32) -> u32 {
 
 #[test]
 fn every_program_stays_within_the_stack_limit() {
-    let object = object();
-    for program in object.programs() {
-        let bytes = deepest_chain(&object, program).bytes;
-        let name = &object.functions[program].name;
+    for program in programs() {
+        let bytes = deepest_chain(&program).bytes;
+        let name = &program[0].name;
         // `cargo xtask stack` shows the calls.
         assert!(bytes <= LIMIT_BYTES, "{name} takes {bytes} bytes of stack");
     }
@@ -79,16 +78,11 @@ fn this_kernel() -> String {
 }
 
 /// The figures of a program that was loaded.
-fn row(object: &Object, program: usize, load: &Load) -> Row {
+fn row(program: &[Function], load: &Load) -> Row {
     let (frames, processed) = load.figures().expect("a log of figures");
-    let parts = object.parts(program);
-    assert_eq!(frames.len(), parts.len(), "functions of {load:?}");
-    let frame = |function| {
-        let at = parts.iter().position(|&part| part == function);
-        let logged = frames[at.expect("a part of it")];
-        checked_frame(&object.functions[function], logged)
-    };
-    let stack_bytes = deepest_chain_with(object, program, &frame).bytes;
+    assert_eq!(frames.len(), program.len(), "functions of {load:?}");
+    let frame = |function: usize| checked_frame(&program[function], frames[function]);
+    let stack_bytes = deepest_chain_with(program, &frame).bytes;
     assert!(stack_bytes <= LIMIT_BYTES, "{stack_bytes}: {load:?}");
     Row {
         stack_bytes,
@@ -98,22 +92,18 @@ fn row(object: &Object, program: usize, load: &Load) -> Row {
 
 #[test]
 fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
-    let object = object();
+    let programs = programs();
     // The verifier removes what is not recorded, so everything is.
     let everything = zctrace().ebpf().syscalls("all");
     let options = ["--callers", "--succeeded-paths", "--output=/dev/null"];
     let launch = everything.options(&options).launch_of(&program("true"));
     let loads = loads_of(launch.command());
     let (mut found, mut unloaded) = (Rows::default(), BTreeSet::new());
-    for program in object.programs() {
-        let parts = object.parts(program);
-        let instructions = parts
-            .iter()
-            .map(|&part| object.functions[part].instructions);
-        let instructions = instructions.sum();
-        let name = &object.functions[program].name;
+    for program in &programs {
+        let instructions = program.iter().map(|function| function.instructions);
+        let (instructions, name) = (instructions.sum(), &program[0].name);
         match loads.iter().find(|load| load.is_of(name, instructions)) {
-            Some(load) => found.insert(&this_kernel(), name, row(&object, program, load)),
+            Some(load) => found.insert(&this_kernel(), name, row(program, load)),
             None => _ = unloaded.insert(name.as_str()),
         }
     }
@@ -130,7 +120,7 @@ fn the_figures_of_this_kernels_verifier_are_within_the_golden_table() {
     let is_right = unloaded == ones || unloaded == others;
     assert!(is_right, "not loaded: {unloaded:?} of {loads:?}");
     // libtest captures the output of println.
-    let shown = stderr().write_all(found.lines().as_bytes());
+    let shown = stderr().write_all(found.to_string().as_bytes());
     shown.expect("stderr");
     let mut table = Rows::parse(&fs::read_to_string(GOLDEN).unwrap_or_default());
     if env::var_os("ZC_UPDATE_GOLDEN").is_some() {

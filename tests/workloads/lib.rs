@@ -26,18 +26,13 @@ pub mod truth;
 use std::{
     fs,
     io::{self, Write},
-    os::fd::AsFd,
     path::{Path, PathBuf},
-    process::ExitCode,
-    ptr, slice, thread,
+    thread,
 };
 
 use anyhow::{Context as _, Error};
 use nix::errno::Errno;
-use rustix::{
-    mm::{MapFlags, ProtFlags, mmap},
-    process::Pid,
-};
+use rustix::process::Pid;
 pub use tally::{Figure, Figures, Tally, with_bare_thread};
 
 /// The path of the C program `name` (`copier-c`, `int80`), which is beside the Rust programs.
@@ -56,17 +51,6 @@ const PATIENCE_VARIABLE: &str = "ZC_TEST_PATIENCE";
 /// If `ZC_TEST_PATIENCE` is not a number.
 pub fn patience() -> u32 {
     std::env::var(PATIENCE_VARIABLE).map_or(1, |factor| factor.parse().expect("a number of times"))
-}
-
-/// Prints the error of a program to stderr, if it failed, and returns its exit status.
-pub fn exit_code(program: &str, result: anyhow::Result<()>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(err) => {
-            eprintln!("{program}: {err:#}");
-            ExitCode::FAILURE
-        }
-    }
 }
 
 /// Prints one line to stdout with exactly one `write`.
@@ -116,23 +100,6 @@ pub fn wait_until_in_call(task: &str, number: libc::c_long) -> io::Result<()> {
         thread::yield_now();
     }
     Ok(())
-}
-
-/// Maps the first `length` bytes of a file, privately and only for reading. The mapping stays for as
-/// long as the process.
-///
-/// The files of workloads do not change while they are mapped. If one shrinks, SIGBUS ends whoever
-/// looks at the bytes behind its end.
-pub fn map_file(file: impl AsFd, length: usize) -> io::Result<&'static [u8]> {
-    if length == 0 {
-        // Nothing can be mapped.
-        return Ok(&[]);
-    }
-    let (access, flags) = (ProtFlags::READ, MapFlags::PRIVATE);
-    // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use.
-    let start = unsafe { mmap(ptr::null_mut(), length, access, flags, file, 0)? };
-    // SAFETY: the mapping has this many readable bytes, and is never unmapped.
-    Ok(unsafe { slice::from_raw_parts(start.cast(), length) })
 }
 
 /// Forks a child that runs `body` and exits: with status 0 if that returns true, else with 1.

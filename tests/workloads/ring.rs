@@ -46,28 +46,23 @@ pub fn next_completion(ring: &mut IoUring) -> io::Result<u32> {
 pub const RING_CHUNK: u32 = 64 * 1024;
 
 /// Copies to the end of the source, at the positions of both ends, by reads and writes of a ring
-/// over one buffer, each with these flags. Returns how many bytes it copied.
+/// over one buffer. Returns how many bytes it copied.
 ///
 /// # Errors
 ///
 /// That of the ring, or the errno of a request.
-pub fn copy_by_ring(
-    ring: &mut IoUring,
-    from: RawFd,
-    to: RawFd,
-    flags: squeue::Flags,
-) -> io::Result<u64> {
+pub fn copy_by_ring(ring: &mut IoUring, from: RawFd, to: RawFd) -> io::Result<u64> {
     // This means the position. It also works for files without positions.
     const HERE: u64 = u64::MAX;
     let (from, to) = (Fd(from), Fd(to));
     let read = |part: &libc::iovec, _| {
         let read = opcode::Read::new(from, part.iov_base.cast(), RING_CHUNK);
-        read.offset(HERE).build().flags(flags)
+        read.offset(HERE).build()
     };
     let write = |part: &libc::iovec, _| {
         let length = u32::try_from(part.iov_len).unwrap_or(u32::MAX);
         let write = opcode::Write::new(to, part.iov_base.cast(), length);
-        write.offset(HERE).build().flags(flags)
+        write.offset(HERE).build()
     };
     copy_by_requests(ring, &mut vec![0; RING_CHUNK as usize], read, write)
 }

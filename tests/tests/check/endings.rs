@@ -25,13 +25,6 @@ fn clinging(timeout: &str) -> TestDir {
     dir_with(&format!("{check}timeout = '{timeout}'\n"))
 }
 
-/// Waits until the command says that it is ready.
-fn wait_until_ready(dir: &TestDir) {
-    wait_until("the command is ready", || {
-        std::fs::read_to_string(dir.join("ready")).is_ok_and(|said| said.ends_with('\n'))
-    });
-}
-
 /// Makes sure that neither its processes nor its directory are left.
 #[track_caller]
 fn assert_gone(dir: &TestDir) {
@@ -77,14 +70,14 @@ fn a_signal_ends_the_check_and_finished_checks_are_reported() {
         let first = succeeds("first", "['true']");
         dir.write("zctrace.toml", first + &dir.read("zctrace.toml"));
         let mut zctrace = check(&[]).dir(dir.path()).launch().start();
-        wait_until_ready(&dir);
+        dir.wait_for_line("ready");
         zctrace.signal(signal);
         expect_passed(&mut zctrace, "first");
         assert_eq!(zctrace.hear(), "");
         zctrace.expect(&format!("1 check: 1 passed; interrupted by {name}"));
         assert_eq!(zctrace.wait(), Some(128 + signal.as_raw()));
         assert_gone(&dir);
-        assert_eq!(zctrace.into_stderr(), "");
+        assert_eq!(zctrace.stderr(), "");
     }
 }
 
@@ -119,7 +112,7 @@ fn an_ignored_signal_does_not_end_the_checks() {
     fifo(dir.join("go"));
     let check = check(&[]).through(&["nohup"]).dir(dir.path());
     let mut zctrace = check.launch().start();
-    wait_until_ready(&dir);
+    dir.wait_for_line("ready");
     zctrace.signal(Signal::HUP);
     dir.write("go", "");
     expect_passed(&mut zctrace, "a");
@@ -132,7 +125,7 @@ fn ctrl_c_ends_the_checks_and_their_processes() {
         let dir = clinging("50s");
         let check = check(&[backend]).dir(dir.path()).launch_with(&["clings"]);
         let mut terminal = Terminal::start(80, &check);
-        wait_until_ready(&dir);
+        dir.wait_for_line("ready");
         terminal.type_in("\x03");
         let (code, shown) = terminal.finish();
         assert_eq!(code, Some(130), "{shown}");
@@ -148,9 +141,8 @@ fn a_killed_zctrace_leaves_no_command_running() {
     // A killed zctrace cannot remove its temporary directory, so the test puts it into its own.
     let check = check(&[]).env("TMPDIR", dir.path()).dir(dir.path());
     let zctrace = check.launch().start();
-    wait_until_ready(&dir);
+    let pid = dir.wait_for_line("ready");
     zctrace.signal(Signal::KILL);
     assert_eq!(zctrace.wait(), None, "killed");
-    let pid = dir.read("ready");
-    wait_until("the command is gone", || !exists(pid.trim()));
+    wait_until("the command is gone", || !exists(&pid));
 }

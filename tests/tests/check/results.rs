@@ -93,36 +93,6 @@ fn calls_named_in_expectations_are_counted() {
     }
 }
 
-#[test]
-fn an_expectation_must_hold_in_every_run() {
-    // The second run finds the file that the first one made.
-    let script = "if test -e there; then head -c 5 /dev/zero > x; else echo > there; fi";
-    let options = [
-        "--repeat=3",
-        "--format=json",
-        "--expect=write[file=\"x\"].calls == 0",
-        "--expect=exit.code == 0",
-    ];
-    let found = script_in(&TestDir::new(), &options, script).exits(1).json();
-    let check = &found["checks"][0];
-    let runs = (&check["runs"], &check["expectations"][0]["run"]);
-    assert_eq!(runs, (&json!(3), &json!(2)));
-    let same = &check["figures"]["same"];
-    assert_eq!(
-        (&same["exit.code"], &same["write.calls"]),
-        (&json!(0), &json!(1))
-    );
-    let varying = |name: &str| {
-        let all = check["figures"]["varying"].as_array().expect("a list");
-        let mut all = all.iter();
-        let found = all.find(|figure| figure["name"] == name).expect(name);
-        [&found["min"], &found["max"]].map(|bound| bound.as_u64().expect("a number"))
-    };
-    assert_eq!(varying("write.bytes"), [1, 5]);
-    let [shortest, longest] = varying("time.wall");
-    assert!(0 < shortest && shortest < longest, "{shortest} {longest}");
-}
-
 /// The results of two checks that wait for each other, run at the same time if that is allowed.
 fn waiting_for_each_other(expectation: &str, timeout: &str, status: i32) -> Value {
     let one = |name: &str, script: &str| {

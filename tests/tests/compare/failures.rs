@@ -111,9 +111,7 @@ fn started(options: &[&str], command: &str) -> (Conversation, TestDir, String) {
     let options = [options, &["--runs=1", "--export", "json", "out.json"]].concat();
     let comparison = compare(&options).dir(dir.path()).launch_with(&[command]);
     let zctrace = comparison.start();
-    let said = || std::fs::read_to_string(dir.join("said")).unwrap_or_default();
-    wait_until("the command runs", || said().ends_with('\n'));
-    let pid = said().trim_end().to_owned();
+    let pid = dir.wait_for_line("said");
     (zctrace, dir, pid)
 }
 
@@ -127,7 +125,7 @@ fn assert_ends(options: &[&str], command: &str, signal: Signal, name: &str) {
     assert!(!exists(pid), "still running");
     dir.assert_has_only(&["said"]);
     let message = format!("zctrace: interrupted by {name}\n");
-    assert_eq!(zctrace.into_stderr(), message);
+    assert_eq!(zctrace.stderr(), message);
 }
 
 #[test]
@@ -173,12 +171,11 @@ fn ctrl_c_ends_the_comparison_and_its_processes() {
         .dir(dir.path())
         .launch_with(&[CHILD_WAITS]);
     let mut terminal = Terminal::start(80, &comparison);
-    let said = || std::fs::read_to_string(dir.join("said")).unwrap_or_default();
-    wait_until("the command runs", || said().ends_with('\n'));
+    let pid = dir.wait_for_line("said");
     terminal.type_in("\x03");
     let (code, shown) = terminal.finish();
     assert_eq!(code, Some(130), "{shown}");
     assert!(shown.contains("zctrace: interrupted by SIGINT"), "{shown}");
-    assert!(!exists(said().trim_end()), "still running");
+    assert!(!exists(pid), "still running");
     dir.assert_has_only(&["said"]);
 }

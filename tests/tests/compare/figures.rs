@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{compare, compared, line, writes};
-use crate::harness::{TestDir, c, program, words, zctrace};
+use crate::harness::{TestDir, program, words, zctrace};
 
 #[track_caller]
 fn number(value: &Value) -> f64 {
@@ -49,37 +49,6 @@ fn calls_and_bytes_are_those_of_one_run_and_what_differs_is_beside_them() {
         };
         differs("write.calls", [300, 20]);
         differs("write.bytes", [2100, 81_920]);
-    }
-}
-
-#[test]
-fn only_transfers_count_as_the_commands_work() {
-    let dir = TestDir::new();
-    // Under strace, few bytes are a copy only if their beginning tells them from others.
-    dir.write("in", "eighteen bytes, so");
-    let copy = |case| {
-        let from = c("copier-c").arg(case).arg("--from").arg(dir.join("in"));
-        line(&from.arg("--to").arg(dir.join("out")))
-    };
-    for backend in ["ebpf", "strace"] {
-        let commands = [
-            (copy("sendfile"), json!(["sendfile"]), json!(18.0)),
-            (copy("read-write"), json!(["read+write"]), json!(18.0)),
-            (
-                copy("copy-file-range"),
-                json!(["copy_file_range"]),
-                json!(18.0),
-            ),
-            (writes(30, 11), Value::Null, Value::Null),
-            ("true".to_owned(), Value::Null, Value::Null),
-        ];
-        let lines = commands.each_ref().map(|(line, ..)| line.as_str());
-        let found = compared(&["-N", "--runs=1", "--backend", backend], &lines);
-        for (place, (line, apis, bytes)) in commands.iter().enumerate() {
-            let traced = &found["commands"][place]["traced"];
-            let work = (&traced["apis"], &traced["bytes_per_call"]);
-            assert_eq!(work, (apis, bytes), "{backend} {line}");
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use zctrace::report::FileTotals;
 
-use super::{BYTES, directory, file, files, traced, traced_odd, written};
+use super::{BYTES, file, files, input, traced, traced_odd, written};
 use crate::harness::{Rows, TestDir, Transfers as _, Zctrace, shell, zctrace};
 
 /// The options of every `dd`.
@@ -42,7 +42,7 @@ const PATHS: [[&str; 4]; 4] = [
 #[test]
 fn paths_are_those_that_the_process_sees_from_where_the_command_was_launched() {
     for [mount, command, from, to] in PATHS {
-        let directory = directory();
+        let directory = input();
         let zctrace = zctrace().dir(directory.path()).with_mounts(mount);
         let run = zctrace.run_exactly(&shell(&format!("{command} {DD}")));
         run.finished.successful();
@@ -87,7 +87,7 @@ const SCRIPTS: [FileScript; 6] = [
 #[test]
 fn a_file_is_the_same_under_each_of_its_names_and_another_behind_the_same_descriptor() {
     for (script, expected) in SCRIPTS {
-        let run = traced(&directory(), &shell(script));
+        let run = traced(&input(), &shell(script));
         for &(name, calls, bytes) in expected {
             let found = written(&run.report, name);
             assert_eq!(found, (calls, Some(bytes)), "{name}: {script}");
@@ -139,12 +139,12 @@ fn inode_numbers_of_twenty(zctrace: Zctrace, directory: &TestDir) -> u32 {
 
 #[test]
 fn a_file_with_the_inode_number_of_a_deleted_one_is_another_file() {
-    inode_numbers_of_twenty(zctrace(), &directory());
+    inode_numbers_of_twenty(zctrace(), &input());
     inode_numbers_of_twenty(zctrace(), &TestDir::inside("/dev/shm"));
     // ext4 reuses a number at once.
     let ext4 = "truncate -s 64M image && mkfs.ext4 -q image && mkdir mnt && mount -o loop image mnt && cd mnt";
     let zctrace = zctrace().with_mounts(ext4);
-    assert_eq!(inode_numbers_of_twenty(zctrace, &directory()), 1);
+    assert_eq!(inode_numbers_of_twenty(zctrace, &input()), 1);
 }
 
 #[test]

@@ -11,11 +11,11 @@ use zctrace::report::{FileTotals, Report};
 use crate::harness::{Program, Run, TestDir, program, zctrace};
 
 /// Several times the size of any program's buffer, and not a multiple of it.
-const BYTES: u64 = 300_001;
+pub const BYTES: u64 = 300_001;
 
 /// A directory with a file `in` of [`BYTES`].
-fn directory() -> TestDir {
-    TestDir::with("in", vec![7; usize::try_from(BYTES).expect("few")])
+pub fn input() -> TestDir {
+    TestDir::with_input(300_001)
 }
 
 /// A case of the program `odd-files`.
@@ -38,7 +38,7 @@ fn traced(directory: &TestDir, program: &Program) -> Run {
 /// The same for a case of `odd-files` in a directory of its own.
 #[track_caller]
 fn traced_odd(case: &str) -> Run {
-    traced(&directory(), &odd(case))
+    traced(&input(), &odd(case))
 }
 
 /// The files with this path, or of this kind if they have none.

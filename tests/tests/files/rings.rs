@@ -3,7 +3,7 @@
 
 use zctrace::report::{Api, Process, Syscall};
 
-use super::{BYTES, directory, file, odd, traced, traced_odd, written};
+use super::{BYTES, file, input, odd, traced, traced_odd, written};
 use crate::{
     copiers::{copy, in_rust},
     harness::{Run, Transfers as _, zctrace},
@@ -42,10 +42,9 @@ fn assert_read_and_written(run: &Run) {
 
 #[test]
 fn the_table_has_a_line_of_operations() {
-    let finished =
-        zctrace()
-            .dir(directory().path())
-            .show(&copy(&in_rust(), "io-uring", "in", "out"));
+    let finished = zctrace()
+        .dir(input().path())
+        .show(&copy(&in_rust(), "io-uring", "in", "out"));
     let line = finished
         .stderr
         .lines()
@@ -60,9 +59,9 @@ fn the_table_has_a_line_of_operations() {
 
 #[test]
 fn a_copy_by_io_uring_is_a_transfer_whichever_kernel_thread_runs_the_operations() {
-    let copies = ["ring-workers", "ring-polled", "ring-of-a-thread"].map(odd);
+    let copies = ["ring-polled", "ring-of-a-thread"].map(odd);
     for program in [&[copy(&in_rust(), "io-uring", "in", "out")], &copies[..]].concat() {
-        let run = traced(&directory(), &program);
+        let run = traced(&input(), &program);
         assert_read_and_written(&run);
         let transfer = run.report.transfer("in", "out");
         assert_eq!(
@@ -82,31 +81,24 @@ fn a_copy_by_io_uring_is_a_transfer_whichever_kernel_thread_runs_the_operations(
 }
 
 #[test]
-fn registered_files_and_buffers_are_recognized_and_splices_through_a_pipe_are_one_transfer() {
-    let fixed = [
+fn registered_files_and_buffers_are_recognized() {
+    let run = traced_odd("ring-fixed");
+    let expected = [
         ("io_uring:read_fixed", READS, Some(BYTES)),
         ("io_uring:write_fixed", READS - 1, Some(BYTES)),
     ];
-    let splice = [("io_uring:splice", 2 * READS - 1, Some(2 * BYTES))];
-    for (case, expected, user_memory) in [
-        ("ring-fixed", &fixed[..], 2 * BYTES),
-        ("ring-splice", &splice, 0),
-    ] {
-        let run = traced_odd(case);
-        assert_eq!(operations(run.root()), expected);
-        let transfer = run.report.transfer("in", "out");
-        assert_eq!(
-            (transfer.api, transfer.bytes, transfer.calls),
-            (Api::IoUring, Some(BYTES), Some(2 * READS - 1)),
-            "{case}"
-        );
-        assert_eq!(transfer.user_memory_bytes, Some(user_memory), "{case}");
-    }
+    assert_eq!(operations(run.root()), expected);
+    let transfer = run.report.transfer("in", "out");
+    assert_eq!(
+        (transfer.api, transfer.bytes, transfer.calls),
+        (Api::IoUring, Some(BYTES), Some(2 * READS - 1))
+    );
+    assert_eq!(transfer.user_memory_bytes, Some(2 * BYTES));
 }
 
 #[test]
 fn a_failed_operation_has_its_errno() {
-    let directory = directory();
+    let directory = input();
     let run =
         zctrace()
             .dir(directory.path())
@@ -126,7 +118,7 @@ fn a_failed_operation_has_its_errno() {
 fn a_success_without_a_completion_is_a_loss() {
     let run = zctrace()
         .option("--files")
-        .dir(directory().path())
+        .dir(input().path())
         .run(&odd("ring-silent"));
     run.finished.successful();
     assert_eq!(
@@ -181,7 +173,7 @@ fn an_opcode_that_the_kernel_does_not_know_is_not_a_nop() {
 
 #[test]
 fn without_io_uring_enter_in_the_selection_no_operations_are_counted() {
-    let directory = directory();
+    let directory = input();
     let run = zctrace()
         .syscalls("read,write")
         .dir(directory.path())
@@ -192,7 +184,7 @@ fn without_io_uring_enter_in_the_selection_no_operations_are_counted() {
 
 #[test]
 fn operations_that_strace_does_not_see_are_not_a_difference_for_verify() {
-    let directory = directory();
+    let directory = input();
     let copy = copy(&in_rust(), "io-uring", "in", "out");
     let run = zctrace().backend("strace").dir(directory.path()).run(&copy);
     let enter = run.totals().row("io_uring_enter");

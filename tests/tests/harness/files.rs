@@ -12,6 +12,8 @@ use std::{
 use rustix::fs::{CWD, Dev, FileType, Mode, makedev, mknodat};
 use tempfile::TempDir;
 
+use super::wait_until;
+
 /// A directory for one test, deleted with the value.
 pub struct TestDir(TempDir);
 
@@ -32,6 +34,14 @@ impl TestDir {
         let dir = Self::new();
         dir.write(name, content);
         dir
+    }
+
+    /// A directory with a file `in` of so many bytes. No two of its sectors are equal.
+    pub fn with_input(bytes: u32) -> Self {
+        let words = (0..bytes.div_ceil(4)).map(|number| number.wrapping_mul(0x9e37_79b1));
+        let mut content: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+        content.truncate(bytes as usize);
+        Self::with("in", content)
     }
 
     /// The directory's path.
@@ -78,6 +88,14 @@ impl TestDir {
         let path = self.join(name);
         fs::read_to_string(&path)
             .unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()))
+    }
+
+    /// Waits until a file has its first whole line, and returns that without the line end.
+    #[track_caller]
+    pub fn wait_for_line(&self, name: &str) -> String {
+        let text = || fs::read_to_string(self.join(name)).unwrap_or_default();
+        wait_until(name, || text().ends_with('\n'));
+        text().trim_end().to_owned()
     }
 
     /// Sets the permissions of the directory.

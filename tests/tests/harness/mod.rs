@@ -1,7 +1,6 @@
 //! The harness of the tests:
 //! `zctrace().by_thread().run(&workload("known")).thread("zc-known").assert_equal(...)`.
 
-mod add_up;
 mod files;
 mod launch;
 mod observe;
@@ -12,8 +11,7 @@ mod zctrace;
 pub use files::{TestDir, copy_program, fifo, full, null, set_mode};
 pub use launch::{Finished, Program, c, program, shell, untraced, waiting, words, workload};
 pub use observe::{
-    child_of, counted_by_strace, exists, moved_as_strace_logs, patience, stat_field, state_of,
-    wait_until,
+    child_of, counted_by_strace, exists, io_of, patience, stat_field, state_of, wait_until,
 };
 pub use report::{Rows, Run, Transfers, last_programs};
 pub use running::{Conversation, Group, Terminal};

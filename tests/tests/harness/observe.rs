@@ -60,6 +60,16 @@ pub fn stat_field(process: Pid, number: usize) -> String {
     field.expect("a field").to_owned()
 }
 
+/// A counter of `/proc/PID/io`, such as `rchar`.
+#[track_caller]
+pub fn io_of(process: Pid, name: &str) -> u64 {
+    let io = fs::read_to_string(format!("/proc/{}/io", process.as_raw_pid()));
+    let io = io.expect("it is not reaped");
+    let mut lines = io.lines().filter_map(|line| line.split_once(": "));
+    let found = lines.find(|(counter, _)| *counter == name);
+    found.and_then(|(_, count)| count.parse().ok()).expect(name)
+}
+
 /// The state of a process as a letter, `T` for a stopped one.
 #[track_caller]
 pub fn state_of(process: Pid) -> char {
@@ -85,14 +95,4 @@ fn count(line: &str) -> Option<(String, (u64, u64))> {
     let errors = if words.len() == 6 { number(4)? } else { 0 };
     let calls = number(3)?;
     (name != "total").then_some((name, (calls, errors)))
-}
-
-/// The bytes that this call of a program returned as moved, as awk sums up the results in strace's
-/// log. The program must print nothing.
-pub fn moved_as_strace_logs(program: &Program, call: &str) -> u64 {
-    let script =
-        r#"exec strace -s0 --trace="$0" -o "|awk '{ sum += \$NF } END { print sum }'" "$@""#;
-    let strace = program.clone().through(&["sh", "-c", script, call]);
-    let sum = strace.finish();
-    sum.successful().trim().parse().expect("a number")
 }

@@ -4,6 +4,7 @@ use std::{
     ffi::c_int,
     fs::File,
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
+    ops::Deref,
     os::{fd::BorrowedFd, unix::process::CommandExt as _},
     process::{Child, ChildStdin, ChildStdout, Command},
     sync::mpsc::{RecvTimeoutError, Sender, channel},
@@ -77,7 +78,8 @@ impl Group {
         self.wait_with(WaitIdOptions::NOHANG).is_some()
     }
 
-    /// Waits for the program's end: its exit status, or `None` if a signal killed it.
+    /// Waits for the program's end, without closing its stdin: its exit status, or `None` if a
+    /// signal killed it.
     pub fn wait(&self) -> Option<i32> {
         let ended = self.wait_with(WaitIdOptions::empty());
         ended.expect("it ends").exit_status()
@@ -159,11 +161,6 @@ impl Conversation {
         }
     }
 
-    /// The program's id.
-    pub fn pid(&self) -> Pid {
-        self.group.pid()
-    }
-
     /// Waits for the next line, and returns it without the line end.
     #[track_caller]
     pub fn hear(&mut self) -> String {
@@ -188,30 +185,17 @@ impl Conversation {
             .expect("it reads");
     }
 
-    /// Sends a signal to the program alone.
-    pub fn signal(&self, signal: Signal) {
-        self.group.signal(signal);
-    }
-
-    /// Whether the program has ended.
-    pub fn has_ended(&self) -> bool {
-        self.group.has_ended()
-    }
-
-    /// Waits for the program's end, without closing its stdin: its exit status, or `None` if a
-    /// signal killed it.
-    pub fn wait(&self) -> Option<i32> {
-        self.group.wait()
-    }
-
     /// What it has written to stderr so far.
-    pub fn stderr_so_far(&self) -> String {
+    pub fn stderr(&self) -> String {
         self.stderr.text()
     }
+}
 
-    /// What it wrote to stderr.
-    pub fn into_stderr(self) -> String {
-        self.stderr.text()
+impl Deref for Conversation {
+    type Target = Group;
+
+    fn deref(&self) -> &Group {
+        &self.group
     }
 }
 

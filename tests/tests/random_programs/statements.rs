@@ -55,7 +55,9 @@ impl Judged {
 
     /// Whether there were statements of this kind.
     pub(super) fn has(&self, kind: &str) -> bool {
-        self.statements.contains_key(kind)
+        self.statements
+            .get(kind)
+            .is_some_and(|[count, _]| *count > 0)
     }
 }
 

@@ -1,38 +1,28 @@
-//! The functions of an eBPF object, which of them call each other, and their instructions, as far
-//! as this crate decodes them.
+//! The programs of an eBPF object as aya loads them: each with all functions that it calls.
 //!
 //! Encoding: RFC 9669, section 3 ("Instruction Encoding").
 
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 
-use anyhow::{Context as _, Result, bail};
-use object::{
-    Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SectionIndex,
-    SectionKind, SymbolKind, read::elf::ElfFile64,
+use anyhow::{Context as _, Result};
+use aya_obj::{
+    Object,
+    generated::{BPF_PSEUDO_CALL, BPF_PSEUDO_FUNC, bpf_insn},
 };
 
-use super::stack;
+use super::stack::frame_bytes;
 
-/// An eBPF object.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Object {
-    /// All functions, programs included.
-    pub functions: Vec<Function>,
-}
-
-/// A function of an eBPF object.
+/// A function of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Function {
     /// Its name, with its module.
     pub name: String,
-    /// Whether the kernel calls it: a program.
-    pub is_program: bool,
     /// How much of its stack frame it uses, in bytes.
     pub stack_bytes: u32,
     /// How many instructions it has. A wide instruction counts as two, as in the kernel.
     pub instructions: usize,
-    /// The functions that it calls or passes as callbacks, as indices into [`Object::functions`],
-    /// each once, in the order of its instructions.
+    /// The functions of the program that it calls or passes as callbacks, as indices, each once, in
+    /// the order of its instructions.
     pub callees: Vec<usize>,
     /// The number of the kernel helper in each of its helper calls.
     pub helpers: Vec<i32>,
@@ -41,267 +31,93 @@ pub struct Function {
 /// The number of `bpf_loop` (the kernel's include/uapi/linux/bpf.h).
 pub const LOOP: i32 = 181;
 
-/// Where a function begins: the index of its section, and the offset there.
-type Place = (SectionIndex, u64);
-
-impl Object {
-    /// Reads an object from the linker. An error if it is not an eBPF object, or calls something
-    /// that is not in it.
-    pub fn parse(bytes: &[u8]) -> Result<Self> {
-        let file = ElfFile64::<object::Endianness>::parse(bytes).context("not an ELF object")?;
-        let symbols: Vec<_> = file
-            .symbols()
-            .filter(|symbol| symbol.kind() == SymbolKind::Text)
-            .filter_map(|symbol| Some((symbol, symbol.section_index()?)))
-            .collect();
-        let places: HashMap<Place, usize> = symbols
-            .iter()
-            .enumerate()
-            .map(|(index, (symbol, section))| ((*section, symbol.address()), index))
-            .collect();
-        let mut functions = Vec::with_capacity(symbols.len());
-        for (symbol, section_index) in &symbols {
-            let section = file.section_by_index(*section_index)?;
-            let name = format!("{:#}", rustc_demangle::demangle(symbol.name()?));
-            let code = section
-                .data_range(symbol.address(), symbol.size())?
-                .context("a function outside of its section")?;
-            let code = decode(code);
-            let indices = |called: Vec<Place>| {
-                let index = |place| places.get(place).copied();
-                let indices: Option<Vec<usize>> = called.iter().map(index).collect();
-                indices.context("the function is not in the object")
-            };
-            let called = callees(&file, &section, symbol.address(), &code).and_then(indices);
-            let callees = called.with_context(|| format!("cannot find what {name} calls"))?;
-            functions.push(Function {
-                name,
-                is_program: section.name()? != ".text" && section.kind() == SectionKind::Text,
-                stack_bytes: stack::frame_bytes(&code),
-                instructions: code.len(),
-                callees,
-                helpers: code
-                    .iter()
-                    .flatten()
-                    .filter_map(|one| one.helper())
-                    .collect(),
-            });
-        }
-        Ok(Self { functions })
-    }
-
-    /// The programs, by name.
-    pub fn programs(&self) -> Vec<usize> {
-        let all = 0..self.functions.len();
-        let mut programs: Vec<_> = all
-            .filter(|&index| self.functions[index].is_program)
-            .collect();
-        programs.sort_by_key(|&index| &self.functions[index].name);
-        programs
-    }
-
-    /// All functions of a program, itself included, in the order in which aya places them: the
-    /// callees of a function follow it in the order of its calls, each followed by its own callees,
-    /// unless they are placed already.
-    pub fn parts(&self, program: usize) -> Vec<usize> {
-        let mut parts = vec![program];
-        self.add_callees(program, &mut parts);
-        parts
-    }
-
-    fn add_callees(&self, function: usize, parts: &mut Vec<usize>) {
-        for &callee in &self.functions[function].callees {
-            if !parts.contains(&callee) {
-                parts.push(callee);
-                self.add_callees(callee, parts);
-            }
-        }
-    }
-}
-
-/// The instructions in this code. `None` is the second half of a wide instruction.
-fn decode(code: &[u8]) -> Vec<Option<Instruction>> {
-    let mut is_second_half = false;
-    let (chunks, _) = code.as_chunks::<INSTRUCTION_BYTES>();
-    let decoded = chunks.iter().map(|bytes| {
-        let instruction = (!is_second_half).then(|| Instruction::decode(*bytes));
-        is_second_half = instruction.is_some_and(Instruction::is_wide);
-        instruction
-    });
-    decoded.collect()
-}
-
-/// Where the functions begin that this code calls or takes the address of. The code is at `start`
-/// of its section.
-fn callees<'data>(
-    file: &ElfFile64<'data, object::Endianness>,
-    section: &object::read::elf::ElfSection64<'data, '_, object::Endianness>,
-    start: u64,
-    code: &[Option<Instruction>],
-) -> Result<Vec<Place>> {
-    let end = start + (code.len() * INSTRUCTION_BYTES) as u64;
-    let mut relocated = HashMap::new();
-    for (offset, relocation) in section
-        .relocations()
-        .filter(|(offset, _)| (start..end).contains(offset))
-    {
-        let RelocationTarget::Symbol(symbol) = relocation.target() else {
-            bail!("a relocation without a symbol")
-        };
-        relocated.insert(offset, file.symbol_by_index(symbol)?);
-    }
-    let mut places = Vec::new();
-    for (index, instruction) in code.iter().enumerate() {
-        let offset = start + (index * INSTRUCTION_BYTES) as u64;
-        let symbol = relocated.get(&offset);
-        // The symbol of a section means its beginning, and the instruction has the distance from
-        // there.
-        let target = |addend: i64| -> Result<Place> {
-            let symbol = symbol.context("an address without a relocation")?;
-            let is_section = symbol.kind() == SymbolKind::Section;
-            let address = symbol
-                .address()
-                .checked_add_signed(if is_section { addend } else { 0 });
-            let section = symbol
-                .section_index()
-                .context("a symbol without a section")?;
-            Ok((section, address.context("beyond the section")?))
-        };
-        let is_text = |symbol: &object::read::elf::ElfSymbol64<'data, '_, object::Endianness>| {
-            let section = symbol
-                .section_index()
-                .and_then(|index| file.section_by_index(index).ok());
-            section.is_some_and(|section| section.kind() == SectionKind::Text)
-        };
-        let place = match instruction.map(Instruction::does) {
-            Some(Does::CallsFunction(distance)) if symbol.is_some() => target(bytes_of(distance))?,
-            Some(Does::CallsFunction(distance)) => (
-                section.index(),
-                offset
-                    .checked_add_signed(bytes_of(distance))
-                    .context("beyond the section")?,
-            ),
-            // The address of a function that a helper calls back.
-            Some(Does::LoadsConstant(_, constant)) if symbol.is_some_and(is_text) => {
-                target(constant.into())?
-            }
-            _ => continue,
-        };
-        if !places.contains(&place) {
-            places.push(place);
-        }
-    }
-    Ok(places)
-}
-
-/// How far a relative call jumps, in bytes. The distance is in instructions, from the one after the
-/// call.
-const fn bytes_of(distance: i32) -> i64 {
-    (distance as i64 + 1) * INSTRUCTION_BYTES.cast_signed() as i64
-}
-
-/// Bytes of an instruction.
-pub const INSTRUCTION_BYTES: usize = 8;
-
 /// `BPF_JMP | BPF_CALL`.
-const CALL: u8 = 0x85;
-/// `BPF_LD | BPF_IMM | BPF_DW`: as wide as two instructions.
+pub const CALL: u8 = 0x85;
+/// `BPF_LD | BPF_IMM | BPF_DW`: as wide as two instructions; the code of its second half is 0.
 const LOAD_64: u8 = 0x18;
-/// `BPF_ALU64 | BPF_MOV | BPF_X`.
-const MOVE: u8 = 0xbf;
-/// `BPF_ALU64 | BPF_ADD | BPF_K`.
-const ADD: u8 = 0x07;
-/// `BPF_PSEUDO_CALL` of the kernel's include/uapi/linux/bpf.h: the source register of a call of one
-/// of our own functions.
-const PSEUDO_CALL: u8 = 1;
-/// The register that points to the end of the function's stack frame.
-pub const FRAME: u8 = 10;
 
-/// One instruction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Instruction {
-    code: u8,
-    target: u8,
-    source: u8,
-    offset: i16,
-    immediate: i32,
+/// The functions of each program, the program itself first, in the order in which aya places them:
+/// the callees of a function follow it in the order of its calls, each followed by its own callees,
+/// unless they are placed already. By the names of the programs.
+///
+/// # Errors
+///
+/// If this is not an eBPF object, or one that calls something that is not in it.
+pub fn programs_of(bytes: &[u8]) -> Result<Vec<Vec<Function>>> {
+    let mut object = Object::parse(bytes).context("not an eBPF object")?;
+    let functions = object.functions.clone();
+    let sections = functions.keys().map(|(section, _)| *section).collect();
+    object.relocate_calls(&sections)?;
+    let mut programs = Vec::new();
+    for (name, program) in &object.programs {
+        let linked = &object.functions[&program.function_key()];
+        let mut parts = split(&linked.instructions, |code| {
+            let mut known = functions.values();
+            known.find(|known| is_same(&known.instructions, code))
+        })?;
+        // Two programs may have the same code.
+        name.clone_into(&mut parts[0].name);
+        programs.push(parts);
+    }
+    programs.sort_by(|one, other| one[0].name.cmp(&other[0].name));
+    Ok(programs)
 }
 
-/// What an instruction does, as far as it matters here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Does {
-    /// Calls a helper of the kernel, by its number.
-    CallsHelper(i32),
-    /// Calls another function, this many instructions after the next one, unless a relocation says
-    /// otherwise.
-    CallsFunction(i32),
-    /// Loads a constant of 64 bits, or an address if a relocation says so: into this register, with
-    /// this lower half.
-    LoadsConstant(u8, i32),
-    /// Copies a register: to the first one, from the second.
-    Copies(u8, u8),
-    /// Adds a constant to a register.
-    Adds(u8, i32),
-    /// Reads memory into the first register, from so many bytes behind where the second points to.
-    Loads(u8, u8, i16),
-    /// Writes memory, atomically or not, so many bytes behind where this register points to.
-    Stores(u8, i16),
-    /// Writes a register in another way.
-    Sets(u8),
-    /// Jumps, or ends the function.
-    Jumps,
+/// The functions in the code of a program. `original` finds one as it was before it was placed.
+fn split<'a>(
+    code: &[bpf_insn],
+    original: impl Fn(&[bpf_insn]) -> Option<&'a aya_obj::Function>,
+) -> Result<Vec<Function>> {
+    let targets: Vec<Option<usize>> = code.iter().copied().enumerate().map(target).collect();
+    let starts: BTreeSet<usize> = targets.iter().copied().flatten().chain([0]).collect();
+    let starts: Vec<usize> = starts.into_iter().collect();
+    let mut functions = Vec::new();
+    for (index, &start) in starts.iter().enumerate() {
+        let end = starts.get(index + 1).copied().unwrap_or(code.len());
+        let own = &code[start..end];
+        let known = original(own).context("a function is not in the object")?;
+        let mut callees = Vec::new();
+        for callee in targets[start..end].iter().flatten() {
+            let callee = starts.binary_search(callee).ok().context("no start")?;
+            if !callees.contains(&callee) {
+                callees.push(callee);
+            }
+        }
+        functions.push(Function {
+            name: format!("{:#}", rustc_demangle::demangle(&known.name)),
+            stack_bytes: frame_bytes(own),
+            instructions: own.len(),
+            callees,
+            helpers: own.iter().copied().filter_map(helper).collect(),
+        });
+    }
+    Ok(functions)
 }
 
-impl Instruction {
-    /// Decodes an instruction of the little-endian encoding.
-    pub fn decode(bytes: [u8; INSTRUCTION_BYTES]) -> Self {
-        let [code, registers, low, high, immediate @ ..] = bytes;
-        Self {
-            code,
-            target: registers & 0xf,
-            source: registers >> 4,
-            offset: i16::from_le_bytes([low, high]),
-            immediate: i32::from_le_bytes(immediate),
-        }
-    }
+/// Whether the instruction calls a function of the program or takes its address.
+fn names_function(one: bpf_insn) -> bool {
+    let of_function = [(CALL, BPF_PSEUDO_CALL), (LOAD_64, BPF_PSEUDO_FUNC)];
+    of_function.contains(&(one.code, one.src_reg().into()))
+}
 
-    /// Whether the next eight bytes belong to this instruction.
-    pub const fn is_wide(self) -> bool {
-        self.code == LOAD_64
-    }
+/// Where that function begins. The distance is from the next instruction.
+fn target((at, one): (usize, bpf_insn)) -> Option<usize> {
+    let distance = isize::try_from(one.imm).ok()?;
+    let target = (at + 1).checked_add_signed(distance);
+    target.filter(|_| names_function(one))
+}
 
-    /// The number of the helper, if it calls one.
-    pub const fn helper(self) -> Option<i32> {
-        if let Does::CallsHelper(number) = self.does() {
-            Some(number)
-        } else {
-            None
-        }
-    }
+/// The number of the helper of the kernel, if the instruction calls one.
+fn helper(one: bpf_insn) -> Option<i32> {
+    (one.code == CALL && u32::from(one.src_reg()) != BPF_PSEUDO_CALL).then_some(one.imm)
+}
 
-    /// What it does.
-    pub const fn does(self) -> Does {
-        let Self {
-            code,
-            target,
-            source,
-            offset,
-            immediate,
-        } = self;
-        match code {
-            CALL if source == PSEUDO_CALL => Does::CallsFunction(immediate),
-            CALL => Does::CallsHelper(immediate),
-            LOAD_64 => Does::LoadsConstant(target, immediate),
-            MOVE if offset == 0 => Does::Copies(target, source),
-            ADD => Does::Adds(target, immediate),
-            // The class is in the three lowest bits: BPF_LD, BPF_LDX, BPF_ST, BPF_STX, BPF_ALU,
-            // BPF_JMP, BPF_JMP32, BPF_ALU64.
-            _ => match code & 7 {
-                1 => Does::Loads(target, source, offset),
-                2 | 3 => Does::Stores(target, offset),
-                5 | 6 => Does::Jumps,
-                _ => Does::Sets(target),
-            },
-        }
-    }
+/// Whether this is the same code but for the places of what it calls.
+fn is_same(code: &[bpf_insn], placed: &[bpf_insn]) -> bool {
+    let is_alike = |(one, other): (&bpf_insn, &bpf_insn)| {
+        let is_equal = (one.imm, one.src_reg()) == (other.imm, other.src_reg());
+        (one.code, one.dst_reg(), one.off) == (other.code, other.dst_reg(), other.off)
+            && (names_function(*other) || is_equal)
+    };
+    code.len() == placed.len() && code.iter().zip(placed).all(is_alike)
 }

@@ -7,7 +7,9 @@
 //! some of its frames (`check_max_stack_depth_subprog`). So a program that fits on 6.1 fits
 //! everywhere.
 
-use super::object::{Does, FRAME, Instruction, Object};
+use aya_obj::generated::bpf_insn;
+
+use super::object::{CALL, Function};
 
 /// The most bytes of stack that a program of ours may take. It is less than the kernel's 512, to
 /// leave room for the next change.
@@ -19,7 +21,7 @@ const GRANULARITY: u32 = 32;
 /// A chain of functions that call each other, beginning with a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Chain {
-    /// The functions, as indices into [`Object::functions`].
+    /// The functions, as indices into those of the program.
     pub functions: Vec<usize>,
     /// The sum of their frames.
     pub bytes: u32,
@@ -35,24 +37,20 @@ pub const fn rounded(bytes: u32) -> u32 {
     }
 }
 
-/// The chain of calls that takes the most stack, beginning with this function. The verifier refuses
-/// functions that call themselves.
-pub fn deepest_chain(object: &Object, function: usize) -> Chain {
-    deepest_chain_with(object, function, &|function| {
-        object.functions[function].stack_bytes
-    })
+/// The chain of calls that takes the most stack, beginning with a program, the first of these
+/// functions. The verifier refuses functions that call themselves.
+pub fn deepest_chain(program: &[Function]) -> Chain {
+    deepest_chain_with(program, &|function| program[function].stack_bytes)
 }
 
 /// The same with frames of these sizes.
-pub fn deepest_chain_with(
-    object: &Object,
-    function: usize,
-    frame: &impl Fn(usize) -> u32,
-) -> Chain {
-    let below = object.functions[function]
-        .callees
-        .iter()
-        .map(|&callee| deepest_chain_with(object, callee, frame));
+pub fn deepest_chain_with(program: &[Function], frame: &impl Fn(usize) -> u32) -> Chain {
+    deepest_below(program, 0, frame)
+}
+
+fn deepest_below(program: &[Function], function: usize, frame: &impl Fn(usize) -> u32) -> Chain {
+    let callees = program[function].callees.iter();
+    let below = callees.map(|&callee| deepest_below(program, callee, frame));
     let below = below.max_by_key(|chain| chain.bytes).unwrap_or_default();
     let bytes = rounded(frame(function)) + below.bytes;
     Chain {
@@ -61,38 +59,44 @@ pub fn deepest_chain_with(
     }
 }
 
+/// `BPF_ALU64 | BPF_MOV | BPF_X`.
+const MOVE: u8 = 0xbf;
+/// `BPF_ALU64 | BPF_ADD | BPF_K`.
+const ADD: u8 = 0x07;
+/// The register that points to the end of the function's stack frame.
+const FRAME: usize = 10;
+
 /// How much of its stack frame this function uses, in bytes.
 ///
 /// It follows the address of the frame through the registers, in the order of the instructions. The
 /// compiler computes the address of something on the stack right where it is used, so this finds
 /// all of them. The kernel may find less, because it leaves out dead code.
-pub(super) fn frame_bytes(code: &[Option<Instruction>]) -> u32 {
+pub(super) fn frame_bytes(code: &[bpf_insn]) -> u32 {
     // For each register that points into the frame: how far from its end.
     let mut registers = [None; 16];
     let mut lowest = 0;
-    for instruction in code.iter().flatten() {
-        registers[usize::from(FRAME)] = Some(0_i32);
-        match instruction.does() {
-            Does::Copies(target, source) => {
-                registers[usize::from(target)] = registers[usize::from(source)];
+    for one in code {
+        registers[FRAME] = Some(0_i32);
+        let [target, source] = [one.dst_reg(), one.src_reg()].map(usize::from);
+        // The class is in the three lowest bits: BPF_LD, BPF_LDX, BPF_ST, BPF_STX, BPF_ALU, BPF_JMP,
+        // BPF_JMP32, BPF_ALU64.
+        match (one.code, one.code & 7) {
+            // The second half of a wide instruction.
+            (0, _) => {}
+            (CALL, _) => registers[..6].fill(None),
+            (MOVE, _) if one.off == 0 => registers[target] = registers[source],
+            (ADD, _) => {
+                let sum = |offset: i32| offset.saturating_add(one.imm);
+                registers[target] = registers[target].map(sum);
+                lowest = registers[target].map_or(lowest, |offset| lowest.min(offset));
             }
-            Does::Adds(target, constant) => {
-                let register = &mut registers[usize::from(target)];
-                *register = register.map(|offset| offset.saturating_add(constant));
-                lowest = register.map_or(lowest, |offset| lowest.min(offset));
+            (_, 1) => {
+                lowest = reached(registers[source], one.off).min(lowest);
+                registers[target] = None;
             }
-            Does::Loads(target, base, offset) => {
-                lowest = reached(registers[usize::from(base)], offset).min(lowest);
-                registers[usize::from(target)] = None;
-            }
-            Does::Stores(base, offset) => {
-                lowest = reached(registers[usize::from(base)], offset).min(lowest);
-            }
-            Does::CallsHelper(_) | Does::CallsFunction(_) => registers[..6].fill(None),
-            Does::LoadsConstant(target, _) | Does::Sets(target) => {
-                registers[usize::from(target)] = None;
-            }
-            Does::Jumps => {}
+            (_, 2 | 3) => lowest = reached(registers[target], one.off).min(lowest),
+            (_, 5 | 6) => {}
+            _ => registers[target] = None,
         }
     }
     lowest.unsigned_abs()
@@ -106,18 +110,15 @@ fn reached(base: Option<i32>, offset: i16) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpf::Function;
 
     /// Functions with these frames and callees, the first one a program.
-    fn object(functions: &[(u32, &[usize])]) -> Object {
+    fn program(functions: &[(u32, &[usize])]) -> Vec<Function> {
         let function = |&(stack_bytes, callees): &(u32, &[usize])| Function {
             stack_bytes,
             callees: callees.to_vec(),
             ..Function::default()
         };
-        Object {
-            functions: functions.iter().map(function).collect(),
-        }
+        functions.iter().map(function).collect()
     }
 
     #[test]
@@ -131,7 +132,7 @@ mod tests {
     fn the_deepest_chain_is_the_one_that_linux_6_1_refused() {
         // "combined stack size of 4 calls is 544. Too large": sys_enter, mapped_file,
         // look_up_mapping, look_closer. It stopped there, before the last function of the chain.
-        let refused = object(&[
+        let refused = program(&[
             (264, &[5, 1]),
             (0, &[2]),
             (104, &[3]),
@@ -140,46 +141,41 @@ mod tests {
             (120, &[]),
         ]);
         // A function that is called twice counts once in a chain.
-        let twice = object(&[(8, &[1, 2]), (8, &[2]), (40, &[])]);
-        for (object, function, functions, bytes) in [
-            (&refused, 0, vec![0, 1, 2, 3, 4], 544 + 64),
-            (&refused, 1, vec![1, 2, 3, 4], 544 + 64 - 288),
-            (&refused, 5, vec![5], 128),
-            (&twice, 0, vec![0, 1, 2], 32 + 32 + 64),
+        let twice = program(&[(8, &[1, 2]), (8, &[2]), (40, &[])]);
+        for (program, functions, bytes) in [
+            (&refused, vec![0, 1, 2, 3, 4], 544 + 64),
+            (&twice, vec![0, 1, 2], 32 + 32 + 64),
         ] {
-            let chain = deepest_chain(object, function);
-            assert_eq!(chain, Chain { functions, bytes });
+            assert_eq!(deepest_chain(program), Chain { functions, bytes });
         }
     }
 
     #[test]
     fn a_frame_is_as_large_as_its_lowest_access() {
-        const TO_FRAME: [u8; 8] = [0x7b, 0x1a, 0xf8, 0xff, 0, 0, 0, 0];
-        const FROM_FRAME: [u8; 8] = [0x61, 0xa2, 0xec, 0xff, 0, 0, 0, 0];
-        const POINT: [u8; 8] = [0xbf, 0xa2, 0, 0, 0, 0, 0, 0];
-        const SUBTRACT_96: [u8; 8] = [0x07, 0x02, 0, 0, 0xa0, 0xff, 0xff, 0xff];
-        const THROUGH_POINTER: [u8; 8] = [0x73, 0x12, 90, 0, 0, 0, 0, 0];
-        const FIVE: [u8; 8] = [0xb7, 0x02, 0, 0, 5, 0, 0, 0];
+        let insn = |code, target, source, off, imm| bpf_insn {
+            code,
+            _bitfield_align_1: [],
+            _bitfield_1: bpf_insn::new_bitfield_1(target, source),
+            off,
+            imm,
+        };
+        let point = insn(MOVE, 2, 10, 0, 0);
+        let subtract_96 = insn(ADD, 2, 0, 0, -96);
         for (instructions, bytes) in [
             // *(u64 *)(r10 - 8) = r1; r2 = *(u32 *)(r10 - 20)
-            (&[TO_FRAME, FROM_FRAME][..], 20),
+            (
+                &[insn(0x7b, 10, 1, -8, 0), insn(0x61, 2, 10, -20, 0)][..],
+                20,
+            ),
             // r2 = r10; r2 += -96; *(u8 *)(r2 + 90) = r1
-            (&[POINT, SUBTRACT_96, THROUGH_POINTER], 96),
+            (&[point, subtract_96, insn(0x73, 2, 1, 90, 0)], 96),
             // r2 = 5; r2 += -96: a number
-            (&[FIVE, SUBTRACT_96], 0),
-            (&[[0x95, 0, 0, 0, 0, 0, 0, 0]], 0),
+            (&[insn(0xb7, 2, 0, 0, 5), subtract_96], 0),
+            // The second half of a wide instruction changes no register.
+            (&[point, insn(0, 2, 0, 0, 7), subtract_96], 96),
+            (&[insn(0x95, 0, 0, 0, 0)], 0),
         ] {
-            let decoded = instructions
-                .iter()
-                .map(|bytes| Some(Instruction::decode(*bytes)));
-            assert_eq!(frame_bytes(&decoded.collect::<Vec<_>>()), bytes);
+            assert_eq!(frame_bytes(instructions), bytes);
         }
-    }
-
-    #[test]
-    fn the_second_half_of_a_wide_instruction_is_not_an_instruction() {
-        let halves = [[0x18, 0x01, 0, 0, 1, 0, 0, 0], [0x85, 0, 0, 0, 9, 0, 0, 0]];
-        let [wide, alone] = halves.map(Instruction::decode);
-        assert!(wide.is_wide() && alone.helper() == Some(9));
     }
 }

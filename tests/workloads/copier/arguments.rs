@@ -75,7 +75,7 @@ pub(crate) struct CopyArguments {
     /// Open the destination with `O_APPEND` and do not empty it
     #[arg(long)]
     pub(crate) append: bool,
-    /// std-io-copy: stop after this many bytes
+    /// std-io-copy, from a file: stop after this many bytes
     #[arg(long, value_name = "N")]
     pub(crate) size: Option<u64>,
     /// std-io-copy, from file to file: wrap the ends
@@ -95,27 +95,4 @@ fn parse_size(text: &str) -> Result<usize, String> {
         .and_then(|size: usize| size.checked_mul(unit));
     size.filter(|size| *size > 0)
         .ok_or_else(|| format!("`{text}` is not a size; write 4096 or 4KiB"))
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::{Arguments, parse_size};
-
-    #[test]
-    fn the_command_line_is_well_formed() {
-        Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn a_size_is_a_number_of_bytes_or_kib() {
-        assert_eq!(
-            (parse_size("4096"), parse_size("4KiB")),
-            (Ok(4096), Ok(4096))
-        );
-        for text in ["", "0", "KiB", "-1", "4X", "99999999999999999KiB"] {
-            assert!(parse_size(text).is_err(), "{text}");
-        }
-    }
 }

@@ -41,7 +41,7 @@ const CASES: &[CopyCase] = &[
     ),
     (
         "tokio-io-copy",
-        "tokio::io::copy on a current-thread runtime",
+        "tokio::io::copy from a file, on a current-thread runtime",
         library_copies::tokio_io_copy,
     ),
     (

@@ -238,25 +238,3 @@ pub(crate) fn finish_helper(child: Child) -> Result<()> {
     );
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::EndSpec;
-
-    #[test]
-    fn a_prefix_names_a_kind_and_a_spec_is_shown_as_it_was_written() {
-        for (text, expected) in [
-            ("unix:a:b", EndSpec::Unix("a:b".into())),
-            ("tcp:[::1]:80", EndSpec::Tcp("[::1]:80".into())),
-            ("pipe:/dev/null", EndSpec::Pipe("/dev/null".into())),
-            ("memfd:", EndSpec::Memfd("".into())),
-            ("-", EndSpec::Standard),
-            ("./unix:in", EndSpec::Path("./unix:in".into())),
-            ("udp:x", EndSpec::Path("udp:x".into())),
-        ] {
-            let Ok(spec) = text.parse::<EndSpec>();
-            assert_eq!(spec, expected);
-            assert_eq!(spec.to_string(), text);
-        }
-    }
-}

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Result;
-use io_uring::{IoUring, squeue::Flags};
+use io_uring::IoUring;
 use zc_tests::ring::copy_by_ring;
 
 use crate::job::Job;
@@ -51,5 +51,5 @@ pub(crate) fn io_uring(job: &mut Job) -> Result<u64> {
     let (source, sink) = job.open()?;
     let mut ring = IoUring::new(1).map_err(job.failed("io_uring_setup"))?;
     let (from, to) = (source.as_fd().as_raw_fd(), sink.as_fd().as_raw_fd());
-    copy_by_ring(&mut ring, from, to, Flags::empty()).map_err(job.failed("io_uring"))
+    copy_by_ring(&mut ring, from, to).map_err(job.failed("io_uring"))
 }

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use tokio::{
     fs::File,
-    io::{AsyncRead, AsyncWrite, copy},
+    io::{AsyncWrite, copy},
     net::{TcpStream, UnixStream, unix::pipe},
     runtime::Builder,
 };
@@ -49,12 +49,10 @@ pub(crate) fn io_copy(job: &mut Job) -> Result<u64> {
             wrapped_copy(wrapper, source, sink)
         }
         (Some(_), ..) => bail!("--wrap wraps a file to copy from and a file to copy to"),
-        (None, Some(size), (source, sink)) => match source {
-            CopySource::File(file) => copy_to(&mut file.take(size), sink),
-            CopySource::Pipe(pipe) => copy_to(&mut pipe.take(size), sink),
-            CopySource::Unix(stream) => copy_to(&mut stream.take(size), sink),
-            CopySource::Tcp(stream) => copy_to(&mut stream.take(size), sink),
-        },
+        (None, Some(size), (CopySource::File(source), sink)) => {
+            copy_to(&mut source.take(size), sink)
+        }
+        (None, Some(_), _) => bail!("--size limits what is copied from a file"),
         (None, None, (source, sink)) => match source {
             CopySource::File(mut file) => copy_to(&mut file, sink),
             CopySource::Pipe(mut pipe) => copy_to(&mut pipe, sink),
@@ -116,7 +114,7 @@ const REST: usize = 5;
 
 /// Copies the source's first 14 bytes: 4 are in a `BufWriter` already, 5 in a `BufReader`, and 5
 /// are left in the file. `std::io::copy` lets the kernel copy those after it has emptied both
-/// buffers.
+/// buffers (published in rust-lang/rust#75272: write 4, write 5, `copy_file_range` 5).
 pub(crate) fn std_buffered_copy(job: &mut Job) -> Result<u64> {
     let (CopySource::File(mut file), CopySink::File(sink)) = job.open()? else {
         bail!("std-buffered-copy copies from file to file")
@@ -148,34 +146,20 @@ pub(crate) fn std_buffered_copy(job: &mut Job) -> Result<u64> {
 /// `tokio::io::copy` on a current-thread runtime. As always in tokio, blocking threads read and
 /// write files.
 pub(crate) fn tokio_io_copy(job: &mut Job) -> Result<u64> {
-    let (source, sink) = job.open()?;
+    let (CopySource::File(source), sink) = job.open()? else {
+        bail!("tokio-io-copy copies from a file")
+    };
     let runtime = Builder::new_current_thread()
         .enable_io()
         .build()
         .map_err(job.failed("start of the runtime"))?;
     let copying = async {
-        let (mut reader, mut writer) = (reader(source)?, writer(sink)?);
-        copy(&mut reader, &mut writer).await
+        let mut writer = writer(sink)?;
+        copy(&mut File::from_std(source), &mut writer).await
     };
     runtime
         .block_on(copying)
         .map_err(job.failed("tokio::io::copy"))
-}
-
-/// The source as a type of tokio.
-fn reader(source: CopySource) -> io::Result<Pin<Box<dyn AsyncRead>>> {
-    Ok(match source {
-        CopySource::File(file) => Box::pin(File::from_std(file)),
-        CopySource::Pipe(end) => Box::pin(pipe::Receiver::from_file(OwnedFd::from(end).into())?),
-        CopySource::Unix(stream) => {
-            stream.set_nonblocking(true)?;
-            Box::pin(UnixStream::from_std(stream)?)
-        }
-        CopySource::Tcp(stream) => {
-            stream.set_nonblocking(true)?;
-            Box::pin(TcpStream::from_std(stream)?)
-        }
-    })
 }
 
 /// The destination as a type of tokio.

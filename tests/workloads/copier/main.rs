@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use zc_tests::{exit_code, named, print_line};
+use zc_tests::{named, print_line};
 
 use crate::{
     arguments::{Arguments, CopierRole, CopyArguments},
@@ -26,7 +26,13 @@ use crate::{
 };
 
 fn main() -> ExitCode {
-    exit_code("copier", run(Arguments::parse()))
+    match run(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => {
+            eprintln!("copier: {err:#}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Lists the cases, plays the other side, or copies.

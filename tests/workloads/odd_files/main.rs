@@ -10,11 +10,9 @@ mod rings;
 use std::{
     fs::{self, File},
     io::{Read as _, Write as _},
-    process::ExitCode,
 };
 
 use anyhow::{Context as _, Result};
-use zc_tests::exit_code;
 
 /// A case by its name.
 type OddCase = (&'static str, fn() -> Result<()>);
@@ -27,25 +25,10 @@ const CASES: &[OddCase] = &[
     ("sockets", identity::sockets),
     ("nameless", identity::nameless),
     ("thousands", thousands),
-    ("two-loops", memory::two_loops),
-    ("header-and-buffer", memory::header_and_buffer),
-    ("header-and-mapping", memory::header_and_mapping),
     ("mapping-shortened", memory::mapping_shortened),
-    ("stdio-after-a-header", memory::stdio_after_a_header),
-    ("filled-by-another-thread", memory::filled_by_another_thread),
-    ("refilled-by-messages", memory::refilled_by_messages),
-    ("refilled-with-random", memory::refilled_with_random),
-    ("refilled-by-a-ring", memory::refilled_by_a_ring),
-    ("drained-pipe", memory::drained_pipe),
-    ("stack-buffers", memory::stack_buffers),
-    ("peeked", memory::peeked),
-    ("copied-by-another-buffer", memory::copied_by_another_buffer),
     ("several-to-several", memory::several_to_several),
-    ("ring-vectors", rings::vectors),
     ("ring-replaced", rings::replaced),
-    ("ring-splice", rings::splice),
     ("ring-fixed", rings::fixed),
-    ("ring-workers", rings::by_workers),
     ("ring-polled", rings::polled),
     ("ring-of-a-thread", rings::of_a_thread),
     ("ring-silent", rings::silent),
@@ -53,11 +36,7 @@ const CASES: &[OddCase] = &[
     ("ring-unknown-opcode", rings::unknown_opcode),
 ];
 
-fn main() -> ExitCode {
-    exit_code("odd-files", run())
-}
-
-fn run() -> Result<()> {
+fn main() -> Result<()> {
     let name = std::env::args().nth(1).context("name a case")?;
     let (_, run) = CASES
         .iter()

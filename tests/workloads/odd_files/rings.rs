@@ -48,26 +48,6 @@ pub(crate) fn replaced() -> Result<()> {
     Ok(())
 }
 
-/// Copies `in` to `out` through a pipe, by `splice` into it and out of it.
-pub(crate) fn splice() -> Result<()> {
-    let mut ring = IoUring::new(2)?;
-    let (from, to) = (File::open("in")?, File::create("out")?);
-    let (from, to) = (Fd(from.as_raw_fd()), Fd(to.as_raw_fd()));
-    let (reader, writer) = pipe()?;
-    let (reader, writer) = (Fd(reader.as_raw_fd()), Fd(writer.as_raw_fd()));
-    let mut at = 0;
-    loop {
-        let into = opcode::Splice::new(from, at, writer, -1, RING_CHUNK).build();
-        let moved = complete_one(&mut ring, &into)?;
-        if moved == 0 {
-            return Ok(());
-        }
-        let out = opcode::Splice::new(reader, -1, to, at, moved).build();
-        ensure!(complete_one(&mut ring, &out)? == moved, "a short splice");
-        at += i64::from(moved);
-    }
-}
-
 /// Copies `in` to `out` by `read_fixed` and `write_fixed`, with registered files and a registered
 /// buffer.
 pub(crate) fn fixed() -> Result<()> {
@@ -95,32 +75,12 @@ pub(crate) fn fixed() -> Result<()> {
     Ok(())
 }
 
-/// Copies `in` to `out` by `readv` and `writev`, as libuv does.
-pub(crate) fn vectors() -> Result<()> {
-    let (from, to) = (File::open("in")?, File::create("out")?);
-    let (from, to) = (Fd(from.as_raw_fd()), Fd(to.as_raw_fd()));
-    let read = |part: &libc::iovec, at| opcode::Readv::new(from, part, 1).offset(at).build();
-    let write = |part: &libc::iovec, at| opcode::Writev::new(to, part, 1).offset(at).build();
-    let mut buffer = vec![0; RING_CHUNK as usize];
-    copy_by_requests(&mut IoUring::new(2)?, &mut buffer, read, write)?;
-    Ok(())
-}
-
-fn copy_plainly(mut ring: IoUring, flags: squeue::Flags) -> Result<()> {
-    let (from, to) = (File::open("in")?, File::create("out")?);
-    copy_by_ring(&mut ring, from.as_raw_fd(), to.as_raw_fd(), flags)?;
-    Ok(())
-}
-
-/// Copies `in` to `out` by reads and writes that the kernel's worker threads do.
-pub(crate) fn by_workers() -> Result<()> {
-    copy_plainly(IoUring::new(2)?, squeue::Flags::ASYNC)
-}
-
 /// Copies `in` to `out` by reads and writes that a kernel thread polls from the ring.
 pub(crate) fn polled() -> Result<()> {
-    let ring = IoUring::builder().setup_sqpoll(1000).build(2)?;
-    copy_plainly(ring, squeue::Flags::empty())
+    let mut ring = IoUring::builder().setup_sqpoll(1000).build(2)?;
+    let (from, to) = (File::open("in")?, File::create("out")?);
+    copy_by_ring(&mut ring, from.as_raw_fd(), to.as_raw_fd())?;
+    Ok(())
 }
 
 /// The same on a second thread, after the first thread has ended.

@@ -13,7 +13,7 @@ use crate::{
 pub(crate) type Process = usize;
 
 /// What a thread has read last.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct ThreadRead {
     endpoint: EndpointId,
     bytes: usize,
@@ -24,7 +24,7 @@ struct ThreadRead {
 type UsedFiles = BTreeMap<EndpointId, [u64; 2]>;
 
 /// Everything that was moved so far.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Books {
     moved: BTreeMap<(EndpointId, EndpointId, &'static str), Sums>,
     written: UsedFiles,

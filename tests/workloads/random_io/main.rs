@@ -18,15 +18,11 @@ mod setup;
 mod steps;
 mod world;
 
-use std::{
-    path::Path,
-    process::{Command, ExitCode},
-    thread,
-};
+use std::{path::Path, process::Command, thread};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use zc_tests::{
-    exit_code, patience,
+    patience,
     truth::{Rng, Truth, make_sources},
 };
 
@@ -35,11 +31,7 @@ use crate::program::{ProgramOptions, RandomProgram};
 /// After how many seconds a program that hangs is ended, on a machine of usual speed.
 const LIMIT: u32 = 30;
 
-fn main() -> ExitCode {
-    exit_code("random-io", run())
-}
-
-fn run() -> Result<()> {
+fn main() -> Result<()> {
     let (options, words): (Vec<_>, Vec<_>) = std::env::args()
         .skip(1)
         .partition(|word| word.starts_with("--"));
@@ -102,7 +94,7 @@ fn one(options: ProgramOptions) -> Result<()> {
     let mut program = setup::program(options)?;
     let others: Vec<_> = (1..program.actors.len())
         .map(|actor| program.seen_by(actor))
-        .collect::<Result<_>>()?;
+        .collect();
     let threads: Vec<_> = others
         .into_iter()
         .map(|mut other| thread::spawn(move || other.run().map(|()| other.world.books)))

@@ -2,6 +2,8 @@
 //! are those of the real memory. A copy of the bytes that reads put there, the shadow, tells which
 //! of them the program has changed since.
 
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+
 use crate::world::EndpointId;
 
 /// The address of the plain memory of each process.
@@ -32,18 +34,14 @@ const MOST_ELEMENTS: usize = 16;
 /// Maps the plain memory, and the shadow of that and of all mappings. Whether there was room.
 pub(crate) fn map_memory() -> bool {
     let shadow_bytes = MAPPING_DISTANCE * (MOST_MAPPINGS + 2);
-    [(ARENA, ARENA_BYTES), (ARENA + SHADOW, shadow_bytes)]
-        .into_iter()
-        .all(|(start, length)| {
-            let access = libc::PROT_READ | libc::PROT_WRITE;
-            let flags = libc::MAP_PRIVATE
-                | libc::MAP_ANONYMOUS
-                | libc::MAP_NORESERVE
-                | libc::MAP_FIXED_NOREPLACE;
-            // SAFETY: if something else is mapped there, the call fails.
-            let at = unsafe { libc::mmap(start as *mut _, length, access, flags, -1, 0) };
-            at as usize == start
-        })
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
+    let memories = [(ARENA, ARENA_BYTES), (ARENA + SHADOW, shadow_bytes)];
+    memories.into_iter().all(|(start, length)| {
+        // SAFETY: if something else is mapped there, the call fails.
+        let at = unsafe { mmap_anonymous(start as *mut _, length, access, flags) };
+        at.is_ok_and(|at| at as usize == start)
+    })
 }
 
 /// The bytes in these parts of memory, and those of their shadow, in order.

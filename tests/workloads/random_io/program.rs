@@ -6,6 +6,7 @@
 //! knows the whole state.
 
 use std::{
+    cell::RefCell,
     collections::BTreeMap,
     io,
     os::fd::RawFd,
@@ -13,8 +14,12 @@ use std::{
     sync::atomic::{AtomicI64, AtomicU32, Ordering},
 };
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use io_uring::{IoUring, squeue};
+use rustix::{
+    mm::{MapFlags, ProtFlags, mmap_anonymous},
+    thread::futex,
+};
 use zc_tests::{ring::complete, truth::Rng};
 
 use crate::{
@@ -54,7 +59,13 @@ pub(crate) struct ProgramStyle {
     pub(crate) vectors: usize,
 }
 
+thread_local! {
+    /// The ring of this thread.
+    static RING: RefCell<Option<IoUring>> = const { RefCell::new(None) };
+}
+
 /// A random program from the view of one of its threads.
+#[derive(Clone)]
 pub(crate) struct RandomProgram {
     pub(crate) options: ProgramOptions,
     pub(crate) style: ProgramStyle,
@@ -67,7 +78,6 @@ pub(crate) struct RandomProgram {
     /// The creator of each process except the first.
     pub(crate) parents: Vec<Process>,
     pub(crate) has_rings: bool,
-    ring: Option<IoUring>,
     pub(crate) kinds: BTreeMap<String, u64>,
 }
 
@@ -88,25 +98,16 @@ impl RandomProgram {
             me: 0,
             parents: vec![0],
             has_rings,
-            ring: None,
             kinds: BTreeMap::new(),
         })
     }
 
     /// The same program from the view of another thread, before the first step.
-    pub(crate) fn seen_by(&self, actor: usize) -> Result<Self> {
-        let other = Self::new(
-            self.options.clone(),
-            self.style.clone(),
-            self.world.endpoints.clone(),
-            self.actors.len(),
-        )?;
-        Ok(Self {
-            log: self.log.clone(),
+    pub(crate) fn seen_by(&self, actor: usize) -> Self {
+        Self {
             me: actor,
-            has_rings: self.has_rings,
-            ..other
-        })
+            ..self.clone()
+        }
     }
 
     pub(crate) fn process_of(&self, actor: usize) -> Process {
@@ -134,25 +135,26 @@ impl RandomProgram {
         entry: &squeue::Entry,
         afterwards: impl FnOnce(i64),
     ) -> i64 {
-        let mut ring = self.ring.take();
-        let result = self.call(actor, name, || {
-            let ring = ring.get_or_insert_with(|| IoUring::new(4).expect("a ring was made before"));
-            // SAFETY: the request names memory of regions, which live as long as the process.
-            let result = match unsafe { complete(ring, entry) } {
+        self.call(actor, name, || {
+            let result = RING.with_borrow_mut(|ring| {
+                let ring =
+                    ring.get_or_insert_with(|| IoUring::new(4).expect("a ring was made before"));
+                // SAFETY: the request names memory of regions, which live as long as the process.
+                unsafe { complete(ring, entry) }
+            });
+            let result = match result {
                 Ok(result) => result.into(),
                 Err(err) => -i64::from(err.raw_os_error().expect("an errno")),
             };
             afterwards(result);
             result
-        });
-        self.ring = ring;
-        result
+        })
     }
 
     /// Turns the child of a fork into this thread. It drops the ring, because rings are not
     /// inherited, and begins new books.
     pub(crate) fn become_actor(&mut self, actor: usize) {
-        std::mem::forget(self.ring.take());
+        std::mem::forget(RING.take());
         self.world.books = Books::default();
         self.me = actor;
     }
@@ -288,22 +290,10 @@ pub(crate) struct StepLog {
 impl StepLog {
     /// An empty log, which children inherit.
     pub(crate) fn new() -> Result<Self> {
-        let (protection, flags) = (
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-        );
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        let length = size_of::<SharedState>();
         // SAFETY: asks for new memory.
-        let memory = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                size_of::<SharedState>(),
-                protection,
-                flags,
-                -1,
-                0,
-            )
-        };
-        ensure!(memory != libc::MAP_FAILED, "no shared memory");
+        let memory = unsafe { mmap_anonymous(ptr::null_mut(), length, access, flags) }?;
         // SAFETY: the memory is never unmapped, it is large enough, and zeroes are a valid log.
         let shared = unsafe { &*memory.cast::<SharedState>() };
         Ok(Self { shared, seen: 0 })
@@ -319,7 +309,8 @@ impl StepLog {
             let result = call();
             place.store(result, Ordering::Relaxed);
             self.shared.made.store(self.seen, Ordering::Release);
-            self.futex(libc::FUTEX_WAKE, u32::MAX >> 1);
+            let woken = futex::wake(&self.shared.made, futex::Flags::empty(), u32::MAX >> 1);
+            woken.expect("the word is there");
             return result;
         }
         loop {
@@ -327,20 +318,8 @@ impl StepLog {
             if made > index {
                 return place.load(Ordering::Relaxed);
             }
-            self.futex(libc::FUTEX_WAIT, made);
-        }
-    }
-
-    fn futex(&self, operation: i32, value: u32) {
-        // SAFETY: the word lives as long as the process, and there is no time limit.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.shared.made.as_ptr(),
-                operation,
-                value,
-                ptr::null::<libc::timespec>(),
-            );
+            // It fails if there are more by now, or a signal came.
+            let _ = futex::wait(&self.shared.made, futex::Flags::empty(), made, None);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The start of a program: its style, files, pipes and sockets, all chosen by the seed.
 
 use std::{
-    ffi::CString,
+    fs::File,
     os::fd::{IntoRawFd as _, RawFd},
 };
 
@@ -82,7 +82,7 @@ fn endpoints(rng: &mut Rng, theme: usize, number: u64) -> Result<Vec<Endpoint>> 
             .iter()
             .all(|endpoint: &Endpoint| endpoint.name != name)
         {
-            let fd = open(&name, libc::O_RDONLY)?;
+            let fd = File::open(&name)?.into_raw_fd();
             endpoints.push(Endpoint {
                 bytes: SOURCES[index],
                 ..endpoint(name, EndpointKind::Source, fd, fd)
@@ -91,7 +91,9 @@ fn endpoints(rng: &mut Rng, theme: usize, number: u64) -> Result<Vec<Endpoint>> 
     }
     for index in 0..=rng.below(3) {
         let name = format!("d{number}.{index}");
-        let fd = open(&name, libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC)?;
+        let mut file = File::options();
+        file.read(true).write(true).create(true).truncate(true);
+        let fd = file.open(&name)?.into_raw_fd();
         endpoints.push(endpoint(name, EndpointKind::Destination, fd, fd));
     }
     let is_plain = theme == 0 && rng.one_in(2);
@@ -134,14 +136,6 @@ fn endpoint(name: String, kind: EndpointKind, read_fd: RawFd, write_fd: RawFd) -
         position: 0,
         bytes: 0,
     }
-}
-
-fn open(name: &str, flags: i32) -> Result<RawFd> {
-    let path = CString::new(name)?;
-    // SAFETY: the path is a C string.
-    let fd = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC, 0o600) };
-    ensure!(fd >= 0, "cannot open {name}");
-    Ok(fd)
 }
 
 /// The name of a pipe or a socket: its inode number, which is also in reports.

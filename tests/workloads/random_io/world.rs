@@ -80,7 +80,7 @@ pub(crate) enum WritesBy {
 pub(crate) type Place = (EndpointId, Option<usize>);
 
 /// The state of everything, as each thread knows it; and what this thread moved.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct World {
     pub(crate) endpoints: Vec<Endpoint>,
     /// The memory of each process.

@@ -1,5 +1,4 @@
-//! Small cases: a known number of writes, known ends of a process, a bystander, and calls that
-//! tracers may not know.
+//! Small cases: a known number of writes, a bystander, and calls that tracers may not know.
 
 use std::{
     fs::File,
@@ -9,13 +8,11 @@ use std::{
         fd::{AsFd, BorrowedFd},
         unix::process::CommandExt,
     },
-    process::{self, Command},
-    str::FromStr,
+    process::Command,
     thread,
 };
 
 use anyhow::{Context, Result, ensure};
-use nix::sys::signal::{SigHandler, Signal, raise, signal};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::{read, write},
@@ -99,23 +96,6 @@ pub(crate) fn exec_thread(mut parameters: Parameters) -> Result<()> {
         .name("zc-exec".to_owned())
         .spawn(move || command.exec())?;
     Err(thread.join().expect("the thread does not panic")).context("execve")
-}
-
-/// Exits with the given status.
-pub(crate) fn exit_code(mut parameters: Parameters) -> Result<()> {
-    let code: u8 = parameters.text().context("which status?")?.parse()?;
-    process::exit(code.into())
-}
-
-/// Kills itself with a signal (`TERM`), which has its default action.
-pub(crate) fn kill_self(mut parameters: Parameters) -> Result<()> {
-    let name = parameters.text().context("which signal?")?;
-    let chosen = Signal::from_str(&format!("SIG{name}"))?;
-    if chosen != Signal::SIGKILL {
-        // SAFETY: this installs no handler.
-        unsafe { signal(chosen, SigHandler::SigDfl) }?;
-    }
-    Ok(raise(chosen)?)
 }
 
 /// How many calls of each kind it makes between two checks of stdin.

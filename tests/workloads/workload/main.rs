@@ -12,10 +12,10 @@ mod seccomp;
 mod signals;
 mod storms;
 
-use std::{process::ExitCode, vec};
+use std::vec;
 
 use anyhow::{Context, Result};
-use zc_tests::{exit_code, print_line};
+use zc_tests::print_line;
 
 /// The function of a case. Its documentation says what it does, with which parameters (upper case).
 type WorkloadCase = fn(Parameters) -> Result<()>;
@@ -46,16 +46,10 @@ const CASES: &[(&str, WorkloadCase)] = &[
     ("sync", basic::sync_only),
     ("deep", basic::deep),
     ("bystander", basic::bystander),
-    ("exit-code", basic::exit_code),
-    ("kill-self", basic::kill_self),
 ];
 
-fn main() -> ExitCode {
-    exit_code("workload", run())
-}
-
 /// Runs the case that the first argument names.
-fn run() -> Result<()> {
+fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().context("name a case; see --list")?;
     if name == "--list" {

@@ -75,7 +75,9 @@ fn interrupt(thread: libc::pthread_t) {
 pub(crate) fn reads(mut parameters: Parameters) -> Result<()> {
     let times = parameters.count(1000)?;
     let (reader, _writer) = pipe()?;
-    let calls = interrupted("read", "ERESTARTSYS", times, |buffer| read(&reader, buffer))?;
+    let calls = interrupted(("read", libc::SYS_read), "ERESTARTSYS", times, |buffer| {
+        read(&reader, buffer)
+    })?;
     print_expectation("signal-reads", &calls, json!({ "thread": "zc-reader" }))
 }
 
@@ -86,36 +88,27 @@ pub(crate) fn receives(mut parameters: Parameters) -> Result<()> {
     let (receiver, _sender) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
     let hour = std::time::Duration::from_hours(1);
     sockopt::set_socket_timeout(&receiver, sockopt::Timeout::Recv, Some(hour))?;
-    let calls = interrupted("recvfrom", "EINTR", times, |buffer| {
+    let calls = interrupted(("recvfrom", libc::SYS_recvfrom), "EINTR", times, |buffer| {
         recv(&receiver, buffer, RecvFlags::empty()).map(|(count, _)| count)
     })?;
     print_expectation("signal-recv", &calls, json!({ "thread": "zc-reader" }))
 }
 
-/// Makes `times` calls on a bare thread, and sends signals until all of them have been interrupted.
-/// There are exactly `times` calls, but there may be more signals, because one that comes between
-/// two calls interrupts none.
+/// Makes `times` calls on a bare thread, each ended by a signal.
 fn interrupted(
-    name: &'static str,
+    (name, number): (&'static str, libc::c_long),
     errno_at_exit: &str,
     times: usize,
     call: impl Fn(&mut [u8]) -> Result<usize, Errno> + Sync,
 ) -> Result<Figures> {
     install(SIGNAL, count, SaFlags::empty())?;
-    let done = AtomicUsize::new(0);
     let mut tally = Tally::default();
     let body = || {
         for _ in 0..times {
             tally.moved(name, SIZE, Err(Errno::INTR), call(&mut [0; SIZE]));
-            done.fetch_add(1, SeqCst);
         }
     };
-    with_bare_thread(c"zc-reader", body, |thread| {
-        while done.load(SeqCst) < times {
-            interrupt(thread);
-            thread::yield_now();
-        }
-    })?;
+    interrupt_inside(c"zc-reader", number, (times, &HANDLED), body, |_| Ok(()))?;
     let mut calls = tally.figures()?;
     for figure in calls.values_mut() {
         figure.errnos = [(errno_at_exit.to_owned(), figure.errors)].into();

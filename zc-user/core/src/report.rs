@@ -24,7 +24,7 @@ pub(crate) use callers::{
 pub use failed_paths::{
     FailedGroup, FailedPath, PathBase, Place, SucceededPath, failed_groups, split_searches,
 };
-pub use fold::{Detail, Files, Options};
+pub use fold::{Detail, Files, Options, violations};
 pub use model::{
     Bucket, ContextSwitches, Counted, Exit, FileCalls, FileTotals, Loading, OtherSyscall,
     PageFaults, Process, Program, Report, SCHEMA, Syscall, Thread, Tool, Totals, Usage, schema,

@@ -402,7 +402,7 @@ fn count(length: usize) -> u64 {
 /// For each destination, the bytes in transfers and those of the program's own memory add up to the
 /// written bytes, and so do the calls. The bytes in transfers are the sum of the transfers to it, so
 /// that no written byte has two sources.
-fn violations(report: &Report) -> Vec<String> {
+pub fn violations(report: &Report) -> Vec<String> {
     let mut violations = Vec::new();
     for process in &report.processes {
         let mut transferred: BTreeMap<Option<&End>, [u64; 2]> = BTreeMap::new();

@@ -153,17 +153,13 @@ mod tests {
     use super::*;
     use crate::{
         render::tests::assert_snapshot,
-        report::{
-            self, Report,
-            sample::files::{Scene, copy},
-        },
+        report::{self, Report, sample::files::Scene},
         syscalls::Selection,
     };
 
-    fn report(call: &'static str, bytes: u64) -> Report {
+    fn report(call: &str, bytes: u64) -> Report {
         let mut scene = Scene::new();
-        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-        scene.process("cp", vec![copy(call, from, to, 1, bytes).zero(1)]);
+        scene.run(&format!("cp: {call} in->out 1 {bytes} +1"));
         scene.trace.counted = Some(Selection::default());
         Report::from_trace(&scene.trace, &report::Options::default())
     }

@@ -200,30 +200,23 @@ fn knows_all(report: &Report, api: Api) -> bool {
 mod tests {
     use super::*;
     use crate::{
-        report::{
-            Options,
-            sample::files::{Scene, copy, map, read, written_after, written_from},
-        },
+        report::{Options, sample::files::Scene},
         syscalls::Selection,
-        trace::{FileId, Row},
     };
 
     const BYTES: u64 = 1 << 20;
 
-    /// The report of one process with these calls on `in` and `out`.
-    fn report(sees_memory: bool, rows: impl Fn(FileId, FileId) -> Vec<Row>) -> Report {
+    /// The report of one process with these calls.
+    fn report(sees_memory: bool, calls: &str) -> Report {
         let mut scene = Scene::new();
         scene.trace.counted = Some(Selection::default());
         scene.trace.sees_memory = sees_memory;
-        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-        scene.process("cp", rows(from, to));
+        scene.run(&format!("cp: {calls}"));
         Report::from_trace(&scene.trace, &Options::default())
     }
 
-    fn copied_by(name: &'static str, bytes: u64) -> Report {
-        report(true, |from, to| {
-            vec![copy(name, from, to, 1, bytes).zero(1)]
-        })
+    fn copied_by(name: &str, bytes: u64) -> Report {
+        report(true, &format!("{name} in->out 1 {bytes} +1"))
     }
 
     /// What differs: each figure, and each way of moving bytes with its sums and whether that is
@@ -277,19 +270,9 @@ mod tests {
         bound.exact = false;
         let diff = Diff::new(&bound, &copied_by("sendfile", BYTES));
         assert_eq!(diff.outcome, Outcome::Inconclusive);
-        let relayed = |is_mapped: bool| {
-            report(is_mapped, |from, to| {
-                let write = if is_mapped {
-                    written_from("write", from, to, 1, BYTES)
-                } else {
-                    written_after("write", from, to, 1, BYTES, BYTES)
-                };
-                vec![map(from, BYTES), read("read", from, 1, BYTES), write]
-            })
-        };
         assert_differs(
-            &relayed(true),
-            &relayed(false),
+            &report(true, "mmap in 1 1M, read in 1 1M, write in=out 1 1M"),
+            &report(false, "mmap in 1 1M, read in 1 1M, write in~out 1 1M"),
             (Outcome::Inconclusive, 3),
             &[
                 "read+write -1 1048576 Unknown",

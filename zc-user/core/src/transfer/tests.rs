@@ -11,10 +11,7 @@ mod rest;
 
 use super::*;
 use crate::{
-    report::{
-        Options, Report,
-        sample::files::{Scene, copy, read, written_held},
-    },
+    report::{Options, Report, sample::files::Scene},
     trace::Fills,
 };
 
@@ -79,9 +76,9 @@ fn unidentified_files_have_bytes_but_no_transfers() {
 #[test]
 fn ends_are_described_by_their_files() {
     let mut scene = Scene::new();
-    let from = scene.regular("in");
-    let to = scene.connection("[::1]:5000", "[::1]:80")[0];
-    scene.process("copier", vec![copy("sendfile", from, to, 1, MIB)]);
+    let [client, _] = scene.connection("[::1]:5000", "[::1]:80");
+    scene.name("client", client);
+    scene.run("copier: sendfile in->client 1 1M");
     let Transfer { from, to, .. } = only(&scene);
     assert_eq!(
         [from.kind, from.fs, from.path, to.local, to.peer].map(Option::unwrap_or_default),

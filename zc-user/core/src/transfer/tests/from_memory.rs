@@ -133,14 +133,8 @@ fn a_part_of_a_call_whose_row_has_lost_its_files_is_no_transfer() {
     row.input_bytes = 0;
     assert!(found(&scene).is_empty());
     // Another call to the file has a row.
-    scene.trace.processes[0].threads[0].rows.push(written_held(
-        "write",
-        FileId(1),
-        FileId(2),
-        1,
-        50,
-        50,
-    ));
+    let another = scene.row("write body>out 1 50");
+    scene.trace.processes[0].threads[0].rows.push(another);
     assert_eq!(transfers(&scene), ["body -> out read+write 50"]);
 }
 

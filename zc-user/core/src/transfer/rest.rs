@@ -73,7 +73,7 @@ pub(super) fn destination_totals(
         changed_of.entry(Some(to)).or_default().push(changed);
     }
     let mut all: Vec<DestinationTotals> = facts
-        .all_writes()
+        .all_writes
         .iter()
         .map(|(&file, rows)| {
             let (in_transfers, own): (Vec<&Row>, Vec<&Row>) = rows
@@ -116,7 +116,7 @@ pub(super) fn source_totals(
         .filter(|step| step.evidence != Evidence::Mapping);
     let transferred = in_flows(read, |flow| flow.from);
     let mut all: Vec<SourceTotals> = facts
-        .all_reads()
+        .all_reads
         .iter()
         .map(|(&file, rows)| {
             let read_bytes = sum_bytes(rows);

@@ -18,8 +18,8 @@ mod transfers;
 
 pub use callers::{Callers, Frame, Site, Stack, StackSamples};
 pub(crate) use callers::{
-    EITHER_COPY, is_of_c_library, is_recognised, library_in, named, split_implementation,
-    without_generics,
+    EITHER_COPY, is_of_c_library, is_recognised, library_in, mark_in, named, split_implementation,
+    without_generics, without_pointers,
 };
 pub use failed_paths::{
     FailedGroup, FailedPath, PathBase, Place, SucceededPath, failed_groups, split_searches,

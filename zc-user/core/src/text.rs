@@ -23,6 +23,11 @@ pub fn escape(text: &str) -> String {
     text.chars().map(escaped).collect()
 }
 
+/// `1 thread`, `2 threads`.
+pub fn plural(count: u64, one: &str, more: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { more })
+}
+
 /// The last part of a path.
 pub fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)

@@ -276,10 +276,7 @@ impl std::ops::AddAssign for OtherCalls {
         self.calls += more.calls;
         self.errors += more.errors;
         self.unfinished += more.unfinished;
-        self.total_ns = self
-            .total_ns
-            .zip(more.total_ns)
-            .and_then(|(sum, ns)| sum.checked_add(ns));
+        self.total_ns = sum_known(self.total_ns, more.total_ns);
     }
 }
 
@@ -472,6 +469,11 @@ impl Row {
 /// fit.
 pub(crate) fn sum_known(sum: Option<u64>, figure: Option<u64>) -> Option<u64> {
     sum?.checked_add(figure?)
+}
+
+/// The sum of figures, likewise.
+pub fn sum_all(figures: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
+    figures.into_iter().fold(Some(0), sum_known)
 }
 
 /// Times from entry to exit.

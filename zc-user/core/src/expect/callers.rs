@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     expect::{
         ast::Figure,
-        facts::{ChosenProcesses, MeasuredFigure, largest, plural, why_inexact, why_not_listed},
+        facts::{ChosenProcesses, MeasuredFigure, largest, why_inexact, why_not_listed},
         function::{FunctionPattern, FunctionShown, shown},
         known::KnownFigure,
         names::CallSet,
     },
     report::{self, Callers, EITHER_COPY, Report, Site, Syscall, Transfer, library_in},
+    text::plural,
     trace::{Loss, Stack},
     transfer::{is_telling, remedy},
 };
@@ -126,7 +127,7 @@ impl CallerSum {
         } else {
             "--callers=all samples each"
         };
-        let all = plural(self.calls, "call");
+        let all = plural(self.calls, "call", "calls");
         let missing = (unsampled > 0)
             .then(|| format!("{unsampled} of {all} were not sampled for their callers; {remedy}"));
         let reasons = missing.into_iter().chain(self.unclear.clone());
@@ -136,7 +137,7 @@ impl CallerSum {
 
 /// `caller: main: 3 of 4 samples`, for each place.
 fn shares_of_samples(sites: BTreeMap<String, u64>, all: u64) -> Vec<String> {
-    let all = plural(all, "sample");
+    let all = plural(all, "sample", "samples");
     let line = |(site, count): (String, u64)| (count, format!("{site}: {count} of {all}"));
     largest(sites.into_iter().map(line).collect())
 }

@@ -21,6 +21,7 @@ use crate::figures::list::{FigureField, FigureGroup, of_run, of_usage};
 use crate::{
     report::{Process, Report},
     signal,
+    trace::sum_all,
 };
 
 /// Evaluates an expectation on a report.
@@ -224,8 +225,7 @@ fn of_processes_or_run(figure: &Figure, report: &Report) -> Result<MeasuredFigur
         field => of_usage(field, &process.usage),
     };
     let sum = if chosen.are_by_name {
-        let mut parts = chosen.processes.iter().map(|process| of_process(process));
-        parts.try_fold(0, |sum: u64, part| sum.checked_add(part?))
+        sum_all(chosen.processes.iter().map(|process| of_process(process)))
     } else {
         of_run(figure.field, report)
     };

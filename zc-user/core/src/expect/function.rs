@@ -5,7 +5,8 @@ use std::path::Path;
 use super::pattern::Glob;
 use crate::{
     report::{
-        EITHER_COPY, is_of_c_library, library_in, named, split_implementation, without_generics,
+        EITHER_COPY, is_of_c_library, library_in, mark_in, named, split_implementation,
+        without_generics, without_pointers,
     },
     text::file_name,
     trace::{Frame, Stack},
@@ -127,10 +128,7 @@ fn paths(name: &str) -> Vec<String> {
     let (own, of_trait) = implementer
         .split_once(" as ")
         .map_or((implementer, None), |(own, of_trait)| (own, Some(of_trait)));
-    let own = own
-        .trim_start_matches(['&', '*'])
-        .trim_start_matches("mut ")
-        .trim_start_matches("dyn ");
+    let own = without_pointers(own);
     let named = |path: &str| format!("{}{}", without_generics(path), without_generics(rest));
     std::iter::once(own).chain(of_trait).map(named).collect()
 }
@@ -142,18 +140,11 @@ fn without_closures(name: &str) -> String {
         .filter(|part| !part.starts_with('{'))
         .map(|part| {
             let part = part.split('{').next().unwrap_or_default();
-            MARKS
-                .iter()
-                .filter_map(|mark| part.find(mark))
-                .min()
-                .map_or(part, |end| &part[..end])
+            mark_in(part).map_or(part, |end| &part[..end])
         });
     let parts: Vec<&str> = parts.filter(|part| !is_hash(part)).collect();
     parts.join("::")
 }
-
-/// What C compilers append to the name of a part or a copy of a function.
-const MARKS: [&str; 5] = [".part.", ".constprop.", ".isra.", ".cold", ".llvm."];
 
 /// Whether a part of a name is the hash at the end of Rust's older names.
 fn is_hash(part: &str) -> bool {

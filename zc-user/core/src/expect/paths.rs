@@ -4,7 +4,7 @@
 use crate::{
     expect::{
         ast::Figure,
-        facts::{MeasuredFigure, plural, shorten, why_inexact},
+        facts::{MeasuredFigure, shorten, why_inexact},
         known::KnownFigure,
         names::CallSet,
         pattern::{Glob, Match},
@@ -12,6 +12,7 @@ use crate::{
     figures::{list::FigureField, reading::rows_of_other_calls},
     report::{PathBase, Report, Syscall},
     syscalls::{Spec, known_calls},
+    text::plural,
 };
 
 /// Calls of the same result on the same path.
@@ -88,7 +89,7 @@ pub(super) fn measure(
         Some(0) if unsure == 0 => None,
         Some(0) => Some(format!(
             "{} gave an unknown path or one that may be this one, such as a relative path",
-            plural(unsure, "call")
+            plural(unsure, "call", "calls")
         )),
         _ if !has_successes => Some(
             "the paths of calls that succeed are not recorded; errors counts those that failed"
@@ -144,7 +145,7 @@ fn line(one: &OnPath<'_>) -> String {
         None => "of an unknown path".to_owned(),
     };
     let cut = if one.is_cut { "..." } else { "" };
-    let calls = plural(one.calls, "call");
+    let calls = plural(one.calls, "call", "calls");
     let how = one.errno.map_or_else(
         || "succeeded".to_owned(),
         |errno| format!("failed ({errno})"),

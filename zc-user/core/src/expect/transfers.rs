@@ -15,7 +15,7 @@ use crate::{
     },
     figures::list::FigureField,
     report::{Api, Certainty, DestinationTotals, End, Hop, Process, Report, Transfer},
-    trace::{FileKind, Loss},
+    trace::{FileKind, Loss, sum_all},
     units::short_bytes,
 };
 
@@ -247,8 +247,7 @@ fn unproven_bytes(
         .filter(|transfer| is_meant(&transfer.to))
         .filter(is_unproven)
         .map(|transfer| transfer.bytes);
-    let mut parts = rests.chain(unproven);
-    parts.try_fold(0, |sum: u64, bytes| sum.checked_add(bytes?))
+    sum_all(rests.chain(unproven))
 }
 
 /// Whether a process of the trace wrote to the other side of this end.

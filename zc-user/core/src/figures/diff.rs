@@ -9,7 +9,10 @@ use super::{
     comparison::{Difference, DifferenceState, count_compared, differences},
     tolerance::Tolerances,
 };
-use crate::report::{Api, Certainty, Report, Transfer};
+use crate::{
+    report::{Api, Certainty, Report, Transfer},
+    trace::sum_known,
+};
 
 /// The version of its JSON. Within a version no field changes its meaning.
 pub const SCHEMA: u32 = 1;
@@ -100,8 +103,7 @@ pub struct WaySums {
 impl WaySums {
     fn add(&mut self, transfer: &Transfer) {
         self.transfers += transfer.count();
-        let parts = self.bytes.zip(transfer.bytes);
-        self.bytes = parts.and_then(|(sum, bytes)| sum.checked_add(bytes));
+        self.bytes = sum_known(self.bytes, transfer.bytes);
         self.certainty = self.certainty.max(transfer.certainty);
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     errno,
     report::{OtherCalls, Report, Syscall, Totals},
     syscalls,
+    trace::sum_known,
 };
 
 /// The figures of a report that reports are compared by.
@@ -76,9 +77,7 @@ impl<'a> ReportFigures<'a> {
 fn add_call(figures: &mut BTreeMap<String, Option<u64>>, row: &Syscall) {
     let mut add = |name: String, figure: Option<u64>| {
         let sum = figures.entry(name).or_insert(Some(0));
-        *sum = sum
-            .zip(figure)
-            .and_then(|(sum, figure)| sum.checked_add(figure));
+        *sum = sum_known(*sum, figure);
     };
     for (errno, count) in &row.errnos {
         add(errno_name(&row.name, errno), Some(*count));
@@ -101,19 +100,9 @@ pub(crate) fn rows_of_other_calls(totals: &Totals) -> impl Iterator<Item = Sysca
         abi: call.abi.clone(),
         calls: call.sums.calls,
         errors: call.sums.errors,
-        errnos: BTreeMap::new(),
         unfinished: call.sums.unfinished,
-        bytes: None,
-        requested_bytes: None,
         total_ns: call.sums.total_ns,
-        min_ns: None,
-        max_ns: None,
-        mean_ns: None,
-        p50_ns: None,
-        p90_ns: None,
-        p99_ns: None,
-        histogram: Vec::new(),
-        callers: None,
+        ..Syscall::default()
     })
 }
 

@@ -13,8 +13,8 @@ use crate::trace;
 
 pub use crate::trace::Frame;
 pub(crate) use site::{
-    EITHER_COPY, is_of_c_library, is_recognised, library_in, named, split_implementation,
-    without_generics,
+    EITHER_COPY, is_of_c_library, is_recognised, library_in, mark_in, named, split_implementation,
+    without_generics, without_pointers,
 };
 
 /// The functions that were active when a sampled call was made.
@@ -75,46 +75,38 @@ impl Callers {
         for (&stack, samples) in rows.flat_map(|row| &row.callers) {
             *by_stack.entry(stack.0 as usize).or_default() += samples;
         }
-        let stacks = StackSamples::most_frequent_first(by_stack);
-        let samples = stacks.iter().map(|of| of.samples).sum();
         let site = |of: &StackSamples| Site::of_stack(known.get(of.stack)?, of.samples);
-        let sites = Site::summed(stacks.iter().filter_map(site));
-        (samples > 0).then_some(Self {
+        Self::of_stacks(by_stack, |stacks| stacks.iter().filter_map(site).collect())
+    }
+
+    /// Those of these numbers of samples by stack. `None` without samples.
+    fn of_stacks(
+        by_stack: BTreeMap<usize, u64>,
+        sites: impl FnOnce(&[StackSamples]) -> Vec<Site>,
+    ) -> Option<Self> {
+        let mut stacks: Vec<StackSamples> = by_stack
+            .into_iter()
+            .map(|(stack, samples)| StackSamples { stack, samples })
+            .collect();
+        stacks.sort_by_key(|of| (Reverse(of.samples), of.stack));
+        let samples = stacks.iter().map(|of| of.samples).sum();
+        (samples > 0).then(|| Self {
             samples,
-            sites,
+            sites: Site::summed(sites(&stacks).into_iter()),
             stacks,
         })
     }
 
     /// The callers of several transfers together. `None` if none of them has any.
     pub fn sum<'a>(all: impl Iterator<Item = &'a Self>) -> Option<Self> {
-        let (mut samples, mut sites, mut by_stack) = (0, Vec::new(), BTreeMap::new());
+        let (mut sites, mut by_stack) = (Vec::new(), BTreeMap::new());
         for callers in all {
-            samples += callers.samples;
             sites.extend(callers.sites.iter().cloned());
-            callers
-                .stacks
-                .iter()
-                .for_each(|of| *by_stack.entry(of.stack).or_insert(0) += of.samples);
+            for of in &callers.stacks {
+                *by_stack.entry(of.stack).or_default() += of.samples;
+            }
         }
-        let stacks = StackSamples::most_frequent_first(by_stack);
-        (samples > 0).then(|| Self {
-            samples,
-            sites: Site::summed(sites.into_iter()),
-            stacks,
-        })
-    }
-}
-
-impl StackSamples {
-    /// Numbers of samples by stack, the largest first.
-    fn most_frequent_first(by_stack: BTreeMap<usize, u64>) -> Vec<Self> {
-        let mut all: Vec<Self> = by_stack
-            .into_iter()
-            .map(|(stack, samples)| Self { stack, samples })
-            .collect();
-        all.sort_by_key(|of| (Reverse(of.samples), of.stack));
-        all
+        Self::of_stacks(by_stack, |_| sites)
     }
 }
 

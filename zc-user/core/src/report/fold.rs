@@ -26,7 +26,7 @@ use super::{
 use crate::{
     syscalls::Call,
     text::is_library,
-    trace::{self, Counters, Input, Loss, OtherCalls, Row, Trace, sum_known},
+    trace::{self, Counters, Input, Loss, OtherCalls, Row, Trace, sum_all},
     transfer::{self, Api, DestinationTotals, End, EndTable, InProcess, Transfer},
     words::words,
 };
@@ -328,7 +328,7 @@ fn loading(trace: &Trace) -> Option<Loading> {
     let total_ns = |row: &Row| row.times.as_ref().map(|times| times.total_ns);
     Some(Loading {
         calls: rows().map(|row| row.calls).sum(),
-        total_ns: rows().map(total_ns).fold(Some(0), sum_known),
+        total_ns: sum_all(rows().map(total_ns)),
     })
 }
 

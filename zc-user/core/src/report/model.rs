@@ -259,7 +259,7 @@ pub struct PageFaults {
 }
 
 /// The sums of one call. `None` (`null`): unknown.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Syscall {
     /// Its name.
     pub name: String,

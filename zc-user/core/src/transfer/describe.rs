@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     report::Callers,
+    text::plural,
     trace::{File, FileId, Stack, Trace},
     transfer::{Api, Attempt, Certainty, End, Evidence, Hop, Inode, Transfer},
     units::short_bytes,
@@ -231,10 +232,7 @@ fn because(transfer: &Transfer) -> String {
 
 /// What was done in several transfers, from their sum.
 pub(crate) fn verdict_of_many(sum: &Transfer) -> String {
-    let transfers = match sum.count() {
-        1 => "1 transfer".to_owned(),
-        count => format!("{count} transfers"),
-    };
+    let transfers = plural(sum.count(), "transfer", "transfers");
     let calls = sum.calls.map(|count| format!(", {}", calls_as_text(count)));
     format!(
         "{transfers}: {}{}{}{}",
@@ -322,7 +320,7 @@ pub(crate) fn after_attempts(attempts: &[Attempt]) -> String {
 }
 
 fn calls_as_text(count: u64) -> String {
-    format!("{count} {}", if count == 1 { "call" } else { "calls" })
+    plural(count, "call", "calls")
 }
 
 /// Describes the files of a trace as ends of transfers.

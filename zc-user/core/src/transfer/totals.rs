@@ -53,7 +53,7 @@ fn has_another(facts: &ProcessFacts<'_>, bytes: u64, ends: [FileId; 2]) -> bool 
     let is_another = |(file, rows): (&Option<FileId>, &Vec<&Row>)| {
         file.is_none_or(|file| !ends.contains(&file)) && sum_bytes(rows) == Some(bytes)
     };
-    facts.all_reads().iter().any(is_another) || facts.all_writes().iter().any(is_another)
+    facts.all_reads.iter().any(is_another) || facts.all_writes.iter().any(is_another)
 }
 
 fn flow_of_sums<'a>(

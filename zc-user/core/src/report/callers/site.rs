@@ -210,10 +210,7 @@ fn is_library(frame: &Frame, index: usize) -> bool {
 }
 
 fn is_library_name(name: &str) -> bool {
-    let path = name
-        .trim_start_matches(['<', '&', '*'])
-        .trim_start_matches("mut ")
-        .trim_start_matches("dyn ");
+    let path = without_pointers(name.trim_start_matches(['<', '&', '*']));
     let of_rust = ["std::", "core::", "alloc::", "tokio::"]
         .iter()
         .any(|root| path.starts_with(root));
@@ -223,15 +220,23 @@ fn is_library_name(name: &str) -> bool {
         .filter(|package| package.len() < path.len());
     of_rust
         || package.is_some_and(|package| {
-            !path.contains("::") && GO_PACKAGES.contains(&package) && !is_clone_of_c(path)
+            !path.contains("::") && GO_PACKAGES.contains(&package) && mark_in(path).is_none()
         })
 }
 
-/// Whether a name with a dot is one that a C compiler has made: `read.part.0`.
-fn is_clone_of_c(name: &str) -> bool {
-    [".part.", ".constprop.", ".isra.", ".cold", ".llvm."]
-        .iter()
-        .any(|mark| name.contains(mark))
+/// What C compilers append to the name of a part or a copy of a function: `read.part.0`.
+const MARKS: [&str; 5] = [".part.", ".constprop.", ".isra.", ".cold", ".llvm."];
+
+/// Where in a name the marks of a C compiler begin. `None`: it has none.
+pub(crate) fn mark_in(name: &str) -> Option<usize> {
+    MARKS.iter().filter_map(|mark| name.find(mark)).min()
+}
+
+/// The name of a type without what says that it is behind a pointer.
+pub(crate) fn without_pointers(name: &str) -> &str {
+    name.trim_start_matches(['&', '*'])
+        .trim_start_matches("mut ")
+        .trim_start_matches("dyn ")
 }
 
 /// Whether a function of a statically linked program does nothing but make the call that it is
@@ -254,15 +259,9 @@ fn short_name(name: &str) -> String {
         .trim_start_matches("_IO_");
     if let Some((implementer, rest)) = name.strip_prefix('<').and_then(split_implementation) {
         let implementer = implementer.split(" as ").next().unwrap_or(implementer);
-        return format!(
-            "{}{}",
-            without_generics(
-                implementer
-                    .trim_start_matches(['&', '*'])
-                    .trim_start_matches("mut ")
-            ),
-            without_generics(rest)
-        );
+        let implementer = implementer.trim_start_matches(['&', '*']);
+        let implementer = without_generics(implementer.trim_start_matches("mut "));
+        return implementer + &without_generics(rest);
     }
     without_generics(name)
 }

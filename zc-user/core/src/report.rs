@@ -26,8 +26,8 @@ pub use failed_paths::{
 };
 pub use fold::{Detail, Files, Options};
 pub use model::{
-    Bucket, ContextSwitches, Counted, Exit, FileCalls, FileTotals, Loading, OtherSyscall,
-    PageFaults, Process, Program, Report, SCHEMA, Syscall, Thread, Tool, Totals, Usage, schema,
+    Bucket, ContextSwitches, Exit, FileCalls, FileTotals, Loading, OtherSyscall, PageFaults,
+    Process, Program, Report, SCHEMA, Syscall, Thread, Tool, Totals, Usage, schema,
 };
 pub use query::{Calls, Processes, QueryError, SyscallName};
 pub use read::ReadError;

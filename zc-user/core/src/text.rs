@@ -35,7 +35,7 @@ pub fn file_name(path: &str) -> &str {
 
 /// Whether this is the path of a shared library (`libc.so.6`, `codec.so`), or of the loader's cache
 /// of their places (`ld.so.cache`).
-pub(crate) fn is_library(path: &str) -> bool {
+pub fn is_library(path: &str) -> bool {
     file_name(path).split('.').skip(1).any(|part| part == "so")
 }
 

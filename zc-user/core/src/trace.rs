@@ -471,11 +471,6 @@ pub(crate) fn sum_known(sum: Option<u64>, figure: Option<u64>) -> Option<u64> {
     sum?.checked_add(figure?)
 }
 
-/// The sum of figures, likewise.
-pub fn sum_all(figures: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
-    figures.into_iter().fold(Some(0), sum_known)
-}
-
 /// Times from entry to exit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Times {

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use super::{
     callers,
     page::{Options, Piece, Style, TextLine, list, titled_list},
-    part::{DocumentPart, command_of},
+    part::{DocumentPart, command_of, sum_of_calls},
     table::{STAYS, ShownTable},
     text::{self, known, plural},
 };
@@ -235,7 +235,7 @@ fn other_calls(sums: &OtherCalls) -> Option<String> {
 /// `no calls`, `1 call`, `12 calls`. Calls that never returned are not counted, but a section shows
 /// them.
 fn number_of_calls(syscalls: &[Syscall]) -> String {
-    match syscalls.iter().map(|line| line.calls).sum() {
+    match sum_of_calls(syscalls) {
         0 => "no calls".to_owned(),
         calls => plural(calls, "call", "calls"),
     }

@@ -6,12 +6,12 @@ use std::cmp::Reverse;
 use super::{
     calls,
     page::{Piece, Style, TextLine, list, titled_list, words},
+    part::sum_of_calls,
     text::{self, known, plural},
 };
 use crate::{
     report::{
-        Counted, Exit, FailedGroup, FailedPath, Loading, Place, Report, failed_groups,
-        split_searches,
+        Exit, FailedGroup, FailedPath, Loading, Place, Report, failed_groups, split_searches,
     },
     signal,
     syscalls::{CallEffect, Selection, Spec, data_calls},
@@ -92,12 +92,12 @@ fn off_cpu_ns(report: &Report) -> Option<u64> {
 
 /// How much was counted: `1 process, 1 thread, 170 calls, 54 that move data, backend ebpf, exact`.
 fn counts(report: &Report) -> TextLine {
-    let with_rows: u64 = report.totals.syscalls.iter().map(|call| call.calls).sum();
+    let with_rows = sum_of_calls(&report.totals.syscalls);
     let others = report
         .totals
         .other_syscalls
         .as_ref()
-        .filter(|_| report.counted != Some(Counted::All));
+        .filter(|_| report.counted != Some(Selection::All));
     let others = others.map(|others| others.iter().map(|call| call.sums.calls).sum::<u64>());
     let at_least = if report.exact { "" } else { "at least " };
     let which = which_calls(report.counted.as_ref());
@@ -125,21 +125,21 @@ fn counts(report: &Report) -> TextLine {
 
 /// Which calls have rows, after their number: ` that move data`, ` of read/write`. Empty if all
 /// have, or if that is unknown.
-pub(super) fn which_calls(counted: Option<&Counted>) -> String {
+pub(super) fn which_calls(counted: Option<&Selection>) -> String {
     match counted {
-        Some(Counted::Names(_)) if counts_data(counted) => " that move data".to_owned(),
-        Some(Counted::Names(names)) if names.len() <= FEW_NAMES => {
+        Some(Selection::Names(_)) if counts_data(counted) => " that move data".to_owned(),
+        Some(Selection::Names(names)) if names.len() <= FEW_NAMES => {
             let names: Vec<String> = names.iter().map(|name| text::escape(name)).collect();
             format!(" of {}", names.join("/"))
         }
-        Some(Counted::Names(names)) => format!(" of {} chosen kinds", names.len()),
-        Some(Counted::All) | None => String::new(),
+        Some(Selection::Names(names)) => format!(" of {} chosen kinds", names.len()),
+        Some(Selection::All) | None => String::new(),
     }
 }
 
 /// Whether exactly the calls of the default set were counted.
-pub(super) fn counts_data(counted: Option<&Counted>) -> bool {
-    let Some(Counted::Names(names)) = counted else {
+pub(super) fn counts_data(counted: Option<&Selection>) -> bool {
+    let Some(Selection::Names(names)) = counted else {
         return false;
     };
     let default = Selection::default();
@@ -263,7 +263,7 @@ fn outside_of_calls(report: &Report, ns: u64) -> String {
 
 /// Whether every call is in some figure.
 fn knows_all_calls(report: &Report) -> bool {
-    report.totals.other_syscalls.is_some() || report.counted == Some(Counted::All)
+    report.totals.other_syscalls.is_some() || report.counted == Some(Selection::All)
 }
 
 /// What the rest of the time is: `outside of counted calls`.

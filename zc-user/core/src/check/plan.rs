@@ -137,7 +137,7 @@ impl Check {
     pub fn syscalls(&self) -> String {
         let names: Vec<&str> = match &self.selection {
             Some(Selection::All) => vec!["all"],
-            Some(Selection::Names(names)) => names.iter().copied().collect(),
+            Some(Selection::Names(names)) => names.iter().map(String::as_str).collect(),
             None => {
                 let (expectations, usual) = (self.expectations.iter(), Selection::default());
                 let mut named: BTreeSet<&str> = expectations.flat_map(Expectation::calls).collect();

@@ -4,10 +4,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{Comparison, Plan, Series, Subject, Timing};
 use crate::{
+    options::{Choice, Limits},
     report::{
         Options, Report,
         sample::{files::Scene, of_threads, row},
     },
+    syscalls::Selection,
     trace::{Exit, Loss, Row},
 };
 
@@ -71,10 +73,13 @@ pub fn plan(commands: usize) -> Plan {
     };
     Plan {
         subjects: ('a'..).take(commands).map(subject).collect(),
-        runs: super::Runs::default(),
+        runs: None,
         warmup: 0,
         identity: None,
-        tracing: super::Tracing::default(),
+        backend: Choice::default(),
+        selection: Selection::default(),
+        limits: Limits::default(),
+        verbose: false,
     }
 }
 

@@ -8,7 +8,8 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    report::{Api, Counted, Exit, Report, Totals},
+    report::{Api, Exit, Report, Totals},
+    syscalls::Selection,
     transfer::Transfer,
 };
 
@@ -26,7 +27,7 @@ pub struct Traced {
     /// How it ended.
     pub exit: Exit,
     /// Which calls were counted.
-    pub counted: Option<Counted>,
+    pub counted: Option<Selection>,
     /// How many counted calls returned, over all processes.
     pub syscalls: u64,
     /// Mean bytes of the calls that moved bytes for its transfers, precise to less than a byte.

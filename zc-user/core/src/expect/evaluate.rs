@@ -21,7 +21,7 @@ use crate::figures::list::{FigureField, FigureGroup, of_run, of_usage};
 use crate::{
     report::{Process, Report},
     signal,
-    trace::sum_all,
+    units::sum_all,
 };
 
 /// Evaluates an expectation on a report.

@@ -15,8 +15,8 @@ use crate::{
     },
     figures::list::FigureField,
     report::{Api, Certainty, DestinationTotals, End, Hop, Process, Report, Transfer},
-    trace::{FileKind, Loss, sum_all},
-    units::short_bytes,
+    trace::{FileKind, Loss},
+    units::{short_bytes, sum_all},
 };
 
 /// A figure of all transfers between two ends.

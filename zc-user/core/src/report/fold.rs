@@ -14,8 +14,8 @@ use super::{
     callers::Stack,
     failed_paths::{FailedPath, SucceededPath},
     model::{
-        ContextSwitches, Counted, Exit, Loading, OtherSyscall, PageFaults, Process, Program,
-        Report, SCHEMA, Thread, Tool, Totals, Usage,
+        ContextSwitches, Exit, Loading, OtherSyscall, PageFaults, Process, Program, Report, SCHEMA,
+        Thread, Tool, Totals, Usage,
     },
     notes::report_notes,
     sort::SortKey,
@@ -26,8 +26,9 @@ use super::{
 use crate::{
     syscalls::Call,
     text::is_library,
-    trace::{self, Counters, Input, Loss, OtherCalls, Row, Trace, sum_all},
+    trace::{self, Counters, Input, Loss, OtherCalls, Row, Trace},
     transfer::{self, Api, DestinationTotals, End, EndTable, InProcess, Transfer},
+    units::sum_all,
     words::words,
 };
 
@@ -137,7 +138,7 @@ impl Report {
             merged: trace.ended.described(),
             calls_without_files: trace.calls_without_files,
             directory: trace.directory.clone(),
-            counted: trace.counted.as_ref().map(Counted::from_selection),
+            counted: trace.counted.clone(),
             files: match options.files {
                 Files::Omitted => Vec::new(),
                 Files::Listed => sums::totals(trace),

@@ -16,30 +16,27 @@ pub(super) struct AllTransfers {
 impl AllTransfers {
     /// Sorts what was found in so many processes.
     pub fn new(found: Vec<Found>, processes: usize) -> Self {
-        let mut order: Vec<usize> = (0..found.len()).collect();
-        order.sort_by_key(|&index| Reverse(found[index].transfer.weight()));
-        let mut places = vec![0; found.len()];
-        for (place, &index) in order.iter().enumerate() {
-            places[index] = place;
+        let mut sorted: Vec<(usize, Found)> = found.into_iter().enumerate().collect();
+        sorted.sort_by_key(|(_, one)| Reverse(one.transfer.weight()));
+        let mut places = vec![0; sorted.len()];
+        for (place, (index, _)) in sorted.iter().enumerate() {
+            places[*index] = place;
         }
-        let mut of_processes = vec![Vec::new(); processes];
-        let mut list: Vec<(usize, Transfer)> = Vec::with_capacity(found.len());
-        for (mut one, &place) in found.into_iter().zip(&places) {
+        let mut all = Self {
+            list: Vec::with_capacity(sorted.len()),
+            of_processes: vec![Vec::new(); processes],
+        };
+        for (place, (_, mut one)) in sorted.into_iter().enumerate() {
             if let Some(process) = one.process {
-                of_processes[process].push(place);
+                all.of_processes[process].push(place);
             }
             for chain in &mut one.transfer.part_of {
                 *chain = places[*chain];
             }
             one.transfer.part_of.sort_unstable();
-            list.push((place, one.transfer));
+            all.list.push(one.transfer);
         }
-        list.sort_by_key(|(place, _)| *place);
-        for places in &mut of_processes {
-            places.sort_unstable();
-        }
-        let list = list.into_iter().map(|(_, transfer)| transfer).collect();
-        Self { list, of_processes }
+        all
     }
 }
 

@@ -1,6 +1,5 @@
 //! [`ProcessFacts`]: the rows of a process, sorted by what the calls did with which file.
 
-use crate::trace::sum_all;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::chains::{Moved, may_be_conduit};
@@ -8,6 +7,7 @@ use crate::{
     syscalls::{Call, Fds, Returned},
     text::file_name,
     trace::{File, FileId, FileKind, Input, Part, Process, Row, Thread},
+    units::sum_all,
 };
 
 /// Rows by the file that they are about. `None`: the file was not identified, or the bytes came

@@ -1,7 +1,6 @@
 //! [`Flow`]: bytes that went from one file to another within a process, and the calls that show it.
 //! Rules 1 to 6 make them.
 
-use crate::trace::sum_all;
 use std::collections::{BTreeMap, BTreeSet};
 
 use zc_ebpf::is_restart;
@@ -11,6 +10,7 @@ use crate::{
     syscalls::{Call, FICLONE, FICLONERANGE},
     trace::{FileId, Fills, Input, Part, Row},
     transfer::{Api, Evidence},
+    units::sum_all,
 };
 
 /// Bytes that went from one file to another within a process.

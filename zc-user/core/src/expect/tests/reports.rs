@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     report::{
-        Counted, Detail, Files, Options, Report,
+        Detail, Files, Options, Report,
         sample::{self, files::Scene},
     },
     syscalls::{Call, Selection},
@@ -86,7 +86,7 @@ fn add_copier(all: &mut Reports) {
     report.counted = None;
     all.add("an older report that does not say what it counted", report);
     let mut report = whole();
-    report.counted = Some(Counted::All);
+    report.counted = Some(Selection::All);
     all.add("every call is counted", report);
     let mut report = whole();
     for row in &mut report.totals.syscalls {

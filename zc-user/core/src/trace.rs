@@ -22,7 +22,7 @@ use crate::{
     text::{file_name, process_name},
 };
 
-pub use callers::{Callers, Frame, Stack, StackEnd, StackId, TimedCall, add_callers};
+pub use callers::{Callers, Frame, SampledStack, Stack, StackEnd, StackId, TimedCall, add_callers};
 pub use failed_paths::{FailedPath, FailedPaths, GivenPath};
 pub use file::{Ends, File, FileId, FileIdentity, FileKind, Input, OpenBefore};
 pub use loss::Loss;
@@ -75,7 +75,7 @@ pub struct Trace {
     pub failed_paths: Option<FailedPaths>,
     /// The stacks of the calls whose callers were sampled, each once. `None`: no callers were
     /// sampled.
-    pub stacks: Option<Vec<Stack>>,
+    pub stacks: Option<Vec<SampledStack>>,
     /// Whether the backend sees the memory that calls use, so that [`Input::Buffer`] and
     /// [`Input::Mapping`] are known.
     pub sees_memory: bool,
@@ -241,6 +241,13 @@ pub struct Thread {
     pub ended_ns: Option<u64>,
     /// The calls whose callers were sampled, in their order; empty unless that was asked for.
     pub timed_calls: Vec<TimedCall>,
+}
+
+impl Thread {
+    /// Its calls and what io_uring did for it.
+    pub fn all_rows(&self) -> impl Iterator<Item = &Row> + Clone {
+        self.rows.iter().chain(&self.ring_rows)
+    }
 }
 
 /// Sums over calls that have no rows, because they were not selected.

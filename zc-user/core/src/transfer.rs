@@ -43,7 +43,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     syscalls::{Fds, data_calls},
-    trace::{File, FileId, Process, Row, STRACE, Trace},
+    trace::{File, FileId, Process, Row, STRACE, Thread, Trace},
 };
 use chains::{Conduits, StepChain};
 pub(crate) use chains::{Moved, add_conduits};
@@ -145,16 +145,17 @@ fn list_transfers(
     let is_whole = |chain: &StepChain| chain.steps.iter().all(|step| *step < process_of_step.len());
     let (whole, summed): (Vec<_>, Vec<_>) = chains.into_iter().partition(is_whole);
     let mut sums = trace.ended.transfers.clone();
+    let of_none = |transfer| Found {
+        transfer,
+        process: None,
+    };
     let mut list = Vec::new();
     let mut part_of: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); steps.len()];
     for (index, chain) in whole.iter().chain(&summed).enumerate() {
         let chained: Vec<&Step> = chain.steps.iter().map(|&step| &steps[step]).collect();
         let transfer = describe::transfer_of_chain(&chained, chain.bytes);
         let place = if index < whole.len() {
-            list.push(Found {
-                transfer,
-                process: None,
-            });
+            list.push(of_none(transfer));
             index
         } else {
             let programs: Vec<_> = chained.iter().map(|step| step.program.clone()).collect();
@@ -171,19 +172,12 @@ fn list_transfers(
     for step in of_ended {
         sums.add(step.transfer, &[step.program]);
     }
-    list.extend(sums.described().map(|transfer| Found {
-        transfer,
-        process: None,
+    list.extend(sums.described().map(of_none));
+    let within = steps.into_iter().zip(process_of_step);
+    list.extend(within.map(|(step, &process)| Found {
+        transfer: step.transfer,
+        process: Some(process),
     }));
-    list.extend(
-        steps
-            .into_iter()
-            .zip(process_of_step)
-            .map(|(step, &process)| Found {
-                transfer: step.transfer,
-                process: Some(process),
-            }),
-    );
     list
 }
 
@@ -197,10 +191,7 @@ pub(crate) fn analyse_process(process: &Process, begun: &Trace, files: &[File]) 
     flow::add_idle_writes(&mut flows, &facts);
     flows = pipes::join(flows, &facts);
     attempts::add_attempts(&mut flows, &facts);
-    let mut rows = process
-        .threads
-        .iter()
-        .flat_map(|thread| thread.rows.iter().chain(&thread.ring_rows));
+    let mut rows = process.threads.iter().flat_map(Thread::all_rows);
     let has_unseen = rows.any(|row| is_unseen_submission(row, begun));
     InProcess {
         steps: describe::steps_by_size(&flows, &facts, &ends),

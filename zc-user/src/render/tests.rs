@@ -216,7 +216,7 @@ fn with_callers() -> Trace {
         (vec![by_hand, main()], StackEnd::TooDeep),
         (vec![loader], StackEnd::Root),
     ];
-    let stacks = stacks.map(|(frames, end)| Stack { frames, end });
+    let stacks = stacks.map(|(frames, end)| Stack { frames, end }.into());
     let mut trace = Trace {
         stacks: Some(stacks.into()),
         ..sample::copier()

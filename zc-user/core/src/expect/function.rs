@@ -9,7 +9,7 @@ use crate::{
         without_generics, without_pointers,
     },
     text::file_name,
-    trace::{Frame, Stack},
+    trace::{Frame, SampledStack},
     transfer::{may_hide_functions, remedy},
 };
 
@@ -164,7 +164,7 @@ pub(super) enum FunctionShown {
 }
 
 /// Whether the stack has a function that the pattern matches.
-pub(super) fn shown(pattern: &FunctionPattern, stack: &Stack) -> FunctionShown {
+pub(super) fn shown(pattern: &FunctionPattern, stack: &SampledStack) -> FunctionShown {
     let by_frame = stack
         .frames
         .iter()
@@ -206,7 +206,7 @@ fn shown_by_frame(pattern: &FunctionPattern, frame: &Frame) -> FunctionShown {
 }
 
 /// Whether no function that the pattern may match is hidden in the stack.
-fn shows_all(pattern: &FunctionPattern, stack: &Stack) -> bool {
+fn shows_all(pattern: &FunctionPattern, stack: &SampledStack) -> bool {
     let mut functions = stack.frames.iter().flat_map(|frame| &frame.function);
     let is_of_rust = functions.any(|name| name.starts_with("std::rt::lang_start"));
     let hides = |frame: &Frame| {
@@ -216,13 +216,13 @@ fn shows_all(pattern: &FunctionPattern, stack: &Stack) -> bool {
             frame.file.is_none() && frame.function.as_deref() == Some("main") && !is_of_rust;
         may_hide_functions(frame) || may_be_in_c || is_opaque_main
     };
-    stack.end.why().is_none() && !stack.frames.iter().any(hides)
+    stack.complete && !stack.frames.iter().any(hides)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::StackEnd;
+    use crate::trace::{Stack, StackEnd};
 
     fn pattern(text: &str) -> FunctionPattern {
         FunctionPattern::new(text).expect("a pattern")
@@ -330,7 +330,7 @@ mod tests {
             ("std::io::kernel", &kernel_copy, StackEnd::Root, "no"),
         ] {
             let frames = frames.to_vec();
-            let found = match shown(&pattern(text), &Stack { frames, end }) {
+            let found = match shown(&pattern(text), &Stack { frames, end }.into()) {
                 FunctionShown::Yes => "yes".to_owned(),
                 FunctionShown::No => "no".to_owned(),
                 FunctionShown::Unclear(why) => why,

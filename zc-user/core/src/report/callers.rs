@@ -11,24 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::trace;
 
-pub use crate::trace::Frame;
+pub use crate::trace::{Frame, SampledStack as Stack};
 pub(crate) use site::{
     EITHER_COPY, is_of_c_library, is_recognised, library_in, mark_in, named, split_implementation,
     without_generics, without_pointers,
 };
-
-/// The functions that were active when a sampled call was made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Stack {
-    /// The functions, from the one that made the call to the one that the thread began with.
-    pub frames: Vec<Frame>,
-    /// Whether the last function is the one that the process or the thread began with. If not,
-    /// functions are missing there.
-    pub complete: bool,
-    /// Why functions are missing, as a clause.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub incomplete_because: Option<String>,
-}
 
 /// The sampled calls among some calls, and who made them. Nothing is extrapolated to the calls that
 /// were not sampled.
@@ -69,7 +56,7 @@ impl Callers {
     /// sampled.
     pub(crate) fn of_rows<'a>(
         rows: impl Iterator<Item = &'a trace::Row>,
-        known: &[trace::Stack],
+        known: &[Stack],
     ) -> Option<Self> {
         let mut by_stack: BTreeMap<usize, u64> = BTreeMap::new();
         for (&stack, samples) in rows.flat_map(|row| &row.callers) {
@@ -107,43 +94,6 @@ impl Callers {
             }
         }
         Self::of_stacks(by_stack, |_| sites)
-    }
-}
-
-impl Stack {
-    /// The stacks of a trace.
-    pub(crate) fn all_of(trace: &trace::Trace) -> Option<Vec<Self>> {
-        trace
-            .stacks
-            .as_ref()
-            .map(|stacks| stacks.iter().map(Self::from_trace).collect())
-    }
-
-    fn from_trace(stack: &trace::Stack) -> Self {
-        let incomplete_because = stack.end.why();
-        Self {
-            frames: stack.frames.clone(),
-            complete: incomplete_because.is_none(),
-            incomplete_because,
-        }
-    }
-
-    /// As a trace has it.
-    pub(crate) fn to_trace(&self) -> trace::Stack {
-        let why = || {
-            self.incomplete_because
-                .clone()
-                .unwrap_or_else(|| "functions are missing".to_owned())
-        };
-        let end = if self.complete {
-            trace::StackEnd::Root
-        } else {
-            trace::StackEnd::Other(why())
-        };
-        trace::Stack {
-            frames: self.frames.clone(),
-            end,
-        }
     }
 }
 

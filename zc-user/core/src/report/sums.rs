@@ -12,7 +12,7 @@ use crate::{
     errno,
     histogram::Histogram,
     syscalls::Call,
-    trace::{FileId, Input, Process, Row, Stack, Times, Trace, sum_known},
+    trace::{FileId, Input, Process, Row, SampledStack, Thread, Times, Trace, sum_known},
     transfer::{EndTable, Role},
 };
 
@@ -21,7 +21,7 @@ use crate::{
 pub(super) fn fold_rows<'a>(
     rows: impl Iterator<Item = &'a Row>,
     sort: SortKey,
-    stacks: Option<&[Stack]>,
+    stacks: Option<&[SampledStack]>,
 ) -> Vec<Syscall> {
     fold(rows, sort, stacks, |_| Vec::new())
 }
@@ -31,7 +31,7 @@ pub(super) fn fold_rows<'a>(
 pub(super) fn fold_totals<'a>(
     rows: impl Iterator<Item = &'a Row>,
     sort: SortKey,
-    stacks: Option<&[Stack]>,
+    stacks: Option<&[SampledStack]>,
 ) -> Vec<Syscall> {
     fold(rows, sort, stacks, Bucket::all_of)
 }
@@ -40,7 +40,7 @@ pub(super) fn fold_totals<'a>(
 fn fold<'a>(
     rows: impl Iterator<Item = &'a Row>,
     sort: SortKey,
-    stacks: Option<&[Stack]>,
+    stacks: Option<&[SampledStack]>,
     buckets: fn(&Histogram) -> Vec<Bucket>,
 ) -> Vec<Syscall> {
     let mut by_call: BTreeMap<&Call, Vec<&Row>> = BTreeMap::new();
@@ -145,7 +145,7 @@ pub(super) fn totals(trace: &Trace) -> Vec<FileTotals> {
         add(totals, row);
     };
     let threads = trace.all_processes().flat_map(|process| &process.threads);
-    let rows = threads.flat_map(|thread| thread.rows.iter().chain(&thread.ring_rows));
+    let rows = threads.flat_map(Thread::all_rows);
     for row in rows.filter(|row| row.calls > 0) {
         match Role::of_row(row) {
             Role::Copies(from, to) => {

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     report::Callers,
     text::plural,
-    trace::{File, FileId, Stack, Trace},
+    trace::{File, FileId, SampledStack, Trace},
     transfer::{Api, Attempt, Certainty, End, Evidence, Hop, Inode, Transfer},
     units::short_bytes,
 };
@@ -330,7 +330,7 @@ pub(crate) struct EndTable<'a> {
     /// The directory that paths are shown relative to, with a slash at the end.
     below: Option<String>,
     /// The stacks of calls, if callers were sampled.
-    stacks: Option<&'a [Stack]>,
+    stacks: Option<&'a [SampledStack]>,
 }
 
 impl<'a> EndTable<'a> {

@@ -58,7 +58,7 @@ impl<'a> ProcessFacts<'a> {
         };
         for thread in &process.threads {
             facts.parts.extend(parts_in_rows(thread));
-            for row in thread.rows.iter().chain(&thread.ring_rows) {
+            for row in thread.all_rows() {
                 facts
                     .cut_off
                     .extend(was_cut_off(row).then_some(row.ends.output));
@@ -189,7 +189,7 @@ fn parts_in_rows(thread: &Thread) -> impl Iterator<Item = &Part> {
         let [in_parts, _] = left.entry((&part.call, part.to)).or_default();
         *in_parts = in_parts.saturating_add(part.bytes);
     }
-    for row in thread.rows.iter().chain(&thread.ring_rows) {
+    for row in thread.all_rows() {
         let to = row.ends.output.map(|to| (&row.call, to));
         if let Some([_, in_rows]) = to.and_then(|to| left.get_mut(&to)) {
             let others = row.bytes.unwrap_or(0).saturating_sub(row.input_bytes);

@@ -15,7 +15,7 @@ pub(crate) use shown::{is_telling, may_hide_functions, remedy};
 use super::work::WorkShape;
 use crate::{
     text::file_name,
-    trace::{FileKind, Language, Process, Stack},
+    trace::{FileKind, Language, Process, SampledStack},
     transfer::{Api, Attempt, End, Reason, Transfer},
 };
 use table::{MEANINGS, RULES};
@@ -28,7 +28,7 @@ pub(super) struct RuleCase<'a> {
     pub(super) transfer: &'a Transfer,
     pub(super) shape: WorkShape,
     /// The stacks of the trace. `None`: no callers were sampled.
-    pub(super) stacks: Option<&'a [Stack]>,
+    pub(super) stacks: Option<&'a [SampledStack]>,
 }
 
 /// A rule. An empty list matches everything.

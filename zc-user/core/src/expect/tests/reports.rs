@@ -9,8 +9,8 @@ use crate::{
     },
     syscalls::{Call, Selection},
     trace::{
-        Exit, FailedPath, FailedPaths, FileKind, Frame, GivenPath, Loss, OtherCalls, Stack,
-        StackEnd, StackId, Trace,
+        Exit, FailedPath, FailedPaths, FileKind, Frame, GivenPath, Loss, OtherCalls, SampledStack,
+        Stack, StackEnd, StackId, Trace,
     },
 };
 
@@ -186,7 +186,7 @@ fn add_transfers(all: &mut Reports) {
 
 /// The stack of a call that `app::load` made, of one that `std::io::copy` made for `app::save`, and
 /// of one whose end is unknown.
-fn stacks() -> Vec<Stack> {
+fn stacks() -> Vec<SampledStack> {
     let frame = |function: &str, file: &str| Frame {
         function: Some(function.into()),
         file: Some(file.into()),
@@ -210,7 +210,7 @@ fn stacks() -> Vec<Stack> {
     ];
     frames
         .into_iter()
-        .map(|(frames, end)| Stack { frames, end })
+        .map(|(frames, end)| Stack { frames, end }.into())
         .collect()
 }
 

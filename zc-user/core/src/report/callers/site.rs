@@ -7,7 +7,7 @@ use super::Site;
 use crate::{
     syscalls::{CallClass, Spec},
     text::file_name,
-    trace::{Frame, Stack},
+    trace::{Frame, SampledStack},
 };
 
 /// A function that copies, by which other programs know it.
@@ -90,19 +90,14 @@ const GO_PACKAGES: &[&str] = &[
 impl Site {
     /// The place of samples with this stack. `None`: the stack is empty, or it ends before the
     /// program.
-    pub(crate) fn of_stack(stack: &Stack, samples: u64) -> Option<Self> {
+    pub(crate) fn of_stack(stack: &SampledStack, samples: u64) -> Option<Self> {
         let frames = &stack.frames;
         let place = frames
             .iter()
             .enumerate()
             .position(|(index, frame)| !is_library(frame, index));
         // If the stack ends early, in a library, the program's own part is unknown.
-        let last = || {
-            frames
-                .len()
-                .checked_sub(1)
-                .filter(|_| stack.end.why().is_none())
-        };
+        let last = || frames.len().checked_sub(1).filter(|_| stack.complete);
         let at = frames.get(place.or_else(last)?)?;
         let between = &frames[..place.unwrap_or(0)];
         let called = || {
@@ -302,10 +297,10 @@ pub(crate) fn without_generics(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::StackEnd;
+    use crate::trace::{Stack, StackEnd};
 
     /// A stack of these functions: `libc.so: read | program: main`.
-    fn stack(text: &str) -> Stack {
+    fn stack(text: &str) -> SampledStack {
         let frame = |text: &str| {
             let (module, function) = text.split_once(": ")?;
             Some(Frame {
@@ -319,6 +314,7 @@ mod tests {
             frames: frames.collect::<Option<_>>().expect("MODULE: FUNCTION"),
             end: StackEnd::Root,
         }
+        .into()
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::{
     text::{file_name, process_name},
 };
 
-pub use callers::{Callers, Frame, SampledStack, Stack, StackEnd, StackId, TimedCall, add_callers};
+pub use callers::{Callers, Frame, SampledStack, Stack, StackEnd, StackId, TimedCall};
 pub use failed_paths::{FailedPath, FailedPaths, GivenPath};
 pub use file::{Ends, File, FileId, FileIdentity, FileKind, Input, OpenBefore};
 pub use loss::Loss;
@@ -436,10 +436,8 @@ impl Row {
         self.fills += more.fills;
         self.zero_calls += more.zero_calls;
         self.short_calls += more.short_calls;
-        for (&errno, count) in &more.errnos {
-            *self.errnos.entry(errno).or_default() += count;
-        }
-        add_callers(&mut self.callers, &more.callers);
+        add_counts(&mut self.errnos, &more.errnos);
+        add_counts(&mut self.callers, &more.callers);
         self.bytes = sum_known(self.bytes, more.bytes);
         self.requested_bytes = sum_known(self.requested_bytes, more.requested_bytes);
         match (&mut self.times, &more.times) {
@@ -469,6 +467,13 @@ impl Row {
             times: None,
             callers: Callers::new(),
         }
+    }
+}
+
+/// Adds numbers of something to those of the same thing.
+pub fn add_counts<K: Ord + Clone>(sums: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
+    for (thing, count) in more {
+        *sums.entry(thing.clone()).or_default() += count;
     }
 }
 

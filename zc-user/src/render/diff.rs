@@ -153,15 +153,14 @@ mod tests {
     use super::*;
     use crate::{
         render::tests::assert_snapshot,
-        report::{self, Report, sample::files::Scene},
+        report::{Report, sample::files::scene},
         syscalls::Selection,
     };
 
     fn report(call: &str, bytes: u64) -> Report {
-        let mut scene = Scene::new();
-        scene.run(&format!("cp: {call} in->out 1 {bytes} +1"));
+        let mut scene = scene(&format!("cp: {call} in->out 1 {bytes} +1"));
         scene.trace.counted = Some(Selection::default());
-        Report::from_trace(&scene.trace, &report::Options::default())
+        scene.report()
     }
 
     fn shown(before: &Report, now: &Report) -> String {

@@ -168,7 +168,7 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
     for expectation in &check.expectations {
         match worst_outcome(expectation, check.inferred, &reports) {
             Ok(result) => expectations.extend(result),
-            Err(why) => error = error.or(Some(why.message())),
+            Err(why) => error = error.or_else(|| Some(why.message().to_owned())),
         }
     }
     let baseline = check.baseline.as_ref();

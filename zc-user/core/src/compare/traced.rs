@@ -97,21 +97,15 @@ fn bytes_per_call(transfers: &[&Transfer]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Options, sample::files::Scene};
-
-    /// The report on a process with these calls.
-    fn report(process: &str) -> Report {
-        let mut scene = Scene::new();
-        scene.run(process);
-        Report::from_trace(&scene.trace, &Options::default())
-    }
+    use crate::report::sample::files::scene;
 
     #[test]
     fn the_transfers_give_the_interfaces_and_the_size_of_calls() {
-        let report = report(
+        let scene = scene(
             "copier: copy_file_range in->out 4 1M +1, sendfile in->log 1 18, \
              ioctl(FICLONE) in->out 1 0, read in 1 1M, write log 1 100",
         );
+        let report = scene.report();
         let counted: u64 = report.totals.syscalls.iter().map(|row| row.calls).sum();
         let found = Traced::from_report(report);
         let apis = found.apis.unwrap_or_default();
@@ -123,7 +117,7 @@ mod tests {
 
     #[test]
     fn without_transfers_there_is_no_interface() {
-        let found = Traced::from_report(report("wc: read in 4 1M"));
+        let found = Traced::from_report(scene("wc: read in 4 1M").report());
         assert_eq!((found.apis, found.bytes_per_call), (None, None));
     }
 }

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
-use crate::report::{Api, Certainty, Files, Options, Report, Transfer, sample::files::Scene};
+use crate::report::{
+    Api, Certainty, Files, Options, Report, Transfer,
+    sample::files::{Scene, scene},
+};
 
 /// What processes can do, by a number.
 const BEHAVIOURS: u8 = 10;
@@ -37,8 +40,7 @@ fn processes(behaviour: u8, number: usize) -> String {
 
 /// The trace of a shell that ran processes with these behaviours.
 fn trace(behaviours: &[u8]) -> Trace {
-    let mut scene = Scene::new();
-    scene.run("sh: read libc.so.6 1 832");
+    let mut scene = scene("sh: read libc.so.6 1 832");
     for (number, &behaviour) in behaviours.iter().enumerate() {
         if behaviour == BEHAVIOURS - 1 {
             let [server, client] = scene.socketpair();

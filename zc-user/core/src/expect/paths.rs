@@ -39,8 +39,9 @@ impl<'a> OnPath<'a> {
             is_cut: one.path_cut,
             calls: one.calls,
         });
+        let counts_successes = figure.field == FigureField::Calls;
         let succeeded = report.totals.succeeded_paths.iter().flatten();
-        let succeeded = succeeded.map(|one| Self {
+        let succeeded = succeeded.filter(|_| counts_successes).map(|one| Self {
             syscall: &one.syscall,
             errno: None,
             path: one.path.as_deref(),
@@ -48,12 +49,7 @@ impl<'a> OnPath<'a> {
             is_cut: one.path_cut,
             calls: one.calls,
         });
-        let counts_successes = figure.field == FigureField::Calls;
-        Some(
-            failed
-                .chain(succeeded.filter(|_| counts_successes))
-                .collect(),
-        )
+        Some(failed.chain(succeeded).collect())
     }
 }
 

@@ -201,10 +201,7 @@ fn knows_all(report: &Report, api: Api) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        report::{Options, sample::files::Scene},
-        syscalls::Selection,
-    };
+    use crate::{report::sample::files::Scene, syscalls::Selection};
 
     const BYTES: u64 = 1 << 20;
 
@@ -214,7 +211,7 @@ mod tests {
         scene.trace.counted = Some(Selection::default());
         scene.trace.sees_memory = sees_memory;
         scene.run(&format!("cp: {calls}"));
-        Report::from_trace(&scene.trace, &Options::default())
+        scene.report()
     }
 
     fn copied_by(name: &str, bytes: u64) -> Report {

@@ -220,13 +220,12 @@ mod tests {
     use super::*;
     use crate::report::{
         End, Files, Options, Report,
-        sample::{files::Scene, row},
+        sample::{files::scene, row},
     };
 
     #[test]
     fn a_copying_call_counts_for_both_files() {
-        let mut scene = Scene::new();
-        scene.run(
+        let scene = scene(
             "copier: sendfile in->out 2 100 EAGAIN*1, read in 1 10, mmap in 1 4096, \
              write out 3 7, recvmmsg tcp 1 0",
         );
@@ -246,8 +245,7 @@ mod tests {
 
     #[test]
     fn calls_are_listed_with_the_files_that_they_name() {
-        let mut scene = Scene::new();
-        scene.run(
+        let scene = scene(
             "copier: read in 3 20 EINTR*1, write in~out 2 20, sendfile in->out 4 100, \
              mmap in 1 4096",
         );
@@ -271,7 +269,7 @@ mod tests {
             "in out sendfile 4",
         ];
         assert_eq!(found, expected);
-        let plain = Report::from_trace(&scene.trace, &Options::default());
+        let plain = scene.report();
         assert_eq!(plain.processes[0].file_calls, None);
     }
 

@@ -42,17 +42,16 @@ impl AllTransfers {
 
 #[cfg(test)]
 mod tests {
-    use crate::report::{Options, Report, sample::files::Scene};
+    use crate::report::sample::files::scene;
 
     /// Two processes that copy, and a pipeline of two others.
     #[test]
     fn all_transfers_are_in_one_list_largest_first() {
-        let mut scene = Scene::new();
-        scene.run(
+        let scene = scene(
             "small: sendfile a->b 1 100; cat: read a 8 1M, write a>pipe 8 1M; \
              dd: read pipe 8 1M, write pipe>c 8 1M; large: sendfile a->b 1 1024M",
         );
-        let report = Report::from_trace(&scene.trace, &Options::default());
+        let report = scene.report();
         let listed: Vec<_> = report
             .transfers
             .iter()

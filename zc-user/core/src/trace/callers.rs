@@ -15,13 +15,6 @@ pub struct StackId(pub u32);
 /// How many of the sampled calls of a row came from which stack.
 pub type Callers = BTreeMap<StackId, u64>;
 
-/// Adds the callers of more calls.
-pub fn add_callers(sum: &mut Callers, more: &Callers) {
-    for (&stack, samples) in more {
-        *sum.entry(stack).or_default() += samples;
-    }
-}
-
 /// A call whose caller was sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimedCall {

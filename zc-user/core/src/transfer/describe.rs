@@ -205,14 +205,14 @@ const NOTABLE_PART: u64 = 20;
 /// What was done, then the reason if there is one: `sendfile, 1 call of 1 MiB, after
 /// copy_file_range (EXDEV): ...`. If a call at the destination `is_cut_off`, it says so.
 fn verdict(clause: &str, transfer: &Transfer, is_cut_off: bool) -> String {
-    let mut sentence = clause.to_owned();
-    sentence.push_str(why_only_probably(transfer.evidence));
-    if is_cut_off {
-        sentence.push_str(", and a call that was cut off");
-    }
-    sentence.push_str(&after_attempts(&transfer.attempts));
-    sentence.push_str(&because(transfer));
-    sentence
+    let probably = why_only_probably(transfer.evidence);
+    let cut_off = if is_cut_off {
+        ", and a call that was cut off"
+    } else {
+        ""
+    };
+    let tried = after_attempts(&transfer.attempts);
+    format!("{clause}{probably}{cut_off}{tried}{}", because(transfer))
 }
 
 /// Ends what is said of a transfer that is inferred, if there is something to say.

@@ -1,7 +1,7 @@
 //! Hints: what would be cheaper, and what it costs.
 
 use super::{
-    rules::{RuleCase, was_refused},
+    rules::{RuleCase, is_one_of, was_refused},
     work::WorkShape,
 };
 use crate::{
@@ -194,12 +194,6 @@ fn in_larger_pieces(bytes: u64, case: &RuleCase<'_>) -> Option<String> {
         "{name} with {} at a time could need as few as {few} pieces instead of {pieces}{cost}",
         short_bytes(each)
     ))
-}
-
-fn is_one_of(kinds: &[FileKind], end: &End) -> bool {
-    kinds
-        .iter()
-        .any(|kind| end.kind.as_deref() == Some(kind.name()))
 }
 
 /// Whether the kernel or another program may generate the bytes of this file when they are read.

@@ -132,12 +132,7 @@ fn refusal(case: &RuleCase<'_>) -> Option<(&'static str, &'static str)> {
 
 impl Rule {
     fn applies(&self, case: &RuleCase<'_>) -> bool {
-        let kinds = |kinds: &[FileKind], end: &End| {
-            kinds.is_empty()
-                || kinds
-                    .iter()
-                    .any(|kind| end.kind.as_deref() == Some(kind.name()))
-        };
+        let kinds = |kinds: &[FileKind], end: &End| kinds.is_empty() || is_one_of(kinds, end);
         let transfer = case.transfer;
         self.api == transfer.api
             && self.program.matches(case.process)
@@ -196,6 +191,12 @@ impl Asked {
         };
         case.shape.asked_at_source == Some(wanted)
     }
+}
+
+/// Whether this end is of one of these kinds.
+pub(super) fn is_one_of(kinds: &[FileKind], end: &End) -> bool {
+    let mut kinds = kinds.iter();
+    kinds.any(|kind| end.kind.as_deref() == Some(kind.name()))
 }
 
 /// Whether this call is one of the attempts.

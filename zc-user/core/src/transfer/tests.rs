@@ -11,22 +11,16 @@ mod rest;
 
 use super::*;
 use crate::{
-    report::{Options, Report, sample::files::Scene},
+    report::sample::files::{Scene, scene},
     trace::Fills,
 };
 
 const MIB: u64 = 1 << 20;
 
-fn scene(processes: &str) -> Scene {
-    let mut scene = Scene::new();
-    scene.run(processes);
-    scene
-}
-
 /// All transfers of a trace.
 fn found(scene: &Scene) -> Vec<Transfer> {
     // Its sums are checked there.
-    Report::from_trace(&scene.trace, &Options::default()).transfers
+    scene.report().transfers
 }
 
 /// The transfers within processes, as `in -> out sendfile 100`.

@@ -156,21 +156,12 @@ const NO_PEAK: &str = "peak memory \"-\": the kernel's peak includes zctrace its
 
 /// Where the figures come from and how far to trust them: a sentence each.
 pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
-    let mut backends: Vec<&str> = comparison
-        .commands
-        .iter()
-        .map(|command| command.traced.backend.as_str())
-        .collect();
+    let commands = &comparison.commands;
+    let backends = commands.iter().map(|one| one.traced.backend.as_str());
+    let mut backends: Vec<&str> = backends.collect();
     backends.dedup();
-    let exact = if comparison
-        .commands
-        .iter()
-        .all(|command| command.traced.exact)
-    {
-        "exact"
-    } else {
-        "not exact"
-    };
+    let are_exact = commands.iter().all(|one| one.traced.exact);
+    let exact = if are_exact { "exact" } else { "not exact" };
     let mut remarks = vec![
         format!(
             "times, CPU, switches, faults: means of untraced runs, in turn; peak memory: the largest process of any run"
@@ -181,21 +172,12 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
             counted(comparison)
         ),
     ];
-    if comparison
-        .commands
-        .iter()
-        .any(|command| command.peak_memory_bytes.is_none())
-    {
-        remarks.push(NO_PEAK.to_owned());
-    }
-    let mut notes: Vec<String> = comparison
-        .commands
-        .iter()
-        .flat_map(|command| &command.traced.notes)
-        .map(|note| text::escape(note))
-        .collect();
+    let lacks_peak = commands.iter().any(|one| one.peak_memory_bytes.is_none());
+    remarks.extend(lacks_peak.then(|| NO_PEAK.to_owned()));
+    let mut notes: Vec<&String> = commands.iter().flat_map(|one| &one.traced.notes).collect();
     notes.dedup();
-    remarks.extend(notes.into_iter().map(|note| format!("note: {note}")));
+    let notes = notes.into_iter().map(|note| text::escape(note));
+    remarks.extend(notes.map(|note| format!("note: {note}")));
     remarks
 }
 

@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use crate::{
     report::{
         Detail, Files, Options, Report,
-        sample::{self, files::Scene},
+        sample::{
+            self,
+            files::{self, Scene},
+        },
     },
     syscalls::{Call, Selection},
     trace::{
-        Exit, FailedPath, FailedPaths, FileKind, Frame, GivenPath, Loss, OtherCalls, SampledStack,
-        Stack, StackEnd, StackId, Trace,
+        Exit, FailedPaths, FileKind, Frame, Loss, OtherCalls, SampledStack, Stack, StackEnd,
+        StackId, Trace,
     },
 };
 
@@ -178,9 +181,7 @@ fn add_transfers(all: &mut Reports) {
              dd: splice pipe->out 1 65536",
         ),
     ] {
-        let mut scene = Scene::new();
-        scene.run(processes);
-        all.add(name, report_of(&scene.trace));
+        all.add(name, report_of(&files::scene(processes).trace));
     }
 }
 
@@ -260,24 +261,9 @@ fn add_callers(all: &mut Reports) {
     });
 }
 
-fn on_path(call: &'static str, errno: u32, path: Option<&str>) -> FailedPath {
-    let path = path.map(|path| GivenPath {
-        text: path.to_owned(),
-        is_cut: false,
-        is_below_descriptor: false,
-    });
-    FailedPath {
-        call: Call::native(call),
-        errno,
-        path,
-    }
-}
-
 /// A trace in which 5 of 7 `openat` and all of 2 `stat` failed.
 fn with_failed_paths() -> Trace {
-    let mut scene = Scene::new();
-    scene.run("cp: read in 1 10");
-    let mut trace = scene.trace;
+    let mut trace = files::scene("cp: read in 1 10").trace;
     let paths = trace.failed_paths.insert(FailedPaths::default());
     paths.directory_may_change = true;
     for (call, errno, path) in [
@@ -307,9 +293,9 @@ fn add_calls(trace: &mut Trace, name: &'static str, [calls, errors]: [u64; 2]) {
     all.insert(Call::native(name), sums);
 }
 
-fn add_path(trace: &mut Trace, call: &'static str, errno: u32, path: Option<&str>) {
+fn add_path(trace: &mut Trace, call: &'static str, errno: i32, path: Option<&str>) {
     let paths = trace.failed_paths.get_or_insert_default();
-    paths.add(on_path(call, errno, path));
+    paths.add(sample::on_path(call, errno, path));
 }
 
 /// The same trace with the paths of the calls that succeeded: 2 `openat`.
@@ -338,7 +324,7 @@ fn add_paths(all: &mut Reports) {
     let name = "a path that starts in a directory of the call";
     all.add_edited(name, with_failed_paths(), |trace| {
         start_in_work(trace);
-        let mut below = on_path("openat", 2, Some("data/x"));
+        let mut below = sample::on_path("openat", 2, Some("data/x"));
         below.path.as_mut().expect("given").is_below_descriptor = true;
         trace.failed_paths.get_or_insert_default().add(below);
     });

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::of_threads;
 use crate::{
     errno,
+    report::{Options, Report},
     syscalls::{Call, Fds, Spec},
     trace::{
         Ends, File, FileId, FileIdentity, FileKind, Fills, Input, OpenBefore, Process, Row, Trace,
@@ -22,6 +23,13 @@ const SIGNS: [(&str, KnownInput); 5] = [
     ("~", Input::Sequence),
     ("=", Input::Mapping),
 ];
+
+/// The trace of processes that did what the text says: see [`Scene::run`].
+pub fn scene(processes: &str) -> Scene {
+    let mut scene = Scene::new();
+    scene.run(processes);
+    scene
+}
 
 /// A trace with files.
 #[derive(Debug, Clone)]
@@ -41,6 +49,11 @@ impl Scene {
             trace,
             names: HashMap::new(),
         }
+    }
+
+    /// Its report, by default options.
+    pub fn report(&self) -> Report {
+        Report::from_trace(&self.trace, &Options::default())
     }
 
     fn add(&mut self, file: File) -> FileId {

@@ -113,7 +113,7 @@ pub(crate) fn remedy<'a>(mut stacks: impl Iterator<Item = &'a SampledStack> + Cl
 #[cfg(test)]
 mod tests {
     use crate::{
-        report::{Options, Report, sample::files::Scene},
+        report::sample::files::Scene,
         trace::{Frame, Language, SampledStack, Stack, StackEnd, StackId, Toolchain},
     };
 
@@ -148,10 +148,7 @@ mod tests {
             version: "1.95.0".into(),
         });
         scene.trace.stacks = Some(stacks);
-        Report::from_trace(&scene.trace, &Options::default())
-            .transfers
-            .remove(0)
-            .verdict
+        scene.report().transfers.remove(0).verdict
     }
 
     const COPY: &[&str] = &[

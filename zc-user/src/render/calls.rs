@@ -16,47 +16,30 @@ use crate::{
     units::{self, UNKNOWN},
 };
 
-/// A column of the table.
-struct CallColumn {
-    title: &'static str,
-    /// When it is dropped to save room, the lowest first. The name and the count always stay.
-    /// Errors have a line below the table.
-    dropped: u8,
-    /// The cell of a call. The time is that of all calls of the table; `None` if one is unknown.
-    cell: fn(&Syscall, Option<u64>) -> String,
-}
+/// The cell of a call. The time is that of all calls of the table; `None` if one is unknown.
+type CallCell = fn(&Syscall, Option<u64>) -> String;
 
-const COLUMNS: [CallColumn; 11] = [
-    column("syscall", STAYS, |call, _| name(call)),
-    column("calls", STAYS, |call, _| call.calls.to_string()),
-    column("errors", 5, |call, _| call.errors.to_string()),
-    column("bytes", 8, |call, _| known(call.bytes, units::bytes)),
-    column("avg size", 3, |call, _| {
+/// The columns of the table: the title of each, when it is dropped to save room, the lowest first,
+/// and its cells. The name and the count always stay. Errors have a line below the table.
+const COLUMNS: [(&str, u8, CallCell); 11] = [
+    ("syscall", STAYS, |call, _| name(call)),
+    ("calls", STAYS, |call, _| call.calls.to_string()),
+    ("errors", 5, |call, _| call.errors.to_string()),
+    ("bytes", 8, |call, _| known(call.bytes, units::bytes)),
+    ("avg size", 3, |call, _| {
         known(average_size(call), units::bytes)
     }),
-    column("% time", 7, |call, all_ns| {
+    ("% time", 7, |call, all_ns| {
         known(call.total_ns.zip(all_ns), |(part, whole)| {
             units::share(part, whole)
         })
     }),
-    column("total", 9, |call, _| known(call.total_ns, units::duration)),
-    column("min", 2, |call, _| known(call.min_ns, units::duration)),
-    column("avg", 4, |call, _| known(call.mean_ns, units::duration)),
-    column("max", 6, |call, _| known(call.max_ns, units::duration)),
-    column("p99", 1, |call, _| known(call.p99_ns, units::duration)),
+    ("total", 9, |call, _| known(call.total_ns, units::duration)),
+    ("min", 2, |call, _| known(call.min_ns, units::duration)),
+    ("avg", 4, |call, _| known(call.mean_ns, units::duration)),
+    ("max", 6, |call, _| known(call.max_ns, units::duration)),
+    ("p99", 1, |call, _| known(call.p99_ns, units::duration)),
 ];
-
-const fn column(
-    title: &'static str,
-    dropped: u8,
-    cell: fn(&Syscall, Option<u64>) -> String,
-) -> CallColumn {
-    CallColumn {
-        title,
-        dropped,
-        cell,
-    }
-}
 
 /// The name of the call; if it is not one of the 64-bit table of calls, with its table.
 pub(super) fn name(line: &Syscall) -> String {
@@ -189,10 +172,10 @@ impl<'a> Shown<'a> {
             .iter()
             .try_fold(0_u64, |sum, call| Some(sum.saturating_add(call.total_ns?)));
         let cells = |call: &&Syscall| {
-            let cells = COLUMNS.iter().map(|column| (column.cell)(call, all_ns));
+            let cells = COLUMNS.iter().map(|(_, _, cell)| cell(call, all_ns));
             cells.collect()
         };
-        let columns = COLUMNS.iter().map(|column| (column.title, column.dropped));
+        let columns = COLUMNS.map(|(title, dropped, _)| (title, dropped));
         let mut table = ShownTable::new(columns, returned.iter().map(cells));
         for (row, call) in table.rows.iter_mut().zip(&returned) {
             let directory = self.report.directory.as_deref();

@@ -14,7 +14,6 @@ pub mod sample;
 mod sort;
 mod sums;
 mod timeline;
-mod transfers;
 
 pub use callers::{Callers, Frame, Site, Stack, StackSamples};
 pub(crate) use callers::{

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{
-    comparison::{Difference, DifferenceState, count_compared, differences},
+    comparison::{Difference, DifferenceState, compared},
     tolerance::Tolerances,
 };
 use crate::{
@@ -111,8 +111,7 @@ impl WaySums {
 impl Diff {
     /// Compares two reports.
     pub fn new(before: &Report, after: &Report) -> Self {
-        let tolerances = Tolerances::default();
-        let figures = differences(before, after, &tolerances);
+        let (compared, figures) = compared([before, after], &Tolerances::default());
         let transfers = ways([before, after]);
         let states = figures.iter().map(|figure| figure.state);
         let mut states = states.chain(transfers.iter().map(|way| way.state));
@@ -127,7 +126,7 @@ impl Diff {
             schema: SCHEMA,
             sides: [before, after].map(Side::from_report),
             outcome,
-            compared: count_compared([before, after], &tolerances),
+            compared,
             figures,
             transfers,
         }

@@ -20,13 +20,12 @@ use super::{
     sort::SortKey,
     sums::{self, fold_rows, fold_totals},
     timeline::Timeline,
-    transfers::AllTransfers,
 };
 use crate::{
     syscalls::Call,
     text::is_library,
     trace::{self, Counters, Input, Loss, OtherCalls, Row, Trace},
-    transfer::{self, Api, DestinationTotals, End, EndTable, Transfer},
+    transfer::{self, Api, DestinationTotals, End, EndTable, InProcess, Transfer},
     units::sum_all,
     words::words,
 };
@@ -87,7 +86,6 @@ impl Report {
         };
         let is_exact = !losses().any(|(loss, _)| loss.touches_counts());
         let analysis = transfer::analyse(trace);
-        let all_transfers = AllTransfers::new(analysis.transfers, trace.processes.len());
         let fold = Fold {
             trace,
             ends: EndTable::new(trace),
@@ -95,15 +93,8 @@ impl Report {
         };
         let mut processes = Vec::new();
         if options.detail != Detail::Total {
-            let found = analysis.processes.into_iter();
-            let found = found.zip(all_transfers.of_processes);
-            let each = trace.processes.iter().zip(found);
-            processes.extend(each.map(|(process, (moved, transfers))| Process {
-                transfers,
-                sources: moved.sources,
-                destinations: moved.destinations,
-                ..fold.process(process)
-            }));
+            let each = trace.processes.iter().zip(analysis.processes);
+            processes.extend(each.map(|(process, found)| fold.process(process, found)));
         }
         let report = Self {
             schema: SCHEMA,
@@ -129,7 +120,7 @@ impl Report {
                 fold.programs()
             },
             processes,
-            transfers: all_transfers.list,
+            transfers: analysis.transfers,
             merged: trace.ended.described(),
             calls_without_files: trace.calls_without_files,
             directory: trace.directory.clone(),
@@ -198,8 +189,7 @@ impl<'t> Fold<'t> {
         fold_rows(rows, self.options.sort, None)
     }
 
-    /// A process without its transfers.
-    fn process(&self, process: &'t trace::Process) -> Process {
+    fn process(&self, process: &'t trace::Process, found: InProcess) -> Process {
         let mut by_thread = Vec::new();
         if self.options.detail == Detail::Thread {
             by_thread.extend(process.threads.iter().map(|thread| self.thread(thread)));
@@ -217,9 +207,9 @@ impl<'t> Fold<'t> {
             syscalls: self.calls(process.rows()),
             other_calls: sum_other_calls(&process.threads),
             io_uring: self.operations(process.threads.iter()),
-            transfers: Vec::new(),
-            sources: Vec::new(),
-            destinations: Vec::new(),
+            transfers: found.transfers,
+            sources: found.sources,
+            destinations: found.destinations,
             file_calls: match self.options.file_calls {
                 Files::Omitted => None,
                 Files::Listed => Some(sums::calls_by_file(process, &self.ends, self.options.sort)),

@@ -79,3 +79,32 @@ fn ends_are_described_by_their_files() {
         ["regular", "ext4", "in", "[::1]:5000", "[::1]:80"]
     );
 }
+
+/// Two processes that copy, and a pipeline of two others.
+#[test]
+fn all_transfers_are_in_one_list_largest_first() {
+    let scene = scene(
+        "small: sendfile a->b 1 100; cat: read a 8 1M, write a>pipe 8 1M; \
+         dd: read pipe 8 1M, write pipe>c 8 1M; large: sendfile a->b 1 1024M",
+    );
+    let report = scene.report();
+    let listed: Vec<_> = report
+        .transfers
+        .iter()
+        .map(|one| (one.bytes, one.pids.as_slice(), one.part_of.as_slice()))
+        .collect();
+    let expected = [
+        (Some(1 << 30), &[1237][..], &[][..]),
+        (Some(1 << 20), &[1235, 1236], &[]),
+        (Some(1 << 20), &[1235], &[1]),
+        (Some(1 << 20), &[1236], &[1]),
+        (Some(100), &[1234], &[]),
+    ];
+    assert_eq!(listed, expected);
+    let of_processes: Vec<_> = report
+        .processes
+        .iter()
+        .map(|process| process.transfers.as_slice())
+        .collect();
+    assert_eq!(of_processes, [[4], [2], [3], [0]]);
+}

@@ -43,16 +43,11 @@ const COLUMNS: [(&str, u8, CallCell); 11] = [
 
 /// The name of the call; if it is not one of the 64-bit table of calls, with its table.
 pub(super) fn name(line: &Syscall) -> String {
-    name_in_table(&line.name, &line.abi)
-}
-
-/// The same of a call with this name in this table.
-pub(super) fn name_in_table(name: &str, abi: &str) -> String {
-    let name = text::escape(name);
-    if [Abi::X86_64.name(), Abi::Aarch64.name()].contains(&abi) {
+    let name = text::escape(&line.name);
+    if [Abi::X86_64.name(), Abi::Aarch64.name()].contains(&line.abi.as_str()) {
         name
     } else {
-        format!("{name} ({})", text::escape(abi))
+        format!("{name} ({})", text::escape(&line.abi))
     }
 }
 

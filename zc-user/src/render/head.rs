@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     report::{
-        Exit, FailedGroup, FailedPath, Loading, Place, Report, failed_groups, split_searches,
+        Exit, FailedGroup, FailedPath, Loading, Place, Report, Syscall, failed_groups,
+        split_searches,
     },
     signal,
     syscalls::{CallEffect, Selection, Spec, data_calls},
@@ -179,27 +180,16 @@ fn times(report: &Report) -> TextLine {
 
 /// The calls with rows that returned, and those without rows. `None` if a time is unknown.
 fn groups(report: &Report) -> Option<[CallGroup; 2]> {
-    let totals = &report.totals;
-    let with_rows = totals
-        .syscalls
-        .iter()
-        .filter(|call| call.calls > 0)
-        .map(|call| Some((calls::name(call), call.total_ns?)));
-    let others = totals
-        .other_syscalls
-        .iter()
-        .flatten()
-        .filter(|call| call.sums.calls > 0)
-        .map(|call| {
-            let name = calls::name_in_table(&call.name, &call.abi);
-            Some((name, call.sums.total_ns?))
-        });
+    let group = |name: String, calls: &[Syscall]| {
+        let returned = calls.iter().filter(|call| call.calls > 0);
+        let times = returned.map(|call| Some((calls::name(call), call.total_ns?)));
+        Some(CallGroup::new(name, times.collect::<Option<_>>()?))
+    };
+    let others: Vec<Syscall> = report.totals.rows_of_others().collect();
+    let counted = format!("calls{}", which_calls(report.counted.as_ref()));
     Some([
-        CallGroup::new(
-            format!("calls{}", which_calls(report.counted.as_ref())),
-            with_rows.collect::<Option<_>>()?,
-        ),
-        CallGroup::new("other calls".to_owned(), others.collect::<Option<_>>()?),
+        group(counted, &report.totals.syscalls)?,
+        group("other calls".to_owned(), &others)?,
     ])
 }
 
@@ -270,20 +260,9 @@ fn knows_all_calls(report: &Report) -> bool {
 fn outside(report: &Report) -> String {
     // The last call of a process never returns, and takes no time.
     let is_end = |name: &str| Spec::named(name).effect == CallEffect::Exits;
-    let rows = report
-        .totals
-        .syscalls
-        .iter()
-        .map(|call| (call.name.as_str(), call.unfinished));
-    let others = report
-        .totals
-        .other_syscalls
-        .iter()
-        .flatten()
-        .map(|call| (call.name.as_str(), call.sums.unfinished));
-    let is_under_way = rows
-        .chain(others)
-        .any(|(name, unfinished)| unfinished > 0 && !is_end(name));
+    let rows = report.totals.syscalls.iter().cloned();
+    let mut all = rows.chain(report.totals.rows_of_others());
+    let is_under_way = all.any(|call| call.unfinished > 0 && !is_end(&call.name));
     let returned = if is_under_way { " that returned" } else { "" };
     let calls = if knows_all_calls(report) && report.exact {
         "calls"

@@ -9,7 +9,7 @@ use crate::{
         names::CallSet,
         pattern::{Glob, Match},
     },
-    figures::{list::FigureField, reading::rows_of_other_calls},
+    figures::list::FigureField,
     report::{PathBase, Report, Syscall},
     syscalls::{Spec, known_calls},
     text::plural,
@@ -106,7 +106,7 @@ fn returned(names: &CallSet, report: &Report) -> Option<u64> {
     let totals = &report.totals;
     let is_meant =
         |row: &&Syscall| names.contains(&row.name) && Spec::named(&row.name).path.is_some();
-    let others: Vec<Syscall> = rows_of_other_calls(totals).collect();
+    let others: Vec<Syscall> = totals.rows_of_others().collect();
     let rows = totals.syscalls.iter().chain(&others).filter(is_meant);
     let is_counted = |name| {
         let counted = report.counted.as_ref();

@@ -11,7 +11,7 @@ use super::list::{
 };
 use crate::{
     errno,
-    report::{OtherCalls, Report, Syscall, Totals},
+    report::{OtherCalls, Report, Syscall},
     syscalls,
     trace::sum_known,
 };
@@ -29,7 +29,7 @@ impl<'a> ReportFigures<'a> {
         for row in &report.totals.syscalls {
             add_call(&mut by_name, row);
         }
-        for row in rows_of_other_calls(&report.totals) {
+        for row in report.totals.rows_of_others() {
             add_call(&mut by_name, &row);
         }
         for (field, name) in run_figures() {
@@ -91,19 +91,6 @@ fn add_call(figures: &mut BTreeMap<String, Option<u64>>, row: &Syscall) {
     if row.calls > 0 {
         add_field(FigureField::Bytes);
     }
-}
-
-/// The calls without rows as rows that know their sums alone.
-pub(crate) fn rows_of_other_calls(totals: &Totals) -> impl Iterator<Item = Syscall> {
-    totals.other_syscalls.iter().flatten().map(|call| Syscall {
-        name: call.name.clone(),
-        abi: call.abi.clone(),
-        calls: call.sums.calls,
-        errors: call.sums.errors,
-        unfinished: call.sums.unfinished,
-        total_ns: call.sums.total_ns,
-        ..Syscall::default()
-    })
 }
 
 /// Every name that a figure can have; those of errors by errno only `with_errnos`, since they are

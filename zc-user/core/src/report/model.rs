@@ -386,6 +386,22 @@ pub struct Totals {
     pub usage: Usage,
 }
 
+impl Totals {
+    /// The calls that have no rows, as rows that know their sums alone.
+    pub fn rows_of_others(&self) -> impl Iterator<Item = Syscall> {
+        let others = self.other_syscalls.iter().flatten();
+        others.map(|call| Syscall {
+            name: call.name.clone(),
+            abi: call.abi.clone(),
+            calls: call.sums.calls,
+            errors: call.sums.errors,
+            unfinished: call.sums.unfinished,
+            total_ns: call.sums.total_ns,
+            ..Syscall::default()
+        })
+    }
+}
+
 /// Everything that was done with one file, for `--files`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileTotals {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{abi::Abi, class::CallClass, defs::table, spec::Spec};
-use crate::words::nearest;
+use crate::words::{did_you_mean, nearest};
 
 /// A set of calls to count, or those that were counted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -97,13 +97,11 @@ pub(crate) fn covers(name: &str, has: impl Fn(&str) -> bool) -> bool {
 }
 
 fn hint(suggestion: Option<&str>) -> String {
-    suggestion.map_or_else(
-        || {
-            let classes: Vec<String> = class_names().map(|class| format!("%{class}")).collect();
-            format!(" (classes are {}; 'all' is every call)", classes.join(", "))
-        },
-        |near| format!("; did you mean '{near}'?"),
-    )
+    if suggestion.is_some() {
+        return did_you_mean(suggestion);
+    }
+    let classes: Vec<String> = class_names().map(|class| format!("%{class}")).collect();
+    format!(" (classes are {}; 'all' is every call)", classes.join(", "))
 }
 
 /// Names of classes, without `%`.

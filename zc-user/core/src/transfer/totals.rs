@@ -131,7 +131,7 @@ fn unexplained_on_both_sides(
         let from = (flow.evidence != Evidence::Mapping).then_some(flow.from);
         take(from, flow.to, flow.bytes?);
     }
-    for (from, to, bytes, _) in super::rest::changed_by_files(facts) {
+    for ((from, to), (bytes, _)) in super::rest::changed_by_files(facts) {
         take(Some(from), to, bytes);
     }
     let [read, written] = sides;

@@ -70,8 +70,20 @@ struct SectionCalls<'a> {
     syscalls: &'a [Syscall],
     /// Operations of io_uring.
     operations: &'a [Syscall],
-    others: Option<&'a OtherCalls>,
+    others: Option<OtherCalls>,
     is_running: bool,
+}
+
+impl<'a> SectionCalls<'a> {
+    const fn new(usage: &'a Usage, syscalls: &'a [Syscall], others: Option<OtherCalls>) -> Self {
+        Self {
+            usage,
+            syscalls,
+            operations: &[],
+            others,
+            is_running: false,
+        }
+    }
 }
 
 impl<'a> Shown<'a> {
@@ -84,13 +96,7 @@ impl<'a> Shown<'a> {
 
     pub(super) fn total(&self) -> DocumentPart {
         let totals = &self.report.totals;
-        let calls = SectionCalls {
-            usage: &totals.usage,
-            syscalls: &totals.syscalls,
-            operations: &[],
-            others: None,
-            is_running: false,
-        };
+        let calls = SectionCalls::new(&totals.usage, &totals.syscalls, None);
         let processes = plural(totals.processes, "process", "processes");
         self.section(
             ["TOTAL".to_owned(), processes, threads(totals.threads)],
@@ -100,12 +106,11 @@ impl<'a> Shown<'a> {
 
     /// The section of a process. The command line of a single one is in the head of the report.
     pub(super) fn process(&self, process: &Process) -> DocumentPart {
+        let others = process.other_calls;
         let calls = SectionCalls {
-            usage: &process.usage,
-            syscalls: &process.syscalls,
             operations: &process.io_uring,
-            others: process.other_calls.as_ref(),
             is_running: process.state == State::Running,
+            ..SectionCalls::new(&process.usage, &process.syscalls, others)
         };
         let mut part = self.section([process_name(process), threads(process.threads)], &calls);
         if self.report.processes.len() > 1 && !part.is_one_line() {
@@ -115,12 +120,10 @@ impl<'a> Shown<'a> {
     }
 
     pub(super) fn program(&self, program: &Program) -> DocumentPart {
+        let others = program.other_calls;
         let calls = SectionCalls {
-            usage: &program.usage,
-            syscalls: &program.syscalls,
             operations: &program.io_uring,
-            others: program.other_calls.as_ref(),
-            is_running: false,
+            ..SectionCalls::new(&program.usage, &program.syscalls, others)
         };
         let processes = plural(program.processes, "process", "processes");
         self.section(
@@ -130,13 +133,7 @@ impl<'a> Shown<'a> {
     }
 
     pub(super) fn thread(&self, process: &Process, thread: &Thread) -> DocumentPart {
-        let calls = SectionCalls {
-            usage: &thread.usage,
-            syscalls: &thread.syscalls,
-            operations: &[],
-            others: thread.other_calls.as_ref(),
-            is_running: false,
-        };
+        let calls = SectionCalls::new(&thread.usage, &thread.syscalls, thread.other_calls);
         let name = named(thread.comm.as_deref(), process.pid);
         self.section([name, format!("thread {}", thread.tid)], &calls)
     }
@@ -201,7 +198,7 @@ fn remarks(calls: &SectionCalls<'_>) -> Vec<TextLine> {
 }
 
 /// `116 other calls in 3.00 s`. `None` if there were none.
-fn other_calls(sums: &OtherCalls) -> Option<String> {
+fn other_calls(sums: OtherCalls) -> Option<String> {
     let calls = plural(sums.calls, "other call", "other calls");
     let text = match sums.total_ns {
         Some(ns) => format!("{calls} in {}", units::duration(ns)),

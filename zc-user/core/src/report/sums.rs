@@ -147,23 +147,22 @@ pub(super) fn totals(trace: &Trace) -> Vec<FileTotals> {
     let threads = trace.all_processes().flat_map(|process| &process.threads);
     let rows = threads.flat_map(Thread::all_rows);
     for row in rows.filter(|row| row.calls > 0) {
-        match Role::of_row(row) {
-            Role::Copies(from, to) => {
-                count(Some(from), row, add_reads);
-                count(Some(to), row, add_writes);
-            }
-            Role::Reads(file) => count(file, row, add_reads),
-            Role::Writes(file) => count(file, row, add_writes),
-            Role::Maps(_) | Role::Other => {
-                let file = row.ends.input.map(Input::file).or(row.ends.output);
-                count(file, row, |totals, row| totals.other_calls += row.calls);
-            }
+        let (from, to) = files_named_by(row);
+        if let Role::Maps(_) | Role::Other = Role::of_row(row) {
+            count(from.or(to), row, |totals, row| {
+                totals.other_calls += row.calls
+            });
+        } else {
+            count(from, row, add_reads);
+            count(to, row, add_writes);
         }
     }
     let mut files: Vec<FileTotals> = by_file.into_values().collect();
-    let bytes = |bytes: Option<u64>| bytes.unwrap_or(0);
-    files
-        .sort_by_key(|one| Reverse(bytes(one.bytes_read).saturating_add(bytes(one.bytes_written))));
+    let weight = |one: &FileTotals| {
+        let [read, written] = [one.bytes_read, one.bytes_written].map(Option::unwrap_or_default);
+        Reverse(read.saturating_add(written))
+    };
+    files.sort_by_key(weight);
     files
 }
 

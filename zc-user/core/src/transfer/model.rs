@@ -125,11 +125,6 @@ pub struct Hop {
 }
 
 impl Transfer {
-    /// Its bytes as text: `5.0 MiB` or `probably 4.7 MiB`. `None`: the calls do not say.
-    pub fn amount(&self) -> Option<String> {
-        Some(self.certainty.amount(self.bytes?))
-    }
-
     /// The parts of the verdict: what did the work, whether the failed attempts are told apart from
     /// it, and why.
     pub fn verdict_parts(&self) -> VerdictParts<'_> {

@@ -10,42 +10,32 @@ use crate::{
     trace::{Frame, SampledStack},
 };
 
-/// A function that copies, by which other programs know it.
-struct Copying {
-    /// The name that programs call it by.
-    library: &'static str,
-    /// What the names of functions in it begin with, without generic arguments.
-    functions: &'static [&'static str],
-}
-
-/// The functions that reasons speak of, the outer ones first: `std::fs::copy` works with the same
-/// functions as `std::io::copy`.
+/// The functions that copy and that reasons speak of, each by the name that programs call it by,
+/// with what the names of functions in it begin with, without generic arguments. The outer ones come
+/// first: `std::fs::copy` works with the same functions as `std::io::copy`.
 ///
 /// Sources: rust-lang/rust `library/std/src/{io/copy.rs, fs.rs, sys/fs/unix.rs,
 /// sys/io/kernel_copy/linux.rs}`, 1.70 to 1.95; tokio-rs/tokio `tokio/src/io/util/{copy.rs,
 /// copy_buf.rs, copy_bidirectional.rs}`, 1.0 to 1.48; golang/go `src/io/io.go`, 1.21 to 1.26.
-const COPYING: &[Copying] = &[
-    Copying {
-        library: "std::fs::copy",
-        functions: &[
+const COPYING: &[(&str, &[&str])] = &[
+    (
+        "std::fs::copy",
+        &[
             "std::fs::copy",
             "std::sys::fs::copy",
             "std::sys::fs::unix::copy",
             "std::sys::pal::unix::fs::copy",
         ],
-    },
-    Copying {
-        library: "std::io::copy",
-        functions: &["std::io::copy"],
-    },
-    Copying {
-        library: "tokio::io::copy",
-        functions: &["tokio::io::util::copy", "<tokio::io::util::copy"],
-    },
-    Copying {
-        library: "io.Copy",
-        functions: &["io.Copy", "io.copyBuffer", "io.CopyN", "io.CopyBuffer"],
-    },
+    ),
+    ("std::io::copy", &["std::io::copy"]),
+    (
+        "tokio::io::copy",
+        &["tokio::io::util::copy", "<tokio::io::util::copy"],
+    ),
+    (
+        "io.Copy",
+        &["io.Copy", "io.copyBuffer", "io.CopyN", "io.CopyBuffer"],
+    ),
 ];
 
 /// What both of Rust's functions work with. It is not generic, so it has a name even without debug
@@ -67,7 +57,7 @@ pub(crate) fn named(library: &str) -> impl Iterator<Item = &str> + Clone {
 
 /// Whether stacks show this function, if line tables are there.
 pub(crate) fn is_recognised(library: &str) -> bool {
-    COPYING.iter().any(|copying| copying.library == library)
+    COPYING.iter().any(|(copying, _)| *copying == library)
 }
 
 /// Files of the C library and the loader.
@@ -129,18 +119,11 @@ impl Site {
 
     /// Whether both are the same place.
     fn is_same(&self, other: &Self) -> bool {
-        let key = |site: &Self| {
-            let address = site.at.function.is_none().then_some(site.at.address);
-            (
-                site.at.function.clone(),
-                site.at.file.clone(),
-                site.at.line,
-                site.at.module.clone(),
-                address,
-                site.via.clone(),
-            )
-        };
-        key(self) == key(other)
+        let (one, two) = (&self.at, &other.at);
+        (&one.function, &one.file, one.line, &one.module)
+            == (&two.function, &two.file, two.line, &two.module)
+            && (one.function.is_some() || one.address == two.address)
+            && self.via == other.via
     }
 }
 
@@ -157,10 +140,8 @@ pub(crate) fn library_in(frames: &[Frame]) -> Option<&'static str> {
         functions.iter().any(|function| is_function(name, function))
     };
     let by_name = |name: &str| {
-        COPYING
-            .iter()
-            .find(|copying| is_in(name, copying.functions))
-            .map(|copying| copying.library)
+        let mut all = COPYING.iter();
+        all.find_map(|(library, functions)| is_in(name, functions).then_some(*library))
     };
     names().find_map(by_name).or_else(|| {
         names()

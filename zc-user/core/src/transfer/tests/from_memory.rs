@@ -87,7 +87,8 @@ fn without_the_reads_calls_are_left_out() {
 #[test]
 fn what_a_thread_wrote_after_it_had_read_as_much_is_probable() {
     let transfer = only(&scene("cat: read in 8 1M, write in~out 8 1M"));
-    assert_eq!(transfer.amount().as_deref(), Some("probably 1.0 MiB"));
+    let bytes = transfer.bytes.expect("is known");
+    assert_eq!(transfer.certainty.amount(bytes), "probably 1.0 MiB");
 }
 
 /// A process that wrote bytes of two files in one call, of which the row has the second.

@@ -208,7 +208,7 @@ impl Page {
     fn paint(&mut self, style: Style, text: &str) {
         match style.sgr() {
             Some(sgr) if self.options.colour => {
-                self.text.extend(["\x1b[", sgr, "m", text, "\x1b[0m"])
+                self.text.extend(["\x1b[", sgr, "m", text, "\x1b[0m"]);
             }
             _ => self.text.push_str(text),
         }

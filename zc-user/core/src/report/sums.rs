@@ -150,7 +150,7 @@ pub(super) fn totals(trace: &Trace) -> Vec<FileTotals> {
         let (from, to) = files_named_by(row);
         if let Role::Maps(_) | Role::Other = Role::of_row(row) {
             count(from.or(to), row, |totals, row| {
-                totals.other_calls += row.calls
+                totals.other_calls += row.calls;
             });
         } else {
             count(from, row, add_reads);

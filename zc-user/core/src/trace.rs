@@ -22,7 +22,7 @@ use crate::{
     text::{file_name, process_name},
 };
 
-pub use callers::{Callers, Frame, SampledStack, Stack, StackEnd, StackId, TimedCall};
+pub use callers::{Callers, Frame, SampledStack, Stack, StackEnd, StackId, TimedCall, add_counts};
 pub use failed_paths::{FailedPath, FailedPaths, GivenPath};
 pub use file::{Ends, File, FileId, FileIdentity, FileKind, Input, OpenBefore};
 pub use loss::Loss;
@@ -467,13 +467,6 @@ impl Row {
             times: None,
             callers: Callers::new(),
         }
-    }
-}
-
-/// Adds numbers of something to those of the same thing.
-pub fn add_counts<K: Ord + Clone>(sums: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
-    for (thing, count) in more {
-        *sums.entry(thing.clone()).or_default() += count;
     }
 }
 

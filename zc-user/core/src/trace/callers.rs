@@ -15,6 +15,13 @@ pub struct StackId(pub u32);
 /// How many of the sampled calls of a row came from which stack.
 pub type Callers = BTreeMap<StackId, u64>;
 
+/// Adds numbers of something to those of the same thing.
+pub fn add_counts<K: Ord + Clone>(sums: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
+    for (thing, count) in more {
+        *sums.entry(thing.clone()).or_default() += count;
+    }
+}
+
 /// A call whose caller was sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimedCall {

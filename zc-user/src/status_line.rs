@@ -19,7 +19,7 @@ use rustix::{
     termios::{LocalModes, tcgetattr, tcgetpgrp},
 };
 use zctrace::backend::Progress;
-use zctrace_core::units;
+use zctrace_core::{text::plural, units};
 
 use crate::output::terminal_width;
 
@@ -108,9 +108,6 @@ fn line(now: &Progress, last: Option<&Progress>) -> String {
     });
     let nanoseconds = |time: Duration| time.as_nanos().max(1);
     let rate = u128::from(bytes) * 1_000_000_000 / nanoseconds(since);
-    let plural = |count: u64, one: &str, many: &str| {
-        format!("{count} {}", if count == 1 { one } else { many })
-    };
     format!(
         "zctrace: {} s, {}, {}, {}/s",
         now.elapsed.as_secs(),

@@ -12,6 +12,6 @@ mod statistics;
 mod traced;
 
 pub use comparison::{Compared, Comparison, SCHEMA, Series, Speed, Summary, Timing, how_it_failed};
-pub use plan::{Plan, PlanError, Runs, Shell, Subject, Tracing, shell_script, subjects};
+pub use plan::{Plan, PlanError, Shell, Subject, shell_script, subjects};
 pub use statistics::Statistics;
 pub use traced::Traced;

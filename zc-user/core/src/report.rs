@@ -14,20 +14,19 @@ pub mod sample;
 mod sort;
 mod sums;
 mod timeline;
-mod transfers;
 
 pub use callers::{Callers, Frame, Site, Stack, StackSamples};
 pub(crate) use callers::{
-    EITHER_COPY, is_of_c_library, is_recognised, library_in, named, split_implementation,
-    without_generics,
+    EITHER_COPY, is_of_c_library, is_recognised, library_in, mark_in, named, split_implementation,
+    without_generics, without_pointers,
 };
 pub use failed_paths::{
     FailedGroup, FailedPath, PathBase, Place, SucceededPath, failed_groups, split_searches,
 };
 pub use fold::{Detail, Files, Options, violations};
 pub use model::{
-    Bucket, ContextSwitches, Counted, Exit, FileCalls, FileTotals, Loading, OtherSyscall,
-    PageFaults, Process, Program, Report, SCHEMA, Syscall, Thread, Tool, Totals, Usage, schema,
+    Bucket, ContextSwitches, Exit, FileCalls, FileTotals, Loading, OtherSyscall, PageFaults,
+    Process, Program, Report, SCHEMA, Syscall, Thread, Tool, Totals, Usage, schema,
 };
 pub use query::{Calls, Processes, QueryError, SyscallName};
 pub use read::ReadError;

@@ -23,6 +23,11 @@ pub fn escape(text: &str) -> String {
     text.chars().map(escaped).collect()
 }
 
+/// `1 thread`, `2 threads`.
+pub fn plural(count: u64, one: &str, more: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { more })
+}
+
 /// The last part of a path.
 pub fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
@@ -30,7 +35,7 @@ pub fn file_name(path: &str) -> &str {
 
 /// Whether this is the path of a shared library (`libc.so.6`, `codec.so`), or of the loader's cache
 /// of their places (`ld.so.cache`).
-pub(crate) fn is_library(path: &str) -> bool {
+pub fn is_library(path: &str) -> bool {
     file_name(path).split('.').skip(1).any(|part| part == "so")
 }
 

@@ -22,7 +22,7 @@ use crate::{
     text::{file_name, process_name},
 };
 
-pub use callers::{Callers, Frame, Stack, StackEnd, StackId, TimedCall, add_callers};
+pub use callers::{Callers, Frame, SampledStack, Stack, StackEnd, StackId, TimedCall, add_counts};
 pub use failed_paths::{FailedPath, FailedPaths, GivenPath};
 pub use file::{Ends, File, FileId, FileIdentity, FileKind, Input, OpenBefore};
 pub use loss::Loss;
@@ -75,7 +75,7 @@ pub struct Trace {
     pub failed_paths: Option<FailedPaths>,
     /// The stacks of the calls whose callers were sampled, each once. `None`: no callers were
     /// sampled.
-    pub stacks: Option<Vec<Stack>>,
+    pub stacks: Option<Vec<SampledStack>>,
     /// Whether the backend sees the memory that calls use, so that [`Input::Buffer`] and
     /// [`Input::Mapping`] are known.
     pub sees_memory: bool,
@@ -243,6 +243,13 @@ pub struct Thread {
     pub timed_calls: Vec<TimedCall>,
 }
 
+impl Thread {
+    /// Its calls and what io_uring did for it.
+    pub fn all_rows(&self) -> impl Iterator<Item = &Row> + Clone {
+        self.rows.iter().chain(&self.ring_rows)
+    }
+}
+
 /// Sums over calls that have no rows, because they were not selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OtherCalls {
@@ -276,10 +283,7 @@ impl std::ops::AddAssign for OtherCalls {
         self.calls += more.calls;
         self.errors += more.errors;
         self.unfinished += more.unfinished;
-        self.total_ns = self
-            .total_ns
-            .zip(more.total_ns)
-            .and_then(|(sum, ns)| sum.checked_add(ns));
+        self.total_ns = sum_known(self.total_ns, more.total_ns);
     }
 }
 
@@ -432,10 +436,8 @@ impl Row {
         self.fills += more.fills;
         self.zero_calls += more.zero_calls;
         self.short_calls += more.short_calls;
-        for (&errno, count) in &more.errnos {
-            *self.errnos.entry(errno).or_default() += count;
-        }
-        add_callers(&mut self.callers, &more.callers);
+        add_counts(&mut self.errnos, &more.errnos);
+        add_counts(&mut self.callers, &more.callers);
         self.bytes = sum_known(self.bytes, more.bytes);
         self.requested_bytes = sum_known(self.requested_bytes, more.requested_bytes);
         match (&mut self.times, &more.times) {

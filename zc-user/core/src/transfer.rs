@@ -39,11 +39,14 @@ pub use model::{
 };
 pub(crate) use rules::{is_telling, may_hide_functions, remedy};
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use crate::{
     syscalls::{Fds, data_calls},
-    trace::{File, FileId, Process, Row, STRACE, Trace},
+    trace::{File, FileId, Process, Row, STRACE, Thread, Trace},
 };
 use chains::{Conduits, StepChain};
 pub(crate) use chains::{Moved, add_conduits};
@@ -80,26 +83,23 @@ pub(crate) struct InProcess {
     pub(crate) conduits: BTreeMap<FileId, Moved>,
     /// Whether bytes moved that are in no row, or in none with its files.
     pub(crate) lacks_files: bool,
+    /// Once the whole trace is analysed, the places of its transfers in
+    /// [`Analysis::transfers`], in ascending order, instead of `steps`.
+    pub(crate) transfers: Vec<usize>,
 }
 
 /// What the analysis found in a trace.
 #[derive(Debug)]
 pub(crate) struct Analysis {
-    /// One for each process, in the order of the trace; their steps are in `transfers`.
+    /// One for each process, in the order of the trace.
     pub(crate) processes: Vec<InProcess>,
-    /// All transfers: those over several processes, then sums over those of ended processes, then
-    /// those within processes.
-    pub(crate) transfers: Vec<Found>,
+    /// All transfers, those with the most bytes first. At equal size those over several processes
+    /// come first, then sums over those of ended processes, then those within processes.
+    pub(crate) transfers: Vec<Transfer>,
 }
 
-/// A transfer, and where it belongs.
-#[derive(Debug)]
-pub(crate) struct Found {
-    /// Its `part_of` has places in the list that it is in.
-    pub(crate) transfer: Transfer,
-    /// The index of the process that it lies within, if that is in the trace.
-    pub(crate) process: Option<usize>,
-}
+/// A transfer, and the index of the process that it lies within, if that is in the trace.
+type Found = (Transfer, Option<usize>);
 
 /// Analyses a trace.
 pub(crate) fn analyse(trace: &Trace) -> Analysis {
@@ -127,11 +127,35 @@ pub(crate) fn analyse(trace: &Trace) -> Analysis {
         steps.extend(pipes::whole_or_hops(step.clone(), &conduits));
     }
     let found = chains::find_chains(&steps, &conduits);
-    let transfers = list_transfers(trace, steps, &process_of_step, found);
+    let found = list_transfers(trace, steps, &process_of_step, found);
+    let transfers = sort_by_size(found, &mut processes);
     Analysis {
         processes,
         transfers,
     }
+}
+
+/// Sorts transfers, whose `part_of` has places in their list, and tells processes where their own
+/// are.
+fn sort_by_size(found: Vec<Found>, processes: &mut [InProcess]) -> Vec<Transfer> {
+    let mut sorted: Vec<(usize, Found)> = found.into_iter().enumerate().collect();
+    sorted.sort_by_key(|(_, (transfer, _))| Reverse(transfer.weight()));
+    let mut places = vec![0; sorted.len()];
+    for (place, (index, _)) in sorted.iter().enumerate() {
+        places[*index] = place;
+    }
+    let mut transfers = Vec::with_capacity(sorted.len());
+    for (place, (_, (mut transfer, process))) in sorted.into_iter().enumerate() {
+        if let Some(process) = process {
+            processes[process].transfers.push(place);
+        }
+        for chain in &mut transfer.part_of {
+            *chain = places[*chain];
+        }
+        transfer.part_of.sort_unstable();
+        transfers.push(transfer);
+    }
+    transfers
 }
 
 /// The list of all transfers. `process_of_step` has the process of each step; steps beyond are of
@@ -151,10 +175,7 @@ fn list_transfers(
         let chained: Vec<&Step> = chain.steps.iter().map(|&step| &steps[step]).collect();
         let transfer = describe::transfer_of_chain(&chained, chain.bytes);
         let place = if index < whole.len() {
-            list.push(Found {
-                transfer,
-                process: None,
-            });
+            list.push((transfer, None));
             index
         } else {
             let programs: Vec<_> = chained.iter().map(|step| step.program.clone()).collect();
@@ -171,19 +192,9 @@ fn list_transfers(
     for step in of_ended {
         sums.add(step.transfer, &[step.program]);
     }
-    list.extend(sums.described().map(|transfer| Found {
-        transfer,
-        process: None,
-    }));
-    list.extend(
-        steps
-            .into_iter()
-            .zip(process_of_step)
-            .map(|(step, &process)| Found {
-                transfer: step.transfer,
-                process: Some(process),
-            }),
-    );
+    list.extend(sums.described().map(|sum| (sum, None)));
+    let within = steps.into_iter().zip(process_of_step);
+    list.extend(within.map(|(step, process)| (step.transfer, Some(*process))));
     list
 }
 
@@ -197,10 +208,7 @@ pub(crate) fn analyse_process(process: &Process, begun: &Trace, files: &[File]) 
     flow::add_idle_writes(&mut flows, &facts);
     flows = pipes::join(flows, &facts);
     attempts::add_attempts(&mut flows, &facts);
-    let mut rows = process
-        .threads
-        .iter()
-        .flat_map(|thread| thread.rows.iter().chain(&thread.ring_rows));
+    let mut rows = process.threads.iter().flat_map(Thread::all_rows);
     let has_unseen = rows.any(|row| is_unseen_submission(row, begun));
     InProcess {
         steps: describe::steps_by_size(&flows, &facts, &ends),
@@ -208,6 +216,7 @@ pub(crate) fn analyse_process(process: &Process, begun: &Trace, files: &[File]) 
         destinations: rest::destination_totals(&facts, &flows, &ends),
         lacks_files: has_unseen || facts.lacks_files(),
         conduits: facts.moved,
+        transfers: Vec::new(),
     }
 }
 

@@ -3,6 +3,12 @@
 /// Shown for an unknown figure.
 pub const UNKNOWN: &str = "-";
 
+/// The sum of figures. `None`: one is unknown, or it does not fit.
+pub fn sum_all(figures: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
+    let mut figures = figures.into_iter();
+    figures.try_fold(0_u64, |sum, figure| sum.checked_add(figure?))
+}
+
 /// Bytes in the largest unit that gives at least 1, with one decimal: `512 B`, `8.0 KiB`, `1.0
 /// GiB`.
 pub fn bytes(bytes: u64) -> String {

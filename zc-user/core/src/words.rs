@@ -23,10 +23,10 @@ pub trait Word: Copy + 'static {
 /// Declares an enum whose variants have names: `ALL`, `name` and `from_name` follow from
 /// the list.
 macro_rules! names {
-    ($(#[$about:meta])* pub enum $name:ident { $($(#[doc = $doc:literal])+ $variant:ident = $text:literal,)+ }) => {
+    ($(#[$about:meta])* pub enum $name:ident { $($(#[$of_variant:meta])+ $variant:ident = $text:literal,)+ }) => {
         $(#[$about])*
         pub enum $name {
-            $($(#[doc = $doc])+ $variant,)+
+            $($(#[$of_variant])+ $variant,)+
         }
 
         impl $name {

@@ -162,7 +162,7 @@ impl Drop for RunProcess {
 /// Discards stdout and keeps the end of stderr, unless the settings show both.
 fn redirect(command: &mut Command, settings: &CheckSettings) -> io::Result<Stderr> {
     if settings.shows_output {
-        return Ok(Stderr::closed());
+        return Ok(Stderr::default());
     }
     let (stderr, writer) = Stderr::pipe()?;
     command.stdout(Stdio::null()).stderr(writer);
@@ -258,8 +258,9 @@ const MOST_CHARS: usize = 300;
 const PIPE_BYTES: usize = 64 << 10;
 
 /// The end of what a command writes to stderr.
+#[derive(Default)]
 struct Stderr {
-    /// `None` once every writer has closed it.
+    /// `None` once every writer has closed it, and for a command that writes elsewhere.
     pipe: Option<Receiver>,
     kept: Vec<u8>,
     /// Whether earlier bytes were dropped.
@@ -272,18 +273,9 @@ impl Stderr {
         let (reader, writer) = io::pipe()?;
         let stderr = Self {
             pipe: Some(Receiver::from_owned_fd(OwnedFd::from(reader))?),
-            ..Self::closed()
+            ..Self::default()
         };
         Ok((stderr, writer))
-    }
-
-    /// For a command that writes elsewhere.
-    const fn closed() -> Self {
-        Self {
-            pipe: None,
-            kept: Vec::new(),
-            is_cut: false,
-        }
     }
 
     /// Waits until something is written, and reads it, so that the pipe does not fill up and block

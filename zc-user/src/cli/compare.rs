@@ -2,11 +2,7 @@
 
 use clap::{Args, ColorChoice};
 use zctrace::{
-    backend::Choice,
-    compare::{Runs, Shell},
-    launch::Identity,
-    render::CompareFormat,
-    syscalls::Selection,
+    backend::Choice, compare::Shell, launch::Identity, render::CompareFormat, syscalls::Selection,
 };
 
 use super::values::{LimitArgs, default_word, find_identity, one_of};
@@ -86,11 +82,6 @@ pub struct CompareArgs {
 }
 
 impl CompareArgs {
-    /// How often each command runs.
-    pub fn runs(&self) -> Runs {
-        self.runs.map_or(Runs::Enough, Runs::Exactly)
-    }
-
     /// What runs the commands.
     pub fn shell(&self) -> Shell {
         if self.no_shell {

@@ -6,6 +6,7 @@ use clap::{
     Command,
     error::{ContextKind, ErrorKind},
 };
+use zctrace_core::words::did_you_mean;
 
 /// What to write if an argument is missing, by subcommand.
 const MISSING: [(&str, &str); 4] = [
@@ -39,14 +40,10 @@ pub(super) fn one_line(error: &clap::Error, command: &Command) -> String {
     match error.kind() {
         ErrorKind::MissingRequiredArgument => {
             let usage = word(ContextKind::Usage);
-            let found = MISSING
-                .iter()
-                .find(|(subcommand, _)| usage.contains(subcommand));
-            let message = found.map_or(
-                "no command to trace; write it last, as in: zctrace cp a b",
-                |(_, message)| message,
-            );
-            message.to_owned()
+            let mut missing = MISSING.iter();
+            let found = missing.find(|(subcommand, _)| usage.contains(subcommand));
+            let otherwise = "no command to trace; write it last, as in: zctrace cp a b";
+            found.map_or(otherwise, |(_, message)| message).to_owned()
         }
         ErrorKind::InvalidSubcommand => said.to_owned(),
         ErrorKind::UnknownArgument if word(ContextKind::InvalidArg).starts_with('-') => {
@@ -56,17 +53,11 @@ pub(super) fn one_line(error: &clap::Error, command: &Command) -> String {
                     .get_arguments()
                     .any(|arg| arg.is_hide_set() && arg.get_long() == near.strip_prefix("--"))
             };
-            let near = error
-                .get(ContextKind::SuggestedArg)
-                .map(ToString::to_string)
-                .filter(is_shown);
-            let near = near.map(|near| format!("; did you mean '{near}'?"));
+            let near = Some(word(ContextKind::SuggestedArg)).filter(|near| !near.is_empty());
+            let near = did_you_mean(near.filter(is_shown).as_deref());
             let help = help_with(&word(ContextKind::Usage));
-            format!(
-                "unknown option '{}'{} (see {help})",
-                word(ContextKind::InvalidArg),
-                near.unwrap_or_default()
-            )
+            let option = word(ContextKind::InvalidArg);
+            format!("unknown option '{option}'{near} (see {help})")
         }
         ErrorKind::ValueValidation => {
             let option = word(ContextKind::InvalidArg);

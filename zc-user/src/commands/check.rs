@@ -1,7 +1,6 @@
 //! `zctrace check`: collects the checks, runs and judges them, shows the results, writes baselines.
 
 use std::{
-    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -9,10 +8,7 @@ use std::{
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use zctrace::{
-    check::{
-        self, Attempt, Baseline, Check, CheckSettings, ReportCommand, Results, SCHEMA, Status,
-        Tolerances,
-    },
+    check::{self, Attempt, Baseline, Check, CheckSettings, Results, SCHEMA, Status, Tolerances},
     render::{self, CheckFormat},
 };
 use zctrace_core::signal;
@@ -248,22 +244,12 @@ fn check_of_command(args: &CheckArgs) -> anyhow::Result<Check> {
         report: None,
         tolerances: Tolerances::default(),
     });
+    let name = render::command_line(&args.command);
     Ok(Check {
-        name: render::command_line(&args.command),
-        command: args.command.clone(),
-        env: BTreeMap::new(),
         directory: Some(here.clone()),
-        files: Vec::new(),
         expectations: args.expect.clone(),
-        repeat: 1,
-        inferred: args.inferred.unwrap_or_default(),
-        backend: args.backend.unwrap_or_default(),
-        timeout: Check::TIMEOUT,
-        selection: None,
         baseline,
-        base: here,
-        report_command: ReportCommand::Run,
-        place: None,
+        ..Check::new(name, args.command.clone(), here)
     })
 }
 

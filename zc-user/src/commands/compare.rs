@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use zctrace::{
-    compare::{self, Comparison, Plan, Tracing, subjects},
+    compare::{self, Comparison, Plan, subjects},
     render::{self, CompareFormat},
 };
 
@@ -40,14 +40,12 @@ pub fn compare(args: &CompareArgs) -> anyhow::Result<ExitCode> {
 fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
     Ok(Plan {
         subjects: subjects(&args.commands, &args.name, args.shell(), &args.prepare)?,
-        runs: args.runs(),
+        runs: args.runs,
         warmup: args.warmup,
         identity: args.user,
-        tracing: Tracing {
-            backend: args.backend,
-            selection: args.syscalls.clone(),
-            limits: args.limits.limits(),
-            verbose: args.verbose,
-        },
+        backend: args.backend,
+        selection: args.syscalls.clone(),
+        limits: args.limits.limits(),
+        verbose: args.verbose,
     })
 }

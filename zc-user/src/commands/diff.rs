@@ -11,7 +11,7 @@ use zctrace::{
     plain_run,
     privileges::AfterAttach,
     render,
-    report::{Counted, Options},
+    report::Options,
     syscalls::Selection,
 };
 
@@ -51,7 +51,7 @@ pub fn diff(args: &DiffArgs) -> anyhow::Result<ExitCode> {
 /// Runs the command and counts what was counted for the saved report.
 fn run(args: &DiffArgs, before: &Report) -> anyhow::Result<Report> {
     let selection = match &before.counted {
-        Some(Counted::Names(names)) => {
+        Some(Selection::Names(names)) => {
             let names = names
                 .iter()
                 .map(String::as_str)
@@ -61,7 +61,7 @@ fn run(args: &DiffArgs, before: &Report) -> anyhow::Result<Report> {
                 .parse()
                 .context("the saved report counted calls that this zctrace does not know")?
         }
-        Some(Counted::All) | None => Selection::All,
+        Some(Selection::All) | None => Selection::All,
     };
     let options = RunOptions {
         selection,

@@ -28,15 +28,7 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     );
     let outputs = Outputs::open(&args.display, ReportOutput::Stdout)?;
     log_if(args.verbose)?;
-    let report = match read_input(&args.inputs, &args.syscalls)? {
-        ReportInput::Report(mut report) => {
-            report.sort(args.display.sort);
-            regroup(&mut report, args.display.by)?;
-            *report
-        }
-        ReportInput::Trace(trace) => report_of(&trace, &args.display),
-    };
-    show(report, &args.display, &outputs)?;
+    show(read_input(args)?, &args.display, &outputs)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -62,16 +54,9 @@ fn regroup(report: &mut Report, by: Option<Detail>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The input of the subcommand.
-enum ReportInput {
-    /// A JSON report.
-    Report(Box<Report>),
-    /// What strace logs contain.
-    Trace(Box<Trace>),
-}
-
-/// Reads a report or strace logs. The first character tells which of them it is.
-fn read_input(paths: &[PathBuf], selection: &Selection) -> anyhow::Result<ReportInput> {
+/// Reads a report, or makes one of strace logs. The first character tells which of them it is.
+fn read_input(args: &ReportArgs) -> anyhow::Result<Report> {
+    let paths = &args.inputs;
     read_stdin_once(paths)?;
     let mut readers = paths
         .iter()
@@ -83,14 +68,20 @@ fn read_input(paths: &[PathBuf], selection: &Selection) -> anyhow::Result<Report
         .collect::<Result<Vec<_>, _>>()?;
     match (json.as_slice(), readers.as_mut_slice()) {
         ([true], [reader]) => {
-            read_report(reader, &paths[0]).map(|report| ReportInput::Report(Box::new(report)))
+            let mut report = read_report(reader, &paths[0])?;
+            report.sort(args.display.sort);
+            regroup(&mut report, args.display.by)?;
+            Ok(report)
         }
         _ if json.contains(&true) => {
             bail!(
                 "several files must be the logs of one `strace -ff`; give JSON reports one at a time"
             )
         }
-        _ => read_trace(readers, paths, selection).map(|trace| ReportInput::Trace(Box::new(trace))),
+        _ => Ok(report_of(
+            &read_trace(readers, paths, &args.syscalls)?,
+            &args.display,
+        )),
     }
 }
 

@@ -48,11 +48,8 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         return verify(&options, &args.display, &outputs.report);
     }
     let outputs = Arc::new(outputs);
-    let status = if args.no_status {
-        None
-    } else {
-        StatusLine::open()
-    };
+    let is_wanted = !args.no_status;
+    let status = is_wanted.then(StatusLine::open).flatten();
     let status = status.map(|status| Arc::new(Mutex::new(status)));
     let trace = backend::run(
         args.backend,

@@ -99,7 +99,7 @@ impl MeasuringSession<'_> {
                 format!("run {}", timings.len() + 1)
             })?;
             if timings.is_empty() {
-                schedule.want(turn, plan.runs.wanted(timing.wall + preparation));
+                schedule.want(turn, plan.wanted_runs(timing.wall + preparation));
             }
             timings.push(timing);
         }
@@ -142,15 +142,14 @@ impl MeasuringSession<'_> {
     }
 
     fn trace(&self, command: Vec<OsString>) -> Result<Trace, CompareError> {
-        let tracing = &self.plan.tracing;
         let options = RunOptions {
-            selection: tracing.selection.clone(),
+            selection: self.plan.selection.clone(),
             launch: self.launch_options()?,
-            limits: tracing.limits,
-            verbose: tracing.verbose,
+            limits: self.plan.limits,
+            verbose: self.plan.verbose,
             ..plain_run(command)
         };
-        let trace = backend::run(tracing.backend, &options)?;
+        let trace = backend::run(self.plan.backend, &options)?;
         give_free_memory_back();
         self.signals.pending()?;
         Ok(trace)

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     page::{Options, Style, TextLine, words},
-    part::{DocumentPart, split},
+    part::{DocumentPart, more, said, split},
     text::{self, plural},
 };
 use crate::{
@@ -130,12 +130,9 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     let own = stacks.iter().take_while(|(stack, ..)| !is_loading(stack));
     let (shown, hidden) = split(&stacks, own.count().min(MOST_STACKS), options);
     items.extend(shown.iter().map(|sampled| item(sampled, report, options)));
-    if !hidden.is_empty() {
-        let samples = plural(samples_of(hidden), "sample", "samples");
-        let stacks = plural(hidden.len() as u64, "more stack", "more stacks");
-        let more = format!("and {stacks} with {samples}: --all shows them");
-        items.push(vec![words(&more, Style::Plain)]);
-    }
+    let samples = plural(samples_of(hidden), "sample", "samples");
+    let more = more(hidden, ["stack", "stacks"], &samples);
+    items.extend(said(more).map(|more| vec![more]));
     Some(DocumentPart {
         heading: words(&heading, Style::Heading),
         items,

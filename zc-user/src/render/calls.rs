@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use super::{
     callers,
     page::{Options, Piece, Style, TextLine, list, titled_list},
-    part::{DocumentPart, command_of},
+    part::{DocumentPart, command_of, sum_of_calls},
     table::{STAYS, ShownTable},
     text::{self, known, plural},
 };
@@ -16,60 +16,38 @@ use crate::{
     units::{self, UNKNOWN},
 };
 
-/// A column of the table.
-struct CallColumn {
-    title: &'static str,
-    /// When it is dropped to save room, the lowest first. The name and the count always stay.
-    /// Errors have a line below the table.
-    dropped: u8,
-    /// The cell of a call. The time is that of all calls of the table; `None` if one is unknown.
-    cell: fn(&Syscall, Option<u64>) -> String,
-}
+/// The cell of a call. The time is that of all calls of the table; `None` if one is unknown.
+type CallCell = fn(&Syscall, Option<u64>) -> String;
 
-const COLUMNS: [CallColumn; 11] = [
-    column("syscall", STAYS, |call, _| name(call)),
-    column("calls", STAYS, |call, _| call.calls.to_string()),
-    column("errors", 5, |call, _| call.errors.to_string()),
-    column("bytes", 8, |call, _| known(call.bytes, units::bytes)),
-    column("avg size", 3, |call, _| {
+/// The columns of the table: the title of each, when it is dropped to save room, the lowest first,
+/// and its cells. The name and the count always stay. Errors have a line below the table.
+const COLUMNS: [(&str, u8, CallCell); 11] = [
+    ("syscall", STAYS, |call, _| name(call)),
+    ("calls", STAYS, |call, _| call.calls.to_string()),
+    ("errors", 5, |call, _| call.errors.to_string()),
+    ("bytes", 8, |call, _| known(call.bytes, units::bytes)),
+    ("avg size", 3, |call, _| {
         known(average_size(call), units::bytes)
     }),
-    column("% time", 7, |call, all_ns| {
+    ("% time", 7, |call, all_ns| {
         known(call.total_ns.zip(all_ns), |(part, whole)| {
             units::share(part, whole)
         })
     }),
-    column("total", 9, |call, _| known(call.total_ns, units::duration)),
-    column("min", 2, |call, _| known(call.min_ns, units::duration)),
-    column("avg", 4, |call, _| known(call.mean_ns, units::duration)),
-    column("max", 6, |call, _| known(call.max_ns, units::duration)),
-    column("p99", 1, |call, _| known(call.p99_ns, units::duration)),
+    ("total", 9, |call, _| known(call.total_ns, units::duration)),
+    ("min", 2, |call, _| known(call.min_ns, units::duration)),
+    ("avg", 4, |call, _| known(call.mean_ns, units::duration)),
+    ("max", 6, |call, _| known(call.max_ns, units::duration)),
+    ("p99", 1, |call, _| known(call.p99_ns, units::duration)),
 ];
-
-const fn column(
-    title: &'static str,
-    dropped: u8,
-    cell: fn(&Syscall, Option<u64>) -> String,
-) -> CallColumn {
-    CallColumn {
-        title,
-        dropped,
-        cell,
-    }
-}
 
 /// The name of the call; if it is not one of the 64-bit table of calls, with its table.
 pub(super) fn name(line: &Syscall) -> String {
-    name_in_table(&line.name, &line.abi)
-}
-
-/// The same of a call with this name in this table.
-pub(super) fn name_in_table(name: &str, abi: &str) -> String {
-    let name = text::escape(name);
-    if [Abi::X86_64.name(), Abi::Aarch64.name()].contains(&abi) {
+    let name = text::escape(&line.name);
+    if [Abi::X86_64.name(), Abi::Aarch64.name()].contains(&line.abi.as_str()) {
         name
     } else {
-        format!("{name} ({})", text::escape(abi))
+        format!("{name} ({})", text::escape(&line.abi))
     }
 }
 
@@ -92,8 +70,20 @@ struct SectionCalls<'a> {
     syscalls: &'a [Syscall],
     /// Operations of io_uring.
     operations: &'a [Syscall],
-    others: Option<&'a OtherCalls>,
+    others: Option<OtherCalls>,
     is_running: bool,
+}
+
+impl<'a> SectionCalls<'a> {
+    const fn new(usage: &'a Usage, syscalls: &'a [Syscall], others: Option<OtherCalls>) -> Self {
+        Self {
+            usage,
+            syscalls,
+            operations: &[],
+            others,
+            is_running: false,
+        }
+    }
 }
 
 impl<'a> Shown<'a> {
@@ -106,13 +96,7 @@ impl<'a> Shown<'a> {
 
     pub(super) fn total(&self) -> DocumentPart {
         let totals = &self.report.totals;
-        let calls = SectionCalls {
-            usage: &totals.usage,
-            syscalls: &totals.syscalls,
-            operations: &[],
-            others: None,
-            is_running: false,
-        };
+        let calls = SectionCalls::new(&totals.usage, &totals.syscalls, None);
         let processes = plural(totals.processes, "process", "processes");
         self.section(
             ["TOTAL".to_owned(), processes, threads(totals.threads)],
@@ -122,12 +106,11 @@ impl<'a> Shown<'a> {
 
     /// The section of a process. The command line of a single one is in the head of the report.
     pub(super) fn process(&self, process: &Process) -> DocumentPart {
+        let others = process.other_calls;
         let calls = SectionCalls {
-            usage: &process.usage,
-            syscalls: &process.syscalls,
             operations: &process.io_uring,
-            others: process.other_calls.as_ref(),
             is_running: process.state == State::Running,
+            ..SectionCalls::new(&process.usage, &process.syscalls, others)
         };
         let mut part = self.section([process_name(process), threads(process.threads)], &calls);
         if self.report.processes.len() > 1 && !part.is_one_line() {
@@ -137,12 +120,10 @@ impl<'a> Shown<'a> {
     }
 
     pub(super) fn program(&self, program: &Program) -> DocumentPart {
+        let others = program.other_calls;
         let calls = SectionCalls {
-            usage: &program.usage,
-            syscalls: &program.syscalls,
             operations: &program.io_uring,
-            others: program.other_calls.as_ref(),
-            is_running: false,
+            ..SectionCalls::new(&program.usage, &program.syscalls, others)
         };
         let processes = plural(program.processes, "process", "processes");
         self.section(
@@ -152,13 +133,7 @@ impl<'a> Shown<'a> {
     }
 
     pub(super) fn thread(&self, process: &Process, thread: &Thread) -> DocumentPart {
-        let calls = SectionCalls {
-            usage: &thread.usage,
-            syscalls: &thread.syscalls,
-            operations: &[],
-            others: thread.other_calls.as_ref(),
-            is_running: false,
-        };
+        let calls = SectionCalls::new(&thread.usage, &thread.syscalls, thread.other_calls);
         let name = named(thread.comm.as_deref(), process.pid);
         self.section([name, format!("thread {}", thread.tid)], &calls)
     }
@@ -189,10 +164,10 @@ impl<'a> Shown<'a> {
             .iter()
             .try_fold(0_u64, |sum, call| Some(sum.saturating_add(call.total_ns?)));
         let cells = |call: &&Syscall| {
-            let cells = COLUMNS.iter().map(|column| (column.cell)(call, all_ns));
+            let cells = COLUMNS.iter().map(|(_, _, cell)| cell(call, all_ns));
             cells.collect()
         };
-        let columns = COLUMNS.iter().map(|column| (column.title, column.dropped));
+        let columns = COLUMNS.map(|(title, dropped, _)| (title, dropped));
         let mut table = ShownTable::new(columns, returned.iter().map(cells));
         for (row, call) in table.rows.iter_mut().zip(&returned) {
             let directory = self.report.directory.as_deref();
@@ -223,7 +198,7 @@ fn remarks(calls: &SectionCalls<'_>) -> Vec<TextLine> {
 }
 
 /// `116 other calls in 3.00 s`. `None` if there were none.
-fn other_calls(sums: &OtherCalls) -> Option<String> {
+fn other_calls(sums: OtherCalls) -> Option<String> {
     let calls = plural(sums.calls, "other call", "other calls");
     let text = match sums.total_ns {
         Some(ns) => format!("{calls} in {}", units::duration(ns)),
@@ -235,7 +210,7 @@ fn other_calls(sums: &OtherCalls) -> Option<String> {
 /// `no calls`, `1 call`, `12 calls`. Calls that never returned are not counted, but a section shows
 /// them.
 fn number_of_calls(syscalls: &[Syscall]) -> String {
-    match syscalls.iter().map(|line| line.calls).sum() {
+    match sum_of_calls(syscalls) {
         0 => "no calls".to_owned(),
         calls => plural(calls, "call", "calls"),
     }

@@ -8,7 +8,7 @@ use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::{
     diff::both_figures,
-    markdown::{self, escape_markdown},
+    markdown::{self, escape_markdown, fence_of},
     page::{INDENT, Options, Page, Piece, Style},
     table::{STAYS, ShownTable},
     text::{escape, json},
@@ -69,18 +69,18 @@ fn page(results: &Results, options: &Options) -> String {
     page.finish()
 }
 
-/// The word for a status, padded to the same width, and its style.
-const fn mark(status: Status) -> (&'static str, Style) {
+/// What marks a status: a word, padded to the same width, with its style, and a coloured symbol.
+const fn mark(status: Status) -> (&'static str, Style, &'static str) {
     match status {
-        Status::Passed => ("ok    ", Style::Good),
-        Status::Failed => ("FAILED", Style::Bad),
-        Status::CouldNotRun => ("ERROR ", Style::Bad),
-        Status::Inconclusive => ("?     ", Style::Warning),
+        Status::Passed => ("ok    ", Style::Good, "✅"),
+        Status::Failed => ("FAILED", Style::Bad, "❌"),
+        Status::CouldNotRun => ("ERROR ", Style::Bad, "💥"),
+        Status::Inconclusive => ("?     ", Style::Warning, "❔"),
     }
 }
 
 fn write_check(page: &mut Page, check: &CheckResult) {
-    let (mark, style) = mark(check.status);
+    let (mark, style, _) = mark(check.status);
     let runs = if check.runs > 1 {
         format!("{} runs, ", check.runs)
     } else {
@@ -183,35 +183,29 @@ struct DetailLine {
     text: String,
 }
 
-/// What is wrong with a check.
-struct Details(Vec<DetailLine>);
-
-impl Details {
-    /// Adds a line without control characters.
-    fn add(&mut self, indent: usize, style: Style, text: &str) {
+impl DetailLine {
+    /// A line without control characters.
+    fn new(indent: usize, style: Style, text: &str) -> Self {
         let line = text.trim_start();
-        self.0.push(DetailLine {
+        Self {
             indent: indent + text.len() - line.len(),
             style,
             text: escape(line),
-        });
-    }
-
-    /// Adds a problem, and what was found.
-    fn add_problem(&mut self, style: Style, title: &str, lines: &[String]) {
-        self.add(0, style, title);
-        for line in lines {
-            self.add(INDENT, Style::Plain, line);
         }
     }
 }
 
-/// All problems of a check.
-fn problems(check: &CheckResult) -> Details {
-    let (_, style) = mark(check.status);
-    let mut problems = Details(Vec::new());
+/// All problems of a check: a title each, and what was found.
+fn problems(check: &CheckResult) -> Vec<DetailLine> {
+    let (_, style, _) = mark(check.status);
+    let mut problems = Vec::new();
+    let mut add = |title: &str, found: &[String]| {
+        problems.push(DetailLine::new(0, style, title));
+        let found = found.iter();
+        problems.extend(found.map(|line| DetailLine::new(INDENT, Style::Plain, line)));
+    };
     if let Some(error) = &check.error {
-        problems.add_problem(style, &format!("could not be run: {error}"), &[]);
+        add(&format!("could not be run: {error}"), &[]);
     }
     for result in &check.expectations {
         let outcome = &result.outcome;
@@ -225,10 +219,10 @@ fn problems(check: &CheckResult) -> Details {
         };
         let title = format!("{}: {}{run}", outcome.verdict.name(), outcome.expectation);
         let found: Vec<String> = outcome.decisive().flat_map(finding_lines).collect();
-        problems.add_problem(style, &title, &found);
+        add(&title, &found);
     }
     if let Some((title, table)) = differences(check) {
-        problems.add_problem(style, &title, &table);
+        add(&title, &table);
     }
     problems
 }
@@ -237,12 +231,12 @@ fn problems(check: &CheckResult) -> Details {
 fn details(check: &CheckResult) -> Vec<DetailLine> {
     let mut details = problems(check);
     if check.status != Status::Passed && !check.stderr.is_empty() {
-        details.add(0, Style::Faint, "last lines of stderr:");
-        for line in &check.stderr {
-            details.add(INDENT, Style::Faint, line);
-        }
+        let title = "last lines of stderr:";
+        details.push(DetailLine::new(0, Style::Faint, title));
+        let lines = check.stderr.iter();
+        details.extend(lines.map(|line| DetailLine::new(INDENT, Style::Faint, line)));
     }
-    details.0
+    details
 }
 
 /// The command that shows the whole report.
@@ -354,10 +348,7 @@ fn case(check: &CheckResult) -> TestCase {
 
 fn non_success(kind: NonSuccessKind, check: &CheckResult) -> TestCaseStatus {
     let mut status = TestCaseStatus::non_success(kind);
-    let titles = problems(check)
-        .0
-        .into_iter()
-        .filter(|line| line.indent == 0);
+    let titles = problems(check).into_iter().filter(|line| line.indent == 0);
     let titles: Vec<String> = titles.map(|line| line.text).collect();
     status
         .set_message(titles.join("; "))
@@ -454,28 +445,18 @@ fn in_markdown(results: &Results) -> String {
     blocks.join("\n\n") + "\n"
 }
 
-/// A coloured symbol for a status.
-const fn symbol(status: Status) -> &'static str {
-    match status {
-        Status::Passed => "✅",
-        Status::Failed => "❌",
-        Status::CouldNotRun => "💥",
-        Status::Inconclusive => "❔",
-    }
-}
-
 fn row(check: &CheckResult) -> Vec<String> {
+    let (_, _, symbol) = mark(check.status);
     vec![
         escape(&check.name),
-        format!("{} {}", symbol(check.status), check.status.name()),
+        format!("{symbol} {}", check.status.name()),
         check.expectations.len().to_string(),
         units::duration(check.duration_ns),
     ]
 }
 
-/// A code block. The fence has more backticks than any run of them in the text.
+/// A code block.
 fn fenced(text: &str) -> String {
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
+    let fence = fence_of(text, 3);
     format!("{fence}text\n{text}\n{fence}")
 }

@@ -76,7 +76,7 @@ fn page(comparison: &Comparison, options: &Options) -> String {
 /// A column for each command, in as few tables as the width allows. A narrow page leaves nothing
 /// out; it becomes longer.
 fn tables(comparison: &Comparison, unit: Unit, width: Option<usize>) -> Vec<ShownTable> {
-    let titles = FIGURES.iter().map(|figure| text::width(figure.title)).max();
+    let titles = FIGURES.iter().map(|(title, _)| text::width(title)).max();
     let room = width.map(|width| width.saturating_sub(titles.unwrap_or(0) + GAP));
     let name_width = room.map_or(NAME_WIDTH, |room| room.min(NAME_WIDTH));
     let table = |commands: &[Compared]| {
@@ -85,11 +85,9 @@ fn tables(comparison: &Comparison, unit: Unit, width: Option<usize>) -> Vec<Show
             .map(|name| text::shorten(&name, name_width).into_owned())
             .collect();
         let columns = std::iter::once("").chain(names.iter().map(String::as_str));
-        let rows = FIGURES.iter().map(|figure| {
-            let cells = commands.iter().map(|command| (figure.cell)(command, unit));
-            std::iter::once(figure.title.to_owned())
-                .chain(cells)
-                .collect()
+        let rows = FIGURES.iter().map(|(title, show)| {
+            let cells = commands.iter().map(|command| show(command, unit));
+            std::iter::once((*title).to_owned()).chain(cells).collect()
         });
         ShownTable::new(columns.map(|title| (title, STAYS)), rows)
     };
@@ -177,13 +175,11 @@ fn times(speed: &Speed) -> String {
 fn markdown(comparison: &Comparison) -> String {
     let unit = Unit::of_comparison(comparison);
     let mut lines = vec![
-        table_row("command", FIGURES.iter().map(|figure| cell(figure.title))),
+        table_row("command", FIGURES.iter().map(|(title, _)| cell(title))),
         table_row(":---", FIGURES.iter().map(|_| "---:".to_owned())),
     ];
     for command in &comparison.commands {
-        let figures = FIGURES
-            .iter()
-            .map(|figure| cell(&(figure.cell)(command, unit)));
+        let figures = FIGURES.iter().map(|(_, show)| cell(&show(command, unit)));
         lines.push(table_row(&cell(&code(&command.name)), figures));
     }
     lines.push(String::new());

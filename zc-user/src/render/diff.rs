@@ -153,19 +153,14 @@ mod tests {
     use super::*;
     use crate::{
         render::tests::assert_snapshot,
-        report::{
-            self, Report,
-            sample::files::{Scene, copy},
-        },
+        report::{Report, sample::files::scene},
         syscalls::Selection,
     };
 
-    fn report(call: &'static str, bytes: u64) -> Report {
-        let mut scene = Scene::new();
-        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-        scene.process("cp", vec![copy(call, from, to, 1, bytes).zero(1)]);
+    fn report(call: &str, bytes: u64) -> Report {
+        let mut scene = scene(&format!("cp: {call} in->out 1 {bytes} +1"));
         scene.trace.counted = Some(Selection::default());
-        Report::from_trace(&scene.trace, &report::Options::default())
+        scene.report()
     }
 
     fn shown(before: &Report, now: &Report) -> String {

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use super::{
     callers, calls, head, latency, listings,
     page::Options,
-    part::{Document, DocumentPart, said, sum_of_calls},
+    part::{Document, DocumentPart, more, said, sum_of_calls},
     text::plural,
     transfers,
 };
@@ -114,8 +114,7 @@ pub(super) fn hidden_processes(hidden: &[&Process], report: &Report) -> Option<S
         .map(|process| sum_of_calls(&process.syscalls))
         .sum();
     let share = units::percent(calls, sum_of_calls(&report.totals.syscalls));
-    let processes = plural(hidden.len() as u64, "more process", "more processes");
     let calls = plural(calls, "call", "calls");
-    (!hidden.is_empty())
-        .then(|| format!("and {processes} with {calls} ({share} of all): --all shows them"))
+    let figures = format!("{calls} ({share} of all)");
+    more(hidden, ["process", "processes"], &figures)
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     callers::name_of_frame,
+    part::sum_of_calls,
     text::{file_name, plural},
 };
 use crate::report::{Frame, Report, Stack, TimedCall, TimedThread};
@@ -117,7 +118,7 @@ fn meta(report: &Report, samples: usize) -> Value {
 
 /// What the profile's information panel shows: labels and values.
 fn about(report: &Report, samples: usize) -> Vec<(&'static str, String)> {
-    let calls = report.totals.syscalls.iter().map(|call| call.calls).sum();
+    let calls = sum_of_calls(&report.totals.syscalls);
     let share = format!(
         "{} of {}: {WHAT_IS_SAMPLED}",
         plural(samples as u64, "call", "calls"),
@@ -248,7 +249,7 @@ fn place<T: Eq + Hash>(list: &mut IndexSet<T>, value: T) -> usize {
 }
 
 /// A function: the places of its name, of its source file, and of its library.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(PartialEq, Eq, Hash)]
 struct FunctionRow {
     name: usize,
     file: Option<usize>,
@@ -256,7 +257,7 @@ struct FunctionRow {
 }
 
 /// A place in a function.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(PartialEq, Eq, Hash)]
 struct FrameRow {
     function: usize,
     line: Option<u32>,
@@ -314,45 +315,39 @@ impl<'a, 'b> Tables<'a, 'b> {
             let name = place(&mut self.strings, file_name(path).to_owned());
             place(&mut self.resources, (place(self.libraries, path), name))
         });
-        let function = place(
-            &mut self.functions,
-            FunctionRow {
-                name,
-                file,
-                resource,
-            },
-        );
-        let frame = place(
-            &mut self.frames,
-            FrameRow {
-                function,
-                line: frame.line,
-                inlined,
-                category: CODE,
-            },
-        );
-        place(&mut self.stacks, (below, frame))
+        let function = FunctionRow {
+            name,
+            file,
+            resource,
+        };
+        self.push(below, function, (frame.line, inlined), CODE)
     }
 
     /// Adds what is no function.
     fn push_label(&mut self, below: Option<usize>, label: String, category: usize) -> usize {
-        let function = place(
-            &mut self.functions,
-            FunctionRow {
-                name: place(&mut self.strings, label),
-                file: None,
-                resource: None,
-            },
-        );
-        let frame = place(
-            &mut self.frames,
-            FrameRow {
-                function,
-                line: None,
-                inlined: 0,
-                category,
-            },
-        );
+        let label = FunctionRow {
+            name: place(&mut self.strings, label),
+            file: None,
+            resource: None,
+        };
+        self.push(below, label, (None, 0), category)
+    }
+
+    /// Adds a function, with its line and how deep it is inlined.
+    fn push(
+        &mut self,
+        below: Option<usize>,
+        function: FunctionRow,
+        (line, inlined): (Option<u32>, u32),
+        category: usize,
+    ) -> usize {
+        let frame = FrameRow {
+            function: place(&mut self.functions, function),
+            line,
+            inlined,
+            category,
+        };
+        let frame = place(&mut self.frames, frame);
         place(&mut self.stacks, (below, frame))
     }
 

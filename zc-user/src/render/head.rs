@@ -6,11 +6,12 @@ use std::cmp::Reverse;
 use super::{
     calls,
     page::{Piece, Style, TextLine, list, titled_list, words},
+    part::sum_of_calls,
     text::{self, known, plural},
 };
 use crate::{
     report::{
-        Counted, Exit, FailedGroup, FailedPath, Loading, Place, Report, failed_groups,
+        Exit, FailedGroup, FailedPath, Loading, Place, Report, Syscall, failed_groups,
         split_searches,
     },
     signal,
@@ -92,12 +93,12 @@ fn off_cpu_ns(report: &Report) -> Option<u64> {
 
 /// How much was counted: `1 process, 1 thread, 170 calls, 54 that move data, backend ebpf, exact`.
 fn counts(report: &Report) -> TextLine {
-    let with_rows: u64 = report.totals.syscalls.iter().map(|call| call.calls).sum();
+    let with_rows = sum_of_calls(&report.totals.syscalls);
     let others = report
         .totals
         .other_syscalls
         .as_ref()
-        .filter(|_| report.counted != Some(Counted::All));
+        .filter(|_| report.counted != Some(Selection::All));
     let others = others.map(|others| others.iter().map(|call| call.sums.calls).sum::<u64>());
     let at_least = if report.exact { "" } else { "at least " };
     let which = which_calls(report.counted.as_ref());
@@ -125,21 +126,21 @@ fn counts(report: &Report) -> TextLine {
 
 /// Which calls have rows, after their number: ` that move data`, ` of read/write`. Empty if all
 /// have, or if that is unknown.
-pub(super) fn which_calls(counted: Option<&Counted>) -> String {
+pub(super) fn which_calls(counted: Option<&Selection>) -> String {
     match counted {
-        Some(Counted::Names(_)) if counts_data(counted) => " that move data".to_owned(),
-        Some(Counted::Names(names)) if names.len() <= FEW_NAMES => {
+        Some(Selection::Names(_)) if counts_data(counted) => " that move data".to_owned(),
+        Some(Selection::Names(names)) if names.len() <= FEW_NAMES => {
             let names: Vec<String> = names.iter().map(|name| text::escape(name)).collect();
             format!(" of {}", names.join("/"))
         }
-        Some(Counted::Names(names)) => format!(" of {} chosen kinds", names.len()),
-        Some(Counted::All) | None => String::new(),
+        Some(Selection::Names(names)) => format!(" of {} chosen kinds", names.len()),
+        Some(Selection::All) | None => String::new(),
     }
 }
 
 /// Whether exactly the calls of the default set were counted.
-pub(super) fn counts_data(counted: Option<&Counted>) -> bool {
-    let Some(Counted::Names(names)) = counted else {
+pub(super) fn counts_data(counted: Option<&Selection>) -> bool {
+    let Some(Selection::Names(names)) = counted else {
         return false;
     };
     let default = Selection::default();
@@ -179,27 +180,16 @@ fn times(report: &Report) -> TextLine {
 
 /// The calls with rows that returned, and those without rows. `None` if a time is unknown.
 fn groups(report: &Report) -> Option<[CallGroup; 2]> {
-    let totals = &report.totals;
-    let with_rows = totals
-        .syscalls
-        .iter()
-        .filter(|call| call.calls > 0)
-        .map(|call| Some((calls::name(call), call.total_ns?)));
-    let others = totals
-        .other_syscalls
-        .iter()
-        .flatten()
-        .filter(|call| call.sums.calls > 0)
-        .map(|call| {
-            let name = calls::name_in_table(&call.name, &call.abi);
-            Some((name, call.sums.total_ns?))
-        });
+    let group = |name: String, calls: &[Syscall]| {
+        let returned = calls.iter().filter(|call| call.calls > 0);
+        let times = returned.map(|call| Some((calls::name(call), call.total_ns?)));
+        Some(CallGroup::new(name, times.collect::<Option<_>>()?))
+    };
+    let others: Vec<Syscall> = report.totals.rows_of_others().collect();
+    let counted = format!("calls{}", which_calls(report.counted.as_ref()));
     Some([
-        CallGroup::new(
-            format!("calls{}", which_calls(report.counted.as_ref())),
-            with_rows.collect::<Option<_>>()?,
-        ),
-        CallGroup::new("other calls".to_owned(), others.collect::<Option<_>>()?),
+        group(counted, &report.totals.syscalls)?,
+        group("other calls".to_owned(), &others)?,
     ])
 }
 
@@ -263,27 +253,16 @@ fn outside_of_calls(report: &Report, ns: u64) -> String {
 
 /// Whether every call is in some figure.
 fn knows_all_calls(report: &Report) -> bool {
-    report.totals.other_syscalls.is_some() || report.counted == Some(Counted::All)
+    report.totals.other_syscalls.is_some() || report.counted == Some(Selection::All)
 }
 
 /// What the rest of the time is: `outside of counted calls`.
 fn outside(report: &Report) -> String {
     // The last call of a process never returns, and takes no time.
     let is_end = |name: &str| Spec::named(name).effect == CallEffect::Exits;
-    let rows = report
-        .totals
-        .syscalls
-        .iter()
-        .map(|call| (call.name.as_str(), call.unfinished));
-    let others = report
-        .totals
-        .other_syscalls
-        .iter()
-        .flatten()
-        .map(|call| (call.name.as_str(), call.sums.unfinished));
-    let is_under_way = rows
-        .chain(others)
-        .any(|(name, unfinished)| unfinished > 0 && !is_end(name));
+    let rows = report.totals.syscalls.iter().cloned();
+    let mut all = rows.chain(report.totals.rows_of_others());
+    let is_under_way = all.any(|call| call.unfinished > 0 && !is_end(&call.name));
     let returned = if is_under_way { " that returned" } else { "" };
     let calls = if knows_all_calls(report) && report.exact {
         "calls"

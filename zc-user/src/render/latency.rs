@@ -36,9 +36,9 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
         heading: words("LATENCY of the calls that move data", Style::Heading),
         ..DocumentPart::default()
     };
+    let mut remark = |text: &str, style| part.remarks.push(words(text, style));
     if calls.iter().all(|call| call.histogram.is_empty()) {
-        let nothing = "no call that moves data was timed";
-        part.remarks.push(words(nothing, Style::Plain));
+        remark("no call that moves data was timed", Style::Plain);
         return Some(part);
     }
     let beside = INDENT + LONGEST_NAME + 2;
@@ -58,16 +58,15 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
         ("p90", 1),
         ("p99", 1),
     ];
-    part.table = Some(ShownTable::new(columns, calls.iter().map(row)));
     let factor = 1_u64.checked_shl(scale.step).unwrap_or(u64::MAX);
     let legend = format!(
         "each column ends at {factor} times the time it begins with; the lowest bar is 1 call or more"
     );
-    part.remarks.push(words(&legend, Style::Faint));
+    remark(&legend, Style::Faint);
     if !report.exact {
-        let warning = "lower bound: calls may be missing here";
-        part.remarks.push(words(warning, Style::Warning));
+        remark("lower bound: calls may be missing here", Style::Warning);
     }
+    part.table = Some(ShownTable::new(columns, calls.iter().map(row)));
     Some(part)
 }
 

@@ -3,14 +3,14 @@
 use super::{
     calls::program_name,
     page::Options,
-    part::{DocumentPart, split, sum_of_calls},
+    part::{DocumentPart, more, split, sum_of_calls},
     table::{STAYS, ShownTable},
     text::{self, known, plural},
     transfers::{end_kind, end_label},
 };
 use crate::{
     report::{FailedPath, FileTotals, OtherCalls, Program, Report, Syscall, Usage},
-    units::{self, UNKNOWN},
+    units::{self, UNKNOWN, sum_all},
 };
 
 /// How many programs are shown without `--all`.
@@ -49,8 +49,7 @@ const OF_PATHS: [(&str, u8); 4] = [
 /// the most CPU time first.
 pub(super) fn programs(report: &Report, options: &Options) -> Option<DocumentPart> {
     let programs = &report.programs;
-    let mut times = programs.iter().map(|program| program.usage.cpu_ns());
-    let all_ns = times.try_fold(0_u64, |sum, ns| sum.checked_add(ns?));
+    let all_ns = sum_all(programs.iter().map(|program| program.usage.cpu_ns()));
     let (shown, hidden) = split(programs, MOST_PROGRAMS, options);
     let row = |program: &Program| {
         let name = text::shorten(&program_name(program), LONGEST_NAME).into_owned();
@@ -94,14 +93,11 @@ pub(super) fn figures(
         .iter()
         .map(|call| (call.calls, call.errors, call.total_ns));
     let others = others.map(|others| (others.calls, others.errors, others.total_ns));
-    let (mut calls, mut errors, mut in_calls) = (0, 0, Some(0_u64));
-    for (returned, failed, total_ns) in with_rows.chain(others).filter(|(calls, ..)| *calls > 0) {
-        calls += returned;
-        errors += failed;
-        in_calls = in_calls
-            .zip(total_ns)
-            .and_then(|(sum, ns)| sum.checked_add(ns));
-    }
+    let all = || with_rows.clone().chain(others);
+    let calls: u64 = all().map(|(calls, ..)| calls).sum();
+    let errors: u64 = all().map(|(_, errors, _)| errors).sum();
+    let returned = all().filter(|(calls, ..)| *calls > 0);
+    let in_calls = sum_all(returned.map(|(.., total_ns)| total_ns));
     let cpu_ns = usage.cpu_ns();
     let share = cpu_ns
         .zip(all_ns)
@@ -138,18 +134,15 @@ pub(super) fn files(report: &Report, options: &Options) -> Option<DocumentPart> 
     })
 }
 
-/// `and 9980 more files with 39.0 MiB read, 0 B written: --all shows them`; `None` if there are no
-/// more.
+/// `and 9980 more files with 39.0 MiB read, 0 B written: --all shows them`.
 fn hidden_files(hidden: &[FileTotals]) -> Option<String> {
-    let sum = |bytes: fn(&FileTotals) -> Option<u64>| {
-        let mut all = hidden.iter().map(bytes);
-        let sum = all.try_fold(0_u64, |sum, bytes| sum.checked_add(bytes?));
-        known(sum, units::bytes)
-    };
-    let [read, written] = [sum(|file| file.bytes_read), sum(|file| file.bytes_written)];
-    let files = plural(hidden.len() as u64, "more file", "more files");
-    (!hidden.is_empty())
-        .then(|| format!("and {files} with {read} read, {written} written: --all shows them"))
+    let [read, written] = [
+        sum_all(hidden.iter().map(|file| file.bytes_read)),
+        sum_all(hidden.iter().map(|file| file.bytes_written)),
+    ]
+    .map(|sum| known(sum, units::bytes));
+    let figures = format!("{read} read, {written} written");
+    more(hidden, ["file", "files"], &figures)
 }
 
 /// The failed calls by path, with `--files` or `--all`.
@@ -159,10 +152,11 @@ pub(super) fn failed_paths(report: &Report, options: &Options) -> Option<Documen
         return None;
     }
     let (shown, hidden) = split(failed, MOST_FILES, options);
+    let calls = hidden.iter().map(|failed| failed.calls).sum();
     Some(DocumentPart::listing(
         &format!("FAILED PATHS, {}", failed.len()),
         ShownTable::new(OF_PATHS, shown.iter().map(row_of_failed)),
-        hidden_paths(hidden),
+        more(hidden, ["path", "paths"], &plural(calls, "call", "calls")),
     ))
 }
 
@@ -179,12 +173,4 @@ fn row_of_failed(failed: &FailedPath) -> Vec<String> {
         text::escape(&failed.errno),
         text::escape(&failed.syscall),
     ]
-}
-
-/// `and 3 more paths with 7 calls: --all shows them`; `None` if there are no more.
-fn hidden_paths(hidden: &[FailedPath]) -> Option<String> {
-    let calls = hidden.iter().map(|failed| failed.calls).sum();
-    let paths = plural(hidden.len() as u64, "more path", "more paths");
-    let calls = plural(calls, "call", "calls");
-    (!hidden.is_empty()).then(|| format!("and {paths} with {calls}: --all shows them"))
 }

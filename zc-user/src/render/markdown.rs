@@ -86,11 +86,16 @@ pub(super) fn table_row(first: &str, rest: impl Iterator<Item = String>) -> Stri
     )
 }
 
-/// Text as code. The fence has more backticks than any run of them in the text.
+/// The fence around code: more backticks than any run of them in the text, and at least so many.
+pub(super) fn fence_of(text: &str, least: usize) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    "`".repeat(least.max(longest + 1))
+}
+
+/// Text as code.
 pub(super) fn code(name: &str) -> String {
     let name = text::escape(name);
-    let longest = name.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest + 1);
+    let fence = fence_of(&name, 1);
     // A backtick at either end would become part of the fence.
     let space = if name.starts_with('`') || name.ends_with('`') {
         " "

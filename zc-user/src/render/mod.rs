@@ -88,17 +88,16 @@ pub fn render(report: &Report, format: Format, options: &Options) -> String {
         Format::Table => terminal::render(&document(report, options), options),
         Format::Json => json(report),
         Format::Csv => csv::render(report),
-        Format::Markdown => markdown::render(&document(report, &without_bars(options))),
+        Format::Markdown => {
+            // It cannot show bars.
+            let options = Options {
+                histogram: false,
+                ..*options
+            };
+            markdown::render(&document(report, &options))
+        }
         Format::Folded => callers::folded(report),
         Format::Firefox => firefox::profile(report),
-    }
-}
-
-/// The same options for a format that cannot show bars.
-const fn without_bars(options: &Options) -> Options {
-    Options {
-        histogram: false,
-        ..*options
     }
 }
 

@@ -121,18 +121,22 @@ pub(super) const INDENT: usize = 2;
 /// The lines so far.
 #[derive(Debug)]
 pub(super) struct Page {
-    width: Option<usize>,
-    colour: bool,
+    options: Options,
     text: String,
 }
 
 impl Page {
     pub(super) fn new(options: &Options) -> Self {
         Self {
-            width: options.width,
-            colour: options.colour,
+            options: *options,
             text: String::new(),
         }
+    }
+
+    /// The columns beside this indent.
+    fn room(&self, indent: usize) -> usize {
+        let width = self.options.width;
+        width.map_or(usize::MAX, |width| width.saturating_sub(indent))
     }
 
     /// An empty line.
@@ -142,21 +146,14 @@ impl Page {
 
     /// One line, shortened to the width.
     pub(super) fn line(&mut self, indent: usize, style: Style, line: &str) {
-        let room = self
-            .width
-            .map_or(usize::MAX, |width| width.saturating_sub(indent));
-        self.text.push_str(&" ".repeat(indent));
-        self.paint(style, &text::shorten(line, room));
-        self.gap();
+        self.unbroken(indent, style, &text::shorten(line, self.room(indent)));
     }
 
     /// Pieces separated by spaces, on as many lines as they need. Lines after the first are
     /// indented deeper.
     pub(super) fn flow(&mut self, indent: usize, pieces: &[Piece]) {
-        let room = self
-            .width
-            .map_or(usize::MAX, |width| width.saturating_sub(indent + DEEPER));
-        for (index, line) in break_lines(pieces, room).iter().enumerate() {
+        let lines = break_lines(pieces, self.room(indent + DEEPER));
+        for (index, line) in lines.iter().enumerate() {
             self.text
                 .push_str(&" ".repeat(if index == 0 { indent } else { indent + DEEPER }));
             // Neighbours of the same style share an escape sequence.
@@ -190,10 +187,7 @@ impl Page {
     /// A text broken between words into as many lines as it needs. If it fits on one line, its
     /// spaces stay as they are.
     pub(super) fn wrap(&mut self, indent: usize, style: Style, text: &str) {
-        if self
-            .width
-            .is_none_or(|width| indent + text::width(text) <= width)
-        {
+        if text::width(text) <= self.room(indent) {
             self.line(indent, style, text);
         } else {
             self.flow(indent, &words(text, style));
@@ -213,7 +207,9 @@ impl Page {
 
     fn paint(&mut self, style: Style, text: &str) {
         match style.sgr() {
-            Some(sgr) if self.colour => self.text.extend(["\x1b[", sgr, "m", text, "\x1b[0m"]),
+            Some(sgr) if self.options.colour => {
+                self.text.extend(["\x1b[", sgr, "m", text, "\x1b[0m"]);
+            }
             _ => self.text.push_str(text),
         }
     }

@@ -3,7 +3,7 @@
 use super::{
     page::{Options, Style, TextLine, words},
     table::ShownTable,
-    text,
+    text::{self, plural},
 };
 use crate::{
     report::{Process, Syscall},
@@ -79,6 +79,16 @@ pub(super) fn has_unknown(line: &TextLine) -> bool {
 /// How many calls these are together.
 pub(super) fn sum_of_calls(syscalls: &[Syscall]) -> u64 {
     syscalls.iter().map(|call| call.calls).sum()
+}
+
+/// `and 3 more files with 17 calls: --all shows them`; `None` if there are no more.
+pub(super) fn more<T>(hidden: &[T], [one, many]: [&str; 2], figures: &str) -> Option<String> {
+    let more = plural(
+        hidden.len() as u64,
+        &format!("more {one}"),
+        &format!("more {many}"),
+    );
+    (!hidden.is_empty()).then(|| format!("and {more} with {figures}: --all shows them"))
 }
 
 /// Splits off what a list shows.

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
-pub(super) use zctrace_core::text::file_name;
 pub use zctrace_core::text::{command_line, escape};
+pub(super) use zctrace_core::text::{file_name, plural};
 use zctrace_core::units::UNKNOWN;
 
 /// A model as indented JSON. It ends in a newline.
@@ -23,11 +23,6 @@ pub fn json(model: &impl Serialize) -> String {
 /// A figure in words.
 pub(super) fn known<T>(figure: Option<T>, show: impl FnOnce(T) -> String) -> String {
     figure.map_or_else(|| UNKNOWN.to_owned(), show)
-}
-
-/// `1 thread`, `2 threads`.
-pub(super) fn plural(count: u64, one: &str, more: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { more })
 }
 
 /// The width in columns of a text without control characters.

@@ -13,8 +13,8 @@ use crate::{
     },
     options::Choice,
     report::Report,
-    text::command_line,
-    words::Word as _,
+    text::{command_line, plural},
+    words::{Word as _, names},
 };
 
 /// The version of the results' JSON. Within a version no field changes its meaning.
@@ -31,31 +31,24 @@ pub struct Attempt {
     pub stderr: Vec<String>,
 }
 
-/// The status of a check. The greatest of all is the status of `zctrace check`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// Everything that is expected holds.
-    Passed,
-    /// The reports do not know enough to decide.
-    Inconclusive,
-    /// The command could not be run, or not to its end.
-    CouldNotRun,
-    /// Something that is expected does not hold.
-    Failed,
+names! {
+    /// The status of a check, by its name in reports for people. The greatest of all is the status of
+    /// `zctrace check`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Status {
+        /// Everything that is expected holds.
+        Passed = "passed",
+        /// The reports do not know enough to decide.
+        Inconclusive = "inconclusive",
+        /// The command could not be run, or not to its end.
+        CouldNotRun = "could not be run",
+        /// Something that is expected does not hold.
+        Failed = "failed",
+    }
 }
 
 impl Status {
-    /// Its name in reports for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Failed => "failed",
-            Self::CouldNotRun => "could not be run",
-            Self::Inconclusive => "inconclusive",
-        }
-    }
-
     /// What `zctrace check` exits with if this is the worst status of all checks.
     pub const fn exit_status(self) -> u8 {
         match self {
@@ -161,8 +154,8 @@ impl Results {
             Some(signal) => format!("; interrupted by {signal}"),
             None => String::new(),
         };
-        let s = if self.checks.len() == 1 { "" } else { "s" };
-        format!("{} check{s}: {parts}{interrupted}", self.checks.len())
+        let checks = plural(self.checks.len() as u64, "check", "checks");
+        format!("{checks}: {parts}{interrupted}")
     }
 }
 
@@ -175,7 +168,7 @@ pub fn judge(check: &Check, attempts: &[Attempt]) -> CheckResult {
     for expectation in &check.expectations {
         match worst_outcome(expectation, check.inferred, &reports) {
             Ok(result) => expectations.extend(result),
-            Err(why) => error = error.or(Some(why.message())),
+            Err(why) => error = error.or_else(|| Some(why.message().to_owned())),
         }
     }
     let baseline = check.baseline.as_ref();

@@ -111,12 +111,33 @@ impl Check {
     /// How long a run may take by default.
     pub const TIMEOUT: Duration = Duration::from_mins(1);
 
+    /// A check of a command that expects nothing yet. It runs once, with every default.
+    pub fn new(name: String, command: Vec<String>, base: PathBuf) -> Self {
+        Self {
+            name,
+            command,
+            env: BTreeMap::new(),
+            directory: None,
+            files: Vec::new(),
+            expectations: Vec::new(),
+            repeat: 1,
+            inferred: Inferred::default(),
+            backend: Choice::Auto,
+            timeout: Self::TIMEOUT,
+            selection: None,
+            baseline: None,
+            base,
+            report_command: ReportCommand::Run,
+            place: None,
+        }
+    }
+
     /// The set of calls to count, as `--syscalls` takes it: that of the check, or those that move
     /// data and those that expectations name.
     pub fn syscalls(&self) -> String {
         let names: Vec<&str> = match &self.selection {
             Some(Selection::All) => vec!["all"],
-            Some(Selection::Names(names)) => names.iter().copied().collect(),
+            Some(Selection::Names(names)) => names.iter().map(String::as_str).collect(),
             None => {
                 let (expectations, usual) = (self.expectations.iter(), Selection::default());
                 let mut named: BTreeSet<&str> = expectations.flat_map(Expectation::calls).collect();

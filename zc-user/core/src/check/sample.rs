@@ -1,37 +1,22 @@
 //! Made-up checks and results for tests.
 #![expect(clippy::missing_panics_doc, reason = "only tests call these functions")]
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
-use super::{Attempt, Baseline, Check, ReportCommand, Results, SCHEMA, Tolerances, judge};
+use super::{Attempt, Baseline, Check, Results, SCHEMA, Tolerances, judge};
 use crate::{
     compare::sample::report,
-    expect::Inferred,
-    options::Choice,
     report::{Report, sample::row},
 };
 
 /// A check with these expectations.
 pub fn check(name: &str, expectations: &[&str]) -> Check {
+    let command = ["cp", "in", "out file"].map(str::to_owned).into();
+    let expectations = expectations.iter();
+    let parsed = expectations.map(|text| text.parse().expect("an expectation"));
     Check {
-        name: name.into(),
-        command: vec!["cp".into(), "in".into(), "out file".into()],
-        env: BTreeMap::new(),
-        directory: None,
-        files: Vec::new(),
-        expectations: expectations
-            .iter()
-            .map(|text| text.parse().expect("an expectation"))
-            .collect(),
-        repeat: 1,
-        inferred: Inferred::default(),
-        backend: Choice::Auto,
-        timeout: Check::TIMEOUT,
-        selection: None,
-        baseline: None,
-        base: PathBuf::from("/base"),
-        report_command: ReportCommand::Run,
-        place: None,
+        expectations: parsed.collect(),
+        ..Check::new(name.into(), command, "/base".into())
     }
 }
 

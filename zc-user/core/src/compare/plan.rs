@@ -16,53 +16,35 @@ use crate::{
 pub struct Plan {
     /// The commands; at least one.
     pub subjects: Vec<Subject>,
-    /// How often each is timed.
-    pub runs: Runs,
+    /// How often each is timed. `None`: at least [`LEAST_RUNS`](Self::LEAST_RUNS) times, and until
+    /// three seconds are measured.
+    pub runs: Option<u64>,
     /// Untimed runs of each before the timed ones.
     pub warmup: u64,
     /// Whose identity they have; without one, zctrace's own.
     pub identity: Option<Identity>,
-    /// How the traced runs are done.
-    pub tracing: Tracing,
-}
-
-/// How often a command is timed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Runs {
-    /// At least ten times, and until three seconds are measured.
-    #[default]
-    Enough,
-    /// This often.
-    Exactly(u64),
-}
-
-impl Runs {
-    /// Least number of runs by default.
-    pub const LEAST: u64 = 10;
-    /// How long a command is measured by default.
-    const MIN_TIME: Duration = Duration::from_secs(3);
-
-    /// How many runs to make if one takes this long, with its preparation and the shell.
-    pub fn wanted(self, one_run: Duration) -> u64 {
-        let fitting = Self::MIN_TIME.as_nanos() / one_run.as_nanos().max(1);
-        match self {
-            Self::Exactly(runs) => runs,
-            Self::Enough => u64::try_from(fitting).unwrap_or(u64::MAX).max(Self::LEAST),
-        }
-    }
-}
-
-/// How the traced runs are done.
-#[derive(Debug, Clone, Default)]
-pub struct Tracing {
-    /// The backend.
+    /// The backend of the traced runs.
     pub backend: Choice,
-    /// Which calls are counted.
+    /// Which calls they count.
     pub selection: Selection,
     /// How much the backend keeps at once.
     pub limits: Limits,
     /// Whether the backend prints what it does.
     pub verbose: bool,
+}
+
+impl Plan {
+    /// Least number of runs by default.
+    pub const LEAST_RUNS: u64 = 10;
+    /// How long a command is measured by default.
+    const MIN_TIME: Duration = Duration::from_secs(3);
+
+    /// How many runs to make if one takes this long, with its preparation and the shell.
+    pub fn wanted_runs(&self, one_run: Duration) -> u64 {
+        let fitting = Self::MIN_TIME.as_nanos() / one_run.as_nanos().max(1);
+        let enough = u64::try_from(fitting).unwrap_or(u64::MAX);
+        self.runs.unwrap_or(enough.max(Self::LEAST_RUNS))
+    }
 }
 
 /// What is wrong with a plan, and what to do about it.
@@ -148,16 +130,22 @@ pub fn subjects(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::sample;
 
     #[test]
     fn the_number_of_runs_fills_the_time_or_is_the_chosen_one() {
         for (runs, one_run_ms, expected) in [
-            (Runs::Enough, 10, 300),
-            (Runs::Enough, 10_000, 10),
-            (Runs::Exactly(5), 10, 5),
-            (Runs::Exactly(7), 0, 7),
+            (None, 10, 300),
+            (None, 10_000, 10),
+            (Some(5), 10, 5),
+            (Some(7), 0, 7),
         ] {
-            assert_eq!(runs.wanted(Duration::from_millis(one_run_ms)), expected);
+            let plan = Plan {
+                runs,
+                ..sample::plan(1)
+            };
+            let one_run = Duration::from_millis(one_run_ms);
+            assert_eq!(plan.wanted_runs(one_run), expected);
         }
     }
 

@@ -4,14 +4,13 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{Comparison, Plan, Series, Subject, Timing};
 use crate::{
+    options::{Choice, Limits},
     report::{
         Options, Report,
-        sample::{
-            files::{Scene, copy, read, written_held},
-            of_threads, row,
-        },
+        sample::{files::Scene, of_threads, row},
     },
-    trace::{Exit, FileId, Loss, Row},
+    syscalls::Selection,
+    trace::{Exit, Loss, Row},
 };
 
 /// A report of one process with these rows.
@@ -35,27 +34,20 @@ fn timing(ms: u64) -> Timing {
 
 /// A command whose runs took this many milliseconds each. It copied 1 MiB in pieces of 4 KiB.
 pub fn timed(runs_ms: &[u64]) -> Series {
-    series(runs_ms, |from, to| {
-        vec![
-            read("read", from, 257, 1 << 20).requested(257 * 4096),
-            written_held("write", from, to, 256, 1 << 20, 1 << 20).requested(1 << 20),
-            row("mmap").called(20).requested(9 << 20),
-        ]
-    })
+    let calls = "read in 257 1M /4096, write in>out 256 1M /4096";
+    series(runs_ms, calls, row("mmap").called(20).requested(9 << 20))
 }
 
 /// A command that copied 1 MiB by `sendfile`.
 pub fn by_sendfile(runs_ms: &[u64]) -> Series {
-    series(runs_ms, |from, to| {
-        let copied = copy("sendfile", from, to, 2, 1 << 20);
-        vec![copied, row("mmap").called(20)]
-    })
+    let calls = "sendfile in->out 2 1M";
+    series(runs_ms, calls, row("mmap").called(20))
 }
 
-fn series(runs_ms: &[u64], rows: impl Fn(FileId, FileId) -> Vec<Row>) -> Series {
+fn series(runs_ms: &[u64], calls: &str, last: Row) -> Series {
     let mut scene = Scene::new();
-    let (from, to) = (scene.regular("in"), scene.regular("out"));
-    scene.process("copier", rows(from, to));
+    let process = scene.run(&format!("copier: {calls}"));
+    process.threads[0].rows.push(last);
     Series {
         timings: runs_ms.iter().map(|&ms| timing(ms)).collect(),
         trace: scene.trace,
@@ -81,10 +73,13 @@ pub fn plan(commands: usize) -> Plan {
     };
     Plan {
         subjects: ('a'..).take(commands).map(subject).collect(),
-        runs: super::Runs::default(),
+        runs: None,
         warmup: 0,
         identity: None,
-        tracing: super::Tracing::default(),
+        backend: Choice::default(),
+        selection: Selection::default(),
+        limits: Limits::default(),
+        verbose: false,
     }
 }
 

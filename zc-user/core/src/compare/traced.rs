@@ -8,7 +8,8 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    report::{Api, Counted, Exit, Report, Totals},
+    report::{Api, Exit, Report, Totals},
+    syscalls::Selection,
     transfer::Transfer,
 };
 
@@ -26,7 +27,7 @@ pub struct Traced {
     /// How it ended.
     pub exit: Exit,
     /// Which calls were counted.
-    pub counted: Option<Counted>,
+    pub counted: Option<Selection>,
     /// How many counted calls returned, over all processes.
     pub syscalls: u64,
     /// Mean bytes of the calls that moved bytes for its transfers, precise to less than a byte.
@@ -96,26 +97,15 @@ fn bytes_per_call(transfers: &[&Transfer]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{
-        Options,
-        sample::files::{Scene, copy, read, write},
-    };
-
-    const MIB: u64 = 1 << 20;
+    use crate::report::sample::files::scene;
 
     #[test]
     fn the_transfers_give_the_interfaces_and_the_size_of_calls() {
-        let mut scene = Scene::new();
-        let [from, to, log] = ["in", "out", "log"].map(|name| scene.regular(name));
-        let rows = vec![
-            copy("copy_file_range", from, to, 4, MIB).zero(1),
-            copy("sendfile", from, log, 1, 18),
-            copy("ioctl(FICLONE)", from, to, 1, 0),
-            read("read", from, 1, MIB),
-            write("write", log, 1, 100),
-        ];
-        scene.process("copier", rows);
-        let report = Report::from_trace(&scene.trace, &Options::default());
+        let scene = scene(
+            "copier: copy_file_range in->out 4 1M +1, sendfile in->log 1 18, \
+             ioctl(FICLONE) in->out 1 0, read in 1 1M, write log 1 100",
+        );
+        let report = scene.report();
         let counted: u64 = report.totals.syscalls.iter().map(|row| row.calls).sum();
         let found = Traced::from_report(report);
         let apis = found.apis.unwrap_or_default();
@@ -127,11 +117,7 @@ mod tests {
 
     #[test]
     fn without_transfers_there_is_no_interface() {
-        let mut scene = Scene::new();
-        let file = scene.regular("in");
-        scene.process("wc", vec![read("read", file, 4, MIB)]);
-        let report = Report::from_trace(&scene.trace, &Options::default());
-        let found = Traced::from_report(report);
+        let found = Traced::from_report(scene("wc: read in 4 1M").report());
         assert_eq!((found.apis, found.bytes_per_call), (None, None));
     }
 }

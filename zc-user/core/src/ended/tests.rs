@@ -7,7 +7,7 @@ use proptest::{collection::vec, prelude::*};
 use super::*;
 use crate::report::{
     Api, Certainty, Files, Options, Report, Transfer,
-    sample::files::{Scene, read, written_held},
+    sample::files::{Scene, scene},
 };
 
 /// What processes can do, by a number.
@@ -40,18 +40,16 @@ fn processes(behaviour: u8, number: usize) -> String {
 
 /// The trace of a shell that ran processes with these behaviours.
 fn trace(behaviours: &[u8]) -> Trace {
-    let mut scene = Scene::new();
-    scene.run("sh: read libc.so.6 1 832");
+    let mut scene = scene("sh: read libc.so.6 1 832");
     for (number, &behaviour) in behaviours.iter().enumerate() {
         if behaviour == BEHAVIOURS - 1 {
-            let ends = scene.socketpair();
-            let [from, to] = ["data", "char"].map(|name| scene.named(name));
-            let write_on = |from, to| {
-                let written = written_held("write", from, to, 2, 5000, 5000);
-                vec![read("read", from, 2, 5000), written]
-            };
-            scene.process("server", write_on(from, ends[0]));
-            scene.process("client", write_on(ends[1], to));
+            let [server, client] = scene.socketpair();
+            scene.name("server", server);
+            scene.name("client", client);
+            scene.run(
+                "server: read data 2 5000, write data>server 2 5000; \
+                 client: read client 2 5000, write client>char 2 5000",
+            );
         } else {
             // Each also loads a library.
             let library = ", read libc.so.6 1 832";

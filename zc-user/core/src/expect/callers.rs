@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     expect::{
         ast::Figure,
-        facts::{ChosenProcesses, MeasuredFigure, largest, plural, why_inexact, why_not_listed},
+        facts::{ChosenProcesses, MeasuredFigure, largest, why_inexact, why_not_listed},
         function::{FunctionPattern, FunctionShown, shown},
         known::KnownFigure,
         names::CallSet,
     },
-    report::{self, Callers, EITHER_COPY, Report, Site, Syscall, Transfer, library_in},
-    trace::{Loss, Stack},
+    report::{Callers, EITHER_COPY, Report, Site, Stack, Syscall, Transfer, library_in},
+    text::plural,
+    trace::Loss,
     transfer::{is_telling, remedy},
 };
 
@@ -21,9 +22,9 @@ use crate::{
 const ITSELF: &str = "none";
 
 /// The stacks of a report. The error says why it has none.
-pub(super) fn stacks_of(report: &Report) -> Result<Vec<Stack>, String> {
+pub(super) fn stacks_of(report: &Report) -> Result<&[Stack], String> {
     if let Some(stacks) = &report.stacks {
-        return Ok(stacks.iter().map(report::Stack::to_trace).collect());
+        return Ok(stacks);
     }
     let mut notes = report.notes.iter();
     let note = notes.find(|note| note.starts_with("callers are unknown"));
@@ -126,7 +127,7 @@ impl CallerSum {
         } else {
             "--callers=all samples each"
         };
-        let all = plural(self.calls, "call");
+        let all = plural(self.calls, "call", "calls");
         let missing = (unsampled > 0)
             .then(|| format!("{unsampled} of {all} were not sampled for their callers; {remedy}"));
         let reasons = missing.into_iter().chain(self.unclear.clone());
@@ -136,7 +137,7 @@ impl CallerSum {
 
 /// `caller: main: 3 of 4 samples`, for each place.
 fn shares_of_samples(sites: BTreeMap<String, u64>, all: u64) -> Vec<String> {
-    let all = plural(all, "sample");
+    let all = plural(all, "sample", "samples");
     let line = |(site, count): (String, u64)| (count, format!("{site}: {count} of {all}"));
     largest(sites.into_iter().map(line).collect())
 }
@@ -163,7 +164,7 @@ pub(super) fn via(
     let (mut libraries, mut unclear) = (BTreeSet::new(), None);
     let stacks = stacks_of(report).unwrap_or_else(|why| {
         unclear = Some(why);
-        Vec::new()
+        &[]
     });
     for transfer in transfers {
         let Some(callers) = &transfer.callers else {
@@ -175,7 +176,7 @@ pub(super) fn via(
             unclear.get_or_insert_with(|| why.to_owned());
             continue;
         };
-        for (stack, _) in sampled(&stacks, callers) {
+        for (stack, _) in sampled(stacks, callers) {
             match library_of(stack) {
                 Ok(library) => drop(libraries.insert(library)),
                 Err(why) => drop(unclear.get_or_insert(why)),
@@ -212,7 +213,7 @@ pub(super) fn facts_of_via(transfers: &[&Transfer], report: &Report) -> Vec<Stri
         return Vec::new();
     };
     let mut sites: BTreeMap<String, u64> = BTreeMap::new();
-    for (stack, samples) in sampled(&stacks, &callers) {
+    for (stack, samples) in sampled(stacks, &callers) {
         *sites.entry(caller(stack, report)).or_default() += samples;
     }
     shares_of_samples(sites, callers.samples)

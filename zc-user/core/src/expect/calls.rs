@@ -15,10 +15,7 @@ use crate::{
         paths,
         pattern::{EndPattern, Match},
     },
-    figures::{
-        list::{FigureField, of_row},
-        reading::rows_of_other_calls,
-    },
+    figures::list::{FigureField, of_row},
     histogram::bucket_range,
     report::{FileCalls, Process, Report, Syscall},
     syscalls::{Fds, Spec},
@@ -55,16 +52,14 @@ pub(super) fn measure(
         return callers::measure(figure, pattern, names, report);
     }
     let is_of_run = figure.selectors == Selectors::default();
-    let others: Vec<Syscall> = rows_of_other_calls(&report.totals)
+    let others: Vec<Syscall> = report
+        .totals
+        .rows_of_others()
         .filter(|row| is_of_run && *names != CallSet::ALL && names.contains(&row.name))
         .collect();
     let mut chosen = chosen_rows(figure, names, report)?;
     chosen.rows.extend(&others);
-    let sum = RowSum {
-        rows: &chosen.rows,
-        is_open: chosen.open.is_some(),
-    };
-    let known = sum.figure(figure.field, figure.errno.as_deref());
+    let known = chosen.figure(figure.field, figure.errno.as_deref());
     let reason = chosen.open.filter(|_| !known.is_exact());
     Ok(MeasuredFigure {
         reason: reason.or_else(|| why_unknown(&known, figure.field)),
@@ -74,13 +69,13 @@ pub(super) fn measure(
 }
 
 /// Rows to sum up.
-struct RowSum<'a> {
-    rows: &'a [&'a Syscall],
-    /// Whether there may be more.
-    is_open: bool,
+struct ChosenRows<'a> {
+    rows: Vec<&'a Syscall>,
+    /// Why there may be more.
+    open: Option<String>,
 }
 
-impl RowSum<'_> {
+impl ChosenRows<'_> {
     fn figure(&self, field: FigureField, errno: Option<&str>) -> KnownFigure {
         use FigureField::{Avg, AvgSize, Bytes, Max, Min, P50, P90, P99, Total};
         if let Some(errno) = errno {
@@ -113,7 +108,7 @@ impl RowSum<'_> {
         );
         let rows = self.rows.iter().filter(|row| is_count || row.calls > 0);
         let (low, all_known) = sum_known(rows.map(|row| of_row(field, row)));
-        KnownFigure::at_least(low, all_known && !self.is_open)
+        KnownFigure::at_least(low, all_known && self.open.is_none())
     }
 
     /// Errors with this errno. An error without an errno may be one of them.
@@ -122,12 +117,15 @@ impl RowSum<'_> {
         let nameless = |row: &&Syscall| row.errors.saturating_sub(row.errnos.values().sum());
         let low: u64 = self.rows.iter().map(of_errno).sum();
         let nameless: u64 = self.rows.iter().map(nameless).sum();
-        KnownFigure::Between(low.into(), (!self.is_open).then(|| (low + nameless).into()))
+        KnownFigure::Between(
+            low.into(),
+            (self.open.is_none()).then(|| (low + nameless).into()),
+        )
     }
 
     /// A sum divided by a count of calls.
     fn mean(&self, sum: FigureField, count: u64, if_none: &str) -> KnownFigure {
-        if self.is_open {
+        if self.open.is_some() {
             return KnownFigure::Unknown;
         }
         let (sum, all_known) = sum_known(self.returned().map(|row| of_row(sum, row)));
@@ -142,7 +140,7 @@ impl RowSum<'_> {
     /// between those of the rows. Rows whose times are unknown may have a shorter or a longer one.
     fn time(&self, field: FigureField) -> KnownFigure {
         let ranges: Vec<_> = self.returned().map(|row| time_range(row, field)).collect();
-        let is_all = !self.is_open && ranges.iter().all(Option::is_some);
+        let is_all = self.open.is_none() && ranges.iter().all(Option::is_some);
         let known = || ranges.iter().flatten();
         let least = known().map(|(low, _)| *low).min();
         let most = known().map(|(_, high)| *high).max();
@@ -155,7 +153,7 @@ impl RowSum<'_> {
             (Some(least), Some(most)) if is_all => {
                 KnownFigure::Between(least.into(), Some(most.into()))
             }
-            _ if self.is_open || !ranges.is_empty() => KnownFigure::Unknown,
+            _ if self.open.is_some() || !ranges.is_empty() => KnownFigure::Unknown,
             _ => KnownFigure::Missing(NO_TIME.to_owned()),
         }
     }
@@ -194,12 +192,6 @@ fn why_unknown(known: &KnownFigure, field: FigureField) -> Option<String> {
         _ => "these calls do not tell, or the backend does not know",
     };
     Some(why.to_owned())
-}
-
-/// Rows to sum up, and why there may be more.
-struct ChosenRows<'a> {
-    rows: Vec<&'a Syscall>,
-    open: Option<String>,
 }
 
 /// The rows that a figure sums up.

@@ -13,7 +13,7 @@ use super::{
     calls,
     facts::{ChosenProcesses, MeasuredFigure, why_inexact},
     known::{Inferred, KnownFigure, Verdict},
-    tokens::{SyntaxError, pointer},
+    tokens::SyntaxError,
     transfers,
     unmatched::unmatched,
 };
@@ -21,6 +21,7 @@ use crate::figures::list::{FigureField, FigureGroup, of_run, of_usage};
 use crate::{
     report::{Process, Report},
     signal,
+    units::sum_all,
 };
 
 /// Evaluates an expectation on a report.
@@ -32,8 +33,9 @@ pub(super) fn evaluate(
     for figure in expectation.expr.figures() {
         let calls = calls::uncounted(figure, report);
         if !calls.is_empty() {
-            let (text, at) = (expectation.text.clone(), figure.at);
-            return Err(NotCounted { calls, text, at });
+            let error = SyntaxError::at(figure.at, why_not_counted(&calls));
+            let error = error.in_text(&expectation.text);
+            return Err(NotCounted { calls, error });
         }
     }
     let mut findings = Vec::new();
@@ -140,38 +142,35 @@ impl fmt::Display for Outcome {
 }
 
 /// An expectation names calls that the run did not count. Nothing is known about them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{error}")]
 pub struct NotCounted {
     /// The calls.
     pub calls: Vec<String>,
-    text: String,
-    at: usize,
+    /// What is wrong, and where the expectation names them.
+    error: SyntaxError,
 }
 
 impl NotCounted {
     /// What is wrong, in one line.
-    pub fn message(&self) -> String {
-        /// How many calls of a class the message names.
-        const MOST: usize = 3;
-        let count = self.calls.len();
-        let more = match count.saturating_sub(MOST) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let named = self.calls[..count.min(MOST)].join(", ");
-        let were = if count == 1 { "was" } else { "were" };
-        format!(
-            "{named}{more} {were} not counted in this run, so nothing is known about it: select it with --syscalls"
-        )
+    pub fn message(&self) -> &str {
+        self.error.message()
     }
 }
 
-impl std::error::Error for NotCounted {}
-
-impl fmt::Display for NotCounted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n{}", self.message(), pointer(&self.text, self.at))
-    }
+fn why_not_counted(calls: &[String]) -> String {
+    /// How many calls of a class the message names.
+    const MOST: usize = 3;
+    let count = calls.len();
+    let more = match count.saturating_sub(MOST) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named = calls[..count.min(MOST)].join(", ");
+    let were = if count == 1 { "was" } else { "were" };
+    format!(
+        "{named}{more} {were} not counted in this run, so nothing is known about it: select it with --syscalls"
+    )
 }
 
 /// Why an expectation does not hold. `Debug` is the same as `Display`, for tests that return it as
@@ -224,8 +223,7 @@ fn of_processes_or_run(figure: &Figure, report: &Report) -> Result<MeasuredFigur
         field => of_usage(field, &process.usage),
     };
     let sum = if chosen.are_by_name {
-        let mut parts = chosen.processes.iter().map(|process| of_process(process));
-        parts.try_fold(0, |sum: u64, part| sum.checked_add(part?))
+        sum_all(chosen.processes.iter().map(|process| of_process(process)))
     } else {
         of_run(figure.field, report)
     };

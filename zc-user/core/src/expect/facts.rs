@@ -12,6 +12,7 @@ use super::{
 use crate::{
     figures::list::{FigureField, FigureGroup, FigureUnit},
     report::{Certainty, End, FileCalls, Process, Report, Syscall, Transfer},
+    text::plural,
     units::short_bytes,
 };
 
@@ -207,7 +208,7 @@ fn rows_with_files<'a>(process: &'a Process, figure: &Figure) -> Vec<(&'a Syscal
 
 /// `read, in.dat (regular): 3 calls, 24 B, 1 error (EAGAIN 1)`.
 fn line(row: &Syscall, files: &str) -> String {
-    let mut parts = vec![plural(row.calls, "call")];
+    let mut parts = vec![plural(row.calls, "call", "calls")];
     let succeeded = row.calls - row.errors;
     if let Some(bytes) = row.bytes.filter(|_| succeeded > 0) {
         let mean = short_bytes(bytes / succeeded);
@@ -218,7 +219,7 @@ fn line(row: &Syscall, files: &str) -> String {
         let errnos: Vec<String> = errnos
             .map(|(name, count)| format!("{name} {count}"))
             .collect();
-        let errors = plural(row.errors, "error");
+        let errors = plural(row.errors, "error", "errors");
         parts.push(format!("{errors} ({})", errnos.join(", ")));
     }
     if row.unfinished > 0 {
@@ -230,12 +231,6 @@ fn line(row: &Syscall, files: &str) -> String {
     format!("{}{files}: {}", row.name, parts.join(", "))
 }
 
-/// `3 calls`.
-pub(super) fn plural(count: u64, thing: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{count} {thing}{s}")
-}
-
 /// `in.dat (regular, ext4)`.
 fn end(end: &End) -> String {
     let kind = end.kind.as_deref().unwrap_or("unknown file");
@@ -243,11 +238,7 @@ fn end(end: &End) -> String {
         Some(fs) if matches!(kind, "regular" | "directory" | "block") => format!("{kind}, {fs}"),
         _ => kind.to_owned(),
     };
-    match [&end.path, &end.peer, &end.local]
-        .into_iter()
-        .flatten()
-        .next()
-    {
+    match end.name() {
         Some(name) => format!("{name} ({nature})"),
         None => nature,
     }

@@ -5,10 +5,11 @@ use std::path::Path;
 use super::pattern::Glob;
 use crate::{
     report::{
-        EITHER_COPY, is_of_c_library, library_in, named, split_implementation, without_generics,
+        EITHER_COPY, is_of_c_library, library_in, mark_in, named, split_implementation,
+        without_generics, without_pointers,
     },
     text::file_name,
-    trace::{Frame, Stack},
+    trace::{Frame, SampledStack},
     transfer::{may_hide_functions, remedy},
 };
 
@@ -127,10 +128,7 @@ fn paths(name: &str) -> Vec<String> {
     let (own, of_trait) = implementer
         .split_once(" as ")
         .map_or((implementer, None), |(own, of_trait)| (own, Some(of_trait)));
-    let own = own
-        .trim_start_matches(['&', '*'])
-        .trim_start_matches("mut ")
-        .trim_start_matches("dyn ");
+    let own = without_pointers(own);
     let named = |path: &str| format!("{}{}", without_generics(path), without_generics(rest));
     std::iter::once(own).chain(of_trait).map(named).collect()
 }
@@ -142,18 +140,11 @@ fn without_closures(name: &str) -> String {
         .filter(|part| !part.starts_with('{'))
         .map(|part| {
             let part = part.split('{').next().unwrap_or_default();
-            MARKS
-                .iter()
-                .filter_map(|mark| part.find(mark))
-                .min()
-                .map_or(part, |end| &part[..end])
+            mark_in(part).map_or(part, |end| &part[..end])
         });
     let parts: Vec<&str> = parts.filter(|part| !is_hash(part)).collect();
     parts.join("::")
 }
-
-/// What C compilers append to the name of a part or a copy of a function.
-const MARKS: [&str; 5] = [".part.", ".constprop.", ".isra.", ".cold", ".llvm."];
 
 /// Whether a part of a name is the hash at the end of Rust's older names.
 fn is_hash(part: &str) -> bool {
@@ -173,7 +164,7 @@ pub(super) enum FunctionShown {
 }
 
 /// Whether the stack has a function that the pattern matches.
-pub(super) fn shown(pattern: &FunctionPattern, stack: &Stack) -> FunctionShown {
+pub(super) fn shown(pattern: &FunctionPattern, stack: &SampledStack) -> FunctionShown {
     let by_frame = stack
         .frames
         .iter()
@@ -215,7 +206,7 @@ fn shown_by_frame(pattern: &FunctionPattern, frame: &Frame) -> FunctionShown {
 }
 
 /// Whether no function that the pattern may match is hidden in the stack.
-fn shows_all(pattern: &FunctionPattern, stack: &Stack) -> bool {
+fn shows_all(pattern: &FunctionPattern, stack: &SampledStack) -> bool {
     let mut functions = stack.frames.iter().flat_map(|frame| &frame.function);
     let is_of_rust = functions.any(|name| name.starts_with("std::rt::lang_start"));
     let hides = |frame: &Frame| {
@@ -225,13 +216,13 @@ fn shows_all(pattern: &FunctionPattern, stack: &Stack) -> bool {
             frame.file.is_none() && frame.function.as_deref() == Some("main") && !is_of_rust;
         may_hide_functions(frame) || may_be_in_c || is_opaque_main
     };
-    stack.end.why().is_none() && !stack.frames.iter().any(hides)
+    stack.complete && !stack.frames.iter().any(hides)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::StackEnd;
+    use crate::trace::{Stack, StackEnd};
 
     fn pattern(text: &str) -> FunctionPattern {
         FunctionPattern::new(text).expect("a pattern")
@@ -339,7 +330,7 @@ mod tests {
             ("std::io::kernel", &kernel_copy, StackEnd::Root, "no"),
         ] {
             let frames = frames.to_vec();
-            let found = match shown(&pattern(text), &Stack { frames, end }) {
+            let found = match shown(&pattern(text), &Stack { frames, end }.into()) {
                 FunctionShown::Yes => "yes".to_owned(),
                 FunctionShown::No => "no".to_owned(),
                 FunctionShown::Unclear(why) => why,

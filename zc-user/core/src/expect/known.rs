@@ -5,7 +5,11 @@ use std::{cmp::Ordering, ops::Bound};
 use serde::{Deserialize, Serialize};
 
 use super::ast::{NONE, Wanted};
-use crate::{figures::list::FigureUnit, units, words::words};
+use crate::{
+    figures::list::FigureUnit,
+    units,
+    words::{names, words},
+};
 
 words! {
     /// How expectations treat inferred transfers.
@@ -19,29 +23,22 @@ words! {
     }
 }
 
-/// Whether an expectation holds. Of several that must all hold, the greatest decides, and of those
-/// of which one must, the least.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// It holds.
-    Holds,
-    /// The report does not know enough to decide.
-    Inconclusive,
-    /// It does not hold.
-    Fails,
+names! {
+    /// Whether an expectation holds. Of several that must all hold, the greatest decides, and of
+    /// those of which one must, the least.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Verdict {
+        /// It holds.
+        Holds = "holds",
+        /// The report does not know enough to decide.
+        Inconclusive = "inconclusive",
+        /// It does not hold.
+        Fails = "fails",
+    }
 }
 
 impl Verdict {
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Holds => "holds",
-            Self::Fails => "fails",
-            Self::Inconclusive => "inconclusive",
-        }
-    }
-
     const fn negated_if(self, is_negated: bool) -> Self {
         match self {
             Self::Holds if is_negated => Self::Fails,

@@ -4,14 +4,15 @@
 use crate::{
     expect::{
         ast::Figure,
-        facts::{MeasuredFigure, plural, shorten, why_inexact},
+        facts::{MeasuredFigure, shorten, why_inexact},
         known::KnownFigure,
         names::CallSet,
         pattern::{Glob, Match},
     },
-    figures::{list::FigureField, reading::rows_of_other_calls},
+    figures::list::FigureField,
     report::{PathBase, Report, Syscall},
     syscalls::{Spec, known_calls},
+    text::plural,
 };
 
 /// Calls of the same result on the same path.
@@ -38,8 +39,9 @@ impl<'a> OnPath<'a> {
             is_cut: one.path_cut,
             calls: one.calls,
         });
+        let counts_successes = figure.field == FigureField::Calls;
         let succeeded = report.totals.succeeded_paths.iter().flatten();
-        let succeeded = succeeded.map(|one| Self {
+        let succeeded = succeeded.filter(|_| counts_successes).map(|one| Self {
             syscall: &one.syscall,
             errno: None,
             path: one.path.as_deref(),
@@ -47,12 +49,7 @@ impl<'a> OnPath<'a> {
             is_cut: one.path_cut,
             calls: one.calls,
         });
-        let counts_successes = figure.field == FigureField::Calls;
-        Some(
-            failed
-                .chain(succeeded.filter(|_| counts_successes))
-                .collect(),
-        )
+        Some(failed.chain(succeeded).collect())
     }
 }
 
@@ -88,7 +85,7 @@ pub(super) fn measure(
         Some(0) if unsure == 0 => None,
         Some(0) => Some(format!(
             "{} gave an unknown path or one that may be this one, such as a relative path",
-            plural(unsure, "call")
+            plural(unsure, "call", "calls")
         )),
         _ if !has_successes => Some(
             "the paths of calls that succeed are not recorded; errors counts those that failed"
@@ -109,7 +106,7 @@ fn returned(names: &CallSet, report: &Report) -> Option<u64> {
     let totals = &report.totals;
     let is_meant =
         |row: &&Syscall| names.contains(&row.name) && Spec::named(&row.name).path.is_some();
-    let others: Vec<Syscall> = rows_of_other_calls(totals).collect();
+    let others: Vec<Syscall> = totals.rows_of_others().collect();
     let rows = totals.syscalls.iter().chain(&others).filter(is_meant);
     let is_counted = |name| {
         let counted = report.counted.as_ref();
@@ -144,7 +141,7 @@ fn line(one: &OnPath<'_>) -> String {
         None => "of an unknown path".to_owned(),
     };
     let cut = if one.is_cut { "..." } else { "" };
-    let calls = plural(one.calls, "call");
+    let calls = plural(one.calls, "call", "calls");
     let how = one.errno.map_or_else(
         || "succeeded".to_owned(),
         |errno| format!("failed ({errno})"),

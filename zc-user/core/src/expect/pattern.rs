@@ -8,7 +8,7 @@ use crate::{
 
 /// A pattern of names or paths: `*` and `?` match within one part of a path, `**` across parts,
 /// `[a-z]` one of these.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Glob {
     text: String,
     /// Normalised: without `.`, `//` and the parts that `..` removes.
@@ -18,19 +18,11 @@ pub(super) struct Glob {
 }
 
 /// Where the relative paths of a report start, and the pattern from the root.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct FromRoot {
     directory: String,
     pattern: glob::Pattern,
 }
-
-impl PartialEq for Glob {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for Glob {}
 
 /// How patterns match.
 const OPTIONS: glob::MatchOptions = glob::MatchOptions {

@@ -16,7 +16,7 @@ use crate::{
     figures::list::FigureField,
     report::{Api, Certainty, DestinationTotals, End, Hop, Process, Report, Transfer},
     trace::{FileKind, Loss},
-    units::short_bytes,
+    units::{short_bytes, sum_all},
 };
 
 /// A figure of all transfers between two ends.
@@ -247,8 +247,7 @@ fn unproven_bytes(
         .filter(|transfer| is_meant(&transfer.to))
         .filter(is_unproven)
         .map(|transfer| transfer.bytes);
-    let mut parts = rests.chain(unproven);
-    parts.try_fold(0, |sum: u64, bytes| sum.checked_add(bytes?))
+    sum_all(rests.chain(unproven))
 }
 
 /// Whether a process of the trace wrote to the other side of this end.

@@ -39,8 +39,8 @@ fn no_file(glob: &Glob, report: &Report) -> Option<String> {
     if ends(report).any(|end| pattern.matches(end) != Match::No) {
         return None;
     }
-    let names = ends(report).flat_map(|end| [&end.path, &end.peer, &end.local]);
-    let names = names.flatten().map(|name| glob.compared(name));
+    let names = ends(report).flat_map(End::names);
+    let names = names.map(|name| glob.compared(name));
     Some(sentence(glob.text(), "file that was seen", names))
 }
 

@@ -40,14 +40,19 @@ pub enum DifferenceState {
 
 /// The figures that differ, except those that are ignored.
 pub fn differences(baseline: &Report, now: &Report, tolerances: &Tolerances) -> Vec<Difference> {
-    let reports = [baseline, now];
+    compared([baseline, now], tolerances).1
+}
+
+/// The number of figures that are compared, and those that differ.
+pub(super) fn compared(reports: [&Report; 2], tolerances: &Tolerances) -> (usize, Vec<Difference>) {
     let figures = reports.map(ReportFigures::from_report);
     let are_exact = reports.iter().all(|report| report.exact);
     let know_end = |report: &&Report| report.exit.code.or(report.exit.signal).is_some();
     let know_ends = reports.iter().all(know_end);
-    let mut found = Vec::new();
+    let (mut count, mut found) = (0, Vec::new());
     for name in ReportFigures::names(&figures) {
         let allowed = tolerances.allowed_for(name);
+        count += usize::from(allowed != Allowed::Anything);
         let [before, after] = figures.each_ref().map(|figures| figures.value(name));
         let is_exit = is_exit(name);
         let is_sure = are_exact || is_exit;
@@ -78,15 +83,7 @@ pub fn differences(baseline: &Report, now: &Report, tolerances: &Tolerances) -> 
             state,
         });
     }
-    found
-}
-
-/// How many figures two reports are compared by.
-pub(super) fn count_compared(reports: [&Report; 2], tolerances: &Tolerances) -> usize {
-    let figures = reports.map(ReportFigures::from_report);
-    let names = ReportFigures::names(&figures).into_iter();
-    let is_compared = |name: &&str| tolerances.allowed_for(name) != Allowed::Anything;
-    names.filter(is_compared).count()
+    (count, found)
 }
 
 #[cfg(test)]

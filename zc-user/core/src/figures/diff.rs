@@ -6,10 +6,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{
-    comparison::{Difference, DifferenceState, count_compared, differences},
+    comparison::{Difference, DifferenceState, compared},
     tolerance::Tolerances,
 };
-use crate::report::{Api, Certainty, Report, Transfer};
+use crate::{
+    report::{Api, Certainty, Report, Transfer},
+    trace::sum_known,
+};
 
 /// The version of its JSON. Within a version no field changes its meaning.
 pub const SCHEMA: u32 = 1;
@@ -100,8 +103,7 @@ pub struct WaySums {
 impl WaySums {
     fn add(&mut self, transfer: &Transfer) {
         self.transfers += transfer.count();
-        let parts = self.bytes.zip(transfer.bytes);
-        self.bytes = parts.and_then(|(sum, bytes)| sum.checked_add(bytes));
+        self.bytes = sum_known(self.bytes, transfer.bytes);
         self.certainty = self.certainty.max(transfer.certainty);
     }
 }
@@ -109,8 +111,7 @@ impl WaySums {
 impl Diff {
     /// Compares two reports.
     pub fn new(before: &Report, after: &Report) -> Self {
-        let tolerances = Tolerances::default();
-        let figures = differences(before, after, &tolerances);
+        let (compared, figures) = compared([before, after], &Tolerances::default());
         let transfers = ways([before, after]);
         let states = figures.iter().map(|figure| figure.state);
         let mut states = states.chain(transfers.iter().map(|way| way.state));
@@ -125,7 +126,7 @@ impl Diff {
             schema: SCHEMA,
             sides: [before, after].map(Side::from_report),
             outcome,
-            compared: count_compared([before, after], &tolerances),
+            compared,
             figures,
             transfers,
         }
@@ -199,31 +200,21 @@ fn knows_all(report: &Report, api: Api) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        report::{
-            Options,
-            sample::files::{Scene, copy, map, read, written_after, written_from},
-        },
-        syscalls::Selection,
-        trace::{FileId, Row},
-    };
+    use crate::{report::sample::files::Scene, syscalls::Selection};
 
     const BYTES: u64 = 1 << 20;
 
-    /// The report of one process with these calls on `in` and `out`.
-    fn report(sees_memory: bool, rows: impl Fn(FileId, FileId) -> Vec<Row>) -> Report {
+    /// The report of one process with these calls.
+    fn report(sees_memory: bool, calls: &str) -> Report {
         let mut scene = Scene::new();
         scene.trace.counted = Some(Selection::default());
         scene.trace.sees_memory = sees_memory;
-        let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-        scene.process("cp", rows(from, to));
-        Report::from_trace(&scene.trace, &Options::default())
+        scene.run(&format!("cp: {calls}"));
+        scene.report()
     }
 
-    fn copied_by(name: &'static str, bytes: u64) -> Report {
-        report(true, |from, to| {
-            vec![copy(name, from, to, 1, bytes).zero(1)]
-        })
+    fn copied_by(name: &str, bytes: u64) -> Report {
+        report(true, &format!("{name} in->out 1 {bytes} +1"))
     }
 
     /// What differs: each figure, and each way of moving bytes with its sums and whether that is
@@ -277,19 +268,9 @@ mod tests {
         bound.exact = false;
         let diff = Diff::new(&bound, &copied_by("sendfile", BYTES));
         assert_eq!(diff.outcome, Outcome::Inconclusive);
-        let relayed = |is_mapped: bool| {
-            report(is_mapped, |from, to| {
-                let write = if is_mapped {
-                    written_from("write", from, to, 1, BYTES)
-                } else {
-                    written_after("write", from, to, 1, BYTES, BYTES)
-                };
-                vec![map(from, BYTES), read("read", from, 1, BYTES), write]
-            })
-        };
         assert_differs(
-            &relayed(true),
-            &relayed(false),
+            &report(true, "mmap in 1 1M, read in 1 1M, write in=out 1 1M"),
+            &report(false, "mmap in 1 1M, read in 1 1M, write in~out 1 1M"),
             (Outcome::Inconclusive, 3),
             &[
                 "read+write -1 1048576 Unknown",

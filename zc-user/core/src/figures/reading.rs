@@ -11,8 +11,9 @@ use super::list::{
 };
 use crate::{
     errno,
-    report::{OtherCalls, Report, Syscall, Totals},
+    report::{OtherCalls, Report, Syscall},
     syscalls,
+    trace::sum_known,
 };
 
 /// The figures of a report that reports are compared by.
@@ -28,7 +29,7 @@ impl<'a> ReportFigures<'a> {
         for row in &report.totals.syscalls {
             add_call(&mut by_name, row);
         }
-        for row in rows_of_other_calls(&report.totals) {
+        for row in report.totals.rows_of_others() {
             add_call(&mut by_name, &row);
         }
         for (field, name) in run_figures() {
@@ -76,9 +77,7 @@ impl<'a> ReportFigures<'a> {
 fn add_call(figures: &mut BTreeMap<String, Option<u64>>, row: &Syscall) {
     let mut add = |name: String, figure: Option<u64>| {
         let sum = figures.entry(name).or_insert(Some(0));
-        *sum = sum
-            .zip(figure)
-            .and_then(|(sum, figure)| sum.checked_add(figure));
+        *sum = sum_known(*sum, figure);
     };
     for (errno, count) in &row.errnos {
         add(errno_name(&row.name, errno), Some(*count));
@@ -92,29 +91,6 @@ fn add_call(figures: &mut BTreeMap<String, Option<u64>>, row: &Syscall) {
     if row.calls > 0 {
         add_field(FigureField::Bytes);
     }
-}
-
-/// The calls without rows as rows that know their sums alone.
-pub(crate) fn rows_of_other_calls(totals: &Totals) -> impl Iterator<Item = Syscall> {
-    totals.other_syscalls.iter().flatten().map(|call| Syscall {
-        name: call.name.clone(),
-        abi: call.abi.clone(),
-        calls: call.sums.calls,
-        errors: call.sums.errors,
-        errnos: BTreeMap::new(),
-        unfinished: call.sums.unfinished,
-        bytes: None,
-        requested_bytes: None,
-        total_ns: call.sums.total_ns,
-        min_ns: None,
-        max_ns: None,
-        mean_ns: None,
-        p50_ns: None,
-        p90_ns: None,
-        p99_ns: None,
-        histogram: Vec::new(),
-        callers: None,
-    })
 }
 
 /// Every name that a figure can have; those of errors by errno only `with_errnos`, since they are

@@ -11,24 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::trace;
 
-pub use crate::trace::Frame;
+pub use crate::trace::{Frame, SampledStack as Stack};
 pub(crate) use site::{
-    EITHER_COPY, is_of_c_library, is_recognised, library_in, named, split_implementation,
-    without_generics,
+    EITHER_COPY, is_of_c_library, is_recognised, library_in, mark_in, named, split_implementation,
+    without_generics, without_pointers,
 };
-
-/// The functions that were active when a sampled call was made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Stack {
-    /// The functions, from the one that made the call to the one that the thread began with.
-    pub frames: Vec<Frame>,
-    /// Whether the last function is the one that the process or the thread began with. If not,
-    /// functions are missing there.
-    pub complete: bool,
-    /// Why functions are missing, as a clause.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub incomplete_because: Option<String>,
-}
 
 /// The sampled calls among some calls, and who made them. Nothing is extrapolated to the calls that
 /// were not sampled.
@@ -69,89 +56,44 @@ impl Callers {
     /// sampled.
     pub(crate) fn of_rows<'a>(
         rows: impl Iterator<Item = &'a trace::Row>,
-        known: &[trace::Stack],
+        known: &[Stack],
     ) -> Option<Self> {
         let mut by_stack: BTreeMap<usize, u64> = BTreeMap::new();
         for (&stack, samples) in rows.flat_map(|row| &row.callers) {
             *by_stack.entry(stack.0 as usize).or_default() += samples;
         }
-        let stacks = StackSamples::most_frequent_first(by_stack);
-        let samples = stacks.iter().map(|of| of.samples).sum();
         let site = |of: &StackSamples| Site::of_stack(known.get(of.stack)?, of.samples);
-        let sites = Site::summed(stacks.iter().filter_map(site));
-        (samples > 0).then_some(Self {
+        Self::of_stacks(by_stack, |stacks| stacks.iter().filter_map(site).collect())
+    }
+
+    /// Those of these numbers of samples by stack. `None` without samples.
+    fn of_stacks(
+        by_stack: BTreeMap<usize, u64>,
+        sites: impl FnOnce(&[StackSamples]) -> Vec<Site>,
+    ) -> Option<Self> {
+        let mut stacks: Vec<StackSamples> = by_stack
+            .into_iter()
+            .map(|(stack, samples)| StackSamples { stack, samples })
+            .collect();
+        stacks.sort_by_key(|of| (Reverse(of.samples), of.stack));
+        let samples = stacks.iter().map(|of| of.samples).sum();
+        (samples > 0).then(|| Self {
             samples,
-            sites,
+            sites: Site::summed(sites(&stacks).into_iter()),
             stacks,
         })
     }
 
     /// The callers of several transfers together. `None` if none of them has any.
     pub fn sum<'a>(all: impl Iterator<Item = &'a Self>) -> Option<Self> {
-        let (mut samples, mut sites, mut by_stack) = (0, Vec::new(), BTreeMap::new());
+        let (mut sites, mut by_stack) = (Vec::new(), BTreeMap::new());
         for callers in all {
-            samples += callers.samples;
             sites.extend(callers.sites.iter().cloned());
-            callers
-                .stacks
-                .iter()
-                .for_each(|of| *by_stack.entry(of.stack).or_insert(0) += of.samples);
+            for of in &callers.stacks {
+                *by_stack.entry(of.stack).or_default() += of.samples;
+            }
         }
-        let stacks = StackSamples::most_frequent_first(by_stack);
-        (samples > 0).then(|| Self {
-            samples,
-            sites: Site::summed(sites.into_iter()),
-            stacks,
-        })
-    }
-}
-
-impl StackSamples {
-    /// Numbers of samples by stack, the largest first.
-    fn most_frequent_first(by_stack: BTreeMap<usize, u64>) -> Vec<Self> {
-        let mut all: Vec<Self> = by_stack
-            .into_iter()
-            .map(|(stack, samples)| Self { stack, samples })
-            .collect();
-        all.sort_by_key(|of| (Reverse(of.samples), of.stack));
-        all
-    }
-}
-
-impl Stack {
-    /// The stacks of a trace.
-    pub(crate) fn all_of(trace: &trace::Trace) -> Option<Vec<Self>> {
-        trace
-            .stacks
-            .as_ref()
-            .map(|stacks| stacks.iter().map(Self::from_trace).collect())
-    }
-
-    fn from_trace(stack: &trace::Stack) -> Self {
-        let incomplete_because = stack.end.why();
-        Self {
-            frames: stack.frames.clone(),
-            complete: incomplete_because.is_none(),
-            incomplete_because,
-        }
-    }
-
-    /// As a trace has it.
-    pub(crate) fn to_trace(&self) -> trace::Stack {
-        let why = || {
-            self.incomplete_because
-                .clone()
-                .unwrap_or_else(|| "functions are missing".to_owned())
-        };
-        let end = if self.complete {
-            trace::StackEnd::Root
-        } else {
-            trace::StackEnd::Other(why())
-        };
-        trace::Stack {
-            frames: self.frames.clone(),
-            end,
-        }
+        Self::of_stacks(by_stack, |_| sites)
     }
 }
 

@@ -11,23 +11,22 @@ use std::{
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
-    callers::Stack,
     failed_paths::{FailedPath, SucceededPath},
     model::{
-        ContextSwitches, Counted, Exit, Loading, OtherSyscall, PageFaults, Process, Program,
-        Report, SCHEMA, Thread, Tool, Totals, Usage,
+        ContextSwitches, Exit, Loading, OtherSyscall, PageFaults, Process, Program, Report, SCHEMA,
+        Syscall, Thread, Tool, Totals, Usage,
     },
     notes::report_notes,
     sort::SortKey,
     sums::{self, fold_rows, fold_totals},
     timeline::Timeline,
-    transfers::AllTransfers,
 };
 use crate::{
     syscalls::Call,
     text::is_library,
-    trace::{self, Counters, Input, Loss, OtherCalls, Row, Trace, sum_known},
+    trace::{self, Counters, Input, Loss, OtherCalls, Row, Trace},
     transfer::{self, Api, DestinationTotals, End, EndTable, InProcess, Transfer},
+    units::sum_all,
     words::words,
 };
 
@@ -87,31 +86,19 @@ impl Report {
         };
         let is_exact = !losses().any(|(loss, _)| loss.touches_counts());
         let analysis = transfer::analyse(trace);
-        let all_transfers = AllTransfers::new(analysis.transfers, trace.processes.len());
-        let processes = match options.detail {
-            Detail::Total => Vec::new(),
-            Detail::Process | Detail::Thread | Detail::Program => {
-                let ends = EndTable::new(trace);
-                let moved = analysis
-                    .processes
-                    .into_iter()
-                    .zip(all_transfers.of_processes);
-                let fold = |(process, (moved, transfers))| {
-                    fold_process(
-                        process,
-                        moved,
-                        transfers,
-                        &ends,
-                        *options,
-                        trace.stacks.as_deref(),
-                    )
-                };
-                trace.processes.iter().zip(moved).map(fold).collect()
-            }
+        let fold = Fold {
+            trace,
+            ends: EndTable::new(trace),
+            options: *options,
         };
+        let mut processes = Vec::new();
+        if options.detail != Detail::Total {
+            let each = trace.processes.iter().zip(analysis.processes);
+            processes.extend(each.map(|(process, found)| fold.process(process, found)));
+        }
         let report = Self {
             schema: SCHEMA,
-            stacks: Stack::all_of(trace),
+            stacks: trace.stacks.clone(),
             timeline: Timeline::from_trace(trace),
             tool: Tool::zctrace(),
             command: trace.command.clone(),
@@ -130,19 +117,19 @@ impl Report {
             programs: if processes.is_empty() {
                 Vec::new()
             } else {
-                programs(trace, options.sort)
+                fold.programs()
             },
             processes,
-            transfers: all_transfers.list,
+            transfers: analysis.transfers,
             merged: trace.ended.described(),
             calls_without_files: trace.calls_without_files,
             directory: trace.directory.clone(),
-            counted: trace.counted.as_ref().map(Counted::from_selection),
+            counted: trace.counted.clone(),
             files: match options.files {
                 Files::Omitted => Vec::new(),
                 Files::Listed => sums::totals(trace),
             },
-            totals: totals(trace, is_exact, options.sort),
+            totals: fold.totals(is_exact),
         };
         if cfg!(any(debug_assertions, test)) {
             let broken = violations(&report);
@@ -153,27 +140,6 @@ impl Report {
             );
         }
         report
-    }
-}
-
-fn totals(trace: &Trace, is_exact: bool, sort: SortKey) -> Totals {
-    let rows = || trace.all_processes().flat_map(trace::Process::rows);
-    let syscalls = fold_totals(rows(), sort, trace.stacks.as_deref());
-    Totals {
-        processes: all(trace).map(|part| part.processes - part.continued).sum(),
-        programs: all(trace).map(|part| part.processes).sum(),
-        threads: all(trace).map(|part| part.threads - part.continued).sum(),
-        syscalls,
-        other_syscalls: trace.other_calls.as_ref().map(other_syscalls),
-        loading: loading(trace),
-        failed_paths: trace.failed_paths.as_ref().map(FailedPath::all_of),
-        succeeded_paths: trace.failed_paths.as_ref().and_then(SucceededPath::all_of),
-        failed_paths_complete: is_exact
-            && trace
-                .failed_paths
-                .as_ref()
-                .is_some_and(|failed| failed.left_out == 0),
-        usage: usage(sum_counters(trace.all_processes())),
     }
 }
 
@@ -205,80 +171,108 @@ fn all(trace: &Trace) -> impl Iterator<Item = Part<'_>> {
     }))
 }
 
-fn fold_process(
-    process: &trace::Process,
-    moved: InProcess,
-    transfers: Vec<usize>,
-    ends: &EndTable<'_>,
+/// Sums the rows of a trace as options say.
+struct Fold<'t> {
+    trace: &'t Trace,
+    ends: EndTable<'t>,
     options: Options,
-    stacks: Option<&[trace::Stack]>,
-) -> Process {
-    let by_thread = match options.detail {
-        Detail::Thread => process
-            .threads
-            .iter()
-            .map(|thread| fold_thread(thread, options.sort, stacks))
-            .collect(),
-        Detail::Process | Detail::Program | Detail::Total => Vec::new(),
-    };
-    Process {
-        pid: process.pid,
-        earlier_programs: process.earlier.clone(),
-        ppid: process.ppid,
-        comm: process.comm.clone(),
-        exe: process.exe.clone(),
-        command: process.command.clone(),
-        state: process.state,
-        threads: count(process.threads.len()),
-        usage: usage(process.counters),
-        syscalls: fold_rows(process.rows(), options.sort, stacks),
-        other_calls: sum_other_calls(&process.threads),
-        io_uring: fold_rows(
-            process.threads.iter().flat_map(|thread| &thread.ring_rows),
-            options.sort,
-            None,
-        ),
-        transfers,
-        sources: moved.sources,
-        destinations: moved.destinations,
-        file_calls: match options.file_calls {
-            Files::Omitted => None,
-            Files::Listed => Some(sums::calls_by_file(process, ends, options.sort)),
-        },
-        by_thread,
-    }
 }
 
-/// The processes by the program that they ran, if there are several.
-fn programs(trace: &Trace, sort: SortKey) -> Vec<Program> {
-    if all(trace).map(|part| part.processes).sum::<u64>() < 2 {
-        return Vec::new();
+impl<'t> Fold<'t> {
+    fn calls<'a>(&self, rows: impl Iterator<Item = &'a Row>) -> Vec<Syscall> {
+        fold_rows(rows, self.options.sort, self.trace.stacks.as_deref())
     }
-    let mut by_name: BTreeMap<Option<&str>, Vec<Part<'_>>> = BTreeMap::new();
-    for part in all(trace) {
-        by_name.entry(part.sums.name()).or_default().push(part);
+
+    /// What io_uring did for these threads.
+    fn operations<'a>(&self, threads: impl Iterator<Item = &'a trace::Thread>) -> Vec<Syscall> {
+        let rows = threads.flat_map(|thread| &thread.ring_rows);
+        fold_rows(rows, self.options.sort, None)
     }
-    let program = |(name, parts): (Option<&str>, Vec<Part<'_>>)| {
-        let traced = || parts.iter().map(|part| part.sums);
-        let threads = || traced().flat_map(|process| &process.threads);
-        Program {
-            name: name.map(str::to_owned),
-            processes: parts.iter().map(|part| part.processes).sum(),
-            threads: parts.iter().map(|part| part.threads).sum(),
-            usage: usage(sum_counters(traced())),
-            syscalls: fold_rows(
-                traced().flat_map(trace::Process::rows),
-                sort,
-                trace.stacks.as_deref(),
-            ),
-            other_calls: sum_other_calls(threads()),
-            io_uring: fold_rows(threads().flat_map(|thread| &thread.ring_rows), sort, None),
+
+    fn process(&self, process: &'t trace::Process, found: InProcess) -> Process {
+        let mut by_thread = Vec::new();
+        if self.options.detail == Detail::Thread {
+            by_thread.extend(process.threads.iter().map(|thread| self.thread(thread)));
         }
-    };
-    let mut programs: Vec<Program> = by_name.into_iter().map(program).collect();
-    let calls = |program: &Program| program.syscalls.iter().map(|call| call.calls).sum::<u64>();
-    programs.sort_by_cached_key(|program| Reverse((program.usage.cpu_ns(), calls(program))));
-    programs
+        Process {
+            pid: process.pid,
+            earlier_programs: process.earlier.clone(),
+            ppid: process.ppid,
+            comm: process.comm.clone(),
+            exe: process.exe.clone(),
+            command: process.command.clone(),
+            state: process.state,
+            threads: count(process.threads.len()),
+            usage: usage(process.counters),
+            syscalls: self.calls(process.rows()),
+            other_calls: sum_other_calls(&process.threads),
+            io_uring: self.operations(process.threads.iter()),
+            transfers: found.transfers,
+            sources: found.sources,
+            destinations: found.destinations,
+            file_calls: match self.options.file_calls {
+                Files::Omitted => None,
+                Files::Listed => Some(sums::calls_by_file(process, &self.ends, self.options.sort)),
+            },
+            by_thread,
+        }
+    }
+
+    fn thread(&self, thread: &trace::Thread) -> Thread {
+        Thread {
+            tid: thread.tid,
+            comm: thread.comm.clone(),
+            usage: usage(thread.counters),
+            syscalls: self.calls(thread.rows.iter()),
+            other_calls: thread.other_calls,
+        }
+    }
+
+    /// The processes by the program that they ran, if there are several.
+    fn programs(&self) -> Vec<Program> {
+        if all(self.trace).map(|part| part.processes).sum::<u64>() < 2 {
+            return Vec::new();
+        }
+        let mut by_name: BTreeMap<Option<&str>, Vec<Part<'_>>> = BTreeMap::new();
+        for part in all(self.trace) {
+            by_name.entry(part.sums.name()).or_default().push(part);
+        }
+        let program = |(name, parts): (Option<&str>, Vec<Part<'_>>)| {
+            let traced = || parts.iter().map(|part| part.sums);
+            let threads = || traced().flat_map(|process| &process.threads);
+            Program {
+                name: name.map(str::to_owned),
+                processes: parts.iter().map(|part| part.processes).sum(),
+                threads: parts.iter().map(|part| part.threads).sum(),
+                usage: usage(sum_counters(traced())),
+                syscalls: self.calls(traced().flat_map(trace::Process::rows)),
+                other_calls: sum_other_calls(threads()),
+                io_uring: self.operations(threads()),
+            }
+        };
+        let mut programs: Vec<Program> = by_name.into_iter().map(program).collect();
+        let calls = |program: &Program| program.syscalls.iter().map(|call| call.calls).sum::<u64>();
+        programs.sort_by_cached_key(|program| Reverse((program.usage.cpu_ns(), calls(program))));
+        programs
+    }
+
+    fn totals(&self, is_exact: bool) -> Totals {
+        let trace = self.trace;
+        let failed = trace.failed_paths.as_ref();
+        let rows = trace.all_processes().flat_map(trace::Process::rows);
+        Totals {
+            processes: all(trace).map(|part| part.processes - part.continued).sum(),
+            programs: all(trace).map(|part| part.processes).sum(),
+            threads: all(trace).map(|part| part.threads - part.continued).sum(),
+            syscalls: fold_totals(rows, self.options.sort, trace.stacks.as_deref()),
+            other_syscalls: trace.other_calls.as_ref().map(other_syscalls),
+            loading: loading(trace),
+            failed_paths: failed.map(FailedPath::all_of),
+            succeeded_paths: failed.and_then(SucceededPath::all_of),
+            failed_paths_complete: is_exact && failed.is_some_and(|failed| failed.left_out == 0),
+            usage: usage(sum_counters(trace.all_processes())),
+        }
+    }
 }
 
 /// The calls without rows, the one with the most time first.
@@ -328,18 +322,8 @@ fn loading(trace: &Trace) -> Option<Loading> {
     let total_ns = |row: &Row| row.times.as_ref().map(|times| times.total_ns);
     Some(Loading {
         calls: rows().map(|row| row.calls).sum(),
-        total_ns: rows().map(total_ns).fold(Some(0), sum_known),
+        total_ns: sum_all(rows().map(total_ns)),
     })
-}
-
-fn fold_thread(thread: &trace::Thread, sort: SortKey, stacks: Option<&[trace::Stack]>) -> Thread {
-    Thread {
-        tid: thread.tid,
-        comm: thread.comm.clone(),
-        usage: usage(thread.counters),
-        syscalls: fold_rows(thread.rows.iter(), sort, stacks),
-        other_calls: thread.other_calls,
-    }
 }
 
 fn usage(counters: Option<Counters>) -> Usage {

@@ -1,6 +1,6 @@
 //! The types of a report, as JSON has them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     histogram::{BUCKETS, Histogram, bucket_range},
-    syscalls::{Selection, covers, ring_operation},
+    syscalls::{Selection, ring_operation},
     text::process_name,
     trace::{OtherCalls, State},
     transfer::{DestinationTotals, End, MergedProcesses, SourceTotals, Transfer},
@@ -67,7 +67,7 @@ pub struct Report {
     /// files are lower bounds.
     pub calls_without_files: u64,
     /// Which calls have rows. Such a call without a row was not made. `None`: unknown.
-    pub counted: Option<Counted>,
+    pub counted: Option<Selection>,
     /// The stacks of the calls whose callers were sampled, each once. `None`: no callers were
     /// sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -259,7 +259,7 @@ pub struct PageFaults {
 }
 
 /// The sums of one call. `None` (`null`): unknown.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Syscall {
     /// Its name.
     pub name: String,
@@ -386,33 +386,19 @@ pub struct Totals {
     pub usage: Usage,
 }
 
-/// Which calls a run counted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Counted {
-    /// Every one.
-    All,
-    /// Those of these names.
-    Names(BTreeSet<String>),
-}
-
-impl Counted {
-    /// The calls of a selection.
-    pub(super) fn from_selection(selection: &Selection) -> Self {
-        match selection {
-            Selection::All => Self::All,
-            Selection::Names(names) => {
-                Self::Names(names.iter().map(|&name| name.to_owned()).collect())
-            }
-        }
-    }
-
-    /// Whether calls of this name were counted.
-    pub fn contains(&self, name: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::Names(names) => covers(name, |name| names.contains(name)),
-        }
+impl Totals {
+    /// The calls that have no rows, as rows that know their sums alone.
+    pub fn rows_of_others(&self) -> impl Iterator<Item = Syscall> {
+        let others = self.other_syscalls.iter().flatten();
+        others.map(|call| Syscall {
+            name: call.name.clone(),
+            abi: call.abi.clone(),
+            calls: call.sums.calls,
+            errors: call.sums.errors,
+            unfinished: call.sums.unfinished,
+            total_ns: call.sums.total_ns,
+            ..Syscall::default()
+        })
     }
 }
 
@@ -472,18 +458,6 @@ mod tests {
     use std::{fs, path::Path};
 
     use super::*;
-
-    #[test]
-    fn counted_calls_are_all_or_a_list_in_json() {
-        let counted =
-            |selection: &str| Counted::from_selection(&selection.parse().expect("a selection"));
-        let json = |selection| serde_json::to_string(&counted(selection)).expect("is data");
-        assert_eq!(json("all"), r#""all""#);
-        assert_eq!(json("write,read"), r#"{"names":["read","write"]}"#);
-        // ioctl stands for its variants.
-        assert!(counted("ioctl").contains("ioctl(FICLONE)"));
-        assert!(counted("%data").contains("ioctl(FICLONE)") && !counted("%data").contains("ioctl"));
-    }
 
     /// `ZC_UPDATE_GOLDEN=1 cargo test -p zctrace-core schema` updates it. Removing or changing a
     /// field needs a new version.

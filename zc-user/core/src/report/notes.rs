@@ -1,6 +1,7 @@
 //! What a report lacks, in sentences.
 
 use crate::{
+    text::plural,
     trace::{FileId, FileKind, Process, Row, Trace},
     transfer,
 };
@@ -53,7 +54,7 @@ fn cut_off_note(trace: &Trace) -> Option<String> {
         .map(|row| row.unfinished)
         .sum();
     (calls > 0).then(|| {
-        let were = if calls == 1 { "1 call was".to_owned() } else { format!("{calls} calls were") };
+        let were = plural(calls, "call was", "calls were");
         format!(
             "{were} cut off while writing, by the end of the process or of the trace: how many bytes moved is unknown, so what went to \
              the same files is a lower bound"

@@ -1,6 +1,6 @@
 //! Typed access to the figures of a report, for tests in Rust.
 
-use crate::trace::sum_known;
+use crate::trace::{add_counts, sum_known};
 use std::collections::BTreeMap;
 
 use glob::Pattern;
@@ -195,9 +195,7 @@ impl Calls {
         self.calls += row.calls;
         self.errors += row.errors;
         self.unfinished += row.unfinished;
-        for (errno, count) in &row.errnos {
-            *self.errnos.entry(errno.clone()).or_default() += count;
-        }
+        add_counts(&mut self.errnos, &row.errnos);
         if row.calls > 0 {
             self.bytes = sum_known(self.bytes, row.bytes);
             self.requested_bytes = sum_known(self.requested_bytes, row.requested_bytes);
@@ -221,7 +219,7 @@ mod tests {
     use crate::{
         report::{
             Options,
-            sample::{self, files::Scene},
+            sample::{self, files::scene},
         },
         syscalls::Selection,
     };
@@ -286,9 +284,8 @@ mod tests {
 
     #[test]
     fn a_process_has_the_transfers_within_it() {
-        let mut scene = Scene::new();
-        scene.run("copier: sendfile in->out 1 100; other: splice in->out 1 200");
-        let report = Report::from_trace(&scene.trace, &Options::default());
+        let scene = scene("copier: sendfile in->out 1 100; other: splice in->out 1 200");
+        let report = scene.report();
         for (name, expected) in [
             ("copier", &[100][..]),
             ("other", &[200]),

@@ -58,18 +58,17 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, ReadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Options, sample::files::Scene};
+    use crate::report::sample::files::scene;
 
     #[test]
     fn an_index_out_of_range_is_refused() {
-        let mut scene = Scene::new();
-        scene.run("cp: copy_file_range in->out 1 4096");
+        let scene = scene("cp: copy_file_range in->out 1 4096");
         let edits: [fn(&mut Report); 2] = [
             |report| report.processes[0].transfers.push(1),
             |report| report.transfers[0].part_of.push(1),
         ];
         for edit in edits {
-            let mut report = Report::from_trace(&scene.trace, &Options::default());
+            let mut report = scene.report();
             edit(&mut report);
             let json = serde_json::to_string(&report).expect("is data");
             let error = Report::from_json(&json).expect_err("is damaged");

@@ -13,7 +13,9 @@ use std::collections::BTreeSet;
 use crate::{
     histogram::Histogram,
     syscalls::{Abi, Call, Selection},
-    trace::{Counters, Ends, Exit, Process, Row, State, Thread, Times, Trace},
+    trace::{
+        Counters, Ends, Exit, FailedPath, GivenPath, Process, Row, State, Thread, Times, Trace,
+    },
 };
 
 /// A row without calls. The methods below fill it.
@@ -87,6 +89,20 @@ impl Row {
         durations[0] = min;
         durations[calls - 1] = max;
         self.took(&durations)
+    }
+}
+
+/// A call that returned so on this path; without an errno it succeeded.
+pub fn on_path(call: &'static str, errno: i32, path: Option<&str>) -> FailedPath {
+    let path = path.map(|path| GivenPath {
+        text: path.to_owned(),
+        is_cut: false,
+        is_below_descriptor: false,
+    });
+    FailedPath {
+        call: Call::native(call),
+        errno: errno.unsigned_abs(),
+        path,
     }
 }
 

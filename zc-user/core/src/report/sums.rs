@@ -12,7 +12,7 @@ use crate::{
     errno,
     histogram::Histogram,
     syscalls::Call,
-    trace::{FileId, Input, Process, Row, Stack, Times, Trace, sum_known},
+    trace::{FileId, Input, Process, Row, SampledStack, Thread, Times, Trace, sum_known},
     transfer::{EndTable, Role},
 };
 
@@ -21,7 +21,7 @@ use crate::{
 pub(super) fn fold_rows<'a>(
     rows: impl Iterator<Item = &'a Row>,
     sort: SortKey,
-    stacks: Option<&[Stack]>,
+    stacks: Option<&[SampledStack]>,
 ) -> Vec<Syscall> {
     fold(rows, sort, stacks, |_| Vec::new())
 }
@@ -31,7 +31,7 @@ pub(super) fn fold_rows<'a>(
 pub(super) fn fold_totals<'a>(
     rows: impl Iterator<Item = &'a Row>,
     sort: SortKey,
-    stacks: Option<&[Stack]>,
+    stacks: Option<&[SampledStack]>,
 ) -> Vec<Syscall> {
     fold(rows, sort, stacks, Bucket::all_of)
 }
@@ -40,7 +40,7 @@ pub(super) fn fold_totals<'a>(
 fn fold<'a>(
     rows: impl Iterator<Item = &'a Row>,
     sort: SortKey,
-    stacks: Option<&[Stack]>,
+    stacks: Option<&[SampledStack]>,
     buckets: fn(&Histogram) -> Vec<Bucket>,
 ) -> Vec<Syscall> {
     let mut by_call: BTreeMap<&Call, Vec<&Row>> = BTreeMap::new();
@@ -145,25 +145,24 @@ pub(super) fn totals(trace: &Trace) -> Vec<FileTotals> {
         add(totals, row);
     };
     let threads = trace.all_processes().flat_map(|process| &process.threads);
-    let rows = threads.flat_map(|thread| thread.rows.iter().chain(&thread.ring_rows));
+    let rows = threads.flat_map(Thread::all_rows);
     for row in rows.filter(|row| row.calls > 0) {
-        match Role::of_row(row) {
-            Role::Copies(from, to) => {
-                count(Some(from), row, add_reads);
-                count(Some(to), row, add_writes);
-            }
-            Role::Reads(file) => count(file, row, add_reads),
-            Role::Writes(file) => count(file, row, add_writes),
-            Role::Maps(_) | Role::Other => {
-                let file = row.ends.input.map(Input::file).or(row.ends.output);
-                count(file, row, |totals, row| totals.other_calls += row.calls);
-            }
+        let (from, to) = files_named_by(row);
+        if let Role::Maps(_) | Role::Other = Role::of_row(row) {
+            count(from.or(to), row, |totals, row| {
+                totals.other_calls += row.calls;
+            });
+        } else {
+            count(from, row, add_reads);
+            count(to, row, add_writes);
         }
     }
     let mut files: Vec<FileTotals> = by_file.into_values().collect();
-    let bytes = |bytes: Option<u64>| bytes.unwrap_or(0);
-    files
-        .sort_by_key(|one| Reverse(bytes(one.bytes_read).saturating_add(bytes(one.bytes_written))));
+    let weight = |one: &FileTotals| {
+        let [read, written] = [one.bytes_read, one.bytes_written].map(Option::unwrap_or_default);
+        Reverse(read.saturating_add(written))
+    };
+    files.sort_by_key(weight);
     files
 }
 
@@ -220,13 +219,12 @@ mod tests {
     use super::*;
     use crate::report::{
         End, Files, Options, Report,
-        sample::{files::Scene, row},
+        sample::{files::scene, row},
     };
 
     #[test]
     fn a_copying_call_counts_for_both_files() {
-        let mut scene = Scene::new();
-        scene.run(
+        let scene = scene(
             "copier: sendfile in->out 2 100 EAGAIN*1, read in 1 10, mmap in 1 4096, \
              write out 3 7, recvmmsg tcp 1 0",
         );
@@ -246,8 +244,7 @@ mod tests {
 
     #[test]
     fn calls_are_listed_with_the_files_that_they_name() {
-        let mut scene = Scene::new();
-        scene.run(
+        let scene = scene(
             "copier: read in 3 20 EINTR*1, write in~out 2 20, sendfile in->out 4 100, \
              mmap in 1 4096",
         );
@@ -271,7 +268,7 @@ mod tests {
             "in out sendfile 4",
         ];
         assert_eq!(found, expected);
-        let plain = Report::from_trace(&scene.trace, &Options::default());
+        let plain = scene.report();
         assert_eq!(plain.processes[0].file_calls, None);
     }
 

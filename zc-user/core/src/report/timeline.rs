@@ -74,11 +74,20 @@ impl Timeline {
         let mut timed = Vec::new();
         for process in processes() {
             for (index, thread) in process.threads.iter().enumerate() {
+                let since = |ns: Option<u64>| ns.map(|ns| ns.saturating_sub(begun_ns));
+                let calls = thread.timed_calls.iter();
+                let call = |call| TimedCall::from_trace(call, &trace.files, begun_ns);
+                let mut calls: Vec<TimedCall> = calls.map(call).collect();
+                calls.sort_by_key(|call| call.at_ns);
                 timed.push(TimedThread {
-                    process: process.name().map(str::to_owned),
                     pid: process.pid,
+                    tid: thread.tid,
+                    process: process.name().map(str::to_owned),
+                    name: thread.comm.clone(),
                     is_first: index == 0,
-                    ..TimedThread::from_trace(thread, &trace.files, begun_ns)
+                    started_ns: since(thread.started_ns),
+                    ended_ns: since(thread.ended_ns),
+                    calls,
                 });
             }
         }
@@ -86,24 +95,6 @@ impl Timeline {
             started_at: trace.started_at,
             threads: timed,
         })
-    }
-}
-
-impl TimedThread {
-    fn from_trace(thread: &trace::Thread, files: &[File], begun_ns: u64) -> Self {
-        let since = |ns: Option<u64>| ns.map(|ns| ns.saturating_sub(begun_ns));
-        let calls = thread.timed_calls.iter();
-        let call = |call| TimedCall::from_trace(call, files, begun_ns);
-        let mut calls: Vec<TimedCall> = calls.map(call).collect();
-        calls.sort_by_key(|call| call.at_ns);
-        Self {
-            tid: thread.tid,
-            name: thread.comm.clone(),
-            started_ns: since(thread.started_ns),
-            ended_ns: since(thread.ended_ns),
-            calls,
-            ..Self::default()
-        }
     }
 }
 
@@ -135,13 +126,9 @@ impl TimedCall {
 fn files_of(ends: trace::Ends, files: &[File]) -> Option<String> {
     let name = |id: FileId| {
         let file = id.in_files(files)?;
-        let address = || {
-            file.path
-                .clone()
-                .or_else(|| file.peer.clone())
-                .or_else(|| file.local.clone())
-        };
-        address().or_else(|| file.kind.map(|kind| format!("({})", kind.name())))
+        let mut names = [&file.path, &file.peer, &file.local].into_iter().flatten();
+        let kind = || file.kind.map(|kind| format!("({})", kind.name()));
+        names.next().cloned().or_else(kind)
     };
     match (
         ends.input.and_then(|input| name(input.file())),

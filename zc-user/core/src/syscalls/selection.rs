@@ -2,18 +2,22 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{abi::Abi, class::CallClass, defs::table, spec::Spec};
-use crate::words::nearest;
+use crate::words::{did_you_mean, nearest};
 
-/// A set of calls to count.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A set of calls to count, or those that were counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "Counted", description = "Which calls a run counted.")]
 pub enum Selection {
-    /// Every call.
+    /// Every one.
     All,
-    /// The calls of these names.
-    Names(BTreeSet<&'static str>),
+    /// Those of these names.
+    Names(BTreeSet<String>),
 }
 
 /// A name that is neither a call nor a class.
@@ -29,7 +33,7 @@ pub struct UnknownSyscall {
 impl Default for Selection {
     /// The calls that move data.
     fn default() -> Self {
-        Self::Names(in_class(CallClass::Data).collect())
+        Self::Names(in_class(CallClass::Data).map(str::to_owned).collect())
     }
 }
 
@@ -41,9 +45,8 @@ impl std::str::FromStr for Selection {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Some(others) = text.trim().strip_prefix('!') {
             let excluded: Self = others.parse()?;
-            let names: BTreeSet<&'static str> = known_names()
-                .filter(|name| !excluded.contains(name))
-                .collect();
+            let others = known_names().filter(|name| !excluded.contains(name));
+            let names: BTreeSet<String> = others.map(str::to_owned).collect();
             return if names.is_empty() {
                 Err(unknown(text))
             } else {
@@ -60,18 +63,15 @@ impl std::str::FromStr for Selection {
                 _ if word == "all" || word == "%all" => return Ok(Self::All),
                 Some(class) => names.extend(calls_of_class(class).ok_or_else(|| unknown(word))?),
                 None => {
-                    names.insert(
-                        known_names()
-                            .find(|name| *name == word)
-                            .ok_or_else(|| unknown(word))?,
-                    );
+                    let known = known_names().find(|name| *name == word);
+                    names.insert(known.ok_or_else(|| unknown(word))?);
                 }
             }
         }
         if names.is_empty() {
             return Err(unknown(text));
         }
-        Ok(Self::Names(names))
+        Ok(Self::Names(names.into_iter().map(str::to_owned).collect()))
     }
 }
 
@@ -97,13 +97,11 @@ pub(crate) fn covers(name: &str, has: impl Fn(&str) -> bool) -> bool {
 }
 
 fn hint(suggestion: Option<&str>) -> String {
-    suggestion.map_or_else(
-        || {
-            let classes: Vec<String> = class_names().map(|class| format!("%{class}")).collect();
-            format!(" (classes are {}; 'all' is every call)", classes.join(", "))
-        },
-        |near| format!("; did you mean '{near}'?"),
-    )
+    if suggestion.is_some() {
+        return did_you_mean(suggestion);
+    }
+    let classes: Vec<String> = class_names().map(|class| format!("%{class}")).collect();
+    format!(" (classes are {}; 'all' is every call)", classes.join(", "))
 }
 
 /// Names of classes, without `%`.
@@ -187,6 +185,18 @@ mod tests {
                 assert!(!selection.contains(name), "{text} {name}");
             }
         }
+    }
+
+    #[test]
+    fn a_selection_is_all_or_a_list_in_json() {
+        let json =
+            |text| serde_json::to_string(&parse(text).expect("a selection")).expect("is data");
+        assert_eq!(json("all"), r#""all""#);
+        assert_eq!(json("write,read"), r#"{"names":["read","write"]}"#);
+        // ioctl stands for its variants.
+        let contains = |text, name| parse(text).expect("a selection").contains(name);
+        assert!(contains("ioctl", "ioctl(FICLONE)") && contains("%data", "ioctl(FICLONE)"));
+        assert!(!contains("%data", "ioctl"));
     }
 
     #[test]

@@ -15,10 +15,10 @@ pub struct StackId(pub u32);
 /// How many of the sampled calls of a row came from which stack.
 pub type Callers = BTreeMap<StackId, u64>;
 
-/// Adds the callers of more calls.
-pub fn add_callers(sum: &mut Callers, more: &Callers) {
-    for (&stack, samples) in more {
-        *sum.entry(stack).or_default() += samples;
+/// Adds numbers of something to those of the same thing.
+pub fn add_counts<K: Ord + Clone>(sums: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
+    for (thing, count) in more {
+        *sums.entry(thing.clone()).or_default() += count;
     }
 }
 
@@ -39,13 +39,38 @@ pub struct TimedCall {
     pub duration_ns: Option<u64>,
 }
 
-/// The functions that were active when a call was made.
+/// The functions that were active when a call was made, as they were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stack {
     /// The functions, from the one that made the call to the one that the thread began with.
     pub frames: Vec<Frame>,
     /// How it ends.
     pub end: StackEnd,
+}
+
+/// The functions that were active when a sampled call was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Stack")]
+pub struct SampledStack {
+    /// The functions, from the one that made the call to the one that the thread began with.
+    pub frames: Vec<Frame>,
+    /// Whether the last function is the one that the process or the thread began with. If not,
+    /// functions are missing there.
+    pub complete: bool,
+    /// Why functions are missing, as a clause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete_because: Option<String>,
+}
+
+impl From<Stack> for SampledStack {
+    fn from(Stack { frames, end }: Stack) -> Self {
+        let incomplete_because = end.why();
+        Self {
+            frames,
+            complete: incomplete_because.is_none(),
+            incomplete_because,
+        }
+    }
 }
 
 /// A function in a stack.

@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     report::Callers,
-    trace::{File, FileId, Stack, Trace},
+    text::plural,
+    trace::{File, FileId, SampledStack, Trace},
     transfer::{Api, Attempt, Certainty, End, Evidence, Hop, Inode, Transfer},
     units::short_bytes,
 };
@@ -204,14 +205,14 @@ const NOTABLE_PART: u64 = 20;
 /// What was done, then the reason if there is one: `sendfile, 1 call of 1 MiB, after
 /// copy_file_range (EXDEV): ...`. If a call at the destination `is_cut_off`, it says so.
 fn verdict(clause: &str, transfer: &Transfer, is_cut_off: bool) -> String {
-    let mut sentence = clause.to_owned();
-    sentence.push_str(why_only_probably(transfer.evidence));
-    if is_cut_off {
-        sentence.push_str(", and a call that was cut off");
-    }
-    sentence.push_str(&after_attempts(&transfer.attempts));
-    sentence.push_str(&because(transfer));
-    sentence
+    let probably = why_only_probably(transfer.evidence);
+    let cut_off = if is_cut_off {
+        ", and a call that was cut off"
+    } else {
+        ""
+    };
+    let tried = after_attempts(&transfer.attempts);
+    format!("{clause}{probably}{cut_off}{tried}{}", because(transfer))
 }
 
 /// Ends what is said of a transfer that is inferred, if there is something to say.
@@ -231,10 +232,7 @@ fn because(transfer: &Transfer) -> String {
 
 /// What was done in several transfers, from their sum.
 pub(crate) fn verdict_of_many(sum: &Transfer) -> String {
-    let transfers = match sum.count() {
-        1 => "1 transfer".to_owned(),
-        count => format!("{count} transfers"),
-    };
+    let transfers = plural(sum.count(), "transfer", "transfers");
     let calls = sum.calls.map(|count| format!(", {}", calls_as_text(count)));
     format!(
         "{transfers}: {}{}{}{}",
@@ -322,7 +320,7 @@ pub(crate) fn after_attempts(attempts: &[Attempt]) -> String {
 }
 
 fn calls_as_text(count: u64) -> String {
-    format!("{count} {}", if count == 1 { "call" } else { "calls" })
+    plural(count, "call", "calls")
 }
 
 /// Describes the files of a trace as ends of transfers.
@@ -332,7 +330,7 @@ pub(crate) struct EndTable<'a> {
     /// The directory that paths are shown relative to, with a slash at the end.
     below: Option<String>,
     /// The stacks of calls, if callers were sampled.
-    stacks: Option<&'a [Stack]>,
+    stacks: Option<&'a [SampledStack]>,
 }
 
 impl<'a> EndTable<'a> {

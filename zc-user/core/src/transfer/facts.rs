@@ -1,6 +1,5 @@
 //! [`ProcessFacts`]: the rows of a process, sorted by what the calls did with which file.
 
-use crate::trace::sum_known;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::chains::{Moved, may_be_conduit};
@@ -8,6 +7,7 @@ use crate::{
     syscalls::{Call, Fds, Returned},
     text::file_name,
     trace::{File, FileId, FileKind, Input, Part, Process, Row, Thread},
+    units::sum_all,
 };
 
 /// Rows by the file that they are about. `None`: the file was not identified, or the bytes came
@@ -25,6 +25,10 @@ pub(super) struct ProcessFacts<'a> {
     pub(super) reads: RowsByFile<'a>,
     /// Calls that bring bytes to a file and name no other file, `vmsplice` among them.
     pub(super) writes: RowsByFile<'a>,
+    /// All calls that wrote to each file, those that name both ends, too. A reflink writes nothing.
+    pub(super) all_writes: RowsByFile<'a>,
+    /// All calls that read from each file, likewise.
+    pub(super) all_reads: RowsByFile<'a>,
     /// Calls that map a file.
     pub(super) mappings: BTreeMap<FileId, Vec<&'a Row>>,
     /// Bytes of further files in calls that wrote bytes of several, as far as these calls have rows.
@@ -45,6 +49,8 @@ impl<'a> ProcessFacts<'a> {
             copies: BTreeMap::new(),
             reads: BTreeMap::new(),
             writes: BTreeMap::new(),
+            all_writes: BTreeMap::new(),
+            all_reads: BTreeMap::new(),
             mappings: BTreeMap::new(),
             parts: Vec::new(),
             cut_off: BTreeSet::new(),
@@ -52,7 +58,7 @@ impl<'a> ProcessFacts<'a> {
         };
         for thread in &process.threads {
             facts.parts.extend(parts_in_rows(thread));
-            for row in thread.rows.iter().chain(&thread.ring_rows) {
+            for row in thread.all_rows() {
                 facts
                     .cut_off
                     .extend(was_cut_off(row).then_some(row.ends.output));
@@ -60,6 +66,9 @@ impl<'a> ProcessFacts<'a> {
                     facts.add_row(row);
                 }
             }
+        }
+        for all in [&mut facts.all_reads, &mut facts.all_writes] {
+            all.retain(|_, rows| rows.iter().any(|row| may_have_moved(row)));
         }
         facts.moved = facts.moved_through_conduits();
         facts
@@ -69,14 +78,15 @@ impl<'a> ProcessFacts<'a> {
     fn moved_through_conduits(&self) -> BTreeMap<FileId, Moved> {
         let conduit = |file: Option<FileId>| file.filter(|file| may_be_conduit(self.kind(*file)));
         let mut moved: BTreeMap<FileId, Moved> = BTreeMap::new();
-        for (file, rows) in self.all_writes() {
-            if let Some(file) = conduit(file) {
-                moved.entry(file).or_insert(Moved::NOTHING).written = sum_bytes(&rows);
+        for (file, rows) in &self.all_writes {
+            if let Some(file) = conduit(*file) {
+                moved.entry(file).or_insert(Moved::NOTHING).written = sum_bytes(rows);
             }
         }
-        for (file, mut rows) in self.all_reads() {
-            if let Some(file) = conduit(file) {
+        for (file, rows) in &self.all_reads {
+            if let Some(file) = conduit(*file) {
                 // `tee` takes nothing out.
+                let mut rows = rows.clone();
                 rows.retain(|row| !is_tee(&row.call));
                 moved.entry(file).or_insert(Moved::NOTHING).read = sum_bytes(&rows);
             }
@@ -100,9 +110,21 @@ impl<'a> ProcessFacts<'a> {
 
     fn add_row(&mut self, row: &'a Row) {
         match Role::of_row(row) {
-            Role::Copies(from, to) => self.copies.entry((from, to)).or_default().push(row),
-            Role::Reads(file) => self.reads.entry(file).or_default().push(row),
-            Role::Writes(to) => self.writes.entry(to).or_default().push(row),
+            Role::Copies(from, to) => {
+                self.copies.entry((from, to)).or_default().push(row);
+                if row.call.spec().returned == Returned::Bytes {
+                    self.all_reads.entry(Some(from)).or_default().push(row);
+                    self.all_writes.entry(Some(to)).or_default().push(row);
+                }
+            }
+            Role::Reads(file) => {
+                self.reads.entry(file).or_default().push(row);
+                self.all_reads.entry(file).or_default().push(row);
+            }
+            Role::Writes(to) => {
+                self.writes.entry(to).or_default().push(row);
+                self.all_writes.entry(to).or_default().push(row);
+            }
             Role::Maps(file) => self.mappings.entry(file).or_default().push(row),
             Role::Other => {}
         }
@@ -152,32 +174,10 @@ impl<'a> ProcessFacts<'a> {
         from.filter(|from| self.carries_bytes(*from) && self.carries_bytes(to))
     }
 
-    /// All calls that wrote to each file, those that name both ends, too. A reflink writes nothing.
-    pub(super) fn all_writes(&self) -> RowsByFile<'a> {
-        let mut all = self.writes.clone();
-        for (&(_, to), rows) in &self.copies {
-            all.entry(Some(to)).or_default().extend(with_bytes(rows));
-        }
-        all.retain(|_, rows| rows.iter().any(|row| may_have_moved(row)));
-        all
-    }
-
     /// How many bytes the process wrote to a file. `None`: some call does not say.
     pub(super) fn written_to(&self, to: FileId) -> Option<u64> {
-        let by_one_end = self.writes.get(&Some(to)).into_iter().flatten().copied();
-        let by_both = self.copies.iter().filter(|((_, end), _)| *end == to);
-        let by_both = by_both.flat_map(|(_, rows)| with_bytes(rows));
-        sum_bytes(&by_one_end.chain(by_both).collect::<Vec<_>>())
-    }
-
-    /// All calls that read from each file, likewise.
-    pub(super) fn all_reads(&self) -> RowsByFile<'a> {
-        let mut all = self.reads.clone();
-        for (&(from, _), rows) in &self.copies {
-            all.entry(Some(from)).or_default().extend(with_bytes(rows));
-        }
-        all.retain(|_, rows| rows.iter().any(|row| may_have_moved(row)));
-        all
+        let rows = self.all_writes.get(&Some(to));
+        rows.map_or(Some(0), |rows| sum_bytes(rows))
     }
 }
 
@@ -189,7 +189,7 @@ fn parts_in_rows(thread: &Thread) -> impl Iterator<Item = &Part> {
         let [in_parts, _] = left.entry((&part.call, part.to)).or_default();
         *in_parts = in_parts.saturating_add(part.bytes);
     }
-    for row in thread.rows.iter().chain(&thread.ring_rows) {
+    for row in thread.all_rows() {
         let to = row.ends.output.map(|to| (&row.call, to));
         if let Some([_, in_rows]) = to.and_then(|to| left.get_mut(&to)) {
             let others = row.bytes.unwrap_or(0).saturating_sub(row.input_bytes);
@@ -203,12 +203,6 @@ fn parts_in_rows(thread: &Thread) -> impl Iterator<Item = &Part> {
     thread.parts.iter().filter(fits)
 }
 
-fn with_bytes<'r, 'a: 'r>(rows: &'r [&'a Row]) -> impl Iterator<Item = &'a Row> + 'r {
-    rows.iter()
-        .copied()
-        .filter(|row| row.call.spec().returned == Returned::Bytes)
-}
-
 fn is_tee(call: &Call) -> bool {
     call.as_ring_operation().unwrap_or(&call.name) == "tee"
 }
@@ -220,10 +214,8 @@ fn may_have_moved(row: &Row) -> bool {
 
 /// The bytes that these rows moved. `None` if one of them does not say.
 pub(super) fn sum_bytes(rows: &[&Row]) -> Option<u64> {
-    rows.iter()
-        .filter(|row| row.calls > row.errors)
-        .map(|row| row.bytes)
-        .fold(Some(0), sum_known)
+    let moving = rows.iter().filter(|row| row.calls > row.errors);
+    sum_all(moving.map(|row| row.bytes))
 }
 
 /// Calls of these rows that moved something.

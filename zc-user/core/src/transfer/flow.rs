@@ -1,7 +1,6 @@
 //! [`Flow`]: bytes that went from one file to another within a process, and the calls that show it.
 //! Rules 1 to 6 make them.
 
-use crate::trace::sum_known;
 use std::collections::{BTreeMap, BTreeSet};
 
 use zc_ebpf::is_restart;
@@ -11,6 +10,7 @@ use crate::{
     syscalls::{Call, FICLONE, FICLONERANGE},
     trace::{FileId, Fills, Input, Part, Row},
     transfer::{Api, Evidence},
+    units::sum_all,
 };
 
 /// Bytes that went from one file to another within a process.
@@ -340,6 +340,5 @@ pub(super) fn is_retry(errno: u32) -> bool {
 
 /// The time of these rows. `None`: unknown for one of them.
 pub(super) fn sum_times<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<u64> {
-    rows.map(|row| row.times.as_ref().map(|times| times.total_ns))
-        .fold(Some(0), sum_known)
+    sum_all(rows.map(|row| row.times.as_ref().map(|times| times.total_ns)))
 }

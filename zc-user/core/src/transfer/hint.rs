@@ -1,7 +1,7 @@
 //! Hints: what would be cheaper, and what it costs.
 
 use super::{
-    rules::{RuleCase, was_refused},
+    rules::{RuleCase, is_one_of, was_refused},
     work::WorkShape,
 };
 use crate::{
@@ -35,37 +35,20 @@ const CONNECTION: &[FileKind] = &[Tcp, UnixStream];
 /// show that.
 const IF_IT_ONLY_COPIES: &str = "if the program neither inspects nor changes the bytes";
 
-/// An interface that needs fewer copies.
-#[derive(Debug)]
-struct Cheaper {
-    from: &'static [FileKind],
-    to: &'static [FileKind],
-    syscall: &'static str,
-    /// Whether both files must be on the same filesystem.
-    within_one_filesystem: bool,
-    gain: &'static str,
-    cost: &'static str,
-}
+/// An interface that needs fewer copies: from and to which kinds of files, the call, what it gains
+/// and what it costs.
+type Cheaper = (
+    [&'static [FileKind]; 2],
+    &'static str,
+    &'static str,
+    &'static str,
+);
 
+/// It is only for files of one filesystem.
+const COPY_FILE_RANGE: &str = "copy_file_range";
 const SPLICE: &str = "splice would avoid copying through user memory";
 const SPLICE_TWICE: &str = "splice through a pipe would avoid copying through user memory";
 const FALLBACK: &str = "keep this loop as a fallback, since not every filesystem supports it, and none does with O_APPEND";
-
-const fn cheaper(
-    [from, to]: [&'static [FileKind]; 2],
-    syscall: &'static str,
-    gain: &'static str,
-    cost: &'static str,
-) -> Cheaper {
-    Cheaper {
-        from,
-        to,
-        syscall,
-        within_one_filesystem: false,
-        gain,
-        cost,
-    }
-}
 
 /// What can replace a loop through user memory. A trace does not show whether a file was opened
 /// with `O_APPEND`, so the hints mention it.
@@ -73,48 +56,45 @@ const fn cheaper(
 /// Source: the manual pages `sendfile(2)`, `splice(2)`, `copy_file_range(2)`. For later changes to
 /// the file: `safe_kernel_copy` in rust-lang/rust `library/std/src/sys/io/kernel_copy/linux.rs`.
 const CHEAPER: &[Cheaper] = &[
-    cheaper(
+    (
         [STORED, CONNECTION],
         "sendfile",
         "sendfile would avoid copying through user memory",
         "later changes to the file may show up in data already sent",
     ),
-    cheaper(
+    (
         [STORED, &[Pipe]],
         "splice",
         SPLICE,
         "later changes to the file may show up in data not yet read from the pipe",
     ),
-    Cheaper {
-        within_one_filesystem: true,
-        ..cheaper(
-            [&[Regular], &[Regular]],
-            "copy_file_range",
-            "copy_file_range would copy within the kernel, or share blocks",
-            "keep this loop as a fallback, since not every filesystem supports it, and none does across filesystems or with O_APPEND",
-        )
-    },
-    cheaper(
+    (
+        [&[Regular], &[Regular]],
+        COPY_FILE_RANGE,
+        "copy_file_range would copy within the kernel, or share blocks",
+        "keep this loop as a fallback, since not every filesystem supports it, and none does across filesystems or with O_APPEND",
+    ),
+    (
         [STORED, STORED],
         "sendfile",
         "sendfile would copy within the kernel",
         FALLBACK,
     ),
-    cheaper([&[Pipe], STORED], "splice", SPLICE, FALLBACK),
-    cheaper(
+    ([&[Pipe], STORED], "splice", SPLICE, FALLBACK),
+    (
         [&[Pipe], &[Pipe, Tcp, UnixStream]],
         "splice",
         SPLICE,
         "none",
     ),
-    cheaper([CONNECTION, &[Pipe]], "splice", SPLICE, "none"),
-    cheaper(
+    ([CONNECTION, &[Pipe]], "splice", SPLICE, "none"),
+    (
         [&[Tcp], CONNECTION],
         "splice",
         SPLICE_TWICE,
         "two calls per piece, and a pipe per pair of connections",
     ),
-    cheaper(
+    (
         [&[Tcp], &[Regular]],
         "splice",
         SPLICE_TWICE,
@@ -150,18 +130,13 @@ fn instead_of_a_loop(transfer: &Transfer, shape: WorkShape) -> Option<String> {
     {
         return None;
     }
-    let found = CHEAPER.iter().find(|cheaper| {
-        is_one_of(cheaper.from, from)
-            && is_one_of(cheaper.to, to)
-            && (!cheaper.within_one_filesystem || may_be_on_one_filesystem(from, to))
-            && !was_refused(&transfer.attempts, cheaper.syscall)
+    let found = CHEAPER.iter().find(|([from_kinds, to_kinds], call, ..)| {
+        is_one_of(from_kinds, from)
+            && is_one_of(to_kinds, to)
+            && (*call != COPY_FILE_RANGE || may_be_on_one_filesystem(from, to))
+            && !was_refused(&transfer.attempts, call)
     });
-    found.map(|cheaper| {
-        format!(
-            "{}, {IF_IT_ONLY_COPIES}; cost: {}",
-            cheaper.gain, cheaper.cost
-        )
-    })
+    found.map(|(_, _, gain, cost)| format!("{gain}, {IF_IT_ONLY_COPIES}; cost: {cost}"))
 }
 
 /// Suggests larger pieces, if they are small because the program asks for no more. From a pipe or a
@@ -194,12 +169,6 @@ fn in_larger_pieces(bytes: u64, case: &RuleCase<'_>) -> Option<String> {
         "{name} with {} at a time could need as few as {few} pieces instead of {pieces}{cost}",
         short_bytes(each)
     ))
-}
-
-fn is_one_of(kinds: &[FileKind], end: &End) -> bool {
-    kinds
-        .iter()
-        .any(|kind| end.kind.as_deref() == Some(kind.name()))
 }
 
 /// Whether the kernel or another program may generate the bytes of this file when they are read.

@@ -125,11 +125,6 @@ pub struct Hop {
 }
 
 impl Transfer {
-    /// Its bytes as text: `5.0 MiB` or `probably 4.7 MiB`. `None`: the calls do not say.
-    pub fn amount(&self) -> Option<String> {
-        Some(self.certainty.amount(self.bytes?))
-    }
-
     /// The parts of the verdict: what did the work, whether the failed attempts are told apart from
     /// it, and why.
     pub fn verdict_parts(&self) -> VerdictParts<'_> {
@@ -212,6 +207,19 @@ pub struct End {
     pub inode: Option<Inode>,
 }
 
+impl End {
+    /// Its path; a socket without one has an address, that of the other end or its own.
+    pub fn name(&self) -> Option<&str> {
+        self.names().next()
+    }
+
+    /// Everything that it is called.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let names = [&self.path, &self.peer, &self.local];
+        names.into_iter().flatten().map(String::as_str)
+    }
+}
+
 /// Identifies a file independently of its name.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
@@ -285,72 +293,40 @@ impl Certainty {
     }
 }
 
-/// A kernel interface that moves bytes.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-pub enum Api {
-    /// A loop through user memory, with any calls that read and write.
-    #[serde(rename = "read+write")]
-    ReadWrite,
-    /// The source is mapped, and written from the mapping.
-    #[serde(rename = "mmap+write")]
-    MmapWrite,
-    /// `sendfile`.
-    #[serde(rename = "sendfile")]
-    Sendfile,
-    /// `splice`.
-    #[serde(rename = "splice")]
-    Splice,
-    /// `tee`.
-    #[serde(rename = "tee")]
-    Tee,
-    /// `vmsplice`.
-    #[serde(rename = "vmsplice")]
-    Vmsplice,
-    /// `copy_file_range`.
-    #[serde(rename = "copy_file_range")]
-    CopyFileRange,
-    /// `ioctl(FICLONE)` or `ioctl(FICLONERANGE)`: the files share blocks, and no byte is moved.
-    #[serde(rename = "reflink")]
-    Reflink,
-    /// Reads and writes through an io_uring.
-    #[serde(rename = "io_uring")]
-    IoUring,
+names! {
+    /// A kernel interface that moves bytes.
+    #[derive(
+        Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+    )]
+    #[serde(rename_all = "snake_case")]
+    pub enum Api {
+        /// A loop through user memory, with any calls that read and write.
+        #[serde(rename = "read+write")]
+        ReadWrite = "read+write",
+        /// The source is mapped, and written from the mapping.
+        #[serde(rename = "mmap+write")]
+        MmapWrite = "mmap+write",
+        /// `sendfile`.
+        Sendfile = "sendfile",
+        /// `splice`.
+        Splice = "splice",
+        /// `tee`.
+        Tee = "tee",
+        /// `vmsplice`.
+        Vmsplice = "vmsplice",
+        /// `copy_file_range`.
+        CopyFileRange = "copy_file_range",
+        /// `ioctl(FICLONE)` or `ioctl(FICLONERANGE)`: the files share blocks, and no byte is moved.
+        Reflink = "reflink",
+        /// Reads and writes through an io_uring.
+        IoUring = "io_uring",
+    }
 }
 
 impl Api {
-    /// All of them.
-    pub const ALL: [Self; 9] = [
-        Self::ReadWrite,
-        Self::MmapWrite,
-        Self::Sendfile,
-        Self::Splice,
-        Self::Tee,
-        Self::Vmsplice,
-        Self::CopyFileRange,
-        Self::Reflink,
-        Self::IoUring,
-    ];
-
     /// The name as part of a sentence: `read + write`, with spaces.
     pub fn in_words(self) -> String {
         self.name().replace('+', " + ")
-    }
-
-    /// The name in reports, the same as in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ReadWrite => "read+write",
-            Self::MmapWrite => "mmap+write",
-            Self::Sendfile => "sendfile",
-            Self::Splice => "splice",
-            Self::Tee => "tee",
-            Self::Vmsplice => "vmsplice",
-            Self::CopyFileRange => "copy_file_range",
-            Self::Reflink => "reflink",
-            Self::IoUring => "io_uring",
-        }
     }
 }
 

@@ -16,9 +16,9 @@ use crate::{
     transfer::{Changed, DestinationTotals, Evidence, SourceTotals},
 };
 
-/// What was written from a buffer in which a compared word differed: source, destination, bytes and
-/// calls.
-pub(super) fn changed_by_files(facts: &ProcessFacts<'_>) -> Vec<(FileId, FileId, u64, u64)> {
+/// What was written from a buffer in which a compared word differed: bytes and calls by source and
+/// destination.
+pub(super) fn changed_by_files(facts: &ProcessFacts<'_>) -> BTreeMap<(FileId, FileId), (u64, u64)> {
     let mut sums: BTreeMap<(FileId, FileId), (u64, u64)> = BTreeMap::new();
     let mut add = |input: Option<Input>, to: FileId, bytes: u64, calls: u64| {
         if let Some(Input::ChangedBuffer(from)) = input {
@@ -36,9 +36,7 @@ pub(super) fn changed_by_files(facts: &ProcessFacts<'_>) -> Vec<(FileId, FileId,
     for part in &facts.parts {
         add(Some(part.from), part.to, part.bytes, part.calls);
     }
-    sums.into_iter()
-        .map(|((from, to), (bytes, calls))| (from, to, bytes, calls))
-        .collect()
+    sums
 }
 
 /// The bytes of flows by their files, at one end.
@@ -67,13 +65,13 @@ pub(super) fn destination_totals(
         .flat_map(|step| &step.writing);
     let used: HashSet<*const Row> = rows.map(|row| std::ptr::from_ref::<Row>(row)).collect();
     let mut changed_of: BTreeMap<Option<FileId>, Vec<Changed>> = BTreeMap::new();
-    for (from, to, bytes, calls) in changed_by_files(facts) {
+    for ((from, to), (bytes, calls)) in changed_by_files(facts) {
         let from = ends.end(from);
         let changed = Changed { from, bytes, calls };
         changed_of.entry(Some(to)).or_default().push(changed);
     }
     let mut all: Vec<DestinationTotals> = facts
-        .all_writes()
+        .all_writes
         .iter()
         .map(|(&file, rows)| {
             let (in_transfers, own): (Vec<&Row>, Vec<&Row>) = rows
@@ -116,7 +114,7 @@ pub(super) fn source_totals(
         .filter(|step| step.evidence != Evidence::Mapping);
     let transferred = in_flows(read, |flow| flow.from);
     let mut all: Vec<SourceTotals> = facts
-        .all_reads()
+        .all_reads
         .iter()
         .map(|(&file, rows)| {
             let read_bytes = sum_bytes(rows);

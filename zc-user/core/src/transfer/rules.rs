@@ -15,7 +15,7 @@ pub(crate) use shown::{is_telling, may_hide_functions, remedy};
 use super::work::WorkShape;
 use crate::{
     text::file_name,
-    trace::{FileKind, Language, Process, Stack},
+    trace::{FileKind, Language, Process, SampledStack},
     transfer::{Api, Attempt, End, Reason, Transfer},
 };
 use table::{MEANINGS, RULES};
@@ -28,7 +28,7 @@ pub(super) struct RuleCase<'a> {
     pub(super) transfer: &'a Transfer,
     pub(super) shape: WorkShape,
     /// The stacks of the trace. `None`: no callers were sampled.
-    pub(super) stacks: Option<&'a [Stack]>,
+    pub(super) stacks: Option<&'a [SampledStack]>,
 }
 
 /// A rule. An empty list matches everything.
@@ -132,12 +132,7 @@ fn refusal(case: &RuleCase<'_>) -> Option<(&'static str, &'static str)> {
 
 impl Rule {
     fn applies(&self, case: &RuleCase<'_>) -> bool {
-        let kinds = |kinds: &[FileKind], end: &End| {
-            kinds.is_empty()
-                || kinds
-                    .iter()
-                    .any(|kind| end.kind.as_deref() == Some(kind.name()))
-        };
+        let kinds = |kinds: &[FileKind], end: &End| kinds.is_empty() || is_one_of(kinds, end);
         let transfer = case.transfer;
         self.api == transfer.api
             && self.program.matches(case.process)
@@ -196,6 +191,12 @@ impl Asked {
         };
         case.shape.asked_at_source == Some(wanted)
     }
+}
+
+/// Whether this end is of one of these kinds.
+pub(super) fn is_one_of(kinds: &[FileKind], end: &End) -> bool {
+    let mut kinds = kinds.iter();
+    kinds.any(|kind| end.kind.as_deref() == Some(kind.name()))
 }
 
 /// Whether this call is one of the attempts.

@@ -11,25 +11,16 @@ mod rest;
 
 use super::*;
 use crate::{
-    report::{
-        Options, Report,
-        sample::files::{Scene, copy, read, written_held},
-    },
+    report::sample::files::{Scene, scene},
     trace::Fills,
 };
 
 const MIB: u64 = 1 << 20;
 
-fn scene(processes: &str) -> Scene {
-    let mut scene = Scene::new();
-    scene.run(processes);
-    scene
-}
-
 /// All transfers of a trace.
 fn found(scene: &Scene) -> Vec<Transfer> {
     // Its sums are checked there.
-    Report::from_trace(&scene.trace, &Options::default()).transfers
+    scene.report().transfers
 }
 
 /// The transfers within processes, as `in -> out sendfile 100`.
@@ -79,12 +70,41 @@ fn unidentified_files_have_bytes_but_no_transfers() {
 #[test]
 fn ends_are_described_by_their_files() {
     let mut scene = Scene::new();
-    let from = scene.regular("in");
-    let to = scene.connection("[::1]:5000", "[::1]:80")[0];
-    scene.process("copier", vec![copy("sendfile", from, to, 1, MIB)]);
+    let [client, _] = scene.connection("[::1]:5000", "[::1]:80");
+    scene.name("client", client);
+    scene.run("copier: sendfile in->client 1 1M");
     let Transfer { from, to, .. } = only(&scene);
     assert_eq!(
         [from.kind, from.fs, from.path, to.local, to.peer].map(Option::unwrap_or_default),
         ["regular", "ext4", "in", "[::1]:5000", "[::1]:80"]
     );
+}
+
+/// Two processes that copy, and a pipeline of two others.
+#[test]
+fn all_transfers_are_in_one_list_largest_first() {
+    let scene = scene(
+        "small: sendfile a->b 1 100; cat: read a 8 1M, write a>pipe 8 1M; \
+         dd: read pipe 8 1M, write pipe>c 8 1M; large: sendfile a->b 1 1024M",
+    );
+    let report = scene.report();
+    let listed: Vec<_> = report
+        .transfers
+        .iter()
+        .map(|one| (one.bytes, one.pids.as_slice(), one.part_of.as_slice()))
+        .collect();
+    let expected = [
+        (Some(1 << 30), &[1237][..], &[][..]),
+        (Some(1 << 20), &[1235, 1236], &[]),
+        (Some(1 << 20), &[1235], &[1]),
+        (Some(1 << 20), &[1236], &[1]),
+        (Some(100), &[1234], &[]),
+    ];
+    assert_eq!(listed, expected);
+    let of_processes: Vec<_> = report
+        .processes
+        .iter()
+        .map(|process| process.transfers.as_slice())
+        .collect();
+    assert_eq!(of_processes, [[4], [2], [3], [0]]);
 }

@@ -53,7 +53,7 @@ fn has_another(facts: &ProcessFacts<'_>, bytes: u64, ends: [FileId; 2]) -> bool 
     let is_another = |(file, rows): (&Option<FileId>, &Vec<&Row>)| {
         file.is_none_or(|file| !ends.contains(&file)) && sum_bytes(rows) == Some(bytes)
     };
-    facts.all_reads().iter().any(is_another) || facts.all_writes().iter().any(is_another)
+    facts.all_reads.iter().any(is_another) || facts.all_writes.iter().any(is_another)
 }
 
 fn flow_of_sums<'a>(
@@ -131,7 +131,7 @@ fn unexplained_on_both_sides(
         let from = (flow.evidence != Evidence::Mapping).then_some(flow.from);
         take(from, flow.to, flow.bytes?);
     }
-    for (from, to, bytes, _) in super::rest::changed_by_files(facts) {
+    for ((from, to), (bytes, _)) in super::rest::changed_by_files(facts) {
         take(Some(from), to, bytes);
     }
     let [read, written] = sides;

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     errno,
-    trace::{Part, Row, sum_known},
+    trace::{Part, Row, add_counts, sum_known},
     transfer::{Api, Attempt, Evidence, Transfer},
 };
 
@@ -128,12 +128,6 @@ impl Transfer {
         (self.calls, self.crossings) = (None, None);
         (self.user_memory_bytes, self.total_ns) = (None, None);
         self.calls_by_syscall.clear();
-    }
-}
-
-fn add_counts(sums: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
-    for (name, count) in more {
-        *sums.entry(name.clone()).or_default() += count;
     }
 }
 

@@ -9,46 +9,37 @@ use crate::{
     units,
 };
 
-/// A figure that every command has.
-pub(super) struct ComparedFigure {
-    /// Its name.
-    pub(super) title: &'static str,
-    /// Its text, with times in this unit.
-    pub(super) cell: fn(&Compared, Unit) -> String,
-}
-
-const fn figure(title: &'static str, cell: fn(&Compared, Unit) -> String) -> ComparedFigure {
-    ComparedFigure { title, cell }
-}
+/// A figure that every command has: its title, and its text, with times in this unit.
+type ComparedFigure = (&'static str, fn(&Compared, Unit) -> String);
 
 /// The figures in the order in which they are shown.
 pub(super) const FIGURES: [ComparedFigure; 14] = [
-    figure("time (mean ± σ)", |command, unit| {
+    ("time (mean ± σ)", |command, unit| {
         unit.show_with_deviation(command)
     }),
-    figure("time (min)", |command, unit| unit.show(command.time_s.min)),
-    figure("user", |command, unit| unit.show(command.user_s)),
-    figure("system", |command, unit| unit.show(command.system_s)),
-    figure("CPU", |command, _| {
+    ("time (min)", |command, unit| unit.show(command.time_s.min)),
+    ("user", |command, unit| unit.show(command.user_s)),
+    ("system", |command, unit| unit.show(command.system_s)),
+    ("CPU", |command, _| {
         known(command.cpu_percent, |percent| format!("{percent:.0} %"))
     }),
-    figure("counted calls", |command, _| {
+    ("counted calls", |command, _| {
         format!("{}{}", at_least(command), command.traced.syscalls)
     }),
-    figure("bytes per call", |command, _| bytes_per_call(command)),
-    figure("voluntary switches", |command, _| {
+    ("bytes per call", |command, _| bytes_per_call(command)),
+    ("voluntary switches", |command, _| {
         mean(command.voluntary_switches)
     }),
-    figure("involuntary switches", |command, _| {
+    ("involuntary switches", |command, _| {
         mean(command.involuntary_switches)
     }),
-    figure("minor faults", |command, _| mean(command.minor_faults)),
-    figure("major faults", |command, _| mean(command.major_faults)),
-    figure("peak memory", |command, _| {
+    ("minor faults", |command, _| mean(command.minor_faults)),
+    ("major faults", |command, _| mean(command.major_faults)),
+    ("peak memory", |command, _| {
         known(command.peak_memory_bytes, units::bytes)
     }),
-    figure("runs", |command, _| command.runs.len().to_string()),
-    figure("API", |command, _| api(command)),
+    ("runs", |command, _| command.runs.len().to_string()),
+    ("API", |command, _| api(command)),
 ];
 
 /// The name of a command. An empty one is quoted, so that it can be seen.
@@ -156,21 +147,12 @@ const NO_PEAK: &str = "peak memory \"-\": the kernel's peak includes zctrace its
 
 /// Where the figures come from and how far to trust them: a sentence each.
 pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
-    let mut backends: Vec<&str> = comparison
-        .commands
-        .iter()
-        .map(|command| command.traced.backend.as_str())
-        .collect();
+    let commands = &comparison.commands;
+    let backends = commands.iter().map(|one| one.traced.backend.as_str());
+    let mut backends: Vec<&str> = backends.collect();
     backends.dedup();
-    let exact = if comparison
-        .commands
-        .iter()
-        .all(|command| command.traced.exact)
-    {
-        "exact"
-    } else {
-        "not exact"
-    };
+    let are_exact = commands.iter().all(|one| one.traced.exact);
+    let exact = if are_exact { "exact" } else { "not exact" };
     let mut remarks = vec![
         format!(
             "times, CPU, switches, faults: means of untraced runs, in turn; peak memory: the largest process of any run"
@@ -181,21 +163,12 @@ pub(super) fn remarks(comparison: &Comparison) -> Vec<String> {
             counted(comparison)
         ),
     ];
-    if comparison
-        .commands
-        .iter()
-        .any(|command| command.peak_memory_bytes.is_none())
-    {
-        remarks.push(NO_PEAK.to_owned());
-    }
-    let mut notes: Vec<String> = comparison
-        .commands
-        .iter()
-        .flat_map(|command| &command.traced.notes)
-        .map(|note| text::escape(note))
-        .collect();
+    let lacks_peak = commands.iter().any(|one| one.peak_memory_bytes.is_none());
+    remarks.extend(lacks_peak.then(|| NO_PEAK.to_owned()));
+    let mut notes: Vec<&String> = commands.iter().flat_map(|one| &one.traced.notes).collect();
     notes.dedup();
-    remarks.extend(notes.into_iter().map(|note| format!("note: {note}")));
+    let notes = notes.into_iter().map(|note| text::escape(note));
+    remarks.extend(notes.map(|note| format!("note: {note}")));
     remarks
 }
 

@@ -112,8 +112,15 @@ struct Node<'a> {
     side: &'a BandSide<'a>,
     /// Which bands begin or end here.
     bands: Vec<usize>,
+    /// The room that they need.
+    used: u64,
     top: u64,
-    height: u64,
+}
+
+impl Node<'_> {
+    fn height(&self) -> u64 {
+        self.used.max(LEAST_NODE)
+    }
 }
 
 /// Where everything is. The unit is a pixel.
@@ -128,46 +135,31 @@ struct FlowLayout<'a> {
 
 impl<'a> FlowLayout<'a> {
     fn of_bands(bands: &'a [Band<'a>]) -> Self {
-        let all = bands
-            .iter()
-            .filter_map(|band| band.bytes)
-            .fold(0_u64, u64::saturating_add)
-            .max(1);
+        let known = bands.iter().filter_map(|band| band.bytes);
+        let all = u128::from(known.fold(0, u64::saturating_add).max(1));
         let share = |bytes: u64| {
-            u64::try_from(u128::from(bytes) * u128::from(THICKNESS) / u128::from(all))
-                .unwrap_or(THICKNESS)
+            let share = u128::from(bytes) * u128::from(THICKNESS) / all;
+            u64::try_from(share).unwrap_or(THICKNESS)
         };
-        let thickness: Vec<u64> = bands
-            .iter()
-            .map(|band| LEAST_THICKNESS + band.bytes.map_or(0, share))
-            .collect();
-        let mut nodes = [0, 1].map(|side| nodes(bands, side));
-        let mut middles = vec![[0, 0]; bands.len()];
-        let slot = |band: usize| (thickness[band] + 2).max(LEAST_SLOT);
-        let heights = nodes.each_mut().map(|nodes| {
-            let mut bottom = 0;
-            for node in nodes {
-                node.top = bottom;
-                node.height = node
-                    .bands
-                    .iter()
-                    .map(|&band| slot(band))
-                    .sum::<u64>()
-                    .max(LEAST_NODE);
-                bottom += node.height + GAP;
-            }
-            bottom
-        });
+        let thick = |band: &Band<'_>| LEAST_THICKNESS + band.bytes.map_or(0, share);
+        let thickness: Vec<u64> = bands.iter().map(thick).collect();
+        let slots = thickness.iter().map(|thick| (thick + 2).max(LEAST_SLOT));
+        let slots: Vec<u64> = slots.collect();
+        let mut nodes = [0, 1].map(|side| nodes(bands, side, &slots));
+        let room = |node: &Node<'_>| node.height() + GAP;
+        let heights: [u64; 2] = nodes.each_ref().map(|nodes| nodes.iter().map(room).sum());
         let height = heights[0].max(heights[1]);
+        let mut middles = vec![[0, 0]; bands.len()];
         for (side, nodes) in nodes.iter_mut().enumerate() {
+            // The lower side is in the middle of the higher one.
+            let mut next: u64 = (height - heights[side]) / 2;
             for node in nodes {
-                // The lower side is in the middle of the higher one.
-                node.top += (height - heights[side]) / 2;
-                let used: u64 = node.bands.iter().map(|&band| slot(band)).sum();
-                let mut top = node.top + (node.height - used) / 2;
+                node.top = next;
+                next += room(node);
+                let mut top = node.top + (node.height() - node.used) / 2;
                 for &band in &node.bands {
-                    middles[band][side] = top + slot(band) / 2;
-                    top += slot(band);
+                    middles[band][side] = top + slots[band] / 2;
+                    top += slots[band];
                 }
             }
         }
@@ -180,17 +172,20 @@ impl<'a> FlowLayout<'a> {
     }
 }
 
-/// The different ends of one side, in the order of the bands.
-fn nodes<'a>(bands: &'a [Band<'a>], side: usize) -> Vec<Node<'a>> {
+/// The different ends of one side, in the order of the bands, which need so much room.
+fn nodes<'a>(bands: &'a [Band<'a>], side: usize, slots: &[u64]) -> Vec<Node<'a>> {
     let mut nodes: Vec<Node<'a>> = Vec::new();
-    for (index, band) in bands.iter().enumerate() {
+    for (index, (band, slot)) in bands.iter().zip(slots).enumerate() {
         match nodes.iter_mut().find(|node| *node.side == band.sides[side]) {
-            Some(node) => node.bands.push(index),
+            Some(node) => {
+                node.bands.push(index);
+                node.used += slot;
+            }
             None => nodes.push(Node {
                 side: &band.sides[side],
                 bands: vec![index],
+                used: *slot,
                 top: 0,
-                height: 0,
             }),
         }
     }
@@ -249,8 +244,8 @@ fn name(node: &Node<'_>, side: usize) -> Markup {
         ("67.8%", "67%", "to")
     };
     html! {
-        rect.end x=(bar) y=(node.top) width="0.6%" height=(node.height) {}
-        foreignObject x=(x) y=(node.top) width="32%" height=(node.height) {
+        rect.end x=(bar) y=(node.top) width="0.6%" height=(node.height()) {}
+        foreignObject x=(x) y=(node.top) width="32%" height=(node.height()) {
             div class={ "end " (class) } {
                 span {
                     @for (index, part) in node.side.label.iter().enumerate() {

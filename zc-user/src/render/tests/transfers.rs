@@ -2,34 +2,18 @@
 
 use super::*;
 use crate::{
-    report::{
-        Certainty, Files,
-        sample::files::{
-            Scene, copy, map, read, write, written_after, written_changed, written_from,
-        },
-    },
-    trace::{FileId, FileKind, Language, Row, Toolchain},
+    report::{Certainty, Files, sample::files::Scene},
+    trace::{FileKind, Language, Toolchain},
 };
-
-const GIB: u64 = 1 << 30;
 
 /// `std::io::copy` to a socket, beside the reads and writes that every program does.
 pub(super) fn std_io_copy() -> Trace {
     let mut scene = Scene::new();
-    let [libc, from, stdout] = ["libc.so.6", "in", "log"].map(|name| scene.regular(name));
-    let socket = scene.file(FileKind::UnixStream, "run/sink.sock");
-    let rows = vec![
-        read("read", libc, 0, 832).took(&[600]),
-        read("read", from, 131_071, GIB)
-            .zero(1)
-            .took(&[457_333_000])
-            .each(8192),
-        written_after("sendto", from, socket, 131_071, GIB, GIB)
-            .failed(libc::EAGAIN, 12)
-            .took(&[268_689_000]),
-        write("write", stdout, 0, 23).took(&[4000]),
-    ];
-    let process = scene.process("copier", rows);
+    scene.file(FileKind::UnixStream, "run/sink.sock");
+    let process = scene.run(
+        "copier: read libc.so.6 0 832 600ns, read in 131071 1024M +1 457333000ns /8192, \
+         sendto in~run/sink.sock 131071 1024M EAGAIN*12 268689000ns, write log 0 23 4000ns",
+    );
     process.toolchain = Some(Toolchain {
         language: Language::Rust,
         version: "1.95.0".into(),
@@ -40,80 +24,47 @@ pub(super) fn std_io_copy() -> Trace {
 /// A pipeline, a reflink with its fallback, and a server.
 pub(super) fn several() -> Trace {
     let mut scene = Scene::new();
-    let [from, to, copied, mapped] = [
-        "data/in",
-        "data/out",
-        "copied",
-        "a file with a rather long name in it.iso",
-    ]
-    .map(|name| scene.regular(name));
-    let (pipe, socket) = (
-        scene.pipe(),
-        scene.connection("10.0.0.1:5000", "10.0.0.2:80")[0],
+    for name in ["data/in", "data/out", "copied"] {
+        scene.regular(name);
+    }
+    let mapped = scene.regular("a file with a rather long name in it.iso");
+    scene.name("mapped", mapped);
+    scene.named("pipe");
+    let [client, _] = scene.connection("10.0.0.1:5000", "10.0.0.2:80");
+    scene.name("client", client);
+    scene.run(
+        "cat: read data/in 8 1024M, write data/in~pipe 8 1024M; \
+         dd: read pipe 16 1024M, write pipe~data/out 16 1024M; \
+         cp: ioctl(FICLONE) data/in->copied 0 0 EOPNOTSUPP*1 @1, \
+         copy_file_range data/in->copied 1 1M +1 @2; \
+         server: mmap mapped 1 3M, sendto mapped=client 3 3M, read data/out 5 4M",
     );
-    scene.process(
-        "cat",
-        vec![
-            read("read", from, 8, GIB),
-            written_after("write", from, pipe, 8, GIB, GIB),
-        ],
-    );
-    scene.process(
-        "dd",
-        vec![
-            read("read", pipe, 16, GIB),
-            written_after("write", pipe, to, 16, GIB, GIB),
-        ],
-    );
-    let rows = vec![
-        copy("ioctl(FICLONE)", from, copied, 0, 0)
-            .failed(libc::EOPNOTSUPP, 1)
-            .at(1),
-        copy("copy_file_range", from, copied, 1, 1 << 20)
-            .zero(1)
-            .at(2),
-    ];
-    scene.process("cp", rows);
-    let rows = vec![
-        map(mapped, 3 << 20),
-        written_from("sendto", mapped, socket, 3, 3 << 20),
-        read("read", to, 5, 1 << 22),
-    ];
-    scene.process("server", rows);
     scene.trace
 }
 
 /// A copy of many files.
 pub(super) fn many(files: u64) -> Trace {
     let mut scene = Scene::new();
-    let rows = (0..files).flat_map(|index| {
-        let (from, to) = (
-            scene.regular(&format!("src/file-{index}")),
-            scene.regular(&format!("dst/file-{index}")),
-        );
-        let bytes = 4096 + index % 5000;
-        [
-            copy("ioctl(FICLONE)", from, to, 0, 0)
-                .failed(libc::EOPNOTSUPP, 1)
-                .at(3 * index),
-            copy("copy_file_range", from, to, 1, bytes)
-                .zero(1)
-                .at(3 * index + 1),
-        ]
+    let calls = (0..files).map(|index| {
+        let ends = format!("src/file-{index}->dst/file-{index}");
+        let (bytes, order) = (4096 + index % 5000, 3 * index);
+        format!(
+            "ioctl(FICLONE) {ends} 0 0 EOPNOTSUPP*1 @{order}, \
+             copy_file_range {ends} 1 {bytes} +1 @{}",
+            order + 1
+        )
     });
-    let rows = rows.collect();
-    scene.process("cp", rows);
+    scene.run(&format!("cp: {}", calls.collect::<Vec<_>>().join(", ")));
     scene.trace
 }
 
 /// Twenty processes that each copy a file, all of another name.
 pub(super) fn many_sizes() -> Trace {
     let mut scene = Scene::new();
-    for index in 0..20 {
-        let name: &'static str = &"abcdefghijklmnopqrst"[index..=index];
-        let [from, to] = ["src", "dst"].map(|folder| scene.regular(&format!("{folder}/{name}")));
-        let bytes = (1 << 20) + index as u64;
-        scene.process(name, vec![copy("copy_file_range", from, to, 1, bytes)]);
+    for (bytes, name) in (1 << 20..).zip('a'..='t') {
+        scene.run(&format!(
+            "{name}: copy_file_range src/{name}->dst/{name} 1 {bytes}"
+        ));
     }
     scene.trace
 }
@@ -131,10 +82,11 @@ pub(super) fn with_files(trace: &Trace) -> Report {
 /// A server that sends a file to many clients.
 fn server(clients: u64) -> Trace {
     let mut scene = Scene::new();
-    let file = scene.regular("in.dat");
+    scene.named("in.dat");
     let rows = (0..clients).map(|client| {
-        let socket = scene.connection("10.0.0.1:80", &format!("10.0.0.2:{}", 5000 + client))[0];
-        copy("sendfile", file, socket, 16, 1 << 20).took(&[1000])
+        let [socket, _] = scene.connection("10.0.0.1:80", &format!("10.0.0.2:{}", 5000 + client));
+        scene.name("socket", socket);
+        scene.row("sendfile in.dat->socket 16 1M 1000ns")
     });
     let rows = rows.collect();
     scene.process("server", rows);
@@ -186,15 +138,11 @@ fn transfers_are_shown_by_themselves_or_in_groups() {
     assert_eq!(all.matches(single).count(), 5, "{all}");
 }
 
-/// Makes the rows of a process that uses three files.
-type RowsOfProcess = fn([FileId; 3]) -> Vec<Row>;
-
-/// What is said of the rest of processes with these rows between `in`, `out` and a third file.
-fn rest(processes: &[RowsOfProcess], edit: fn(&mut Trace)) -> String {
+/// What is said of the rest of processes that made these calls.
+fn rest(processes: &[&str], edit: fn(&mut Trace)) -> String {
     let mut scene = Scene::new();
-    let files = ["in", "out", "more"].map(|name| scene.regular(name));
-    for rows in processes {
-        scene.process("gzip", rows(files));
+    for calls in processes {
+        scene.run(&format!("gzip: {calls}"));
     }
     edit(&mut scene.trace);
     let text = table(&scene.trace, None);
@@ -208,36 +156,21 @@ fn rest(processes: &[RowsOfProcess], edit: fn(&mut Trace)) -> String {
         .join("\n")
 }
 
-const MIB: u64 = 1 << 20;
-
-fn gzip([from, to, _]: [FileId; 3]) -> Vec<Row> {
-    vec![read("read", from, 3, 3 * MIB), write("write", to, 2, MIB)]
-}
+const GZIP: &str = "read in 3 3M, write out 2 1M";
 
 #[test]
 fn what_is_in_no_transfer_is_said_for_each_process() {
-    let changes: RowsOfProcess = |[from, to, _]| {
-        vec![
-            read("read", from, 3, MIB),
-            written_changed("write", from, to, 3, MIB, MIB),
-        ]
-    };
-    let writes: RowsOfProcess = |[a, b, c]| {
-        vec![
-            write("write", a, 1, 2 * MIB),
-            write("write", b, 1, MIB),
-            write("write", c, 1, MIB / 2),
-        ]
-    };
+    let changes = "read in 3 1M, write in!out 3 1M";
+    let writes = "write in 1 2M, write out 1 1M, write more 1 524288";
     let kept = "read 3.0 MiB of in (regular, ext4); wrote 1.0 MiB to out (regular, ext4)";
     let one = format!("{kept} from its own memory");
     let changed_text = "read 1.0 MiB of in (regular, ext4); wrote 1.0 MiB to out (regular, ext4) from its own memory, \
                    1.0 MiB of it changed in the buffer of in (regular, ext4)";
     let several = "wrote 2.0 MiB to in (regular, ext4) and 1.5 MiB to 2 others from its own memory";
     for (processes, expected) in [
-        (&[gzip as RowsOfProcess][..], one.as_str()),
+        (&[GZIP][..], one.as_str()),
         (
-            &[gzip, gzip],
+            &[GZIP, GZIP],
             &format!("gzip (1234): {one}\ngzip (1235): {one}"),
         ),
         (&[changes], changed_text),
@@ -248,32 +181,18 @@ fn what_is_in_no_transfer_is_said_for_each_process() {
     }
     let by_strace = |trace: &mut Trace| (trace.backend, trace.sees_memory) = ("strace", false);
     let unseen = format!("in no transfer that strace shows:\n{kept}");
-    assert_eq!(rest(&[gzip], by_strace), unseen);
+    assert_eq!(rest(&[GZIP], by_strace), unseen);
 }
 
 #[test]
 fn messages_and_what_a_program_reads_for_itself_are_not_mentioned() {
-    let quiet: [fn([FileId; 3]) -> Vec<Row>; 4] = [
-        |[_, to, _]| vec![write("write", to, 1, 4095)],
-        |[from, ..]| vec![read("read", from, 1, 65_535)],
-        |[from, to, _]| {
-            vec![
-                copy("sendfile", from, to, 1, MIB),
-                write("write", to, 1, 5000),
-            ]
-        },
-        |[from, to, more]| {
-            vec![
-                copy("sendfile", from, to, 1, MIB),
-                read("read", more, 1, MIB / 4),
-            ]
-        },
-    ];
-    for rows in quiet {
-        let found = rest(
-            &[rows, |[from, to, _]| vec![copy("sendfile", from, to, 1, 1)]],
-            |_| {},
-        );
+    for calls in [
+        "write out 1 4095",
+        "read in 1 65535",
+        "sendfile in->out 1 1M, write out 1 5000",
+        "sendfile in->out 1 1M, read more 1 262144",
+    ] {
+        let found = rest(&[calls, "sendfile in->out 1 1"], |_| {});
         assert!(!found.contains("not in transfers"), "{found}");
     }
 }

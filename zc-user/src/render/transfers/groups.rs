@@ -15,7 +15,7 @@ use crate::{
         text::{self, known, plural},
     },
     report::{Api, Attempt, Callers, Certainty, End, Process, Report, Transfer},
-    units,
+    units::{self, sum_all},
 };
 
 /// So many transfers of one shape are shown as one.
@@ -283,9 +283,7 @@ fn range(figures: impl Iterator<Item = Option<u64>>) -> Option<(u64, u64)> {
 
 /// The sum of a figure. `None` if that of one is unknown.
 fn sum(transfers: &[&Transfer], figure: fn(&Transfer) -> Option<u64>) -> Option<u64> {
-    transfers
-        .iter()
-        .try_fold(0_u64, |sum, transfer| sum.checked_add(figure(transfer)?))
+    sum_all(transfers.iter().map(|transfer| figure(transfer)))
 }
 
 /// The failed attempts of all, each call and errno once.

@@ -12,6 +12,7 @@ use crate::{
     report::{DestinationTotals, End, Process, Report, SourceTotals},
     units,
 };
+use zctrace_core::text::is_library;
 
 /// Fewer bytes are a message, not data.
 const LEAST_BYTES: u64 = 4096;
@@ -108,7 +109,7 @@ impl<'a> Rest<'a> {
         for one in sources {
             if let (Some(file), Some(bytes)) = (&one.file, one.kept_bytes)
                 && bytes >= LEAST_BYTES
-                && !is_loaded(file)
+                && !file.path.as_deref().is_some_and(is_library)
             {
                 add(&mut rest.kept, file, bytes);
             }
@@ -168,15 +169,6 @@ fn matters(one: &DestinationTotals) -> bool {
     let is_small_part = |own: u64| one.transferred_bytes > 0 && own <= least;
     one.own_memory_bytes
         .is_some_and(|own| own >= LEAST_BYTES && !is_small_part(own))
-}
-
-/// Whether a file looks like one that the loader reads.
-fn is_loaded(file: &End) -> bool {
-    let name = file
-        .path
-        .as_deref()
-        .and_then(|path| path.rsplit('/').next());
-    name.is_some_and(|name| name.split('.').skip(1).any(|part| part == "so"))
 }
 
 /// `3.0 MiB of in (regular, ext4) and 1.0 MiB of 3 others`; `None`: of no files.

@@ -13,7 +13,7 @@ use zctrace_core::ended::FileUses;
 
 use super::{events::sum_of, file_table::FileTable};
 #[cfg(feature = "callers")]
-use crate::trace::{Callers, StackId, add_callers};
+use crate::trace::{Callers, StackId, add_counts};
 use crate::{
     syscalls::Call,
     trace::{Ends, FileId, Fills, Input, OtherCalls, Part, Row, Thread, TimedCall},
@@ -81,7 +81,7 @@ impl KernelCounts {
     /// Adds who made calls of a row.
     #[cfg(feature = "callers")]
     pub fn add_callers(&mut self, key: RowKey, callers: &Callers) {
-        add_callers(&mut self.row(key.task, key.call, key.ends).callers, callers);
+        add_counts(&mut self.row(key.task, key.call, key.ends).callers, callers);
     }
 
     /// Adds a call whose caller was sampled.

@@ -99,7 +99,8 @@ impl Seen {
             trace.notes.extend(unknown_operations_note(trace));
         }
         trace.notes.extend(samples.as_ref().and_then(Samples::note));
-        trace.stacks = samples.and_then(Samples::into_stacks);
+        let stacks = samples.and_then(Samples::into_stacks);
+        trace.stacks = stacks.map(|stacks| stacks.into_iter().map(Into::into).collect());
         trace.failed_paths = Some(FailedPaths {
             directory_may_change: changes_directory(trace),
             has_successes: loaded.has_succeeded_paths,

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use crate::{
     report::{
-        Counted, Detail, Files, Options, Report,
+        Detail, Files, Options, Report,
         sample::{
             self,
-            files::{Scene, copy, map, read, write, written_after, written_changed, written_held},
+            files::{self, Scene},
         },
     },
     syscalls::{Call, Selection},
     trace::{
-        Exit, FailedPath, FailedPaths, FileKind, Frame, GivenPath, Loss, OtherCalls, Row, Stack,
-        StackEnd, StackId, Trace,
+        Exit, FailedPaths, FileKind, Frame, Loss, OtherCalls, SampledStack, Stack, StackEnd,
+        StackId, Trace,
     },
 };
 
@@ -49,31 +49,15 @@ pub(super) fn reports() -> BTreeMap<&'static str, Report> {
 /// sends is unknown.
 pub(super) fn scene() -> Trace {
     let mut scene = Scene::new();
-    let [source, library, log] =
-        ["in.dat", "libc.so.6", "data/log"].map(|name| scene.regular(name));
-    let socket = scene.file(FileKind::UnixStream, "s.sock");
-    let pipe = scene.pipe();
-    let datagrams = scene.file(FileKind::Udp, "datagrams");
-    scene.process(
-        "sh",
-        vec![read("read", library, 2, 832), map(library, 4096)],
+    scene.file(FileKind::UnixStream, "s.sock");
+    scene.file(FileKind::Udp, "datagrams");
+    scene.run(
+        "sh: read libc.so.6 2 832, mmap libc.so.6 1 4096; \
+         copier: copy_file_range in.dat->s.sock 0 0 @1 EXDEV*1, \
+         sendfile in.dat->s.sock 0 1M @2 /1048576 2000+3000+1500000ns EAGAIN*2, \
+         read data/log 16 65536 @3 /4096 +1, write data/log>pipe 16 65536 @4 /4096, \
+         sendto datagrams 1 100 @5",
     );
-    let copier = vec![
-        copy("copy_file_range", source, socket, 0, 0)
-            .at(1)
-            .failed(libc::EXDEV, 1),
-        copy("sendfile", source, socket, 0, 1 << 20)
-            .at(2)
-            .each(1 << 20)
-            .took(&[2000, 3000, 1_500_000])
-            .failed(libc::EAGAIN, 2),
-        read("read", log, 16, 1 << 16).at(3).each(4096).zero(1),
-        written_held("write", log, pipe, 16, 1 << 16, 1 << 16)
-            .at(4)
-            .each(4096),
-        write("sendto", datagrams, 1, 100).at(5),
-    ];
-    scene.process("copier", copier);
     scene.trace.exit = Some(Exit::Code(3));
     scene.trace.counted = Some("%data,%network".parse().expect("a selection"));
     scene.trace
@@ -105,7 +89,7 @@ fn add_copier(all: &mut Reports) {
     report.counted = None;
     all.add("an older report that does not say what it counted", report);
     let mut report = whole();
-    report.counted = Some(Counted::All);
+    report.counted = Some(Selection::All);
     all.add("every call is counted", report);
     let mut report = whole();
     for row in &mut report.totals.syscalls {
@@ -149,14 +133,11 @@ fn unmap(trace: &mut Trace) {
 
 fn add_others(all: &mut Reports) {
     let mut timed = Scene::new();
-    let file = timed.regular("in");
+    // There is only one call of the second.
+    let process = timed.run("cat: read in 0 1000, pread64 in 0 10 100050ns");
     let durations: Vec<u64> = (0..100).map(|n| 100_000 + n).collect();
-    let rows = vec![
-        read("read", file, 0, 1000).took(&durations),
-        // There is only one call of it.
-        read("pread64", file, 0, 10).took(&[100_050]),
-    ];
-    timed.process("cat", rows);
+    let read = &mut process.threads[0].rows[0];
+    *read = read.clone().took(&durations);
     let name = "percentiles, known to the precision of the histogram";
     all.add(name, report_of(&timed.trace));
     let mut limited = report_of(&sample::make(50));
@@ -166,66 +147,47 @@ fn add_others(all: &mut Reports) {
 }
 
 fn add_transfers(all: &mut Reports) {
-    const BYTES: u64 = 65536;
-    let mut scene = Scene::new();
-    let (from, to) = (scene.regular("in"), scene.regular("out"));
-    let report_of_rows = |rows: Vec<Row>| {
-        let mut scene = scene.clone();
-        scene.process("copier", rows);
-        report_of(&scene.trace)
-    };
-    let sent = || copy("sendfile", from, to, 1, BYTES);
-    let inferred = report_of_rows(vec![
-        read("read", from, 16, BYTES),
-        written_after("write", from, to, 16, BYTES, BYTES),
-    ]);
-    all.add("an inferred transfer", inferred.clone());
-    all.add("an inferred transfer, which is accepted", inferred);
-    let beside = report_of_rows(vec![
-        read("read", from, 32, 2 * BYTES),
-        written_held("write", from, to, 16, BYTES, BYTES),
-        written_after("write", from, to, 16, BYTES, BYTES),
-    ]);
-    all.add("an observed transfer beside an inferred one", beside);
-    all.add("an observed transfer", report_of_rows(vec![sent()]));
-    let own = report_of_rows(vec![
-        read("read", from, 1, 10),
-        sent(),
-        write("write", to, 1, 100),
-    ]);
-    all.add("an observed transfer and bytes of the program's own", own);
-    let changed = report_of_rows(vec![
-        read("read", from, 1, 100),
-        sent(),
-        written_changed("write", from, to, 1, 100, 100),
-    ]);
-    let name = "an observed transfer and changed memory of its source";
-    all.add(name, changed.clone());
-    all.add("changed memory, which is accepted", changed);
-    for (name, of_another) in [
+    let inferred = "copier: read in 16 65536, write in~out 16 65536";
+    let changed = "copier: read in 1 100, sendfile in->out 1 65536, write in!out 1 100";
+    for (name, processes) in [
+        ("an inferred transfer", inferred),
+        ("an inferred transfer, which is accepted", inferred),
+        (
+            "an observed transfer beside an inferred one",
+            "copier: read in 32 131072, write in>out 16 65536, write in~out 16 65536",
+        ),
+        ("an observed transfer", "copier: sendfile in->out 1 65536"),
+        (
+            "an observed transfer and bytes of the program's own",
+            "copier: read in 1 10, sendfile in->out 1 65536, write out 1 100",
+        ),
+        (
+            "an observed transfer and changed memory of its source",
+            changed,
+        ),
+        ("changed memory, which is accepted", changed),
         (
             "a transfer through two processes, of which no byte counts twice",
-            0,
+            "cat: splice in->pipe 1 65536; dd: splice pipe->out 1 65536",
         ),
-        ("a pipe with a little of a second source", 100),
-        ("a pipe with as much of a second source", BYTES),
+        (
+            "a pipe with a little of a second source",
+            "cat: splice in->pipe 1 65536, sendfile other->pipe 1 100; \
+             dd: splice pipe->out 1 65536",
+        ),
+        (
+            "a pipe with as much of a second source",
+            "cat: splice in->pipe 1 65536, sendfile other->pipe 1 65536; \
+             dd: splice pipe->out 1 65536",
+        ),
     ] {
-        let mut scene = Scene::new();
-        let [from, other, to] = ["in", "other", "out"].map(|name| scene.regular(name));
-        let pipe = scene.pipe();
-        let mut rows = vec![copy("splice", from, pipe, 1, BYTES)];
-        if of_another > 0 {
-            rows.push(copy("sendfile", other, pipe, 1, of_another));
-        }
-        scene.process("cat", rows);
-        scene.process("dd", vec![copy("splice", pipe, to, 1, BYTES)]);
-        all.add(name, report_of(&scene.trace));
+        all.add(name, report_of(&files::scene(processes).trace));
     }
 }
 
 /// The stack of a call that `app::load` made, of one that `std::io::copy` made for `app::save`, and
 /// of one whose end is unknown.
-fn stacks() -> Vec<Stack> {
+fn stacks() -> Vec<SampledStack> {
     let frame = |function: &str, file: &str| Frame {
         function: Some(function.into()),
         file: Some(file.into()),
@@ -249,7 +211,7 @@ fn stacks() -> Vec<Stack> {
     ];
     frames
         .into_iter()
-        .map(|(frames, end)| Stack { frames, end })
+        .map(|(frames, end)| Stack { frames, end }.into())
         .collect()
 }
 
@@ -257,18 +219,13 @@ fn stacks() -> Vec<Stack> {
 /// `samples` says have these stacks.
 fn sampled(samples: &[(u32, u64)]) -> Trace {
     let mut scene = Scene::new();
-    let from = scene.regular("in");
-    let to = scene.file(FileKind::UnixStream, "out");
-    let mut rows = vec![
-        read("read", from, 8, 1 << 16).at(1),
-        written_held("write", from, to, 8, 1 << 16, 1 << 16).at(2),
-    ];
-    for row in &mut rows {
+    scene.file(FileKind::UnixStream, "out");
+    let process = scene.run("app: read in 8 65536 @1, write in>out 8 65536 @2");
+    for row in &mut process.threads[0].rows {
         let samples = samples.iter();
         let samples = samples.map(|&(stack, count)| (StackId(stack), count));
         row.callers.extend(samples);
     }
-    scene.process("app", rows);
     scene.trace.stacks = Some(stacks());
     scene.trace
 }
@@ -304,25 +261,9 @@ fn add_callers(all: &mut Reports) {
     });
 }
 
-fn on_path(call: &'static str, errno: u32, path: Option<&str>) -> FailedPath {
-    let path = path.map(|path| GivenPath {
-        text: path.to_owned(),
-        is_cut: false,
-        is_below_descriptor: false,
-    });
-    FailedPath {
-        call: Call::native(call),
-        errno,
-        path,
-    }
-}
-
 /// A trace in which 5 of 7 `openat` and all of 2 `stat` failed.
 fn with_failed_paths() -> Trace {
-    let mut scene = Scene::new();
-    let file = scene.regular("in");
-    scene.process("cp", vec![read("read", file, 1, 10)]);
-    let mut trace = scene.trace;
+    let mut trace = files::scene("cp: read in 1 10").trace;
     let paths = trace.failed_paths.insert(FailedPaths::default());
     paths.directory_may_change = true;
     for (call, errno, path) in [
@@ -352,9 +293,9 @@ fn add_calls(trace: &mut Trace, name: &'static str, [calls, errors]: [u64; 2]) {
     all.insert(Call::native(name), sums);
 }
 
-fn add_path(trace: &mut Trace, call: &'static str, errno: u32, path: Option<&str>) {
+fn add_path(trace: &mut Trace, call: &'static str, errno: i32, path: Option<&str>) {
     let paths = trace.failed_paths.get_or_insert_default();
-    paths.add(on_path(call, errno, path));
+    paths.add(sample::on_path(call, errno, path));
 }
 
 /// The same trace with the paths of the calls that succeeded: 2 `openat`.
@@ -383,7 +324,7 @@ fn add_paths(all: &mut Reports) {
     let name = "a path that starts in a directory of the call";
     all.add_edited(name, with_failed_paths(), |trace| {
         start_in_work(trace);
-        let mut below = on_path("openat", 2, Some("data/x"));
+        let mut below = sample::on_path("openat", 2, Some("data/x"));
         below.path.as_mut().expect("given").is_below_descriptor = true;
         trace.failed_paths.get_or_insert_default().add(below);
     });

@@ -10,20 +10,15 @@ impl Frame {
     pub fn place(&self, directory: Option<&str>) -> String {
         let module = self.module.as_deref().map(file_name);
         match (&self.function, &self.file, module) {
-            (Some(function), Some(file), _) => format!(
-                "{function} ({}{})",
-                short_path(file, directory),
-                self.line_suffix()
-            ),
+            (Some(function), Some(file), _) => {
+                let line = self.line.map(|line| format!(":{line}")).unwrap_or_default();
+                format!("{function} ({}{line})", short_path(file, directory))
+            }
             (Some(function), None, Some(module)) => format!("{function} ({module})"),
             (Some(function), None, None) => function.clone(),
             (None, _, Some(module)) => format!("{module}+{:#x}", self.address),
             (None, _, None) => format!("{:#x}, in no file", self.address),
         }
-    }
-
-    fn line_suffix(&self) -> String {
-        self.line.map(|line| format!(":{line}")).unwrap_or_default()
     }
 }
 

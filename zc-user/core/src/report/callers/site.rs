@@ -7,45 +7,35 @@ use super::Site;
 use crate::{
     syscalls::{CallClass, Spec},
     text::file_name,
-    trace::{Frame, Stack},
+    trace::{Frame, SampledStack},
 };
 
-/// A function that copies, by which other programs know it.
-struct Copying {
-    /// The name that programs call it by.
-    library: &'static str,
-    /// What the names of functions in it begin with, without generic arguments.
-    functions: &'static [&'static str],
-}
-
-/// The functions that reasons speak of, the outer ones first: `std::fs::copy` works with the same
-/// functions as `std::io::copy`.
+/// The functions that copy and that reasons speak of, each by the name that programs call it by,
+/// with what the names of functions in it begin with, without generic arguments. The outer ones come
+/// first: `std::fs::copy` works with the same functions as `std::io::copy`.
 ///
 /// Sources: rust-lang/rust `library/std/src/{io/copy.rs, fs.rs, sys/fs/unix.rs,
 /// sys/io/kernel_copy/linux.rs}`, 1.70 to 1.95; tokio-rs/tokio `tokio/src/io/util/{copy.rs,
 /// copy_buf.rs, copy_bidirectional.rs}`, 1.0 to 1.48; golang/go `src/io/io.go`, 1.21 to 1.26.
-const COPYING: &[Copying] = &[
-    Copying {
-        library: "std::fs::copy",
-        functions: &[
+const COPYING: &[(&str, &[&str])] = &[
+    (
+        "std::fs::copy",
+        &[
             "std::fs::copy",
             "std::sys::fs::copy",
             "std::sys::fs::unix::copy",
             "std::sys::pal::unix::fs::copy",
         ],
-    },
-    Copying {
-        library: "std::io::copy",
-        functions: &["std::io::copy"],
-    },
-    Copying {
-        library: "tokio::io::copy",
-        functions: &["tokio::io::util::copy", "<tokio::io::util::copy"],
-    },
-    Copying {
-        library: "io.Copy",
-        functions: &["io.Copy", "io.copyBuffer", "io.CopyN", "io.CopyBuffer"],
-    },
+    ),
+    ("std::io::copy", &["std::io::copy"]),
+    (
+        "tokio::io::copy",
+        &["tokio::io::util::copy", "<tokio::io::util::copy"],
+    ),
+    (
+        "io.Copy",
+        &["io.Copy", "io.copyBuffer", "io.CopyN", "io.CopyBuffer"],
+    ),
 ];
 
 /// What both of Rust's functions work with. It is not generic, so it has a name even without debug
@@ -67,7 +57,7 @@ pub(crate) fn named(library: &str) -> impl Iterator<Item = &str> + Clone {
 
 /// Whether stacks show this function, if line tables are there.
 pub(crate) fn is_recognised(library: &str) -> bool {
-    COPYING.iter().any(|copying| copying.library == library)
+    COPYING.iter().any(|(copying, _)| *copying == library)
 }
 
 /// Files of the C library and the loader.
@@ -90,19 +80,14 @@ const GO_PACKAGES: &[&str] = &[
 impl Site {
     /// The place of samples with this stack. `None`: the stack is empty, or it ends before the
     /// program.
-    pub(crate) fn of_stack(stack: &Stack, samples: u64) -> Option<Self> {
+    pub(crate) fn of_stack(stack: &SampledStack, samples: u64) -> Option<Self> {
         let frames = &stack.frames;
         let place = frames
             .iter()
             .enumerate()
             .position(|(index, frame)| !is_library(frame, index));
         // If the stack ends early, in a library, the program's own part is unknown.
-        let last = || {
-            frames
-                .len()
-                .checked_sub(1)
-                .filter(|_| stack.end.why().is_none())
-        };
+        let last = || frames.len().checked_sub(1).filter(|_| stack.complete);
         let at = frames.get(place.or_else(last)?)?;
         let between = &frames[..place.unwrap_or(0)];
         let called = || {
@@ -134,18 +119,11 @@ impl Site {
 
     /// Whether both are the same place.
     fn is_same(&self, other: &Self) -> bool {
-        let key = |site: &Self| {
-            let address = site.at.function.is_none().then_some(site.at.address);
-            (
-                site.at.function.clone(),
-                site.at.file.clone(),
-                site.at.line,
-                site.at.module.clone(),
-                address,
-                site.via.clone(),
-            )
-        };
-        key(self) == key(other)
+        let (one, two) = (&self.at, &other.at);
+        (&one.function, &one.file, one.line, &one.module)
+            == (&two.function, &two.file, two.line, &two.module)
+            && (one.function.is_some() || one.address == two.address)
+            && self.via == other.via
     }
 }
 
@@ -162,10 +140,8 @@ pub(crate) fn library_in(frames: &[Frame]) -> Option<&'static str> {
         functions.iter().any(|function| is_function(name, function))
     };
     let by_name = |name: &str| {
-        COPYING
-            .iter()
-            .find(|copying| is_in(name, copying.functions))
-            .map(|copying| copying.library)
+        let mut all = COPYING.iter();
+        all.find_map(|(library, functions)| is_in(name, functions).then_some(*library))
     };
     names().find_map(by_name).or_else(|| {
         names()
@@ -210,10 +186,7 @@ fn is_library(frame: &Frame, index: usize) -> bool {
 }
 
 fn is_library_name(name: &str) -> bool {
-    let path = name
-        .trim_start_matches(['<', '&', '*'])
-        .trim_start_matches("mut ")
-        .trim_start_matches("dyn ");
+    let path = without_pointers(name.trim_start_matches(['<', '&', '*']));
     let of_rust = ["std::", "core::", "alloc::", "tokio::"]
         .iter()
         .any(|root| path.starts_with(root));
@@ -223,15 +196,23 @@ fn is_library_name(name: &str) -> bool {
         .filter(|package| package.len() < path.len());
     of_rust
         || package.is_some_and(|package| {
-            !path.contains("::") && GO_PACKAGES.contains(&package) && !is_clone_of_c(path)
+            !path.contains("::") && GO_PACKAGES.contains(&package) && mark_in(path).is_none()
         })
 }
 
-/// Whether a name with a dot is one that a C compiler has made: `read.part.0`.
-fn is_clone_of_c(name: &str) -> bool {
-    [".part.", ".constprop.", ".isra.", ".cold", ".llvm."]
-        .iter()
-        .any(|mark| name.contains(mark))
+/// What C compilers append to the name of a part or a copy of a function: `read.part.0`.
+const MARKS: [&str; 5] = [".part.", ".constprop.", ".isra.", ".cold", ".llvm."];
+
+/// Where in a name the marks of a C compiler begin. `None`: it has none.
+pub(crate) fn mark_in(name: &str) -> Option<usize> {
+    MARKS.iter().filter_map(|mark| name.find(mark)).min()
+}
+
+/// The name of a type without what says that it is behind a pointer.
+pub(crate) fn without_pointers(name: &str) -> &str {
+    name.trim_start_matches(['&', '*'])
+        .trim_start_matches("mut ")
+        .trim_start_matches("dyn ")
 }
 
 /// Whether a function of a statically linked program does nothing but make the call that it is
@@ -254,15 +235,9 @@ fn short_name(name: &str) -> String {
         .trim_start_matches("_IO_");
     if let Some((implementer, rest)) = name.strip_prefix('<').and_then(split_implementation) {
         let implementer = implementer.split(" as ").next().unwrap_or(implementer);
-        return format!(
-            "{}{}",
-            without_generics(
-                implementer
-                    .trim_start_matches(['&', '*'])
-                    .trim_start_matches("mut ")
-            ),
-            without_generics(rest)
-        );
+        let implementer = implementer.trim_start_matches(['&', '*']);
+        let implementer = without_generics(implementer.trim_start_matches("mut "));
+        return implementer + &without_generics(rest);
     }
     without_generics(name)
 }
@@ -303,10 +278,10 @@ pub(crate) fn without_generics(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::StackEnd;
+    use crate::trace::{Stack, StackEnd};
 
     /// A stack of these functions: `libc.so: read | program: main`.
-    fn stack(text: &str) -> Stack {
+    fn stack(text: &str) -> SampledStack {
         let frame = |text: &str| {
             let (module, function) = text.split_once(": ")?;
             Some(Frame {
@@ -320,6 +295,7 @@ mod tests {
             frames: frames.collect::<Option<_>>().expect("MODULE: FUNCTION"),
             end: StackEnd::Root,
         }
+        .into()
     }
 
     #[test]

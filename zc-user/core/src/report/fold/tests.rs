@@ -6,7 +6,11 @@ use super::*;
 use crate::{
     report::{
         Syscall,
-        sample::{self, files::Scene, row},
+        sample::{
+            self,
+            files::{Scene, scene},
+            row,
+        },
     },
     syscalls::Selection,
     trace::Loss,
@@ -95,8 +99,7 @@ fn a_loss_above_zero_makes_the_report_a_lower_bound_unless_counts_are_exact() {
 
 #[test]
 fn the_detail_total_lists_no_process_and_has_the_same_sums_and_transfers() {
-    let mut scene = Scene::new();
-    scene.run("one: sendfile in->out 1 100; two: sendfile in->out 1 100");
+    let scene = scene("one: sendfile in->out 1 100; two: sendfile in->out 1 100");
     let (total, whole) = (
         report_with(&scene.trace, Detail::Total),
         report(&scene.trace),
@@ -256,8 +259,7 @@ fn calls_on_shared_libraries_load_programs() {
 
 #[test]
 fn a_note_says_that_a_write_was_cut_off() {
-    let mut scene = Scene::new();
-    scene.run("killed: read log 1 10, poll log 0 0 cut, read log 0 0 cut");
+    let mut scene = scene("killed: read log 1 10, poll log 0 0 cut, read log 0 0 cut");
     assert_eq!(report(&scene.trace).notes, [""; 0]);
     scene.run("killed: write log 3 30 cut");
     let notes = report(&scene.trace).notes;

@@ -5,165 +5,31 @@ use std::collections::HashMap;
 use super::of_threads;
 use crate::{
     errno,
+    report::{Options, Report},
     syscalls::{Call, Fds, Spec},
     trace::{
         Ends, File, FileId, FileIdentity, FileKind, Fills, Input, OpenBefore, Process, Row, Trace,
     },
 };
 
-impl Row {
-    /// Sets when it was first called.
-    pub fn at(mut self, order: u64) -> Self {
-        self.order = Some(order);
-        self
-    }
-
-    /// Adds calls that returned 0.
-    pub fn zero(mut self, calls: u64) -> Self {
-        self.calls += calls;
-        self.zero_calls += calls;
-        self
-    }
-
-    /// Sets the requested bytes of each call.
-    pub fn each(mut self, each: u64) -> Self {
-        self.requested_bytes = Some(each * self.calls);
-        self
-    }
-
-    fn ends(mut self, ends: Ends) -> Self {
-        self.ends = ends;
-        self
-    }
-}
-
-fn call_of(name: &'static str, calls: u64, bytes: u64) -> Row {
-    let row = Row::new(Call::native(name), Ends::default());
-    Row {
-        calls,
-        bytes: row.bytes.map(|_| bytes),
-        ..row
-    }
-}
-
-/// Calls that read from a file.
-pub fn read(name: &'static str, from: FileId, calls: u64, bytes: u64) -> Row {
-    let row = call_of(name, calls, bytes).ends(Ends {
-        input: Some(Input::Named(from)),
-        output: None,
-    });
-    Row {
-        input_bytes: bytes,
-        ..row
-    }
-}
-
-/// Calls that write to a file. The source of the bytes is unknown.
-pub fn write(name: &'static str, to: FileId, calls: u64, bytes: u64) -> Row {
-    call_of(name, calls, bytes).ends(Ends {
-        input: None,
-        output: Some(to),
-    })
-}
-
-/// Calls that write to a file from memory with `held` bytes of another one.
-fn written_of(
-    name: &'static str,
-    input: Input,
-    to: FileId,
-    calls: u64,
-    [bytes, held]: [u64; 2],
-) -> Row {
-    let row = call_of(name, calls, bytes).ends(Ends {
-        input: Some(input),
-        output: Some(to),
-    });
-    let fills = match input {
-        Input::Mapping(_) => Fills::NONE,
-        _ => Fills {
-            calls,
-            total_ns: None,
-            are_unknown: false,
-        },
-    };
-    Row {
-        input_bytes: held,
-        fills,
-        ..row
-    }
-}
-
-/// Calls that write as many bytes as the thread had read last, seen without addresses.
-pub fn written_after(
-    name: &'static str,
-    from: FileId,
-    to: FileId,
-    calls: u64,
-    bytes: u64,
-    held: u64,
-) -> Row {
-    written_of(name, Input::Sequence(from), to, calls, [bytes, held])
-}
-
-/// Calls that write to a file from buffers with `held` bytes that as many reads brought there.
-pub fn written_held(
-    name: &'static str,
-    from: FileId,
-    to: FileId,
-    calls: u64,
-    bytes: u64,
-    held: u64,
-) -> Row {
-    written_of(name, Input::Buffer(from), to, calls, [bytes, held])
-}
-
-/// The same, but the program changed them.
-pub fn written_changed(
-    name: &'static str,
-    from: FileId,
-    to: FileId,
-    calls: u64,
-    bytes: u64,
-    held: u64,
-) -> Row {
-    written_of(name, Input::ChangedBuffer(from), to, calls, [bytes, held])
-}
-
-/// Calls that write from a mapping to a file.
-pub fn written_from(name: &'static str, mapped: FileId, to: FileId, calls: u64, bytes: u64) -> Row {
-    written_of(name, Input::Mapping(mapped), to, calls, [bytes; 2])
-}
-
-/// A call that maps a file.
-pub fn map(file: FileId, bytes: u64) -> Row {
-    call_of("mmap", 1, 0).requested(bytes).ends(Ends {
-        input: Some(Input::Named(file)),
-        output: None,
-    })
-}
-
-/// Calls that name both ends.
-pub fn copy(name: &'static str, from: FileId, to: FileId, calls: u64, bytes: u64) -> Row {
-    let row = call_of(name, calls, bytes).ends(Ends {
-        input: Some(Input::Named(from)),
-        output: Some(to),
-    });
-    Row {
-        input_bytes: bytes,
-        ..row
-    }
-}
-
-/// How a call knows the file that the bytes in memory came from.
+/// How a call knows the file that its bytes came from.
 type KnownInput = fn(FileId) -> Input;
 
-/// The signs for it in texts.
-const FROM_MEMORY: [(&str, KnownInput); 4] = [
+/// The signs for it between two files in texts.
+const SIGNS: [(&str, KnownInput); 5] = [
+    ("->", Input::Named),
     (">", Input::Buffer),
     ("!", Input::ChangedBuffer),
     ("~", Input::Sequence),
     ("=", Input::Mapping),
 ];
+
+/// The trace of processes that did what the text says: see [`Scene::run`].
+pub fn scene(processes: &str) -> Scene {
+    let mut scene = Scene::new();
+    scene.run(processes);
+    scene
+}
 
 /// A trace with files.
 #[derive(Debug, Clone)]
@@ -183,6 +49,11 @@ impl Scene {
             trace,
             names: HashMap::new(),
         }
+    }
+
+    /// Its report, by default options.
+    pub fn report(&self) -> Report {
+        Report::from_trace(&self.trace, &Options::default())
     }
 
     fn add(&mut self, file: File) -> FileId {
@@ -227,6 +98,11 @@ impl Scene {
             }
             kind => self.file(kind.unwrap_or(FileKind::Regular), name),
         }
+    }
+
+    /// Gives a file a name for [`run`](Self::run).
+    pub fn name(&mut self, name: &str, file: FileId) {
+        self.names.insert(name.to_owned(), file);
     }
 
     /// Adds a regular file.
@@ -281,7 +157,7 @@ impl Scene {
     /// call names it, `>` from a buffer, `!` from a buffer that was changed, `=` from a mapping, `~`
     /// after as much was read. After that: `+1` calls returned 0, `cut` one never returned,
     /// `EXDEV*2` failed, `5ns` one took so long, each asked for `/4096` bytes, and it was first
-    /// called at `@3` in the order of the trace.
+    /// called at `@3` in the order of the trace. `5+7ns`: two took so long each.
     pub fn run(&mut self, processes: &str) -> &mut Process {
         for process in processes.split(';') {
             let (name, calls) = process.split_once(':').expect("NAME: CALLS");
@@ -291,42 +167,71 @@ impl Scene {
         self.trace.processes.last_mut().expect("there is one")
     }
 
-    fn row(&mut self, call: &str) -> Row {
+    /// The row of a call, as [`run`](Self::run) takes it.
+    pub fn row(&mut self, call: &str) -> Row {
         let mut words = call.split_whitespace();
         let mut next = || words.next().expect("CALL FILES CALLS BYTES");
         let name: &'static str = next().to_owned().leak();
-        let (ends, calls, bytes) = (next(), number(next()), number(next()));
-        let mut between = |sign: &str| {
-            let (from, to) = ends.split_once(sign)?;
-            Some((self.named(from), self.named(to)))
-        };
-        let mut row = if ends == "-" {
-            call_of(name, calls, bytes)
-        } else if let Some((from, to)) = between("->") {
-            copy(name, from, to, calls, bytes)
-        } else if let Some((input, (from, to))) = FROM_MEMORY
-            .into_iter()
-            .find_map(|(sign, input)| Some((input, between(sign)?)))
-        {
-            written_of(name, input(from), to, calls, [bytes; 2])
-        } else {
-            match Spec::named(name).fds {
-                Fds::Writes(_) => write(name, self.named(ends), calls, bytes),
-                Fds::On(_) => map(self.named(ends), bytes),
-                _ => read(name, self.named(ends), calls, bytes),
-            }
-        };
-        for word in words {
-            row = match (word.split_at(1), word.split_once('*')) {
-                (("+", calls), _) => row.zero(number(calls)),
-                (("/", each), _) => row.each(number(each)),
-                (("@", order), _) => row.at(number(order)),
-                (_, Some((name, calls))) => row.failed(errno_named(name), number(calls)),
-                _ if word == "cut" => row.unfinished(1),
-                _ => row.took(&[number(word.trim_end_matches("ns"))]),
+        let (files, calls, bytes) = (next(), number(next()), number(next()));
+        let ends = self.ends(name, files);
+        let mut row = Row::new(Call::native(name), ends);
+        row.calls = calls;
+        row.bytes = row.bytes.map(|_| bytes);
+        if matches!(Spec::named(name).fds, Fds::On(_)) {
+            row.requested_bytes = Some(bytes);
+        } else if ends.input.is_some() {
+            row.input_bytes = bytes;
+        }
+        if let Some(Input::Buffer(_) | Input::ChangedBuffer(_) | Input::Sequence(_)) = ends.input {
+            row.fills = Fills {
+                calls,
+                total_ns: None,
+                are_unknown: false,
             };
         }
+        for word in words {
+            match (word.split_at(1), word.split_once('*')) {
+                (("+", calls), _) => {
+                    row.calls += number(calls);
+                    row.zero_calls += number(calls);
+                }
+                (("/", each), _) => row.requested_bytes = Some(number(each) * row.calls),
+                (("@", order), _) => row.order = Some(number(order)),
+                (_, Some((name, calls))) => row = row.failed(errno_named(name), number(calls)),
+                _ if word == "cut" => row.unfinished = 1,
+                _ => {
+                    let durations = word.trim_end_matches("ns").split('+');
+                    row = row.took(&durations.map(number).collect::<Vec<_>>());
+                }
+            }
+        }
         row
+    }
+
+    /// The files of a call: `in`, `in>out`, or `-` for none.
+    fn ends(&mut self, call: &str, files: &str) -> Ends {
+        let between = SIGNS.iter().find_map(|(sign, input)| {
+            let (from, to) = files.split_once(sign)?;
+            Some((input, from, to))
+        });
+        if files == "-" {
+            Ends::default()
+        } else if let Some((input, from, to)) = between {
+            Ends {
+                input: Some(input(self.named(from))),
+                output: Some(self.named(to)),
+            }
+        } else if matches!(Spec::named(call).fds, Fds::Writes(_)) {
+            Ends {
+                input: None,
+                output: Some(self.named(files)),
+            }
+        } else {
+            Ends {
+                input: Some(Input::Named(self.named(files))),
+                output: None,
+            }
+        }
     }
 
     /// Adds a process of one thread with these rows.

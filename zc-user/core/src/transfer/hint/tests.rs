@@ -15,7 +15,7 @@ fn hint_if(edit: impl FnOnce(&mut Scene), calls: &str) -> Option<String> {
     let [one] = found.as_slice() else {
         panic!("{found:?}")
     };
-    one.transfer.hint.clone()
+    one.hint.clone()
 }
 
 fn hint(calls: &str) -> Option<String> {

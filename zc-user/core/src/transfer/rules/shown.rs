@@ -4,7 +4,7 @@
 use super::{Proof, Rule, RuleCase};
 use crate::{
     report::{StackSamples, is_of_c_library, is_recognised, library_in, named},
-    trace::{Frame, Stack},
+    trace::{Frame, SampledStack},
 };
 
 /// What the sampled stacks say.
@@ -45,8 +45,8 @@ fn shown(library: &str, case: &RuleCase<'_>) -> ShownMaker {
         return ShownMaker::Nothing;
     };
     let of_stack = |sampled: &StackSamples| Some((stacks.get(sampled.stack)?, sampled.samples));
-    let samples: Vec<(&Stack, u64)> = callers.stacks.iter().filter_map(of_stack).collect();
-    let by = |wanted: &dyn Fn(&Stack) -> bool| {
+    let samples: Vec<(&SampledStack, u64)> = callers.stacks.iter().filter_map(of_stack).collect();
+    let by = |wanted: &dyn Fn(&SampledStack) -> bool| {
         samples
             .iter()
             .filter(|(stack, _)| wanted(stack))
@@ -75,8 +75,8 @@ fn shown(library: &str, case: &RuleCase<'_>) -> ShownMaker {
 
 /// Whether the stack shows every function, also those that were inlined into others: it is
 /// complete, and there are line tables.
-pub(crate) fn is_telling(stack: &Stack) -> bool {
-    stack.end.why().is_none() && !stack.frames.iter().any(may_hide_functions)
+pub(crate) fn is_telling(stack: &SampledStack) -> bool {
+    stack.complete && !stack.frames.iter().any(may_hide_functions)
 }
 
 /// Whether functions may have been inlined into this one without anyone knowing. The C library has
@@ -96,23 +96,25 @@ pub(crate) fn may_hide_functions(frame: &Frame) -> bool {
 }
 
 /// What would settle it.
-pub(crate) fn remedy<'a>(mut stacks: impl Iterator<Item = &'a Stack> + Clone) -> String {
-    let cut = stacks.clone().find_map(|stack| stack.end.why());
+pub(crate) fn remedy<'a>(mut stacks: impl Iterator<Item = &'a SampledStack> + Clone) -> String {
+    let cut = stacks
+        .clone()
+        .find_map(|stack| stack.incomplete_because.as_deref());
     if stacks.any(|stack| stack.frames.iter().any(may_hide_functions)) {
         return "line tables would tell: debug = \"line-tables-only\" in the profile, and no strip"
             .to_owned();
     }
     format!(
         "sampled stacks do not tell, since {}",
-        cut.unwrap_or_else(|| "they are incomplete".to_owned())
+        cut.unwrap_or("they are incomplete")
     )
 }
 
 #[cfg(test)]
 mod tests {
     use crate::{
-        report::{Options, Report, sample::files::Scene},
-        trace::{Frame, Language, Stack, StackEnd, StackId, Toolchain},
+        report::sample::files::Scene,
+        trace::{Frame, Language, SampledStack, Stack, StackEnd, StackId, Toolchain},
     };
 
     fn frame(function: &str, file: Option<&str>) -> Frame {
@@ -124,16 +126,17 @@ mod tests {
         }
     }
 
-    fn stack(names: &[&str], file: Option<&str>, end: StackEnd) -> Stack {
+    fn stack(names: &[&str], file: Option<&str>, end: StackEnd) -> SampledStack {
         Stack {
             frames: names.iter().map(|name| frame(name, file)).collect(),
             end,
         }
+        .into()
     }
 
     /// The verdict on what `std::io::copy` does from a file to a socket, if its two calls were
     /// sampled with these stacks.
-    fn verdict(stacks: Vec<Stack>) -> String {
+    fn verdict(stacks: Vec<SampledStack>) -> String {
         let mut scene = Scene::new();
         let process =
             scene.run("copier: read in 128 1M +1 /8192 @8, write in~unix-stream 128 1M @9");
@@ -145,10 +148,7 @@ mod tests {
             version: "1.95.0".into(),
         });
         scene.trace.stacks = Some(stacks);
-        Report::from_trace(&scene.trace, &Options::default())
-            .transfers
-            .remove(0)
-            .verdict
+        scene.report().transfers.remove(0).verdict
     }
 
     const COPY: &[&str] = &[
@@ -164,8 +164,8 @@ mod tests {
     ];
 
     /// Asserts that these stacks of two calls lead to a verdict with all of these parts.
-    fn assert_says(stacks: [&Stack; 2], parts: &[&str]) {
-        let verdict = verdict(stacks.map(Stack::clone).into());
+    fn assert_says(stacks: [&SampledStack; 2], parts: &[&str]) {
+        let verdict = verdict(stacks.map(SampledStack::clone).into());
         assert!(parts.iter().all(|part| verdict.contains(part)), "{verdict}");
     }
 

@@ -52,7 +52,7 @@ fn transfer_in(
     });
     let mut found = analyse(&scene.trace).transfers;
     assert_eq!(found.len(), 1, "{found:?}");
-    found.remove(0).transfer
+    found.remove(0)
 }
 
 fn transfer(program: (&str, Option<Language>), ends: [&str; 2], what: &str) -> Transfer {

@@ -143,23 +143,19 @@ fn only_what_was_seen_completely_joins_two_steps() {
 #[test]
 fn both_ends_of_a_connection_are_found() {
     let mut scene = Scene::new();
-    let [from, to] = ["in", "out"].map(|name| scene.regular(name));
-    let held = |from, to| {
-        vec![
-            read("read", from, 8, MIB),
-            written_held("write", from, to, 8, MIB, MIB),
-        ]
-    };
+    let server = "read in 8 1M, write in>server 8 1M";
+    let client = "read client 8 1M, write client>out 8 1M";
     for ends in [
         scene.socketpair(),
         scene.connection("127.0.0.1:1000", "[::ffff:127.0.0.1]:80"),
     ] {
+        scene.name("server", ends[0]);
+        scene.name("client", ends[1]);
         scene.trace.processes.clear();
-        scene.process("server", held(from, ends[0]));
-        scene.process("client", held(ends[1], to));
+        scene.run(&format!("server: {server}; client: {client}"));
         assert_eq!(across(&scene), ["in -> out read+write 1048576"]);
         scene.trace.processes.clear();
-        scene.process("both", [held(from, ends[0]), held(ends[1], to)].concat());
+        scene.run(&format!("both: {server}, {client}"));
         assert!(across(&scene).is_empty(), "no process follows itself");
     }
 }

@@ -87,7 +87,8 @@ fn without_the_reads_calls_are_left_out() {
 #[test]
 fn what_a_thread_wrote_after_it_had_read_as_much_is_probable() {
     let transfer = only(&scene("cat: read in 8 1M, write in~out 8 1M"));
-    assert_eq!(transfer.amount().as_deref(), Some("probably 1.0 MiB"));
+    let bytes = transfer.bytes.expect("is known");
+    assert_eq!(transfer.certainty.amount(bytes), "probably 1.0 MiB");
 }
 
 /// A process that wrote bytes of two files in one call, of which the row has the second.
@@ -133,14 +134,8 @@ fn a_part_of_a_call_whose_row_has_lost_its_files_is_no_transfer() {
     row.input_bytes = 0;
     assert!(found(&scene).is_empty());
     // Another call to the file has a row.
-    scene.trace.processes[0].threads[0].rows.push(written_held(
-        "write",
-        FileId(1),
-        FileId(2),
-        1,
-        50,
-        50,
-    ));
+    let another = scene.row("write body>out 1 50");
+    scene.trace.processes[0].threads[0].rows.push(another);
     assert_eq!(transfers(&scene), ["body -> out read+write 50"]);
 }
 

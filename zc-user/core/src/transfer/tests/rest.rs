@@ -1,11 +1,11 @@
 //! Rule 9: what is in no transfer.
 
 use super::*;
+use crate::report::Report;
 
 /// The report on a process that made these calls.
 fn report(calls: &str) -> Report {
-    let scene = scene(&format!("program: {calls}"));
-    Report::from_trace(&scene.trace, &Options::default())
+    scene(&format!("program: {calls}")).report()
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn what_is_in_no_transfer_is_the_programs_own() {
 fn a_header_before_a_body_is_the_programs_own() {
     let mut scene = scene("server: read in 2 4000, writev in>out 2 4200");
     scene.trace.processes[0].threads[0].rows[1].input_bytes = 4000;
-    let report = Report::from_trace(&scene.trace, &Options::default());
+    let report = scene.report();
     let one = &report.processes[0].destinations[0];
     assert_eq!(
         (

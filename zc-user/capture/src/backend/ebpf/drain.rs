@@ -278,7 +278,7 @@ fn visit<V: Pod>(
     let entry = |key, value: &V| entry(without_epoch(key), value);
     match epoch {
         None => table.for_each(entry),
-        Some(epoch) => table.take(|key| is_of_epoch(&key, epoch), entry),
+        Some(epoch) => table.take(|key| is_of_epoch(key, epoch), entry),
     }
 }
 

@@ -100,14 +100,14 @@ fn a_missing_or_invalid_baseline_is_refused() {
 fn in_a_file_of_checks_the_last_matching_tolerance_wins() {
     let status = |tolerance: &str| {
         let toml = format!(
-            "[[check]]\nname = 'a'\ncommand = ['false']\nbaseline = 'a.json'\ntolerance = {{ {tolerance} }}\n"
+            "[[check]]\nname = 'a'\ncommand = ['true']\nbaseline = 'a.json'\ntolerance = {{ {tolerance} }}\n"
         );
         let dir = dir_with(&toml);
         run_in(dir.path(), &[])
             .exits(2)
             .says("there is no baseline");
         run_in(dir.path(), &["--update"]).exits(0);
-        dir.write("zctrace.toml", toml.replace("false", "true"));
+        dir.write("zctrace.toml", toml.replace("true", "false"));
         run_in(dir.path(), &[]).code
     };
     assert_eq!(status("'exit.code' = '1', '*' = 'ignore'"), Some(0));

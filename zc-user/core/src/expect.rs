@@ -167,6 +167,11 @@ impl Expectation {
         has_via.then_some(SampledCalls::Some)
     }
 
+    /// Whether it says how the command must end.
+    pub fn is_about_exit(&self) -> bool {
+        self.has_figure(|one| matches!(one.field, FigureField::Code | FigureField::Signal))
+    }
+
     /// Whether it compares figures that depend on the load of the machine.
     pub fn depends_on_load(&self) -> bool {
         self.has_figure(|one| one.subject.group().steadiness(one.unit) == Steadiness::WithLoad)

@@ -41,7 +41,8 @@ A file:
   command = [\"cp\", \"in\", \"out\"]                         # or a line for sh: \"cat in | wc -c\"
   files = [{ path = \"in\", size = \"1MiB\" }]            # created in a new folder, where the command runs
   expect = [\"exit.code == 0\", \"write.calls == 0\"]
-  # also: env, cwd, repeat, backend, timeout, syscalls, baseline, tolerance, inferred = \"accept\"
+  # also: env, cwd, repeat, backend, timeout, syscalls, baseline, tolerance, inferred = \"accept\",
+  # ignore_failure = true: otherwise a command that fails could not be run, unless an expectation is about exit
 
 Exit status: 0 if all checks hold, 1 if one failed, 2 if one could not be run, 3 if one is inconclusive. \
 If several apply, 1 wins over 2, and 2 over 3.";
@@ -106,6 +107,11 @@ pub struct CheckArgs {
     /// How to treat expectations that depend on inferred transfers [default: inconclusive].
     #[arg(long, value_parser = one_of::<Inferred>(), value_name = "WHAT")]
     pub inferred: Option<Inferred>,
+
+    /// The commands may fail. Otherwise a command that does not end with status 0 could not be run,
+    /// unless an expectation is about `exit`, or there is a baseline.
+    #[arg(long)]
+    pub ignore_failure: bool,
 
     /// List the checks without running them.
     #[arg(long)]

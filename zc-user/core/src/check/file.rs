@@ -53,6 +53,8 @@ struct CheckTable {
     backend: Choice,
     #[serde(default)]
     inferred: Inferred,
+    #[serde(default)]
+    ignore_failure: bool,
     timeout: Option<Spanned<String>>,
     syscalls: Option<Spanned<String>>,
     baseline: Option<PathBuf>,
@@ -173,6 +175,7 @@ impl<'a> CheckSource<'a> {
             repeat: table.repeat.map_or(1, NonZeroU32::get),
             backend: table.backend,
             inferred: table.inferred,
+            ignore_failure: table.ignore_failure,
             timeout: read(table.timeout, timeout)?.unwrap_or(Check::TIMEOUT),
             selection: read(table.syscalls, |set| {
                 let selection = set.parse::<Selection>();
@@ -362,14 +365,17 @@ mod tests {
     fn every_key_is_read() {
         let check = parsed(
             "[[check]]\nname = 'a'\ncommand = ['cp', 'in', 'out']\ncwd = 'sub'\nenv = { A = '1' }\nexpect = []\nrepeat = 3\n\
-             backend = 'strace'\ntimeout = '2s'\ninferred = 'accept'\nsyscalls = 'read,write'\nbaseline = 'b.json'\n\
+             backend = 'strace'\ntimeout = '2s'\ninferred = 'accept'\nignore_failure = true\nsyscalls = 'read,write'\nbaseline = 'b.json'\n\
              tolerance = { \"time.wall\" = '10%', 'read.*' = '2' }",
         );
         let check = check.expect("a file");
         assert_eq!(check.command, ["cp", "in", "out"]);
         assert_eq!((check.repeat, check.timeout.as_secs()), (3, 2));
         assert_eq!(check.backend, Choice::Strace);
-        assert_eq!(check.inferred, Inferred::Accept);
+        assert_eq!(
+            (check.inferred, check.ignore_failure),
+            (Inferred::Accept, true)
+        );
         assert_eq!(check.directory.as_deref(), Some(Path::new("/base/sub")));
         assert_eq!(check.env, [("A".to_owned(), "1".to_owned())].into());
         assert_eq!(check.syscalls(), "read,write");

@@ -33,6 +33,8 @@ pub struct Check {
     pub repeat: u32,
     /// Whether inferred transfers count as facts.
     pub inferred: Inferred,
+    /// Whether its command may fail.
+    pub ignore_failure: bool,
     /// The backend.
     pub backend: Choice,
     /// How long a run may take.
@@ -122,6 +124,7 @@ impl Check {
             expectations: Vec::new(),
             repeat: 1,
             inferred: Inferred::default(),
+            ignore_failure: false,
             backend: Choice::Auto,
             timeout: Self::TIMEOUT,
             selection: None,

@@ -9,7 +9,8 @@ use rustix::{
 use zctrace::report::{Exit, Report};
 
 use crate::harness::{
-    Group, Program, TestDir, Zctrace, each_backend, program, shell, stat_field, untraced, zctrace,
+    Group, Program, TestDir, Zctrace, binary, each_backend, program, shell, stat_field, untraced,
+    zctrace,
 };
 
 #[test]
@@ -37,6 +38,20 @@ fn the_exit_status_or_128_plus_the_signal_is_passed_through() {
             let (code, signal) = (None, Some(number));
             let end = end_of(&format!("kill -{name} $$"), 128 + number);
             assert_eq!(end, Exit { code, signal });
+        }
+    }
+}
+
+#[test]
+fn a_closed_standard_stream_stays_closed() {
+    let zctrace = binary();
+    for backend in ["ebpf", "strace"] {
+        for closed in ["<&-", ">&-"] {
+            let words = format!(
+                "exec \"$0\" --backend {backend} -o /dev/null -- cat /etc/hostname - {closed}"
+            );
+            let cat = untraced(&program("sh").args(&["-c", &words]).arg(&zctrace));
+            cat.finish().exits(1).says("Bad file descriptor");
         }
     }
 }

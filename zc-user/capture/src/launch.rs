@@ -80,7 +80,17 @@ pub fn reason(error: &io::Error) -> String {
 /// `main`, and std resets it in children; the command must find it as it would without zctrace.
 static SIGPIPE_BEFORE: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 
-extern "C" fn note_sigpipe() {
+/// Which standard streams were closed when this process began, each a bit. Rust's runtime opens
+/// `/dev/null` in their place.
+static CLOSED_BEFORE: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn note_beginning() {
+    for stream in STREAMS {
+        // SAFETY: plain numbers; the call only asks for the flags of a descriptor.
+        if unsafe { libc::fcntl(stream, libc::F_GETFD) } < 0 {
+            CLOSED_BEFORE.fetch_or(1 << stream, Ordering::Relaxed);
+        }
+    }
     // SAFETY: an all-zero sigaction is valid, and with a null pointer sigaction only reads the
     // disposition into it.
     unsafe {
@@ -96,7 +106,10 @@ extern "C" fn note_sigpipe() {
 // system call.
 #[unsafe(link_section = ".init_array")]
 #[used]
-static NOTE_SIGPIPE: extern "C" fn() = note_sigpipe;
+static NOTE_BEGINNING: extern "C" fn() = note_beginning;
+
+/// The descriptors of the standard streams.
+const STREAMS: [libc::c_int; 3] = [0, 1, 2];
 
 /// A running command.
 pub struct Child {
@@ -194,10 +207,18 @@ pub fn prepare(
     let (mask, on_tracer_exit) = (signals.before, launch.on_tracer_exit);
     let is_elevated = privileges::is_elevated();
     let sigpipe = SIGPIPE_BEFORE.load(Ordering::Relaxed);
+    let were_closed = CLOSED_BEFORE.load(Ordering::Relaxed);
+    let streams = STREAMS.into_iter().zip(launch.streams.inherited());
+    let to_close =
+        streams.filter(|&(stream, is_inherited)| is_inherited && were_closed >> stream & 1 != 0);
+    let to_close: Vec<libc::c_int> = to_close.map(|(stream, _)| stream).collect();
     // SAFETY: the closure runs between fork and exec and only makes system calls.
     unsafe {
         launched.pre_exec(move || {
             libc::signal(libc::SIGPIPE, sigpipe);
+            for &stream in &to_close {
+                libc::close(stream);
+            }
             if is_elevated {
                 prctl::set_no_new_privs()?;
             }

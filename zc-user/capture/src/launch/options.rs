@@ -95,6 +95,11 @@ impl<F: Into<OwnedFd>> From<F> for Stream {
 }
 
 impl Streams {
+    /// Which of them are those of zctrace, in the order of their descriptors.
+    pub(super) fn inherited(&self) -> [bool; 3] {
+        [&self.stdin, &self.stdout, &self.stderr].map(|stream| matches!(stream, Stream::Inherited))
+    }
+
     pub(super) fn apply_to(&self, command: &mut Command) -> io::Result<()> {
         command
             .stdin(self.stdin.to_stdio()?)

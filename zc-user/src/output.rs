@@ -5,42 +5,17 @@ use std::{
     fs,
     io::{self, IsTerminal as _, Write as _},
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
         unix::fs::{MetadataExt as _, PermissionsExt as _},
     },
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, Ordering},
 };
 
 use anyhow::Context as _;
 use clap::ColorChoice;
 use nix::sys::signal::{SigSet, Signal};
 use tempfile::NamedTempFile;
-
-/// Whether stdout and stderr were closed when this process started. Rust's runtime opens
-/// `/dev/null` in their place before `main`, and the writers of std report no error for a closed
-/// stream.
-static CLOSED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
-
-extern "C" fn note_closed() {
-    for (fd, closed) in [libc::STDOUT_FILENO, libc::STDERR_FILENO]
-        .into_iter()
-        .zip(&CLOSED)
-    {
-        // SAFETY: no pointers are passed.
-        closed.store(
-            unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0,
-            Ordering::Relaxed,
-        );
-    }
-}
-
-/// The loader calls it before Rust's runtime starts.
-// SAFETY: the loader calls the functions in this section; they may ignore its arguments, and this
-// one only makes system calls.
-#[unsafe(link_section = ".init_array")]
-#[used]
-static NOTE_CLOSED: extern "C" fn() = note_closed;
+use zctrace::launch::was_closed;
 
 /// Where a report goes.
 pub enum ReportOutput {
@@ -68,8 +43,8 @@ impl ReportOutput {
     /// Returns itself, unless it is a stream that cannot be written.
     fn checked(self) -> anyhow::Result<Self> {
         let (name, checked) = match &self {
-            Self::Stdout => ("stdout", check_stream(&CLOSED[0], &io::stdout())),
-            Self::Stderr => ("stderr", check_stream(&CLOSED[1], &io::stderr())),
+            Self::Stdout => ("stdout", check_stream(&io::stdout())),
+            Self::Stderr => ("stderr", check_stream(&io::stderr())),
             Self::File(_) | Self::Special(..) => return Ok(self),
         };
         checked.with_context(|| format!("cannot write the report to {name}"))?;
@@ -137,8 +112,8 @@ impl ReportOutput {
         SigSet::from(Signal::SIGXFSZ).thread_block()?;
         let bytes = report.as_bytes();
         let written = match self {
-            Self::Stderr => write_stream(&CLOSED[1], &io::stderr(), bytes),
-            Self::Stdout => write_stream(&CLOSED[0], &io::stdout(), bytes),
+            Self::Stderr => write_stream(&io::stderr(), bytes),
+            Self::Stdout => write_stream(&io::stdout(), bytes),
             Self::Special(_, file) => write_all(file.as_fd(), bytes),
             Self::File(path) => replace(path, report),
         };
@@ -152,14 +127,15 @@ impl ReportOutput {
     }
 }
 
-fn write_stream(was_closed: &AtomicBool, stream: &impl AsFd, bytes: &[u8]) -> io::Result<()> {
-    check_stream(was_closed, stream)?;
+fn write_stream(stream: &impl AsFd, bytes: &[u8]) -> io::Result<()> {
+    check_stream(stream)?;
     write_all(stream.as_fd(), bytes)
 }
 
-/// Fails unless this stream is open for writing.
-fn check_stream(was_closed: &AtomicBool, stream: &impl AsFd) -> io::Result<()> {
-    if was_closed.load(Ordering::Relaxed) {
+/// Fails unless this stream is open for writing. The writers of std report no error for a closed
+/// one.
+fn check_stream(stream: &impl AsFd) -> io::Result<()> {
+    if was_closed(stream.as_fd().as_raw_fd()) {
         return Err(io::Error::other("it is closed"));
     }
     let flags = rustix::fs::fcntl_getfl(stream)?;
@@ -241,6 +217,9 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 fn is_same_file(found: &fs::Metadata, stream: &impl AsFd) -> bool {
+    if was_closed(stream.as_fd().as_raw_fd()) {
+        return false;
+    }
     let Ok(stream) = nix::sys::stat::fstat(stream) else {
         return false;
     };

@@ -108,6 +108,11 @@ extern "C" fn note_beginning() {
 #[used]
 static NOTE_BEGINNING: extern "C" fn() = note_beginning;
 
+/// Whether this standard stream was closed when this process began.
+pub fn was_closed(stream: libc::c_int) -> bool {
+    CLOSED_BEFORE.load(Ordering::Relaxed) >> stream & 1 != 0
+}
+
 /// The descriptors of the standard streams.
 const STREAMS: [libc::c_int; 3] = [0, 1, 2];
 
@@ -207,10 +212,8 @@ pub fn prepare(
     let (mask, on_tracer_exit) = (signals.before, launch.on_tracer_exit);
     let is_elevated = privileges::is_elevated();
     let sigpipe = SIGPIPE_BEFORE.load(Ordering::Relaxed);
-    let were_closed = CLOSED_BEFORE.load(Ordering::Relaxed);
     let streams = STREAMS.into_iter().zip(launch.streams.inherited());
-    let to_close =
-        streams.filter(|&(stream, is_inherited)| is_inherited && were_closed >> stream & 1 != 0);
+    let to_close = streams.filter(|&(stream, is_inherited)| is_inherited && was_closed(stream));
     let to_close: Vec<libc::c_int> = to_close.map(|(stream, _)| stream).collect();
     // SAFETY: the closure runs between fork and exec and only makes system calls.
     unsafe {

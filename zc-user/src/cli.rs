@@ -4,6 +4,7 @@ mod check;
 mod compare;
 mod completions_and_man;
 mod diff;
+mod habits;
 mod usage_error;
 mod values;
 
@@ -180,7 +181,7 @@ pub struct DisplayArgs {
     pub html: Option<PathBuf>,
 
     /// How rows are ordered.
-    #[arg(long, value_parser = one_of::<SortKey>(), default_value = default_word::<SortKey>())]
+    #[arg(long, short_alias = 'S', value_parser = one_of::<SortKey>(), default_value = default_word::<SortKey>())]
     pub sort: SortKey,
 
     /// How calls are grouped [default: by process if there are few, else all in one].
@@ -242,7 +243,7 @@ pub struct RunArgs {
     pub wait_all: bool,
 
     /// Run the command as this user: a name, or UID[:GID].
-    #[arg(long, value_name = "USER", value_parser = find_identity, value_hint = ValueHint::Username)]
+    #[arg(long, short_alias = 'u', value_name = "USER", value_parser = find_identity, value_hint = ValueHint::Username)]
     pub user: Option<Identity>,
 
     /// The backend that traces the command.
@@ -259,7 +260,7 @@ pub struct RunArgs {
 
     /// Sample who made the calls, and show it: the calls 1, 2, 4, 8, ... of each thread, call and
     /// files, or all.
-    #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "some", value_name = "WHICH", conflicts_with_all = ["no_files", "verify"])]
+    #[arg(long, short_alias = 'k', value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "some", value_name = "WHICH", conflicts_with_all = ["no_files", "verify"])]
     pub callers: Option<CallersArg>,
 
     /// Record only this, for `cargo xtask bench`.
@@ -277,7 +278,7 @@ pub struct RunArgs {
 
     /// Set an environment variable for the command alone, not for zctrace. Can be given several
     /// times.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    #[arg(long, short_alias = 'E', value_name = "NAME=VALUE", value_parser = variable)]
     pub env: Vec<(String, String)>,
 
     /// Show no status line. It is only shown on a terminal, if stdout and stderr are files or

@@ -8,6 +8,8 @@ use clap::{
 };
 use zctrace_core::words::did_you_mean;
 
+use super::habits::{advice, advice_for_set};
+
 /// What to write if an argument is missing, by subcommand.
 const MISSING: [(&str, &str); 4] = [
     (
@@ -57,10 +59,16 @@ pub(super) fn one_line(error: &clap::Error, command: &Command) -> String {
             let near = did_you_mean(near.filter(is_shown).as_deref());
             let help = help_with(&word(ContextKind::Usage));
             let option = word(ContextKind::InvalidArg);
+            if let Some(advice) = advice(&option) {
+                return format!("{option}: {advice}");
+            }
             format!("unknown option '{option}'{near} (see {help})")
         }
         ErrorKind::ValueValidation => {
             let option = word(ContextKind::InvalidArg);
+            if let Some(advice) = advice_for_set(&word(ContextKind::InvalidValue)) {
+                return format!("-e: {advice}");
+            }
             let reason = error
                 .source()
                 .map_or_else(|| said.to_owned(), ToString::to_string);

@@ -43,6 +43,8 @@ impl std::str::FromStr for Selection {
     /// A comma-separated list of names and classes (`read,write,%network`), or `all`. With a `!`
     /// before it: all calls but these.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // As strace's users write it.
+        let text = text.strip_prefix("trace=").unwrap_or(text);
         if let Some(others) = text.trim().strip_prefix('!') {
             let excluded: Self = others.parse()?;
             let others = known_names().filter(|name| !excluded.contains(name));

@@ -1,7 +1,7 @@
 //! Operations of `io_uring` are counted for the program that submitted them, and their transfers
 //! are found.
 
-use zctrace::report::{Api, Process, Syscall};
+use zctrace::report::{Api, Evidence, Process, Syscall};
 
 use super::{BYTES, file, input, odd, traced, traced_odd, written};
 use crate::{

@@ -81,7 +81,7 @@ fn a_copy_by_io_uring_is_a_transfer_whichever_kernel_thread_runs_the_operations(
 }
 
 #[test]
-fn registered_files_and_buffers_are_recognized() {
+fn registered_files_are_recognized_and_of_registered_memory_only_sums_tell() {
     let run = traced_odd("ring-fixed");
     let expected = [
         ("io_uring:read_fixed", READS, Some(BYTES)),
@@ -93,6 +93,7 @@ fn registered_files_and_buffers_are_recognized() {
         (transfer.api, transfer.bytes, transfer.calls),
         (Api::IoUring, Some(BYTES), Some(2 * READS - 1))
     );
+    assert_eq!(transfer.evidence, Evidence::Totals);
     assert_eq!(transfer.user_memory_bytes, Some(2 * BYTES));
 }
 

@@ -35,6 +35,15 @@ fn options_are_refused_with_what_is_wrong_and_what_would_be_right() {
 }
 
 #[test]
+fn nothing_at_all_is_answered_with_examples() {
+    let refused = zctrace().finish_with(&[] as &[&str]);
+    refused
+        .exits(125)
+        .says_all(&["no command", "zctrace cp in out", "zctrace --help"]);
+    assert_eq!(refused.stderr.lines().count(), 5);
+}
+
+#[test]
 fn a_command_line_without_a_command_is_refused_with_an_example() {
     for (words, said) in [
         (&[][..], &["no command", "zctrace cp a b"][..]),

@@ -340,8 +340,12 @@ impl Cli {
         completions_and_man::manual(Self::command())
     }
 
-    /// What is wrong with the command line and how to write it, in one line.
-    pub fn one_line(error: &clap::Error) -> String {
+    /// What is wrong with the command line and how to write it, in one line; examples if there is
+    /// nothing in it.
+    pub fn explain(error: &clap::Error) -> String {
+        if std::env::args_os().len() == 1 {
+            return usage_error::EXAMPLES.to_owned();
+        }
         usage_error::one_line(error, &Self::command())
     }
 

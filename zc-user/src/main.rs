@@ -33,7 +33,7 @@ fn main() -> ExitCode {
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
-        Err(error) => Err(anyhow::anyhow!(Cli::one_line(&error))),
+        Err(error) => Err(anyhow::anyhow!(Cli::explain(&error))),
     };
     outcome.unwrap_or_else(|error| {
         let of_run = error.downcast_ref().and_then(RunError::exit_status);

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use memmap2::{Mmap, MmapOptions};
+use memmap2::MmapOptions;
 use zc_ebpf::{
     ABSENT, KernelFields,
     programs::{self, Hooked},
@@ -61,37 +61,33 @@ impl TypesFile {
     pub(crate) fn find() -> Result<Self, EbpfUnavailable> {
         let named = named_file();
         let path = named.clone().unwrap_or_else(|| PathBuf::from(BTF_PATH));
-        let content = match named {
-            Some(named) => Some(Box::new(read_types(&named)?) as TypesContent),
-            None => None,
-        };
+        let content = named.map(|path| read_types(&path)).transpose()?;
         Ok(Self { path, content })
     }
 
     fn into_content(self) -> Result<(PathBuf, TypesContent), EbpfUnavailable> {
         let Self { path, content } = self;
-        if let Some(content) = content {
-            return Ok((path, content));
-        }
-        let content: TypesContent = match mapped_types(&path) {
-            Ok(mapped) => Box::new(mapped),
-            Err(_) => Box::new(read_types(&path)?),
-        };
+        let kernels_own = || mapped_types(&path).or_else(|_| read_types(&path));
+        let content = content.map_or_else(kernels_own, Ok)?;
         Ok((path, content))
     }
 }
 
-fn read_types(path: &Path) -> Result<Vec<u8>, EbpfUnavailable> {
+fn read_types(path: &Path) -> Result<TypesContent, EbpfUnavailable> {
     let path = path.to_owned();
-    read_file(&path).map_err(|cause| EbpfUnavailable::NoBtf { path, cause })
+    match read_file(&path) {
+        Ok(content) => Ok(Box::new(content)),
+        Err(cause) => Err(EbpfUnavailable::NoBtf { path, cause }),
+    }
 }
 
-/// Maps the kernel's own types, which newer kernels allow (6.18 does, 6.12 does not). To read them
-/// takes 5 ms, because the kernel hands out a page at a time.
-fn mapped_types(path: &Path) -> io::Result<Mmap> {
+/// Maps the kernel's own types, where the kernel allows that (Linux 6.18 does). To read them takes
+/// 5 ms, because the kernel hands out a page at a time.
+fn mapped_types(path: &Path) -> io::Result<TypesContent> {
     let file = fs::File::open(path)?;
     // SAFETY: the kernel does not change its types.
-    unsafe { MmapOptions::new().map_copy_read_only(&file) }
+    let mapped = unsafe { MmapOptions::new().map_copy_read_only(&file) }?;
+    Ok(Box::new(mapped))
 }
 
 /// Reads a file of type information. Refuses anything but a regular file of limited length, and

@@ -1,83 +1,79 @@
 //! What people type who come from strace and perf: options that zctrace does not have, and what to do
 //! instead. Those that it has under another name are aliases of its own options.
 
-/// An option of strace or perf, and what to do instead.
-const HABITS: [(&str, &str); 24] = [
+/// Options of strace and perf, and what to do instead.
+const HABITS: [(&[&str], &str); 18] = [
     (
-        "-f",
+        &["-f"],
         "zctrace always follows children: leave it out; --by process shows each by itself",
     ),
-    ("-c", "zctrace always prints a summary: leave it out"),
     (
-        "-C",
+        &["-c", "--summary"],
+        "zctrace always prints a summary: leave it out",
+    ),
+    (
+        &["-C"],
         "zctrace always prints a summary, and no line for each call: leave it out",
     ),
     (
-        "-p",
+        &["-p", "--attach"],
         "zctrace cannot attach to a running process: start the program with it",
     ),
     (
-        "--attach",
-        "zctrace cannot attach to a running process: start the program with it",
-    ),
-    (
-        "-y",
+        &["-y"],
         "zctrace always names files: leave it out; --files lists them",
     ),
-    ("-T", "zctrace always measures times: leave it out"),
-    ("-w", "zctrace always measures wall time: leave it out"),
+    (&["-T"], "zctrace always measures times: leave it out"),
+    (&["-w"], "zctrace always measures wall time: leave it out"),
     (
-        "-t",
-        "zctrace shows no single calls: --callers=firefox has their times",
+        &["-t", "-r"],
+        "zctrace prints no line for each call: --callers=all --format firefox has the time of each",
     ),
     (
-        "-r",
-        "zctrace shows no single calls: --callers=firefox has their times",
-    ),
-    (
-        "-s",
+        &["-s"],
         "zctrace prints no strings, and always a summary: leave it out",
     ),
-    ("-x", "zctrace prints no strings: leave it out"),
+    (&["-x"], "zctrace prints no strings: leave it out"),
     (
-        "-z",
+        &["-z"],
         "calls that succeed and calls that fail are always told apart: leave it out",
     ),
     (
-        "-Z",
+        &["-Z"],
         "calls that succeed and calls that fail are always told apart: leave it out; --sort errors shows the latter first",
     ),
     (
-        "-P",
+        &["-P"],
         "zctrace shows the calls on each file with --files, and the paths of failed calls always",
     ),
-    ("-i", "--callers shows who made the calls"),
-    ("-n", "zctrace shows calls by name: leave it out"),
-    ("-b", "zctrace follows a program through exec: leave it out"),
     (
-        "-q",
+        &["-i", "-g", "--call-graph"],
+        "--callers shows who made the calls",
+    ),
+    (
+        &["-n", "-b"],
+        "zctrace shows calls by name, and follows a program through exec: leave it out",
+    ),
+    (
+        &["-q"],
         "zctrace prints no lines about processes: leave it out; -o writes the report to a file",
     ),
     (
-        "-a",
+        &["-a"],
         "zctrace traces a command, not the whole machine: perf trace -a does that",
     ),
-    ("-g", "--callers shows who made the calls"),
-    ("--call-graph", "--callers shows who made the calls"),
     (
-        "--duration",
+        &["--duration"],
         "zctrace sums up all calls: --sort max shows those that took longest first",
     ),
-    ("--summary", "zctrace always prints a summary: leave it out"),
 ];
 
 /// What to do instead of an option that zctrace does not have; `None`: nobody is known to type it.
 pub(super) fn advice(option: &str) -> Option<&'static str> {
     let name = option.split(['=', ' ']).next().unwrap_or_default();
     let mut habits = HABITS.iter();
-    habits
-        .find(|(habit, _)| *habit == name)
-        .map(|(_, advice)| *advice)
+    let found = habits.find(|(options, _)| options.contains(&name));
+    found.map(|(_, advice)| *advice)
 }
 
 /// What to do instead of a value that strace's `-e` takes, if it is none of calls.
@@ -104,8 +100,9 @@ mod tests {
     #[test]
     fn each_habit_is_answered_in_one_line() {
         let values = ["inject=read:error=EIO", "signal=none"].map(|value| ("-e", value));
-        let options = HABITS.map(|(option, _)| (option, "true"));
-        for (option, value) in options.into_iter().chain(values) {
+        let options = HABITS.iter().flat_map(|(options, _)| *options);
+        let options = options.map(|option| (*option, "true"));
+        for (option, value) in options.chain(values) {
             let error = Cli::try_parse_from(["zctrace", option, value, "true"]);
             let said = one_line(&error.expect_err(option), &Cli::command());
             let advice = advice(option)

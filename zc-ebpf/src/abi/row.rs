@@ -9,8 +9,8 @@ use crate::{BUCKETS, CallId, Ends, FACTOR, Fills, ODD_EPOCH, TABLE_SLOTS, zeroed
 /// After how many calls a row is busy.
 pub const FEW_CALLS: usize = 8;
 
-/// Key of a row: thread, call, errno and files. Only the thread itself writes its rows, so they need no
-/// atomics. (Rows of `io_uring` operations do.)
+/// Key of a row: thread, call, errno and files. Only the thread itself writes its rows, so they need
+/// no atomics. (Rows of `io_uring` operations do.)
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromBytes, Immutable, IntoBytes)]
 pub struct RowKey {

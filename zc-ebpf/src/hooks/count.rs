@@ -66,7 +66,7 @@ pub fn enter(task: &mut Task, registers: Registers, number: i64, current: TypedP
 
 /// The time, if times are recorded.
 #[inline(always)]
-pub fn clock_ns() -> u64 {
+fn clock_ns() -> u64 {
     if records(recorded::TIMES) {
         now_ns()
     } else {

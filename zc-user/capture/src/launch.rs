@@ -102,8 +102,8 @@ extern "C" fn note_beginning() {
 }
 
 /// The loader calls it before Rust's runtime starts.
-// SAFETY: the section holds pointers to functions; this one needs no arguments and only makes a
-// system call.
+// SAFETY: the section holds pointers to functions; this one needs no arguments and only makes
+// system calls.
 #[unsafe(link_section = ".init_array")]
 #[used]
 static NOTE_BEGINNING: extern "C" fn() = note_beginning;

@@ -5,6 +5,7 @@
 //! zctrace.toml ──parse──▶ Check     Check, Attempts ──judge──▶ CheckResult
 //! ```
 
+mod failure;
 mod file;
 mod judge;
 mod plan;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use zctrace::report::{FailedPath, PathBase, Report};
+use zctrace::report::{FailedPath, PathBase, Place, Report};
 
 use crate::harness::{BACKENDS, c, each_backend, program, shell, zctrace};
 
@@ -194,5 +194,35 @@ fn paths_of_calls_that_succeed_are_recorded_only_if_asked_for_and_then_every_cal
         let succeeded = succeeded.iter().map(|one| (&one.syscall, one.calls));
         let failed = failed(&report).iter().map(|one| (&one.syscall, one.calls));
         assert_eq!(sums(succeeded.chain(failed)), returned);
+    }
+}
+
+#[test]
+fn what_explains_a_failure_comes_first_and_searches_are_only_counted() {
+    for zctrace in each_backend() {
+        for (script, errno, place) in [
+            ("LD_PRELOAD=libzc-none.so env", "ENOENT", "libzc-none.so in"),
+            ("zc-none-program", "ENOENT", "zc-none-program in"),
+            ("cat /zc-none; echo >/dev/full", "ENOSPC", "/dev/full"),
+            (
+                "BIG=$(head -c 140000 /dev/zero | tr '\\0' x); export BIG; true; ls /",
+                "E2BIG",
+                "/bin/ls",
+            ),
+        ] {
+            let report = zctrace
+                .clone()
+                .run(&shell(&format!("{script}; exit 0")))
+                .report;
+            let failures = report.failures();
+            let first = failures.groups.first().expect("a failure");
+            let shown = match first.place {
+                Place::Path(path) => path.to_owned(),
+                Place::Nowhere(name, directories) => format!("{name} in {directories}"),
+                other => format!("{other:?}"),
+            };
+            let is_right = first.errno == errno && shown.contains(place);
+            assert!(is_right, "{script}: {:?}", failures.groups);
+        }
     }
 }

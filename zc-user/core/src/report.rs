@@ -3,6 +3,7 @@
 
 mod callers;
 mod failed_paths;
+mod failures;
 mod fold;
 mod limit;
 mod model;
@@ -20,9 +21,8 @@ pub(crate) use callers::{
     EITHER_COPY, is_of_c_library, is_recognised, library_in, mark_in, named, split_implementation,
     without_generics, without_pointers,
 };
-pub use failed_paths::{
-    FailedGroup, FailedPath, PathBase, Place, SucceededPath, failed_groups, split_searches,
-};
+pub use failed_paths::{FailedPath, PathBase, SucceededPath};
+pub use failures::{FailedGroup, Failures, Place};
 pub use fold::{Detail, Files, Options, violations};
 pub use model::{
     Bucket, ContextSwitches, Exit, FileCalls, FileTotals, Loading, OtherSyscall, PageFaults,

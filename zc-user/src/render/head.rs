@@ -10,10 +10,7 @@ use super::{
     text::{self, known, plural},
 };
 use crate::{
-    report::{
-        Exit, FailedGroup, FailedPath, Loading, Place, Report, Syscall, failed_groups,
-        split_searches,
-    },
+    report::{Exit, FailedGroup, Loading, Place, Report, Syscall},
     signal,
     syscalls::{CallEffect, Selection, Spec, data_calls},
     trace::Loss,
@@ -272,20 +269,10 @@ fn outside(report: &Report) -> String {
     format!("outside of {calls}{returned}")
 }
 
-/// What programs tried in vain: `failed: 40 x ENOENT /etc/app.d/... (openat), EACCES /etc/shadow
-/// (openat), 3 more`. Paths of the command line come first, then the most frequent ones. What
-/// programs look for when they start is left to [`libraries`].
+/// What failed: `failed: EACCES /etc/shadow (openat), 40 x ENOENT /etc/app.d/... (openat), 3 more`.
+/// What only looked for something is left to [`libraries`].
 fn failures(report: &Report) -> TextLine {
-    let is_named = |failed: &&FailedPath| {
-        failed
-            .path
-            .as_ref()
-            .is_some_and(|path| report.command.contains(path))
-    };
-    let (_, failed) = split_searches(failed_paths(report));
-    let (named, others): (Vec<_>, Vec<_>) = failed.into_iter().partition(is_named);
-    let mut groups = failed_groups(&named);
-    groups.extend(failed_groups(&others));
+    let groups = report.failures().groups;
     let mut texts: Vec<String> = groups.iter().take(MOST_FAILURES).map(failure).collect();
     let others = groups.iter().skip(MOST_FAILURES);
     if let more @ 1.. = others.map(|group| group.calls).sum::<u64>() {
@@ -299,11 +286,6 @@ fn failures(report: &Report) -> TextLine {
     titled_list(title, &texts, Style::Plain).unwrap_or_default()
 }
 
-/// The calls that take a path and failed.
-fn failed_paths(report: &Report) -> &[FailedPath] {
-    report.totals.failed_paths.as_deref().unwrap_or_default()
-}
-
 /// `40 x ENOENT /etc/app.d/... (openat)`.
 fn failure(group: &FailedGroup<'_>) -> String {
     let times = if group.calls == 1 {
@@ -312,27 +294,26 @@ fn failure(group: &FailedGroup<'_>) -> String {
         format!("{} x ", group.calls)
     };
     let place = match group.place {
-        Place::Path("") => "\"\"".to_owned(),
-        Place::Path(path) => text::escape(path),
-        Place::Directory("") => "relative paths".to_owned(),
-        Place::Directory(directory) => format!("{}/...", text::escape(directory)),
-        Place::Unknown => "unknown path".to_owned(),
+        Place::Path("") => " \"\"".to_owned(),
+        Place::Path(path) => format!(" {}", text::escape(path)),
+        Place::Directory("") => " relative paths".to_owned(),
+        Place::Directory(directory) => format!(" {}/...", text::escape(directory)),
+        Place::Nowhere(name, directories) => {
+            format!(" {} in {directories} directories", text::escape(name))
+        }
+        Place::Unknown => String::new(),
     };
     // Several calls on one path mostly belong together; their names would take more room than they
     // tell.
     let name = group.syscalls.first().filter(|_| group.syscalls.len() == 1);
     let name = name.map_or_else(String::new, |name| format!(" ({})", text::escape(name)));
-    format!("{times}{} {place}{name}", group.errno)
+    format!("{times}{}{place}{name}", text::escape(group.errno))
 }
 
 /// How much of that was about shared libraries: `loading: 14 of the calls, 245 µs, read or map
-/// shared libraries; 40 found none`. Those looked for libraries, locales and the like.
+/// shared libraries; 40 searches found nothing`. Those looked where nothing need be.
 fn libraries(report: &Report) -> TextLine {
-    let searches: u64 = split_searches(failed_paths(report))
-        .0
-        .iter()
-        .map(|failed| failed.calls)
-        .sum();
+    let searches = report.failures().searches;
     let reads = report
         .totals
         .loading
@@ -345,11 +326,14 @@ fn libraries(report: &Report) -> TextLine {
     let line = match (reads, searches) {
         (None, 0) => return Vec::new(),
         (Some(reads), 0) => format!("loading: {reads}"),
-        (Some(reads), searches) => format!("loading: {reads}; {searches} found none"),
-        (None, searches) => format!(
-            "loading: {} found none",
-            plural(searches, "search for libraries", "searches for libraries")
-        ),
+        (reads, searches) => {
+            let reads = reads.map(|reads| format!("{reads}; "));
+            let searches = plural(searches, "search", "searches");
+            format!(
+                "loading: {}{searches} found nothing",
+                reads.unwrap_or_default()
+            )
+        }
     };
     words(&line, Style::Plain)
 }

@@ -163,7 +163,7 @@ pub(super) fn failed_paths(report: &Report, options: &Options) -> Option<Documen
 fn row_of_failed(failed: &FailedPath) -> Vec<String> {
     let end = if failed.path_cut { "..." } else { "" };
     let path = match failed.path.as_deref() {
-        None => "(unknown)".to_owned(),
+        None => UNKNOWN.to_owned(),
         Some("") => "\"\"".to_owned(),
         Some(path) => text::escape(path) + end,
     };

@@ -1,5 +1,4 @@
-//! Calls that take a path and failed or succeeded, by that path; and how those that failed are
-//! summed up for a person.
+//! Calls that take a path and failed or succeeded, by that path; and calls that failed on a file.
 
 use std::{
     cmp::Reverse,
@@ -9,7 +8,12 @@ use std::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{errno, text::is_library, trace};
+use crate::{
+    errno,
+    syscalls::{Call, Selection},
+    text::file_name,
+    trace::{self, Thread, Trace},
+};
 
 /// Calls that failed with the same error on the same path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +32,10 @@ pub struct FailedPath {
     /// Whether the path may be longer: only its beginning was kept.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub path_cut: bool,
+    /// Whether a file of the same name was executed, read, written or mapped, wherever it is: then
+    /// this was mostly a step of a search that found it, or came before the file was made.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub name_found: bool,
     /// How often.
     pub calls: u64,
 }
@@ -52,10 +60,11 @@ pub struct SucceededPath {
 
 impl SucceededPath {
     /// All of a trace, the most frequent first; `None`: they were not recorded.
-    pub(super) fn all_of(paths: &trace::FailedPaths) -> Option<Vec<Self>> {
+    pub(super) fn all_of(trace: &Trace) -> Option<Vec<Self>> {
+        let paths = trace.failed_paths.as_ref()?;
         let succeeded = paths
             .has_successes
-            .then(|| by_path(paths, |errno| errno == 0));
+            .then(|| by_path(paths, &BTreeSet::new(), |errno| errno == 0));
         let without_errno = |one: FailedPath| Self {
             syscall: one.syscall,
             abi: one.abi,
@@ -94,38 +103,76 @@ impl PathBase {
 }
 
 impl FailedPath {
-    /// All of a trace, the most frequent first.
-    pub(super) fn all_of(paths: &trace::FailedPaths) -> Vec<Self> {
-        by_path(paths, |errno| errno != 0)
+    /// All of a trace, the most frequent first; `None`: they were not looked at.
+    pub(super) fn all_of(trace: &Trace) -> Option<Vec<Self>> {
+        let paths = trace.failed_paths.as_ref()?;
+        Some(by_path(paths, &found_names(trace), |errno| errno != 0))
     }
 
-    /// Whether a program looked for a library, a locale or `SELinux` that need not exist: most
-    /// programs do when they start.
-    fn is_search(&self) -> bool {
-        /// Parts of the paths of the C library's locales, character sets and builds for better
-        /// processors, and of libselinux.
-        const OF_LIBRARIES: [&str; 6] = [
-            "/locale/",
-            "/locale-archive",
-            "/gconv/",
-            "/charset.alias",
-            "/glibc-hwcaps/",
-            "/selinux",
-        ];
-        let is_looked_for =
-            |path: &str| is_library(path) || OF_LIBRARIES.iter().any(|part| path.contains(part));
-        self.errno == "ENOENT" && self.path.as_deref().is_some_and(is_looked_for)
-    }
-
-    /// Whether the error is an answer: that a path is no symbolic link. Programs ask that of every
-    /// part of a path to resolve it.
-    fn is_answer(&self) -> bool {
-        self.errno == "EINVAL" && matches!(self.syscall.as_str(), "readlink" | "readlinkat")
+    /// The calls that move data and failed on one file whose path is known, the most frequent
+    /// first. Whether a call may be repeated at once is no failure.
+    pub(super) fn all_on_files(trace: &Trace) -> Vec<Self> {
+        const TRY_AGAIN: [&str; 2] = ["EAGAIN", "EINTR"];
+        let selection = Selection::default();
+        let mut calls: BTreeMap<(&Call, String, &str), u64> = BTreeMap::new();
+        let processes = trace.all_processes();
+        let rows = processes.flat_map(|process| process.threads.iter().flat_map(Thread::all_rows));
+        for row in rows.filter(|row| row.errors > 0 && selection.contains(&row.call.name)) {
+            let mut files = row.files();
+            let (Some(file), None) = (files.next(), files.next()) else {
+                continue;
+            };
+            let path = file
+                .in_files(&trace.files)
+                .and_then(|file| file.path.as_deref());
+            let Some(path) = path.filter(|path| path.starts_with('/')) else {
+                continue;
+            };
+            for (&errno, &count) in row
+                .errnos
+                .iter()
+                .filter(|(errno, _)| !zc_ebpf::is_restart(**errno))
+            {
+                let errno = errno::name(errno);
+                if !TRY_AGAIN.contains(&errno.as_str()) {
+                    *calls.entry((&row.call, errno, path)).or_default() += count;
+                }
+            }
+        }
+        let one = |((call, errno, path), calls): ((&Call, String, &str), u64)| Self {
+            syscall: call.name.to_string(),
+            abi: call.abi.name().to_owned(),
+            errno,
+            path: Some(path.to_owned()),
+            base: PathBase::Root,
+            path_cut: false,
+            name_found: false,
+            calls,
+        };
+        let mut all: Vec<Self> = calls.into_iter().map(one).collect();
+        all.sort_by_key(|one| Reverse(one.calls));
+        all
     }
 }
 
+/// The names of all files that were executed, read, written or mapped, without their directories.
+fn found_names(trace: &Trace) -> BTreeSet<&str> {
+    let processes = trace.all_processes();
+    let programs = processes.flat_map(|process| {
+        let command = process.command.as_deref().unwrap_or_default();
+        [process.exe.as_deref(), command.first().map(String::as_str)]
+    });
+    let files = trace.files.iter().map(|file| file.path.as_deref());
+    programs.chain(files).flatten().map(file_name).collect()
+}
+
 /// The calls with these errnos (0: those that succeeded), the most frequent first.
-fn by_path(paths: &trace::FailedPaths, is_meant: impl Fn(u32) -> bool) -> Vec<FailedPath> {
+fn by_path(
+    paths: &trace::FailedPaths,
+    found: &BTreeSet<&str>,
+    is_meant: impl Fn(u32) -> bool,
+) -> Vec<FailedPath> {
+    let is_found = |path: &trace::GivenPath| found.contains(file_name(&path.text));
     let one = |(one, &calls): (&trace::FailedPath, &u64)| FailedPath {
         syscall: one.call.name.to_string(),
         abi: one.call.abi.name().to_owned(),
@@ -133,6 +180,7 @@ fn by_path(paths: &trace::FailedPaths, is_meant: impl Fn(u32) -> bool) -> Vec<Fa
         path: one.path.as_ref().map(|path| path.text.clone()),
         base: PathBase::of_path(one.path.as_ref(), paths),
         path_cut: one.path.as_ref().is_some_and(|path| path.is_cut),
+        name_found: one.path.as_ref().is_some_and(is_found),
         calls,
     };
     let mut all: Vec<FailedPath> = paths
@@ -143,194 +191,4 @@ fn by_path(paths: &trace::FailedPaths, is_meant: impl Fn(u32) -> bool) -> Vec<Fa
         .collect();
     all.sort_by_key(|one| Reverse(one.calls));
     all
-}
-
-/// Splits off what is only a search for libraries, locales and the like, and returns it first. The
-/// loader also asks for the directories in which it then looks for a library. Where the error only
-/// says that a path is no symbolic link, it is in neither.
-pub fn split_searches(failed: &[FailedPath]) -> (Vec<&FailedPath>, Vec<&FailedPath>) {
-    let libraries = failed
-        .iter()
-        .filter(|one| one.is_search())
-        .filter_map(|one| one.path.as_deref());
-    let directories: BTreeSet<&str> = libraries
-        .filter(|path| is_library(path))
-        .map(directory)
-        .collect();
-    let is_of_library = |one: &FailedPath| {
-        one.errno == "ENOENT"
-            && one
-                .path
-                .as_deref()
-                .is_some_and(|path| directories.contains(path))
-    };
-    failed
-        .iter()
-        .filter(|one| !one.is_answer())
-        .partition(|one| one.is_search() || is_of_library(one))
-}
-
-/// Failed calls with the same error, on one path or in one directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FailedGroup<'a> {
-    /// The error.
-    pub errno: &'a str,
-    /// Where.
-    pub place: Place<'a>,
-    /// The names of the calls.
-    pub syscalls: BTreeSet<&'a str>,
-    /// How many calls.
-    pub calls: u64,
-}
-
-/// Where calls failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place<'a> {
-    /// On this path.
-    Path(&'a str),
-    /// On several paths in this directory; empty: on relative paths without a directory.
-    Directory(&'a str),
-    /// On paths that are not known.
-    Unknown,
-}
-
-/// A directory stands for its paths if calls failed on at least so many of them, with the same
-/// error.
-const MANY_PATHS: usize = 3;
-
-/// Sums up failed calls by error and path, or by directory if there are many paths in it. The most
-/// frequent come first.
-pub fn failed_groups<'a>(failed: &[&'a FailedPath]) -> Vec<FailedGroup<'a>> {
-    let mut paths: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
-    for one in failed {
-        if let Some(path) = &one.path {
-            paths
-                .entry((&one.errno, directory(path)))
-                .or_default()
-                .insert(path);
-        }
-    }
-    let stands_for_paths = |errno: &str, directory: &str| {
-        directory != "/"
-            && paths
-                .get(&(errno, directory))
-                .is_some_and(|paths| paths.len() >= MANY_PATHS)
-    };
-    let place = |one: &'a FailedPath| match one.path.as_deref() {
-        None => Place::Unknown,
-        Some(path) if stands_for_paths(&one.errno, directory(path)) => {
-            Place::Directory(directory(path))
-        }
-        Some(path) => Place::Path(path),
-    };
-    let mut groups: BTreeMap<(&str, Place<'_>), FailedGroup<'_>> = BTreeMap::new();
-    for one in failed.iter().copied() {
-        let place = place(one);
-        let empty = || FailedGroup {
-            errno: &one.errno,
-            place,
-            syscalls: BTreeSet::new(),
-            calls: 0,
-        };
-        let group = groups.entry((&one.errno, place)).or_insert_with(empty);
-        group.calls += one.calls;
-        group.syscalls.insert(&one.syscall);
-    }
-    let mut groups: Vec<_> = groups.into_values().collect();
-    groups.sort_by_key(|group| Reverse(group.calls));
-    groups
-}
-
-/// The directory that a path names before its last part; empty if there is none.
-fn directory(path: &str) -> &str {
-    match path.trim_end_matches('/').rsplit_once('/') {
-        Some(("", _)) => "/",
-        Some((directory, _)) => directory,
-        None => "",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn failed(syscall: &str, errno: &str, path: Option<&str>, calls: u64) -> FailedPath {
-        FailedPath {
-            syscall: syscall.into(),
-            abi: "x86_64".into(),
-            errno: errno.into(),
-            path: path.map(str::to_owned),
-            base: PathBase::Unknown,
-            path_cut: false,
-            calls,
-        }
-    }
-
-    #[test]
-    fn few_paths_are_listed_and_many_are_summed_up_by_directory_and_error() {
-        let all = [
-            failed("openat", "ENOENT", Some("/etc/x/a"), 20),
-            failed("openat", "ENOENT", Some("/etc/x/b"), 10),
-            failed("stat", "ENOENT", Some("/etc/x/c"), 10),
-            failed("openat", "EACCES", Some("/etc/x/c"), 15),
-            failed("stat", "EACCES", Some("/etc/x/c"), 15),
-            failed("open", "EIO", None, 9),
-            failed("openat", "ENOENT", Some("a"), 3),
-            failed("openat", "ENOENT", Some("b/"), 1),
-            failed("openat", "ENOENT", Some("c"), 1),
-            failed("openat", "ENOENT", Some("/1"), 3),
-            failed("openat", "ENOENT", Some("/2"), 2),
-            failed("openat", "ENOENT", Some("/3"), 1),
-        ];
-        let expected = [
-            r#"40 ENOENT Directory("/etc/x") {"openat", "stat"}"#,
-            r#"30 EACCES Path("/etc/x/c") {"openat", "stat"}"#,
-            r#"9 EIO Unknown {"open"}"#,
-            r#"5 ENOENT Directory("") {"openat"}"#,
-            r#"3 ENOENT Path("/1") {"openat"}"#,
-            r#"2 ENOENT Path("/2") {"openat"}"#,
-            r#"1 ENOENT Path("/3") {"openat"}"#,
-        ];
-        let all: Vec<&FailedPath> = all.iter().collect();
-        let groups = failed_groups(&all);
-        let lines = groups.iter().map(|group| {
-            let (calls, errno) = (group.calls, group.errno);
-            format!("{calls} {errno} {:?} {:?}", group.place, group.syscalls)
-        });
-        assert_eq!(lines.collect::<Vec<_>>(), expected);
-    }
-
-    #[test]
-    fn the_directory_of_a_missing_library_is_part_of_its_search() {
-        let all = [
-            failed("stat", "ENOENT", Some("/opt/tls"), 1),
-            failed("openat", "ENOENT", Some("/opt/tls/libc.so.6"), 1),
-            failed("stat", "ENOENT", Some("/opt/app"), 1),
-            failed("stat", "EACCES", Some("/opt/tls"), 1),
-        ];
-        let (searches, others) = split_searches(&all);
-        assert_eq!(
-            (searches, others),
-            (vec![&all[0], &all[1]], vec![&all[2], &all[3]])
-        );
-    }
-
-    #[test]
-    fn what_the_loader_and_the_locale_look_for_is_a_search() {
-        let is_search =
-            |errno: &str, path: &str| failed("openat", errno, Some(path), 1).is_search();
-        for path in [
-            "/etc/ld.so.preload",
-            "/lib/glibc-hwcaps/x86-64-v3/libc.so.6",
-            "/usr/share/locale/de/LC_MESSAGES/git.mo",
-        ] {
-            assert!(is_search("ENOENT", path), "{path}");
-            assert!(!is_search("EACCES", path), "{path}");
-        }
-        assert!(!is_search("ENOENT", "/etc/app.conf") && !is_search("ENOENT", "locale"));
-        assert!(
-            failed("readlink", "EINVAL", Some("/usr"), 1).is_answer()
-                && !failed("openat", "EINVAL", Some("/usr"), 1).is_answer()
-        );
-    }
 }

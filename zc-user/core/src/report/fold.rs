@@ -267,8 +267,9 @@ impl<'t> Fold<'t> {
             syscalls: fold_totals(rows, self.options.sort, trace.stacks.as_deref()),
             other_syscalls: trace.other_calls.as_ref().map(other_syscalls),
             loading: loading(trace),
-            failed_paths: failed.map(FailedPath::all_of),
-            succeeded_paths: failed.and_then(SucceededPath::all_of),
+            failed_paths: FailedPath::all_of(trace),
+            failed_on_files: FailedPath::all_on_files(trace),
+            succeeded_paths: SucceededPath::all_of(trace),
             failed_paths_complete: is_exact && failed.is_some_and(|failed| failed.left_out == 0),
             usage: usage(sum_counters(trace.all_processes())),
         }

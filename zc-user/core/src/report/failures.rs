@@ -1,0 +1,261 @@
+//! The failed calls of a report, summed up for a person: what explains most comes first.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use super::{failed_paths::FailedPath, model::Report};
+use crate::text::{file_name, is_library};
+
+/// Failed calls, summed up.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Failures<'a> {
+    /// By error and place. Other errors than ENOENT come first, then names of the command line,
+    /// then the most frequent.
+    pub groups: Vec<FailedGroup<'a>>,
+    /// How many calls only looked for something that need not be where they looked: a file that was
+    /// found elsewhere or made later, a library's directory, a locale, `SELinux`.
+    pub searches: u64,
+}
+
+/// Failed calls with the same error, on one path, on one name or in one directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedGroup<'a> {
+    /// The error.
+    pub errno: &'a str,
+    /// Where.
+    pub place: Place<'a>,
+    /// The names of the calls.
+    pub syscalls: BTreeSet<&'a str>,
+    /// How many calls.
+    pub calls: u64,
+}
+
+/// Where calls failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place<'a> {
+    /// On this path.
+    Path(&'a str),
+    /// On several paths in this directory; empty: on relative paths without a directory.
+    Directory(&'a str),
+    /// On a file of this name, which is in none of so many directories.
+    Nowhere(&'a str, usize),
+    /// On paths that are not known, or on none.
+    Unknown,
+}
+
+/// A directory stands for its paths if calls failed on at least so many of them, with the same
+/// error.
+const MANY_PATHS: usize = 3;
+
+/// The error of a path that is not there.
+const MISSING: &str = "ENOENT";
+
+impl Report {
+    /// Its failed calls, summed up.
+    pub fn failures(&self) -> Failures<'_> {
+        let failed = self.totals.failed_paths.as_deref().unwrap_or_default();
+        let library_directories: BTreeSet<&str> = failed
+            .iter()
+            .filter_map(|one| one.path.as_deref().filter(|path| is_library(path)))
+            .map(directory)
+            .collect();
+        let is_search = |one: &&FailedPath| {
+            one.errno == MISSING
+                && one.path.as_deref().is_some_and(|path| {
+                    one.name_found || is_optional(path) || library_directories.contains(path)
+                })
+        };
+        let failed = failed.iter().filter(|one| !is_answer(one));
+        let (searches, failed): (Vec<_>, Vec<_>) = failed.partition(is_search);
+        let mut groups = groups_by_place(failed.into_iter().chain(&self.totals.failed_on_files));
+        groups.sort_by_key(|group| {
+            let is_named = matches!(group.place, Place::Path(path) | Place::Nowhere(path, _)
+                if self.command.iter().any(|word| word == path));
+            (group.errno == MISSING, !is_named, Reverse(group.calls))
+        });
+        Failures {
+            groups,
+            searches: searches.iter().map(|one| one.calls).sum(),
+        }
+    }
+}
+
+/// Whether programs look for this path when they start, though most machines do not have it: parts
+/// of the C library's locales, character sets and builds for better processors, and of libselinux.
+fn is_optional(path: &str) -> bool {
+    const PARTS: [&str; 7] = [
+        "/locale/",
+        "/locale-archive",
+        "/gconv/",
+        "/charset.alias",
+        "/glibc-hwcaps/",
+        "/ld.so.preload",
+        "/selinux",
+    ];
+    PARTS.iter().any(|part| path.contains(part))
+}
+
+/// Whether the error is an answer: that a path is no symbolic link. Programs ask that of every part
+/// of a path to resolve it.
+fn is_answer(failed: &FailedPath) -> bool {
+    failed.errno == "EINVAL" && matches!(failed.syscall.as_str(), "readlink" | "readlinkat")
+}
+
+/// Sums up failed calls by error and path; by name, if a file is missing in several directories; by
+/// directory, if calls failed on many paths in it.
+fn groups_by_place<'a>(
+    failed: impl Iterator<Item = &'a FailedPath> + Clone,
+) -> Vec<FailedGroup<'a>> {
+    let mut names: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut paths: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    for one in failed.clone() {
+        let Some(path) = one.path.as_deref() else {
+            continue;
+        };
+        let in_directory = paths.entry((&one.errno, directory(path))).or_default();
+        in_directory.insert(path);
+        if one.errno == MISSING {
+            names.entry(last_part(path)).or_default().insert(path);
+        }
+    }
+    let place = |one: &'a FailedPath| {
+        let Some(path) = one.path.as_deref() else {
+            return Place::Unknown;
+        };
+        let (name, directory) = (last_part(path), directory(path));
+        let directories = names.get(name).map_or(0, BTreeSet::len);
+        if one.errno == MISSING && !name.is_empty() && directories > 1 {
+            Place::Nowhere(name, directories)
+        } else if directory != "/" && paths[&(one.errno.as_str(), directory)].len() >= MANY_PATHS {
+            Place::Directory(directory)
+        } else {
+            Place::Path(path)
+        }
+    };
+    let mut groups: BTreeMap<(&str, Place<'_>), FailedGroup<'_>> = BTreeMap::new();
+    for one in failed {
+        let place = place(one);
+        let group = groups
+            .entry((&one.errno, place))
+            .or_insert_with(|| FailedGroup {
+                errno: &one.errno,
+                place,
+                syscalls: BTreeSet::new(),
+                calls: 0,
+            });
+        group.calls += one.calls;
+        group.syscalls.insert(&one.syscall);
+    }
+    groups.into_values().collect()
+}
+
+/// The last part of a path.
+fn last_part(path: &str) -> &str {
+    file_name(path.trim_end_matches('/'))
+}
+
+/// The directory that a path names before its last part; empty if there is none.
+fn directory(path: &str) -> &str {
+    match path.trim_end_matches('/').rsplit_once('/') {
+        Some(("", _)) => "/",
+        Some((directory, _)) => directory,
+        None => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Options, PathBase, sample::copier};
+
+    fn failed(syscall: &str, errno: &str, path: Option<&str>, calls: u64) -> FailedPath {
+        FailedPath {
+            syscall: syscall.into(),
+            abi: "x86_64".into(),
+            errno: errno.into(),
+            path: path.map(str::to_owned),
+            base: PathBase::Unknown,
+            path_cut: false,
+            name_found: false,
+            calls,
+        }
+    }
+
+    /// The groups of these calls, one line each, and the number of searches.
+    fn summed(failed: &[FailedPath], on_files: &[FailedPath]) -> (Vec<String>, u64) {
+        let mut report = Report::from_trace(&copier(), &Options::default());
+        report.command = vec!["sh".into(), "/named".into()];
+        report.totals.failed_paths = Some(failed.to_vec());
+        report.totals.failed_on_files = on_files.to_vec();
+        let failures = report.failures();
+        let line = |group: &FailedGroup<'_>| {
+            let (calls, errno) = (group.calls, group.errno);
+            format!("{calls} {errno} {:?} {:?}", group.place, group.syscalls)
+        };
+        (
+            failures.groups.iter().map(line).collect(),
+            failures.searches,
+        )
+    }
+
+    #[test]
+    fn few_paths_are_listed_and_many_are_summed_up_by_directory_and_error() {
+        let all = [
+            failed("openat", "ENOENT", Some("/etc/x/a"), 20),
+            failed("openat", "ENOENT", Some("/etc/x/b"), 10),
+            failed("stat", "ENOENT", Some("/etc/x/e"), 10),
+            failed("openat", "EACCES", Some("/etc/x/c"), 15),
+            failed("stat", "EACCES", Some("/etc/x/c"), 15),
+            failed("open", "EFAULT", None, 9),
+            failed("openat", "ENOENT", Some("a1"), 3),
+            failed("openat", "ENOENT", Some("b1/"), 1),
+            failed("openat", "ENOENT", Some("c1"), 1),
+            failed("openat", "ENOENT", Some("/1"), 3),
+            failed("openat", "ENOENT", Some("/named"), 1),
+        ];
+        let expected = [
+            r#"30 EACCES Path("/etc/x/c") {"openat", "stat"}"#,
+            r#"9 EFAULT Unknown {"open"}"#,
+            r#"1 ENOENT Path("/named") {"openat"}"#,
+            r#"40 ENOENT Directory("/etc/x") {"openat", "stat"}"#,
+            r#"5 ENOENT Directory("") {"openat"}"#,
+            r#"3 ENOENT Path("/1") {"openat"}"#,
+        ];
+        let expected: Vec<String> = expected.map(str::to_owned).into();
+        assert_eq!(summed(&all, &[]), (expected, 0));
+    }
+
+    #[test]
+    fn what_is_missing_everywhere_explains_and_what_was_found_elsewhere_is_a_search() {
+        let found = |path| FailedPath {
+            name_found: true,
+            ..failed("newfstatat", "ENOENT", Some(path), 1)
+        };
+        let all = [
+            found("/usr/local/bin/dd"),
+            found("out"),
+            failed("openat", "ENOENT", Some("/etc/ld.so.preload"), 1),
+            failed("openat", "ENOENT", Some("/usr/share/locale/de/git.mo"), 1),
+            failed("openat", "ENOENT", Some("/lib/a/libgone.so"), 1),
+            failed("openat", "ENOENT", Some("/lib/b/libgone.so"), 1),
+            failed("newfstatat", "ENOENT", Some("/lib/a"), 1),
+            failed("newfstatat", "EACCES", Some("/lib/a"), 1),
+            failed("readlink", "EINVAL", Some("/usr"), 1),
+            failed("openat", "ENOENT", Some("/a/gone/"), 1),
+            failed("openat", "ENOENT", Some("/b/gone"), 1),
+            failed("openat", "ENOENT", Some(""), 1),
+        ];
+        let on_files = [failed("write", "EINVAL", Some("/proc/1/uid_map"), 1)];
+        let expected = [
+            r#"1 EACCES Path("/lib/a") {"newfstatat"}"#,
+            r#"1 EINVAL Path("/proc/1/uid_map") {"write"}"#,
+            r#"2 ENOENT Nowhere("gone", 2) {"openat"}"#,
+            r#"2 ENOENT Nowhere("libgone.so", 2) {"openat"}"#,
+            r#"1 ENOENT Path("") {"openat"}"#,
+        ];
+        let expected: Vec<String> = expected.map(str::to_owned).into();
+        assert_eq!(summed(&all, &on_files), (expected, 5));
+    }
+}

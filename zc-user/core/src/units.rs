@@ -9,6 +9,13 @@ pub fn sum_all(figures: impl IntoIterator<Item = Option<u64>>) -> Option<u64> {
     figures.try_fold(0_u64, |sum, figure| sum.checked_add(figure?))
 }
 
+/// The mean of figures with this sum, rounded to the nearest. `None` if there are no figures.
+pub fn mean(sum: u64, count: u64) -> Option<u64> {
+    let down = sum.checked_div(count)?;
+    let is_up = sum % count >= count.div_ceil(2);
+    Some(down + u64::from(is_up))
+}
+
 /// Bytes in the largest unit that gives at least 1, with one decimal: `512 B`, `8.0 KiB`, `1.0
 /// GiB`.
 pub fn bytes(bytes: u64) -> String {
@@ -99,6 +106,15 @@ pub fn share(part: u64, whole: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mean_is_rounded_to_the_nearest() {
+        for (sum, count, rounded) in [(13_894, 13_895, 1), (7, 2, 4), (6, 4, 2), (5, 4, 1)] {
+            assert_eq!(mean(sum, count), Some(rounded), "{sum} / {count}");
+        }
+        assert_eq!((mean(0, 0), mean(0, 3)), (None, Some(0)));
+        assert_eq!(mean(u64::MAX, 1), Some(u64::MAX));
+    }
 
     #[test]
     fn bytes_have_the_largest_unit_that_gives_at_least_1() {

@@ -54,7 +54,7 @@ pub(super) fn name(line: &Syscall) -> String {
 /// Bytes per successful call.
 fn average_size(line: &Syscall) -> Option<u64> {
     let successes = line.calls.saturating_sub(line.errors);
-    Some(line.bytes?.checked_div(successes).unwrap_or(0))
+    Some(units::mean(line.bytes?, successes).unwrap_or(0))
 }
 
 /// What a section shows beside figures.
@@ -147,7 +147,11 @@ impl<'a> Shown<'a> {
         let mut heading: Vec<String> = heading.into_iter().collect();
         heading.push(number_of_calls(calls.syscalls));
         heading.extend(calls.others.and_then(other_calls));
-        heading.extend(calls.is_running.then(|| "still running".to_owned()));
+        heading.extend(
+            calls
+                .is_running
+                .then(|| running_state(self.report).to_owned()),
+        );
         let is_empty = calls.syscalls.is_empty();
         DocumentPart {
             heading: list(&heading, Style::Heading),
@@ -223,6 +227,20 @@ fn threads(count: u64) -> String {
 /// `copier (1234)`.
 pub(super) fn process_name(process: &Process) -> String {
     named(process.name_after_others().as_deref(), process.pid)
+}
+
+/// What is said of a process that had not ended.
+pub(super) const fn running_state(report: &Report) -> &'static str {
+    if is_log(report) {
+        "its end is not in the log"
+    } else {
+        "still running"
+    }
+}
+
+/// Whether it is the report of a recorded log: nobody knows what ran after its last line.
+pub(super) const fn is_log(report: &Report) -> bool {
+    report.kernel.is_none()
 }
 
 /// The name of a program.

@@ -4,13 +4,13 @@
 use std::cmp::Reverse;
 
 use super::{
-    calls,
+    calls::{self, is_log, process_name},
     page::{Piece, Style, TextLine, list, titled_list, words},
     part::sum_of_calls,
     text::{self, known, plural},
 };
 use crate::{
-    report::{Exit, FailedGroup, Loading, Place, Report, Syscall},
+    report::{Exit, FailedGroup, Loading, Place, Report, State, Syscall},
     signal,
     syscalls::{CallEffect, Selection, Spec, data_calls},
     trace::Loss,
@@ -32,6 +32,7 @@ pub(super) fn lines(report: &Report) -> Vec<TextLine> {
     let mut lines = vec![
         summary(report),
         counts(report),
+        running(report),
         times(report),
         failures(report),
         libraries(report),
@@ -119,6 +120,43 @@ fn counts(report: &Report) -> TextLine {
         Piece::new("lower bound", Style::Warning)
     });
     pieces
+}
+
+/// How many processes had not ended: `1 process still runs (dd 71): its figures are those up to
+/// here; --wait-all waits for it`. The end of a command that is still running is waited for anyway.
+fn running(report: &Report) -> TextLine {
+    let running = report.totals.running;
+    if running == 0 {
+        return Vec::new();
+    }
+    let processes = report.processes.iter();
+    let mut names: Vec<String> = processes
+        .filter(|process| process.state == State::Running)
+        .take(MOST_CALLS)
+        .map(process_name)
+        .collect();
+    let named = u64::try_from(names.len()).unwrap_or(u64::MAX);
+    if (1..running).contains(&named) {
+        names.push(format!("{} more", running - named));
+    }
+    let names = if names.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", names.join(", "))
+    };
+    let line = if is_log(report) {
+        let processes = plural(running, "process", "processes");
+        format!("the log does not have the end of {processes}{names}")
+    } else {
+        let has_ended = report.exit.code.or(report.exit.signal).is_some();
+        let advice = has_ended.then_some("; --wait-all waits for the end");
+        let processes = plural(running, "process still runs", "processes still run");
+        format!(
+            "{processes}{names}: figures up to here{}",
+            advice.unwrap_or_default()
+        )
+    };
+    words(&line, Style::Warning)
 }
 
 /// Which calls have rows, after their number: ` that move data`, ` of read/write`. Empty if all

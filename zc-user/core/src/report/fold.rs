@@ -24,7 +24,7 @@ use super::{
 use crate::{
     syscalls::Call,
     text::is_library,
-    trace::{self, Counters, Input, Loss, OtherCalls, Row, Trace},
+    trace::{self, Counters, Input, Loss, OtherCalls, Row, State, Trace},
     transfer::{self, Api, DestinationTotals, End, EndTable, InProcess, Transfer},
     units::sum_all,
     words::words,
@@ -264,6 +264,7 @@ impl<'t> Fold<'t> {
             processes: all(trace).map(|part| part.processes - part.continued).sum(),
             programs: all(trace).map(|part| part.processes).sum(),
             threads: all(trace).map(|part| part.threads - part.continued).sum(),
+            running: count(trace.processes.iter().filter(is_running).count()),
             syscalls: fold_totals(rows, self.options.sort, trace.stacks.as_deref()),
             other_syscalls: trace.other_calls.as_ref().map(other_syscalls),
             loading: loading(trace),
@@ -274,6 +275,10 @@ impl<'t> Fold<'t> {
             usage: usage(sum_counters(trace.all_processes())),
         }
     }
+}
+
+fn is_running(process: &&trace::Process) -> bool {
+    process.state == State::Running
 }
 
 /// The calls without rows, the one with the most time first.

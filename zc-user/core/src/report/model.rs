@@ -365,6 +365,9 @@ pub struct Totals {
     pub programs: u64,
     /// How many threads they had.
     pub threads: u64,
+    /// How many processes had not ended when the trace did.
+    #[serde(default)]
+    pub running: u64,
     /// The calls of all processes.
     pub syscalls: Vec<Syscall>,
     /// The calls that have no rows, the one with the most time first; `None`: they were not

@@ -16,7 +16,7 @@ use crate::{
     text::plural,
     trace::{File, FileId, SampledStack, Trace},
     transfer::{Api, Attempt, Certainty, End, Evidence, Hop, Inode, Transfer},
-    units::short_bytes,
+    units::{self, short_bytes},
 };
 
 /// A verdict describes at most this many processes.
@@ -266,6 +266,9 @@ fn amount_of_work(transfer: &Transfer, shape: WorkShape) -> String {
         ),
         None => format!("{}, number of bytes unknown", calls_as_text(moving)),
         Some(0) if moving + idle == 0 => return failed(),
+        Some(0) if shape.asked_at_source == Some(0) => {
+            format!("{} that asked for 0 bytes", calls_as_text(idle))
+        }
         Some(0) => format!("{} that found nothing to copy", calls_as_text(idle)),
         Some(bytes) => count_and_size(bytes, shape),
     };
@@ -287,7 +290,7 @@ fn calls_by_errno(what: &str, errnos: &BTreeMap<String, u64>) -> String {
 /// on average`.
 fn count_and_size(bytes: u64, shape: WorkShape) -> String {
     let count = shape.moving_calls;
-    let Some(mean) = bytes.checked_div(count) else {
+    let Some(mean) = units::mean(bytes, count) else {
         return short_bytes(bytes);
     };
     let calls = calls_as_text(count);

@@ -11,6 +11,7 @@ use crate::{
     errno,
     trace::{Part, Row, add_counts, sum_known},
     transfer::{Api, Attempt, Evidence, Transfer},
+    units::mean,
 };
 
 /// What rules, hints and verdicts look at besides the figures of a transfer.
@@ -44,9 +45,7 @@ pub(super) fn add_work(transfer: &mut Transfer, flow: &Flow<'_>) -> WorkShape {
     transfer.attempts = attempts.clone().flat_map(attempts_in_row).collect();
     let tried = attempts.map(|row| row.calls).sum();
     transfer.crossings = sum_known(transfer.crossings, Some(tried));
-    transfer.mean_bytes = flow
-        .bytes
-        .and_then(|bytes| bytes.checked_div(shape.moving_calls));
+    transfer.mean_bytes = flow.bytes.and_then(|bytes| mean(bytes, shape.moving_calls));
     shape
 }
 

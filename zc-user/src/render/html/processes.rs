@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::markup::{LINE_BREAK, body, counts_are_lower_bounds, part, shorten};
 use crate::{
     render::{
-        calls::{Shown, process_name},
+        calls::{Shown, process_name, running_state},
         document::{hidden_processes, largest},
         listings,
         page::{Options, sentence},
@@ -79,7 +79,7 @@ fn row(process: &Process, report: &Report) -> Vec<String> {
     let name = text::shorten(&process_name(process), LONGEST_NAME).into_owned();
     let state = match process.state {
         State::Exited => "exited",
-        State::Running => "still running",
+        State::Running => running_state(report),
     };
     let ppid = known(process.ppid, |ppid| ppid.to_string());
     let figures = listings::figures(

@@ -186,7 +186,8 @@ impl<'a> TransferGroup<'a> {
     }
 
     /// What moved the bytes: of one, as its verdict says it; of several, `300 transfers of 2.9 MiB
-    /// each: read + write, 13800 calls, 64 KiB at a time on average`.
+    /// each: read + write, 64 KiB at a time on average`. The crossings in the line of costs tell the
+    /// calls, with those that only read.
     fn work(&self) -> String {
         let transfers = self.transfers();
         if self.count() == 1 {
@@ -201,8 +202,6 @@ impl<'a> TransferGroup<'a> {
             }
             None => String::new(),
         };
-        let calls = sum(&transfers, |transfer| transfer.calls);
-        let calls = calls.map(|calls| format!(", {}", plural(calls, "call", "calls")));
         let sizes = transfers.iter().map(|transfer| transfer.mean_bytes);
         let sizes = range(sizes).map(|(least, most)| {
             let [least, most] = [least, most].map(units::short_bytes);
@@ -214,10 +213,9 @@ impl<'a> TransferGroup<'a> {
             format!(", {size} at a time on average")
         });
         format!(
-            "{} transfers{of_each}: {}{}{}",
+            "{} transfers{of_each}: {}{}",
             self.count(),
             transfers[0].api.in_words(),
-            calls.unwrap_or_default(),
             sizes.unwrap_or_default()
         )
     }

@@ -46,7 +46,7 @@ fn a_verdict_says_what_was_done_and_what_was_tried_before() {
              took the source for empty",
         ),
         (
-            "ioctl(FICLONE) in->out 0 0 EOPNOTSUPP*1 @1, copy_file_range in->out 0 0 +1 @2",
+            "ioctl(FICLONE) in->out 0 0 EOPNOTSUPP*1 @1, copy_file_range in->out 0 0 +1 @2 /4096",
             "copy_file_range, 1 call that found nothing to copy, after ioctl(FICLONE) (EOPNOTSUPP): ",
         ),
         (
@@ -56,6 +56,10 @@ fn a_verdict_says_what_was_done_and_what_was_tried_before() {
         (
             "sendfile in->tcp 2 1M EAGAIN*7",
             "sendfile, 2 calls of 512 KiB, 7 calls retried (EAGAIN)",
+        ),
+        (
+            "sendfile in->out 0 0 +1 /0",
+            "sendfile, 1 call that asked for 0 bytes",
         ),
         (
             "sendfile in->tcp 3 4501 /2048",

@@ -44,7 +44,7 @@ struct Rule {
     after: &'static [&'static str],
     /// The bytes that each call at the source, or each call that names both ends, asked for.
     asked: Asked,
-    /// The program or library function that the rule is about.
+    /// The library function that the rule is about; empty: the program.
     library: &'static str,
     /// What it does, as a clause without its subject.
     text: &'static str,
@@ -69,9 +69,9 @@ enum Proof {
 enum RuleProgram {
     /// Built with this language, by a compiler of at least this version.
     Built(Language, [u32; 2]),
-    /// Has this name, and is not built with one of those languages: there are other programs of the
+    /// Has one of these names, and is not built with one of those languages: there are other programs of the
     /// same name.
-    Named(&'static str),
+    Named(&'static [&'static str]),
     /// Has this name, perhaps followed by a version.
     Interpreter(&'static str),
 }
@@ -146,27 +146,35 @@ impl Rule {
             && self.asked.fits(case)
     }
 
-    /// What it says if no callers were sampled.
-    fn clause(&self) -> String {
+    /// What it says of this process if no callers were sampled.
+    fn clause(&self, process: &Process) -> String {
+        let subject = match self.program {
+            RuleProgram::Named(_) => program_name(process).unwrap_or_default(),
+            RuleProgram::Built(..) | RuleProgram::Interpreter(_) => self.library,
+        };
         match self.proof {
-            Proof::Sure | Proof::OnlyIfShown => format!("{} {}", self.library, self.text),
-            Proof::Likely => format!("if this is {}, it {}", self.library, self.text),
+            Proof::Sure | Proof::OnlyIfShown => format!("{subject} {}", self.text),
+            Proof::Likely => format!("if this is {subject}, it {}", self.text),
         }
     }
 }
 
+/// The file name of its program.
+fn program_name(process: &Process) -> Option<&str> {
+    let exe = process.exe.as_deref().map(file_name);
+    exe.or(process.comm.as_deref())
+}
+
 impl RuleProgram {
     fn matches(self, process: &Process) -> bool {
-        let name = process
-            .exe
-            .as_deref()
-            .map(file_name)
-            .or(process.comm.as_deref());
+        let name = program_name(process);
         match self {
             Self::Built(language, since) => process.toolchain.as_ref().is_some_and(|built| {
                 built.language == language && version(&built.version) >= since
             }),
-            Self::Named(wanted) => process.toolchain.is_none() && name == Some(wanted),
+            Self::Named(wanted) => {
+                process.toolchain.is_none() && name.is_some_and(|name| wanted.contains(&name))
+            }
             Self::Interpreter(wanted) => name
                 .and_then(|name| name.strip_prefix(wanted))
                 .is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.')),

@@ -34,7 +34,7 @@ pub(super) fn several() -> Trace {
     scene.name("client", client);
     scene.run(
         "cat: read data/in 8 1024M, write data/in~pipe 8 1024M; \
-         dd: read pipe 16 1024M, write pipe~data/out 16 1024M; \
+         dd: copy_file_range pipe->data/out 0 0 EINVAL*1 @1, read pipe 16 1024M @2, write pipe~data/out 16 1024M @3; \
          cp: ioctl(FICLONE) data/in->copied 0 0 EOPNOTSUPP*1 @1, \
          copy_file_range data/in->copied 1 1M +1 @2; \
          server: mmap mapped 1 3M, sendto mapped=client 3 3M, read data/out 5 4M",

@@ -156,12 +156,25 @@ impl<'a> TransferGroup<'a> {
             .filter_map(|transfer| transfer.callers.as_ref());
         let directory = report.directory.as_deref();
         item.extend(callers::sites(Callers::sum(callers).as_ref(), directory));
-        item.extend(shown_texts.tried_first(&attempts(&transfers)));
+        item.extend(shown_texts.tried_first("", &attempts(&transfers)));
         // The reason of the largest; those of the others differ only if they say more than that.
-        item.extend(shown_texts.why(transfers[0]));
+        item.extend(shown_texts.why("", transfers[0]));
+        for (process, step) in self.steps() {
+            let by = format!(" by {}", process_name(process));
+            item.extend(shown_texts.tried_first(&by, step.verdict_parts().attempts));
+            item.extend(shown_texts.why(&by, step));
+        }
         item.push(list(&cost(&transfers), Style::Faint));
         item.extend(self.hints(shown_texts));
         item
+    }
+
+    /// The transfers within processes that are its parts, if it is a single one.
+    fn steps(&self) -> &[(&'a Process, &'a Transfer)] {
+        match self.0.as_slice() {
+            [one] if self.count() == 1 => &one.hops,
+            _ => &[],
+        }
     }
 
     /// The process that it lies within, `cp (123)`, or `20 x cp`; only its id if the report does not
@@ -246,8 +259,8 @@ impl<'a> TransferGroup<'a> {
             .map(|hint| (whose.to_owned(), hint))
             .into_iter()
             .collect();
-        for (process, hop) in self.0[0].hops.iter().filter(|_| is_one) {
-            let hint = shown_texts.hint(hop);
+        for (process, step) in self.steps() {
+            let hint = shown_texts.hint(step);
             hints.extend(hint.map(|hint| (format!(" for {}", process_name(process)), hint)));
         }
         hints
@@ -341,15 +354,16 @@ impl<'a> ShownTexts<'a> {
         transfer.hint.as_deref().and_then(|hint| self.once(hint))
     }
 
-    /// `why: cp uses copy_file_range if the files cannot share blocks`.
-    fn why(&mut self, transfer: &'a Transfer) -> Option<TextLine> {
+    /// `why: cp uses copy_file_range if the files cannot share blocks`; of a step ` by` a process.
+    fn why(&mut self, by: &str, transfer: &'a Transfer) -> Option<TextLine> {
         let why = transfer.verdict_parts().why;
         let why = why.and_then(|why| self.once(why))?;
-        Some(words(&format!("why: {}", text::escape(why)), Style::Plain))
+        let line = format!("why{by}: {}", text::escape(why));
+        Some(words(&line, Style::Plain))
     }
 
     /// `tried first: ioctl(FICLONE), EOPNOTSUPP: the filesystem cannot share blocks between files`.
-    fn tried_first(&mut self, attempts: &[Attempt]) -> Option<TextLine> {
+    fn tried_first(&mut self, by: &str, attempts: &[Attempt]) -> Option<TextLine> {
         let mut shown = Vec::new();
         for attempt in attempts {
             let times = if attempt.calls > 1 {
@@ -365,7 +379,7 @@ impl<'a> ShownTexts<'a> {
                 meaning.unwrap_or_default()
             ));
         }
-        let tried = format!("tried first: {}", shown.join("; then "));
+        let tried = format!("tried first{by}: {}", shown.join("; then "));
         (!shown.is_empty()).then(|| words(&tried, Style::Plain))
     }
 }

@@ -26,7 +26,7 @@ enum ShownMaker {
 /// make these calls.
 pub(super) fn clause(rule: &Rule, case: &RuleCase<'_>) -> Option<String> {
     let (library, text) = (rule.library, rule.text);
-    let stated = || (rule.proof != Proof::OnlyIfShown).then(|| rule.clause());
+    let stated = || (rule.proof != Proof::OnlyIfShown).then(|| rule.clause(case.process));
     match shown(library, case) {
         ShownMaker::Nothing => stated(),
         ShownMaker::Never => None,

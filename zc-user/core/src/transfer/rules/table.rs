@@ -38,7 +38,9 @@ const GO_COPY_SOURCE: &str = "golang/go src/io/io.go, go1.26";
 const PYTHON: RuleProgram = RuleProgram::Interpreter("python3");
 const PYTHON_SOURCE: &str = "python/cpython Lib/shutil.py, 3.11";
 
-const CP: RuleProgram = RuleProgram::Named("cp");
+/// The programs that copy files with the same code of coreutils.
+const COPYING: RuleProgram = RuleProgram::Named(&["cp", "mv", "install"]);
+const CP: RuleProgram = RuleProgram::Named(&["cp"]);
 const CP_SOURCE: &str = "coreutils/coreutils src/copy.c, 9.1";
 
 /// A rule for any ends.
@@ -84,11 +86,9 @@ const fn go(api: Api, asked: Asked, text: &'static str, source: &'static str) ->
     rule(GO, api, asked, text, source).by("io.Copy")
 }
 
-/// The program is `cp` itself.
-const fn cp(api: Api, text: &'static str) -> Rule {
-    rule(CP, api, Asked::Any, text, CP_SOURCE)
-        .by("cp")
-        .proven(Proof::Sure)
+/// The rule is about the program itself, whatever its name.
+const fn copying(program: RuleProgram, api: Api, text: &'static str) -> Rule {
+    rule(program, api, Asked::Any, text, CP_SOURCE).proven(Proof::Sure)
 }
 
 impl Rule {
@@ -187,13 +187,15 @@ pub(super) const RULES: &[Rule] = &[
     )
     .between(FILE, FILE)
     .by("shutil.copyfile"),
-    cp(
+    copying(
+        COPYING,
         Api::ReadWrite,
         "falls back to reads and writes of at least 128 KiB",
     )
     .after(&["copy_file_range"]),
     // cp copies each extent of a source with holes, so its requests may have any size.
-    cp(
+    copying(
+        CP,
         Api::ReadWrite,
         "reads and writes if the source has holes, or with --sparse=always",
     )
@@ -201,14 +203,16 @@ pub(super) const RULES: &[Rule] = &[
     .after(&["ioctl(FICLONE)"]),
     Rule {
         asked: Asked::Exactly(128 << 10),
-        ..cp(
+        ..copying(
+            CP,
             Api::ReadWrite,
             "reads and writes with --reflink=never, and always before coreutils 9.0",
         )
         .between(&[Regular], &[Regular])
     },
-    cp(Api::Reflink, "shares blocks if the filesystem can"),
-    cp(
+    copying(COPYING, Api::Reflink, "shares blocks if the filesystem can"),
+    copying(
+        COPYING,
         Api::CopyFileRange,
         "uses copy_file_range if the files cannot share blocks",
     )

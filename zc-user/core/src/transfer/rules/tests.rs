@@ -164,6 +164,16 @@ fn cp_of_coreutils() {
         ("ioctl(FICLONE) EOPNOTSUPP, read+write 65536", with_holes),
     ];
     assert_reasons(CP, "cp ", &cases.map(|(what, text)| (FILES, what, text)));
+    // The same code copies for others, which have no option for it.
+    let fallback = "ioctl(FICLONE) EXDEV, copy_file_range EXDEV, read+write 131072";
+    for name in ["mv", "install"] {
+        let cases = [(FILES, fallback, "128 KiB; copy_file_range does not work")];
+        assert_reasons((name, None), &format!("{name} falls back "), &cases);
+        assert_eq!(
+            transfer((name, None), FILES, "read+write 131072").reason,
+            None
+        );
+    }
 }
 
 #[test]
@@ -214,7 +224,7 @@ fn only_attempts_together_with_sizes_tell_a_library_from_other_code() {
             rule.after.contains(&"copy_file_range") && matches!(rule.asked, Asked::Exactly(_));
         assert_eq!(rule.proof == Proof::Sure, told_apart, "{rule:?}");
         assert_eq!(
-            rule.clause().starts_with("if this is "),
+            rule.clause(&Process::default()).starts_with("if this is "),
             !told_apart,
             "{rule:?}"
         );
@@ -228,8 +238,9 @@ fn every_rule_names_its_source() {
             rule.source.contains('/') && rule.source.contains(", ") && !rule.source.contains("://"),
             "{rule:?}"
         );
+        let is_of_program = matches!(rule.program, RuleProgram::Named(_));
         assert!(
-            !rule.text.ends_with('.') && !rule.library.is_empty(),
+            !rule.text.ends_with('.') && rule.library.is_empty() == is_of_program,
             "{rule:?}"
         );
     }

@@ -3,8 +3,8 @@
 
 use zctrace::report::{End, Evidence};
 
-use super::{input, odd, traced_odd};
-use crate::harness::{Run, Transfers as _, workload, zctrace};
+use super::{file, input, odd, traced_odd};
+use crate::harness::{Run, Transfers as _, each_backend, workload, zctrace};
 
 #[test]
 fn a_mapping_of_a_shortened_file_is_that_file_up_to_its_new_end() {
@@ -23,6 +23,38 @@ fn a_mapping_of_a_shortened_file_is_that_file_up_to_its_new_end() {
     );
     let own = run.root().destinations.iter().map(|to| to.own_memory_bytes);
     assert_eq!(own.flatten().sum::<u64>(), 4092);
+}
+
+#[test]
+fn a_file_that_is_mapped_shared_and_writable_is_named_since_stores_are_not_seen() {
+    for zctrace in each_backend() {
+        let dir = input();
+        let report = zctrace
+            .dir(dir.path())
+            .option("--files")
+            .run(&odd("stored"))
+            .report;
+        let notes: Vec<_> = report
+            .notes
+            .iter()
+            .filter(|note| note.contains("mapped"))
+            .collect();
+        assert!(
+            notes.len() == 1 && notes[0].contains("/stored was mapped shared"),
+            "{notes:?}"
+        );
+        let maps = ["in", "stored"].map(|name| {
+            let file = file(&report, name);
+            (file.maps, file.writable_maps, file.bytes_written)
+        });
+        assert_eq!(maps, [(1, 0, Some(0)), (1, 1, Some(0))]);
+        assert!(
+            report
+                .transfers
+                .iter()
+                .all(|transfer| transfer.bytes != Some(8192))
+        );
+    }
 }
 
 #[test]

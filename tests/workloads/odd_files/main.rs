@@ -27,6 +27,7 @@ const CASES: &[OddCase] = &[
     ("thousands", thousands),
     ("mapping-shortened", memory::mapping_shortened),
     ("several-to-several", memory::several_to_several),
+    ("stored", memory::stored),
     ("ring-replaced", rings::replaced),
     ("ring-fixed", rings::fixed),
     ("ring-polled", rings::polled),

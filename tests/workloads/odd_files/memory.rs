@@ -28,6 +28,28 @@ pub(crate) fn mapping_shortened() -> Result<()> {
     Ok(to.write_all(memory)?)
 }
 
+/// Maps `stored` shared and writable and stores a byte there, and maps a private copy of `in`.
+pub(crate) fn stored() -> Result<()> {
+    let stored = File::create_new("stored")?;
+    stored.set_len(8192)?;
+    let stored = File::options().read(true).write(true).open("stored")?;
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: both mappings are new and never unmapped; the byte is within the file.
+    unsafe {
+        let start = mmap(ptr::null_mut(), 8192, access, MapFlags::SHARED, &stored, 0)?;
+        start.cast::<u8>().write(1);
+        mmap(
+            ptr::null_mut(),
+            8192,
+            access,
+            MapFlags::PRIVATE,
+            File::open("in")?,
+            0,
+        )?;
+    }
+    Ok(())
+}
+
 /// Reads eight files into one buffer, and writes the buffer to each of ten other files.
 pub(crate) fn several_to_several() -> Result<()> {
     let mut buffer = [0; 8000];

@@ -217,6 +217,8 @@ pub mod fds {
     /// The call is `ioctl`: it acts on the file of the first. If it is a variant, bytes go there
     /// from the file that its request names.
     pub const IOCTL: u8 = 6;
+    /// The call maps the file of the first: for writing if the mapping is shared and writable.
+    pub const MAPS: u8 = 7;
 
     /// Whether a call with such arguments leaves every open descriptor of the caller as it is. It
     /// may add new ones (`recvmsg`).

@@ -43,7 +43,8 @@ fn find(task: &mut Task, number: impl Fn(&mut Task, u64, u32) -> FileNumber) -> 
     let (from, to, side) = match spec.fds {
         fds::WRITES => (NO_FD, first, identify::OUTPUT),
         fds::PIPE => (NO_FD, first, identify::PIPE),
-        fds::READS | fds::ON => (first, NO_FD, identify::OUTPUT),
+        fds::MAPS if maps_for_writing(task) => (NO_FD, first, identify::OUTPUT),
+        fds::READS | fds::ON | fds::MAPS => (first, NO_FD, identify::OUTPUT),
         fds::COPIES => (first, task.arguments.get(spec.second), identify::OUTPUT),
         _ => match task.arguments.get(spec.argument) as u32 {
             FICLONE => (task.arguments.get(spec.second), first, identify::OUTPUT),
@@ -62,6 +63,17 @@ fn find(task: &mut Task, number: impl Fn(&mut Task, u64, u32) -> FileNumber) -> 
         fds::PIPE => Ends::named(0, output & !FOR_WRITING),
         _ => Ends::named(input, output),
     }
+}
+
+/// Whether the `mmap` in the task makes a mapping by which stores reach the file. `PROT_WRITE` of the
+/// kernel's include/uapi/asm-generic/mman-common.h; `MAP_SHARED` of include/uapi/linux/mman.h is also
+/// a bit of `MAP_SHARED_VALIDATE`.
+#[inline(always)]
+fn maps_for_writing(task: &Task) -> bool {
+    const PROT_WRITE: u64 = 2;
+    const MAP_SHARED: u64 = 1;
+    let [_, _, protection, flags, ..] = task.arguments.values;
+    protection & PROT_WRITE != 0 && flags & MAP_SHARED != 0
 }
 
 /// `src_fd`, the first field of a `struct file_clone_range` of the kernel's

@@ -117,8 +117,8 @@ pub(super) fn files(report: &Report, options: &Options) -> Option<DocumentPart> 
     let row = |file: &FileTotals| {
         vec![
             end_label(&file.file),
-            known(file.bytes_read, units::bytes),
-            known(file.bytes_written, units::bytes),
+            bytes_or_mapped(file.bytes_read, file.maps),
+            bytes_or_mapped(file.bytes_written, file.writable_maps),
             file.reads.to_string(),
             file.writes.to_string(),
             known(file.total_ns, units::duration),
@@ -132,6 +132,15 @@ pub(super) fn files(report: &Report, options: &Options) -> Option<DocumentPart> 
             hidden_files(hidden),
         )
     })
+}
+
+/// The bytes that calls moved; `mapped` if none did, but loads or stores may have.
+fn bytes_or_mapped(bytes: Option<u64>, maps: u64) -> String {
+    if bytes == Some(0) && maps > 0 {
+        "mapped".to_owned()
+    } else {
+        known(bytes, units::bytes)
+    }
 }
 
 /// `and 9980 more files with 39.0 MiB read, 0 B written: --all shows them`.

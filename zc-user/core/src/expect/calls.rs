@@ -287,7 +287,7 @@ fn may_use_file(row: &Syscall, knows_files: bool) -> bool {
     match spec.fds {
         _ if !knows_files => true,
         // Anonymous memory.
-        Fds::On(_) if row.name.starts_with("mmap") => false,
+        Fds::Maps(_) => false,
         _ => row.calls > row.errors,
     }
 }

@@ -421,6 +421,12 @@ pub struct FileTotals {
     pub writes: u64,
     /// Calls that moved no bytes (`fstat`, `mmap`).
     pub other_calls: u64,
+    /// How many of these mapped it: what the program loads from there is not seen.
+    #[serde(default)]
+    pub maps: u64,
+    /// How many of these mapped it shared and writable: what the program stores there is not seen.
+    #[serde(default)]
+    pub writable_maps: u64,
     /// Bytes that calls returned as read from it; `None`: unknown for some call.
     pub bytes_read: Option<u64>,
     /// Bytes that calls returned as written to it; `None`: unknown for some call.

@@ -1,6 +1,9 @@
 //! What a report lacks, in sentences.
 
+use std::collections::BTreeSet;
+
 use crate::{
+    syscalls::Fds,
     text::plural,
     trace::{FileId, FileKind, Process, Row, Trace},
     transfer,
@@ -34,8 +37,33 @@ pub(super) fn report_notes(trace: &Trace) -> Vec<String> {
         .chain(without_paths)
         .chain(unknown)
         .chain(cut_off_note(trace))
+        .chain(stores_note(trace))
         .chain(trace.ended.notes())
         .collect()
+}
+
+/// Which files were mapped so that stores reach them: nobody sees those.
+fn stores_note(trace: &Trace) -> Option<String> {
+    let rows = trace.all_processes().flat_map(Process::rows);
+    let mapped =
+        rows.filter(|row| matches!(row.call.spec().fds, Fds::Maps(_)) && row.calls > row.errors);
+    let files: BTreeSet<FileId> = mapped.filter_map(|row| row.ends.output).collect();
+    let path = |file: &FileId| {
+        let file = file.in_files(&trace.files)?;
+        let has_name = matches!(file.kind, Some(FileKind::Regular | FileKind::Block));
+        file.path.as_deref().filter(|_| has_name)
+    };
+    let mut paths: Vec<&str> = files.iter().filter_map(path).collect();
+    paths.dedup();
+    let first = paths.first()?;
+    let others = match paths.len() {
+        1 => String::new(),
+        many => format!(" and {} more", many - 1),
+    };
+    let were = if others.is_empty() { "was" } else { "were" };
+    Some(format!(
+        "{first}{others} {were} mapped shared and writable: what the program stored there is not seen"
+    ))
 }
 
 /// Why some destinations may have more bytes than their transfers say, if a call was cut off that

@@ -134,6 +134,8 @@ pub(super) fn totals(trace: &Trace) -> Vec<FileTotals> {
             reads: 0,
             writes: 0,
             other_calls: 0,
+            maps: 0,
+            writable_maps: 0,
             bytes_read: Some(0),
             bytes_written: Some(0),
             errors: 0,
@@ -149,9 +151,7 @@ pub(super) fn totals(trace: &Trace) -> Vec<FileTotals> {
     for row in rows.filter(|row| row.calls > 0) {
         let (from, to) = files_named_by(row);
         if let Role::Maps(_) | Role::Other = Role::of_row(row) {
-            count(from.or(to), row, |totals, row| {
-                totals.other_calls += row.calls;
-            });
+            count(from.or(to), row, add_other_calls);
         } else {
             count(from, row, add_reads);
             count(to, row, add_writes);
@@ -160,10 +160,20 @@ pub(super) fn totals(trace: &Trace) -> Vec<FileTotals> {
     let mut files: Vec<FileTotals> = by_file.into_values().collect();
     let weight = |one: &FileTotals| {
         let [read, written] = [one.bytes_read, one.bytes_written].map(Option::unwrap_or_default);
-        Reverse(read.saturating_add(written))
+        // Of what was stored there nobody knows how much it is.
+        Reverse((one.writable_maps > 0, read.saturating_add(written)))
     };
     files.sort_by_key(weight);
     files
+}
+
+fn add_other_calls(totals: &mut FileTotals, row: &Row) {
+    totals.other_calls += row.calls;
+    if let Role::Maps(_) = Role::of_row(row) {
+        let maps = row.calls - row.errors;
+        totals.maps += maps;
+        totals.writable_maps += if row.ends.output.is_some() { maps } else { 0 };
+    }
 }
 
 fn add_reads(totals: &mut FileTotals, row: &Row) {

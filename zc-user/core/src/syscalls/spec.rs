@@ -63,10 +63,12 @@ pub enum Fds {
         /// Index of the pointer.
         request: u8,
     },
-    /// The call uses the open file of this argument and moves no bytes. `mmap` is one: what it maps
-    /// may be written later. A call that resolves a path from a directory's descriptor uses another
-    /// file.
+    /// The call uses the open file of this argument and moves no bytes. A call that resolves a path
+    /// from a directory's descriptor uses another file.
     On(u8),
+    /// The call is `mmap`: it maps the file of this argument. That is the output if the mapping is
+    /// shared and writable, so that stores reach the file, and else the input.
+    Maps(u8),
 }
 
 impl Fds {
@@ -81,6 +83,7 @@ impl Fds {
             Self::Pipe(pipe) => (fds::PIPE, pipe, 0),
             Self::ClonesRange { to, request } => (fds::IOCTL, to, request),
             Self::On(file) => (fds::ON, file, 0),
+            Self::Maps(file) => (fds::MAPS, file, 0),
         }
     }
 }

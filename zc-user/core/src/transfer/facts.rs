@@ -263,12 +263,8 @@ impl Role {
         let input = row.ends.input.map(Input::file);
         let output = row.ends.output;
         match (row.call.spec().fds, row.ends.input, output) {
-            (Fds::On(_), _, _) => match input {
-                Some(file) if matches!(row.call.name.as_ref(), "mmap" | "mmap2") => {
-                    Self::Maps(file)
-                }
-                _ => Self::Other,
-            },
+            (Fds::On(_), ..) => Self::Other,
+            (Fds::Maps(_), ..) => input.or(output).map_or(Self::Other, Self::Maps),
             (_, Some(Input::Named(from)), Some(to)) => Self::Copies(from, to),
             (Fds::Pipe(_), _, Some(pipe)) => Self::Writes(Some(pipe)),
             (Fds::Reads(_) | Fds::Pipe(_), _, _) => Self::Reads(input),

@@ -130,7 +130,7 @@ fn transfers_are_shown_by_themselves_or_in_groups() {
     assert_has(&files, &["\n  and 5980 more files with "]);
     assert!(files.lines().count() < 100);
     let narrow = shown(&with_files(&several()), &at_width(40));
-    assert_has(&narrow, &["\nFILES, 6\n", "…in it.iso      0 B      0 B"]);
+    assert_has(&narrow, &["\nFILES, 6\n", "…in it.iso   mapped      0 B"]);
     let single = "\n  in.dat (regular, ext4) -> 10.0.0.2:";
     let few = table(&server(3), Some(80));
     assert_eq!(few.matches(single).count(), 3, "{few}");

@@ -91,12 +91,26 @@ pub fn ends<'a>(args: &Args<'a>, fds: Fds) -> (Option<End<'a>>, Option<End<'a>>)
     match fds {
         Fds::None => (None, None),
         Fds::Reads(from) | Fds::On(from) => (end(from), None),
+        Fds::Maps(file) if maps_for_writing(args) => (None, end(file)),
+        Fds::Maps(file) => (end(file), None),
         Fds::Writes(to) | Fds::Pipe(to) => (None, end(to)),
         Fds::Copies { from, to } => (end(from), end(to)),
         Fds::ClonesRange { to, request } => {
             (args.field(request, b"src_fd=").and_then(End::new), end(to))
         }
     }
+}
+
+/// Whether an `mmap` with these arguments makes a mapping by which stores reach the file.
+fn maps_for_writing(args: &Args<'_>) -> bool {
+    let has = |index, flag: &[u8]| {
+        let mut flags = args
+            .nth(index)
+            .unwrap_or_default()
+            .split(|&byte| byte == b'|');
+        flags.any(|one| one == flag)
+    };
+    has(2, b"PROT_WRITE") && (has(3, b"MAP_SHARED") || has(3, b"MAP_SHARED_VALIDATE"))
 }
 
 /// The path that a call looks up. `None`: strace printed an address, or `NULL`.

@@ -177,7 +177,7 @@ impl Scene {
         let mut row = Row::new(Call::native(name), ends);
         row.calls = calls;
         row.bytes = row.bytes.map(|_| bytes);
-        if matches!(Spec::named(name).fds, Fds::On(_)) {
+        if matches!(Spec::named(name).fds, Fds::On(_) | Fds::Maps(_)) {
             row.requested_bytes = Some(bytes);
         } else if ends.input.is_some() {
             row.input_bytes = bytes;

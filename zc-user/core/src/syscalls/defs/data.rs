@@ -4,7 +4,7 @@
 use super::specs;
 use crate::syscalls::spec::{
     CallEffect::{FillsMemory, Submits},
-    Fds::{ClonesRange, Copies, On, Pipe, Reads, Writes},
+    Fds::{ClonesRange, Copies, Maps, On, Pipe, Reads, Writes},
     FilledMemory::Any,
     Requested::{Iovec, Message, Size},
     Returned::Bytes,
@@ -46,9 +46,9 @@ pub(super) const CALLS: &[Spec] = specs! {
     "recv" [Data Network] fds: Reads(0), requested: Size(2), returned: Bytes,
         message_flags: Some(3), socketcall: Some(10), replacement: Some("recvfrom");
     // With an offset in pages, in 32-bit tables.
-    "mmap2" [Data Desc Memory] fds: On(4), requested: Size(1), filled: array(0, 1, 1),
+    "mmap2" [Data Desc Memory] fds: Maps(4), requested: Size(1), filled: array(0, 1, 1),
         replacement: Some("mmap");
-    "mmap" [Data Desc Memory] fds: On(4), requested: Size(1), filled: array(0, 1, 1),
+    "mmap" [Data Desc Memory] fds: Maps(4), requested: Size(1), filled: array(0, 1, 1),
         is_in_memory_if_32_bit: true;
     "munmap" [Data Memory] requested: Size(1), is_without_file: true, filled: array(0, 1, 1);
     "msync" [Data Memory] requested: Size(1);

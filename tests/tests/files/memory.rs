@@ -9,7 +9,7 @@ use crate::harness::{Run, Transfers as _, each_backend, workload, zctrace};
 #[test]
 fn a_mapping_of_a_shortened_file_is_that_file_up_to_its_new_end() {
     let run = traced_odd("mapping-shortened");
-    let found = [("in", "mapped"), ("mapped", "out")].map(|(from, to)| {
+    let found = [("in", "mapped.so"), ("mapped.so", "out")].map(|(from, to)| {
         let transfer = run.report.transfer(from, to);
         (transfer.evidence, transfer.bytes)
     });

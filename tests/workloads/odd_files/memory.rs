@@ -9,12 +9,12 @@ use std::{
 use anyhow::Result;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
-/// Writes two pages of a mapping of `mapped` to `out`, shortens the file to a page and four bytes,
+/// Writes two pages of a mapping of `mapped.so` to `out`, shortens the file to a page and four bytes,
 /// and writes the same memory again.
 pub(crate) fn mapping_shortened() -> Result<()> {
-    fs::write("mapped", &fs::read("in")?[..8192])?;
+    fs::write("mapped.so", &fs::read("in")?[..8192])?;
     let (mapped, mut to) = (
-        File::options().read(true).write(true).open("mapped")?,
+        File::options().read(true).write(true).open("mapped.so")?,
         File::create("out")?,
     );
     let (access, flags) = (ProtFlags::READ, MapFlags::PRIVATE);

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::chains::{Moved, may_be_conduit};
 use crate::{
     syscalls::{Call, Fds, Returned},
-    text::file_name,
     trace::{File, FileId, FileKind, Input, Part, Process, Row, Thread},
     units::sum_all,
 };
@@ -141,19 +140,6 @@ impl<'a> ProcessFacts<'a> {
             .is_some_and(|file| file.kind == Some(FileKind::Pipe) && file.path.is_none())
     }
 
-    /// Whether a file looks like the program of the process or a shared library. These are mapped
-    /// in order to be run, so what is written from there is a constant of the program.
-    pub(super) fn is_program(&self, id: FileId) -> bool {
-        let is_library =
-            |(_, version): (&str, &str)| version.is_empty() || version.starts_with('.');
-        let Some(name) = self.file(id).and_then(|file| file.path.as_deref()) else {
-            return false;
-        };
-        let name = file_name(name);
-        name.rsplit_once(".so").is_some_and(is_library)
-            || self.process.exe.as_deref().map(file_name) == Some(name)
-    }
-
     /// Whether a file can be the end of a transfer.
     pub(super) fn carries_bytes(&self, id: FileId) -> bool {
         self.kind(id).is_none_or(FileKind::carries_bytes)
@@ -167,8 +153,7 @@ impl<'a> ProcessFacts<'a> {
     /// them.
     pub(super) fn source_in_memory(&self, input: Option<Input>, to: FileId) -> Option<FileId> {
         let from = match input? {
-            Input::Buffer(from) | Input::Sequence(from) => Some(from),
-            Input::Mapping(from) => Some(from).filter(|from| !self.is_program(*from)),
+            Input::Buffer(from) | Input::Sequence(from) | Input::Mapping(from) => Some(from),
             Input::Named(_) | Input::ChangedBuffer(_) => None,
         };
         from.filter(|from| self.carries_bytes(*from) && self.carries_bytes(to))

@@ -102,7 +102,10 @@ impl<'a> Conduits<'a> {
         let Some(file) = self.file(id) else {
             return true;
         };
-        let has_name = file.kind == Some(FileKind::Pipe) && file.path.is_some();
+        // A named stream socket only listens: each connection has two ends. Anybody may write into a
+        // named pipe, or send datagrams to a name.
+        let may_have_others = matches!(file.kind, Some(FileKind::Pipe | FileKind::UnixDatagram));
+        let has_name = may_have_others && file.path.is_some();
         let was_open = match (&self.trace.inherited, file.identity) {
             (None, _) => true,
             (Some(_), None) => false,

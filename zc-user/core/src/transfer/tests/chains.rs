@@ -1,7 +1,7 @@
 //! Rule 8: chains over several processes.
 
 use super::*;
-use crate::trace::Loss;
+use crate::trace::{FileKind, Loss};
 
 #[test]
 fn a_pipeline_is_one_transfer_over_its_processes() {
@@ -157,5 +157,22 @@ fn both_ends_of_a_connection_are_found() {
         scene.trace.processes.clear();
         scene.run(&format!("both: {server}, {client}"));
         assert!(across(&scene).is_empty(), "no process follows itself");
+    }
+}
+
+#[test]
+fn anybody_may_send_to_a_named_datagram_socket() {
+    let mut scene = Scene::new();
+    for (name, end) in ["server", "client"].into_iter().zip(scene.socketpair()) {
+        scene.name(name, end);
+    }
+    scene.run(
+        "server: read in 8 1M, write in>server 8 1M; client: read client 8 1M, write client>out 8 1M",
+    );
+    for (kind, chains) in [(FileKind::UnixStream, 1), (FileKind::UnixDatagram, 0)] {
+        for file in &mut scene.trace.files[..2] {
+            (file.kind, file.path) = (Some(kind), Some("/run/server".into()));
+        }
+        assert_eq!(across(&scene).len(), chains, "{kind:?}");
     }
 }

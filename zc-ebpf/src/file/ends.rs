@@ -43,7 +43,6 @@ fn find(task: &mut Task, number: impl Fn(&mut Task, u64, u32) -> FileNumber) -> 
     let (from, to, side) = match spec.fds {
         fds::WRITES => (NO_FD, first, identify::OUTPUT),
         fds::PIPE => (NO_FD, first, identify::PIPE),
-        fds::MAPS if maps_for_writing(task) => (NO_FD, first, identify::OUTPUT),
         fds::READS | fds::ON | fds::MAPS => (first, NO_FD, identify::OUTPUT),
         fds::COPIES => (first, task.arguments.get(spec.second), identify::OUTPUT),
         _ => match task.arguments.get(spec.argument) as u32 {
@@ -61,6 +60,7 @@ fn find(task: &mut Task, number: impl Fn(&mut Task, u64, u32) -> FileNumber) -> 
     match spec.fds {
         fds::PIPE if output & FOR_WRITING == 0 => Ends::named(output, 0),
         fds::PIPE => Ends::named(0, output & !FOR_WRITING),
+        fds::MAPS if maps_for_writing(task) => Ends::named(0, input),
         _ => Ends::named(input, output),
     }
 }
@@ -72,7 +72,7 @@ fn find(task: &mut Task, number: impl Fn(&mut Task, u64, u32) -> FileNumber) -> 
 fn maps_for_writing(task: &Task) -> bool {
     const PROT_WRITE: u64 = 2;
     const MAP_SHARED: u64 = 1;
-    let [_, _, protection, flags, ..] = task.arguments.values;
+    let (protection, flags) = (&task.arguments.values[2], &task.arguments.values[3]);
     protection & PROT_WRITE != 0 && flags & MAP_SHARED != 0
 }
 

@@ -70,18 +70,25 @@ pub fn take(task: &Task, registers: Registers, counted: u32) {
     {
         return;
     }
-    if counted & WITHOUT_FILES != 0 {
-        send_sample(task, 0);
+    send_sample(task, counted);
+}
+
+/// How many calls the sample of the last one of so many stands for: if not all are sampled, the one
+/// before it was the last one of half as many.
+#[inline(always)]
+fn stands_for(calls: u32) -> u32 {
+    if records(recorded::ALL_CALLERS) {
+        1
     } else {
-        send_sample(task, 1);
+        calls - calls / 2
     }
 }
 
-/// Sends a sample of the current task, or counts that there is none. A global function, so that the
-/// verifier checks it once. The result means nothing.
+/// Sends a sample of the current task, which was `counted` so, or counts that there is none. A global
+/// function, so that the verifier checks it once. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn send_sample(task: *const Task, has_files: u32) -> u32 {
+extern "C" fn send_sample(task: *const Task, counted: u32) -> u32 {
     let (Some(task), Some(control)) = (argument::as_ref(task), CONTROL.entry(0)) else {
         return 0;
     };
@@ -89,7 +96,7 @@ extern "C" fn send_sample(task: *const Task, has_files: u32) -> u32 {
     let most = u64::from(control.max_samples);
     let has_room =
         control.samples < most && fetch_add(&mut control.samples, 1) < most && !is_nearly_full();
-    if !has_room || !send_stack(task, has_files != 0) {
+    if !has_room || !send_stack(task, counted) {
         count_loss(Loss::UnsampledCaller);
     }
     0
@@ -98,13 +105,13 @@ extern "C" fn send_sample(task: *const Task, has_files: u32) -> u32 {
 /// Sends a sample with as much of the stack as is in use. `false`: there is no room. The kernel
 /// reserves constant sizes only.
 #[inline(always)]
-fn send_stack(task: &Task, has_files: bool) -> bool {
+fn send_stack(task: &Task, counted: u32) -> bool {
     match depth::chunks(first_chunk()) {
-        0..=4 => send_chunks::<4>(task, has_files),
-        5..=8 => send_chunks::<8>(task, has_files),
-        9..=16 => send_chunks::<16>(task, has_files),
-        17..=32 => send_chunks::<32>(task, has_files),
-        _ => send_chunks::<MOST_CHUNKS>(task, has_files),
+        0..=4 => send_chunks::<4>(task, counted),
+        5..=8 => send_chunks::<8>(task, counted),
+        9..=16 => send_chunks::<16>(task, counted),
+        17..=32 => send_chunks::<32>(task, counted),
+        _ => send_chunks::<MOST_CHUNKS>(task, counted),
     }
 }
 
@@ -116,7 +123,7 @@ fn first_chunk() -> u64 {
 
 /// Sends a sample with so many pieces of the stack. `false`: there is no room.
 #[inline(always)]
-fn send_chunks<const CHUNKS: usize>(task: &Task, has_files: bool) -> bool {
+fn send_chunks<const CHUNKS: usize>(task: &Task, counted: u32) -> bool {
     let Some(mut entry) = SAMPLES.reserve::<StackSample<CHUNKS>>(0) else {
         return false;
     };
@@ -125,7 +132,7 @@ fn send_chunks<const CHUNKS: usize>(task: &Task, has_files: bool) -> bool {
     // further).
     let sample: &mut StackSample<CHUNKS> = unsafe { &mut *entry.as_mut_ptr() };
     let of = &mut sample.of;
-    describe(of, task, has_files.into());
+    describe(of, task, counted);
     // Each size is a multiple of four pieces.
     for (index, four) in sample.stack.as_chunks_mut::<4>().0.iter_mut().enumerate() {
         let first = 4 * index;
@@ -157,7 +164,7 @@ extern "C" fn copy_four(at: u64, into: *mut [[u8; CHUNK_BYTES]; 4]) -> u64 {
 /// and not for each size of a sample. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn describe(of: *mut SampledCall, task: *const Task, has_files: u32) -> u32 {
+extern "C" fn describe(of: *mut SampledCall, task: *const Task, counted: u32) -> u32 {
     let (Some(of), Some(task)) = (argument::as_mut(of), argument::as_ref(task)) else {
         return 0;
     };
@@ -166,12 +173,12 @@ extern "C" fn describe(of: *mut SampledCall, task: *const Task, has_files: u32) 
         space: task.space,
     };
     (of.task, of.call) = (task.serial, task.outcome.call);
-    of.ends = if has_files == 0 {
+    of.ends = if counted & WITHOUT_FILES != 0 {
         Ends::NONE
     } else {
         task.outcome.ends
     };
-    of.reserved = 0;
+    of.stands_for = stands_for(counted & !WITHOUT_FILES);
     (of.result, of.entered_ns, of.duration_ns) = (
         task.outcome.result,
         task.entered_ns,

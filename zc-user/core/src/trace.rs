@@ -22,7 +22,9 @@ use crate::{
     text::{file_name, process_name},
 };
 
-pub use callers::{Callers, Frame, SampledStack, Stack, StackEnd, StackId, TimedCall, add_counts};
+pub use callers::{
+    Callers, Frame, SampleSum, SampledStack, Stack, StackEnd, StackId, TimedCall, add_counts,
+};
 pub use failed_paths::{FailedPath, FailedPaths, GivenPath};
 pub use file::{Ends, File, FileId, FileIdentity, FileKind, Input, OpenBefore};
 pub use loss::Loss;

@@ -14,7 +14,8 @@ use super::{
 };
 use crate::{
     report::{Callers, Frame, Process, Report, Site, Stack, StackSamples},
-    trace::Loss,
+    trace::{Loss, SampleSum},
+    units,
 };
 
 /// How many places are named below a transfer.
@@ -32,22 +33,26 @@ pub(super) fn sites(callers: Option<&Callers>, directory: Option<&str>) -> Vec<T
     let (shown, hidden) = callers.sites.split_at(MOST_SITES.min(callers.sites.len()));
     let mut lines: Vec<String> = shown
         .iter()
-        .map(|site| caller(site, callers.samples, directory))
+        .map(|site| caller(site, callers.calls, directory))
         .collect();
-    if let samples @ 1.. = hidden.iter().map(|site| site.samples).sum() {
+    if let calls @ 1.. = hidden.iter().map(|site| site.calls).sum() {
         let places = plural(hidden.len() as u64, "other caller", "other callers");
-        lines.push(format!("{places}, in {samples}"));
+        lines.push(format!(
+            "{places}, {}",
+            units::percent(calls, callers.calls)
+        ));
     }
     lines.iter().map(|line| words(line, Style::Plain)).collect()
 }
 
-/// `caller: copier::run (src/run.rs:41) via std::io::copy, in 5 of 9 samples`.
-fn caller(site: &Site, samples: u64, directory: Option<&str>) -> String {
+/// `caller: copier::run (src/run.rs:41) via std::io::copy, 99.8 % of the calls, by 5 samples`.
+fn caller(site: &Site, all_calls: u64, directory: Option<&str>) -> String {
     let via = site.via.as_deref();
     let via = via.map_or_else(String::new, |via| format!(" via {}", text::escape(via)));
     let place = place(&site.at, directory);
-    let all = plural(samples, "sample", "samples");
-    format!("caller: {place}{via}, in {} of {all}", site.samples)
+    let share = units::percent(site.calls, all_calls);
+    let samples = plural(site.samples, "sample", "samples");
+    format!("caller: {place}{via}, {share} of the calls, by {samples}")
 }
 
 /// Below the row of a call, who made it most often, or a line for each place. Not the loader, which
@@ -62,7 +67,7 @@ pub(super) fn below_row(
     };
     let own = callers.sites.iter().filter(|site| !is_loader(&site.at));
     own.take(if all { usize::MAX } else { 1 })
-        .map(|site| caller(site, callers.samples, directory))
+        .map(|site| caller(site, callers.calls, directory))
         .collect()
 }
 
@@ -81,29 +86,29 @@ fn is_loader(frame: &Frame) -> bool {
     module.is_some_and(|path| text::file_name(path).starts_with("ld-"))
 }
 
-/// A stack, how many samples it has, and the calls that it made.
-type Sampled<'a> = (&'a Stack, u64, BTreeSet<&'a str>);
+/// A stack, its samples, and the names of the calls that it made.
+type Sampled<'a> = (&'a Stack, SampleSum, BTreeSet<&'a str>);
 
 /// The stacks of all processes, the most frequent first, those of the loader last. `None`: no
 /// callers were sampled.
 fn sampled_stacks(report: &Report) -> Option<Vec<Sampled<'_>>> {
     let known = report.stacks.as_ref()?;
-    let mut by_stack: BTreeMap<usize, (u64, BTreeSet<&str>)> = BTreeMap::new();
+    let mut by_stack: BTreeMap<usize, (SampleSum, BTreeSet<&str>)> = BTreeMap::new();
     each_stack(report, |_, syscall, of| {
         let (samples, names) = by_stack.entry(of.stack).or_default();
-        *samples += of.samples;
+        *samples += of.sum();
         names.insert(syscall);
     });
     let mut stacks: Vec<Sampled<'_>> = by_stack
         .into_iter()
         .filter_map(|(index, (samples, names))| Some((known.get(index)?, samples, names)))
         .collect();
-    stacks.sort_by_key(|(stack, samples, _)| (is_loading(stack), Reverse(*samples)));
+    stacks.sort_by_key(|(stack, samples, _)| (is_loading(stack), Reverse(samples.calls)));
     Some(stacks)
 }
 
 fn samples_of(stacks: &[Sampled<'_>]) -> u64 {
-    stacks.iter().map(|(_, samples, _)| samples).sum()
+    stacks.iter().map(|(_, samples, _)| samples.samples).sum()
 }
 
 /// The stacks, if callers were sampled.
@@ -123,7 +128,7 @@ pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     let complete: u64 = stacks
         .iter()
         .filter(is_complete)
-        .map(|(_, samples, _)| samples)
+        .map(|(_, samples, _)| samples.samples)
         .sum();
     let samples = plural(samples_of(&stacks), "sample", "samples");
     let heading = format!("CALLERS, {samples}, {complete} with a complete stack");
@@ -153,8 +158,9 @@ fn item(
     options: &Options,
 ) -> Vec<TextLine> {
     let names: Vec<String> = names.iter().map(|name| text::escape(name)).collect();
-    let samples = plural(*samples, "sample", "samples");
-    let title = format!("{samples}, by {}", names.join(", "));
+    let calls = plural(samples.calls, "call", "calls");
+    let samples = plural(samples.samples, "sample", "samples");
+    let title = format!("{calls}, by {samples}: {}", names.join(", "));
     let mut lines = vec![words(&title, Style::Plain)];
     let to_main = stack.frames.iter().position(is_main);
     let most = to_main.map_or(MOST_FRAMES, |place| MOST_FRAMES.min(place + 1));
@@ -176,7 +182,7 @@ fn item(
 }
 
 /// The stacks as flame graphs take them (`stackcollapse`): a line for each, from the process and
-/// its first function to the call, and how many samples it has.
+/// its first function to the call, and how many calls its samples stand for.
 pub(super) fn folded(report: &Report) -> String {
     let known = report.stacks.as_deref().unwrap_or_default();
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
@@ -192,11 +198,11 @@ pub(super) fn folded(report: &Report) -> String {
         parts.extend((!stack.complete).then(|| "[incomplete]".to_owned()));
         parts.extend(stack.frames.iter().rev().map(name_of_frame));
         parts.push(part_name(syscall));
-        *lines.entry(parts.join(";")).or_default() += of.samples;
+        *lines.entry(parts.join(";")).or_default() += of.calls;
     });
     let mut text = String::new();
-    for (line, samples) in lines {
-        let _ = writeln!(text, "{line} {samples}");
+    for (line, calls) in lines {
+        let _ = writeln!(text, "{line} {calls}");
     }
     text
 }

@@ -4,9 +4,11 @@
 use std::cmp::Reverse;
 
 use super::{
+    call_rows::{CallRows, UnselectedCalls},
     callers,
+    head::counts_data,
     page::{Options, Piece, Style, TextLine, list, titled_list},
-    part::{DocumentPart, command_of, sum_of_calls},
+    part::{DocumentPart, command_of, said, sum_of_calls},
     table::{STAYS, ShownTable},
     text::{self, known, plural},
 };
@@ -16,7 +18,7 @@ use crate::{
     units::{self, UNKNOWN},
 };
 
-/// The cell of a call. The time is that of all calls of the table; `None` if one is unknown.
+/// The cell of a call. The time is that of all calls of the section; `None` if one is unknown.
 type CallCell = fn(&Syscall, Option<u64>) -> String;
 
 /// The columns of the table: the title of each, when it is dropped to save room, the lowest first,
@@ -57,46 +59,44 @@ fn average_size(line: &Syscall) -> Option<u64> {
     Some(units::mean(line.bytes?, successes).unwrap_or(0))
 }
 
-/// What a section shows beside figures.
+/// How sections are shown.
 pub(super) struct Shown<'a> {
     report: &'a Report,
-    /// Whether each caller of a call is shown, not only the most frequent one.
-    all_callers: bool,
+    options: &'a Options,
 }
 
 /// What the calls of a section are from.
 struct SectionCalls<'a> {
     usage: &'a Usage,
+    /// Those with rows.
     syscalls: &'a [Syscall],
+    /// Those without.
+    others: UnselectedCalls,
     /// Operations of io_uring.
     operations: &'a [Syscall],
-    others: Option<OtherCalls>,
     is_running: bool,
 }
 
 impl<'a> SectionCalls<'a> {
-    const fn new(usage: &'a Usage, syscalls: &'a [Syscall], others: Option<OtherCalls>) -> Self {
+    const fn new(usage: &'a Usage, syscalls: &'a [Syscall], others: UnselectedCalls) -> Self {
         Self {
             usage,
             syscalls,
-            operations: &[],
             others,
+            operations: &[],
             is_running: false,
         }
     }
 }
 
 impl<'a> Shown<'a> {
-    pub(super) const fn new(report: &'a Report, options: &Options) -> Self {
-        Self {
-            report,
-            all_callers: options.all,
-        }
+    pub(super) const fn new(report: &'a Report, options: &'a Options) -> Self {
+        Self { report, options }
     }
 
     pub(super) fn total(&self) -> DocumentPart {
         let totals = &self.report.totals;
-        let calls = SectionCalls::new(&totals.usage, &totals.syscalls, None);
+        let calls = SectionCalls::new(&totals.usage, &totals.syscalls, self.all_others());
         let processes = plural(totals.processes, "process", "processes");
         self.section(
             ["TOTAL".to_owned(), processes, threads(totals.threads)],
@@ -104,9 +104,22 @@ impl<'a> Shown<'a> {
         )
     }
 
+    /// The calls of all processes that have no rows.
+    fn all_others(&self) -> UnselectedCalls {
+        let totals = &self.report.totals;
+        match totals.other_syscalls {
+            Some(_) => UnselectedCalls::Each(totals.rows_of_others().collect()),
+            None => UnselectedCalls::Unknown,
+        }
+    }
+
     /// The section of a process. The command line of a single one is in the head of the report.
     pub(super) fn process(&self, process: &Process) -> DocumentPart {
-        let others = process.other_calls;
+        let others = if self.report.totals.programs == 1 {
+            self.all_others()
+        } else {
+            UnselectedCalls::summed(process.other_calls)
+        };
         let calls = SectionCalls {
             operations: &process.io_uring,
             is_running: process.state == State::Running,
@@ -120,7 +133,7 @@ impl<'a> Shown<'a> {
     }
 
     pub(super) fn program(&self, program: &Program) -> DocumentPart {
-        let others = program.other_calls;
+        let others = UnselectedCalls::summed(program.other_calls);
         let calls = SectionCalls {
             operations: &program.io_uring,
             ..SectionCalls::new(&program.usage, &program.syscalls, others)
@@ -133,7 +146,8 @@ impl<'a> Shown<'a> {
     }
 
     pub(super) fn thread(&self, process: &Process, thread: &Thread) -> DocumentPart {
-        let calls = SectionCalls::new(&thread.usage, &thread.syscalls, thread.other_calls);
+        let others = UnselectedCalls::summed(thread.other_calls);
+        let calls = SectionCalls::new(&thread.usage, &thread.syscalls, others);
         let name = named(thread.comm.as_deref(), process.pid);
         self.section([name, format!("thread {}", thread.tid)], &calls)
     }
@@ -144,29 +158,44 @@ impl<'a> Shown<'a> {
         heading: impl IntoIterator<Item = String>,
         calls: &SectionCalls<'_>,
     ) -> DocumentPart {
+        let is_default = counts_data(self.report.counted.as_ref());
+        let rows = if is_default && !self.options.all {
+            CallRows::telling(calls.syscalls, &calls.others)
+        } else {
+            CallRows::selected(calls.syscalls, &calls.others)
+        };
         let mut heading: Vec<String> = heading.into_iter().collect();
-        heading.push(number_of_calls(calls.syscalls));
-        heading.extend(calls.others.and_then(other_calls));
+        let with_rows = sum_of_calls(calls.syscalls);
+        let others = calls.others.sum();
+        if let Some(others) = others.filter(|_| is_default) {
+            heading.push(number_of_calls(with_rows + others.calls));
+        } else {
+            heading.push(number_of_calls(with_rows));
+            heading.extend(others.and_then(other_calls));
+        }
         heading.extend(
             calls
                 .is_running
                 .then(|| running_state(self.report).to_owned()),
         );
+        let mut shown = rows.shown;
+        self.options.sort.sort(&mut shown);
+        let hidden = other_calls(rows.hidden).filter(|_| is_default);
+        let hidden = hidden.map(|hidden| format!("and {hidden}: -e all shows them"));
+        let mut lines: Vec<TextLine> = said(hidden).into_iter().collect();
+        lines.extend(remarks(calls));
         let is_empty = calls.syscalls.is_empty();
         DocumentPart {
             heading: list(&heading, Style::Heading),
-            table: self.table(calls.syscalls),
-            remarks: if is_empty { Vec::new() } else { remarks(calls) },
+            table: self.table(&shown, rows.all_ns),
+            remarks: if is_empty { Vec::new() } else { lines },
             ..DocumentPart::default()
         }
     }
 
     /// The table. Calls that never returned have no figures; a line below the table names them.
-    fn table(&self, syscalls: &[Syscall]) -> Option<ShownTable> {
+    fn table(&self, syscalls: &[Syscall], all_ns: Option<u64>) -> Option<ShownTable> {
         let returned: Vec<&Syscall> = syscalls.iter().filter(|call| call.calls > 0).collect();
-        let all_ns = returned
-            .iter()
-            .try_fold(0_u64, |sum, call| Some(sum.saturating_add(call.total_ns?)));
         let cells = |call: &&Syscall| {
             let cells = COLUMNS.iter().map(|(_, _, cell)| cell(call, all_ns));
             cells.collect()
@@ -175,7 +204,7 @@ impl<'a> Shown<'a> {
         let mut table = ShownTable::new(columns, returned.iter().map(cells));
         for (row, call) in table.rows.iter_mut().zip(&returned) {
             let directory = self.report.directory.as_deref();
-            row.below = callers::below_row(call.callers.as_ref(), directory, self.all_callers);
+            row.below = callers::below_row(call.callers.as_ref(), directory, self.options.all);
         }
         (!returned.is_empty()).then_some(table)
     }
@@ -213,8 +242,8 @@ fn other_calls(sums: OtherCalls) -> Option<String> {
 
 /// `no calls`, `1 call`, `12 calls`. Calls that never returned are not counted, but a section shows
 /// them.
-fn number_of_calls(syscalls: &[Syscall]) -> String {
-    match sum_of_calls(syscalls) {
+fn number_of_calls(count: u64) -> String {
+    match count {
         0 => "no calls".to_owned(),
         calls => plural(calls, "call", "calls"),
     }

@@ -5,8 +5,9 @@ use std::cmp::Reverse;
 
 use super::{
     callers, calls, head, latency, listings,
-    page::Options,
+    page::{Options, TextLine},
     part::{Document, DocumentPart, more, said, sum_of_calls},
+    pipes,
     text::plural,
     transfers,
 };
@@ -23,6 +24,7 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
     let mut parts = Vec::new();
     parts.extend(listings::programs(report, options));
     parts.extend(transfers::part(report, options));
+    parts.extend(pipes::part(report, options));
     let mut sections = sections(report, options).into_iter();
     // The first section is that of all calls.
     parts.extend(sections.next());
@@ -36,16 +38,22 @@ pub(super) fn document(report: &Report, options: &Options) -> Document {
         lines: head::lines(report),
         remarks: head::remarks(report),
         parts,
+        verdict: verdict(report, options),
     }
 }
 
-/// The tables of calls: the total, which comes first, because with many processes it is the most
-/// interesting; then what `--by` asks for. Without it, a few processes are shown each, and of many
-/// only the total: the table of programs has a line for them.
+/// How the command ended, and what its largest transfer was.
+fn verdict(report: &Report, options: &Options) -> Vec<TextLine> {
+    let mut lines = vec![head::summary(report)];
+    lines.extend(transfers::largest(report, options));
+    lines
+}
+
+/// The tables of calls: that of a single process; of several the total, which comes first, and then
+/// what `--by` asks for. The table of programs has a line for each.
 fn sections(report: &Report, options: &Options) -> Vec<DocumentPart> {
     let processes = &report.processes;
     let shown_calls = calls::Shown::new(report, options);
-    let is_few = processes.len() <= MOST_PROCESSES || options.all || report.programs.is_empty();
     let most = if options.all {
         usize::MAX
     } else {
@@ -65,10 +73,10 @@ fn sections(report: &Report, options: &Options) -> Vec<DocumentPart> {
             let more_programs = plural(more, "more program", "more programs");
             (more > 0).then(|| format!("and {more_programs}: --all shows them"))
         }
-        None if !is_few => Some(
+        None if processes.len() != 1 && !options.all => (!report.programs.is_empty()).then(|| {
             "--by program shows the calls of each program, --by process those of each process"
-                .to_owned(),
-        ),
+                .to_owned()
+        }),
         Some(_) | None => {
             let (shown, hidden) = largest(processes, most);
             for process in shown {

@@ -63,7 +63,7 @@ pub(super) fn remarks(report: &Report) -> Vec<TextLine> {
 
 /// How the command ended, and its times: `exit 0, wall 14.4 ms, CPU 5.48 ms (user 0 s, system 5.48
 /// ms), off CPU 8.92 ms`.
-fn summary(report: &Report) -> TextLine {
+pub(super) fn summary(report: &Report) -> TextLine {
     let usage = &report.totals.usage;
     let parts = usage.user_ns.zip(usage.system_ns);
     let cpu = known(usage.cpu_ns().zip(parts), |(cpu, (user, system))| {
@@ -91,7 +91,14 @@ fn off_cpu_ns(report: &Report) -> Option<u64> {
 
 /// How much was counted: `1 process, 1 thread, 170 calls, 54 that move data, backend ebpf, exact`.
 fn counts(report: &Report) -> TextLine {
-    let with_rows = sum_of_calls(&report.totals.syscalls);
+    let selected = &report.totals.syscalls;
+    let with_rows = sum_of_calls(selected);
+    let moving = if counts_data(report.counted.as_ref()) {
+        let moving = selected.iter().filter(|call| moves_data(call));
+        moving.map(|call| call.calls).sum()
+    } else {
+        with_rows
+    };
     let others = report
         .totals
         .other_syscalls
@@ -104,13 +111,13 @@ fn counts(report: &Report) -> TextLine {
         plural(report.totals.processes, "process", "processes"),
         plural(report.totals.threads, "thread", "threads"),
     ];
-    let all = with_rows.saturating_add(others.unwrap_or(0));
-    let all = plural(all, "call", "calls");
-    if others.is_some() {
+    if let Some(others) = others {
+        let all = plural(with_rows.saturating_add(others), "call", "calls");
         parts.push(format!("{at_least}{all}"));
-        parts.push(format!("{with_rows}{which}"));
+        parts.push(format!("{moving}{which}"));
     } else {
-        parts.push(format!("{at_least}{all}{which}"));
+        let shown = plural(moving, "call", "calls");
+        parts.push(format!("{at_least}{shown}{which}"));
     }
     parts.push(format!("backend {},", text::escape(&report.backend)));
     let mut pieces = list(&parts, Style::Plain);
@@ -213,19 +220,27 @@ fn times(report: &Report) -> TextLine {
     words(&format!("{title} {}", parts.join(", ")), Style::Plain)
 }
 
-/// The calls with rows that returned, and those without rows. `None` if a time is unknown.
+/// The calls of the heading that returned, and all others. `None` if a time is unknown.
 fn groups(report: &Report) -> Option<[CallGroup; 2]> {
     let group = |name: String, calls: &[Syscall]| {
         let returned = calls.iter().filter(|call| call.calls > 0);
         let times = returned.map(|call| Some((calls::name(call), call.total_ns?)));
         Some(CallGroup::new(name, times.collect::<Option<_>>()?))
     };
-    let others: Vec<Syscall> = report.totals.rows_of_others().collect();
-    let counted = format!("calls{}", which_calls(report.counted.as_ref()));
+    let shows_moving = counts_data(report.counted.as_ref());
+    let selected = report.totals.syscalls.iter().cloned();
+    let (counted, mut others): (Vec<Syscall>, Vec<Syscall>) =
+        selected.partition(|call| !shows_moving || moves_data(call));
+    others.extend(report.totals.rows_of_others());
+    let name = format!("calls{}", which_calls(report.counted.as_ref()));
     Some([
-        group(counted, &report.totals.syscalls)?,
+        group(name, &counted)?,
         group("other calls".to_owned(), &others)?,
     ])
+}
+
+fn moves_data(call: &Syscall) -> bool {
+    Spec::named(&call.name).moves_data()
 }
 
 /// Calls that are shown together.

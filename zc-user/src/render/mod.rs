@@ -9,6 +9,7 @@
 //!   `--verify`, which is a diff.
 //! - `page.rs`, `table.rs`, `text.rs`: what pages and tables are made of.
 
+mod call_rows;
 mod callers;
 mod calls;
 mod check;
@@ -25,6 +26,7 @@ mod listings;
 mod markdown;
 mod page;
 mod part;
+mod pipes;
 mod table;
 mod terminal;
 mod text;

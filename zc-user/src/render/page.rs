@@ -1,13 +1,16 @@
 //! The page that text reports are written on: styled lines of limited width, and ruled tables.
 
 use super::{table::HEAD_LINES, text};
-use crate::report::Detail;
+use crate::report::{Detail, SortKey};
 
 /// How a report is shown. Formats ignore the options that do not concern them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
     /// The width of the terminal in columns; `None` for no limit.
     pub width: Option<usize>,
+    /// The height of the terminal in lines: a report with more ends with its verdict. `None` for no
+    /// limit.
+    pub height: Option<usize>,
     /// Whether to use colour (ANSI escape sequences).
     pub colour: bool,
     /// Show all processes, transfers and files, not only the largest.
@@ -16,6 +19,8 @@ pub struct Options {
     pub by: Option<Detail>,
     /// Show the distribution of times.
     pub histogram: bool,
+    /// The order of the calls.
+    pub sort: SortKey,
 }
 
 /// The role of a text. Colour never says more than the words do.
@@ -199,6 +204,12 @@ impl Page {
         self.text.push_str(&" ".repeat(indent));
         self.paint(style, line);
         self.gap();
+    }
+
+    /// Whether the terminal is too low for the lines so far.
+    pub(super) fn is_too_long(&self) -> bool {
+        let height = self.options.height.unwrap_or(usize::MAX);
+        self.text.lines().count() >= height
     }
 
     pub(super) fn finish(self) -> String {

@@ -23,6 +23,8 @@ pub(super) struct Document {
     /// Losses and notes.
     pub(super) remarks: Vec<TextLine>,
     pub(super) parts: Vec<DocumentPart>,
+    /// What says most: how the command ended, and the largest transfer.
+    pub(super) verdict: Vec<TextLine>,
 }
 
 /// A part: a heading, and what is below it.

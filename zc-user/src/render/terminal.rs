@@ -35,6 +35,12 @@ pub(super) fn render(document: &Document, options: &Options) -> String {
     for footnote in footnotes {
         page.say(0, Style::Faint, &footnote);
     }
+    if page.is_too_long() {
+        page.gap();
+        for line in &document.verdict {
+            page.flow(0, line);
+        }
+    }
     page.finish()
 }
 

@@ -11,7 +11,9 @@ use crate::{
         sample::{self, row},
     },
     syscalls::{Abi, Call, Selection},
-    trace::{Exit, FailedPaths, Frame, Loss, OtherCalls, Stack, StackEnd, StackId, Trace},
+    trace::{
+        Exit, FailedPaths, Frame, Loss, OtherCalls, SampleSum, Stack, StackEnd, StackId, Trace,
+    },
 };
 
 /// Compares with a snapshot, which was made on `x86_64`: reports name the machine's own table of
@@ -99,7 +101,8 @@ fn everything() -> Report {
         ..transfers::several()
     };
     let cat = &mut trace.processes[0].threads[0];
-    cat.rows[0].callers = BTreeMap::from([(StackId(0), 12), (StackId(1), 3)]);
+    let samples = SampleSum::of_every_call;
+    cat.rows[0].callers = BTreeMap::from([(StackId(0), samples(12)), (StackId(1), samples(3))]);
     cat.rows.push(row("poll").took(&[800, 900, 12_000]));
     cat.rows.push(row("exit_group").unfinished(1));
     let sendto = &mut trace.processes[3].threads[0].rows[1];
@@ -231,7 +234,10 @@ fn with_callers() -> Trace {
         };
         let samples = samples.iter();
         row.callers = samples
-            .map(|&(stack, samples)| (StackId(stack), samples))
+            .map(|&(stack, samples)| {
+                let calls = 10 * samples;
+                (StackId(stack), SampleSum { samples, calls })
+            })
             .collect();
     }
     trace
@@ -400,8 +406,8 @@ fn the_head_says_where_the_time_went() {
     assert_has(&table(&trace, None), &all);
     trace.counted = Some(Selection::default());
     let data = [
-        "\n1 process, 1 thread, 5 calls that move data, backend ebpf, exact\n",
-        "\ntime: 701 ms outside of counted calls (-e all shows where), 534 ms in calls that move data (read 500 ms, ",
+        "\n1 process, 1 thread, 3 calls that move data, backend ebpf, exact\n",
+        "\ntime: 701 ms outside of counted calls (-e all shows where), 531 ms in calls that move data (read 500 ms, ",
     ];
     assert_has(&table(&trace, None), &data);
     let unfinished = row("recvfrom").unfinished(1);
@@ -410,7 +416,7 @@ fn the_head_says_where_the_time_went() {
     assert_has(&table(&trace, None), &[returned]);
     // A log does not say how long the command ran.
     trace.wall_ns = None;
-    assert_has(&table(&trace, None), &["\ntime: 534 ms in calls "]);
+    assert_has(&table(&trace, None), &["\ntime: 531 ms in calls "]);
     // Threads are in calls at the same time, so that nothing can be subtracted.
     let threads = table(&sample::copier(), None);
     let time = "\ntime, all threads: 1.85 s in calls (read 1.47 s, write 383 ms)\n";
@@ -440,7 +446,8 @@ fn calls_without_rows_are_in_the_head_and_beside_their_process() {
     let parts = [
         "\n1 process, 1 thread, 6 calls, 1 that move data, backend ebpf, exact\n",
         "\ntime: 1.20 s in other calls (clock_nanosleep 1.20 s), 34.1 ms outside of calls, 500 µs in calls that move data\n",
-        "\ncopier (1234), 1 thread, 1 call, 5 other calls in 1.20 s\n",
+        "\ncopier (1234), 1 thread, 6 calls\n",
+        "\n  clock_nanosleep      2       0      -         -   100.0   1.20 s ",
     ];
     assert_has(&table(&trace, None), &parts);
     // A call that did not return may have taken all the time.
@@ -509,7 +516,11 @@ fn hostile_names_cannot_drive_the_terminal() {
     trace.command = vec!["./a b".into(), "\x1b]0;owned\x07".into(), "x".repeat(300)];
     trace.processes[1].comm = Some("\x1b[2Jevil\n\u{202e}".into());
     trace.notes = vec!["line\x1b[2J".into()];
-    let text = table(&trace, Some(80));
+    let options = Options {
+        by: Some(Detail::Process),
+        ..at_width(80)
+    };
+    let text = shown(&report(&trace), &options);
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text}");
     assert_fits(&text, 80);
     assert_has(&text, &["\n\\u{1b}[2Jevil\\n\\u{202e} (2001), 1 thread"]);

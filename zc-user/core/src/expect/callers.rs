@@ -14,7 +14,7 @@ use crate::{
     },
     report::{Callers, EITHER_COPY, Report, Site, Stack, Syscall, Transfer, library_in},
     text::plural,
-    trace::Loss,
+    trace::{Loss, SampleSum},
     transfer::{is_telling, remedy},
 };
 
@@ -144,7 +144,7 @@ fn shares_of_samples(sites: BTreeMap<String, u64>, all: u64) -> Vec<String> {
 
 /// `caller: copier::run (src/run.rs:41) via std::io::copy`.
 fn caller(stack: &Stack, report: &Report) -> String {
-    let Some(site) = Site::of_stack(stack, 1) else {
+    let Some(site) = Site::of_stack(stack, SampleSum::of_every_call(1)) else {
         return "caller unknown".to_owned();
     };
     let via = site
@@ -198,7 +198,7 @@ fn library_of(stack: &Stack) -> Result<String, String> {
         )),
         Some(library) => Ok(library.to_owned()),
         None if !is_telling(stack) => Err(remedy(std::iter::once(stack))),
-        None => Ok(Site::of_stack(stack, 1)
+        None => Ok(Site::of_stack(stack, SampleSum::of_every_call(1))
             .and_then(|site| site.via)
             .unwrap_or_else(|| ITSELF.to_owned())),
     }

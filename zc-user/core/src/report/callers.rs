@@ -9,7 +9,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::trace;
+use crate::trace::{self, SampleSum};
 
 pub use crate::trace::{Frame, SampledStack as Stack};
 pub(crate) use site::{
@@ -17,12 +17,14 @@ pub(crate) use site::{
     without_generics, without_pointers,
 };
 
-/// The sampled calls among some calls, and who made them. Nothing is extrapolated to the calls that
-/// were not sampled.
+/// The sampled calls among some calls, and who made them. A sample stands for the calls since the
+/// one before it, of the same thread, call, error and files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Callers {
     /// How many calls were sampled.
     pub samples: u64,
+    /// How many calls these samples stand for.
+    pub calls: u64,
     /// Where in the program they were made, the most frequent first.
     pub sites: Vec<Site>,
     /// The stacks, the most frequent first.
@@ -34,8 +36,10 @@ pub struct Callers {
 pub struct StackSamples {
     /// The stack: an index into [`Report::stacks`](super::Report::stacks).
     pub stack: usize,
-    /// How many calls.
+    /// How many calls were sampled.
     pub samples: u64,
+    /// How many calls these samples stand for.
+    pub calls: u64,
 }
 
 /// The place in the program that calls were made at.
@@ -47,8 +51,20 @@ pub struct Site {
     /// The library function that it called, which made the calls: `std::io::copy`. `None`: it made
     /// them itself, or that is unknown.
     pub via: Option<String>,
-    /// How many calls.
+    /// How many calls were sampled.
     pub samples: u64,
+    /// How many calls these samples stand for.
+    pub calls: u64,
+}
+
+impl StackSamples {
+    /// Its figures.
+    pub const fn sum(&self) -> SampleSum {
+        SampleSum {
+            samples: self.samples,
+            calls: self.calls,
+        }
+    }
 }
 
 impl Callers {
@@ -58,27 +74,32 @@ impl Callers {
         rows: impl Iterator<Item = &'a trace::Row>,
         known: &[Stack],
     ) -> Option<Self> {
-        let mut by_stack: BTreeMap<usize, u64> = BTreeMap::new();
+        let mut by_stack: BTreeMap<usize, SampleSum> = BTreeMap::new();
         for (&stack, samples) in rows.flat_map(|row| &row.callers) {
-            *by_stack.entry(stack.0 as usize).or_default() += samples;
+            *by_stack.entry(stack.0 as usize).or_default() += *samples;
         }
-        let site = |of: &StackSamples| Site::of_stack(known.get(of.stack)?, of.samples);
+        let site = |of: &StackSamples| Site::of_stack(known.get(of.stack)?, of.sum());
         Self::of_stacks(by_stack, |stacks| stacks.iter().filter_map(site).collect())
     }
 
     /// Those of these numbers of samples by stack. `None` without samples.
     fn of_stacks(
-        by_stack: BTreeMap<usize, u64>,
+        by_stack: BTreeMap<usize, SampleSum>,
         sites: impl FnOnce(&[StackSamples]) -> Vec<Site>,
     ) -> Option<Self> {
         let mut stacks: Vec<StackSamples> = by_stack
             .into_iter()
-            .map(|(stack, samples)| StackSamples { stack, samples })
+            .map(|(stack, sum)| StackSamples {
+                stack,
+                samples: sum.samples,
+                calls: sum.calls,
+            })
             .collect();
-        stacks.sort_by_key(|of| (Reverse(of.samples), of.stack));
+        stacks.sort_by_key(|of| (Reverse((of.calls, of.samples)), of.stack));
         let samples = stacks.iter().map(|of| of.samples).sum();
         (samples > 0).then(|| Self {
             samples,
+            calls: stacks.iter().map(|of| of.calls).sum(),
             sites: Site::summed(sites(&stacks).into_iter()),
             stacks,
         })
@@ -90,7 +111,7 @@ impl Callers {
         for callers in all {
             sites.extend(callers.sites.iter().cloned());
             for of in &callers.stacks {
-                *by_stack.entry(of.stack).or_default() += of.samples;
+                *by_stack.entry(of.stack).or_default() += of.sum();
             }
         }
         Self::of_stacks(by_stack, |_| sites)
@@ -109,10 +130,17 @@ mod tests {
             },
             via: None,
             samples,
+            calls: 2 * samples,
         };
-        let of_stack = |&(stack, samples): &(usize, u64)| StackSamples { stack, samples };
+        let of_stack = |&(stack, samples): &(usize, u64)| StackSamples {
+            stack,
+            samples,
+            calls: 2 * samples,
+        };
+        let samples = stacks.iter().map(|(_, samples)| samples).sum();
         Callers {
-            samples: stacks.iter().map(|(_, samples)| samples).sum(),
+            samples,
+            calls: 2 * samples,
             sites: sites.iter().map(site).collect(),
             stacks: stacks.iter().map(of_stack).collect(),
         }

@@ -126,7 +126,8 @@ fn groups_by_place<'a>(
         };
         let (name, directory) = (last_part(path), directory(path));
         let directories = names.get(name).map_or(0, BTreeSet::len);
-        if one.errno == MISSING && !name.is_empty() && directories > 1 {
+        let is_name = !matches!(name, "" | "." | "..");
+        if one.errno == MISSING && is_name && directories > 1 {
             Place::Nowhere(name, directories)
         } else if directory != "/" && paths[&(one.errno.as_str(), directory)].len() >= MANY_PATHS {
             Place::Directory(directory)

@@ -404,6 +404,10 @@ impl Totals {
             errors: call.sums.errors,
             unfinished: call.sums.unfinished,
             total_ns: call.sums.total_ns,
+            mean_ns: call
+                .sums
+                .total_ns
+                .and_then(|ns| ns.checked_div(call.sums.calls)),
             ..Syscall::default()
         })
     }

@@ -288,6 +288,11 @@ impl Spec {
         self.classes & class.bit() != 0
     }
 
+    /// Whether it moves data by itself: of the default set, mappings do not.
+    pub fn moves_data(&self) -> bool {
+        self.is_in(CallClass::Data) && !self.is_in(CallClass::Memory)
+    }
+
     /// Whether it identifies its file by a descriptor.
     pub(crate) fn names_descriptor(&self) -> bool {
         self.fds != Fds::None

@@ -1,6 +1,6 @@
 //! Who made the calls: the stacks of sampled calls.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::AddAssign};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,13 +12,42 @@ use crate::syscalls::Call;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StackId(pub u32);
 
-/// How many of the sampled calls of a row came from which stack.
-pub type Callers = BTreeMap<StackId, u64>;
+/// The sampled calls of a row by the stack that they came from.
+pub type Callers = BTreeMap<StackId, SampleSum>;
+
+/// Samples, and the calls that they stand for: each for those since the one before it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SampleSum {
+    /// How many calls were sampled.
+    pub samples: u64,
+    /// How many calls they stand for.
+    pub calls: u64,
+}
+
+impl SampleSum {
+    /// Samples of every call, each of which stands for itself.
+    pub const fn of_every_call(calls: u64) -> Self {
+        Self {
+            samples: calls,
+            calls,
+        }
+    }
+}
+
+impl AddAssign for SampleSum {
+    fn add_assign(&mut self, more: Self) {
+        self.samples += more.samples;
+        self.calls += more.calls;
+    }
+}
 
 /// Adds numbers of something to those of the same thing.
-pub fn add_counts<K: Ord + Clone>(sums: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
+pub fn add_counts<K: Ord + Clone, N: AddAssign + Copy + Default>(
+    sums: &mut BTreeMap<K, N>,
+    more: &BTreeMap<K, N>,
+) {
     for (thing, count) in more {
-        *sums.entry(thing.clone()).or_default() += count;
+        *sums.entry(thing.clone()).or_default() += *count;
     }
 }
 

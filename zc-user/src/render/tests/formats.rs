@@ -103,10 +103,7 @@ fn markdown_has_every_call_and_every_name() {
     for report in samples() {
         let text = in_format(&report, Format::Markdown);
         let (cells, rest) = read_markdown(&text);
-        let syscalls = report
-            .processes
-            .iter()
-            .flat_map(|process| &process.syscalls);
+        let syscalls = report.totals.syscalls.iter();
         for call in syscalls.filter(|call| call.calls > 0) {
             let expected = [calls::name(call), call.calls.to_string()];
             assert!(cells.windows(2).any(|cells| cells == expected), "{text}");

@@ -21,7 +21,7 @@ use super::{counts::KernelCounts, events::read, map_sizes::SAMPLES_BYTES};
 use crate::{
     async_fd::watch_readable,
     backend::Recorded,
-    trace::{Callers, File, Stack, StackId},
+    trace::{Callers, File, SampleSum, Stack, StackId},
 };
 
 /// What can be recorded of these: all.
@@ -207,7 +207,10 @@ impl CallerTable {
         };
         let sampled = self.by_task.entry(call.task).or_default();
         let callers = sampled.by_row.entry(key).or_default();
-        *callers.entry(id).or_default() += 1;
+        *callers.entry(id).or_default() += SampleSum {
+            samples: 1,
+            calls: call.stands_for.into(),
+        };
         if let Some(left) = self.left_to_time.checked_sub(1) {
             self.left_to_time = left;
             sampled.timed.push((*call, id));

@@ -12,8 +12,8 @@ use crate::{
     },
     syscalls::{Call, Selection},
     trace::{
-        Exit, FailedPaths, FileKind, Frame, Loss, OtherCalls, SampledStack, Stack, StackEnd,
-        StackId, Trace,
+        Exit, FailedPaths, FileKind, Frame, Loss, OtherCalls, SampleSum, SampledStack, Stack,
+        StackEnd, StackId, Trace,
     },
 };
 
@@ -223,7 +223,8 @@ fn sampled(samples: &[(u32, u64)]) -> Trace {
     let process = scene.run("app: read in 8 65536 @1, write in>out 8 65536 @2");
     for row in &mut process.threads[0].rows {
         let samples = samples.iter();
-        let samples = samples.map(|&(stack, count)| (StackId(stack), count));
+        let samples =
+            samples.map(|&(stack, count)| (StackId(stack), SampleSum::of_every_call(count)));
         row.callers.extend(samples);
     }
     scene.trace.stacks = Some(stacks());

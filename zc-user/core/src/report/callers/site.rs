@@ -7,7 +7,7 @@ use super::Site;
 use crate::{
     syscalls::{CallClass, Spec},
     text::file_name,
-    trace::{Frame, SampledStack},
+    trace::{Frame, SampleSum, SampledStack},
 };
 
 /// The functions that copy and that reasons speak of, each by the name that programs call it by,
@@ -80,7 +80,7 @@ const GO_PACKAGES: &[&str] = &[
 impl Site {
     /// The place of samples with this stack. `None`: the stack is empty, or it ends before the
     /// program.
-    pub(crate) fn of_stack(stack: &SampledStack, samples: u64) -> Option<Self> {
+    pub(crate) fn of_stack(stack: &SampledStack, sum: SampleSum) -> Option<Self> {
         let frames = &stack.frames;
         let place = frames
             .iter()
@@ -100,7 +100,8 @@ impl Site {
         Some(Self {
             at: at.clone(),
             via: library_in(between).map(str::to_owned).or_else(called),
-            samples,
+            samples: sum.samples,
+            calls: sum.calls,
         })
     }
 
@@ -109,11 +110,14 @@ impl Site {
         let mut sites: Vec<Self> = Vec::new();
         for site in all {
             match sites.iter_mut().find(|other| other.is_same(&site)) {
-                Some(other) => other.samples += site.samples,
+                Some(other) => {
+                    other.samples += site.samples;
+                    other.calls += site.calls;
+                }
                 None => sites.push(site),
             }
         }
-        sites.sort_by_key(|site| Reverse(site.samples));
+        sites.sort_by_key(|site| Reverse((site.calls, site.samples)));
         sites
     }
 
@@ -338,7 +342,8 @@ mod tests {
                 None,
             ),
         ] {
-            let site = Site::of_stack(&stack(text), 1).expect("there are frames");
+            let site = Site::of_stack(&stack(text), SampleSum::of_every_call(1))
+                .expect("there are frames");
             let found = (site.at.function.as_deref(), site.via.as_deref());
             assert_eq!(found, (Some(at), via));
         }

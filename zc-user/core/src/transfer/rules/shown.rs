@@ -114,7 +114,7 @@ pub(crate) fn remedy<'a>(mut stacks: impl Iterator<Item = &'a SampledStack> + Cl
 mod tests {
     use crate::{
         report::sample::files::Scene,
-        trace::{Frame, Language, SampledStack, Stack, StackEnd, StackId, Toolchain},
+        trace::{Frame, Language, SampleSum, SampledStack, Stack, StackEnd, StackId, Toolchain},
     };
 
     fn frame(function: &str, file: Option<&str>) -> Frame {
@@ -141,7 +141,8 @@ mod tests {
         let process =
             scene.run("copier: read in 128 1M +1 /8192 @8, write in~unix-stream 128 1M @9");
         for (index, row) in (0..).zip(&mut process.threads[0].rows) {
-            row.callers.insert(StackId(index), 4);
+            row.callers
+                .insert(StackId(index), SampleSum::of_every_call(4));
         }
         process.toolchain = Some(Toolchain {
             language: Language::Rust,

@@ -1,0 +1,107 @@
+//! Which calls a table shows. Calls that the user chose are shown all. Without a choice, those that
+//! move data are shown all, and of the others the ones that matter by their time or their number.
+
+use std::cmp::Reverse;
+
+use crate::{
+    report::{OtherCalls, Syscall},
+    syscalls::Spec,
+    units,
+};
+
+/// So many calls that move no data have a row.
+const MOST_OTHERS: usize = 5;
+/// They have one if at least this fraction of the time in calls was theirs, or this fraction of the
+/// calls.
+const LEAST_TIME: u64 = 100;
+const LEAST_CALLS: u64 = 10;
+
+/// The calls of a section that were not selected, as far as they are known.
+pub(super) enum UnselectedCalls {
+    Unknown,
+    /// Only together.
+    Summed(OtherCalls),
+    Each(Vec<Syscall>),
+}
+
+impl UnselectedCalls {
+    pub(super) fn summed(sum: Option<OtherCalls>) -> Self {
+        sum.map_or(Self::Unknown, Self::Summed)
+    }
+
+    /// Their sum. `None`: unknown.
+    pub(super) fn sum(&self) -> Option<OtherCalls> {
+        match self {
+            Self::Unknown => None,
+            Self::Summed(sum) => Some(*sum),
+            Self::Each(calls) => Some(sum_of(calls)),
+        }
+    }
+}
+
+/// The calls of a section.
+pub(super) struct CallRows {
+    /// Those that have a row in the table.
+    pub(super) shown: Vec<Syscall>,
+    /// The sum of the others.
+    pub(super) hidden: OtherCalls,
+    /// The time in all of them; `None` if one is unknown.
+    pub(super) all_ns: Option<u64>,
+}
+
+impl CallRows {
+    /// All calls that were selected; the others are only summed.
+    pub(super) fn selected(selected: &[Syscall], others: &UnselectedCalls) -> Self {
+        let hidden = others.sum().unwrap_or(OtherCalls::NONE);
+        Self {
+            all_ns: units::sum_all([sum_of(selected).total_ns, hidden.total_ns]),
+            shown: selected.to_vec(),
+            hidden,
+        }
+    }
+
+    /// The calls that move data, and of all others the ones that matter.
+    pub(super) fn telling(selected: &[Syscall], others: &UnselectedCalls) -> Self {
+        let all_ns = Self::selected(selected, others).all_ns;
+        let (mut shown, mut rest): (Vec<Syscall>, Vec<Syscall>) = selected
+            .iter()
+            .cloned()
+            .partition(|call| Spec::named(&call.name).moves_data());
+        let mut hidden = OtherCalls::NONE;
+        match others {
+            UnselectedCalls::Unknown => {}
+            UnselectedCalls::Summed(sum) => hidden = *sum,
+            UnselectedCalls::Each(calls) => rest.extend(calls.iter().cloned()),
+        }
+        let count = sum_of(&shown).calls + sum_of(&rest).calls + hidden.calls;
+        let matters = |call: &Syscall| {
+            let has_time = call
+                .total_ns
+                .zip(all_ns)
+                .is_some_and(|(ns, all)| ns.saturating_mul(LEAST_TIME) >= all);
+            call.calls > 0 && (has_time || call.calls.saturating_mul(LEAST_CALLS) >= count)
+        };
+        rest.sort_by_key(|call| Reverse((call.total_ns, call.calls)));
+        let (mut telling, few): (Vec<Syscall>, Vec<Syscall>) = rest.into_iter().partition(matters);
+        let beyond = telling.split_off(MOST_OTHERS.min(telling.len()));
+        shown.extend(telling);
+        hidden += sum_of(&few);
+        hidden += sum_of(&beyond);
+        Self {
+            shown,
+            hidden,
+            all_ns,
+        }
+    }
+}
+
+/// The sum of these calls.
+fn sum_of(calls: &[Syscall]) -> OtherCalls {
+    let returned = calls.iter().filter(|call| call.calls > 0);
+    OtherCalls {
+        calls: calls.iter().map(|call| call.calls).sum(),
+        errors: calls.iter().map(|call| call.errors).sum(),
+        unfinished: calls.iter().map(|call| call.unfinished).sum(),
+        total_ns: units::sum_all(returned.map(|call| call.total_ns)),
+    }
+}

@@ -107,6 +107,30 @@ fn with_file_capabilities_every_user_can_trace_by_ebpf() {
     assert!(!is_restrained, "{:?}", report.notes);
 }
 
+/// Runs a command that `doctor` prints, with a copy of `/etc` that only it sees, and then traces as
+/// the user who was told so.
+const AS_DOCTOR_SAYS: &str = r#"
+    cp -a /etc "$1/etc"
+    mount --bind "$1/etc" /etc
+    sudo() { "$@"; }
+    id() { echo nobody; }
+    eval "$2"
+    exec setpriv --reuid=nobody --regid=nogroup --init-groups -- "$1/zctrace" --backend=ebpf -- true
+"#;
+
+#[test]
+fn the_command_that_doctor_prints_does_not_lock_its_user_out() {
+    let (zctrace, dir) = unprivileged();
+    let diagnosis = untraced(&zctrace.option("doctor").launch()).finish();
+    let said = String::from_utf8_lossy(&diagnosis.stdout);
+    let mut lines = said.lines().map(str::trim);
+    let command = lines.find(|line| line.starts_with("sudo groupadd"));
+    let command = command.expect("a command");
+    let private = program("unshare").args(&["--mount", "sh", "-ec", AS_DOCTOR_SAYS, "sh"]);
+    let traced = untraced(&private.arg(dir.path()).arg(command)).finish();
+    traced.exits(0).says("backend ebpf, exact");
+}
+
 #[test]
 fn a_setuid_program_gains_nothing_under_a_zctrace_with_file_capabilities() {
     let (zctrace, dir) = with_file_capabilities();

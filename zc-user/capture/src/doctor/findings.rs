@@ -160,7 +160,7 @@ fn missing_privileges(system: &System) -> Option<Finding> {
             None,
         ),
         (true, false, _) => (
-            "run zctrace with sudo, or grant them permanently to members of the group zctrace",
+            "run zctrace with sudo, or grant them permanently to members of the group zctrace, as which you count after the next login, or in a shell of newgrp zctrace",
             Some(set_capabilities(system)),
         ),
     };
@@ -183,8 +183,8 @@ fn missing_capabilities(held: Capabilities) -> Vec<String> {
 /// The group that may run a zctrace with file capabilities.
 const GROUP: &str = "zctrace";
 
-/// Restricts the program to a group and then gives it capabilities. The order matters: chown
-/// removes capabilities.
+/// Restricts the program to a group that its user is in, and then gives it capabilities. The order
+/// matters: chown removes capabilities.
 fn set_capabilities(system: &System) -> String {
     let program = match &system.executable {
         Reading::Known(path) => shell_word(&path.to_string_lossy()),
@@ -192,6 +192,7 @@ fn set_capabilities(system: &System) -> String {
     };
     let steps = [
         format!("groupadd --force {GROUP}"),
+        format!("usermod -aG {GROUP} \"$(id -un)\""),
         format!("chown root:{GROUP} {program}"),
         format!("chmod 0750 {program}"),
         format!("setcap cap_bpf,cap_perfmon=ep {program}"),

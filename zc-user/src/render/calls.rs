@@ -285,20 +285,33 @@ fn named(comm: Option<&str>, pid: u32) -> String {
 fn usage(usage: &Usage) -> TextLine {
     let (switches, faults) = (usage.context_switches, usage.page_faults);
     let count = |count: Option<u64>| known(count, |count| count.to_string());
-    let time = |ns: Option<u64>| known(ns, units::duration);
     let switches = [count(switches.voluntary), count(switches.involuntary)];
     let faults = [count(faults.minor), count(faults.major)];
-    let cpu = [time(usage.user_ns), time(usage.system_ns)];
+    let cpu = user_and_system(usage).map_or_else(
+        || known(usage.cpu_ns(), units::duration),
+        |modes| pair(modes, ["user", "system"]),
+    );
     [
         format!(
             "context switches: {};",
             pair(switches, ["voluntary", "involuntary"])
         ),
         format!("page faults: {};", pair(faults, ["minor", "major"])),
-        format!("cpu: {}", pair(cpu, ["user", "system"])),
+        format!("cpu: {cpu}"),
     ]
     .map(|text| Piece::new(text, Style::Plain))
     .into()
+}
+
+/// The kernel samples at ticks, of 1 to 10 ms, whether a task runs in user mode. Of a CPU time
+/// shorter than ten of the longest, the division says nothing.
+const LEAST_DIVIDED_NS: u64 = 100_000_000;
+
+/// CPU time in user mode and in the kernel. `None`: unknown, or too short to be divided.
+pub(super) fn user_and_system(usage: &Usage) -> Option<[String; 2]> {
+    let is_long = usage.cpu_ns()? >= LEAST_DIVIDED_NS;
+    let modes = [usage.user_ns?, usage.system_ns?].map(units::duration);
+    is_long.then_some(modes)
 }
 
 /// `12 voluntary, 3 involuntary`. If both figures are unknown, they share one `-`.

@@ -65,11 +65,9 @@ pub(super) fn remarks(report: &Report) -> Vec<TextLine> {
 /// ms), off CPU 8.92 ms`.
 pub(super) fn summary(report: &Report) -> TextLine {
     let usage = &report.totals.usage;
-    let parts = usage.user_ns.zip(usage.system_ns);
-    let cpu = known(usage.cpu_ns().zip(parts), |(cpu, (user, system))| {
-        let [cpu, user, system] = [cpu, user, system].map(units::duration);
-        format!("{cpu} (user {user}, system {system})")
-    });
+    let modes = calls::user_and_system(usage);
+    let modes = modes.map(|[user, system]| format!(" (user {user}, system {system})"));
+    let cpu = known(usage.cpu_ns(), units::duration) + &modes.unwrap_or_default();
     let off_cpu = off_cpu_ns(report).map(|ns| format!("off CPU {}", units::duration(ns)));
     let (exit, style) = exit(report.exit);
     let wall = known(report.wall_ns, units::duration);

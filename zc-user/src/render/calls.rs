@@ -277,7 +277,8 @@ pub(super) fn program_name(program: &Program) -> String {
     known(program.name.as_deref(), text::escape)
 }
 
-fn named(comm: Option<&str>, pid: u32) -> String {
+/// `copier (1234)`.
+pub(super) fn named(comm: Option<&str>, pid: u32) -> String {
     format!("{} ({pid})", known(comm, text::escape))
 }
 

@@ -4,9 +4,9 @@
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::{
-    calls::process_name,
+    calls::named,
     page::{Options, Style, words},
-    part::{DocumentPart, more, split},
+    part::{DocumentPart, more},
     text::known,
 };
 use crate::{
@@ -19,41 +19,53 @@ const MOST_PIPES: usize = 6;
 /// How many processes are named on a side.
 const MOST_NAMES: usize = 3;
 
+/// A process that used a pipe: its place in the report, the process, and the bytes; `None`: unknown.
+type PipeSide<'a> = (usize, &'a Process, Option<u64>);
+
 /// What went through a pipe.
 #[derive(Debug, Default)]
 struct PipeUse<'a> {
-    /// The processes that wrote, each with the bytes; `None`: unknown.
-    written: Vec<(&'a Process, Option<u64>)>,
-    /// Those that read, likewise.
-    read: Vec<(&'a Process, Option<u64>)>,
+    written: Vec<PipeSide<'a>>,
+    read: Vec<PipeSide<'a>>,
 }
 
-/// The pipes by which bytes went from one process to another, the ones with the most bytes first.
+/// The pipes by which the most bytes went from one process to another, in the order of the processes
+/// that wrote.
 pub(super) fn part(report: &Report, options: &Options) -> Option<DocumentPart> {
     let mut pipes: BTreeMap<&End, PipeUse<'_>> = BTreeMap::new();
-    for process in &report.processes {
+    for (place, process) in report.processes.iter().enumerate() {
         for to in &process.destinations {
             if let Some(pipe) = to.file.as_ref().filter(|end| is_pipe(end)) {
                 let written = &mut pipes.entry(pipe).or_default().written;
-                written.push((process, to.written_bytes));
+                written.push((place, process, to.written_bytes));
             }
         }
         for from in &process.sources {
             if let Some(pipe) = from.file.as_ref().filter(|end| is_pipe(end)) {
                 let read = &mut pipes.entry(pipe).or_default().read;
-                read.push((process, from.read_bytes));
+                read.push((place, process, from.read_bytes));
             }
         }
     }
     let mut between: Vec<PipeUse<'_>> = pipes.into_values().filter(PipeUse::has_two).collect();
     between.sort_by_key(|pipe| Reverse(sum(&pipe.written)));
-    let (shown, hidden) = split(&between, MOST_PIPES, options);
+    let most = if options.all {
+        between.len()
+    } else {
+        MOST_PIPES
+    };
+    let hidden = between.split_off(most.min(between.len()));
+    between.sort_by_key(|pipe| pipe.written[0].0);
     let bytes = sum_all(hidden.iter().map(|pipe| sum(&pipe.written)));
-    let hidden = more(hidden, ["pipe", "pipes"], &known(bytes, units::bytes));
-    let mut lines: Vec<String> = shown.iter().map(PipeUse::line).collect();
-    lines.extend(hidden);
+    let count = between.len() + hidden.len();
+    let mut lines: Vec<String> = between.iter().map(PipeUse::line).collect();
+    lines.extend(more(
+        &hidden,
+        ["pipe", "pipes"],
+        &known(bytes, units::bytes),
+    ));
     (!lines.is_empty()).then(|| DocumentPart {
-        heading: words(&format!("PIPES, {}", between.len()), Style::Heading),
+        heading: words(&format!("PIPES, {count}"), Style::Heading),
         items: lines
             .iter()
             .map(|line| vec![words(line, Style::Plain)])
@@ -70,12 +82,10 @@ fn is_pipe(end: &End) -> bool {
 impl PipeUse<'_> {
     /// Whether one process wrote what another one may have read.
     fn has_two(&self) -> bool {
-        let is_other = |(reader, _): &(&Process, Option<u64>)| {
-            self.written
-                .iter()
-                .any(|(writer, _)| writer.pid != reader.pid)
-        };
-        self.read.iter().any(is_other)
+        let written = self.written.iter();
+        let writers: Vec<u32> = written.map(|(_, writer, _)| writer.pid).collect();
+        let mut readers = self.read.iter();
+        readers.any(|(_, reader, _)| writers.iter().any(|pid| *pid != reader.pid))
     }
 
     /// `cat (12) -> gzip (13): 2.9 MiB`; `yes (12) -> head (13): 64.0 KiB written, 8.0 KiB read`.
@@ -91,16 +101,13 @@ impl PipeUse<'_> {
     }
 }
 
-fn sum(side: &[(&Process, Option<u64>)]) -> Option<u64> {
-    sum_all(side.iter().map(|(_, bytes)| *bytes))
+fn sum(side: &[PipeSide<'_>]) -> Option<u64> {
+    sum_all(side.iter().map(|(.., bytes)| *bytes))
 }
 
-fn names(side: &[(&Process, Option<u64>)]) -> String {
-    let mut names: Vec<String> = side
-        .iter()
-        .take(MOST_NAMES)
-        .map(|(process, _)| process_name(process))
-        .collect();
+fn names(side: &[PipeSide<'_>]) -> String {
+    let name = |(_, process, _): &PipeSide<'_>| named(process.name(), process.pid);
+    let mut names: Vec<String> = side.iter().take(MOST_NAMES).map(name).collect();
     if let Some(more @ 1..) = side.len().checked_sub(MOST_NAMES) {
         names.push(format!("{more} more"));
     }

@@ -140,9 +140,9 @@ fn running(report: &Report) -> TextLine {
         .take(MOST_CALLS)
         .map(process_name)
         .collect();
-    let named = u64::try_from(names.len()).unwrap_or(u64::MAX);
-    if (1..running).contains(&named) {
-        names.push(format!("{} more", running - named));
+    let shown = u64::try_from(names.len()).unwrap_or(u64::MAX);
+    if (1..running).contains(&shown) {
+        names.push(format!("{} more", running - shown));
     }
     let names = if names.is_empty() {
         String::new()

@@ -260,11 +260,13 @@ impl<'t> Fold<'t> {
         let trace = self.trace;
         let failed = trace.failed_paths.as_ref();
         let rows = trace.all_processes().flat_map(trace::Process::rows);
+        let processes = trace.processes.iter();
+        let running = processes.filter(|process| process.state == State::Running);
         Totals {
             processes: all(trace).map(|part| part.processes - part.continued).sum(),
             programs: all(trace).map(|part| part.processes).sum(),
             threads: all(trace).map(|part| part.threads - part.continued).sum(),
-            running: count(trace.processes.iter().filter(is_running).count()),
+            running: count(running.count()),
             syscalls: fold_totals(rows, self.options.sort, trace.stacks.as_deref()),
             other_syscalls: trace.other_calls.as_ref().map(other_syscalls),
             loading: loading(trace),
@@ -275,10 +277,6 @@ impl<'t> Fold<'t> {
             usage: usage(sum_counters(trace.all_processes())),
         }
     }
-}
-
-fn is_running(process: &&trace::Process) -> bool {
-    process.state == State::Running
 }
 
 /// The calls without rows, the one with the most time first.

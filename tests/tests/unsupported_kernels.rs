@@ -194,13 +194,9 @@ fn a_program_that_is_attached_but_does_not_run_is_an_error_and_no_report() {
     // The other tracepoint fires only if the scheduler's statistics are on, or for a task that
     // hangs for minutes.
     let (tracepoint, other, program) = if attaches_to_events() {
-        ("sched_wakeup_new", "sched_stat_sleep", "sched_process_exec")
+        ("sched_wakeup_new", "sched_stat_sleep", "process_exec")
     } else {
-        (
-            "sched_process_exit",
-            "sched_process_hang",
-            "sched_process_exit",
-        )
+        ("sched_process_exit", "sched_process_hang", "process_exit")
     };
     let [one, two] = [tracepoint, other].map(|name| format!("btf_trace_{name}"));
     let btf = with_swapped(&one, &two);

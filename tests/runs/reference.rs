@@ -170,7 +170,7 @@ impl Scenario {
         let commands: Vec<Vec<String>> = commands.collect();
         let mut timings = match self.measure {
             Measure::Compare => compare(self, tools, options.runs, &commands, &ends.scratch)?,
-            Measure::Trace | Measure::Api => BTreeMap::new(),
+            Measure::Trace => BTreeMap::new(),
         };
         let is_pipe = self.output.to == ScenarioSink::Pipe;
         let measure = |(run, command): (&ScenarioRun, &Vec<String>)| {

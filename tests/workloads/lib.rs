@@ -33,7 +33,7 @@ use std::{
 use anyhow::{Context as _, Error};
 use nix::errno::Errno;
 use rustix::process::Pid;
-pub use tally::{Figure, Figures, Tally, with_bare_thread};
+pub use tally::{Figure, Figures, PlannedCall, Tally, descriptor, leaked, with_bare_thread};
 
 /// The path of the C program `name` (`copier-c`, `int80`), which is beside the Rust programs.
 pub fn c_program(name: &str) -> PathBuf {

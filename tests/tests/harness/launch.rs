@@ -35,7 +35,7 @@ pub fn workload(case: &str) -> Program {
 
 /// A C program of this package, by its name.
 pub fn c(name: &str) -> Program {
-    program(zc_tests::c_program(name))
+    program(zc_tests::program_beside(name))
 }
 
 /// Any program, by its name or path.

@@ -36,7 +36,9 @@ use nix::errno::Errno;
 use rustix::process::Pid;
 
 pub use peer::Peer;
-pub use tally::{Figure, Figures, PlannedCall, Tally, descriptor, leaked, with_bare_thread};
+pub use tally::{
+    Figure, Figures, PlannedCall, Tally, descriptor, leaked, raw_call, with_bare_thread,
+};
 
 /// The path of a program of this package: the C programs are beside those in Rust.
 pub fn program_beside(name: &str) -> PathBuf {

@@ -148,8 +148,23 @@ pub fn leaked<T>(value: T) -> usize {
     ptr::from_mut(Box::leak(Box::new(value))).expose_provenance()
 }
 
-fn last_errno() -> Errno {
-    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
+/// Makes a call with these arguments, and returns its result.
+///
+/// # Errors
+///
+/// If it fails.
+///
+/// # Safety
+///
+/// The memory that it names must be there, and unused by anything else meanwhile.
+pub unsafe fn raw_call(number: Sysno, all: [usize; 6]) -> Result<usize, Errno> {
+    // SAFETY: the caller sees to it.
+    let result = unsafe {
+        let number = number.id().into();
+        libc::syscall(number, all[0], all[1], all[2], all[3], all[4], all[5])
+    };
+    let error = || Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO);
+    usize::try_from(result).map_err(|_| error())
 }
 
 impl Default for Tally {
@@ -185,20 +200,8 @@ impl Tally {
     pub unsafe fn make(&mut self, calls: &[PlannedCall]) {
         for call in calls {
             for _ in 0..call.times {
-                let (number, all) = (call.number.id(), call.arguments);
                 // SAFETY: the caller sees to it.
-                let result = unsafe {
-                    libc::syscall(
-                        number.into(),
-                        all[0],
-                        all[1],
-                        all[2],
-                        all[3],
-                        all[4],
-                        all[5],
-                    )
-                };
-                let got = usize::try_from(result).map_err(|_| last_errno());
+                let got = unsafe { raw_call(call.number, call.arguments) };
                 self.note(TalliedCall {
                     got,
                     ..call.tallied

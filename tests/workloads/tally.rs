@@ -130,6 +130,11 @@ impl PlannedCall {
         }
     }
 
+    /// The number of the call.
+    pub fn number(&self) -> libc::c_long {
+        self.number.id().into()
+    }
+
     /// The same call so many times.
     #[must_use]
     pub fn times(self, times: usize) -> Self {

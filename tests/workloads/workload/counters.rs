@@ -20,7 +20,10 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 use serde_json::json;
-use zc_tests::{Figures, Tally, fork, print_expectation, wait_until_in_call, with_bare_thread};
+use zc_tests::{
+    Figures, PlannedCall, Tally, descriptor, fork, print_expectation, wait_until_in_call,
+    with_bare_thread,
+};
 
 use crate::Parameters;
 
@@ -42,21 +45,20 @@ pub(crate) fn proc_io(mut parameters: Parameters) -> Result<()> {
         parameters.count(500)?,
         parameters.count(100)?,
     );
-    let (zero, null) = (
-        File::open("/dev/zero")?,
-        File::options().write(true).open("/dev/null")?,
-    );
+    let zero = descriptor(File::open("/dev/zero")?);
+    let null = descriptor(File::options().write(true).open("/dev/null")?);
     let (mut first, mut last) = (Look::new()?, Look::new()?);
-    let mut buffer = vec![0; size];
+    let mut buffer = vec![0_u8; size];
+    let buffer = buffer.as_mut_ptr().expose_provenance();
+    let planned = [
+        PlannedCall::full("read", &[zero, buffer, size], size).times(reads),
+        PlannedCall::full("write", &[null, buffer, size], size).times(writes),
+    ];
     let mut tally = Tally::default();
     let calls = || {
         first.take(&mut tally);
-        for _ in 0..reads {
-            tally.moved("read", size, Ok(size), read(&zero, &mut buffer[..]));
-        }
-        for _ in 0..writes {
-            tally.moved("write", size, Ok(size), write(&null, &buffer));
-        }
+        // SAFETY: they name the buffer, which lives longer.
+        unsafe { tally.make(&planned) };
         last.take(&mut tally);
     };
     with_bare_thread(c"zc-proc-io", calls, |_| ())?;

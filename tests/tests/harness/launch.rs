@@ -81,6 +81,20 @@ impl Program {
         self
     }
 
+    /// The same on a new terminal with this many columns, whose keys and screen are stdin and
+    /// stdout.
+    pub fn on_terminal(&self, columns: u16) -> Self {
+        let words = self.words.iter().map(|word| word.to_str().expect("text"));
+        let command = shell_words::join(words);
+        // Without noflsh, the kernel drops output that comes just after a key that sends a signal.
+        let line = format!("stty rows 24 cols {columns} noflsh && exec {command}");
+        let words = ["script", "-qefc", &line, "/dev/null"].map(OsString::from);
+        Self {
+            words: words.to_vec(),
+            ..self.clone()
+        }
+    }
+
     /// The program and its arguments.
     pub fn words(&self) -> &[OsString] {
         &self.words

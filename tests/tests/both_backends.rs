@@ -210,8 +210,6 @@ const WORKLOADS: &[(&[&str], Compared)] = &[
     (&["write", "50", "20"], All),
     (&["sync", "20"], All),
     (&["deep", "20"], AllBut(ARENAS)),
-    // It runs until it is killed.
-    (&["bystander"], Nothing),
 ];
 
 /// Threads feed one socket of the copy and drain the other. The drained socket is never a source,

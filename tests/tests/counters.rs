@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{program, workload, zctrace};
+use crate::harness::{program, python, workload, zctrace};
 
 /// A number that a workload states.
 #[track_caller]
@@ -58,7 +58,7 @@ fn faults_switches_and_cpu_time_equal_those_of_wait4() {
 #[test]
 fn a_single_thread_has_no_more_cpu_time_than_wall_time() {
     // The kernel gives the memory back after the thread has begun to exit.
-    let with_memory = program("python3").args(&["-I", "-S", "-c", "bytearray(300 << 20)"]);
+    let with_memory = python("bytearray(300 << 20)");
     for command in [with_memory, program("true")] {
         let report = zctrace().run_exactly(&command).report;
         let usage = report.totals.usage;
@@ -78,7 +78,7 @@ fn a_single_thread_has_no_more_cpu_time_than_wall_time() {
 #[test]
 fn a_size_counts_up_to_what_a_call_can_move() {
     const READ: &str = "import ctypes; ctypes.CDLL(None).read(0, ctypes.create_string_buffer(8), ctypes.c_size_t(1 << 62))";
-    let read = program("python3").args(&["-I", "-S", "-c", READ]);
+    let read = python(READ);
     for backend in ["ebpf", "strace"] {
         let run = zctrace().backend(backend).syscalls("read").run(&read);
         let rows = run.report.totals.syscalls.iter();

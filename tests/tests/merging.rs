@@ -7,7 +7,7 @@ use zctrace::report::{Api, Certainty, End, Report, Transfer};
 
 use crate::{
     files::{BYTES, input},
-    harness::{Run, program, shell, zctrace},
+    harness::{Run, python, shell, zctrace},
 };
 
 /// So often the load runs a copy, a pipeline, a copy to a file of another name, and a program
@@ -149,7 +149,7 @@ for _ in range(400):
 
 #[test]
 fn pipes_that_others_have_read_to_the_end_leave_room_while_their_writer_lives() {
-    let python = program("/usr/bin/python3").args(&["-I", "-S", "-c", INPUTS]);
+    let python = python(INPUTS);
     for (options, sums_pipes) in [(&[][..], true), (&["--all"], false)] {
         let zctrace = zctrace().option("--max-files=128").options(options);
         let report = zctrace.run_exactly(&python).report;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use zc_tests::{Figure, Figures};
 
-use crate::harness::{Conversation, Rows, Run, TestDir, io_of, untraced, workload, zctrace};
+use crate::harness::{Conversation, Rows, Run, TestDir, io_of, shell, untraced, workload, zctrace};
 
 /// This many writes of this many bytes.
 fn writes(calls: u64, bytes: u64) -> Figures {
@@ -110,8 +110,10 @@ fn two_thousand_processes_are_counted() {
 #[test]
 fn two_thousand_processes_are_counted_beside_bystanders() {
     // They make the same calls all the time.
+    let busy = "exec setpriv --pdeathsig KILL dd if=/dev/zero of=/dev/null bs=100";
+    let busy = shell(&format!("echo ready; {busy}"));
     let bystanders = [(), ()].map(|()| {
-        let mut program = untraced(&workload("bystander")).start();
+        let mut program = untraced(&busy).start();
         program.expect("ready");
         (calls(&program), program)
     });

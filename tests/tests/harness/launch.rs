@@ -53,6 +53,11 @@ pub fn shell(script: &str) -> Program {
     program("sh").arg("-c").arg(script)
 }
 
+/// A program in Python, which loads no more than that takes.
+pub fn python(script: &str) -> Program {
+    program("/usr/bin/python3").args(&["-I", "-S", "-c", script])
+}
+
 /// A program that prints `ready` and then waits for a signal.
 pub fn waiting() -> Program {
     shell("echo ready; exec sleep 100")

@@ -1,4 +1,4 @@
-//! Small cases: a known number of writes, a bystander, and calls that tracers may not know.
+//! Small cases: a known number of writes, and calls that tracers may not know.
 
 use std::{
     fs::File,
@@ -14,11 +14,9 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::{read, write},
-    process::{Pid, WaitOptions, set_parent_process_death_signal, waitpid},
+    io::write,
+    process::{Pid, WaitOptions, waitpid},
 };
-use zc_tests::print_line;
 
 use crate::Parameters;
 
@@ -96,33 +94,6 @@ pub(crate) fn exec_thread(mut parameters: Parameters) -> Result<()> {
         .name("zc-exec".to_owned())
         .spawn(move || command.exec())?;
     Err(thread.join().expect("the thread does not panic")).context("execve")
-}
-
-/// How many calls of each kind it makes between two checks of stdin.
-const ROUND: usize = 64;
-
-/// Prints `ready`, then reads from `/dev/zero` and writes to `/dev/null` until stdin has input or
-/// closes, or the parent ends. So stdin should be a pipe.
-pub(crate) fn bystander(_: Parameters) -> Result<()> {
-    set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    let (zero, null) = (
-        File::open("/dev/zero")?,
-        File::options().write(true).open("/dev/null")?,
-    );
-    let stdin = io::stdin();
-    let mut buffer = [0; 100];
-    print_line("ready")?;
-    let at_once = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    while poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&at_once))? == 0 {
-        for _ in 0..ROUND {
-            read(&zero, &mut buffer)?;
-            write(&null, &buffer[..64])?;
-        }
-    }
-    Ok(())
 }
 
 /// A child, created with `CLONE_UNTRACED`, that writes 10 bytes to /dev/null 100 times.

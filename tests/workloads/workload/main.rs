@@ -45,7 +45,6 @@ const CASES: &[(&str, WorkloadCase)] = &[
     ("write", basic::write_only),
     ("sync", basic::sync_only),
     ("deep", basic::deep),
-    ("bystander", basic::bystander),
 ];
 
 /// Runs the case that the first argument names.

@@ -250,15 +250,14 @@ fn missing_io_uring_types_make_its_operations_unknown_and_are_noted() {
         let btf = without(name);
         let zctrace = with_btf(&btf).dir(directory.path());
         let run = zctrace.run_exactly(&copy(&in_rust(), "io-uring", "in", "out"));
-        let (root, notes) = (run.root(), &run.report.notes);
+        let root = run.root();
         assert!(run.totals().row("io_uring_enter").calls > 0);
         assert!(
             root.io_uring.is_empty() && root.transfers.is_empty(),
             "{:?}",
             root.transfers
         );
-        let said = "what io_uring operations move is unknown: this kernel";
-        assert!(notes.iter().any(|note| note.starts_with(said)), "{notes:?}");
+        run.assert_noted("what io_uring operations move is unknown: this kernel");
     }
 }
 

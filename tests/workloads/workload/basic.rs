@@ -3,7 +3,6 @@
 use std::{
     fs::File,
     hint::black_box,
-    io,
     os::{
         fd::{AsFd, BorrowedFd},
         unix::process::CommandExt,
@@ -13,10 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use rustix::{
-    io::write,
-    process::{Pid, WaitOptions, waitpid},
-};
+use rustix::io::write;
 
 use crate::Parameters;
 
@@ -94,35 +90,6 @@ pub(crate) fn exec_thread(mut parameters: Parameters) -> Result<()> {
         .name("zc-exec".to_owned())
         .spawn(move || command.exec())?;
     Err(thread.join().expect("the thread does not panic")).context("execve")
-}
-
-/// A child, created with `CLONE_UNTRACED`, that writes 10 bytes to /dev/null 100 times.
-pub(crate) fn untraced_child(_: Parameters) -> Result<()> {
-    let null = File::options().write(true).open("/dev/null")?;
-    // SAFETY: like fork. This process has one thread, and the child makes a few calls and exits.
-    match unsafe {
-        libc::syscall(
-            libc::SYS_clone,
-            libc::CLONE_UNTRACED | libc::SIGCHLD,
-            0,
-            0,
-            0,
-            0,
-        )
-    } {
-        -1 => Err(io::Error::last_os_error()).context("clone"),
-        0 => {
-            for _ in 0..100 {
-                let _ = write(&null, b"0123456789");
-            }
-            // SAFETY: ends the child at once, without the parent's exit handlers.
-            unsafe { libc::_exit(0) }
-        }
-        child => {
-            waitpid(Pid::from_raw(i32::try_from(child)?), WaitOptions::empty())?;
-            Ok(())
-        }
-    }
 }
 
 /// Calls with the numbers 700, 2000, 5000 and -1.

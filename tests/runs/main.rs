@@ -8,15 +8,15 @@ mod stack;
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader},
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, ExitCode, Stdio},
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::{Parser, Subcommand};
 use rustix::process::{Signal, set_parent_process_death_signal};
+use zc_tests::{program_beside, zctrace_to_test};
 use zctrace::report::Report;
 
 use crate::places::{Places, keep_mounts_private};
@@ -25,9 +25,6 @@ use crate::places::{Places, keep_mounts_private};
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {
-    /// The directory with zctrace and the workloads
-    #[arg(long, hide = true, global = true, default_value = ".")]
-    programs: PathBuf,
     /// An empty directory for all files
     #[arg(long, hide = true, global = true, default_value = ".")]
     scratch: PathBuf,
@@ -59,21 +56,15 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
-    let tools = Tools::new(&arguments.programs);
     let places = || {
         keep_mounts_private()?;
         anyhow::Ok(Places::below(&arguments.scratch))
     };
     match &arguments.series {
-        Series::Reference(options) => reference::run(options, &tools, places),
-        Series::Matrix(options) => matrix::run(options, &tools, &places()?),
+        Series::Reference(options) => reference::run(options, places),
+        Series::Matrix(options) => matrix::run(options, &places()?),
         Series::Stack(options) => stack::run(options),
     }
-}
-
-/// The directory with zctrace and the workloads.
-pub struct Tools {
-    programs: PathBuf,
 }
 
 /// Makes the command end if this process is killed: nobody needs its results then, and its files
@@ -83,109 +74,31 @@ pub fn ending_with_us(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?)) }
 }
 
-impl Tools {
-    /// The programs in this directory.
-    pub fn new(programs: &Path) -> Self {
-        Self {
-            programs: programs.to_owned(),
+/// A command whose first word may be one of the project's own programs.
+fn resolve(mut command: Vec<String>) -> Vec<String> {
+    if let Some(program) = command.first_mut() {
+        let own = program_beside(program);
+        if own.exists() {
+            *program = own.display().to_string();
         }
     }
-
-    /// One of the project's own programs.
-    pub fn program(&self, name: &str) -> PathBuf {
-        self.programs.join(name)
-    }
-
-    /// A command whose first word may be one of the project's own programs.
-    pub fn resolve(&self, mut command: Vec<String>) -> Vec<String> {
-        if let Some(program) = command.first_mut() {
-            let own = self.program(program);
-            if own.exists() {
-                *program = own.display().to_string();
-            }
-        }
-        command
-    }
-
-    /// Traces the command with this stdout, which is read to its end if it is a pipe. Returns the
-    /// report, which goes through a file in `scratch`.
-    pub fn trace(
-        &self,
-        command: &[String],
-        options: &[&str],
-        stdout: Stdio,
-        scratch: &Path,
-    ) -> Result<Report> {
-        let file = scratch.join("report.json");
-        let mut trace = Command::new(self.program("zctrace"));
-        trace.args(["--format", "json", "-o"]).arg(&file);
-        trace.args(options).arg("--").args(command);
-        trace.stdin(Stdio::null()).stdout(stdout);
-        trace.stderr(Stdio::piped());
-        let traced = ending_with_us(&mut trace)
-            .spawn()
-            .and_then(Child::wait_with_output);
-        let output = traced.context("cannot start zctrace")?;
-        let (command, said) = (command.join(" "), String::from_utf8_lossy(&output.stderr));
-        ensure!(output.status.success(), "{command} failed: {}", said.trim());
-        serde_json::from_slice(&fs::read(&file)?).context("the report of zctrace")
-    }
+    command
 }
 
-/// `copier feed` or `copier sink`: the other side of a copy. It is killed when the value is
-/// dropped.
-pub struct Peer {
-    process: Child,
-    address: String,
-}
-
-impl Peer {
-    /// Starts the copier with these arguments, and returns once it listens.
-    pub fn start(copier: &Path, arguments: &[&str]) -> Result<Self> {
-        let mut command = Command::new(copier);
-        command
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped());
-        let mut peer = Self {
-            process: command.spawn().context("cannot start the copier")?,
-            address: String::new(),
-        };
-        let stdout = peer.process.stdout.take().context("it has no output")?;
-        let mut lines = BufReader::new(stdout);
-        let mut line = String::new();
-        lines.read_line(&mut line)?;
-        let Some(address) = line.trim_end().strip_prefix("listening ") else {
-            bail!("the copier does not listen: {line:?}")
-        };
-        address.clone_into(&mut peer.address);
-        // It prints what it received. Nobody needs that, but the pipe must stay open and not be
-        // full.
-        std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
-        Ok(peer)
-    }
-
-    /// The address on which it listens, as an argument of the copier.
-    pub fn address(&self) -> &str {
-        &self.address
-    }
-
-    /// Waits for its successful end.
-    pub fn finish(mut self) -> Result<()> {
-        let status = self.process.wait()?;
-        ensure!(
-            status.success(),
-            "the other side of {} failed ({status})",
-            self.address
-        );
-        Ok(())
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        // Both fail if it has ended already, which does not matter.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// Traces the command with this stdout, which is read to its end if it is a pipe. Returns the
+/// report, which goes through a file in `scratch`.
+fn trace(command: &[String], options: &[&str], stdout: Stdio, scratch: &Path) -> Result<Report> {
+    let file = scratch.join("report.json");
+    let mut trace = Command::new(zctrace_to_test());
+    trace.args(["--format", "json", "-o"]).arg(&file);
+    trace.args(options).arg("--").args(command);
+    trace.stdin(Stdio::null()).stdout(stdout);
+    trace.stderr(Stdio::piped());
+    let traced = ending_with_us(&mut trace)
+        .spawn()
+        .and_then(Child::wait_with_output);
+    let output = traced.context("cannot start zctrace")?;
+    let (command, said) = (command.join(" "), String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "{command} failed: {}", said.trim());
+    serde_json::from_slice(&fs::read(&file)?).context("the report of zctrace")
 }

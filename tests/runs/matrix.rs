@@ -14,11 +14,12 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use zc_tests::{Peer, program_beside};
 use zctrace::report::{Report, Transfer};
 
 use crate::{
-    Peer, Tools,
     places::{LoopDevice, Place, Places, write_input},
+    trace,
 };
 
 /// How the runs are traced.
@@ -30,11 +31,11 @@ pub struct Options {
 }
 
 /// Runs every pair and prints the tables.
-pub fn run(options: &Options, tools: &Tools, places: &Places) -> Result<()> {
+pub fn run(options: &Options, places: &Places) -> Result<()> {
     let room = Room::new(places)?;
     let backend = format!("--backend={}", options.backend);
     let copy = |source: &MatrixEnd, destination: &MatrixEnd, options: &str| {
-        copy(tools, &room, source, destination, &[options, &backend])
+        copy(&room, source, destination, &[options, &backend])
             .with_context(|| format!("{} to {}", source.name, destination.name))
     };
     let mut kernel = None;
@@ -66,26 +67,24 @@ pub fn run(options: &Options, tools: &Tools, places: &Places) -> Result<()> {
 
 /// One traced copy, with an option for the copier, and one for zctrace.
 fn copy(
-    tools: &Tools,
     room: &Room,
     source: &MatrixEnd,
     destination: &MatrixEnd,
     [option, backend]: &[&str; 2],
 ) -> Result<Report> {
-    let copier = tools.program("copier");
     let (from, to) = (room.spec(source), room.spec(destination));
     let input = room.input();
     let peer = |spec: &str, arguments: &[&str]| {
         let is_socket = spec.starts_with("unix:") || spec.starts_with("tcp:");
-        let peer = is_socket.then(|| Peer::start(&copier, arguments));
+        let peer = is_socket.then(|| Peer::start(arguments));
         peer.transpose()
     };
     let feed = peer(&from, &["feed", &from, "--from", &input])?;
     let sink = peer(&to, &["sink", &to])?;
     // A peer on TCP has printed its port.
-    let from = feed.as_ref().map_or(from.as_str(), Peer::address);
-    let to = sink.as_ref().map_or(to.as_str(), Peer::address);
-    let mut command = vec![text(&copier)];
+    let from = feed.as_ref().map_or(&from, |peer| &peer.address);
+    let to = sink.as_ref().map_or(&to, |peer| &peer.address);
+    let mut command = vec![text(&program_beside("copier"))];
     command.extend(["std-io-copy", "--from", from, "--to", to].map(str::to_owned));
     let options = [source.option, destination.option, option];
     command.extend(
@@ -94,7 +93,7 @@ fn copy(
             .filter(|option| !option.is_empty())
             .map(ToString::to_string),
     );
-    let report = tools.trace(
+    let report = trace(
         &command,
         &[backend, "--wait-all"],
         Stdio::piped(),

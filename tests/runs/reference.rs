@@ -18,12 +18,14 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use nix::{sys::stat::Mode, unistd::mkfifo};
 use serde::Deserialize;
+use zc_tests::{Peer, zctrace_to_test};
 use zctrace::report::Report;
 
 use self::scenario::{Measure, Place, Scenario, ScenarioRun, ScenarioSink};
 use crate::{
-    Peer, Tools, ending_with_us,
+    ending_with_us,
     places::{LoopDevice, Places, write_input},
+    resolve, trace,
 };
 
 /// Which measurements to repeat, and how.
@@ -47,11 +49,7 @@ pub struct Options {
 }
 
 /// Runs the chosen scenarios, and prints the table of each.
-pub fn run(
-    options: &Options,
-    tools: &Tools,
-    places: impl FnOnce() -> Result<Places>,
-) -> Result<()> {
+pub fn run(options: &Options, places: impl FnOnce() -> Result<Places>) -> Result<()> {
     let scenarios = chosen(scenario::all(&options.scenarios)?, &options.only)?;
     if options.list {
         for scenario in &scenarios {
@@ -68,7 +66,7 @@ pub fn run(
     let places = places()?;
     for scenario in &scenarios {
         eprintln!("xtask: {}", scenario.title);
-        let rows = scenario.measure(tools, options, &places);
+        let rows = scenario.measure(options, &places);
         let rows = rows.with_context(|| scenario.name.clone())?;
         println!("{}", table::render(scenario, options.scale, &rows));
         places.clear().context("cannot tidy up")?;
@@ -159,18 +157,16 @@ impl Scenario {
     }
 
     /// Runs and measures every command.
-    fn measure(&self, tools: &Tools, options: &Options, places: &Places) -> Result<Vec<Measured>> {
+    fn measure(&self, options: &Options, places: &Places) -> Result<Vec<Measured>> {
         let ends = self.ends(options.scale, places)?;
         let keep = ["sink", &ends.output, "--keep"];
         let is_socket = self.output.to == ScenarioSink::UnixSocket;
-        let _drain = is_socket
-            .then(|| Peer::start(&tools.program("copier"), &keep))
-            .transpose()?;
-        let commands = self.runs.iter().map(|run| tools.resolve(ends.command(run)));
+        let _drain = is_socket.then(|| Peer::start(&keep)).transpose()?;
+        let commands = self.runs.iter().map(|run| resolve(ends.command(run)));
         let commands: Vec<Vec<String>> = commands.collect();
         let mut timings = match self.measure {
-            Measure::Compare => compare(self, tools, options.runs, &commands, &ends.scratch)?,
-            Measure::Trace | Measure::Api => BTreeMap::new(),
+            Measure::Compare => compare(self, options.runs, &commands, &ends.scratch)?,
+            Measure::Trace => BTreeMap::new(),
         };
         let is_pipe = self.output.to == ScenarioSink::Pipe;
         let measure = |(run, command): (&ScenarioRun, &Vec<String>)| {
@@ -179,7 +175,7 @@ impl Scenario {
             } else {
                 Stdio::null()
             };
-            let report = tools.trace(command, &["--wait-all"], stdout, &ends.scratch)?;
+            let report = trace(command, &["--wait-all"], stdout, &ends.scratch)?;
             Ok(Measured {
                 run: run.clone(),
                 timing: timings.remove(&run.name),
@@ -265,13 +261,12 @@ fn block_device(scratch: &Path, bytes: u64) -> Result<LoopDevice> {
 /// The times of all commands of a scenario, by name, from `zctrace compare`.
 fn compare(
     scenario: &Scenario,
-    tools: &Tools,
     runs: u32,
     commands: &[Vec<String>],
     scratch: &Path,
 ) -> Result<BTreeMap<String, ExportedTiming>> {
     let file = scratch.join("compare.json");
-    let mut compare = Command::new(tools.program("zctrace"));
+    let mut compare = Command::new(zctrace_to_test());
     compare.args(["compare", "--warmup=1", "--runs", &runs.to_string()]);
     compare.arg("--export").arg("json").arg(&file);
     // Only a shell can connect the pipe. Its own time is subtracted.

@@ -15,6 +15,7 @@ use zctrace::report::{Api, State, Usage};
 
 use crate::{
     copiers::cases,
+    counters::rusage,
     harness::{
         Program, Run, TestDir, Zctrace, c, counted_by_strace, each_backend, last_programs, program,
         shell, workload, zctrace,
@@ -103,6 +104,7 @@ fn every_workload_is_counted_the_same() {
             assert_equal(&workload(words[0]).args(&words[1..]), *compared);
         }
     }
+    assert_equal(&rusage(), OwnProcess);
 }
 
 /// Compares every case of a copier, from file to file. Some cases cannot copy to a file: then the
@@ -202,16 +204,11 @@ const WORKLOADS: &[(&[&str], Compared)] = &[
     (&["denied-in-handler"], Nothing),
     // copy_file_range (number 326 on x86_64) fails with ENOSYS.
     (&["deny", "38", "326", "true"], All),
-    // strace cannot follow the child, and reports that.
-    (&["untraced-child"], Nothing),
     (&["unknown-numbers"], All),
-    (&["rusage"], OwnProcess),
     (&["exec-thread", "70", "30"], AllBut(ALIGNMENT)),
     (&["write", "50", "20"], All),
     (&["sync", "20"], All),
     (&["deep", "20"], AllBut(ARENAS)),
-    // It runs until it is killed.
-    (&["bystander"], Nothing),
 ];
 
 /// Threads feed one socket of the copy and drain the other. The drained socket is never a source,

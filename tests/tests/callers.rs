@@ -7,7 +7,7 @@ mod profile;
 use zctrace::report::{Callers, Frame, Process, Report, Site, Stack, Syscall, Transfer};
 
 use crate::{
-    copiers::{Side, copy, in_c, in_rust},
+    copiers::{copy, in_c, in_rust, sink},
     harness::{Program, TestDir, Zctrace, program, shell, workload, zctrace},
 };
 
@@ -25,9 +25,9 @@ fn sampled(program: &Program) -> Report {
 #[track_caller]
 fn copy_to_a_socket<T>(copier: &Program, case: &str, run: impl FnOnce(&Program) -> T) -> T {
     let dir = TestDir::with_input(1 << 20);
-    let sink = Side::sink(&format!("unix:{}", dir.word("socket")));
-    let done = run(&copy(copier, case, &dir.word("in"), &sink.spec));
-    sink.last_line();
+    let sink = sink(&format!("unix:{}", dir.word("socket")));
+    let done = run(&copy(copier, case, &dir.word("in"), &sink.address));
+    sink.finish().expect("it succeeds");
     done
 }
 

@@ -4,9 +4,10 @@
 use std::fs;
 
 use rustix::process::Signal;
+use zc_tests::Peer;
 
 use crate::harness::{
-    Conversation, Program, TestDir, c, child_of, io_of, program, untraced, wait_until, zctrace,
+    Program, TestDir, c, child_of, io_of, program, untraced, wait_until, zctrace,
 };
 
 /// The copier in Rust.
@@ -24,36 +25,9 @@ pub fn copy(copier: &Program, case: &str, from: &str, to: &str) -> Program {
     copier.clone().args(&[case, "--from", from, "--to", to])
 }
 
-/// The other side of a socket: `copier sink`.
-pub struct Side {
-    talk: Conversation,
-    /// The address, as the argument of the copier that connects to it.
-    pub spec: String,
-}
-
-impl Side {
-    /// `copier sink ADDRESS`, once it listens.
-    pub fn sink(address: &str) -> Self {
-        Self::start(&["sink", address])
-    }
-
-    fn start(words: &[&str]) -> Self {
-        let mut talk = untraced(&in_rust().args(words)).start();
-        let line = talk.hear();
-        let Some(spec) = line.strip_prefix("listening ") else {
-            panic!("not what {words:?} says: {line}")
-        };
-        let spec = spec.to_owned();
-        Self { talk, spec }
-    }
-
-    /// Its last line, after a successful end.
-    #[track_caller]
-    pub fn last_line(mut self) -> String {
-        let line = self.talk.hear();
-        assert_eq!(self.talk.wait(), Some(0), "{line}");
-        line
-    }
+/// The other side of a socket: `copier sink ADDRESS`, once it listens.
+pub fn sink(address: &str) -> Peer {
+    Peer::start(&["sink", address]).expect("it listens")
 }
 
 /// The names of the cases that a program lists.
@@ -83,7 +57,7 @@ fn every_case_copies_the_right_bytes() {
                 let is_socket = prefix == "unix:";
                 let socket = dir.word("socket");
                 let socket = format!("unix:{socket}");
-                let sink = is_socket.then(|| Side::start(&["sink", &socket, "--to", &out]));
+                let sink = is_socket.then(|| Peer::start(&["sink", &socket, "--to", &out]));
                 let to = if is_socket {
                     socket
                 } else {
@@ -102,7 +76,8 @@ fn every_case_copies_the_right_bytes() {
                 let line = format!("copied {} bytes\n", expected.len());
                 assert_eq!(finished.successful(), line, "{case} to {to}");
                 if let Some(sink) = sink {
-                    assert_eq!(sink.last_line(), format!("received {SIZE} bytes"));
+                    let line = sink.expect("it listens").finish().expect("it succeeds");
+                    assert_eq!(line, format!("received {SIZE} bytes\n"));
                 }
                 let found = fs::read(out).expect("it is there");
                 assert!(found == expected, "{case} to {to}");
@@ -114,8 +89,8 @@ fn every_case_copies_the_right_bytes() {
 #[test]
 fn a_signal_to_zctrace_ends_the_copier_and_its_sink() {
     let dir = TestDir::new();
-    let sink = Side::sink(&format!("unix:{}", dir.word("socket")));
-    let copying = copy(&in_rust(), "read-write", "/dev/zero", &sink.spec);
+    let sink = sink(&format!("unix:{}", dir.word("socket")));
+    let copying = copy(&in_rust(), "read-write", "/dev/zero", &sink.address);
     let (tracing, report) = zctrace().start(&copying);
     // zctrace has other children before.
     let id = tracing.pid().as_raw_pid();
@@ -130,9 +105,9 @@ fn a_signal_to_zctrace_ends_the_copier_and_its_sink() {
     wait_until("bytes arrive", || io_of(copier, "rchar") > 2 << 20);
     tracing.signal(Signal::TERM);
     tracing.wait();
-    let line = sink.last_line();
+    let line = sink.finish().expect("it succeeds");
     let received = line.strip_prefix("received ");
-    let received = received.and_then(|rest| rest.strip_suffix(" bytes"));
+    let received = received.and_then(|rest| rest.strip_suffix(" bytes\n"));
     let received: u64 = received.and_then(|bytes| bytes.parse().ok()).expect(&line);
     let run = report.read(&tracing.stderr());
     let mut rows = run.totals.syscalls.iter();

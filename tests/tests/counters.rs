@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{program, workload, zctrace};
+use crate::harness::{Program, program, python, workload, zctrace};
 
 /// A number that a workload states.
 #[track_caller]
@@ -30,9 +30,45 @@ fn reads_and_writes_equal_those_in_proc_self_io() {
     );
 }
 
+/// A child that touches 1000 pages, waits 200 times for its parent, and uses 50 ms of CPU time. The
+/// parent prints what `wait4` says about it.
+const RUSAGE: &str = r#"
+import json, mmap, os, time
+commands, to_child = os.pipe()
+answers, to_parent = os.pipe()
+child = os.fork()
+if child == 0:
+    memory = mmap.mmap(-1, 1000 * mmap.PAGESIZE)
+    for start in range(0, len(memory), mmap.PAGESIZE):
+        memory[start] = 1
+    for _ in range(200):
+        os.read(commands, 1)
+        os.write(to_parent, b".")
+    while time.process_time() < 0.05:
+        pass
+    os._exit(0)
+for _ in range(200):
+    # The child switches only if it has to wait, so the byte must not be there before.
+    while not open(f"/proc/{child}/syscall").read().startswith("READ "):
+        pass
+    os.write(to_child, b"!")
+    os.read(answers, 1)
+_, status, usage = os.wait4(child, 0)
+assert status == 0
+names = ["ru_minflt", "ru_majflt", "ru_nvcsw", "ru_nivcsw"]
+rusage = {name: getattr(usage, name) for name in names}
+rusage |= {name + "_us": round(getattr(usage, name) * 1e6) for name in ["ru_utime", "ru_stime"]}
+print(json.dumps({"calls": {}, "pid": child, "rusage": rusage}))
+"#;
+
+/// That program. It has to know the number of `read`.
+pub fn rusage() -> Program {
+    python(&RUSAGE.replace("READ", &libc::SYS_read.to_string()))
+}
+
 #[test]
 fn faults_switches_and_cpu_time_equal_those_of_wait4() {
-    let run = zctrace().run_exactly(&workload("rusage"));
+    let run = zctrace().run_exactly(&rusage());
     let stated = run.stated();
     let wait4 = |field: &str| number(&stated.facts["rusage"][field]);
     let process = run.process(stated.pid.expect("it names its child"));
@@ -58,7 +94,7 @@ fn faults_switches_and_cpu_time_equal_those_of_wait4() {
 #[test]
 fn a_single_thread_has_no_more_cpu_time_than_wall_time() {
     // The kernel gives the memory back after the thread has begun to exit.
-    let with_memory = program("python3").args(&["-I", "-S", "-c", "bytearray(300 << 20)"]);
+    let with_memory = python("bytearray(300 << 20)");
     for command in [with_memory, program("true")] {
         let report = zctrace().run_exactly(&command).report;
         let usage = report.totals.usage;
@@ -78,7 +114,7 @@ fn a_single_thread_has_no_more_cpu_time_than_wall_time() {
 #[test]
 fn a_size_counts_up_to_what_a_call_can_move() {
     const READ: &str = "import ctypes; ctypes.CDLL(None).read(0, ctypes.create_string_buffer(8), ctypes.c_size_t(1 << 62))";
-    let read = program("python3").args(&["-I", "-S", "-c", READ]);
+    let read = python(READ);
     for backend in ["ebpf", "strace"] {
         let run = zctrace().backend(backend).syscalls("read").run(&read);
         let rows = run.report.totals.syscalls.iter();

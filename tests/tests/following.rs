@@ -139,8 +139,7 @@ fn with_the_proc_of_another_namespace_counters_of_running_processes_are_unknown(
     let sleep = others.find(|process| process.state == State::Running);
     let usage = sleep.expect("it lives").usage;
     assert_eq!((usage.page_faults.minor, usage.user_ns), (None, None));
-    let (notes, said) = (&run.report.notes, "/proc belongs to another PID namespace");
-    assert!(notes.iter().any(|note| note.contains(said)), "{notes:?}");
+    run.assert_noted("/proc belongs to another PID namespace");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use zctrace::report::{Api, Certainty, End, Report, Transfer};
 
 use crate::{
     files::{BYTES, input},
-    harness::{Run, program, shell, zctrace},
+    harness::{Run, python, shell, zctrace},
 };
 
 /// So often the load runs a copy, a pipeline, a copy to a file of another name, and a program
@@ -101,9 +101,7 @@ fn merged_processes_have_the_same_sums_as_all_processes_apart() {
     assert_eq!(sum(listed.iter())[0], 5 * TIMES);
     let [merged, _] = sum(listed.iter().filter(|one| one.merged.is_some()));
     assert!(merged >= TIMES, "{merged} were merged");
-    let notes = &few.report.notes;
-    let said = "shown as sums over those that are alike";
-    assert!(notes.iter().any(|note| note.contains(said)), "{notes:?}");
+    few.assert_noted("shown as sums over those that are alike");
     // How many are merged by the end, and which, depends on how far zctrace keeps up and how much
     // CPU time each took. So there may be no such sum here; in
     // `of_many_files_only_some_keep_their_names` of the core there is always one.
@@ -149,7 +147,7 @@ for _ in range(400):
 
 #[test]
 fn pipes_that_others_have_read_to_the_end_leave_room_while_their_writer_lives() {
-    let python = program("/usr/bin/python3").args(&["-I", "-S", "-c", INPUTS]);
+    let python = python(INPUTS);
     for (options, sums_pipes) in [(&[][..], true), (&["--all"], false)] {
         let zctrace = zctrace().option("--max-files=128").options(options);
         let report = zctrace.run_exactly(&python).report;

@@ -2,9 +2,9 @@
 //! which ends. Under both backends it must be as in the golden table, which `cargo xtask matrix >
 //! tests/golden/std-io-copy.md` updates.
 
-use std::{fs, os::unix::fs::symlink, path::Path};
+use std::{fs, path::Path};
 
-use crate::harness::{TestDir, binary, program, untraced};
+use crate::harness::{TestDir, program, untraced};
 
 /// The path of the golden table.
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/std-io-copy.md");
@@ -22,14 +22,8 @@ fn the_table_of_std_io_copy_is_unchanged_under_strace() {
 /// Makes the table, and fails with each line that differs. The first line names the kernel.
 #[track_caller]
 fn assert_golden(backend: &str) {
-    // A directory with the copier of this build and the zctrace to test.
-    let (programs, scratch) = (TestDir::new(), TestDir::new());
-    let copier = env!("CARGO_BIN_EXE_copier").into();
-    for (name, path) in [("zctrace", binary()), ("copier", copier)] {
-        symlink(path, programs.join(name)).expect("room for a link");
-    }
+    let scratch = TestDir::new();
     let runs = program(env!("CARGO_BIN_EXE_runs"));
-    let runs = runs.arg("--programs").arg(programs.path());
     let runs = runs.arg("--scratch").arg(scratch.path());
     let finished = untraced(&runs.args(&["matrix", "--backend", backend])).finish();
     let golden = fs::read_to_string(Path::new(GOLDEN)).expect("the golden table");

@@ -5,6 +5,6 @@ mod object;
 mod rows;
 mod stack;
 
-pub use object::{Function, LOOP, programs_of};
-pub use rows::{Row, Rows};
-pub use stack::{Chain, LIMIT_BYTES, deepest_chain, deepest_chain_with, rounded};
+pub use object::{Function, programs_of};
+pub use rows::Rows;
+pub use stack::{Chain, LIMIT_BYTES, deepest_chain, rounded};

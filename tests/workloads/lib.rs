@@ -19,6 +19,7 @@
 //! nothing else.
 
 pub mod bpf;
+mod peer;
 pub mod ring;
 mod tally;
 pub mod truth;
@@ -33,11 +34,25 @@ use std::{
 use anyhow::{Context as _, Error};
 use nix::errno::Errno;
 use rustix::process::Pid;
-pub use tally::{Figure, Figures, Tally, with_bare_thread};
 
-/// The path of the C program `name` (`copier-c`, `int80`), which is beside the Rust programs.
-pub fn c_program(name: &str) -> PathBuf {
+pub use peer::Peer;
+pub use tally::{
+    Figure, Figures, PlannedCall, Tally, descriptor, leaked, raw_call, with_bare_thread,
+};
+
+/// The path of a program of this package: the C programs are beside those in Rust.
+pub fn program_beside(name: &str) -> PathBuf {
     Path::new(env!("ZC_C_DIR")).join(name)
+}
+
+/// The environment variable with the path of the `zctrace` to test.
+pub const BIN_VARIABLE: &str = "ZCTRACE_BIN";
+
+/// The path of the zctrace to test: the one that the environment names, or the one that was built
+/// beside the workloads.
+pub fn zctrace_to_test() -> PathBuf {
+    let named = std::env::var_os(BIN_VARIABLE);
+    named.map_or_else(|| program_beside("zctrace"), PathBuf::from)
 }
 
 /// The environment variable that says how many times slower than usual this machine is. Guests set

@@ -6,12 +6,16 @@ use std::{
     ffi::{CStr, c_void},
     io,
     mem::MaybeUninit,
+    os::fd::IntoRawFd,
     ptr,
+    str::FromStr as _,
 };
 
 use anyhow::{Result, ensure};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+
+use zctrace::Sysno;
 
 use crate::errno_name;
 
@@ -56,7 +60,7 @@ const CALLS: usize = 1 << 16;
 pub struct Tally(Vec<TalliedCall>);
 
 /// A call as it was made.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct TalliedCall {
     name: &'static str,
     /// The size in its arguments; `None` if there is none, or it cannot be read.
@@ -65,6 +69,107 @@ struct TalliedCall {
     is_bytes: bool,
     want: Result<usize, Errno>,
     got: Result<usize, Errno>,
+}
+
+/// A call that is to be made.
+#[derive(Debug, Clone, Copy)]
+pub struct PlannedCall {
+    number: Sysno,
+    arguments: [usize; 6],
+    times: usize,
+    /// What it is counted as, if it returns what it should.
+    tallied: TalliedCall,
+}
+
+impl PlannedCall {
+    /// A call that returns how many bytes it moved. The arguments after those that are given are 0.
+    /// It asks for `asked` bytes; `None` if its size cannot be read.
+    pub fn moving(
+        name: &'static str,
+        arguments: &[usize],
+        asked: impl Into<Option<usize>>,
+        want: Result<usize, Errno>,
+    ) -> Self {
+        let mut call = Self::other(name, arguments, asked.into(), want);
+        call.tallied.is_bytes = true;
+        call
+    }
+
+    /// A call that moves all bytes that it asks for.
+    pub fn full(name: &'static str, arguments: &[usize], asked: usize) -> Self {
+        Self::moving(name, arguments, asked, Ok(asked))
+    }
+
+    /// A call whose result is not a number of bytes. `asked` is the size in its arguments, if there
+    /// is one.
+    ///
+    /// # Panics
+    ///
+    /// If no call has this name.
+    pub fn other(
+        name: &'static str,
+        arguments: &[usize],
+        asked: Option<usize>,
+        want: Result<usize, Errno>,
+    ) -> Self {
+        // Kinds of `ioctl` have names of their own.
+        let bare = name.split('(').next().unwrap_or_default();
+        let mut all = [0; 6];
+        all[..arguments.len()].copy_from_slice(arguments);
+        Self {
+            number: Sysno::from_str(bare).expect("there is such a call"),
+            arguments: all,
+            times: 1,
+            tallied: TalliedCall {
+                name,
+                asked,
+                is_bytes: false,
+                want,
+                got: want,
+            },
+        }
+    }
+
+    /// The number of the call.
+    pub fn number(&self) -> libc::c_long {
+        self.number.id().into()
+    }
+
+    /// The same call so many times.
+    #[must_use]
+    pub fn times(self, times: usize) -> Self {
+        Self { times, ..self }
+    }
+}
+
+/// A file that stays open, as an argument of a call.
+#[expect(clippy::missing_panics_doc, reason = "a descriptor is not negative")]
+pub fn descriptor(file: impl IntoRawFd) -> usize {
+    usize::try_from(file.into_raw_fd()).expect("it is open")
+}
+
+/// The address of memory that lives as long as the process.
+pub fn leaked<T>(value: T) -> usize {
+    ptr::from_mut(Box::leak(Box::new(value))).expose_provenance()
+}
+
+/// Makes a call with these arguments, and returns its result.
+///
+/// # Errors
+///
+/// If it fails.
+///
+/// # Safety
+///
+/// The memory that it names must be there, and unused by anything else meanwhile.
+pub unsafe fn raw_call(number: Sysno, all: [usize; 6]) -> Result<usize, Errno> {
+    // SAFETY: the caller sees to it.
+    let result = unsafe {
+        let number = number.id().into();
+        libc::syscall(number, all[0], all[1], all[2], all[3], all[4], all[5])
+    };
+    let error = || Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO);
+    usize::try_from(result).map_err(|_| error())
 }
 
 impl Default for Tally {
@@ -92,27 +197,22 @@ impl Tally {
         });
     }
 
-    /// Counts a call that moves all bytes that it asks for.
-    pub fn full(&mut self, name: &'static str, asked: usize, got: Result<usize, Errno>) {
-        self.moved(name, asked, Ok(asked), got);
-    }
-
-    /// Counts a call whose result is not a number of bytes. `asked` is the size in its arguments,
-    /// if there is one.
-    pub fn done<T>(
-        &mut self,
-        name: &'static str,
-        asked: Option<usize>,
-        want: Result<(), Errno>,
-        got: Result<T, Errno>,
-    ) {
-        self.note(TalliedCall {
-            name,
-            asked,
-            is_bytes: false,
-            want: want.map(|()| 0),
-            got: got.map(|_| 0),
-        });
+    /// Makes these calls in their order, each as often as it says.
+    ///
+    /// # Safety
+    ///
+    /// The memory that the calls name must be there, and unused by anything else meanwhile.
+    pub unsafe fn make(&mut self, calls: &[PlannedCall]) {
+        for call in calls {
+            for _ in 0..call.times {
+                // SAFETY: the caller sees to it.
+                let got = unsafe { raw_call(call.number, call.arguments) };
+                self.note(TalliedCall {
+                    got,
+                    ..call.tallied
+                });
+            }
+        }
     }
 
     fn note(&mut self, call: TalliedCall) {
@@ -223,19 +323,24 @@ impl Drop for Join {
 mod tests {
     use rustix::io::Errno;
 
-    use super::Tally;
+    use super::{PlannedCall, Tally};
 
     #[test]
     fn calls_bytes_and_errnos_are_summed_unless_there_is_a_surprise() {
         let mut tally = Tally::default();
         tally.moved("read", 100, Ok(60), Ok(60));
         tally.moved("read", 100, Err(Errno::AGAIN), Err(Errno::AGAIN));
-        tally.done("ioctl", None, Ok(()), Ok(()));
+        let nowhere = PlannedCall::other("close", &[usize::MAX], None, Err(Errno::BADF));
+        // SAFETY: it names no memory.
+        unsafe { tally.make(&[nowhere.times(2)]) };
         let figures = tally.figures().expect("all as wanted");
-        let (read, ioctl) = (&figures["read"], &figures["ioctl"]);
+        let (read, close) = (&figures["read"], &figures["close"]);
         assert_eq!((read.calls, read.errors, read.errnos["EAGAIN"]), (2, 1, 1));
         assert_eq!((read.bytes, read.requested_bytes), (Some(60), Some(200)));
-        assert_eq!((ioctl.bytes, ioctl.requested_bytes), (None, None));
+        assert_eq!(
+            (close.errnos["EBADF"], close.bytes, close.requested_bytes),
+            (2, None, None)
+        );
         let mut tally = Tally::default();
         tally.moved("read", 100, Ok(100), Ok(60));
         let error = tally.figures().expect_err("60 are not 100").to_string();

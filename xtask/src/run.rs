@@ -90,9 +90,8 @@ pub(crate) fn stack(record: bool) -> Result<ExitCode> {
 pub(crate) fn series(name: &str, args: &[OsString]) -> Result<ExitCode> {
     setup::install(Need::Testing)?;
     build(&["zctrace", "zc-tests"])?;
-    let (scratch, programs) = (Scratch::new(name)?, release_dir()?);
-    let mut runs = as_root(programs.join("runs"))?;
-    runs.arg("--programs").arg(&programs);
+    let scratch = Scratch::new(name)?;
+    let mut runs = as_root(release_dir()?.join("runs"))?;
     runs.arg("--scratch").arg(scratch.directory()).arg(name);
     if name == "reference" {
         runs.arg("--scenarios").arg(root().join("tests/scenarios"));

@@ -254,11 +254,12 @@ const TRACED_PROGRAMS: [(&str, &str); 7] = [
 ];
 
 /// Programs that are not ours and read what zctrace writes.
-const READERS: [(&str, &str); 4] = [
+const READERS: [(&str, &str); 5] = [
     ("man", "man-db"),
     ("lexgrog", "man-db"),
     ("groff", "groff-base"),
     ("bash", "bash"),
+    ("script", "bsdutils"),
 ];
 
 /// Boot other kernels, and make the disks that these start from.

@@ -59,9 +59,9 @@ pub mod programs {
     /// Those that follow tasks and count calls, in the order in which user space attaches them.
     pub const ALL: [Hooked; 6] = [
         hooked("sched_switch", &["sched_switch"]),
-        hooked("sched_process_exit", &["sched_process_exit"]).or_event("exit_event", "sched"),
-        hooked("sched_process_exec", &["sched_process_exec"]).or_event("exec_event", "sched"),
-        hooked("sched_process_fork", &["sched_process_fork"])
+        hooked("process_exit", &["sched_process_exit"]).or_event("exit_event", "sched"),
+        hooked("process_exec", &["sched_process_exec"]).or_event("exec_event", "sched"),
+        hooked("process_fork", &["sched_process_fork"])
             .or_at("task_woken", Site::Tracepoint("sched_wakeup_new")),
         hooked("sys_exit", &["sys_exit"]).or_event("sys_exit_event", "raw_syscalls"),
         hooked("sys_enter", &["sys_enter"]).or_event("sys_enter_event", "raw_syscalls"),

@@ -3,7 +3,7 @@
 //!
 //! Those that run most often have typed arguments (`btf_tracepoint`), whose fields they load
 //! without a helper. For each of them the kernel searches all its types when it loads the program,
-//! so the others have plain ones (`raw_tracepoint`). Only `sched_process_exit` is attached by its
+//! so the others have plain ones (`raw_tracepoint`). Only `process_exit` is attached by its
 //! type for another reason: so a test can attach it to a tracepoint that never fires.
 #![no_std]
 #![no_main]
@@ -66,21 +66,21 @@ fn sys_exit(ctx: BtfTracePointContext) -> i32 {
 /// `sched_process_fork(struct task_struct *parent, struct task_struct *child)`. It fires before the
 /// child can run.
 #[raw_tracepoint(tracepoint = "sched_process_fork")]
-fn sched_process_fork(ctx: RawTracePointContext) -> i32 {
+fn process_fork(ctx: RawTracePointContext) -> i32 {
     follow::forked(ctx.arg(0), ctx.arg(1));
     0
 }
 
 /// `sched_process_exec(struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)`
 #[raw_tracepoint(tracepoint = "sched_process_exec")]
-fn sched_process_exec(ctx: RawTracePointContext) -> i32 {
+fn process_exec(ctx: RawTracePointContext) -> i32 {
     follow::executed(ctx.arg(0), follow::filename(ctx.arg(2)));
     0
 }
 
 /// `sched_process_exit(struct task_struct *p, ...)`
 #[btf_tracepoint(function = "sched_process_exit")]
-fn sched_process_exit(_ctx: BtfTracePointContext) -> i32 {
+fn process_exit(_ctx: BtfTracePointContext) -> i32 {
     follow::exiting();
     0
 }

@@ -40,10 +40,8 @@ pub struct Scenario {
 pub enum Measure {
     /// Wall times of the commands, compared by `zctrace compare`.
     Compare,
-    /// Figures of single calls, from one traced run of each command.
+    /// The kernel interface and the figures of single calls, from one traced run of each command.
     Trace,
-    /// The kernel interface, from one traced run of each command.
-    Api,
 }
 
 /// What is copied.
@@ -96,47 +94,9 @@ pub struct ScenarioRun {
     /// How many copies one run of the command makes. Times are divided by this.
     #[serde(default = "one")]
     pub copies: u32,
-    /// The published time.
-    pub published: Option<Published>,
-    /// The published figures of single calls.
-    #[serde(default)]
-    pub published_calls: Vec<PublishedCall>,
-    /// The published interface.
-    pub published_api: Option<String>,
-}
-
-/// A published time and what was published with it.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Published {
-    /// Wall time of one copy.
-    pub wall_ms: f64,
-    /// Wall time in percent of that of the reference.
-    pub diff_percent: f64,
-    /// CPU time in user mode.
-    pub user_s: Option<f64>,
-    /// CPU time in the kernel.
-    pub system_s: Option<f64>,
-    /// CPU time in percent of wall time.
-    pub cpu_percent: Option<f64>,
-}
-
-/// Published figures of one call.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PublishedCall {
-    /// Its name.
-    pub syscall: String,
-    /// How many there were.
-    pub calls: u64,
-    /// The sum of their times.
-    pub total_ms: f64,
-    /// The shortest time.
-    pub min_ms: f64,
-    /// The mean time.
-    pub mean_ms: f64,
-    /// The longest time.
-    pub max_ms: f64,
+    /// The published figures: the time of one copy and what it is in percent of the reference's,
+    /// figures of single calls, or the interface.
+    pub published: Option<String>,
 }
 
 const fn one() -> u32 {

@@ -5,7 +5,7 @@ use zctrace::report::{Report, Syscall, Transfer};
 
 use super::{
     ExportedTiming, Measured,
-    scenario::{Measure, Place, Published, PublishedCall, Scenario},
+    scenario::{Place, Scenario},
 };
 
 /// A scenario's table and its sentences.
@@ -27,11 +27,16 @@ pub fn render(scenario: &Scenario, scale: f64, rows: &[Measured]) -> String {
             "Here: {bytes} bytes, {scale} of the published size, from {from}."
         ));
     }
-    lines.push(String::new());
-    match scenario.measure {
-        Measure::Compare => lines.extend(table_of_times(rows)),
-        Measure::Trace => lines.extend(table_of_calls(rows)),
-        Measure::Api => lines.extend(table_of_interfaces(rows)),
+    lines.push("\n| | published | here |\n|---|---|---|".to_owned());
+    // On a busy machine, the shortest time says most.
+    let reference_s = rows.first().and_then(least_s).unwrap_or(f64::NAN);
+    for row in rows {
+        let published = row.run.published.as_deref().unwrap_or("-");
+        let here = row.timing.as_ref().map_or_else(
+            || calls(&row.report),
+            |timing| times(timing, row.run.copies, reference_s),
+        );
+        lines.push(format!("| {} | {published} | {here} |", row.run.name));
     }
     lines.push(String::new());
     let sentence = |row: &Measured| format!("- **{}**: {}.", row.run.name, explanation(row));
@@ -39,81 +44,26 @@ pub fn render(scenario: &Scenario, scale: f64, rows: &[Measured]) -> String {
     lines.join("\n") + "\n"
 }
 
-fn line_of(cells: impl IntoIterator<Item = String>) -> String {
-    let cells: Vec<String> = cells.into_iter().collect();
-    format!("| {} |", cells.join(" | "))
+fn least_s(row: &Measured) -> Option<f64> {
+    Some(row.timing.as_ref()?.time_s.min)
 }
 
-/// A cell, or a dash for an unknown figure.
-fn or_dash(cell: Option<String>) -> String {
-    cell.unwrap_or_else(|| "-".to_owned())
-}
-
-fn table_of_times(rows: &[Measured]) -> Vec<String> {
-    let published_cpu_percent = |row: &Measured| row.run.published?.cpu_percent;
-    let has_cpu = rows.iter().any(|row| published_cpu_percent(row).is_some());
-    let mut head = "| | published | Diff | mean here | least here | Diff |".to_owned();
-    let mut rule = "|---|--:|--:|--:|--:|--:|".to_owned();
-    if has_cpu {
-        head += " published user, system, CPU | here |";
-        rule += "--:|--:|";
-    }
-    // On a busy machine, the shortest time says most.
-    let least_s = |row: &Measured| Some(row.timing.as_ref()?.time_s.min);
-    let least_of_reference = rows.first().and_then(least_s);
-    let mut lines = vec![head, rule];
-    for row in rows {
-        let (published, timing) = (row.run.published, row.timing.as_ref());
-        let (least, copies) = (least_s(row), row.run.copies);
-        let mut cells = vec![
-            Some(row.run.name.clone()),
-            published.map(|published| milliseconds(published.wall_ms)),
-            published.map(|published| percent(published.diff_percent)),
-            timing.map(|timing| measured_time(timing, copies)),
-            least.map(|least| milliseconds(ms_of_one(least, copies))),
-            (least.zip(least_of_reference)).map(|(one, other)| percent(one / other * 100.0)),
-        ];
-        if has_cpu {
-            cells.push(published.map(published_cpu));
-            cells.push(timing.map(measured_cpu));
-        }
-        lines.push(line_of(cells.into_iter().map(or_dash)));
-    }
-    lines
-}
-
-/// The time of one copy in milliseconds, if that of all is so many seconds.
-fn ms_of_one(seconds: f64, copies: u32) -> f64 {
-    seconds * 1000.0 / f64::from(copies)
-}
-
-fn percent(percent: f64) -> String {
-    format!("{percent:.1} %")
-}
-
-fn measured_time(timing: &ExportedTiming, copies: u32) -> String {
-    let ms = |seconds| milliseconds(ms_of_one(seconds, copies));
-    let spread = timing.time_s.stddev;
-    let spread = spread.map_or_else(String::new, |stddev| format!(" ± {}", ms(stddev)));
-    ms(timing.time_s.mean) + &spread
-}
-
-fn published_cpu(published: Published) -> String {
-    cpu(published.user_s, published.system_s, published.cpu_percent)
-}
-
-fn measured_cpu(timing: &ExportedTiming) -> String {
-    cpu(
-        Some(timing.user_s),
-        Some(timing.system_s),
-        timing.cpu_percent,
+/// The times of one copy: the mean, the least, and that in percent of the reference's.
+fn times(timing: &ExportedTiming, copies: u32, reference_s: f64) -> String {
+    let ms = |seconds: f64| milliseconds(seconds * 1000.0 / f64::from(copies));
+    let time = timing.time_s;
+    let spread = time.stddev.map(|stddev| format!(" ± {}", ms(stddev)));
+    let spread = spread.unwrap_or_default();
+    let percent = timing.cpu_percent;
+    let percent = percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.0} %"));
+    format!(
+        "{}{spread}, least {}, {:.1} %; {:.2} s user, {:.2} s system, {percent} CPU",
+        ms(time.mean),
+        ms(time.min),
+        time.min / reference_s * 100.0,
+        timing.user_s,
+        timing.system_s,
     )
-}
-
-fn cpu(user_s: Option<f64>, system_s: Option<f64>, percent: Option<f64>) -> String {
-    let seconds = |time: Option<f64>| or_dash(time.map(|time| format!("{time:.2} s")));
-    let percent = or_dash(percent.map(|percent| format!("{percent:.0} %")));
-    format!("{}, {}, {percent}", seconds(user_s), seconds(system_s))
 }
 
 /// Milliseconds, with more decimals for shorter times.
@@ -126,47 +76,34 @@ fn milliseconds(ms: f64) -> String {
     format!("{ms:.decimals$} ms")
 }
 
-fn table_of_calls(rows: &[Measured]) -> Vec<String> {
-    let mut lines = vec![
-        "| run | call | | calls | total ms | min ms | mean ms | max ms |".to_owned(),
-        "|---|---|---|--:|--:|--:|--:|--:|".to_owned(),
+/// The interfaces of a run, its calls that moved bytes, and its page faults and context switches.
+fn calls(report: &Report) -> String {
+    let totals = &report.totals;
+    let moving = totals.syscalls.iter();
+    let moving = moving.filter(|call| call.bytes > Some(0) && call.calls > 1);
+    let mut said = vec![interfaces(report)];
+    said.extend(moving.map(times_of_call));
+    let (faults, switches) = (totals.usage.page_faults, totals.usage.context_switches);
+    let figures = [
+        (faults.minor, "minor faults"),
+        (faults.major, "major faults"),
+        (switches.voluntary, "voluntary switches"),
+        (switches.involuntary, "involuntary switches"),
     ];
-    for row in rows {
-        let name = &row.run.name;
-        let published = row.run.published_calls.iter();
-        lines.extend(published.map(|call| published_line(name, call)));
-        let totals = &row.report.totals;
-        let moving = totals.syscalls.iter();
-        let moving = moving.filter(|call| call.bytes > Some(0) && call.calls > 1);
-        lines.extend(moving.map(|call| measured_line(name, call)));
-        let (faults, switches) = (totals.usage.page_faults, totals.usage.context_switches);
-        let [minor, major, voluntary, involuntary] = [
-            faults.minor,
-            faults.major,
-            switches.voluntary,
-            switches.involuntary,
-        ]
-        .map(|figure| or_dash(figure.map(|figure| figure.to_string())));
-        lines.push(format!(
-            "| {name} | page faults {minor} minor, {major} major; context switches \
-             {voluntary} voluntary, {involuntary} involuntary | here | | | | | |"
-        ));
-    }
-    lines
+    said.extend(figures.map(|(count, what)| format!("{} {what}", or_dash(count))));
+    said.join("<br>")
 }
 
-fn published_line(name: &str, call: &PublishedCall) -> String {
-    let PublishedCall { syscall, calls, .. } = call;
-    let times = [call.total_ms, call.min_ms, call.mean_ms, call.max_ms];
-    let times = times.map(|ms| format!("{ms:.3}")).join(" | ");
-    format!("| {name} | {syscall} | published | {calls} | {times} |")
-}
-
-fn measured_line(name: &str, call: &Syscall) -> String {
+fn times_of_call(call: &Syscall) -> String {
     let times = [call.total_ns, call.min_ns, call.mean_ns, call.max_ns];
-    let times = times.map(|ns| or_dash(ns.map(as_ms))).join(" | ");
-    let (call, calls) = (&call.name, call.calls);
-    format!("| {name} | {call} | here | {calls} | {times} |")
+    let [total, min, mean, max] = times.map(|ns| or_dash(ns.map(as_ms)));
+    let Syscall { name, calls, .. } = call;
+    format!("`{name}` {calls} calls, {total} ms (min {min}, mean {mean}, max {max})")
+}
+
+/// A figure, or a dash for an unknown one.
+fn or_dash(figure: Option<impl ToString>) -> String {
+    figure.map_or_else(|| "-".to_owned(), |figure| figure.to_string())
 }
 
 #[expect(
@@ -175,18 +112,6 @@ fn measured_line(name: &str, call: &Syscall) -> String {
 )]
 fn as_ms(ns: u64) -> String {
     format!("{:.3}", ns as f64 / 1_000_000.0)
-}
-
-fn table_of_interfaces(rows: &[Measured]) -> Vec<String> {
-    let mut lines = vec![
-        "| | published | here |".to_owned(),
-        "|---|---|---|".to_owned(),
-    ];
-    lines.extend(rows.iter().map(|row| {
-        let published = or_dash(row.run.published_api.clone());
-        line_of([row.run.name.clone(), published, interfaces(&row.report)])
-    }));
-    lines
 }
 
 /// The transfers of the launched process, the largest first. The processes at the other ends of a
@@ -221,21 +146,19 @@ const BUSY_PERCENT: f64 = 80.0;
 
 /// What this row did, and what it waited for.
 fn explanation(row: &Measured) -> String {
-    let transfers = transfers(&row.report);
-    let largest = transfers.iter().max_by_key(|transfer| transfer.bytes);
-    let verdict = |transfer: &&Transfer| transfer.verdict.clone();
-    let verdicts: Vec<String> = if transfers.len() <= FEW {
-        transfers.iter().map(verdict).collect()
+    let mut described = transfers(&row.report);
+    if described.len() > FEW {
+        described.sort_by_key(|transfer| transfer.bytes);
+        described.drain(..described.len() - 1);
+    }
+    let verdicts = described.iter().map(|transfer| transfer.verdict.as_str());
+    let verdicts = verdicts.collect::<Vec<_>>().join(", and ");
+    let waits = row.timing.as_ref().and_then(waits).unwrap_or_default();
+    if verdicts.is_empty() {
+        format!("no transfer was seen{waits}")
     } else {
-        largest.iter().copied().map(verdict).collect()
-    };
-    let verdicts = if verdicts.is_empty() {
-        "no transfer was seen".to_owned()
-    } else {
-        verdicts.join(", and ")
-    };
-    let waits = row.timing.as_ref().and_then(waits);
-    waits.map_or_else(|| verdicts.clone(), |waits| format!("{verdicts}; {waits}"))
+        verdicts + &waits
+    }
 }
 
 /// How much of its time a command is not on the CPU, because it waits or is preempted.
@@ -244,7 +167,7 @@ fn waits(timing: &ExportedTiming) -> Option<String> {
     let (waits, preempted) = (timing.voluntary_switches, timing.involuntary_switches);
     (percent < BUSY_PERCENT).then(|| {
         format!(
-            "{:.0} % of the time it is not on the CPU: it waited {waits:.0} times for the other side or the disk, \
+            "; {:.0} % of the time it is not on the CPU: it waited {waits:.0} times for the other side or the disk, \
              and was preempted {preempted:.0} times",
             100.0 - percent
         )

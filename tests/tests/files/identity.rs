@@ -4,7 +4,7 @@
 use zctrace::report::FileTotals;
 
 use super::{BYTES, file, files, input, traced, traced_odd, written};
-use crate::harness::{Rows, TestDir, Transfers as _, Zctrace, shell, zctrace};
+use crate::harness::{Rows, TestDir, Transfers as _, Zctrace, python, shell, zctrace};
 
 /// The options of every `dd`.
 const DD: &str = "bs=4k status=none";
@@ -98,9 +98,18 @@ fn a_file_is_the_same_under_each_of_its_names_and_another_behind_the_same_descri
     }
 }
 
+/// Writes 60 bytes to a file whose path is longer than a call can take.
+const VERY_LONG: &str = r#"
+import os
+for _ in range(30):
+    os.mkdir("d" * 200)
+    os.chdir("d" * 200)
+os.write(os.open("deep", os.O_CREAT | os.O_WRONLY), b"l" * 60)
+"#;
+
 #[test]
 fn a_path_that_is_too_long_is_marked_as_cut() {
-    let run = traced_odd("very-long");
+    let run = traced(&input(), &python(VERY_LONG));
     let deep = run.report.files.iter().find(|totals| {
         totals
             .file
@@ -164,9 +173,21 @@ fn io_uring_can_replace_the_file_of_a_descriptor() {
     assert_eq!((read("a"), read("b")), ((1, Some(1)), (1, Some(2))));
 }
 
+/// A child receives a descriptor of `passed` through a socket and writes 500 bytes to it.
+const PASSED: &str = r#"
+import os, socket
+ours, theirs = socket.socketpair()
+if os.fork() == 0:
+    _, [received], *_ = socket.recv_fds(theirs, 1, 1)
+    os.write(received, b"p" * 500)
+    os._exit(0)
+socket.send_fds(ours, [b"!"], [os.open("passed", os.O_CREAT | os.O_WRONLY)])
+assert os.wait()[1] == 0
+"#;
+
 #[test]
 fn a_descriptor_received_over_a_socket_is_the_senders_file() {
-    let run = traced_odd("passed");
+    let run = traced(&input(), &python(PASSED));
     assert_eq!(written(&run.report, "passed"), (1, Some(500)));
     let [child] = run.descendants()[..] else {
         panic!("one child, not {:?}", run.descendants().len())
@@ -189,9 +210,35 @@ fn ends(mut both: Vec<&FileTotals>, bytes: u64) -> [&FileTotals; 2] {
     [writer, reader]
 }
 
+/// One `write` and one `read` of so many bytes.
+const SEND: &str = r#"
+import os, socket
+def send(to, source, count):
+    os.write(to, b"s" * count)
+    assert len(os.read(source, count)) == count
+"#;
+
+/// Connects through a Unix socket with a path, and by TCP over IPv4 and IPv6, and sends 11, 44 and
+/// 66 bytes to the listening side. Prints its TCP ports.
+const SOCKETS: &str = r#"
+for family, address, count in [
+    (socket.AF_UNIX, "listening", 11),
+    (socket.AF_INET, ("127.0.0.1", 0), 44),
+    (socket.AF_INET6, ("::1", 0), 66),
+]:
+    listening, near = socket.socket(family), socket.socket(family)
+    listening.bind(address)
+    listening.listen()
+    near.connect(listening.getsockname())
+    far, _ = listening.accept()
+    send(near.fileno(), far.fileno(), count)
+    if family != socket.AF_UNIX:
+        print(listening.getsockname()[1])
+"#;
+
 #[test]
 fn sockets_are_shown_with_their_addresses() {
-    let run = traced_odd("sockets");
+    let run = traced(&input(), &python(&format!("{SEND}{SOCKETS}")));
     ends(files(&run.report, "listening"), 11);
     let ports: Vec<&str> = run.finished.text().split_ascii_whitespace().collect();
     for (host, port, bytes) in [("127.0.0.1", ports[0], 44), ("[::1]", ports[1], 66)] {
@@ -216,9 +263,19 @@ fn sockets_are_shown_with_their_addresses() {
     }
 }
 
+/// Writes 21, 22, 23 and 8 bytes to a socket pair, a pipe, a memfd and an eventfd.
+const NAMELESS: &str = r#"
+one, other = socket.socketpair()
+send(one.fileno(), other.fileno(), 21)
+reader, writer = os.pipe()
+send(writer, reader, 22)
+os.write(os.memfd_create("zc-memory"), b"m" * 23)
+os.eventfd_write(os.eventfd(0), 1)
+"#;
+
 #[test]
 fn files_without_a_name_have_a_kind() {
-    let run = traced_odd("nameless");
+    let run = traced(&input(), &python(&format!("{SEND}{NAMELESS}")));
     ends(files(&run.report, "unix-stream"), 21);
     let pipes: Vec<_> = files(&run.report, "pipe")
         .into_iter()

@@ -3,12 +3,26 @@
 
 use zctrace::report::{End, Evidence};
 
-use super::{file, input, odd, traced_odd};
-use crate::harness::{Run, Transfers as _, each_backend, workload, zctrace};
+use super::{file, input, odd, traced};
+use crate::harness::{Run, Transfers as _, each_backend, python, workload, zctrace};
+
+/// Writes two pages of a mapping of `mapped.so` to `out`, shortens the file to a page and four bytes,
+/// and writes the same memory again.
+const MAPPING_SHORTENED: &str = r#"
+import mmap, os
+buffer, mapped = bytearray(8192), os.open("mapped.so", os.O_CREAT | os.O_RDWR)
+os.readv(os.open("in", os.O_RDONLY), [buffer])
+os.write(mapped, buffer)
+memory = mmap.mmap(mapped, 8192, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+out = os.open("out", os.O_CREAT | os.O_WRONLY)
+os.write(out, memory)
+os.truncate(mapped, 4100)
+os.write(out, memory)
+"#;
 
 #[test]
 fn a_mapping_of_a_shortened_file_is_that_file_up_to_its_new_end() {
-    let run = traced_odd("mapping-shortened");
+    let run = traced(&input(), &python(MAPPING_SHORTENED));
     let found = [("in", "mapped.so"), ("mapped.so", "out")].map(|(from, to)| {
         let transfer = run.report.transfer(from, to);
         (transfer.evidence, transfer.bytes)
@@ -25,6 +39,15 @@ fn a_mapping_of_a_shortened_file_is_that_file_up_to_its_new_end() {
     assert_eq!(own.flatten().sum::<u64>(), 4092);
 }
 
+/// Maps `stored` shared and writable and stores a byte there, and maps a private copy of `in`.
+const STORED: &str = r#"
+import mmap, os
+stored = os.open("stored", os.O_CREAT | os.O_RDWR)
+os.truncate(stored, 8192)
+mmap.mmap(stored, 8192)[0] = 1
+mmap.mmap(os.open("in", os.O_RDONLY), 8192, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+"#;
+
 #[test]
 fn a_file_that_is_mapped_shared_and_writable_is_named_since_stores_are_not_seen() {
     for zctrace in each_backend() {
@@ -32,12 +55,12 @@ fn a_file_that_is_mapped_shared_and_writable_is_named_since_stores_are_not_seen(
         let report = zctrace
             .dir(dir.path())
             .option("--files")
-            .run(&odd("stored"))
+            .run(&python(STORED))
             .report;
         let notes: Vec<_> = report
             .notes
             .iter()
-            .filter(|note| note.contains("mapped"))
+            .filter(|note| note.contains("mapped.so"))
             .collect();
         assert!(
             notes.len() == 1 && notes[0].contains("/stored was mapped shared"),

@@ -142,14 +142,7 @@ fn completions_of_multishot_operations_are_counted_as_unknown() {
         "{:?}",
         run.root().io_uring
     );
-    assert!(
-        run.report
-            .notes
-            .iter()
-            .any(|note| note.contains("3 completions of io_uring")),
-        "{:?}",
-        run.report.notes
-    );
+    run.assert_noted("3 completions of io_uring");
     assert_eq!(
         file(&run.report, "anon_inode:[eventfd]").bytes_written,
         Some(24)

@@ -35,7 +35,7 @@ pub fn workload(case: &str) -> Program {
 
 /// A C program of this package, by its name.
 pub fn c(name: &str) -> Program {
-    program(zc_tests::c_program(name))
+    program(zc_tests::program_beside(name))
 }
 
 /// Any program, by its name or path.
@@ -51,6 +51,11 @@ pub fn words(line: &str) -> Vec<&str> {
 /// A script for `sh`.
 pub fn shell(script: &str) -> Program {
     program("sh").arg("-c").arg(script)
+}
+
+/// A program in Python, which loads no more than that takes.
+pub fn python(script: &str) -> Program {
+    program("/usr/bin/python3").args(&["-I", "-S", "-c", script])
 }
 
 /// A program that prints `ready` and then waits for a signal.
@@ -79,6 +84,20 @@ impl Program {
     pub fn through(mut self, words: &[&str]) -> Self {
         self.words.splice(..0, words.iter().map(OsString::from));
         self
+    }
+
+    /// The same on a new terminal with this many columns, whose keys and screen are stdin and
+    /// stdout.
+    pub fn on_terminal(&self, columns: u16) -> Self {
+        let words = self.words.iter().map(|word| word.to_str().expect("text"));
+        let command = shell_words::join(words);
+        // Without noflsh, the kernel drops output that comes just after a key that sends a signal.
+        let line = format!("stty rows 24 cols {columns} noflsh && exec {command}");
+        let words = ["script", "-qefc", &line, "/dev/null"].map(OsString::from);
+        Self {
+            words: words.to_vec(),
+            ..self.clone()
+        }
     }
 
     /// The program and its arguments.

@@ -9,7 +9,9 @@ mod running;
 mod zctrace;
 
 pub use files::{TestDir, copy_program, fifo, full, null, set_mode};
-pub use launch::{Finished, Program, c, program, shell, untraced, waiting, words, workload};
+pub use launch::{
+    Finished, Program, c, program, python, shell, untraced, waiting, words, workload,
+};
 pub use observe::{
     child_of, counted_by_strace, exists, io_of, patience, stat_field, state_of, wait_until,
 };

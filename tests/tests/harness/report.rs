@@ -53,6 +53,14 @@ impl Run {
         );
     }
 
+    /// Makes sure that the report has a note with these words.
+    #[track_caller]
+    pub fn assert_noted(&self, words: &str) {
+        let notes = &self.report.notes;
+        let is_noted = notes.iter().any(|note| note.contains(words));
+        assert!(is_noted, "no {words:?} in {notes:?}");
+    }
+
     /// The rows of the only thread with this name.
     #[track_caller]
     pub fn thread(&self, name: &str) -> Rows<'_> {

@@ -2,23 +2,17 @@
 
 use std::{
     ffi::c_int,
-    fs::File,
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     ops::Deref,
-    os::{fd::BorrowedFd, unix::process::CommandExt as _},
+    os::unix::process::CommandExt as _,
     process::{Child, ChildStdin, ChildStdout, Command},
     sync::mpsc::{RecvTimeoutError, Sender, channel},
     thread::{self, JoinHandle},
     time::Duration,
 };
 
-use rustix::{
-    process::{
-        Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, ioctl_tiocsctty, kill_process,
-        kill_process_group, setsid, waitid,
-    },
-    pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt},
-    termios::{LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize},
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, kill_process_group, waitid,
 };
 
 use super::{Program, launch::Capture, patience};
@@ -47,12 +41,7 @@ impl Group {
     /// Starts a program as the leader of a new process group. It ignores none of the signals in
     /// [`RESET`].
     pub fn start(command: &mut Command) -> Self {
-        Self::start_leader(command.process_group(0))
-    }
-
-    /// Starts a program that makes itself the leader of a group.
-    fn start_leader(command: &mut Command) -> Self {
-        let child = with_default_signals(command).spawn();
+        let child = with_default_signals(command.process_group(0)).spawn();
         let child = child.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
         let watchdog = Some(Watchdog::start(Pid::from_child(&child)));
         Self { child, watchdog }
@@ -201,42 +190,15 @@ impl Deref for Conversation {
 
 /// A program that runs in the foreground of its own terminal.
 pub struct Terminal {
-    screen: File,
-    group: Group,
+    talk: Conversation,
     shown: String,
 }
 
 impl Terminal {
     /// Starts a program on a new terminal with this many columns.
     pub fn start(columns: u16, launch: &Program) -> Self {
-        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-        let screen = openpt(flags).expect("a pseudoterminal");
-        unlockpt(&screen).expect("it is ours");
-        let size = Winsize {
-            ws_row: 24,
-            ws_col: columns,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        tcsetwinsize(&screen, size).expect("it is a terminal");
-        let line = File::from(ioctl_tiocgptpeer(&screen, flags).expect("unlocked"));
-        // Without NOFLSH, the kernel drops output that comes just after a key that sends a signal.
-        let mut modes = tcgetattr(&line).expect("it is a terminal");
-        modes.local_modes |= LocalModes::NOFLSH;
-        tcsetattr(&line, OptionalActions::Now, &modes).expect("it is a terminal");
-        let stream = || line.try_clone().expect("one more descriptor");
-        let mut command = launch.command();
-        command.stdin(stream()).stdout(stream()).stderr(stream());
-        // SAFETY: the closure makes two system calls and nothing else, and stdin is open.
-        unsafe {
-            command.pre_exec(|| {
-                setsid()?;
-                Ok(ioctl_tiocsctty(BorrowedFd::borrow_raw(0))?)
-            });
-        }
         Self {
-            screen: screen.into(),
-            group: Group::start_leader(&mut command),
+            talk: launch.on_terminal(columns).start(),
             shown: String::new(),
         }
     }
@@ -260,30 +222,22 @@ impl Terminal {
 
     /// Types these keys.
     pub fn type_in(&mut self, keys: &str) {
-        self.screen
-            .write_all(keys.as_bytes())
-            .expect("a terminal takes keys");
+        let stdin = self.talk.stdin.as_mut().expect("still open");
+        stdin.write_all(keys.as_bytes()).expect("it reads");
     }
 
     /// Waits for the program's end: its exit status, and everything that was shown.
     pub fn finish(mut self) -> (Option<i32>, String) {
         while self.read_more() {}
-        (self.group.wait(), self.shown)
+        (self.talk.wait(), self.shown)
     }
 
     /// Reads more output. False if no process has the terminal open any more.
     fn read_more(&mut self) -> bool {
         let mut bytes = [0; 4096];
-        match self.screen.read(&mut bytes) {
-            Ok(0) => false,
-            Ok(count) => {
-                self.shown
-                    .push_str(&String::from_utf8_lossy(&bytes[..count]));
-                true
-            }
-            // Nobody has the other side open.
-            Err(error) if error.raw_os_error() == Some(libc::EIO) => false,
-            Err(error) => panic!("cannot read from the terminal: {error}"),
-        }
+        let count = self.talk.stdout.read(&mut bytes).expect("a pipe");
+        self.shown
+            .push_str(&String::from_utf8_lossy(&bytes[..count]));
+        count > 0
     }
 }

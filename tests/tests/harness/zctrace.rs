@@ -3,16 +3,14 @@
 use std::{
     ffi::{OsStr, OsString},
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use rustix::process::geteuid;
+use zc_tests::{BIN_VARIABLE, zctrace_to_test};
 use zctrace::report::{Report, violations};
 
 use super::{Conversation, Finished, Program, Run, TestDir, program};
-
-/// The environment variable with the path of the `zctrace` to test.
-const BIN_VARIABLE: &str = "ZCTRACE_BIN";
 
 /// A run of zctrace, before it is started.
 #[derive(Clone)]
@@ -42,11 +40,9 @@ pub fn each_backend() -> [Zctrace; 2] {
     BACKENDS.map(|backend| zctrace().option(backend))
 }
 
-/// The path of the zctrace to test: the one that the environment names, or the one that was built
-/// beside the workloads.
+/// The path of the zctrace to test, which is there.
 pub fn binary() -> PathBuf {
-    let beside = || Path::new(env!("CARGO_BIN_EXE_workload")).with_file_name("zctrace");
-    let path = std::env::var_os(BIN_VARIABLE).map_or_else(beside, PathBuf::from);
+    let path = zctrace_to_test();
     assert!(
         path.is_file(),
         "there is no {}: run `cargo xtask test`, or name it in {BIN_VARIABLE}",

@@ -19,17 +19,10 @@ pub struct Function {
     pub name: String,
     /// How much of its stack frame it uses, in bytes.
     pub stack_bytes: u32,
-    /// How many instructions it has. A wide instruction counts as two, as in the kernel.
-    pub instructions: usize,
     /// The functions of the program that it calls or passes as callbacks, as indices, each once, in
     /// the order of its instructions.
     pub callees: Vec<usize>,
-    /// The number of the kernel helper in each of its helper calls.
-    pub helpers: Vec<i32>,
 }
-
-/// The number of `bpf_loop` (the kernel's include/uapi/linux/bpf.h).
-pub const LOOP: i32 = 181;
 
 /// `BPF_JMP | BPF_CALL`.
 pub const CALL: u8 = 0x85;
@@ -86,9 +79,7 @@ fn split<'a>(
         functions.push(Function {
             name: format!("{:#}", rustc_demangle::demangle(&known.name)),
             stack_bytes: frame_bytes(own),
-            instructions: own.len(),
             callees,
-            helpers: own.iter().copied().filter_map(helper).collect(),
         });
     }
     Ok(functions)
@@ -105,11 +96,6 @@ fn target((at, one): (usize, bpf_insn)) -> Option<usize> {
     let distance = isize::try_from(one.imm).ok()?;
     let target = (at + 1).checked_add_signed(distance);
     target.filter(|_| names_function(one))
-}
-
-/// The number of the helper of the kernel, if the instruction calls one.
-fn helper(one: bpf_insn) -> Option<i32> {
-    (one.code == CALL && u32::from(one.src_reg()) != BPF_PSEUDO_CALL).then_some(one.imm)
 }
 
 /// Whether this is the same code but for the places of what it calls.

@@ -40,19 +40,14 @@ pub const fn rounded(bytes: u32) -> u32 {
 /// The chain of calls that takes the most stack, beginning with a program, the first of these
 /// functions. The verifier refuses functions that call themselves.
 pub fn deepest_chain(program: &[Function]) -> Chain {
-    deepest_chain_with(program, &|function| program[function].stack_bytes)
+    deepest_below(program, 0)
 }
 
-/// The same with frames of these sizes.
-pub fn deepest_chain_with(program: &[Function], frame: &impl Fn(usize) -> u32) -> Chain {
-    deepest_below(program, 0, frame)
-}
-
-fn deepest_below(program: &[Function], function: usize, frame: &impl Fn(usize) -> u32) -> Chain {
+fn deepest_below(program: &[Function], function: usize) -> Chain {
     let callees = program[function].callees.iter();
-    let below = callees.map(|&callee| deepest_below(program, callee, frame));
+    let below = callees.map(|&callee| deepest_below(program, callee));
     let below = below.max_by_key(|chain| chain.bytes).unwrap_or_default();
-    let bytes = rounded(frame(function)) + below.bytes;
+    let bytes = rounded(program[function].stack_bytes) + below.bytes;
     Chain {
         functions: std::iter::once(function).chain(below.functions).collect(),
         bytes,

@@ -8,9 +8,8 @@
 use std::{
     cell::RefCell,
     collections::BTreeMap,
-    io,
-    os::fd::RawFd,
     ptr,
+    str::FromStr as _,
     sync::atomic::{AtomicI64, AtomicU32, Ordering},
 };
 
@@ -20,7 +19,8 @@ use rustix::{
     mm::{MapFlags, ProtFlags, mmap_anonymous},
     thread::futex,
 };
-use zc_tests::{ring::complete, truth::Rng};
+use zc_tests::{raw_call, ring::complete, truth::Rng};
+use zctrace::Sysno;
 
 use crate::{
     books::{Books, Process},
@@ -124,6 +124,11 @@ impl RandomProgram {
         let result = self.log.result(self.is_me(actor), call);
         *self.kinds.entry(name.to_owned()).or_default() += 1;
         result
+    }
+
+    /// The same for the system call of this name with these arguments.
+    pub(crate) fn syscall(&mut self, actor: usize, name: &str, arguments: &[usize]) -> i64 {
+        self.call(actor, name, || syscall(name, arguments))
     }
 
     /// The same for an operation of a ring. `afterwards` gets its result, before other threads go
@@ -262,11 +267,10 @@ impl RandomProgram {
         (!fitting.is_empty()).then(|| rng.pick(&fitting))
     }
 
-    pub(crate) fn fds(&self, endpoint: EndpointId) -> (RawFd, RawFd) {
-        (
-            self.world.endpoints[endpoint].read_fd,
-            self.world.endpoints[endpoint].write_fd,
-        )
+    /// The descriptors for reading and for writing, as arguments of calls.
+    pub(crate) fn fds(&self, endpoint: EndpointId) -> (usize, usize) {
+        let endpoint = &self.world.endpoints[endpoint];
+        (endpoint.read_fd, endpoint.write_fd)
     }
 }
 
@@ -329,11 +333,17 @@ impl StepLog {
     }
 }
 
-/// The result of a call as the kernel returns it: a number, or a negated errno.
-pub(crate) fn kernel_result(result: isize) -> i64 {
-    if result >= 0 {
-        result as i64
-    } else {
-        -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(1))
-    }
+/// Makes the system call of this name. The arguments after those that are given are 0. The result
+/// is as the kernel returns it: a number, or a negated errno.
+pub(crate) fn syscall(name: &str, arguments: &[usize]) -> i64 {
+    let number = Sysno::from_str(name).expect("there is such a call");
+    let mut all = [0; 6];
+    all[..arguments.len()].copy_from_slice(arguments);
+    // SAFETY: calls name memory of regions, which has no references and which the kernel checks, or
+    // structures that their callers keep until they return.
+    let result = unsafe { raw_call(number, all) };
+    result.map_or_else(
+        |errno| -i64::from(errno.raw_os_error()),
+        |number| number as i64,
+    )
 }

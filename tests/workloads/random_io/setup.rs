@@ -1,16 +1,16 @@
 //! The start of a program: its style, files, pipes and sockets, all chosen by the seed.
 
-use std::{
-    fs::File,
-    os::fd::{IntoRawFd as _, RawFd},
-};
+use std::fs::File;
 
 use anyhow::{Result, ensure};
 use rustix::{
     net::{AddressFamily, SocketFlags, SocketType, socketpair},
     pipe::{PipeFlags, pipe_with},
 };
-use zc_tests::truth::{Rng, SOURCES};
+use zc_tests::{
+    descriptor,
+    truth::{Rng, SOURCES},
+};
 
 use crate::{
     memory::{ARENA_BYTES, map_memory},
@@ -82,7 +82,7 @@ fn endpoints(rng: &mut Rng, theme: usize, number: u64) -> Result<Vec<Endpoint>> 
             .iter()
             .all(|endpoint: &Endpoint| endpoint.name != name)
         {
-            let fd = File::open(&name)?.into_raw_fd();
+            let fd = descriptor(File::open(&name)?);
             endpoints.push(Endpoint {
                 bytes: SOURCES[index],
                 ..endpoint(name, EndpointKind::Source, fd, fd)
@@ -93,13 +93,13 @@ fn endpoints(rng: &mut Rng, theme: usize, number: u64) -> Result<Vec<Endpoint>> 
         let name = format!("d{number}.{index}");
         let mut file = File::options();
         file.read(true).write(true).create(true).truncate(true);
-        let fd = file.open(&name)?.into_raw_fd();
+        let fd = descriptor(file.open(&name)?);
         endpoints.push(endpoint(name, EndpointKind::Destination, fd, fd));
     }
     let is_plain = theme == 0 && rng.one_in(2);
     for _ in 0..if is_plain { 0 } else { rng.below(3) } {
         let (reader, writer) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC)?;
-        let (reader, writer) = (reader.into_raw_fd(), writer.into_raw_fd());
+        let [reader, writer] = [reader, writer].map(descriptor);
         let peer = endpoints.len();
         endpoints.push(Endpoint {
             peer,
@@ -116,7 +116,7 @@ fn endpoints(rng: &mut Rng, theme: usize, number: u64) -> Result<Vec<Endpoint>> 
         let (one, other) = socketpair(AddressFamily::UNIX, socket, flags, None)?;
         let first = endpoints.len();
         for (fd, peer) in [(one, first + 1), (other, first)] {
-            let fd = fd.into_raw_fd();
+            let fd = descriptor(fd);
             endpoints.push(Endpoint {
                 peer,
                 ..endpoint(inode(fd)?, kind, fd, fd)
@@ -126,7 +126,7 @@ fn endpoints(rng: &mut Rng, theme: usize, number: u64) -> Result<Vec<Endpoint>> 
     Ok(endpoints)
 }
 
-fn endpoint(name: String, kind: EndpointKind, read_fd: RawFd, write_fd: RawFd) -> Endpoint {
+fn endpoint(name: String, kind: EndpointKind, read_fd: usize, write_fd: usize) -> Endpoint {
     Endpoint {
         name,
         kind,
@@ -139,8 +139,8 @@ fn endpoint(name: String, kind: EndpointKind, read_fd: RawFd, write_fd: RawFd) -
 }
 
 /// The name of a pipe or a socket: its inode number, which is also in reports.
-fn inode(fd: RawFd) -> Result<String> {
+fn inode(fd: usize) -> Result<String> {
     // SAFETY: the descriptor is open, and stays open.
-    let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
+    let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd as i32) };
     Ok(format!("ino:{}", rustix::fs::fstat(fd)?.st_ino))
 }

@@ -1,7 +1,5 @@
 //! The files, pipes, sockets and memory of a program.
 
-use std::os::fd::RawFd;
-
 use crate::{
     books::{Books, Process},
     memory::{AddressSpace, ByteOrigin, MemoryLook, MemoryPiece},
@@ -30,8 +28,9 @@ pub(crate) enum EndpointKind {
 pub(crate) struct Endpoint {
     pub(crate) name: String,
     pub(crate) kind: EndpointKind,
-    pub(crate) read_fd: RawFd,
-    pub(crate) write_fd: RawFd,
+    /// Descriptors, as arguments of calls.
+    pub(crate) read_fd: usize,
+    pub(crate) write_fd: usize,
     /// For a socket: the other socket of the pair. For a pipe: itself.
     pub(crate) peer: EndpointId,
     /// For a file: where the next call without an offset reads or writes.

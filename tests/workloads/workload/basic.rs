@@ -1,9 +1,8 @@
-//! Small cases: a known number of writes, a bystander, and calls that tracers may not know.
+//! Small cases: a known number of writes, and calls that tracers may not know.
 
 use std::{
     fs::File,
     hint::black_box,
-    io,
     os::{
         fd::{AsFd, BorrowedFd},
         unix::process::CommandExt,
@@ -13,12 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::{read, write},
-    process::{Pid, WaitOptions, set_parent_process_death_signal, waitpid},
-};
-use zc_tests::print_line;
+use rustix::io::write;
 
 use crate::Parameters;
 
@@ -96,62 +90,6 @@ pub(crate) fn exec_thread(mut parameters: Parameters) -> Result<()> {
         .name("zc-exec".to_owned())
         .spawn(move || command.exec())?;
     Err(thread.join().expect("the thread does not panic")).context("execve")
-}
-
-/// How many calls of each kind it makes between two checks of stdin.
-const ROUND: usize = 64;
-
-/// Prints `ready`, then reads from `/dev/zero` and writes to `/dev/null` until stdin has input or
-/// closes, or the parent ends. So stdin should be a pipe.
-pub(crate) fn bystander(_: Parameters) -> Result<()> {
-    set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    let (zero, null) = (
-        File::open("/dev/zero")?,
-        File::options().write(true).open("/dev/null")?,
-    );
-    let stdin = io::stdin();
-    let mut buffer = [0; 100];
-    print_line("ready")?;
-    let at_once = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    while poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&at_once))? == 0 {
-        for _ in 0..ROUND {
-            read(&zero, &mut buffer)?;
-            write(&null, &buffer[..64])?;
-        }
-    }
-    Ok(())
-}
-
-/// A child, created with `CLONE_UNTRACED`, that writes 10 bytes to /dev/null 100 times.
-pub(crate) fn untraced_child(_: Parameters) -> Result<()> {
-    let null = File::options().write(true).open("/dev/null")?;
-    // SAFETY: like fork. This process has one thread, and the child makes a few calls and exits.
-    match unsafe {
-        libc::syscall(
-            libc::SYS_clone,
-            libc::CLONE_UNTRACED | libc::SIGCHLD,
-            0,
-            0,
-            0,
-            0,
-        )
-    } {
-        -1 => Err(io::Error::last_os_error()).context("clone"),
-        0 => {
-            for _ in 0..100 {
-                let _ = write(&null, b"0123456789");
-            }
-            // SAFETY: ends the child at once, without the parent's exit handlers.
-            unsafe { libc::_exit(0) }
-        }
-        child => {
-            waitpid(Pid::from_raw(i32::try_from(child)?), WaitOptions::empty())?;
-            Ok(())
-        }
-    }
 }
 
 /// Calls with the numbers 700, 2000, 5000 and -1.

@@ -38,14 +38,11 @@ const CASES: &[(&str, WorkloadCase)] = &[
     ("trapped-in-handler", seccomp::trapped_in_handler),
     ("denied-in-handler", seccomp::denied_in_handler),
     ("deny", seccomp::deny),
-    ("untraced-child", basic::untraced_child),
     ("unknown-numbers", basic::unknown_numbers),
-    ("rusage", counters::rusage),
     ("exec-thread", basic::exec_thread),
     ("write", basic::write_only),
     ("sync", basic::sync_only),
     ("deep", basic::deep),
-    ("bystander", basic::bystander),
 ];
 
 /// Runs the case that the first argument names.

@@ -1,23 +1,18 @@
 //! Calls that seccomp traps or denies, so that the kernel does not make them.
 
-use std::{
-    ffi::CStr,
-    io,
-    os::{fd::AsRawFd as _, unix::process::CommandExt},
-    process::Command,
-    ptr,
-    sync::atomic::{AtomicUsize, Ordering::SeqCst},
-};
+use std::{io, os::unix::process::CommandExt, process::Command, sync::atomic::Ordering::SeqCst};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{SaFlags, Signal};
 use rustix::{io::Errno, pipe::pipe};
 use serde_json::json;
-use zc_tests::{Figure, Figures, print_expectation, with_bare_thread};
+use zc_tests::{
+    Figure, Figures, PlannedCall, descriptor, leaked, print_expectation, with_bare_thread,
+};
 
 use crate::{
     Parameters,
-    signals::{install, interrupt_inside},
+    signals::{HANDLED, InterruptedCalls, install},
 };
 
 /// Sends and writes that seccomp traps. Their "results" are the number of the call on x86, and its
@@ -70,91 +65,42 @@ fn trap(times: usize) -> io::Result<()> {
 }
 
 /// Signals interrupt a wait N times, and their handler makes a `getppid`, which seccomp traps. The
-/// wait is a `ppoll`, because arm64 has no `pause`.
-pub(crate) fn trapped_in_handler(parameters: Parameters) -> Result<()> {
+/// wait is a `ppoll` without anything, because arm64 has no `pause`.
+pub(crate) fn trapped_in_handler(mut parameters: Parameters) -> Result<()> {
     install(Signal::SIGSYS, ignore, SaFlags::empty())?;
-    let interrupted = InterruptedCall {
+    let interrupted = InterruptedCalls {
         case: "trapped-in-handler",
         thread: c"zc-paused",
-        name: "ppoll",
-        number: libc::SYS_ppoll,
-        errno: "ERESTARTNOHAND",
+        call: PlannedCall::other("ppoll", &[], None, Err(Errno::INTR)),
+        errno_at_exit: "ERESTARTNOHAND",
     };
-    interrupted.run(parameters, libc::SECCOMP_RET_TRAP, || {
-        // SAFETY: there are no descriptors, no time limit and no mask.
-        unsafe { libc::ppoll(ptr::null_mut(), 0, ptr::null(), ptr::null()) };
+    interrupted.run(parameters.count(3)?, ask_for_parent, || {
+        answer(libc::SYS_getppid, libc::SECCOMP_RET_TRAP)
     })
 }
 
 /// Signals interrupt a read of an empty pipe N times, and their handler makes a `getppid`, which
 /// seccomp denies with an error.
-pub(crate) fn denied_in_handler(parameters: Parameters) -> Result<()> {
+pub(crate) fn denied_in_handler(mut parameters: Parameters) -> Result<()> {
     let (reader, _writer) = pipe()?;
-    let interrupted = InterruptedCall {
+    let arguments = [descriptor(reader), leaked(0_u8), 1];
+    let interrupted = InterruptedCalls {
         case: "denied-in-handler",
         thread: c"zc-reading",
-        name: "read",
-        number: libc::SYS_read,
-        errno: "ERESTARTSYS",
+        call: PlannedCall::moving("read", &arguments, 1, Err(Errno::INTR)),
+        errno_at_exit: "ERESTARTSYS",
     };
-    let denied = libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
-    interrupted.run(parameters, denied, || {
-        // SAFETY: the buffer has one byte.
-        unsafe { libc::read(reader.as_raw_fd(), (&raw mut READ).cast(), 1) };
+    interrupted.run(parameters.count(3)?, ask_for_parent, || {
+        let denied = libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
+        answer(libc::SYS_getppid, denied)
     })
 }
-
-/// A call that signals interrupt, in whose handler seccomp does something to a `getppid`.
-struct InterruptedCall {
-    case: &'static str,
-    /// The thread that makes it.
-    thread: &'static CStr,
-    name: &'static str,
-    number: libc::c_long,
-    /// How it fails.
-    errno: &'static str,
-}
-
-impl InterruptedCall {
-    fn run(
-        &self,
-        mut parameters: Parameters,
-        action: u32,
-        mut call: impl FnMut() + Send,
-    ) -> Result<()> {
-        let times = parameters.count(3)?;
-        install(Signal::SIGUSR1, ask_for_parent, SaFlags::empty())?;
-        let mut outcome = Ok(());
-        let body = || {
-            outcome = answer(libc::SYS_getppid, action);
-            (0..times).for_each(|_| call());
-        };
-        let asked = (times, &ASKED);
-        interrupt_inside(self.thread, self.number, asked, body, |_| Ok(()))?;
-        outcome?;
-        let count = times as u64;
-        let figure = Figure {
-            calls: count,
-            errors: count,
-            errnos: [(self.errno.to_owned(), count)].into(),
-            ..Figure::default()
-        };
-        let calls = [(self.name.to_owned(), figure)].into();
-        print_expectation(self.case, &calls, json!({}))
-    }
-}
-
-/// The buffer of the reads of [`denied_in_handler`].
-static mut READ: u8 = 0;
-
-/// How many times [`ask_for_parent`] has run.
-static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 /// Makes the call that seccomp traps or denies.
 extern "C" fn ask_for_parent(_signal: libc::c_int) {
     // SAFETY: has no preconditions, and may be called at any moment.
     unsafe { libc::syscall(libc::SYS_getppid) };
-    ASKED.fetch_add(1, SeqCst);
+    HANDLED.fetch_add(1, SeqCst);
 }
 
 /// Executes a program for which one call fails at once.

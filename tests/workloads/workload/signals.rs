@@ -24,16 +24,14 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use rustix::{
     io::{Errno, read, write},
-    net::{
-        AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
-        sockopt,
-    },
+    net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair, sockopt},
     pipe::pipe,
     process::{Pid, WaitOptions, kill_process, waitpid},
 };
 use serde_json::json;
 use zc_tests::{
-    Figure, Figures, Tally, fork, print_expectation, wait_until_in_call, with_bare_thread,
+    Figure, Figures, PlannedCall, Tally, descriptor, fork, leaked, print_expectation,
+    wait_until_in_call, with_bare_thread,
 };
 
 use crate::Parameters;
@@ -43,10 +41,10 @@ const SIGNAL: Signal = Signal::SIGUSR1;
 /// The size that an interrupted call asks for.
 const SIZE: usize = 16;
 
-/// How many times the handler has run.
-static HANDLED: AtomicUsize = AtomicUsize::new(0);
+/// How many times a handler has run to its end.
+pub(crate) static HANDLED: AtomicUsize = AtomicUsize::new(0);
 
-/// The handler.
+/// The handler that does nothing else.
 extern "C" fn count(_signal: libc::c_int) {
     HANDLED.fetch_add(1, SeqCst);
 }
@@ -73,47 +71,67 @@ fn interrupt(thread: libc::pthread_t) {
 
 /// N reads of an empty pipe, each ended by a signal.
 pub(crate) fn reads(mut parameters: Parameters) -> Result<()> {
-    let times = parameters.count(1000)?;
     let (reader, _writer) = pipe()?;
-    let calls = interrupted(("read", libc::SYS_read), "ERESTARTSYS", times, |buffer| {
-        read(&reader, buffer)
-    })?;
-    print_expectation("signal-reads", &calls, json!({ "thread": "zc-reader" }))
+    let arguments = [descriptor(reader), leaked([0_u8; SIZE]), SIZE];
+    let interrupted = InterruptedCalls {
+        case: "signal-reads",
+        thread: c"zc-reader",
+        call: PlannedCall::moving("read", &arguments, SIZE, Err(Errno::INTR)),
+        errno_at_exit: "ERESTARTSYS",
+    };
+    interrupted.run(parameters.count(1000)?, count, || Ok(()))
 }
 
 /// N receives from a silent socket with a receive timeout of an hour, each ended by a signal.
 pub(crate) fn receives(mut parameters: Parameters) -> Result<()> {
-    let times = parameters.count(1000)?;
     let kind = SocketType::STREAM;
     let (receiver, _sender) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
     let hour = std::time::Duration::from_hours(1);
     sockopt::set_socket_timeout(&receiver, sockopt::Timeout::Recv, Some(hour))?;
-    let calls = interrupted(("recvfrom", libc::SYS_recvfrom), "EINTR", times, |buffer| {
-        recv(&receiver, buffer, RecvFlags::empty()).map(|(count, _)| count)
-    })?;
-    print_expectation("signal-recv", &calls, json!({ "thread": "zc-reader" }))
+    let arguments = [descriptor(receiver), leaked([0_u8; SIZE]), SIZE];
+    let interrupted = InterruptedCalls {
+        case: "signal-recv",
+        thread: c"zc-reader",
+        call: PlannedCall::moving("recvfrom", &arguments, SIZE, Err(Errno::INTR)),
+        errno_at_exit: "EINTR",
+    };
+    interrupted.run(parameters.count(1000)?, count, || Ok(()))
 }
 
-/// Makes `times` calls on a bare thread, each ended by a signal.
-fn interrupted(
-    (name, number): (&'static str, libc::c_long),
-    errno_at_exit: &str,
-    times: usize,
-    call: impl Fn(&mut [u8]) -> Result<usize, Errno> + Sync,
-) -> Result<Figures> {
-    install(SIGNAL, count, SaFlags::empty())?;
-    let mut tally = Tally::default();
-    let body = || {
-        for _ in 0..times {
-            tally.moved(name, SIZE, Err(Errno::INTR), call(&mut [0; SIZE]));
+/// Calls on a bare thread, each ended by a signal.
+pub(crate) struct InterruptedCalls {
+    pub(crate) case: &'static str,
+    /// The thread that makes them.
+    pub(crate) thread: &'static CStr,
+    pub(crate) call: PlannedCall,
+    /// How they fail inside the kernel.
+    pub(crate) errno_at_exit: &'static str,
+}
+
+impl InterruptedCalls {
+    /// Makes them so many times, after the thread has prepared them.
+    pub(crate) fn run(
+        &self,
+        times: usize,
+        handler: extern "C" fn(libc::c_int),
+        prepare: impl FnOnce() -> io::Result<()> + Send,
+    ) -> Result<()> {
+        install(SIGNAL, handler, SaFlags::empty())?;
+        let (mut tally, mut prepared) = (Tally::default(), Ok(()));
+        let body = || {
+            prepared = prepare();
+            // SAFETY: the call names memory that was leaked for it.
+            unsafe { tally.make(&[self.call.times(times)]) };
+        };
+        interrupt_inside(self.thread, self.call.number(), times, body, |_| Ok(()))?;
+        prepared?;
+        let mut calls = tally.figures()?;
+        for figure in calls.values_mut() {
+            figure.errnos = [(self.errno_at_exit.to_owned(), figure.errors)].into();
         }
-    };
-    interrupt_inside(c"zc-reader", number, (times, &HANDLED), body, |_| Ok(()))?;
-    let mut calls = tally.figures()?;
-    for figure in calls.values_mut() {
-        figure.errnos = [(errno_at_exit.to_owned(), figure.errors)].into();
+        let facts = json!({ "thread": self.thread.to_str()? });
+        print_expectation(self.case, &calls, facts)
     }
-    Ok(calls)
 }
 
 /// One read that N signals interrupt and the kernel restarts, and that a byte ends.
@@ -123,17 +141,11 @@ pub(crate) fn restart(mut parameters: Parameters) -> Result<()> {
     let (reader, writer) = pipe()?;
     let mut got = Ok(0);
     let body = || got = read(&reader, &mut [0; SIZE]);
-    interrupt_inside(
-        c"zc-reader",
-        libc::SYS_read,
-        (times, &HANDLED),
-        body,
-        |task| {
-            let waited = wait_until_in_call(task, libc::SYS_read);
-            // Even after an error, because the reader waits for the byte.
-            write(&writer, b"!").map_err(io::Error::from).and(waited)
-        },
-    )?;
+    interrupt_inside(c"zc-reader", libc::SYS_read, times, body, |task| {
+        let waited = wait_until_in_call(task, libc::SYS_read);
+        // Even after an error, because the reader waits for the byte.
+        write(&writer, b"!").map_err(io::Error::from).and(waited)
+    })?;
     ensure!(got == Ok(1), "the read returned {got:?} instead of 1 byte");
     let (calls, errors) = (times as u64 + 1, times as u64);
     let figure = Figure {
@@ -149,12 +161,12 @@ pub(crate) fn restart(mut parameters: Parameters) -> Result<()> {
 }
 
 /// Runs `body` on a bare thread of this name, and sends it so many signals, each once the last one
-/// has been handled (which the counter says) and the thread is inside this call again. Then runs
+/// has been handled and the thread is inside this call again. Then runs
 /// `afterwards` with the thread's path below `/proc`, which must let `body` end.
-pub(crate) fn interrupt_inside(
+fn interrupt_inside(
     name: &CStr,
     call: libc::c_long,
-    (times, handled): (usize, &AtomicUsize),
+    times: usize,
     body: impl FnOnce() + Send,
     afterwards: impl FnOnce(&str) -> io::Result<()>,
 ) -> Result<()> {
@@ -168,7 +180,7 @@ pub(crate) fn interrupt_inside(
         let interrupted = (0..times).try_for_each(|sent| {
             wait_until_in_call(&task, call)?;
             interrupt(thread);
-            while handled.load(SeqCst) <= sent {
+            while HANDLED.load(SeqCst) <= sent {
                 thread::yield_now();
             }
             Ok(())

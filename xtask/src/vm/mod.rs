@@ -11,13 +11,11 @@ mod selection;
 mod transcript;
 
 use std::{
+    collections::BTreeMap,
     fmt,
     num::NonZero,
     process::ExitCode,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -156,9 +154,11 @@ fn boot_all(
         (!series.is_empty()).then(|| Shared::prepare(arch, &series, selection))
     };
     let prepared = [Arch::X86_64, Arch::Aarch64].map(prepare);
-    let (next, results, first) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Instant::now());
+    let next = Mutex::new(guests.iter().enumerate());
+    let (results, first) = (Mutex::new(BTreeMap::new()), Instant::now());
+    let take = || next.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || {
-        while let Some((position, guest)) = next_of(guests, &next) {
+        while let Some((position, &guest)) = take() {
             let start = Instant::now();
             let shared = prepared
                 .iter()
@@ -175,7 +175,7 @@ fn boot_all(
             };
             println!("== {result}");
             let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
-            results.push((position, result));
+            results.insert(position, result);
         }
     };
     thread::scope(|scope| {
@@ -183,15 +183,8 @@ fn boot_all(
             scope.spawn(work);
         }
     });
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    results.sort_by_key(|&(position, _)| position);
-    results.into_iter().map(|(_, result)| result).collect()
-}
-
-/// The next guest that no thread has taken, and its position.
-fn next_of(guests: &[Guest], next: &AtomicUsize) -> Option<(usize, Guest)> {
-    let position = next.fetch_add(1, Ordering::Relaxed);
-    Some((position, *guests.get(position)?))
+    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.into_values().collect()
 }
 
 /// Success if all guests passed.

@@ -3,16 +3,14 @@
 use std::{
     io::{BufRead as _, BufReader},
     path::Path,
-    process::{ChildStdout, Command, Stdio},
-    sync::mpsc::{self, Receiver, RecvTimeoutError},
-    thread,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use super::arch::Arch;
-use crate::command::{Words as _, end_with_us};
+use crate::command::{Words as _, end_with_us, show};
 
 /// How a guest's machine ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +39,7 @@ pub(super) struct Machine<'a> {
 impl Machine<'_> {
     /// Runs the machine to its end, and calls `on_line` with each line from its serial port.
     pub(super) fn boot(&self, limit: Duration, on_line: impl FnMut(&str)) -> Result<End> {
-        to_end_of(&mut self.command(), limit, on_line)
+        to_end_of(&self.command(), limit, on_line)
     }
 
     fn command(&self) -> Command {
@@ -68,57 +66,31 @@ impl Machine<'_> {
 
 /// Runs a program until it ends or its time is over, and calls `on_line` with each line that it
 /// prints.
-fn to_end_of(command: &mut Command, limit: Duration, mut on_line: impl FnMut(&str)) -> Result<End> {
-    let deadline = Instant::now() + limit;
-    let name = command.get_program().to_string_lossy().into_owned();
-    let mut program = end_with_us(command)
+fn to_end_of(command: &Command, limit: Duration, mut on_line: impl FnMut(&str)) -> Result<End> {
+    // To `timeout`, 0 is no limit.
+    let limit = limit.as_secs_f64().max(1.0).to_string();
+    let mut limited = Command::new("timeout");
+    limited.words("--foreground -k 5").arg(&limit);
+    limited.arg(command.get_program()).args(command.get_args());
+    let mut program = end_with_us(&mut limited)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .with_context(|| format!("cannot start {name}"))?;
-    let lines = lines_of(program.stdout.take().context("it has a pipe")?);
+        .context("cannot start timeout")?;
+    let stdout = program.stdout.take().context("it has a pipe")?;
     let mut last_line = Instant::now();
-    let end = loop {
-        match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(line) => {
-                last_line = Instant::now();
-                on_line(&line);
-            }
-            Err(RecvTimeoutError::Disconnected) => break End::Off,
-            Err(RecvTimeoutError::Timeout) => {
-                program
-                    .kill()
-                    .with_context(|| format!("cannot end {name}"))?;
-                break End::OutOfTime {
-                    silent: last_line.elapsed(),
-                };
-            }
-        }
-    };
-    program.wait()?;
-    Ok(end)
-}
-
-/// The lines of a pipe as they come, without line ends.
-fn lines_of(stdout: ChildStdout) -> Receiver<String> {
-    let (sender, lines) = mpsc::channel();
-    thread::spawn(move || {
-        let mut stdout = BufReader::new(stdout);
-        let mut line = Vec::new();
-        // A read error ends the output like the end of the pipe: the guest's last line is then
-        // missing.
-        while matches!(stdout.read_until(b'\n', &mut line), Ok(1..)) {
-            let text = String::from_utf8_lossy(&line);
-            if sender
-                .send(text.trim_end_matches(['\r', '\n']).to_owned())
-                .is_err()
-            {
-                return;
-            }
-            line.clear();
-        }
-    });
-    lines
+    // A read error ends the output like the end of the pipe: the guest's last line is then missing.
+    for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
+        last_line = Instant::now();
+        on_line(String::from_utf8_lossy(&line).trim_end_matches('\r'));
+    }
+    let silent = last_line.elapsed();
+    // What `timeout` says if it has ended the program, and what if it had to kill it.
+    Ok(match program.wait()?.code() {
+        Some(124 | 137) => End::OutOfTime { silent },
+        Some(126 | 127) => bail!("cannot start {}", show(command)),
+        _ => End::Off,
+    })
 }
 
 #[cfg(test)]
@@ -131,13 +103,13 @@ mod tests {
         let mut printf = Command::new("printf");
         printf.arg(r"one\r\n\ntwo");
         let minute = Duration::from_mins(1);
-        let end = to_end_of(&mut printf, minute, |line| heard.push(line.to_owned()));
+        let end = to_end_of(&printf, minute, |line| heard.push(line.to_owned()));
         assert_eq!(end.expect("it starts"), End::Off);
 
         let mut endless = Command::new("sh");
         endless.args(["-c", "echo here; exec sleep 1000"]);
         let second = Duration::from_secs(1);
-        let end = to_end_of(&mut endless, second, |line| heard.push(line.to_owned()));
+        let end = to_end_of(&endless, second, |line| heard.push(line.to_owned()));
         assert!(matches!(end, Ok(End::OutOfTime { .. })), "{end:?}");
         assert_eq!(heard, ["one", "", "two", "here"]);
     }

@@ -8,13 +8,16 @@ use zc_tests::truth::Rng;
 
 use crate::{
     memory::look_at,
-    program::{RandomProgram, kernel_result},
+    program::RandomProgram,
     world::{
         EndpointId,
         EndpointKind::{self, Destination, Pipe, Source, Stream},
         Place, WritesBy,
     },
 };
+
+/// The flag of splices that do not wait.
+pub(super) const NO_WAIT: usize = libc::SPLICE_F_NONBLOCK as usize;
 
 /// Files, most of them those that are only read.
 const FILES: &[EndpointKind] = &[Source, Source, Destination];
@@ -98,31 +101,24 @@ impl RandomProgram {
         length: usize,
     ) -> usize {
         let (input, output) = (self.fds(from).0, self.fds(to).1);
-        let flags = libc::SPLICE_F_NONBLOCK;
         let moved = if name == "splice" && self.has_rings && rng.one_in(5) {
             let offset = |at: Option<usize>| at.map_or(-1, |at| at as i64);
-            let (fd, to_fd) = (Fd(input), Fd(output));
+            let (fd, to_fd) = (Fd(input as i32), Fd(output as i32));
             let entry = opcode::Splice::new(fd, offset(at), to_fd, offset(to_at), length as u32);
-            let entry = entry.flags(flags).build();
+            let entry = entry.flags(libc::SPLICE_F_NONBLOCK).build();
             self.ring_call(actor, "ring_splice", &entry, |_| ())
         } else {
             let mut offsets = [at, to_at].map(|at| at.map(|at| at as i64));
             let [start, to_start] = offsets
                 .each_mut()
-                .map(|offset| offset.as_mut().map_or(ptr::null_mut(), ptr::from_mut));
-            self.call(actor, name, || {
-                // SAFETY: the offsets live until the call returns.
-                kernel_result(unsafe {
-                    match name {
-                        "sendfile" => libc::sendfile64(output, input, start, length),
-                        "copy_file_range" => {
-                            libc::copy_file_range(input, start, output, to_start, length, 0)
-                        }
-                        "tee" => libc::tee(input, output, length, flags),
-                        _ => libc::splice(input, start, output, to_start, length, flags),
-                    }
-                })
-            })
+                .map(|offset| offset.as_mut().map_or(0, |at| ptr::from_mut(at) as usize));
+            let arguments = match name {
+                "sendfile" => [output, input, start, length, 0, 0],
+                "copy_file_range" => [input, start, output, to_start, length, 0],
+                "tee" => [input, output, length, NO_WAIT, 0, 0],
+                _ => [input, start, output, to_start, length, NO_WAIT],
+            };
+            self.syscall(actor, name, &arguments)
         };
         let moved = usize::try_from(moved).unwrap_or(0);
         if moved > 0 {
@@ -149,12 +145,9 @@ impl RandomProgram {
         let length = self.length(rng);
         let pieces = self.pieces(rng, actor, length, true);
         let (vector, fd) = (self.vector(actor, &pieces), self.fds(pipe).1);
-        let flags = libc::SPLICE_F_NONBLOCK;
         let look = self.is_me(actor).then(|| look_at(&vector));
-        // SAFETY: the vector names memory of regions, which live as long as the process.
-        let call =
-            || kernel_result(unsafe { libc::vmsplice(fd, vector.as_ptr(), vector.len(), flags) });
-        let lent = self.call(actor, "vmsplice", call);
+        let arguments = [fd, vector.as_ptr() as usize, vector.len(), NO_WAIT];
+        let lent = self.syscall(actor, "vmsplice", &arguments);
         if let Some(lent) = usize::try_from(lent).ok().filter(|lent| *lent > 0) {
             let (process, to) = (self.process_of(actor), (pipe, None));
             self.world

@@ -10,7 +10,7 @@ use zc_tests::truth::Rng;
 
 use crate::{
     memory::{ARENA, ARENA_BYTES, MAPPING_DISTANCE, MAPPINGS, MOST_MAPPINGS, MemoryPiece, Region},
-    program::{RandomProgram, kernel_result},
+    program::{RandomProgram, syscall},
     world::EndpointKind::{Destination, Source},
 };
 
@@ -83,20 +83,16 @@ impl RandomProgram {
         let old = self.space(actor).regions.get(region);
         let old = old.map_or(0, |region| region.cells.len());
         let (fd, length) = (self.fds(file).0, new.cells.len());
+        let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        let flags = (libc::MAP_PRIVATE | libc::MAP_FIXED) as usize;
         let call = || {
-            let protection = libc::PROT_READ | libc::PROT_WRITE;
-            let flags = libc::MAP_PRIVATE | libc::MAP_FIXED;
-            // SAFETY: nothing else uses this memory.
-            unsafe {
-                if old > 0 {
-                    libc::munmap(start as *mut _, old);
-                }
-                let at = libc::mmap(start as *mut _, length, protection, flags, fd, 0);
-                kernel_result(if at == libc::MAP_FAILED { -1 } else { 0 })
+            if old > 0 {
+                syscall("munmap", &[start, old]);
             }
+            syscall("mmap", &[start, length, protection, flags, fd])
         };
         let result = self.call(actor, "mmap", call);
-        assert_eq!(result, 0, "a file of the program can be mapped");
+        assert_eq!(result, start as i64, "a file of the program can be mapped");
         let process = self.process_of(actor);
         let regions = &mut self.world.spaces[process].regions;
         if region < known {
@@ -118,7 +114,7 @@ impl RandomProgram {
             rng.below(length + 1)
         };
         let fd = self.fds(file).0;
-        self.call(actor, "lseek", || seek(fd, at as i64));
+        self.syscall(actor, "lseek", &[fd, at]);
         self.world.endpoints[file].position = at;
     }
 
@@ -167,6 +163,9 @@ impl RandomProgram {
 const LEFT: usize = 50;
 const BEYOND: usize = 150;
 
+/// No descriptor.
+const NO_FILE: usize = usize::MAX;
+
 /// The last bytes of memory.
 const LAST: MemoryPiece = MemoryPiece {
     region: 0,
@@ -189,42 +188,19 @@ impl RandomProgram {
         let memory = self.address(actor, piece);
         let nowhere = ARENA + ARENA_BYTES;
         match rng.below(8) {
-            0 => self.fails(actor, "read", "no file", || read(-1, memory, length)),
-            1 => self.fails(actor, "write", "no file", || write(-1, memory, length)),
-            2 => self.fails(actor, "write", "for reading", || {
-                write(input, memory, length)
-            }),
-            3 => self.fails(actor, "write", "no memory", || {
-                write(output, nowhere, length)
-            }),
-            4 => self.fails(actor, "splice", "two files", || {
-                let none = std::ptr::null_mut();
-                // SAFETY: no memory is named.
-                kernel_result(unsafe { libc::splice(input, none, output, none, length, 0) })
-            }),
+            0 => self.fails(actor, "read", "no file", &[NO_FILE, memory, length]),
+            1 => self.fails(actor, "write", "no file", &[NO_FILE, memory, length]),
+            2 => self.fails(actor, "write", "for reading", &[input, memory, length]),
+            3 => self.fails(actor, "write", "no memory", &[output, nowhere, length]),
+            4 => self.fails(actor, "splice", "two files", &[input, 0, output, 0, length]),
             5 => drop(self.write_by((actor, "write"), (to, None), &[LAST], BEYOND)),
             6 => drop(self.read_by((actor, "read"), (from, None), &[LAST], BEYOND)),
-            _ => self.fails(actor, "lseek", "before the beginning", || seek(input, -1)),
+            _ => self.fails(actor, "lseek", "before the beginning", &[input, usize::MAX]),
         }
     }
 
-    fn fails(&mut self, actor: usize, name: &str, why: &str, call: impl FnOnce() -> i64) {
-        let result = self.call(actor, name, call);
+    fn fails(&mut self, actor: usize, name: &str, why: &str, arguments: &[usize]) {
+        let result = self.syscall(actor, name, arguments);
         assert!(result < 0, "{name} succeeded: {why}");
     }
-}
-
-fn read(fd: i32, memory: usize, length: usize) -> i64 {
-    // SAFETY: the kernel checks the memory, and Rust uses none of it.
-    kernel_result(unsafe { libc::read(fd, memory as *mut _, length) })
-}
-
-fn write(fd: i32, memory: usize, length: usize) -> i64 {
-    // SAFETY: as above.
-    kernel_result(unsafe { libc::write(fd, memory as *const _, length) })
-}
-
-fn seek(fd: i32, at: i64) -> i64 {
-    // SAFETY: no memory is named.
-    kernel_result(unsafe { libc::lseek(fd, at, libc::SEEK_SET) } as isize)
 }

@@ -5,7 +5,7 @@ use zc_tests::truth::Rng;
 
 use crate::{
     memory::{ARENA_BYTES, ByteOrigin, MemoryPiece},
-    program::{RandomProgram, kernel_result},
+    program::RandomProgram,
     world::EndpointKind::Source,
 };
 
@@ -75,9 +75,7 @@ impl RandomProgram {
 
     fn random(&mut self, actor: usize, piece: MemoryPiece) {
         let address = self.address(actor, piece);
-        // SAFETY: as above.
-        let call = || kernel_result(unsafe { libc::getrandom(address as *mut _, piece.length, 0) });
-        let got = self.call(actor, "getrandom", call);
+        let got = self.syscall(actor, "getrandom", &[address, piece.length]);
         self.filled_by_kernel(actor, piece, got);
     }
 
@@ -91,12 +89,7 @@ impl RandomProgram {
         let length = STAT_BYTES;
         let (piece, fd) = (MemoryPiece { length, ..piece }, self.fds(file).0);
         let address = self.address(actor, piece);
-        let call = || {
-            // SAFETY: as above.
-            let result = unsafe { libc::syscall(libc::SYS_fstat, fd, address) };
-            kernel_result(result as isize)
-        };
-        self.call(actor, "fstat", call);
+        self.syscall(actor, "fstat", &[fd, address]);
         self.filled_by_kernel(actor, piece, length as i64);
     }
 
@@ -112,13 +105,9 @@ impl RandomProgram {
             offset: start,
             length: end - start,
         };
-        let address = self.address(actor, piece) as *mut _;
-        let call = || {
-            // SAFETY: as above. The memory stays mapped.
-            let result = unsafe { libc::madvise(address, piece.length, libc::MADV_DONTNEED) };
-            kernel_result(result as isize)
-        };
-        self.call(actor, "madvise", call);
+        let address = self.address(actor, piece);
+        let arguments = [address, piece.length, libc::MADV_DONTNEED as usize];
+        self.syscall(actor, "madvise", &arguments);
         self.filled_by_kernel(actor, piece, piece.length as i64);
     }
 
@@ -131,13 +120,9 @@ impl RandomProgram {
         }
         let (from, to) = (MemoryPiece { length, ..from }, MemoryPiece { length, ..to });
         let (here, there) = (self.vector(actor, &[to]), self.vector(actor, &[from]));
-        let pid = self.world.pids[self.process_of(actor)].cast_signed();
-        let call = || {
-            let (here, there) = (here.as_ptr(), there.as_ptr());
-            // SAFETY: as above.
-            kernel_result(unsafe { libc::process_vm_readv(pid, here, 1, there, 1, 0) })
-        };
-        let copied = self.call(actor, "process_vm_readv", call);
+        let pid = self.world.pids[self.process_of(actor)] as usize;
+        let arguments = [pid, here.as_ptr() as usize, 1, there.as_ptr() as usize, 1];
+        let copied = self.syscall(actor, "process_vm_readv", &arguments);
         self.filled_by_kernel(actor, to, copied);
     }
 

@@ -1,13 +1,12 @@
 //! Reads to memory and writes from memory.
 
-use std::ptr;
-
 use io_uring::{opcode, squeue, types::Fd};
 use zc_tests::truth::Rng;
 
 use crate::{
     memory::{ARENA_BYTES, MemoryPiece, look_at, parts, remember},
-    program::{RandomProgram, kernel_result},
+    program::{RandomProgram, syscall},
+    steps::kernel::NO_WAIT,
     world::{
         Endpoint, EndpointId,
         EndpointKind::{Datagram, Destination, Pipe, Source, Stream},
@@ -258,7 +257,7 @@ impl RandomProgram {
             self.ring_call(actor, name, &entry, afterwards)
         } else {
             let call = || {
-                let result = raw_call(name, [input, output], &vector, at);
+                let result = plain_result(name, [input, output], &vector, at);
                 afterwards(result);
                 result
             };
@@ -358,14 +357,14 @@ impl RandomProgram {
 /// The operation of a ring that reads or writes this memory.
 fn ring_entry(
     name: &str,
-    [fd, to]: [i32; 2],
+    [fd, to]: [usize; 2],
     vector: &[libc::iovec],
     at: Option<usize>,
 ) -> squeue::Entry {
     let (all, count) = (vector.as_ptr(), vector.len() as u32);
     let (base, length) = (vector[0].iov_base.cast(), vector[0].iov_len as u32);
     let at = at.map_or(u64::MAX, |at| at as u64);
-    let (fd, to) = (Fd(fd), Fd(to));
+    let (fd, to) = (Fd(fd as i32), Fd(to as i32));
     let entry = match (name.starts_with("ring_read"), count) {
         (true, 1) => opcode::Read::new(fd, base, length).offset(at).build(),
         (true, _) => opcode::Readv::new(fd, all, count).offset(at).build(),
@@ -386,44 +385,45 @@ fn message(vector: &[libc::iovec]) -> libc::msghdr {
     message
 }
 
-fn raw_call(name: &str, fds: [i32; 2], vector: &[libc::iovec], at: Option<usize>) -> i64 {
-    let (base, length, count) = (vector[0].iov_base, vector[0].iov_len, vector.len() as i32);
-    let (at, all, [fd, to]) = (at.unwrap_or(0) as i64, vector.as_ptr(), fds);
+fn plain_result(
+    name: &str,
+    [fd, to]: [usize; 2],
+    vector: &[libc::iovec],
+    at: Option<usize>,
+) -> i64 {
+    /// The position, as an offset.
+    const HERE: usize = usize::MAX;
+    const PEEK: usize = libc::MSG_PEEK as usize;
+    const NO_SIGNAL: usize = libc::MSG_NOSIGNAL as usize;
+    let (base, length) = (vector[0].iov_base as usize, vector[0].iov_len);
+    let (at, all, count) = (at.unwrap_or(0), vector.as_ptr() as usize, vector.len());
     let mut one = libc::mmsghdr {
         msg_hdr: message(vector),
         msg_len: 0,
     };
-    let header = &raw mut one.msg_hdr;
-    // SAFETY: the vector names memory of regions, which has no references.
-    let result = unsafe {
-        match name {
-            "read" => libc::read(fd, base, length),
-            "pread64" => libc::pread64(fd, base, length, at),
-            "readv" => libc::readv(fd, all, count),
-            "preadv" => libc::preadv64(fd, all, count, at),
-            "preadv2" => libc::preadv64v2(fd, all, count, at, 0),
-            "preadv2_here" => libc::preadv64v2(fd, all, count, -1, 0),
-            "vmsplice_out" => libc::vmsplice(fd, all, vector.len(), libc::SPLICE_F_NONBLOCK),
-            "recvfrom" => libc::recv(fd, base, length, 0),
-            "peek" => libc::recv(fd, base, length, libc::MSG_PEEK),
-            "recvmsg" => libc::recvmsg(fd, header, 0),
-            "peekmsg" => libc::recvmsg(fd, header, libc::MSG_PEEK),
-            "recvmmsg" => libc::recvmmsg(fd, &raw mut one, 1, 0, ptr::null_mut()) as isize,
-            "write" => libc::write(to, base, length),
-            "pwrite64" => libc::pwrite64(to, base, length, at),
-            "writev" => libc::writev(to, all, count),
-            "pwritev" => libc::pwritev64(to, all, count, at),
-            "pwritev2" => libc::pwritev64v2(to, all, count, at, 0),
-            "pwritev2_here" => libc::pwritev64v2(to, all, count, -1, 0),
-            "sendto" => libc::send(to, base, length, libc::MSG_NOSIGNAL),
-            "sendmsg" => libc::sendmsg(to, header, libc::MSG_NOSIGNAL),
-            "sendmmsg" => libc::sendmmsg(to, &raw mut one, 1, libc::MSG_NOSIGNAL) as isize,
-            _ => unreachable!("{name}"),
-        }
+    // The header of the message comes first.
+    let header = &raw mut one as usize;
+    let result = match name {
+        "read" | "pread64" => syscall(name, &[fd, base, length, at]),
+        "readv" | "preadv" | "preadv2" => syscall(name, &[fd, all, count, at]),
+        "preadv2_here" => syscall("preadv2", &[fd, all, count, HERE]),
+        "vmsplice_out" => syscall("vmsplice", &[fd, all, count, NO_WAIT]),
+        "recvfrom" => syscall(name, &[fd, base, length]),
+        "peek" => syscall("recvfrom", &[fd, base, length, PEEK]),
+        "recvmsg" => syscall(name, &[fd, header]),
+        "peekmsg" => syscall("recvmsg", &[fd, header, PEEK]),
+        "recvmmsg" => syscall(name, &[fd, header, 1]),
+        "write" | "pwrite64" => syscall(name, &[to, base, length, at]),
+        "writev" | "pwritev" | "pwritev2" => syscall(name, &[to, all, count, at]),
+        "pwritev2_here" => syscall("pwritev2", &[to, all, count, HERE]),
+        "sendto" => syscall(name, &[to, base, length, NO_SIGNAL]),
+        "sendmsg" => syscall(name, &[to, header, NO_SIGNAL]),
+        "sendmmsg" => syscall(name, &[to, header, 1, NO_SIGNAL]),
+        _ => unreachable!("{name}"),
     };
     if name.ends_with("mmsg") && result == 1 {
         one.msg_len.into()
     } else {
-        kernel_result(result)
+        result
     }
 }

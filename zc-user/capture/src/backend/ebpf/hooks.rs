@@ -118,7 +118,7 @@ impl Hook {
             Self {
                 program,
                 role: hooked.name,
-                watches_ends: ["sched_switch", "sched_process_exit"].contains(&hooked.name),
+                watches_ends: ["sched_switch", "process_exit"].contains(&hooked.name),
                 site,
             }
         };

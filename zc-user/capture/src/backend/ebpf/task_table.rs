@@ -161,15 +161,12 @@ impl TaskTable {
     pub fn silent_program(&self, exit: Option<Exit>) -> Option<&'static str> {
         if self.began_ns.is_none() {
             // A command that the kernel kills during its exec never starts.
-            return matches!(exit, Some(Exit::Code(_))).then_some("sched_process_exec");
+            return matches!(exit, Some(Exit::Code(_))).then_some("process_exec");
         }
         let runs = [
             ("sys_enter", self.hooks & hook::SYS_ENTER != 0),
             ("sys_exit", self.hooks & hook::SYS_EXIT != 0),
-            (
-                "sched_process_exit",
-                self.has_seen_exit || !self.has_seen_end,
-            ),
+            ("process_exit", self.has_seen_exit || !self.has_seen_end),
         ];
         let silent = runs.into_iter().find(|(_, has_run)| !has_run);
         silent.map(|(program, _)| program)

@@ -295,9 +295,9 @@ pub const LOSSES: u32 = 13;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct SharedMemory {
-    /// 1: an address space has this room.
-    pub is_taken: u64,
-    /// [`Task::space`] of it. 0: none has it yet.
+    /// How many tasks its address space has. 0: the place is free.
+    pub tasks: u64,
+    /// [`Task::space`] of that address space.
     pub space: u64,
     /// 1: locked.
     pub lock: u64,

@@ -47,8 +47,6 @@ pub const FIRST_BEYOND: u32 = 0xffff;
 pub const ARM_PRIVATE: u32 = 0x3f0;
 /// How many private calls of 32-bit ARM are distinguished.
 pub const ARM_PRIVATE_CALLS: u32 = 8;
-/// No call is under way.
-pub const NO_CALL: CallId = u32::MAX;
 
 /// Slots of a table of calls in [`globals::SPECS`](crate::globals::SPECS). All larger numbers share
 /// the last slot.

@@ -33,9 +33,7 @@ pub use sample::{
     CHUNK_BYTES, CodeMapped, MOST_CHUNKS, SAMPLE_REGISTERS, SampleHeader, SampledCall, SpaceCopied,
     StackSample, sample_kind,
 };
-pub use task::{
-    Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, TaskSlot, entry, hook, other, phase,
-};
+pub use task::{Arguments, Descriptor, Mapping, Outcome, Task, TaskSlot, hook, phase, state};
 
 /// A value of zeroes.
 pub const fn zeroed<T: FromZeros>() -> T {

@@ -7,8 +7,8 @@
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_log_ebpf::debug;
 use zc_ebpf::{
-    ABSENT, ARGS_BYTES, COMM_BYTES, Control, Ended, EventHeader, Exec, Loss, Mapping, NO_CALL,
-    OtherCalls, Outcome, Task, armed, entry, event_kind, phase, zeroed,
+    ABSENT, ARGS_BYTES, COMM_BYTES, Control, Ended, EventHeader, Exec, Loss, Mapping, OtherCalls,
+    Task, armed, event_kind, phase, state, zeroed,
 };
 
 use crate::{
@@ -104,13 +104,7 @@ fn have_same(one: KernelPtr, other: KernelPtr, offset: u32) -> bool {
 /// New tasks are copied from this one, because a task is too large for the stack.
 pub static NEW_TASK: Task = Task {
     phase: phase::ARMED,
-    call: NO_CALL,
-    entry: entry::NONE,
-    interrupted: NO_CALL,
-    outcome: Outcome {
-        call: NO_CALL,
-        ..zeroed()
-    },
+    state: state::NEW,
     ..zeroed()
 };
 
@@ -138,13 +132,7 @@ pub fn insert(address: u64, identity: &Identity) -> Option<&'static mut Task> {
     Some(task)
 }
 
-/// Gives out the number of a new address space. Tasks fork on several CPUs at once.
-#[inline(always)]
-pub fn new_space(control: &mut Control) -> u32 {
-    fetch_add(&mut control.last_space, 1) as u32 + 1
-}
-
-/// Gives out the number of a new task, likewise.
+/// Gives out the number of a new task. Tasks fork on several CPUs at once.
 #[inline(always)]
 pub fn new_serial(control: &mut Control) -> u32 {
     fetch_add(&mut control.last_serial, 1) as u32 + 1
@@ -172,9 +160,9 @@ fn follow_child(control: &mut Control, parent: &Creator, child: KernelPtr) {
     if parent.shares_memory {
         task.space = parent.space;
         task.shares_space = 1;
+        spaces::add_tasks(task.space, 1);
     } else {
-        task.space = new_space(control);
-        task.owns_space = 1;
+        task.space = spaces::new_space();
         sample::note_copy(parent.space, task.space);
     }
     debug!(
@@ -229,14 +217,11 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
 #[inline(never)]
 fn replace_space(state: &mut Task) {
     state.mapping = Mapping::NONE;
-    if let Some(control) = CONTROL.entry(0) {
-        end_space(state);
-        state.space = new_space(control);
-        (state.owns_space, state.shares_space, state.has_memory) = (1, 0, 0);
-        sample::note_program(state.space);
-    }
+    spaces::add_tasks(state.space, u64::MAX);
+    state.space = spaces::new_space();
+    sample::note_program(state.space);
     state.forget_descriptors();
-    (state.has_ring, state.shares_files) = (0, 0);
+    (state.has_ring, state.shares_files, state.shares_space) = (0, 0, 0);
 }
 
 /// Its calls are those of another program from now on.
@@ -287,15 +272,6 @@ fn begin_program(state: &mut Task) {
     state.phase = phase::ACTIVE;
     // A thread that was not the leader takes over the leader's id.
     state.tid = state.pid;
-}
-
-/// Forgets the address space of a process that ends or executes a program. One that it only shared
-/// (`vfork`) is left to its owner.
-#[inline(always)]
-fn end_space(task: &Task) {
-    if task.owns_space != 0 {
-        spaces::give_up(task.space);
-    }
 }
 
 /// Copies the command line. Returns its length, and how many bytes of it were copied.
@@ -363,8 +339,14 @@ pub fn switched_out(previous: TypedPtr) {
         other_calls: task.other_calls,
     });
     debug!((), "task {} ended", task.tid);
-    end_space(task);
-    tasks::remove(key);
+    remove(task, key);
+}
+
+/// Follows the task at this address no longer.
+#[inline(always)]
+pub fn remove(task: &Task, address: u64) {
+    spaces::add_tasks(task.space, u64::MAX);
+    tasks::remove(address);
 }
 
 /// The header of an event about a task. The name is read from `of`, its `task_struct`.

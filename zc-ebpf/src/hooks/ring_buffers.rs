@@ -20,7 +20,7 @@ use crate::{
     origin::calls::{ELEMENTS, intent},
     origin::credit::{self, UNREADABLE},
     origin::lock::{lock, unlock},
-    origin::spaces::memory_of,
+    origin::spaces::needed_memory,
     rows::find_or_make,
 };
 
@@ -180,7 +180,7 @@ pub extern "C" fn exchange_buffers(request: u64, operation: *mut RingCall) -> u3
     if operation.bytes == 0 {
         return 0;
     }
-    let Some(shared) = memory_of(operation.space, operation.intent == intent::FILL) else {
+    let Some(shared) = needed_memory(operation.space) else {
         return 0;
     };
     let Some(memory) = lock(shared, operation.intent != intent::CREDIT) else {

@@ -64,7 +64,7 @@ pub fn take(task: &Task, registers: Registers, counted: u32) {
     let calls = counted & !WITHOUT_FILES;
     let is_due = calls != 0 && (records(recorded::ALL_CALLERS) || calls.is_power_of_two());
     if !is_due
-        || task.compat != 0
+        || task.compat() != 0
         || (task.spec.replaces_memory != 0 && task.outcome.result == 0)
         || registers.number() < 0
     {

@@ -14,6 +14,7 @@ use crate::{
     kernel::helpers::{current_task, now_ns},
     kernel::registers::Registers,
     maps::{CONTROL, count_loss, is_over},
+    origin::spaces,
     tasks,
 };
 
@@ -112,7 +113,7 @@ fn enter() -> Option<()> {
     )?;
     // The process's other threads share this address space and the table of descriptors, but they
     // are not followed.
-    task.space = follow::new_space(control);
+    task.space = spaces::new_space();
     task.shares_files = 1;
     set_scoped_process(tgid());
     tell(event_kind::ENTERED, task, current);
@@ -135,7 +136,7 @@ fn leave() {
     let current = current_task();
     let Some(task) = tasks::current() else { return };
     tell(event_kind::ENDED, task, current);
-    tasks::remove(current as u64);
+    follow::remove(task, current as u64);
 }
 
 /// Sends an event about the current thread, with its counters.

@@ -13,7 +13,7 @@ use crate::{
     origin::{
         credit,
         lock::{lock_for, unlock_for},
-        spaces::{forget, memory_of_task},
+        spaces::{forget, memory_of, needed_memory},
     },
     request,
 };
@@ -109,10 +109,10 @@ extern "C" fn exchange_in_last_range(task: *mut Task, bytes: u64, intent: u32) -
     let Some(task) = argument::as_mut(task) else {
         return 0;
     };
-    if task.spec.requested != requested::SIZE || task.has_memory == 0 || intent == intent::CLEAR {
+    if task.spec.requested != requested::SIZE || intent == intent::CLEAR {
         return 0;
     }
-    let Some(shared) = memory_of_task(task, false) else {
+    let Some(shared) = memory_of(task.space) else {
         return 0;
     };
     let Some(memory) = lock_for(task, shared, intent == intent::FILL) else {
@@ -152,8 +152,7 @@ extern "C" fn exchange(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     let Some(task) = argument::as_mut(task) else {
         return 0;
     };
-    // A program may write from a mapping before it has read anything.
-    let Some(shared) = memory_of_task(task, intent != intent::CLEAR) else {
+    let Some(shared) = needed_memory(task.space) else {
         return 0;
     };
     let Some(memory) = lock_for(task, shared, intent != intent::CREDIT) else {
@@ -265,14 +264,14 @@ pub fn buffers(task: &Task) -> (u64, u64) {
     let address = task.arguments.get(task.spec.argument);
     match task.spec.requested {
         requested::IOVEC => (address, task.arguments.get(task.spec.count_argument)),
-        requested::MSGHDR => request::vector_of(address, task.compat != 0).unwrap_or((0, 0)),
+        requested::MSGHDR => request::vector_of(address, task.compat() != 0).unwrap_or((0, 0)),
         _ => (0, 1),
     }
 }
 
 #[inline(always)]
-pub fn word_bytes(task: &Task) -> u64 {
-    if task.compat == 0 { 8 } else { 4 }
+fn word_bytes(task: &Task) -> u64 {
+    if task.compat() == 0 { 8 } else { 4 }
 }
 
 /// Where the buffer of the element of this `index` begins, and how many of the `left` bytes are in
@@ -281,14 +280,14 @@ pub fn word_bytes(task: &Task) -> u64 {
 /// The address is made from the index: of one that grows by each round, the verifier of 6.12 follows
 /// every value.
 #[inline(always)]
-fn piece_at(task: &Task, vector: u64, index: u64, left: u64) -> (u64, u64) {
+pub fn piece_at(task: &Task, vector: u64, index: u64, left: u64) -> (u64, u64) {
     if vector == 0 {
         return (untagged(task.arguments.get(1)), left);
     }
     let element = vector.wrapping_add(index.wrapping_mul(2 * word_bytes(task)));
-    let length = word_or_zero(element.wrapping_add(word_bytes(task)), task.compat);
+    let length = word_or_zero(element.wrapping_add(word_bytes(task)), task.compat());
     (
-        untagged(word_or_zero(element, task.compat)),
+        untagged(word_or_zero(element, task.compat())),
         if length < left { length } else { left },
     )
 }
@@ -296,6 +295,6 @@ fn piece_at(task: &Task, vector: u64, index: u64, left: u64) -> (u64, u64) {
 /// Reads a word of the caller's memory. 0 if it cannot be read.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn word_or_zero(address: u64, compat: u32) -> u64 {
+extern "C" fn word_or_zero(address: u64, compat: u32) -> u64 {
     request::word(address, compat != 0).unwrap_or(0)
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use zc_ebpf::{CallId, Ends as NumberedEnds, NO_CALL, RowKey, Task, other};
+use zc_ebpf::{CallId, Ends as NumberedEnds, RowKey, Task};
 #[cfg(feature = "callers")]
 use zc_ebpf::{Outcome, SampledCall};
 use zctrace_core::ended::FileUses;
@@ -106,25 +106,17 @@ impl KernelCounts {
 
     /// Counts the calls that live tasks are in as unfinished.
     pub fn add_unfinished(&mut self, live: &[Task]) {
-        for task in live {
-            // A call that a signal interrupted and that has not been restarted yet has not
-            // returned, either.
-            let call = if task.call == NO_CALL {
-                task.interrupted
+        let is_in_row = |task: &&Task| task.is_in_call() && task.has_row != 0;
+        for task in live.iter().filter(is_in_row) {
+            self.calls_without_files += u64::from(task.ends.lack_room());
+            let ends = if task.ends.lack_room() {
+                NumberedEnds::NONE
             } else {
-                task.call
+                task.ends
             };
-            if call != NO_CALL {
-                self.calls_without_files += u64::from(task.ends.lack_room());
-                let ends = if task.ends.lack_room() {
-                    NumberedEnds::NONE
-                } else {
-                    task.ends
-                };
-                let row = self.row(task.serial, call, ends);
-                row.unfinished += 1;
-                row.order = row.order.or(Some(task.entered_ns));
-            }
+            let row = self.row(task.serial, task.call, ends);
+            row.unfinished += 1;
+            row.order = row.order.or(Some(task.entered_ns));
         }
     }
 
@@ -162,7 +154,7 @@ impl KernelCounts {
         let mut by_task = mem::take(&mut self.by_task);
         for task in live {
             let mut sum = sum_of(&task.other_calls);
-            if task.other != other::NONE {
+            if is_in_other_call(task) {
                 sum += UNFINISHED;
             }
             by_task.entry(task.serial).or_default().other_calls = Some(sum);
@@ -211,6 +203,11 @@ impl TaskCounts {
             ..Thread::default()
         }
     }
+}
+
+/// Whether a live task is in a call that has no row.
+pub fn is_in_other_call(task: &Task) -> bool {
+    task.is_in_call() && task.has_row == 0
 }
 
 /// A call that has not returned.

@@ -12,11 +12,11 @@ use aya::{
 use rustix::thread::{MembarrierCommand, membarrier};
 use zc_ebpf::{
     CallId, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallsBlock, RowKey, Task,
-    TaskSlot, maps, other, phase,
+    TaskSlot, maps, phase,
 };
 
 use super::{
-    counts::{KernelCounts, UNFINISHED, calls_of, known_fills},
+    counts::{KernelCounts, UNFINISHED, calls_of, is_in_other_call, known_fills},
     events::sum_of,
     loader::take,
     table::{ArrayTable, Table},
@@ -166,7 +166,7 @@ impl Maps {
                 }
             }
         }
-        for task in live.iter().filter(|task| task.other != other::NONE) {
+        for task in live.iter().filter(|task| is_in_other_call(task)) {
             *by_call
                 .entry(Call::from_slot(task.slot))
                 .or_insert(OtherCalls::NONE) += UNFINISHED;

@@ -16,7 +16,7 @@ use crate::{
     kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::{now_ns, read_kernel_text, read_user_bytes},
-    maps::{CONTROL, EVENTS, count_loss, is_over, wakeup},
+    maps::{CONTROL, EVENTS, count_loss, is_over, send_to, wakeup},
     origin::spaces,
     tasks,
 };
@@ -102,33 +102,19 @@ fn have_same(one: KernelPtr, other: KernelPtr, offset: u32) -> bool {
 }
 
 /// New tasks are copied from this one, because a task is too large for the stack.
-pub static NEW_TASK: Task = Task {
+static NEW_TASK: Task = Task {
     phase: phase::ARMED,
     state: state::NEW,
     ..zeroed()
 };
 
-/// Who a task is.
-pub struct Identity {
-    pub serial: u32,
-    pub program: u32,
-    pub tid: u32,
-    pub pid: u32,
-    pub phase: u32,
-}
-
-/// Begins to follow a task. The task must be the current one, or must not run yet. `None` if there
-/// is no room for it.
+/// Begins to follow a task. It must be the current one, or must not run yet. `None` if there is no
+/// room for it.
 #[inline(always)]
-pub fn insert(address: u64, identity: &Identity) -> Option<&'static mut Task> {
+pub fn insert(address: u64, serial: u32, (tid, pid): (u32, u32)) -> Option<&'static mut Task> {
     let task = tasks::insert(address, &NEW_TASK)?;
-    (task.serial, task.program, task.tid, task.pid) = (
-        identity.serial,
-        identity.program,
-        identity.tid,
-        identity.pid,
-    );
-    task.phase = identity.phase;
+    (task.serial, task.program) = (serial, serial);
+    (task.tid, task.pid) = (tid, pid);
     Some(task)
 }
 
@@ -142,20 +128,14 @@ pub fn new_serial(control: &mut Control) -> u32 {
 fn follow_child(control: &mut Control, parent: &Creator, child: KernelPtr) {
     let serial = new_serial(control);
     let (tid, pid) = fields::ids(child, control.pidns_level).unwrap_or((0, 0));
-    let program = if tid == pid { serial } else { parent.program };
-    let Some(task) = insert(
-        fields::as_number(child),
-        &Identity {
-            serial,
-            program,
-            tid,
-            pid,
-            phase: parent.phase,
-        },
-    ) else {
+    let Some(task) = insert(fields::as_number(child), serial, (tid, pid)) else {
         count_loss(Loss::UnfollowedTask);
         return;
     };
+    task.phase = parent.phase;
+    if tid != pid {
+        task.program = parent.program;
+    }
     task.shares_files = parent.shares_files.into();
     if parent.shares_memory {
         task.space = parent.space;
@@ -368,11 +348,5 @@ pub fn header(kind: u32, task: &Task, time_ns: u64, extra: u32, of: KernelPtr) -
 /// Sends an event, or counts its loss.
 #[inline(always)]
 pub fn send<T: Copy + 'static>(event: T) {
-    let sent = EVENTS.reserve::<T>(0).map(|mut entry| {
-        entry.write(event);
-        entry.submit(wakeup());
-    });
-    if sent.is_none() {
-        count_loss(Loss::LostEvent);
-    }
+    send_to(&EVENTS, event, wakeup(), Loss::LostEvent);
 }

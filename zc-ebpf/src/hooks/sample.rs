@@ -22,7 +22,7 @@ use crate::{
     kernel::helpers::{current_task, fill_from_user, now_ns},
     kernel::registers::{Registers, slots, untagged},
     kernel::vma::vma_at,
-    maps::{CONTROL, SAMPLES, count_loss, records},
+    maps::{CONTROL, SAMPLES, count_loss, records, send_to},
 };
 
 /// In what [`counted`] returns: the row has no files.
@@ -287,11 +287,5 @@ fn file_number(file: KernelPtr) -> FileNumber {
 /// Sends a message about mappings, or counts its loss.
 #[inline(always)]
 fn send<T: Copy + 'static>(message: T) {
-    let sent = SAMPLES.reserve::<T>(0).map(|mut entry| {
-        entry.write(message);
-        entry.submit(0);
-    });
-    if sent.is_none() {
-        count_loss(Loss::UnknownCode);
-    }
+    send_to(&SAMPLES, message, 0, Loss::UnknownCode);
 }

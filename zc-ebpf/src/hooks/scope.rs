@@ -7,8 +7,7 @@ use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_current_pid_tgid};
 use zc_ebpf::{Ended, Loss, Task, WATCHER_COMM, event_kind, phase, scope};
 
 use crate::{
-    hooks::count,
-    hooks::follow::{self, Identity},
+    hooks::{count, follow},
     kernel::entries::Entries as _,
     kernel::fields::{self, KernelPtr, TypedPtr},
     kernel::helpers::{current_task, now_ns},
@@ -97,20 +96,11 @@ fn enter() -> Option<()> {
     let current = current_task();
     let control = CONTROL.entry(0)?;
     let level = fields::pidns_level(current)?;
-    let (tid, pid) = fields::ids(current, level)?;
+    let ids = fields::ids(current, level)?;
     // A trace has one root, so nobody else writes the level.
     control.pidns_level = level;
-    let serial = follow::new_serial(control);
-    let task = follow::insert(
-        current as u64,
-        &Identity {
-            serial,
-            program: serial,
-            tid,
-            pid,
-            phase: phase::ACTIVE,
-        },
-    )?;
+    let task = follow::insert(current as u64, follow::new_serial(control), ids)?;
+    task.phase = phase::ACTIVE;
     // The process's other threads share this address space and the table of descriptors, but they
     // are not followed.
     task.space = spaces::new_space();

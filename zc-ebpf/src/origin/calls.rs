@@ -3,7 +3,10 @@
 use zc_ebpf::{
     ABSENT, Fills, How, Loss, Memory, NO_ROOM, Outcome, RowKey, Task, fds,
     opaque::smaller,
-    origin::{memory, range::common_length},
+    origin::{
+        memory::{Exchange, intent},
+        range::common_length,
+    },
     requested,
 };
 
@@ -25,16 +28,6 @@ pub const ELEMENTS: usize = 16;
 /// `MSG_TRUNC` and `MSG_ERRQUEUE` of the kernel's include/linux/socket.h: the bytes are discarded,
 /// or are not data from the peer.
 const NO_DATA: u64 = 0x20 | 0x2000;
-
-/// What is done with the buffers of a call, or of an operation of `io_uring`.
-pub mod intent {
-    /// It put bytes of its file there: remember them.
-    pub const FILL: u32 = 0;
-    /// It put other bytes there: forget what was there.
-    pub const CLEAR: u32 = 1;
-    /// It wrote from there: find out which files the bytes came from.
-    pub const CREDIT: u32 = 2;
-}
 
 /// The call under way has returned. Remembers what it read, or finds out where the bytes came from
 /// that it wrote, as [`Outcome::origin`]. `is_unseen`: seccomp answered it.
@@ -158,45 +151,36 @@ extern "C" fn exchange(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     let Some(memory) = lock_for(task, shared, intent != intent::CREDIT) else {
         return 0;
     };
+    memory.exchange = Exchange {
+        key: RowKey {
+            task: task.serial,
+            call: task.outcome.call,
+            errno: 0,
+            ends: task.ends,
+        },
+        intent,
+        unreadable: 0,
+        bytes: task.outcome.result as u64,
+        ns: fill_ns(task),
+    };
     let (vector, count) = buffers(task);
     let mut buffers = Buffers {
         task,
         memory,
         vector,
         left: bytes,
-        intent,
-        reserved: 0,
     };
     repeat(
         smaller(count, ELEMENTS as u64) as u32,
         exchange_buffer,
         &mut buffers,
     );
-    let left = buffers.left;
-    if intent == intent::CREDIT {
-        settle(task, memory);
-    } else if left > 0 {
-        memory.forget();
-    }
-    unlock_for(task, shared);
-    0
-}
-
-/// Notes where the bytes came from that the call wrote. The result means nothing.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn settle(task: *mut Task, memory: *mut Memory) -> u32 {
-    let (Some(task), Some(memory)) = (argument::as_mut(task), argument::as_mut(memory)) else {
-        return 0;
-    };
-    let key = RowKey {
-        task: task.serial,
-        call: task.outcome.call,
-        errno: 0,
-        ends: task.ends,
-    };
-    task.outcome.origin = credit::settle(memory, &key);
+    let Buffers {
+        task, memory, left, ..
+    } = buffers;
+    credit::conclude(memory, left, &raw mut task.outcome.origin);
     task.outcome.ends = task.outcome.origin.ends(task.ends);
+    unlock_for(task, shared);
     0
 }
 
@@ -209,52 +193,42 @@ struct Buffers<'m> {
     vector: u64,
     /// How many bytes are left.
     left: u64,
-    intent: u32,
-    reserved: u32,
 }
 
-/// One round of the loop: carries out the [`intent`] for the next buffer. Returns 1 to end it.
+/// One round of the loop: carries out the intent for the next buffer. Returns 1 to end it.
 extern "C" fn exchange_buffer(index: u64, buffers: &mut Buffers<'_>) -> i64 {
     let Buffers {
         task,
         memory,
         vector,
         left,
-        intent,
-        ..
     } = buffers;
     let (start, length) = piece_at(task, *vector, index, *left);
-    let end = start.saturating_add(length);
-    match *intent {
-        _ if length == 0 => {}
-        intent::FILL => {
-            let read = credit::Read {
-                file: task.ends.input,
-                bytes: task.outcome.result as u64,
-                ns: fill_ns(task),
-                flags: 0,
-            };
-            task.last_range = credit::fill(memory, start, end, read);
-        }
-        intent::CLEAR => {
-            memory::remove(*memory, 0, start, end);
-        }
-        _ => {
-            let credited = credit::credit(*memory, start, end, task.ends.output, 0);
-            let mapping = &task.mapping;
-            if credited < length && mapping.file == NO_ROOM {
-                count_loss(Loss::UnknownOrigin);
-            } else if credited < length && mapping.file != 0 {
-                let mapped = common_length(start, end, mapping.start, mapping.end);
-                let bytes = smaller(mapped, length - credited);
-                if bytes > 0 {
-                    memory.add_origin(mapping.file, How::MAPPING, bytes, Fills::NONE);
-                }
-            }
-        }
+    let done = credit::exchange_piece(*memory, start, length);
+    match memory.exchange.intent {
+        intent::FILL => task.last_range = done as u32,
+        intent::CREDIT if done < length => credit_mapping(task, memory, start, length, done),
+        _ => {}
     }
     *left -= length;
     i64::from(*left == 0)
+}
+
+/// Adds the mapped file that a buffer lies in to the origins of a call, for what is not credited to
+/// another file.
+#[inline(always)]
+fn credit_mapping(task: &Task, memory: &mut Memory, start: u64, length: u64, credited: u64) {
+    let mapping = &task.mapping;
+    if mapping.file == NO_ROOM {
+        count_loss(Loss::UnknownOrigin);
+    } else if mapping.file != 0 {
+        let end = start.saturating_add(length);
+        let mapped = common_length(start, end, mapping.start, mapping.end);
+        let bytes = smaller(mapped, length - credited);
+        if bytes > 0 {
+            memory.add_origin(mapping.file, How::MAPPING, bytes, Fills::NONE);
+        }
+    }
 }
 
 /// The address of the vector of the call under way and the number of its elements. 0 and 1 for a

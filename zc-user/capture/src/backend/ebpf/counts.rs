@@ -6,7 +6,7 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use zc_ebpf::{CallId, Ends as NumberedEnds, RowKey, Task};
+use zc_ebpf::{CallId, Ends as NumberedEnds, PART, RowKey, Task};
 #[cfg(feature = "callers")]
 use zc_ebpf::{Outcome, SampledCall};
 use zctrace_core::ended::FileUses;
@@ -30,9 +30,13 @@ pub struct KernelCounts {
     calls_and_bytes: (u64, u64),
 }
 
-/// How many calls these are: operations of `io_uring` are none.
+/// How many calls these are: operations of `io_uring` and parts are none.
 pub fn calls_of(call: CallId, count: u64) -> u64 {
-    if call & zc_ebpf::RING == 0 { count } else { 0 }
+    if call & (zc_ebpf::RING | PART) == 0 {
+        count
+    } else {
+        0
+    }
 }
 
 impl KernelCounts {
@@ -53,9 +57,9 @@ impl KernelCounts {
         self.calls_and_bytes
     }
 
-    /// Adds a part. Two numbers may stand for the same file, so parts are summed like rows.
-    pub fn add_part(&mut self, key: RowKey, part: &zc_ebpf::Part) {
-        let call = Call::from_id(key.call);
+    /// Adds a row of parts. Two numbers may stand for the same file, so parts are summed like rows.
+    pub fn add_part(&mut self, key: RowKey, part: &zc_ebpf::Row) {
+        let call = Call::from_id(key.call & !PART);
         let Ends {
             input: Some(from),
             output: Some(to),
@@ -73,7 +77,7 @@ impl KernelCounts {
         };
         let parts = &mut self.by_task.entry(key.task).or_default().parts;
         let sum = parts.entry((key.call, from, to)).or_insert_with(empty);
-        sum.bytes += part.bytes;
+        sum.bytes += part.input_bytes;
         sum.calls += part.calls;
         sum.fills += known_fills(part.fills);
     }

@@ -200,7 +200,7 @@ extern "C" fn find_unseen(task: *mut Task) -> u32 {
         registers.arguments_at_exit(compat)
     });
     if has_row {
-        task.ends = ends::named_unseen(task);
+        task.ends = ends::named(task);
     }
     (task.state, task.has_row) = (state::UNSEEN, has_row.into());
     0

@@ -31,67 +31,80 @@ pub fn forked(parent: KernelPtr, child: KernelPtr) {
     let Some(control) = CONTROL.entry(0).filter(|_| !is_over()) else {
         return;
     };
-    let creator = match tasks::find(fields::as_number(parent)) {
-        Some(task) => Creator::from_task(task, parent, child),
-        None if control.armed == armed::OFF => return,
-        None => match Creator::tracer(control, parent) {
-            Some(tracer) => tracer,
-            None => return,
-        },
+    match tasks::find(fields::as_number(parent)) {
+        Some(creator) => follow_child(control, creator, parent, child),
+        None if control.armed != armed::OFF => {
+            let _ = follow_root(control, parent, child);
+        }
+        None => {}
+    }
+}
+
+/// The current task, which is not followed, has created a task. It is the root of the trace if the
+/// current task is the tracer's thread that launches. `None` if not, or if the kernel's fields
+/// cannot be read.
+#[inline(never)]
+fn follow_root(control: &mut Control, current: KernelPtr, child: KernelPtr) -> Option<()> {
+    if !current_is_launcher(control) {
+        return None;
+    }
+    control.pidns_level = fields::pidns_level(current)?;
+    // This is the one thread that launches, so nobody else writes now.
+    control.armed = armed::OFF;
+    let task = insert_child(control, child)?;
+    task.space = spaces::new_space();
+    tell_start(task, control.tracer_pid, child);
+    Some(())
+}
+
+/// A task that is followed has created a task.
+#[inline(never)]
+fn follow_child(control: &mut Control, creator: &mut Task, parent: KernelPtr, child: KernelPtr) {
+    let shares_memory = have_same(parent, child, offset_of_field!(task_mm));
+    let shares_files = have_same(parent, child, offset_of_field!(task_files));
+    // Also if there is no room for the child.
+    creator.shares_space |= u32::from(shares_memory);
+    creator.shares_files |= u32::from(shares_files);
+    let Some(task) = insert_child(control, child) else {
+        return;
     };
-    follow_child(control, &creator, child);
+    task.phase = creator.phase;
+    if task.tid != task.pid {
+        task.program = creator.program;
+    }
+    task.shares_files = shares_files.into();
+    if shares_memory {
+        task.space = creator.space;
+        task.shares_space = 1;
+        spaces::add_tasks(task.space, 1);
+    } else {
+        task.space = spaces::new_space();
+        sample::note_copy(creator.space, task.space);
+    }
+    tell_start(task, creator.pid, child);
 }
 
-/// What a new task inherits from its creator.
-struct Creator {
-    pid: u32,
-    program: u32,
-    phase: u32,
-    space: u32,
-    /// Whether both have the same address space.
-    shares_memory: bool,
-    /// Whether both have the same table of descriptors.
-    shares_files: bool,
+/// Begins to follow a new task. `None` if there is no room for it, which is counted.
+#[inline(always)]
+fn insert_child(control: &mut Control, child: KernelPtr) -> Option<&'static mut Task> {
+    let serial = new_serial(control);
+    let ids = fields::ids(child, control.pidns_level).unwrap_or((0, 0));
+    let task = insert(fields::as_number(child), serial, ids);
+    if task.is_none() {
+        count_loss(Loss::UnfollowedTask);
+    }
+    task
 }
 
-impl Creator {
-    #[inline(always)]
-    fn from_task(task: &mut Task, parent: KernelPtr, child: KernelPtr) -> Self {
-        let shares_memory = have_same(parent, child, offset_of_field!(task_mm));
-        if shares_memory {
-            task.shares_space = 1;
-        }
-        let shares_files = have_same(parent, child, offset_of_field!(task_files));
-        task.shares_files |= u32::from(shares_files);
-        Self {
-            pid: task.pid,
-            program: task.program,
-            phase: task.phase,
-            space: task.space,
-            shares_memory,
-            shares_files,
-        }
-    }
-
-    /// The tracer, which is armed. Its child is the root of the trace. `None` if the current task
-    /// is not the tracer's thread that launches, or if the kernel's fields cannot be read.
-    #[inline(always)]
-    fn tracer(control: &mut Control, current: KernelPtr) -> Option<Self> {
-        if !current_is_launcher(control) {
-            return None;
-        }
-        control.pidns_level = fields::pidns_level(current)?;
-        // This is the one thread that launches, so nobody else writes now.
-        control.armed = armed::OFF;
-        Some(Self {
-            pid: control.tracer_pid,
-            program: 0,
-            phase: phase::ARMED,
-            space: 0,
-            shares_memory: false,
-            shares_files: false,
-        })
-    }
+/// Tells user space that a task is followed.
+#[inline(never)]
+fn tell_start(task: &Task, creator_pid: u32, child: KernelPtr) {
+    debug!(
+        (),
+        "task {} of process {} is followed as number {}", task.tid, task.pid, task.serial
+    );
+    let kind = event_kind::STARTED;
+    send(header(kind, task, now_ns(), creator_pid, child));
 }
 
 /// Whether two tasks have the same struct at this offset. A kernel thread has none.
@@ -122,40 +135,6 @@ pub fn insert(address: u64, serial: u32, (tid, pid): (u32, u32)) -> Option<&'sta
 #[inline(always)]
 pub fn new_serial(control: &mut Control) -> u32 {
     fetch_add(&mut control.last_serial, 1) as u32 + 1
-}
-
-#[inline(never)]
-fn follow_child(control: &mut Control, parent: &Creator, child: KernelPtr) {
-    let serial = new_serial(control);
-    let (tid, pid) = fields::ids(child, control.pidns_level).unwrap_or((0, 0));
-    let Some(task) = insert(fields::as_number(child), serial, (tid, pid)) else {
-        count_loss(Loss::UnfollowedTask);
-        return;
-    };
-    task.phase = parent.phase;
-    if tid != pid {
-        task.program = parent.program;
-    }
-    task.shares_files = parent.shares_files.into();
-    if parent.shares_memory {
-        task.space = parent.space;
-        task.shares_space = 1;
-        spaces::add_tasks(task.space, 1);
-    } else {
-        task.space = spaces::new_space();
-        sample::note_copy(parent.space, task.space);
-    }
-    debug!(
-        (),
-        "task {} of process {} is followed as number {}", tid, pid, serial
-    );
-    send(header(
-        event_kind::STARTED,
-        task,
-        now_ns(),
-        parent.pid,
-        child,
-    ));
 }
 
 /// Whether the current task is the tracer's thread that launches the command. The ids are compared

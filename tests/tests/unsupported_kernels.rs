@@ -182,7 +182,7 @@ fn a_program_that_the_verifier_rejects_is_reported_everywhere_with_the_reason() 
     let btf = with_swapped("files", "flags");
     let finished = with_btf(&btf).refuses();
     let told = finished.stderr.trim_start_matches("zctrace: ").trim_end();
-    let reason = "refuses the eBPF program sys_enter: access beyond ";
+    let reason = "refuses the eBPF program sys_exit: access beyond ";
     let start = format!("the verifier of Linux {} {reason}", release());
     let end = "or --backend strace, and please report this";
     assert!(told.starts_with(&start) && told.ends_with(end), "{told}");

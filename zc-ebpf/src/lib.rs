@@ -142,9 +142,6 @@ pub mod maps {
     /// [`NearBusyRow`](crate::NearBusyRow): the first busy row of each place. Programs find it
     /// without a helper.
     pub const NEAR_BUSY_ROWS: &str = "NEAR_BUSY_ROWS";
-    /// Hash, [`RowKey`](crate::RowKey) -> [`Part`](crate::Part): bytes that calls wrote from files
-    /// other than the one in their row.
-    pub const PARTS: &str = "PARTS";
     /// Per-CPU array, [`spec_slot`](crate::spec_slot) /
     /// [`OTHER_CALLS_IN_BLOCK`](crate::OTHER_CALLS_IN_BLOCK) ->
     /// [`OtherCallsBlock`](crate::OtherCallsBlock): the calls that have no rows.
@@ -168,7 +165,7 @@ pub mod maps {
     /// Array of one u32: 1 once the trace is over and nothing more is counted.
     pub const IS_OVER: &str = ".bss";
     /// Array of one [`Epoch`](crate::Epoch), which goes into the keys of [`NEAR_ROWS`], [`ROWS`],
-    /// [`FILE_ROWS`], [`BUSY_ROWS`] and [`PARTS`].
+    /// [`FILE_ROWS`] and [`BUSY_ROWS`].
     ///
     /// So user space can take entries out of these maps while tasks count: it changes the epoch and
     /// waits until every program has ended that ran meanwhile. From then on nobody writes to the
@@ -265,7 +262,7 @@ pub enum Loss {
     /// The completion queue of an `io_uring` had no room. The kernel does not say which operation
     /// completed.
     OverflowedOperation = 5,
-    /// The bytes that a call wrote from a second or later file were not counted: the map of parts
+    /// The bytes that a call wrote from a second or later file were not counted: the map of rows
     /// was full. The call itself is counted.
     UncountedPart = 6,
     /// A thread that is not in scope made a selected call, in the process of a thread that entered
@@ -295,9 +292,9 @@ pub const LOSSES: u32 = 13;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
 pub struct SharedMemory {
-    /// 1: an address space has this room.
-    pub is_taken: u64,
-    /// [`Task::space`] of it. 0: none has it yet.
+    /// How many tasks its address space has. 0: the place is free.
+    pub tasks: u64,
+    /// [`Task::space`] of that address space.
     pub space: u64,
     /// 1: locked.
     pub lock: u64,
@@ -335,7 +332,6 @@ mod pod {
         OtherCallsBlock,
         RowKey,
         Row,
-        Part,
         Epoch,
         FailedPath,
         FileKey,

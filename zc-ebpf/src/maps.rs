@@ -13,7 +13,7 @@ use aya_ebpf::{
 use zc_ebpf::{
     BusyRow, CallId, CallSpec, Control, Epoch, FileKey, FileNumber, FileRoom, FileSeen, KnownFile,
     LOSSES as LOSS_COUNT, Loss, MEMORIES as MEMORY_COUNT, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow,
-    OTHER_CALLS_BLOCKS, OtherCallsBlock, Part, Row, RowKey, SPEC_SLOTS, SharedMemory, is_room_low,
+    OTHER_CALLS_BLOCKS, OtherCallsBlock, Row, RowKey, SPEC_SLOTS, SharedMemory, is_room_low,
     opaque::opaque, recorded,
 };
 
@@ -82,10 +82,6 @@ pub static MEMORIES: Array<SharedMemory> = Array::with_max_entries(MEMORY_COUNT,
 #[map]
 pub static OTHER_CALLS: PerCpuArray<OtherCallsBlock> =
     PerCpuArray::with_max_entries(OTHER_CALLS_BLOCKS, 0);
-
-/// Bytes that calls wrote from files other than the one in their row.
-#[map]
-pub static PARTS: HashMap<RowKey, Part> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
 /// The files that counted calls used.
 #[map]
@@ -250,6 +246,18 @@ pub fn epoch() -> CallId {
     // SAFETY: there is no reference to it. Volatile because user space writes it while programs
     // run.
     unsafe { core::ptr::read_volatile(&raw const EPOCH.current) }
+}
+
+/// Sends a message to a ring buffer, or counts that it is lost.
+#[inline(always)]
+pub fn send_to<T: Copy + 'static>(ring: &RingBuf, message: T, flags: u64, loss: Loss) {
+    match ring.reserve::<T>(0) {
+        Some(mut entry) => {
+            entry.write(message);
+            entry.submit(flags);
+        }
+        None => count_loss(loss),
+    }
 }
 
 /// How often each [`Loss`] happened.

@@ -7,6 +7,7 @@ use zc_ebpf::{
 };
 
 use crate::{
+    kernel::argument,
     kernel::helpers::{read_user, repeat},
     maps::spec,
 };
@@ -47,19 +48,25 @@ pub fn choose_variant(task: &mut Task) -> bool {
 }
 
 /// Finds the size that the call under way asks for, at most [`MOST_BYTES`]: callers may ask for
-/// "everything" with a number near the end of the range.
-#[inline(always)]
-pub fn measure(task: &mut Task) {
+/// "everything" with a number near the end of the range. A global function, so that the verifier
+/// follows the rest of the exit once. The result means nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn measure(task: *mut Task) -> u32 {
+    let Some(task) = argument::as_mut(task) else {
+        return 0;
+    };
     let spec = task.spec;
     let (bytes, is_known) = match spec.requested {
         requested::SIZE => (task.arguments.get(spec.argument), true),
         requested::IOVEC => vector(
             task.arguments.get(spec.argument),
             task.arguments.get(spec.count_argument),
-            task.compat,
+            task.compat(),
         ),
-        requested::MSGHDR => match vector_of(task.arguments.get(spec.argument), task.compat != 0) {
-            Some((base, count)) => vector(base, count, task.compat),
+        requested::MSGHDR => match vector_of(task.arguments.get(spec.argument), task.compat() != 0)
+        {
+            Some((base, count)) => vector(base, count, task.compat()),
             None => (0, false),
         },
         requested::UNKNOWN => (0, false),
@@ -71,6 +78,7 @@ pub fn measure(task: &mut Task) {
         MOST_BYTES
     };
     task.outcome.request_unknown = u16::from(!is_known);
+    0
 }
 
 /// The `MSG_...` flags of the call under way; 0 if it takes none.

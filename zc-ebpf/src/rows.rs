@@ -6,13 +6,13 @@
 //! each time, and keeps nothing of a row after it ends.
 
 use aya_ebpf::{bindings::BPF_NOEXIST, maps::HashMap};
-use zc_ebpf::{BusyRow, CallId, Ends, Part, Row, RowKey, zeroed};
+use zc_ebpf::{BusyRow, CallId, Ends, PART, Row, RowKey};
 
 use crate::{
     kernel::entries::{Entries as _, exchange},
     maps::{
-        BUSY_ROWS, EMPTY_BUSY_ROW, EMPTY_ROW, FILE_ROWS, NEAR_BUSY_ROWS, NEAR_ROWS, PARTS, ROWS,
-        epoch, is_near_full, note_near_full, uses_near_rows,
+        BUSY_ROWS, EMPTY_BUSY_ROW, EMPTY_ROW, FILE_ROWS, NEAR_BUSY_ROWS, NEAR_ROWS, ROWS, epoch,
+        is_near_full, note_near_full, uses_near_rows,
     },
 };
 
@@ -105,18 +105,11 @@ pub fn make_busy(key: &RowKey) -> Option<&'static mut BusyRow> {
     }
 }
 
-/// New parts are copied from this one.
-static NO_PART: Part = zeroed();
-
-/// Where the bytes are counted that a call wrote from a second or later file. `None` if the map is
-/// full.
+/// The row of the bytes that a call wrote from a second or later file, see [`PART`]. `None` if the
+/// map is full. Operations of `io_uring` complete on several CPUs at once.
 #[inline(always)]
-pub fn part(key: RowKey) -> Option<&'static mut Part> {
-    let key = RowKey {
-        call: key.call | epoch(),
-        ..key
-    };
-    find_or_make(&PARTS, &key, &NO_PART)
+pub fn part(serial: u32, call: CallId, ends: Ends) -> Option<&'static mut Row> {
+    row_of_operation(&key(serial, call | PART, 0, ends))
 }
 
 /// Finds the entry of this key, or makes one. `None` if the map is full.

@@ -34,19 +34,14 @@ static TASK_SLOTS: HashMap<u64, u32> = HashMap::with_max_entries(1, 0);
 #[unsafe(no_mangle)]
 static LAST_SLOT: Global<u32> = Global::new(0);
 
-/// How many of the tasks that are followed have their number here, by [`mix`] of their addresses.
-/// In a section of its own, because user space expects only `IS_OVER` in `.bss`.
+/// How many of the tasks that are followed have their kernel stack's number here, by [`mix`] of the
+/// page that [`page_of`] says. In a section of its own, because user space expects only `IS_OVER`
+/// in `.bss`.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".data.followed")]
 static mut FOLLOWED: [u64; NUMBERS] = [0; NUMBERS];
 
-/// How many of the tasks that are followed have their kernel stack's number here, by [`mix`] of the
-/// page that [`page_of`] says.
-#[unsafe(no_mangle)]
-#[unsafe(link_section = ".data.stacks")]
-static mut FOLLOWED_STACKS: [u64; NUMBERS] = [0; NUMBERS];
-
-/// The length of [`FOLLOWED`] and [`FOLLOWED_STACKS`], a power of two.
+/// The length of [`FOLLOWED`], a power of two.
 const NUMBERS: usize = 1 << 13;
 
 /// The current task, if it is followed.
@@ -62,20 +57,16 @@ pub fn of_current(current: TypedPtr) -> Option<&'static mut Task> {
     if home.address == current.address() as u64 {
         Some(&mut home.task)
     } else {
-        look_up(current_task() as u64)
+        find(current_task() as u64)
     }
 }
 
-/// As [`may_be_followed`], for the current task.
-#[inline(always)]
-pub fn may_follow_current(current: TypedPtr) -> bool {
-    may_be_followed(current.lower_half())
-}
-
-/// As [`may_be_followed`], for the task that called with these registers. No helper is called.
+/// Whether the task that called with these registers may be followed. No: it is not. Yes: [`find`]
+/// knows. No helper is called.
 #[inline(always)]
 pub fn may_follow_caller(registers: Registers) -> bool {
-    // SAFETY: as in `may_be_followed`.
+    // SAFETY: within the array, and there is no reference to it. Volatile because it changes while
+    // programs run.
     unsafe { stack_number(page_of(registers)).read_volatile() != 0 }
 }
 
@@ -104,26 +95,6 @@ fn page_of_task(address: u64) -> u64 {
 /// The task whose `task_struct` is at this address, if it is followed.
 #[inline(always)]
 pub fn find(address: u64) -> Option<&'static mut Task> {
-    if may_be_followed(address) {
-        look_up(address)
-    } else {
-        None
-    }
-}
-
-/// Whether the task whose `task_struct` is at this address may be followed. No: it is not. Yes:
-/// [`look_up`] knows.
-#[inline(always)]
-pub fn may_be_followed(address: u64) -> bool {
-    // SAFETY: within the array, and there is no reference to it. Volatile because it changes while
-    // programs run.
-    unsafe { number_of(address).read_volatile() != 0 }
-}
-
-/// The task whose `task_struct` is at this address, if it is followed. Slower than [`find`] if it
-/// is not.
-#[inline(always)]
-pub fn look_up(address: u64) -> Option<&'static mut Task> {
     let home = TASKS.entry(home_of(address))?;
     if home.address == address {
         return Some(&mut home.task);
@@ -166,7 +137,7 @@ extern "C" fn take_slot(address: u64) -> u32 {
         return NO_SLOT;
     };
     slot.page = page_of_task(address);
-    add_to_followed(address, slot.page, 1);
+    add_to_followed(slot.page, 1);
     claim.index
 }
 
@@ -185,7 +156,7 @@ pub fn remove(address: u64) {
     };
     let page = slot.page;
     free(index);
-    add_to_followed(address, page, u64::MAX);
+    add_to_followed(page, u64::MAX);
 }
 
 /// Leaves a slot to other tasks.
@@ -210,18 +181,10 @@ fn mix(address: u64) -> u64 {
     u64::from(address as u32).wrapping_mul(FACTOR) >> 32
 }
 
-/// The place in [`FOLLOWED`] that an address chooses.
-#[inline(always)]
-fn number_of(address: u64) -> *mut u64 {
-    (&raw mut FOLLOWED)
-        .cast::<u64>()
-        .wrapping_add(mix(address) as usize & (NUMBERS - 1))
-}
-
-/// The place in [`FOLLOWED_STACKS`] that a page chooses.
+/// The place in [`FOLLOWED`] that a page chooses.
 #[inline(always)]
 fn stack_number(page: u64) -> *mut u64 {
-    (&raw mut FOLLOWED_STACKS)
+    (&raw mut FOLLOWED)
         .cast::<u64>()
         .wrapping_add(mix(page) as usize & (NUMBERS - 1))
 }
@@ -247,12 +210,9 @@ extern "C" fn claim_next(round: u64, claim: &mut Claim) -> i64 {
     1
 }
 
-/// Adds to the numbers of tasks that are followed and have an address, and a page of their
-/// registers, like these.
+/// Adds to the number of tasks that are followed and have a page of their registers like this.
 #[inline(always)]
-fn add_to_followed(address: u64, page: u64, number: u64) {
-    // SAFETY: within the arrays. Only this changes them, with an atomic instruction.
-    fetch_add(unsafe { &mut *number_of(address) }, number);
-    // SAFETY: as above.
+fn add_to_followed(page: u64, number: u64) {
+    // SAFETY: within the array. Only this changes it, with an atomic instruction.
     fetch_add(unsafe { &mut *stack_number(page) }, number);
 }

@@ -60,7 +60,7 @@ fn a_file_that_is_mapped_shared_and_writable_is_named_since_stores_are_not_seen(
         let notes: Vec<_> = report
             .notes
             .iter()
-            .filter(|note| note.contains("mapped.so"))
+            .filter(|note| note.contains("mapped shared"))
             .collect();
         assert!(
             notes.len() == 1 && notes[0].contains("/stored was mapped shared"),

@@ -23,6 +23,9 @@ pub const INVALID_OPERATION: u32 = 0xfffe;
 /// In the [`CallId`] of a key of a map, never elsewhere: the entry was made in an odd epoch, see
 /// [`maps::EPOCH`](crate::maps::EPOCH).
 pub const ODD_EPOCH: CallId = 1 << 28;
+/// In the [`CallId`] of a key of a row, never elsewhere: the row is of bytes that calls wrote from a
+/// file other than the input of their own row, because their buffers held bytes of several files.
+pub const PART: CallId = 1 << 27;
 /// In [`CallId`]: the position of the variant of a multiplexed call (see [`FICLONE_VARIANT`]).
 pub const VARIANT_SHIFT: u32 = 16;
 /// Bits of the variant, after shifting.
@@ -47,8 +50,6 @@ pub const FIRST_BEYOND: u32 = 0xffff;
 pub const ARM_PRIVATE: u32 = 0x3f0;
 /// How many private calls of 32-bit ARM are distinguished.
 pub const ARM_PRIVATE_CALLS: u32 = 8;
-/// No call is under way.
-pub const NO_CALL: CallId = u32::MAX;
 
 /// Slots of a table of calls in [`globals::SPECS`](crate::globals::SPECS). All larger numbers share
 /// the last slot.

@@ -26,16 +26,14 @@ pub use kernel_fields::{ABSENT, KernelFields};
 pub use kernel_fields::{Field, GROUPS, Group, Need, Place};
 pub use row::{
     BusyRow, Epoch, FEW_CALLS, FailedPath, NEAR_BUSY_ROWS_OF_EPOCH, NearBusyRow,
-    OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCalls, OtherCallsBlock, PATH_BYTES, Part, Row,
-    RowKey, UNKNOWN_PATH,
+    OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCalls, OtherCallsBlock, PATH_BYTES, Row, RowKey,
+    UNKNOWN_PATH,
 };
 pub use sample::{
     CHUNK_BYTES, CodeMapped, MOST_CHUNKS, SAMPLE_REGISTERS, SampleHeader, SampledCall, SpaceCopied,
     StackSample, sample_kind,
 };
-pub use task::{
-    Arguments, Descriptor, Interrupted, Mapping, Outcome, Task, TaskSlot, entry, hook, other, phase,
-};
+pub use task::{Arguments, Descriptor, Mapping, Outcome, Task, TaskSlot, hook, phase, state};
 
 /// A value of zeroes.
 pub const fn zeroed<T: FromZeros>() -> T {

@@ -56,7 +56,8 @@ pub struct Row {
     /// When the first call was entered: `CLOCK_MONOTONIC`, ns. 0 without any.
     pub first_ns: u64,
     /// The part of [`bytes`](Self::bytes) that came from [`Ends::input`], of calls that do not name
-    /// it.
+    /// it. In a row of [`PART`](crate::PART)s, which counts nothing but this, the fills and the
+    /// calls, they are among the bytes of the rows of the calls themselves.
     pub input_bytes: u64,
     /// The reads that filled the memory with these bytes.
     pub fills: Fills,
@@ -152,20 +153,6 @@ impl Row {
     };
 }
 
-/// Bytes that calls wrote from a file other than the input of their row, because their buffers held
-/// bytes of several files.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
-pub struct Part {
-    /// How many bytes. They are in [`Row::bytes`] of the calls' rows, but not in
-    /// [`Row::input_bytes`].
-    pub bytes: u64,
-    /// Calls that wrote some of these bytes.
-    pub calls: u64,
-    /// The reads that filled the memory with these bytes.
-    pub fills: Fills,
-}
-
 /// Sums over calls that have no rows, because they were not selected: those of a task, or all calls
 /// of one kind in the trace.
 #[repr(C)]
@@ -227,26 +214,6 @@ pub struct FailedPath {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn near_busy_rows_of_two_epochs_have_different_places() {
-        for task in 1..1000 {
-            let key = RowKey {
-                task,
-                call: 1,
-                errno: 0,
-                ends: Ends::named(task % 7, 0),
-            };
-            let odd = RowKey {
-                call: key.call | ODD_EPOCH,
-                ..key
-            };
-            assert!(key.near_place() < NEAR_BUSY_ROWS_OF_EPOCH);
-            assert!(
-                (NEAR_BUSY_ROWS_OF_EPOCH..2 * NEAR_BUSY_ROWS_OF_EPOCH).contains(&odd.near_place())
-            );
-        }
-    }
 
     #[test]
     fn the_rows_of_a_few_tasks_that_copy_mostly_have_places_of_their_own() {

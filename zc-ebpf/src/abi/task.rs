@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::{CallId, CallSpec, Ends, FileNumber, Origin, OtherCalls, zeroed};
+use crate::{CallId, CallSpec, Ends, FileNumber, Origin, OtherCalls, TABLE_SLOTS, zeroed};
 
 /// A task that is followed. Only the task itself writes this, and its creator before the task can
 /// run.
@@ -20,18 +20,17 @@ pub struct Task {
     pub pid: u32,
     /// One of [`phase`]'s constants.
     pub phase: u32,
-    /// The call that is under way, or [`NO_CALL`](crate::NO_CALL).
+    /// The call that was entered last, if it has a row.
     pub call: CallId,
-    /// When the call under way was entered: `CLOCK_MONOTONIC`, ns.
+    /// When the call that was entered last was entered: `CLOCK_MONOTONIC`, ns.
     pub entered_ns: u64,
     /// When the task began to exit: `CLOCK_MONOTONIC`, ns. 0 before.
     pub exited_ns: u64,
-    /// What is known of the entry of the call that returns next: one of [`entry`]'s constants.
-    pub entry: u32,
-    /// A call that a signal ended, or [`NO_CALL`](crate::NO_CALL): see [`Interrupted`].
-    pub interrupted: CallId,
-    /// What is known of that call.
-    pub interruption: Interrupted,
+    /// Whether the task is in a call: one of [`state`]'s constants.
+    pub state: u32,
+    /// 1: the call that was entered last is counted in a row. 0: it is one of the
+    /// [`other_calls`](Self::other_calls).
+    pub has_row: u32,
     /// The files that the call names which was entered last.
     pub ends: Ends,
     /// The kernel's count of changes to its mappings, as it was at its last write. 0: unknown.
@@ -53,19 +52,13 @@ pub struct Task {
     /// Number of its address space, unique within a trace. It chooses the entry in
     /// [`maps::MEMORIES`](crate::maps::MEMORIES).
     pub space: u32,
-    /// 1: the address space was created with this task or by its exec, so it ends with its process.
-    pub owns_space: u32,
     /// The range of [`Memory`](crate::Memory) that its last read filled.
     pub last_range: u32,
-    /// 1: the call that was entered last came through the 32-bit entry, so its words have 4 bytes.
-    pub compat: u32,
     /// Which programs ran for it, as bits of [`hook`]: a root for which `sys_enter` or `sys_exit`
     /// never ran was not counted.
     pub hooks: u32,
     /// The slot in [`globals::SPECS`](crate::globals::SPECS) of the call that was entered last.
     pub slot: u32,
-    /// What is known of a call without a row: one of [`other`](crate::other)'s constants.
-    pub other: u32,
     /// 1: other tasks may have the same table of descriptors, because this one shares it with its
     /// creator, or with a task that it created.
     pub shares_files: u32,
@@ -74,9 +67,6 @@ pub struct Task {
     pub shares_space: u32,
     /// 1: it has a row in [`maps::BUSY_ROWS`](crate::maps::BUSY_ROWS), or had one.
     pub has_busy_rows: u32,
-    /// 1: it has read something, so its address space may have an entry in
-    /// [`maps::MEMORIES`](crate::maps::MEMORIES).
-    pub has_memory: u32,
     /// Its calls without rows.
     pub other_calls: OtherCalls,
 }
@@ -97,11 +87,17 @@ pub struct TaskSlot {
 }
 
 impl Task {
-    /// Whether its address space may have an entry in [`maps::MEMORIES`](crate::maps::MEMORIES):
-    /// another task, or an operation of `io_uring`, may have made it.
+    /// Whether a call is under way, or was interrupted and has not returned yet.
     #[inline(always)]
-    pub const fn may_have_memory(&self) -> bool {
-        self.has_memory | self.shares_space | self.has_ring != 0
+    pub const fn is_in_call(&self) -> bool {
+        self.state >= state::UNDER_WAY
+    }
+
+    /// 1: the call that was entered last came through the 32-bit entry, so its words have 4 bytes.
+    /// Else 0.
+    #[inline(always)]
+    pub const fn compat(&self) -> u32 {
+        (self.slot >= TABLE_SLOTS) as u32
     }
 
     /// Forgets which files its descriptors stand for, because that may change now.
@@ -208,26 +204,6 @@ impl Mapping {
     pub const NONE: Self = zeroed();
 }
 
-/// A call that a signal ended, so that the kernel left it with one of its `ERESTART...` results.
-///
-/// The caller never sees that result. If the task goes on, with the restarted call or in its signal
-/// handler, the call has returned. If the task dies, the call never returned. The next thing that
-/// the task does shows which it is.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes)]
-pub struct Interrupted {
-    /// The result, negated.
-    pub errno: u32,
-    /// 1: the size asked for could not be read.
-    pub request_unknown: u16,
-    /// Unused; keeps the layout free of padding.
-    pub reserved: u16,
-    /// The size asked for.
-    pub requested_bytes: u64,
-    /// Time from entry to exit.
-    pub duration_ns: u64,
-}
-
 /// The phases of a followed task's life.
 pub mod phase {
     /// The tracer's child before its first successful exec: followed, not counted.
@@ -246,23 +222,21 @@ pub mod hook {
     pub const RING_CREATE: u32 = 1 << 2;
 }
 
-/// What [`Task::entry`](crate::Task::entry) says.
-pub mod entry {
-    /// It was seen, or the next `sys_exit` shows that it was not.
-    pub const SEEN: u32 = 0;
-    /// There is none: a new task returns from `clone`.
-    pub const NONE: u32 = 1;
-    /// It was not seen, and the call returns now.
-    pub const UNSEEN: u32 = 2;
-}
-
-/// What [`Task::other`](crate::Task::other) says.
-pub mod other {
-    /// No call without a row is under way.
-    pub const NONE: u32 = 0;
-    /// The call in [`Task::slot`](crate::Task::slot) is under way, and has no row.
-    pub const UNDER_WAY: u32 = 1;
-    /// That call was ended by a signal: see [`Interrupted`](crate::Interrupted), of which only the
-    /// time is used.
-    pub const INTERRUPTED: u32 = 2;
+/// What [`Task::state`](crate::Task::state) says, in the order of its constants: the task is in a
+/// call from [`UNDER_WAY`](state::UNDER_WAY) on.
+pub mod state {
+    /// The task is in no call. If one returns, its entry was not seen.
+    pub const IDLE: u32 = 0;
+    /// A new task returns from `clone`, which is no call of its own.
+    pub const NEW: u32 = 1;
+    /// A call is under way.
+    pub const UNDER_WAY: u32 = 2;
+    /// A call is under way whose entry was not seen. It returns now.
+    pub const UNSEEN: u32 = 3;
+    /// A signal ended the call, so that the kernel left it with one of its `ERESTART...` results.
+    /// The caller never sees that result. If the task goes on, with the restarted call or in its
+    /// signal handler, the call has returned, with what [`Task::outcome`](crate::Task::outcome)
+    /// says. If the task dies, the call never returned. The next thing that the task does shows
+    /// which it is.
+    pub const INTERRUPTED: u32 = 4;
 }

@@ -1,7 +1,7 @@
 //! Finds the files of a call. That happens at its entry: by its exit, another thread may have
 //! closed a descriptor and opened it again.
 
-use zc_ebpf::{ABSENT, Ends, FileNumber, Task, fds, recorded};
+use zc_ebpf::{ABSENT, Ends, Task, fds, recorded};
 
 use crate::{
     file::identify::{self, FOR_WRITING, NO_FD},
@@ -11,33 +11,13 @@ use crate::{
     request::{FICLONE, FICLONERANGE},
 };
 
-/// The files that the call names which the current task enters.
+/// The files of the call in the task, if they are recorded.
 #[inline(always)]
 pub fn named(task: &mut Task) -> Ends {
-    if !names_files(task) {
+    let names_files = task.spec.fds != fds::NONE && records(recorded::FILES);
+    if !names_files || offset_of_field!(task_files) == ABSENT {
         return Ends::NONE;
     }
-    find(task, identify::number)
-}
-
-/// The files of a call whose entry was not seen. This is slower, and quicker to verify.
-#[inline(always)]
-pub fn named_unseen(task: &mut Task) -> Ends {
-    if !names_files(task) {
-        return Ends::NONE;
-    }
-    find(task, |_, fd, side| identify::number_unseen(fd, side))
-}
-
-/// Whether the call in the task names files, and they are recorded.
-#[inline(always)]
-fn names_files(task: &Task) -> bool {
-    task.spec.fds != fds::NONE && offset_of_field!(task_files) != ABSENT && records(recorded::FILES)
-}
-
-/// The files of the call in the task; `number` finds those of its descriptors.
-#[inline(always)]
-fn find(task: &mut Task, number: impl Fn(&mut Task, u64, u32) -> FileNumber) -> Ends {
     let spec = task.spec;
     let first = task.arguments.get(spec.first);
     let (from, to, side) = match spec.fds {
@@ -55,8 +35,8 @@ fn find(task: &mut Task, number: impl Fn(&mut Task, u64, u32) -> FileNumber) -> 
             _ => (first, NO_FD, identify::OUTPUT),
         },
     };
-    let output = number(task, to, side);
-    let input = number(task, from, identify::INPUT);
+    let output = identify::number(task, to, side);
+    let input = identify::number(task, from, identify::INPUT);
     match spec.fds {
         fds::PIPE if output & FOR_WRITING == 0 => Ends::named(output, 0),
         fds::PIPE => Ends::named(0, output & !FOR_WRITING),

@@ -39,16 +39,6 @@ pub fn number(task: &mut Task, fd: u64, side: u32) -> FileNumber {
     }
 }
 
-/// As [`number`], for a call whose entry was not seen.
-#[inline(always)]
-pub fn number_unseen(fd: u64, side: u32) -> FileNumber {
-    if fd == NO_FD {
-        0
-    } else {
-        file_behind_unseen(fd as u32, side)
-    }
-}
-
 /// Side for [`number`]: the file that bytes come from.
 pub const INPUT: u32 = 0;
 /// Side for [`number`]: the file that bytes go to.
@@ -89,21 +79,6 @@ extern "C" fn file_behind(task: *mut Task, fd: u32, side: u32) -> FileNumber {
         *last = Descriptor { fd, file };
     }
     let number = known.unwrap_or_else(|| look_closer(file as u64));
-    if side == PIPE && is_for_writing(file) {
-        number | FOR_WRITING
-    } else {
-        number
-    }
-}
-
-/// As [`number_unseen`]. A global function for the same reason as [`file_behind`].
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn file_behind_unseen(fd: u32, side: u32) -> FileNumber {
-    let Some(file) = open_file_of_current(fd) else {
-        return 0;
-    };
-    let number = number_of(file);
     if side == PIPE && is_for_writing(file) {
         number | FOR_WRITING
     } else {

@@ -1,12 +1,12 @@
 //! Finds the mapped file that written memory lies in.
 
-use zc_ebpf::{ABSENT, FileNumber, NO_ROOM, Task, opaque::rounds};
+use zc_ebpf::{ABSENT, FileNumber, NO_ROOM, Task, opaque::smaller};
 
 use crate::{
     file::identify,
     kernel::argument,
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
-    kernel::helpers::current_task,
+    kernel::helpers::{current_task, repeat},
     kernel::registers::untagged,
     kernel::vma::{NoVma, Vma, vma_at},
     origin::calls::{self, ELEMENTS},
@@ -34,13 +34,13 @@ pub fn find(task: &mut Task, current: TypedPtr) {
         let mm: TypedPtr = current.load(offset_of_field!(task_mm));
         task.mapping_changes = mm.load(offset_of_field!(mm_changes));
     }
-    let (element, count) = calls::buffers(task);
-    if element == 0 {
+    let (vector, count) = calls::buffers(task);
+    if vector == 0 {
         if !is_in_own_memory(task, untagged(task.arguments.get(1))) {
             look_up_mapping(task, untagged(task.arguments.get(1)));
         }
     } else {
-        find_in_vector(task, element, count);
+        find_in_vector(task, vector, count);
     }
 }
 
@@ -51,18 +51,24 @@ extern "C" fn find_in_vector(task: *mut Task, vector: u64, count: u64) -> u32 {
     let Some(task) = argument::as_mut(task) else {
         return 0;
     };
-    let mut element = vector;
-    for index in rounds(ELEMENTS) {
-        if u64::from(index) >= count {
-            break;
-        }
-        let address = untagged(calls::word_or_zero(element, task.compat));
-        if !is_in_own_memory(task, address) && look_up_mapping(task, address) != 0 {
-            break;
-        }
-        element = element.wrapping_add(2 * calls::word_bytes(task));
-    }
+    let mut search = MappingSearch { task, vector };
+    let count = smaller(count, ELEMENTS as u64);
+    repeat(count as u32, look_at_element, &mut search);
     0
+}
+
+/// The state of the loop.
+#[repr(C)]
+struct MappingSearch<'t> {
+    task: &'t mut Task,
+    vector: u64,
+}
+
+/// One round of the loop: looks at an element. Returns 1 to end the loop: it is in a mapped file.
+extern "C" fn look_at_element(index: u64, search: &mut MappingSearch<'_>) -> i64 {
+    let task = &mut *search.task;
+    let (address, _) = calls::piece_at(task, search.vector, index, 0);
+    (!is_in_own_memory(task, address) && look_up_mapping(task, address) != 0).into()
 }
 
 /// Whether it is known that this address lies in memory that is no mapping of a file.

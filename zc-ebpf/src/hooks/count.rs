@@ -1,14 +1,14 @@
 //! Counts calls, at every entry and exit of a followed task.
 
 use zc_ebpf::{
-    ABSENT, Arguments, BusyRow, COMPAT, Ends, FEW_CALLS, Interrupted, Loss, NO_CALL, Origin,
-    Outcome, Row, RowKey, Task, bucket_of, entry, errno_of, fds, fills, hook, is_restart,
-    opaque::opaque, other, phase, recorded, requested, selected, spec_slot,
+    ABSENT, Arguments, BusyRow, COMPAT, Ends, FEW_CALLS, Loss, Outcome, Row, RowKey, Task,
+    bucket_of, errno_of, fds, fills, hook, is_restart, opaque::opaque, phase, recorded, requested,
+    selected, spec_slot, state,
 };
 
 use crate::{
     file::{ends, mapping},
-    hooks::{failed_paths, others, sample},
+    hooks::{failed_paths, others::add_other_call, sample},
     kernel::argument,
     kernel::fields::{TypedPtr, offset_of_field},
     kernel::helpers::now_ns,
@@ -29,39 +29,40 @@ const RING_CALLS: core::ops::RangeInclusive<u16> = 425..=427;
 /// The current task enters the kernel for a call.
 #[inline(always)]
 pub fn enter(task: &mut Task, registers: Registers, number: i64, current: TypedPtr) {
-    if task.interrupted != NO_CALL {
-        record_interrupted(task);
+    if task.state == state::INTERRUPTED {
+        count_outcome(task);
     }
-    if task.other == other::INTERRUPTED {
-        others::record_interrupted(task);
-    }
-    task.entry = entry::SEEN;
-    let is_counted = identify(task, registers, number, |compat| {
+    let has_row = identify(task, registers, number, |compat| {
         registers.arguments_at_entry(compat)
     });
-    if !is_counted || !fds::only_used(task.spec.fds) {
+    (task.state, task.has_row) = (state::UNDER_WAY, has_row.into());
+    if !has_row || !fds::only_used(task.spec.fds) {
         task.forget_descriptors();
         if RING_CALLS.contains(&(number as u16)) {
             task.has_ring = 1;
         }
     }
-    if task.phase != phase::ACTIVE {
-        task.hooks |= hook::SYS_ENTER;
-    } else if records(recorded::PAIRING) {
-        spaces::overwrite(task);
-    }
-    if is_counted {
-        if task.phase == phase::ACTIVE {
-            task.ends = ends::named(task);
-            if records(recorded::PAIRING) && matches!(task.spec.fds, fds::WRITES | fds::PIPE) {
-                mapping::find(task, current);
-            }
-        }
+    if task.phase == phase::ACTIVE {
+        note_memory_and_files(task, current);
     } else {
-        task.call = NO_CALL;
-        others::enter(task);
+        task.hooks |= hook::SYS_ENTER;
     }
     task.entered_ns = clock_ns();
+}
+
+/// Notes what the call that the task enters does to its memory, and which files it names.
+#[inline(always)]
+fn note_memory_and_files(task: &mut Task, current: TypedPtr) {
+    if records(recorded::PAIRING) {
+        spaces::overwrite(task);
+    }
+    if task.has_row == 0 {
+        return;
+    }
+    task.ends = ends::named(task);
+    if records(recorded::PAIRING) && matches!(task.spec.fds, fds::WRITES | fds::PIPE) {
+        mapping::find(task, current);
+    }
 }
 
 /// The time, if times are recorded.
@@ -90,26 +91,23 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     let Some(task) = tasks::of_current(current).filter(|_| !is_over()) else {
         return;
     };
-    let entry = task.entry;
-    task.entry = entry::SEEN;
     if task.phase != phase::ACTIVE {
         task.hooks |= hook::SYS_EXIT;
-        (task.call, task.other) = (NO_CALL, other::NONE);
+        task.state = state::IDLE;
         return;
     }
-    (task.outcome.result, task.outcome.errno) = (result, errno_of(result));
-    task.outcome.duration_ns = duration_ns(task);
-    if task.call == NO_CALL {
-        task.forget_descriptors();
-        if task.other != other::UNDER_WAY {
-            if entry == entry::NONE {
-                return;
-            }
-            find_unseen(task);
-            if task.call == NO_CALL && task.other != other::UNDER_WAY {
-                return;
-            }
+    let mut duration_ns = duration_ns(task);
+    if task.state != state::UNDER_WAY {
+        if task.state == state::NEW {
+            task.state = state::IDLE;
+            return;
         }
+        find_unseen(task);
+        duration_ns = Outcome::UNTIMED;
+    }
+    if task.has_row == 0 && !records(recorded::OTHER_CALLS) {
+        task.state = state::IDLE;
+        return;
     }
     let signals = signals(current);
     if signals & KILL != 0 {
@@ -120,7 +118,7 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     }
     // Read from the task, so that the verifier follows the rest once and not for both kinds of
     // calls.
-    let is_unseen = task.entry == entry::UNSEEN;
+    let is_unseen = task.state == state::UNSEEN;
     if is_unseen {
         // Trapped by seccomp: the call was not made, and what looks like its result is not one.
         if signals & SYS != 0 && registers.is_rolled_back() {
@@ -128,26 +126,27 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
         }
         count_loss(Loss::UntimedCall);
     }
-    if task.outcome.errno != 0 || records(recorded::PATHS | recorded::CALLERS) {
+    let errno = errno_of(result);
+    (task.outcome.result, task.outcome.errno) = (result, errno);
+    task.outcome.duration_ns = duration_ns;
+    if errno != 0 || records(recorded::PATHS | recorded::CALLERS) {
         note_return(task);
     }
-    if task.call == NO_CALL {
-        return others::returned(task);
+    let is_interrupted = is_restart(errno);
+    task.state = if is_interrupted {
+        state::INTERRUPTED
+    } else {
+        state::IDLE
+    };
+    name_outcome(task);
+    if task.has_row == 0 {
+        if !is_interrupted {
+            add_other_call(task);
+        }
+        return;
     }
-    task.outcome.call = task.call;
-    (task.outcome.ends, task.outcome.origin.file) = (task.ends, 0);
-    task.call = NO_CALL;
     request::measure(task);
-    let errno = task.outcome.errno;
-    if is_restart(errno) {
-        task.interrupted = task.outcome.call;
-        task.interruption = Interrupted {
-            errno,
-            request_unknown: task.outcome.request_unknown,
-            reserved: 0,
-            requested_bytes: task.outcome.requested_bytes,
-            duration_ns: task.outcome.duration_ns,
-        };
+    if is_interrupted {
         return;
     }
     if records(recorded::PAIRING) {
@@ -159,6 +158,14 @@ pub fn exit(registers: Registers, result: i64, current: TypedPtr) {
     if !is_unseen {
         sample::take(task, registers, counted);
     }
+}
+
+/// The outcome is that of the call that was entered last. Where its bytes came from is not known
+/// yet.
+#[inline(always)]
+fn name_outcome(task: &mut Task) {
+    task.outcome.call = task.call;
+    (task.outcome.ends, task.outcome.origin.file) = (task.ends, 0);
 }
 
 /// The call in the task returns. Notes its path if it failed, or all paths are recorded, and what it
@@ -175,86 +182,51 @@ extern "C" fn note_return(task: *mut Task) -> u32 {
 }
 
 /// A call returns without its entry having been seen, because seccomp answered it. Finds out from
-/// the registers which call it is, and marks it as under way if it is counted. A global function, as
-/// [`note_return`] is. The result means nothing.
+/// the registers which call it is. A global function, as [`note_return`] is. The result means
+/// nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn find_unseen(task: *mut Task) -> u32 {
     let Some(task) = argument::as_mut(task) else {
         return 0;
     };
-    let registers = Registers::of_current();
-    let result = task.outcome.result;
-    if task.interrupted != NO_CALL {
-        record_interrupted(task);
-        (task.outcome.result, task.outcome.errno) = (result, errno_of(result));
+    if task.state == state::INTERRUPTED {
+        count_outcome(task);
     }
-    if task.other == other::INTERRUPTED {
-        others::record_interrupted(task);
-    }
+    task.forget_descriptors();
     task.entered_ns = clock_ns();
-    let is_counted = identify(task, registers, registers.number(), |compat| {
+    let registers = Registers::of_current();
+    let has_row = identify(task, registers, registers.number(), |compat| {
         registers.arguments_at_exit(compat)
     });
-    if is_counted {
-        task.ends = ends::named_unseen(task);
-    } else {
-        task.call = NO_CALL;
-        others::enter(task);
+    if has_row {
+        task.ends = ends::named(task);
     }
-    task.entry = entry::UNSEEN;
-    task.outcome.duration_ns = Outcome::UNTIMED;
+    (task.state, task.has_row) = (state::UNSEEN, has_row.into());
     0
 }
 
-/// The current task exits. The call under way never returns, nor does one that was interrupted and
-/// not continued.
+/// The current task exits. The call that it is in never returns.
 pub fn abandon(task: &mut Task) {
-    let call = if task.call == NO_CALL {
-        task.interrupted
-    } else {
-        task.call
-    };
-    task.call = NO_CALL;
-    task.interrupted = NO_CALL;
-    if task.phase != phase::ACTIVE {
+    let is_counted = task.is_in_call() && task.phase == phase::ACTIVE;
+    task.state = state::IDLE;
+    if !is_counted {
         return;
     }
-    if task.other != other::NONE {
-        others::abandon(task);
-    }
-    if call == NO_CALL {
-        return;
-    }
-    task.outcome.call = call;
-    (task.outcome.ends, task.outcome.origin.file) = (task.ends, 0);
+    name_outcome(task);
     (task.outcome.result, task.outcome.errno) = (Outcome::NEVER, 0);
     task.outcome.duration_ns = Outcome::UNTIMED;
-    count_in_rows(task);
+    count_outcome(task);
 }
 
-/// Counts a call that a signal ended. The task has gone on, so the call has returned. The result
-/// means nothing.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn record_interrupted(task: *mut Task) -> u32 {
-    let Some(task) = argument::as_mut(task) else {
-        return 0;
-    };
-    let interruption = task.interruption;
-    task.outcome = Outcome {
-        result: -i64::from(interruption.errno),
-        errno: interruption.errno,
-        duration_ns: interruption.duration_ns,
-        requested_bytes: interruption.requested_bytes,
-        origin: Origin::NONE,
-        request_unknown: interruption.request_unknown,
-        returns_bytes: 0,
-        ends: task.ends,
-        call: task.interrupted,
-    };
-    task.interrupted = NO_CALL;
-    count_in_rows(task)
+/// Counts the call in [`Task::outcome`], of which nothing is known but that.
+#[inline(always)]
+fn count_outcome(task: &mut Task) {
+    if task.has_row == 0 {
+        add_other_call(task);
+    } else {
+        count_in_rows(task);
+    }
 }
 
 /// Counts the call in [`Task::outcome`]. Returns how many calls its row has now, see
@@ -429,7 +401,6 @@ fn identify(
     task.arguments = Arguments {
         values: arguments(compat),
     };
-    task.compat = compat.into();
     task.call = number | table;
     task.spec.selected != selected::NEVER && request::choose_variant(task)
 }

@@ -9,9 +9,7 @@ use aya_ebpf::{
     macros::map,
     maps::{HashMap, PerCpuArray},
 };
-use zc_ebpf::{
-    Arguments, FailedPath, Loss, PATH_BYTES, TABLE_SLOTS, Task, UNKNOWN_PATH, is_restart, recorded,
-};
+use zc_ebpf::{Arguments, FailedPath, Loss, PATH_BYTES, Task, UNKNOWN_PATH, is_restart, recorded};
 
 use crate::{
     kernel::entries::{Entries as _, exchange, fetch_add},
@@ -58,7 +56,7 @@ pub fn count(task: &mut Task) {
         return;
     }
     task.arguments = Arguments {
-        values: Registers::of_current().arguments_at_exit(task.slot >= TABLE_SLOTS),
+        values: Registers::of_current().arguments_at_exit(task.compat() != 0),
     };
     let (arguments, spec) = (&task.arguments, &task.spec);
     let names_directory =

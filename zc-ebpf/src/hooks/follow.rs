@@ -7,8 +7,8 @@
 use aya_ebpf::helpers::generated::bpf_get_ns_current_pid_tgid;
 use aya_log_ebpf::debug;
 use zc_ebpf::{
-    ABSENT, ARGS_BYTES, COMM_BYTES, Control, Ended, EventHeader, Exec, Loss, Mapping, NO_CALL,
-    OtherCalls, Outcome, Task, armed, entry, event_kind, phase, zeroed,
+    ABSENT, ARGS_BYTES, COMM_BYTES, Control, Ended, EventHeader, Exec, Loss, Mapping, OtherCalls,
+    Task, armed, event_kind, phase, state, zeroed,
 };
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, TypedPtr, offset_of_field},
     kernel::helpers::{now_ns, read_kernel_text, read_user_bytes},
-    maps::{CONTROL, EVENTS, count_loss, is_over, wakeup},
+    maps::{CONTROL, EVENTS, count_loss, is_over, send_to, wakeup},
     origin::spaces,
     tasks,
 };
@@ -31,67 +31,80 @@ pub fn forked(parent: KernelPtr, child: KernelPtr) {
     let Some(control) = CONTROL.entry(0).filter(|_| !is_over()) else {
         return;
     };
-    let creator = match tasks::find(fields::as_number(parent)) {
-        Some(task) => Creator::from_task(task, parent, child),
-        None if control.armed == armed::OFF => return,
-        None => match Creator::tracer(control, parent) {
-            Some(tracer) => tracer,
-            None => return,
-        },
+    match tasks::find(fields::as_number(parent)) {
+        Some(creator) => follow_child(control, creator, parent, child),
+        None if control.armed != armed::OFF => {
+            let _ = follow_root(control, parent, child);
+        }
+        None => {}
+    }
+}
+
+/// The current task, which is not followed, has created a task. It is the root of the trace if the
+/// current task is the tracer's thread that launches. `None` if not, or if the kernel's fields
+/// cannot be read.
+#[inline(never)]
+fn follow_root(control: &mut Control, current: KernelPtr, child: KernelPtr) -> Option<()> {
+    if !current_is_launcher(control) {
+        return None;
+    }
+    control.pidns_level = fields::pidns_level(current)?;
+    // This is the one thread that launches, so nobody else writes now.
+    control.armed = armed::OFF;
+    let task = insert_child(control, child)?;
+    task.space = spaces::new_space();
+    tell_start(task, control.tracer_pid, child);
+    Some(())
+}
+
+/// A task that is followed has created a task.
+#[inline(never)]
+fn follow_child(control: &mut Control, creator: &mut Task, parent: KernelPtr, child: KernelPtr) {
+    let shares_memory = have_same(parent, child, offset_of_field!(task_mm));
+    let shares_files = have_same(parent, child, offset_of_field!(task_files));
+    // Also if there is no room for the child.
+    creator.shares_space |= u32::from(shares_memory);
+    creator.shares_files |= u32::from(shares_files);
+    let Some(task) = insert_child(control, child) else {
+        return;
     };
-    follow_child(control, &creator, child);
+    task.phase = creator.phase;
+    if task.tid != task.pid {
+        task.program = creator.program;
+    }
+    task.shares_files = shares_files.into();
+    if shares_memory {
+        task.space = creator.space;
+        task.shares_space = 1;
+        spaces::add_tasks(task.space, 1);
+    } else {
+        task.space = spaces::new_space();
+        sample::note_copy(creator.space, task.space);
+    }
+    tell_start(task, creator.pid, child);
 }
 
-/// What a new task inherits from its creator.
-struct Creator {
-    pid: u32,
-    program: u32,
-    phase: u32,
-    space: u32,
-    /// Whether both have the same address space.
-    shares_memory: bool,
-    /// Whether both have the same table of descriptors.
-    shares_files: bool,
+/// Begins to follow a new task. `None` if there is no room for it, which is counted.
+#[inline(always)]
+fn insert_child(control: &mut Control, child: KernelPtr) -> Option<&'static mut Task> {
+    let serial = new_serial(control);
+    let ids = fields::ids(child, control.pidns_level).unwrap_or((0, 0));
+    let task = insert(fields::as_number(child), serial, ids);
+    if task.is_none() {
+        count_loss(Loss::UnfollowedTask);
+    }
+    task
 }
 
-impl Creator {
-    #[inline(always)]
-    fn from_task(task: &mut Task, parent: KernelPtr, child: KernelPtr) -> Self {
-        let shares_memory = have_same(parent, child, offset_of_field!(task_mm));
-        if shares_memory {
-            task.shares_space = 1;
-        }
-        let shares_files = have_same(parent, child, offset_of_field!(task_files));
-        task.shares_files |= u32::from(shares_files);
-        Self {
-            pid: task.pid,
-            program: task.program,
-            phase: task.phase,
-            space: task.space,
-            shares_memory,
-            shares_files,
-        }
-    }
-
-    /// The tracer, which is armed. Its child is the root of the trace. `None` if the current task
-    /// is not the tracer's thread that launches, or if the kernel's fields cannot be read.
-    #[inline(always)]
-    fn tracer(control: &mut Control, current: KernelPtr) -> Option<Self> {
-        if !current_is_launcher(control) {
-            return None;
-        }
-        control.pidns_level = fields::pidns_level(current)?;
-        // This is the one thread that launches, so nobody else writes now.
-        control.armed = armed::OFF;
-        Some(Self {
-            pid: control.tracer_pid,
-            program: 0,
-            phase: phase::ARMED,
-            space: 0,
-            shares_memory: false,
-            shares_files: false,
-        })
-    }
+/// Tells user space that a task is followed.
+#[inline(never)]
+fn tell_start(task: &Task, creator_pid: u32, child: KernelPtr) {
+    debug!(
+        (),
+        "task {} of process {} is followed as number {}", task.tid, task.pid, task.serial
+    );
+    let kind = event_kind::STARTED;
+    send(header(kind, task, now_ns(), creator_pid, child));
 }
 
 /// Whether two tasks have the same struct at this offset. A kernel thread has none.
@@ -102,92 +115,26 @@ fn have_same(one: KernelPtr, other: KernelPtr, offset: u32) -> bool {
 }
 
 /// New tasks are copied from this one, because a task is too large for the stack.
-pub static NEW_TASK: Task = Task {
+static NEW_TASK: Task = Task {
     phase: phase::ARMED,
-    call: NO_CALL,
-    entry: entry::NONE,
-    interrupted: NO_CALL,
-    outcome: Outcome {
-        call: NO_CALL,
-        ..zeroed()
-    },
+    state: state::NEW,
     ..zeroed()
 };
 
-/// Who a task is.
-pub struct Identity {
-    pub serial: u32,
-    pub program: u32,
-    pub tid: u32,
-    pub pid: u32,
-    pub phase: u32,
-}
-
-/// Begins to follow a task. The task must be the current one, or must not run yet. `None` if there
-/// is no room for it.
+/// Begins to follow a task. It must be the current one, or must not run yet. `None` if there is no
+/// room for it.
 #[inline(always)]
-pub fn insert(address: u64, identity: &Identity) -> Option<&'static mut Task> {
+pub fn insert(address: u64, serial: u32, (tid, pid): (u32, u32)) -> Option<&'static mut Task> {
     let task = tasks::insert(address, &NEW_TASK)?;
-    (task.serial, task.program, task.tid, task.pid) = (
-        identity.serial,
-        identity.program,
-        identity.tid,
-        identity.pid,
-    );
-    task.phase = identity.phase;
+    (task.serial, task.program) = (serial, serial);
+    (task.tid, task.pid) = (tid, pid);
     Some(task)
 }
 
-/// Gives out the number of a new address space. Tasks fork on several CPUs at once.
-#[inline(always)]
-pub fn new_space(control: &mut Control) -> u32 {
-    fetch_add(&mut control.last_space, 1) as u32 + 1
-}
-
-/// Gives out the number of a new task, likewise.
+/// Gives out the number of a new task. Tasks fork on several CPUs at once.
 #[inline(always)]
 pub fn new_serial(control: &mut Control) -> u32 {
     fetch_add(&mut control.last_serial, 1) as u32 + 1
-}
-
-#[inline(never)]
-fn follow_child(control: &mut Control, parent: &Creator, child: KernelPtr) {
-    let serial = new_serial(control);
-    let (tid, pid) = fields::ids(child, control.pidns_level).unwrap_or((0, 0));
-    let program = if tid == pid { serial } else { parent.program };
-    let Some(task) = insert(
-        fields::as_number(child),
-        &Identity {
-            serial,
-            program,
-            tid,
-            pid,
-            phase: parent.phase,
-        },
-    ) else {
-        count_loss(Loss::UnfollowedTask);
-        return;
-    };
-    task.shares_files = parent.shares_files.into();
-    if parent.shares_memory {
-        task.space = parent.space;
-        task.shares_space = 1;
-    } else {
-        task.space = new_space(control);
-        task.owns_space = 1;
-        sample::note_copy(parent.space, task.space);
-    }
-    debug!(
-        (),
-        "task {} of process {} is followed as number {}", tid, pid, serial
-    );
-    send(header(
-        event_kind::STARTED,
-        task,
-        now_ns(),
-        parent.pid,
-        child,
-    ));
 }
 
 /// Whether the current task is the tracer's thread that launches the command. The ids are compared
@@ -229,14 +176,11 @@ pub fn executed(task: KernelPtr, filename: Option<KernelPtr>) {
 #[inline(never)]
 fn replace_space(state: &mut Task) {
     state.mapping = Mapping::NONE;
-    if let Some(control) = CONTROL.entry(0) {
-        end_space(state);
-        state.space = new_space(control);
-        (state.owns_space, state.shares_space, state.has_memory) = (1, 0, 0);
-        sample::note_program(state.space);
-    }
+    spaces::add_tasks(state.space, u64::MAX);
+    state.space = spaces::new_space();
+    sample::note_program(state.space);
     state.forget_descriptors();
-    (state.has_ring, state.shares_files) = (0, 0);
+    (state.has_ring, state.shares_files, state.shares_space) = (0, 0, 0);
 }
 
 /// Its calls are those of another program from now on.
@@ -287,15 +231,6 @@ fn begin_program(state: &mut Task) {
     state.phase = phase::ACTIVE;
     // A thread that was not the leader takes over the leader's id.
     state.tid = state.pid;
-}
-
-/// Forgets the address space of a process that ends or executes a program. One that it only shared
-/// (`vfork`) is left to its owner.
-#[inline(always)]
-fn end_space(task: &Task) {
-    if task.owns_space != 0 {
-        spaces::give_up(task.space);
-    }
 }
 
 /// Copies the command line. Returns its length, and how many bytes of it were copied.
@@ -363,8 +298,14 @@ pub fn switched_out(previous: TypedPtr) {
         other_calls: task.other_calls,
     });
     debug!((), "task {} ended", task.tid);
-    end_space(task);
-    tasks::remove(key);
+    remove(task, key);
+}
+
+/// Follows the task at this address no longer.
+#[inline(always)]
+pub fn remove(task: &Task, address: u64) {
+    spaces::add_tasks(task.space, u64::MAX);
+    tasks::remove(address);
 }
 
 /// The header of an event about a task. The name is read from `of`, its `task_struct`.
@@ -386,11 +327,5 @@ pub fn header(kind: u32, task: &Task, time_ns: u64, extra: u32, of: KernelPtr) -
 /// Sends an event, or counts its loss.
 #[inline(always)]
 pub fn send<T: Copy + 'static>(event: T) {
-    let sent = EVENTS.reserve::<T>(0).map(|mut entry| {
-        entry.write(event);
-        entry.submit(wakeup());
-    });
-    if sent.is_none() {
-        count_loss(Loss::LostEvent);
-    }
+    send_to(&EVENTS, event, wakeup(), Loss::LostEvent);
 }

@@ -29,13 +29,10 @@ const IS_WORKER: u32 = 0x10 | 0x4000;
 /// `sys_enter`: `long id; unsigned long args[6]`
 #[tracepoint]
 fn sys_enter_event(ctx: TracePointContext) -> u32 {
-    let current = TypedPtr::current_task();
-    if tasks::may_follow_current(current) || scope::is_entered() {
-        scope::call_entered(
-            Registers::of_current(),
-            read::<i64, { records::CALL_NUMBER.offset }>(&ctx),
-            current,
-        );
+    let registers = Registers::of_current();
+    if tasks::may_follow_caller(registers) || scope::is_entered() {
+        let number = read::<i64, { records::CALL_NUMBER.offset }>(&ctx);
+        scope::call_entered(registers, number, TypedPtr::current_task());
     }
     0
 }
@@ -43,13 +40,10 @@ fn sys_enter_event(ctx: TracePointContext) -> u32 {
 /// `sys_exit`: `long id; long ret`
 #[tracepoint]
 fn sys_exit_event(ctx: TracePointContext) -> u32 {
-    let current = TypedPtr::current_task();
-    if tasks::may_follow_current(current) {
-        count::exit(
-            Registers::of_current(),
-            read::<i64, { records::CALL_RESULT.offset }>(&ctx),
-            current,
-        );
+    let registers = Registers::of_current();
+    if tasks::may_follow_caller(registers) {
+        let result = read::<i64, { records::CALL_RESULT.offset }>(&ctx);
+        count::exit(registers, result, TypedPtr::current_task());
     }
     0
 }

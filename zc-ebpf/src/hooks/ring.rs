@@ -8,19 +8,20 @@
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
     ABSENT, CallId, CallSpec, Ends, FileKey, FileNumber, INVALID_OPERATION, Loss, NO_ROOM, Origin,
-    RING, Row, RowKey, Task, UNKNOWN_OPERATION, errno_of, fds, fills, hook, operation_slot, phase,
-    recorded, zeroed,
+    RING, Row, Task, UNKNOWN_OPERATION, errno_of, fds, fills, hook, operation_slot,
+    origin::memory::{Exchange, UNREADABLE, intent},
+    phase, recorded,
 };
 
 use crate::{
     file::identify,
-    hooks::ring_buffers::{self, READ_FIXED, RingCall},
+    hooks::ring_buffers::{self, NO_NUMBER, READ_FIXED, RingCall},
     kernel::argument,
     kernel::entries::{Entries as _, fetch_add},
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::{current_task, now_ns},
     maps::{count_loss, is_over, records, spec},
-    origin::{calls::intent, spaces::forget},
+    origin::spaces::forget,
     rows, tasks,
 };
 
@@ -182,23 +183,20 @@ pub fn completed(ring: KernelPtr, request: KernelPtr) {
         fds::READS if ends.input != 0 && ends.input != NO_ROOM => intent::FILL,
         _ => intent::CLEAR,
     };
-    let mut completed = RingCall::new(credit.space);
-    completed.key.task = credit.serial;
-    completed.key.call = call;
-    completed.key.ends = ends;
-    completed.bytes = match result {
-        _ if spec.returns_bytes == 0 => u64::MAX,
+    let mut completed = RingCall::new(credit.serial, call);
+    let exchange = &mut completed.exchange;
+    (exchange.key.errno, exchange.key.ends) = (errno_of(result.into()), ends);
+    exchange.intent = intent;
+    exchange.unreadable = if is_current(credit) { 0 } else { UNREADABLE };
+    exchange.bytes = match result {
+        _ if spec.returns_bytes == 0 => NO_NUMBER,
         1.. => result as u64,
         _ => 0,
     };
-    completed.result = result;
-    completed.returns_bytes = spec.returns_bytes.into();
-    completed.intent = intent;
-    completed.is_readable = is_current(credit).into();
     if records(recorded::PAIRING) {
         let may_fill = spec.fds == fds::READS || spec.fills != fills::NONE;
         if spec.fds == fds::WRITES || may_fill {
-            ring_buffers::exchange_buffers(request as u64, &raw mut completed);
+            ring_buffers::exchange_buffers(request as u64, &raw mut completed, credit.space);
         }
         ring_buffers::forget_vector(request);
     }
@@ -212,15 +210,8 @@ fn unknown_completed(ring: KernelPtr) -> bool {
         return false;
     };
     forget(credit.space);
-    let unknown = RingCall {
-        key: RowKey {
-            task: credit.serial,
-            call: RING | UNKNOWN_OPERATION,
-            ..zeroed()
-        },
-        ..RingCall::new(credit.space)
-    };
-    record_operation(&unknown);
+    let call = RING | UNKNOWN_OPERATION;
+    record_operation(&RingCall::new(credit.serial, call));
     true
 }
 
@@ -344,7 +335,7 @@ extern "C" fn take_input(request: u64) -> FileNumber {
 /// Counts an operation in the row with its files, or else in that without files.
 #[inline(always)]
 fn record_operation(operation: &RingCall) {
-    let ends = operation.origin.ends(operation.key.ends);
+    let ends = operation.origin.ends(operation.exchange.key.ends);
     let has_files = !ends.is_none() && !ends.lack_room();
     let is_counted = has_files && record_in_row(operation, 1) != 0;
     if !is_counted && record_in_row(operation, 0) == 0 {
@@ -359,29 +350,30 @@ extern "C" fn record_in_row(operation: *const RingCall, has_files: u32) -> u32 {
     let Some(operation) = argument::as_ref(operation) else {
         return 0;
     };
-    let all = operation.origin.ends(operation.key.ends);
+    let key = operation.exchange.key;
+    let all = operation.origin.ends(key.ends);
     let ends = if has_files == 0 { Ends::NONE } else { all };
-    let RowKey { task, call, .. } = operation.key;
-    let key = rows::key(task, call, errno_of(operation.result.into()), ends);
+    let key = rows::key(key.task, key.call, key.errno, ends);
     let Some(row) = rows::row_of_operation(&key) else {
         return 0;
     };
-    add(row, key.errno, operation, has_files == 0 && !all.is_none());
+    add(row, operation, has_files == 0 && !all.is_none());
     1
 }
 
 /// Adds an operation to its row. Several may complete at once on different CPUs, so all sums are
 /// atomic.
 #[inline(always)]
-fn add(row: &mut Row, errno: u32, operation: &RingCall, without_files: bool) {
+fn add(row: &mut Row, operation: &RingCall, without_files: bool) {
     if row.first_ns == 0 {
         row.first_ns = now_ns();
     }
     fetch_add(&mut row.calls, 1);
     fetch_add(&mut row.without_files, without_files.into());
-    if operation.returns_bytes != 0 && errno == 0 {
-        fetch_add(&mut row.bytes, operation.result as u64);
-        fetch_add(&mut row.zero_calls, u64::from(operation.result == 0));
+    let Exchange { key, bytes, .. } = operation.exchange;
+    if bytes != NO_NUMBER && key.errno == 0 {
+        fetch_add(&mut row.bytes, bytes);
+        fetch_add(&mut row.zero_calls, u64::from(bytes == 0));
     }
     let Origin {
         file, bytes, fills, ..

@@ -6,21 +6,21 @@
 
 use aya_ebpf::{bindings::BPF_F_NO_PREALLOC, macros::map, maps::HashMap};
 use zc_ebpf::{
-    Ends, Memory, Origin, RowKey,
+    CallId, Ends, Memory, Origin, RowKey,
     opaque::{is_less, is_not_zero, rounds},
-    origin::memory,
+    origin::memory::{Exchange, intent},
 };
 
 use crate::{
     kernel::argument,
-    kernel::entries::Entries as _,
+    kernel::entries::{Entries as _, copy},
     kernel::fields::{self, KernelPtr, offset_of_field},
     kernel::helpers::fill_from_user,
     kernel::registers::untagged,
-    origin::calls::{ELEMENTS, intent},
-    origin::credit::{self, UNREADABLE},
+    origin::calls::ELEMENTS,
+    origin::credit,
     origin::lock::{lock, unlock},
-    origin::spaces::memory_of,
+    origin::spaces::needed_memory,
     rows::find_or_make,
 };
 
@@ -35,45 +35,37 @@ pub const READ_FIXED: u32 = 4;
 const ONE_BUFFER: [u8; 3] = [4, 22, 23];
 /// `IORING_OP_READV` and `IORING_OP_WRITEV`: those with a vector, whose address is there.
 const VECTOR: [u8; 2] = [1, 2];
-/// An operation that is submitted or completes.
+/// Stands for the bytes of an operation whose result is no number of bytes.
+pub const NO_NUMBER: u64 = u64::MAX;
+
+/// An operation that completes.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RingCall {
-    /// The key of its row, with the files that it names.
-    pub key: RowKey,
-    /// The address space of its buffers.
-    pub space: u32,
-    /// Its result.
-    pub result: i32,
-    /// How many bytes of the buffers matter.
-    pub bytes: u64,
-    /// 1: a positive result is a number of bytes.
-    pub returns_bytes: u16,
-    /// 1: the address space is the current one.
-    pub is_readable: u16,
-    /// One of [`intent`]'s constants.
-    pub intent: u32,
+    /// What it has moved. The key has the errno, too. The number of bytes is [`NO_NUMBER`] if its
+    /// result is none.
+    pub exchange: Exchange,
     /// Where the bytes came from that it wrote: the most of them.
     pub origin: Origin,
 }
 
 impl RingCall {
-    /// An operation of which nothing is known.
+    /// An operation of which nothing else is known.
     #[inline(always)]
-    pub const fn new(space: u32) -> Self {
+    pub const fn new(task: u32, call: CallId) -> Self {
         Self {
-            key: RowKey {
-                task: 0,
-                call: 0,
-                errno: 0,
-                ends: Ends::NONE,
+            exchange: Exchange {
+                key: RowKey {
+                    task,
+                    call,
+                    errno: 0,
+                    ends: Ends::NONE,
+                },
+                intent: intent::CLEAR,
+                unreadable: 0,
+                bytes: NO_NUMBER,
+                ns: 0,
             },
-            space,
-            bytes: 0,
-            result: 0,
-            returns_bytes: 0,
-            is_readable: 0,
-            intent: intent::CLEAR,
             origin: Origin::NONE,
         }
     }
@@ -169,29 +161,27 @@ fn address(request: KernelPtr) -> Option<RingBuffer> {
     })
 }
 
-/// Carries out the intent for the buffers of an operation. If they are unknown, and the operation
-/// may fill them, everything about their address space is forgotten. The result means nothing.
+/// Carries out the intent for the buffers of an operation, in this address space. If they are
+/// unknown, and the operation may fill them, everything about their address space is forgotten. The
+/// result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn exchange_buffers(request: u64, operation: *mut RingCall) -> u32 {
+pub extern "C" fn exchange_buffers(request: u64, operation: *mut RingCall, space: u32) -> u32 {
     let Some(operation) = argument::as_mut(operation) else {
         return 0;
     };
-    if operation.bytes == 0 {
+    if operation.exchange.bytes == 0 {
         return 0;
     }
-    let Some(shared) = memory_of(operation.space, operation.intent == intent::FILL) else {
+    let Some(shared) = needed_memory(space) else {
         return 0;
     };
-    let Some(memory) = lock(shared, operation.intent != intent::CREDIT) else {
+    let Some(memory) = lock(shared, operation.exchange.intent != intent::CREDIT) else {
         return 0;
     };
-    let left = exchange_all(memory, operation, request);
-    if operation.intent == intent::CREDIT {
-        operation.origin = credit::settle(memory, &operation.key);
-    } else if left > 0 {
-        memory.forget();
-    }
+    copy(&operation.exchange, &mut memory.exchange);
+    let left = exchange_all(memory, request);
+    credit::conclude(memory, left, &raw mut operation.origin);
     unlock(shared);
     0
 }
@@ -199,13 +189,13 @@ pub extern "C" fn exchange_buffers(request: u64, operation: *mut RingCall) -> u3
 /// Carries out the intent for the buffer, or the elements of the vector, of an operation. Returns
 /// for how many bytes it could not, because they are in unknown buffers.
 #[inline(always)]
-fn exchange_all(memory: &mut Memory, operation: &RingCall, request: u64) -> u64 {
-    let mut left = operation.bytes;
+fn exchange_all(memory: &mut Memory, request: u64) -> u64 {
+    let mut left = memory.exchange.bytes;
     if has(request as KernelPtr, ONE_BUFFER) {
         let Some(buffer) = address(request as KernelPtr) else {
             return left;
         };
-        exchange_buffer(memory, operation, buffer.start, buffer.bytes, left);
+        exchange_ring_buffer(memory, buffer.start, buffer.bytes, left);
         return 0;
     }
     let Some(vector) = RING_VECTORS.entry(request) else {
@@ -216,7 +206,7 @@ fn exchange_all(memory: &mut Memory, operation: &RingCall, request: u64) -> u64 
             break;
         }
         let [start, bytes] = vector.elements[index as usize & (ELEMENTS - 1)];
-        left -= exchange_buffer(memory, operation, start, bytes, left);
+        left -= exchange_ring_buffer(memory, start, bytes, left);
     }
     left
 }
@@ -224,43 +214,8 @@ fn exchange_all(memory: &mut Memory, operation: &RingCall, request: u64) -> u64 
 /// Carries out the intent for one buffer. Returns how many of the `left` bytes are in it.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn exchange_buffer(
-    memory: *mut Memory,
-    operation: *const RingCall,
-    start: u64,
-    bytes: u64,
-    left: u64,
-) -> u64 {
-    let (Some(memory), Some(operation)) = (argument::as_mut(memory), argument::as_ref(operation))
-    else {
-        return 0;
-    };
+extern "C" fn exchange_ring_buffer(memory: *mut Memory, start: u64, bytes: u64, left: u64) -> u64 {
     let length = if bytes < left { bytes } else { left };
-    let start = untagged(start);
-    let end = start.saturating_add(length);
-    let flags = if operation.is_readable == 0 {
-        UNREADABLE
-    } else {
-        0
-    };
-    let ends = operation.key.ends;
-    match operation.intent {
-        _ if length == 0 => {}
-        intent::FILL => {
-            let read = credit::Read {
-                file: ends.input,
-                bytes: operation.bytes,
-                ns: 0,
-                flags,
-            };
-            credit::fill(memory, start, end, read);
-        }
-        intent::CLEAR => {
-            memory::remove(memory, 0, start, end);
-        }
-        _ => {
-            credit::credit(memory, start, end, ends.output, flags);
-        }
-    }
+    credit::exchange_piece(memory, untagged(start), length);
     length
 }

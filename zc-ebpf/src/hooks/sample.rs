@@ -22,7 +22,7 @@ use crate::{
     kernel::helpers::{current_task, fill_from_user, now_ns},
     kernel::registers::{Registers, slots, untagged},
     kernel::vma::vma_at,
-    maps::{CONTROL, SAMPLES, count_loss, records},
+    maps::{CONTROL, SAMPLES, count_loss, records, send_to},
 };
 
 /// In what [`counted`] returns: the row has no files.
@@ -64,7 +64,7 @@ pub fn take(task: &Task, registers: Registers, counted: u32) {
     let calls = counted & !WITHOUT_FILES;
     let is_due = calls != 0 && (records(recorded::ALL_CALLERS) || calls.is_power_of_two());
     if !is_due
-        || task.compat != 0
+        || task.compat() != 0
         || (task.spec.replaces_memory != 0 && task.outcome.result == 0)
         || registers.number() < 0
     {
@@ -294,11 +294,5 @@ fn file_number(file: KernelPtr) -> FileNumber {
 /// Sends a message about mappings, or counts its loss.
 #[inline(always)]
 fn send<T: Copy + 'static>(message: T) {
-    let sent = SAMPLES.reserve::<T>(0).map(|mut entry| {
-        entry.write(message);
-        entry.submit(0);
-    });
-    if sent.is_none() {
-        count_loss(Loss::UnknownCode);
-    }
+    send_to(&SAMPLES, message, 0, Loss::UnknownCode);
 }

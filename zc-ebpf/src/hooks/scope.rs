@@ -7,13 +7,13 @@ use aya_ebpf::helpers::{bpf_get_current_comm, bpf_get_current_pid_tgid};
 use zc_ebpf::{Ended, Loss, Task, WATCHER_COMM, event_kind, phase, scope};
 
 use crate::{
-    hooks::count,
-    hooks::follow::{self, Identity},
+    hooks::{count, follow},
     kernel::entries::Entries as _,
     kernel::fields::{self, KernelPtr, TypedPtr},
     kernel::helpers::{current_task, now_ns},
     kernel::registers::Registers,
     maps::{CONTROL, count_loss, is_over},
+    origin::spaces,
     tasks,
 };
 
@@ -96,23 +96,14 @@ fn enter() -> Option<()> {
     let current = current_task();
     let control = CONTROL.entry(0)?;
     let level = fields::pidns_level(current)?;
-    let (tid, pid) = fields::ids(current, level)?;
+    let ids = fields::ids(current, level)?;
     // A trace has one root, so nobody else writes the level.
     control.pidns_level = level;
-    let serial = follow::new_serial(control);
-    let task = follow::insert(
-        current as u64,
-        &Identity {
-            serial,
-            program: serial,
-            tid,
-            pid,
-            phase: phase::ACTIVE,
-        },
-    )?;
+    let task = follow::insert(current as u64, follow::new_serial(control), ids)?;
+    task.phase = phase::ACTIVE;
     // The process's other threads share this address space and the table of descriptors, but they
     // are not followed.
-    task.space = follow::new_space(control);
+    task.space = spaces::new_space();
     task.shares_files = 1;
     set_scoped_process(tgid());
     tell(event_kind::ENTERED, task, current);
@@ -135,7 +126,7 @@ fn leave() {
     let current = current_task();
     let Some(task) = tasks::current() else { return };
     tell(event_kind::ENDED, task, current);
-    tasks::remove(current as u64);
+    follow::remove(task, current as u64);
 }
 
 /// Sends an event about the current thread, with its counters.

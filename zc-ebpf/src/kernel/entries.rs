@@ -57,6 +57,14 @@ impl<Entry: 'static> Entries<u32> for PerCpuArray<Entry> {
     }
 }
 
+/// Copies a value. Of an assignment the compiler would think that both may overlap, and copy byte by
+/// byte.
+#[inline(always)]
+pub fn copy<T: Copy>(from: &T, to: &mut T) {
+    // SAFETY: what a reference may write to is behind no other reference.
+    unsafe { core::ptr::copy_nonoverlapping(from, to, 1) }
+}
+
 /// Atomically sets a number and returns its old value.
 #[inline(always)]
 pub fn exchange(number: *mut u64, new: u64) -> u64 {

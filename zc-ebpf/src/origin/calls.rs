@@ -3,7 +3,10 @@
 use zc_ebpf::{
     ABSENT, Fills, How, Loss, Memory, NO_ROOM, Outcome, RowKey, Task, fds,
     opaque::smaller,
-    origin::{memory, range::common_length},
+    origin::{
+        memory::{Exchange, intent},
+        range::common_length,
+    },
     requested,
 };
 
@@ -13,7 +16,7 @@ use crate::{
     origin::{
         credit,
         lock::{lock_for, unlock_for},
-        spaces::{forget, memory_of_task},
+        spaces::{forget, memory_of, needed_memory},
     },
     request,
 };
@@ -25,16 +28,6 @@ pub const ELEMENTS: usize = 16;
 /// `MSG_TRUNC` and `MSG_ERRQUEUE` of the kernel's include/linux/socket.h: the bytes are discarded,
 /// or are not data from the peer.
 const NO_DATA: u64 = 0x20 | 0x2000;
-
-/// What is done with the buffers of a call, or of an operation of `io_uring`.
-pub mod intent {
-    /// It put bytes of its file there: remember them.
-    pub const FILL: u32 = 0;
-    /// It put other bytes there: forget what was there.
-    pub const CLEAR: u32 = 1;
-    /// It wrote from there: find out which files the bytes came from.
-    pub const CREDIT: u32 = 2;
-}
 
 /// The call under way has returned. Remembers what it read, or finds out where the bytes came from
 /// that it wrote, as [`Outcome::origin`]. `is_unseen`: seccomp answered it.
@@ -109,10 +102,10 @@ extern "C" fn exchange_in_last_range(task: *mut Task, bytes: u64, intent: u32) -
     let Some(task) = argument::as_mut(task) else {
         return 0;
     };
-    if task.spec.requested != requested::SIZE || task.has_memory == 0 || intent == intent::CLEAR {
+    if task.spec.requested != requested::SIZE || intent == intent::CLEAR {
         return 0;
     }
-    let Some(shared) = memory_of_task(task, false) else {
+    let Some(shared) = memory_of(task.space) else {
         return 0;
     };
     let Some(memory) = lock_for(task, shared, intent == intent::FILL) else {
@@ -152,12 +145,23 @@ extern "C" fn exchange(task: *mut Task, bytes: u64, intent: u32) -> u32 {
     let Some(task) = argument::as_mut(task) else {
         return 0;
     };
-    // A program may write from a mapping before it has read anything.
-    let Some(shared) = memory_of_task(task, intent != intent::CLEAR) else {
+    let Some(shared) = needed_memory(task.space) else {
         return 0;
     };
     let Some(memory) = lock_for(task, shared, intent != intent::CREDIT) else {
         return 0;
+    };
+    memory.exchange = Exchange {
+        key: RowKey {
+            task: task.serial,
+            call: task.outcome.call,
+            errno: 0,
+            ends: task.ends,
+        },
+        intent,
+        unreadable: 0,
+        bytes: task.outcome.result as u64,
+        ns: fill_ns(task),
     };
     let (vector, count) = buffers(task);
     let mut buffers = Buffers {
@@ -165,39 +169,18 @@ extern "C" fn exchange(task: *mut Task, bytes: u64, intent: u32) -> u32 {
         memory,
         vector,
         left: bytes,
-        intent,
-        reserved: 0,
     };
     repeat(
         smaller(count, ELEMENTS as u64) as u32,
         exchange_buffer,
         &mut buffers,
     );
-    let left = buffers.left;
-    if intent == intent::CREDIT {
-        settle(task, memory);
-    } else if left > 0 {
-        memory.forget();
-    }
-    unlock_for(task, shared);
-    0
-}
-
-/// Notes where the bytes came from that the call wrote. The result means nothing.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn settle(task: *mut Task, memory: *mut Memory) -> u32 {
-    let (Some(task), Some(memory)) = (argument::as_mut(task), argument::as_mut(memory)) else {
-        return 0;
-    };
-    let key = RowKey {
-        task: task.serial,
-        call: task.outcome.call,
-        errno: 0,
-        ends: task.ends,
-    };
-    task.outcome.origin = credit::settle(memory, &key);
+    let Buffers {
+        task, memory, left, ..
+    } = buffers;
+    credit::conclude(memory, left, &raw mut task.outcome.origin);
     task.outcome.ends = task.outcome.origin.ends(task.ends);
+    unlock_for(task, shared);
     0
 }
 
@@ -210,52 +193,42 @@ struct Buffers<'m> {
     vector: u64,
     /// How many bytes are left.
     left: u64,
-    intent: u32,
-    reserved: u32,
 }
 
-/// One round of the loop: carries out the [`intent`] for the next buffer. Returns 1 to end it.
+/// One round of the loop: carries out the intent for the next buffer. Returns 1 to end it.
 extern "C" fn exchange_buffer(index: u64, buffers: &mut Buffers<'_>) -> i64 {
     let Buffers {
         task,
         memory,
         vector,
         left,
-        intent,
-        ..
     } = buffers;
     let (start, length) = piece_at(task, *vector, index, *left);
-    let end = start.saturating_add(length);
-    match *intent {
-        _ if length == 0 => {}
-        intent::FILL => {
-            let read = credit::Read {
-                file: task.ends.input,
-                bytes: task.outcome.result as u64,
-                ns: fill_ns(task),
-                flags: 0,
-            };
-            task.last_range = credit::fill(memory, start, end, read);
-        }
-        intent::CLEAR => {
-            memory::remove(*memory, 0, start, end);
-        }
-        _ => {
-            let credited = credit::credit(*memory, start, end, task.ends.output, 0);
-            let mapping = &task.mapping;
-            if credited < length && mapping.file == NO_ROOM {
-                count_loss(Loss::UnknownOrigin);
-            } else if credited < length && mapping.file != 0 {
-                let mapped = common_length(start, end, mapping.start, mapping.end);
-                let bytes = smaller(mapped, length - credited);
-                if bytes > 0 {
-                    memory.add_origin(mapping.file, How::MAPPING, bytes, Fills::NONE);
-                }
-            }
-        }
+    let done = credit::exchange_piece(*memory, start, length);
+    match memory.exchange.intent {
+        intent::FILL => task.last_range = done as u32,
+        intent::CREDIT if done < length => credit_mapping(task, memory, start, length, done),
+        _ => {}
     }
     *left -= length;
     i64::from(*left == 0)
+}
+
+/// Adds the mapped file that a buffer lies in to the origins of a call, for what is not credited to
+/// another file.
+#[inline(always)]
+fn credit_mapping(task: &Task, memory: &mut Memory, start: u64, length: u64, credited: u64) {
+    let mapping = &task.mapping;
+    if mapping.file == NO_ROOM {
+        count_loss(Loss::UnknownOrigin);
+    } else if mapping.file != 0 {
+        let end = start.saturating_add(length);
+        let mapped = common_length(start, end, mapping.start, mapping.end);
+        let bytes = smaller(mapped, length - credited);
+        if bytes > 0 {
+            memory.add_origin(mapping.file, How::MAPPING, bytes, Fills::NONE);
+        }
+    }
 }
 
 /// The address of the vector of the call under way and the number of its elements. 0 and 1 for a
@@ -265,14 +238,14 @@ pub fn buffers(task: &Task) -> (u64, u64) {
     let address = task.arguments.get(task.spec.argument);
     match task.spec.requested {
         requested::IOVEC => (address, task.arguments.get(task.spec.count_argument)),
-        requested::MSGHDR => request::vector_of(address, task.compat != 0).unwrap_or((0, 0)),
+        requested::MSGHDR => request::vector_of(address, task.compat() != 0).unwrap_or((0, 0)),
         _ => (0, 1),
     }
 }
 
 #[inline(always)]
-pub fn word_bytes(task: &Task) -> u64 {
-    if task.compat == 0 { 8 } else { 4 }
+fn word_bytes(task: &Task) -> u64 {
+    if task.compat() == 0 { 8 } else { 4 }
 }
 
 /// Where the buffer of the element of this `index` begins, and how many of the `left` bytes are in
@@ -281,14 +254,14 @@ pub fn word_bytes(task: &Task) -> u64 {
 /// The address is made from the index: of one that grows by each round, the verifier of 6.12 follows
 /// every value.
 #[inline(always)]
-fn piece_at(task: &Task, vector: u64, index: u64, left: u64) -> (u64, u64) {
+pub fn piece_at(task: &Task, vector: u64, index: u64, left: u64) -> (u64, u64) {
     if vector == 0 {
         return (untagged(task.arguments.get(1)), left);
     }
     let element = vector.wrapping_add(index.wrapping_mul(2 * word_bytes(task)));
-    let length = word_or_zero(element.wrapping_add(word_bytes(task)), task.compat);
+    let length = word_or_zero(element.wrapping_add(word_bytes(task)), task.compat());
     (
-        untagged(word_or_zero(element, task.compat)),
+        untagged(word_or_zero(element, task.compat())),
         if length < left { length } else { left },
     )
 }
@@ -296,6 +269,6 @@ fn piece_at(task: &Task, vector: u64, index: u64, left: u64) -> (u64, u64) {
 /// Reads a word of the caller's memory. 0 if it cannot be read.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn word_or_zero(address: u64, compat: u32) -> u64 {
+extern "C" fn word_or_zero(address: u64, compat: u32) -> u64 {
     request::word(address, compat != 0).unwrap_or(0)
 }

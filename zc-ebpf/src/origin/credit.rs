@@ -2,45 +2,50 @@
 //! from. The memory is locked.
 
 use zc_ebpf::{
-    FileNumber, How, Loss, Memory, NO_ROOM, Origin, RowKey,
+    How, Loss, Memory, NO_ROOM, Origin,
     opaque::{opaque, rounds},
     origin::{
-        memory::{self, ORIGINS, RANGES},
+        memory::{self, ORIGINS, RANGES, UNREADABLE, intent},
         range::{Range, Word, common_part},
     },
 };
 
 use crate::{
-    kernel::{argument, entries::fetch_add},
+    kernel::{
+        argument,
+        entries::{copy, fetch_add},
+    },
     maps::count_loss,
     request, rows,
 };
 
-/// In [`Read::flags`] and [`credit`]: the memory cannot be read, because another address space is the
-/// current one.
-pub const UNREADABLE: u32 = 1 << 31;
-
-/// A read that has returned.
-pub struct Read {
-    /// The file.
-    pub file: FileNumber,
-    /// How many bytes it has read, into all its buffers.
-    pub bytes: u64,
-    /// How long it took, ns.
-    pub ns: u64,
-    /// [`UNREADABLE`] or 0.
-    pub flags: u32,
+/// Carries out [`Memory::exchange`] for one buffer. Returns the index of the range that was filled,
+/// or how many bytes were credited to files.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn exchange_piece(memory: *mut Memory, start: u64, length: u64) -> u64 {
+    let Some(memory) = argument::as_mut(memory) else {
+        return 0;
+    };
+    let end = start.saturating_add(length);
+    match memory.exchange.intent {
+        _ if length == 0 => 0,
+        intent::FILL => fill(memory, start, end).into(),
+        intent::CLEAR => memory::remove(memory, 0, start, end).into(),
+        _ => credit(memory, start, end),
+    }
 }
 
 /// A read has filled this memory. Returns the index of its range.
 #[inline(always)]
-pub fn fill(memory: &mut Memory, start: u64, end: u64, read: Read) -> u32 {
-    let index = memory::fill_range(memory, read.file, start, end) as u32;
+fn fill(memory: &mut Memory, start: u64, end: u64) -> u32 {
+    let read = memory.exchange;
+    let index = memory::fill_range(memory, read.key.ends.input, start, end) as u32;
     if memory.given_up != 0 {
         memory.given_up = 0;
         count_loss(Loss::ForgottenBuffer);
     }
-    let number = memory.next_read() | read.flags;
+    let number = memory.next_read() | read.unreadable;
     let length = end.wrapping_sub(start);
     if let Some(range) = memory.range(index) {
         note_read(range, start, length, number, read.ns);
@@ -77,26 +82,16 @@ pub extern "C" fn note_read(
     0
 }
 
-/// Adds the files that these bytes came from to the origins of the call, which writes to `output`.
-/// Returns how many of the bytes came from files. `flags` is as in [`Read`].
-#[unsafe(no_mangle)]
-#[inline(never)]
-pub extern "C" fn credit(
-    memory: *mut Memory,
-    start: u64,
-    end: u64,
-    output: FileNumber,
-    flags: u32,
-) -> u64 {
-    let Some(memory) = argument::as_mut(memory) else {
-        return 0;
-    };
+/// Adds the files that these bytes came from to the origins of the call. Returns how many of the
+/// bytes came from files.
+#[inline(always)]
+fn credit(memory: &mut Memory, start: u64, end: u64) -> u64 {
     let mut credited = 0;
     for index in rounds(RANGES) {
         if memory.is_unused(index) {
             break;
         }
-        credited += credit_range(memory, index | flags, start, end, output);
+        credited += credit_range(memory, index, start, end);
     }
     opaque(credited)
 }
@@ -105,24 +100,22 @@ pub extern "C" fn credit(
 /// range. Returns how many.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn credit_range(
-    memory: *mut Memory,
-    index: u32,
-    start: u64,
-    end: u64,
-    output: FileNumber,
-) -> u64 {
+extern "C" fn credit_range(memory: *mut Memory, index: u32, start: u64, end: u64) -> u64 {
     let Some(memory) = argument::as_mut(memory) else {
         return 0;
     };
-    let Some(range) = memory.range(index & !UNREADABLE) else {
+    let (output, is_readable) = (
+        memory.exchange.key.ends.output,
+        memory.exchange.unreadable == 0,
+    );
+    let Some(range) = memory.range(index) else {
         return 0;
     };
     let (start, end) = common_part(start, end, range.start, range.end);
     if start >= end {
         return 0;
     }
-    let how = how_now(range, start, end, index & UNREADABLE == 0);
+    let how = how_now(range, start, end, is_readable);
     let (file, fills) = (range.file, range.fills_for(output, start, end));
     range.note_write(start, end);
     memory.add_origin(file, how, end - start, fills);
@@ -159,32 +152,40 @@ extern "C" fn has_changed(word: *const Word) -> u32 {
         .into()
 }
 
-/// The origin of most bytes of the call of this `key`, whose ends are those that it names. All
-/// other origins are counted as [`Part`](zc_ebpf::Part)s. There are none afterwards.
-#[inline(always)]
-pub fn settle(memory: &mut Memory, key: &RowKey) -> Origin {
+/// All buffers of the call were looked at. Sets the origin of most bytes that it wrote; all other
+/// origins are counted as [`PART`](zc_ebpf::PART)s. If it may have filled `left` bytes in unknown
+/// buffers, everything about the memory is forgotten. The result means nothing.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn conclude(memory: *mut Memory, left: u64, origin: *mut Origin) -> u32 {
+    let (Some(memory), Some(origin)) = (argument::as_mut(memory), argument::as_mut(origin)) else {
+        return 0;
+    };
+    if memory.exchange.intent != intent::CREDIT {
+        if left > 0 {
+            memory.forget();
+        }
+        return 0;
+    }
     let used = memory.origins_used;
     if used == 0 {
-        return Origin::NONE;
+        return 0;
     }
     if memory.origins_lost != 0 {
         memory.origins_lost = 0;
         count_loss(Loss::UncountedPart);
     }
-    let most = if used == 1 {
-        0
-    } else {
-        settle_several(memory, key)
-    };
+    let most = if used == 1 { 0 } else { settle(memory) };
     memory.origins_used = 0;
-    memory.origins[most as usize & (ORIGINS - 1)]
+    copy(&memory.origins[most as usize & (ORIGINS - 1)], origin);
+    0
 }
 
 /// Counts all origins but the one of most bytes as parts. Returns the index of that one.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn settle_several(memory: *mut Memory, key: *const RowKey) -> u32 {
-    let (Some(memory), Some(key)) = (argument::as_mut(memory), argument::as_ref(key)) else {
+extern "C" fn settle(memory: *mut Memory) -> u32 {
+    let Some(memory) = argument::as_mut(memory) else {
         return 0;
     };
     let mut most = 0;
@@ -192,7 +193,7 @@ extern "C" fn settle_several(memory: *mut Memory, key: *const RowKey) -> u32 {
         most = memory::larger_origin(memory, most, index);
     }
     for index in rounds(ORIGINS) {
-        add_part(key, memory, index, most);
+        add_part(memory, index, most);
     }
     most
 }
@@ -201,24 +202,25 @@ extern "C" fn settle_several(memory: *mut Memory, key: *const RowKey) -> u32 {
 /// result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn add_part(key: *const RowKey, memory: *const Memory, index: u32, most: u32) -> u32 {
-    let (Some(key), Some(memory)) = (argument::as_ref(key), argument::as_ref(memory)) else {
+extern "C" fn add_part(memory: *const Memory, index: u32, most: u32) -> u32 {
+    let Some(memory) = argument::as_ref(memory) else {
         return 0;
     };
     if index == most || index >= memory.origins_used {
         return 0;
     }
     let origin = memory.origins[index as usize & (ORIGINS - 1)];
+    let key = memory.exchange.key;
     let ends = origin.ends(key.ends);
     if ends.output == 0 || ends.output == NO_ROOM {
         return 0;
     }
-    let Some(part) = rows::part(RowKey { ends, ..*key }) else {
+    let Some(part) = rows::part(key.task, key.call, ends) else {
         count_loss(Loss::UncountedPart);
         return 0;
     };
     // Operations of `io_uring` complete on several CPUs at once.
-    fetch_add(&mut part.bytes, origin.bytes);
+    fetch_add(&mut part.input_bytes, origin.bytes);
     fetch_add(&mut part.calls, 1);
     fetch_add(&mut part.fills.calls, origin.fills.calls);
     fetch_add(&mut part.fills.total_ns, origin.fills.total_ns);

@@ -12,7 +12,7 @@ use super::range::{Range, argument};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::{
-    FileNumber, Fills, How, Origin,
+    FileNumber, Fills, How, Origin, RowKey,
     opaque::{opaque, rounds},
 };
 
@@ -42,6 +42,8 @@ pub struct Memory {
     pub origins_lost: u32,
     /// Keeps the layout free of padding.
     reserved: u32,
+    /// What the call under way does.
+    pub exchange: Exchange,
     /// While an origin is added: what is added.
     added: Origin,
     /// While memory is removed from the ranges: what is behind it of a range that it divides.
@@ -50,6 +52,36 @@ pub struct Memory {
     pub origins: [Origin; ORIGINS],
     /// The ranges. They do not overlap.
     pub ranges: [Range; RANGES],
+}
+
+/// What is done with the buffers of a call, or of an operation of `io_uring`, that has moved bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, Immutable, IntoBytes)]
+pub struct Exchange {
+    /// The key of the row of the call, with the files that it names.
+    pub key: RowKey,
+    /// One of [`intent`]'s constants.
+    pub intent: u32,
+    /// [`UNREADABLE`] if the memory cannot be read, because another address space is the current
+    /// one. Else 0.
+    pub unreadable: u32,
+    /// How many bytes it has moved, from or to all its buffers.
+    pub bytes: u64,
+    /// How long it took, ns. 0 if that is not known.
+    pub ns: u64,
+}
+
+/// In [`Exchange::unreadable`], and in the number of a read.
+pub const UNREADABLE: u32 = 1 << 31;
+
+/// What [`Exchange::intent`] says.
+pub mod intent {
+    /// The call put bytes of its file there: remember them.
+    pub const FILL: u32 = 0;
+    /// It put other bytes there: forget what was there.
+    pub const CLEAR: u32 = 1;
+    /// It wrote from there: find out which files the bytes came from.
+    pub const CREDIT: u32 = 2;
 }
 
 /// Stands for a range that does not exist.

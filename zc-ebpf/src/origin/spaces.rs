@@ -1,142 +1,103 @@
 //! What is known of each address space, and how it is forgotten.
+//!
+//! An address space has a place in [`MEMORIES`] as long as it has tasks. Its number chooses that
+//! place, so a new one gets the first number whose place is free.
 
 use zc_ebpf::{Loss, MEMORIES as MEMORY_COUNT, SharedMemory, Task, fills, origin::memory};
 
 use crate::{
-    kernel::{argument, entries::exchange, helpers::repeat, registers::untagged},
-    maps::{MEMORIES, count_loss},
+    kernel::{
+        argument,
+        entries::{Entries as _, exchange, fetch_add},
+        helpers::repeat,
+        registers::untagged,
+    },
+    maps::{CONTROL, MEMORIES, count_loss},
     origin::lock::{lock, lock_for, unlock, unlock_for},
 };
 
 /// Mask for a number of elements. No address space is larger, so a larger number is wrong.
 const ADDRESSES: u64 = (1 << 48) - 1;
 
-/// What is known about the address space of a task. `None` if there is no entry; with `is_needed`
-/// it is made.
+/// How many numbers are tried until an address space has none.
+const ATTEMPTS: u32 = 16;
+
+/// What is known about an address space. `None` if there was no place for it.
 #[inline(always)]
-pub fn memory_of_task(task: &mut Task, is_needed: bool) -> Option<*mut SharedMemory> {
-    if is_needed {
-        task.has_memory = 1;
-    } else if !task.may_have_memory() {
-        return None;
+pub fn memory_of(space: u32) -> Option<*mut SharedMemory> {
+    // SAFETY: an entry of the map. Volatile because other CPUs set them.
+    let is_its = |shared: &*mut SharedMemory| unsafe {
+        (&raw const (**shared).space).read_volatile() == u64::from(space)
+            && (&raw const (**shared).tasks).read_volatile() != 0
+    };
+    place(space).filter(is_its)
+}
+
+/// As [`memory_of`], where a call needs it. If there is none, the bytes that the call moves have an
+/// unknown origin, which is counted.
+#[inline(always)]
+pub fn needed_memory(space: u32) -> Option<*mut SharedMemory> {
+    let memory = memory_of(space);
+    if memory.is_none() {
+        count_loss(Loss::UnknownOrigin);
     }
-    memory_of(task.space, is_needed)
+    memory
 }
 
-/// What is known about an address space. `None` if there is no entry; with `is_needed` it is made,
-/// if there is room.
+/// The place that the number of an address space chooses.
 #[inline(always)]
-pub fn memory_of(space: u32, is_needed: bool) -> Option<*mut SharedMemory> {
-    let home = entry(space)?;
-    if space_of(home) == u64::from(space) {
-        return Some(home);
-    }
-    match find_entry(space, is_needed.into()) {
-        NONE => None,
-        index => entry(index),
-    }
+fn place(space: u32) -> Option<*mut SharedMemory> {
+    MEMORIES.get_ptr_mut(space & (MEMORY_COUNT - 1))
 }
 
-/// The entry that a number of an address space chooses, or an index.
-#[inline(always)]
-fn entry(index: u32) -> Option<*mut SharedMemory> {
-    MEMORIES.get_ptr_mut(index & (MEMORY_COUNT - 1))
-}
-
-/// The address space that an entry is of. Volatile because other CPUs set it.
-#[inline(always)]
-fn space_of(shared: *mut SharedMemory) -> u64 {
-    // SAFETY: an entry of the map.
-    unsafe { (&raw const (*shared).space).read_volatile() }
-}
-
-/// How many entries an address space may have, from the one on that its number chooses.
-const PLACES: u32 = 16;
-
-/// The state of the loops.
-#[repr(C)]
-struct EntrySearch {
-    space: u32,
-    /// The index of the entry that was found, or [`NONE`].
-    found: u32,
-}
-
-/// No entry was found.
-const NONE: u32 = u32::MAX;
-
-/// The index of the entry of an address space, or [`NONE`]. If it `is_needed`, a free one is taken.
+/// Gives a new address space, which has one task, a number.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn find_entry(space: u32, is_needed: u32) -> u32 {
-    let mut search = EntrySearch { space, found: NONE };
-    repeat(PLACES, look_at, &mut search);
-    if search.found == NONE && is_needed != 0 {
-        repeat(PLACES, take_free, &mut search);
-        if search.found == NONE {
-            count_loss(Loss::UnknownOrigin);
-        }
-    }
-    search.found
+pub extern "C" fn new_space() -> u32 {
+    let mut space = 0;
+    repeat(ATTEMPTS, take_number, &mut space);
+    space
 }
 
-/// One round of the first loop. Returns 1 to end it: the entry is that of the address space.
-extern "C" fn look_at(round: u64, search: &mut EntrySearch) -> i64 {
-    let index = search.space.wrapping_add(round as u32);
-    let is_found = entry(index).is_some_and(|shared| space_of(shared) == u64::from(search.space));
-    if is_found {
-        search.found = index & (MEMORY_COUNT - 1);
-    }
-    is_found.into()
-}
-
-/// One round of the second loop. Returns 1 to end it: the entry was free, and is taken.
-extern "C" fn take_free(round: u64, search: &mut EntrySearch) -> i64 {
-    let index = search.space.wrapping_add(round as u32);
-    let Some(shared) = entry(index) else { return 1 };
+/// One round of the loop: takes the next number. Returns 1 to end the loop: its place was free.
+extern "C" fn take_number(_round: u64, space: &mut u32) -> i64 {
+    let Some(control) = CONTROL.entry(0) else {
+        return 1;
+    };
+    // Tasks fork on several CPUs at once.
+    *space = fetch_add(&mut control.last_space, 1) as u32 + 1;
+    let Some(shared) = place(*space) else {
+        return 1;
+    };
     // SAFETY: an entry of the map; nobody uses the memory of a free one.
     unsafe {
-        if exchange(&raw mut (*shared).is_taken, 1) != 0 {
+        if fetch_add(&mut (*shared).tasks, 1) != 0 {
+            fetch_add(&mut (*shared).tasks, u64::MAX);
             return 0;
         }
         (*shared).lock = 0;
         (*shared).is_stale = 0;
         (*shared).memory.forget();
-        exchange(&raw mut (*shared).space, search.space.into());
+        exchange(&raw mut (*shared).space, (*space).into());
     }
-    search.found = index & (MEMORY_COUNT - 1);
     1
 }
 
-/// Leaves the entries of an address space to others: its last task has ended, or executed a program.
-/// The result means nothing.
-#[unsafe(no_mangle)]
-#[inline(never)]
-pub extern "C" fn give_up(space: u32) -> u32 {
-    let mut search = EntrySearch { space, found: NONE };
-    repeat(PLACES, free, &mut search);
-    0
-}
-
-/// One round of that loop. Two threads may have taken an entry each, so there is no end. Returns 0,
-/// to go on.
-extern "C" fn free(round: u64, search: &mut EntrySearch) -> i64 {
-    if let Some(shared) = entry(search.space.wrapping_add(round as u32))
-        && space_of(shared) == u64::from(search.space)
-    {
-        // SAFETY: an entry of the map.
-        unsafe {
-            exchange(&raw mut (*shared).space, 0);
-            exchange(&raw mut (*shared).is_taken, 0);
-        }
+/// Notes that another task has this address space, or with `u64::MAX` that a task has ended or has
+/// another address space now. Without a task, the place is free.
+#[inline(always)]
+pub fn add_tasks(space: u32, number: u64) {
+    if let Some(shared) = memory_of(space) {
+        // SAFETY: an entry of the map. Only this changes it, with an atomic instruction.
+        fetch_add(unsafe { &mut (*shared).tasks }, number);
     }
-    0
 }
 
 /// Forgets everything about an address space. The result means nothing.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn forget(space: u32) -> u32 {
-    if let Some(shared) = memory_of(space, false)
+    if let Some(shared) = memory_of(space)
         && let Some(memory) = lock(shared, true)
     {
         memory.forget();
@@ -178,7 +139,7 @@ extern "C" fn overwrite_argument(task: *mut Task) -> u32 {
         )
     };
     if start != 0
-        && let Some(shared) = memory_of_task(task, false)
+        && let Some(shared) = memory_of(task.space)
         && let Some(memory) = lock_for(task, shared, true)
     {
         memory::remove(memory, 0, start, start.saturating_add(length));

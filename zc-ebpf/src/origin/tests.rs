@@ -15,7 +15,7 @@ use std::{
 
 use super::{
     memory::{Memory, ORIGINS, RANGES, fill_range, remove},
-    range::{Word, common_length, common_part},
+    range::{Word, common_part},
 };
 use crate::{FileNumber, Fills, How, Origin, zeroed};
 
@@ -29,7 +29,6 @@ const OTHER_OUT: FileNumber = 12;
 struct TestSpace {
     memory: Memory,
     bytes: Vec<u8>,
-    hint: u32,
 }
 
 impl TestSpace {
@@ -37,7 +36,6 @@ impl TestSpace {
         Self {
             memory: zeroed(),
             bytes: vec![0; 8192],
-            hint: 0,
         }
     }
 
@@ -60,7 +58,6 @@ impl TestSpace {
         assert!(range.start <= start && end <= range.end && range.file == file);
         range.note_fill(start, end, 10);
         range.keep(start, word);
-        self.hint = index;
     }
 
     /// The program itself stores bytes there.
@@ -361,15 +358,6 @@ fn no_more_origins_than_there_is_room_for_are_added() {
     assert_eq!(memory.origins_lost, 1);
     memory.add_origin(1, How::CHANGED, 5, Fills::NONE);
     assert_eq!(memory.origins_lost, 2, "how it is known matters");
-}
-
-#[test]
-fn intervals_have_a_part_in_common() {
-    assert_eq!(common_length(0, 10, 5, 20), 5);
-    assert_eq!(common_length(5, 20, 0, 10), 5);
-    assert_eq!(common_length(0, 10, 2, 3), 1);
-    assert_eq!(common_length(0, 10, 10, 20), 0);
-    assert_eq!(common_length(10, 20, 0, 5), 0);
 }
 
 /// Numbers that look random, the same each time (splitmix64).

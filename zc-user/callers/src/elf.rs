@@ -162,33 +162,3 @@ impl Module {
         (start.wrapping_add(bias), end.wrapping_add(bias))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::file::tests::code_file;
-
-    fn own() -> MappedFile {
-        let file = code_file(&std::env::current_exe().expect("this test is a program"));
-        MappedFile {
-            version: file.version(None),
-            file,
-        }
-    }
-
-    #[test]
-    fn this_program_has_code_and_an_unwind_table() {
-        let module = Module::read(&own()).expect("it is a program");
-        assert!(module.eh_frame.is_some() && module.eh_frame_hdr.is_some());
-        let segment = module.segments[0];
-        let bias = module
-            .bias(0x5000_0000_0000, segment.offset & !0xfff)
-            .expect("there is code");
-        let (start, end) = module.range(bias);
-        assert!(
-            start <= 0x5000_0000_0000 && end > 0x5000_0000_0000 + segment.bytes,
-            "{start:x} {end:x}"
-        );
-        assert_eq!(module.bias(0, 1 << 40), None);
-    }
-}

@@ -9,34 +9,26 @@
     bpf_target_arch = "aarch64",
     all(target_arch = "aarch64", not(bpf_target_arch = "x86_64"))
 ))]
-mod aarch64;
-#[cfg(any(
-    bpf_target_arch = "x86_64",
-    all(target_arch = "x86_64", not(bpf_target_arch = "aarch64"))
-))]
-mod x86_64;
-
-#[cfg(any(
+#[path = "aarch64.rs"]
+mod arch;
+#[cfg(not(any(
     bpf_target_arch = "aarch64",
     all(target_arch = "aarch64", not(bpf_target_arch = "x86_64"))
-))]
-use aarch64 as arch;
+)))]
+#[path = "x86_64.rs"]
+mod arch;
+
 use aya_ebpf::{helpers::generated::bpf_task_pt_regs, programs::BtfTracePointContext};
-#[cfg(any(
-    bpf_target_arch = "x86_64",
-    all(target_arch = "x86_64", not(bpf_target_arch = "aarch64"))
-))]
-use x86_64 as arch;
-use zc_ebpf::{CallId, FIRST_BEYOND};
+use zc_ebpf::{CallId, FIRST_BEYOND, SAMPLE_REGISTERS};
 
 pub use arch::slots;
 
-use crate::kernel::fields::TypedPtr;
+use crate::kernel::fields::{KernelPtr, TypedPtr};
 
 /// The registers of the current call's caller: a `struct pt_regs` of which the verifier knows the
 /// type.
 #[derive(Clone, Copy)]
-pub struct Registers(*const arch::Saved);
+pub struct Registers(TypedPtr);
 
 /// A call's number, and the table that the number is from.
 #[derive(Clone, Copy)]
@@ -68,7 +60,7 @@ impl Registers {
     /// The registers that the tracepoints `sys_enter` and `sys_exit` have as their first argument.
     #[inline(always)]
     pub fn of_tracepoint(ctx: &BtfTracePointContext) -> Self {
-        Self(ctx.arg(0))
+        Self(TypedPtr::argument(ctx.arg(0)))
     }
 
     /// The same registers, for other programs that run in the call.
@@ -81,13 +73,61 @@ impl Registers {
     #[inline(always)]
     pub fn of_task(task: TypedPtr) -> Self {
         // SAFETY: the helper takes a `task_struct` of which the verifier knows the type.
-        Self(unsafe { bpf_task_pt_regs(task.address().cast_mut().cast()) as *const arch::Saved })
+        let registers = unsafe { bpf_task_pt_regs(task.address().cast_mut().cast()) };
+        Self(TypedPtr::argument(registers as KernelPtr))
     }
 
     /// The struct itself.
     #[inline(always)]
     pub fn pointer(self) -> TypedPtr {
-        TypedPtr::argument(self.0.cast())
+        self.0
+    }
+
+    /// The register at this place. The verifier wants a load at a constant offset.
+    #[inline(always)]
+    fn load(self, place: usize) -> u64 {
+        self.0.load(place as u32)
+    }
+
+    /// The registers at these places, which are constants. What is behind them is left as it is.
+    #[inline(always)]
+    fn load_all<const COUNT: usize>(self, places: [usize; COUNT], into: &mut [u64]) {
+        for (value, place) in into.iter_mut().zip(places) {
+            *value = self.load(place);
+        }
+    }
+
+    /// The arguments at the entry of a call.
+    #[inline(always)]
+    pub fn arguments_at_entry(self, compat: bool) -> [u64; 8] {
+        let mut values = [0; 8];
+        if compat {
+            self.load_all(arch::COMPAT_ARGUMENTS, &mut values);
+            values.map(lower_half)
+        } else {
+            self.load_all(arch::ARGUMENTS, &mut values);
+            values
+        }
+    }
+
+    /// The registers that unwinding starts with. Those that a function may change are not among
+    /// them.
+    #[inline(always)]
+    pub fn save_for_unwinding(self, into: &mut [u64; SAMPLE_REGISTERS]) {
+        *into = [0; SAMPLE_REGISTERS];
+        self.load_all(arch::UNWOUND, into);
+    }
+
+    /// Where the caller goes on.
+    #[inline(always)]
+    pub fn instruction_pointer(self) -> u64 {
+        self.load(arch::INSTRUCTION_POINTER)
+    }
+
+    /// The stack pointer.
+    #[inline(always)]
+    pub fn stack_pointer(self) -> u64 {
+        self.load(arch::STACK_POINTER)
     }
 }
 

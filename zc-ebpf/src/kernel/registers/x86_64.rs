@@ -1,12 +1,13 @@
 //! Reads calls on `x86_64`.
 
-use zc_ebpf::{ABSENT, COMPAT, SAMPLE_REGISTERS, X32};
-
-use super::{Numbered, Registers, lower_half};
-use crate::kernel::fields::{TypedPtr, offset_of_field};
+use core::mem::offset_of;
 
 /// `struct pt_regs` of the kernel's arch/x86/include/uapi/asm/ptrace.h, which is ABI.
-pub use aya_ebpf::bindings::pt_regs as Saved;
+use aya_ebpf::bindings::pt_regs;
+use zc_ebpf::{ABSENT, COMPAT, X32};
+
+use super::{Numbered, Registers};
+use crate::kernel::fields::{TypedPtr, offset_of_field};
 
 /// `TS_COMPAT` of the kernel's `arch/x86/include/asm/thread_info.h`: this call came through the
 /// 32-bit entry. The CS register does not show that, because 64-bit code may use `int 0x80`.
@@ -14,20 +15,60 @@ const TS_COMPAT: u32 = 2;
 /// `__X32_SYSCALL_BIT` of the kernel's arch/x86/include/uapi/asm/unistd.h.
 const X32_BIT: i64 = 0x4000_0000;
 
-/// Reads a register. The verifier wants a load at a constant offset.
-macro_rules! register {
-    ($registers:ident.$name:ident) => {{
-        let saved: *const Saved = $registers.0;
-        // SAFETY: a `Registers` has a whole `struct pt_regs`.
-        unsafe { core::ptr::read_volatile(&raw const (*saved).$name) }
-    }};
+/// The place of a register.
+macro_rules! place {
+    ($name:ident) => {
+        offset_of!(pt_regs, $name)
+    };
+}
+
+/// The places of the arguments of a call.
+pub const ARGUMENTS: [usize; 6] = [
+    place!(rdi),
+    place!(rsi),
+    place!(rdx),
+    place!(r10),
+    place!(r8),
+    place!(r9),
+];
+/// Those of a call through the 32-bit entry.
+pub const COMPAT_ARGUMENTS: [usize; 6] = [
+    place!(rbx),
+    place!(rcx),
+    place!(rdx),
+    place!(rsi),
+    place!(rdi),
+    place!(rbp),
+];
+/// The places of the registers that unwinding starts with, in the order of
+/// [`SampledCall::registers`](zc_ebpf::SampledCall::registers).
+pub const UNWOUND: [usize; 8] = [
+    INSTRUCTION_POINTER,
+    STACK_POINTER,
+    place!(rbp),
+    place!(rbx),
+    place!(r12),
+    place!(r13),
+    place!(r14),
+    place!(r15),
+];
+/// The place of the address at which the caller goes on.
+pub const INSTRUCTION_POINTER: usize = place!(rip);
+/// The place of the stack pointer.
+pub const STACK_POINTER: usize = place!(rsp);
+
+/// The slots of calls that map code: their numbers in `arch/x86/entry/syscalls/syscall_64.tbl` of
+/// the kernel.
+pub mod slots {
+    pub const MMAP: u32 = 9;
+    pub const MPROTECT: u32 = 10;
 }
 
 impl Registers {
     /// The number of the call, at its exit: `orig_ax`.
     #[inline(always)]
     pub fn number(self) -> i64 {
-        register!(self.orig_rax).cast_signed()
+        self.load(place!(orig_rax)).cast_signed()
     }
 
     /// The table of a call and its number there, from the number in the register.
@@ -51,82 +92,13 @@ impl Registers {
     /// register of the result.
     #[inline(always)]
     pub fn is_rolled_back(self) -> bool {
-        register!(self.rax).cast_signed() == self.number()
+        self.load(place!(rax)) == self.load(place!(orig_rax))
     }
 
-    /// The arguments: di, si, dx, r10, r8, r9; through the 32-bit entry bx, cx, dx, si, di, bp.
-    #[inline(always)]
-    pub fn arguments_at_entry(self, compat: bool) -> [u64; 8] {
-        if compat {
-            [
-                lower_half(register!(self.rbx)),
-                lower_half(register!(self.rcx)),
-                lower_half(register!(self.rdx)),
-                lower_half(register!(self.rsi)),
-                lower_half(register!(self.rdi)),
-                lower_half(register!(self.rbp)),
-                0,
-                0,
-            ]
-        } else {
-            [
-                register!(self.rdi),
-                register!(self.rsi),
-                register!(self.rdx),
-                register!(self.r10),
-                register!(self.r8),
-                register!(self.r9),
-                0,
-                0,
-            ]
-        }
-    }
-
-    /// The arguments. A call does not change these registers.
+    /// The arguments at the exit of a call, which does not change their registers.
     #[inline(always)]
     pub fn arguments_at_exit(self, compat: bool) -> [u64; 8] {
         self.arguments_at_entry(compat)
-    }
-}
-
-/// The slots of calls that map code: their numbers in `arch/x86/entry/syscalls/syscall_64.tbl` of
-/// the kernel.
-pub mod slots {
-    pub const MMAP: u32 = 9;
-    pub const MPROTECT: u32 = 10;
-}
-
-impl Registers {
-    /// The registers that unwinding starts with, in the order of
-    /// [`SampledCall::registers`](zc_ebpf::SampledCall::registers). Those that a function may
-    /// change are not among them.
-    #[inline(always)]
-    pub fn save_for_unwinding(self, into: &mut [u64; SAMPLE_REGISTERS]) {
-        *into = [0; SAMPLE_REGISTERS];
-        [into[0], into[1], into[2], into[3]] = [
-            register!(self.rip),
-            register!(self.rsp),
-            register!(self.rbp),
-            register!(self.rbx),
-        ];
-        [into[4], into[5], into[6], into[7]] = [
-            register!(self.r12),
-            register!(self.r13),
-            register!(self.r14),
-            register!(self.r15),
-        ];
-    }
-
-    /// Where the caller goes on.
-    #[inline(always)]
-    pub fn instruction_pointer(self) -> u64 {
-        register!(self.rip)
-    }
-
-    /// The stack pointer.
-    #[inline(always)]
-    pub fn stack_pointer(self) -> u64 {
-        register!(self.rsp)
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use indexmap::IndexMap;
-use zc_ebpf::{CallId, Ends as NumberedEnds, NO_CALL, RowKey, Task, other};
+use zc_ebpf::{CallId, Ends as NumberedEnds, PART, RowKey, Task};
 #[cfg(feature = "callers")]
 use zc_ebpf::{Outcome, SampledCall};
 use zctrace_core::ended::FileUses;
@@ -30,9 +30,13 @@ pub struct KernelCounts {
     calls_and_bytes: (u64, u64),
 }
 
-/// How many calls these are: operations of `io_uring` are none.
+/// How many calls these are: operations of `io_uring` and parts are none.
 pub fn calls_of(call: CallId, count: u64) -> u64 {
-    if call & zc_ebpf::RING == 0 { count } else { 0 }
+    if call & (zc_ebpf::RING | PART) == 0 {
+        count
+    } else {
+        0
+    }
 }
 
 impl KernelCounts {
@@ -53,9 +57,9 @@ impl KernelCounts {
         self.calls_and_bytes
     }
 
-    /// Adds a part. Two numbers may stand for the same file, so parts are summed like rows.
-    pub fn add_part(&mut self, key: RowKey, part: &zc_ebpf::Part) {
-        let call = Call::from_id(key.call);
+    /// Adds a row of parts. Two numbers may stand for the same file, so parts are summed like rows.
+    pub fn add_part(&mut self, key: RowKey, part: &zc_ebpf::Row) {
+        let call = Call::from_id(key.call & !PART);
         let Ends {
             input: Some(from),
             output: Some(to),
@@ -73,7 +77,7 @@ impl KernelCounts {
         };
         let parts = &mut self.by_task.entry(key.task).or_default().parts;
         let sum = parts.entry((key.call, from, to)).or_insert_with(empty);
-        sum.bytes += part.bytes;
+        sum.bytes += part.input_bytes;
         sum.calls += part.calls;
         sum.fills += known_fills(part.fills);
     }
@@ -106,25 +110,17 @@ impl KernelCounts {
 
     /// Counts the calls that live tasks are in as unfinished.
     pub fn add_unfinished(&mut self, live: &[Task]) {
-        for task in live {
-            // A call that a signal interrupted and that has not been restarted yet has not
-            // returned, either.
-            let call = if task.call == NO_CALL {
-                task.interrupted
+        let is_in_row = |task: &&Task| task.is_in_call() && task.has_row != 0;
+        for task in live.iter().filter(is_in_row) {
+            self.calls_without_files += u64::from(task.ends.lack_room());
+            let ends = if task.ends.lack_room() {
+                NumberedEnds::NONE
             } else {
-                task.call
+                task.ends
             };
-            if call != NO_CALL {
-                self.calls_without_files += u64::from(task.ends.lack_room());
-                let ends = if task.ends.lack_room() {
-                    NumberedEnds::NONE
-                } else {
-                    task.ends
-                };
-                let row = self.row(task.serial, call, ends);
-                row.unfinished += 1;
-                row.order = row.order.or(Some(task.entered_ns));
-            }
+            let row = self.row(task.serial, task.call, ends);
+            row.unfinished += 1;
+            row.order = row.order.or(Some(task.entered_ns));
         }
     }
 
@@ -162,7 +158,7 @@ impl KernelCounts {
         let mut by_task = mem::take(&mut self.by_task);
         for task in live {
             let mut sum = sum_of(&task.other_calls);
-            if task.other != other::NONE {
+            if is_in_other_call(task) {
                 sum += UNFINISHED;
             }
             by_task.entry(task.serial).or_default().other_calls = Some(sum);
@@ -211,6 +207,11 @@ impl TaskCounts {
             ..Thread::default()
         }
     }
+}
+
+/// Whether a live task is in a call that has no row.
+pub fn is_in_other_call(task: &Task) -> bool {
+    task.is_in_call() && task.has_row == 0
 }
 
 /// A call that has not returned.

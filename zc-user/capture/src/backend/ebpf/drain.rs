@@ -11,12 +11,12 @@ use aya::{
 };
 use rustix::thread::{MembarrierCommand, membarrier};
 use zc_ebpf::{
-    CallId, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallsBlock, RowKey, Task,
-    TaskSlot, maps, other, phase,
+    CallId, ODD_EPOCH, OTHER_CALLS_BLOCKS, OTHER_CALLS_IN_BLOCK, OtherCallsBlock, PART, RowKey,
+    Task, TaskSlot, maps, phase,
 };
 
 use super::{
-    counts::{KernelCounts, UNFINISHED, calls_of, known_fills},
+    counts::{KernelCounts, UNFINISHED, calls_of, is_in_other_call, known_fills},
     events::sum_of,
     loader::take,
     table::{ArrayTable, Table},
@@ -40,8 +40,6 @@ pub struct Maps {
     near_busy_rows: ArrayTable<zc_ebpf::NearBusyRow>,
     /// Those of other rows that have many.
     busy_rows: Table<RowKey, zc_ebpf::BusyRow>,
-    /// What calls wrote from more files than a row has room for.
-    parts: Table<RowKey, zc_ebpf::Part>,
     /// The calls without rows, by [`spec_slot`](zc_ebpf::spec_slot).
     other_calls: PerCpuArray<MapData, OtherCallsBlock>,
     /// The failed calls by path.
@@ -62,7 +60,6 @@ impl Maps {
             ],
             near_busy_rows: take(ebpf, maps::NEAR_BUSY_ROWS)?,
             busy_rows: take(ebpf, maps::BUSY_ROWS)?,
-            parts: take(ebpf, maps::PARTS)?,
             other_calls: take(ebpf, maps::OTHER_CALLS)?,
             failed_paths: take(ebpf, maps::FAILED_PATHS)?,
             losses: take(ebpf, maps::LOSSES)?,
@@ -87,11 +84,15 @@ impl Maps {
     /// only what they have of it, which is removed. The epoch must be over, see
     /// [`zc_ebpf::maps::EPOCH`]. Returns the number of rows, including empty ones.
     pub fn read(&self, epoch: Option<CallId>, counts: &mut KernelCounts) -> io::Result<usize> {
-        let (mut rows, mut count) = (Vec::new(), 0);
+        let (mut rows, mut parts, mut count) = (Vec::new(), Vec::new(), 0);
         for table in &self.rows {
             visit(table, epoch, |key, row| {
                 count += 1;
-                rows.extend(small_row(&key, row).map(|sums| (key, sums, row.without_files)));
+                if key.call & PART == 0 {
+                    rows.extend(small_row(&key, row).map(|sums| (key, sums, row.without_files)));
+                } else {
+                    parts.push((key, *row));
+                }
             })?;
         }
         let mut add_busy = |key, busy: &zc_ebpf::BusyRow| {
@@ -106,7 +107,9 @@ impl Maps {
             counts.calls_without_files += without_files;
             counts.add_row(key, row);
         }
-        visit(&self.parts, epoch, |key, part| counts.add_part(key, part))?;
+        for (key, part) in parts {
+            counts.add_part(key, &part);
+        }
         Ok(count)
     }
 
@@ -166,7 +169,7 @@ impl Maps {
                 }
             }
         }
-        for task in live.iter().filter(|task| task.other != other::NONE) {
+        for task in live.iter().filter(|task| is_in_other_call(task)) {
             *by_call
                 .entry(Call::from_slot(task.slot))
                 .or_insert(OtherCalls::NONE) += UNFINISHED;

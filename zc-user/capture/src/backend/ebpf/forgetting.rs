@@ -200,7 +200,7 @@ impl Forgetting {
         }
         self.memories.for_each(|_, shared| {
             // What an address space leaves behind that has ended names nothing any more.
-            if shared.is_taken == 0 {
+            if shared.tasks == 0 {
                 return;
             }
             let memory = &shared.memory;

@@ -20,13 +20,6 @@ pub const fn near_rows(max_rows: u32) -> u32 {
     if max_rows < 4 * MOST { 0 } else { MOST }
 }
 
-/// Room for what few rows have: more than one source. A quarter of the rows if
-/// they are many, because the kernel clears the whole table of a hash map at the start, and goes
-/// through it at the end.
-pub fn rare_entries(max_rows: u32) -> u32 {
-    (max_rows / 4).max(max_rows.min(16_384))
-}
-
 /// Size of the ring buffer of samples: room for about a thousand stacks, each of which user space
 /// unwinds in some 50 us.
 pub const SAMPLES_BYTES: u32 = 1 << 24;
@@ -70,7 +63,6 @@ mod tests {
             limits.max_rows,
             files_entries(limits.max_files),
             limits.max_tasks,
-            rare_entries(limits.max_rows),
         ] {
             assert!(entries.is_power_of_two(), "{entries}");
         }

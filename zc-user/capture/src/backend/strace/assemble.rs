@@ -76,19 +76,20 @@ fn rows(trace: &mut Trace) -> impl Iterator<Item = &mut Row> {
         .flat_map(|thread| &mut thread.rows)
 }
 
-/// The task of the launched command: the first one; with several logs, one without a creator,
-/// preferably one that begins with an exec.
+/// The task of the launched command: the first one if it begins with an exec, or if it created all
+/// others; with several logs, one without a creator that begins with an exec. `None`: a log that
+/// leaves calls out may begin with a line of any process.
 fn root(tasks: &[Task], is_ordered: bool) -> Option<TaskId> {
-    let mut orphans = (0..tasks.len()).filter(|&id| is_ordered || tasks[id].creator.is_none());
-    let first = orphans.next()?;
-    if is_ordered || first_exec(&tasks[first]).is_some() {
-        return Some(first);
+    let mut orphans = (0..tasks.len()).filter(|&id| tasks[id].creator.is_none());
+    let begins_with_exec = |&id: &TaskId| first_exec(&tasks[id]).is_some();
+    if is_ordered {
+        let first = (!tasks.is_empty()).then_some(0);
+        return first.filter(|id| begins_with_exec(id) || orphans.count() == 1);
     }
-    Some(
-        orphans
-            .find(|&id| first_exec(&tasks[id]).is_some())
-            .unwrap_or(first),
-    )
+    orphans
+        .clone()
+        .find(begins_with_exec)
+        .or_else(|| orphans.next().filter(|_| orphans.next().is_none()))
 }
 
 fn first_exec(task: &Task) -> Option<&FirstExec> {
@@ -106,9 +107,10 @@ fn describe_root(trace: &mut Trace, root: &Task, log: &LogFacts) {
     trace.command = program
         .and_then(|program| program.command.clone())
         .unwrap_or_default();
-    if let TaskState::Ended(exit) = root.state {
-        trace.exit = exit;
-    }
+    trace.exit = match root.state {
+        TaskState::Ended(exit) => exit,
+        _ => root.exit_code.map(Exit::Code),
+    };
     let first_moment = log.first_moment.filter(|_| log.is_ordered());
     let start = exec.map_or(first_moment, |exec| exec.at);
     trace.started_at = start.and_then(Stamp::date);
@@ -128,8 +130,10 @@ fn notes(tasks: &[Task], root: Option<TaskId>, unseen: usize, log: &mut LogFacts
             "the log has no durations, so times are unknown: record it with strace -T".to_owned(),
         );
     }
-    if log.guessed_abi {
-        notes.push("the log does not mark 32-bit calls; they are recognised by names that only 32-bit programs use".to_owned());
+    if let Some(call) = log.call_of_32_bit.as_ref().filter(|_| !log.has_modes) {
+        notes.push(format!(
+            "the log has calls that only 32-bit programs make, such as {call}, and does not say which programs are: all calls are listed as those of 64-bit programs"
+        ));
     }
     let orphans = (0..tasks.len())
         .filter(|&id| Some(id) != root && tasks[id].creator.is_none())
@@ -179,7 +183,8 @@ fn processes(tasks: Vec<Task>, is_recorded: bool) -> Vec<Process> {
                 process.comm.clone_from(&comm);
                 process.exe = exe;
                 process.command = command.filter(|_| is_recorded || !is_cut);
-                let is_running = number == earlier && task.state == TaskState::Alive;
+                let has_ended = task.state != TaskState::Alive || task.exit_code.is_some();
+                let is_running = number == earlier && !has_ended;
                 process.state = if is_running {
                     State::Running
                 } else {
@@ -233,7 +238,10 @@ const UNKNOWN_FILTER: &str = "a log does not say which calls strace was told to 
 
 /// Counts the signs that calls were left out, and notes if the log ends too early.
 fn find_gaps(tasks: &[Task], root: Option<TaskId>, log: &mut LogFacts) {
-    let begins_late = root.is_some_and(|root| matches!(tasks[root].first_call, FirstCall::Other));
+    let begins_late = match root {
+        Some(root) => matches!(tasks[root].first_call, FirstCall::Other),
+        None => !tasks.is_empty(),
+    };
     // A log that ends by detaching from a task began by attaching to it.
     let late = usize::from(begins_late && !log.was_detached);
     let gaps = late + exits_without_call(tasks);
@@ -241,8 +249,11 @@ fn find_gaps(tasks: &[Task], root: Option<TaskId>, log: &mut LogFacts) {
         log.losses
             .insert(Loss::UnshownCalls, u64::try_from(gaps).unwrap_or(u64::MAX));
     }
-    let goes_on =
-        root.is_some_and(|root| tasks[root].state == TaskState::Alive && !tasks[root].has_exited);
+    let is_alive = |task: &Task| task.state == TaskState::Alive && !task.has_exited;
+    let goes_on = match root {
+        Some(root) => is_alive(&tasks[root]),
+        None => tasks.iter().any(is_alive),
+    };
     if log.is_cut_off || (goes_on && !log.was_detached) {
         log.losses.insert(Loss::TracerEnded, 1);
     }

@@ -11,10 +11,11 @@ use super::{
     assemble,
     count::Counter,
     cut::Cut,
+    echo::{Echo, Step},
     file_table::FileTable,
     inspect::ProcInspector,
-    line::{Ending, Event, Line, Stamp, Stamps},
-    names::NameId,
+    line::{Ending, Event, Line, Outcome, Prefix, Stamp, Stamps, may_continue, outcome_of_rest},
+    names::{NameId, is_nameless},
     tasks::{FirstCall, TaskId, TaskState, Tasks},
 };
 use crate::{
@@ -29,6 +30,8 @@ pub struct Collector<'a> {
     counter: Counter,
     /// The line that something else interrupted, if there is one.
     cut: Option<Cut>,
+    /// The line within which the text of a `write` stands, if there is one.
+    echo: Option<Echo>,
     stamps: Stamps,
     until: Until,
     /// Whether the trace is over: further lines are not in it.
@@ -47,6 +50,7 @@ impl<'a> Collector<'a> {
         Self {
             counter: Counter::new(selection),
             cut: None,
+            echo: None,
             stamps: Stamps::default(),
             until,
             is_over: false,
@@ -71,6 +75,7 @@ impl<'a> Collector<'a> {
 
     /// Begins a log. `tid` is its thread, if it has the calls of a single one (`-ff`).
     pub fn begin_log(&mut self, tid: Option<u32>) {
+        self.give_up_echo();
         self.give_up_cut();
         self.log_tid = tid;
         self.counter.log.logs += 1;
@@ -86,6 +91,22 @@ impl<'a> Collector<'a> {
         }
         self.counter.lines += 1;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let echo = self.echo.take().or_else(|| {
+            let may_have_output = self.counter.log.is_recorded();
+            may_have_output.then(|| Echo::begin(line)).flatten()
+        });
+        match echo.map(|echo| echo.step(line)) {
+            None => self.push_without_echo(line),
+            Some(Step::GoesOn(echo)) => self.echo = Some(echo),
+            Some(Step::Line(line)) => self.push_without_echo(&line),
+            Some(Step::Failed(lines)) => {
+                lines.iter().for_each(|line| self.push_without_echo(line));
+            }
+        }
+    }
+
+    /// Adds a line in which no text of a `write` stands, as far as is known.
+    fn push_without_echo(&mut self, line: &[u8]) {
         self.counter.log.was_detached |= line.ends_with(b"<detached ...>");
         let parsed = Line::parse(line);
         let understood = match parsed.event {
@@ -114,7 +135,10 @@ impl<'a> Collector<'a> {
     /// Adds the last line if it has no line break: the log is cut off there.
     pub fn push_cut_line(&mut self, line: &[u8]) {
         let parsed = Line::parse(line);
+        let is_closed = Outcome::is_closed(line);
+        self.give_up_echo();
         let (name, length) = match parsed.event {
+            Event::Call { .. } | Event::Resumed { .. } if is_closed => return self.push_line(line),
             Event::Call { name, .. } => (name, line.len()),
             Event::Cut { name, length, .. } => (name, length),
             Event::Resumed { .. } | Event::Unparsed => (b"".as_slice(), 0),
@@ -130,6 +154,7 @@ impl<'a> Collector<'a> {
 
     /// The trace of all that was added.
     pub fn finish(mut self) -> Trace {
+        self.give_up_echo();
         self.give_up_cut();
         for id in 0..self.counter.tasks.all().len() {
             let task = self.counter.tasks.get(id);
@@ -156,13 +181,19 @@ impl<'a> Collector<'a> {
             Event::Call { name, .. }
             | Event::Unfinished { name, .. }
             | Event::Resumed { name, .. } => {
-                let Some(name) = self.counter.names.find(name) else {
+                let Some(name) = self.find_name(line, name) else {
                     return false;
                 };
                 Some(name)
             }
             _ => None,
         };
+        if let (Event::Call { args, outcome, .. }, Some(name)) = (line.event, name) {
+            let call = self.counter.entry(name, Cow::Borrowed(args), has_all_args);
+            if !self.counter.is_possible(&call, outcome) {
+                return false;
+            }
+        }
         self.give_up_cut();
         let resumes = name.filter(|_| matches!(line.event, Event::Resumed { .. }));
         let id = self.task_of(line, resumes);
@@ -215,6 +246,17 @@ impl<'a> Collector<'a> {
         true
     }
 
+    /// The call of this name, if it is one. What the program prints may look like a call, too, but
+    /// it has no thread id and no time before it.
+    fn find_name(&mut self, line: &Line<'_>, name: &[u8]) -> Option<NameId> {
+        let log = &mut self.counter.log;
+        let is_of_strace = !log.is_recorded() || line.prefix != Prefix::default();
+        let is_known = self.counter.names.known_id(name).is_some() || is_nameless(name);
+        log.table_calls += u64::from(is_known);
+        log.foreign_calls += u64::from(!is_known);
+        self.counter.names.find(name, is_of_strace)
+    }
+
     /// Begins a cut line; `false` if it does not begin with the name of a call.
     fn open_cut(
         &mut self,
@@ -255,16 +297,45 @@ impl<'a> Collector<'a> {
         let Some(mut cut) = self.cut.take() else {
             return false;
         };
-        let joined = cut.join(tail);
-        let joined = Line::parse(&joined);
-        let is_whole = matches!(joined.event, Event::Call { .. } | Event::Unfinished { .. });
-        // Output of the program may follow an argument directly: 1 and "5\n" look like 15.
-        if is_whole && self.add_event(&joined, false) {
+        let is_whole = may_continue(tail) && self.add_joined(&cut, tail);
+        if is_whole {
             return true;
         }
         let is_kept = cut.keep(tail);
         self.cut = Some(cut);
         is_kept
+    }
+
+    /// Adds the call of a cut line of which this is the rest; `false` if it is not. Output of the
+    /// program may follow an argument directly: 1 and "5\n" look like 15. If it makes the beginning
+    /// unreadable, nothing is known of the arguments.
+    fn add_joined(&mut self, cut: &Cut, tail: &[u8]) -> bool {
+        let joined = cut.join(tail);
+        let joined = Line::parse(&joined);
+        match joined.event {
+            Event::Call { .. } | Event::Unfinished { .. } => self.add_event(&joined, false),
+            _ => outcome_of_rest(tail).is_some_and(|outcome| {
+                let name = self.counter.names.get(cut.call.1).name.clone();
+                let event = Event::Call {
+                    name: name.as_bytes(),
+                    args: b"",
+                    outcome,
+                };
+                self.add_event(
+                    &Line {
+                        event,
+                        ..cut.line()
+                    },
+                    false,
+                )
+            }),
+        }
+    }
+
+    /// Gives up the text within a line, if there is one: its lines are like others.
+    fn give_up_echo(&mut self) {
+        let lines = self.echo.take().map(Echo::into_lines).unwrap_or_default();
+        lines.iter().for_each(|line| self.push_without_echo(line));
     }
 
     /// Gives up the cut line, if there is one: its call never returned, and its lines are not
@@ -284,8 +355,13 @@ impl<'a> Collector<'a> {
     }
 
     fn task_of(&mut self, line: &Line<'_>, resumes: Option<NameId>) -> TaskId {
+        let named = match line.event {
+            // A message of strace itself has no prefix.
+            Event::Mode { tid, .. } if self.counter.tasks.has_line(tid) => Some(tid),
+            _ => None,
+        };
         let id = self.counter.tasks.of_line(
-            line.prefix.tid.or(self.log_tid),
+            line.prefix.tid.or(named).or(self.log_tid),
             resumes,
             self.counter.lines,
         );

@@ -13,8 +13,8 @@ use zc_ebpf::{MOST_BYTES, is_restart};
 use super::{
     args::{Args, Descriptor},
     decode::{
-        End, child_kind, ends, first_bytes, given_path, ioctl_variant, is_peek, name_by_exec,
-        program, requested_bytes,
+        End, child_kind, ends, first_bytes, given_path, ioctl_variant, is_peek, may_return,
+        name_by_exec, program, requested_bytes,
     },
     file_table::FileTable,
     line::{Ending, Event, Outcome, Stamp},
@@ -106,6 +106,12 @@ fn may_be_trapped(call: &KnownCall, args: &[u8], how: Ending) -> bool {
     u32::try_from(value).is_ok_and(is_own_number) || first_argument == Some(value.cast_unsigned())
 }
 
+/// The status that the whole process exits with.
+fn exit_code(name: &str, args: &[u8]) -> Option<i32> {
+    let status = unsigned(args).filter(|_| name == "exit_group")?.0;
+    i32::try_from(status & 0xff).ok()
+}
+
 impl Counter {
     /// Counts the calls of `selection`.
     pub fn new(selection: &Selection) -> Self {
@@ -132,6 +138,17 @@ impl Counter {
             args,
             has_all_args,
         }
+    }
+
+    /// Whether a call can have this outcome.
+    pub fn is_possible(&self, call: &CallEntry<'_>, outcome: Outcome<'_>) -> bool {
+        let Ending::Value(value @ 1..) = outcome.ending else {
+            return true;
+        };
+        let known = self.names.get(call.name);
+        let args = Args::new(&call.args);
+        may_be_trapped(known, &call.args, outcome.ending)
+            || may_return(&args, &known.spec, value.unsigned_abs(), !call.has_all_args)
     }
 
     /// A task enters a call, and its line ends before the call returns.
@@ -172,7 +189,12 @@ impl Counter {
         match task.pending.take() {
             Some(mut call) if call.name == name => {
                 call.extend(args);
-                self.returned(id, &call, outcome, at);
+                if self.is_possible(&call, outcome) {
+                    self.returned(id, &call, outcome, at);
+                } else {
+                    self.log.count_loss(Loss::UnparsedLines);
+                    self.never_returned(id, Some(call));
+                }
             }
             other => {
                 self.never_returned(id, other);
@@ -205,19 +227,18 @@ impl Counter {
             .then(|| ioctl_variant(&call.args))
             .flatten();
         let name = variant
-            .and_then(|variant| self.names.find(variant.as_bytes()))
+            .and_then(|variant| self.names.known_id(variant.as_bytes()))
             .unwrap_or(call.name);
         let known = self.names.get(name);
         let task = self.tasks.get(id);
-        if let Some(abi) = known.only_in
-            && task.abi != abi
-            && !self.log.has_modes
-        {
-            task.abi = abi;
-            self.log.guessed_abi = true;
+        if known.is_only_32_bit && self.log.call_of_32_bit.is_none() {
+            self.log.call_of_32_bit = Some(known.name.clone());
         }
         self.log.has_durations |= outcome.duration_ns.is_some();
-        task.has_exited |= how == Ending::Never && effect == CallEffect::Exits;
+        if how == Ending::Never && effect == CallEffect::Exits {
+            task.has_exited = true;
+            task.exit_code = exit_code(&known.name, &call.args);
+        }
         let mut ended = EndedCall {
             name,
             abi: task.abi,
@@ -351,9 +372,6 @@ impl Counter {
                 task.begin_program(program, executed_as);
                 if call.has_all_args {
                     task.superseded_by = None;
-                }
-                if !self.log.has_modes {
-                    task.abi = Abi::NATIVE;
                 }
             }
             _ => {}

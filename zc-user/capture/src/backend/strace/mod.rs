@@ -15,6 +15,7 @@ mod collect;
 mod count;
 mod cut;
 mod decode;
+mod echo;
 mod file_name;
 mod file_table;
 mod inspect;

@@ -39,6 +39,8 @@ pub struct Task {
     pub state: TaskState,
     /// Whether it called `exit` or `exit_group`.
     pub has_exited: bool,
+    /// The status that it gave to `exit_group`.
+    pub exit_code: Option<i32>,
     /// When it ended.
     pub ended_at: Option<Stamp>,
     /// The program that it runs.
@@ -203,6 +205,7 @@ impl Tasks {
             abi: model.map_or(Abi::NATIVE, |id| self.all[id].abi),
             state: TaskState::Alive,
             has_exited: false,
+            exit_code: None,
             ended_at: None,
             now: ProgramRun::default(),
             earlier: Vec::new(),
@@ -324,6 +327,11 @@ impl Tasks {
         if self.all[id].creator.is_none() && !self.descends(leader, id) {
             self.all[id].creator = Some((leader, ChildKind::Thread));
         }
+    }
+
+    /// Whether a task with this id has a line.
+    pub fn has_line(&self, tid: u32) -> bool {
+        self.by_tid.contains_key(&tid)
     }
 
     /// The thread ids of tasks that were created and have no line.

@@ -13,7 +13,7 @@ use crate::{
 
 #[test]
 fn made_up_logs_are_read_as_the_golden_files_say() {
-    for file in ["calls", "tasks", "files", "gaps"] {
+    for file in ["calls", "tasks", "files", "gaps", "public"] {
         check_golden(&format!("rules/{file}.txt"), Case::Log, |case| {
             let (trace, unparsed) = read_case(case);
             describe(&trace, &unparsed)

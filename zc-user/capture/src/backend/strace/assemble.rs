@@ -24,6 +24,13 @@ use crate::{
 
 /// Makes the trace of all that was counted.
 pub fn trace(mut counter: Counter) -> Trace {
+    let in_table = counter.table.calls();
+    if in_table / 2 > counter.log.table_calls {
+        return trace_of_table(counter);
+    }
+    if in_table > counter.log.table_calls {
+        counter.log.count_loss(Loss::UnshownCalls);
+    }
     let root = root(counter.tasks.all(), counter.log.is_ordered());
     counter.count_first_execs(root);
     let Counter {
@@ -67,6 +74,21 @@ pub fn trace(mut counter: Counter) -> Trace {
     }
     trace
 }
+
+/// The trace of a log that is a table of `strace -c`: its lines show less than half of the calls that
+/// the table has. Old versions print the command's exec above it.
+fn trace_of_table(counter: Counter) -> Trace {
+    let process = counter.table.into_process(&counter.names.selection);
+    Trace {
+        backend: STRACE,
+        notes: vec![TABLE_ONLY.to_owned()],
+        processes: vec![process],
+        ..Trace::default()
+    }
+}
+
+/// The note on a log that is a table.
+const TABLE_ONLY: &str = "the log is a table of strace -c, which has calls and errors only: bytes, files, errnos and processes are unknown; so are times, because the table does not say whether they are CPU time or (-w) from entry to exit";
 
 fn rows(trace: &mut Trace) -> impl Iterator<Item = &mut Row> {
     trace
@@ -246,8 +268,7 @@ fn find_gaps(tasks: &[Task], root: Option<TaskId>, log: &mut LogFacts) {
     let late = usize::from(begins_late && !log.was_detached);
     let gaps = late + exits_without_call(tasks);
     if gaps > 0 {
-        log.losses
-            .insert(Loss::UnshownCalls, u64::try_from(gaps).unwrap_or(u64::MAX));
+        *log.losses.entry(Loss::UnshownCalls).or_default() += gaps as u64;
     }
     let is_alive = |task: &Task| task.state == TaskState::Alive && !task.has_exited;
     let goes_on = match root {

@@ -16,6 +16,7 @@ use super::{
     inspect::ProcInspector,
     line::{Ending, Event, Line, Outcome, Prefix, Stamp, Stamps, may_continue, outcome_of_rest},
     names::{NameId, is_nameless},
+    refused::LogError,
     tasks::{FirstCall, TaskId, TaskState, Tasks},
 };
 use crate::{
@@ -40,6 +41,8 @@ pub struct Collector<'a> {
     pub(super) followed: BTreeSet<u32>,
     /// The thread id of all lines of the current log (`-ff`).
     log_tid: Option<u32>,
+    /// The first line that was not understood, with its number.
+    first_unparsed: Option<(u64, String)>,
     on_unparsed: &'a mut dyn FnMut(&str),
 }
 
@@ -56,6 +59,7 @@ impl<'a> Collector<'a> {
             is_over: false,
             followed: BTreeSet::new(),
             log_tid: None,
+            first_unparsed: None,
             on_unparsed,
         }
     }
@@ -107,6 +111,9 @@ impl<'a> Collector<'a> {
 
     /// Adds a line in which no text of a `write` stands, as far as is known.
     fn push_without_echo(&mut self, line: &[u8]) {
+        if self.counter.table.push(line) {
+            return;
+        }
         self.counter.log.was_detached |= line.ends_with(b"<detached ...>");
         let parsed = Line::parse(line);
         let understood = match parsed.event {
@@ -149,6 +156,29 @@ impl<'a> Collector<'a> {
         if !self.is_over && !self.open_cut(&parsed, name, &line[..length], None) {
             self.give_up_cut();
             self.unparsed(line);
+        }
+    }
+
+    /// Refuses a log that is none of strace.
+    pub(super) fn refuse_if_foreign(&mut self) -> Result<(), LogError> {
+        self.give_up_echo();
+        self.give_up_cut();
+        let (known, foreign) = (self.counter.log.table_calls, self.counter.log.foreign_calls);
+        if foreign > known {
+            let calls = known + foreign;
+            return Err(LogError::FewSystemCalls { calls, known });
+        }
+        if self.counter.lines == 0 {
+            return Err(LogError::Empty);
+        }
+        match &self.first_unparsed {
+            Some((number, line)) if known == 0 && self.counter.table.is_empty() => {
+                Err(LogError::NotUnderstood {
+                    number: *number,
+                    line: line.clone(),
+                })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -252,8 +282,10 @@ impl<'a> Collector<'a> {
         let log = &mut self.counter.log;
         let is_of_strace = !log.is_recorded() || line.prefix != Prefix::default();
         let is_known = self.counter.names.known_id(name).is_some() || is_nameless(name);
-        log.table_calls += u64::from(is_known);
-        log.foreign_calls += u64::from(!is_known);
+        if !matches!(line.event, Event::Resumed { .. }) {
+            log.table_calls += u64::from(is_known);
+            log.foreign_calls += u64::from(!is_known);
+        }
         self.counter.names.find(name, is_of_strace)
     }
 
@@ -268,6 +300,7 @@ impl<'a> Collector<'a> {
         let Some(name) = self.counter.names.known_id(name) else {
             return false;
         };
+        self.counter.log.table_calls += 1;
         self.give_up_cut();
         let id = self.task_of(line, None);
         self.counter.settle_uncertain_call(id, Some(&line.event));
@@ -351,7 +384,12 @@ impl<'a> Collector<'a> {
 
     fn unparsed(&mut self, line: &[u8]) {
         self.counter.log.count_loss(Loss::UnparsedLines);
-        (self.on_unparsed)(&String::from_utf8_lossy(line));
+        let line = String::from_utf8_lossy(line);
+        if self.first_unparsed.is_none() {
+            let shown = String::from_utf8_lossy(shortened(line.as_bytes())).into_owned();
+            self.first_unparsed = Some((self.counter.lines, shown));
+        }
+        (self.on_unparsed)(&line);
     }
 
     fn task_of(&mut self, line: &Line<'_>, resumes: Option<NameId>) -> TaskId {

@@ -12,6 +12,7 @@ use zc_ebpf::{MOST_BYTES, is_restart};
 
 use super::{
     args::{Args, Descriptor},
+    call_table::CallTable,
     decode::{
         End, child_kind, ends, first_bytes, given_path, ioctl_variant, is_peek, may_return,
         name_by_exec, program, requested_bytes,
@@ -41,6 +42,8 @@ pub struct Counter {
     pub failed_paths: FailedPaths,
     /// What is known of the log as a whole.
     pub log: LogFacts,
+    /// The table of `strace -c`, if the log has one.
+    pub table: CallTable,
     /// How many lines were read.
     pub lines: u64,
 }
@@ -121,6 +124,7 @@ impl Counter {
             files: FileTable::default(),
             failed_paths: FailedPaths::default(),
             log: LogFacts::default(),
+            table: CallTable::default(),
             lines: 0,
         }
     }

@@ -8,7 +8,7 @@ mod prefix;
 
 use super::{
     names::signal_number,
-    syntax::{find_stop, find_top_level, seconds, split_while, tid, unsigned},
+    syntax::{find_stop, find_top_level, split_while, tid, unsigned},
 };
 use crate::{syscalls::Abi, trace::Exit};
 
@@ -276,7 +276,7 @@ fn read_mode(text: &[u8]) -> Option<Event<'_>> {
 }
 
 /// Messages of strace itself, and what it prints besides calls: stacks (`-k`), dumps of bytes (`-e
-/// read`), tables (`-C`), empty lines.
+/// read`), empty lines.
 fn read_message(line: &[u8]) -> Option<Event<'_>> {
     if let Some(message) = own_message(line) {
         if let Some(mode) = read_mode(message) {
@@ -284,8 +284,7 @@ fn read_message(line: &[u8]) -> Option<Event<'_>> {
         }
         return Some(attached(message).map_or(Event::Notice, |tid| Event::Attached { tid }));
     }
-    let is_skipped = line.is_empty() || line.starts_with(b" > ") || is_dump(line) || is_table(line);
-    is_skipped.then_some(Event::Notice)
+    (line.is_empty() || line.starts_with(b" > ") || is_dump(line)).then_some(Event::Notice)
 }
 
 /// A line of the bytes that `-e read` and `-e write` print after a call: ` | 00000  7f 45 4c 46 ...
@@ -340,33 +339,4 @@ fn own_message(line: &[u8]) -> Option<&[u8]> {
 fn attached(message: &[u8]) -> Option<u32> {
     let (tid, rest) = tid(message.strip_prefix(b"Process ")?)?;
     rest.starts_with(b" attached").then_some(tid)
-}
-
-/// A line of the table of `-C`.
-fn is_table(line: &[u8]) -> bool {
-    line.starts_with(b"% time ")
-        || line.starts_with(b"------ -------")
-        || line.starts_with(b"System call usage summary for ")
-        || table_row(line).is_some()
-}
-
-/// ` 61.12 0.001739 869 2 vfork`: numbers, then a name without brackets.
-fn table_row(line: &[u8]) -> Option<()> {
-    let mut columns = line
-        .split(|&byte| byte == b' ')
-        .filter(|column| !column.is_empty());
-    let is_number = |column: &[u8]| seconds(column).is_some_and(|(_, rest)| rest.is_empty());
-    let (share, time) = (columns.next()?, columns.next()?);
-    if !(is_number(share) && is_number(time) && share.contains(&b'.') && time.contains(&b'.')) {
-        return None;
-    }
-    let mut last = columns.next()?;
-    for column in columns {
-        if !is_number(last) {
-            return None;
-        }
-        last = column;
-    }
-    (!is_number(last) && find_top_level(last, b')').is_none() && !last.contains(&b'('))
-        .then_some(())
 }

@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
 
 use zc_ebpf::{FIRST_BEYOND, TABLE_SLOTS};
 
-use super::syntax::{decimal, unsigned};
+use super::syntax::unsigned;
 use crate::{
     errno, signal,
     syscalls::{Abi, BEYOND, Call, FICLONE, FICLONERANGE, Selection, Spec},
@@ -47,7 +47,8 @@ pub struct CallNames {
     by_name: HashMap<Vec<u8>, NameId, foldhash::fast::RandomState>,
     known: Vec<KnownCall>,
     native: usize,
-    selection: Selection,
+    /// Which calls are counted.
+    pub selection: Selection,
 }
 
 impl CallNames {
@@ -149,12 +150,12 @@ fn number_of_nameless(name: &[u8]) -> Option<u64> {
 }
 
 /// Whether strace printed the number of a call because it had no name for it: `syscall_0x1c4`,
-/// before 4.12 `SYS_328`; or the name of a call of another system, `svr4_ulimit`.
+/// in old versions `syscall_317` or `SYS_328`; or the name of a call of another system, `svr4_ulimit`.
 pub fn is_nameless(name: &[u8]) -> bool {
-    let number = name.strip_prefix(b"SYS_").and_then(decimal);
-    name.starts_with(b"syscall_0x")
-        || name.starts_with(b"svr4_")
-        || number.is_some_and(|(_, rest)| rest.is_empty())
+    let number = [b"syscall_".as_slice(), b"SYS_"]
+        .iter()
+        .find_map(|prefix| unsigned(name.strip_prefix(*prefix)?));
+    name.starts_with(b"svr4_") || number.is_some_and(|(_, rest)| rest.is_empty())
 }
 
 /// The number of an errno; `None` if the name is unknown.

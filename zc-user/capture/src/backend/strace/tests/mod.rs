@@ -14,6 +14,7 @@ use std::{
 use self::summary::summary;
 use super::{Collector, Log, read_log, read_logs, tid_of_file};
 use crate::{
+    backend::Until,
     syscalls::Selection,
     trace::{Row, Trace},
 };
@@ -71,8 +72,10 @@ fn read(log: &Path) -> (Trace, Vec<String>) {
 /// Reads a made-up log.
 fn read_text(text: impl AsRef<[u8]>) -> Trace {
     let reader = text.as_ref();
-    let logs = vec![Log { reader, tid: None }];
-    read_logs(logs, &Selection::All, &mut |_| {}).expect("memory can be read")
+    let mut ignore = |_: &str| {};
+    let mut collector = Collector::new(&Selection::All, Until::AllEnd, &mut ignore);
+    read_log(Log { reader, tid: None }, &mut collector).expect("memory can be read");
+    collector.finish()
 }
 
 /// All rows of a trace.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Case, Collector, Log, check_golden, read_log, read_text, rows, summary};
+use super::{Case, Collector, Log, check_golden, read_log, read_logs, read_text, rows, summary};
 use crate::{
     backend::Until,
     report::{Options, Report},
@@ -18,6 +18,31 @@ fn made_up_logs_are_read_as_the_golden_files_say() {
             let (trace, unparsed) = read_case(case);
             describe(&trace, &unparsed)
         });
+    }
+}
+
+#[test]
+fn what_is_no_log_is_refused_in_one_sentence() {
+    check_golden("rules/refused.txt", Case::Log, |case| {
+        let log = Log {
+            reader: case.as_bytes(),
+            tid: None,
+        };
+        let read = read_logs(vec![log], &Selection::All, &mut |_| {});
+        read.map_or_else(|error| error.to_string(), |_| "is read".to_owned())
+    });
+}
+
+#[test]
+fn a_log_may_come_in_any_encoding() {
+    let log = "10 read(3, \"\", 1) = 0\n10 exit_group(3) = ?\n";
+    let plain = summary(&read_text(log), &[]);
+    let [little, big]: [fn(u16) -> [u8; 2]; 2] = [u16::to_le_bytes, u16::to_be_bytes];
+    let marked = format!("\u{feff}{log}");
+    let encode =
+        |bytes: fn(u16) -> [u8; 2]| -> Vec<u8> { marked.encode_utf16().flat_map(bytes).collect() };
+    for text in [encode(little), encode(big), marked.clone().into_bytes()] {
+        assert_eq!(summary(&read_text(text), &[]), plain);
     }
 }
 
